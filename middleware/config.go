@@ -1,0 +1,167 @@
+package middleware
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Limit is [storeless.Limit], so that most programs import this package alone.
+type Limit = storeless.Limit
+
+// ConfigError is [storeless.ConfigError]: one problem of a [Config].
+type ConfigError = storeless.ConfigError
+
+// The algorithms of [storeless.Algorithm].
+const (
+	SlidingWindow = storeless.SlidingWindow
+	FixedWindow   = storeless.FixedWindow
+	TokenBucket   = storeless.TokenBucket
+	LeakyBucket   = storeless.LeakyBucket
+)
+
+// A Config describes one policy. It is plain data: [New] copies it, checks it
+// and never looks at it again. Policy, Limits and Secrets are all that most
+// programs set.
+type Config struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
+	// Policy names the policy: in the RateLimit fields, in the cookie's name,
+	// as the tokens' audience. Permitted: 1 to 32 of a-z, 0-9 and "-".
+	// Required. Two policies of one program need different names.
+	Policy string
+
+	// Limits are decided together: a request that one of them refuses is
+	// charged on none. Permitted: 1 to 8. Required.
+	Limits []Limit
+
+	// Secrets sign the tokens: the first signs, all verify. Every instance
+	// needs the same ones. To rotate, add the new secret last everywhere, then
+	// move it first everywhere, then drop the old one after two of the longest
+	// windows. Permitted: 1 to 8 different secrets of at least 32 random bytes.
+	// Required.
+	Secrets [][]byte
+
+	// Tiers are further sets of limits, chosen by the Tier of the request's
+	// [Identity]. They have the names, algorithms and windows of Limits, in
+	// that order, and differ in Quota and Burst. An identity without tier, or
+	// with one not listed here (which is logged), gets Limits.
+	Tiers map[string][]Limit
+
+	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
+	// [ForwardedFor] or [Forwarded]; for customers, [ValidatedKey].
+	Identity IdentityFunc
+
+	// Cost prices a request. Default: 1. A cost of 0 peeks, a cost above a
+	// quota is answered 403, a negative cost is answered 500 and logged.
+	Cost func(*http.Request) int64
+
+	// Skip passes a request on unlimited and uncounted if it returns true.
+	// CORS preflights always are.
+	Skip func(*http.Request) bool
+
+	// Carriage says by which channels tokens travel. Default: [Either].
+	Carriage Carriage
+
+	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
+	// becomes SameSite=None and Partitioned. Prohibited with InsecureCookie,
+	// which browsers would not store.
+	EmbeddedCookie bool
+
+	// InsecureCookie drops Secure, and with it the __Host- prefix that keeps
+	// sibling domains from planting tokens. For development over plain HTTP.
+	InsecureCookie bool
+
+	// Families is how many live families the memory is made for; it takes
+	// 48 bytes for each of them and each limit, for ever. Default: 65536.
+	// Permitted: up to 16777216. It cannot change in Reconfigure.
+	Families int
+
+	// Net56 and Net48 say how many times the quota of one IPv6 /64 a whole /56
+	// and a whole /48 may use together. Default: 8 and 64.
+	Net56, Net48 int64
+
+	// InsecureNoMemory switches the memory off. Then nothing bounds a client
+	// that drops, replays or forks its token: only honest clients are limited.
+	InsecureNoMemory bool
+
+	// Quiet hides the quota, for routes such as login where it would tell how
+	// many guesses are left. Default: [Open].
+	Quiet Quiet
+
+	// XRateLimit adds the X-RateLimit-Limit, -Remaining and -Reset fields of
+	// the tightest limit, for clients that know no better. Default: none.
+	XRateLimit XRateLimit
+
+	// Shadow decides and counts but never refuses: to try a policy on real
+	// traffic. The decision says what would have happened. An identity function
+	// that denies a request is obeyed all the same: it may be guarding a door.
+	Shadow bool
+
+	// Refused answers refused requests in place of the built-in problem
+	// details and page. It must write a response; the decision in the context
+	// says why and which Status is meant, and all fields are set already.
+	Refused http.Handler
+
+	// OnDecision is called once for every decision, before the handler runs,
+	// on the request's goroutine: the place for metrics. It must not block.
+	OnDecision func(*http.Request, Decision)
+
+	// Logger receives at most one line a minute for each kind of trouble, none
+	// of it with a client's data. Default: slog.Default().
+	Logger *slog.Logger
+
+	// Now is the clock, for tests. Default: time.Now.
+	Now func() time.Time
+}
+
+// Carriage says by which channels tokens travel.
+type Carriage uint8
+
+const (
+	// Either reads both channels and answers on the one an accepted token came
+	// by, on both if there was none.
+	Either Carriage = iota
+
+	// Both reads both channels and always answers on both.
+	Both
+
+	// HeaderOnly uses the Tallystick-Token field alone.
+	HeaderOnly
+
+	// CookieOnly uses the cookie alone.
+	CookieOnly
+)
+
+// Quiet says how much the response tells of the quota.
+type Quiet uint8
+
+const (
+	// Open sends every field.
+	Open Quiet = iota
+
+	// RetryAfterOnly sends no RateLimit fields and names no policy in problem
+	// details. The token still carries the counts, for whoever decodes it.
+	RetryAfterOnly
+
+	// NoToken is RetryAfterOnly without the token: the memory alone counts.
+	// Prohibited with InsecureNoMemory, where nothing would count.
+	NoToken
+)
+
+// XRateLimit says whether X-RateLimit fields are sent, and the unit of
+// X-RateLimit-Reset, on which services have never agreed.
+type XRateLimit uint8
+
+const (
+	// NoXRateLimit sends none.
+	NoXRateLimit XRateLimit = iota
+
+	// ResetInSeconds sends them with a Reset in seconds from now.
+	ResetInSeconds
+
+	// ResetAsUnixTime sends them with a Reset in seconds since the epoch.
+	ResetAsUnixTime
+)

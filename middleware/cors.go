@@ -1,0 +1,30 @@
+package middleware
+
+import "net/http"
+
+// The fields of Tallystick, in the spelling of the documentation.
+const (
+	// TokenHeader carries window tokens, both ways.
+	TokenHeader = "Tallystick-Token"
+)
+
+// CORSAllowHeaders returns the request header fields that a CORS configuration
+// must allow for pages of other origins: the list for
+// Access-Control-Allow-Headers.
+func CORSAllowHeaders() []string { return []string{TokenHeader} }
+
+// CORSExposeHeaders returns the response header fields that a CORS
+// configuration must expose for scripts of other origins to read: the list for
+// Access-Control-Expose-Headers. The CORS middleware belongs outside of this
+// one, so that refusals carry its fields too.
+func CORSExposeHeaders() []string {
+	return []string{TokenHeader, "RateLimit", "RateLimit-Policy", "Retry-After"}
+}
+
+// preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The
+// browser sends it without credentials and without asking its user: it is
+// neither charged nor refused. Any other OPTIONS request is an ordinary one.
+func preflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions &&
+		len(r.Header["Origin"]) > 0 && len(r.Header["Access-Control-Request-Method"]) > 0
+}

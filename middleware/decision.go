@@ -1,0 +1,113 @@
+package middleware
+
+import (
+	"context"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Reason says why a request was admitted or not.
+type Reason string
+
+const (
+	// WithinLimits: every limit had room.
+	WithinLimits Reason = "within-limits"
+
+	// OverLimit: a limit had no room. 429.
+	OverLimit Reason = "over-limit"
+
+	// CostAboveQuota: the request costs more than a quota, and can never
+	// pass. 403.
+	CostAboveQuota Reason = "cost-above-quota"
+
+	// IdentityUnknown: the identity function could not tell who is asking. 403.
+	IdentityUnknown Reason = "identity-unknown"
+
+	// IdentityDenied: the identity function returned a [Denial]. 401 or 403.
+	IdentityDenied Reason = "identity-denied"
+
+	// NegativeCost: Config.Cost returned a negative number. 500.
+	NegativeCost Reason = "negative-cost"
+)
+
+// A Decision is what the middleware did with a request, and why.
+type Decision struct {
+	Policy string
+	Tier   string // the tier that applied; "" for Config.Limits
+	Cost   int64
+
+	// Admitted is what the limits say. Allowed is what was done: the request
+	// was passed on. They differ in shadow mode alone.
+	Admitted, Allowed bool
+
+	Reason Reason
+	Status int // of the refusal, also of one that shadow mode withheld; 0 if admitted
+
+	// RetryAfter is how long until the same request would pass, as sent: in
+	// whole seconds, with jitter. 0 if it passed or never will.
+	RetryAfter time.Duration
+
+	// Tokens is how many of the tokens shown were accepted. TokenErr is why the
+	// last one was not, an error of package token, or nil; the client is never
+	// told.
+	Tokens   int
+	TokenErr error
+
+	// Saturated says that the memory was full, and only the token counted.
+	Saturated bool
+
+	policy  *storeless.Policy
+	verdict storeless.Verdict
+}
+
+// A LimitStatus is how one limit stands after a decision.
+type LimitStatus struct {
+	Limit
+	Remaining int64         // cost that would still pass now
+	Reset     time.Duration // until Remaining next rises, or a blocked limit admits this cost
+	Blocked   bool          // the limit refused
+}
+
+// Limits returns how each limit of the policy stands. It is empty if the
+// decision was made without asking them.
+func (d *Decision) Limits() []LimitStatus {
+	if d.policy == nil {
+		return nil
+	}
+	all := make([]LimitStatus, d.policy.Len())
+	for i := range all {
+		s := &d.verdict.Limits[i]
+		all[i] = LimitStatus{d.policy.Limit(i), s.Remaining, s.Reset, s.Blocked}
+	}
+	return all
+}
+
+// FromContext returns the decision about the request with this context. There
+// is none if the request was skipped, or never came through a [Middleware]. The
+// innermost decision counts where several middlewares are stacked.
+func FromContext(ctx context.Context) (Decision, bool) {
+	d, ok := ctx.Value(decisionKey{}).(*Decision)
+	if !ok {
+		return Decision{}, false
+	}
+	return *d, true
+}
+
+type decisionKey struct{}
+
+// An exchange is a context with a decision in it, and the strings of the
+// response's fields: one allocation for all that outlives the decision.
+type exchange struct {
+	context.Context
+	decision Decision
+	fields   fields
+}
+
+// Value implements [context.Context].
+func (x *exchange) Value(key any) any {
+	if key == (decisionKey{}) {
+		return &x.decision
+	}
+	return x.Context.Value(key)
+}

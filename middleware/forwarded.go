@@ -1,0 +1,147 @@
+package middleware
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// There is no such thing as the real address of a client behind proxies, only a
+// decision whom to believe. These functions believe the proxies they are told
+// of, and read the list from the right: the last entry was written by the proxy
+// that connected to us, the one before by the proxy that connected to that one.
+// The first that is no trusted proxy is the client; all to its left is hearsay.
+// The leftmost entry, which so many programs take, is whatever the client says.
+
+// maxHops is how many entries are looked at. A longer chain of trusted proxies
+// than this is a loop or an attack.
+const maxHops = 16
+
+// ForwardedFor identifies by the X-Forwarded-For header, as far as trusted
+// proxies wrote it. trusted are the networks of the proxies, at least one.
+//
+// A peer outside of trusted is itself the client, whatever the header says. If
+// no untrusted address is found, because the header is missing or all of its
+// addresses are trusted, the peer is the client, which is logged: a proxy may
+// have forgotten the header, and then all its clients share one quota. An entry
+// that is no address ends the walk: nobody can be told, and the request is
+// refused.
+func ForwardedFor(trusted ...netip.Prefix) (IdentityFunc, error) {
+	return forwarded("X-Forwarded-For", parseForwardedFor, trusted)
+}
+
+// Forwarded is [ForwardedFor] for the header of RFC 7239. An obfuscated or
+// unknown "for", which the RFC allows, is no address.
+func Forwarded(trusted ...netip.Prefix) (IdentityFunc, error) {
+	return forwarded("Forwarded", parseForwardedElement, trusted)
+}
+
+func forwarded(header string, parse func(string) (netip.Addr, bool), trusted []netip.Prefix) (IdentityFunc, error) {
+	if len(trusted) == 0 {
+		return nil, &ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
+	}
+	for i, p := range trusted {
+		if !p.IsValid() {
+			return nil, &ConfigError{Field: fmt.Sprintf("trusted[%d]", i), Problem: "is not a valid prefix"}
+		}
+		if p.Bits() == 0 {
+			return nil, &ConfigError{Field: fmt.Sprintf("trusted[%d]", i), Problem: "trusts the whole Internet, so that anyone could pose as anyone"}
+		}
+	}
+	trusted = slices.Clone(trusted)
+	trusts := func(addr netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+	}
+	return func(r *http.Request) (Identity, error) {
+		addr, ok := peer(r)
+		if !ok {
+			return Identity{}, errNobody
+		}
+		if !trusts(addr.Unmap().WithZone("")) {
+			return Address(addr), nil
+		}
+		hops := 0
+		for entry := range fromTheRight(r.Header[header]) {
+			hop, ok := parse(entry)
+			if hops++; !ok || hops > maxHops {
+				return Identity{}, errNobody
+			}
+			if hop = hop.Unmap().WithZone(""); !trusts(hop) {
+				return Address(hop), nil
+			}
+		}
+		id := Address(addr)
+		id.doubt = "no client address in " + header + " from a trusted proxy; its clients share one quota"
+		return id, nil
+	}, nil
+}
+
+// fromTheRight yields the comma-separated entries of all lines, last first,
+// looking at no more of them than is asked for.
+func fromTheRight(lines []string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, line := range slices.Backward(lines) {
+			for {
+				comma := strings.LastIndexByte(line, ',')
+				if !yield(strings.Trim(line[comma+1:], " \t")) {
+					return
+				}
+				if comma < 0 {
+					break
+				}
+				line = line[:comma]
+			}
+		}
+	}
+}
+
+// parseForwardedFor parses an entry of X-Forwarded-For: an address, which some
+// proxies write with a port.
+func parseForwardedFor(s string) (netip.Addr, bool) {
+	if len(s) > len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255%zone-of-32-characters-in-length]:65535") {
+		return netip.Addr{}, false
+	}
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return addr, true
+	}
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return ap.Addr(), true
+	}
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok {
+			addr, err := netip.ParseAddr(inner)
+			return addr, err == nil && addr.Is6()
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// parseForwardedElement parses a forwarded-element of RFC 7239, pairs separated
+// by semicolons, and returns its "for". Quoted commas, legal and never seen,
+// have been cut by fromTheRight; what they leave is no address.
+func parseForwardedElement(s string) (netip.Addr, bool) {
+	var node string
+	for pair := range strings.SplitSeq(s, ";") {
+		name, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+		if !strings.EqualFold(name, "for") {
+			continue
+		}
+		if node != "" {
+			return netip.Addr{}, false // each parameter at most once
+		}
+		if node = value; strings.HasPrefix(value, `"`) {
+			if len(value) < 2 || !strings.HasSuffix(value, `"`) {
+				return netip.Addr{}, false
+			}
+			node = value[1 : len(value)-1]
+		} else if strings.Contains(value, ":") {
+			return netip.Addr{}, false // IPv6 and ports must be quoted
+		}
+	}
+	if strings.Count(node, ":") > 1 && !strings.HasPrefix(node, "[") {
+		return netip.Addr{}, false // IPv6 must be bracketed
+	}
+	return parseForwardedFor(node)
+}

@@ -1,0 +1,160 @@
+package middleware
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+)
+
+// An Identity is who the server thinks is asking. Everybody with the same
+// identity shares a quota. Make one with [Address], [Key] or [Principal]; the
+// zero Identity is nobody, and a request by nobody is refused.
+type Identity struct {
+	// Tier chooses among Config.Tiers. It is no part of who is asking: a client
+	// that moves to another tier keeps its counts.
+	Tier string
+
+	kind  byte // 0: nobody
+	addr  netip.Addr
+	name  string
+	doubt string // something the operator should know
+}
+
+// The kinds of identity. They go into every hash, so that no key can be chosen
+// to look like an address.
+const (
+	kindAddress   byte = 'a'
+	kindKey       byte = 'k'
+	kindPrincipal byte = 'p'
+	kindNet       byte = 'n'
+)
+
+// Address returns the identity of whoever holds addr: one IPv4 address or one
+// IPv6 /64, the least that is ever handed out. IPv4-mapped addresses are IPv4
+// addresses; zones are dropped. The /56 and /48 of an IPv6 address are limited
+// too, see Config.Net56. An invalid addr gives nobody.
+func Address(addr netip.Addr) Identity {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() {
+		return Identity{}
+	}
+	return Identity{kind: kindAddress, addr: masked(addr, 64)}
+}
+
+// masked cuts IPv6 addresses to a prefix and leaves IPv4 addresses whole.
+func masked(addr netip.Addr, bits int) netip.Addr {
+	if addr.Is4() {
+		return addr
+	}
+	return netip.PrefixFrom(addr, bits).Masked().Addr()
+}
+
+// Key returns the identity of the holder of an API key that the program has
+// validated: unvalidated ones would be as many identities as a client cares to
+// invent. The id should name the key, not be the key. An empty id gives nobody.
+func Key(id string) Identity { return named(kindKey, id) }
+
+// Principal returns the identity of an authenticated user or service. An empty
+// id gives nobody.
+func Principal(id string) Identity { return named(kindPrincipal, id) }
+
+func named(kind byte, id string) Identity {
+	if id == "" {
+		return Identity{}
+	}
+	return Identity{kind: kind, name: id}
+}
+
+// IsZero reports whether id is nobody.
+func (id Identity) IsZero() bool { return id.kind == 0 }
+
+// append appends the bytes that no other identity has: the kind, then an
+// address of fixed length or the rest.
+func (id *Identity) append(b []byte) []byte {
+	b = append(b, id.kind)
+	if id.kind != kindAddress {
+		return append(b, id.name...)
+	}
+	if id.addr.Is4() {
+		a := id.addr.As4()
+		return append(b, a[:]...)
+	}
+	a := id.addr.As16()
+	return append(b, a[:8]...)
+}
+
+// appendNet appends the bytes of the network of the given bits around an IPv6
+// identity. The length keeps 2001:db8::/48 apart from 2001:db8::/56.
+func (id *Identity) appendNet(b []byte, bits int) []byte {
+	a := masked(id.addr, bits).As16()
+	return append(append(b, kindNet, byte(bits)), a[:8]...)
+}
+
+// wide reports whether id belongs to larger networks that are limited too.
+func (id *Identity) wide() bool { return id.kind == kindAddress && id.addr.Is6() }
+
+// An IdentityFunc tells who is asking. It runs for every request, before
+// anything of the request is trusted.
+//
+// If it cannot tell, it returns nobody, the zero Identity: the request is then
+// refused with 403, because a shared blank identity would let strangers spend
+// each other's quota, and no identity at all would be no limit. To refuse in its
+// own words it returns a [Denial]. Any other error counts as nobody.
+type IdentityFunc func(*http.Request) (Identity, error)
+
+// A Denial is returned by an identity function that refuses a request itself.
+type Denial struct {
+	// Status is 401 or 403; anything else is taken as 403.
+	Status int
+
+	// WWWAuthenticate is sent with a 401, as RFC 9110 section 15.5.2 demands.
+	// Default: Bearer.
+	WWWAuthenticate string
+}
+
+// Error names the status.
+func (d *Denial) Error() string { return "identity denied: " + http.StatusText(d.status()) }
+
+func (d *Denial) status() int {
+	if d.Status == http.StatusUnauthorized {
+		return d.Status
+	}
+	return http.StatusForbidden
+}
+
+var errNobody = errors.New("middleware: cannot tell who is asking")
+
+// PeerAddress identifies by the address of the connection's other end, which
+// cannot be forged. Behind a reverse proxy that is the proxy: use
+// [ForwardedFor] there. On a Unix socket nobody has an address and every
+// request is refused; give such a server an identity function of its own.
+func PeerAddress(r *http.Request) (Identity, error) {
+	addr, ok := peer(r)
+	if !ok {
+		return Identity{}, errNobody
+	}
+	return Address(addr), nil
+}
+
+// peer parses RemoteAddr: with a port, as net/http fills it in, or bare, as
+// some middleware leaves it.
+func peer(r *http.Request) (netip.Addr, bool) {
+	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		return ap.Addr(), true
+	}
+	addr, err := netip.ParseAddr(r.RemoteAddr)
+	return addr, err == nil
+}
+
+// ValidatedKey identifies by API key, and who shows none by otherwise. The
+// program validates: it returns the identity that [Key] or [Principal] made of
+// the key's owner, with its tier; nobody if there is no key or the key is not
+// known, and otherwise decides; or an error, such as a [Denial], to refuse.
+func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
+	return func(r *http.Request) (Identity, error) {
+		if id, err := validate(r); err != nil || !id.IsZero() {
+			return id, err
+		}
+		return otherwise(r)
+	}
+}

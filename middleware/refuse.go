@@ -1,0 +1,183 @@
+package middleware
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The problem types (RFC 9457). The first is the one that the RateLimit draft
+// registers; the others are documented in the README.
+const (
+	typeQuotaExceeded  = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeCostAboveQuota = "https://github.com/tallystick/tallystick#cost-above-quota"
+	typeUnknown        = "https://github.com/tallystick/tallystick#identity-unknown"
+)
+
+// refuse answers a refused request. The fields are set.
+func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, denial *Denial) {
+	d := &x.decision
+	h := w.Header()
+	h[fieldCache] = []string{noStore}
+	if d.Status == http.StatusUnauthorized {
+		challenge := denial.WWWAuthenticate
+		if challenge == "" {
+			challenge = "Bearer"
+		}
+		h.Set("WWW-Authenticate", challenge)
+	}
+	if e.refused != nil {
+		e.refused.ServeHTTP(w, r)
+		return
+	}
+	h.Add("Vary", "Accept")
+	var stack [512]byte
+	body, contentType := stack[:0], "application/problem+json"
+	if prefersHTML(r.Header["Accept"]) {
+		contentType = "text/html; charset=utf-8"
+		body = appendPage(body, d)
+	} else {
+		body = e.appendProblem(body, d)
+	}
+	h["Content-Type"] = []string{contentType}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["X-Content-Type-Options"] = []string{"nosniff"}
+	w.WriteHeader(d.Status)
+	_, _ = w.Write(body) // the client is gone, or not; there is nobody to tell
+}
+
+// appendProblem appends problem details. Every string in them is ours and needs
+// no escaping; nothing of them depends on why a token was not accepted.
+func (e *engine) appendProblem(b []byte, d *Decision) []byte {
+	problemType, title := "about:blank", http.StatusText(d.Status)
+	switch d.Reason {
+	case OverLimit:
+		problemType, title = typeQuotaExceeded, "Quota exceeded"
+	case CostAboveQuota:
+		problemType, title = typeCostAboveQuota, "Request costs more than the quota"
+	case IdentityUnknown:
+		problemType, title = typeUnknown, "Cannot tell who is asking"
+	}
+	b = append(b, `{"type":"`...)
+	b = append(b, problemType...)
+	b = append(b, `","title":"`...)
+	b = append(b, title...)
+	b = append(b, `","status":`...)
+	b = strconv.AppendInt(b, int64(d.Status), 10)
+	if d.RetryAfter > 0 {
+		b = append(b, `,"detail":"`...)
+		b = appendWait(b, d.RetryAfter)
+		b = append(b, '"')
+	}
+	if e.quiet == Open && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+		b = append(b, `,"violated-policies":[`...)
+		first := true
+		for i := range d.policy.Len() {
+			if !d.verdict.Limits[i].Blocked {
+				continue
+			}
+			if !first {
+				b = append(b, ',')
+			}
+			first = false
+			b = strconv.AppendQuote(b, d.policy.Limit(i).Name)
+		}
+		b = append(b, ']')
+	}
+	return append(b, "}\n"...)
+}
+
+// appendPage appends a page for people. It holds no script and no style, so any
+// Content-Security-Policy lets it pass.
+func appendPage(b []byte, d *Decision) []byte {
+	title, text := http.StatusText(d.Status), "This request cannot be served."
+	if d.Reason == OverLimit {
+		text = ""
+	}
+	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>"...)
+	b = append(b, title...)
+	b = append(b, "</title>\n<h1>"...)
+	b = append(b, title...)
+	b = append(b, "</h1>\n<p>"...)
+	b = append(b, text...)
+	if d.RetryAfter > 0 {
+		b = appendWait(b, d.RetryAfter)
+		b = append(b, " Go back to keep what you have written."...)
+	}
+	return append(b, "</p>\n"...)
+}
+
+// appendWait says how long to wait, in the largest unit that does not mislead.
+func appendWait(b []byte, wait time.Duration) []byte {
+	n, unit := int64(wait/time.Second), "second"
+	switch {
+	case wait >= 48*time.Hour:
+		n, unit = int64((wait+24*time.Hour-1)/(24*time.Hour)), "day"
+	case wait >= 2*time.Hour:
+		n, unit = int64((wait+time.Hour-1)/time.Hour), "hour"
+	case wait >= 2*time.Minute:
+		n, unit = int64((wait+time.Minute-1)/time.Minute), "minute"
+	}
+	b = append(b, "Try again in "...)
+	b = strconv.AppendInt(b, n, 10)
+	b = append(b, ' ')
+	b = append(b, unit...)
+	if n != 1 {
+		b = append(b, 's')
+	}
+	return append(b, '.')
+}
+
+// prefersHTML reports whether HTML has a higher quality in the Accept lines than
+// JSON has (RFC 9110 section 12.5.1). At a tie, and for */* alone, problem
+// details are the answer: scripts rarely say what they want, browsers always do.
+func prefersHTML(accept []string) bool {
+	var html, json quality
+	for _, line := range accept {
+		for n := 0; line != "" && n < maxPieces; n++ {
+			var element string
+			element, line, _ = strings.Cut(line, ",")
+			mediaRange, parameters, _ := strings.Cut(element, ";")
+			q := parseQuality(parameters)
+			switch strings.ToLower(strings.Trim(mediaRange, " \t")) {
+			case "text/html":
+				html.note(q, 3)
+			case "text/*":
+				html.note(q, 2)
+			case "application/problem+json", "application/json":
+				json.note(q, 3)
+			case "application/*":
+				json.note(q, 2)
+			case "*/*":
+				html.note(q, 1)
+				json.note(q, 1)
+			}
+		}
+	}
+	return html.thousandths > json.thousandths
+}
+
+// quality is the quality of a media type by its most specific range.
+type quality struct{ thousandths, specific int }
+
+func (q *quality) note(thousandths, specific int) {
+	if specific > q.specific || specific == q.specific && thousandths > q.thousandths {
+		*q = quality{thousandths, specific}
+	}
+}
+
+// parseQuality returns the q parameter in thousandths; 1000 if there is none or
+// it is none.
+func parseQuality(parameters string) int {
+	for parameter := range strings.SplitSeq(parameters, ";") {
+		name, value, _ := strings.Cut(strings.Trim(parameter, " \t"), "=")
+		if !strings.EqualFold(name, "q") {
+			continue
+		}
+		if q, err := strconv.ParseFloat(value, 64); err == nil && q >= 0 && q <= 1 {
+			return int(q * 1000)
+		}
+	}
+	return 1000
+}

@@ -1,0 +1,232 @@
+package storeless
+
+import "time"
+
+// A Family is a family of tokens as one request shows it.
+type Family struct {
+	// Key names the family in memory. Families of different policies that share
+	// a memory need different keys.
+	Key Key
+
+	// Shown is what the tokens of the family show, merged; zero if none.
+	Shown Tally
+
+	// Wide are the networks the family belongs to, counted in memory only.
+	Wide []Wide
+}
+
+// A Wide is a network of many clients that may do no more than its own policy
+// admits: an IPv6 /56 or /48, whose holder has as many /64s as he likes.
+type Wide struct {
+	Key    Key
+	Policy *Policy // of the shape of the family's; see [Policy.Scale]
+}
+
+// MaxWide is how many networks a family may belong to.
+const MaxWide = 2
+
+// Choose decides one request of the given cost, charging the family with most
+// left; at a tie the earlier one. Callers list own families before the shared
+// one. That order, and taking the most rather than the first, is what keeps a
+// planted or spent token from locking anybody out.
+//
+// It returns the index of the family that was charged (or that would have the
+// shortest wait), its tally after the decision, and the verdict. m may be nil:
+// then the tokens alone count, and nothing bounds a client that replays them.
+// It panics if there is no family or the cost is negative.
+func Choose(m *Memory, p *Policy, now time.Time, families []Family, cost int64) (int, Tally, Verdict) {
+	if len(families) == 1 { // the common case, without a second look
+		t, v := Take(m, p, now, &families[0], cost)
+		return 0, t, v
+	}
+	var tried uint
+	best, tally, verdict := -1, Tally{}, Verdict{}
+	for range families {
+		next, most := -1, int64(-1)
+		for i := range families {
+			if tried&(1<<i) != 0 {
+				continue
+			}
+			_, v := Take(m, p, now, &families[i], 0)
+			if left := v.Least(p.Len()); left > most {
+				next, most = i, left
+			}
+		}
+		tried |= 1 << next
+		t, v := Take(m, p, now, &families[next], cost)
+		if best < 0 || v.Admitted || v.Wait < verdict.Wait {
+			best, tally, verdict = next, t, v
+		}
+		if v.Admitted {
+			break
+		}
+	}
+	return best, tally, verdict
+}
+
+// Take decides one request of the given cost for one family: what it shows is
+// merged with what the memory holds, and all limits, of the family and of its
+// networks, are checked and then charged, or none is, in one critical section.
+// It returns the family's tally after the decision. A refusal marks nothing in
+// memory. m may be nil; then networks are not counted. It panics if cost is
+// negative or there are more than [MaxWide] networks.
+func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Verdict) {
+	if m == nil {
+		return p.Step(now, f.Shown, cost)
+	}
+	if cost < 0 {
+		panic("storeless: negative cost")
+	}
+	us := now.UnixMicro()
+	tally := f.Shown
+	for i := range p.rules {
+		tally[i] = p.rules[i].shown(us, tally[i])
+	}
+
+	if len(f.Wide) > 0 {
+		return m.takeWide(p, us, f, tally, cost)
+	}
+	lock := &m.stripes[m.stripe(f.Key)].mu
+	lock.Lock()
+	defer lock.Unlock()
+
+	m.recall(p, us, f.Key, &tally)
+	v := p.check(us, &tally, cost)
+	if v.Admitted && cost > 0 {
+		p.charge(us, &tally, cost)
+		if !m.keep(p, us, f.Key, &tally) {
+			v.Saturated = true
+			m.full.Add(1)
+		}
+	}
+	p.stand(us, &tally, cost, &v)
+	return tally, v
+}
+
+// takeWide is Take for a family that belongs to networks. tally is rolled.
+func (m *Memory) takeWide(p *Policy, now int64, f *Family, tally Tally, cost int64) (Tally, Verdict) {
+	var locked locks
+	locked.lock(m, f)
+	defer locked.unlock(m)
+
+	m.recall(p, now, f.Key, &tally)
+	v := p.check(now, &tally, cost)
+	var (
+		tallies  [MaxWide]Tally
+		verdicts [MaxWide]Verdict
+	)
+	for i, w := range f.Wide {
+		m.recall(w.Policy, now, w.Key, &tallies[i])
+		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
+		v.restrict(&verdicts[i])
+	}
+	if v.Admitted && cost > 0 {
+		p.charge(now, &tally, cost)
+		kept := m.keep(p, now, f.Key, &tally)
+		for i, w := range f.Wide {
+			w.Policy.charge(now, &tallies[i], cost)
+			kept = m.keep(w.Policy, now, w.Key, &tallies[i]) && kept
+		}
+		if !kept {
+			v.Saturated = true
+			m.full.Add(1)
+		}
+	}
+	p.stand(now, &tally, cost, &v)
+	for i, w := range f.Wide {
+		w.Policy.stand(now, &tallies[i], cost, &verdicts[i])
+		v.narrow(&verdicts[i], p.Len())
+	}
+	return tally, v
+}
+
+// recall merges what the memory holds of a family into t, which is rolled.
+func (m *Memory) recall(p *Policy, now int64, k Key, t *Tally) {
+	for i := range p.rules {
+		r := &p.rules[i]
+		c := m.find(k, r.id)
+		if c == nil {
+			t[i] = r.roll(now, t[i])
+			continue
+		}
+		held := r.load(c)
+		s := r.remembered(now, held)
+		if s.At < held.At && !r.blank(s) {
+			// The clock has stepped back. Unless the move to the present is
+			// written down it would be made anew at every look, and the count
+			// would follow the clock for ever.
+			r.store(c, s)
+		}
+		t[i] = r.merge(t[i], s)
+	}
+}
+
+// keep writes t to memory and reports whether there was room for all of it.
+func (m *Memory) keep(p *Policy, now int64, k Key, t *Tally) bool {
+	kept := true
+	for i := range p.rules {
+		r := &p.rules[i]
+		horizon := 3*r.seconds + farFutureSlack
+		if c := m.claim(k, r.id, now/1_000_000, horizon); c != nil {
+			r.store(c, t[i])
+		} else {
+			kept = false
+		}
+	}
+	return kept
+}
+
+// restrict adds the verdict of a network to that of a family.
+func (v *Verdict) restrict(wide *Verdict) {
+	v.Admitted = v.Admitted && wide.Admitted
+	if !v.Impossible {
+		v.Wait = max(v.Wait, wide.Wait)
+	}
+}
+
+// narrow shows, limit by limit, the standing of a network where it leaves less
+// than the family's own.
+func (v *Verdict) narrow(wide *Verdict, n int) {
+	for i := range n {
+		own, other := &v.Limits[i], wide.Limits[i]
+		if other.Remaining < own.Remaining || other.Blocked && !own.Blocked {
+			*own = other
+		}
+	}
+}
+
+// locks are the stripes a request holds: the family's and its networks', each
+// once, in ascending order, so that no two requests wait for each other.
+type locks struct {
+	n       int
+	stripes [1 + MaxWide]int
+}
+
+func (l *locks) lock(m *Memory, f *Family) {
+	l.add(m.stripe(f.Key))
+	for i := range f.Wide {
+		l.add(m.stripe(f.Wide[i].Key))
+	}
+	for _, s := range l.stripes[:l.n] {
+		m.stripes[s].mu.Lock()
+	}
+}
+
+func (l *locks) unlock(m *Memory) {
+	for _, s := range l.stripes[:l.n] {
+		m.stripes[s].mu.Unlock()
+	}
+}
+
+func (l *locks) add(stripe int) {
+	i := l.n
+	for i > 0 && l.stripes[i-1] > stripe {
+		i--
+	}
+	if i > 0 && l.stripes[i-1] == stripe {
+		return
+	}
+	copy(l.stripes[i+1:l.n+1], l.stripes[i:l.n])
+	l.stripes[i] = stripe
+	l.n++
+}

@@ -1,0 +1,202 @@
+package storeless
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+// Algorithm names the arithmetic of a [Limit].
+type Algorithm uint8
+
+const (
+	// SlidingWindow is the sliding-window counter: two aligned windows, the
+	// previous one weighted by how much of it still lies within the last
+	// Window. It admits at most Quota in any short burst and in any aligned
+	// window; up to 2·Quota−1 over the worst Window-long span. The default.
+	SlidingWindow Algorithm = iota
+
+	// FixedWindow counts in aligned windows and forgets at each boundary. Up
+	// to 2·Quota requests may pass around a boundary. It is the cheapest, and
+	// the right choice where the quota is a calendar budget.
+	FixedWindow
+
+	// TokenBucket is GCRA with a burst: requests flow at Quota per Window, and
+	// up to Burst may arrive at once. Burst + Quota may pass in one Window.
+	TokenBucket
+
+	// LeakyBucket is GCRA with a burst of one, a meter: requests must keep a
+	// distance of Window/Quota from each other.
+	LeakyBucket
+)
+
+// String returns the name of the algorithm, as used in errors and docs.
+func (a Algorithm) String() string {
+	switch a {
+	case SlidingWindow:
+		return "sliding-window"
+	case FixedWindow:
+		return "fixed-window"
+	case TokenBucket:
+		return "token-bucket"
+	case LeakyBucket:
+		return "leaky-bucket"
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+// gcra reports whether the state of a is one time mark rather than two counts.
+func (a Algorithm) gcra() bool { return a == TokenBucket || a == LeakyBucket }
+
+// Bounds of a [Limit] and of a [Policy].
+const (
+	// MaxLimits is how many limits one policy may have. It is what lets a
+	// [Tally] be an array: no tally ever allocates.
+	MaxLimits = 8
+
+	// MaxQuota is the largest Quota and the largest Burst, 2³¹−1: every count
+	// fits 32 bits in each carrier, whatever its language.
+	MaxQuota = 1<<31 - 1
+
+	// MaxWindow is the longest Window, and the longest time in which a bucket
+	// may empty (Burst·Window/Quota).
+	MaxWindow = 366 * 24 * time.Hour
+)
+
+// A Limit is a quota per window. It is plain data; [Compile] checks it.
+type Limit struct {
+	// Name appears in the RateLimit fields and in problem details, and is part
+	// of what identifies the limit's count across configurations: a renamed
+	// limit starts from zero. Permitted: 1 to 48 of a-z, 0-9 and "-", unique
+	// within the policy. Default: the policy's name for the first unnamed
+	// limit, then policy-window, as in "contact-24h".
+	Name string
+
+	// Algorithm defaults to [SlidingWindow].
+	Algorithm Algorithm
+
+	// Quota is how much cost may pass in a Window. Permitted: 1 to [MaxQuota].
+	Quota int64
+
+	// Window is aligned to the Unix epoch. Permitted: whole seconds, from one
+	// second to [MaxWindow].
+	Window time.Duration
+
+	// Burst is how much may pass at once through a full bucket. [TokenBucket]
+	// only, where it defaults to Quota. Permitted: 1 to [MaxQuota], and
+	// Burst·Window/Quota at most [MaxWindow].
+	Burst int64
+}
+
+// A ConfigError is one problem of a configuration. Constructors report all
+// problems they find, joined; use [errors.As] in a loop over Unwrap() []error,
+// or print the joined error, one problem a line. It never holds a secret.
+type ConfigError struct {
+	Field   string // where: a path in Go syntax, such as Limits[1].Window
+	Problem string // what is wrong and what is permitted
+}
+
+// Error returns "Field: Problem".
+func (e *ConfigError) Error() string { return e.Field + ": " + e.Problem }
+
+// rule is one compiled limit: every number that a decision needs.
+type rule struct {
+	limit    Limit // with its defaults filled in
+	id       uint32
+	capacity int64 // most cost that one request may have: Quota, or Burst
+	window   int64 // µs
+	seconds  int64 // window in seconds
+	interval int64 // GCRA: emission interval, µs, rounded up
+	empties  int64 // GCRA: time in which a full bucket empties, µs
+	skew     int64 // how far ahead of the clock a tally may be, µs
+}
+
+// maxSkew is the most by which the clocks of two instances may differ. More is
+// a fault to mend with NTP; less would refuse fleets that are merely sloppy.
+const maxSkew = 5 * time.Second
+
+// compile assumes a checked limit.
+func compile(l Limit) rule {
+	r := rule{
+		limit:    l,
+		id:       limitID(l),
+		capacity: l.Quota,
+		window:   l.Window.Microseconds(),
+		seconds:  int64(l.Window / time.Second),
+		skew:     min(maxSkew, l.Window/10).Microseconds(),
+	}
+	if l.Algorithm.gcra() {
+		r.interval = emissionInterval(l)
+		r.capacity = l.Burst
+		r.empties = l.Burst * r.interval
+	}
+	return r
+}
+
+// emissionInterval is GCRA's T (ITU-T I.371): the time one unit of cost takes
+// to leak. It rounds up, so that rounding never admits more than the quota.
+func emissionInterval(l Limit) int64 {
+	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+}
+
+// limitID identifies a limit's count in tokens and memory. Quota and burst are
+// left out on purpose: counts say what was used, so a changed quota applies to
+// them at once. 24 bits keep a token's entry short; a policy whose own ids
+// collide is refused by Compile.
+func limitID(l Limit) uint32 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %d %s", l.Algorithm, l.Window/time.Second, l.Name)
+	sum := h.Sum64()
+	return uint32(sum^sum>>24^sum>>48) & 0xffffff
+}
+
+// check reports every problem of l, whose name is filled in already.
+func (l *Limit) check(field string) error {
+	var errs []error
+	problem := func(name, format string, args ...any) {
+		errs = append(errs, &ConfigError{field + "." + name, fmt.Sprintf(format, args...)})
+	}
+	if !validName(l.Name, 48) {
+		problem("Name", "must be 1 to 48 of a-z, 0-9 and -")
+	}
+	if l.Algorithm > LeakyBucket {
+		problem("Algorithm", "must be SlidingWindow, FixedWindow, TokenBucket or LeakyBucket")
+	}
+	quotaOK := l.Quota >= 1 && l.Quota <= MaxQuota
+	if !quotaOK {
+		problem("Quota", "must be from 1 to %d, not %d", MaxQuota, l.Quota)
+	}
+	windowOK := l.Window >= time.Second && l.Window <= MaxWindow && l.Window%time.Second == 0
+	if !windowOK {
+		problem("Window", "must be whole seconds, from 1s to %s, not %s", MaxWindow, l.Window)
+	}
+	switch {
+	case l.Algorithm == TokenBucket && (l.Burst < 1 || l.Burst > MaxQuota):
+		problem("Burst", "must be from 1 to %d, or 0 for the quota, not %d", MaxQuota, l.Burst)
+	case l.Algorithm == TokenBucket && quotaOK && windowOK &&
+		l.Burst > MaxWindow.Microseconds()/emissionInterval(*l):
+		problem("Burst", "a bucket of %d would take longer than %s to empty; use at most %d",
+			l.Burst, MaxWindow, MaxWindow.Microseconds()/emissionInterval(*l))
+	case l.Algorithm == LeakyBucket && l.Burst > 1:
+		problem("Burst", "is always 1 for a LeakyBucket; use TokenBucket for a larger one")
+	case !l.Algorithm.gcra() && l.Burst != 0:
+		problem("Burst", "belongs to a TokenBucket; leave it 0 for a %s", l.Algorithm)
+	}
+	return errors.Join(errs...)
+}
+
+// validName reports whether s is 1 to most of a-z, 0-9 and "-". The alphabet is
+// safe in a cookie name, a structured-field string, a URL and a log line.
+func validName(s string, most int) bool {
+	if len(s) == 0 || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,174 @@
+package storeless
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+)
+
+// A Key names a family in a [Memory]: a hash under the memory's own seed, so
+// that nobody outside can aim two families at one place. See [Memory.Key].
+type Key uint64
+
+// DefaultFamilies is how many live families a [Memory] is made for by default.
+const DefaultFamilies = 1 << 16
+
+// A Memory is a fixed-size table of the highest tallies seen: never a source of
+// truth, only a floor. It is what bounds dropped, replayed, rolled back and
+// forked tokens to one quota on each instance. Safe for concurrent use.
+//
+// It never grows, never evicts what is live, and does no work in the background:
+// a cell whose windows have passed is free for the next family. A family that
+// finds no free cell is not remembered (see [Verdict.Saturated]): evicting
+// another would let a crowd of strangers wash out a victim's count, as in
+// CVE-2024-21662.
+//
+// A cell holds one limit's count of one family, so the limits may change while
+// the memory stays. Cells sit in sets of 16, three cells for each family and
+// limit the memory is made for. With f live counts in c cells, a new count finds
+// its set full with the probability that a Poisson variable of mean 16·f/c is 16
+// or more: 2·10⁻⁴ at the nominal load, 5·10⁻¹⁰ at half of it. Cells carry a
+// 32-bit tag; that a family meets another's tag in its set, and is counted with
+// it, has a chance below 16/2³².
+type Memory struct {
+	seed    maphash.Seed
+	stripes []stripe
+	sets    int // per stripe
+	full    atomic.Uint64
+}
+
+// A stripe is the sets that one lock guards. All counts of a family lie in one
+// stripe, so that check and charge of all its limits is one critical section
+// of some tens of nanoseconds; neighbouring locks share no cache line.
+type stripe struct {
+	mu    sync.Mutex
+	cells []cell
+	_     [32]byte
+}
+
+const (
+	setSize        = 16
+	cellsPerCount  = 3
+	maxStripes     = 1024
+	farFutureSlack = 24 * 60 * 60 // seconds
+)
+
+// A cell is 16 bytes, a set four cache lines. A window state is kept as its two
+// counts, its number following from expires; a GCRA state as its time mark.
+type cell struct {
+	tag     uint32
+	expires uint32 // Unix second from which on the cell is free; 0: never used
+	value   uint64
+}
+
+// NewMemory returns a memory made for the given number of families (0 means
+// [DefaultFamilies]) of policies with the given number of limits. It takes
+// 48 bytes for each family and limit, 3 MiB by default for one limit.
+// It panics if a number is negative or limits is 0.
+func NewMemory(families, limits int) *Memory {
+	if families == 0 {
+		families = DefaultFamilies
+	}
+	if families < 0 || limits < 1 {
+		panic(fmt.Sprintf("storeless: no memory for %d families of %d limits", families, limits))
+	}
+	sets := max(1, families*limits*cellsPerCount/setSize)
+	stripes := min(maxStripes, sets)
+	m := &Memory{
+		seed:    maphash.MakeSeed(),
+		stripes: make([]stripe, stripes),
+		sets:    (sets + stripes - 1) / stripes,
+	}
+	cells := make([]cell, stripes*m.sets*setSize)
+	for i := range m.stripes {
+		m.stripes[i].cells = cells[i*m.sets*setSize:][:m.sets*setSize]
+	}
+	return m
+}
+
+// Key returns the key of the family with the given identity. It differs in
+// every process and for every memory.
+func (m *Memory) Key(identity []byte) Key { return Key(maphash.Bytes(m.seed, identity)) }
+
+// Saturations returns how many admitted requests could not be remembered since
+// the memory was made.
+func (m *Memory) Saturations() uint64 { return m.full.Load() }
+
+// Size returns the number of bytes that the memory takes, now and for ever.
+func (m *Memory) Size() int { return len(m.stripes) * (64 + m.sets*setSize*16) }
+
+// stripe returns the index of the stripe that holds a family.
+func (m *Memory) stripe(k Key) int { return scale(uint64(k), len(m.stripes)) }
+
+// find returns the cell of one limit of a family, or nil. The stripe is locked.
+func (m *Memory) find(k Key, id uint32) *cell {
+	set, first, tag := m.place(k, id)
+	for i := range uint32(setSize) {
+		// The search starts where the tag says, so that a family is mostly
+		// found at the first look.
+		if c := &set[(first+i)%setSize]; c.tag == tag && c.expires != 0 {
+			return c
+		}
+	}
+	return nil
+}
+
+// claim returns the cell of one limit of a family, taking a free one if need
+// be, or nil if the set is full. The stripe is locked.
+func (m *Memory) claim(k Key, id uint32, now, horizon int64) *cell {
+	set, first, tag := m.place(k, id)
+	var free *cell
+	for i := range uint32(setSize) {
+		c := &set[(first+i)%setSize]
+		if c.tag == tag && c.expires != 0 {
+			return c
+		}
+		// A cell far beyond any window's end was written under a clock that
+		// went wrong; it must not stay taken until that day comes.
+		if free == nil && (int64(c.expires) <= now || int64(c.expires) > now+horizon) {
+			free = c
+		}
+	}
+	if free != nil {
+		*free = cell{tag: tag}
+	}
+	return free
+}
+
+// place returns the set of a family's limit, where to begin in it, and its tag.
+// Key is uniform; the product spreads one family's limits over its stripe.
+func (m *Memory) place(k Key, id uint32) (set []cell, first, tag uint32) {
+	s := &m.stripes[m.stripe(k)]
+	h := (uint64(k) ^ uint64(id)<<32 ^ uint64(id)) * 0x9e3779b97f4a7c15
+	h ^= h >> 29
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 32
+	at := scale(h, m.sets) * setSize
+	return s.cells[at : at+setSize : at+setSize], uint32(h>>28) % setSize, uint32(h)
+}
+
+// load returns the state in c.
+func (r *rule) load(c *cell) State {
+	if r.interval > 0 {
+		return State{At: int64(c.value)}
+	}
+	return State{
+		At:   int64(c.expires)/r.seconds - 2,
+		Cur:  uint32(c.value >> 32),
+		Prev: uint32(c.value),
+	}
+}
+
+// store writes s to c.
+func (r *rule) store(c *cell, s State) {
+	c.expires = uint32(r.expires(s))
+	if r.interval > 0 {
+		c.value = uint64(s.At)
+		return
+	}
+	c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
+}
+
+// scale maps a uniform h to [0, n) by its high bits.
+func scale(h uint64, n int) int { return int((h >> 32) * uint64(n) >> 32) }

@@ -1,0 +1,136 @@
+package storeless
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Policy is a named set of limits, compiled: every check done, every number
+// precomputed. It is immutable and safe for concurrent use.
+type Policy struct {
+	name  string
+	rules []rule
+}
+
+// Compile checks limits and compiles them into a policy. It reports all
+// problems at once, each a [ConfigError] whose Field starts at "Policy" or
+// "Limits".
+//
+// Permitted: a name of 1 to 32 of a-z, 0-9 and "-"; 1 to [MaxLimits] limits.
+func Compile(name string, limits []Limit) (*Policy, error) {
+	var errs []error
+	if !validName(name, 32) {
+		errs = append(errs, &ConfigError{"Policy", "must be 1 to 32 of a-z, 0-9 and -"})
+		name = "policy" // so that names made of it are not complained of too
+	}
+	if len(limits) == 0 {
+		errs = append(errs, &ConfigError{"Limits", "at least one limit is needed"})
+	}
+	if len(limits) > MaxLimits {
+		errs = append(errs, &ConfigError{"Limits", fmt.Sprintf("at most %d limits, not %d", MaxLimits, len(limits))})
+		return nil, errors.Join(errs...)
+	}
+	limits = withDefaults(name, limits)
+	p := &Policy{name: name, rules: make([]rule, 0, len(limits))}
+	for i := range limits {
+		field := fmt.Sprintf("Limits[%d]", i)
+		if err := limits[i].check(field); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		r := compile(limits[i])
+		for j := range p.rules {
+			switch seen := &p.rules[j]; {
+			case seen.limit.Name == r.limit.Name:
+				errs = append(errs, &ConfigError{field + ".Name", fmt.Sprintf("%q is taken by another limit", r.limit.Name)})
+			case seen.id == r.id:
+				errs = append(errs, &ConfigError{field + ".Name", fmt.Sprintf("%q has the same short id as %q; rename one", r.limit.Name, seen.limit.Name)})
+			}
+		}
+		p.rules = append(p.rules, r)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// withDefaults returns a copy of limits with names and bursts filled in.
+func withDefaults(policy string, limits []Limit) []Limit {
+	limits = slices.Clone(limits)
+	plain := !slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == policy })
+	for i := range limits {
+		l := &limits[i]
+		if l.Name == "" && plain {
+			l.Name, plain = policy, false
+		} else if l.Name == "" {
+			l.Name = policy + "-" + windowName(l.Window)
+		}
+		switch {
+		case l.Algorithm == TokenBucket && l.Burst == 0:
+			l.Burst = l.Quota
+		case l.Algorithm == LeakyBucket && l.Burst == 0:
+			l.Burst = 1
+		}
+	}
+	return limits
+}
+
+// windowName spells a window in its largest whole unit: 90s, 5m, 24h.
+func windowName(w time.Duration) string {
+	switch {
+	case w > 0 && w%time.Hour == 0:
+		return fmt.Sprintf("%dh", w/time.Hour)
+	case w > 0 && w%time.Minute == 0:
+		return fmt.Sprintf("%dm", w/time.Minute)
+	}
+	return fmt.Sprintf("%ds", w/time.Second)
+}
+
+// Name returns the policy's name.
+func (p *Policy) Name() string { return p.name }
+
+// Len returns the number of limits, from 1 to [MaxLimits].
+func (p *Policy) Len() int { return len(p.rules) }
+
+// Limit returns the i-th limit, with its defaults filled in.
+func (p *Policy) Limit(i int) Limit { return p.rules[i].limit }
+
+// Capacity returns the largest cost that a single request may ever have: the
+// smallest quota of the policy, or burst where a limit has one.
+func (p *Policy) Capacity() int64 {
+	least := int64(MaxQuota)
+	for i := range p.rules {
+		least = min(least, p.rules[i].capacity)
+	}
+	return least
+}
+
+// SameShape reports whether p and q have the same limits in the same order,
+// differing at most in quota and burst: then a tally of one is a tally of the
+// other. The tiers of a policy must have the same shape.
+func (p *Policy) SameShape(q *Policy) bool {
+	return slices.EqualFunc(p.rules, q.rules, func(a, b rule) bool { return a.id == b.id && a.seconds == b.seconds })
+}
+
+// Scale returns a policy of the same shape that admits factor times as much:
+// what a network of many clients may do together. Quotas stop at [MaxQuota].
+func (p *Policy) Scale(factor int64) *Policy {
+	scaled := &Policy{name: p.name, rules: make([]rule, len(p.rules))}
+	for i := range p.rules {
+		l := p.rules[i].limit
+		l.Quota = min(l.Quota*factor, MaxQuota)
+		if l.Algorithm.gcra() {
+			// A meter for one client is a bucket for many of them.
+			l.Burst = min(l.Burst*factor, MaxQuota, MaxWindow.Microseconds()/emissionInterval(l))
+		}
+		scaled.rules[i] = compile(l)
+	}
+	return scaled
+}
+
+// ID returns the number, below 2²⁴, by which tokens and memory know the i-th
+// limit: a hash of its algorithm, window and name.
+func (p *Policy) ID(i int) uint32 { return p.rules[i].id }

@@ -1,0 +1,143 @@
+package storeless
+
+import "time"
+
+// A State is what one limit has counted.
+//
+// For the window algorithms, At is the number of the window since the Unix
+// epoch, Cur what was used in it, and Prev what was used in the window before.
+// For GCRA, At is the theoretical arrival time in microseconds since the epoch,
+// and the counts are zero. Microseconds, because marks then stay exact in the
+// float64 integers of JavaScript and Lua. The zero State has counted nothing.
+type State struct {
+	At        int64
+	Cur, Prev uint32
+}
+
+// A Tally is the state of a policy's limits for one family of tokens, in the
+// policy's order; what lies beyond [Policy.Len] is zero. It says what was used,
+// never what remains, so a changed quota applies to it at once.
+type Tally [MaxLimits]State
+
+// shown prepares a state from outside, a token, for a decision at now (µs):
+// rolled to the present, or kept at its own window where that lies ahead of the
+// clock by no more than the skew allowed. Further ahead it says nothing.
+func (r *rule) shown(now int64, s State) State {
+	if r.interval > 0 {
+		debt := s.At - now
+		// A mark beyond what this bucket can owe is one of a larger burst (a
+		// tier or configuration that changed), and is clamped; one beyond
+		// twice of all that is from a clock that went wrong.
+		if debt > 2*max(r.window, r.empties)+r.skew {
+			return State{}
+		}
+		return r.roll(now, s)
+	}
+	if s.At*r.window-now > r.skew {
+		return State{}
+	}
+	return r.roll(now, s)
+}
+
+// remembered prepares a state of our own memory, which cannot be dismissed: a
+// clock that has stepped back must not hand out a fresh quota. What was counted
+// further ahead than the skew allowed is moved to the present window, its
+// fuller window for its present one. (Keeping it at its own window until the
+// clock is there again would lock clients out for as long as the clock was off.)
+func (r *rule) remembered(now int64, s State) State {
+	if r.interval == 0 && s.At*r.window-now > r.skew {
+		s = State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
+	}
+	return r.roll(now, s)
+}
+
+// roll brings s to the window of now, unless s is ahead of it already, and
+// clamps a GCRA mark to what the bucket can owe at most.
+func (r *rule) roll(now int64, s State) State {
+	if r.interval > 0 {
+		if s.At <= now {
+			return State{}
+		}
+		return State{At: min(s.At, now+r.empties)}
+	}
+	window := now / r.window
+	switch {
+	case s.At >= window:
+		return s
+	case s.At == window-1 && r.limit.Algorithm == SlidingWindow:
+		return State{At: window, Prev: s.Cur}
+	}
+	return State{At: window}
+}
+
+// merge returns the element-wise maximum of two rolled states. Each counts a
+// subset of the family's admitted requests, so each number is a lower bound of
+// the true one, and so is the larger of the two.
+func (r *rule) merge(a, b State) State {
+	if a.At < b.At {
+		a, b = b, a
+	}
+	if r.interval > 0 {
+		return a
+	}
+	if a.At != b.At { // one of them is ahead by the skew allowed
+		b = r.roll(a.At*r.window, b)
+	}
+	return State{At: a.At, Cur: max(a.Cur, b.Cur), Prev: max(a.Prev, b.Prev)}
+}
+
+// Merge returns the element-wise maximum of two tallies shown at now, after
+// both are rolled to the present. Merging can only raise a tally, so a rolled
+// back, forked or older one is harmless, and never an error. Entries too far
+// ahead of now, min(5 s, window/10), are as if absent.
+func (p *Policy) Merge(now time.Time, a, b Tally) Tally {
+	var merged Tally
+	us := now.UnixMicro()
+	for i := range p.rules {
+		r := &p.rules[i]
+		merged[i] = r.merge(r.shown(us, a[i]), r.shown(us, b[i]))
+	}
+	return merged
+}
+
+// Exceeds reports whether a says more than b: whether a client that showed b
+// has something to learn from a. Both are taken as they stand at now.
+func (p *Policy) Exceeds(now time.Time, a, b Tally) bool {
+	us := now.UnixMicro()
+	for i := range p.rules {
+		r := &p.rules[i]
+		mine := r.shown(us, a[i])
+		if r.merge(mine, r.shown(us, b[i])) != r.shown(us, b[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Expires returns when t stops to matter, in Unix seconds: the end of the second
+// window of the limit that looks furthest. It is 0 if t has counted nothing.
+func (p *Policy) Expires(t Tally) int64 {
+	var last int64
+	for i := range p.rules {
+		if r := &p.rules[i]; !r.blank(t[i]) {
+			last = max(last, r.expires(t[i]))
+		}
+	}
+	return last
+}
+
+// blank reports whether s has counted nothing.
+func (r *rule) blank(s State) bool {
+	if r.interval > 0 {
+		return s.At == 0
+	}
+	return s.Cur == 0 && s.Prev == 0
+}
+
+// expires returns a Unix second, a multiple of the window, at which s is spent.
+func (r *rule) expires(s State) int64 {
+	if r.interval > 0 {
+		return (s.At/r.window + 2) * r.seconds
+	}
+	return (s.At + 2) * r.seconds
+}

@@ -1,0 +1,241 @@
+package token
+
+import (
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// MaxLen is the most bytes a window token may have: what every parser of
+// structured fields must accept as a Token (RFC 9651 section 3.3.4).
+const MaxLen = 512
+
+const (
+	subjectLen   = 11                                    // 64 bits in base64url
+	signatureLen = 43                                    // 256 bits in base64url
+	headerLen    = 64                                    // with its dot; see kidLen
+	minLen       = headerLen + 1 + signatureLen          // shorter is not looked at
+	payloadMax   = MaxLen - headerLen - 1 - signatureLen // in base64url
+	jsonMax      = 512                                   // room to find out that a payload is too long
+	textMax      = headerLen + jsonMax*4/3 + 4 + signatureLen
+)
+
+// strict refuses spare bits. It still skips line breaks: compare lengths as well.
+var strict = base64.RawURLEncoding.Strict()
+
+// A Codec signs and verifies the window tokens of one policy. It is immutable
+// and safe for concurrent use.
+type Codec struct {
+	ring   []*key // pointers: what fmt prints by reflection, it does not follow
+	policy *storeless.Policy
+	fields []field
+	prefix string // of every payload, up to the subject
+	pool   *sync.Pool
+}
+
+// New returns the codec for a policy. The first secret signs, all verify: to
+// rotate, add the new secret last everywhere, then move it first everywhere,
+// then drop the old one after two of the longest windows.
+//
+// It reports all problems at once, each a [storeless.ConfigError] without a
+// byte of a secret: those of [CheckSecrets], and a policy whose fullest token
+// would be longer than [MaxLen]. tiers are further policies of the same shape
+// whose quotas tokens may carry.
+func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy) (*Codec, error) {
+	ring, err := newRing(policy.Name(), secrets)
+	c := &Codec{
+		ring:   ring,
+		policy: policy,
+		fields: fieldsOf(policy),
+		prefix: `{"aud":"` + policy.Name() + `","sub":"`,
+		pool:   &sync.Pool{New: newScratch},
+	}
+	policies := []*storeless.Policy{policy}
+	for i, tier := range tiers {
+		if !tier.SameShape(policy) {
+			err = errors.Join(err, &storeless.ConfigError{Field: fmt.Sprintf("Tiers[%d]", i), Problem: fmt.Sprintf(
+				"must have the limits of policy %s in the same order, and may differ in quota and burst", policy.Name())})
+			continue
+		}
+		policies = append(policies, tier)
+	}
+	if n := c.longest(policies); n > MaxLen {
+		err = errors.Join(err, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf(
+			"a full token would have %d bytes, %d at most; use fewer limits, lower quotas or a shorter policy name", n, MaxLen)})
+	}
+	if err == nil {
+		err = c.selfCheck()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// A Token is a verified window token.
+type Token struct {
+	Expires int64 // Unix seconds
+	Tally   storeless.Tally
+}
+
+// A Holder is one identity, as tokens know it.
+type Holder struct {
+	codec    *Codec
+	identity []byte
+	subject  [subjectLen]byte // under the key that signs
+}
+
+// Holder returns the holder with the given identity: any bytes that no other
+// identity has. They are hashed under a key of their own, and must not change
+// while the holder is in use.
+func (c *Codec) Holder(identity []byte) Holder {
+	return Holder{codec: c, identity: identity, subject: c.subject(c.ring[0], identity)}
+}
+
+// Format writes the holder's policy for every verb: an identity may be an
+// address or an API key, and does not belong in a log.
+func (h Holder) Format(f fmt.State, _ rune) {
+	fmt.Fprint(f, "token.Holder("+h.codec.policy.Name()+")")
+}
+
+// subject returns the first 64 bits of a MAC of the identity. Two identities
+// share a subject with a chance of 2⁻⁶⁴, and then merely a count.
+func (c *Codec) subject(k *key, identity []byte) (sub [subjectLen]byte) {
+	s := c.pool.Get().(*scratch)
+	s.begin(&k.bind)
+	for len(identity) > 0 {
+		n := copy(s.text[:], identity)
+		s.hash.Write(s.text[:n])
+		identity = identity[n:]
+	}
+	base64.RawURLEncoding.Encode(sub[:], s.end(&k.bind)[:8])
+	c.pool.Put(s)
+	return sub
+}
+
+// Append appends to dst the token that says t of the holder, and returns the
+// extended slice. The same holder and tally give the same bytes. It appends
+// nothing if t has counted nothing, or if its counts, made under far larger
+// quotas, no longer fit [MaxLen].
+func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
+	c := h.codec
+	k := c.ring[0]
+	s := c.pool.Get().(*scratch)
+	defer c.pool.Put(s)
+
+	payload := c.appendPayload(s.json[:0], h.subject[:], t)
+	n := base64.RawURLEncoding.EncodedLen(len(payload))
+	if len(payload) == 0 || n > payloadMax {
+		return dst
+	}
+	text := s.text[:headerLen+n+1+signatureLen]
+	copy(text, k.header)
+	signed := text[headerLen : headerLen+n]
+	base64.RawURLEncoding.Encode(signed, payload)
+	s.begin(&k.sign)
+	s.hash.Write(signed)
+	text[headerLen+n] = '.'
+	base64.RawURLEncoding.Encode(text[headerLen+n+1:], s.end(&k.sign))
+	return append(dst, text...)
+}
+
+// Verify returns what tok says, or why it says nothing: [ErrMalformed],
+// [ErrForeign], [ErrForged], [ErrExpired] or [ErrHolder], in this order, the
+// cheapest refusal first. Nothing of the token is decoded or parsed before its
+// MAC has been found good, and no input makes Verify do more than one MAC of
+// MaxLen bytes.
+func (h *Holder) Verify(tok string, now time.Time) (Token, error) {
+	c := h.codec
+	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {
+		return Token{}, ErrMalformed
+	}
+	// Byte for byte: no algorithm, type or parameter is left to choose, and
+	// none to parse (RFC 8725 section 3.1).
+	k := c.keyOf(tok[:headerLen])
+	if k == nil {
+		return Token{}, ErrForeign
+	}
+	s := c.pool.Get().(*scratch)
+	defer c.pool.Put(s)
+
+	n := copy(s.text[:], tok[headerLen:])
+	payload, signature := s.text[:n-signatureLen-1], s.text[n-signatureLen:n]
+	s.begin(&k.sign)
+	s.hash.Write(payload)
+	// The MAC is compared as it is spelled. A token therefore has one spelling,
+	// where decoders take four, and the character set needs no check of its own:
+	// what passes is what we wrote.
+	var want [signatureLen]byte
+	base64.RawURLEncoding.Encode(want[:], s.end(&k.sign))
+	if subtle.ConstantTimeCompare(want[:], signature) != 1 {
+		return Token{}, ErrForged
+	}
+	size, err := strict.Decode(s.json[:], payload)
+	if err != nil || base64.RawURLEncoding.EncodedLen(size) != len(payload) {
+		return Token{}, ErrMalformed // signed by our key, but not by this package
+	}
+	t, subject, ok := c.parsePayload(s.json[:size])
+	if !ok {
+		return Token{}, ErrMalformed
+	}
+	if t.Expires <= now.Unix() {
+		return Token{}, ErrExpired
+	}
+	own := h.subject
+	if k != c.ring[0] {
+		// The subject of an older key: rotation must change nobody's tally.
+		own = c.subject(k, h.identity)
+	}
+	if subtle.ConstantTimeCompare(own[:], subject) != 1 {
+		return Token{}, ErrHolder
+	}
+	return t, nil
+}
+
+// keyOf returns the key with the given header, or nil.
+func (c *Codec) keyOf(header string) *key {
+	for i := range c.ring {
+		if c.ring[i].header == header {
+			return c.ring[i]
+		}
+	}
+	return nil
+}
+
+// String says which policy the codec is for. It shows no key, and neither does
+// any other verb, because [Codec] also formats itself.
+func (c Codec) String() string { return "token.Codec(" + c.policy.Name() + ")" }
+
+// GoString is String.
+func (c Codec) GoString() string { return c.String() }
+
+// Format writes String for every verb, so that %+v cannot reach the keys.
+func (c Codec) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
+
+// selfCheck signs a token by golang-jwt and by ourselves and compares: the
+// definition and its shortcut must agree in this very build, or nothing starts.
+func (c *Codec) selfCheck() error {
+	holder := c.Holder([]byte("self-check"))
+	now := time.Unix(1<<31, 0)
+	tally, _ := c.policy.Step(now, storeless.Tally{}, 1)
+	ours := string(holder.Append(nil, &tally))
+
+	t := jwt.NewWithClaims(hs256(), c.claims(holder.subject[:], &tally))
+	t.Header = map[string]any{"alg": "HS256", "kid": c.ring[0].kid, "typ": typ}
+	theirs, err := t.SignedString(c.ring[0].window)
+	if err != nil || theirs != ours {
+		return fmt.Errorf("token: golang-jwt signs a different token than we do (%v); do not use this build", err)
+	}
+	if _, err := holder.Verify(strings.Clone(theirs), now); err != nil {
+		return fmt.Errorf("token: cannot verify what golang-jwt has signed (%w); do not use this build", err)
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package token
+
+import "errors"
+
+// The refusals. A refused token is as if absent, and the client is never told
+// which of these it was; they are for tests, logs and metrics.
+var (
+	// ErrMalformed: not of the length or the form of a window token.
+	ErrMalformed = errors.New("token: malformed")
+
+	// ErrForeign: the header names no key of this ring and policy: a token of
+	// another policy, of a retired secret, or of another kind.
+	ErrForeign = errors.New("token: signed by no key of this policy")
+
+	// ErrForged: the header names one of our keys, the signature is not its.
+	ErrForged = errors.New("token: bad signature")
+
+	// ErrExpired: signed by us, but every window it speaks of has passed.
+	ErrExpired = errors.New("token: expired")
+
+	// ErrHolder: signed by us for somebody else.
+	ErrHolder = errors.New("token: held by another identity")
+)

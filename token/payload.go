@@ -1,0 +1,216 @@
+package token
+
+import (
+	"encoding/base64"
+	"strconv"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A field is what the payload needs to know of a limit.
+type field struct {
+	id      uint32
+	seconds int64 // the window
+	mark    bool  // GCRA: the state is a time mark
+	latest  int64 // the largest State.At that a payload may say
+}
+
+func fieldsOf(p *storeless.Policy) []field {
+	fields := make([]field, p.Len())
+	for i := range fields {
+		l := p.Limit(i)
+		f := &fields[i]
+		f.id = p.ID(i)
+		f.seconds = int64(l.Window.Seconds())
+		f.mark = l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket
+		f.latest = f.at(maxExpires, 0)
+	}
+	return fields
+}
+
+// age says how long before exp a state was, in windows or microseconds: a
+// number of a digit or two where the state itself would take ten.
+func (f *field) age(exp int64, s storeless.State) int64 {
+	if f.mark {
+		return exp*1_000_000 - s.At
+	}
+	return exp/f.seconds - s.At
+}
+
+// at is the inverse of age.
+func (f *field) at(exp, age int64) int64 {
+	if f.mark {
+		return exp*1_000_000 - age
+	}
+	return exp/f.seconds - age
+}
+
+// blank reports whether s has nothing to say.
+func (f *field) blank(s storeless.State) bool {
+	return s.Cur == 0 && s.Prev == 0 && (!f.mark || s.At == 0)
+}
+
+// appendPayload writes the JSON of the claims, the same bytes that
+// encoding/json writes of [Claims]; nothing if there is nothing to say.
+func (c *Codec) appendPayload(b, subject []byte, t *storeless.Tally) []byte {
+	exp := c.policy.Expires(*t)
+	if exp == 0 {
+		return b
+	}
+	b = append(b, c.prefix...)
+	b = append(b, subject...)
+	b = append(b, `","exp":`...)
+	b = strconv.AppendInt(b, exp, 10)
+	b = append(b, `,"t":[`...)
+	sep := false
+	for i := range c.fields {
+		f, s := &c.fields[i], t[i]
+		if f.blank(s) {
+			continue
+		}
+		if sep {
+			b = append(b, ',')
+		}
+		sep = true
+		b = strconv.AppendInt(b, int64(f.id), 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, f.age(exp, s), 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(s.Cur), 10)
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(s.Prev), 10)
+	}
+	return append(b, `]}`...)
+}
+
+// claims is appendPayload for golang-jwt.
+func (c *Codec) claims(subject []byte, t *storeless.Tally) *Claims {
+	cl := &Claims{Policy: c.policy.Name(), Subject: string(subject), Expires: c.policy.Expires(*t), Tally: []int64{}}
+	for i := range c.fields {
+		if f, s := &c.fields[i], t[i]; !f.blank(s) {
+			cl.Tally = append(cl.Tally, int64(f.id), f.age(cl.Expires, s), int64(s.Cur), int64(s.Prev))
+		}
+	}
+	return cl
+}
+
+// Ranges of what a payload may say. They keep every product of a decision far
+// from overflow, whoever holds the key.
+const (
+	maxExpires = 1 << 33 // the year 2242
+	maxAge     = 1 << 53
+)
+
+// parsePayload reads what appendPayload writes and nothing else: the payload
+// has passed its MAC, so any other form was signed by someone who is not this
+// package. Entries of limits that the policy does not have are skipped.
+func (c *Codec) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
+	p := parser{rest: b, ok: true}
+	p.expect(c.prefix)
+	subject = p.take(subjectLen)
+	p.expect(`","exp":`)
+	t.Expires = p.integer(0, maxExpires)
+	p.expect(`,"t":[`)
+	for n := 0; p.ok && !p.next(']'); n++ {
+		if n > 0 {
+			p.expect(",")
+		}
+		id := p.integer(0, 1<<24-1)
+		p.expect(",")
+		age := p.integer(-maxAge, maxAge)
+		p.expect(",")
+		cur := p.integer(0, storeless.MaxQuota)
+		p.expect(",")
+		prev := p.integer(0, storeless.MaxQuota)
+		for i := range c.fields {
+			if f := &c.fields[i]; f.id == uint32(id) {
+				at := f.at(t.Expires, age)
+				p.ok = p.ok && at >= 0 && at <= f.latest
+				t.Tally[i] = storeless.State{At: at, Cur: uint32(cur), Prev: uint32(prev)}
+			}
+		}
+	}
+	p.expect("]}")
+	return t, subject, p.ok && len(p.rest) == 0
+}
+
+// A parser eats a payload from the left and remembers whether it ever choked.
+type parser struct {
+	rest []byte
+	ok   bool
+}
+
+func (p *parser) expect(s string) {
+	if p.ok = p.ok && len(p.rest) >= len(s) && string(p.rest[:len(s)]) == s; p.ok {
+		p.rest = p.rest[len(s):]
+	}
+}
+
+func (p *parser) next(c byte) bool { return len(p.rest) > 0 && p.rest[0] == c }
+
+func (p *parser) take(n int) []byte {
+	if p.ok = p.ok && len(p.rest) >= n; !p.ok {
+		return nil
+	}
+	taken := p.rest[:n]
+	p.rest = p.rest[n:]
+	return taken
+}
+
+// integer reads a canonical decimal within [low, high]: no plus, no leading
+// zero, no minus zero, no fraction, no exponent.
+func (p *parser) integer(low, high int64) (v int64) {
+	negative := p.next('-')
+	if negative {
+		p.rest = p.rest[1:]
+	}
+	n := 0
+	for n < len(p.rest) && n < 19 && p.rest[n]-'0' <= 9 {
+		v = v*10 + int64(p.rest[n]-'0')
+		n++
+	}
+	canonical := n == 1 && !(negative && v == 0) || n > 1 && n < 19 && p.rest[0] != '0'
+	p.rest = p.rest[n:]
+	if negative {
+		v = -v
+	}
+	p.ok = p.ok && canonical && v >= low && v <= high
+	return v
+}
+
+// longest returns the length of the longest token that policies can make: every
+// limit used to the full in both of its windows.
+func (c *Codec) longest(policies []*storeless.Policy) int {
+	// A token expires at most three windows after it was made (one more than
+	// it looks ahead, for a clock that lags), or two and what a full bucket
+	// owes, of the limit that looks furthest.
+	furthest := int64(0)
+	for _, p := range policies {
+		for i := range p.Len() {
+			l, f := p.Limit(i), &c.fields[i]
+			furthest = max(furthest, 3*f.seconds)
+			if f.mark {
+				// Rounded up as storeless rounds: for large quotas the
+				// rounding alone can be half an hour.
+				interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+				furthest = max(furthest, 2*f.seconds+l.Burst*interval/1_000_000+1)
+			}
+		}
+	}
+	n := len(c.prefix) + subjectLen + len(`","exp":`) + 10 + len(`,"t":[`) + len(`]}`)
+	for i := range c.fields {
+		f, quota := &c.fields[i], int64(0)
+		for _, p := range policies {
+			quota = max(quota, p.Limit(i).Quota)
+		}
+		n += len("16777215,,,,")
+		if f.mark {
+			n += digits(furthest*1_000_000) + len("00")
+		} else {
+			n += digits(furthest/f.seconds+1) + 2*digits(quota)
+		}
+	}
+	return headerLen + base64.RawURLEncoding.EncodedLen(n) + 1 + signatureLen
+}
+
+func digits(v int64) int { return len(strconv.FormatInt(v, 10)) }
