@@ -150,8 +150,9 @@ func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
 // Verify returns what tok says, or why it says nothing: [ErrMalformed],
 // [ErrForeign], [ErrForged], [ErrExpired] or [ErrHolder], in this order, the
 // cheapest refusal first. Nothing of the token is decoded or parsed before its
-// MAC has been found good, and no input makes Verify do more than one MAC of
-// MaxLen bytes.
+// MAC has been found good, and nothing that our keys did not sign makes Verify do
+// more than one MAC of MaxLen bytes. (A token of an older key takes a second one,
+// of the identity.)
 func (h *Holder) Verify(tok string, now time.Time) (Token, error) {
 	c := h.codec
 	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {

@@ -1,0 +1,12 @@
+package sample
+
+import "testing"
+
+func TestAllowed(t *testing.T) {
+	if !Allowed(3, 3) || Allowed(4, 3) { // and negative numbers are forgotten
+		t.Fatal("not the limit")
+	}
+	if Spin(2) != 2 {
+		t.Fatal("dizzy")
+	}
+}

@@ -1,0 +1,68 @@
+package token
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAllocations: nothing that happens for each request allocates, least of all
+// a refusal, whatever a stranger sends (T19, T30).
+func TestAllocations(t *testing.T) {
+	p := compile(t, "contact", contactLimits...)
+	c := newCodec(t, p, secret("new"), secret("old"))
+	old := newCodec(t, p, secret("old")).Holder(alice)
+	h, stranger := c.Holder(alice), c.Holder([]byte("stranger"))
+	tally := used(t, p, 3)
+	exp := unix(p.Expires(tally))
+	good := string(h.Append(nil, &tally))
+	aged, theirs := string(old.Append(nil, &tally)), string(stranger.Append(nil, &tally))
+	buffer := make([]byte, 0, MaxLen)
+	identity := []byte(strings.Repeat("long", 1000))
+	odd := tally
+	odd[0].Cur, odd[1].Cur = 1<<31-1, 1<<31-1
+
+	verify := func(tok string, want error) func() {
+		return func() {
+			if _, err := h.Verify(tok, now); err != want {
+				t.Errorf("%v, not %v", err, want)
+			}
+		}
+	}
+	for name, f := range map[string]func(){
+		"Verify":                           verify(good, nil),
+		"Verify under an older key":        verify(aged, nil),
+		"Append":                           func() { buffer = h.Append(buffer[:0], &tally) },
+		"Append of great numbers":          func() { buffer = h.Append(buffer[:0], &odd) },
+		"Holder":                           func() { _ = c.Holder(alice) },
+		"Holder of a long identity":        func() { _ = c.Holder(identity) },
+		"T19 600 KB":                       verify(strings.Repeat("A", 600_000), ErrMalformed),
+		"T19 600 KB after our header":      verify(good[:headerLen]+strings.Repeat("A", 600_000)+good[headerLen:], ErrMalformed),
+		"T19 600 KB of dots":               verify(strings.Repeat(".", 600_000), ErrMalformed),
+		"T19 600 KB of our tokens":         verify(strings.Repeat(good+",", 600_000/len(good))+good, ErrMalformed),
+		"T30 empty":                        verify("", ErrMalformed),
+		"T30 foreign":                      verify(strings.Repeat("A", headerLen)+good[headerLen:], ErrForeign),
+		"T30 forged":                       verify(good[:len(good)-1]+"A", ErrForged),
+		"T30 forged, as long as can be":    verify(good[:headerLen]+strings.Repeat("A", payloadMax)+good[len(good)-signatureLen-1:], ErrForged),
+		"T30 signed, not base64":           verify(signText(c.ring[0], "!!!!"), ErrMalformed),
+		"T30 signed, malformed":            verify(sign(c.ring[0], "{}"), ErrMalformed),
+		"T30 expired":                      func() { _, _ = h.Verify(good, exp) },
+		"T30 somebody else's":              verify(theirs, ErrHolder),
+		"T30 somebody else's, older key's": func() { _, _ = stranger.Verify(aged, now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f() // also where nothing can be counted
+			if !raceEnabled {
+				require.Zero(t, testing.AllocsPerRun(100, f))
+			}
+		})
+	}
+	if raceEnabled {
+		const why = "allocations not counted, the race detector makes sync.Pool drop items; run without -race as well"
+		fmt.Fprintf(os.Stderr, "SKIPPED %s: %s\n", t.Name(), why)
+		t.Skip(why)
+	}
+}

@@ -1,0 +1,173 @@
+package token
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// problems returns every [storeless.ConfigError] that err joins.
+func problems(t testing.TB, err error) (all []*storeless.ConfigError) {
+	switch e := err.(type) {
+	case nil:
+	case *storeless.ConfigError:
+		all = append(all, e)
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			all = append(all, problems(t, err)...)
+		}
+	default:
+		require.Failf(t, "not a ConfigError", "%T %v", err, err)
+	}
+	return all
+}
+
+func fields(errs []*storeless.ConfigError) (names []string) {
+	for _, e := range errs {
+		names = append(names, e.Field)
+	}
+	return names
+}
+
+// TestSecrets: each bad ring is refused by each of the three that take one,
+// with all of its problems.
+func TestSecrets(t *testing.T) {
+	nine := make([][]byte, 9)
+	for i := range nine {
+		nine[i] = secret(fmt.Sprint(i))
+	}
+	p := compile(t, "contact", contactLimits...)
+	for name, tt := range map[string]struct {
+		secrets [][]byte
+		want    []string
+	}{
+		"one":          {nine[:1], nil},
+		"eight":        {nine[:8], nil},
+		"long":         {[][]byte{bytes.Repeat([]byte("long"), 100)}, nil},
+		"none":         {nil, []string{"Secrets"}},
+		"no members":   {[][]byte{}, []string{"Secrets"}},
+		"nine":         {nine, []string{"Secrets"}},
+		"31 bytes":     {[][]byte{nine[0][:31]}, []string{"Secrets[0]"}},
+		"empty":        {[][]byte{nine[0], {}}, []string{"Secrets[1]"}},
+		"nil":          {[][]byte{nil}, []string{"Secrets[0]"}},
+		"two nil":      {[][]byte{nil, nil}, []string{"Secrets[0]", "Secrets[1]"}},
+		"zeros":        {[][]byte{make([]byte, 32)}, []string{"Secrets[0]"}},
+		"many zeros":   {[][]byte{make([]byte, 100)}, []string{"Secrets[0]"}},
+		"31 zeros":     {[][]byte{append(make([]byte, 31), 1)}, nil},
+		"zeros at end": {[][]byte{append([]byte{1}, make([]byte, 31)...)}, nil},
+		"repeated":     {[][]byte{nine[0], nine[1], nine[0]}, []string{"Secrets[2]"}},
+		"thrice":       {[][]byte{nine[0], nine[0], nine[0]}, []string{"Secrets[1]", "Secrets[2]", "Secrets[2]"}},
+		"all at once": {
+			append([][]byte{{}, []byte("short"), make([]byte, 32), nine[1]}, nine[:6]...),
+			[]string{"Secrets", "Secrets[0]", "Secrets[1]", "Secrets[2]", "Secrets[5]"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.want, fields(problems(t, CheckSecrets(tt.secrets))))
+			c, err := New(tt.secrets, p)
+			require.Equal(t, tt.want, fields(problems(t, err)))
+			require.Equal(t, tt.want == nil, c != nil)
+			keyfunc, err := Keyfunc("contact", tt.secrets)
+			require.Equal(t, tt.want, fields(problems(t, err)))
+			require.Equal(t, tt.want == nil, keyfunc != nil)
+		})
+	}
+}
+
+// TestSecretsAreCopied: a caller may wipe them.
+func TestSecretsAreCopied(t *testing.T) {
+	s := secret("a")
+	h := newCodec(t, compile(t, "contact", contactLimits...), s).Holder(alice)
+	clear(s)
+	_, same := contact(t)
+	tally := used(t, same.codec.policy, 1)
+	require.Equal(t, same.Append(nil, &tally), h.Append(nil, &tally))
+}
+
+// TestAllProblemsAtOnce: bad secrets, bad tiers and a policy that is too long
+// are told together.
+func TestAllProblemsAtOnce(t *testing.T) {
+	p := compile(t, "policy-with-a-name-of-32-letters", huge(8)...)
+	other := compile(t, "contact", contactLimits...)
+	c, err := New([][]byte{{}, nil}, p, p, other, p.Scale(2))
+	require.Nil(t, c)
+	require.Equal(t, []string{"Secrets[0]", "Secrets[1]", "Tiers[1]", "Limits"}, fields(problems(t, err)))
+}
+
+// TestTiers: tiers must have the shape of the policy, and are not touched.
+func TestTiers(t *testing.T) {
+	p := compile(t, "contact", contactLimits...)
+	for name, q := range map[string]*storeless.Policy{
+		"fewer limits":      compile(t, "contact", contactLimits[:2]...),
+		"more limits":       compile(t, "contact", append(contactLimits[:3:3], storeless.Limit{Name: "x", Quota: 1, Window: time.Second})...),
+		"another order":     compile(t, "contact", contactLimits[1], contactLimits[0], contactLimits[2]),
+		"another algorithm": compile(t, "contact", storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute}, contactLimits[1], contactLimits[2]),
+	} {
+		_, err := New([][]byte{secret("a")}, p, q)
+		require.Equal(t, []string{"Tiers[0]"}, fields(problems(t, err)), name)
+	}
+	tiers := []*storeless.Policy{p.Scale(2), p.Scale(3), p.Scale(4)}
+	last := tiers[2]
+	_, err := New([][]byte{secret("a")}, p, tiers[:2]...)
+	require.NoError(t, err)
+	require.Same(t, last, tiers[2], "New must not write behind the caller's slice")
+}
+
+// TestKeyIDCollision: two good secrets with one key id are told, not confused.
+func TestKeyIDCollision(t *testing.T) {
+	numbered := func(n uint64) []byte {
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
+		return sum[:]
+	}
+	first, second := collision[0], collision[1]
+	require.Equal(t, deriveKey("contact", numbered(first)).kid, deriveKey("contact", numbered(second)).kid)
+	p := compile(t, "contact", contactLimits...)
+	_, err := New([][]byte{secret("a"), numbered(first), numbered(second)}, p)
+	require.Equal(t, []string{"Secrets[2]"}, fields(problems(t, err)))
+	require.ErrorContains(t, err, "same key id as Secrets[1]")
+
+	_, err = New([][]byte{numbered(first), numbered(second)}, compile(t, "signup", contactLimits...))
+	require.NoError(t, err, "the same secrets do for another policy")
+}
+
+// collision numbers two secrets with the same key id for the policy contact, as
+// a search through 2¹⁶ of them finds.
+var collision = [2]uint64{11014, 60898}
+
+// huge returns n limits whose tokens are as long as can be.
+func huge(n int) []storeless.Limit {
+	limits := make([]storeless.Limit, n)
+	for i := range limits {
+		limits[i] = storeless.Limit{Name: fmt.Sprint("l", i), Quota: storeless.MaxQuota, Window: time.Duration(i+1) * time.Second}
+	}
+	return limits
+}
+
+// TestTooLong: a policy whose tokens could outgrow MaxLen does not start.
+func TestTooLong(t *testing.T) {
+	_, err := New([][]byte{secret("a")}, compile(t, "contact", huge(8)...))
+	require.Equal(t, []string{"Limits"}, fields(problems(t, err)))
+	require.ErrorContains(t, err, "512 at most")
+
+	// A tier can be what is too long.
+	var wide []storeless.Limit
+	for i, l := range huge(8) {
+		l.Quota = int64(i + 1)
+		wide = append(wide, l)
+	}
+	p := compile(t, "contact", wide...)
+	_, err = New([][]byte{secret("a")}, p)
+	require.NoError(t, err)
+	_, err = New([][]byte{secret("a")}, p, p.Scale(storeless.MaxQuota))
+	require.Equal(t, []string{"Limits"}, fields(problems(t, err)))
+	var one *storeless.ConfigError
+	require.True(t, errors.As(err, &one))
+}

@@ -1,0 +1,55 @@
+package token_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// Wrong: to take the count of a token for the truth. A token proves that it was
+// counted so far, and not that nothing was counted since; whoever keeps his
+// first token and shows it again and again is always at his first request.
+func ExampleHolder_Verify_replay() {
+	policy := contactPolicy() // 5 a minute
+	codec, err := token.New(secrets, policy)
+	if err != nil {
+		log.Fatal(err)
+	}
+	identity := []byte("198.51.100.1")
+	holder := codec.Holder(identity)
+	first, _ := policy.Step(noon, storeless.Tally{}, 1)
+	kept := string(holder.Append(nil, &first))
+
+	wrong := 0
+	for range 1000 {
+		shown, err := holder.Verify(kept, noon)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if _, verdict := policy.Step(noon, shown.Tally, 1); verdict.Admitted {
+			wrong++ // and the next token goes into the attacker's bin
+		}
+	}
+	fmt.Println("believed:", wrong, "of 1000 admitted")
+
+	// Right: merge it with what this instance remembers. Then a token can make
+	// the limiter stricter, and never looser.
+	memory := storeless.NewMemory(0, policy.Len())
+	right := 0
+	for range 1000 {
+		shown, err := holder.Verify(kept, noon)
+		if err != nil {
+			log.Fatal(err)
+		}
+		family := storeless.Family{Key: memory.Key(identity), Shown: shown.Tally}
+		if _, verdict := storeless.Take(memory, policy, noon, &family, 1); verdict.Admitted {
+			right++
+		}
+	}
+	fmt.Println("merged:", right, "of 1000 admitted, after the first")
+	// Output:
+	// believed: 1000 of 1000 admitted
+	// merged: 4 of 1000 admitted, after the first
+}

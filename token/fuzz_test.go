@@ -1,0 +1,111 @@
+package token
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fuzzCodec is the codec of the seeds in testdata/fuzz.
+func fuzzCodec(t testing.TB) (*Codec, Holder, [][]byte) {
+	secrets := [][]byte{secret("a"), secret("b")}
+	c := newCodec(t, compile(t, "contact", contactLimits...), secrets...)
+	return c, c.Holder(alice), secrets
+}
+
+// allocated returns how many bytes f allocates: the least of a few tries, for
+// other goroutines allocate too.
+func allocated(f func()) uint64 {
+	least := ^uint64(0)
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		if least = min(least, after.TotalAlloc-before.TotalAlloc); least == 0 {
+			break
+		}
+	}
+	return least
+}
+
+// FuzzVerify shows any string: Verify does not panic, allocates next to nothing,
+// and accepts what the reference accepts.
+func FuzzVerify(f *testing.F) {
+	c, h, secrets := fuzzCodec(f)
+	tally := used(f, c.policy, 3)
+	f.Add(string(h.Append(nil, &tally)))
+	f.Fuzz(func(t *testing.T, tok string) {
+		agree(t, &h, secrets, tok, now)
+		if !raceEnabled {
+			require.LessOrEqual(t, allocated(func() { _, _ = h.Verify(tok, now) }), uint64(2048))
+		}
+	})
+}
+
+// FuzzPayload signs any payload with the right key: what is accepted, the
+// reference accepts too; and what it said, said again by us, is the same.
+func FuzzPayload(f *testing.F) {
+	c, h, secrets := fuzzCodec(f)
+	tally := used(f, c.policy, 3)
+	f.Add(payload(f, string(h.Append(nil, &tally))))
+	f.Fuzz(func(t *testing.T, text string) {
+		tok := sign(c.ring[0], text)
+		if !agree(t, &h, secrets, tok, now) {
+			return
+		}
+		got, err := h.Verify(tok, now)
+		require.NoError(t, err)
+		again := string(h.Append(nil, &got.Tally))
+		exp := c.policy.Expires(got.Tally)
+		if exp == 0 || exp > maxExpires {
+			return
+		}
+		said, subject, ok := c.parsePayload([]byte(payload(t, again)))
+		require.True(t, ok, "we cannot read what we wrote: %s", payload(t, again))
+		require.Equal(t, string(h.subject[:]), string(subject))
+		require.Equal(t, exp, said.Expires)
+		for i, s := range got.Tally {
+			if i < len(c.fields) && c.fields[i].blank(s) {
+				s.At = 0 // a window in which nothing was counted is not told
+			}
+			require.Equal(t, s, said.Tally[i])
+		}
+	})
+}
+
+// FuzzMAC holds our HMAC to crypto/hmac.
+func FuzzMAC(f *testing.F) {
+	f.Add([]byte("key"), "prefix", []byte("message"))
+	f.Fuzz(func(t *testing.T, key []byte, prefix string, message []byte) {
+		sameMAC(t, key[:min(len(key), 64)], prefix, message[:len(message)/2], message[len(message)/2:])
+	})
+}
+
+// TestSeeds: the committed seeds exist, and some of them get far.
+func TestSeeds(t *testing.T) {
+	for _, name := range []string{"FuzzVerify", "FuzzPayload", "FuzzMAC"} {
+		seeds, err := filepath.Glob(filepath.Join("testdata", "fuzz", name, "*"))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(seeds), 3, name)
+	}
+	_, h, _ := fuzzCodec(t)
+	seed, err := os.ReadFile("testdata/fuzz/FuzzVerify/signed-by-the-second-key")
+	require.NoError(t, err)
+	tok, err := seedString(string(seed))
+	require.NoError(t, err)
+	_, err = h.Verify(tok, now)
+	require.NoError(t, err, "the seed is no longer a good token; write it anew")
+}
+
+// seedString returns the string of a seed in the format of go test.
+func seedString(seed string) (string, error) {
+	_, value, _ := strings.Cut(seed, "\n")
+	value = strings.TrimPrefix(strings.TrimSpace(value), "string(")
+	return strconv.Unquote(strings.TrimSuffix(value, ")"))
+}

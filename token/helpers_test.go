@@ -1,0 +1,113 @@
+package token
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// now is the present of most tests; no test reads a clock.
+var now = time.Unix(1_700_000_000, 0)
+
+// alice is the identity of most tests.
+var alice = []byte("ip4:198.51.100.1")
+
+// secret returns a fixed secret, as good as random to everything under test.
+func secret(name string) []byte {
+	sum := sha256.Sum256([]byte("tallystick test secret " + name))
+	return sum[:]
+}
+
+// contactLimits has one limit of each kind of state that a token carries.
+var contactLimits = []storeless.Limit{
+	{Quota: 5, Window: time.Minute},
+	{Quota: 50, Window: 24 * time.Hour},
+	{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour, Burst: 5},
+}
+
+func compile(t testing.TB, name string, limits ...storeless.Limit) *storeless.Policy {
+	t.Helper()
+	p, err := storeless.Compile(name, limits)
+	require.NoError(t, err)
+	return p
+}
+
+func newCodec(t testing.TB, p *storeless.Policy, secrets ...[]byte) *Codec {
+	t.Helper()
+	c, err := New(secrets, p)
+	require.NoError(t, err)
+	return c
+}
+
+// contact returns the codec of most tests, and a holder.
+func contact(t testing.TB) (*Codec, Holder) {
+	t.Helper()
+	c := newCodec(t, compile(t, "contact", contactLimits...), secret("a"))
+	return c, c.Holder(alice)
+}
+
+// used returns a tally on which n requests were charged at now.
+func used(t testing.TB, p *storeless.Policy, n int64) storeless.Tally {
+	t.Helper()
+	tally, v := p.Step(now, storeless.Tally{}, n)
+	require.True(t, v.Admitted)
+	return tally
+}
+
+// sign makes a token of any payload under a real key, by crypto/hmac: what a
+// thief of the key could make.
+func sign(k *key, payload string) string {
+	return signText(k, base64.RawURLEncoding.EncodeToString([]byte(payload)))
+}
+
+// signText is sign for a second segment that need not be base64url.
+func signText(k *key, segment string) string {
+	h := hmac.New(sha256.New, k.window)
+	h.Write([]byte(k.header + segment))
+	return k.header + segment + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+// payload returns the decoded second segment of a token.
+func payload(t testing.TB, tok string) string {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(tok[headerLen : len(tok)-signatureLen-1])
+	require.NoError(t, err)
+	return string(b)
+}
+
+// rounds returns n; less under the race detector, which makes each round dear and
+// finds nothing in it; and least under -short, as for each mutant.
+func rounds(n int) int {
+	switch {
+	case testing.Short():
+		return n / 5
+	case raceEnabled:
+		return n / 2
+	}
+	return n
+}
+
+// random returns a generator with a fixed seed: a failure repeats itself.
+func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 20)) }
+
+// skipAloud skips a test that this machine cannot run, and says so even where
+// passing tests are silent. A build that promises to run everything sets
+// TALLYSTICK_REQUIRE=1, and then nothing is skipped.
+func skipAloud(t testing.TB, format string, args ...any) {
+	t.Helper()
+	why := fmt.Sprintf(format, args...)
+	if os.Getenv("TALLYSTICK_REQUIRE") == "1" {
+		t.Fatalf("TALLYSTICK_REQUIRE=1, but %s", why)
+	}
+	fmt.Fprintf(os.Stderr, "SKIPPED %s: %s\n", t.Name(), why)
+	t.Skip(why)
+}

@@ -1,0 +1,61 @@
+package token
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// TestT13: with the key itself an attacker signs what he likes, and still gets
+// no more than a client without tokens: the quota, from the memory.
+func TestT13(t *testing.T) {
+	for _, algorithm := range []storeless.Algorithm{
+		storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket,
+	} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			const window = 60 // seconds
+			p := compile(t, "contact", storeless.Limit{Algorithm: algorithm, Quota: 5, Window: window * time.Second})
+			c := newCodec(t, p, secret("leaked"))
+			h := c.Holder(alice)
+			m := storeless.NewMemory(64, 1)
+			family := storeless.Family{Key: m.Key(alice)}
+			take := func(shown storeless.Tally) bool {
+				family.Shown = shown
+				_, v := storeless.Take(m, p, now, &family, 1)
+				return v.Admitted
+			}
+
+			admitted, accepted := int64(0), 0
+			count := func(shown storeless.Tally) {
+				if take(shown) {
+					admitted++
+				}
+			}
+			forge := func(age, cur, prev int64) {
+				text := fmt.Sprintf(`{"aud":"contact","sub":"%s","exp":%d,"t":[%d,%d,%d,%d]}`,
+					h.subject[:], now.Unix()+2*window, p.ID(0), age, cur, prev)
+				if got, err := h.Verify(sign(c.ring[0], text), now); err == nil {
+					accepted++
+					count(got.Tally)
+				}
+			}
+			r := random(6)
+			for i := range rounds(1500) {
+				// Ages from all of the range: products that leave 64 bits would
+				// put a state anywhere, and let it overwrite the memory's.
+				forge(r.Int64N(2*maxAge)-maxAge, r.Int64N(2), 0)
+				forge(r.Int64N(1<<(1+r.IntN(53))), r.Int64N(2), r.Int64N(2))
+				forge(-r.Int64N(1<<(1+r.IntN(53))), 0, r.Int64N(storeless.MaxQuota))
+				forge(int64(i%5), 0, 0)
+				count(storeless.Tally{})
+			}
+			require.Greater(t, accepted, 100)
+			require.LessOrEqual(t, admitted, p.Capacity())
+			require.False(t, take(storeless.Tally{}))
+		})
+	}
+}

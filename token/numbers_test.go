@@ -1,0 +1,93 @@
+package token
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// TestT18 is about numbers that a thief of the key could sign. (The vectors
+// have those that no integer is.) Whatever is accepted must be safe to decide on.
+func TestT18(t *testing.T) {
+	c, h := contact(t)
+	exp := now.Unix()/86400*86400 + 2*86400
+	token := func(exp int64, numbers ...int64) string {
+		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
+		return sign(c.ring[0], fmt.Sprintf(`{"aud":"contact","sub":"%s","exp":%d,"t":[%s]}`, h.subject[:], exp, list))
+	}
+	id := func(i int) int64 { return int64(c.policy.ID(i)) }
+
+	t.Run("a full count stays full", func(t *testing.T) {
+		window := now.Unix() / 60
+		got, err := h.Verify(token(exp, id(0), exp/60-window, storeless.MaxQuota, storeless.MaxQuota), now)
+		require.NoError(t, err)
+		require.Equal(t, storeless.State{At: window, Cur: storeless.MaxQuota, Prev: storeless.MaxQuota}, got.Tally[0])
+		next, v := c.policy.Step(now, got.Tally, 1)
+		require.False(t, v.Admitted)
+		require.Equal(t, got.Tally[0], next[0])
+	})
+	t.Run("every edge of a range", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			tok  string
+			want error
+		}{
+			"greatest count":     {token(exp, id(0), 5, storeless.MaxQuota, 0), nil},
+			"count too great":    {token(exp, id(0), 5, storeless.MaxQuota+1, 0), ErrMalformed},
+			"previous too great": {token(exp, id(0), 5, 0, storeless.MaxQuota+1), ErrMalformed},
+			"count below zero":   {token(exp, id(0), 5, -1, 0), ErrMalformed},
+			"greatest id":        {token(exp, 1<<24-1, 5, 1, 0), nil},
+			"id too great":       {token(exp, 1<<24, 5, 1, 0), ErrMalformed},
+			"id below zero":      {token(exp, -1, 5, 1, 0), ErrMalformed},
+			"id modulo 2³²":      {token(exp, id(0)+1<<32, 5, 1, 0), ErrMalformed},
+			"greatest exp":       {token(maxExpires, id(0), 5, 1, 0), nil},
+			"exp too great":      {token(maxExpires+1, id(0), 5, 1, 0), ErrMalformed},
+			"exp of zero":        {token(0), ErrExpired},
+			"exp below zero":     {token(-1), ErrMalformed},
+			"window of 1970":     {token(exp, id(0), exp/60, 1, 0), nil},
+			"window before 1970": {token(exp, id(0), exp/60+1, 1, 0), ErrMalformed},
+			"last window":        {token(exp, id(0), exp/60-maxExpires/60, 1, 0), nil},
+			"window too late":    {token(exp, id(0), exp/60-maxExpires/60-1, 1, 0), ErrMalformed},
+			"mark of 1970":       {token(exp, id(2), exp*1e6, 0, 0), nil},
+			"mark before 1970":   {token(exp, id(2), exp*1e6+1, 0, 0), ErrMalformed},
+			"last mark":          {token(exp, id(2), exp*1e6-maxExpires*1e6, 0, 0), nil},
+			"mark too late":      {token(exp, id(2), exp*1e6-maxExpires*1e6-1, 0, 0), ErrMalformed},
+			"greatest age":       {token(exp, 1, maxAge, 1, 0), nil}, // of a limit that is gone
+			"age too great":      {token(exp, 1, maxAge+1, 1, 0), ErrMalformed},
+			"least age":          {token(exp, 1, -maxAge, 1, 0), nil},
+			"age too small":      {token(exp, 1, -maxAge-1, 1, 0), ErrMalformed},
+			"least int64":        {token(exp, 1, math.MinInt64, 1, 0), ErrMalformed},
+		} {
+			_, err := h.Verify(tt.tok, now)
+			require.Equal(t, tt.want, err, name)
+		}
+	})
+	t.Run("whatever is accepted can be decided on", func(t *testing.T) {
+		r := random(5)
+		odd := func() int64 {
+			return [...]int64{0, 1, -1, r.Int64N(10), 1 << r.IntN(54), -1 << r.IntN(54), r.Int64N(maxAge), -r.Int64N(maxAge),
+				exp / 60, exp * 1e6, exp*1e6 - now.UnixMicro(), storeless.MaxQuota, r.Int64N(storeless.MaxQuota)}[r.IntN(13)]
+		}
+		m := storeless.NewMemory(16, c.policy.Len())
+		family := storeless.Family{Key: m.Key(alice)}
+		accepted := 0
+		n := rounds(20_000)
+		for range n {
+			got, err := h.Verify(token(max(exp, odd()), id(r.IntN(3)), odd(), odd(), odd()), now)
+			if err != nil {
+				continue
+			}
+			accepted++
+			c.policy.Step(now, got.Tally, 1)
+			c.policy.Merge(now, got.Tally, got.Tally)
+			family.Shown = got.Tally
+			storeless.Take(m, c.policy, now, &family, 1) // must not panic
+			h.Append(nil, &got.Tally)
+		}
+		require.Greater(t, accepted, n/10)
+	})
+}

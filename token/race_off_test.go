@@ -1,0 +1,6 @@
+//go:build !race
+
+package token
+
+// raceEnabled says that the race detector watches.
+const raceEnabled = false

@@ -1,0 +1,131 @@
+package token
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// TestRotation walks the rotation of doc.go over a fleet. Whoever knows a secret
+// reads what it signed, in either order; between neighbouring steps, which is
+// all that a rollout mixes, everybody reads everybody.
+func TestRotation(t *testing.T) {
+	p := compile(t, "contact", contactLimits...)
+	tally := used(t, p, 3)
+	steps := [][]string{
+		{"older"},
+		{"older", "newer"}, // 1. all know the new secret
+		{"newer", "older"}, // 2. all sign with it
+		{"newer"},          // 3. when the last old token has expired
+	}
+	fleet := make([]Holder, len(steps))
+	for i, names := range steps {
+		var secrets [][]byte
+		for _, name := range names {
+			secrets = append(secrets, secret(name))
+		}
+		fleet[i] = newCodec(t, p, secrets...).Holder(alice)
+	}
+	for i := range fleet {
+		tok := string(fleet[i].Append(nil, &tally))
+		for j := range fleet {
+			known := slices.Contains(steps[j], steps[i][0])
+			require.True(t, known || i-j > 1 || j-i > 1, "neighbours: %d reads %d", j, i)
+			got, err := fleet[j].Verify(tok, now)
+			if !known {
+				require.Equal(t, ErrForeign, err, "%d reads %d", j, i)
+				continue
+			}
+			require.NoError(t, err, "%d reads %d", j, i)
+			require.Equal(t, tally, got.Tally)
+
+			// The subject is looked up under the token's own key, and compared.
+			stranger := fleet[j].codec.Holder([]byte("stranger"))
+			_, err = stranger.Verify(tok, now)
+			require.Equal(t, ErrHolder, err, "%d reads %d", j, i)
+		}
+	}
+}
+
+// deriveOther derives a key for another purpose from a secret, as other kinds of
+// token do, and dresses it for the window tokens of a policy with another typ.
+func deriveOther(t testing.TB, purpose, typ, policy string, secret []byte) *key {
+	prk, err := hkdf.Extract(sha256.New, secret, []byte("tallystick/v1"))
+	require.NoError(t, err)
+	k := *deriveKey(policy, secret)
+	k.window, err = hkdf.Expand(sha256.New, prk, "tallystick/v1/"+purpose+"/"+policy, 32)
+	require.NoError(t, err)
+	k.header = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"`+k.kid+`","typ":"`+typ+`"}`)) + "."
+	return &k
+}
+
+// TestT15 shows every verifier every kind of token, of every policy, under every
+// secret: only its own passes.
+func TestT15(t *testing.T) {
+	type place struct{ purpose, typ, policy, secret string }
+	var places []place
+	for _, kind := range [][2]string{
+		{"window", "tally+jwt"}, {"window", "other+jwt"},
+		{"challenge", "tally+jwt"}, {"answers", "tally+jwt"}, {"bind", "tally+jwt"}, {"kid", "tally+jwt"},
+	} {
+		for _, policy := range []string{"contact", "signup"} {
+			for _, secret := range []string{"one", "two"} {
+				places = append(places, place{kind[0], kind[1], policy, secret})
+			}
+		}
+	}
+	own := 0
+	for _, policy := range []string{"contact", "signup"} {
+		p := compile(t, policy, contactLimits...)
+		for _, name := range []string{"one", "two"} {
+			c := newCodec(t, p, secret(name))
+			h := c.Holder(alice)
+			tally := used(t, p, 1)
+			said := payload(t, string(h.Append(nil, &tally))) // what this verifier would believe
+			for _, from := range places {
+				k := deriveOther(t, from.purpose, from.typ, from.policy, secret(from.secret))
+				_, err := h.Verify(sign(k, said), now)
+				if from == (place{"window", "tally+jwt", policy, name}) {
+					require.NoError(t, err)
+					own++
+					continue
+				}
+				require.Error(t, err, "%v at %s, %s", from, policy, name)
+
+				// And with our header over it, whatever it was signed for.
+				ours := *k
+				ours.header = c.ring[0].header
+				swapped := ours.header + sign(k, said)[len(k.header):]
+				require.Equal(t, ErrForged, refused(t, &h, swapped), "%v at %s, %s", from, policy, name)
+				if from.purpose != "window" || from.policy != policy || from.secret != name {
+					require.Equal(t, ErrForged, refused(t, &h, sign(&ours, said)), "%v at %s, %s", from, policy, name)
+				}
+			}
+		}
+	}
+	require.Equal(t, 4, own)
+}
+
+// TestSubjects: one identity has another subject for each policy and secret, so
+// that tokens of two sites cannot be put together, and no subject is a plain
+// hash.
+func TestSubjects(t *testing.T) {
+	seen := map[string]string{}
+	for _, policy := range []string{"contact", "signup"} {
+		for _, name := range []string{"one", "two"} {
+			c := newCodec(t, compile(t, policy, storeless.Limit{Quota: 1, Window: 1e9}), secret(name))
+			for _, identity := range []string{"", "a", "b", "aa", string(make([]byte, textMax)), string(make([]byte, textMax+1)), string(make([]byte, 5*textMax))} {
+				h := c.Holder([]byte(identity))
+				where := policy + " " + name + " " + identity
+				require.Empty(t, seen[string(h.subject[:])], where)
+				seen[string(h.subject[:])] = where
+			}
+		}
+	}
+}

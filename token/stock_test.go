@@ -1,0 +1,147 @@
+package token
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// stock parses a token with golang-jwt as it comes, in the way that [Keyfunc]
+// recommends, with every further check the library has.
+func stock(t testing.TB, policy string, secrets [][]byte, tok string, at time.Time, more ...jwt.ParserOption) (*Claims, error) {
+	t.Helper()
+	keyfunc, err := Keyfunc(policy, secrets)
+	require.NoError(t, err)
+	claims := &Claims{}
+	parsed, err := jwt.ParseWithClaims(tok, claims, keyfunc, append([]jwt.ParserOption{
+		jwt.WithValidMethods([]string{"HS256"}),
+		jwt.WithAudience(policy),
+		jwt.WithAllAudiences(policy),
+		jwt.WithExpirationRequired(),
+		jwt.WithIssuedAt(),
+		jwt.WithStrictDecoding(),
+		jwt.WithTimeFunc(func() time.Time { return at }),
+	}, more...)...)
+	require.Equal(t, err == nil, parsed != nil && parsed.Valid)
+	return claims, err
+}
+
+// stockSign signs by golang-jwt as it comes.
+func stockSign(t testing.TB, k *key, claims jwt.Claims) string {
+	t.Helper()
+	tok := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
+	tok.Header["kid"], tok.Header["typ"] = k.kid, "tally+jwt"
+	s, err := tok.SignedString(k.window)
+	require.NoError(t, err)
+	return s
+}
+
+// TestStockRandom: for random policies and tallies golang-jwt signs the token we
+// sign, byte for byte, and reads from it what we read.
+func TestStockRandom(t *testing.T) {
+	r := random(2)
+	secrets := [][]byte{secret("new"), secret("old")}
+	signed := 0
+	n := rounds(150)
+	for range n {
+		c, p := randomCodec(t, r, secrets...)
+		h := c.Holder(randomBytes(r, r.IntN(40)))
+		for range 8 {
+			tally := randomTally(r, p, now)
+			ours := string(h.Append(nil, &tally))
+			claims := c.claims(h.subject[:], &tally)
+			if claims.Expires == 0 {
+				require.Empty(t, ours)
+				continue
+			}
+			signed++
+			require.Equal(t, stockSign(t, c.ring[0], claims), ours)
+			text, err := json.Marshal(claims)
+			require.NoError(t, err)
+			require.Equal(t, string(text), payload(t, ours))
+
+			theirs, err := stock(t, p.Name(), secrets, ours, now, jwt.WithSubject(string(h.subject[:])))
+			require.NoError(t, err)
+			require.Equal(t, claims, theirs)
+
+			got, err := h.Verify(ours, now)
+			require.NoError(t, err)
+			require.Equal(t, claims, c.claims(h.subject[:], &got.Tally))
+		}
+	}
+	require.Greater(t, signed, 4*n)
+}
+
+// TestStockOptions: each option of the stock parser bites on our claims.
+func TestStockOptions(t *testing.T) {
+	c, h := contact(t)
+	tally := used(t, c.policy, 2)
+	tok := string(h.Append(nil, &tally))
+	exp := c.policy.Expires(tally)
+	secrets := [][]byte{secret("a")}
+	last := unix(exp - 1)
+
+	for name, tt := range map[string]struct {
+		policy  string
+		secrets [][]byte
+		tok     string
+		at      time.Time
+		more    jwt.ParserOption
+		want    error
+	}{
+		"the last second":     {"contact", secrets, tok, last, jwt.WithLeeway(0), nil},
+		"expired":             {"contact", secrets, tok, unix(exp), jwt.WithLeeway(0), jwt.ErrTokenExpired},
+		"leeway":              {"contact", secrets, tok, unix(exp), jwt.WithLeeway(time.Second), nil},
+		"exp of zero":         {"contact", secrets, stockSign(t, c.ring[0], &Claims{Policy: "contact"}), now, jwt.WithLeeway(0), jwt.ErrTokenExpired},
+		"audience":            {"contact", secrets, tok, now, jwt.WithAudience("signup"), jwt.ErrTokenInvalidAudience},
+		"subject":             {"contact", secrets, tok, now, jwt.WithSubject("somebody"), jwt.ErrTokenInvalidSubject},
+		"issuer":              {"contact", secrets, tok, now, jwt.WithIssuer("us"), jwt.ErrTokenRequiredClaimMissing},
+		"not before":          {"contact", secrets, tok, now, jwt.WithNotBeforeRequired(), jwt.ErrTokenRequiredClaimMissing},
+		"method":              {"contact", secrets, tok, now, jwt.WithValidMethods([]string{"HS512"}), jwt.ErrTokenSignatureInvalid},
+		"key of a policy":     {"signup", secrets, tok, now, jwt.WithLeeway(0), ErrForeign},
+		"key of a deployment": {"contact", [][]byte{secret("b")}, tok, now, jwt.WithLeeway(0), ErrForeign},
+		"retired key":         {"contact", [][]byte{secret("b"), secret("a")}, tok, now, jwt.WithLeeway(0), nil},
+		"JSON numbers":        {"contact", secrets, tok, now, jwt.WithJSONNumber(), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := stock(t, tt.policy, tt.secrets, tt.tok, tt.at, tt.more)
+			require.ErrorIs(t, err, tt.want)
+		})
+	}
+}
+
+// TestKeyfuncRefuses: the key function gives no key to another kind of token,
+// whatever options its caller has forgotten.
+func TestKeyfuncRefuses(t *testing.T) {
+	c, _ := contact(t)
+	keyfunc, err := Keyfunc("contact", [][]byte{secret("a")})
+	require.NoError(t, err)
+	kid := c.ring[0].kid
+	for name, tt := range map[string]struct {
+		header map[string]any
+		want   error
+	}{
+		"ours":                {map[string]any{"alg": "HS256", "kid": kid, "typ": "tally+jwt"}, nil},
+		"T10 alg none":        {map[string]any{"alg": "none", "kid": kid, "typ": "tally+jwt"}, ErrMalformed},
+		"T10 alg HS512":       {map[string]any{"alg": "HS512", "kid": kid, "typ": "tally+jwt"}, ErrMalformed},
+		"T10 no alg":          {map[string]any{"kid": kid, "typ": "tally+jwt"}, ErrMalformed},
+		"T11 no kid":          {map[string]any{"alg": "HS256", "typ": "tally+jwt"}, ErrForeign},
+		"T11 kid of nobody":   {map[string]any{"alg": "HS256", "kid": "../..", "typ": "tally+jwt"}, ErrForeign},
+		"T11 kid is a number": {map[string]any{"alg": "HS256", "kid": 1, "typ": "tally+jwt"}, ErrForeign},
+		"T15 another typ":     {map[string]any{"alg": "HS256", "kid": kid, "typ": "JWT"}, ErrMalformed},
+		"T15 no typ":          {map[string]any{"alg": "HS256", "kid": kid}, ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := keyfunc(&jwt.Token{Header: tt.header})
+			require.ErrorIs(t, err, tt.want)
+			if tt.want == nil {
+				require.Equal(t, c.ring[0].window, got)
+			} else {
+				require.Nil(t, got)
+			}
+		})
+	}
+}

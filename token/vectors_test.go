@@ -1,0 +1,136 @@
+package token
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// failures are the classes of testdata/vectors.json.
+var failures = map[string]error{
+	"":          nil,
+	"malformed": ErrMalformed,
+	"foreign":   ErrForeign,
+	"forged":    ErrForged,
+	"expired":   ErrExpired,
+	"holder":    ErrHolder,
+}
+
+// A vectorPolicy is a policy as the independent implementation knows it.
+type vectorPolicy struct {
+	Name   string        `json:"name"`
+	Limits []vectorLimit `json:"limits"`
+}
+
+type vectorLimit struct {
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"`
+	Quota     int64  `json:"quota"`
+	Window    int64  `json:"window"`
+	Burst     int64  `json:"burst"`
+}
+
+type vectorState struct {
+	At   int64  `json:"at"`
+	Cur  uint32 `json:"cur"`
+	Prev uint32 `json:"prev"`
+}
+
+// A verdict is what the independent implementation says of a token.
+type verdict struct {
+	Failure string        `json:"failure"`
+	Expires int64         `json:"expires"`
+	Tally   []vectorState `json:"tally"`
+}
+
+type vector struct {
+	Name     string   `json:"name"`
+	Policy   int      `json:"policy"`
+	Secrets  []string `json:"secrets"`
+	Identity string   `json:"identity"`
+	Now      int64    `json:"now"`
+	Token    string   `json:"token"`
+	Ours     bool     `json:"ours"`
+	verdict
+}
+
+// compile makes the policy that p describes.
+func (p vectorPolicy) compile(t testing.TB) *storeless.Policy {
+	var limits []storeless.Limit
+	for _, l := range p.Limits {
+		limit := storeless.Limit{Name: l.Name, Quota: l.Quota, Window: time.Duration(l.Window) * time.Second, Burst: l.Burst}
+		for limit.Algorithm.String() != l.Algorithm {
+			limit.Algorithm++
+		}
+		limits = append(limits, limit)
+	}
+	return compile(t, p.Name, limits...)
+}
+
+// describe is the inverse of compile.
+func describe(p *storeless.Policy) vectorPolicy {
+	d := vectorPolicy{Name: p.Name()}
+	for i := range p.Len() {
+		l := p.Limit(i)
+		d.Limits = append(d.Limits, vectorLimit{l.Name, l.Algorithm.String(), l.Quota, int64(l.Window / time.Second), l.Burst})
+	}
+	return d
+}
+
+func tallyOf(states []vectorState) (t storeless.Tally) {
+	for i, s := range states {
+		t[i] = storeless.State(s)
+	}
+	return t
+}
+
+func unhex(t testing.TB, s string) []byte {
+	b, err := hex.DecodeString(s)
+	require.NoError(t, err)
+	return b
+}
+
+// TestVectors reads what an independent implementation wrote: valid tokens and
+// what they say, refused ones and why.
+func TestVectors(t *testing.T) {
+	text, err := os.ReadFile("testdata/vectors.json")
+	require.NoError(t, err)
+	var file struct {
+		Policies []vectorPolicy
+		Vectors  []vector
+	}
+	require.NoError(t, json.Unmarshal(text, &file))
+
+	seen := map[string]int{}
+	for _, v := range file.Vectors {
+		t.Run(v.Name, func(t *testing.T) {
+			policy := file.Policies[v.Policy].compile(t)
+			var secrets [][]byte
+			for _, s := range v.Secrets {
+				secrets = append(secrets, unhex(t, s))
+			}
+			h := newCodec(t, policy, secrets...).Holder(unhex(t, v.Identity))
+			want, known := failures[v.Failure]
+			require.True(t, known, "failure class %q", v.Failure)
+
+			got, err := h.Verify(v.Token, time.Unix(v.Now, 0))
+			require.Equal(t, want, err)
+			require.Equal(t, Token{v.Expires, tallyOf(v.Tally)}, got)
+			if v.Ours {
+				require.Equal(t, v.Token, string(h.Append(nil, &got.Tally)))
+			}
+		})
+		seen[v.Failure]++
+	}
+	for class := range failures {
+		require.GreaterOrEqual(t, seen[class], 2, "vectors of class %q", class)
+	}
+	require.True(t, slices.ContainsFunc(file.Vectors, func(v vector) bool { return v.Ours }))
+}
