@@ -1,0 +1,62 @@
+# Modules are found by their go.mod: a new one is linted and tested from its
+# first commit. Each is tested as its users get it, by its own go.mod; the
+# workspace is there so that "go run ./demo" works from the root.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+export GOWORK := off
+
+MODULES := $(patsubst %/go.mod,%,$(sort $(shell find . -name go.mod -not -path '*/.*/*' -not -path '*/testdata/*')))
+
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Seconds, for all fuzz targets together.
+FUZZTIME ?= 120
+
+# How often "make long" runs every test.
+LONGCOUNT ?= 10
+
+# $(call each,COMMAND) runs COMMAND in every module and says so.
+each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
+
+.PHONY: test lint need fuzz bench long cover help
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
+
+# TALLYSTICK_REQUIRE turns tests that would skip for want of a tool into failures.
+# The short run before the full one is for what the race detector spoils, such as
+# allocation budgets.
+test: need lint ## lint, then every test of every module with the race detector
+	@export TALLYSTICK_REQUIRE=1 CGO_ENABLED=1; $(call each,go test -short ./...); \
+	$(call each,go test -race -shuffle=on -timeout=15m ./...)
+	@echo "make test: ran every test of $(words $(MODULES)) modules, each by its own go.mod: $(MODULES)"
+
+lint: ## gofmt, vet, staticcheck, tidy go.mod files, govulncheck
+	@echo "--- gofmt -l"; out=$$(gofmt -l .); if [[ -n $$out ]]; then echo "not formatted:"; echo "$$out"; exit 1; fi
+	@$(call each,go vet ./...)
+	@$(call each,$(STATICCHECK) ./...)
+	@$(call each,go mod tidy -diff)
+	@echo "--- the root module needs no other module of this repository"
+	@if go list -m all | tail -n +2 | grep tallystick; then exit 1; fi
+	@echo "--- go build ./demo, in the workspace"
+	@GOWORK= go build -o /dev/null ./demo
+	@.ci/vuln $(MODULES)
+
+need:
+	@.ci/need
+
+fuzz: need ## every fuzz target, FUZZTIME seconds in all
+	@.ci/fuzz $(FUZZTIME) $(MODULES)
+
+bench: ## every benchmark
+	@$(call each,go test -run '^$$' -bench . -benchmem ./...)
+
+long: need ## every test LONGCOUNT times, then half an hour of fuzzing
+	@export TALLYSTICK_REQUIRE=1 CGO_ENABLED=1; \
+	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...)
+	@.ci/fuzz 1800 $(MODULES)
+
+cover: ## statement coverage of every package, by the tests of its module
+	@$(call each,go test -cover ./...)

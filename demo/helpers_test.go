@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A server is a run of the demo on a free port, by a clock that stands still
+// until it is moved.
+type server struct {
+	url     string
+	seconds atomic.Int64  // Unix time
+	stop    func()        // what a signal does
+	done    chan struct{} // closed when run has returned
+	err     error         // what it returned
+}
+
+// start runs the demo with so many instances and a fresh secret.
+func start(t *testing.T, instances int) *server {
+	t.Helper()
+	return startWith(t, options{instances: instances})
+}
+
+// startWith runs the demo and reads its address off its output, as a person
+// would.
+func startWith(t *testing.T, o options) *server {
+	t.Helper()
+	s := &server{done: make(chan struct{})}
+	s.seconds.Store(1_800_000_000) // 08:00 UTC of a day, where a minute begins
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	output, stdout := io.Pipe()
+	o.addr, o.stdout, o.log = "127.0.0.1:0", stdout, slog.New(slog.DiscardHandler)
+	o.now = func() time.Time { return time.Unix(s.seconds.Load(), 0) }
+	go func() {
+		defer close(s.done)
+		s.err = run(ctx, o)
+		_ = stdout.CloseWithError(s.err)
+	}()
+	line, err := bufio.NewReader(output).ReadString('\n')
+	require.NoError(t, err)
+	address, found := strings.CutPrefix(strings.TrimSpace(line), "Listening on ")
+	require.True(t, found, line)
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+/$`, address)
+	s.url = strings.TrimSuffix(address, "/")
+	t.Cleanup(func() {
+		stop()
+		<-s.done
+		require.NoError(t, s.err)
+	})
+	return s
+}
+
+// A client is somebody with an address, perhaps with cookies.
+type client struct {
+	t    *testing.T
+	http http.Client
+	url  string
+	last string // the newest token it was sent
+}
+
+// client returns a client that follows no redirects and keeps no cookies.
+func (s *server) client(t *testing.T) *client {
+	return s.clientFrom(t, "")
+}
+
+// clientFrom returns a client at the given local address.
+func (s *server) clientFrom(t *testing.T, local string) *client {
+	transport := &http.Transport{}
+	if local != "" {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
+		transport.DialContext = dialer.DialContext
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &client{t: t, url: s.url, http: http.Client{
+		Transport:     transport,
+		Timeout:       10 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (c *client) withJar() *client {
+	jar, err := cookiejar.New(nil)
+	require.NoError(c.t, err)
+	c.http.Jar = jar
+	return c
+}
+
+// An answer is a response, read to its end.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// do sends a request with the given header fields, "Name: value".
+func (c *client) do(method, path, body string, header ...string) answer {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
+	require.NoError(c.t, err)
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	response, err := c.http.Do(r)
+	require.NoError(c.t, err)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	require.NoError(c.t, err)
+	if token := response.Header.Get(middleware.TokenHeader); token != "" {
+		c.last = token
+	}
+	return answer{response, string(content)}
+}
+
+const urlencoded = "Content-Type: application/x-www-form-urlencoded"
+
+var (
+	goodContact    = url.Values{"name": {"Ada"}, "email": {"ada@example.org"}, "message": {"Hello"}}.Encode()
+	goodNewsletter = url.Values{"email": {"ada@example.org"}}.Encode()
+)
+
+// contact sends a good contact form.
+func (c *client) contact(header ...string) answer {
+	c.t.Helper()
+	return c.do("POST", "/contact", goodContact, append(header, urlencoded)...)
+}
+
+// echo sends a good contact form with the newest token.
+func (c *client) echo(header ...string) answer {
+	c.t.Helper()
+	if c.last != "" {
+		header = append(header, middleware.TokenHeader+": "+c.last)
+	}
+	return c.contact(header...)
+}
+
+func (c *client) newsletter(header ...string) answer {
+	c.t.Helper()
+	return c.do("POST", "/newsletter", goodNewsletter, append(header, urlencoded)...)
+}
+
+// admitted counts how many of n requests are answered 200; the rest must be 429.
+func admitted(t *testing.T, n int, send func() answer) int {
+	t.Helper()
+	passed := 0
+	for range n {
+		switch a := send(); a.StatusCode {
+		case http.StatusOK:
+			passed++
+		default:
+			require.Equal(t, http.StatusTooManyRequests, a.StatusCode, a.body)
+		}
+	}
+	return passed
+}
+
+// wait moves the clock to where a refusal says to return.
+func (s *server) wait(t *testing.T, a answer) {
+	t.Helper()
+	seconds, err := strconv.ParseInt(a.Header.Get("Retry-After"), 10, 64)
+	require.NoError(t, err)
+	s.seconds.Add(seconds)
+}
+
+// details parses problem details.
+func (a answer) details(t *testing.T) (p problem) {
+	t.Helper()
+	require.Equal(t, "application/problem+json", a.Header.Get("Content-Type"), a.body)
+	require.NoError(t, json.Unmarshal([]byte(a.body), &p), a.body)
+	require.Equal(t, a.StatusCode, p.Status)
+	require.NotEmpty(t, p.Title)
+	return p
+}
+
+// unable skips a test aloud, or fails it where everything is required.
+func unable(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("TALLYSTICK_REQUIRE") == "1" {
+		t.Fatal("required, but:", why)
+	}
+	t.Skip(why)
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+)
+
+// maxInstances keeps a slip of the finger from taking all memory: an instance
+// takes about 10 MB once all of its two memories is used.
+const maxInstances = 100
+
+// instances are servers behind a load balancer that knows no client: requests
+// go to them in turn. They share the secrets and nothing else.
+type instances struct {
+	all  []http.Handler
+	turn atomic.Uint64
+}
+
+func newInstances(o options, secrets [][]byte) (*instances, error) {
+	b := new(instances)
+	for range o.instances {
+		site, err := newSite(o, secrets)
+		if err != nil {
+			return nil, err
+		}
+		b.all = append(b.all, site)
+	}
+	return b, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (b *instances) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i := (b.turn.Add(1) - 1) % uint64(len(b.all))
+	w.Header().Set("Demo-Instance", strconv.FormatUint(i+1, 10))
+	b.all[i].ServeHTTP(w, r)
+}

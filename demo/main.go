@@ -1,0 +1,74 @@
+// Command demo is a small site with two forms that Tallystick limits: a contact
+// form (5 per minute and 50 per day) and a newsletter (10 per minute).
+//
+//	go run ./demo
+//	go run ./demo -instances 3
+//
+// With -instances N it is N servers behind a load balancer, in one process: N
+// sets of middleware that share nothing but the secrets. Requests go to them in
+// turn, and every response names its instance in the Demo-Instance field.
+//
+// With -secret-file it signs with the secrets of a file, so that tokens outlive
+// the process and other processes accept them. Each line is one secret of at
+// least 32 characters, for instance from "openssl rand -base64 32", and its
+// characters are the secret: nothing is decoded. The first signs, all verify.
+// Empty lines and lines that begin with "#" are skipped. A file that is not
+// text, as from "openssl rand 32", is one secret.
+//
+// It speaks plain HTTP and keeps nothing of what it is sent.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	o, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		os.Exit(2) // parse has said why
+	}
+	o.stdout = os.Stdout
+	o.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	o.now = time.Now
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Once shutdown has begun a second signal kills, as it would any program.
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// parse reads the command line. It explains its errors on stderr.
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "listen on this `address`; port 0 takes a free port")
+	flags.IntVar(&o.instances, "instances", 1, "how many instances take the requests in turn, sharing only the secrets")
+	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
+	err := flags.Parse(args)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err == nil && (o.instances < 1 || o.instances > maxInstances) {
+		err = fmt.Errorf("-instances is %d; it must be from 1 to %d", o.instances, maxInstances)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(stderr, "demo:", err)
+	}
+	return o, err
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"time"
+)
+
+//go:embed web
+var web embed.FS
+
+// A page is what the templates show. There is no script and no style in them:
+// everything works under default-src 'self', and without JavaScript.
+type page struct {
+	Title string
+
+	Contact            contact
+	ContactProblems    map[string]string
+	Newsletter         newsletter
+	NewsletterProblems map[string]string
+
+	Problem *problem
+}
+
+var templates = func() map[string]*template.Template {
+	all := make(map[string]*template.Template)
+	words := template.FuncMap{"window": inWords}
+	for _, name := range []string{"forms", "accepted", "problem"} {
+		t := template.New("layout.html").Funcs(words)
+		all[name] = template.Must(t.ParseFS(web, "web/layout.html", "web/"+name+".html"))
+	}
+	return all
+}()
+
+func showForms(w http.ResponseWriter, _ *http.Request) {
+	writePage(w, http.StatusOK, "forms", page{Title: "Tallystick demo"})
+}
+
+func showAccepted(w http.ResponseWriter, _ *http.Request) {
+	writePage(w, http.StatusOK, "accepted", page{Title: "Accepted"})
+}
+
+// writePage renders before it writes, so that a template that fails leaves no
+// half of a page behind a 200.
+func writePage(w http.ResponseWriter, status int, name string, p page) {
+	var b bytes.Buffer
+	if err := templates[name].Execute(&b, p); err != nil {
+		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Add("Vary", "Accept")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the client is gone, or not
+}
+
+// inWords names the windows that this site has.
+func inWords(window time.Duration) string {
+	switch window {
+	case time.Minute:
+		return "minute"
+	case 24 * time.Hour:
+		return "day"
+	default:
+		return window.String()
+	}
+}
+
+// serveFile serves one file, where a file server would list its folder.
+func serveFile(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, web, name) }
+}

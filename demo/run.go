@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// options are what a run of the demo depends on; nothing else is global.
+type options struct {
+	addr       string
+	instances  int
+	secretFile string
+
+	stdout io.Writer
+	log    *slog.Logger
+	now    func() time.Time // the limiters' clock, so that tests need not wait
+}
+
+// patience is how long requests under way may take once shutdown has begun.
+const patience = 10 * time.Second
+
+// run serves until ctx ends and the requests under way have finished.
+func run(ctx context.Context, o options) error {
+	secrets, err := loadSecrets(o)
+	if err != nil {
+		return err
+	}
+	handler, err := newInstances(o, secrets)
+	if err != nil {
+		// All else of the configuration is constant.
+		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.addr)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: handler,
+		// A client that dawdles holds a connection, not a worker, but not for
+		// ever. MaxHeaderBytes stays at its default: the limiter looks at no
+		// more than a few tokens of 512 bytes, however long the header is.
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      15 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	fmt.Fprintf(o.stdout, "Listening on http://%s/\n", listener.Addr())
+
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	o.log.Info("shutting down; requests under way may finish", "within", patience)
+	// Not ctx, which has ended.
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := server.Shutdown(deadline); err != nil {
+		return errors.Join(fmt.Errorf("shutdown: %w", err), server.Close())
+	}
+	return nil
+}

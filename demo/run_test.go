@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// How the demo starts and ends.
+
+func TestShutdownLetsRequestsFinish(t *testing.T) {
+	before := runtime.NumGoroutine()
+	s := start(t, 3)
+
+	// Half a request, by hand: the headers and a part of the body.
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	half := len(goodContact) / 2
+	_, err = io.WriteString(conn, "POST /contact HTTP/1.1\r\nHost: demo\r\nExpect: 100-continue\r\n"+urlencoded+
+		"\r\nContent-Length: "+strconv.Itoa(len(goodContact))+"\r\n\r\n")
+	require.NoError(t, err)
+	// The server asks for the body once the handler reads it: by then the
+	// request is under way.
+	buffer := make([]byte, 1024)
+	n, err := conn.Read(buffer)
+	require.NoError(t, err)
+	require.Contains(t, string(buffer[:n]), "100 Continue")
+	_, err = io.WriteString(conn, goodContact[:half])
+	require.NoError(t, err)
+
+	s.stop()
+	eventually(t, "the listener is closed", func() bool {
+		probe, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err == nil {
+			_ = probe.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-s.done:
+		t.Fatal("run did not wait for the request")
+	default:
+	}
+	_, err = io.WriteString(conn, goodContact[half:])
+	require.NoError(t, err)
+	rest, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(rest), "HTTP/1.1 200 OK")
+	require.Contains(t, string(rest), `{"accepted":true}`)
+	<-s.done
+	require.NoError(t, s.err)
+
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestAddressInUse(t *testing.T) {
+	s := start(t, 1)
+	err := run(t.Context(), options{
+		addr: strings.TrimPrefix(s.url, "http://"), instances: 1,
+		stdout: io.Discard, log: slog.New(slog.DiscardHandler), now: time.Now,
+	})
+	var problem *net.OpError
+	require.ErrorAs(t, err, &problem)
+}
+
+func TestCommandLine(t *testing.T) {
+	o, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 1}, o)
+
+	o, err = parse([]string{"-addr", "[::1]:0", "-instances=3", "-secret-file", "s"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, options{addr: "[::1]:0", instances: 3, secretFile: "s"}, o)
+
+	for _, bad := range []string{"-instances=0", "-instances=-1", "-instances=101", "-instances=x", "-nonsense", "stray"} {
+		var said bytes.Buffer
+		_, err := parse([]string{bad}, &said)
+		require.Error(t, err, bad)
+		require.NotEmpty(t, said.String(), bad)
+	}
+	_, err = parse([]string{"-h"}, io.Discard)
+	require.ErrorIs(t, err, flag.ErrHelp)
+}
+
+func TestSecretFile(t *testing.T) {
+	const a, b = "the-first-secret-of-32-characters", "the second secret, of more than 32 characters"
+	binary := strings.Repeat("\x00\n\xff", 11)
+	for content, want := range map[string][]string{
+		a:                                  {a},
+		a + "\n":                           {a},
+		"# old\r\n\r\n  " + a + "\r\n" + b: {a, b},
+		binary:                             {binary},
+		"\n# nothing\n":                    nil,
+		"":                                 nil,
+	} {
+		var got []string
+		for _, secret := range parseSecrets([]byte(content)) {
+			got = append(got, string(secret))
+		}
+		require.Equal(t, want, got, "%q", content)
+	}
+
+	load := func(content string) ([][]byte, error) {
+		name := filepath.Join(t.TempDir(), "secrets")
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+		o := options{secretFile: name, instances: 1, addr: "127.0.0.1:0", now: time.Now, stdout: io.Discard, log: slog.New(slog.DiscardHandler)}
+		secrets, err := loadSecrets(o)
+		if err != nil {
+			return nil, err
+		}
+		_, err = newInstances(o, secrets)
+		return secrets, err
+	}
+	_, err := load(a)
+	require.NoError(t, err)
+	_, err = load("# empty\n")
+	require.ErrorContains(t, err, "holds no secret")
+	_, err = load("short-hush\n")
+	require.ErrorContains(t, err, "Secrets[0]")
+	require.NotContains(t, err.Error(), "hush")
+	_, err = loadSecrets(options{secretFile: filepath.Join(t.TempDir(), "none")})
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestTokensOutliveARestartWithASecretFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "secrets")
+	require.NoError(t, os.WriteFile(name, []byte(strings.Repeat("s", 32)), 0o600))
+	o := options{instances: 1, secretFile: name}
+
+	c := startWith(t, o).client(t)
+	require.Equal(t, 5, admitted(t, 6, func() answer { return c.echo() }))
+	again := startWith(t, o).client(t)
+	again.last = c.last
+	require.Equal(t, http.StatusTooManyRequests, again.echo().StatusCode)
+}
+
+// eventually polls, for what happens in goroutines that are not ours.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !holds(); {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<16)
+			t.Fatalf("never: %s\n%s", what, stacks[:runtime.Stack(stacks, true)])
+		}
+		runtime.Gosched()
+	}
+}
