@@ -1,6 +1,9 @@
 package storeless
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Family is a family of tokens as one request shows it.
 type Family struct {
@@ -33,13 +36,17 @@ const MaxWide = 2
 // It returns the index of the family that was charged (or that would have the
 // shortest wait), its tally after the decision, and the verdict. m may be nil:
 // then the tokens alone count, and nothing bounds a client that replays them.
-// It panics if there is no family or the cost is negative.
+// It panics if there is no family, if there are more than 64, or if the cost is
+// negative.
 func Choose(m *Memory, p *Policy, now time.Time, families []Family, cost int64) (int, Tally, Verdict) {
 	if len(families) == 1 { // the common case, without a second look
 		t, v := Take(m, p, now, &families[0], cost)
 		return 0, t, v
 	}
-	var tried uint
+	if len(families) == 0 || len(families) > 64 {
+		panic(fmt.Sprintf("storeless: cannot choose among %d families", len(families)))
+	}
+	var tried uint64 // a bit for each
 	best, tally, verdict := -1, Tally{}, Verdict{}
 	for range families {
 		next, most := -1, int64(-1)
@@ -77,7 +84,7 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
-	us := now.UnixMicro()
+	us := micros(now)
 	tally := f.Shown
 	for i := range p.rules {
 		tally[i] = p.rules[i].shown(us, tally[i])
@@ -149,9 +156,8 @@ func (m *Memory) recall(p *Policy, now int64, k Key, t *Tally) {
 			t[i] = r.roll(now, t[i])
 			continue
 		}
-		held := r.load(c)
-		s := r.remembered(now, held)
-		if s.At < held.At && !r.blank(s) {
+		s, moved := r.remembered(now, c)
+		if moved {
 			// The clock has stepped back. Unless the move to the present is
 			// written down it would be made anew at every look, and the count
 			// would follow the clock for ever.
@@ -166,8 +172,7 @@ func (m *Memory) keep(p *Policy, now int64, k Key, t *Tally) bool {
 	kept := true
 	for i := range p.rules {
 		r := &p.rules[i]
-		horizon := 3*r.seconds + farFutureSlack
-		if c := m.claim(k, r.id, now/1_000_000, horizon); c != nil {
+		if c := m.claim(k, r.id, now/1_000_000, m.horizon(r.reach)); c != nil {
 			r.store(c, t[i])
 		} else {
 			kept = false
@@ -179,18 +184,28 @@ func (m *Memory) keep(p *Policy, now int64, k Key, t *Tally) bool {
 // restrict adds the verdict of a network to that of a family.
 func (v *Verdict) restrict(wide *Verdict) {
 	v.Admitted = v.Admitted && wide.Admitted
-	if !v.Impossible {
-		v.Wait = max(v.Wait, wide.Wait)
+	v.Impossible = v.Impossible || wide.Impossible
+	v.Wait = max(v.Wait, wide.Wait)
+	if v.Impossible {
+		v.Wait = 0
 	}
 }
 
 // narrow shows, limit by limit, the standing of a network where it leaves less
-// than the family's own.
+// than the family's own. Where both stand in the way, both must give way.
 func (v *Verdict) narrow(wide *Verdict, n int) {
 	for i := range n {
 		own, other := &v.Limits[i], wide.Limits[i]
-		if other.Remaining < own.Remaining || other.Blocked && !own.Blocked {
+		switch {
+		case own.Blocked && other.Blocked:
+			own.Remaining = min(own.Remaining, other.Remaining)
+			own.Reset = max(own.Reset, other.Reset)
+		case own.Blocked:
+			// The network has room.
+		case other.Remaining < own.Remaining: // and blocked, if it is
 			*own = other
+		case other.Remaining == own.Remaining && own.Reset > 0:
+			own.Reset = max(own.Reset, other.Reset)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package storeless
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -110,6 +109,7 @@ type rule struct {
 	interval int64 // GCRA: emission interval, µs, rounded up
 	empties  int64 // GCRA: time in which a full bucket empties, µs
 	skew     int64 // how far ahead of the clock a tally may be, µs
+	reach    int64 // how far ahead of the clock its cells may end, seconds
 }
 
 // maxSkew is the most by which the clocks of two instances may differ. More is
@@ -131,6 +131,7 @@ func compile(l Limit) rule {
 		r.capacity = l.Burst
 		r.empties = l.Burst * r.interval
 	}
+	r.reach = 3*r.seconds + r.empties/1_000_000 + farFutureSlack
 	return r
 }
 
@@ -138,6 +139,13 @@ func compile(l Limit) rule {
 // to leak. It rounds up, so that rounding never admits more than the quota.
 func emissionInterval(l Limit) int64 {
 	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+}
+
+// mostBurst returns the largest burst whose bucket empties within [MaxWindow].
+// In whole seconds, because there the product stays below 2⁵⁶ and nothing is
+// rounded: a quota that does not divide its window must not cost it a burst.
+func mostBurst(l Limit) int64 {
+	return min(MaxQuota, int64(MaxWindow/time.Second)*l.Quota/int64(l.Window/time.Second))
 }
 
 // limitID identifies a limit's count in tokens and memory. Quota and burst are
@@ -151,13 +159,13 @@ func limitID(l Limit) uint32 {
 	return uint32(sum^sum>>24^sum>>48) & 0xffffff
 }
 
-// check reports every problem of l, whose name is filled in already.
-func (l *Limit) check(field string) error {
-	var errs []error
+// check reports every problem of l, whose defaults are filled in already, each
+// once: a default that follows from a wrong field is not a second mistake.
+func (l *Limit) check(field string, given Limit) (errs []error) {
 	problem := func(name, format string, args ...any) {
 		errs = append(errs, &ConfigError{field + "." + name, fmt.Sprintf(format, args...)})
 	}
-	if !validName(l.Name, 48) {
+	if given.Name != "" && !validName(l.Name, 48) {
 		problem("Name", "must be 1 to 48 of a-z, 0-9 and -")
 	}
 	if l.Algorithm > LeakyBucket {
@@ -172,18 +180,19 @@ func (l *Limit) check(field string) error {
 		problem("Window", "must be whole seconds, from 1s to %s, not %s", MaxWindow, l.Window)
 	}
 	switch {
+	case l.Algorithm == TokenBucket && given.Burst == 0:
+		// The quota.
 	case l.Algorithm == TokenBucket && (l.Burst < 1 || l.Burst > MaxQuota):
 		problem("Burst", "must be from 1 to %d, or 0 for the quota, not %d", MaxQuota, l.Burst)
-	case l.Algorithm == TokenBucket && quotaOK && windowOK &&
-		l.Burst > MaxWindow.Microseconds()/emissionInterval(*l):
+	case l.Algorithm == TokenBucket && quotaOK && windowOK && l.Burst > mostBurst(*l):
 		problem("Burst", "a bucket of %d would take longer than %s to empty; use at most %d",
-			l.Burst, MaxWindow, MaxWindow.Microseconds()/emissionInterval(*l))
-	case l.Algorithm == LeakyBucket && l.Burst > 1:
+			l.Burst, MaxWindow, mostBurst(*l))
+	case l.Algorithm == LeakyBucket && l.Burst != 1:
 		problem("Burst", "is always 1 for a LeakyBucket; use TokenBucket for a larger one")
 	case !l.Algorithm.gcra() && l.Burst != 0:
 		problem("Burst", "belongs to a TokenBucket; leave it 0 for a %s", l.Algorithm)
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // validName reports whether s is 1 to most of a-z, 0-9 and "-". The alphabet is

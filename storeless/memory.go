@@ -3,6 +3,7 @@ package storeless
 import (
 	"fmt"
 	"hash/maphash"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -26,15 +27,17 @@ const DefaultFamilies = 1 << 16
 //
 // A cell holds one limit's count of one family, so the limits may change while
 // the memory stays. Cells sit in sets of 16, three cells for each family and
-// limit the memory is made for. With f live counts in c cells, a new count finds
-// its set full with the probability that a Poisson variable of mean 16·f/c is 16
-// or more: 2·10⁻⁴ at the nominal load, 5·10⁻¹⁰ at half of it. Cells carry a
-// 32-bit tag; that a family meets another's tag in its set, and is counted with
-// it, has a chance below 16/2³².
+// limit the memory is made for. Where f counts live, remembered or not, beside c
+// cells, a new count finds its set full with the probability that a Poisson
+// variable of mean 16·f/c is 16 or more: 1.4·10⁻⁴ at the nominal load, 2.6·10⁻⁸
+// at half of it (with eight limits, up to four times that). Cells carry a 32-bit
+// tag; that a family meets another's tag in its set, and is counted with it, has
+// a chance below 16/2³².
 type Memory struct {
 	seed    maphash.Seed
 	stripes []stripe
 	sets    int // per stripe
+	reach   atomic.Int64
 	full    atomic.Uint64
 }
 
@@ -50,12 +53,15 @@ type stripe struct {
 const (
 	setSize        = 16
 	cellsPerCount  = 3
+	setsPerStripe  = 64 // at least: among fewer, the limits of one family would crowd
 	maxStripes     = 1024
 	farFutureSlack = 24 * 60 * 60 // seconds
+	markBits       = 56           // of a cell's value
 )
 
 // A cell is 16 bytes, a set four cache lines. A window state is kept as its two
-// counts, its number following from expires; a GCRA state as its time mark.
+// counts, its number following from expires; a GCRA state as its time mark below
+// the bit length of the time its bucket takes to empty.
 type cell struct {
 	tag     uint32
 	expires uint32 // Unix second from which on the cell is free; 0: never used
@@ -73,8 +79,8 @@ func NewMemory(families, limits int) *Memory {
 	if families < 0 || limits < 1 {
 		panic(fmt.Sprintf("storeless: no memory for %d families of %d limits", families, limits))
 	}
-	sets := max(1, families*limits*cellsPerCount/setSize)
-	stripes := min(maxStripes, sets)
+	sets := (families*limits*cellsPerCount + setSize - 1) / setSize
+	stripes := max(1, min(maxStripes, sets/setsPerStripe))
 	m := &Memory{
 		seed:    maphash.MakeSeed(),
 		stripes: make([]stripe, stripes),
@@ -148,10 +154,25 @@ func (m *Memory) place(k Key, id uint32) (set []cell, first, tag uint32) {
 	return s.cells[at : at+setSize : at+setSize], uint32(h>>28) % setSize, uint32(h)
 }
 
+// horizon returns how many seconds ahead of the clock the cells of any limit
+// seen so far may end, that of reach included. One short limit must not take
+// the cells of a long one for those of a wrong clock.
+func (m *Memory) horizon(reach int64) int64 {
+	for {
+		seen := m.reach.Load()
+		if reach <= seen {
+			return seen
+		}
+		if m.reach.CompareAndSwap(seen, reach) {
+			return reach
+		}
+	}
+}
+
 // load returns the state in c.
 func (r *rule) load(c *cell) State {
 	if r.interval > 0 {
-		return State{At: int64(c.value)}
+		return State{At: int64(c.value & (1<<markBits - 1))}
 	}
 	return State{
 		At:   int64(c.expires)/r.seconds - 2,
@@ -164,11 +185,17 @@ func (r *rule) load(c *cell) State {
 func (r *rule) store(c *cell, s State) {
 	c.expires = uint32(r.expires(s))
 	if r.interval > 0 {
-		c.value = uint64(s.At)
+		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(uint64(r.empties)))<<markBits
 		return
 	}
 	c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
 }
+
+// owes returns how far ahead of its clock, in µs, the writer of a GCRA cell can
+// have put the mark, up to a factor of two. The writer's bucket counts, not the
+// reader's: tiers share a family's cell, and one of a small burst must not take
+// the debt of a larger one for a fault of the clock.
+func (c *cell) owes() int64 { return 1 << (c.value >> markBits) }
 
 // scale maps a uniform h to [0, n) by its high bits.
 func scale(h uint64, n int) int { return int((h >> 32) * uint64(n) >> 32) }

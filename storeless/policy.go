@@ -30,23 +30,26 @@ func Compile(name string, limits []Limit) (*Policy, error) {
 	}
 	if len(limits) > MaxLimits {
 		errs = append(errs, &ConfigError{"Limits", fmt.Sprintf("at most %d limits, not %d", MaxLimits, len(limits))})
-		return nil, errors.Join(errs...)
+		limits = limits[:MaxLimits]
 	}
-	limits = withDefaults(name, limits)
-	p := &Policy{name: name, rules: make([]rule, 0, len(limits))}
-	for i := range limits {
-		field := fmt.Sprintf("Limits[%d]", i)
-		if err := limits[i].check(field); err != nil {
-			errs = append(errs, err)
+	full := withDefaults(name, limits)
+	p := &Policy{name: name, rules: make([]rule, 0, len(full))}
+	for i := range full {
+		l, field := &full[i], fmt.Sprintf("Limits[%d]", i)
+		problems := l.check(field, limits[i])
+		errs = append(errs, problems...)
+		named := limits[i].Name != "" || len(problems) == 0
+		if named && slices.ContainsFunc(full[:i], func(seen Limit) bool { return seen.Name == l.Name }) {
+			errs = append(errs, &ConfigError{field + ".Name", fmt.Sprintf("%q is taken by another limit", l.Name)})
 			continue
 		}
-		r := compile(limits[i])
+		if len(problems) > 0 {
+			continue
+		}
+		r := compile(*l)
 		for j := range p.rules {
-			switch seen := &p.rules[j]; {
-			case seen.limit.Name == r.limit.Name:
-				errs = append(errs, &ConfigError{field + ".Name", fmt.Sprintf("%q is taken by another limit", r.limit.Name)})
-			case seen.id == r.id:
-				errs = append(errs, &ConfigError{field + ".Name", fmt.Sprintf("%q has the same short id as %q; rename one", r.limit.Name, seen.limit.Name)})
+			if seen := &p.rules[j]; seen.id == r.id {
+				errs = append(errs, &ConfigError{field + ".Name", fmt.Sprintf("%q has the same short id as %q; rename one", l.Name, seen.limit.Name)})
 			}
 		}
 		p.rules = append(p.rules, r)
@@ -112,19 +115,26 @@ func (p *Policy) Capacity() int64 {
 // differing at most in quota and burst: then a tally of one is a tally of the
 // other. The tiers of a policy must have the same shape.
 func (p *Policy) SameShape(q *Policy) bool {
-	return slices.EqualFunc(p.rules, q.rules, func(a, b rule) bool { return a.id == b.id && a.seconds == b.seconds })
+	return slices.EqualFunc(p.rules, q.rules, func(a, b rule) bool {
+		return a.limit.Algorithm == b.limit.Algorithm && a.limit.Name == b.limit.Name && a.seconds == b.seconds
+	})
 }
 
 // Scale returns a policy of the same shape that admits factor times as much:
-// what a network of many clients may do together. Quotas stop at [MaxQuota].
+// what a network of many clients may do together. Quotas and bursts stop at
+// the bounds of [Limit]. It panics if factor is below 1.
 func (p *Policy) Scale(factor int64) *Policy {
+	if factor < 1 {
+		panic(fmt.Sprintf("storeless: no policy of %d times as much", factor))
+	}
+	factor = min(factor, MaxQuota) // of a quota of at least 1: the products fit
 	scaled := &Policy{name: p.name, rules: make([]rule, len(p.rules))}
 	for i := range p.rules {
 		l := p.rules[i].limit
 		l.Quota = min(l.Quota*factor, MaxQuota)
 		if l.Algorithm.gcra() {
 			// A meter for one client is a bucket for many of them.
-			l.Burst = min(l.Burst*factor, MaxQuota, MaxWindow.Microseconds()/emissionInterval(l))
+			l.Burst = min(l.Burst*factor, mostBurst(l))
 		}
 		scaled.rules[i] = compile(l)
 	}

@@ -49,7 +49,7 @@ func (v *Verdict) Least(n int) int64 {
 // cost of 0 peeks: it is always admitted and charges nothing. Step is pure; it
 // is all there is where no memory is kept. It panics if cost is negative.
 func (p *Policy) Step(now time.Time, t Tally, cost int64) (Tally, Verdict) {
-	us := now.UnixMicro()
+	us := micros(now)
 	for i := range p.rules {
 		t[i] = p.rules[i].shown(us, t[i])
 	}
@@ -115,8 +115,8 @@ func (p *Policy) stand(now int64, t *Tally, cost int64, v *Verdict) {
 // the clock is at its very beginning.
 func (r *rule) elapsed(now int64, s State) int64 { return max(0, now-s.At*r.window) }
 
-// remaining returns how much cost would pass now; negative where a quota was
-// lowered below what is used already. s is rolled.
+// remaining returns how much cost would pass now; negative where a quota or a
+// burst was lowered below what is used already. s is rolled.
 //
 // For the sliding counter, prev·(W−e) + (cur+cost)·W ≤ L·W is, in integers, the
 // same as cost ≤ L − cur − ⌈prev·(W−e)/W⌉: exact, with one 128-bit product.
@@ -178,6 +178,11 @@ func mulDivUp(a, b, c int64) int64 {
 	}
 	return int64(q)
 }
+
+// micros is the clock of a decision. Before 1970 it stands still, and so refuses
+// once the quota is spent: a clock that was never set must not count in windows
+// that nothing remembers.
+func micros(now time.Time) int64 { return max(0, now.UnixMicro()) }
 
 // wholeSeconds rounds µs up to whole seconds; what has passed is zero.
 func wholeSeconds(us int64) time.Duration {

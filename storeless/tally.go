@@ -1,6 +1,9 @@
 package storeless
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // A State is what one limit has counted.
 //
@@ -23,42 +26,54 @@ type Tally [MaxLimits]State
 // rolled to the present, or kept at its own window where that lies ahead of the
 // clock by no more than the skew allowed. Further ahead it says nothing.
 func (r *rule) shown(now int64, s State) State {
-	if r.interval > 0 {
-		debt := s.At - now
+	switch {
+	case r.interval > 0 && s.At-now > 2*max(r.window, r.empties)+r.skew:
 		// A mark beyond what this bucket can owe is one of a larger burst (a
-		// tier or configuration that changed), and is clamped; one beyond
-		// twice of all that is from a clock that went wrong.
-		if debt > 2*max(r.window, r.empties)+r.skew {
-			return State{}
-		}
-		return r.roll(now, s)
-	}
-	if s.At*r.window-now > r.skew {
-		return State{}
+		// tier or configuration that changed), and is still owed; this one, of
+		// more than twice all that, is from a clock that went wrong.
+		s = State{}
+	case r.interval == 0 && r.ahead(now, s):
+		s = State{}
 	}
 	return r.roll(now, s)
+}
+
+// ahead reports whether the window of s begins further ahead of the clock than
+// the skew allowed. In 128 bits: a token may show a number whose time overflows.
+func (r *rule) ahead(now int64, s State) bool {
+	if s.At < 0 {
+		return false
+	}
+	hi, lo := bits.Mul64(uint64(s.At), uint64(r.window))
+	return hi > 0 || lo > uint64(now+r.skew)
 }
 
 // remembered prepares a state of our own memory, which cannot be dismissed: a
 // clock that has stepped back must not hand out a fresh quota. What was counted
 // further ahead than the skew allowed is moved to the present window, its
-// fuller window for its present one. (Keeping it at its own window until the
+// fuller window for its present one; a mark that nobody could owe when it was
+// written is moved to what a bucket owes at most. (Keeping it as it is until the
 // clock is there again would lock clients out for as long as the clock was off.)
-func (r *rule) remembered(now int64, s State) State {
-	if r.interval == 0 && s.At*r.window-now > r.skew {
-		s = State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
+func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
+	s = r.load(c)
+	switch {
+	case r.blank(s):
+	case r.interval > 0 && s.At-now > c.owes()+r.skew:
+		moved, s.At = true, min(s.At, now+r.empties)
+	case r.interval == 0 && r.ahead(now, s):
+		moved, s = true, State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
 	}
-	return r.roll(now, s)
+	return r.roll(now, s), moved
 }
 
-// roll brings s to the window of now, unless s is ahead of it already, and
-// clamps a GCRA mark to what the bucket can owe at most.
+// roll brings s to the window of now, unless s is ahead of it already. A mark
+// that has passed owes nothing.
 func (r *rule) roll(now int64, s State) State {
 	if r.interval > 0 {
 		if s.At <= now {
 			return State{}
 		}
-		return State{At: min(s.At, now+r.empties)}
+		return State{At: s.At}
 	}
 	window := now / r.window
 	switch {
@@ -92,7 +107,7 @@ func (r *rule) merge(a, b State) State {
 // ahead of now, min(5 s, window/10), are as if absent.
 func (p *Policy) Merge(now time.Time, a, b Tally) Tally {
 	var merged Tally
-	us := now.UnixMicro()
+	us := micros(now)
 	for i := range p.rules {
 		r := &p.rules[i]
 		merged[i] = r.merge(r.shown(us, a[i]), r.shown(us, b[i]))
@@ -103,7 +118,7 @@ func (p *Policy) Merge(now time.Time, a, b Tally) Tally {
 // Exceeds reports whether a says more than b: whether a client that showed b
 // has something to learn from a. Both are taken as they stand at now.
 func (p *Policy) Exceeds(now time.Time, a, b Tally) bool {
-	us := now.UnixMicro()
+	us := micros(now)
 	for i := range p.rules {
 		r := &p.rules[i]
 		mine := r.shown(us, a[i])

@@ -1,0 +1,42 @@
+package storeless_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Nothing that runs for each request allocates: not for a hot family, not for
+// one never seen, and not in the widest case.
+func TestAllocations(t *testing.T) {
+	limits := make([]storeless.Limit, storeless.MaxLimits)
+	for i := range limits {
+		limits[i] = storeless.Limit{Name: string(rune('a' + i)), Algorithm: algorithms[i%2], Quota: 1 << 30, Window: minute}
+	}
+	p := compile(t, limits...)
+	m := storeless.NewMemory(64, storeless.MaxLimits)
+	var a, b storeless.Tally
+	a, _ = p.Step(midnight, a, 1)
+	b, _ = p.Step(midnight, b, 2)
+	wide := []storeless.Wide{{Key: 100, Policy: p.Scale(8)}, {Key: 200, Policy: p.Scale(64)}}
+	families := []storeless.Family{{Key: 1, Shown: a, Wide: wide}, {Key: 2, Shown: b, Wide: wide}, {Key: 3}}
+	identity := []byte("192.0.2.1")
+	n := 0
+	for name, f := range map[string]func(){
+		"Step":          func() { a, _ = p.Step(midnight, a, 1) },
+		"Step, refused": func() { p.Step(midnight, a, 1<<30) },
+		"Take":          func() { storeless.Take(m, p, midnight, &families[2], 1) },
+		"Take, new":     func() { n++; families[2].Key = stranger(m, n); storeless.Take(m, p, midnight, &families[2], 1) },
+		"Take, wide":    func() { storeless.Take(m, p, midnight, &families[0], 1) },
+		"Take, nil":     func() { storeless.Take(nil, p, midnight, &families[0], 1) },
+		"Choose":        func() { storeless.Choose(m, p, midnight, families, 1) },
+		"Choose, one":   func() { storeless.Choose(m, p, midnight, families[:1], 1) },
+		"Merge":         func() { b = p.Merge(midnight, a, b) },
+		"Exceeds":       func() { p.Exceeds(midnight, a, b) },
+		"Expires":       func() { p.Expires(a) },
+		"Key":           func() { m.Key(identity) },
+	} {
+		require.Zero(t, testing.AllocsPerRun(100, f), name)
+	}
+}

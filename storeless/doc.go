@@ -1,0 +1,152 @@
+// Package storeless says what a limit means, and decides. It compiles limits to
+// step functions over a tally, a handful of integers that a client can carry,
+// and keeps a memory of fixed size as a floor under what clients show. It knows
+// no HTTP, does no I/O and reads no clock: now is an argument of every decision.
+//
+// # What it does not promise
+//
+//   - A tally proves nothing. Whoever can write one can write any; signing is the
+//     work of package token. Whoever can read one can show an older one.
+//   - Without a memory nothing bounds a client that shows an old tally again, or
+//     none: a decision by [Policy.Step] alone, or by [Take] with a nil memory, is
+//     for clients that are trusted to echo.
+//   - With a memory the bound holds for one process and one life of it. Over N
+//     instances and C restarts in a window, a client that drops its tallies gets
+//     up to (N+C)·L in that window, where an honest one gets L. Exact totals over
+//     instances need a shared counter, which this is not.
+//   - An honest client that sends B requests at once to N instances gets up to
+//     min(B, N)·L, for none of them has seen the others yet.
+//   - A [Memory] that is full of live counts does not remember new families. It
+//     says so ([Verdict.Saturated]) and admits them by what they show.
+//   - A clock that jumps forward makes time pass; quotas come back with it. One
+//     that stepped back and comes to a window again grants its quota again.
+//
+// What it does promise, while clocks go forward and agree (see Clocks): no family
+// that is under its limits is refused, whatever tallies are shown in whatever
+// order; and a memory that is not full admits for one family, in each window, no
+// more than the quota.
+//
+// # Words
+//
+// A limit ([Limit]) is a quota per window, with an algorithm. A policy ([Policy])
+// is a named set of limits; all of them are checked, then all are charged, or
+// none is. Its tiers are policies of the same shape ([Policy.SameShape]): the
+// same limits, but for quota and burst. A tally ([Tally]) is what one family has
+// used of each limit: never what remains, so that a changed quota applies at
+// once. A family ([Family]) is whoever shares a tally: the tokens that descend
+// from one first token. A memory ([Memory]) holds the highest tally seen of each
+// family. It is never a source of truth, only a floor: a decision is made on the
+// larger of what is shown and what is remembered, number by number, and both
+// count parts of what was admitted, so the larger does not exceed the truth.
+//
+// # Algorithms
+//
+// L is the quota, W the window, B the burst, T the interval of a bucket.
+//
+//	algorithm      state            admits at most
+//	-------------  ---------------  ------------------------------------------
+//	SlidingWindow  two counts       L in an aligned window, and at any instant;
+//	                                2L−1 in any span of W
+//	FixedWindow    one count        L in an aligned window; 2L in any span of
+//	                                W, and around a boundary in the shortest
+//	TokenBucket    one time mark    B at any instant; B + ⌊W/T⌋ in any span of W
+//	LeakyBucket    one time mark    1 at any instant; 1 + ⌊W/T⌋ in any span of W
+//
+// Windows are aligned to the Unix epoch. The sliding window counter is the one
+// that Cloudflare described in 2017 (Julien Desgats, "How we built rate limiting
+// capable of scaling to millions of domains"): of the previous window as much
+// counts as still lies within the last W, as if its requests had been spread
+// evenly. A request of some cost, e after the start of the present window,
+// passes if and only if
+//
+//	prev·(W−e) + (cur+cost)·W ≤ L·W
+//
+// This is computed in whole microseconds and in products of 128 bits: there is
+// no rounding and no float, up to the largest quota and the longest window. A
+// fixed window is the same with prev = 0.
+//
+// The buckets are the generic cell rate algorithm (GCRA) of ITU-T I.371, in its
+// virtual scheduling form. Their state is the theoretical arrival time, TAT. With
+// debt = max(0, TAT−now), a request passes if and only if
+//
+//	debt + cost·T ≤ B·T        and then TAT = max(TAT, now) + cost·T
+//
+// T is W/L rounded up to a microsecond, so rounding never admits more than L; it
+// may admit less: a quota of 7 a minute comes every 8.571429 s, one above a
+// million a second comes at a million a second. A debt is time, and is owed
+// whatever becomes of the limit: a new rate or a larger burst applies at once to
+// what comes after; under a smaller burst the client waits until the debt fits.
+// A smaller tier that looks at a family therefore forgives it nothing.
+//
+// A cost of 0 peeks: it is admitted and charges nothing. A cost above the quota
+// (of buckets: the burst) is refused as [Verdict.Impossible]. A negative cost
+// panics.
+//
+// # Waiting
+//
+// [Verdict.Wait] is true: at now+Wait the same request passes if nobody else of
+// the family asks, and a second earlier it does not. So is [Standing.Reset], the
+// parameter t of the RateLimit field (draft-ietf-httpapi-ratelimit-headers-10):
+// for a limit that blocks, the time until it would not; for others the time until
+// what remains next rises. Callers who send them add jitter upwards only.
+//
+// # Clocks
+//
+// The clocks of instances may differ by min(5 s, W/10) for each limit. A tally
+// that is ahead of the clock by no more than that is evaluated at the start of
+// its own window, which so begins early for that family, by the clock of the
+// instance that was ahead; further ahead, it is as if absent. A mark of a bucket
+// is absent if it is further ahead than 2·max(W, B·T) and that skew.
+//
+// A memory cannot dismiss what it holds. When the clock has stepped back by more
+// than the skew, counts are moved to the present window, the fuller of the two
+// for the present one; and a bucket's mark, where it is further ahead than twice
+// what the bucket that wrote it can owe, is moved to where the bucket is spent.
+// So a step back hands out no quota, and every client is back to normal within
+// two windows of the new clock (of a bucket, twice the time it takes to empty,
+// and the skew). Cells that end more than a day later than any limit in use can
+// reach were written under a wrong clock, and are free.
+//
+// Before 1970 time stands still. Memories end with their 32-bit seconds, in
+// February 2106, and remember nothing from then on; tallies do not end.
+//
+// # Memory
+//
+// A memory for F families of K limits has S = ⌈3·F·K/16⌉ sets of 16 cells, under
+// min(1024, max(1, ⌊S/64⌋)) locks with the same number of sets each, S rounded up
+// to that. It takes
+//
+//	256 bytes a set + 64 bytes a lock
+//
+// from the start and for ever ([Memory.Size]): 3 MiB for the default of 65,536
+// families with one limit. Nothing live is evicted, and nothing runs in the
+// background: a cell is free when its windows have passed, two of them after the
+// last count. A family's first count finds no room with the probability that
+// its set of 16 cells is full. With f counts alive beside c cells that is
+//
+//	P(X ≥ 16), X Poisson of mean 16·f/c
+//
+// or 1.4·10⁻⁴ when the memory carries just what it was made for, 2.6·10⁻⁸ at
+// half of it, 8 % at twice; with eight limits up to four times that, for the
+// counts of one family lie near each other. Families are known by a 64-bit hash
+// under a seed of the memory's own, of which a cell keeps 32 bits.
+//
+// # Units
+//
+//	Limit.Window          whole seconds, 1 s to 366 days
+//	Limit.Quota, Burst    cost, 1 to 2³¹−1; B·W/L at most 366 days
+//	cost                  any unit the caller likes; a request usually costs 1
+//	now                   any time.Time; decided in whole microseconds, rounded down
+//	Verdict.Wait          whole seconds, rounded up; so is Standing.Reset
+//	State.At              windows since 1970; of buckets, microseconds since 1970
+//	Policy.Expires        Unix seconds
+//	Memory.Size           bytes
+//
+// # Configuration errors
+//
+// [Compile] refuses what cannot be meant, all of it at once, each problem a
+// [ConfigError] with the field and what is permitted. What a default would have
+// said besides, because it follows from the same mistake, is not repeated.
+// Nothing else returns an error; programming errors (a negative cost, no family
+// to choose from, a factor below 1) panic.
+package storeless

@@ -1,0 +1,67 @@
+package storeless_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// midnight is a boundary of every window that divides a day, so that scenario
+// times read as offsets from the start of a window.
+var midnight = time.Unix(19675*86400, 0)
+
+const (
+	second = time.Second
+	minute = time.Minute
+	hour   = time.Hour
+	day    = 24 * time.Hour
+	tick   = time.Microsecond // the resolution of every decision
+)
+
+func compile(t testing.TB, limits ...storeless.Limit) *storeless.Policy {
+	t.Helper()
+	p, err := storeless.Compile("test", limits)
+	require.NoError(t, err)
+	return p
+}
+
+// each runs f under a few fixed seeds; the name of the subtest is the seed.
+func each(t *testing.T, seeds int, f func(t *testing.T, r *rand.Rand)) {
+	t.Helper()
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			f(t, rand.New(rand.NewPCG(seed, 0x7a11)))
+		})
+	}
+}
+
+// algorithms are all of them, for properties that hold whatever the arithmetic.
+var algorithms = []storeless.Algorithm{
+	storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket,
+}
+
+func isBucket(a storeless.Algorithm) bool {
+	return a == storeless.TokenBucket || a == storeless.LeakyBucket
+}
+
+// take asks for one family that shows nothing: the memory alone decides.
+func take(m *storeless.Memory, p *storeless.Policy, now time.Time, key storeless.Key, cost int64) storeless.Verdict {
+	_, v := storeless.Take(m, p, now, &storeless.Family{Key: key}, cost)
+	return v
+}
+
+// drain takes units of one until the first refusal, and returns how many passed;
+// it gives up on a limiter that never refuses.
+func drain(m *storeless.Memory, p *storeless.Policy, now time.Time, f storeless.Family) (n int64) {
+	for n < 1e6 {
+		if _, v := storeless.Take(m, p, now, &f, 1); !v.Admitted {
+			break
+		}
+		n++
+	}
+	return n
+}

@@ -1,0 +1,187 @@
+package storeless_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// stranger returns the key of the n-th of a crowd of families.
+func stranger(m *storeless.Memory, n int) storeless.Key {
+	var identity [9]byte
+	identity[0] = 's'
+	binary.LittleEndian.PutUint64(identity[1:], uint64(n))
+	return m.Key(identity[:])
+}
+
+func strangers() int {
+	if testing.Short() {
+		return 200_000
+	}
+	return crowd
+}
+
+// Check and charge are one step: no two of 64 goroutines spend the same unit.
+func TestHotFamily(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			p := compile(t,
+				storeless.Limit{Name: "a", Algorithm: a, Quota: 100, Window: minute},
+				storeless.Limit{Name: "b", Quota: 150, Window: hour})
+			m := storeless.NewMemory(64, 2)
+			var admitted atomic.Int64
+			var group sync.WaitGroup
+			for range 64 {
+				group.Go(func() {
+					for range 20 {
+						if take(m, p, midnight, 1, 1).Admitted {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+			group.Wait()
+			require.Equal(t, p.Capacity(), admitted.Load())
+			require.Equal(t, 150-p.Capacity(), take(m, p, midnight, 1, 0).Limits[1].Remaining, "refusals charged nothing")
+		})
+	}
+}
+
+// A memory that is full of strangers still knows its victims, takes not one byte
+// more, and none of the strangers is refused for lack of room.
+func TestCrowdWashesNobodyOut(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	m := storeless.NewMemory(0, 1)
+	victims := make([]storeless.Key, 1000)
+	for i := range victims {
+		victims[i] = m.Key([]byte{'v', byte(i), byte(i >> 8)})
+		require.True(t, take(m, p, midnight, victims[i], 4).Admitted)
+	}
+	size := m.Size()
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	before, refused := heap(), 0
+	for n := range strangers() {
+		if !take(m, p, midnight, stranger(m, n), 1).Admitted {
+			refused++
+		}
+	}
+	grown := heap() - before
+	require.Zero(t, refused)
+	for i, k := range victims {
+		require.Equal(t, int64(1), take(m, p, midnight, k, 0).Limits[0].Remaining, "victim %d", i)
+	}
+	require.Equal(t, size, m.Size())
+	require.Less(t, grown, int64(64<<10), "the heap stays flat")
+	require.Positive(t, m.Saturations(), "the workload fills the memory")
+}
+
+// Limits of very different windows share one memory. A crowd that is counted by
+// the minute must not take the cells of those counted by the day, by the year,
+// or of a deep bucket for leftovers of a wrong clock.
+func TestShortLimitsSpareLongOnes(t *testing.T) {
+	short := compile(t, storeless.Limit{Name: "short", Quota: 1000, Window: second})
+	for _, l := range []storeless.Limit{
+		{Quota: 5, Window: day},
+		{Quota: 5, Window: storeless.MaxWindow},
+		{Algorithm: storeless.FixedWindow, Quota: 5, Window: 30 * day},
+		{Algorithm: storeless.TokenBucket, Quota: 5, Window: storeless.MaxWindow},
+		{Algorithm: storeless.TokenBucket, Quota: 1, Window: 10 * second, Burst: 100_000},
+		{Algorithm: storeless.LeakyBucket, Quota: 1, Window: 60 * day},
+	} {
+		t.Run(l.Algorithm.String()+"/"+l.Window.String(), func(t *testing.T) {
+			p := compile(t, l)
+			m := storeless.NewMemory(8, 1)
+			require.True(t, take(m, p, midnight, 1, p.Capacity()).Admitted)
+			for n := range 1000 {
+				take(m, short, midnight, stranger(m, n), 1)
+			}
+			require.False(t, take(m, p, midnight, 1, 1).Admitted)
+			require.Positive(t, m.Saturations(), "the workload fills the memory")
+		})
+	}
+}
+
+// A reload changes limits; the memory, and what it counted, stays.
+func TestLimitsChangeUnderMemory(t *testing.T) {
+	a := storeless.Limit{Name: "a", Quota: 5, Window: minute}
+	b := storeless.Limit{Name: "b", Quota: 7, Window: hour}
+	c := storeless.Limit{Name: "c", Algorithm: storeless.TokenBucket, Quota: 9, Window: minute}
+	remaining := func(p *storeless.Policy, m *storeless.Memory) []int64 {
+		v := take(m, p, midnight, 1, 0)
+		left := []int64{}
+		for i := range p.Len() {
+			left = append(left, v.Limits[i].Remaining)
+		}
+		return left
+	}
+	m := storeless.NewMemory(4, 2)
+	require.True(t, take(m, compile(t, a, b), midnight, 1, 3).Admitted)
+	require.Equal(t, []int64{4, 9, 2}, remaining(compile(t, b, c, a), m), "added and reordered")
+	require.True(t, take(m, compile(t, b, c, a), midnight, 1, 1).Admitted)
+	require.Equal(t, []int64{1, 3}, remaining(compile(t, a, b), m), "and taken away")
+	a.Quota = 50
+	require.Equal(t, []int64{46}, remaining(compile(t, a), m), "raised")
+	a.Name = "other"
+	require.Equal(t, []int64{50}, remaining(compile(t, a), m), "renamed: from zero")
+}
+
+func TestMemorySize(t *testing.T) {
+	for _, row := range []struct{ families, limits, cells, stripes int }{
+		{0, 1, 196_608, 192}, // 3 MiB and the locks
+		{storeless.DefaultFamilies, 1, 196_608, 192},
+		{storeless.DefaultFamilies, 2, 393_216, 384},
+		{1 << 19, 1, 1_572_864, 1024}, // the most locks
+		{1, 1, 16, 1},
+		{10, 1, 32, 1}, // 30 cells, rounded up to sets
+		{1000, 1, 3008, 2},
+		{6000, 2, 36_400, 35}, // 2,250 sets, as many under each lock
+	} {
+		m := storeless.NewMemory(row.families, row.limits)
+		require.Equal(t, 16*row.cells+64*row.stripes, m.Size(), "%+v", row)
+	}
+	require.Panics(t, func() { storeless.NewMemory(-1, 1) })
+	require.Panics(t, func() { storeless.NewMemory(1, 0) })
+	require.Panics(t, func() { storeless.NewMemory(1, -1) })
+}
+
+// Nobody outside can aim at a place in the memory: keys have the memory's seed.
+func TestKeysAreSeeded(t *testing.T) {
+	a, b := storeless.NewMemory(1, 1), storeless.NewMemory(1, 1)
+	require.Equal(t, a.Key([]byte("x")), a.Key([]byte("x")))
+	require.NotEqual(t, a.Key([]byte("x")), a.Key([]byte("y")))
+	require.NotEqual(t, a.Key([]byte("x")), b.Key([]byte("x")))
+}
+
+// Many families at once, each with its own count: nobody pays for another.
+func TestFamiliesAreApart(t *testing.T) {
+	const families, workers = 2000, 8
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	m := storeless.NewMemory(10*families, 1)
+	var admitted [families]atomic.Int32
+	var group sync.WaitGroup
+	for worker := range uint64(workers) {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(worker, 2))
+			for _, n := range r.Perm(families) {
+				if take(m, p, midnight, stranger(m, n), 1).Admitted {
+					admitted[n].Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for n := range admitted {
+		require.Equal(t, int32(5), admitted[n].Load(), "family %d", n)
+	}
+}

@@ -1,0 +1,150 @@
+package storeless_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// standings are what is left under each limit at now, by a tally alone.
+func standings(p *storeless.Policy, now time.Time, t storeless.Tally) []int64 {
+	_, v := p.Step(now, t, 0)
+	left := make([]int64, p.Len())
+	for i := range left {
+		left[i] = v.Limits[i].Remaining
+	}
+	return left
+}
+
+// aheadOf returns the present, or the start of the latest window of t that lies
+// ahead of it: the moment at which the limiter evaluates t.
+func aheadOf(p *storeless.Policy, now time.Time, t storeless.Tally, i int) time.Time {
+	l := p.Limit(i)
+	if begins := time.UnixMicro(t[i].At * l.Window.Microseconds()); !isBucket(l.Algorithm) && begins.After(now) {
+		return begins
+	}
+	return now
+}
+
+// Merging is the maximum of a lattice, whatever the order in which forked,
+// rolled back and older tallies come in, and it makes nothing looser.
+func TestMergeIsALattice(t *testing.T) {
+	each(t, 4, func(t *testing.T, r *rand.Rand) {
+		for n := range 500 {
+			p := compile(t, randomLimits(r, 1+r.IntN(storeless.MaxLimits), hour)...)
+			now := midnight.Add(time.Duration(r.Int64N(int64(2 * hour))))
+			a, b, c := randomTally(r, p, now), randomTally(r, p, now), randomTally(r, p, now)
+			merge := func(a, b storeless.Tally) storeless.Tally { return p.Merge(now, a, b) }
+			ab := merge(a, b)
+
+			require.Equal(t, ab, merge(b, a), "case %d: commutative", n)
+			require.Equal(t, merge(ab, c), merge(a, merge(b, c)), "case %d: associative", n)
+			require.Equal(t, merge(a, a), merge(merge(a, a), a), "case %d: idempotent", n)
+			require.Equal(t, ab, merge(ab, a), "case %d: it holds both", n)
+			require.Equal(t, merge(a, storeless.Tally{}), merge(a, a), "case %d: nothing shown, nothing added", n)
+
+			require.False(t, p.Exceeds(now, a, ab), "case %d: neither says more", n)
+			require.Equal(t, ab != merge(b, b), p.Exceeds(now, a, b), "case %d: says more, or adds nothing", n)
+
+			for i := range p.Len() {
+				left := standings(p, now, ab)[i]
+				require.LessOrEqual(t, left, standings(p, aheadOf(p, now, ab, i), a)[i], "case %d, limit %d", n, i)
+				require.LessOrEqual(t, left, standings(p, aheadOf(p, now, ab, i), b)[i], "case %d, limit %d", n, i)
+			}
+
+			more := a
+			for i := range p.Len() {
+				if isBucket(p.Limit(i).Algorithm) {
+					more[i].At += r.Int64N(1000)
+				} else {
+					more[i].Cur += r.Uint32N(3)
+				}
+			}
+			for i := range p.Len() {
+				require.LessOrEqual(t, standings(p, now, merge(more, b))[i], standings(p, now, ab)[i], "case %d, limit %d: monotone", n, i)
+			}
+		}
+	})
+}
+
+// A token may make the limiter stricter than its memory, never looser. Where it
+// is ahead of the clock, within the skew, its window begins with it.
+func TestTokensOnlyTighten(t *testing.T) {
+	each(t, 4, func(t *testing.T, r *rand.Rand) {
+		tighter := 0
+		for n := range 500 {
+			p := compile(t, randomLimits(r, 1+r.IntN(3), minute)...)
+			m := storeless.NewMemory(1, p.Len())
+			now := midnight
+			for range r.IntN(20) {
+				now = now.Add(time.Duration(r.Int64N(int64(10 * second))))
+				take(m, p, now, 1, spread(r, 0, p.Capacity()))
+			}
+			shown := randomTally(r, p, now)
+			alone := take(m, p, now, 1, 0)
+			_, both := storeless.Take(m, p, now, &storeless.Family{Key: 1, Shown: shown}, 0)
+			for i := range p.Len() {
+				without, with := alone.Limits[i].Remaining, both.Limits[i].Remaining
+				if begins := aheadOf(p, now, shown, i); begins.After(now) {
+					without = take(m, p, begins, 1, 0).Limits[i].Remaining
+				}
+				require.LessOrEqual(t, with, without, "case %d, limit %d", n, i)
+				if with < without {
+					tighter++
+				}
+			}
+		}
+		require.Greater(t, tighter, 100, "the workload tightens")
+	})
+}
+
+// Entries that are too far ahead say nothing; at the edge of the skew they count
+// in their own window, a microsecond further they do not.
+func TestSkewedTallies(t *testing.T) {
+	for _, row := range []struct {
+		window, skew time.Duration
+	}{
+		{second, 100 * time.Millisecond},
+		{7 * second, 700 * time.Millisecond},
+		{50 * second, 5 * second},
+		{minute, 5 * second},
+		{storeless.MaxWindow, 5 * second},
+	} {
+		for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {
+			p := compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: row.window})
+			number := midnight.UnixMicro()/row.window.Microseconds() + 1
+			begins := time.UnixMicro(number * row.window.Microseconds())
+			full := storeless.Tally{{At: number, Cur: 5}}
+
+			held, v := p.Step(begins.Add(-row.skew), full, 1)
+			require.False(t, v.Admitted, "%s %s", a, row.window)
+			require.Equal(t, full, held, "evaluated at its own window")
+			held, v = p.Step(begins.Add(-row.skew-tick), full, 1)
+			require.True(t, v.Admitted, "%s %s", a, row.window)
+			require.Equal(t, number-1, held[0].At, "as if absent")
+			require.True(t, p.Exceeds(begins, full, storeless.Tally{}))
+			require.False(t, p.Exceeds(begins.Add(-row.skew-tick), full, storeless.Tally{}), "an absent entry teaches nothing")
+		}
+	}
+	// A number whose time in µs is a multiple of 2⁶⁴ is far ahead, not at 1970.
+	p := compile(t, storeless.Limit{Quota: 5, Window: 1 << 24 * second})
+	_, v := p.Step(midnight, storeless.Tally{{At: 1 << 34, Cur: 5, Prev: 5}}, 5)
+	require.True(t, v.Admitted)
+
+	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket} {
+		p := compile(t, storeless.Limit{Algorithm: a, Quota: 60, Window: minute})
+		for _, row := range []struct {
+			ahead    time.Duration
+			admitted bool
+		}{{minute, false}, {2*minute + 5*second, false}, {2*minute + 5*second + tick, true}, {1000 * day, true}} {
+			_, v := p.Step(midnight, storeless.Tally{{At: midnight.Add(row.ahead).UnixMicro()}}, 1)
+			require.Equal(t, row.admitted, v.Admitted, "%s: a mark %s ahead", a, row.ahead)
+			if !v.Admitted {
+				require.LessOrEqual(t, v.Wait, row.ahead, "%s: a mark %s ahead", a, row.ahead)
+			}
+		}
+	}
+}

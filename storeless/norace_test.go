@@ -1,0 +1,5 @@
+//go:build !race
+
+package storeless_test
+
+const crowd = 1_000_000

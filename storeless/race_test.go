@@ -1,0 +1,7 @@
+//go:build race
+
+package storeless_test
+
+// crowd is how many strangers a test can afford. The race detector makes each
+// ten times as dear.
+const crowd = 200_000
