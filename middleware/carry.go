@@ -17,6 +17,8 @@ const (
 	maxTokens = 4       // tokens of this policy, each worth a MAC
 	maxPieces = 32      // pieces between commas, each worth a glance
 	maxLine   = 8 << 10 // bytes of a line; a longer one is not a list of tokens
+
+	maxCookies = 3000 // of whatever name; what net/http takes at most
 )
 
 // shown is what the tokens of a request say.
@@ -49,17 +51,29 @@ func (e *engine) read(r *http.Request, now time.Time, holder *token.Holder) show
 			}
 		}
 	}
-	if e.carriage != HeaderOnly && len(r.Header["Cookie"]) > 0 {
-		for i, c := range r.CookiesNamed(e.cookieName) {
-			if i == maxPieces {
-				break
+	if e.carriage != HeaderOnly {
+		e.readCookies(&s, r.Header["Cookie"], now, holder)
+	}
+	return s
+}
+
+// readCookies is Request.CookiesNamed for tokens, which need no unquoting; that
+// one allocates for every cookie of the name, up to 3000 of them.
+func (e *engine) readCookies(s *shown, lines []string, now time.Time, holder *token.Holder) {
+	pieces := 0
+	for _, line := range lines {
+		for more := true; more && pieces < maxCookies; pieces++ {
+			var piece string
+			piece, line, more = strings.Cut(line, ";")
+			value, ok := strings.CutPrefix(strings.Trim(piece, " \t"), e.cookieName)
+			if !ok || !strings.HasPrefix(value, "=") {
+				continue
 			}
-			if e.look(&s, c.Value, now, holder) {
+			if e.look(s, value[1:], now, holder) {
 				s.byCookie = true
 			}
 		}
 	}
-	return s
 }
 
 // look verifies one token and merges it into s, and reports whether it was

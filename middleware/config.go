@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -116,6 +117,10 @@ type Config struct {
 	// Now is the clock, for tests. Default: time.Now.
 	Now func() time.Time
 }
+
+// Format writes the policy's name for every verb, so that no log of a Config
+// shows its Secrets.
+func (c Config) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "middleware.Config(%s)", c.Policy) }
 
 // Carriage says by which channels tokens travel.
 type Carriage uint8

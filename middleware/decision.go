@@ -71,7 +71,7 @@ type LimitStatus struct {
 
 // Limits returns how each limit of the policy stands. It is empty if the
 // decision was made without asking them.
-func (d *Decision) Limits() []LimitStatus {
+func (d Decision) Limits() []LimitStatus {
 	if d.policy == nil {
 		return nil
 	}
@@ -87,14 +87,14 @@ func (d *Decision) Limits() []LimitStatus {
 // is none if the request was skipped, or never came through a [Middleware]. The
 // innermost decision counts where several middlewares are stacked.
 func FromContext(ctx context.Context) (Decision, bool) {
-	d, ok := ctx.Value(decisionKey{}).(*Decision)
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
 		return Decision{}, false
 	}
-	return *d, true
+	return x.decision, true
 }
 
-type decisionKey struct{}
+type exchangeKey struct{}
 
 // An exchange is a context with a decision in it, and the strings of the
 // response's fields: one allocation for all that outlives the decision.
@@ -106,8 +106,8 @@ type exchange struct {
 
 // Value implements [context.Context].
 func (x *exchange) Value(key any) any {
-	if key == (decisionKey{}) {
-		return &x.decision
+	if key == (exchangeKey{}) {
+		return x
 	}
 	return x.Context.Value(key)
 }

@@ -99,7 +99,7 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) (denial *De
 	d.Policy, d.Cost = e.base.policy.Name(), 1
 	id, err := e.identity(r)
 	switch {
-	case errors.As(err, &denial):
+	case errors.As(err, &denial) && denial != nil:
 		d.Reason, d.Status = IdentityDenied, denial.status()
 		return denial
 	case err != nil || id.IsZero():
@@ -191,7 +191,9 @@ func (e *engine) warn(a *alarm, now time.Time, message string, args ...any) {
 // An alarm rings at most once a minute, so that an attack cannot fill the disk.
 type alarm struct{ last atomic.Int64 }
 
+// due takes a clock that has stepped back by a minute for one that was wrong
+// before, and less for requests that overtake each other.
 func (a *alarm) due(now time.Time) bool {
 	last, second := a.last.Load(), now.Unix()
-	return (second >= last+60 || second < last) && a.last.CompareAndSwap(last, second)
+	return (second >= last+60 || second <= last-60) && a.last.CompareAndSwap(last, second)
 }

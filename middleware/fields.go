@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -24,53 +25,124 @@ const (
 	fieldRetry      = "Retry-After"
 )
 
+// The fields that a decision may add, in the order in which they are set.
+// Set-Cookie is apart: others may add cookies, and it is never replaced.
+const (
+	iPolicy = iota
+	iRateLimit
+	iToken
+	listed // the fields before are lists, to which each policy adds a line
+	iXLimit
+	iXRemaining
+	iXReset
+	iCache
+	iRetry
+	numFields
+)
+
+var fieldNames = [numFields]string{
+	iPolicy:     fieldPolicy,
+	iRateLimit:  fieldRateLimit,
+	iToken:      TokenHeader,
+	iXLimit:     fieldXLimit,
+	iXRemaining: fieldXRemaining,
+	iXReset:     fieldXReset,
+	iCache:      fieldCache,
+	iRetry:      fieldRetry,
+}
+
 // fields are the values that a decision adds to the response; "" is not sent.
 // They are kept, because a handler may wipe them from the header map before it
 // writes.
 type fields struct {
-	policy, rateLimit              string
-	xLimit, xRemaining, xReset     string
-	token, cookie, cache, retryFor string
-	slots                          [8]string // what the header map's slices point to
+	values [numFields]string
+	cookie string
+	slots  [numFields]string // what the header map's slices point to
+
+	// Where several middlewares are stacked, each must know of the others: the
+	// response carries a line for each policy, whoever writes it. inner is
+	// atomic, because http.TimeoutHandler may run the inner one on a goroutine
+	// of its own and leave it behind.
+	outer *fields
+	inner atomic.Pointer[fields]
 }
 
 // noStore goes with every token: Set-Cookie alone does not keep a response out
 // of shared caches (RFC 9111 section 7.3).
 const noStore = "no-store"
 
+// within makes f the fields of a middleware inside of that of outer. All values
+// of f must be set.
+func (f *fields) within(outer *fields) {
+	f.outer = outer
+	outer.inner.Store(f)
+}
+
 // set puts the fields into h, in place of whatever stands there.
 func (f *fields) set(h http.Header) {
-	n := 0
-	put := func(key, value string) {
-		if value == "" {
-			return
-		}
-		f.slots[n] = value
-		// Of capacity one, so that a handler's Add cannot reach the next slot.
-		h[key] = f.slots[n : n+1 : n+1]
-		n++
+	if f.outer != nil || f.inner.Load() != nil {
+		f.setStack(h)
+		return
 	}
-	put(fieldPolicy, f.policy)
-	put(fieldRateLimit, f.rateLimit)
-	put(fieldXLimit, f.xLimit)
-	put(fieldXRemaining, f.xRemaining)
-	put(fieldXReset, f.xReset)
-	put(TokenHeader, f.token)
-	put(fieldCache, f.cache)
-	put(fieldRetry, f.retryFor)
+	for i, value := range f.values {
+		if value == "" {
+			continue
+		}
+		f.slots[i] = value
+		// Of capacity one, so that a handler's Add cannot reach the next slot.
+		h[fieldNames[i]] = f.slots[i : i+1 : i+1]
+	}
+	f.setCookie(h)
+}
+
+// setStack is set for all middlewares of a stack, the outermost first. Lists get
+// a line for each; of the rest, the innermost value stands.
+func (f *fields) setStack(h http.Header) {
+	for i, name := range fieldNames {
+		var lines []string
+		for g := f.outermost(); g != nil; g = g.inner.Load() {
+			switch value := g.values[i]; {
+			case value == "":
+			case i < listed:
+				lines = append(lines, value)
+			default:
+				lines = []string{value}
+			}
+		}
+		if lines != nil {
+			h[name] = lines
+		}
+	}
+	for g := f.outermost(); g != nil; g = g.inner.Load() {
+		g.setCookie(h)
+	}
+}
+
+func (f *fields) outermost() *fields {
+	for f.outer != nil {
+		f = f.outer
+	}
+	return f
+}
+
+func (f *fields) setCookie(h http.Header) {
 	if f.cookie != "" && !slices.Contains(h[fieldCookie], f.cookie) {
 		h[fieldCookie] = append(h[fieldCookie], f.cookie)
 	}
 }
 
-// drop takes the fields out of h again. The Cache-Control stays: it may be the
-// handler's by now.
+// drop takes the fields of the whole stack out of h again. The Cache-Control
+// stays: it may be the handler's by now. So does Retry-After: only refusals have
+// one, and they are for nobody to cache.
 func (f *fields) drop(h http.Header) {
-	for _, key := range [...]string{fieldPolicy, fieldRateLimit, fieldXLimit, fieldXRemaining, fieldXReset, TokenHeader} {
-		delete(h, key)
+	for _, name := range fieldNames[:iCache] {
+		delete(h, name)
 	}
-	if f.cookie != "" {
-		if rest := slices.DeleteFunc(h[fieldCookie], func(c string) bool { return c == f.cookie }); len(rest) > 0 {
+	for g := f.outermost(); g != nil; g = g.inner.Load() {
+		if g.cookie == "" {
+			continue
+		}
+		if rest := slices.DeleteFunc(h[fieldCookie], func(c string) bool { return c == g.cookie }); len(rest) > 0 {
 			h[fieldCookie] = rest
 		} else {
 			delete(h, fieldCookie)
@@ -85,9 +157,9 @@ func policyField(p *storeless.Policy) string {
 	var b []byte
 	for i := range p.Len() {
 		l := p.Limit(i)
-		q, w := l.Quota, int64(l.Window/time.Second)
+		q, w := atOnce(l), int64(l.Window/time.Second)
 		if l.Burst > 0 {
-			q, w = l.Burst, (w*l.Burst+l.Quota-1)/l.Quota
+			w = (w*l.Burst + l.Quota - 1) / l.Quota
 		}
 		if i > 0 {
 			b = append(b, ", "...)
@@ -95,6 +167,14 @@ func policyField(p *storeless.Policy) string {
 		b = fmt.Appendf(b, "%q;q=%d;w=%d", l.Name, q, w)
 	}
 	return string(b)
+}
+
+// atOnce returns the most that may pass at once: what Remaining starts from.
+func atOnce(l Limit) int64 {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Quota
 }
 
 // fill writes all fields of a decision. All computed ones are cut from a single
@@ -107,7 +187,7 @@ func (e *engine) fill(x *exchange, t *tier, now time.Time, holder *token.Holder,
 
 	var rate, retry, xs, tok, cookie span
 	if e.quiet == Open {
-		f.policy = t.field
+		f.values[iPolicy] = t.field
 		b = rate.write(b, func(b []byte) []byte { return appendRateLimit(b, t.names, v) })
 	}
 	if d.RetryAfter > 0 && !e.shadow {
@@ -117,7 +197,7 @@ func (e *engine) fill(x *exchange, t *tier, now time.Time, holder *token.Holder,
 	if e.quiet == Open && e.xRateLimit != NoXRateLimit {
 		i := tightest(v, t.policy.Len())
 		l, standing := t.policy.Limit(i), v.Limits[i]
-		b = xs.write(b, func(b []byte) []byte { return strconv.AppendInt(b, max(l.Quota, l.Burst), 10) })
+		b = xs.write(b, func(b []byte) []byte { return strconv.AppendInt(b, atOnce(l), 10) })
 		b = xRemaining.write(b, func(b []byte) []byte { return strconv.AppendInt(b, standing.Remaining, 10) })
 		reset := int64(standing.Reset / time.Second)
 		if e.xRateLimit == ResetAsUnixTime {
@@ -146,9 +226,9 @@ func (e *engine) fill(x *exchange, t *tier, now time.Time, holder *token.Holder,
 		})
 	}
 	f.cut(string(b), rate, retry, xs, xRemaining, xReset, tok, cookie)
-	f.cache = noStore
+	f.values[iCache] = noStore
 	if !header {
-		f.token = ""
+		f.values[iToken] = ""
 	}
 }
 
@@ -165,18 +245,20 @@ func (s *span) write(b []byte, value func([]byte) []byte) []byte {
 }
 
 func (f *fields) cut(all string, rate, retry, xLimit, xRemaining, xReset, tok, cookie span) {
-	f.rateLimit = all[rate.from:rate.to]
-	f.retryFor = all[retry.from:retry.to]
-	f.xLimit = all[xLimit.from:xLimit.to]
-	f.xRemaining = all[xRemaining.from:xRemaining.to]
-	f.xReset = all[xReset.from:xReset.to]
-	f.token = all[tok.from:tok.to]
+	f.values[iRateLimit] = all[rate.from:rate.to]
+	f.values[iRetry] = all[retry.from:retry.to]
+	f.values[iXLimit] = all[xLimit.from:xLimit.to]
+	f.values[iXRemaining] = all[xRemaining.from:xRemaining.to]
+	f.values[iXReset] = all[xReset.from:xReset.to]
+	f.values[iToken] = all[tok.from:tok.to]
 	f.cookie = all[cookie.from:cookie.to]
 }
 
 // appendRateLimit appends the RateLimit field: a List of Strings with the
 // parameters r and t (draft-ietf-httpapi-ratelimit-headers-10, RFC 9651). A
-// limit that nothing was used of has no t, since nothing is going to change.
+// limit that nothing was used of has no t, since nothing is going to change. On
+// a refusal only the limits that refused have one: Retry-After should not lie
+// before any t, and the others may rise long after it.
 func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 	for i, name := range names {
 		if i > 0 {
@@ -186,9 +268,9 @@ func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 		b = append(b, name...)
 		b = append(b, `";r=`...)
 		b = strconv.AppendInt(b, v.Limits[i].Remaining, 10)
-		if reset := v.Limits[i].Reset; reset > 0 {
+		if s := &v.Limits[i]; s.Reset > 0 && (s.Blocked || v.Wait == 0) {
 			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, int64(reset/time.Second), 10)
+			b = strconv.AppendInt(b, int64(s.Reset/time.Second), 10)
 		}
 	}
 	return b

@@ -49,6 +49,9 @@ func forwarded(header string, parse func(string) (netip.Addr, bool), trusted []n
 		if p.Bits() == 0 {
 			return nil, &ConfigError{Field: fmt.Sprintf("trusted[%d]", i), Problem: "trusts the whole Internet, so that anyone could pose as anyone"}
 		}
+		if p.Addr().Is4In6() {
+			return nil, &ConfigError{Field: fmt.Sprintf("trusted[%d]", i), Problem: "would match nothing: write an IPv4 network as IPv4"}
+		}
 	}
 	trusted = slices.Clone(trusted)
 	trusts := func(addr netip.Addr) bool {
@@ -119,29 +122,56 @@ func parseForwardedFor(s string) (netip.Addr, bool) {
 }
 
 // parseForwardedElement parses a forwarded-element of RFC 7239, pairs separated
-// by semicolons, and returns its "for". Quoted commas, legal and never seen,
-// have been cut by fromTheRight; what they leave is no address.
+// by semicolons, and returns its "for".
+//
+// A quoted string may hold commas and semicolons, at which it has been cut: a
+// proxy that writes down the Host it was sent, as in
+//
+//	for=192.0.2.1;host="x,for=198.51.100.7;y="
+//
+// lets its client write elements. The element is therefore taken only if every
+// pair of it is well formed. A piece of a quoted string never is: it has the one
+// quote without the other, and those that the client smuggles in have a
+// backslash before them.
 func parseForwardedElement(s string) (netip.Addr, bool) {
 	var node string
 	for pair := range strings.SplitSeq(s, ";") {
-		name, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
-		if !strings.EqualFold(name, "for") {
-			continue
+		pair = strings.Trim(pair, " \t")
+		if pair == "" {
+			continue // the grammar lets pairs be empty
 		}
-		if node != "" {
-			return netip.Addr{}, false // each parameter at most once
+		name, value, _ := strings.Cut(pair, "=")
+		value, ok := unquoted(value)
+		if !ok || !isToken(name) {
+			return netip.Addr{}, false
 		}
-		if node = value; strings.HasPrefix(value, `"`) {
-			if len(value) < 2 || !strings.HasSuffix(value, `"`) {
-				return netip.Addr{}, false
+		if strings.EqualFold(name, "for") {
+			if node != "" {
+				return netip.Addr{}, false // each parameter at most once
 			}
-			node = value[1 : len(value)-1]
-		} else if strings.Contains(value, ":") {
-			return netip.Addr{}, false // IPv6 and ports must be quoted
+			node = value
 		}
 	}
 	if strings.Count(node, ":") > 1 && !strings.HasPrefix(node, "[") {
 		return netip.Addr{}, false // IPv6 must be bracketed
 	}
 	return parseForwardedFor(node)
+}
+
+// unquoted returns the value of a token, or of a quoted string that needs no
+// backslash.
+func unquoted(s string) (value string, ok bool) {
+	if inner, quoted := strings.CutPrefix(s, `"`); quoted {
+		inner, quoted = strings.CutSuffix(inner, `"`)
+		return inner, quoted && !strings.ContainsAny(inner, `"\`)
+	}
+	return s, isToken(s)
+}
+
+// isToken reports whether s is a token of RFC 9110 section 5.6.2.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		return c > '~' || !letter && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
 }

@@ -2,33 +2,43 @@ package middleware
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
-// A guard sets the fields once more when the response header is written.
-// Handlers for GET lose them: http.ServeContent and its kin delete
+// A guard sets the fields when the response header is written. Set earlier,
+// handlers for GET would lose them: http.ServeContent and its kin delete
 // Cache-Control on errors, ReverseProxy clears the map at each 1xx response and
 // adds the upstream's fields of the same names, and any handler may decide that
 // its response is for everybody to cache. That is known only at the end.
 type guard struct {
 	http.ResponseWriter
 	fields  *fields
-	written atomic.Bool
+	settled atomic.Bool
+	mu      sync.Mutex // a handler's goroutines may all be the first to write
 }
 
 // Unwrap is for http.ResponseController.
 func (g *guard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// settle brings the header into its final state, once.
+// settle brings the header into its final state, once. Who comes second waits
+// until that is done: he is about to have the header written.
 func (g *guard) settle() {
-	if !g.written.CompareAndSwap(false, true) {
+	if g.settled.Load() {
 		return
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.settled.Load() {
+		return
+	}
+	defer g.settled.Store(true)
 	h := g.Header()
 	if publiclyCacheable(h) {
 		// Anybody may be served this response from a cache. It must not carry
@@ -43,7 +53,7 @@ func (g *guard) settle() {
 func (g *guard) WriteHeader(status int) {
 	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
 		// Early hints carry whatever is in the map, and are not the response.
-		g.fields.drop(g.Header())
+		g.fields.drop(g.Header()) // such as the last hint left there
 	} else {
 		g.settle()
 	}
@@ -66,11 +76,15 @@ func (g *guard) WriteString(s string) (int, error) {
 // and flush the header before it is settled.
 func (g *guard) FlushError() error {
 	g.settle()
-	return http.NewResponseController(g.ResponseWriter).Flush()
+	err := http.NewResponseController(g.ResponseWriter).Flush()
+	if errors.Is(err, http.ErrNotSupported) {
+		// Nothing was written, and the handler may still change its mind. If
+		// something had been before, settling again would change nothing that
+		// is sent.
+		g.settled.Store(false)
+	}
+	return err
 }
-
-// finish settles the header of a handler that wrote nothing.
-func (g *guard) finish() { g.settle() }
 
 // The optional interfaces of a ResponseWriter. http.CloseNotifier is left out:
 // it has been deprecated since the request has a context.
@@ -216,22 +230,29 @@ func wrap(w http.ResponseWriter, f *fields) (*guard, http.ResponseWriter) {
 }
 
 // publiclyCacheable reports whether h lets shared caches keep the response and
-// serve it without asking (RFC 9111 sections 3 and 4.2).
+// serve it without asking (RFC 9111 sections 3 and 4.2). For some of them
+// another field comes before Cache-Control (RFC 9213, and its ancestor).
 func publiclyCacheable(h http.Header) bool {
-	fresh := h.Get("Expires") != "" && len(h[fieldCache]) == 0
-	for _, line := range h[fieldCache] {
+	lines := h[fieldCache]
+	return len(lines) == 0 && h.Get("Expires") != "" || fresh(lines) ||
+		fresh(h["Cdn-Cache-Control"]) || fresh(h["Surrogate-Control"])
+}
+
+// fresh reports whether the directives give a response a life in shared caches.
+func fresh(lines []string) (lives bool) {
+	for _, line := range lines {
 		for directive := range strings.SplitSeq(line, ",") {
 			name, value, _ := strings.Cut(strings.ToLower(strings.Trim(directive, " \t")), "=")
 			switch name {
 			case "no-store", "private", "no-cache":
 				return false
 			case "public":
-				fresh = true
+				lives = true
 			case "max-age", "s-maxage":
 				seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 64)
-				fresh = fresh || err != nil || seconds > 0
+				lives = lives || err != nil || seconds > 0
 			}
 		}
 	}
-	return fresh
+	return lives
 }

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -34,20 +35,20 @@ func New(cfg Config) (*Middleware, error) {
 // tokens say what was used, whatever the quota is now. If cfg is faulty nothing
 // changes. Families cannot change, because the memory cannot.
 func (m *Middleware) Reconfigure(cfg Config) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	e, err := compile(cfg)
+	families := withDefaults(cfg).Families
+	if !cfg.InsecureNoMemory && m.memory != nil && m.families != families {
+		err = errors.Join(err, &ConfigError{Field: "Families", Problem: fmt.Sprintf("is %d and cannot change while serving", m.families)})
+	}
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if !cfg.InsecureNoMemory {
-		families := withDefaults(cfg).Families
 		if m.memory == nil {
 			m.memory = storeless.NewMemory(families, e.base.policy.Len())
 			m.families = families
-		}
-		if m.families != families {
-			return &ConfigError{Field: "Families", Problem: fmt.Sprintf("is %d and cannot change while serving", m.families)}
 		}
 		e.memory = m.memory
 	}
@@ -85,6 +86,9 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	x := &exchange{Context: r.Context()}
 	denial := e.decide(x, r, e.now())
+	if outer, ok := x.Context.Value(exchangeKey{}).(*exchange); ok {
+		x.fields.within(&outer.fields)
+	}
 	d := &x.decision
 	// A denial is obeyed even in shadow mode: it may be what guards the door.
 	d.Allowed = d.Admitted || e.shadow && denial == nil
@@ -92,17 +96,20 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if e.onDecision != nil {
 		e.onDecision(r, *d)
 	}
-	x.fields.set(w.Header())
 	switch {
 	case !d.Allowed:
+		x.fields.set(w.Header())
 		e.refuse(w, r, x, denial)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		// Their responses may be cached, and are made by handlers that tidy
-		// the header: the fields are set once more when it is written.
+		// the header: the fields are set when it is written. Not before, too,
+		// because a no-store of ours would hide what the handler wants cached:
+		// ReverseProxy adds the upstream's Cache-Control to what is there.
 		guard, wrapped := wrap(w, &x.fields)
+		defer guard.settle() // wrote nothing, or panicked: the fields are for whoever recovers
 		next.ServeHTTP(wrapped, r)
-		guard.finish()
 	default:
+		x.fields.set(w.Header())
 		next.ServeHTTP(w, r)
 	}
 }

@@ -139,17 +139,19 @@ func prefersHTML(accept []string) bool {
 			var element string
 			element, line, _ = strings.Cut(line, ",")
 			mediaRange, parameters, _ := strings.Cut(element, ";")
+			mediaRange = strings.Trim(mediaRange, " \t")
 			q := parseQuality(parameters)
-			switch strings.ToLower(strings.Trim(mediaRange, " \t")) {
-			case "text/html":
+			is := func(name string) bool { return strings.EqualFold(mediaRange, name) }
+			switch {
+			case is("text/html"):
 				html.note(q, 3)
-			case "text/*":
+			case is("text/*"):
 				html.note(q, 2)
-			case "application/problem+json", "application/json":
+			case is("application/problem+json"), is("application/json"):
 				json.note(q, 3)
-			case "application/*":
+			case is("application/*"):
 				json.note(q, 2)
-			case "*/*":
+			case is("*/*"):
 				html.note(q, 1)
 				json.note(q, 1)
 			}
@@ -175,9 +177,20 @@ func parseQuality(parameters string) int {
 		if !strings.EqualFold(name, "q") {
 			continue
 		}
-		if q, err := strconv.ParseFloat(value, 64); err == nil && q >= 0 && q <= 1 {
-			return int(q * 1000)
+		if thousandths, ok := parseQvalue(value); ok {
+			return thousandths
 		}
 	}
 	return 1000
+}
+
+// parseQvalue parses a qvalue of RFC 9110 section 12.4.2: "0" or "1", and up to
+// three digits after the point.
+func parseQvalue(s string) (thousandths int, ok bool) {
+	whole, fraction, _ := strings.Cut(s, ".")
+	if whole != "0" && whole != "1" || len(fraction) > 3 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(whole+(fraction + "000")[:3], 10, 16)
+	return int(n), err == nil && n <= 1000
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-playground/validator/v10"
 
@@ -95,7 +96,8 @@ func compileTiers(cfg *Config) (base *storeless.Policy, tiers map[string]*storel
 		tier, err := storeless.Compile(cfg.Policy, cfg.Tiers[name])
 		for _, problem := range problems(err) {
 			if problem.Field != "Policy" { // said once, of the base
-				errs = append(errs, &ConfigError{Field: at + "." + problem.Field, Problem: problem.Problem})
+				field := at + strings.TrimPrefix(problem.Field, "Limits") // Limits[1].Quota becomes Tiers["pro"][1].Quota
+				errs = append(errs, &ConfigError{Field: field, Problem: problem.Problem})
 			}
 		}
 		if base != nil && tier != nil && !base.SameShape(tier) {

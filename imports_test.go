@@ -1,0 +1,146 @@
+package tallystick_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/tallystick/tallystick"
+
+// arrows are the imports that a package may have beside the standard library:
+// the table of the design. A new package adds its row.
+var arrows = map[string][]string{
+	"storeless":                  {},
+	"token":                      {module + "/storeless", jwt},
+	"pow":                        {},
+	"middleware":                 {module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact", validator},
+	"middleware/exact":           {module + "/storeless"},
+	"middleware/exact/exacttest": {module + "/storeless", module + "/middleware/exact"},
+	"middleware/client":          {module + "/pow"},
+	"middleware/middlewaretest":  {module + "/middleware"},
+	"internal/mutants":           {},
+}
+
+const (
+	jwt       = "github.com/golang-jwt/jwt/v5"
+	validator = "github.com/go-playground/validator/v10"
+	testify   = "github.com/stretchr/testify/require"
+	httpsfv   = "github.com/dunglas/httpsfv"
+	mutants   = module + "/internal/mutants" // breaks packages, to test their tests
+)
+
+// inTests are the imports that a package's tests may have beside its own arrows,
+// testify, mutants and the package itself.
+var inTests = map[string][]string{
+	"middleware": {
+		jwt,     // T12 and T13: what another package, or a thief, does with it
+		httpsfv, // an independent parser for the RateLimit fields
+	},
+}
+
+// onlyIn narrows an arrow to one file.
+var onlyIn = map[string]string{validator: "middleware/validate.go"}
+
+func standard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".")
+}
+
+// goFiles yields the Go files of the root module: not those of nested modules,
+// of testdata, or of hidden directories.
+func goFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, nested := os.Stat(filepath.Join(name, "go.mod"))
+			if name != "." && (nested == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, ".go") {
+			files = append(files, filepath.ToSlash(name))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return files
+}
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	for _, file := range goFiles(t) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		pkg := path.Dir(file)
+		if pkg == "." {
+			require.True(t, strings.HasSuffix(file, "_test.go"), "%s: the root holds no package", file)
+			continue
+		}
+		may, listed := arrows[pkg]
+		require.True(t, listed, "package %s has no row in the table of imports", pkg)
+		seen[pkg] = true
+		test := strings.HasSuffix(file, "_test.go")
+		if test {
+			may = slices.Concat(may, inTests[pkg], []string{testify, mutants, module + "/" + pkg})
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if standard(name) {
+				continue
+			}
+			require.Contains(t, may, name, "%s imports what its package may not", file)
+			if only, narrow := onlyIn[name]; narrow && !test {
+				require.Equal(t, only, file, "%s is for that file alone", name)
+			}
+		}
+	}
+	for _, pkg := range []string{"storeless", "token", "middleware"} {
+		require.True(t, seen[pkg], "the walk found %s", pkg)
+	}
+}
+
+// The arrows form no cycle, and no package reaches one that stands above it.
+func TestArrowsPointDown(t *testing.T) {
+	var visit func(pkg string, path []string)
+	visit = func(pkg string, path []string) {
+		require.NotContains(t, path, pkg, "a cycle")
+		for _, to := range arrows[pkg] {
+			if below, ours := strings.CutPrefix(to, module+"/"); ours {
+				visit(below, append(slices.Clone(path), pkg))
+			}
+		}
+	}
+	for pkg := range arrows {
+		visit(pkg, nil)
+	}
+}
+
+// The whole list of what the root module needs, so that one more is a decision.
+func TestDependencies(t *testing.T) {
+	b, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	var direct []string
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && strings.Contains(fields[0], ".") && !strings.Contains(line, "// indirect") {
+			direct = append(direct, fields[0])
+		}
+	}
+	slices.Sort(direct)
+	require.Equal(t, []string{httpsfv, validator, jwt, "github.com/stretchr/testify"}, direct)
+}

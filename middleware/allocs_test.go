@@ -1,0 +1,120 @@
+package middleware_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A load is one request, made once and sent again and again, and a check of what
+// it is answered: a benchmark of the wrong path measures nothing.
+type load struct {
+	h http.Handler
+	r *http.Request
+	w sink
+}
+
+func newLoad(t testing.TB, cfg middleware.Config, want middleware.Reason, tokens int, options ...option) *load {
+	t.Helper()
+	decisions := record(&cfg)
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	checked := newLimiter(t, cfg).Handler(next)
+	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+	from("203.0.113.1")(r)
+	for _, option := range options {
+		option(r)
+	}
+	for range 10 {
+		checked.ServeHTTP(&sink{http.Header{}}, r)
+	}
+	require.Equal(t, want, decisions.last().Reason)
+	require.Equal(t, tokens, decisions.last().Tokens)
+	cfg.OnDecision = nil
+	l := &load{newLimiter(t, cfg).Handler(next), r, sink{http.Header{}}}
+	for range 10 {
+		l.send()
+	}
+	return l
+}
+
+func (l *load) send() {
+	clear(l.w.header)
+	l.h.ServeHTTP(&l.w, l.r)
+}
+
+// open is a configuration that refuses nobody soon; shut is one that refuses
+// after the first.
+func open() middleware.Config {
+	cfg := contact(new(clock))
+	cfg.Limits[0].Quota = 1 << 30
+	return cfg
+}
+
+func shut() middleware.Config {
+	cfg := contact(new(clock))
+	cfg.Limits[0].Quota = 1
+	return cfg
+}
+
+// earned returns a token that the given configuration accepts.
+func earned(t testing.TB, cfg middleware.Config, options ...option) string {
+	t.Helper()
+	h := newLimiter(t, cfg).Handler(new(spy))
+	return spend(t, h, 1, options...)
+}
+
+func forgery(tok string) string {
+	return tok[:64] + strings.Repeat("A", 512-64-44) + "." + strings.Repeat("A", 43)
+}
+
+// TestAllocations holds the number of allocations for each request. The bounds
+// are what was measured; lower them with the code, and raise none.
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocations: the race detector allocates on its own; go test -short counts them")
+		t.Skip("the race detector allocates on its own")
+	}
+	tok := earned(t, open())
+	v6 := from("2001:db8::1")
+	html := with("Accept", "text/html")
+	huge := strings.Repeat("A", 600<<10)
+	for _, test := range []struct {
+		name    string
+		most    float64
+		cfg     middleware.Config
+		reason  middleware.Reason
+		tokens  int
+		options []option
+	}{
+		{"allowed, by header", 4, open(), middleware.WithinLimits, 1, []option{showing(tok)}},
+		{"allowed, by header, GET", 5, open(), middleware.WithinLimits, 1, []option{showing(tok), method("GET")}},
+		{"allowed, by cookie", 5, open(), middleware.WithinLimits, 1, []option{showingCookie(tok)}},
+		{"allowed, no token", 5, open(), middleware.WithinLimits, 0, nil},
+		{"allowed, IPv6", 5, open(), middleware.WithinLimits, 0, []option{v6}},
+		{"allowed, four forged", 5, open(), middleware.WithinLimits, 0, []option{showing(forgery(tok), forgery(tok), forgery(tok), forgery(tok))}},
+		{"allowed, T19 600 kB", 5, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
+		{"refused", 11, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
+		{"refused, no token", 12, shut(), middleware.OverLimit, 0, nil},
+		{"refused, HTML", 11, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
+		{"refused, forged", 12, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
+		{"preflight", 0, shut(), middleware.OverLimit, 0, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLoad(t, test.cfg, test.reason, test.tokens, test.options...)
+			if test.name == "preflight" {
+				l.r.Method = http.MethodOptions
+				with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")(l.r)
+			}
+			got := testing.AllocsPerRun(200, l.send)
+			t.Logf("%.0f allocations", got)
+			require.LessOrEqual(t, got, test.most)
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package middleware_test
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-playground/validator/v10"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// problems takes the error of New apart: every part must be a ConfigError.
+func problems(t testing.TB, err error) (fields []string) {
+	t.Helper()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			fields = append(fields, problems(t, e)...)
+		}
+		return fields
+	}
+	problem, ok := err.(*middleware.ConfigError)
+	require.True(t, ok, "%T: %v", err, err)
+	require.NotEmpty(t, problem.Problem)
+	require.Equal(t, problem.Field+": "+problem.Problem, problem.Error())
+	return []string{problem.Field}
+}
+
+func fixed(quota int64, window time.Duration) middleware.Limit {
+	return middleware.Limit{Algorithm: middleware.FixedWindow, Quota: quota, Window: window}
+}
+
+// Every refusal of a configuration is one named error.
+func TestBadConfigurations(t *testing.T) {
+	short := secret("a")[:31]
+	tooMany := make([][]byte, 9)
+	for i := range tooMany {
+		tooMany[i] = secret(string(rune('a' + i)))
+	}
+	type config = middleware.Config
+	for _, test := range []struct {
+		field string
+		spoil func(*config)
+		says  string
+	}{
+		{"Policy", func(c *config) { c.Policy = "" }, "1 to 32"},
+		{"Policy", func(c *config) { c.Policy = "Contact" }, "a-z"},
+		{"Policy", func(c *config) { c.Policy = "con tact" }, "a-z"},
+		{"Policy", func(c *config) { c.Policy = "con;tact\r\n" }, "a-z"},
+		{"Policy", func(c *config) { c.Policy = strings.Repeat("a", 33) }, "1 to 32"},
+		{"Limits", func(c *config) { c.Limits = nil }, "at least one"},
+		{"Limits", func(c *config) {
+			c.Limits = nil
+			for i := range 9 {
+				c.Limits = append(c.Limits, fixed(5, time.Duration(i+1)*time.Second))
+			}
+		}, "at most 8"},
+		{"Limits[0].Quota", func(c *config) { c.Limits[0].Quota = 0 }, "from 1"},
+		{"Limits[0].Quota", func(c *config) { c.Limits[0].Quota = -1 }, "from 1"},
+		{"Limits[0].Quota", func(c *config) { c.Limits[0].Quota = math.MaxInt32 + 1 }, "2147483647"},
+		{"Limits[0].Quota", func(c *config) { c.Limits[0].Quota = math.MaxInt64 }, "2147483647"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = 0 }, "from 1s"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = -time.Minute }, "from 1s"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = time.Millisecond }, "whole seconds"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = 1500 * time.Millisecond }, "whole seconds"},
+		{"Limits[0].Window", func(c *config) { c.Limits[0].Window = math.MaxInt64 }, "8784h"},
+		{"Limits[0].Algorithm", func(c *config) { c.Limits[0].Algorithm = 200 }, "SlidingWindow"},
+		{"Limits[0].Burst", func(c *config) { c.Limits[0].Burst = 3 }, "TokenBucket"},
+		{"Limits[0].Name", func(c *config) { c.Limits[0].Name = "No!" }, "a-z"},
+		{"Limits[1].Name", func(c *config) { c.Limits = append(c.Limits, c.Limits[0], c.Limits[0])[1:] }, ""},
+		{"Limits[1].Name", func(c *config) {
+			c.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(5, time.Hour)}
+			c.Limits[0].Name, c.Limits[1].Name = "same", "same"
+		}, "taken"},
+		{"Secrets", func(c *config) { c.Secrets = nil }, "at least one"},
+		{"Secrets", func(c *config) { c.Secrets = tooMany }, "at most 8"},
+		{"Secrets[0]", func(c *config) { c.Secrets = [][]byte{{}} }, "32"},
+		{"Secrets[1]", func(c *config) { c.Secrets = append(c.Secrets, short) }, "31"},
+		{"Secrets[1]", func(c *config) { c.Secrets = append(c.Secrets, c.Secrets[0]) }, "same"},
+		{"Secrets[0]", func(c *config) { c.Secrets = [][]byte{make([]byte, 32)} }, "zeros"},
+		{`Tiers[""]`, func(c *config) { c.Tiers = map[string][]middleware.Limit{"": c.Limits} }, "name"},
+		{`Tiers["pro"]`, func(c *config) { c.Tiers = map[string][]middleware.Limit{"pro": nil} }, "at least one"},
+		{`Tiers["pro"][0].Quota`, func(c *config) { c.Tiers = map[string][]middleware.Limit{"pro": {fixed(0, time.Minute)}} }, "from 1"},
+		{`Tiers["pro"]`, func(c *config) { c.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Hour)}} }, "windows"},
+		{`Tiers["pro"]`, func(c *config) { c.Tiers = map[string][]middleware.Limit{"pro": {{Quota: 9, Window: time.Minute}}} }, "algorithms"},
+		{`Tiers["pro"]`, func(c *config) {
+			c.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute), fixed(90, time.Hour)}}
+		}, "Limits"},
+		{"Carriage", func(c *config) { c.Carriage = 4 }, "Either"},
+		{"Quiet", func(c *config) { c.Quiet = 3 }, "Open"},
+		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.NoToken, true }, "nothing would count"},
+		{"XRateLimit", func(c *config) { c.XRateLimit = 3 }, "ResetInSeconds"},
+		{"EmbeddedCookie", func(c *config) { c.EmbeddedCookie, c.InsecureCookie = true, true }, "Partitioned"},
+		{"Carriage", func(c *config) { c.Carriage, c.EmbeddedCookie = middleware.HeaderOnly, true }, "no cookie"},
+		{"Carriage", func(c *config) { c.Carriage, c.InsecureCookie = middleware.HeaderOnly, true }, "no cookie"},
+		{"Families", func(c *config) { c.Families = -1 }, "16777216"},
+		{"Families", func(c *config) { c.Families = 1<<24 + 1 }, "16777216"},
+		{"Net56", func(c *config) { c.Net56 = -1 }, "at least 1"},
+		{"Net48", func(c *config) { c.Net48 = -1 }, "at least Net56"},
+		{"Net48", func(c *config) { c.Net48 = 7 }, "at least Net56"},
+	} {
+		t.Run(test.field+" "+test.says, func(t *testing.T) {
+			cfg := contact(new(clock))
+			test.spoil(&cfg)
+			if test.says == "" { // two unnamed limits of one window are two limits of one name
+				cfg.Limits = []middleware.Limit{fixed(5, time.Minute), fixed(6, time.Minute), fixed(7, time.Minute)}
+				test.field, test.says = "Limits[2].Name", "taken"
+			}
+			m, err := middleware.New(cfg)
+			require.Nil(t, m)
+			require.Equal(t, []string{test.field}, problems(t, err), "%v", err)
+			require.ErrorContains(t, err, test.says)
+		})
+	}
+}
+
+// everythingWrong is a configuration with a mistake in each field that can have
+// one, and where New must find them.
+func everythingWrong() (cfg middleware.Config, fields []string) {
+	return middleware.Config{
+			Policy: "Contact!",
+			Limits: []middleware.Limit{
+				{Quota: -1, Window: time.Nanosecond, Algorithm: 9, Burst: 2, Name: "No"},
+				{Quota: 5, Window: time.Minute},
+			},
+			Secrets:        [][]byte{secret("a"), secret("a"), secret("b")[:8], {}, make([]byte, 40)},
+			Tiers:          map[string][]middleware.Limit{"": {}, "pro": {{Quota: 0, Window: time.Hour}}},
+			Carriage:       17,
+			EmbeddedCookie: true, InsecureCookie: true,
+			Families: -7, Net56: -1, Net48: -2,
+			Quiet: 9, XRateLimit: 9,
+		}, []string{
+			"Policy",
+			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
+			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"][0].Quota`,
+			"Carriage", "Quiet", "XRateLimit", "Families", "Net56", "Net48", "EmbeddedCookie",
+			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
+		}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	cfg, want := everythingWrong()
+	m, err := middleware.New(cfg)
+	require.Nil(t, m)
+	got := problems(t, err)
+	slices.Sort(got)
+	slices.Sort(want)
+	require.Equal(t, want, got)
+	require.Len(t, strings.Split(err.Error(), "\n"), len(want), "a line each")
+
+	t.Run("none of them is validator's", func(t *testing.T) {
+		var several validator.ValidationErrors
+		var one validator.FieldError
+		var invalid *validator.InvalidValidationError
+		require.False(t, errors.As(err, &several))
+		require.False(t, errors.As(err, &one))
+		require.False(t, errors.As(err, &invalid))
+		require.NotContains(t, err.Error(), "failed on the")
+		require.NotContains(t, err.Error(), "form.")
+	})
+	t.Run("nor another type's", func(t *testing.T) {
+		var problem *middleware.ConfigError
+		require.True(t, errors.As(err, &problem))
+	})
+}
+
+func TestZeroConfig(t *testing.T) {
+	_, err := middleware.New(middleware.Config{})
+	require.Equal(t, []string{"Policy", "Limits", "Secrets"}, problems(t, err))
+}
+
+// The three fields that most programs set are enough.
+func TestLeastConfig(t *testing.T) {
+	m, err := middleware.New(middleware.Config{
+		Policy:  "contact",
+		Limits:  []middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}},
+		Secrets: [][]byte{secret("a")},
+	})
+	require.NoError(t, err)
+	resp := send(m.Handler(new(spy)))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, `"contact";q=5;w=60, "contact-24h";q=50;w=86400`, resp.Header.Get("RateLimit-Policy"))
+}
+
+// A user may embed Config in a struct of his own and validate that.
+func TestConfigHasNoTags(t *testing.T) {
+	require.NoError(t, validator.New().Struct(struct{ middleware.Config }{}))
+}

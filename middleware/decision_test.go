@@ -1,0 +1,158 @@
+package middleware_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func TestDecisionReachesHandlerAndHook(t *testing.T) {
+	cfg := contact(new(clock))
+	decisions := record(&cfg)
+	var inHandler middleware.Decision
+	s := &spy{serve: func(w http.ResponseWriter, r *http.Request) {
+		var decided bool
+		inHandler, decided = middleware.FromContext(r.Context())
+		require.True(t, decided)
+		_, _ = io.WriteString(w, "ok")
+	}}
+	h := newLimiter(t, cfg).Handler(s)
+	tok := spend(t, h, 3)
+	send(h, showing(tok, "garbage"))
+
+	require.Len(t, decisions.all, 4)
+	d := decisions.last()
+	require.Equal(t, d, inHandler)
+	require.Equal(t, middleware.WithinLimits, d.Reason)
+	require.True(t, d.Admitted && d.Allowed)
+	require.Zero(t, d.Status)
+	require.Zero(t, d.RetryAfter)
+	require.Equal(t, 1, d.Tokens)
+	require.ErrorContains(t, d.TokenErr, "malformed")
+	require.False(t, d.Saturated)
+	require.Equal(t, []middleware.LimitStatus{{
+		Limit:     middleware.Limit{Name: "contact", Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute},
+		Remaining: 1, Reset: time.Minute,
+	}}, d.Limits())
+
+	spend(t, h, 1)
+	send(h)
+	d = decisions.last()
+	require.Equal(t, middleware.OverLimit, d.Reason)
+	require.False(t, d.Admitted || d.Allowed)
+	require.Equal(t, http.StatusTooManyRequests, d.Status)
+	require.GreaterOrEqual(t, d.RetryAfter, time.Minute)
+	require.True(t, d.Limits()[0].Blocked)
+}
+
+func TestNoDecisionElsewhere(t *testing.T) {
+	_, decided := middleware.FromContext(context.Background())
+	require.False(t, decided)
+}
+
+// The decision's context is the request's in every other respect.
+func TestContextIsPassedOn(t *testing.T) {
+	type key struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
+	s := &spy{serve: func(_ http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "value", r.Context().Value(key{}))
+		derived, stop := context.WithCancel(r.Context())
+		defer stop()
+		cancel()
+		<-derived.Done()
+		require.ErrorIs(t, r.Context().Err(), context.Canceled)
+	}}
+	h := newLimiter(t, contact(new(clock))).Handler(s)
+	require.Equal(t, http.StatusOK, send(h, func(r *http.Request) { *r = *r.WithContext(ctx) }).StatusCode)
+	require.EqualValues(t, 1, s.calls.Load())
+}
+
+func TestShadow(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Shadow, cfg.Cost = true, costOf
+	decisions := record(&cfg)
+	h, spy := limited(t, cfg)
+	for i, test := range []struct {
+		request []option
+		reason  middleware.Reason
+		status  int
+	}{
+		{[]option{costing(5)}, middleware.WithinLimits, 0},
+		{nil, middleware.OverLimit, 429},
+		{[]option{costing(6)}, middleware.CostAboveQuota, 403},
+		{[]option{costing(-1)}, middleware.NegativeCost, 500},
+		{[]option{func(r *http.Request) { r.RemoteAddr = "@" }}, middleware.IdentityUnknown, 403},
+	} {
+		resp := send(h, test.request...)
+		require.Equal(t, http.StatusOK, resp.StatusCode, "never refuses")
+		require.Empty(t, resp.Header.Values("Retry-After"))
+		require.EqualValues(t, i+1, spy.calls.Load())
+		d := decisions.last()
+		require.True(t, d.Allowed)
+		require.Equal(t, i == 0, d.Admitted)
+		require.Equal(t, test.reason, d.Reason)
+		require.Equal(t, test.status, d.Status, "what would have been answered")
+	}
+	require.Equal(t, `"contact";r=0;t=60`, send(h).Header.Get("RateLimit"), "it counts what the limits admitted")
+}
+
+func TestRefusedHandler(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Limits[0].Quota = 1
+	cfg.Refused = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, decided := middleware.FromContext(r.Context())
+		require.True(t, decided)
+		require.Equal(t, middleware.OverLimit, d.Reason)
+		require.NotEmpty(t, w.Header().Get("Retry-After"))
+		require.NotEmpty(t, w.Header().Get("RateLimit"))
+		w.Header().Set("Content-Type", "text/plain")
+		w.WriteHeader(d.Status)
+		_, _ = io.WriteString(w, "later")
+	})
+	h, spy := limited(t, cfg)
+	send(h)
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		resp := send(h, method(m))
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Equal(t, "later", bodyOf(t, resp))
+		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+		require.Empty(t, resp.Header.Values("Vary"), "it has not negotiated")
+	}
+	require.EqualValues(t, 1, spy.calls.Load())
+}
+
+// A refusal carries a token only if the client has something to learn from it.
+func TestTokensOfRefusals(t *testing.T) {
+	h, _ := limited(t, contact(new(clock)))
+	older := spend(t, h, 4)
+	newest := spend(t, h, 1, showing(older))
+	require.NotEmpty(t, tokenIn(send(h)))
+	require.NotEmpty(t, tokenIn(send(h, showing(older))))
+	resp := send(h, showing(newest))
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Empty(t, tokenIn(resp))
+	require.Nil(t, cookieIn(resp))
+	require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+}
+
+// A peek is answered with what stands, and changes nothing.
+func TestPeek(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Cost = costOf
+	h, _ := limited(t, cfg)
+	require.Equal(t, `"contact";r=5`, send(h, costing(0)).Header.Get("RateLimit"), "nothing was used, so nothing rises")
+	spend(t, h, 2)
+	for range 10 {
+		resp := send(h, costing(0))
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, `"contact";r=3;t=60`, resp.Header.Get("RateLimit"))
+	}
+	require.Equal(t, 3, admitted(h, 10))
+	require.Equal(t, http.StatusOK, send(h, costing(0)).StatusCode)
+}

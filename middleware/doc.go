@@ -1,0 +1,158 @@
+// Package middleware limits HTTP requests without a store. The server hands each
+// client a signed token that carries the client's own counts; the client sends
+// it back, the server verifies, counts, and signs again. A fixed-size memory in
+// each process bounds clients that do not play along.
+//
+// # What it does not promise
+//
+// These are the requests admitted for each policy, identity and aligned window.
+// L is the limit, N the number of instances, and C how many of them were started
+// afresh within the window.
+//
+//	honest, one request after the other, any instances    L
+//	honest, B requests in parallel                        L on one instance, at most min(B, N)·L on N
+//	drops, replays, rolls back or forks tokens            (N+C)·L
+//	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56, Config.Net48)
+//	any of these, new while the memory is full            no bound but that of the token it shows
+//	any of these, with Config.InsecureNoMemory            no bound but that of the token it shows
+//
+// An honest client is one that shows the newest token it was given. A sliding
+// window may show up to 2L−1 requests over the worst span of one window's
+// length; a bucket of burst b, filled at one request every T, admits b + W/T in
+// any span W. Many unrelated addresses are as many identities, each with its own
+// quota.
+//
+// On platforms that start an instance for each concurrent request, the attacker
+// chooses N, up to the concurrency cap. There, and wherever a request costs real
+// money, use a counter that all instances share. This version has none, and no
+// proof of work either.
+//
+// In return no identity under its limit is refused, whatever it shows and
+// wherever it is sent, while the instances' clocks agree to within five seconds
+// or a tenth of the shortest window; but for a network of its that is over its
+// own limit, and for a chance below 2⁻²⁸ of being taken for another in memory.
+//
+// # Use
+//
+//	limit, err := middleware.New(middleware.Config{
+//		Policy:  "contact",
+//		Limits:  []middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}},
+//		Secrets: [][]byte{secret}, // 32 random bytes, the same on every instance
+//	})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	http.Handle("POST /contact", limit.Handler(contact))
+//
+// [New] reports everything that is wrong with a [Config] at once, an error of one
+// [ConfigError] for each problem. Nothing is left to fail later, while serving.
+//
+// # Place
+//
+// From the outside in: logging and metrics; CORS, so that refusals carry its
+// fields, with the lists of [CORSAllowHeaders] and [CORSExposeHeaders];
+// [http.CrossOriginProtection], so that pages of other sites cannot spend a
+// visitor's quota; the limiter; [http.TimeoutHandler], which throws away the
+// header, and with it the token, of whatever is inside of it; middleware that
+// recovers from panics; the handler.
+//
+// Where several limiters are stacked, the response carries the fields of each.
+// Mount them on the routes of an [http.ServeMux] rather than compare paths
+// yourself: the mux has decoded and cleaned the path by then.
+//
+// A request is charged before the handler runs, and stays charged whatever
+// becomes of it: if it fails, panics, is hijacked, or the client is gone.
+// Charging less for failures would make them free probes. The body is not read.
+// A CORS preflight (OPTIONS with Origin and Access-Control-Request-Method) is
+// passed on, neither charged nor refused; so is what Config.Skip says.
+//
+// # What is sent
+//
+// Each limited response carries, by default:
+//
+//	RateLimit-Policy   "contact";q=5;w=60, "contact-24h";q=50;w=86400
+//	RateLimit          "contact";r=4;t=120, "contact-24h";r=49;t=86400
+//	Tallystick-Token   the token, if it says anything new
+//	Set-Cookie         the same, as __Host-tallystick-contact
+//	Cache-Control      no-store, wherever there is a token
+//	Retry-After        on refusals that may be tried again: whole seconds
+//
+// In RateLimit, r is the cost that would still pass and t the seconds until r
+// rises; on a refusal, until the request would pass, for the limits that refused.
+// Both are as this instance sees them: what other instances admitted meanwhile
+// is not in r. For buckets, q is the burst and w the time to fill it.
+// Retry-After is t of the slowest limit, and up to a tenth and up to 30 seconds
+// more, at random, so that those who were refused together do not return
+// together. Config.XRateLimit adds the older fields, Config.Quiet takes all but
+// Retry-After away.
+//
+// Clients show the token by the header or by the cookie, as Config.Carriage
+// permits, and are answered the way they showed it; on both, if they showed none.
+// Up to four tokens are looked at, and the one that says most counts. A token is
+// at most 512 bytes. Whatever is wrong with one, it is as if absent, and the
+// response is the same, byte for byte.
+//
+// On responses to GET and HEAD the fields are set when the header is written,
+// through a ResponseWriter that keeps exactly the optional interfaces of the one
+// it wraps: there a handler may decide that its response is for shared caches
+// (RFC 9111, RFC 9213). Such a response gets none of these fields and no token;
+// the memory counts. Other methods are not wrapped, and whoever sets Cache-Control,
+// clears the header or copies an upstream's fields there has the last word.
+//
+// # Statuses
+//
+//	429  over a limit                             type .../http-problem-types#quota-exceeded
+//	403  the request costs more than a quota      type .../tallystick#cost-above-quota
+//	403  cannot tell who is asking                type .../tallystick#identity-unknown
+//	401  or 403, as the identity function says    type about:blank
+//	500  Config.Cost was negative                 type about:blank
+//
+// The body is problem details (RFC 9457), or a page where Accept prefers HTML;
+// Config.Refused replaces both. Refusals are never stored by caches.
+//
+// # Identities
+//
+// An [Identity] is who the server thinks is asking, and everybody with the same
+// one shares a quota. By default it is the connection's other end
+// ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48 are limited
+// as well. Behind proxies it is what trusted ones say ([ForwardedFor],
+// [Forwarded]), never what the client says. For customers it is a key that the
+// program has validated ([ValidatedKey]), for users a [Principal]. A token is
+// bound to its identity, and is as if absent for any other.
+//
+// If it cannot be told who is asking, the request is refused: a shared blank
+// identity would let strangers spend each other's quota. That is so for servers
+// on Unix sockets, unless they have an identity function of their own.
+//
+// # Tiers
+//
+// Config.Tiers holds further quotas for the same limits, and the identity's Tier
+// chooses among them at each request. Counts say what was used, so a client that
+// changes tier keeps them, and a new quota applies at once.
+//
+// # Trying and changing
+//
+// Config.Shadow decides, counts and tells, but never refuses; the [Decision] says
+// what would have happened. [Middleware.Reconfigure] replaces everything while
+// serving but the size of the memory, and keeps what was counted. To rotate
+// secrets, add the new one last everywhere, then move it first everywhere, then
+// drop the old one after two of the longest windows: nobody's count changes.
+//
+// # What is seen
+//
+// Config.OnDecision sees every decision once, and [FromContext] tells the handler
+// of it. The log gets at most one line a minute for each of: nobody can be told;
+// a trusted proxy names no client; an identity has an unknown tier; a cost is
+// negative; the memory is full. No line holds anything of a client, or a secret.
+// Neither does any error, nor any Config or Middleware that is printed.
+//
+// A token can be read by its client: policy, counts, expiry, and a keyed hash in
+// place of the identity.
+//
+// # Sources
+//
+// RFC 9110 (HTTP), RFC 9111 (caching), RFC 9213 (targeted cache control), RFC
+// 6585 (429), RFC 9457 (problem details), RFC 9651 (structured fields), RFC 7239
+// (Forwarded), RFC 6265 and its revision (cookies), RFC 7519 and 8725 (JWT), the
+// Fetch standard (CORS), and draft-ietf-httpapi-ratelimit-headers-10.
+package middleware

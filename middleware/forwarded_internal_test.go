@@ -1,0 +1,61 @@
+package middleware
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzForwardedFor: whatever the two forwarding headers say, the client is told
+// by one canonical address, which is none of a trusted network unless it is the
+// peer itself, and which nothing that a client writes can change.
+func FuzzForwardedFor(f *testing.F) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:feed::/48")}
+	forwardedFor, err := ForwardedFor(trusted...)
+	require.NoError(f, err)
+	forwarded, err := Forwarded(trusted...)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, remote, first, second string, rfc7239 bool) {
+		identify, header := forwardedFor, "X-Forwarded-For"
+		if rfc7239 {
+			identify, header = forwarded, "Forwarded"
+		}
+		ask := func(lines ...string) (Identity, error) {
+			return identify(&http.Request{RemoteAddr: remote, Header: http.Header{header: lines}})
+		}
+		id, err := ask(first, second)
+		if err != nil {
+			require.True(t, id.IsZero(), "an error, and somebody")
+			return
+		}
+		require.Equal(t, kindAddress, id.kind)
+		peer, ok := peer(&http.Request{RemoteAddr: remote})
+		require.True(t, ok, "somebody, by way of nobody")
+		require.Equal(t, masked(id.addr.Unmap().WithZone(""), 64), id.addr, "canonical")
+		if id.addr == Address(peer).addr {
+			return
+		}
+		require.True(t, slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(peer.Unmap().WithZone("")) }),
+			"an untrusted peer is believed")
+		for _, p := range trusted {
+			require.False(t, p.Contains(id.addr), "a proxy of ours is the client")
+		}
+
+		plain := id.addr.String()
+		if rfc7239 && id.addr.Is6() {
+			plain = `for="[` + plain + `]"`
+		} else if rfc7239 {
+			plain = "for=" + plain
+		}
+		again, err := ask(plain)
+		require.NoError(t, err)
+		require.Equal(t, id, again, "idempotent")
+		// What a client writes lands to the left of what the proxy writes.
+		again, err = ask(first, second+","+first, "198.51.100.99", plain)
+		require.NoError(t, err)
+		require.Equal(t, id, again, "hearsay is believed")
+	})
+}

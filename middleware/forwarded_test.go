@@ -1,0 +1,173 @@
+package middleware_test
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// proxies are the networks of the proxies in all tests.
+var proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:feed::/48")}
+
+const (
+	proxy  = "10.0.0.1:4711"
+	direct = "203.0.113.9:4711"
+)
+
+// A forwarding is a request by way of proxies, and who is told from it; "" is
+// nobody.
+type forwarding struct {
+	name   string
+	remote string
+	lines  []string
+	want   string
+}
+
+func testForwarding(t *testing.T, header string, build func(...netip.Prefix) (middleware.IdentityFunc, error), tests []forwarding) {
+	identify, err := build(proxies...)
+	require.NoError(t, err)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := peerRequest(test.remote)
+			r.Header[header] = test.lines
+			id, err := identify(r)
+			if test.want == "" {
+				require.Error(t, err)
+				require.True(t, id.IsZero())
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, wire(address(test.want)), wire(id))
+		})
+	}
+}
+
+// wire spells an identity as the limiter sees it, without its doubts.
+func wire(id middleware.Identity) string {
+	cfg := contact(new(clock))
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, nil }
+	m, err := middleware.New(cfg)
+	if err != nil {
+		return err.Error()
+	}
+	return tokenIn(send(m.Handler(new(spy))))
+}
+
+func TestForwardedFor(t *testing.T) {
+	testForwarding(t, "X-Forwarded-For", middleware.ForwardedFor, []forwarding{
+		{"T8 spoofed by a client that connects directly", direct, []string{"198.51.100.7"}, "203.0.113.9"},
+		{"T8 spoofed from the left", proxy, []string{"198.51.100.7, 203.0.113.5"}, "203.0.113.5"},
+		{"T8 spoofed with a trusted address", proxy, []string{"10.9.9.9, 203.0.113.5"}, "203.0.113.5"},
+		{"T8 spoofed by a line of its own", proxy, []string{"198.51.100.7", "203.0.113.5"}, "203.0.113.5"},
+		{"T8 garbage to the left of the client", proxy, []string{"<script>,, 203.0.113.5"}, "203.0.113.5"},
+		{"T8 spoofed loopback", proxy, []string{"127.0.0.1, 203.0.113.5"}, "203.0.113.5"},
+		{"two proxies", proxy, []string{"203.0.113.5, 10.0.0.2"}, "203.0.113.5"},
+		{"two proxies, a line each", proxy, []string{"203.0.113.5", "10.0.0.2"}, "203.0.113.5"},
+		{"an IPv6 proxy", "[2001:db8:feed::1]:80", []string{"203.0.113.5"}, "203.0.113.5"},
+		{"a v4-mapped proxy", "[::ffff:10.0.0.1]:80", []string{"203.0.113.5"}, "203.0.113.5"},
+		{"a zoned proxy", "[2001:db8:feed::1%eth0]:80", []string{"203.0.113.5"}, "203.0.113.5"},
+		{"a v4-mapped proxy in the list", proxy, []string{"203.0.113.5, ::ffff:10.0.0.2"}, "203.0.113.5"},
+		{"with a port", proxy, []string{"203.0.113.5:31337"}, "203.0.113.5"},
+		{"IPv6", proxy, []string{"2001:db8::5"}, "2001:db8::5"},
+		{"IPv6 in brackets", proxy, []string{"[2001:db8::5]"}, "2001:db8::5"},
+		{"IPv6 with a port", proxy, []string{"[2001:db8::5]:80"}, "2001:db8::5"},
+		{"IPv6 with a zone", proxy, []string{"fe80::5%eth0"}, "fe80::5"},
+		{"v4-mapped", proxy, []string{"::ffff:203.0.113.5"}, "203.0.113.5"},
+		{"v4-mapped with a port", proxy, []string{"[::ffff:203.0.113.5]:80"}, "203.0.113.5"},
+		{"tabs and spaces", proxy, []string{"198.51.100.7,\t 203.0.113.5 \t"}, "203.0.113.5"},
+		{"all trusted", proxy, []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.1"},
+		{"missing", proxy, nil, "10.0.0.1"},
+		{"empty", proxy, []string{""}, ""},
+		{"empty at the end", proxy, []string{"203.0.113.5,"}, ""},
+		{"garbage at the end", proxy, []string{"203.0.113.5, unknown"}, ""},
+		{"garbage behind a proxy", proxy, []string{"203.0.113.5, x, 10.0.0.2"}, ""},
+		{"a host name", proxy, []string{"client.example"}, ""},
+		{"an address in octal", proxy, []string{"0313.0.113.5"}, ""},
+		{"a number", proxy, []string{"3405803781"}, ""},
+		{"a prefix", proxy, []string{"203.0.113.0/24"}, ""},
+		{"an IPv4 address in brackets", proxy, []string{"[203.0.113.5]"}, ""},
+		{"16 proxies", proxy, []string{"203.0.113.5" + strings.Repeat(", 10.0.0.2", 15)}, "203.0.113.5"},
+		{"a chain without end", proxy, []string{"203.0.113.5" + strings.Repeat(", 10.0.0.2", 16)}, ""},
+		{"600 kB", proxy, []string{strings.Repeat("9", 600<<10)}, ""},
+		{"peer unknown", "@", []string{"203.0.113.5"}, ""},
+	})
+}
+
+func TestForwarded(t *testing.T) {
+	testForwarding(t, "Forwarded", middleware.Forwarded, []forwarding{
+		{"T8 spoofed by a client that connects directly", direct, []string{"for=198.51.100.7"}, "203.0.113.9"},
+		{"T8 spoofed from the left", proxy, []string{"for=198.51.100.7, for=203.0.113.5"}, "203.0.113.5"},
+		{"T8 spoofed through a quoted host", proxy, []string{`for=203.0.113.5;host="x,for=198.51.100.7;y=";proto=https`}, ""},
+		{"T8 spoofed through a quoted host, closed", proxy, []string{`for=203.0.113.5;host="x,for=198.51.100.7"`}, ""},
+		{"T8 spoofed through an escaped quote", proxy, []string{`for=203.0.113.5;host="x\",for=198.51.100.7;y=\"z"`}, ""},
+		{"T8 spoofed through a quoted semicolon", proxy, []string{`for=203.0.113.5;host="x;for=198.51.100.7"`}, ""},
+		{"T8 an open quote to the left", proxy, []string{`for="198.51.100.7, for=203.0.113.5`}, "203.0.113.5"},
+		{"IPv4", proxy, []string{"for=203.0.113.5"}, "203.0.113.5"},
+		{"quoted", proxy, []string{`for="203.0.113.5"`}, "203.0.113.5"},
+		{"quoted with a port", proxy, []string{`for="203.0.113.5:80"`}, "203.0.113.5"},
+		{"IPv6", proxy, []string{`for="[2001:db8::5]"`}, "2001:db8::5"},
+		{"IPv6 with a port", proxy, []string{`For="[2001:db8::5]:4711"`}, "2001:db8::5"},
+		{"other parameters", proxy, []string{`proto=https;by=10.0.0.1;for=203.0.113.5;host="example.com"`}, "203.0.113.5"},
+		{"empty pairs, which are legal", proxy, []string{`;for=203.0.113.5;;`}, "203.0.113.5"},
+		{"two proxies", proxy, []string{"for=203.0.113.5, for=10.0.0.2;by=10.0.0.1"}, "203.0.113.5"},
+		{"missing", proxy, nil, "10.0.0.1"},
+		{"IPv6 without brackets", proxy, []string{`for="2001:db8::5"`}, ""},
+		{"IPv6 without quotes", proxy, []string{"for=[2001:db8::5]"}, ""},
+		{"a port without quotes", proxy, []string{"for=203.0.113.5:80"}, ""},
+		{"unknown", proxy, []string{"for=unknown"}, ""},
+		{"obfuscated", proxy, []string{`for="_gazonk"`}, ""},
+		{"said twice", proxy, []string{"for=203.0.113.5;for=198.51.100.7"}, ""},
+		{"not said", proxy, []string{"proto=https"}, ""},
+		{"no pair", proxy, []string{"203.0.113.5"}, ""},
+		{"no value", proxy, []string{"for="}, ""},
+		{"a quote too few", proxy, []string{`for="203.0.113.5`}, ""},
+		{"a quote only", proxy, []string{`for="`}, ""},
+		{"a malformed pair beside it", proxy, []string{`for=203.0.113.5;(x)=1`}, ""},
+	})
+}
+
+// A proxy that forgets the header makes one client of all of its own. That is
+// no reason to refuse them, and one to tell the operator, once.
+func TestMissingForwardedForIsLogged(t *testing.T) {
+	identify, err := middleware.ForwardedFor(proxies...)
+	require.NoError(t, err)
+	cfg := contact(new(clock))
+	cfg.Identity = identify
+	log := logTo(&cfg)
+	h, _ := limited(t, cfg)
+	require.Equal(t, 5, admitted(h, 10, from("10.0.0.1")), "the proxy is the client")
+	require.Len(t, log.lines(), 1)
+	require.Contains(t, log.lines()[0], "X-Forwarded-For")
+}
+
+func TestTrustedNetworks(t *testing.T) {
+	for name, trusted := range map[string][]netip.Prefix{
+		"trusted":    nil,
+		"trusted[0]": {{}},
+		"trusted[1]": {netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")},
+		"trusted[2]": {proxies[0], proxies[1], netip.MustParsePrefix("::ffff:10.0.0.0/104")},
+	} {
+		for _, build := range []func(...netip.Prefix) (middleware.IdentityFunc, error){middleware.ForwardedFor, middleware.Forwarded} {
+			identify, err := build(trusted...)
+			require.Nil(t, identify)
+			var problem *middleware.ConfigError
+			require.True(t, errors.As(err, &problem))
+			require.Equal(t, name, problem.Field)
+		}
+	}
+	t.Run("are copied", func(t *testing.T) {
+		mine := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		identify, err := middleware.ForwardedFor(mine...)
+		require.NoError(t, err)
+		mine[0] = netip.MustParsePrefix("203.0.113.0/24")
+		id, err := identify(peerRequest(direct, "X-Forwarded-For", "198.51.100.7"))
+		require.NoError(t, err)
+		require.Equal(t, address("203.0.113.9"), id)
+	})
+}

@@ -1,0 +1,232 @@
+package middleware_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// midnight is a boundary of every window that divides a day. No test reads a
+// clock: all decisions of all tests happen then, or after what they say.
+var midnight = time.Unix(20_000*86_400, 0)
+
+// A clock is moved by hand.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) Now() time.Time           { return midnight.Add(time.Duration(c.offset.Load())) }
+func (c *clock) advance(by time.Duration) { c.offset.Add(int64(by)) }
+
+// secret returns a fixed secret, as good as random to everything under test.
+func secret(name string) []byte {
+	sum := sha256.Sum256([]byte("tallystick test secret " + name))
+	return sum[:]
+}
+
+// contact is the configuration of most tests: five requests a minute, counted in
+// fixed windows, so that the arithmetic can be done in the head.
+func contact(c *clock) middleware.Config {
+	return middleware.Config{
+		Policy:   "contact",
+		Limits:   []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute}},
+		Secrets:  [][]byte{secret("a")},
+		Families: 1024,
+		Now:      c.Now,
+		Logger:   slog.New(slog.DiscardHandler),
+	}
+}
+
+func newLimiter(t testing.TB, cfg middleware.Config) *middleware.Middleware {
+	t.Helper()
+	m, err := middleware.New(cfg)
+	require.NoError(t, err)
+	return m
+}
+
+// A spy is the handler behind the limiter. It counts who got through.
+type spy struct {
+	calls atomic.Int64
+	serve http.HandlerFunc // nil: writes "ok"
+}
+
+func (s *spy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.calls.Add(1)
+	if s.serve != nil {
+		s.serve(w, r)
+		return
+	}
+	_, _ = io.WriteString(w, "ok")
+}
+
+// limited returns a spy behind a limiter of the given configuration.
+func limited(t testing.TB, cfg middleware.Config) (http.Handler, *spy) {
+	t.Helper()
+	s := new(spy)
+	return newLimiter(t, cfg).Handler(s), s
+}
+
+// An option changes a request before it is sent. The requests of most tests are
+// POST / from 203.0.113.1.
+type option func(*http.Request)
+
+func from(addr string) option {
+	return func(r *http.Request) { r.RemoteAddr = net.JoinHostPort(addr, "4711") }
+}
+
+func method(m string) option { return func(r *http.Request) { r.Method = m } }
+
+func path(p string) option { return func(r *http.Request) { r.URL.Path, r.RequestURI = p, p } }
+
+// with adds header fields: names and values in turn.
+func with(pairs ...string) option {
+	return func(r *http.Request) {
+		for i := 0; i < len(pairs); i += 2 {
+			r.Header.Add(pairs[i], pairs[i+1])
+		}
+	}
+}
+
+// showing shows tokens by the header, a line for each.
+func showing(tokens ...string) option {
+	return func(r *http.Request) {
+		for _, tok := range tokens {
+			if tok != "" {
+				r.Header.Add(middleware.TokenHeader, tok)
+			}
+		}
+	}
+}
+
+// showingCookie shows tokens as the cookies of policy contact.
+func showingCookie(tokens ...string) option {
+	return func(r *http.Request) {
+		for _, tok := range tokens {
+			r.Header.Add("Cookie", "__Host-tallystick-contact="+tok)
+		}
+	}
+}
+
+// send sends a request straight to a handler.
+func send(h http.Handler, options ...option) *http.Response {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	from("203.0.113.1")(r)
+	for _, option := range options {
+		option(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// admitted sends n equal requests and returns how many were not refused.
+func admitted(h http.Handler, n int, options ...option) (passed int) {
+	for range n {
+		if send(h, options...).StatusCode < 400 {
+			passed++
+		}
+	}
+	return passed
+}
+
+// tokenIn returns the token in a response, by header.
+func tokenIn(resp *http.Response) string { return resp.Header.Get(middleware.TokenHeader) }
+
+// cookieIn returns the tally cookie in a response, or nil.
+func cookieIn(resp *http.Response) *http.Cookie {
+	for _, c := range resp.Cookies() {
+		if strings.Contains(c.Name, "tallystick-") {
+			return c
+		}
+	}
+	return nil
+}
+
+func bodyOf(t testing.TB, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return string(b)
+}
+
+// spend uses up n of somebody's quota and returns the newest token.
+func spend(t testing.TB, h http.Handler, n int, options ...option) (tok string) {
+	t.Helper()
+	for range n {
+		resp := send(h, append([]option{showing(tok)}, options...)...)
+		require.Less(t, resp.StatusCode, 400)
+		tok = tokenIn(resp)
+		require.NotEmpty(t, tok)
+	}
+	return tok
+}
+
+// recorded are the decisions that a configuration's hook saw.
+type recorded struct {
+	mu  sync.Mutex
+	all []middleware.Decision
+}
+
+func record(cfg *middleware.Config) *recorded {
+	d := new(recorded)
+	cfg.OnDecision = func(_ *http.Request, decision middleware.Decision) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.all = append(d.all, decision)
+	}
+	return d
+}
+
+func (d *recorded) last() middleware.Decision {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.all[len(d.all)-1]
+}
+
+// logged are the lines that a configuration's logger wrote.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func logTo(cfg *middleware.Config) *logged {
+	l := new(logged)
+	cfg.Logger = slog.New(slog.NewTextHandler(l, nil))
+	return l
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logged) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(l.b.String(), "\n"), "\n")[:strings.Count(l.b.String(), "\n")]
+}
+
+// random returns a generator with a fixed seed: a failure repeats itself.
+func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
+
+func mustURL(t testing.TB, s string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(s)
+	require.NoError(t, err)
+	return u
+}

@@ -1,0 +1,190 @@
+package middleware_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func address(s string) middleware.Identity { return middleware.Address(netip.MustParseAddr(s)) }
+
+// peerRequest returns a request whose connection comes from the given address.
+func peerRequest(remote string, pairs ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.RemoteAddr = remote
+	with(pairs...)(r)
+	return r
+}
+
+func TestAddress(t *testing.T) {
+	for _, same := range [][2]string{
+		{"192.0.2.1", "::ffff:192.0.2.1"},
+		{"2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff"},
+		{"fe80::1", "fe80::1%eth0"},
+		{"fe80::1%eth0", "fe80::2%eth1"},
+	} {
+		require.Equal(t, address(same[0]), address(same[1]))
+	}
+	for _, different := range [][2]string{
+		{"192.0.2.1", "192.0.2.2"},
+		{"::ffff:1.2.3.4", "::ffff:9.9.9.9"},
+		{"2001:db8::1", "2001:db8:0:1::1"},
+		{"::1.2.3.4", "1.2.3.4"},
+	} {
+		require.NotEqual(t, address(different[0]), address(different[1]))
+	}
+	require.True(t, middleware.Address(netip.Addr{}).IsZero())
+	require.True(t, middleware.Key("").IsZero())
+	require.True(t, middleware.Principal("").IsZero())
+	require.False(t, middleware.Key("k").IsZero())
+}
+
+// No identity can be spelled as one of another kind: each has a quota of its own.
+func TestIdentitiesDoNotCollide(t *testing.T) {
+	all := []middleware.Identity{
+		address("97.98.99.100"), address("6162:6364::1"),
+		middleware.Key("abcd"), middleware.Principal("abcd"), middleware.Key("aabcd"), middleware.Key("pabcd"),
+		middleware.Key("a:b" + "c"), middleware.Key("a" + "b:c" + ":"), middleware.Key("k"), middleware.Key("k\x00"),
+		middleware.Principal("97.98.99.100"), middleware.Key("97.98.99.100"),
+	}
+	cfg := contact(new(clock))
+	cfg.Limits[0].Quota = 1
+	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		var i int
+		_, err := fmt.Sscan(r.Header.Get("Who"), &i)
+		return all[i], err
+	}
+	h, _ := limited(t, cfg)
+	for i := range all {
+		require.Equal(t, 1, admitted(h, 3, with("Who", fmt.Sprint(i))), "%d", i)
+	}
+}
+
+func TestPeerAddress(t *testing.T) {
+	for remote, want := range map[string]middleware.Identity{
+		"192.0.2.1:4711":                  address("192.0.2.1"),
+		"[2001:db8::1]:4711":              address("2001:db8::"),
+		"[::ffff:192.0.2.1]:4711":         address("192.0.2.1"),
+		"[fe80::1%eth0]:4711":             address("fe80::"),
+		"192.0.2.1":                       address("192.0.2.1"),
+		"2001:db8::1":                     address("2001:db8::"),
+		"":                                {},
+		"@":                               {},
+		"/run/app.sock":                   {},
+		"pipe":                            {},
+		"example.com:80":                  {},
+		"192.0.2.1:port":                  {},
+		"192.0.2.256:80":                  {},
+		"192.0.2.1:4711, 198.51.100.1:80": {},
+	} {
+		id, err := middleware.PeerAddress(peerRequest(remote))
+		require.Equal(t, want, id, remote)
+		require.Equal(t, want.IsZero(), err != nil, remote)
+	}
+}
+
+// Who cannot be told is refused by name: never unlimited, never one blank
+// identity for all.
+func TestIdentityUnknown(t *testing.T) {
+	for name, identity := range map[string]middleware.IdentityFunc{
+		"nobody":             func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil },
+		"nobody with a tier": func(*http.Request) (middleware.Identity, error) { return middleware.Identity{Tier: "pro"}, nil },
+		"an error":           func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, errors.New("database") },
+		"an error and somebody": func(*http.Request) (middleware.Identity, error) {
+			return middleware.Key("k"), errors.New("database")
+		},
+		"a typed nil": func(*http.Request) (middleware.Identity, error) {
+			var denial *middleware.Denial
+			return middleware.Key("k"), denial
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Identity = identity
+			decisions, log := record(&cfg), logTo(&cfg)
+			h, spy := limited(t, cfg)
+			for range 10 {
+				resp := send(h)
+				require.Equal(t, http.StatusForbidden, resp.StatusCode)
+				body := bodyOf(t, resp)
+				require.Contains(t, body, "#identity-unknown")
+				require.NotContains(t, body, "database", "what went wrong is not the client's business")
+			}
+			require.Zero(t, spy.calls.Load())
+			require.Equal(t, middleware.IdentityUnknown, decisions.last().Reason)
+			require.Empty(t, decisions.last().Limits())
+			require.Len(t, log.lines(), 1, "one warning, not ten")
+		})
+	}
+}
+
+func TestDenial(t *testing.T) {
+	for name, test := range map[string]struct {
+		denial error
+		status int
+		auth   string
+	}{
+		"401":            {&middleware.Denial{Status: 401}, 401, "Bearer"},
+		"401 with words": {&middleware.Denial{Status: 401, WWWAuthenticate: `ApiKey realm="x"`}, 401, `ApiKey realm="x"`},
+		"403":            {&middleware.Denial{Status: 403, WWWAuthenticate: "Bearer"}, 403, ""},
+		"anything else":  {&middleware.Denial{Status: 200}, 403, ""},
+		"wrapped":        {fmt.Errorf("no such key: %w", &middleware.Denial{Status: 401}), 401, "Bearer"},
+	} {
+		for _, shadow := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, shadow %v", name, shadow), func(t *testing.T) {
+				cfg := contact(new(clock))
+				cfg.Shadow = shadow
+				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Key("k"), test.denial }
+				decisions, log := record(&cfg), logTo(&cfg)
+				h, spy := limited(t, cfg)
+				resp := send(h)
+				require.Equal(t, test.status, resp.StatusCode)
+				require.Equal(t, test.auth, resp.Header.Get("WWW-Authenticate"))
+				require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+				require.Contains(t, bodyOf(t, resp), fmt.Sprintf(`"status":%d`, test.status))
+				require.Equal(t, middleware.IdentityDenied, decisions.last().Reason)
+				require.Zero(t, spy.calls.Load(), "a denial may guard a door: also in shadow mode")
+				require.Empty(t, log.lines(), "the program refused; there is nothing to mend")
+			})
+		}
+	}
+	require.Equal(t, "identity denied: Unauthorized", (&middleware.Denial{Status: 401}).Error())
+}
+
+func TestValidatedKey(t *testing.T) {
+	validate := func(r *http.Request) (middleware.Identity, error) {
+		switch r.Header.Get("Api-Key") {
+		case "":
+			return middleware.Identity{}, nil
+		case "good":
+			id := middleware.Key("customer-17")
+			id.Tier = "pro"
+			return id, nil
+		case "revoked":
+			return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized}
+		}
+		return middleware.Identity{}, nil // unknown: as if absent
+	}
+	cfg := contact(new(clock))
+	cfg.Identity = middleware.ValidatedKey(validate, middleware.PeerAddress)
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {cfg.Limits[0]}}
+	cfg.Tiers["pro"][0].Quota = 7
+	h, _ := limited(t, cfg)
+
+	require.Equal(t, 7, admitted(h, 10, with("Api-Key", "good")))
+	require.Equal(t, 0, admitted(h, 10, with("Api-Key", "good"), from("198.51.100.1")), "the key is asking, from wherever")
+	require.Equal(t, http.StatusUnauthorized, send(h, with("Api-Key", "revoked")).StatusCode)
+	passed := 0
+	for i := range 100 {
+		passed += admitted(h, 1, with("Api-Key", fmt.Sprintf("invented-%d", i)))
+	}
+	require.Equal(t, 5, passed, "invented keys are no identities")
+	require.Equal(t, 5, admitted(h, 10, from("198.51.100.1")), "another address is")
+}

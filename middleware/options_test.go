@@ -1,0 +1,134 @@
+package middleware_test
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func costing(n int64) option { return with("Cost", strconv.FormatInt(n, 10)) }
+
+func costOf(r *http.Request) int64 {
+	n, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+// bare is a response without any field of ours.
+func bare(status int) step {
+	return step{status: status, header: map[string]string{
+		"RateLimit": planted, "RateLimit-Policy": planted, middleware.TokenHeader: planted,
+	}}
+}
+
+// TestOptions plays one scenario for each field of Config that shows in
+// responses; bare ones keep what the hostile middleware around has planted.
+func TestOptions(t *testing.T) {
+	play(t, []scenario{
+		{"Cost", func(cfg *middleware.Config) { cfg.Cost = costOf }, []step{
+			ok(`"contact";r=1;t=60`).asking(costing(4)),
+			no(`"contact";r=1;t=60`, 60).asking(costing(2)),
+			ok(`"contact";r=0;t=60`).asking(costing(1)),
+			ok(`"contact";r=0;t=60`).asking(costing(0)),
+			{status: 403, request: []option{costing(6)}, header: map[string]string{"RateLimit": `"contact";r=0;t=60`}},
+			bare(500).asking(costing(-100)),
+			no(`"contact";r=0;t=60`, 60),
+		}},
+		{"Quiet", func(cfg *middleware.Config) {
+			cfg.Quiet, cfg.Limits[0].Quota, cfg.XRateLimit = middleware.RetryAfterOnly, 1, middleware.ResetInSeconds
+		}, []step{
+			bare(200).expect(middleware.TokenHeader, anything).expect("X-RateLimit-Limit", ""),
+			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
+		}},
+		{"Quiet without token", func(cfg *middleware.Config) {
+			cfg.Quiet, cfg.Limits[0].Quota = middleware.NoToken, 1
+		}, []step{
+			bare(200),
+			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, middleware.TokenHeader: planted}},
+		}},
+		{"XRateLimit in seconds", func(cfg *middleware.Config) {
+			cfg.XRateLimit = middleware.ResetInSeconds
+			cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2})
+		}, []step{
+			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "1").expect("X-RateLimit-Reset", "1"),
+			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
+			no(anything, 1).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
+		}},
+		{"XRateLimit in Unix time", func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetAsUnixTime }, []step{
+			ok(anything).expect("X-RateLimit-Limit", "5").expect("X-RateLimit-Remaining", "4").
+				expect("X-RateLimit-Reset", strconv.FormatInt(midnight.Unix()+60, 10)),
+		}},
+		{"Shadow", func(cfg *middleware.Config) { cfg.Shadow, cfg.Limits[0].Quota = true, 1 }, []step{
+			ok(`"contact";r=0;t=60`),
+			ok(`"contact";r=0;t=60`),
+			ok(`"contact";r=0;t=60`),
+		}},
+		{"HeaderOnly", func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly }, []step{
+			ok(anything).expect("Set-Cookie", "session=1"),
+		}},
+		{"CookieOnly", func(cfg *middleware.Config) { cfg.Carriage = middleware.CookieOnly }, []step{
+			ok(anything).expect(middleware.TokenHeader, planted),
+		}},
+		{"Skip", func(cfg *middleware.Config) {
+			cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
+		}, []step{ok(anything)}},
+	})
+}
+
+func TestSkippedRequestsAreNotCounted(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
+	cfg.OnDecision = func(r *http.Request, _ middleware.Decision) { require.Equal(t, "/", r.URL.Path) }
+	s := &spy{serve: func(w http.ResponseWriter, r *http.Request) {
+		_, decided := middleware.FromContext(r.Context())
+		require.Equal(t, r.URL.Path == "/", decided)
+	}}
+	h := newLimiter(t, cfg).Handler(s)
+	require.Equal(t, 20, admitted(h, 20, path("/healthz")))
+	require.Empty(t, send(h, path("/healthz")).Header)
+	require.Equal(t, 5, admitted(h, 20))
+}
+
+func TestDefaultCostIsOne(t *testing.T) {
+	cfg := contact(new(clock))
+	decisions := record(&cfg)
+	h, _ := limited(t, cfg)
+	send(h)
+	require.EqualValues(t, 1, decisions.last().Cost)
+	require.Equal(t, "contact", decisions.last().Policy)
+}
+
+func TestTiers(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	cfg.Tiers = map[string][]middleware.Limit{
+		"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}},
+	}
+	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		id := middleware.Key("key-17")
+		id.Tier = r.Header.Get("Tier")
+		return id, nil
+	}
+	decisions, log := record(&cfg), logTo(&cfg)
+	h, _ := limited(t, cfg)
+	pro := with("Tier", "pro")
+
+	require.Equal(t, `"contact";q=8;w=60`, send(h, pro).Header.Get("RateLimit-Policy"))
+	require.Equal(t, "pro", decisions.last().Tier)
+	require.Equal(t, 4, admitted(h, 10), "the tier is no part of who is asking: one count")
+	require.Equal(t, 3, admitted(h, 10, pro), "of eight")
+	require.Empty(t, log.lines())
+
+	resp := send(h, with("Tier", "no such"))
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "an unknown tier is no freedom")
+	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
+	require.Empty(t, decisions.last().Tier)
+	require.Len(t, log.lines(), 1, "and is logged")
+}

@@ -1,0 +1,120 @@
+package middleware_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func TestReconfigureKeepsTheMemory(t *testing.T) {
+	cfg := contact(new(clock))
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	require.Equal(t, 5, admitted(h, 10))
+
+	for name, change := range map[string]func(*middleware.Config){
+		"another secret":            func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b")} },
+		"another carriage":          func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly },
+		"another network factor":    func(cfg *middleware.Config) { cfg.Net56 = 2 },
+		"no memory, and then again": func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := cfg
+			change(&changed)
+			require.NoError(t, m.Reconfigure(changed))
+			if changed.InsecureNoMemory {
+				require.Equal(t, 10, admitted(h, 10))
+				require.NoError(t, m.Reconfigure(cfg))
+			}
+			require.Equal(t, 0, admitted(h, 10), "what was counted stays")
+		})
+	}
+}
+
+func TestReconfigureChangesEverythingElse(t *testing.T) {
+	cfg := contact(new(clock))
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	cfg.Policy, cfg.Quiet, cfg.Limits[0].Quota = "other", middleware.RetryAfterOnly, 1
+	decisions := record(&cfg)
+	require.NoError(t, m.Reconfigure(cfg))
+	resp := send(h)
+	require.Empty(t, resp.Header.Get("RateLimit"))
+	require.Equal(t, "__Host-tallystick-other", cookieIn(resp).Name)
+	require.Equal(t, "other", decisions.last().Policy)
+	require.Equal(t, 0, admitted(h, 3))
+}
+
+func TestFaultyReconfigureChangesNothing(t *testing.T) {
+	cfg := contact(new(clock))
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	spend(t, h, 2)
+	bad := cfg
+	bad.Limits, bad.Policy, bad.Families = nil, "", 2048
+	require.Equal(t, []string{"Policy", "Limits", "Families"}, problems(t, m.Reconfigure(bad)))
+
+	bad = cfg
+	bad.Families = 2048
+	require.Equal(t, []string{"Families"}, problems(t, m.Reconfigure(bad)), "the memory cannot grow")
+	bad.Families = 0
+	require.Error(t, m.Reconfigure(bad), "nor is the default the size that it has")
+	require.Equal(t, `"contact";r=2;t=60`, send(h).Header.Get("RateLimit"))
+}
+
+// New copies what it is given.
+func TestConfigIsCopied(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute)}}
+	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		id := middleware.Key("k")
+		id.Tier = r.Header.Get("Tier")
+		return id, nil
+	}
+	h, _ := limited(t, cfg)
+	tok := spend(t, h, 1)
+	cfg.Limits[0].Quota = 1000
+	cfg.Tiers["pro"][0].Quota = 1000
+	delete(cfg.Tiers, "pro")
+	clear(cfg.Secrets[0])
+	require.Equal(t, `"contact";r=3;t=60`, send(h, showing(tok)).Header.Get("RateLimit"))
+	require.Equal(t, `"contact";q=9;w=60`, send(h, with("Tier", "pro")).Header.Get("RateLimit-Policy"))
+}
+
+// The configuration changes under load: every request is decided by one or the
+// other, and none is counted twice or not at all.
+func TestReconfigureWhileServing(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Limits[0].Quota = 100
+	m := newLimiter(t, cfg)
+	s := new(spy)
+	h := m.Handler(s)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			tok := ""
+			for range 60 {
+				if fresh := tokenIn(send(h, showing(tok))); fresh != "" {
+					tok = fresh
+				}
+			}
+		})
+	}
+	group.Go(func() {
+		for i := range 50 {
+			changed := cfg
+			changed.Secrets = [][][]byte{{secret("a")}, {secret("b"), secret("a")}}[i%2]
+			changed.Carriage = middleware.Carriage(i % 4)
+			if err := m.Reconfigure(changed); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Wait()
+	require.EqualValues(t, 100, s.calls.Load())
+}

@@ -1,0 +1,222 @@
+package middleware_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// golden compares a body with a file in testdata. What depends on the jitter of
+// Retry-After is written WAIT in the file.
+func golden(t *testing.T, name string, resp *http.Response) {
+	t.Helper()
+	want, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	body := bodyOf(t, resp)
+	require.Equal(t, strconv.Itoa(len(body)), resp.Header.Get("Content-Length"))
+	require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
+	require.Equal(t, []string{"Accept"}, resp.Header.Values("Vary"))
+	if wait := resp.Header.Get("Retry-After"); wait != "" {
+		body = strings.Replace(body, "in "+wait+" second", "in WAIT second", 1)
+	}
+	require.Equal(t, string(want), body)
+}
+
+func refusal(t *testing.T, reason middleware.Reason, quiet middleware.Quiet, options ...option) *http.Response {
+	t.Helper()
+	cfg := contact(new(clock))
+	cfg.Quiet, cfg.Cost = quiet, costOf
+	cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 5, Window: 90 * time.Second})
+	decisions := record(&cfg)
+	switch reason {
+	case middleware.CostAboveQuota:
+		options = append(options, costing(6))
+	case middleware.NegativeCost:
+		options = append(options, costing(-1))
+	case middleware.IdentityUnknown:
+		options = append(options, func(r *http.Request) { r.RemoteAddr = "@" })
+	case middleware.IdentityDenied:
+		cfg.Identity = func(*http.Request) (middleware.Identity, error) {
+			return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized}
+		}
+	}
+	h, spy := limited(t, cfg)
+	if reason == middleware.OverLimit {
+		require.Equal(t, 5, admitted(h, 5))
+	}
+	spy.calls.Store(0)
+	resp := send(h, options...)
+	require.Zero(t, spy.calls.Load())
+	require.Equal(t, reason, decisions.last().Reason)
+	require.Equal(t, resp.StatusCode, decisions.last().Status)
+	require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+	return resp
+}
+
+func TestRefusals(t *testing.T) {
+	const iana = "https://iana.org/assignments/http-problem-types#"
+	const ours = "https://github.com/tallystick/tallystick#"
+	for _, test := range []struct {
+		reason middleware.Reason
+		status int
+		kind   string
+	}{
+		{middleware.OverLimit, 429, iana + "quota-exceeded"},
+		{middleware.CostAboveQuota, 403, ours + "cost-above-quota"},
+		{middleware.IdentityUnknown, 403, ours + "identity-unknown"},
+		{middleware.IdentityDenied, 401, "about:blank"},
+		{middleware.NegativeCost, 500, "about:blank"},
+	} {
+		t.Run(string(test.reason), func(t *testing.T) {
+			resp := refusal(t, test.reason, middleware.Open)
+			require.Equal(t, test.status, resp.StatusCode)
+			require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+			golden(t, string(test.reason)+".json", resp)
+
+			var problem struct {
+				Type     string
+				Title    string
+				Status   int
+				Detail   string
+				Violated []string `json:"violated-policies"`
+			}
+			decoder := json.NewDecoder(strings.NewReader(bodyOf(t, refusal(t, test.reason, middleware.Open))))
+			decoder.DisallowUnknownFields()
+			require.NoError(t, decoder.Decode(&problem))
+			require.Equal(t, test.kind, problem.Type)
+			require.Equal(t, test.status, problem.Status)
+			require.NotEmpty(t, problem.Title)
+
+			page := refusal(t, test.reason, middleware.Open, with("Accept", "text/html"))
+			require.Equal(t, test.status, page.StatusCode)
+			require.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
+			golden(t, string(test.reason)+".html", page)
+
+			quiet := refusal(t, test.reason, middleware.RetryAfterOnly)
+			require.Equal(t, test.status, quiet.StatusCode)
+			require.NotContains(t, bodyOf(t, quiet), "contact", "no policy is named")
+		})
+	}
+}
+
+// A page tells people how long to wait in a unit that they would use.
+func TestWaitIsSaidInWords(t *testing.T) {
+	for window, want := range map[time.Duration][]string{
+		time.Second:      {"1 second."},
+		time.Minute:      {"second"},
+		10 * time.Minute: {"10 minutes.", "11 minutes."},
+		10 * time.Hour:   {"10 hours.", "11 hours."},
+		48 * time.Hour:   {"2 days.", "3 days."},
+		100 * time.Hour:  {"5 days."},
+	} {
+		cfg := contact(new(clock))
+		cfg.Limits = []middleware.Limit{{Algorithm: middleware.LeakyBucket, Quota: 1, Window: window}}
+		h, _ := limited(t, cfg)
+		admitted(h, 1)
+		body := bodyOf(t, send(h, with("Accept", "text/html")))
+		found := false
+		for _, words := range want {
+			found = found || strings.Contains(body, words)
+		}
+		require.True(t, found, "%s: %s", window, body)
+	}
+}
+
+// Whatever is wrong with a token, the response is, byte for byte, the one to a
+// request that shows none.
+func TestThreatsOfLeaks(t *testing.T) {
+	tok, header, payload := genuine(t, 5)
+	h, _ := limited(t, contact(new(clock)))
+	newsletter := contact(new(clock))
+	newsletter.Policy = "newsletter"
+	n, _ := limited(t, newsletter)
+	bad := map[string]string{
+		"malformed": "garbage",
+		"oversized": tok + strings.Repeat("A", 600),
+		"forged":    tok[:len(tok)-10] + "AAAAAAAAAA",
+		"foreign":   spend(t, n, 5),
+		"expired":   thief(t, header, strings.Replace(payload, `"exp":1`, `"exp":`, 1)),
+		"stolen":    spend(t, h, 5, from("198.51.100.1")),
+		"odd":       thief(t, header, strings.Replace(payload, `"t":[`, `"t":[[`, 1)),
+	}
+	for _, accept := range []string{"application/json", "text/html"} {
+		response := func(options ...option) (http.Header, string) {
+			h, _ := limited(t, contact(new(clock)))
+			admitted(h, 5)
+			resp := send(h, append(options, with("Accept", accept))...)
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			body := strings.Replace(bodyOf(t, resp), "in "+resp.Header.Get("Retry-After"), "in WAIT", 1)
+			resp.Header.Del("Retry-After") // has jitter
+			return resp.Header, body
+		}
+		header, body := response()
+		for reason, tok := range bad {
+			t.Run("T45 "+reason+", "+accept, func(t *testing.T) {
+				for _, how := range []option{showing(tok), showingCookie(tok)} {
+					gotHeader, gotBody := response(how)
+					require.Equal(t, header, gotHeader)
+					require.Equal(t, body, gotBody)
+				}
+			})
+		}
+	}
+	t.Run("T45 no address in a token", func(t *testing.T) {
+		for _, plain := range []string{"203.0.113.1", "203", "cb007101", "ywBxAQ"} {
+			require.NotContains(t, payload, plain)
+		}
+	})
+	t.Run("T45 an admitted response does not tell either", func(t *testing.T) {
+		for reason, tok := range bad {
+			h, _ := limited(t, contact(new(clock)))
+			without := send(h, from("192.0.2.7"))
+			other, _ := limited(t, contact(new(clock)))
+			require.Equal(t, without.Header, send(other, from("192.0.2.7"), showing(tok)).Header, reason)
+		}
+	})
+}
+
+func TestAcceptNegotiation(t *testing.T) {
+	for accept, html := range map[string]bool{
+		"":                 false,
+		"*/*":              false,
+		"text/html":        true,
+		"TEXT/HTML":        true,
+		"text/*":           true,
+		"application/json": false,
+		"text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8": true,  // browsers
+		"application/json, text/plain, */*":                                                     false, // axios
+		"application/problem+json, text/html":                                                   false,
+		"text/html;q=0.5, application/json;q=0.4":                                               true,
+		"text/html;q=0.4, application/json;q=0.5":                                               false,
+		"text/html;q=0.5, application/problem+json":                                             false,
+		"text/html;q=0":                                false,
+		"text/html;q=0, */*":                           false,
+		"text/*;q=0.1, */*;q=0.2, text/html;q=0.3":     true,
+		"application/*;q=0.9, text/html;q=0.8":         false,
+		"*/*;q=0.1, application/json;q=0":              true,
+		"text/html;level=1;q=0.7, application/*;q=0.6": true,
+		"text/html ; Q=0.7 , application/json;q=0.6":   true,
+		"text/html;q=nonsense":                         true,
+		"text/html;q=2, application/json;q=0.9":        true,
+		"text/html;q=0.0001, application/json;q=0.1":   true, // no qvalue: as if there were none
+		"text/html;q=-1":                               true,
+		"text/html;q":                                  true,
+		"image/png":                                    false,
+		";;,,;q=1,text/html":                           true,
+	} {
+		resp := refusal(t, middleware.OverLimit, middleware.Open, with("Accept", accept))
+		require.Equal(t, html, strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"), "%q", accept)
+	}
+	t.Run("several lines are one list", func(t *testing.T) {
+		resp := refusal(t, middleware.OverLimit, middleware.Open, with("Accept", "application/json;q=0.1", "Accept", "text/html"))
+		require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
+	})
+}

@@ -1,0 +1,120 @@
+package middleware_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// stack puts the limiter of a site around that of a page.
+func stack(t *testing.T, now *clock, between func(http.Handler) http.Handler, handler http.Handler) (site, page *middleware.Middleware, h http.Handler) {
+	cfg := contact(now)
+	cfg.Policy, cfg.Limits[0].Quota, cfg.Carriage = "site", 7, middleware.Both
+	site = newLimiter(t, cfg)
+	cfg = contact(now)
+	cfg.Policy, cfg.Limits[0].Quota, cfg.Carriage = "page", 2, middleware.Both
+	page = newLimiter(t, cfg)
+	return site, page, site.Handler(between(page.Handler(handler)))
+}
+
+func plain(h http.Handler) http.Handler { return h }
+
+// Where several middlewares are stacked, each policy has its line in the
+// response, and its cookie, whatever the method and whoever writes.
+func TestStackedPolicies(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		for name, handler := range map[string]http.HandlerFunc{
+			"writes":         func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") },
+			"writes nothing": func(http.ResponseWriter, *http.Request) {},
+			"has an error":   func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 400) },
+		} {
+			t.Run(m+" "+name, func(t *testing.T) {
+				_, _, h := stack(t, new(clock), plain, handler)
+				resp := send(h, method(m))
+				require.Equal(t, []string{`"site";r=6;t=60`, `"page";r=1;t=60`}, resp.Header.Values("RateLimit"))
+				require.Equal(t, []string{`"site";q=7;w=60`, `"page";q=2;w=60`}, resp.Header.Values("RateLimit-Policy"))
+				require.Len(t, resp.Header.Values(middleware.TokenHeader), 2)
+				require.Len(t, resp.Cookies(), 2)
+				require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+				require.Len(t, structured(t, resp.Header.Values("RateLimit"), "r", "t"), 2)
+
+				again := send(h, method(m), showing(resp.Header.Values(middleware.TokenHeader)...))
+				require.Equal(t, []string{`"site";r=5;t=60`, `"page";r=0;t=60`}, again.Header.Values("RateLimit"))
+			})
+		}
+	}
+	t.Run("the inner one refuses, the outer one has charged", func(t *testing.T) {
+		_, _, h := stack(t, new(clock), plain, new(spy))
+		require.Equal(t, 2, admitted(h, 2))
+		for i, m := range []string{http.MethodGet, http.MethodPost} {
+			resp := send(h, method(m))
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			require.Equal(t, []string{[]string{`"site";r=4;t=60`, `"site";r=3;t=60`}[i], `"page";r=0;t=60`}, resp.Header.Values("RateLimit"))
+			require.Len(t, resp.Header.Values("Retry-After"), 1)
+			require.Contains(t, bodyOf(t, resp), `["page"]`)
+			require.Len(t, resp.Header.Values(middleware.TokenHeader), 2)
+		}
+		require.Equal(t, 0, admitted(h, 3), "7 − 2 − 2")
+		require.Equal(t, []string{`"site";r=0;t=60`}, send(h).Header.Values("RateLimit"), "and now refuses itself")
+	})
+	t.Run("public responses carry nothing of either", func(t *testing.T) {
+		_, _, h := stack(t, new(clock), plain, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", "public, max-age=60")
+			_, _ = io.WriteString(w, "ok")
+		}))
+		resp := send(h, method(http.MethodGet))
+		require.Equal(t, "public, max-age=60", resp.Header.Get("Cache-Control"))
+		for _, name := range []string{"RateLimit", "RateLimit-Policy", middleware.TokenHeader, "Set-Cookie"} {
+			require.Empty(t, resp.Header.Values(name), name)
+		}
+	})
+	t.Run("something in between clears the header", func(t *testing.T) {
+		clearing := func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				h.ServeHTTP(w, r)
+				clear(w.Header())
+			})
+		}
+		_, _, h := stack(t, new(clock), clearing, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		resp := send(h, method(http.MethodGet))
+		require.Len(t, resp.Header.Values("RateLimit"), 2)
+	})
+	t.Run("a timeout in between leaves the inner one behind", func(t *testing.T) {
+		slow, release := stuck(plain)
+		_, _, h := stack(t, new(clock), timeout, slow)
+		resp := send(h, method(http.MethodGet))
+		release()
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+		require.Contains(t, resp.Header.Values("RateLimit"), `"site";r=6;t=60`)
+	})
+	t.Run("X-RateLimit is the inner one's", func(t *testing.T) {
+		now := new(clock)
+		outer, inner := contact(now), contact(now)
+		outer.XRateLimit, inner.XRateLimit = middleware.ResetInSeconds, middleware.ResetInSeconds
+		inner.Policy, inner.Limits[0].Quota = "page", 2
+		h := newLimiter(t, outer).Handler(newLimiter(t, inner).Handler(new(spy)))
+		require.Equal(t, []string{"2"}, send(h, method(http.MethodGet)).Header.Values("X-RateLimit-Limit"))
+	})
+}
+
+func TestInnermostDecisionCounts(t *testing.T) {
+	_, _, h := stack(t, new(clock), plain, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		d, ok := middleware.FromContext(r.Context())
+		require.True(t, ok)
+		require.Equal(t, "page", d.Policy)
+	}))
+	require.Equal(t, http.StatusOK, send(h).StatusCode)
+}
+
+// One Middleware may guard several routes, which then share its counts.
+func TestOneMiddlewareForSeveralHandlers(t *testing.T) {
+	m := newLimiter(t, contact(new(clock)))
+	a, b := m.Handler(new(spy)), m.Handler(new(spy))
+	require.Equal(t, 3, admitted(a, 3))
+	require.Equal(t, 2, admitted(b, 10))
+	require.Equal(t, 0, admitted(a, 3))
+}

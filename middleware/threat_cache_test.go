@@ -1,0 +1,221 @@
+package middleware_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A sharedCache is a caching reverse proxy that stores all that RFC 9111 lets
+// it: whatever is not forbidden, at every status, with or without a lifetime. As
+// CDNs do, it believes CDN-Cache-Control before Cache-Control.
+type sharedCache struct {
+	proxy *httputil.ReverseProxy
+	mu    sync.Mutex
+	store map[string]*http.Response
+	body  map[string][]byte
+}
+
+func newSharedCache(t *testing.T, origin string) *sharedCache {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := &sharedCache{store: map[string]*http.Response{}, body: map[string][]byte{}}
+	c.proxy = &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(mustURL(t, origin))
+			r.SetXForwarded()
+		},
+		ModifyResponse: c.keep,
+	}
+	return c
+}
+
+func (c *sharedCache) keep(resp *http.Response) error {
+	control := resp.Header.Get("Cdn-Cache-Control")
+	if control == "" {
+		control = strings.Join(resp.Header.Values("Cache-Control"), ",")
+	}
+	if resp.Request.Method != http.MethodGet || strings.Contains(control, "no-store") || strings.Contains(control, "private") {
+		return nil
+	}
+	b, err := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(b))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.store[resp.Request.URL.Path], c.body[resp.Request.URL.Path] = resp, b
+	return err
+}
+
+func (c *sharedCache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	resp, body := c.store[r.URL.Path], c.body[r.URL.Path]
+	c.mu.Unlock()
+	if resp == nil || r.Method != http.MethodGet {
+		c.proxy.ServeHTTP(w, r)
+		return
+	}
+	for name, lines := range resp.Header {
+		w.Header()[name] = lines
+	}
+	w.Header().Set("Age", "1")
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(body)
+}
+
+// origin has a page for each way in which handlers deal with caches. Those whose
+// path begins with /public want to be stored.
+func origin(t *testing.T) http.Handler {
+	mux := http.NewServeMux()
+	page := func(path string, header func(http.Header)) {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			header(w.Header())
+			_, _ = io.WriteString(w, "ok")
+		})
+	}
+	set := func(name, value string) func(http.Header) {
+		return func(h http.Header) { h.Set(name, value) }
+	}
+	page("/plain", func(http.Header) {})
+	page("/deletes", func(h http.Header) { h.Del("Cache-Control") })
+	page("/clears", func(h http.Header) { clear(h) })
+	page("/etag", set("ETag", `"1"`))
+	page("/no-cache", set("Cache-Control", "no-cache"))
+	page("/private", set("Cache-Control", "private, max-age=60"))
+	page("/stale", set("Cache-Control", "max-age=0, must-revalidate"))
+	page("/unknown", set("Cache-Control", "stale-while-revalidate=60"))
+	page("/undecided", func(h http.Header) { h["Cache-Control"] = []string{"public", "no-store"} })
+	page("/public/said", set("Cache-Control", "Public"))
+	page("/public/for-a-minute", set("Cache-Control", "max-age=60"))
+	page("/public/shared", set("Cache-Control", `s-maxage="60"`))
+	page("/public/added", func(h http.Header) { h.Add("Cache-Control", "max-age=60") })
+	page("/public/expires", func(h http.Header) { h.Set("Expires", midnight.Add(time.Hour).Format(http.TimeFormat)) })
+	page("/public/cdn", set("CDN-Cache-Control", "max-age=60"))
+	page("/public/cdn-against-browsers", func(h http.Header) {
+		h.Set("CDN-Cache-Control", "max-age=60")
+		h.Set("Cache-Control", "no-store")
+	})
+	page("/public/session", func(h http.Header) {
+		h.Set("Cache-Control", "max-age=60")
+		h.Add("Set-Cookie", "banner=seen")
+	})
+	mux.Handle("GET /file/", http.StripPrefix("/file", http.FileServerFS(fstest.MapFS{
+		"a": {Data: []byte("ok"), ModTime: midnight},
+	})))
+
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=60")
+	}))
+	t.Cleanup(upstream.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxied := httputil.NewSingleHostReverseProxy(mustURL(t, upstream.URL))
+	proxied.Transport = transport
+	mux.Handle("GET /public/proxied", proxied)
+	return mux
+}
+
+func TestThreatsOfCaches(t *testing.T) {
+	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
+	require.NoError(t, err)
+	cfg := contact(new(clock))
+	cfg.Limits[0].Quota = 1000
+	cfg.Identity, cfg.Carriage = identify, middleware.Both
+	pages := origin(t)
+	behind := &spy{serve: pages.ServeHTTP}
+	server := serve(t, newLimiter(t, cfg).Handler(behind))
+	front := serve(t, newSharedCache(t, server.URL))
+	alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
+
+	for _, path := range []string{
+		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/private", "/stale", "/unknown", "/undecided",
+		"/file/a", "/file/missing", "/nothing/here",
+		"/public/said", "/public/for-a-minute", "/public/shared", "/public/added", "/public/expires",
+		"/public/cdn", "/public/cdn-against-browsers", "/public/session", "/public/proxied",
+	} {
+		t.Run("T24 a shared cache stores what it may, "+path, func(t *testing.T) {
+			behind.calls.Store(0)
+			hers := over(t, alice, front.URL+path, method(http.MethodGet))
+			his := over(t, bob, front.URL+path, method(http.MethodGet))
+			cached := his.Header.Get("Age") != ""
+			require.Equal(t, strings.HasPrefix(path, "/public"), cached, "%v", hers.Header)
+			if cached {
+				require.EqualValues(t, 1, behind.calls.Load())
+				for _, name := range []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy"} {
+					require.Empty(t, his.Header.Values(name))
+					require.Empty(t, hers.Header.Values(name))
+				}
+				require.Nil(t, cookieIn(his))
+				return
+			}
+			require.NotEmpty(t, tokenIn(hers))
+			require.NotEmpty(t, tokenIn(his))
+			require.NotEqual(t, tokenIn(hers), tokenIn(his))
+			require.NotEqual(t, cookieIn(hers).Value, cookieIn(his).Value)
+			require.Equal(t, []string{"no-store"}, his.Header.Values("Cache-Control"))
+		})
+	}
+	t.Run("T24 handlers' own cookies stay", func(t *testing.T) {
+		resp := over(t, bob, server.URL+"/public/session", method(http.MethodGet))
+		require.Equal(t, []string{"banner=seen"}, resp.Header.Values("Set-Cookie"))
+	})
+	t.Run("T24 HEAD is as GET", func(t *testing.T) {
+		require.Empty(t, tokenIn(over(t, bob, server.URL+"/public/said", method(http.MethodHead))))
+		require.NotEmpty(t, tokenIn(over(t, bob, server.URL+"/plain", method(http.MethodHead))))
+	})
+}
+
+func TestThreatsOfCachedRefusals(t *testing.T) {
+	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
+	require.NoError(t, err)
+	for name, quiet := range map[string]middleware.Quiet{"open": middleware.Open, "quiet": middleware.NoToken} {
+		t.Run("T24 refusals are never stored, "+name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Identity, cfg.Quiet = identify, quiet
+			h, _ := limited(t, cfg)
+			front := serve(t, newSharedCache(t, serve(t, hostile(h)).URL))
+			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
+			for range 5 {
+				require.Equal(t, http.StatusOK, over(t, alice, front.URL).StatusCode)
+			}
+			require.Equal(t, http.StatusTooManyRequests, over(t, alice, front.URL, method(http.MethodGet)).StatusCode)
+			require.Equal(t, http.StatusOK, over(t, bob, front.URL, method(http.MethodGet)).StatusCode)
+		})
+	}
+}
+
+func TestThreatsOfCrossSitePages(t *testing.T) {
+	h, spy := limited(t, contact(new(clock)))
+	protected := http.NewCrossOriginProtection().Handler(h)
+	server := serve(t, protected)
+	victim := clientAt(t, "127.0.0.2")
+
+	t.Run("T23 a cross-site page burns the victim's quota", func(t *testing.T) {
+		for _, evil := range []option{
+			with("Sec-Fetch-Site", "cross-site"),
+			with("Origin", "https://evil.example"),
+		} {
+			for range 10 {
+				require.Equal(t, http.StatusForbidden, over(t, victim, server.URL, evil).StatusCode)
+			}
+		}
+		require.Zero(t, spy.calls.Load())
+		resp := over(t, victim, server.URL, with("Sec-Fetch-Site", "same-origin"))
+		require.Equal(t, `"contact";r=4;t=60`, resp.Header.Get("RateLimit"), "nothing was charged")
+	})
+	t.Run("T23 the cookie is not sent along", func(t *testing.T) {
+		require.Equal(t, http.SameSiteLaxMode, cookieIn(over(t, clientAt(t, "127.0.0.3"), server.URL)).SameSite)
+	})
+}

@@ -1,0 +1,147 @@
+package middleware_test
+
+import (
+	"encoding/binary"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// heap returns how many bytes live.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A flood is requests by as many addresses as one likes, without the cost of
+// making each request anew.
+type flood struct {
+	next uint32
+	cfg  middleware.Config
+	w    sink
+	r    *http.Request
+}
+
+func newFlood(cfg middleware.Config) *flood {
+	f := &flood{cfg: cfg, w: sink{http.Header{}}, r: httptest.NewRequest(http.MethodPost, "/", http.NoBody)}
+	f.cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		if r.Header.Get("Victim") != "" {
+			return address("198.51.100.20"), nil
+		}
+		f.next++
+		return middleware.Address(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, f.next|10<<24)))), nil
+	}
+	return f
+}
+
+func (f *flood) send(h http.Handler, n int) {
+	for range n {
+		clear(f.w.header)
+		h.ServeHTTP(&f.w, f.r)
+	}
+}
+
+func TestThreatsOfFloods(t *testing.T) {
+	const crowd = 20_000
+	victim := with("Victim", "1")
+
+	t.Run("T29 refusals cost no memory", func(t *testing.T) {
+		cfg := contact(new(clock))
+		h, _ := limited(t, cfg)
+		admitted(h, 5)
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		from("203.0.113.1")(r)
+		w := &sink{http.Header{}}
+		before := heap()
+		for range crowd {
+			clear(w.header)
+			h.ServeHTTP(w, r)
+		}
+		require.Less(t, heap()-before, int64(64<<10))
+		require.Contains(t, w.header, "Retry-After")
+	})
+	t.Run("T30 forged tokens count for nothing", func(t *testing.T) {
+		tok, _, _ := genuine(t, 1)
+		cfg := contact(new(clock))
+		decisions := record(&cfg)
+		h, spy := limited(t, cfg)
+		for i := range 100 {
+			forged := tok[:64] + strings.Repeat(string(rune('A'+i%26)), len(tok)-64-44) + "." + strings.Repeat("A", 43)
+			send(h, showing(forged, forged, forged, forged, forged, forged))
+			require.ErrorContains(t, decisions.last().TokenErr, "bad signature")
+		}
+		require.EqualValues(t, 5, spy.calls.Load())
+	})
+	t.Run("T31 a crowd of strangers does not wash out a count", func(t *testing.T) {
+		f := newFlood(contact(new(clock)))
+		log, decisions := logTo(&f.cfg), recorded{}
+		f.cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { decisions.all = append(decisions.all[:0], d) }
+		m := newLimiter(t, f.cfg)
+		h := m.Handler(new(spy))
+		require.Equal(t, 5, admitted(h, 10, victim))
+
+		f.send(h, 1000)
+		before := heap()
+		f.send(h, crowd)
+		require.Less(t, heap()-before, int64(64<<10), "twenty times what the memory is made for")
+		require.True(t, decisions.last().Saturated, "which the decision says")
+		require.True(t, decisions.last().Admitted, "and strangers are not refused for")
+		require.Greater(t, m.Saturations(), uint64(crowd/2))
+		require.Len(t, log.lines(), 1, "one line")
+		require.Contains(t, log.lines()[0], "saturated")
+		require.Zero(t, admitted(h, 10, victim), "the victim of the wash-out is still counted")
+	})
+	t.Run("T31 alarms do not flood the log", func(t *testing.T) {
+		now := new(clock)
+		f := newFlood(contact(now))
+		f.cfg.Families = 1
+		log := logTo(&f.cfg)
+		h := newLimiter(t, f.cfg).Handler(new(spy))
+		for minute := range 3 {
+			f.send(h, 1000)
+			require.Len(t, log.lines(), minute+1)
+			now.advance(59 * time.Second)
+			f.send(h, 1000)
+			require.Len(t, log.lines(), minute+1, "not before a minute has passed")
+			now.advance(-time.Second)
+			f.send(h, 1000)
+			require.Len(t, log.lines(), minute+1, "nor because a clock trembles")
+			now.advance(2 * time.Second)
+		}
+		now.advance(-time.Hour)
+		f.send(h, 1000)
+		require.Len(t, log.lines(), 4, "but a clock that was an hour fast does not silence it for the hour")
+	})
+	t.Run("T31 a saturated memory still goes by the token", func(t *testing.T) {
+		f := newFlood(contact(new(clock)))
+		f.cfg.Families = 1
+		m := newLimiter(t, f.cfg)
+		h := m.Handler(new(spy))
+		f.send(h, 1000)
+		tok := spend(t, h, 5, victim)
+		require.Equal(t, http.StatusTooManyRequests, send(h, victim, showing(tok)).StatusCode)
+	})
+}
+
+func TestSaturationsWithoutMemory(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.InsecureNoMemory = true
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	require.Zero(t, m.Saturations())
+	require.Equal(t, 100, admitted(h, 100), "no memory, no bound: as its name says")
+	tok := spend(t, h, 5)
+	require.Zero(t, admitted(h, 5, showing(tok)), "but for who echoes")
+	require.Equal(t, 6, admitted(h, 6, from("2001:db8::1")), "IPv6 networks are counted in memory only")
+}

@@ -1,0 +1,134 @@
+package middleware_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func TestThreatsOfRequests(t *testing.T) {
+	t.Run("T37 the client goes away before reading", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		s := &spy{serve: func(_ http.ResponseWriter, r *http.Request) {
+			cancel()
+			require.Equal(t, ctx.Err(), r.Context().Err(), "the handler sees the client go")
+		}}
+		h := newLimiter(t, contact(new(clock))).Handler(s)
+		send(h, func(r *http.Request) { *r = *r.WithContext(ctx) })
+		s.serve = nil
+		require.Equal(t, 4, admitted(h, 10), "charged all the same")
+	})
+	t.Run("T39 preflights are neither charged nor refused", func(t *testing.T) {
+		cfg := contact(new(clock))
+		decisions := record(&cfg)
+		h, spy := limited(t, cfg)
+		preflight := []option{method(http.MethodOptions), with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")}
+		for range 20 {
+			resp := send(h, preflight...)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Empty(t, resp.Header.Values(middleware.TokenHeader))
+			require.Empty(t, resp.Header.Values("Cache-Control"), "the response is the handler's alone")
+		}
+		require.EqualValues(t, 20, spy.calls.Load())
+		require.Empty(t, decisions.all)
+		require.Equal(t, 5, admitted(h, 10))
+		require.Equal(t, http.StatusOK, send(h, preflight...).StatusCode, "not even of the spent")
+	})
+	t.Run("T39 what merely looks like a preflight is charged", func(t *testing.T) {
+		for name, options := range map[string][]option{
+			"OPTIONS":                {method(http.MethodOptions)},
+			"OPTIONS with Origin":    {method(http.MethodOptions), with("Origin", "https://app.example")},
+			"OPTIONS without Origin": {method(http.MethodOptions), with("Access-Control-Request-Method", "POST")},
+			"POST with both":         {with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")},
+			"lower case":             {method("options"), with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")},
+			"HEAD":                   {method(http.MethodHead)},
+			"TRACE":                  {method(http.MethodTrace)},
+			"an unknown method":      {method("BREW")},
+		} {
+			h, _ := limited(t, contact(new(clock)))
+			require.Equal(t, 5, admitted(h, 10, options...), name)
+			require.Zero(t, admitted(h, 1), name)
+		}
+	})
+	t.Run("T44 the body is not read", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		huge := func(r *http.Request) { r.Body = io.NopCloser(unreadable{t}) }
+		require.Equal(t, 5, admitted(h, 10, huge))
+	})
+	t.Run("T47 control bytes in a token", func(t *testing.T) {
+		cfg := contact(new(clock))
+		cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }
+		log := logTo(&cfg)
+		h, _ := limited(t, cfg)
+		evil := "evil\r\nlevel=ERROR msg=\"\x1b[31mowned\""
+		send(h, showing(evil), showingCookie(evil), with("User-Agent", evil, "X-Forwarded-For", evil), path("/"+evil))
+		require.Len(t, log.lines(), 1)
+		require.NotContains(t, log.lines()[0], "evil")
+		require.NotContains(t, log.lines()[0], "\x1b")
+	})
+	t.Run("T47 nothing is logged of a token that is refused", func(t *testing.T) {
+		cfg := contact(new(clock))
+		log := logTo(&cfg)
+		h, _ := limited(t, cfg)
+		admitted(h, 10, showing("evil", strings.Repeat("evil", 1000)))
+		require.Empty(t, log.lines())
+	})
+}
+
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+// ServeMux cleans paths and decodes them: what reaches the handler by whatever
+// spelling has been charged, and what is redirected has not reached it.
+func TestThreatsOfPaths(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	cfg.Limits[0].Quota = 1
+	s := new(spy)
+	login := newLimiter(t, cfg).Handler(s)
+	mux := http.NewServeMux()
+	mux.Handle("GET /login", login)
+	mux.Handle("POST /login", login)
+	server := serve(t, mux)
+
+	for _, test := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/login", 200},
+		{"POST", "/login", 200},
+		{"HEAD", "/login", 200},
+		{"POST", "/%6cogin", 200},
+		{"POST", "/login?x=/../other", 200},
+		{"POST", "/login%2f", 404},
+		{"POST", "//login", 307},
+		{"POST", "/./login", 307},
+		{"POST", "/x/../login", 307},
+		{"POST", "/login/", 404},
+		{"POST", "/LOGIN", 404},
+		{"PUT", "/login", 405},
+	} {
+		t.Run("T41 "+test.method+" "+test.path, func(t *testing.T) {
+			s.calls.Store(0)
+			client := clientAt(t, "127.0.0.2")
+			now.advance(cfg.Limits[0].Window)
+			resp := over(t, client, server.URL+test.path, method(test.method))
+			require.Equal(t, test.status, resp.StatusCode)
+			reached := test.status == http.StatusOK
+			require.Equal(t, boolToInt(reached), int(s.calls.Load()))
+
+			again := over(t, client, server.URL+"/login", method("GET"))
+			require.Equal(t, reached, again.StatusCode == http.StatusTooManyRequests, "charged if, and only if, it got through")
+		})
+	}
+}

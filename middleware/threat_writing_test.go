@@ -1,0 +1,248 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/textproto"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// requireWhole checks that a response carries all that it should, each once.
+func requireWhole(t *testing.T, resp *http.Response) {
+	t.Helper()
+	for _, name := range []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy"} {
+		require.Len(t, resp.Header.Values(name), 1, name)
+		require.NotEqual(t, "upstream's", resp.Header.Get(name), name)
+		require.Empty(t, resp.Trailer.Values(name), name)
+	}
+	require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+	require.NotNil(t, cookieIn(resp))
+	require.Empty(t, resp.Header.Values("Retry-After"))
+}
+
+// behind serves a handler behind the limiter on a real server.
+func behind(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler) http.Handler) *httptest.Server {
+	cfg := contact(new(clock))
+	cfg.Carriage = middleware.Both
+	h := newLimiter(t, cfg).Handler(handler)
+	for _, wrap := range around {
+		h = wrap(h)
+	}
+	return serve(t, h)
+}
+
+// The lines of the table of T36: what handlers do to headers that were set
+// before they ran, or try to do after.
+func TestThreatsOfWriting(t *testing.T) {
+	get := func(t *testing.T, handler http.HandlerFunc, around ...func(http.Handler) http.Handler) *http.Response {
+		return over(t, clientAt(t, "127.0.0.2"), behind(t, handler, around...).URL, method(http.MethodGet))
+	}
+	files := http.FileServerFS(fstest.MapFS{"a": {Data: []byte("ok"), ModTime: midnight}})
+
+	t.Run("T36 the handler writes before we could", func(t *testing.T) {
+		requireWhole(t, get(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	})
+	t.Run("T36 FileServer error", func(t *testing.T) {
+		resp := get(t, func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/missing"
+			files.ServeHTTP(w, r)
+		})
+		require.Equal(t, http.StatusNotFound, resp.StatusCode)
+		requireWhole(t, resp)
+	})
+	t.Run("T36 ServeContent error", func(t *testing.T) {
+		resp := over(t, clientAt(t, "127.0.0.2"), behind(t, func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/a"
+			files.ServeHTTP(w, r)
+		}).URL, method(http.MethodGet), with("Range", "bytes=100-200"))
+		require.Equal(t, http.StatusRequestedRangeNotSatisfiable, resp.StatusCode)
+		requireWhole(t, resp)
+	})
+	t.Run("T36 http.Error", func(t *testing.T) {
+		requireWhole(t, get(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTeapot) }))
+	})
+	t.Run("T36 the handler replaces Cache-Control", func(t *testing.T) {
+		requireWhole(t, get(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", "private, max-age=3600")
+			w.WriteHeader(http.StatusOK)
+		}))
+	})
+	t.Run("T36 the handler clears the map", func(t *testing.T) {
+		requireWhole(t, get(t, func(w http.ResponseWriter, _ *http.Request) {
+			clear(w.Header())
+			w.WriteHeader(http.StatusOK)
+		}))
+	})
+	t.Run("T36 the handler sets the same names", func(t *testing.T) {
+		requireWhole(t, get(t, func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy", "Cache-Control"} {
+				w.Header().Add(name, "upstream's")
+				w.Header().Add(name, "upstream's")
+			}
+		}))
+	})
+	t.Run("T36 the handler writes nothing", func(t *testing.T) {
+		requireWhole(t, get(t, func(http.ResponseWriter, *http.Request) {}))
+	})
+	t.Run("T36 set after write", func(t *testing.T) {
+		requireWhole(t, get(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Trailer", "Checksum")
+			_, _ = io.WriteString(w, "ok")
+			clear(w.Header())
+			w.Header().Set("RateLimit", "upstream's")
+			w.Header().Set(http.TrailerPrefix+"Late", "1")
+			_, _ = io.WriteString(w, "ok")
+		}))
+	})
+	t.Run("T36 a panic before the first write, recovered outside", func(t *testing.T) {
+		resp := get(t, func(w http.ResponseWriter, _ *http.Request) {
+			clear(w.Header())
+			panic("handler")
+		}, recoverer)
+		require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+		requireWhole(t, resp)
+	})
+	t.Run("T36 a panic before the first write, recovered inside", func(t *testing.T) {
+		resp := get(t, recoverer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("handler") })).ServeHTTP)
+		require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+		requireWhole(t, resp)
+	})
+	t.Run("T36 a panic before the first write, not recovered", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		aborting := newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}))
+		for range 5 {
+			require.PanicsWithValue(t, http.ErrAbortHandler, func() { send(aborting, method(http.MethodGet)) })
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(aborting).StatusCode, "each was charged")
+		require.Equal(t, http.StatusOK, send(h).StatusCode)
+	})
+}
+
+func recoverer(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if recover() != nil {
+				http.Error(w, "internal error", http.StatusInternalServerError)
+			}
+		}()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// stuck returns a handler that is still busy when its time is over, and a
+// function that lets it go and waits until it has.
+func stuck(h func(http.Handler) http.Handler) (handler http.Handler, release func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	inner := h(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-end
+		w.WriteHeader(http.StatusOK)
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer close(ended)
+			inner.ServeHTTP(w, r)
+		}), func() {
+			close(end)
+			<-ended
+		}
+}
+
+func timeout(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Nanosecond, "too slow") }
+
+func TestThreatsOfTimeouts(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		t.Run("T36 TimeoutHandler inside, "+m, func(t *testing.T) {
+			slow, release := stuck(plain)
+			resp := over(t, clientAt(t, "127.0.0.2"), behind(t, timeout(slow).ServeHTTP).URL, method(m))
+			release()
+			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+			requireWhole(t, resp)
+		})
+		t.Run("T36 TimeoutHandler outside loses the token, not the charge, "+m, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Limits[0].Quota = 1
+			decisions := record(&cfg)
+			limiter := newLimiter(t, cfg)
+			slow, release := stuck(limiter.Handler)
+			resp := over(t, clientAt(t, "127.0.0.2"), serve(t, timeout(slow)).URL, method(m))
+			release()
+			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+			require.Empty(t, tokenIn(resp))
+			require.True(t, decisions.last().Admitted)
+			require.Equal(t, http.StatusTooManyRequests, send(limiter.Handler(new(spy)), from("127.0.0.2")).StatusCode)
+		})
+	}
+}
+
+func TestThreatsOfEarlyHints(t *testing.T) {
+	hints := func(t *testing.T, handler http.HandlerFunc) (early []textproto.MIMEHeader, resp *http.Response) {
+		server := behind(t, handler)
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			early = append(early, h)
+			return nil
+		}}
+		resp = over(t, clientAt(t, "127.0.0.2"), server.URL, method(http.MethodGet), func(r *http.Request) {
+			*r = *r.WithContext(httptrace.WithClientTrace(context.Background(), trace))
+		})
+		return early, resp
+	}
+	t.Run("T36 WriteHeader(103)", func(t *testing.T) {
+		early, resp := hints(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Link", "</style.css>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusOK)
+		})
+		require.Len(t, early, 2)
+		for _, h := range early {
+			require.NotEmpty(t, h.Get("Link"))
+			require.Empty(t, h.Get(middleware.TokenHeader))
+			require.Empty(t, h.Get("Set-Cookie"))
+			require.Empty(t, h.Get("RateLimit"))
+		}
+		requireWhole(t, resp)
+	})
+
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		for _, name := range []string{middleware.TokenHeader, "RateLimit", "RateLimit-Policy"} {
+			w.Header().Set(name, "upstream's")
+		}
+		w.Header().Set("Cache-Control", "private")
+		_, _ = io.WriteString(w, "ok")
+	}))
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxied := httputil.NewSingleHostReverseProxy(mustURL(t, upstream.URL))
+	proxied.Transport = transport
+	t.Run("T36 ReverseProxy, upstream sends a 103 and the same names", func(t *testing.T) {
+		early, resp := hints(t, proxied.ServeHTTP)
+		require.Len(t, early, 1)
+		require.Empty(t, early[0].Get(middleware.TokenHeader))
+		requireWhole(t, resp)
+	})
+	t.Run("T36 ReverseProxy, upstream is down", func(t *testing.T) {
+		down := httputil.NewSingleHostReverseProxy(mustURL(t, upstream.URL))
+		down.Transport = failing{}
+		down.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+		_, resp := hints(t, down.ServeHTTP)
+		require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+		requireWhole(t, resp)
+	})
+}
+
+type failing struct{}
+
+func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("down") }

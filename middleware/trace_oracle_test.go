@@ -1,0 +1,107 @@
+package middleware_test
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// An event is one admitted request in the log of a family or of a network.
+type event struct {
+	at     int64 // by the clock of the instance that admitted it, µs
+	cost   int64
+	limits []middleware.Limit // in force
+}
+
+// A history is every admission, in the order in which they happened. What it
+// says of a limit is worked out anew for each question, from the definitions.
+type history []event
+
+func bucket(l middleware.Limit) bool { return l.Burst > 0 }
+
+// interval is the time in which one unit leaks from a bucket, rounded up.
+func interval(l middleware.Limit) int64 {
+	w := l.Window.Microseconds()
+	return (w + l.Quota - 1) / l.Quota
+}
+
+// mayPass says whether a memory that saw all of h would have let the last event
+// of it pass. It is the bound: an instance remembers at least this much.
+func (h history) mayPass(i int) bool {
+	before, last := h[:len(h)-1], h[len(h)-1]
+	l := last.limits[i]
+	if !bucket(l) {
+		return before.windowFits(i, l, last.at/l.Window.Microseconds(), last.at, last.cost, 0)
+	}
+	mark := int64(0)
+	for _, e := range h {
+		// What a larger bucket owes may be cut to what this one can owe.
+		owed := min(max(0, mark-e.at), interval(e.limits[i])*e.limits[i].Burst)
+		mark = e.at + owed + e.cost*interval(e.limits[i])
+	}
+	return mark-last.at <= interval(l)*l.Burst
+}
+
+// mustPass says whether a family with this history is under a limit even if all
+// of it is known, and counted in whichever window is worse.
+func (h history) mustPass(i int, l middleware.Limit, at, cost, skew int64) bool {
+	if !bucket(l) {
+		w := l.Window.Microseconds()
+		return cost == 0 || h.windowFits(i, l, at/w, at, cost, skew) && h.windowFits(i, l, (at+skew)/w, at, cost, skew)
+	}
+	mark := int64(0)
+	for _, e := range h {
+		mark = max(mark, e.at) + e.cost*interval(e.limits[i])
+	}
+	return cost == 0 || max(0, mark-at)+cost*interval(l) <= interval(l)*l.Burst
+}
+
+// windowFits says whether cost fits into a window. An event counts in the window
+// of its time, and with skew in the next one too if that is near.
+func (h history) windowFits(i int, l middleware.Limit, window, at, cost, skew int64) bool {
+	w := l.Window.Microseconds()
+	var cur, prev int64
+	for _, e := range h {
+		for _, in := range distinct(e.at/w, (e.at+skew)/w) {
+			switch in {
+			case window:
+				cur += e.cost
+			case window - 1:
+				prev += e.cost
+			}
+		}
+	}
+	if l.Algorithm == middleware.FixedWindow {
+		prev = 0
+	}
+	elapsed := max(0, at-window*w)
+	return prev*(w-elapsed)+(cur+cost)*w <= l.Quota*w
+}
+
+func distinct(a, b int64) []int64 {
+	if a == b {
+		return []int64{a}
+	}
+	return []int64{a, b}
+}
+
+// inCore sums what one aligned window has admitted, leaving out its last
+// moments, when by another clock the next one may have begun.
+func (h history) inCore(l middleware.Limit, window, skew int64) (sum int64) {
+	w := l.Window.Microseconds()
+	for _, e := range h {
+		if e.at/w == window && e.at+skew < (window+1)*w {
+			sum += e.cost
+		}
+	}
+	return sum
+}
+
+// maxSkew is how far clocks may differ for a limit: DESIGN says min(5 s, W/10).
+func maxSkew(limits []middleware.Limit) time.Duration {
+	least := 5 * time.Second
+	for _, l := range limits {
+		least = min(least, l.Window/10)
+	}
+	return least
+}
