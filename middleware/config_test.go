@@ -35,6 +35,14 @@ func fixed(quota int64, window time.Duration) middleware.Limit {
 	return middleware.Limit{Algorithm: middleware.FixedWindow, Quota: quota, Window: window}
 }
 
+// wordy returns limits whose tokens are short or too long, as the quota is.
+func wordy(quota int64) (all []middleware.Limit) {
+	for i := range 8 {
+		all = append(all, fixed(quota, time.Duration(i+1)*time.Minute))
+	}
+	return all
+}
+
 // Every refusal of a configuration is one named error.
 func TestBadConfigurations(t *testing.T) {
 	short := secret("a")[:31]
@@ -91,6 +99,10 @@ func TestBadConfigurations(t *testing.T) {
 		{`Tiers["pro"]`, func(c *config) {
 			c.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute), fixed(90, time.Hour)}}
 		}, "Limits"},
+		{"Limits", func(c *config) { c.Limits = wordy(math.MaxInt32) }, "512 at most"},
+		{"Limits", func(c *config) {
+			c.Limits, c.Tiers = wordy(9), map[string][]middleware.Limit{"pro": wordy(math.MaxInt32)}
+		}, "512 at most"},
 		{"Carriage", func(c *config) { c.Carriage = 4 }, "Either"},
 		{"Quiet", func(c *config) { c.Quiet = 3 }, "Open"},
 		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.NoToken, true }, "nothing would count"},
@@ -185,6 +197,13 @@ func TestLeastConfig(t *testing.T) {
 	resp := send(m.Handler(new(spy)))
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, `"contact";q=5;w=60, "contact-24h";q=50;w=86400`, resp.Header.Get("RateLimit-Policy"))
+}
+
+// A /48 is never given less than a /56 of it.
+func TestDefaultOfNet48(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Net56 = 100
+	require.NoError(t, func() error { _, err := middleware.New(cfg); return err }())
 }
 
 // A user may embed Config in a struct of his own and validate that.

@@ -31,13 +31,14 @@ const (
 	iPolicy = iota
 	iRateLimit
 	iToken
-	listed // the fields before are lists, to which each policy adds a line
 	iXLimit
 	iXRemaining
 	iXReset
 	iCache
 	iRetry
 	numFields
+
+	listed = iToken + 1 // the fields before are lists: each policy of a stack adds a line
 )
 
 var fieldNames = [numFields]string{
@@ -98,9 +99,10 @@ func (f *fields) set(h http.Header) {
 // setStack is set for all middlewares of a stack, the outermost first. Lists get
 // a line for each; of the rest, the innermost value stands.
 func (f *fields) setStack(h http.Header) {
+	stack := f.stack()
 	for i, name := range fieldNames {
 		var lines []string
-		for g := f.outermost(); g != nil; g = g.inner.Load() {
+		for _, g := range stack {
 			switch value := g.values[i]; {
 			case value == "":
 			case i < listed:
@@ -113,16 +115,23 @@ func (f *fields) setStack(h http.Header) {
 			h[name] = lines
 		}
 	}
-	for g := f.outermost(); g != nil; g = g.inner.Load() {
+	for _, g := range stack {
 		g.setCookie(h)
 	}
 }
 
-func (f *fields) outermost() *fields {
-	for f.outer != nil {
-		f = f.outer
+// stack returns the fields of all middlewares that f's is stacked with, the
+// outermost first. Seen from an outer one, the inner one is the last that ran: a
+// handler in between may serve several requests by it.
+func (f *fields) stack() (all []*fields) {
+	for g := f; g != nil; g = g.outer {
+		all = append(all, g)
 	}
-	return f
+	slices.Reverse(all)
+	for g := f.inner.Load(); g != nil; g = g.inner.Load() {
+		all = append(all, g)
+	}
+	return all
 }
 
 func (f *fields) setCookie(h http.Header) {
@@ -138,7 +147,7 @@ func (f *fields) drop(h http.Header) {
 	for _, name := range fieldNames[:iCache] {
 		delete(h, name)
 	}
-	for g := f.outermost(); g != nil; g = g.inner.Load() {
+	for _, g := range f.stack() {
 		if g.cookie == "" {
 			continue
 		}

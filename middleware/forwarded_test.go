@@ -127,6 +127,8 @@ func TestForwarded(t *testing.T) {
 		{"no pair", proxy, []string{"203.0.113.5"}, ""},
 		{"no value", proxy, []string{"for="}, ""},
 		{"a quote too few", proxy, []string{`for="203.0.113.5`}, ""},
+		{"a quote inside", proxy, []string{`for=203.0.113.5;host="a"b"`}, ""},
+		{"an escape, which no address needs", proxy, []string{`for=203.0.113.5;host="a\b"`}, ""},
 		{"a quote only", proxy, []string{`for="`}, ""},
 		{"a malformed pair beside it", proxy, []string{`for=203.0.113.5;(x)=1`}, ""},
 	})
@@ -143,7 +145,7 @@ func TestMissingForwardedForIsLogged(t *testing.T) {
 	h, _ := limited(t, cfg)
 	require.Equal(t, 5, admitted(h, 10, from("10.0.0.1")), "the proxy is the client")
 	require.Len(t, log.lines(), 1)
-	require.Contains(t, log.lines()[0], "X-Forwarded-For")
+	require.Contains(t, log.lines()[0], `msg="tallystick: no client address in X-Forwarded-For`)
 }
 
 func TestTrustedNetworks(t *testing.T) {

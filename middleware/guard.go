@@ -51,11 +51,8 @@ func (g *guard) settle() {
 
 // WriteHeader implements [http.ResponseWriter].
 func (g *guard) WriteHeader(status int) {
-	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
-		// Early hints carry whatever is in the map, and are not the response.
-		g.fields.drop(g.Header()) // such as the last hint left there
-	} else {
-		g.settle()
+	if early := status >= 100 && status < 200 && status != http.StatusSwitchingProtocols; !early {
+		g.settle() // an early hint is not the response
 	}
 	g.ResponseWriter.WriteHeader(status)
 }

@@ -61,6 +61,12 @@ func TestOptions(t *testing.T) {
 			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 			no(anything, 1).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 		}},
+		{"XRateLimit of the slower of two", func(cfg *middleware.Config) {
+			cfg.XRateLimit = middleware.ResetInSeconds
+			cfg.Limits = []middleware.Limit{fixed(1, time.Minute), fixed(1, time.Hour), fixed(1, time.Second)}
+		}, []step{
+			ok(anything).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "3600"),
+		}},
 		{"XRateLimit in Unix time", func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetAsUnixTime }, []step{
 			ok(anything).expect("X-RateLimit-Limit", "5").expect("X-RateLimit-Remaining", "4").
 				expect("X-RateLimit-Reset", strconv.FormatInt(midnight.Unix()+60, 10)),

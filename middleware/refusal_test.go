@@ -34,7 +34,7 @@ func refusal(t *testing.T, reason middleware.Reason, quiet middleware.Quiet, opt
 	t.Helper()
 	cfg := contact(new(clock))
 	cfg.Quiet, cfg.Cost = quiet, costOf
-	cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 5, Window: 90 * time.Second})
+	cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.FixedWindow, Quota: 50, Window: time.Hour})
 	decisions := record(&cfg)
 	switch reason {
 	case middleware.CostAboveQuota:
@@ -207,6 +207,7 @@ func TestAcceptNegotiation(t *testing.T) {
 		"text/html;q=nonsense":                         true,
 		"text/html;q=2, application/json;q=0.9":        true,
 		"text/html;q=0.0001, application/json;q=0.1":   true, // no qvalue: as if there were none
+		"text/html;q=1.001, application/json":          false,
 		"text/html;q=-1":                               true,
 		"text/html;q":                                  true,
 		"image/png":                                    false,

@@ -1,8 +1,11 @@
 package middleware_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -90,6 +93,30 @@ func TestStackedPolicies(t *testing.T) {
 		release()
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 		require.Contains(t, resp.Header.Values("RateLimit"), `"site";r=6;t=60`)
+	})
+	t.Run("a handler in between serves several requests", func(t *testing.T) {
+		batch := func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var group sync.WaitGroup
+				for i := range 4 {
+					group.Go(func() {
+						resp := send(h, from(fmt.Sprintf("198.51.100.%d", i)), costing(int64(i)), func(part *http.Request) {
+							*part = *part.WithContext(r.Context())
+						})
+						if lines := resp.Header.Values("RateLimit"); len(lines) != 2 || !strings.Contains(lines[1], fmt.Sprintf("r=%d", 9-i)) {
+							t.Errorf("part %d: %q", i, lines)
+						}
+					})
+				}
+				group.Wait()
+				w.WriteHeader(http.StatusOK)
+			})
+		}
+		site, _, _ := stack(t, new(clock), plain, new(spy))
+		cfg := contact(new(clock))
+		cfg.Policy, cfg.Limits[0].Quota, cfg.Cost = "part", 9, costOf
+		h := site.Handler(batch(newLimiter(t, cfg).Handler(new(spy))))
+		require.Equal(t, http.StatusOK, send(h, method(http.MethodGet)).StatusCode)
 	})
 	t.Run("X-RateLimit is the inner one's", func(t *testing.T) {
 		now := new(clock)

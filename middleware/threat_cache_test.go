@@ -20,7 +20,7 @@ import (
 
 // A sharedCache is a caching reverse proxy that stores all that RFC 9111 lets
 // it: whatever is not forbidden, at every status, with or without a lifetime. As
-// CDNs do, it believes CDN-Cache-Control before Cache-Control.
+// CDNs do, it believes the fields made for it before Cache-Control.
 type sharedCache struct {
 	proxy *httputil.ReverseProxy
 	mu    sync.Mutex
@@ -44,9 +44,11 @@ func newSharedCache(t *testing.T, origin string) *sharedCache {
 }
 
 func (c *sharedCache) keep(resp *http.Response) error {
-	control := resp.Header.Get("Cdn-Cache-Control")
-	if control == "" {
-		control = strings.Join(resp.Header.Values("Cache-Control"), ",")
+	control := strings.Join(resp.Header.Values("Cache-Control"), ",")
+	for _, targeted := range []string{"Surrogate-Control", "CDN-Cache-Control"} {
+		if resp.Header.Get(targeted) != "" {
+			control = resp.Header.Get(targeted)
+		}
 	}
 	if resp.Request.Method != http.MethodGet || strings.Contains(control, "no-store") || strings.Contains(control, "private") {
 		return nil
@@ -93,6 +95,7 @@ func origin(t *testing.T) http.Handler {
 	page("/clears", func(h http.Header) { clear(h) })
 	page("/etag", set("ETag", `"1"`))
 	page("/no-cache", set("Cache-Control", "no-cache"))
+	page("/no-cache/for-a-minute", set("Cache-Control", "max-age=60, no-cache"))
 	page("/private", set("Cache-Control", "private, max-age=60"))
 	page("/stale", set("Cache-Control", "max-age=0, must-revalidate"))
 	page("/unknown", set("Cache-Control", "stale-while-revalidate=60"))
@@ -103,6 +106,7 @@ func origin(t *testing.T) http.Handler {
 	page("/public/added", func(h http.Header) { h.Add("Cache-Control", "max-age=60") })
 	page("/public/expires", func(h http.Header) { h.Set("Expires", midnight.Add(time.Hour).Format(http.TimeFormat)) })
 	page("/public/cdn", set("CDN-Cache-Control", "max-age=60"))
+	page("/public/surrogate", set("Surrogate-Control", "max-age=60+30"))
 	page("/public/cdn-against-browsers", func(h http.Header) {
 		h.Set("CDN-Cache-Control", "max-age=60")
 		h.Set("Cache-Control", "no-store")
@@ -140,10 +144,10 @@ func TestThreatsOfCaches(t *testing.T) {
 	alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
 
 	for _, path := range []string{
-		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/private", "/stale", "/unknown", "/undecided",
+		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/no-cache/for-a-minute", "/private", "/stale", "/unknown", "/undecided",
 		"/file/a", "/file/missing", "/nothing/here",
 		"/public/said", "/public/for-a-minute", "/public/shared", "/public/added", "/public/expires",
-		"/public/cdn", "/public/cdn-against-browsers", "/public/session", "/public/proxied",
+		"/public/cdn", "/public/surrogate", "/public/cdn-against-browsers", "/public/session", "/public/proxied",
 	} {
 		t.Run("T24 a shared cache stores what it may, "+path, func(t *testing.T) {
 			behind.calls.Store(0)

@@ -114,6 +114,18 @@ func TestThreatsOfHeaders(t *testing.T) {
 		many := append(strings.Split(strings.Repeat(foreign+" ", 20), " ")[:20], tok)
 		require.Equal(t, `"contact";r=1;t=60`, send(h, showing(strings.Join(many, ","))).Header.Get("RateLimit"))
 	})
+	t.Run("T20 a list that is none", func(t *testing.T) {
+		many := append(strings.Split(strings.Repeat("garbage ", 31), " ")[:31], tok)
+		long := strings.Repeat("A", 8<<10) + "," + tok
+		for shown, want := range map[string]string{
+			strings.Join(many, ","):              `"contact";r=1;t=60`,
+			"garbage," + strings.Join(many, ","): `"contact";r=4;t=60`, // 32 pieces are glanced at
+			long:                                 `"contact";r=4;t=60`, // and no line beyond 8 KiB
+		} {
+			h, _ := limited(t, contact(new(clock)))
+			require.Equal(t, want, send(h, showing(shown)).Header.Get("RateLimit"))
+		}
+	})
 	t.Run("T20 a cookie bomb", func(t *testing.T) {
 		h, _ := limited(t, contact(new(clock)))
 		bomb := strings.Repeat("a=b; ", 3001)
@@ -128,6 +140,7 @@ func TestThreatsOfHeaders(t *testing.T) {
 		} {
 			h, _ := limited(t, contact(new(clock)))
 			require.Equal(t, `"contact";r=4;t=60`, send(h, with("Cookie", name+"="+tok)).Header.Get("RateLimit"), name)
+			require.Equal(t, `"contact";r=3;t=60`, send(h, with("Cookie", name+tok)).Header.Get("RateLimit"), name)
 		}
 	})
 	t.Run("T21 a stale header and a fresh cookie", func(t *testing.T) {

@@ -145,6 +145,13 @@ func TestThreatsOfManyAddresses(t *testing.T) {
 		require.Equal(t, 5*net48, passed)
 		require.Equal(t, 5, admitted(h, 10, from("2001:db8:2::1")), "the neighbours are not in it")
 	})
+	t.Run("T7 the first /56 of a /48 is not the /48", func(t *testing.T) {
+		h, _ := limited(t, contact(new(clock)))
+		for i := 1; i <= net56; i++ {
+			require.Equal(t, 5, admitted(h, 5, from(fmt.Sprintf("2001:db8:1:%x00::1", i))))
+		}
+		require.Equal(t, 5, admitted(h, 5, from("2001:db8:1::1")), "40 of 320 in the /48, none in the /56")
+	})
 	t.Run("T7 a refused network is told when to return", func(t *testing.T) {
 		now := new(clock)
 		h, _ := limited(t, contact(now))
