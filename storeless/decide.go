@@ -16,6 +16,22 @@ type Family struct {
 
 	// Wide are the networks the family belongs to, counted in memory only.
 	Wide []Wide
+
+	// Proof, if not nil, is spent if the request is admitted, and refuses it if
+	// it was spent before.
+	Proof *Proof
+
+	// MustKeep refuses what the memory has no room for, be it the family's count
+	// or that of one of its networks, instead of believing the token alone. With
+	// a Proof that one is spent then, and only then: a family that cannot be
+	// remembered gets one request for it.
+	MustKeep bool
+}
+
+// A Proof is a proof of work that buys a single request.
+type Proof struct {
+	Key     Key
+	Expires time.Time // when it is worth nothing any more and can be forgotten
 }
 
 // A Wide is a network of many clients that may do no more than its own policy
@@ -75,8 +91,8 @@ func Choose(m *Memory, p *Policy, now time.Time, families []Family, cost int64) 
 // merged with what the memory holds, and all limits, of the family and of its
 // networks, are checked and then charged, or none is, in one critical section.
 // It returns the family's tally after the decision. A refusal marks nothing in
-// memory. m may be nil; then networks are not counted. It panics if cost is
-// negative or there are more than [MaxWide] networks.
+// memory. m may be nil; then networks are not counted and proofs not spent. It
+// panics if cost is negative or there are more than [MaxWide] networks.
 func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Verdict) {
 	if m == nil {
 		return p.Step(now, f.Shown, cost)
@@ -90,8 +106,8 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 		tally[i] = p.rules[i].shown(us, tally[i])
 	}
 
-	if len(f.Wide) > 0 {
-		return m.takeWide(p, us, f, tally, cost)
+	if len(f.Wide) > 0 || f.MustKeep || f.Proof != nil {
+		return m.takeAll(p, us, f, tally, cost, true)
 	}
 	lock := &m.stripes[m.stripe(f.Key)].mu
 	lock.Lock()
@@ -110,11 +126,40 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 	return tally, v
 }
 
-// takeWide is Take for a family that belongs to networks. tally is rolled.
-func (m *Memory) takeWide(p *Policy, now int64, f *Family, tally Tally, cost int64) (Tally, Verdict) {
+// Peek says what Take would, and charges nothing.
+func Peek(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Verdict {
+	if cost < 0 {
+		panic("storeless: negative cost")
+	}
+	us, tally := micros(now), f.Shown
+	for i := range p.rules {
+		tally[i] = p.rules[i].shown(us, tally[i])
+	}
+	if m == nil {
+		v := p.check(us, &tally, cost)
+		p.stand(us, &tally, cost, &v)
+		return v
+	}
+	_, v := m.takeAll(p, us, f, tally, cost, false)
+	return v
+}
+
+// takeAll is Take with all that may go with a family, or without charge. tally
+// is rolled.
+func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int64, charge bool) (Tally, Verdict) {
 	var locked locks
-	locked.lock(m, f)
-	defer locked.unlock(m)
+	locked.add(m.stripe(f.Key))
+	for i := range f.Wide {
+		locked.add(m.stripe(f.Wide[i].Key))
+	}
+	locked.lock(&m.table)
+	defer locked.unlock(&m.table)
+	if f.Proof != nil {
+		// Always after the others, so that no two requests wait for each other.
+		lock := &m.paid.stripes[m.paid.stripe(f.Proof.Key)].mu
+		lock.Lock()
+		defer lock.Unlock()
+	}
 
 	m.recall(p, now, f.Key, &tally)
 	v := p.check(now, &tally, cost)
@@ -127,17 +172,20 @@ func (m *Memory) takeWide(p *Policy, now int64, f *Family, tally Tally, cost int
 		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
 		v.restrict(&verdicts[i])
 	}
-	if v.Admitted && cost > 0 {
+	if charge && v.Admitted && cost > 0 {
+		m.admit(p, now, f, &v)
+	}
+	if charge && v.Admitted && cost > 0 {
 		p.charge(now, &tally, cost)
 		kept := m.keep(p, now, f.Key, &tally)
 		for i, w := range f.Wide {
 			w.Policy.charge(now, &tallies[i], cost)
 			kept = m.keep(w.Policy, now, w.Key, &tallies[i]) && kept
 		}
-		if !kept {
-			v.Saturated = true
-			m.full.Add(1)
-		}
+		v.Saturated = !kept
+	}
+	if v.Saturated {
+		m.full.Add(1)
 	}
 	p.stand(now, &tally, cost, &v)
 	for i, w := range f.Wide {
@@ -145,6 +193,30 @@ func (m *Memory) takeWide(p *Policy, now int64, f *Family, tally Tally, cost int
 		v.narrow(&verdicts[i], p.Len())
 	}
 	return tally, v
+}
+
+// admit says whether what goes with a family lets pass what its limits admit,
+// and spends the proof if so.
+func (m *Memory) admit(p *Policy, now int64, f *Family, v *Verdict) {
+	second := now / 1_000_000
+	if f.MustKeep && m.room(p, second, f) {
+		return
+	}
+	if f.Proof == nil {
+		v.Admitted, v.Saturated = !f.MustKeep, f.MustKeep
+		return
+	}
+	if c := m.paid.find(f.Proof.Key, spentID); c != nil && int64(c.expires) > second {
+		v.Admitted, v.Spent = false, true
+		return
+	}
+	ends := f.Proof.Expires.Unix()
+	c := m.paid.claim(f.Proof.Key, spentID, second, m.paid.horizon(ends-second+farFutureSlack))
+	if c == nil {
+		v.Admitted, v.Saturated = false, true
+		return
+	}
+	c.expires = uint32(ends)
 }
 
 // recall merges what the memory holds of a family into t, which is rolled.
@@ -214,22 +286,18 @@ func (v *Verdict) narrow(wide *Verdict, n int) {
 // once, in ascending order, so that no two requests wait for each other.
 type locks struct {
 	n       int
-	stripes [1 + MaxWide]int
+	stripes [2 + MaxWide]int
 }
 
-func (l *locks) lock(m *Memory, f *Family) {
-	l.add(m.stripe(f.Key))
-	for i := range f.Wide {
-		l.add(m.stripe(f.Wide[i].Key))
-	}
+func (l *locks) lock(t *table) {
 	for _, s := range l.stripes[:l.n] {
-		m.stripes[s].mu.Lock()
+		t.stripes[s].mu.Lock()
 	}
 }
 
-func (l *locks) unlock(m *Memory) {
+func (l *locks) unlock(t *table) {
 	for _, s := range l.stripes[:l.n] {
-		m.stripes[s].mu.Unlock()
+		t.stripes[s].mu.Unlock()
 	}
 }
 

@@ -149,4 +149,30 @@
 // said besides, because it follows from the same mistake, is not repeated.
 // Nothing else returns an error; programming errors (a negative cost, no family
 // to choose from, a factor below 1) panic.
+//
+// # Families of one's own
+//
+// Who shares an address shares its tally. A client can buy a family of its own
+// with work that a caller has verified (package pow); [Redeem] sells it. The
+// first Crowd families of a buyer cost Work hashes, the next Crowd twice that,
+// then four and eight times; more than 4·Crowd are not sold while they are
+// remembered, which is for Memory at least and a third longer at most, and
+// [Sale.Wait] says exactly when the next one is. An IPv6 identity pays the
+// highest of the prices of its /64, /56 and /48, whose crowds are as many times
+// larger as their quotas. F families within any span of Memory cost at least
+//
+//	Crowd·Work·(2^(F/Crowd) − 1)
+//
+// on one instance; on N instances N·Crowd stands for Crowd, and a restart counts
+// as one more. The price is that of the moment of redemption, whatever the
+// challenge had asked for. The same family can be redeemed any number of times
+// until it ends, and is sold once ([Sale.Held]).
+//
+// What this does not promise: that a client gets a family. A neighbour behind the
+// same address who computes faster can buy all 4·Crowd of them, for 15·Crowd·Work
+// hashes, and the others then wait.
+//
+// A [Proof] with a [Family] buys one request instead. It is spent if and only if
+// the request is admitted. A family with MustKeep is refused where it, or one of
+// its networks, could not be remembered, unless a proof is spent for it.
 package storeless

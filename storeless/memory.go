@@ -33,12 +33,22 @@ const DefaultFamilies = 1 << 16
 // at half of it (with eight limits, up to four times that). Cells carry a 32-bit
 // tag; that a family meets another's tag in its set, and is counted with it, has
 // a chance below 16/2³².
+//
+// What was paid for with work, sales and spent proofs, has cells of its own, a
+// quarter as many: nobody can fill those for nothing, so that a crowd that fills
+// the rest leaves a way in for whoever pays.
 type Memory struct {
-	seed    maphash.Seed
+	seed maphash.Seed
+	table
+	paid table
+	full atomic.Uint64
+}
+
+// A table is cells in sets in stripes.
+type table struct {
 	stripes []stripe
 	sets    int // per stripe
 	reach   atomic.Int64
-	full    atomic.Uint64
 }
 
 // A stripe is the sets that one lock guards. All counts of a family lie in one
@@ -70,7 +80,8 @@ type cell struct {
 
 // NewMemory returns a memory made for the given number of families (0 means
 // [DefaultFamilies]) of policies with the given number of limits. It takes
-// 48 bytes for each family and limit, 3 MiB by default for one limit.
+// 48 bytes for each family and limit and 12 for each family besides, 3.75 MiB by
+// default for one limit.
 // It panics if a number is negative or limits is 0.
 func NewMemory(families, limits int) *Memory {
 	if families == 0 {
@@ -79,37 +90,44 @@ func NewMemory(families, limits int) *Memory {
 	if families < 0 || limits < 1 {
 		panic(fmt.Sprintf("storeless: no memory for %d families of %d limits", families, limits))
 	}
-	sets := (families*limits*cellsPerCount + setSize - 1) / setSize
-	stripes := max(1, min(maxStripes, sets/setsPerStripe))
-	m := &Memory{
-		seed:    maphash.MakeSeed(),
-		stripes: make([]stripe, stripes),
-		sets:    (sets + stripes - 1) / stripes,
-	}
-	cells := make([]cell, stripes*m.sets*setSize)
-	for i := range m.stripes {
-		m.stripes[i].cells = cells[i*m.sets*setSize:][:m.sets*setSize]
-	}
+	m := &Memory{seed: maphash.MakeSeed()}
+	m.table.make(families * limits)
+	m.paid.make((families + 3) / 4)
 	return m
+}
+
+// make makes the table for so many counts.
+func (t *table) make(counts int) {
+	sets := (counts*cellsPerCount + setSize - 1) / setSize
+	stripes := max(1, min(maxStripes, sets/setsPerStripe))
+	t.stripes = make([]stripe, stripes)
+	t.sets = (sets + stripes - 1) / stripes
+	cells := make([]cell, stripes*t.sets*setSize)
+	for i := range t.stripes {
+		t.stripes[i].cells = cells[i*t.sets*setSize:][:t.sets*setSize]
+	}
 }
 
 // Key returns the key of the family with the given identity. It differs in
 // every process and for every memory.
 func (m *Memory) Key(identity []byte) Key { return Key(maphash.Bytes(m.seed, identity)) }
 
-// Saturations returns how many admitted requests could not be remembered since
-// the memory was made.
+// Saturations returns how often there was no room since the memory was made: for
+// the count of an admitted request, for a sale, or for a request that was refused
+// because it had to be remembered.
 func (m *Memory) Saturations() uint64 { return m.full.Load() }
 
 // Size returns the number of bytes that the memory takes, now and for ever.
-func (m *Memory) Size() int { return len(m.stripes) * (64 + m.sets*setSize*16) }
+func (m *Memory) Size() int { return m.table.size() + m.paid.size() }
+
+func (t *table) size() int { return len(t.stripes) * (64 + t.sets*setSize*16) }
 
 // stripe returns the index of the stripe that holds a family.
-func (m *Memory) stripe(k Key) int { return scale(uint64(k), len(m.stripes)) }
+func (t *table) stripe(k Key) int { return scale(uint64(k), len(t.stripes)) }
 
 // find returns the cell of one limit of a family, or nil. The stripe is locked.
-func (m *Memory) find(k Key, id uint32) *cell {
-	set, first, tag := m.place(k, id)
+func (t *table) find(k Key, id uint32) *cell {
+	set, first, tag := t.place(k, id)
 	for i := range uint32(setSize) {
 		// The search starts where the tag says, so that a family is mostly
 		// found at the first look.
@@ -122,17 +140,15 @@ func (m *Memory) find(k Key, id uint32) *cell {
 
 // claim returns the cell of one limit of a family, taking a free one if need
 // be, or nil if the set is full. The stripe is locked.
-func (m *Memory) claim(k Key, id uint32, now, horizon int64) *cell {
-	set, first, tag := m.place(k, id)
+func (t *table) claim(k Key, id uint32, now, horizon int64) *cell {
+	set, first, tag := t.place(k, id)
 	var free *cell
 	for i := range uint32(setSize) {
 		c := &set[(first+i)%setSize]
 		if c.tag == tag && c.expires != 0 {
 			return c
 		}
-		// A cell far beyond any window's end was written under a clock that
-		// went wrong; it must not stay taken until that day comes.
-		if free == nil && (int64(c.expires) <= now || int64(c.expires) > now+horizon) {
+		if free == nil && c.free(now, horizon) {
 			free = c
 		}
 	}
@@ -142,28 +158,95 @@ func (m *Memory) claim(k Key, id uint32, now, horizon int64) *cell {
 	return free
 }
 
+// A vacancy counts the cells that one request would claim.
+type vacancy struct {
+	n    int
+	sets [(1 + MaxWide) * MaxLimits]*cell // the first cell of the set of each
+}
+
+// room reports whether every limit of a family, and of its networks, has a live
+// cell or could claim one, all of them together. The stripes are locked.
+func (m *Memory) room(p *Policy, now int64, f *Family) bool {
+	// The horizon that keep will see: a longer one makes fewer cells free.
+	horizon := m.furthest(p)
+	for i := range f.Wide {
+		horizon = m.furthest(f.Wide[i].Policy)
+	}
+	var v vacancy
+	fits := v.claim(m, p, f.Key, now, horizon)
+	for i := range f.Wide {
+		fits = fits && v.claim(m, f.Wide[i].Policy, f.Wide[i].Key, now, horizon)
+	}
+	return fits
+}
+
+// furthest returns the horizon, those of p's limits included.
+func (m *Memory) furthest(p *Policy) (horizon int64) {
+	for i := range p.rules {
+		horizon = m.horizon(p.rules[i].reach)
+	}
+	return horizon
+}
+
+// claim adds what the limits of p would claim for k, and reports whether there
+// is that much. A family's own cell that has expired is claimed like any other,
+// and perhaps by another.
+func (v *vacancy) claim(m *Memory, p *Policy, k Key, now, horizon int64) bool {
+	for i := range p.rules {
+		id := p.rules[i].id
+		if c := m.find(k, id); c != nil && !c.free(now, horizon) {
+			continue
+		}
+		set, _, _ := m.place(k, id)
+		free := 0
+		for j := range set {
+			if set[j].free(now, horizon) {
+				free++
+			}
+		}
+		for _, other := range v.sets[:v.n] {
+			if other == &set[0] {
+				free--
+			}
+		}
+		if free <= 0 {
+			return false
+		}
+		v.sets[v.n] = &set[0]
+		v.n++
+	}
+	return true
+}
+
+// free reports whether nobody needs c any more. A cell far beyond any window's
+// end was written under a clock that went wrong; it must not stay taken until
+// that day comes.
+func (c *cell) free(now, horizon int64) bool {
+	return int64(c.expires) <= now || int64(c.expires) > now+horizon
+}
+
 // place returns the set of a family's limit, where to begin in it, and its tag.
 // Key is uniform; the product spreads one family's limits over its stripe.
-func (m *Memory) place(k Key, id uint32) (set []cell, first, tag uint32) {
-	s := &m.stripes[m.stripe(k)]
+func (t *table) place(k Key, id uint32) (set []cell, first, tag uint32) {
+	s := &t.stripes[t.stripe(k)]
 	h := (uint64(k) ^ uint64(id)<<32 ^ uint64(id)) * 0x9e3779b97f4a7c15
 	h ^= h >> 29
 	h *= 0xbf58476d1ce4e5b9
 	h ^= h >> 32
-	at := scale(h, m.sets) * setSize
+	at := scale(h, t.sets) * setSize
 	return s.cells[at : at+setSize : at+setSize], uint32(h>>28) % setSize, uint32(h)
 }
 
 // horizon returns how many seconds ahead of the clock the cells of any limit
 // seen so far may end, that of reach included. One short limit must not take
 // the cells of a long one for those of a wrong clock.
-func (m *Memory) horizon(reach int64) int64 {
+func (t *table) horizon(reach int64) int64 {
 	for {
-		seen := m.reach.Load()
+		seen := t.reach.Load()
 		if reach <= seen {
 			return seen
 		}
-		if m.reach.CompareAndSwap(seen, reach) {
+		if t.reach.CompareAndSwap(seen, reach) {
 			return reach
 		}
 	}

@@ -137,18 +137,18 @@ func TestLimitsChangeUnderMemory(t *testing.T) {
 }
 
 func TestMemorySize(t *testing.T) {
-	for _, row := range []struct{ families, limits, cells, stripes int }{
-		{0, 1, 196_608, 192}, // 3 MiB and the locks
-		{storeless.DefaultFamilies, 1, 196_608, 192},
-		{storeless.DefaultFamilies, 2, 393_216, 384},
-		{1 << 19, 1, 1_572_864, 1024}, // the most locks
-		{1, 1, 16, 1},
-		{10, 1, 32, 1}, // 30 cells, rounded up to sets
-		{1000, 1, 3008, 2},
-		{6000, 2, 36_400, 35}, // 2,250 sets, as many under each lock
+	for _, row := range []struct{ families, limits, cells, stripes, paid, paidStripes int }{
+		{0, 1, 196_608, 192, 49_152, 48}, // 3.75 MiB and the locks
+		{storeless.DefaultFamilies, 1, 196_608, 192, 49_152, 48},
+		{storeless.DefaultFamilies, 2, 393_216, 384, 49_152, 48},
+		{1 << 19, 1, 1_572_864, 1024, 393_216, 384}, // the most locks
+		{1, 1, 16, 1, 16, 1},
+		{10, 1, 32, 1, 16, 1}, // 30 cells, rounded up to sets
+		{1000, 1, 3008, 2, 752, 1},
+		{6000, 2, 36_400, 35, 4544, 4}, // 2,250 sets, as many under each lock
 	} {
 		m := storeless.NewMemory(row.families, row.limits)
-		require.Equal(t, 16*row.cells+64*row.stripes, m.Size(), "%+v", row)
+		require.Equal(t, 16*(row.cells+row.paid)+64*(row.stripes+row.paidStripes), m.Size(), "%+v", row)
 	}
 	require.Panics(t, func() { storeless.NewMemory(-1, 1) })
 	require.Panics(t, func() { storeless.NewMemory(1, 0) })

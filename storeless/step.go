@@ -16,11 +16,16 @@ type Verdict struct {
 	Impossible bool
 
 	// Saturated says that the memory had no room for this family, so that only
-	// the token counted.
+	// the token counted; or, for a [Family] that must be kept, that it was
+	// refused for that.
 	Saturated bool
 
+	// Spent says that the proof had bought a request before.
+	Spent bool
+
 	// Wait is how long until the same request would pass if nobody else of the
-	// family asked, rounded up to whole seconds. Zero if admitted or impossible.
+	// family asked, rounded up to whole seconds. Zero if admitted or impossible,
+	// and if no limit refused.
 	Wait time.Duration
 
 	// Limits says how each limit of the policy stands after the decision.

@@ -1,0 +1,125 @@
+package storeless_test
+
+import (
+	"fmt"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Nothing that runs for each request allocates: not what is granted, held, refused
+// or sold out, nor what must be kept or is spent.
+func TestSaleAllocations(t *testing.T) {
+	s := openShop(t, plain(8), 1<<12)
+	policy := perMinute(t, 1<<30)
+	wide := policy.Scale(8)
+	buyers, soldOut := s.host(0, 0, 0), s.address(0)
+	s.buyOut(opening, soldOut)
+	n := 0
+	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
+	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
+	family := storeless.Family{Key: 1, Wide: []storeless.Wide{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof, MustKeep: true}
+	keep := storeless.Family{Key: 4, MustKeep: true}
+	surge := storeless.NewSurge(60)
+	for name, f := range map[string]func(){
+		"Quote":                    func() { storeless.Quote(s.m, s.prices, opening, buyers) },
+		"Quote, sold out":          func() { storeless.Quote(s.m, s.prices, opening, soldOut) },
+		"Quote, nil":               func() { storeless.Quote(nil, s.prices, opening, buyers) },
+		"Redeem":                   func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
+		"Redeem, held":             func() { s.redeem(opening, buyers, 7, 1<<40) },
+		"Redeem, under the price":  func() { s.redeem(opening, buyers, 8, 1) },
+		"Redeem, sold out":         func() { s.redeem(opening, soldOut, 8, 1<<40) },
+		"Take, proof":              func() { proof.Key = fresh(); storeless.Take(s.m, policy, opening, &family, 1) },
+		"Take, proof spent":        func() { proof.Key = 9; storeless.Take(s.m, policy, opening, &family, 1) },
+		"Take, must keep, known":   func() { storeless.Take(s.m, policy, opening, &keep, 1) },
+		"Take, must keep, unknown": func() { keep.Key = fresh(); storeless.Take(s.m, policy, opening, &keep, 1) },
+		"Surge":                    func() { surge.Sold(opening); surge.Work(opening, 1000, 1<<40) },
+	} {
+		require.Zero(t, testing.AllocsPerRun(100, f), name)
+	}
+}
+
+// hostInto is host in a list that is there already.
+func (s *shop) hostInto(buyers []storeless.Buyer, n int) []storeless.Buyer {
+	buyers[0].Key, buyers[1].Key, buyers[2].Key = numbered(s.m, '6', n), numbered(s.m, '5', n), numbered(s.m, '4', n)
+	return buyers
+}
+
+func BenchmarkQuote(b *testing.B) {
+	s := openShop(b, usual, 0)
+	for name, buyers := range map[string][]storeless.Buyer{"address": s.address(0), "host": s.host(0, 0, 0)} {
+		b.Run(name, func(b *testing.B) {
+			s.buy(opening, buyers)
+			b.ReportAllocs()
+			for b.Loop() {
+				if storeless.Quote(s.m, s.prices, opening, buyers).Price == 0 {
+					b.Fatal("sold out")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkRedeem(b *testing.B) {
+	run := func(name string, f func(s *shop, n int) storeless.Sale, want storeless.Sale) {
+		b.Run(name, func(b *testing.B) {
+			s, n := openShop(b, usual, 0), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				if sale := f(s, n); sale != want && n > 1 {
+					b.Fatal(sale)
+				}
+			}
+		})
+	}
+	one := []storeless.Buyer{{Key: 1, Crowds: 1 << 31}}
+	host := []storeless.Buyer{{Key: 1, Crowds: 1 << 31}, {Key: 2, Crowds: 1 << 31}, {Key: 3, Crowds: 1 << 31}}
+	// Half a Memory later for each, so that no ledger fills and no family stays.
+	sell := func(buyers []storeless.Buyer) func(s *shop, n int) storeless.Sale {
+		return func(s *shop, n int) storeless.Sale {
+			now := opening.Add(time.Duration(n%1e5) * usual.Memory / 2)
+			return storeless.Redeem(s.m, s.prices, now, buyers, storeless.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
+		}
+	}
+	sold := storeless.Sale{Granted: true, Price: usual.Work}
+	run("sold", sell(one), sold)
+	run("sold-in-networks", sell(host), sold)
+	run("held", func(s *shop, _ int) storeless.Sale { return s.redeem(opening, one, 7, usual.Work) }, storeless.Sale{Granted: true, Held: true})
+	run("under-the-price", func(s *shop, _ int) storeless.Sale { return s.redeem(opening, one, 7, 1) }, storeless.Sale{Price: usual.Work})
+}
+
+// An address has bought a crowd of families; now they cost twice as much.
+func ExampleRedeem() {
+	tariff := storeless.Tariff{Work: 1 << 18, Crowd: 2, Memory: time.Hour}
+	prices, err := tariff.Compile()
+	if err != nil {
+		log.Fatal(err)
+	}
+	memory := storeless.NewMemory(0, 1)
+	buyers := []storeless.Buyer{{Key: memory.Key([]byte("signup/192.0.2.1")), Crowds: 1}}
+	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
+
+	// Four proofs, of what a challenge asked for when all were fetched.
+	for _, challenge := range []string{"first", "second", "second", "third", "fourth"} {
+		family := memory.Key([]byte(challenge))
+		sale := storeless.Redeem(memory, prices, now, buyers, family, now.Add(2*time.Hour), 1<<18)
+		switch {
+		case sale.Held:
+			fmt.Println(challenge, "has its family already")
+		case sale.Granted:
+			fmt.Println(challenge, "buys a family for", sale.Price)
+		default:
+			fmt.Println(challenge, "is worth too little, the price is", sale.Price)
+		}
+	}
+	// Output:
+	// first buys a family for 262144
+	// second buys a family for 262144
+	// second has its family already
+	// third is worth too little, the price is 524288
+	// fourth is worth too little, the price is 524288
+}

@@ -1,0 +1,136 @@
+package storeless_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A solver is a client that buys families: it asks for a price, works for it, and
+// redeems; if the price has risen meanwhile, it begins again.
+type solver struct {
+	rate   int64     // hashes a second
+	many   bool      // buys for ever
+	ready  time.Time // when its work is done
+	price  int64     // that it works for; 0: it has not asked yet
+	paid   int64
+	bought int
+	waits  []time.Duration
+}
+
+// act does what is next, at s.ready.
+func (c *solver) act(s *shop, buyers []storeless.Buyer) {
+	now := c.ready
+	if c.price > 0 {
+		if sale := s.offer(now, buyers, c.price); sale.Granted {
+			c.bought++
+			c.paid = c.price
+			if !c.many {
+				return
+			}
+		}
+	}
+	q := s.quote(now, buyers)
+	c.price = q.Price
+	if q.Price == 0 {
+		s.requireExactWait(now, buyers)
+		c.waits = append(c.waits, q.Wait)
+		c.ready = now.Add(q.Wait)
+		return
+	}
+	c.ready = now.Add(time.Duration(q.Price * int64(time.Second) / c.rate))
+}
+
+// market lets all act in the order of time until then, or until all have bought
+// who want but one; at a tie the earlier in the list.
+func market(s *shop, buyers []storeless.Buyer, until time.Time, all []*solver) {
+	for {
+		var next *solver
+		for _, c := range all {
+			if (c.many || c.bought == 0) && (next == nil || c.ready.Before(next.ready)) {
+				next = c
+			}
+		}
+		if next == nil || next.ready.After(until) {
+			return
+		}
+		next.act(s, buyers)
+	}
+}
+
+func honest(n int, gap time.Duration) (all []*solver) {
+	for i := range n {
+		all = append(all, &solver{rate: 1_000_000, ready: opening.Add(time.Duration(i) * gap)})
+	}
+	return all
+}
+
+var usual = storeless.Tariff{Work: 1 << 18, Crowd: 8, Memory: time.Hour}
+
+// Twenty honest clients behind one address, beside one that floods it and solves
+// nothing: each gets a family, and none pays more than four times the base.
+func TestTwentyBesideAFlooder(t *testing.T) {
+	for _, gap := range []time.Duration{0, time.Second, time.Minute} {
+		s := openShop(t, usual, 0)
+		p, err := storeless.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Minute}})
+		require.NoError(t, err)
+		clients := honest(20, gap)
+		for i, c := range clients {
+			for range 100 { // the flood: requests, guesses, cheap proofs
+				storeless.Take(s.m, p, c.ready, &storeless.Family{Key: s.address(0)[0].Key}, 1)
+				require.False(t, s.offer(c.ready, s.address(0), usual.Work-1).Granted)
+			}
+			market(s, s.address(0), opening.Add(30*time.Minute), clients[:i+1])
+		}
+		market(s, s.address(0), opening.Add(30*time.Minute), clients)
+		dearest := int64(0)
+		for i, c := range clients {
+			require.Equal(t, 1, c.bought, "client %d", i)
+			require.Empty(t, c.waits)
+			dearest = max(dearest, c.paid)
+		}
+		require.Equal(t, 4*usual.Work, dearest, "the last four pay most")
+		t.Logf("one every %v: the last has its family after %v", gap, clients[19].ready.Sub(opening))
+	}
+}
+
+// Twenty honest clients beside one that buys as fast as he can: all get through
+// up to the cap, and those who come later are told when the next sale opens.
+func TestTwentyBesideABuyer(t *testing.T) {
+	for _, rate := range []int64{1_000_000, 14_000_000, 1_000_000_000} {
+		s := openShop(t, usual, 0)
+		buyer := &solver{rate: rate, many: true, ready: opening}
+		clients := honest(20, 0)
+		market(s, s.address(0), opening.Add(time.Minute), append(clients, buyer))
+
+		through := 0
+		for i, c := range clients {
+			if c.bought == 1 {
+				through++
+				require.LessOrEqual(t, c.paid, 8*usual.Work)
+				continue
+			}
+			require.NotEmpty(t, c.waits, "client %d: who gets none is told when", i)
+			require.LessOrEqual(t, c.waits[0], usual.Memory*4/3)
+		}
+		require.Equal(t, 32, through+buyer.bought, "as many as may be sold are sold")
+		first := time.Duration(0)
+		if through < 20 {
+			for _, c := range clients {
+				if c.bought == 0 {
+					first = c.waits[0]
+				}
+			}
+		}
+		t.Logf("beside %d hashes a second: %d of 20 get a family at once, the buyer %d; the others are told %v",
+			rate, through, buyer.bought, first)
+
+		// The buyer is gone: what opens is theirs.
+		market(s, s.address(0), opening.Add(3*time.Hour), clients)
+		for i, c := range clients {
+			require.Equal(t, 1, c.bought, "client %d", i)
+		}
+	}
+}

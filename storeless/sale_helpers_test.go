@@ -1,0 +1,136 @@
+package storeless_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// opening is when every shop opens: a boundary of every third of an hour, so that
+// times read as offsets from the start of a slot.
+var opening = time.Unix(19800*86400, 0)
+
+// A shop sells families on one instance.
+type shop struct {
+	t      testing.TB
+	tariff storeless.Tariff
+	prices *storeless.Prices
+	m      *storeless.Memory
+	wares  int
+}
+
+func openShop(t testing.TB, tariff storeless.Tariff, families int) *shop {
+	t.Helper()
+	prices, err := tariff.Compile()
+	require.NoError(t, err)
+	return &shop{t: t, tariff: tariff, prices: prices, m: storeless.NewMemory(families, 1)}
+}
+
+// plain is a tariff whose prices are easy to read.
+func plain(crowd int64) storeless.Tariff {
+	return storeless.Tariff{Work: 1000, Crowd: crowd, Memory: time.Hour}
+}
+
+// slot is a third of the tariff's memory, in whole seconds.
+func (s *shop) slot() time.Duration {
+	return (s.tariff.Memory/3 + time.Second - 1).Truncate(time.Second)
+}
+
+// numbered is the n-th key of a kind.
+func numbered(m *storeless.Memory, kind byte, n int) storeless.Key {
+	id := [9]byte{kind}
+	binary.LittleEndian.PutUint64(id[1:], uint64(n))
+	return m.Key(id[:])
+}
+
+// address is an identity that belongs to no network.
+func (s *shop) address(n int) []storeless.Buyer {
+	return []storeless.Buyer{{Key: numbered(s.m, 'a', n), Crowds: 1}}
+}
+
+// host is an IPv6 identity: the n-th /64 of a /56 of a /48.
+func (s *shop) host(n64, n56, n48 int) []storeless.Buyer {
+	return []storeless.Buyer{
+		{Key: numbered(s.m, '6', n64), Crowds: 1},
+		{Key: numbered(s.m, '5', n56), Crowds: 8},
+		{Key: numbered(s.m, '4', n48), Crowds: 64},
+	}
+}
+
+// ware is a family that nobody has asked for yet.
+func (s *shop) ware() storeless.Key {
+	s.wares++
+	return numbered(s.m, 'w', s.wares)
+}
+
+func (s *shop) quote(now time.Time, buyers []storeless.Buyer) storeless.Sale {
+	return storeless.Quote(s.m, s.prices, now, buyers)
+}
+
+// offer redeems work for a new family.
+func (s *shop) offer(now time.Time, buyers []storeless.Buyer, work int64) storeless.Sale {
+	return s.redeem(now, buyers, s.ware(), work)
+}
+
+func (s *shop) redeem(now time.Time, buyers []storeless.Buyer, family storeless.Key, work int64) storeless.Sale {
+	return storeless.Redeem(s.m, s.prices, now, buyers, family, now.Add(2*time.Hour), work)
+}
+
+// buy pays what a new family costs, which must be for sale, and returns the price.
+func (s *shop) buy(now time.Time, buyers []storeless.Buyer) int64 {
+	s.t.Helper()
+	q := s.quote(now, buyers)
+	require.Positive(s.t, q.Price, "for sale")
+	require.Equal(s.t, storeless.Sale{Granted: true, Price: q.Price}, s.offer(now, buyers, q.Price))
+	return q.Price
+}
+
+// buyOut buys until nothing is for sale, and returns how many were.
+func (s *shop) buyOut(now time.Time, buyers []storeless.Buyer) (n int) {
+	s.t.Helper()
+	for s.quote(now, buyers).Price > 0 {
+		s.buy(now, buyers)
+		n++
+		require.Less(s.t, n, 100_000)
+	}
+	return n
+}
+
+// requireExactWait checks that nothing is for sale now, nor a second before the
+// wait is over, and that something is when it is. It returns the wait.
+func (s *shop) requireExactWait(now time.Time, buyers []storeless.Buyer) time.Duration {
+	s.t.Helper()
+	q := s.quote(now, buyers)
+	require.Zero(s.t, q.Price)
+	require.GreaterOrEqual(s.t, q.Wait, time.Second)
+	require.Zero(s.t, q.Wait%time.Second)
+	require.Zero(s.t, s.quote(now.Add(q.Wait-time.Second), buyers).Price, "a second earlier")
+	then := s.quote(now.Add(q.Wait), buyers)
+	require.Positive(s.t, then.Price, "when the wait is over")
+	require.Zero(s.t, then.Wait)
+	return q.Wait
+}
+
+// requireCount checks how many families a buyer alone has bought, as far as the
+// price and the number left for sale tell: it buys them.
+func (s *shop) requireCount(now time.Time, b storeless.Buyer, count int) {
+	s.t.Helper()
+	left := s.buyOut(now, []storeless.Buyer{b})
+	require.Equal(s.t, count, int(storeless.MaxCrowds*s.tariff.Crowd*b.Crowds)-left)
+}
+
+// seeds runs f under a few fixed seeds, fewer where time is short.
+func seeds(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
+	t.Helper()
+	if testing.Short() {
+		n = (n + 3) / 4
+	}
+	for seed := range uint64(n) {
+		t.Run("seed "+strconv.FormatUint(seed, 10), func(t *testing.T) { f(t, rand.New(rand.NewPCG(seed, 0x5a1e))) })
+	}
+}

@@ -1,0 +1,77 @@
+package storeless_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// All levels are checked and counted in one step: whoever buys at once, and
+// whatever is decided beside it in the same stripes, no level sells more than its
+// cap, none loses a sale, and nobody waits for ever.
+func TestLevelsAreAtomic(t *testing.T) {
+	for name, row := range map[string]struct{ n64, n56, tries, want int }{
+		"the /64s sell out": {20, 20, 20, 20 * 4},
+		"the /56s sell out": {40, 4, 6, 4 * 32},
+		"the /48 sells out": {100, 20, 4, 256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, plain(1), 1<<12)
+			p, err := storeless.Compile("p", []storeless.Limit{{Quota: 1 << 30, Window: time.Hour}})
+			require.NoError(t, err)
+			var granted atomic.Int64
+			var group sync.WaitGroup
+			for worker := range 8 {
+				group.Go(func() {
+					for n := worker; n < row.n64*row.tries; n += 8 {
+						i := n % row.n64
+						buyers := s.host(i, i%row.n56, 0)
+						family := storeless.Family{
+							Key:      buyers[0].Key,
+							Wide:     []storeless.Wide{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
+							MustKeep: true,
+							Proof:    &storeless.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
+						}
+						storeless.Take(s.m, p, opening, &family, 1)
+						storeless.Quote(s.m, s.prices, opening, buyers)
+						if s.redeem(opening, buyers, numbered(s.m, 'x', n), 8000).Granted {
+							granted.Add(1)
+						}
+					}
+				})
+			}
+			group.Wait()
+			require.Equal(t, int64(row.want), granted.Load())
+			s.requireCount(opening, s.host(0, 0, 0)[2], row.want)
+			sum := 0
+			for n := range row.n56 {
+				b := s.host(0, n, 0)[1]
+				sum += 32 - s.buyOut(opening, []storeless.Buyer{b})
+			}
+			require.Equal(t, row.want, sum)
+			sum = 0
+			for n := range row.n64 {
+				b := s.host(n, 0, 0)[0]
+				sum += 4 - s.buyOut(opening, []storeless.Buyer{b})
+			}
+			require.Equal(t, row.want, sum)
+			require.Zero(t, s.m.Saturations())
+		})
+	}
+}
+
+// A buyer named twice, and one in the stripe of the family, is locked once.
+func TestLocksOfTheSameStripe(t *testing.T) {
+	s := openShop(t, plain(2), 1) // one stripe
+	b := s.address(0)[0]
+	require.True(t, s.redeem(opening, []storeless.Buyer{b, b, b}, b.Key, 1000).Granted)
+	require.Equal(t, int64(1), s.count(opening, b))
+	large := openShop(t, plain(2), 1<<16) // and many
+	for n := range 2000 {
+		require.True(t, large.redeem(opening, large.host(n, n, n), large.ware(), 1000).Granted)
+	}
+}

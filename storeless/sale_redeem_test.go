@@ -1,0 +1,149 @@
+package storeless_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// together runs f n times at once, and returns what the calls returned.
+func together(n int, f func(i int) storeless.Sale) []storeless.Sale {
+	sales := make([]storeless.Sale, n)
+	start := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			<-start
+			sales[i] = f(i)
+		})
+	}
+	close(start)
+	group.Wait()
+	return sales
+}
+
+// Whoever redeems a challenge again gets the same family, and it is sold once.
+func TestRedeemTwiceSellsOnce(t *testing.T) {
+	s := openShop(t, plain(1), 64)
+	sold := 0
+	for _, sale := range together(1000, func(int) storeless.Sale {
+		return s.redeem(opening, s.address(0), 7, 1000)
+	}) {
+		require.True(t, sale.Granted)
+		if !sale.Held {
+			sold++
+			require.Equal(t, int64(1000), sale.Price)
+		} else {
+			require.Equal(t, storeless.Sale{Granted: true, Held: true}, sale)
+		}
+	}
+	require.Equal(t, 1, sold)
+	s.requireCount(opening, s.address(0)[0], 1)
+}
+
+// A stock of proofs, fetched while they were cheap, buys no more than work of
+// that worth does: a crowd.
+func TestStockBuysOneCrowd(t *testing.T) {
+	s := openShop(t, plain(8), 1<<12)
+	granted := 0
+	for _, sale := range together(1000, func(i int) storeless.Sale {
+		return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), 1000)
+	}) {
+		if sale.Granted {
+			granted++
+		} else {
+			require.Equal(t, int64(2000), sale.Price, "price-risen")
+		}
+	}
+	require.Equal(t, 8, granted)
+	s.requireCount(opening, s.address(0)[0], 8)
+}
+
+// Proofs of any worth at once: what is accepted pays for what is sold.
+func TestMixedStockPaysTheFormula(t *testing.T) {
+	for _, most := range []int64{1, 2, 4, 8, 16} {
+		s := openShop(t, plain(8), 1<<12)
+		work := func(i int) int64 { return 1000 * (1 + int64(i*i)%most) }
+		granted, paid := 0, int64(0)
+		for i, sale := range together(1000, func(i int) storeless.Sale {
+			return s.redeem(opening, s.address(0), numbered(s.m, 'x', i), work(i))
+		}) {
+			if sale.Granted {
+				granted++
+				paid += work(i)
+				require.GreaterOrEqual(t, work(i), sale.Price)
+			}
+		}
+		require.LessOrEqual(t, granted, 32)
+		require.GreaterOrEqual(t, float64(paid), leastWork(s.tariff, granted, 1)*(1-1e-9))
+		s.requireCount(opening, s.address(0)[0], granted)
+	}
+}
+
+// The price of the moment binds, not that of the challenge. A refusal counts as
+// no sale and opens nothing.
+func TestProofUnderThePrice(t *testing.T) {
+	s := openShop(t, plain(2), 64)
+	cheap := s.quote(opening, s.address(0)).Price
+	require.Equal(t, int64(1000), cheap)
+	s.buy(opening, s.address(0))
+	s.buy(opening, s.address(0))
+	for range 100 {
+		for _, work := range []int64{-1 << 40, -1, 0, 1, cheap, 1999} {
+			require.Equal(t, storeless.Sale{Price: 2000}, s.redeem(opening, s.address(0), 7, work))
+		}
+	}
+	require.Equal(t, storeless.Sale{Granted: true, Price: 2000}, s.redeem(opening, s.address(0), 7, 2000), "not Held by a refusal")
+	s.requireCount(opening, s.address(0)[0], 3)
+}
+
+// A family that was sold is honoured however prices rise, until it ends.
+func TestHeldUntilItEnds(t *testing.T) {
+	s := openShop(t, plain(2), 64)
+	ends := opening.Add(time.Hour)
+	redeem := func(now time.Time) storeless.Sale {
+		return storeless.Redeem(s.m, s.prices, now, s.address(0), 7, ends, 1000)
+	}
+	require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, redeem(opening))
+	s.buy(opening, s.address(0))
+	s.buy(opening, s.address(0))
+	require.Equal(t, storeless.Sale{Granted: true, Held: true}, redeem(opening), "when the price has risen")
+	s.buyOut(opening, s.address(0))
+	held := storeless.Sale{Granted: true, Held: true}
+	require.Equal(t, held, redeem(opening), "when all is sold")
+	require.Equal(t, held, redeem(ends.Add(-time.Second)))
+	require.Equal(t, held, redeem(ends.Add(-time.Nanosecond)), "to the last moment")
+	require.Equal(t, storeless.Sale{Wait: 20 * time.Minute}, redeem(ends), "and then no more")
+	require.Equal(t, held, storeless.Redeem(s.m, s.prices, opening, s.host(1, 1, 1), 7, ends, 0), "whoever shows it")
+}
+
+// Without a memory the base price is all there is, and nothing is remembered.
+func TestSaleWithoutMemory(t *testing.T) {
+	prices, err := plain(1).Compile()
+	require.NoError(t, err)
+	one := []storeless.Buyer{{Key: 1, Crowds: 1}}
+	for range 100 {
+		require.Equal(t, storeless.Sale{Price: 1000}, storeless.Quote(nil, prices, opening, one))
+		require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, storeless.Redeem(nil, prices, opening, one, 7, opening.Add(time.Hour), 1000))
+		require.Equal(t, storeless.Sale{Price: 1000}, storeless.Redeem(nil, prices, opening, one, 7, opening.Add(time.Hour), 999))
+	}
+}
+
+// Buyers, policies and families of the same key are different things.
+func TestSalesAreNoCounts(t *testing.T) {
+	s := openShop(t, plain(1), 64)
+	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})
+	require.NoError(t, err)
+	one := []storeless.Buyer{{Key: 7, Crowds: 1}}
+	f := storeless.Family{Key: 7, Proof: &storeless.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
+	_, v := storeless.Take(s.m, p, opening, &f, 1)
+	require.True(t, v.Admitted)
+	require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, s.redeem(opening, one, 7, 1000))
+	require.Equal(t, int64(2000), s.quote(opening, one).Price)
+	_, v = storeless.Take(s.m, p, opening, &storeless.Family{Key: 7}, 0)
+	require.Equal(t, int64(4), v.Limits[0].Remaining)
+	require.True(t, s.redeem(opening, one, 7, 0).Held)
+}

@@ -1,0 +1,178 @@
+package storeless_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// fill fills a memory of one set, but for some cells, with families that live for
+// two hours.
+func (s *shop) fill(but int) {
+	s.t.Helper()
+	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
+	require.NoError(s.t, err)
+	for n := range 16 - but {
+		_, v := storeless.Take(s.m, p, opening, &storeless.Family{Key: numbered(s.m, 'f', n)}, 1)
+		require.False(s.t, v.Saturated)
+	}
+}
+
+// fillPaid takes all but so many of the cells for what is paid for, by proofs
+// that live for an hour. The shop is made for one family.
+func (s *shop) fillPaid(but int) {
+	s.t.Helper()
+	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
+	require.NoError(s.t, err)
+	for n := range 16 - but {
+		f := storeless.Family{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', n), time.Hour)}
+		_, v := storeless.Take(s.m, p, opening, &f, 1)
+		require.True(s.t, v.Admitted)
+	}
+}
+
+// Whoever fills the memory for nothing does not touch what is paid for.
+func TestStrangersLeaveRoomForSales(t *testing.T) {
+	s := openShop(t, plain(2), 1)
+	s.fill(0)
+	require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, s.redeem(opening, s.address(0), 7, 1000))
+	require.True(t, s.redeem(opening, s.address(0), 7, 0).Held)
+	require.EqualValues(t, 1, s.count(opening, s.address(0)[0]))
+}
+
+// Where there is no room for a sale nothing is sold, or one proof would buy any
+// number of families at the base price.
+func TestSaleSaturated(t *testing.T) {
+	s := openShop(t, plain(2), 1)
+	s.fillPaid(0)
+	before := s.m.Saturations()
+	for n := range uint64(100) {
+		require.Equal(t, storeless.Sale{Price: 1000}, s.quote(opening, s.address(0)))
+		require.Equal(t, storeless.Sale{Price: 1000}, s.redeem(opening, s.address(0), 7, 999), "work is still due")
+		require.Equal(t, before+n, s.m.Saturations())
+		require.Equal(t, storeless.Sale{Price: 1000, Saturated: true}, s.redeem(opening, s.address(0), 7, 1000))
+	}
+	require.Equal(t, before+100, s.m.Saturations())
+
+	// When there is room again, all is as it should be.
+	later := opening.Add(2 * time.Hour)
+	require.Equal(t, 8, s.buyOut(later, s.address(0)))
+}
+
+// A sale is written down as a whole, or not at all.
+func TestSaleIsAllOrNothing(t *testing.T) {
+	for room := range 5 {
+		s := openShop(t, plain(1), 1)
+		s.fillPaid(room)
+		sold := room == 4 // the family and three ledgers
+		sale := s.redeem(opening, s.host(0, 0, 0), 7, 1000)
+		require.Equal(t, storeless.Sale{Granted: sold, Price: 1000, Saturated: !sold}, sale, "room for %d", room)
+		for i, b := range s.host(0, 0, 0) {
+			require.Equal(t, sold, s.count(opening, b) == 1, "room for %d, level %d", room, i)
+			require.Equal(t, !sold, s.count(opening, b) == 0, "room for %d, level %d", room, i)
+		}
+		require.Equal(t, sold, s.redeem(opening, s.host(0, 0, 0), 7, 1).Held, "room for %d", room)
+	}
+}
+
+// The same in tables of one to three sets, filled by chance; what was remembered
+// of earlier sales is as it was after one that fails.
+func TestFailedSaleChangesNothing(t *testing.T) {
+	p := perMinute(t, 1000)
+	lost := 0
+	for n := range 400 {
+		s := openShop(t, plain(1), 1+n%40)
+		earlier := s.redeem(opening, s.host(1, 0, 0), 6, 1000).Granted
+		for i := range n % 50 {
+			f := storeless.Family{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
+			storeless.Take(s.m, p, opening, &f, 1)
+		}
+		buyers := s.host(0, 0, 0)
+		var before []int64
+		for _, b := range buyers {
+			before = append(before, s.count(opening, b))
+		}
+		full, sale := s.m.Saturations(), s.redeem(opening, buyers, 7, 1000)
+		require.NotEqual(t, sale.Granted, sale.Saturated)
+		more := int64(0)
+		if sale.Granted {
+			more = 1
+		} else {
+			lost++
+			full++
+		}
+		for i, b := range buyers {
+			require.Equal(t, before[i]+more, s.count(opening, b), "level %d", i)
+		}
+		require.Equal(t, full, s.m.Saturations())
+		require.Equal(t, sale.Granted, s.redeem(opening, buyers, 7, 1).Held)
+		require.Equal(t, earlier, s.redeem(opening, s.host(1, 0, 0), 6, 0).Held)
+	}
+	require.Greater(t, lost, 20)
+	require.Less(t, lost, 380)
+}
+
+// count returns how many sales of a buyer are remembered, without selling: it
+// asks as ever smaller crowds would.
+func (s *shop) count(now time.Time, b storeless.Buyer) int64 {
+	s.t.Helper()
+	for crowd := int64(1); crowd < 256; crowd++ {
+		prices, err := storeless.Tariff{Work: 1000, Crowd: crowd, Memory: s.tariff.Memory}.Compile()
+		require.NoError(s.t, err)
+		q := storeless.Quote(s.m, prices, now, []storeless.Buyer{{Key: b.Key, Crowds: 1}})
+		if q.Price == 1000 { // fewer than crowd
+			return crowd - 1
+		}
+	}
+	require.Fail(s.t, "too many to count")
+	return 0
+}
+
+// Cells of strangers that have expired are room for sales.
+func TestSaleReusesExpiredCells(t *testing.T) {
+	s := openShop(t, plain(1), 1)
+	ends := opening.Add(time.Minute)
+	one := []storeless.Buyer{{Key: 5, Crowds: 64}}
+	for n := range 15 { // beside the ledger
+		sale := storeless.Redeem(s.m, s.prices, opening, one, numbered(s.m, 'h', n), ends, 1000)
+		require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, sale, "family %d", n)
+	}
+	require.True(t, storeless.Redeem(s.m, s.prices, ends.Add(-time.Second), one, 7, ends, 1000).Saturated)
+	require.False(t, storeless.Redeem(s.m, s.prices, ends, one, 8, ends.Add(time.Minute), 1000).Saturated)
+	require.True(t, storeless.Redeem(s.m, s.prices, ends, one, 8, ends.Add(time.Minute), 0).Held)
+}
+
+// What is remembered for more than a day is not taken for what a wrong clock has
+// written: ledgers of a long tariff, families and proofs of a long life.
+func TestLongMemoryIsNoWrongClock(t *testing.T) {
+	long := 30 * 24 * time.Hour
+	for name, remember := range map[string]func(s *shop, n int) (again bool){
+		"ledgers": func(s *shop, n int) bool {
+			one := s.address(n)
+			again := s.quote(opening, one).Price > 1000
+			storeless.Redeem(s.m, s.prices, opening, one, 7, time.Unix(1, 0), 1000)
+			return again
+		},
+		"families": func(s *shop, n int) bool {
+			one := []storeless.Buyer{{Key: 5, Crowds: 64}}
+			return storeless.Redeem(s.m, s.prices, opening, one, numbered(s.m, 'h', n), opening.Add(long), 1000).Held
+		},
+		"proofs": func(s *shop, n int) bool {
+			f := storeless.Family{Key: 5, Proof: proofOf(numbered(s.m, 'p', n), long)}
+			_, v := storeless.Take(s.m, perMinute(s.t, 1000), opening, &f, 1)
+			return v.Spent
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 1, Memory: 24 * time.Hour}, 1)
+			for n := range 100 {
+				remember(s, n)
+			}
+			for n := range 15 {
+				require.True(t, remember(s, n), "of the first none is overwritten")
+			}
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package storeless
+
+import (
+	"sync"
+	"time"
+)
+
+// A Surge raises the work of all challenges while an instance sells more
+// families than its owner planned for, and lowers it again: quickly up, slowly
+// down, as Tor's proof-of-work defence does (proposal 327). It limits what a
+// crowd of addresses can do together, each of which still pays the base price.
+// Safe for concurrent use; the clock is an argument.
+type Surge struct {
+	budget int64 // sales per interval
+
+	mu    sync.Mutex
+	began int64 // Unix second of the interval
+	sold  int64 // in it
+	calm  int64 // quiet intervals in a row
+	level int   // steps of one and a half above the base
+}
+
+const (
+	surgeInterval = 10 // seconds
+	surgeCalm     = 3  // intervals below half the budget until a step down
+	surgeUp       = 2  // steps up for each interval over the budget: 2.25 times
+	surgeTop      = 10 // steps; 57 times the base
+)
+
+// NewSurge returns a Surge for a budget of so many sales a minute, at least 1.
+func NewSurge(perMinute int64) *Surge {
+	return &Surge{budget: max(1, perMinute*surgeInterval/60)}
+}
+
+// Sold counts a sale.
+func (s *Surge) Sold(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roll(now.Unix())
+	s.sold++
+	if s.sold == s.budget+1 { // at once, not when the interval is over
+		s.level = min(s.level+surgeUp, surgeTop)
+	}
+}
+
+// Work returns what a challenge should ask for in place of work: never less, and
+// raised to most at the most.
+func (s *Surge) Work(now time.Time, work, most int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roll(now.Unix())
+	raised := work
+	for range s.level {
+		raised = min(most, raised+raised/2)
+	}
+	return max(work, raised)
+}
+
+// roll ends the intervals that have passed. A reading that is older by less than
+// an interval is one that waited for the lock; a clock that steps back further
+// begins a new interval, in which nothing was quiet.
+func (s *Surge) roll(now int64) {
+	if now > s.began-surgeInterval && now < s.began+surgeInterval {
+		return
+	}
+	passed := max(0, (now-s.began)/surgeInterval)
+	if s.sold*2 < s.budget {
+		s.calm += passed
+	} else {
+		s.calm = max(0, passed-1)
+	}
+	for ; s.calm >= surgeCalm && s.level > 0; s.calm -= surgeCalm {
+		s.level--
+	}
+	s.began, s.sold = now-now%surgeInterval, 0
+}
