@@ -22,6 +22,11 @@ func TestAllocations(t *testing.T) {
 	aged, theirs := string(old.Append(nil, &tally)), string(stranger.Append(nil, &tally))
 	buffer := make([]byte, 0, MaxLen)
 	identity := []byte(strings.Repeat("long", 1000))
+	long := c.Holder(identity)
+	oldLong := newCodec(t, p, secret("old")).Holder(identity)
+	agedLong := string(oldLong.Append(nil, &tally))
+	own, bound := bought(p, "family", false), bought(p, "family", true)
+	goodOwn, goodBound := string(h.AppendOwn(nil, own, &tally)), string(h.AppendOwn(nil, bound, &tally))
 	odd := tally
 	odd[0].Cur, odd[1].Cur = 1<<31-1, 1<<31-1
 
@@ -35,6 +40,11 @@ func TestAllocations(t *testing.T) {
 	for name, f := range map[string]func(){
 		"Verify":                           verify(good, nil),
 		"Verify under an older key":        verify(aged, nil),
+		"Verify own":                       verify(goodOwn, nil),
+		"Verify own, bound":                verify(goodBound, nil),
+		"Verify, long identity, older key": func() { _, _ = long.Verify(agedLong, now) },
+		"AppendOwn":                        func() { buffer = h.AppendOwn(buffer[:0], own, &tally) },
+		"AppendOwn, bound":                 func() { buffer = h.AppendOwn(buffer[:0], bound, &odd) },
 		"Append":                           func() { buffer = h.Append(buffer[:0], &tally) },
 		"Append of great numbers":          func() { buffer = h.Append(buffer[:0], &odd) },
 		"Holder":                           func() { _ = c.Holder(alice) },
@@ -51,6 +61,8 @@ func TestAllocations(t *testing.T) {
 		"T30 signed, malformed":            verify(sign(c.ring[0], "{}"), ErrMalformed),
 		"T30 expired":                      func() { _, _ = h.Verify(good, exp) },
 		"T30 somebody else's":              verify(theirs, ErrHolder),
+		"T30 own, somebody else's":         verify(string(stranger.AppendOwn(nil, bound, &tally)), ErrHolder),
+		"T30 own, signed, malformed":       verify(sign(c.ring[0], strings.Replace(payload(t, goodOwn), `"fam":"`, `"fam":"!`, 1)), ErrMalformed),
 		"T30 somebody else's, older key's": func() { _, _ = stranger.Verify(aged, now) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,6 +88,34 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
+// BenchmarkOwn is a request of a client that has a family of its own.
+func BenchmarkOwn(b *testing.B) {
+	h, tally, _ := benchmarked(b)
+	for _, bound := range []bool{false, true} {
+		own, name := bought(h.codec.policy, "family", bound), "Unbound"
+		if bound {
+			name = "Bound"
+		}
+		tok := string(h.AppendOwn(nil, own, &tally))
+		b.Run("Verify/"+name, func(b *testing.B) {
+			got, err := h.Verify(tok, now)
+			require.NoError(b, err)
+			require.Equal(b, Token{own.Expires, tally, own}, got)
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = h.Verify(tok, now)
+			}
+		})
+		b.Run("Append/"+name, func(b *testing.B) {
+			buffer := make([]byte, 0, MaxLen)
+			b.ReportAllocs()
+			for b.Loop() {
+				buffer = h.AppendOwn(buffer[:0], own, &tally)
+			}
+		})
+	}
+}
+
 func BenchmarkVerifyOlderKey(b *testing.B) {
 	h, tally, _ := benchmarked(b)
 	older := newCodec(b, h.codec.policy, secret("old")).Holder(alice)

@@ -17,12 +17,16 @@ type Claims struct {
 	// Policy is the audience: a token counts for one policy only.
 	Policy string `json:"aud"`
 
-	// Subject says to whom a shared family belongs: a keyed hash of the
-	// identity, never the identity.
-	Subject string `json:"sub"`
+	// Subject says to whom a shared family belongs, and an own one that is bound:
+	// a keyed hash of the identity, never the identity.
+	Subject string `json:"sub,omitempty"`
 
-	// Expires is the end of the second window of the longest limit, in Unix
-	// seconds: a NumericDate of RFC 7519.
+	// Family is the id of an own family: derived from the challenge that was
+	// solved for it.
+	Family string `json:"fam,omitempty"`
+
+	// Expires is the end of the second window of the longest limit, or of the
+	// own family's life, in Unix seconds: a NumericDate of RFC 7519.
 	Expires int64 `json:"exp"`
 
 	// Tally holds four integers for each limit that has counted something:

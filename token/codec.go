@@ -1,6 +1,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -37,7 +38,8 @@ type Codec struct {
 	ring   []*key // pointers: what fmt prints by reflection, it does not follow
 	policy *storeless.Policy
 	fields []field
-	prefix string // of every payload, up to the subject
+	lead   string // what every payload begins with, encoded
+	prefix string // what comes after that, up to the names of the holder
 	pool   *sync.Pool
 }
 
@@ -55,9 +57,9 @@ func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy)
 		ring:   ring,
 		policy: policy,
 		fields: fieldsOf(policy),
-		prefix: `{"aud":"` + policy.Name() + `","sub":"`,
 		pool:   &sync.Pool{New: newScratch},
 	}
+	c.lead, c.prefix = beginning(policy.Name())
 	policies := []*storeless.Policy{policy}
 	for i, tier := range tiers {
 		if !tier.SameShape(policy) {
@@ -84,6 +86,10 @@ func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy)
 type Token struct {
 	Expires int64 // Unix seconds
 	Tally   storeless.Tally
+
+	// Own is the family of its own that the token belongs to; zero for the
+	// holder's shared family.
+	Own Own
 }
 
 // A Holder is one identity, as tokens know it.
@@ -106,40 +112,60 @@ func (h Holder) Format(f fmt.State, _ rune) {
 	fmt.Fprint(f, "token.Holder("+h.codec.policy.Name()+")")
 }
 
-// subject returns the first 64 bits of a MAC of the identity. Two identities
-// share a subject with a chance of 2⁻⁶⁴, and then merely a count.
+// subject returns 64 bits of a keyed hash of the identity. Two identities share
+// a subject with a chance of 2⁻⁶⁴, and then merely a count.
+//
+// It is SHA-256 of key and identity, in one block for an address. The second
+// pass that HMAC would add, a sixth of a request's hashing, guards against
+// extending a hash, which one cut to a quarter does not allow.
 func (c *Codec) subject(k *key, identity []byte) (sub [subjectLen]byte) {
-	s := c.pool.Get().(*scratch)
-	s.begin(&k.bind)
-	for len(identity) > 0 {
-		n := copy(s.text[:], identity)
-		s.hash.Write(s.text[:n])
-		identity = identity[n:]
+	var sum [sha256.Size]byte
+	var stack [128]byte
+	if b := append(stack[:0], k.bind...); len(identity) <= len(stack)-len(b) {
+		sum = sha256.Sum256(append(b, identity...))
+	} else {
+		s := c.pool.Get().(*scratch)
+		s.hash.Reset()
+		s.hash.Write(k.bind)
+		for len(identity) > 0 {
+			n := copy(s.text[:], identity)
+			s.hash.Write(s.text[:n])
+			identity = identity[n:]
+		}
+		copy(sum[:], s.hash.Sum(s.sum[:0])) // not into sum itself: it would move to the heap
+		c.pool.Put(s)
 	}
-	base64.RawURLEncoding.Encode(sub[:], s.end(&k.bind)[:8])
-	c.pool.Put(s)
+	base64.RawURLEncoding.Encode(sub[:], sum[:8])
 	return sub
 }
 
-// Append appends to dst the token that says t of the holder, and returns the
-// extended slice. The same holder and tally give the same bytes. It appends
-// nothing if t has counted nothing, or if its counts, made under far larger
-// quotas, no longer fit [MaxLen].
+// Append appends to dst the token that says t of the holder's shared family, and
+// returns the extended slice. The same holder and tally give the same bytes. It
+// appends nothing if t has counted nothing, or if its counts, made under far
+// larger quotas, no longer fit [MaxLen].
 func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
+	return h.append(dst, Own{}, h.codec.policy.Expires(*t), t)
+}
+
+func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []byte {
+	if exp < 1 || exp > maxExpires {
+		return dst // Verify would not take it
+	}
 	c := h.codec
 	k := c.ring[0]
 	s := c.pool.Get().(*scratch)
 	defer c.pool.Put(s)
 
-	payload := c.appendPayload(s.json[:0], h.subject[:], t)
-	n := base64.RawURLEncoding.EncodedLen(len(payload))
-	if len(payload) == 0 || n > payloadMax {
+	payload := c.appendPayload(s.json[:0], h.subject[:], own, exp, t)
+	n := len(c.lead) + base64.RawURLEncoding.EncodedLen(len(payload))
+	if n > payloadMax {
 		return dst
 	}
 	text := s.text[:headerLen+n+1+signatureLen]
 	copy(text, k.header)
 	signed := text[headerLen : headerLen+n]
-	base64.RawURLEncoding.Encode(signed, payload)
+	copy(signed, c.lead)
+	base64.RawURLEncoding.Encode(signed[len(c.lead):], payload)
 	s.begin(&k.sign)
 	s.hash.Write(signed)
 	text[headerLen+n] = '.'
@@ -151,8 +177,11 @@ func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
 // [ErrForeign], [ErrForged], [ErrExpired] or [ErrHolder], in this order, the
 // cheapest refusal first. Nothing of the token is decoded or parsed before its
 // MAC has been found good, and nothing that our keys did not sign makes Verify do
-// more than one MAC of MaxLen bytes. (A token of an older key takes a second one,
+// more than one MAC of MaxLen bytes. (A token of an older key takes one more hash,
 // of the identity.)
+//
+// A token of an own family that is not bound is good for every holder: whoever
+// needs more than that looks at Token.Own.
 func (h *Holder) Verify(tok string, now time.Time) (Token, error) {
 	c := h.codec
 	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {
@@ -179,9 +208,13 @@ func (h *Holder) Verify(tok string, now time.Time) (Token, error) {
 	if subtle.ConstantTimeCompare(want[:], signature) != 1 {
 		return Token{}, ErrForged
 	}
+	if len(payload) < len(c.lead) || string(payload[:len(c.lead)]) != c.lead {
+		return Token{}, ErrMalformed // signed by our key, but not by this package
+	}
+	payload = payload[len(c.lead):]
 	size, err := strict.Decode(s.json[:], payload)
 	if err != nil || base64.RawURLEncoding.EncodedLen(size) != len(payload) {
-		return Token{}, ErrMalformed // signed by our key, but not by this package
+		return Token{}, ErrMalformed
 	}
 	t, subject, ok := c.parsePayload(s.json[:size])
 	if !ok {
@@ -190,12 +223,15 @@ func (h *Holder) Verify(tok string, now time.Time) (Token, error) {
 	if t.Expires <= now.Unix() {
 		return Token{}, ErrExpired
 	}
-	own := h.subject
+	if subject == nil {
+		return t, nil // a family of its own, for whoever shows it
+	}
+	mine := h.subject
 	if k != c.ring[0] {
 		// The subject of an older key: rotation must change nobody's tally.
-		own = c.subject(k, h.identity)
+		mine = c.subject(k, h.identity)
 	}
-	if subtle.ConstantTimeCompare(own[:], subject) != 1 {
+	if subtle.ConstantTimeCompare(mine[:], subject) != 1 {
 		return Token{}, ErrHolder
 	}
 	return t, nil
@@ -221,22 +257,25 @@ func (c Codec) GoString() string { return c.String() }
 // Format writes String for every verb, so that %+v cannot reach the keys.
 func (c Codec) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
 
-// selfCheck signs a token by golang-jwt and by ourselves and compares: the
-// definition and its shortcut must agree in this very build, or nothing starts.
+// selfCheck signs a token of each kind by golang-jwt and by ourselves and
+// compares: the definition and its shortcut must agree in this very build, or
+// nothing starts.
 func (c *Codec) selfCheck() error {
 	holder := c.Holder([]byte("self-check"))
 	now := time.Unix(1<<31, 0)
 	tally, _ := c.policy.Step(now, storeless.Tally{}, 1)
-	ours := string(holder.Append(nil, &tally))
-
-	t := jwt.NewWithClaims(hs256(), c.claims(holder.subject[:], &tally))
-	t.Header = map[string]any{"alg": "HS256", "kid": c.ring[0].kid, "typ": typ}
-	theirs, err := t.SignedString(c.ring[0].window)
-	if err != nil || theirs != ours {
-		return fmt.Errorf("token: golang-jwt signs a different token than we do (%v); do not use this build", err)
-	}
-	if _, err := holder.Verify(strings.Clone(theirs), now); err != nil {
-		return fmt.Errorf("token: cannot verify what golang-jwt has signed (%w); do not use this build", err)
+	exp := c.policy.Expires(tally)
+	for _, own := range []Own{{}, {Expires: exp}, {Expires: exp, Bound: true}} {
+		ours := string(holder.append(nil, own, exp, &tally))
+		t := jwt.NewWithClaims(hs256(), c.claims(holder.subject[:], own, exp, &tally))
+		t.Header = map[string]any{"alg": "HS256", "kid": c.ring[0].kid, "typ": typ}
+		theirs, err := t.SignedString(c.ring[0].window)
+		if err != nil || theirs != ours {
+			return fmt.Errorf("token: golang-jwt signs a different token than we do (%v); do not use this build", err)
+		}
+		if _, err := holder.Verify(strings.Clone(theirs), now); err != nil {
+			return fmt.Errorf("token: cannot verify what golang-jwt has signed (%w); do not use this build", err)
+		}
 	}
 	return nil
 }

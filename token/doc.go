@@ -5,8 +5,9 @@
 //
 // # What a token does not prove
 //
-// A token proves that this deployment counted what it says, for this holder and
-// policy. That is less than it seems:
+// A token proves that this deployment counted what it says, for this policy and
+// this holder, or for a family of its own that somebody has bought. That is less
+// than it seems:
 //
 //   - Not that nothing was counted since. An older token of the same holder
 //     verifies as well, until it expires. Who acts on a token's count alone can
@@ -15,18 +16,22 @@
 //   - Not that the client has no other tokens, or shows the best it has.
 //   - Nothing that is secret. The payload is encoded, not encrypted: whoever
 //     holds a token reads its counts. It holds no address and no name, but its
-//     subject is the same in every token of a holder while the key lasts: a
-//     pseudonym, and personal data where the law says so.
+//     subject is the same in every token of a holder while the key lasts, and
+//     its family in every token of that family: pseudonyms, and personal data
+//     where the law says so.
 //   - Not who is asking. The holder is whatever identity the caller says; the
-//     token is only good for it.
+//     token is only good for it, and one of an own family that is not bound is
+//     good for everybody: its bearer is the client.
 //
-// A leaked secret therefore opens less than it seems. Who has it can sign a count
-// of zero, which is no more than he has by showing no token at all: it takes away
-// a client's own memory of use, while what the servers remember, and what exact
-// counters count, stands. He can sign a full count for somebody else, who is then
-// refused for as long as he is made to show it; he can try addresses until he
-// finds whose a subject is; and whatever else is derived from the secret, such as
-// challenges, is open too. So rotate.
+// A leaked secret opens less than it seems, as long as nothing is for sale. Who
+// has it can sign a count of zero, which is no more than he has by showing no
+// token at all: it takes away a client's own memory of use, while what the
+// servers remember, and what exact counters count, stands. He can sign a full
+// count for somebody else, who is then refused for as long as he is made to show
+// it, and he can try addresses until he finds whose a subject is. But he can also
+// sign own families that nobody worked for, each with a quota of its own; and
+// whatever else is derived from the secret, such as challenges, is open too. So
+// rotate.
 //
 // # Format
 //
@@ -45,22 +50,42 @@
 // (spaces and line breaks are for the reader):
 //
 //	{"alg":"HS256","kid":"z5_gN","typ":"tally+jwt"}
-//	{"aud":"contact","sub":"F0HO5fqE4v8","exp":1700092800,
+//	{"aud":"contact","sub":"tNF6nHMBbgE","exp":1700092800,
 //	 "t":[8060369,1547,1,0, 1872652,2,1,0, 13735150,92790000000,0,0]}
 //
-// The claims, always these and in this order:
+// and of a client that has just bought a family of its own, before and after its
+// first request, and the first again where the family is bound to its buyer:
+//
+//	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
+//	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,
+//	 "t":[8060369,2880,1,0, 1872652,2,1,0, 13735150,172790000000,0,0]}
+//	{"aud":"contact","sub":"tNF6nHMBbgE","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
+//
+// The claims, in this order:
 //
 //	aud  the policy's name, a string
-//	sub  11 characters: the first 64 bits of HMAC-SHA256 of the identity, under a
-//	     key that is used for nothing else
-//	exp  a NumericDate (RFC 7519 section 4.1.4), an integer: the end of the second
-//	     window of the limit that looks furthest. On that second it is expired
+//	sub  11 characters: the first 64 bits of the identity's hash, see below. In
+//	     tokens of the shared family, and of an own family that is bound; no
+//	     others
+//	fam  11 characters: the 64 bits of an own family's id. In its tokens only
+//	exp  a NumericDate (RFC 7519 section 4.1.4), an integer. On that second the
+//	     token is expired. Shared: the end of the second window of the limit that
+//	     looks furthest. Own: the end of the family's life, the same in all of
+//	     its tokens
 //	t    four integers for each limit that has counted something: id, age,
-//	     current, previous
+//	     current, previous. Only an own family has tokens that have counted
+//	     nothing
+//
+// An own family's id is the caller's, derived from the challenge that was solved
+// for it, and so is its end: [OwnLife] after the challenge was issued, two of the
+// longest windows and an hour at least. The second example is of a family whose
+// challenge was issued at 1700000000: it ends 172800 s later. So nothing in the
+// first token depends on when, where or how often the challenge is redeemed, and a
+// replay is worth nothing.
 //
 // An integer is written as JSON allows and in the shortest way: a minus or none,
-// no plus, no leading zero, no minus zero, no fraction, no exponent. exp is at
-// most 2³³, an id below 2²⁴, an age from -2⁵³ to 2⁵³, a count at most 2³¹-1, and
+// no plus, no leading zero, no minus zero, no fraction, no exponent. exp is from 1
+// to 2³³, an id below 2²⁴, an age from -2⁵³ to 2⁵³, a count at most 2³¹-1, and
 // no state lies before 1970 or after 2³³. So every number is exact in a float64,
 // and no product of a decision leaves 64 bits, whoever signed.
 //
@@ -76,7 +101,9 @@
 // counts are that window's and the one's before it. For a bucket (GCRA) it is the
 // microseconds from the theoretical arrival time to exp: one of 6 a minute takes
 // 10 s to leak, so the mark is 1700000010, and the age 92790 s. Both counts are 0
-// for a bucket.
+// for a bucket. In an own family, whose end has nothing to do with its windows, an
+// age is below zero where a bucket owes for longer than the family has to live, or
+// an instance whose clock is ahead has begun a window.
 //
 // The signature is HMAC-SHA256 (RFC 2104) over the first two segments and the
 // dot between them, as RFC 7515 section 5.1 says.
@@ -91,7 +118,7 @@
 // with the salt "tallystick/v1":
 //
 //	tallystick/v1/window/<policy>  32 bytes: the HS256 key
-//	tallystick/v1/bind/<policy>    32 bytes: the key of subjects
+//	tallystick/v1/bind/<policy>    32 bytes: the key of subjects, and nothing else
 //	tallystick/v1/kid/<policy>     whose first 5 base64url characters are the kid
 //
 // So a kid needs no bookkeeping and tells nothing; a key is of use for one policy
@@ -102,13 +129,37 @@
 // [MaxSecrets]. No secret, key or identity is in an error, or in what a [Codec]
 // or [Holder] prints.
 //
+// # Subjects
+//
+// A subject is SHA-256 of key and identity, one after the other, cut to its first
+// 64 bits: one block for an address, where HMAC would take four. (Its two keyed
+// states can be saved, as those of the signature are; two remain, and the second
+// is a sixth of a request's hashing.) HMAC has its second pass because the output
+// of a plain hash is its whole state: who knows the hash of a message can go on
+// from there to that of a longer one. Of this state a quarter is shown, and to go
+// on he would have to guess the other 192 bits: a hash that is cut is as good as
+// a random function until far more than 2⁶⁴ queries (Coron, Dodis, Malinaud and
+// Puniya, Merkle-Damgård Revisited, on chopping), as SHA-512/256 is. Nor would
+// there be anything to win: a subject is no credential. It is compared only within
+// a token whose MAC is good.
+//
+// The key has 32 bytes, always, and comes first, so that key and identity cannot
+// trade bytes, and what identities are different is for the caller to say: their
+// bytes are hashed to the last one, and their number too, by SHA-256's padding.
+// Where identities are of several kinds, as addresses and API keys are, a byte in
+// front that names the kind and one encoding for each kind suffice; that one may
+// begin as another does is no harm.
+//
+// 64 bits are enough because to meet a subject is not to break anything: of a
+// million clients two share one with a chance of 3·10⁻⁸, and then merely a count.
+//
 // # Checks, and their order
 //
 // [Holder.Verify] checks the length and the place of the last dot
 // ([ErrMalformed]); the header, byte for byte, against those of the ring
 // ([ErrForeign]); the MAC, in constant time and as it is spelled ([ErrForged]);
 // the form of the payload and its aud ([ErrMalformed]); exp ([ErrExpired]); sub,
-// recomputed under the key that signed ([ErrHolder]).
+// where there is one, recomputed under the key that signed ([ErrHolder]).
 //
 // The MAC comes before all parsing. A parser that runs first is code that a
 // stranger feeds, with choices that he makes: algorithms (RFC 8725 section 3.1),
@@ -135,13 +186,15 @@
 //
 // Between neighbouring steps every instance reads the tokens of every other, and
 // nobody's tally is lost: a subject is recomputed under the key that signed the
-// token, and the next token is signed by the first. Dropping a secret early
-// costs clients their tokens, not the servers their memory. After a leak, do all
-// three steps at once.
+// token, a family is the same under every key, and the next token is signed by
+// the first. Dropping a secret early costs clients their tokens, and with them
+// the families they have bought, not the servers their memory. After a leak, do
+// all three steps at once.
 //
 // # Limits
 //
-// [New] refuses a policy whose fullest token would be longer than MaxLen bytes.
+// [New] refuses a policy whose fullest token, of a bound family at any moment of
+// its life, would be longer than MaxLen bytes.
 // Eight limits fit with quotas up to some ten thousand; five with quotas of a
 // thousand million. Names of limits take no room, being hashed. Tokens expire in
 // 2242 at the latest.
@@ -150,6 +203,6 @@
 //
 // RFC 7515 (JWS), RFC 7518 (JWA), RFC 7519 (JWT), RFC 8725 and
 // draft-ietf-oauth-rfc8725bis (best current practice), RFC 5869 (HKDF), RFC 2104
-// (HMAC), RFC 4648 section 5 (base64url), RFC 9651 section 3.3.4 (structured
-// fields).
+// (HMAC), FIPS 180-4 (SHA-256), RFC 4648 section 5 (base64url), RFC 9651 section
+// 3.3.4 (structured fields).
 package token

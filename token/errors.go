@@ -15,9 +15,11 @@ var (
 	// ErrForged: the header names one of our keys, the signature is not its.
 	ErrForged = errors.New("token: bad signature")
 
-	// ErrExpired: signed by us, but every window it speaks of has passed.
+	// ErrExpired: signed by us, but every window it speaks of has passed, or the
+	// life of its own family.
 	ErrExpired = errors.New("token: expired")
 
-	// ErrHolder: signed by us for somebody else.
+	// ErrHolder: signed by us for somebody else. A token of an own family that is
+	// not bound is signed for nobody in particular.
 	ErrHolder = errors.New("token: held by another identity")
 )

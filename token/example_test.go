@@ -86,6 +86,47 @@ func ExampleKeyfunc() {
 	// <nil> contact 1m40s 3
 }
 
+// A family of one's own: its first token has counted nothing, and is good from
+// any address unless it is bound.
+func ExampleHolder_AppendOwn() {
+	policy := contactPolicy()
+	codec, err := token.New(secrets, policy)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A client has solved a challenge, which was issued at noon.
+	holder := codec.Holder([]byte("198.51.100.1"))
+	own := token.Own{ID: [8]byte([]byte("receipt!")), Expires: noon.Add(token.OwnLife(policy)).Unix()}
+	first := string(holder.AppendOwn(nil, own, &storeless.Tally{}))
+	fmt.Println(first == string(holder.AppendOwn(nil, own, &storeless.Tally{})), len(first), "bytes")
+
+	// It changes networks, and is charged in the same family.
+	moved := codec.Holder([]byte("203.0.113.9"))
+	verified, err := moved.Verify(first, noon)
+	if err != nil {
+		log.Fatal(err)
+	}
+	tally, verdict := policy.Step(noon, verified.Tally, 1)
+	next := string(moved.AppendOwn(nil, verified.Own, &tally))
+	verified, err = moved.Verify(next, noon)
+	fmt.Println(verdict.Limits[0].Remaining, verified.Own == own, err)
+
+	// When the family ends, so do all of its tokens.
+	_, err = moved.Verify(next, time.Unix(own.Expires, 0))
+	fmt.Println(errors.Is(err, token.ErrExpired))
+
+	// A bound one is good for its buyer only.
+	own.Bound = true
+	_, err = moved.Verify(string(holder.AppendOwn(nil, own, &storeless.Tally{})), noon)
+	fmt.Println(errors.Is(err, token.ErrHolder))
+	// Output:
+	// true 190 bytes
+	// 4 true <nil>
+	// true
+	// true
+}
+
 // The numbers of the package documentation.
 func ExampleClaims() {
 	policy, err := storeless.Compile("contact", []storeless.Limit{
@@ -102,11 +143,25 @@ func ExampleClaims() {
 	}
 	holder := codec.Holder([]byte("198.51.100.1"))
 	tally, _ := policy.Step(noon, storeless.Tally{}, 1)
-	for _, segment := range strings.Split(string(holder.Append(nil, &tally)), ".")[:2] {
-		text, err := base64.RawURLEncoding.DecodeString(segment)
-		fmt.Println(string(text), err)
+	own := token.Own{ID: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Expires: noon.Add(token.OwnLife(policy)).Unix()}
+	bound := own
+	bound.Bound = true
+	for i, tok := range [][]byte{
+		holder.Append(nil, &tally),
+		holder.AppendOwn(nil, own, &storeless.Tally{}),
+		holder.AppendOwn(nil, own, &tally),
+		holder.AppendOwn(nil, bound, &storeless.Tally{}),
+	} {
+		segments := strings.Split(string(tok), ".")[:2]
+		for _, segment := range segments[min(i, 1):] { // the header is always the same
+			text, err := base64.RawURLEncoding.DecodeString(segment)
+			fmt.Println(string(text), err)
+		}
 	}
 	// Output:
 	// {"alg":"HS256","kid":"z5_gN","typ":"tally+jwt"} <nil>
-	// {"aud":"contact","sub":"F0HO5fqE4v8","exp":1700092800,"t":[8060369,1547,1,0,1872652,2,1,0,13735150,92790000000,0,0]} <nil>
+	// {"aud":"contact","sub":"tNF6nHMBbgE","exp":1700092800,"t":[8060369,1547,1,0,1872652,2,1,0,13735150,92790000000,0,0]} <nil>
+	// {"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]} <nil>
+	// {"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[8060369,2880,1,0,1872652,2,1,0,13735150,172790000000,0,0]} <nil>
+	// {"aud":"contact","sub":"tNF6nHMBbgE","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]} <nil>
 }

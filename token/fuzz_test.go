@@ -39,7 +39,9 @@ func allocated(f func()) uint64 {
 func FuzzVerify(f *testing.F) {
 	c, h, secrets := fuzzCodec(f)
 	tally := used(f, c.policy, 3)
-	f.Add(string(h.Append(nil, &tally)))
+	for _, own := range kinds(c.policy) {
+		f.Add(string(give(&h, own, &tally)))
+	}
 	f.Fuzz(func(t *testing.T, tok string) {
 		agree(t, &h, secrets, tok, now)
 		if !raceEnabled {
@@ -53,7 +55,9 @@ func FuzzVerify(f *testing.F) {
 func FuzzPayload(f *testing.F) {
 	c, h, secrets := fuzzCodec(f)
 	tally := used(f, c.policy, 3)
-	f.Add(payload(f, string(h.Append(nil, &tally))))
+	for _, own := range kinds(c.policy) {
+		f.Add(payload(f, string(give(&h, own, &tally))))
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		tok := sign(c.ring[0], text)
 		if !agree(t, &h, secrets, tok, now) {
@@ -61,15 +65,21 @@ func FuzzPayload(f *testing.F) {
 		}
 		got, err := h.Verify(tok, now)
 		require.NoError(t, err)
-		again := string(h.Append(nil, &got.Tally))
-		exp := c.policy.Expires(got.Tally)
+		again := string(repeat(&h, &got))
+		exp := expires(c.policy, got.Own, &got.Tally)
 		if exp == 0 || exp > maxExpires {
+			require.Empty(t, again)
 			return
 		}
-		said, subject, ok := c.parsePayload([]byte(payload(t, again)))
+		said, subject, ok := c.parsePayload([]byte(payload(t, again)[len(c.lead)/4*3:]))
 		require.True(t, ok, "we cannot read what we wrote: %s", payload(t, again))
-		require.Equal(t, string(h.subject[:]), string(subject))
+		if got.Own.IsZero() || got.Own.Bound {
+			require.Equal(t, string(h.subject[:]), string(subject))
+		} else {
+			require.Empty(t, subject)
+		}
 		require.Equal(t, exp, said.Expires)
+		require.Equal(t, got.Own, said.Own)
 		for i, s := range got.Tally {
 			if i < len(c.fields) && c.fields[i].blank(s) {
 				s.At = 0 // a window in which nothing was counted is not told
@@ -94,13 +104,22 @@ func TestSeeds(t *testing.T) {
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, len(seeds), 3, name)
 	}
-	_, h, _ := fuzzCodec(t)
-	seed, err := os.ReadFile("testdata/fuzz/FuzzVerify/signed-by-the-second-key")
-	require.NoError(t, err)
-	tok, err := seedString(string(seed))
-	require.NoError(t, err)
-	_, err = h.Verify(tok, now)
-	require.NoError(t, err, "the seed is no longer a good token; write it anew")
+	c, h, _ := fuzzCodec(t)
+	read := func(name string) string {
+		seed, err := os.ReadFile(filepath.Join("testdata", "fuzz", name))
+		require.NoError(t, err)
+		text, err := seedString(string(seed))
+		require.NoError(t, err)
+		return text
+	}
+	for _, tok := range []string{
+		read("FuzzVerify/signed-by-the-second-key"), read("FuzzVerify/own"), read("FuzzVerify/own-and-bound"),
+		sign(c.ring[0], read("FuzzPayload/three-limits")), sign(c.ring[0], read("FuzzPayload/own")),
+		sign(c.ring[0], read("FuzzPayload/own-and-bound")),
+	} {
+		_, err := h.Verify(tok, now)
+		require.NoError(t, err, "the seed is no longer a good token; write it anew")
+	}
 }
 
 // seedString returns the string of a seed in the format of go test.

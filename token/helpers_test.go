@@ -63,6 +63,37 @@ func used(t testing.TB, p *storeless.Policy, n int64) storeless.Tally {
 	return tally
 }
 
+// bought returns an own family of a policy, bought at now.
+func bought(p *storeless.Policy, name string, bound bool) Own {
+	own := Own{Expires: now.Add(OwnLife(p)).Unix(), Bound: bound}
+	copy(own.ID[:], name)
+	return own
+}
+
+// kinds are the three kinds of family: shared, own, and own and bound.
+func kinds(p *storeless.Policy) map[string]Own {
+	return map[string]Own{"shared": {}, "own": bought(p, "family 1", false), "bound": bought(p, "family 2", true)}
+}
+
+// give appends the token of either kind.
+func give(h *Holder, own Own, t *storeless.Tally) []byte {
+	if own.IsZero() {
+		return h.Append(nil, t)
+	}
+	return h.AppendOwn(nil, own, t)
+}
+
+// expires is when that token expires.
+func expires(p *storeless.Policy, own Own, t *storeless.Tally) int64 {
+	if own.IsZero() {
+		return p.Expires(*t)
+	}
+	return own.Expires
+}
+
+// repeat says once more what a token has said.
+func repeat(h *Holder, t *Token) []byte { return give(h, t.Own, &t.Tally) }
+
 // sign makes a token of any payload under a real key, by crypto/hmac: what a
 // thief of the key could make.
 func sign(k *key, payload string) string {

@@ -34,7 +34,7 @@ type key struct {
 	kid    string
 	header string // the encoded header and its dot: one SHA-256 block
 	sign   mac    // HMAC under window, with header absorbed
-	bind   mac    // HMAC under the binding key
+	bind   []byte // the key of subjects
 }
 
 // newRing checks secrets and derives their keys for a policy. A problem never
@@ -101,11 +101,10 @@ func deriveKey(policy string, secret []byte) *key {
 		}
 		return k
 	}
-	k := &key{window: expand("window")}
+	k := &key{window: expand("window"), bind: expand("bind")}
 	k.kid = base64.RawURLEncoding.EncodeToString(expand("kid"))[:kidLen]
 	k.header = base64.RawURLEncoding.EncodeToString(
 		[]byte(`{"alg":"HS256","kid":"`+k.kid+`","typ":"`+typ+`"}`)) + "."
 	k.sign = newMAC(k.window, k.header)
-	k.bind = newMAC(expand("bind"), "")
 	return k
 }

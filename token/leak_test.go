@@ -2,6 +2,7 @@ package token
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,8 +12,16 @@ import (
 )
 
 // TestT13: with the key itself an attacker signs what he likes, and still gets
-// no more than a client without tokens: the quota, from the memory.
+// no more of a family than a client without tokens: the quota, from the memory.
+// What he need not do any more is to work for a family: each id that he makes up
+// is one, with a quota of its own.
 func TestT13(t *testing.T) {
+	for kind, names := range map[string]string{"shared": `"sub":"%s"`, "own": `"fam":"AAAAAAAAAAA"`, "bound": `"sub":"%s","fam":"AAAAAAAAAAA"`} {
+		t.Run(kind, func(t *testing.T) { leaked(t, names) })
+	}
+}
+
+func leaked(t *testing.T, names string) {
 	for _, algorithm := range []storeless.Algorithm{
 		storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket,
 	} {
@@ -21,6 +30,7 @@ func TestT13(t *testing.T) {
 			p := compile(t, "contact", storeless.Limit{Algorithm: algorithm, Quota: 5, Window: window * time.Second})
 			c := newCodec(t, p, secret("leaked"))
 			h := c.Holder(alice)
+			names := strings.ReplaceAll(names, "%s", string(h.subject[:]))
 			m := storeless.NewMemory(64, 1)
 			family := storeless.Family{Key: m.Key(alice)}
 			take := func(shown storeless.Tally) bool {
@@ -36,8 +46,8 @@ func TestT13(t *testing.T) {
 				}
 			}
 			forge := func(age, cur, prev int64) {
-				text := fmt.Sprintf(`{"aud":"contact","sub":"%s","exp":%d,"t":[%d,%d,%d,%d]}`,
-					h.subject[:], now.Unix()+2*window, p.ID(0), age, cur, prev)
+				text := fmt.Sprintf(`{"aud":"contact",%s,"exp":%d,"t":[%d,%d,%d,%d]}`,
+					names, now.Unix()+2*window, p.ID(0), age, cur, prev)
 				if got, err := h.Verify(sign(c.ring[0], text), now); err == nil {
 					accepted++
 					count(got.Tally)

@@ -35,19 +35,43 @@ func fullest(p *storeless.Policy, now time.Time, far int) (t storeless.Tally) {
 	return t
 }
 
+// ownFullest returns a tally whose token of an own family is the longest that a
+// decision at now can make. Late in the family's life ages are long below zero:
+// marks of full buckets, made by a clock that is ahead, and windows likewise.
+func ownFullest(p *storeless.Policy, now time.Time, late bool) (t storeless.Tally) {
+	us := now.UnixMicro()
+	for i := range p.Len() {
+		l := p.Limit(i)
+		w := l.Window.Microseconds()
+		switch {
+		case mark(l) && late:
+			t[i].At = us + skew(l) + empties(l)
+		case mark(l):
+			t[i].At = us + 1
+		default:
+			t[i] = storeless.State{At: us / w, Cur: uint32(l.Quota), Prev: uint32(l.Quota)}
+			if late {
+				t[i].At = (us + skew(l)) / w
+			}
+		}
+	}
+	return t
+}
+
 // moments returns times of all kinds: near the ends of windows, and any.
 func moments(r *rand.Rand, p *storeless.Policy) []time.Time {
 	moments := []time.Time{now}
 	for i := range p.Len() {
 		w := int64(p.Limit(i).Window / time.Second)
 		end := (1_500_000_000 + r.Int64N(1_000_000_000)) / w * w
-		moments = append(moments, unix(end), time.UnixMicro(end*1e6-1), unix(end+r.Int64N(w)))
+		moments = append(moments, unix(end), time.UnixMicro(end*1e6-1), unix(end-2), unix(end+r.Int64N(w)))
 	}
 	return moments
 }
 
 // TestLongest: no tally within the quotas of a policy and its tiers makes a
-// token longer than New reckoned. So a codec that started never falls silent.
+// token longer than New reckoned, in a shared family or at any moment of an own
+// one's life. So a codec that started never falls silent.
 func TestLongest(t *testing.T) {
 	r := random(7)
 	started, closest, n := 0, MaxLen, rounds(250)
@@ -57,8 +81,9 @@ func TestLongest(t *testing.T) {
 		tier := p.Scale(1 + r.Int64N(100))
 		c := &Codec{
 			ring: []*key{deriveKey("contact", secret("a"))}, policy: p, fields: fieldsOf(p),
-			prefix: `{"aud":"contact","sub":"`, pool: &sync.Pool{New: newScratch},
+			pool: &sync.Pool{New: newScratch},
 		}
+		c.lead, c.prefix = beginning("contact")
 		longest := c.longest([]*storeless.Policy{tier, p})
 		if _, err := New([][]byte{secret("a")}, p, tier); err == nil {
 			started++
@@ -68,22 +93,33 @@ func TestLongest(t *testing.T) {
 		}
 
 		h := c.Holder(alice)
+		check := func(q *storeless.Policy, at time.Time, own Own, tally storeless.Tally) {
+			said := c.appendPayload(nil, h.subject[:], own, expires(q, own, &tally), &tally)
+			length := headerLen + len(c.lead) + (len(said)*8+5)/6 + 1 + signatureLen
+			if length > longest {
+				require.Failf(t, "too long", "%d, not %d: %+v at %v, %+v", length, longest, describe(q), at.UnixMicro(), own)
+			}
+			closest = min(closest, longest-length)
+			if longest > MaxLen {
+				return
+			}
+			tok := string(give(&h, own, &tally))
+			require.Len(t, tok, length)
+			got, err := h.Verify(tok, at)
+			require.NoError(t, err)
+			require.Equal(t, Token{expires(q, own, &tally), tally, own}, got)
+		}
+		life := int64(OwnLife(p) / time.Second)
 		for _, at := range moments(r, p) {
 			for _, q := range []*storeless.Policy{p, tier} {
 				for far := range p.Len() {
-					tally := fullest(q, at, far)
-					said := c.appendPayload(nil, h.subject[:], &tally)
-					length := headerLen + (len(said)*8+5)/6 + 1 + signatureLen
-					require.LessOrEqual(t, length, longest, "%+v at %v", describe(q), at.UnixMicro())
-					closest = min(closest, longest-length)
-					if longest > MaxLen {
-						continue
-					}
-					tok := string(h.Append(nil, &tally))
-					require.Len(t, tok, length)
-					got, err := h.Verify(tok, at)
-					require.NoError(t, err)
-					require.Equal(t, tally, got.Tally)
+					check(q, at, Own{}, fullest(q, at, far))
+				}
+				// The first is of a clock that is behind the one that sold the family.
+				for _, left := range []int64{life + lag, life, 1 + r.Int64N(life), 1 + r.Int64N(10), 1} {
+					own := Own{ID: [8]byte{1}, Expires: at.Unix() + left, Bound: true}
+					check(q, at, own, ownFullest(q, at, false))
+					check(q, at, own, ownFullest(q, at, true))
 				}
 			}
 		}
@@ -92,45 +128,94 @@ func TestLongest(t *testing.T) {
 	require.LessOrEqual(t, closest, 3, "New reckons generously, but not much")
 }
 
-// TestLongestAtTheEdge has the two cases in which ages are longer than they seem.
+// TestLongestAtTheEdge has the cases in which ages are longer than they seem.
 func TestLongestAtTheEdge(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first, others storeless.Limit
 		now           int64
 		ends          string
+		left          int64 // how long an own family has to live; 0 is a shared one
 	}{
-		// Windows that do not divide each other, when they lie so that every
-		// age is one more than the quotient says.
+		// Buckets that look so far ahead that a shared family's ages are longer
+		// by more than an own one's second name: two windows and what they owe,
+		"two windows": {
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: 1000 * time.Second, Burst: 9998},
+			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Second},
+			1_700_000_000, `(,\d+,10000000,9,9){7}\]}$`, 0,
+		},
+		// and windows that do not divide that, when they lie so that every age
+		// is one more than the quotient says.
 		"begun windows": {
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: 19 * time.Second},
-			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 6 * time.Second},
-			57 + 19*6*10_000_000, `,10,9,9,\d+,10,9,9\]}$`,
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: 6 * time.Second, Burst: 9_999_980},
+			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 10 * time.Second},
+			30*50_000_000 + 28, `(,\d+,1000000,9,9){7}\]}$`, 0,
+		},
+		// A full bucket that takes longer to empty than the family has to live:
+		// as many digits as the family's whole life, and a sign.
+		"own, marks after its end": {
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
+			1_700_000_000, `(,\d+,-2999100000,0,0){7}\]}$`, 1,
 		},
 		// An interval of half a nanosecond is rounded up to a microsecond; a
 		// burst of 2³¹ of them is 36 minutes, and not a second.
-		"rounded intervals": {
+		"own, rounded intervals": {
 			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: time.Second},
-			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: time.Second, Burst: 9},
-			1_700_000_000, `,2148999999,0,0,\d+,2148999999,0,0\]}$`,
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: time.Second},
+			1_700_000_000, `(,\d+,-2146583647,0,0){7}\]}$`, 1,
+		},
+		// A window that an instance whose clock is ahead has begun.
+		"own, a window after its end": {
+			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Hour},
+			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Hour},
+			3600*500_000 - 3, `(,\d+,-1,9,9){7}\]}$`, 1,
+		},
+		// Windows that do not divide the family's life.
+		"own, begun windows": {
+			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 5000 * time.Second},
+			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 101 * time.Second},
+			101*15_000_000 + 100, `(,\d+,100,9,9){7}\]}$`, 10_000,
+		},
+		// An instance whose clock is behind the one that sold the family.
+		"own, before its life": {
+			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 4998 * time.Second},
+			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 1},
+			1_700_000_000, `(,\d+,10000999999,0,0){7}\]}$`, 2*4998 + lag,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.first.Name = "first"
-			limits := []storeless.Limit{tt.first}
-			for n := 0; len(limits) < 7; n++ { // those whose ids have all of their digits
-				tt.others.Name = fmt.Sprint("l", n)
-				if compile(t, "p", tt.others).ID(0) >= 10_000_000 {
-					limits = append(limits, tt.others)
+			var limits []storeless.Limit
+			for n, l := 0, tt.first; len(limits) < storeless.MaxLimits; n++ {
+				l.Name = fmt.Sprint("l", n)
+				if compile(t, "p", l).ID(0) >= 10_000_000 { // an id with all of its digits
+					limits, l = append(limits, l), tt.others
 				}
 			}
 			p := compile(t, "contact", limits...)
 			h := newCodec(t, p, secret("a")).Holder(alice)
-			tally := fullest(p, unix(tt.now), 0)
-			tok := h.Append(nil, &tally)
+			tally, own := fullest(p, unix(tt.now), 0), Own{}
+			if tt.left > 0 {
+				tally, own = ownFullest(p, unix(tt.now), tt.left == 1), Own{Expires: tt.now + tt.left, Bound: true}
+			}
+			tok := give(&h, own, &tally)
 			require.Regexp(t, tt.ends, payload(t, string(tok)))
 			require.LessOrEqual(t, len(tok), h.codec.longest([]*storeless.Policy{p}))
 		})
 	}
+}
+
+// TestLongestOfTiers: the longest token is that of the tier whose buckets take
+// longest to empty, wherever it stands.
+func TestLongestOfTiers(t *testing.T) {
+	bucket := func(burst int64) *storeless.Policy {
+		return compile(t, "contact", storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: burst})
+	}
+	small, large := bucket(1), bucket(30_000_000)
+	c := newCodec(t, small, secret("a"))
+	want := c.longest([]*storeless.Policy{large})
+	require.Greater(t, want, c.longest([]*storeless.Policy{small}))
+	require.Equal(t, want, c.longest([]*storeless.Policy{small, large}))
+	require.Equal(t, want, c.longest([]*storeless.Policy{large, small}))
 }
 
 // TestDecisionsFit runs real decisions, by the same policy and by tiers, until
@@ -190,6 +275,7 @@ func TestRealisticPoliciesFit(t *testing.T) {
 			require.NoError(t, err)
 			h, tally := c.Holder(alice), fullest(p, now, 0)
 			require.NotEmpty(t, h.Append(nil, &tally))
+			require.NotEmpty(t, h.AppendOwn(nil, bought(p, "family", true), &tally))
 		})
 	}
 }
@@ -205,4 +291,5 @@ func TestTooFull(t *testing.T) {
 	h := newCodec(t, p, secret("a")).Holder(alice)
 	tally := fullest(compile(t, "contact", huge(8)...), now, 0)
 	require.Equal(t, "before", string(h.Append([]byte("before"), &tally)))
+	require.Equal(t, "before", string(h.AppendOwn([]byte("before"), bought(p, "family", false), &tally)))
 }

@@ -15,12 +15,23 @@ import (
 // have those that no integer is.) Whatever is accepted must be safe to decide on.
 func TestT18(t *testing.T) {
 	c, h := contact(t)
+	sub := fmt.Sprintf(`"sub":"%s"`, h.subject[:])
+	for kind, names := range map[string]string{"shared": sub, "own": `"fam":"AAAAAAAAAAA"`, "bound": sub + `,"fam":"AAAAAAAAAAA"`} {
+		t.Run(kind, func(t *testing.T) { oddNumbers(t, c, &h, names) })
+	}
+}
+
+func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 	exp := now.Unix()/86400*86400 + 2*86400
 	token := func(exp int64, numbers ...int64) string {
 		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
-		return sign(c.ring[0], fmt.Sprintf(`{"aud":"contact","sub":"%s","exp":%d,"t":[%s]}`, h.subject[:], exp, list))
+		return sign(c.ring[0], fmt.Sprintf(`{"aud":"contact",%s,"exp":%d,"t":[%s]}`, names, exp, list))
 	}
 	id := func(i int) int64 { return int64(c.policy.ID(i)) }
+	nothing := ErrMalformed
+	if strings.Contains(names, "fam") {
+		nothing = nil
+	}
 
 	t.Run("a full count stays full", func(t *testing.T) {
 		window := now.Unix() / 60
@@ -46,8 +57,11 @@ func TestT18(t *testing.T) {
 			"id modulo 2³²":      {token(exp, id(0)+1<<32, 5, 1, 0), ErrMalformed},
 			"greatest exp":       {token(maxExpires, id(0), 5, 1, 0), nil},
 			"exp too great":      {token(maxExpires+1, id(0), 5, 1, 0), ErrMalformed},
-			"exp of zero":        {token(0), ErrExpired},
-			"exp below zero":     {token(-1), ErrMalformed},
+			"exp of one":         {token(1, 1, 0, 1, 0), ErrExpired},
+			"exp of zero":        {token(0, 1, 0, 1, 0), ErrMalformed},
+			"exp below zero":     {token(-1, 1, 0, 1, 0), ErrMalformed},
+			"nothing counted":    {token(exp), nothing},
+			"nothing of ours":    {token(exp, 1, 0, 1, 0), nil},
 			"window of 1970":     {token(exp, id(0), exp/60, 1, 0), nil},
 			"window before 1970": {token(exp, id(0), exp/60+1, 1, 0), ErrMalformed},
 			"last window":        {token(exp, id(0), exp/60-maxExpires/60, 1, 0), nil},
@@ -86,7 +100,8 @@ func TestT18(t *testing.T) {
 			c.policy.Merge(now, got.Tally, got.Tally)
 			family.Shown = got.Tally
 			storeless.Take(m, c.policy, now, &family, 1) // must not panic
-			h.Append(nil, &got.Tally)
+			next, _ := c.policy.Step(now, got.Tally, 1)
+			require.LessOrEqual(t, len(repeat(h, &Token{Tally: next, Own: got.Own})), MaxLen)
 		}
 		require.Greater(t, accepted, n/10)
 	})

@@ -10,9 +10,10 @@ import (
 // A field is what the payload needs to know of a limit.
 type field struct {
 	id      uint32
-	seconds int64 // the window
-	mark    bool  // GCRA: the state is a time mark
-	latest  int64 // the largest State.At that a payload may say
+	text    string // id and a comma
+	seconds int64  // the window
+	mark    bool   // GCRA: the state is a time mark
+	latest  int64  // the largest State.At that a payload may say
 }
 
 func fieldsOf(p *storeless.Policy) []field {
@@ -21,6 +22,7 @@ func fieldsOf(p *storeless.Policy) []field {
 		l := p.Limit(i)
 		f := &fields[i]
 		f.id = p.ID(i)
+		f.text = strconv.Itoa(int(f.id)) + ","
 		f.seconds = int64(l.Window.Seconds())
 		f.mark = l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket
 		f.latest = f.at(maxExpires, 0)
@@ -50,16 +52,30 @@ func (f *field) blank(s storeless.State) bool {
 	return s.Cur == 0 && s.Prev == 0 && (!f.mark || s.At == 0)
 }
 
+// beginning returns what every payload of a policy begins with. As much of it as
+// whole groups of base64 hold is encoded once and for all; the rest, two bytes at
+// most, is not.
+func beginning(policy string) (lead, prefix string) {
+	text := `{"aud":"` + policy + `","`
+	whole := len(text) / 3 * 3
+	return base64.RawURLEncoding.EncodeToString([]byte(text[:whole])), text[whole:]
+}
+
 // appendPayload writes the JSON of the claims, the same bytes that
-// encoding/json writes of [Claims]; nothing if there is nothing to say.
-func (c *Codec) appendPayload(b, subject []byte, t *storeless.Tally) []byte {
-	exp := c.policy.Expires(*t)
-	if exp == 0 {
-		return b
-	}
+// encoding/json writes of [Claims], but for what stands encoded in Codec.lead.
+func (c *Codec) appendPayload(b, subject []byte, own Own, exp int64, t *storeless.Tally) []byte {
 	b = append(b, c.prefix...)
-	b = append(b, subject...)
-	b = append(b, `","exp":`...)
+	if own.IsZero() || own.Bound {
+		b = append(b, `sub":"`...)
+		b = append(b, subject...)
+		b = append(b, `","`...)
+	}
+	if !own.IsZero() {
+		b = append(b, `fam":"`...)
+		b = base64.RawURLEncoding.AppendEncode(b, own.ID[:])
+		b = append(b, `","`...)
+	}
+	b = append(b, `exp":`...)
 	b = strconv.AppendInt(b, exp, 10)
 	b = append(b, `,"t":[`...)
 	sep := false
@@ -72,8 +88,7 @@ func (c *Codec) appendPayload(b, subject []byte, t *storeless.Tally) []byte {
 			b = append(b, ',')
 		}
 		sep = true
-		b = strconv.AppendInt(b, int64(f.id), 10)
-		b = append(b, ',')
+		b = append(b, f.text...)
 		b = strconv.AppendInt(b, f.age(exp, s), 10)
 		b = append(b, ',')
 		b = strconv.AppendInt(b, int64(s.Cur), 10)
@@ -84,11 +99,17 @@ func (c *Codec) appendPayload(b, subject []byte, t *storeless.Tally) []byte {
 }
 
 // claims is appendPayload for golang-jwt.
-func (c *Codec) claims(subject []byte, t *storeless.Tally) *Claims {
-	cl := &Claims{Policy: c.policy.Name(), Subject: string(subject), Expires: c.policy.Expires(*t), Tally: []int64{}}
+func (c *Codec) claims(subject []byte, own Own, exp int64, t *storeless.Tally) *Claims {
+	cl := &Claims{Policy: c.policy.Name(), Expires: exp, Tally: []int64{}}
+	if own.IsZero() || own.Bound {
+		cl.Subject = string(subject)
+	}
+	if !own.IsZero() {
+		cl.Family = base64.RawURLEncoding.EncodeToString(own.ID[:])
+	}
 	for i := range c.fields {
 		if f, s := &c.fields[i], t[i]; !f.blank(s) {
-			cl.Tally = append(cl.Tally, int64(f.id), f.age(cl.Expires, s), int64(s.Cur), int64(s.Prev))
+			cl.Tally = append(cl.Tally, int64(f.id), f.age(exp, s), int64(s.Cur), int64(s.Prev))
 		}
 	}
 	return cl
@@ -103,14 +124,31 @@ const (
 
 // parsePayload reads what appendPayload writes and nothing else: the payload
 // has passed its MAC, so any other form was signed by someone who is not this
-// package. Entries of limits that the policy does not have are skipped.
+// package. Entries of limits that the policy does not have are skipped. subject
+// is nil if the token names none.
 func (c *Codec) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
 	p := parser{rest: b, ok: true}
 	p.expect(c.prefix)
-	subject = p.take(subjectLen)
-	p.expect(`","exp":`)
-	t.Expires = p.integer(0, maxExpires)
+	if p.next('s') {
+		p.expect(`sub":"`)
+		subject = p.take(subjectLen)
+		p.expect(`","`)
+	}
+	own := p.next('f')
+	if own {
+		p.expect(`fam":"`)
+		n, err := strict.Decode(t.Own.ID[:], p.take(subjectLen))
+		p.ok = p.ok && err == nil && n == len(t.Own.ID)
+		p.expect(`","`)
+	}
+	p.ok = p.ok && (own || subject != nil)
+	p.expect(`exp":`)
+	t.Expires = p.integer(1, maxExpires)
+	if own {
+		t.Own.Expires, t.Own.Bound = t.Expires, subject != nil
+	}
 	p.expect(`,"t":[`)
+	p.ok = p.ok && (own || !p.next(']')) // a shared family that has counted nothing has no token
 	for n := 0; p.ok && !p.next(']'); n++ {
 		if n > 0 {
 			p.expect(",")
@@ -177,40 +215,3 @@ func (p *parser) integer(low, high int64) (v int64) {
 	p.ok = p.ok && canonical && v >= low && v <= high
 	return v
 }
-
-// longest returns the length of the longest token that policies can make: every
-// limit used to the full in both of its windows.
-func (c *Codec) longest(policies []*storeless.Policy) int {
-	// A token expires at most three windows after it was made (one more than
-	// it looks ahead, for a clock that lags), or two and what a full bucket
-	// owes, of the limit that looks furthest.
-	furthest := int64(0)
-	for _, p := range policies {
-		for i := range p.Len() {
-			l, f := p.Limit(i), &c.fields[i]
-			furthest = max(furthest, 3*f.seconds)
-			if f.mark {
-				// Rounded up as storeless rounds: for large quotas the
-				// rounding alone can be half an hour.
-				interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota
-				furthest = max(furthest, 2*f.seconds+l.Burst*interval/1_000_000+1)
-			}
-		}
-	}
-	n := len(c.prefix) + subjectLen + len(`","exp":`) + 10 + len(`,"t":[`) + len(`]}`)
-	for i := range c.fields {
-		f, quota := &c.fields[i], int64(0)
-		for _, p := range policies {
-			quota = max(quota, p.Limit(i).Quota)
-		}
-		n += len("16777215,,,,")
-		if f.mark {
-			n += digits(furthest*1_000_000) + len("00")
-		} else {
-			n += digits(furthest/f.seconds+1) + 2*digits(quota)
-		}
-	}
-	return headerLen + base64.RawURLEncoding.EncodedLen(n) + 1 + signatureLen
-}
-
-func digits(v int64) int { return len(strconv.FormatInt(v, 10)) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,6 +61,9 @@ func TestPythonAgrees(t *testing.T) {
 		}
 		got, err := h.Verify(tok, unix(now))
 		v := verdict{Expires: got.Expires}
+		if !got.Own.IsZero() {
+			v.Own = &vectorOwn{hex.EncodeToString(got.Own.ID[:]), got.Own.Expires, got.Own.Bound}
+		}
 		for class, sentinel := range failures {
 			if err == sentinel {
 				v.Failure = class
@@ -73,15 +77,15 @@ func TestPythonAgrees(t *testing.T) {
 		requests, want = append(requests, q), append(want, v)
 	}
 
-	for range rounds(60) {
+	for range rounds(90) {
 		c, _ := randomCodec(t, r, secret("b"), secret("a"))
 		h := c.Holder(randomBytes(r, 1+r.IntN(100)))
-		tally := randomTally(r, c.policy, now)
-		tok := string(h.Append(nil, &tally))
+		tally, own := randomTally(r, c.policy, now), randomOwn(r, c.policy)
+		tok := string(give(&h, own, &tally))
 		if tok == "" {
 			continue
 		}
-		exp := c.policy.Expires(tally)
+		exp := expires(c.policy, own, &tally)
 		ask(&h, c, now.Unix(), tok, "b", "a")
 		ask(&h, c, exp-1, tok, "b", "a")
 		ask(&h, c, exp, tok, "b", "a")
@@ -92,7 +96,11 @@ func TestPythonAgrees(t *testing.T) {
 		for range 4 {
 			ask(&h, c, now.Unix(), damage(r, tok), "b", "a")
 			// Behind the subject: a damaged one is somebody else's, to us.
-			text, rest := payload(t, tok), len(c.prefix)+subjectLen
+			text := payload(t, tok)
+			rest := strings.Index(text, string(h.subject[:])) + subjectLen
+			if own != (Own{}) && !own.Bound {
+				rest = strings.Index(text, `"fam"`)
+			}
 			ask(&h, c, now.Unix(), sign(c.ring[0], text[:rest]+damage(r, text[rest:])), "b", "a")
 		}
 	}

@@ -96,6 +96,17 @@ func randomTally(r *rand.Rand, p *storeless.Policy, now time.Time) (t storeless.
 	return t
 }
 
+// randomOwn returns a family of any kind, somewhere in its life at now.
+func randomOwn(r *rand.Rand, p *storeless.Policy) (own Own) {
+	if r.IntN(3) == 0 {
+		return own
+	}
+	life := int64(OwnLife(p) / time.Second)
+	own = Own{Expires: now.Unix() + 1 + [...]int64{0, r.Int64N(life), life - 1}[r.IntN(3)], Bound: r.IntN(2) == 0}
+	copy(own.ID[:], randomBytes(r, len(own.ID)))
+	return own
+}
+
 // damage returns s with one small thing wrong.
 func damage(r *rand.Rand, s string) string {
 	if s == "" {

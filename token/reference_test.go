@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,8 +62,12 @@ func reference(p *storeless.Policy, secrets [][]byte, identity []byte, tok strin
 		if err != nil || !bytes.Equal(again, decoded[1]) {
 			return t, false // not the one spelling
 		}
-		subject := base64.RawURLEncoding.EncodeToString(mac(derive(secret, "bind"), identity)[:8])
-		if claims.Policy != p.Name() || claims.Subject != subject || claims.Expires <= now.Unix() {
+		sum := sha256.Sum256(slices.Concat(derive(secret, "bind"), identity))
+		bound := claims.Family == "" || claims.Subject != ""
+		if bound && claims.Subject != base64.RawURLEncoding.EncodeToString(sum[:8]) {
+			return t, false
+		}
+		if claims.Policy != p.Name() || claims.Expires <= now.Unix() {
 			return t, false
 		}
 		return believe(p, &claims)
@@ -77,6 +82,15 @@ func believe(p *storeless.Policy, claims *Claims) (t Token, ok bool) {
 		return t, false
 	}
 	t.Expires = claims.Expires
+	if claims.Family != "" {
+		id, err := base64.RawURLEncoding.Strict().DecodeString(claims.Family)
+		if err != nil || len(claims.Family) != 11 || len(id) != 8 {
+			return Token{}, false
+		}
+		t.Own = Own{ID: [8]byte(id), Expires: t.Expires, Bound: claims.Subject != ""}
+	} else if len(claims.Tally) == 0 {
+		return Token{}, false
+	}
 	for e := claims.Tally; len(e) > 0; e = e[4:] {
 		id, age, cur, prev := e[0], e[1], e[2], e[3]
 		if id < 0 || id >= 1<<24 || age < -1<<53 || age > 1<<53 || min(cur, prev) < 0 || max(cur, prev) > storeless.MaxQuota {
@@ -123,12 +137,12 @@ func TestReference(t *testing.T) {
 	r := random(10)
 	secrets := [][]byte{secret("new"), secret("old")}
 	accepted := 0
-	n := rounds(20)
+	n := rounds(40)
 	for range n {
 		c, p := randomCodec(t, r, secrets...)
 		h := c.Holder(alice)
-		tally := randomTally(r, p, now)
-		tok := string(h.Append(nil, &tally))
+		tally, own := randomTally(r, p, now), randomOwn(r, p)
+		tok := string(give(&h, own, &tally))
 		if tok == "" {
 			continue
 		}

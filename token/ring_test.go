@@ -17,6 +17,12 @@ import (
 // all that a rollout mixes, everybody reads everybody.
 func TestRotation(t *testing.T) {
 	p := compile(t, "contact", contactLimits...)
+	for kind, own := range kinds(p) {
+		t.Run(kind, func(t *testing.T) { rotate(t, p, own) })
+	}
+}
+
+func rotate(t *testing.T, p *storeless.Policy, own Own) {
 	tally := used(t, p, 3)
 	steps := [][]string{
 		{"older"},
@@ -33,7 +39,7 @@ func TestRotation(t *testing.T) {
 		fleet[i] = newCodec(t, p, secrets...).Holder(alice)
 	}
 	for i := range fleet {
-		tok := string(fleet[i].Append(nil, &tally))
+		tok := string(give(&fleet[i], own, &tally))
 		for j := range fleet {
 			known := slices.Contains(steps[j], steps[i][0])
 			require.True(t, known || i-j > 1 || j-i > 1, "neighbours: %d reads %d", j, i)
@@ -43,11 +49,21 @@ func TestRotation(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, "%d reads %d", j, i)
-			require.Equal(t, tally, got.Tally)
+			require.Equal(t, Token{expires(p, own, &tally), tally, own}, got)
+
+			// What is signed next is of the same family, under the newest key.
+			next, err := fleet[j].Verify(string(repeat(&fleet[j], &got)), now)
+			require.NoError(t, err)
+			require.Equal(t, got, next)
 
 			// The subject is looked up under the token's own key, and compared.
 			stranger := fleet[j].codec.Holder([]byte("stranger"))
-			_, err = stranger.Verify(tok, now)
+			of, err := stranger.Verify(tok, now)
+			if own != (Own{}) && !own.Bound {
+				require.NoError(t, err, "%d reads %d", j, i)
+				require.Equal(t, got, of)
+				continue
+			}
 			require.Equal(t, ErrHolder, err, "%d reads %d", j, i)
 		}
 	}
@@ -112,6 +128,20 @@ func TestT15(t *testing.T) {
 	require.Equal(t, 4, own)
 }
 
+// TestSubjectIsAHash: of the key and all of the identity, whatever its length,
+// on either side of what the stack and a scratch have room for.
+func TestSubjectIsAHash(t *testing.T) {
+	c, _ := contact(t)
+	r := random(11)
+	for n := range 3 * textMax {
+		identity := randomBytes(r, n)
+		sum := sha256.Sum256(slices.Concat(c.ring[0].bind, identity))
+		h := c.Holder(identity)
+		require.Equal(t, base64.RawURLEncoding.EncodeToString(sum[:8]), string(h.subject[:]), "%d bytes", n)
+	}
+	require.Len(t, c.ring[0].bind, 32, "of fixed length: key and identity cannot trade bytes")
+}
+
 // TestSubjects: one identity has another subject for each policy and secret, so
 // that tokens of two sites cannot be put together, and no subject is a plain
 // hash.
@@ -120,7 +150,11 @@ func TestSubjects(t *testing.T) {
 	for _, policy := range []string{"contact", "signup"} {
 		for _, name := range []string{"one", "two"} {
 			c := newCodec(t, compile(t, policy, storeless.Limit{Quota: 1, Window: 1e9}), secret(name))
-			for _, identity := range []string{"", "a", "b", "aa", string(make([]byte, textMax)), string(make([]byte, textMax+1)), string(make([]byte, 5*textMax))} {
+			identities := []string{"a", "b", "aa"}
+			for _, n := range []int{0, 1, 2, 95, 96, 97, 98, textMax, textMax + 1, 5 * textMax} {
+				identities = append(identities, string(make([]byte, n)))
+			}
+			for _, identity := range identities {
 				h := c.Holder([]byte(identity))
 				where := policy + " " + name + " " + identity
 				require.Empty(t, seen[string(h.subject[:])], where)

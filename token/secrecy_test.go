@@ -94,7 +94,7 @@ func TestNothingLeaks(t *testing.T) {
 	var secrets leak
 	for _, name := range []string{"a", "b"} {
 		k := deriveKey("contact", secret(name))
-		for _, b := range [][]byte{secret(name), k.window, k.sign.inner[4:36], k.sign.outer[4:36], k.bind.inner[4:36], k.bind.outer[4:36]} {
+		for _, b := range [][]byte{secret(name), k.window, k.sign.inner[4:36], k.sign.outer[4:36], k.bind} {
 			secrets.add(b)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // stock parses a token with golang-jwt as it comes, in the way that [Keyfunc]
@@ -39,40 +41,53 @@ func stockSign(t testing.TB, k *key, claims jwt.Claims) string {
 	return s
 }
 
-// TestStockRandom: for random policies and tallies golang-jwt signs the token we
-// sign, byte for byte, and reads from it what we read.
+// TestStockRandom: for random policies, tallies and families golang-jwt signs the
+// token we sign, byte for byte, and reads from it what we read.
 func TestStockRandom(t *testing.T) {
 	r := random(2)
 	secrets := [][]byte{secret("new"), secret("old")}
-	signed := 0
+	signed, seen, empty := 0, map[bool]int{}, false
 	n := rounds(150)
 	for range n {
 		c, p := randomCodec(t, r, secrets...)
 		h := c.Holder(randomBytes(r, r.IntN(40)))
 		for range 8 {
-			tally := randomTally(r, p, now)
-			ours := string(h.Append(nil, &tally))
-			claims := c.claims(h.subject[:], &tally)
+			tally, own := randomTally(r, p, now), randomOwn(r, p)
+			ours := string(give(&h, own, &tally))
+			claims := c.claims(h.subject[:], own, expires(p, own, &tally), &tally)
 			if claims.Expires == 0 {
 				require.Empty(t, ours)
 				continue
 			}
 			signed++
+			seen[own.IsZero()]++
+			empty = empty || len(claims.Tally) == 0
 			require.Equal(t, stockSign(t, c.ring[0], claims), ours)
 			text, err := json.Marshal(claims)
 			require.NoError(t, err)
 			require.Equal(t, string(text), payload(t, ours))
 
-			theirs, err := stock(t, p.Name(), secrets, ours, now, jwt.WithSubject(string(h.subject[:])))
+			theirs, err := stock(t, p.Name(), secrets, ours, now, subjectOption(own, &h))
 			require.NoError(t, err)
 			require.Equal(t, claims, theirs)
 
 			got, err := h.Verify(ours, now)
 			require.NoError(t, err)
-			require.Equal(t, claims, c.claims(h.subject[:], &got.Tally))
+			require.Equal(t, own, got.Own)
+			require.Equal(t, claims, c.claims(h.subject[:], got.Own, got.Expires, &got.Tally))
 		}
 	}
 	require.Greater(t, signed, 4*n)
+	require.Greater(t, min(seen[true], seen[false]), n)
+	require.True(t, empty, "a family that has counted nothing")
+}
+
+// subjectOption lets the stock parser compare the subject, where there is one.
+func subjectOption(own Own, h *Holder) jwt.ParserOption {
+	if own.IsZero() || own.Bound {
+		return jwt.WithSubject(string(h.subject[:]))
+	}
+	return jwt.WithLeeway(0)
 }
 
 // TestStockOptions: each option of the stock parser bites on our claims.
@@ -83,6 +98,8 @@ func TestStockOptions(t *testing.T) {
 	exp := c.policy.Expires(tally)
 	secrets := [][]byte{secret("a")}
 	last := unix(exp - 1)
+	own := bought(c.policy, "family", false)
+	ownTok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
 
 	for name, tt := range map[string]struct {
 		policy  string
@@ -94,6 +111,10 @@ func TestStockOptions(t *testing.T) {
 	}{
 		"the last second":     {"contact", secrets, tok, last, jwt.WithLeeway(0), nil},
 		"expired":             {"contact", secrets, tok, unix(exp), jwt.WithLeeway(0), jwt.ErrTokenExpired},
+		"own, last second":    {"contact", secrets, ownTok, unix(own.Expires - 1), jwt.WithLeeway(0), nil},
+		"own, expired":        {"contact", secrets, ownTok, unix(own.Expires), jwt.WithLeeway(0), jwt.ErrTokenExpired},
+		"own has no subject":  {"contact", secrets, ownTok, now, jwt.WithSubject(string(h.subject[:])), jwt.ErrTokenRequiredClaimMissing},
+		"own, audience":       {"contact", secrets, ownTok, now, jwt.WithAudience("signup"), jwt.ErrTokenInvalidAudience},
 		"leeway":              {"contact", secrets, tok, unix(exp), jwt.WithLeeway(time.Second), nil},
 		"exp of zero":         {"contact", secrets, stockSign(t, c.ring[0], &Claims{Policy: "contact"}), now, jwt.WithLeeway(0), jwt.ErrTokenExpired},
 		"audience":            {"contact", secrets, tok, now, jwt.WithAudience("signup"), jwt.ErrTokenInvalidAudience},

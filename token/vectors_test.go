@@ -43,11 +43,18 @@ type vectorState struct {
 	Prev uint32 `json:"prev"`
 }
 
+type vectorOwn struct {
+	ID      string `json:"id"`
+	Expires int64  `json:"expires"`
+	Bound   bool   `json:"bound"`
+}
+
 // A verdict is what the independent implementation says of a token.
 type verdict struct {
 	Failure string        `json:"failure"`
 	Expires int64         `json:"expires"`
 	Tally   []vectorState `json:"tally"`
+	Own     *vectorOwn    `json:"own"`
 }
 
 type vector struct {
@@ -91,6 +98,14 @@ func tallyOf(states []vectorState) (t storeless.Tally) {
 	return t
 }
 
+func ownOf(t testing.TB, v *vectorOwn) (own Own) {
+	if v != nil {
+		own = Own{Expires: v.Expires, Bound: v.Bound}
+		require.Equal(t, len(own.ID), copy(own.ID[:], unhex(t, v.ID)))
+	}
+	return own
+}
+
 func unhex(t testing.TB, s string) []byte {
 	b, err := hex.DecodeString(s)
 	require.NoError(t, err)
@@ -122,13 +137,17 @@ func TestVectors(t *testing.T) {
 
 			got, err := h.Verify(v.Token, time.Unix(v.Now, 0))
 			require.Equal(t, want, err)
-			require.Equal(t, Token{v.Expires, tallyOf(v.Tally)}, got)
+			require.Equal(t, Token{v.Expires, tallyOf(v.Tally), ownOf(t, v.Own)}, got)
 			if v.Ours {
-				require.Equal(t, v.Token, string(h.Append(nil, &got.Tally)))
+				require.Equal(t, v.Token, string(repeat(&h, &got)))
 			}
 		})
 		seen[v.Failure]++
+		if v.Own != nil {
+			seen["own"]++
+		}
 	}
+	require.GreaterOrEqual(t, seen["own"], 15, "vectors of own families")
 	for class := range failures {
 		require.GreaterOrEqual(t, seen[class], 2, "vectors of class %q", class)
 	}

@@ -52,7 +52,7 @@ def header(secret, policy):
 
 
 def subject(secret, policy, identity):
-    return b64(mac(derive(secret, "bind", policy), identity)[:8])
+    return b64(hashlib.sha256(derive(secret, "bind", policy) + identity).digest()[:8])
 
 
 def limit_id(limit):
@@ -89,18 +89,28 @@ def origin(limit, exp):
     return exp * MICRO if limit["algorithm"] in MARKS else exp // limit["window"]
 
 
-def payload(secret, policy, identity, tally):
-    exp, numbers = expires(policy["limits"], tally), []
+def own_life(policy):
+    """How long an own family lives, in seconds from its challenge."""
+    return max(3600, *(2 * limit["window"] for limit in policy["limits"]))
+
+
+def payload(secret, policy, identity, tally, own=None):
+    """own is the id, the end and whether it is bound, of an own family."""
+    exp, numbers = own["expires"] if own else expires(policy["limits"], tally), []
     for limit, state in zip(policy["limits"], tally):
         mark = limit["algorithm"] in MARKS
         if state["cur"] or state["prev"] or (mark and state["at"]):
             numbers += [limit_id(limit), origin(limit, exp) - state["at"], state["cur"], state["prev"]]
-    claims = {"aud": policy["name"], "sub": subject(secret, policy["name"], identity), "exp": exp, "t": numbers}
-    return json.dumps(claims, separators=(",", ":"))
+    claims = {"aud": policy["name"]}
+    if not own or own["bound"]:
+        claims["sub"] = subject(secret, policy["name"], identity)
+    if own:
+        claims["fam"] = b64(bytes.fromhex(own["id"]))
+    return json.dumps(claims | {"exp": exp, "t": numbers}, separators=(",", ":"))
 
 
-def sign(secret, policy, identity, tally):
-    return sign_payload(secret, policy["name"], payload(secret, policy, identity, tally))
+def sign(secret, policy, identity, tally, own=None):
+    return sign_payload(secret, policy["name"], payload(secret, policy, identity, tally, own))
 
 
 def integers(values, *bounds):
@@ -109,21 +119,30 @@ def integers(values, *bounds):
         type(v) is int and low <= v <= high for v, (low, high) in zip(values, bounds))
 
 
+CLAIMS = (["aud", "sub", "exp", "t"], ["aud", "fam", "exp", "t"], ["aud", "sub", "fam", "exp", "t"])
+
+
 def parse(policy, segment):
-    """Returns exp, sub and tally, or raises ValueError."""
+    """Returns exp, sub, fam and tally, or raises ValueError."""
     text = unb64(segment).decode()
     claims = json.loads(text)
-    if type(claims) is not dict or list(claims) != ["aud", "sub", "exp", "t"]:
+    if type(claims) is not dict or list(claims) not in CLAIMS:
         raise ValueError("claims")
     # Writing it again finds what reading forgives: spaces, escapes, repeated
     # names, and every second spelling of a number.
     if json.dumps(claims, separators=(",", ":"), ensure_ascii=False) != text:
         raise ValueError("spelling")
-    exp, sub, numbers = claims["exp"], claims["sub"], claims["t"]
-    if claims["aud"] != policy["name"] or type(sub) is not str or len(sub) != 11:
-        raise ValueError("aud or sub")
-    if not integers([exp], (0, MAX_EXPIRES)) or type(numbers) is not list or len(numbers) % 4:
+    exp, sub, fam, numbers = claims["exp"], claims.get("sub"), claims.get("fam"), claims["t"]
+    if claims["aud"] != policy["name"]:
+        raise ValueError("aud")
+    if "sub" in claims and (type(sub) is not str or len(sub) != 11):
+        raise ValueError("sub")
+    if "fam" in claims and (type(fam) is not str or len(unb64(fam)) != 8):
+        raise ValueError("fam")
+    if not integers([exp], (1, MAX_EXPIRES)) or type(numbers) is not list or len(numbers) % 4:
         raise ValueError("exp or t")
+    if not numbers and fam is None:
+        raise ValueError("nothing counted")
     tally = [{"at": 0, "cur": 0, "prev": 0} for _ in policy["limits"]]
     for i in range(0, len(numbers), 4):
         entry = numbers[i:i + 4]
@@ -135,11 +154,12 @@ def parse(policy, segment):
                 if not 0 <= at <= origin(limit, MAX_EXPIRES):
                     raise ValueError("at")
                 tally[j] = {"at": at, "cur": entry[2], "prev": entry[3]}
-    return exp, sub, tally
+    return exp, sub, fam, tally
 
 
 def verify(policy, secrets, identity, now, token):
-    """Returns the failure class, or "" with the expiry and the tally."""
+    """Returns the failure class, or "" with the expiry, the tally and the own
+    family, if it is one's."""
     text = token.encode()  # lengths are in bytes
     if not HEADER + 1 + SIGNATURE <= len(text) <= MAX_LEN or text[-SIGNATURE - 1:-SIGNATURE] != b".":
         return {"failure": "malformed"}
@@ -151,14 +171,17 @@ def verify(policy, secrets, identity, now, token):
     if signature.encode() != text[-SIGNATURE:]:
         return {"failure": "forged"}
     try:
-        exp, sub, tally = parse(policy, text[HEADER:-SIGNATURE - 1].decode())
+        exp, sub, fam, tally = parse(policy, text[HEADER:-SIGNATURE - 1].decode())
     except (ValueError, RecursionError):
         return {"failure": "malformed"}
     if exp <= now:
         return {"failure": "expired"}
-    if sub != subject(ours[0], name, identity):
+    if sub is not None and sub != subject(ours[0], name, identity):
         return {"failure": "holder"}
-    return {"failure": "", "expires": exp, "tally": tally}
+    verdict = {"failure": "", "expires": exp, "tally": tally}
+    if fam is not None:
+        verdict["own"] = {"id": unb64(fam).hex(), "expires": exp, "bound": sub is not None}
+    return verdict
 
 
 def main():
