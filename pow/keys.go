@@ -1,0 +1,82 @@
+package pow
+
+import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+)
+
+// The limits of a ring.
+const (
+	minSecret  = 32 // bytes: the strength of HMAC-SHA-256 (RFC 2104, section 3)
+	maxSecrets = 8
+)
+
+// Config is what an [Issuer] is made of. Formatted or marshalled it shows how
+// many secrets it has and nothing of them; but package fmt calls no method of
+// what lies in an unexported field, so do not print what you hide a Config in.
+type Config struct {
+	// Secrets is the ring: 1 to 8 distinct secrets of at least 32 random bytes.
+	// The first signs, all verify, so a new secret is first added at the end
+	// everywhere, then moved to the front, and the old one is removed a minute
+	// later. New keeps derived keys only, never these slices.
+	Secrets [][]byte
+}
+
+// Format implements [fmt.Formatter] for every verb.
+func (c Config) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "pow.Config{%d secrets}", len(c.Secrets))
+}
+
+// MarshalText keeps secrets out of encoding/json and log/slog.
+func (c Config) MarshalText() ([]byte, error) { return fmt.Append(nil, c), nil }
+
+// check reports every problem of the ring at once, by place and never by value.
+func (c Config) check() error {
+	var problems []error
+	if n := len(c.Secrets); n < 1 || n > maxSecrets {
+		problems = append(problems, fmt.Errorf("pow: Config.Secrets: %d secrets, want 1 to %d", n, maxSecrets))
+	}
+	for i, s := range c.Secrets {
+		if len(s) < minSecret {
+			problems = append(problems, fmt.Errorf("pow: Config.Secrets[%d]: %d bytes, want at least %d", i, len(s), minSecret))
+		}
+		for j := range i {
+			if bytes.Equal(s, c.Secrets[j]) {
+				problems = append(problems, fmt.Errorf("pow: Config.Secrets[%d]: repeats Config.Secrets[%d]", i, j))
+				break
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// subkeys are what one secret is turned into, one key for each purpose: a MAC of
+// one kind must never be of use as a MAC of another (here: of a window token, a
+// binding, or the hidden numbers).
+type subkeys struct {
+	kid            byte
+	mac, num, bind []byte
+}
+
+// derive expands a secret. The labels carry the version of what they key, so a
+// second version of the format starts from unrelated keys.
+func derive(secret []byte) (subkeys, error) {
+	var failed error
+	key := func(purpose string, size int) []byte {
+		k, err := hkdf.Key(sha256.New, secret, nil, "tallystick/pow/"+purpose+"/1", size)
+		if err != nil {
+			failed = fmt.Errorf("pow: deriving the %s key: %w", purpose, err)
+			return make([]byte, size)
+		}
+		return k
+	}
+	return subkeys{
+		kid:  key("kid", 1)[0],
+		mac:  key("mac", sha256.Size),
+		num:  key("num", sha256.Size),
+		bind: key("bind", sha256.Size),
+	}, failed
+}

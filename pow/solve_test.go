@@ -1,0 +1,247 @@
+package pow
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSolve(t *testing.T) {
+	is := newIssuer(t, secretA)
+	c, err := is.Issue(epoch, alice, 1<<15)
+	require.NoError(t, err)
+	want := proofOf(t, is, c.Text)
+	for _, workers := range []int{-1, 0, 1, 2, 3, 8, 9, 100} {
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			defer requireNoLeak(t)()
+			got, err := Solve(t.Context(), c.Text, SolveOptions{Workers: workers})
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
+	}
+	t.Run("work 0", func(t *testing.T) {
+		c, err := is.Issue(epoch, alice, 0)
+		require.NoError(t, err)
+		got, err := Solve(t.Context(), c.Text, SolveOptions{})
+		require.NoError(t, err)
+		require.Equal(t, c.Text+"~", got)
+	})
+	for _, k := range []uint8{1, 3, 16} {
+		t.Run(fmt.Sprint("k ", k), func(t *testing.T) {
+			text := seal(is, 0, header{k: k, span: 50})
+			numbers := answersOf8(is, text)
+			got, err := Solve(t.Context(), text, SolveOptions{})
+			require.NoError(t, err)
+			want := make([]uint32, k)
+			for i := range want {
+				want[i] = numbers[i%puzzles]
+			}
+			require.Equal(t, string(appendProof(nil, text, want)), got)
+		})
+	}
+}
+
+// answersOf8 are the first eight answers whatever k is; seal repeats them.
+func answersOf8(is *Issuer, text string) [puzzles]uint32 {
+	w := newWorkspace(is.ring.keys)
+	var h header
+	raw, _ := h.decode(&w.raw, text)
+	return w.numbers(&w.keys[0], raw[:headerLen], h.span)
+}
+
+func TestSolveRefuses(t *testing.T) {
+	is := newIssuer(t, secretA)
+	def, err := is.Issue(epoch, alice, DefaultWork)
+	require.NoError(t, err)
+	at := func(k uint8, span uint32) string {
+		raw := make([]byte, rawLen(k))
+		h := header{k: k, span: span}
+		h.append(raw[:0])
+		return base64.RawURLEncoding.EncodeToString(raw)
+	}
+	for _, c := range []struct {
+		name, text string
+		most       uint64
+		want       error
+	}{
+		{"above the cap by one", def.Text, DefaultWork - 1, ErrTooMuchWork},
+		{"above the default cap", at(8, defaultCap/4+1), 0, ErrTooMuchWork},
+		{"R huge", at(16, math.MaxUint32), 0, ErrTooMuchWork},
+		{"R huge, one puzzle", at(1, math.MaxUint32), MaxWork / 4, ErrTooMuchWork},
+		{"R 0", at(8, 0), 0, ErrMalformed},
+		{"k 0 with R", at(0, 1), 0, ErrMalformed},
+		{"k 17", at(17, 16), 0, ErrMalformed},
+		{"k 255", at(255, 16), 0, ErrMalformed},
+		{"too short for k", at(8, 16)[:128], 0, ErrMalformed},
+		{"too long for k", at(8, 16) + "AAAAAAAA", 0, ErrMalformed},
+		{"empty", "", 0, ErrMalformed},
+		{"a proof", def.Text + "~1.2.3.4.5.6.7.8", 0, ErrMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer requireNoLeak(t)()
+			got, err := Solve(t.Context(), c.text, SolveOptions{
+				MaxWork:  c.most,
+				Progress: func(uint64, uint64) { t.Fatal("it began to work") },
+			})
+			require.ErrorIs(t, err, c.want)
+			require.Empty(t, got)
+		})
+	}
+	t.Run("at the cap", func(t *testing.T) {
+		c, err := is.Issue(epoch, alice, 64)
+		require.NoError(t, err)
+		_, err = Solve(t.Context(), c.Text, SolveOptions{MaxWork: 64})
+		require.NoError(t, err)
+	})
+}
+
+// spoilt changes the target of one puzzle: it has no answer any more, up to a
+// chance of span/2^48.
+func spoilt(t *testing.T, text string, puzzle int) string {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	require.NoError(t, err)
+	raw[headerLen+targetLen*puzzle] ^= 1
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func TestSolveUnsolvable(t *testing.T) {
+	is := newIssuer(t, secretA)
+	c := issueWith(is, 1_790_000_000, alice, 1<<15, nonce("unsolvable"))
+	for _, puzzle := range []int{0, 5, 7} {
+		for _, workers := range []int{1, 3, 9} {
+			t.Run(fmt.Sprintf("puzzle %d, %d workers", puzzle, workers), func(t *testing.T) {
+				defer requireNoLeak(t)()
+				got, err := Solve(t.Context(), spoilt(t, c.Text, puzzle), SolveOptions{Workers: workers})
+				require.ErrorIs(t, err, ErrUnsolvable)
+				require.Empty(t, got)
+			})
+		}
+	}
+}
+
+// TestSolveGivesUpTogether: one puzzle without an answer ends the work on the rest.
+func TestSolveGivesUpTogether(t *testing.T) {
+	is := newIssuer(t, secretA)
+	text := spoilt(t, seal(is, 0, header{k: 16, span: 1 << 17}), 0)
+	var last, all uint64
+	_, err := Solve(t.Context(), text, SolveOptions{Workers: 2, Progress: func(done, total uint64) { last, all = done, total }})
+	require.ErrorIs(t, err, ErrUnsolvable)
+	// The other worker answers about two puzzles in the meantime, of fifteen.
+	require.Less(t, last, all*3/4)
+}
+
+// TestSolveTriesTheWholeRange: the last candidate is one of them, the next is not.
+func TestSolveTriesTheWholeRange(t *testing.T) {
+	var seed [32]byte
+	m := newMessage(&seed, 0)
+	sum := m.digest(5000)
+	n, ok := m.search(sum[:targetLen], 0, 5001)
+	require.True(t, ok)
+	require.Equal(t, uint32(5000), n)
+	_, ok = m.search(sum[:targetLen], 0, 5000)
+	require.False(t, ok)
+	for _, span := range []uint32{stretch - 1, stretch, stretch + 1, 2 * stretch} {
+		last := m.digest(span - 1)
+		s := solver{span: span, targets: last[:targetLen], numbers: make([]uint32, 1), pulse: make(chan struct{}, 1)}
+		require.True(t, s.puzzle(t.Context(), 0))
+		require.Equal(t, span-1, s.numbers[0])
+		beyond := m.digest(span)
+		s = solver{span: span, targets: beyond[:targetLen], numbers: make([]uint32, 1), pulse: make(chan struct{}, 1)}
+		require.False(t, s.puzzle(t.Context(), 0))
+	}
+}
+
+func TestSolveProgress(t *testing.T) {
+	is := newIssuer(t, secretA)
+	c, err := is.Issue(epoch, alice, 1<<17)
+	require.NoError(t, err)
+	for _, workers := range []int{1, 3} {
+		var calls, last uint64 // unguarded: the race detector proves the promise
+		_, err = Solve(t.Context(), c.Text, SolveOptions{Workers: workers, Progress: func(done, total uint64) {
+			require.Equal(t, 2*c.Work, total)
+			require.GreaterOrEqual(t, done, last)
+			require.LessOrEqual(t, done, total)
+			calls, last = calls+1, done
+		}})
+		require.NoError(t, err)
+		require.NotZero(t, calls)
+		require.Equal(t, 2*c.Work, last, "the last call says all")
+	}
+}
+
+// TestSolveStops: cancelled at the first sign of life it must not go on to the
+// end of its 64 million candidates.
+func TestSolveStops(t *testing.T) {
+	raw := make([]byte, rawLen(16))
+	h := header{k: 16, span: 1 << 22}
+	h.append(raw[:0])
+	text := base64.RawURLEncoding.EncodeToString(raw)
+	for _, workers := range []int{1, 2, 9} {
+		t.Run(fmt.Sprint(workers, " workers"), func(t *testing.T) {
+			defer requireNoLeak(t)()
+			ctx, cancel := context.WithCancel(t.Context())
+			var last, all uint64
+			_, err := Solve(ctx, text, SolveOptions{MaxWork: MaxWork, Workers: workers, Progress: func(done, total uint64) {
+				cancel()
+				last, all = done, total
+			}})
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotZero(t, all)
+			// Without the look at the context the first puzzle of each worker
+			// would be finished; a loaded machine may delay this goroutine, so
+			// half of all is the generous line.
+			require.Less(t, last, min(all/2, uint64(workers)*uint64(h.span)))
+		})
+	}
+	t.Run("before it starts", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, text := range []string{text, issueWith(newIssuer(t, secretA), 0, alice, 0, nonce("cancelled")).Text} {
+			_, err := Solve(ctx, text, SolveOptions{MaxWork: MaxWork, Progress: func(uint64, uint64) { t.Fatal("it began to work") }})
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	})
+	t.Run("past deadline", func(t *testing.T) {
+		ctx, cancel := context.WithDeadline(t.Context(), epoch.AddDate(-50, 0, 0))
+		defer cancel()
+		_, err := Solve(ctx, text, SolveOptions{MaxWork: MaxWork})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+	t.Run("progress panics", func(t *testing.T) {
+		defer requireNoLeak(t)()
+		s := &solver{
+			targets: make([]byte, 16*targetLen),
+			span:    1 << 20,
+			numbers: make([]uint32, 16),
+			pulse:   make(chan struct{}, 1),
+		}
+		func() {
+			defer func() {
+				require.Zero(t, s.live.Load(), "workers alive")
+				require.Equal(t, "stop", recover())
+			}()
+			_ = s.run(t.Context(), SolveOptions{Workers: 16, Progress: func(uint64, uint64) { panic("stop") }})
+		}()
+		require.Less(t, s.done.Load(), uint64(8<<20), "half of all was still hashed")
+	})
+}
+
+// requireNoLeak counts goroutines now and in the function it returns. A worker
+// that has said goodbye may still be on its way out, hence the yields.
+func requireNoLeak(t *testing.T) func() {
+	before := runtime.NumGoroutine()
+	return func() {
+		for range 100_000 {
+			if runtime.NumGoroutine() <= before {
+				return
+			}
+			runtime.Gosched()
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), before, "goroutines left behind")
+	}
+}

@@ -1,0 +1,187 @@
+package pow
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLifetimeEdges(t *testing.T) {
+	is := newIssuer(t, secretA)
+	for _, work := range []uint64{0, 16, 1 << 20} {
+		issued := epoch.Add(999 * time.Millisecond) // rounded down to epoch
+		c, err := is.Issue(issued, alice, work)
+		require.NoError(t, err)
+		proof := proofOf(t, is, c.Text)
+		last := epoch.Add(c.TTL)
+		for _, e := range []struct {
+			name string
+			now  time.Time
+			want error
+		}{
+			{"two seconds early", epoch.Add(-2 * time.Second), nil},
+			{"a nanosecond earlier", epoch.Add(-2*time.Second - 1), ErrExpired},
+			{"a second earlier", epoch.Add(-3 * time.Second), ErrExpired},
+			{"at issue", issued, nil},
+			{"ttl after issue", issued.Add(c.TTL), nil},
+			{"ttl after the second of issue", last, nil},
+			{"last nanosecond", last.Add(time.Second - 1), nil},
+			{"one more", last.Add(time.Second), ErrExpired},
+			{"a day later", last.Add(24 * time.Hour), ErrExpired},
+			{"zero time", time.Time{}, ErrExpired},
+			{"end of time", time.Unix(math.MaxInt64, 0), ErrExpired},
+			{"start of time", time.Unix(math.MinInt64, 0), ErrExpired},
+			{"another time zone", epoch.In(time.FixedZone("", 3600)), nil},
+		} {
+			t.Run(fmt.Sprintf("work %d/%s", work, e.name), func(t *testing.T) {
+				r, err := is.Verify(e.now, alice, proof)
+				require.ErrorIs(t, err, e.want)
+				if e.want != nil {
+					require.Zero(t, r)
+					return
+				}
+				require.Equal(t, epoch.UTC(), r.Issued)
+				_, err = is.Verify(r.Expires, alice, proof)
+				require.ErrorIs(t, err, ErrExpired, "Expires is the first refused instant")
+				_, err = is.Verify(r.Expires.Add(-1), alice, proof)
+				require.NoError(t, err)
+			})
+		}
+	}
+}
+
+func TestBindingSwaps(t *testing.T) {
+	is := newIssuer(t, secretA)
+	base := Binding{Client: []byte("ab"), Route: "cd", Tier: "ef"}
+	swaps := map[string]Binding{
+		"other client":               {Client: []byte("aB"), Route: "cd", Tier: "ef"},
+		"no client":                  {Route: "cd", Tier: "ef"},
+		"longer client":              {Client: []byte("ab\x00"), Route: "cd", Tier: "ef"},
+		"other route":                {Client: []byte("ab"), Route: "cD", Tier: "ef"},
+		"no route":                   {Client: []byte("ab"), Tier: "ef"},
+		"other tier":                 {Client: []byte("ab"), Route: "cd", Tier: "eF"},
+		"no tier":                    {Client: []byte("ab"), Route: "cd"},
+		"route and tier exchanged":   {Client: []byte("ab"), Route: "ef", Tier: "cd"},
+		"client and route exchanged": {Client: []byte("cd"), Route: "ab", Tier: "ef"},
+		"boundary moved left":        {Client: []byte("a"), Route: "bcd", Tier: "ef"},
+		"boundary moved right":       {Client: []byte("abc"), Route: "d", Tier: "ef"},
+		"tier drawn into route":      {Client: []byte("ab"), Route: "cdef"},
+		"length prefix imitated":     {Client: []byte("ab\x00\x00\x00\x02cd"), Tier: "ef"},
+		"nothing":                    {},
+	}
+	for _, work := range []uint64{0, 16} {
+		c, err := is.Issue(epoch, base, work)
+		require.NoError(t, err)
+		proof := proofOf(t, is, c.Text)
+		_, err = is.Verify(epoch, base, proof)
+		require.NoError(t, err)
+		for name, b := range swaps {
+			t.Run(fmt.Sprintf("work %d/%s", work, name), func(t *testing.T) {
+				_, err := is.Verify(epoch, b, proof)
+				require.ErrorIs(t, err, ErrBinding)
+			})
+		}
+	}
+	t.Run("long bindings", func(t *testing.T) {
+		long := Binding{Client: bytes.Repeat([]byte("x"), 2*maxScratch), Route: "r"}
+		c, err := is.Issue(epoch, long, 16)
+		require.NoError(t, err)
+		_, err = is.Verify(epoch, long, proofOf(t, is, c.Text))
+		require.NoError(t, err)
+		long.Client[len(long.Client)-1]++
+		_, err = is.Verify(epoch, long, proofOf(t, is, c.Text))
+		require.ErrorIs(t, err, ErrBinding)
+	})
+}
+
+// TestBounds: signed by a key of the ring, yet not by this version's rules.
+func TestBounds(t *testing.T) {
+	is := newIssuer(t, secretA)
+	good := headerOf(t, issueWith(is, 1_790_000_000, alice, DefaultWork, nonce("bounds")).Text)
+	empty := headerOf(t, issueWith(is, 1_790_000_000, alice, 0, nonce("bounds")).Text)
+	for _, c := range []struct {
+		name   string
+		change func(*header)
+		base   header
+		want   error
+	}{
+		{"as issued", func(*header) {}, good, nil},
+		{"ttl 9", func(h *header) { h.ttl = 9 }, good, ErrMalformed},
+		{"ttl 60", func(h *header) { h.ttl = 60 }, good, nil},
+		{"ttl 61", func(h *header) { h.ttl = 61 }, good, ErrMalformed},
+		{"ttl 65535", func(h *header) { h.ttl = 65535 }, good, ErrMalformed},
+		{"R 3", func(h *header) { h.span = 3 }, good, ErrMalformed},
+		{"R 4", func(h *header) { h.span = 4 }, good, nil},
+		{"R 2^30", func(h *header) { h.span = 1 << 30 }, good, nil},
+		{"R 2^30+1", func(h *header) { h.span = 1<<30 + 1 }, good, ErrMalformed},
+		{"R 2^32-1", func(h *header) { h.span = math.MaxUint32 }, good, ErrMalformed},
+		{"R 0", func(h *header) { h.span = 0 }, good, ErrMalformed},
+		{"work 0", func(*header) {}, empty, nil},
+		{"work 0 with R", func(h *header) { h.span = 4 }, empty, ErrMalformed},
+		{"work 0, ttl 0", func(h *header) { h.ttl = 0 }, empty, ErrMalformed},
+		{"work 0, ttl 61", func(h *header) { h.ttl = 61 }, empty, ErrMalformed},
+		{"k 1", func(h *header) { h.k = 1 }, good, ErrMalformed},
+		{"k 7", func(h *header) { h.k = 7 }, good, ErrMalformed},
+		{"k 9", func(h *header) { h.k = 9 }, good, ErrMalformed},
+		{"k 16", func(h *header) { h.k = 16 }, good, ErrMalformed},
+		{"k 17", func(h *header) { h.k = 17 }, good, ErrMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := c.base
+			c.change(&h)
+			w := newWorkspace(is.ring.keys)
+			numbers := w.numbers(&w.keys[0], h.append(nil), h.span)
+			proof := appendProof(nil, seal(is, 0, h), numbers[:min(h.k, puzzles)])
+			_, err := is.Verify(epoch, alice, string(proof))
+			require.ErrorIs(t, err, c.want)
+		})
+	}
+}
+
+// TestReceiptIsIdempotent: what is granted from a receipt can be granted again.
+func TestReceiptIsIdempotent(t *testing.T) {
+	is, peer := newIssuer(t, secretA), newIssuer(t, secretB, secretA)
+	proof := solved(t, is, 16)
+	first, err := is.Verify(epoch, alice, proof)
+	require.NoError(t, err)
+	require.NotZero(t, first.ID)
+	for _, now := range []time.Time{epoch, epoch.Add(-2 * time.Second), epoch.Add(10 * time.Second)} {
+		for _, v := range []*Issuer{is, peer} {
+			again, err := v.Verify(now, alice, proof)
+			require.NoError(t, err)
+			require.Equal(t, first, again)
+		}
+	}
+	other, err := is.Verify(epoch, alice, solved(t, is, 16))
+	require.NoError(t, err)
+	require.NotEqual(t, first.ID, other.ID)
+}
+
+func TestConcurrentUse(t *testing.T) {
+	is := newIssuer(t, secretA, secretB)
+	var wg sync.WaitGroup
+	errs := make(chan error, 8)
+	for i := range 8 {
+		wg.Go(func() {
+			me := Binding{Client: []byte{byte(i)}, Route: "r"}
+			for range 200 {
+				c, err := is.Issue(epoch, me, 0)
+				if err == nil {
+					_, err = is.Verify(epoch, me, c.Text+"~")
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	require.NoError(t, <-errs)
+}

@@ -1,0 +1,156 @@
+package pow
+
+import (
+	"bytes"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLayout(t *testing.T) {
+	h := header{
+		kid: 0xa1, k: 8, issued: 0x01020304, ttl: 0x0506, span: 0x0708090a,
+		nonce: [16]byte{0x10, 15: 0x1f}, tag: [8]byte{0x20, 7: 0x27},
+	}
+	raw := h.append(nil)
+	require.Len(t, raw, headerLen)
+	require.Equal(t, []byte{1, 0xa1, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xa}, raw[:14])
+	require.Equal(t, byte(0x10), raw[14])
+	require.Equal(t, byte(0x1f), raw[29])
+	require.Equal(t, byte(0x20), raw[30])
+	require.Equal(t, byte(0x27), raw[37])
+	var back header
+	back.read(raw)
+	require.Equal(t, h, back)
+}
+
+func TestSizes(t *testing.T) {
+	is := newIssuer(t, secretA)
+	c, err := is.Issue(epoch, alice, DefaultWork)
+	require.NoError(t, err)
+	require.Len(t, c.Text, 136)
+	c, err = is.Issue(epoch, alice, 0)
+	require.NoError(t, err)
+	require.Len(t, c.Text, 72)
+	for k := range uint8(mostPuzzles + 1) {
+		require.Zero(t, rawLen(k)%3, "no k may leave spare bits in the last character")
+	}
+}
+
+func TestEveryBitIsSigned(t *testing.T) {
+	is := newIssuer(t, secretA)
+	for _, work := range []uint64{0, 16, DefaultWork} {
+		c, err := is.Issue(epoch, alice, work)
+		require.NoError(t, err)
+		proof := proofOf(t, is, c.Text)
+		_, err = is.Verify(epoch, alice, proof)
+		require.NoError(t, err)
+		raw, err := base64.RawURLEncoding.DecodeString(c.Text)
+		require.NoError(t, err)
+		answers := strings.TrimPrefix(proof, c.Text)
+		for bit := range 8 * len(raw) {
+			raw[bit/8] ^= 1 << (bit % 8)
+			_, err := is.Verify(epoch, alice, base64.RawURLEncoding.EncodeToString(raw)+answers)
+			want := ErrForged
+			noSpan := bytes.Equal(raw[10:14], make([]byte, 4))
+			if at := bit / 8; at == 0 || at == 2 || at == 3 || noSpan != (work == 0) {
+				want = ErrMalformed // version, algorithm, k, or R against k
+			}
+			require.ErrorIs(t, err, want, "work %d, bit %d", work, bit)
+			raw[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+// TestOneSpelling: base64 decoders forgive; this format does not.
+func TestOneSpelling(t *testing.T) {
+	is := newIssuer(t, secretA)
+	proof := solved(t, is, 16)
+	text, answers, _ := strings.Cut(proof, "~")
+	std, err := base64.RawURLEncoding.DecodeString(text)
+	require.NoError(t, err)
+	for i := range std[14:30] {
+		std[14+i] = 0xff // to have - and _ in it
+	}
+	for name, bad := range map[string]string{
+		"newline in the middle":      text[:40] + "\n" + text[40:],
+		"CR LF in the middle":        text[:40] + "\r\n" + text[40:],
+		"newline in front":           "\n" + text,
+		"newline behind":             text + "\n",
+		"four newlines, length of k": text[:40] + "\n\n\n\n" + text[44:],
+		"eight newlines behind":      text + strings.Repeat("\n", 8),
+		"padding":                    text + "=",
+		"much padding":               text + "====",
+		"standard alphabet":          base64.RawStdEncoding.EncodeToString(std),
+		"space":                      text[:40] + " " + text[41:],
+		"percent":                    text[:40] + "%2D" + text[43:],
+		"NUL":                        text[:40] + "\x00" + text[41:],
+		"not ASCII":                  text[:40] + "\xff" + text[41:],
+		"one character less":         text[:len(text)-1],
+		"one character more":         text + "A",
+		"last character changed":     text[:len(text)-1] + "~",
+		"four characters less":       text[:len(text)-4],
+		"four characters more":       text + "AAAA",
+		"one puzzle more":            text + "AAAAAAAA",
+		"empty":                      "",
+		"header alone":               text[:48],
+		"twice":                      text + text,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := is.Verify(epoch, alice, bad+"~"+answers)
+			require.ErrorIs(t, err, ErrMalformed)
+			_, err = Parse(bad)
+			require.ErrorIs(t, err, ErrMalformed)
+			_, err = Solve(t.Context(), bad, SolveOptions{})
+			require.ErrorIs(t, err, ErrMalformed)
+		})
+	}
+}
+
+// TestPuzzleCount: the verifier takes what it issues, the parser what the format
+// allows, and neither more.
+func TestPuzzleCount(t *testing.T) {
+	is := newIssuer(t, secretA)
+	for k := range 256 {
+		raw := make([]byte, rawLen(uint8(k)))
+		raw[0], raw[2], raw[3], raw[13] = version, algorithm, uint8(k), min(4, uint8(k))
+		text := base64.RawURLEncoding.EncodeToString(raw)
+		_, err := Parse(text)
+		if k <= mostPuzzles {
+			require.NoError(t, err, "k = %d", k)
+		} else {
+			require.ErrorIs(t, err, ErrMalformed, "k = %d", k)
+		}
+		want := ErrMalformed
+		if k == 0 || k == puzzles {
+			want = ErrForged
+		}
+		proof := appendProof(nil, text, make([]uint32, min(k, 100)))
+		_, err = is.Verify(epoch, alice, string(proof))
+		require.ErrorIs(t, err, want, "k = %d", k)
+	}
+}
+
+// TestDetail: the class is for programs, the detail for whoever reads the log.
+func TestDetail(t *testing.T) {
+	is := newIssuer(t, secretA)
+	proof := solved(t, is, 16)
+	for bad, want := range map[string]error{
+		"!" + proof[1:]:                    errAlphabet,
+		strings.Replace(proof, "~", "", 1): errNoTilde,
+		"Ag" + proof[2:]:                   errVersion,
+		proof[8:]:                          errVersion,
+		proof[:128] + "~" + proof[137:]:    errShape,
+		proof + ".":                        errAnswers,
+		proof + strings.Repeat("1", 600):   errLong,
+	} {
+		_, err := is.Verify(epoch, alice, bad)
+		require.Equal(t, want, err)
+	}
+	for _, bad := range []string{"", "AQ", strings.Repeat("A", maxText+4)} {
+		_, err := Parse(bad)
+		require.Equal(t, errShape, err, "told by length, before any byte is read")
+	}
+}
