@@ -43,8 +43,9 @@ const (
 // testify, mutants and the package itself.
 var inTests = map[string][]string{
 	"middleware": {
-		jwt,     // T12 and T13: what another package, or a thief, does with it
-		httpsfv, // an independent parser for the RateLimit fields
+		jwt,                           // T12 and T13: what another package, or a thief, does with it
+		httpsfv,                       // an independent parser for the RateLimit fields
+		module + "/middleware/client", // the other end
 	},
 }
 

@@ -21,9 +21,10 @@ const (
 	maxCookies = 3000 // of whatever name; what net/http takes at most
 )
 
-// shown is what the tokens of a request say.
+// shown is what the tokens of a request say, those of a family merged.
 type shown struct {
-	tally    storeless.Tally // merged
+	shared   storeless.Tally
+	own      []ownTally
 	accepted int
 	looked   int
 	byHeader bool // an accepted token came by the header
@@ -31,58 +32,84 @@ type shown struct {
 	err      error // of the last token that was not accepted
 }
 
-// read verifies the tokens of r. All that are accepted count, merged: a client
-// cannot gain by choosing which to show, and a planted one cannot hide another.
-func (e *engine) read(r *http.Request, now time.Time, holder *token.Holder) shown {
-	var s shown
+type ownTally struct {
+	own   token.Own
+	tally storeless.Tally
+}
+
+// add merges what a token says into the tally of its own family, and returns the
+// family's place.
+func (s *shown) add(e *engine, now time.Time, own token.Own, t storeless.Tally) int {
+	for i := range s.own {
+		if o := &s.own[i]; o.own.ID == own.ID {
+			o.tally = e.base.policy.Merge(now, o.tally, t)
+			return i
+		}
+	}
+	s.own = append(s.own, ownTally{own, t})
+	return len(s.own) - 1
+}
+
+// read verifies the tokens of r. All that are accepted count: a client cannot
+// gain by choosing which to show, and a planted one cannot hide another.
+func (e *engine) read(q *inquiry, r *http.Request) {
 	if e.carriage != CookieOnly {
 		pieces := 0
 		for _, line := range r.Header[TokenHeader] {
 			if len(line) > maxLine {
-				s.err = token.ErrMalformed
+				q.shown.err = token.ErrMalformed
 				continue
 			}
 			for more := true; more && pieces < maxPieces; pieces++ {
 				var piece string
 				piece, line, more = strings.Cut(line, ",")
-				if e.look(&s, strings.Trim(piece, " \t"), now, holder) {
-					s.byHeader = true
+				if e.look(q, strings.Trim(piece, " \t")) {
+					q.shown.byHeader = true
 				}
 			}
 		}
 	}
 	if e.carriage != HeaderOnly {
-		e.readCookies(&s, r.Header["Cookie"], now, holder)
+		e.readCookies(q, r.Header["Cookie"])
 	}
-	return s
 }
 
 // readCookies is Request.CookiesNamed for tokens, which need no unquoting; that
 // one allocates for every cookie of the name, up to 3000 of them.
-func (e *engine) readCookies(s *shown, lines []string, now time.Time, holder *token.Holder) {
+func (e *engine) readCookies(q *inquiry, lines []string) {
 	pieces := 0
 	for _, line := range lines {
 		for more := true; more && pieces < maxCookies; pieces++ {
 			var piece string
 			piece, line, more = strings.Cut(line, ";")
-			value, ok := strings.CutPrefix(strings.Trim(piece, " \t"), e.cookieName)
-			if !ok || !strings.HasPrefix(value, "=") {
-				continue
-			}
-			if e.look(s, value[1:], now, holder) {
-				s.byCookie = true
+			if value, ok := cookieNamed(e.cookieName, piece); ok && e.look(q, value) {
+				q.shown.byCookie = true
 			}
 		}
 	}
 }
 
-// look verifies one token and merges it into s, and reports whether it was
+// cookieNamed returns the value of a piece of a Cookie line, if it has the name.
+func cookieNamed(name, piece string) (value string, ok bool) {
+	value, ok = strings.CutPrefix(strings.Trim(piece, " \t"), name)
+	if !ok || !strings.HasPrefix(value, "=") {
+		return "", false
+	}
+	return value[1:], true
+}
+
+// look verifies one token and takes note of it, and reports whether it was
 // accepted.
-func (e *engine) look(s *shown, tok string, now time.Time, holder *token.Holder) bool {
+func (e *engine) look(q *inquiry, tok string) bool {
+	s := &q.shown
 	if tok == "" || s.looked == maxTokens {
 		return false
 	}
-	t, err := holder.Verify(tok, now)
+	t, err := q.holder.Verify(tok, q.now)
+	own := !t.Own.IsZero()
+	if err == nil && own && !e.believes(q, &t.Own) {
+		err = token.ErrHolder
+	}
 	if err != nil {
 		s.err = err
 		if !errors.Is(err, token.ErrForeign) && !errors.Is(err, token.ErrMalformed) {
@@ -91,12 +118,24 @@ func (e *engine) look(s *shown, tok string, now time.Time, holder *token.Holder)
 		return false
 	}
 	s.looked++
-	if s.accepted++; s.accepted == 1 {
-		s.tally = t.Tally
-	} else {
-		s.tally = e.base.policy.Merge(now, s.tally, t.Tally)
+	s.accepted++
+	switch {
+	case own:
+		s.add(e, q.now, t.Own, t.Tally)
+	case s.shared == storeless.Tally{}:
+		s.shared = t.Tally
+	default:
+		s.shared = e.base.policy.Merge(q.now, s.shared, t.Tally)
 	}
 	return true
+}
+
+// believes reports whether an own family may be charged for this request. Where
+// nothing is sold, or for longer than anything sold lives, it was made by a thief
+// of the key; he must not get more than that takes.
+func (e *engine) believes(q *inquiry, own *token.Own) bool {
+	longest := q.now.Add(token.OwnLife(e.base.policy) + time.Minute).Unix()
+	return e.sells() && own.Expires <= longest && (own.Bound || !e.boundTo(&q.id))
 }
 
 // channels says where the answer goes.

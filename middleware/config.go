@@ -88,6 +88,10 @@ type Config struct {
 	// that drops, replays or forks its token: only honest clients are limited.
 	InsecureNoMemory bool
 
+	// Challenge offers work to clients that the limits refuse, or that have
+	// nothing to show. Default: nil, never.
+	Challenge *Challenge
+
 	// Quiet hides the quota, for routes such as login where it would tell how
 	// many guesses are left. Default: [Open].
 	Quiet Quiet
@@ -105,6 +109,12 @@ type Config struct {
 	// details and page. It must write a response; the decision in the context
 	// says why and which Status is meant, and all fields are set already.
 	Refused http.Handler
+
+	// Page answers, in place of the built-in page alone, the refused requests of
+	// those who prefer HTML: people. Scripts still get problem details. As with
+	// Refused, the decision is in the context and the fields are set; Page writes
+	// the Status. Prohibited with Refused, which answers everybody.
+	Page http.Handler
 
 	// OnDecision is called once for every decision, before the handler runs,
 	// on the request's goroutine: the place for metrics. It must not block.
@@ -151,9 +161,9 @@ const (
 	// details. The token still carries the counts, for whoever decodes it.
 	RetryAfterOnly
 
-	// NoToken is RetryAfterOnly without the token: the memory alone counts.
+	// QuietNoToken is RetryAfterOnly without the token: the memory alone counts.
 	// Prohibited with InsecureNoMemory, where nothing would count.
-	NoToken
+	QuietNoToken
 )
 
 // XRateLimit says whether X-RateLimit fields are sent, and the unit of

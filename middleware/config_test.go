@@ -105,7 +105,7 @@ func TestBadConfigurations(t *testing.T) {
 		}, "512 at most"},
 		{"Carriage", func(c *config) { c.Carriage = 4 }, "Either"},
 		{"Quiet", func(c *config) { c.Quiet = 3 }, "Open"},
-		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.NoToken, true }, "nothing would count"},
+		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.QuietNoToken, true }, "nothing would count"},
 		{"XRateLimit", func(c *config) { c.XRateLimit = 3 }, "ResetInSeconds"},
 		{"EmbeddedCookie", func(c *config) { c.EmbeddedCookie, c.InsecureCookie = true, true }, "Partitioned"},
 		{"Carriage", func(c *config) { c.Carriage, c.EmbeddedCookie = middleware.HeaderOnly, true }, "no cookie"},

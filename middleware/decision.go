@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -26,6 +27,27 @@ const (
 
 	// IdentityDenied: the identity function returned a [Denial]. 401 or 403.
 	IdentityDenied Reason = "identity-denied"
+
+	// NoToken: the policy wants a proof of work, or a token bought with one, and
+	// the request shows neither. 403 with a challenge.
+	NoToken Reason = "no-token"
+
+	// SoldOut: the same, and no family is for sale to this address before
+	// RetryAfter. 429.
+	SoldOut Reason = "sold-out"
+
+	// MemoryFull: the memory has no room, so that a proof must come with the
+	// request. 403 with a challenge.
+	MemoryFull Reason = "memory-full"
+
+	// The reasons for which a proof was not accepted: its time has passed, its
+	// answers are wrong, another client asked for the challenge, it is worth
+	// less than a family costs by now, or it has bought a request already.
+	ProofExpired  Reason = "expired"
+	WrongSolution Reason = "wrong-solution"
+	ClientChanged Reason = "client-changed"
+	PriceRisen    Reason = "price-risen"
+	Replayed      Reason = "replayed"
 
 	// NegativeCost: Config.Cost returned a negative number. 500.
 	NegativeCost Reason = "negative-cost"
@@ -54,11 +76,21 @@ type Decision struct {
 	Tokens   int
 	TokenErr error
 
+	// Own says that a family of the client's own was charged, or would have
+	// been, rather than the one that its address shares.
+	Own bool
+
+	// Proof is why the proof of the request was not accepted; "" if it was, or
+	// if there was none. Challenge is what went out with the refusal, or nil.
+	Proof     Reason
+	Challenge *pow.Challenge
+
 	// Saturated says that the memory was full, and only the token counted.
 	Saturated bool
 
 	policy  *storeless.Policy
 	verdict storeless.Verdict
+	decided bool // the limits were asked
 }
 
 // A LimitStatus is how one limit stands after a decision.
@@ -72,7 +104,7 @@ type LimitStatus struct {
 // Limits returns how each limit of the policy stands. It is empty if the
 // decision was made without asking them.
 func (d Decision) Limits() []LimitStatus {
-	if d.policy == nil {
+	if !d.decided {
 		return nil
 	}
 	all := make([]LimitStatus, d.policy.Len())

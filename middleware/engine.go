@@ -1,10 +1,10 @@
 package middleware
 
 import (
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,10 +19,14 @@ type engine struct {
 	codec  *token.Codec
 	memory *storeless.Memory // nil if switched off
 
+	challenge    *challenger // nil: never
+	net56, net48 int64
+
 	identity   IdentityFunc
 	cost       func(*http.Request) int64 // nil: 1
 	skip       func(*http.Request) bool  // nil: none
 	refused    http.Handler              // nil: built in
+	page       http.Handler              // nil: built in
 	onDecision func(*http.Request, Decision)
 	log        *slog.Logger
 	now        func() time.Time
@@ -33,8 +37,9 @@ type engine struct {
 	shadow           bool
 	cookieName       string
 	cookieAttributes string
+	proofCookie      string
 
-	alarms struct{ negativeCost, nobody, tier, doubt, saturated alarm }
+	alarms struct{ negativeCost, nobody, tier, doubt, saturated, issue alarm }
 }
 
 // A tier is one set of limits, with all that follows from them.
@@ -57,7 +62,7 @@ func newTier(cfg *Config, name string, p *storeless.Policy) tier {
 // compile checks cfg and compiles all of it but the memory.
 func compile(cfg Config) (*engine, error) {
 	cfg = withDefaults(cfg)
-	base, tiers, codec, err := check(&cfg)
+	base, tiers, codec, challenge, err := check(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +70,14 @@ func compile(cfg Config) (*engine, error) {
 		base:       newTier(&cfg, "", base),
 		tiers:      make(map[string]*tier, len(tiers)),
 		codec:      codec,
+		challenge:  challenge,
+		net56:      cfg.Net56,
+		net48:      cfg.Net48,
 		identity:   cfg.Identity,
 		cost:       cfg.Cost,
 		skip:       cfg.Skip,
 		refused:    cfg.Refused,
+		page:       cfg.Page,
 		onDecision: cfg.OnDecision,
 		log:        cfg.Logger,
 		now:        cfg.Now,
@@ -82,6 +91,7 @@ func compile(cfg Config) (*engine, error) {
 		e.tiers[name] = &t
 	}
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
+	e.proofCookie = strings.Replace(e.cookieName, "tallystick-", "tallystick-proof-", 1)
 	if e.log == nil {
 		e.log = slog.Default()
 	}
@@ -89,76 +99,6 @@ func compile(cfg Config) (*engine, error) {
 		e.now = time.Now
 	}
 	return e, nil
-}
-
-// decide fills in x: who is asking, what the request costs, what its tokens
-// show, what the limits say, and the fields that tell the client. The error is
-// that of the identity function, if it refused.
-func (e *engine) decide(x *exchange, r *http.Request, now time.Time) (denial *Denial) {
-	d := &x.decision
-	d.Policy, d.Cost = e.base.policy.Name(), 1
-	id, err := e.identity(r)
-	switch {
-	case errors.As(err, &denial) && denial != nil:
-		d.Reason, d.Status = IdentityDenied, denial.status()
-		return denial
-	case err != nil || id.IsZero():
-		d.Reason, d.Status = IdentityUnknown, http.StatusForbidden
-		e.warn(&e.alarms.nobody, now, "cannot tell who is asking; refused", "remedy", "set Config.Identity")
-		return nil
-	}
-	if e.cost != nil {
-		d.Cost = e.cost(r)
-	}
-	if d.Cost < 0 {
-		d.Reason, d.Status = NegativeCost, http.StatusInternalServerError
-		e.warn(&e.alarms.negativeCost, now, "Config.Cost returned a negative cost; refused", "cost", d.Cost)
-		return nil
-	}
-	if id.doubt != "" {
-		e.warn(&e.alarms.doubt, now, id.doubt)
-	}
-	t := e.tierOf(id.Tier, now)
-	d.Tier, d.policy = t.name, t.policy
-
-	var stack [64]byte
-	who := id.append(stack[:0])
-	holder := e.codec.Holder(who)
-	s := e.read(r, now, &holder)
-	d.Tokens, d.TokenErr = s.accepted, s.err
-
-	var nets [storeless.MaxWide]storeless.Wide
-	family := [1]storeless.Family{{Shown: s.tally}}
-	if e.memory != nil {
-		family[0].Key = e.memory.Key(who)
-		if id.wide() {
-			e.networks(&nets, &id, t)
-			family[0].Wide = nets[:]
-		}
-	}
-	_, tally, v := storeless.Choose(e.memory, t.policy, now, family[:], d.Cost)
-	d.verdict, d.Admitted, d.Saturated = v, v.Admitted, v.Saturated
-	switch {
-	case v.Admitted:
-		d.Reason = WithinLimits
-	case v.Impossible:
-		d.Reason, d.Status = CostAboveQuota, http.StatusForbidden
-	default:
-		d.Reason, d.Status = OverLimit, http.StatusTooManyRequests
-		d.RetryAfter = jittered(v.Wait)
-	}
-	if v.Saturated {
-		e.warn(&e.alarms.saturated, now, "memory saturated: new clients are limited by their tokens alone", "remedy", "raise Config.Families")
-	}
-	e.fill(x, t, now, &holder, &s, &tally)
-	return nil
-}
-
-// networks names the /56 and the /48 around an IPv6 identity.
-func (e *engine) networks(nets *[storeless.MaxWide]storeless.Wide, id *Identity, t *tier) {
-	var stack [16]byte
-	nets[0] = storeless.Wide{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: t.net56}
-	nets[1] = storeless.Wide{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: t.net48}
 }
 
 // tierOf returns the tier with the given name, or the base.
@@ -169,7 +109,7 @@ func (e *engine) tierOf(name string, now time.Time) *tier {
 	if t, ok := e.tiers[name]; ok {
 		return t
 	}
-	e.warn(&e.alarms.tier, now, "identity has an unknown tier; the limits of Config.Limits apply", "tier", name)
+	e.warn(&e.alarms.tier, now, "identity has an unknown tier; the limits of Config.Limits apply")
 	return &e.base
 }
 

@@ -182,8 +182,8 @@ func ExampleCORSExposeHeaders() {
 	fmt.Println("Access-Control-Expose-Headers:", strings.Join(middleware.CORSExposeHeaders(), ", "))
 
 	// Output:
-	// Access-Control-Allow-Headers: Tallystick-Token
-	// Access-Control-Expose-Headers: Tallystick-Token, RateLimit, RateLimit-Policy, Retry-After
+	// Access-Control-Allow-Headers: Tallystick-Token, Tallystick-Proof
+	// Access-Control-Expose-Headers: Tallystick-Token, Tallystick-Challenge, RateLimit, RateLimit-Policy, Retry-After
 }
 
 // A new policy can be tried on real traffic before it refuses anybody.

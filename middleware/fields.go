@@ -34,6 +34,7 @@ const (
 	iXLimit
 	iXRemaining
 	iXReset
+	iChallenge
 	iCache
 	iRetry
 	numFields
@@ -48,6 +49,7 @@ var fieldNames = [numFields]string{
 	iXLimit:     fieldXLimit,
 	iXRemaining: fieldXRemaining,
 	iXReset:     fieldXReset,
+	iChallenge:  ChallengeHeader,
 	iCache:      fieldCache,
 	iRetry:      fieldRetry,
 }
@@ -58,7 +60,6 @@ var fieldNames = [numFields]string{
 type fields struct {
 	values [numFields]string
 	cookie string
-	slots  [numFields]string // what the header map's slices point to
 
 	// Where several middlewares are stacked, each must know of the others: the
 	// response carries a line for each policy, whoever writes it. inner is
@@ -89,9 +90,8 @@ func (f *fields) set(h http.Header) {
 		if value == "" {
 			continue
 		}
-		f.slots[i] = value
-		// Of capacity one, so that a handler's Add cannot reach the next slot.
-		h[fieldNames[i]] = f.slots[i : i+1 : i+1]
+		// Of capacity one, so that a handler's Add cannot reach the next value.
+		h[fieldNames[i]] = f.values[i : i+1 : i+1]
 	}
 	f.setCookie(h)
 }
@@ -186,81 +186,76 @@ func atOnce(l Limit) int64 {
 	return l.Quota
 }
 
-// fill writes all fields of a decision. All computed ones are cut from a single
-// string, so that a request costs one allocation for them.
-func (e *engine) fill(x *exchange, t *tier, now time.Time, holder *token.Holder, s *shown, tally *storeless.Tally) {
+// fill writes all fields of a decision. What is computed is cut from a single
+// string, so that a request costs one allocation for it. tally is nil where no
+// token is to be sent, own where it is one of the shared family.
+func (e *engine) fill(x *exchange, q *inquiry, own *token.Own, tally *storeless.Tally) {
 	d, f := &x.decision, &x.fields
-	v := &d.verdict
 	var stack [1280]byte
 	b := stack[:0]
 
-	var rate, retry, xs, tok, cookie span
 	if e.quiet == Open {
-		f.values[iPolicy] = t.field
-		b = rate.write(b, func(b []byte) []byte { return appendRateLimit(b, t.names, v) })
-	}
-	if d.RetryAfter > 0 && !e.shadow {
-		b = retry.write(b, func(b []byte) []byte { return strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10) })
-	}
-	var xRemaining, xReset span
-	if e.quiet == Open && e.xRateLimit != NoXRateLimit {
-		i := tightest(v, t.policy.Len())
-		l, standing := t.policy.Limit(i), v.Limits[i]
-		b = xs.write(b, func(b []byte) []byte { return strconv.AppendInt(b, atOnce(l), 10) })
-		b = xRemaining.write(b, func(b []byte) []byte { return strconv.AppendInt(b, standing.Remaining, 10) })
-		reset := int64(standing.Reset / time.Second)
-		if e.xRateLimit == ResetAsUnixTime {
-			reset += now.Unix()
+		f.values[iPolicy] = q.tier.field
+		if d.decided {
+			b = appendRateLimit(b, q.tier.names, &d.verdict)
 		}
-		b = xReset.write(b, func(b []byte) []byte { return strconv.AppendInt(b, reset, 10) })
 	}
-	// A refusal charges nothing, so there is news only for a client that showed
-	// less than we know.
-	if e.quiet != NoToken && (d.Admitted || t.policy.Exceeds(now, *tally, s.tally)) {
-		b = tok.write(b, func(b []byte) []byte { return holder.Append(b, tally) })
+	rate := len(b)
+	if d.RetryAfter > 0 && !e.shadow {
+		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
-	if tok.empty() {
-		f.cut(string(b), rate, retry, xs, xRemaining, xReset, tok, cookie)
-		return
+	retry := len(b)
+	if tally != nil && e.quiet != QuietNoToken {
+		b = q.append(b, own, tally)
 	}
-	header, viaCookie := e.channels(s)
-	if viaCookie {
-		b = cookie.write(b, func(b []byte) []byte {
-			b = append(b, e.cookieName...)
-			b = append(b, '=')
-			b = append(b, b[tok.from:tok.to]...)
-			b = append(b, "; Max-Age="...)
-			b = strconv.AppendInt(b, max(1, t.policy.Expires(*tally)-now.Unix()), 10)
-			return append(b, e.cookieAttributes...)
-		})
+	tok := len(b)
+	header, cookie := e.channels(&q.shown)
+	if cookie && tok > retry {
+		expires := q.tier.policy.Expires(*tally)
+		if own != nil {
+			expires = own.Expires
+		}
+		b = append(b, e.cookieName...)
+		b = append(b, '=')
+		b = append(b, b[retry:tok]...)
+		b = append(b, "; Max-Age="...)
+		b = strconv.AppendInt(b, max(1, expires-q.now.Unix()), 10)
+		b = append(b, e.cookieAttributes...)
 	}
-	f.cut(string(b), rate, retry, xs, xRemaining, xReset, tok, cookie)
-	f.values[iCache] = noStore
-	if !header {
-		f.values[iToken] = ""
+	all := string(b)
+	f.values[iRateLimit] = all[:rate]
+	f.values[iRetry] = all[rate:retry]
+	if header {
+		f.values[iToken] = all[retry:tok]
+	}
+	f.cookie = all[tok:]
+	if tok > retry {
+		f.values[iCache] = noStore
+	}
+	if e.xRateLimit != NoXRateLimit && e.quiet == Open && d.decided {
+		e.fillXRateLimit(f, q, &d.verdict)
 	}
 }
 
-// A span is a part of the string that fields are cut from.
-type span struct{ from, to int }
-
-func (s *span) empty() bool { return s.from == s.to }
-
-func (s *span) write(b []byte, value func([]byte) []byte) []byte {
-	s.from = len(b)
-	b = value(b)
-	s.to = len(b)
-	return b
+// append appends the token that says tally of a family.
+func (q *inquiry) append(b []byte, own *token.Own, tally *storeless.Tally) []byte {
+	if own != nil {
+		return q.holder.AppendOwn(b, *own, tally)
+	}
+	return q.holder.Append(b, tally)
 }
 
-func (f *fields) cut(all string, rate, retry, xLimit, xRemaining, xReset, tok, cookie span) {
-	f.values[iRateLimit] = all[rate.from:rate.to]
-	f.values[iRetry] = all[retry.from:retry.to]
-	f.values[iXLimit] = all[xLimit.from:xLimit.to]
-	f.values[iXRemaining] = all[xRemaining.from:xRemaining.to]
-	f.values[iXReset] = all[xReset.from:xReset.to]
-	f.values[iToken] = all[tok.from:tok.to]
-	f.cookie = all[cookie.from:cookie.to]
+// fillXRateLimit fills in the X-RateLimit fields of the tightest limit.
+func (e *engine) fillXRateLimit(f *fields, q *inquiry, v *storeless.Verdict) {
+	i := tightest(v, q.tier.policy.Len())
+	standing := v.Limits[i]
+	reset := int64(standing.Reset / time.Second)
+	if e.xRateLimit == ResetAsUnixTime {
+		reset += q.now.Unix()
+	}
+	f.values[iXLimit] = strconv.FormatInt(atOnce(q.tier.policy.Limit(i)), 10)
+	f.values[iXRemaining] = strconv.FormatInt(standing.Remaining, 10)
+	f.values[iXReset] = strconv.FormatInt(reset, 10)
 }
 
 // appendRateLimit appends the RateLimit field: a List of Strings with the

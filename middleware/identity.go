@@ -27,6 +27,8 @@ const (
 	kindKey       byte = 'k'
 	kindPrincipal byte = 'p'
 	kindNet       byte = 'n'
+	kindOwn       byte = 'o' // a family that was bought
+	kindProof     byte = 's' // a proof that is spent
 )
 
 // Address returns the identity of whoever holds addr: one IPv4 address or one

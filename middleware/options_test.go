@@ -48,7 +48,7 @@ func TestOptions(t *testing.T) {
 			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
 		}},
 		{"Quiet without token", func(cfg *middleware.Config) {
-			cfg.Quiet, cfg.Limits[0].Quota = middleware.NoToken, 1
+			cfg.Quiet, cfg.Limits[0].Quota = middleware.QuietNoToken, 1
 		}, []step{
 			bare(200),
 			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, middleware.TokenHeader: planted}},

@@ -1,10 +1,13 @@
 package middleware
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/pow"
 )
 
 // The problem types (RFC 9457). The first is the one that the RateLimit draft
@@ -13,6 +16,7 @@ const (
 	typeQuotaExceeded  = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	typeCostAboveQuota = "https://github.com/tallystick/tallystick#cost-above-quota"
 	typeUnknown        = "https://github.com/tallystick/tallystick#identity-unknown"
+	typeProofRequired  = "https://github.com/tallystick/tallystick#proof-required"
 )
 
 // refuse answers a refused request. The fields are set.
@@ -32,13 +36,18 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, den
 		return
 	}
 	h.Add("Vary", "Accept")
+	html := prefersHTML(r.Header["Accept"])
+	if html && e.page != nil {
+		e.page.ServeHTTP(w, r)
+		return
+	}
 	var stack [512]byte
 	body, contentType := stack[:0], "application/problem+json"
-	if prefersHTML(r.Header["Accept"]) {
+	if html {
 		contentType = "text/html; charset=utf-8"
 		body = appendPage(body, d)
 	} else {
-		body = e.appendProblem(body, d)
+		body = e.appendProblem(body, x)
 	}
 	h["Content-Type"] = []string{contentType}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -49,10 +58,13 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, den
 
 // appendProblem appends problem details. Every string in them is ours and needs
 // no escaping; nothing of them depends on why a token was not accepted.
-func (e *engine) appendProblem(b []byte, d *Decision) []byte {
+func (e *engine) appendProblem(b []byte, x *exchange) []byte {
+	d := &x.decision
 	problemType, title := "about:blank", http.StatusText(d.Status)
 	switch d.Reason {
-	case OverLimit:
+	case NoToken, MemoryFull, Replayed:
+		problemType, title = typeProofRequired, "Proof of work required"
+	case OverLimit, SoldOut:
 		problemType, title = typeQuotaExceeded, "Quota exceeded"
 	case CostAboveQuota:
 		problemType, title = typeCostAboveQuota, "Request costs more than the quota"
@@ -65,10 +77,13 @@ func (e *engine) appendProblem(b []byte, d *Decision) []byte {
 	b = append(b, title...)
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(d.Status), 10)
-	if d.RetryAfter > 0 {
+	switch {
+	case d.RetryAfter > 0:
 		b = append(b, `,"detail":"`...)
 		b = appendWait(b, d.RetryAfter)
 		b = append(b, '"')
+	case d.Challenge != nil:
+		b = append(b, `,"detail":"Solve the challenge and send the request again with the proof."`...)
 	}
 	if e.quiet == Open && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		b = append(b, `,"violated-policies":[`...)
@@ -85,17 +100,54 @@ func (e *engine) appendProblem(b []byte, d *Decision) []byte {
 		}
 		b = append(b, ']')
 	}
+	if d.Challenge != nil || d.Reason == SoldOut || d.Proof != "" {
+		b = append(b, `,"reason":"`...)
+		b = append(b, cmp.Or(d.Proof, d.Reason)...)
+		b = append(b, '"')
+	}
+	if d.Challenge != nil {
+		b = e.appendChallenge(b, d.Challenge)
+	}
 	return append(b, "}\n"...)
+}
+
+// appendChallenge appends what a client needs to prove its work: the challenge,
+// in the body too because scripts of other origins may not see the field, and
+// where proofs are redeemed.
+func (e *engine) appendChallenge(b []byte, c *pow.Challenge) []byte {
+	b = append(b, ',')
+	b = appendTerms(b, c)
+	if path := e.challenge.path; path != "" {
+		b = append(b, `,"challenge-url":"`...)
+		b = append(b, path...)
+		b = append(b, `challenge","redeem-url":"`...)
+		b = append(b, path...)
+		b = append(b, `redeem"`...)
+	}
+	return b
+}
+
+// appendTerms appends a challenge and its terms: seconds, and expected hashes.
+func appendTerms(b []byte, c *pow.Challenge) []byte {
+	b = append(b, `"challenge":"`...)
+	b = append(b, c.Text...)
+	b = append(b, `","ttl":`...)
+	b = strconv.AppendInt(b, int64(c.TTL/time.Second), 10)
+	b = append(b, `,"work":`...)
+	return strconv.AppendUint(b, c.Work, 10)
 }
 
 // appendPage appends a page for people. It holds no script and no style, so any
 // Content-Security-Policy lets it pass.
 func appendPage(b []byte, d *Decision) []byte {
 	title, text := http.StatusText(d.Status), "This request cannot be served."
-	if d.Reason == OverLimit {
+	switch d.Reason {
+	case OverLimit, SoldOut:
 		text = ""
+	case NoToken, MemoryFull, Replayed:
+		text = "This page wants your browser to do a little work first, to show that it is worth serving. It needs JavaScript for that."
 	}
-	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>"...)
+	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>"...)
 	b = append(b, title...)
 	b = append(b, "</title>\n<h1>"...)
 	b = append(b, title...)

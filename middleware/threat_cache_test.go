@@ -184,7 +184,7 @@ func TestThreatsOfCaches(t *testing.T) {
 func TestThreatsOfCachedRefusals(t *testing.T) {
 	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
 	require.NoError(t, err)
-	for name, quiet := range map[string]middleware.Quiet{"open": middleware.Open, "quiet": middleware.NoToken} {
+	for name, quiet := range map[string]middleware.Quiet{"open": middleware.Open, "quiet": middleware.QuietNoToken} {
 		t.Run("T24 refusals are never stored, "+name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Identity, cfg.Quiet = identify, quiet

@@ -30,7 +30,7 @@ type form struct {
 // permitted says, field by field, what a form may hold.
 var permitted = map[string]string{
 	"Carriage":       "must be Either, Both, HeaderOnly or CookieOnly",
-	"Quiet":          "must be Open, RetryAfterOnly or NoToken",
+	"Quiet":          "must be Open, RetryAfterOnly or QuietNoToken",
 	"XRateLimit":     "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime",
 	"Families":       "must be from 1 to 16777216, or 0 for 65536",
 	"Net56":          "must be at least 1, or 0 for 8",
@@ -73,8 +73,11 @@ func validate(cfg *Config) error {
 			errs = append(errs, &ConfigError{Field: field.Field(), Problem: permitted[field.Field()]})
 		}
 	}
-	if cfg.Quiet == NoToken && cfg.InsecureNoMemory {
-		errs = append(errs, &ConfigError{Field: "Quiet", Problem: "NoToken cannot go with InsecureNoMemory: nothing would count"})
+	if cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory {
+		errs = append(errs, &ConfigError{Field: "Quiet", Problem: "QuietNoToken cannot go with InsecureNoMemory: nothing would count"})
+	}
+	if cfg.Page != nil && cfg.Refused != nil {
+		errs = append(errs, &ConfigError{Field: "Page", Problem: "cannot go with Refused, which answers everybody"})
 	}
 	if cfg.Carriage == HeaderOnly && (cfg.EmbeddedCookie || cfg.InsecureCookie) {
 		errs = append(errs, &ConfigError{Field: "Carriage", Problem: "HeaderOnly sends no cookie for EmbeddedCookie or InsecureCookie to change"})
@@ -126,11 +129,16 @@ func problems(err error) []*ConfigError {
 
 // check reports every problem of cfg at once and returns what was compiled on
 // the way.
-func check(cfg *Config) (base *storeless.Policy, tiers map[string]*storeless.Policy, codec *token.Codec, err error) {
+func check(cfg *Config) (base *storeless.Policy, tiers map[string]*storeless.Policy, codec *token.Codec, ch *challenger, err error) {
 	base, tiers, err = compileTiers(cfg)
 	err = errors.Join(err, validate(cfg))
+	if cfg.Challenge != nil {
+		var problem error
+		ch, problem = newChallenger(cfg)
+		err = errors.Join(err, problem)
+	}
 	if base == nil {
-		return nil, nil, nil, errors.Join(err, token.CheckSecrets(cfg.Secrets))
+		return nil, nil, nil, nil, errors.Join(err, token.CheckSecrets(cfg.Secrets))
 	}
 	var all []*storeless.Policy
 	for _, tier := range tiers {
@@ -139,5 +147,5 @@ func check(cfg *Config) (base *storeless.Policy, tiers map[string]*storeless.Pol
 		}
 	}
 	codec, codecErr := token.New(cfg.Secrets, base, all...)
-	return base, tiers, codec, errors.Join(err, codecErr)
+	return base, tiers, codec, ch, errors.Join(err, codecErr)
 }

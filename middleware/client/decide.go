@@ -1,0 +1,98 @@
+package client
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+// move is what follows a response: without an action, nothing.
+type move struct {
+	action    Action
+	reason    Reason        // with Returning
+	status    int           // of the refusal
+	challenge pow.Challenge // with Solving; its price is told in any case
+	kind      uint64        // of the challenge
+	expires   time.Time     // of the challenge
+	wait      time.Duration // with Waiting, how long; with WaitTooLong, how long it would be
+}
+
+// decide says what to do about a response. It does nothing itself.
+//
+// A challenge comes before a wait: the server offers both where work is a way
+// around the wait.
+func (x *exchange) decide(resp *http.Response) move {
+	r, ok := readRefusal(resp)
+	if !ok {
+		return move{}
+	}
+	m := move{action: Returning, status: r.status, challenge: r.challenge}
+	if m.reason = x.mayNotResend(&r); m.reason != "" {
+		return m
+	}
+	if r.challenged {
+		if m.reason = x.mayNotSolve(&r); m.reason == "" {
+			m.action, m.kind = Solving, kindOf(resp.Header, x.route)
+			m.expires = time.Now().Add(r.challenge.TTL)
+			return m
+		}
+		if r.status == http.StatusForbidden {
+			return m // what will not be proved is not forgiven with time
+		}
+	}
+	if r.wait == 0 {
+		if m.reason == "" {
+			m.reason = NoAdvice
+		}
+		return m
+	}
+	most := x.patience()
+	if r.wait > most {
+		if m.reason == "" {
+			m.reason, m.wait = WaitTooLong, r.wait
+		}
+		return m
+	}
+	m.action, m.reason, m.wait = Waiting, "", jitter(r.wait, most)
+	return m
+}
+
+// mayNotResend returns why the request may not be sent again, or nothing.
+func (x *exchange) mayNotResend(r *refusal) Reason {
+	switch {
+	case !rewindable(x.req):
+		return NotRewindable
+	case r.status == http.StatusServiceUnavailable && !idempotent(x.req.Method):
+		return MaybeProcessed
+	case x.attempts >= x.t.maxAttempts():
+		return NoMoreAttempts
+	}
+	return ""
+}
+
+// mayNotSolve returns why a challenge is not to be solved, or nothing.
+func (x *exchange) mayNotSolve(r *refusal) Reason {
+	c := &r.challenge
+	switch {
+	case x.origin == "":
+		return CallerManaged
+	case c.Text == "", c.TTL <= 0, c.Text == x.answered:
+		return BadChallenge
+	case c.Work > x.t.maxWork():
+		return TooMuchWork
+	case x.solves >= x.t.maxSolves():
+		return NoMoreSolves
+	}
+	return ""
+}
+
+// patience returns the longest wait that is still worth it: a request whose
+// context ends with the wait could not be sent any more.
+func (x *exchange) patience() time.Duration {
+	most := x.t.maxWait() - x.waited
+	if deadline, ok := x.req.Context().Deadline(); ok {
+		most = min(most, time.Until(deadline)-time.Nanosecond)
+	}
+	return most
+}

@@ -1,0 +1,95 @@
+// Package client is the polite client of a server limited by Tallystick: an
+// [http.RoundTripper] that shows the server its tokens, pays with proof of work
+// where that is asked for, and waits when it is told to wait.
+//
+// # What it does not do
+//
+// It gets nobody past a limit. It keeps a client from being refused for what it
+// forgot to show, and from being refused again because it did not wait.
+//
+// It never sends a request again that a server may have acted on, unless the method
+// says that repeating does no harm. A refusal is one of three things; any other
+// response, and every error of the network, goes to the caller as it came:
+//
+//	429                       with a Tallystick-Challenge or a Retry-After
+//	403                       with a Tallystick-Challenge
+//	503                       with a Retry-After, for GET, HEAD, OPTIONS, TRACE,
+//	                          PUT and DELETE only
+//
+// The first two are taken at their word, from whatever stands in front of the
+// handler. The methods in the last row are those that may be repeated whatever
+// happened (RFC 9110, section 9.2.2). A 503 can come from behind the limiter, after half
+// the work was done; that its body names the problem type
+// temporary-reduced-capacity does not help, because others may use that type as
+// well, so the body is not read to find out.
+//
+// It never sends a body again that it cannot rewind. A request with a Body and
+// without GetBody (anything but a bytes.Buffer, bytes.Reader or strings.Reader
+// given to [http.NewRequest]) gets its refusal back, unchanged. The token in that
+// refusal is kept, but a challenge cannot be answered: give such a request a
+// GetBody, or send a small request first that buys the token.
+//
+// It does not check tokens. It has no key, and reads of a token only which policy
+// and family it says it is for ("aud", and "fam" or else "sub"), to know which
+// older one it replaces.
+//
+// # What is sent to whom
+//
+// To an origin, that is scheme, host and port (and the Host field, where a
+// request sets one that differs from its URL): up to four of the tokens which
+// that origin sent, each in a Tallystick-Token field of its own: first those last
+// received on the same method and path, then the newest. To no other origin, ever;
+// a redirect is a new request to a RoundTripper, and its origin is looked at
+// again. And once, in a Tallystick-Proof field, the answer to the challenge that
+// the same request met a moment before.
+//
+// Of a policy the newest token of each of up to three families is kept: what was
+// bought is not lost to the late answer to a request from before. Newest means
+// brought by the answer to the request that was sent last.
+//
+// A request that already has a Tallystick-Token or Tallystick-Proof field is its
+// maker's affair. Its fields are sent as they are (none, if the value is nil),
+// nothing of its response is kept, no challenge to it is solved; only Retry-After
+// is obeyed. Mind that http.Client copies fields set by hand to the next origin on
+// a redirect, as it does with any field that it does not know to be secret.
+//
+// # Privacy
+//
+// A token does what a cookie does: it lets the server see that two requests come
+// from the same client. It lives as long as the Transport, in memory only. Who
+// wants to be two clients makes two Transports, and one that serves several
+// accounts or customers needs one for each: with one for all they would share a
+// tally, and the server would learn that they belong together.
+//
+// Plain http is no special case. A token gives nobody access to anything: who
+// steals one can use up its count, and who reads it in clear reads the request
+// beside it as well.
+//
+// # What a hostile server can cost
+//
+// For one request: three challenges of at most 2^24 expected hashes (each about a
+// second of all cores, and at most twice that), 30 seconds of obeying
+// Retry-After, five sends, and 16 KiB of each refusal read. All but
+// the last is settable. A Transport solves one challenge at a time, whatever the number of
+// requests, with at most Workers cores.
+//
+// In memory: the tokens of 256 origins, 16 for each, 512 bytes for each, so 3 MiB
+// if somebody fills it. The origin not used for longest goes first; an origin with
+// thousands of policies only pushes out its own tokens.
+//
+// Reading a refusal, like any response, takes as long as its server likes to take:
+// give requests a context with a deadline, or set http.Client.Timeout.
+//
+// Requests to servers you did not choose (a crawler, a webhook) are better sent
+// with MaxSolves -1.
+//
+// # Many requests at once
+//
+// If requests that run in parallel meet challenges of the same origin under the
+// same RateLimit-Policy, one of them pays and the others wait for its token. If
+// it is cancelled or fails, the next one pays. If that token does not admit them,
+// because the server wants a proof for every single request, each pays for itself.
+//
+// That costs them one more send. A waiting request waits no longer than its own
+// challenge lives.
+package client

@@ -1,0 +1,92 @@
+package client
+
+import (
+	"hash/fnv"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+// Bounds on what is read of a refusal.
+const (
+	// maxChallenges is how many lines of challenges are looked at, each as long
+	// as pow.ParseHeader reads.
+	maxChallenges = 4
+	// maxTTL is the longest life that an issuer gives a challenge.
+	maxTTL = time.Minute
+)
+
+// refusal is what a response says about a request that was not processed.
+type refusal struct {
+	status     int
+	challenged bool          // there is a challenge, whether or not it can be read
+	challenge  pow.Challenge // without text if it cannot
+	wait       time.Duration // by Retry-After; zero if it says nothing
+}
+
+// readRefusal reports whether resp is a refusal, and reads it.
+func readRefusal(resp *http.Response) (r refusal, ok bool) {
+	h := resp.Header
+	r.status = resp.StatusCode
+	switch r.status {
+	case http.StatusTooManyRequests, http.StatusForbidden:
+		r.challenged = len(h[pow.ChallengeField]) > 0
+		r.challenge = readChallenge(h)
+	case http.StatusServiceUnavailable:
+	default:
+		return refusal{}, false
+	}
+	r.wait = retryAfter(h, time.Now())
+	switch r.status {
+	case http.StatusForbidden:
+		ok = r.challenged // any other is about what the client may do
+	case http.StatusServiceUnavailable:
+		ok = r.wait > 0 // any other is a failure
+	default:
+		ok = true
+	}
+	return r, ok
+}
+
+// readChallenge returns the first challenge that can be read.
+func readChallenge(h http.Header) pow.Challenge {
+	lines := h[pow.ChallengeField]
+	for _, line := range lines[:min(len(lines), maxChallenges)] {
+		if c, err := pow.ParseHeader(line); err == nil {
+			// Parse does not check it; without a bound a solver could be kept
+			// on its challenge for 18 hours.
+			c.TTL = min(c.TTL, maxTTL)
+			return c
+		}
+	}
+	return pow.Challenge{}
+}
+
+// kindOf tells challenges apart by what they are for, so that requests which want
+// the same can pay together. A challenge does not name its policy, but the
+// RateLimit-Policy beside it is the same for all requests that the policy limits.
+// In quiet mode there is none, and the route has to do. The worst that comes of a
+// wrong guess is a request that waits for a token which does not help it.
+func kindOf(h http.Header, route uint64) uint64 {
+	policies := h["Ratelimit-Policy"]
+	if len(policies) == 0 {
+		return route
+	}
+	f := fnv.New64a()
+	for _, p := range policies {
+		_, _ = io.WriteString(f, p)
+	}
+	return f.Sum64()
+}
+
+// idempotent reports whether a request may be repeated even if it was processed
+// (RFC 9110, section 9.2.2).
+func idempotent(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+func TestNewcomerPaysOnce(t *testing.T) {
+	for _, work := range []uint64{0, pow.MinWork, 4096} {
+		l := newLimiter(t, "contact", newcomers, 3)
+		l.work = work
+		var seen events
+		tr := &Transport{Base: inMemory{l}, Observe: seen.observe}
+		for range 3 {
+			require.Equal(t, 200, get(t, tr, "http://example.com/contact").StatusCode)
+		}
+		require.Equal(t, 1, l.proofs)
+		require.Equal(t, 4, l.requests)
+		require.Equal(t, []string{"solving"}, seen.actions())
+		require.Equal(t, work, seen.all[0].Work)
+		require.Equal(t, 403, seen.all[0].Status)
+	}
+}
+
+// A spent token is shown, and beside it the client buys another.
+func TestExhaustedClientBuysItsOwn(t *testing.T) {
+	l := newLimiter(t, "contact", whenExhausted, 2)
+	tr := &Transport{Base: inMemory{l}}
+	for range 6 {
+		require.Equal(t, 200, get(t, tr, "http://example.com/contact").StatusCode)
+	}
+	require.Equal(t, 2, l.proofs)
+}
+
+// Over the limit and a challenge too dear: the wait is the other way.
+func TestWaitsWhereWorkIsTooDear(t *testing.T) {
+	for name, tr := range map[string]*Transport{
+		"too dear":       {MaxWork: 255},
+		"never solve":    {MaxSolves: -1},
+		"neither":        {MaxSolves: -1, MaxWait: 59 * time.Second},
+		"dear, not wait": {MaxWork: 255, MaxWait: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, "contact", whenExhausted, 1)
+				var seen events
+				if tr.MaxWait == 0 {
+					tr.MaxWait = 70 * time.Second
+				}
+				tr.Base, tr.Observe, tr.MaxAttempts = inMemory{l}, seen.observe, 2
+				require.Equal(t, 200, get(t, tr, "http://example.com/contact").StatusCode)
+				require.Equal(t, 429, get(t, tr, "http://example.com/contact").StatusCode)
+				require.Zero(t, l.proofs)
+				if tr.MaxWait == 70*time.Second {
+					require.Equal(t, []string{"waiting", "returning no-more-attempts"}, seen.actions())
+				} else {
+					require.Len(t, seen.all, 1)
+					require.Contains(t, []Reason{TooMuchWork, NoMoreSolves}, seen.all[0].Reason)
+				}
+			})
+		})
+	}
+}
+
+// The price has risen, or the challenge has expired: there is a fresh one, and
+// another, and another.
+func TestEndlessChallenges(t *testing.T) {
+	for solves, want := range map[int]int{0: 3, 1: 1, 2: 2, -1: 0, 100: 4} {
+		h, requests := script(asking(t, 64))
+		var seen events
+		tr := &Transport{Base: inMemory{h}, MaxSolves: solves, Observe: seen.observe}
+		require.Equal(t, 403, get(t, tr, "http://example.com").StatusCode)
+		require.Equal(t, want+1, requests())
+		reason := NoMoreSolves
+		if solves == 100 {
+			reason = NoMoreAttempts
+		}
+		require.Equal(t, reason, seen.all[want].Reason)
+	}
+}
+
+func TestPriceRisen(t *testing.T) {
+	l := newLimiter(t, "contact", newcomers, 1)
+	h, _ := script(asking(t, 16), asking(t, 32), l.ServeHTTP)
+	tr := &Transport{Base: inMemory{h}}
+	require.Equal(t, 200, get(t, tr, "http://example.com").StatusCode)
+}
+
+func TestHostileChallenges(t *testing.T) {
+	issuer, err := pow.New(pow.Config{Secrets: [][]byte{secret}})
+	require.NoError(t, err)
+	issue := func(work uint64) string {
+		c, err := issuer.Issue(time.Now(), pow.Binding{Client: []byte("c")}, work)
+		require.NoError(t, err)
+		return c.Text
+	}
+	// change changes bytes of a challenge.
+	change := func(text string, at int, bytes ...byte) string {
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		require.NoError(t, err)
+		copy(raw[at:], bytes)
+		return base64.RawURLEncoding.EncodeToString(raw)
+	}
+	same := issue(16)
+	bomb := strings.Repeat(issue(16)+",", 100)
+	for name, c := range map[string]struct {
+		lines  []string
+		sends  int
+		reason Reason
+	}{
+		"huge work":               {[]string{issue(pow.MaxWork)}, 1, TooMuchWork},
+		"just too much":           {[]string{issue(1<<24 + 4)}, 1, TooMuchWork},
+		"more than there is":      {[]string{change(same, 10, 255, 255, 255, 255)}, 1, TooMuchWork},
+		"a price that lies":       {[]string{issue(pow.MaxWork) + ";work=16;ttl=10"}, 1, TooMuchWork},
+		"no answer":               {[]string{change(same, 38, 1, 2, 3, 4, 5, 6)}, 1, BadChallenge},
+		"no time":                 {[]string{change(same, 8, 0, 0)}, 1, BadChallenge},
+		"the same again":          {[]string{same}, 2, BadChallenge},
+		"the same in other words": {[]string{" " + same + " ; work=4"}, 2, BadChallenge},
+		"bomb in one line":        {[]string{bomb}, 1, BadChallenge},
+		"bomb in many lines":      {strings.Split(strings.Repeat("x ", 10000)+same, " "), 1, BadChallenge},
+		"another version":         {[]string{change(same, 0, 9)}, 1, BadChallenge},
+		"empty":                   {[]string{""}, 1, BadChallenge},
+		"garbage first":           {[]string{"x", same}, 2, BadChallenge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, requests := script(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()[pow.ChallengeField] = c.lines
+				w.WriteHeader(403)
+			})
+			var seen events
+			tr := &Transport{Base: inMemory{h}, Observe: seen.observe}
+			start := time.Now()
+			require.Equal(t, 403, get(t, tr, "http://example.com").StatusCode)
+			require.Less(t, time.Since(start), 5*time.Second)
+			require.Equal(t, c.sends, requests())
+			require.Equal(t, c.reason, seen.all[len(seen.all)-1].Reason)
+		})
+	}
+}
+
+// A ttl of 18 hours does not keep a solver for 18 hours.
+func TestLifeOfAChallengeIsBounded(t *testing.T) {
+	issuer, err := pow.New(pow.Config{Secrets: [][]byte{secret}})
+	require.NoError(t, err)
+	c, err := issuer.Issue(time.Now(), pow.Binding{Client: []byte("c")}, 16)
+	require.NoError(t, err)
+	raw, err := base64.RawURLEncoding.DecodeString(c.Text)
+	require.NoError(t, err)
+	raw[8], raw[9] = 255, 255
+	h := http.Header{pow.ChallengeField: {base64.RawURLEncoding.EncodeToString(raw)}}
+	require.Equal(t, time.Minute, readChallenge(h).TTL)
+}
+
+func TestContextEndsASolve(t *testing.T) {
+	h, requests := script(asking(t, pow.MaxWork))
+	solving := make(chan struct{})
+	tr := &Transport{Base: inMemory{h}, MaxWork: pow.MaxWork, Observe: func(Event) { close(solving) }}
+	why := errors.New("the user went home")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com", nil)
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := tr.RoundTrip(req)
+		done <- err
+	}()
+	<-solving
+	time.Sleep(10 * time.Millisecond)
+	start := time.Now()
+	cancel(why)
+	require.ErrorIs(t, <-done, why)
+	require.Less(t, time.Since(start), time.Second)
+	require.Equal(t, 1, requests())
+
+	// The turn to solve is free again.
+	require.NoError(t, tr.solver.take(t.Context()))
+	tr.solver.pass()
+	require.Empty(t, tr.purchases.going)
+}
+
+// A challenge that expires while others are solved is exchanged for a fresh one.
+func TestExpiredChallengeIsExchanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, "contact", newcomers, 1)
+		var seen events
+		tr := &Transport{Base: inMemory{l}, Observe: seen.observe}
+		require.NoError(t, tr.solver.take(t.Context())) // somebody solves for long
+		time.AfterFunc(15*time.Second, tr.solver.pass)
+		require.Equal(t, 200, get(t, tr, "http://example.com").StatusCode)
+		require.Equal(t, []string{"solving", "solving"}, seen.actions())
+		require.Equal(t, 3, l.requests)
+		require.Equal(t, 1, l.proofs)
+	})
+}

@@ -1,0 +1,119 @@
+package client
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"hash/fnv"
+	"net/http"
+	"strings"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+const tokenField = "Tallystick-Token"
+
+// How much of a response is looked at for tokens.
+const (
+	maxPieces    = 32      // pieces between commas, in all lines
+	maxLine      = 8 << 10 // bytes of a line; a longer one is not a list of tokens
+	maxToken     = 512     // bytes of a token
+	maxPolicyLen = 32      // bytes of a policy's name
+)
+
+// windowToken is a token and what it says of itself.
+type windowToken struct {
+	text   string
+	policy string
+	// family is a hash of what tells the families of a policy apart: "fam" of one
+	// that was bought, else "sub". What collides replaces each other.
+	family uint64
+}
+
+// readTokens returns the tokens in a response.
+func readTokens(h http.Header) []windowToken {
+	var tokens []windowToken
+	pieces := 0
+	for _, line := range h[tokenField] {
+		if len(line) > maxLine {
+			continue
+		}
+		for more := true; more && pieces < maxPieces; pieces++ {
+			var piece string
+			piece, line, more = strings.Cut(line, ",")
+			if t, ok := parseToken(strings.Trim(piece, " \t")); ok {
+				tokens = append(tokens, t)
+			}
+		}
+	}
+	return tokens
+}
+
+// parseToken reads a token as far as a jar must. Nothing is verified: a server
+// that lies only confuses what is kept for itself.
+func parseToken(text string) (t windowToken, ok bool) {
+	if len(text) > maxToken || !spelledAsToken(text) {
+		return t, false
+	}
+	_, rest, _ := strings.Cut(text, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil {
+		return t, false
+	}
+	var claims struct {
+		Policy  string          `json:"aud"`
+		Family  json.RawMessage `json:"fam"`
+		Subject json.RawMessage `json:"sub"`
+	}
+	if json.Unmarshal(raw, &claims) != nil || !spelledAsPolicy(claims.Policy) {
+		return t, false
+	}
+	h := fnv.New64a()
+	if claims.Family != nil {
+		// Its subject, if it has one, is that of the shared family as well, and
+		// changes with the server's key.
+		_, _ = h.Write([]byte("fam"))
+		_, _ = h.Write(claims.Family)
+	} else {
+		_, _ = h.Write(claims.Subject)
+	}
+	// A copy, so that a token does not keep the whole line alive.
+	return windowToken{strings.Clone(text), claims.Policy, h.Sum64()}, true
+}
+
+// spelledAsToken reports whether s is three nonempty parts of base64url. What is
+// kept is sent in a field again, so no other byte may be in it.
+func spelledAsToken(s string) bool {
+	dots, part := 0, 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+			part++
+		case c == '.' && part > 0:
+			dots, part = dots+1, 0
+		default:
+			return false
+		}
+	}
+	return dots == 2 && part > 0
+}
+
+func spelledAsPolicy(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || 'z' < c) && (c < '0' || '9' < c) && c != '-' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxPolicyLen
+}
+
+// bringsOwn reports whether a request has one of the fields that a Transport
+// sets. The spelling does not matter: net/http sends what is in the map.
+func bringsOwn(h http.Header) bool {
+	for name := range h {
+		if strings.EqualFold(name, tokenField) || strings.EqualFold(name, pow.ProofField) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+// The defaults of a [Transport].
+const (
+	defaultWork     = 64 * pow.DefaultWork
+	defaultSolves   = 3
+	defaultAttempts = 5
+	defaultWait     = 30 * time.Second
+)
+
+// Transport sends requests through Base, with the tokens of their origin, and
+// sends those again that a server refused for a reason that can be helped. The
+// zero value is ready to use:
+//
+//	c := &http.Client{Transport: &client.Transport{}}
+//
+// A Transport is safe for concurrent use. Its fields must not change and it must
+// not be copied after its first request. Whoever it sends requests for is one
+// client to the servers: use one for each account.
+type Transport struct {
+	// Base sends the requests. Nil means http.DefaultTransport.
+	Base http.RoundTripper
+
+	// MaxWork is the highest price of a challenge, in expected hashes, that is
+	// paid. Zero means 2^24, as for pow.Solve; there is no way to say "any". To
+	// pay nothing, set MaxSolves.
+	MaxWork uint64
+
+	// MaxSolves is how many challenges are solved for one request. Zero means 3,
+	// a negative number none.
+	MaxSolves int
+
+	// MaxWait is how long one request waits in all because of Retry-After. What
+	// would take longer, or longer than the context allows, is not waited for at
+	// all: the refusal is returned at once. Zero means 30 seconds, a negative
+	// duration never to wait. Solving does not count.
+	MaxWait time.Duration
+
+	// MaxAttempts is how often one request is sent, the first time included. Zero
+	// means 5, and anything below one means 1.
+	MaxAttempts int
+
+	// Workers is the number of cores that solve. Below one it is all of them.
+	Workers int
+
+	// Observe, if not nil, is told of every refusal and what is done about it. It
+	// runs on the goroutine of the request, which waits for it.
+	Observe func(Event)
+
+	jar       jar
+	purchases purchases
+	solver    turn
+}
+
+// RoundTrip implements [http.RoundTripper]. It sends a copy of req and, after a
+// refusal, another; req itself is only read, and its Body is closed in any case.
+//
+// The response is the last one received. Its Request is req, without the fields
+// that were added, so that printing it shows no token. An error is one of Base,
+// or the cause of the end of the context while RoundTrip solved or waited.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := newExchange(t, req)
+	defer x.leave()
+	body := req.Body
+	for {
+		resp, err := x.send(body)
+		if err != nil || resp == nil {
+			return resp, err
+		}
+		m := x.decide(resp)
+		if m.action == "" {
+			return resp, nil
+		}
+		x.report(m)
+		if m.action == Returning {
+			return resp, nil
+		}
+		hold(resp)
+		reason, err := x.act(m)
+		if err != nil {
+			_ = resp.Body.Close() // the error that matters is the other one
+			return nil, err
+		}
+		if reason == "" {
+			if body, err = rewind(req); err != nil {
+				reason = NotRewindable
+			}
+		}
+		if reason != "" {
+			m.action, m.reason, m.wait = Returning, reason, 0
+			x.report(m)
+			return resp, nil
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+// CloseIdleConnections calls the method of that name of Base, if it has one. So
+// http.Client.CloseIdleConnections works through a Transport.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+func (t *Transport) maxWork() uint64 {
+	if t.MaxWork == 0 {
+		return defaultWork
+	}
+	return t.MaxWork
+}
+
+func (t *Transport) maxSolves() int {
+	if t.MaxSolves == 0 {
+		return defaultSolves
+	}
+	return t.MaxSolves
+}
+
+func (t *Transport) maxWait() time.Duration {
+	if t.MaxWait == 0 {
+		return defaultWait
+	}
+	return t.MaxWait
+}
+
+func (t *Transport) maxAttempts() int {
+	if t.MaxAttempts == 0 {
+		return defaultAttempts
+	}
+	return t.MaxAttempts
+}

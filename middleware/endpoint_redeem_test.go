@@ -1,0 +1,187 @@
+package middleware_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// Redeeming answers the family's first token, and asking again the same bytes.
+func TestRedeem(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"default":        func(*middleware.Config) {},
+		"BindOwn":        func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true },
+		"XRateLimit":     func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetInSeconds },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly },
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.CookieOnly },
+		"Both":           func(cfg *middleware.Config) { cfg.Carriage = middleware.Both },
+		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
+		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
+		"no memory":      func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			change(&cfg)
+			h := newSite(t, cfg)
+			proof := solved(t, fetched(h))
+			now.advance(4 * time.Second)
+			first := redeemed(h, proof)
+			require.Equal(t, http.StatusOK, first.StatusCode)
+			require.Equal(t, []string{"no-store"}, first.Header.Values("Cache-Control"))
+			require.Equal(t, "application/json", first.Header.Get("Content-Type"))
+			require.Empty(t, first.Header.Get("RateLimit"), "no limit was asked")
+			require.Empty(t, first.Header.Get("RateLimit-Policy"))
+			require.Empty(t, first.Header.Get("X-RateLimit-Limit"))
+			require.Empty(t, first.Header.Get(middleware.ChallengeHeader))
+			var body map[string]int
+			require.NoError(t, json.Unmarshal([]byte(bodyOf(t, first)), &body))
+			require.Equal(t, map[string]int{"expires-in": 3600 - 4}, body)
+
+			cookie, tok := cookieIn(first), tokenIn(first)
+			require.Equal(t, cfg.Carriage == middleware.HeaderOnly, cookie == nil)
+			require.Equal(t, cfg.Carriage == middleware.CookieOnly, tok == "")
+			if cookie != nil {
+				require.Equal(t, 3596, cookie.MaxAge)
+				require.True(t, cookie.HttpOnly)
+				require.Equal(t, "/", cookie.Path)
+				require.Equal(t, !cfg.InsecureCookie, cookie.Secure)
+				require.Equal(t, cfg.EmbeddedCookie, cookie.Partitioned)
+				require.Len(t, first.Cookies(), 1)
+				if tok == "" {
+					tok = cookie.Value
+				}
+				require.Equal(t, tok, cookie.Value)
+			}
+			require.Empty(t, claimsIn(t, tok).T, "count zero")
+
+			send(h, showing(tok), showingCookie(tok))
+			second := redeemed(h, proof, showing("x")) // whatever happened since
+			if tokenIn(second) != "" {
+				require.Equal(t, tok, tokenIn(second), "byte for byte")
+			}
+			if cookie != nil {
+				require.Equal(t, cookie.Raw, cookieIn(second).Raw)
+			}
+		})
+	}
+}
+
+// What is not worth a token is answered with a fresh challenge, as on the route.
+func TestRedeemRefusals(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	for proof, reason := range map[string]middleware.Reason{
+		"": middleware.NoToken, "x": middleware.WrongSolution,
+		solved(t, fetched(h, from("203.0.113.2"))): middleware.ClientChanged,
+	} {
+		resp := redeemed(h, proof)
+		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		p := problemIn(t, resp)
+		require.Equal(t, reason, p.Reason)
+		require.Equal(t, challengeIn(t, resp).Text, p.Challenge)
+		require.Empty(t, resp.Cookies())
+		require.Empty(t, tokenIn(resp))
+		require.Equal(t, http.StatusOK, redeemed(h, solved(t, resp)).StatusCode)
+		h = newSite(t, challenging(new(clock), middleware.Newcomers))
+	}
+	resp := send(h, path("/tally/redeem"))
+	require.Equal(t, middleware.NoToken, problemIn(t, resp).Reason, "no proof at all")
+	page := redeemed(h, "x", with("Accept", "text/html"))
+	require.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
+}
+
+// In EveryRequest the cookie carries the proof along with one form post.
+func TestProofCookie(t *testing.T) {
+	now := new(clock)
+	for name, change := range map[string]func(*middleware.Config){
+		"default":        func(*middleware.Config) {},
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.CookieOnly },
+		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
+		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(now, middleware.EveryRequest)
+			change(&cfg)
+			h := newSite(t, cfg)
+			proof := solved(t, fetched(h))
+			now.advance(4 * time.Second)
+			resp := redeemed(h, proof)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+			require.Equal(t, "{\"expires-in\":7}\n", bodyOf(t, resp))
+			require.Empty(t, tokenIn(resp), "it is a proof, not a token")
+			cookie := cookieIn(resp)
+			if name == "HeaderOnly" {
+				require.Nil(t, cookie)
+				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-proof-contact="+proof)).StatusCode)
+				return
+			}
+			prefix := "__Host-"
+			if cfg.InsecureCookie {
+				prefix = ""
+			}
+			require.Equal(t, prefix+"tallystick-proof-contact", cookie.Name)
+			require.Equal(t, proof, cookie.Value)
+			require.Equal(t, 7, cookie.MaxAge)
+			require.True(t, cookie.HttpOnly)
+			require.Equal(t, "/", cookie.Path)
+			require.Equal(t, !cfg.InsecureCookie, cookie.Secure)
+			require.Equal(t, cfg.EmbeddedCookie, cookie.Partitioned)
+
+			require.Equal(t, cookie.Raw, cookieIn(redeemed(h, proof)).Raw, "again, while it is not spent")
+			carried := with("Cookie", "session=1; "+cookie.Name+"="+cookie.Value+"; theme=dark")
+			require.Equal(t, http.StatusOK, send(h, carried).StatusCode)
+			replay := send(h, carried)
+			require.Equal(t, http.StatusForbidden, replay.StatusCode)
+			require.Equal(t, middleware.Replayed, problemIn(t, replay).Reason)
+
+			fresh := solved(t, fetched(h))
+			require.Equal(t, http.StatusOK, send(h, carried, proving(fresh)).StatusCode, "the field comes first")
+			planted := with("Cookie", cookie.Name+"=nonsense")
+			require.Equal(t, http.StatusOK, send(h, planted, with("Cookie", cookie.Name+"="+solved(t, fetched(h)))).StatusCode)
+		})
+	}
+}
+
+// The whole way of a browser: fetch, solve, redeem, post the form; once.
+func TestBrowserPostsAForm(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, challenging(new(clock), mode))
+			server := httptest.NewTLSServer(h) // a jar keeps a __Host- cookie only if it came by it
+			defer server.Close()
+			browser := server.Client()
+			var err error
+			browser.Jar, err = cookiejar.New(nil)
+			require.NoError(t, err)
+			ask := func(method, url string, options ...option) *http.Response {
+				r, err := http.NewRequest(method, server.URL+url, http.NoBody)
+				require.NoError(t, err)
+				for _, option := range options {
+					option(r)
+				}
+				with("Sec-Fetch-Site", "same-origin", "Origin", server.URL)(r)
+				resp, err := browser.Do(r)
+				require.NoError(t, err)
+				bodyOf(t, resp)
+				return resp
+			}
+			proof := solved(t, ask("GET", "/tally/challenge"))
+			require.Equal(t, http.StatusOK, ask("POST", "/tally/redeem", proving(proof)).StatusCode)
+			posts := map[middleware.Mode]int{middleware.WhenExhausted: 10, middleware.Newcomers: 5, middleware.EveryRequest: 1}[mode]
+			for range posts {
+				require.Equal(t, http.StatusOK, ask("POST", "/").StatusCode)
+			}
+			require.NotEqual(t, http.StatusOK, ask("POST", "/").StatusCode)
+			require.EqualValues(t, posts, h.spy.calls.Load())
+		})
+	}
+}

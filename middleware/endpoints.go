@@ -1,0 +1,141 @@
+package middleware
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Endpoints returns the handler of the policy's own URLs, to be mounted at
+// Config.Challenge.Path, and at no other place, without a method:
+//
+//	GET  <path>challenge  a fresh challenge, so that a page can begin early
+//	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
+//
+// Redeeming answers the family's first token: its count is zero and every byte
+// derives from the challenge, so that a lost answer can be asked for again and
+// a replay gains nothing. In [EveryRequest] it sets a cookie that carries the
+// proof along with the next request, for forms that cannot send fields.
+// Proofs that pages of other origins send are refused. Without a Challenge, or
+// without its Path, all is 404.
+func (m *Middleware) Endpoints() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := m.engine.Load()
+		if e.challenge == nil || e.challenge.path == "" {
+			http.NotFound(w, r)
+			return
+		}
+		switch r.URL.Path {
+		case e.challenge.path + "challenge":
+			e.endpoint(w, r, http.MethodGet, e.answerChallenge)
+		case e.challenge.path + "redeem":
+			e.endpoint(w, r, http.MethodPost, e.answerRedeem)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// endpoint answers for a client that can be told, by the right method, and not
+// from a page of another site: that one could spend its visitor's address, and
+// plant what it bought.
+func (e *engine) endpoint(w http.ResponseWriter, r *http.Request, method string, answer func(http.ResponseWriter, *http.Request, *exchange, *inquiry)) {
+	if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
+		allow := method
+		if method == http.MethodGet {
+			allow = "GET, HEAD"
+		}
+		w.Header().Set("Allow", allow)
+		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+		return
+	}
+	if http.NewCrossOriginProtection().Check(r) != nil {
+		http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
+		return
+	}
+	x, now := &exchange{Context: r.Context()}, e.now()
+	id, denial, ok := e.ask(&x.decision, r, now)
+	if !ok {
+		e.refuse(w, r.WithContext(x), x, denial)
+		return
+	}
+	q := e.inquire(&x.decision, id, id.append(nil), now)
+	answer(w, r, x, &q)
+}
+
+// answerChallenge answers a fresh challenge, at the price of this moment.
+func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
+	x.decision.Reason, x.decision.Status = NoToken, http.StatusForbidden
+	e.offer(q, x)
+	if x.decision.Challenge == nil {
+		e.turnDown(w, r, x, q)
+		return
+	}
+	w.Header().Set(ChallengeHeader, x.fields.values[iChallenge])
+	writeJSON(w, appendTerms([]byte{'{'}, x.decision.Challenge))
+}
+
+// turnDown answers a refusal, with the challenge that was offered.
+func (e *engine) turnDown(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
+	e.fill(x, q, nil, nil)
+	x.set(w.Header())
+	e.refuse(w, r.WithContext(x), x, nil)
+}
+
+// set puts the fields into h, beside those of a limiter that the endpoints are
+// mounted in.
+func (x *exchange) set(h http.Header) {
+	if outer, ok := x.Context.Value(exchangeKey{}).(*exchange); ok {
+		x.fields.within(&outer.fields)
+	}
+	x.fields.set(h)
+}
+
+// answerRedeem answers the token, or the cookie, that a proof buys.
+func (e *engine) answerRedeem(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
+	d := &x.decision
+	d.Reason, d.Status = NoToken, http.StatusForbidden
+	text := r.Header.Get(ProofHeader)
+	receipt, err := e.challenge.issuer.Verify(q.now, e.binding(q.who), text)
+	switch {
+	case text == "":
+	case err != nil:
+		d.Proof = proofReason(err)
+	case e.challenge.mode == EveryRequest:
+		e.setProofCookie(w, text, &receipt, q.now)
+		return
+	default:
+		own, sale := e.redeem(q, &receipt)
+		if sale.Granted {
+			q.tier = &e.base
+			e.fill(x, q, &own, new(storeless.Tally))
+			x.fields.values[iPolicy] = "" // it has not been asked
+			x.set(w.Header())
+			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-q.now.Unix(), 10))
+			return
+		}
+		d.Proof = saleReason(&sale)
+	}
+	e.offer(q, x)
+	e.turnDown(w, r, x, q)
+}
+
+func (e *engine) setProofCookie(w http.ResponseWriter, proof string, receipt *pow.Receipt, now time.Time) {
+	left := max(1, int64(receipt.Expires.Sub(now)/time.Second))
+	if e.carriage != HeaderOnly {
+		w.Header().Add(fieldCookie, e.proofCookie+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
+	}
+	writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
+}
+
+// writeJSON writes an object that lacks its closing brace.
+func writeJSON(w http.ResponseWriter, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", noStore)
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(append(body, "}\n"...))
+}

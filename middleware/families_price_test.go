@@ -1,0 +1,205 @@
+package middleware_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/token"
+)
+
+// leastHashes is what DESIGN promises F families cost an attacker with n instances
+// to choose among.
+func leastHashes(families, n, crowd int, work int64) float64 {
+	c := float64(n * crowd)
+	return c * float64(work) * (math.Exp2(float64(families)/c) - 1)
+}
+
+// Buying families costs what the formula says: counted, hash by hash, for a buyer
+// who always goes to the cheapest instance.
+func TestFamiliesCostTheFormula(t *testing.T) {
+	const work, crowd = 512, 8
+	for _, n := range []int{1, 3} {
+		cfg := challenging(new(clock), middleware.Newcomers)
+		cfg.Challenge.Work, cfg.Challenge.Crowd = work, crowd
+		var sites []*site
+		for range n {
+			sites = append(sites, newSite(t, cfg))
+		}
+		var asked, spent int64
+		most := 4 * crowd * n
+		for f := 1; f <= most; f++ {
+			h := sites[(f-1)/crowd%n] // a Crowd from each, then the next Crowd
+			c := challengeIn(t, fetched(h))
+			proof, hashes := hashed(t, c)
+			require.Equal(t, http.StatusOK, redeemed(h, proof).StatusCode)
+			asked, spent = asked+int64(c.Work), spent+hashes
+			least := leastHashes(f, n, crowd, work)
+			require.GreaterOrEqual(t, float64(asked), least, "%d families of %d instances", f, n)
+			if f%(crowd*n) == 0 {
+				require.InDelta(t, least, float64(asked), 1, "whole Crowds cost it exactly")
+				t.Logf("%d instances: %2d families: formula %6.0f, asked %6d, counted %6d hashes", n, f, least, asked, spent)
+			}
+		}
+		require.InEpsilon(t, asked, spent, 0.25, "the price is what solving takes, on average")
+		for _, h := range sites {
+			require.Equal(t, http.StatusTooManyRequests, fetched(h).StatusCode, "and that is all")
+		}
+	}
+}
+
+// hourly buys as many families as can be had in so many steps of time.
+func hourly(t *testing.T, h http.Handler, now *clock, steps int, step time.Duration) (sales []time.Duration) {
+	for i := range steps {
+		for {
+			resp := fetched(h)
+			if resp.StatusCode != http.StatusOK {
+				break
+			}
+			if redeemed(h, solved(t, resp)).StatusCode != http.StatusOK {
+				break
+			}
+			sales = append(sales, time.Duration(i)*step)
+		}
+		now.advance(step)
+	}
+	return sales
+}
+
+// Whenever one looks, no more than four Crowds were sold within PriceMemory.
+func TestCapHoldsInEverySpan(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Challenge.PriceMemory = time.Minute
+	sales := hourly(t, newSite(t, cfg), now, 400, 3*time.Second)
+	for i, first := range sales {
+		within := 0
+		for _, later := range sales[i:] {
+			if later-first < time.Minute {
+				within++
+			}
+		}
+		require.LessOrEqual(t, within, 8, "from %s", first)
+	}
+	require.Greater(t, len(sales), 8*20*60/80-8, "and they go on being sold")
+}
+
+// Behind an IPv6 /56 and a /48 the price rises as well, as for so many addresses
+// as they are taken for; and what it costs there is not asked elsewhere.
+func TestNetworksBuyToo(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		addr  func(i int) string
+		crowd int // families until the price doubles
+	}{
+		{"/64", func(int) string { return "2001:db8::1" }, 2},
+		{"/56", func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 2 * 3},
+		{"/48", func(i int) string { return fmt.Sprintf("2001:db8:0:%x00::1", i) }, 2 * 5},
+		{"unrelated", func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i) }, math.MaxInt},
+		{"IPv4", func(i int) string { return fmt.Sprintf("203.0.113.%d", i) }, math.MaxInt},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			cfg.Net56, cfg.Net48 = 3, 5
+			h := newSite(t, cfg)
+			sold := 0
+			for i := range 60 {
+				resp := fetched(h, from(test.addr(i)))
+				if resp.StatusCode != http.StatusOK {
+					break
+				}
+				require.EqualValues(t, 16<<min(8, sold/test.crowd), challengeIn(t, resp).Work, "family %d", sold)
+				bought(t, h, from(test.addr(i)))
+				sold++
+			}
+			if test.crowd < math.MaxInt {
+				require.Equal(t, 4*test.crowd, sold, "and then it is sold out")
+			}
+			require.EqualValues(t, 16, challengeIn(t, fetched(h, from("2001:db8:ffff::1"))).Work, "nobody else pays for it")
+		})
+	}
+}
+
+// The price belongs to the policy and the address, not to the tier; the first
+// token is the same bytes whatever the tier.
+func TestTiersAndPrices(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(50, time.Minute)}}
+	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		id, err := middleware.PeerAddress(r)
+		id.Tier = r.Header.Get("Tier")
+		return id, err
+	}
+	h := newSite(t, cfg)
+	pro := with("Tier", "pro")
+	proof := solved(t, fetched(h, pro))
+	tok := tokenIn(redeemed(h, proof, pro))
+	require.Equal(t, tok, tokenIn(redeemed(h, proof)))
+	require.Equal(t, 5, admitted(h, 9, showing(tok)))
+	require.Equal(t, 45, admitted(h, 60, showing(tok), pro), "a client that changes tier keeps its count")
+	bought(t, h, pro)
+	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work, "two were sold to the address")
+}
+
+// A life of two longest windows, an hour at least, from the second of issue on
+// whatever instance's clock.
+func TestLifeOfAFamily(t *testing.T) {
+	for window, life := range map[time.Duration]time.Duration{time.Minute: time.Hour, 24 * time.Hour: 48 * time.Hour} {
+		now := new(clock)
+		cfg := challenging(now, middleware.Newcomers)
+		cfg.Limits[0].Window = window
+		h := newSite(t, cfg)
+		tok := bought(t, h)
+		newest := tok
+		for range 2 {
+			newest = tokenIn(send(h, showing(newest)))
+		}
+		require.Equal(t, claimsIn(t, tok).Exp, claimsIn(t, newest).Exp, "use does not prolong it")
+		now.advance(life - time.Nanosecond)
+		require.Equal(t, http.StatusOK, send(h, showing(newest)).StatusCode)
+		now.advance(time.Nanosecond)
+		require.Equal(t, http.StatusForbidden, send(h, showing(newest)).StatusCode)
+		require.ErrorIs(t, h.decisions.last().TokenErr, token.ErrExpired)
+	}
+}
+
+// Surge raises what challenges ask for while more is sold than planned; replays of
+// one proof are one sale.
+func TestSurge(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Challenge.SurgeBudget = 30 // five in ten seconds
+	h := newSite(t, cfg)
+	work := func() uint64 { return challengeIn(t, fetched(h)).Work }
+	addr := func(i int) option { return from(fmt.Sprintf("198.51.100.%d", i)) }
+
+	proof := solved(t, fetched(h, addr(0)))
+	for range 50 {
+		redeemed(h, proof, addr(0))
+		send(h, proving(proof), addr(0))
+	}
+	require.EqualValues(t, 16, work(), "one family, however often it is redeemed")
+	cheap := solved(t, fetched(h, addr(99)))
+	for i := range 5 {
+		bought(t, h, addr(1+i))
+	}
+	require.EqualValues(t, 36, work(), "up at once, by one and a half, twice")
+	require.Equal(t, http.StatusOK, redeemed(h, cheap, addr(99)).StatusCode, "what was offered before is honoured")
+	for i := range 5 {
+		now.advance(10 * time.Second)
+		for j := range 6 {
+			bought(t, h, addr(10+6*i+j))
+		}
+	}
+	top := work()
+	require.Greater(t, top, uint64(500))
+	now.advance(2 * time.Minute)
+	require.Less(t, work(), top)
+	now.advance(time.Hour)
+	require.EqualValues(t, 16, work(), "and slowly down")
+}

@@ -1,0 +1,172 @@
+package middleware_test
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// EveryRequest: one proof, one request, charged to the shared family.
+func TestEveryRequest(t *testing.T) {
+	now := new(clock)
+	h := newSite(t, challenging(now, middleware.EveryRequest))
+
+	resp := send(h)
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+	require.Equal(t, middleware.NoToken, problemIn(t, resp).Reason)
+	proof := solved(t, resp)
+
+	ok := send(h, proving(proof))
+	require.Equal(t, http.StatusOK, ok.StatusCode)
+	require.Equal(t, `"contact";r=4;t=60`, ok.Header.Get("RateLimit"))
+	require.NotEmpty(t, claimsIn(t, tokenIn(ok)).Sub, "the shared family's token")
+	require.Empty(t, claimsIn(t, tokenIn(ok)).Fam)
+	require.False(t, h.decisions.last().Own)
+
+	replay := send(h, proving(proof))
+	require.Equal(t, http.StatusForbidden, replay.StatusCode)
+	d := h.decisions.last()
+	require.Equal(t, middleware.Replayed, d.Reason)
+	require.Equal(t, middleware.Replayed, d.Proof)
+	require.Equal(t, middleware.Replayed, problemIn(t, replay).Reason)
+	require.EqualValues(t, 16, challengeIn(t, replay).Work, "no doubling")
+	require.Equal(t, http.StatusForbidden, send(h, showing(tokenIn(ok))).StatusCode, "a token is no proof")
+
+	for range 4 {
+		require.Equal(t, http.StatusOK, send(h, proving(solved(t, send(h)))).StatusCode)
+	}
+	require.EqualValues(t, 5, h.spy.calls.Load())
+}
+
+// Over the limit no proof helps: no work is asked for, and none is lost.
+func TestEveryRequestOverLimit(t *testing.T) {
+	now := new(clock)
+	h := newSite(t, challenging(now, middleware.EveryRequest))
+	now.advance(55 * time.Second)
+	var proofs []string
+	for range 6 {
+		proofs = append(proofs, solved(t, fetched(h)))
+	}
+	for _, proof := range proofs[:5] {
+		require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
+	}
+	for _, options := range [][]option{{proving(proofs[5])}, nil, {proving("nonsense")}} {
+		resp := send(h, options...)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Equal(t, middleware.OverLimit, h.decisions.last().Reason)
+		requireNoChallenge(t, resp)
+		require.Equal(t, 5*time.Second, retryAfter(t, resp))
+	}
+	now.advance(5 * time.Second)
+	require.Equal(t, http.StatusOK, send(h, proving(proofs[5])).StatusCode, "a refusal strikes no proof")
+	require.Equal(t, http.StatusForbidden, send(h, proving(proofs[5])).StatusCode)
+	require.Equal(t, http.StatusForbidden, send(h, proving(proofs[0])).StatusCode, "struck for as long as it lives")
+}
+
+// What is refused for another reason strikes no proof either, and peeks are free.
+func TestEveryRequestStrikesWhatItAdmits(t *testing.T) {
+	cfg := challenging(new(clock), middleware.EveryRequest)
+	cfg.Cost = costOf
+	h := newSite(t, cfg)
+	proof := solved(t, send(h))
+	require.Equal(t, http.StatusForbidden, send(h, proving(proof), costing(6)).StatusCode)
+	require.Equal(t, middleware.CostAboveQuota, h.decisions.last().Reason)
+	require.Equal(t, http.StatusInternalServerError, send(h, proving(proof), costing(-1)).StatusCode)
+	require.Equal(t, http.StatusOK, send(h, proving(proof), costing(0)).StatusCode, "a peek")
+	require.Equal(t, http.StatusForbidden, send(h, costing(0)).StatusCode, "but not without proof")
+	require.Equal(t, http.StatusOK, send(h, proving(proof), costing(4)).StatusCode)
+	require.Equal(t, http.StatusForbidden, send(h, proving(proof)).StatusCode)
+}
+
+func TestEveryRequestInParallel(t *testing.T) {
+	cfg := challenging(new(clock), middleware.EveryRequest)
+	cfg.Limits[0].Quota = 5000
+	h := newSite(t, cfg)
+	for range 3 {
+		proof := solved(t, fetched(h))
+		var passed atomic.Int64
+		var group sync.WaitGroup
+		for range 1000 {
+			group.Go(func() {
+				if send(h, proving(proof)).StatusCode == http.StatusOK {
+					passed.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, passed.Load(), "of a thousand with one proof")
+	}
+}
+
+// NonceOnly asks for a round trip: a signed nonce that solves itself.
+func TestNonceOnly(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.EveryRequest)
+	cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
+	h := newSite(t, cfg)
+	resp := send(h)
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	c := challengeIn(t, resp)
+	require.Zero(t, c.Work)
+	require.Equal(t, 10*time.Second, c.TTL)
+	proof := solve(t, c)
+	require.Equal(t, http.StatusForbidden, send(h, proving(c.Text)).StatusCode, "a challenge is not its answer")
+	require.Equal(t, 1, admitted(h, 9, proving(proof)))
+
+	late := solved(t, send(h))
+	now.advance(11 * time.Second)
+	require.Equal(t, http.StatusForbidden, send(h, proving(late)).StatusCode)
+	require.Equal(t, middleware.ProofExpired, h.decisions.last().Proof)
+}
+
+// Tokens of own families count where families are sold: not here, and not where
+// nothing is ever asked.
+func TestOwnTokensElsewhere(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	m := newLimiter(t, cfg)
+	h := http.NewServeMux()
+	h.Handle("/", m.Handler(new(spy)))
+	h.Handle("/tally/", m.Endpoints())
+	own := bought(t, h)
+	require.Equal(t, http.StatusOK, send(h, showing(own)).StatusCode)
+
+	cfg.Challenge.Mode = middleware.EveryRequest
+	decisions := record(&cfg)
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, http.StatusForbidden, send(h, showing(own)).StatusCode)
+	require.Zero(t, decisions.last().Tokens)
+	resp := send(h, showing(own), proving(solved(t, send(h))))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Empty(t, claimsIn(t, tokenIn(resp)).Fam, "nor is it answered")
+	require.False(t, decisions.last().Own)
+
+	cfg.Challenge = nil
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, 4, admitted(h, 9, showing(own)))
+	require.False(t, decisions.last().Own)
+}
+
+// Without memory nothing bounds a proof but its life. The name of the option says
+// as much.
+func TestEveryRequestWithoutMemory(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.EveryRequest)
+	cfg.InsecureNoMemory = true
+	h := newSite(t, cfg)
+	proof := solved(t, send(h))
+	require.Equal(t, 9, admitted(h, 9, proving(proof)))
+	tok := ""
+	for range 5 {
+		tok = tokenIn(send(h, proving(proof), showing(tok)))
+	}
+	require.Equal(t, http.StatusTooManyRequests, send(h, proving(proof), showing(tok)).StatusCode)
+	now.advance(11 * time.Second)
+	require.Zero(t, admitted(h, 9, proving(proof)))
+}

@@ -1,0 +1,115 @@
+package middleware_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// Newcomers: who has no family of its own proves work first.
+func TestNewcomers(t *testing.T) {
+	now := new(clock)
+	h := newSite(t, challenging(now, middleware.Newcomers))
+
+	first := send(h)
+	require.Equal(t, http.StatusForbidden, first.StatusCode)
+	require.Empty(t, first.Header.Get("Retry-After"), "waiting does not help")
+	require.Empty(t, tokenIn(first))
+	d := h.decisions.last()
+	require.Equal(t, middleware.NoToken, d.Reason)
+	require.Empty(t, d.Proof)
+	require.Empty(t, d.Limits(), "no limit was asked")
+	c := challengeIn(t, first)
+	require.Equal(t, problem{
+		Type:   "https://github.com/tallystick/tallystick#proof-required",
+		Title:  "Proof of work required",
+		Status: 403, Detail: "Solve the challenge and send the request again with the proof.",
+		Reason: middleware.NoToken, Challenge: c.Text, TTL: 10, Work: 16,
+		ChallengeURL: "/tally/challenge", RedeemURL: "/tally/redeem",
+	}, problemIn(t, first))
+
+	resp := send(h, proving(solve(t, c)))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	tok := tokenIn(resp)
+	require.Equal(t, 4, admitted(h, 9, showing(tok)))
+	require.Equal(t, http.StatusForbidden, send(h).StatusCode, "the address has gained nothing")
+
+	spent := send(h, showing(tok))
+	require.Equal(t, http.StatusTooManyRequests, spent.StatusCode, "a family that is used up")
+	require.Positive(t, retryAfter(t, spent))
+	require.EqualValues(t, 16, challengeIn(t, spent).Work)
+	require.Equal(t, middleware.OverLimit, problemIn(t, spent).Reason)
+	second := tokenIn(send(h, proving(solved(t, spent))))
+
+	require.Equal(t, 4, admitted(h, 4, showing(second)))
+	risen := send(h, showing(tok, second))
+	require.Equal(t, http.StatusTooManyRequests, risen.StatusCode)
+	require.EqualValues(t, 32, challengeIn(t, risen).Work, "a Crowd of two has been sold: the price doubles")
+	require.Equal(t, challengeIn(t, risen), *h.decisions.last().Challenge)
+
+	now.advance(retryAfter(t, risen))
+	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "Retry-After was true")
+}
+
+// Shared tokens count for nothing, were they made under another mode.
+func TestNewcomersIgnoreSharedTokens(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	shared := tokenIn(send(newSite(t, cfg)))
+	cfg.Challenge.Mode = middleware.Newcomers
+	h := newSite(t, cfg)
+	resp := send(h, showing(shared), showingCookie(shared))
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+	require.Equal(t, http.StatusOK, send(h, showing(shared), proving(solved(t, resp))).StatusCode)
+}
+
+// When nothing is for sale, a newcomer is told when something will be.
+func TestSoldOut(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Challenge.PriceMemory = time.Minute
+	h := newSite(t, cfg)
+	var stock []string
+	for range 3 {
+		stock = append(stock, solved(t, fetched(h)))
+	}
+	for i := range 8 { // four Crowds
+		resp := send(h)
+		require.EqualValues(t, 16<<(i/2), challengeIn(t, resp).Work)
+		require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
+	}
+	for name, resp := range map[string]*http.Response{
+		"request": send(h), "challenge": fetched(h), "redeem": redeemed(h, stock[0]), "proof": send(h, proving(stock[1])),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			wait := retryAfter(t, resp)
+			require.GreaterOrEqual(t, wait, 80*time.Second, "the slot, and three more")
+			require.LessOrEqual(t, wait, 88*time.Second)
+			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+			require.Empty(t, resp.Header.Values(middleware.ChallengeHeader))
+			p := problemIn(t, resp)
+			require.Equal(t, "https://iana.org/assignments/http-problem-types#quota-exceeded", p.Type)
+			require.Empty(t, p.Challenge)
+			require.Empty(t, p.Violated)
+			require.NotEmpty(t, p.Detail)
+			if name == "redeem" || name == "proof" {
+				require.Equal(t, middleware.PriceRisen, p.Reason)
+			} else {
+				require.Equal(t, middleware.SoldOut, p.Reason)
+			}
+		})
+	}
+	require.Equal(t, middleware.SoldOut, h.decisions.last().Reason)
+	require.Equal(t, http.StatusTooManyRequests, h.decisions.last().Status)
+
+	now.advance(79 * time.Second)
+	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "not a second earlier")
+	now.advance(time.Second)
+	require.Equal(t, http.StatusOK, send(h, proving(solved(t, send(h)))).StatusCode, "the next sale opens")
+	require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.9")).StatusCode, "other addresses were never concerned")
+}

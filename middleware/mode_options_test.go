@@ -1,0 +1,253 @@
+package middleware_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+var allModes = map[string]middleware.Mode{
+	"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers, "EveryRequest": middleware.EveryRequest,
+}
+
+// Without a Challenge nothing is offered, proofs are not read, and nothing answers
+// under its path.
+func TestNoChallenge(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	proof := solved(t, fetched(newSite(t, cfg)))
+	cfg.Challenge = nil
+	h := newSite(t, cfg)
+	require.Equal(t, 5, admitted(h, 9, proving(proof)))
+	resp := send(h, proving(proof))
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	requireNoChallenge(t, resp)
+	require.Empty(t, h.decisions.last().Proof)
+	require.Nil(t, h.decisions.last().Challenge)
+}
+
+// The reason why a proof was not accepted goes to the client, the hook and the
+// body, in every mode; what is offered instead is fresh and good.
+func TestReasons(t *testing.T) {
+	type scene struct {
+		h   *site
+		now *clock
+	}
+	for _, test := range []struct {
+		reason middleware.Reason
+		proof  func(*testing.T, scene) string
+	}{
+		{middleware.ProofExpired, func(t *testing.T, s scene) string {
+			proof := solved(t, fetched(s.h))
+			s.now.advance(11 * time.Second)
+			return proof
+		}},
+		{middleware.WrongSolution, func(t *testing.T, s scene) string {
+			return challengeIn(t, fetched(s.h)).Text + "~0.0.0.0.0.0.0.0"
+		}},
+		{middleware.WrongSolution, func(*testing.T, scene) string { return "nonsense" }},
+		{middleware.WrongSolution, func(t *testing.T, s scene) string { // forged
+			proof := solved(t, fetched(s.h))
+			return proof[:130] + strings.Map(func(c rune) rune { return 'A' + (c+1)%26 }, proof[130:136]) + proof[136:]
+		}},
+		{middleware.ClientChanged, func(t *testing.T, s scene) string {
+			return solved(t, fetched(s.h, from("203.0.113.2")))
+		}},
+	} {
+		for name, mode := range allModes {
+			t.Run(string(test.reason)+"/"+name, func(t *testing.T) {
+				now := new(clock)
+				h := newSite(t, challenging(now, mode))
+				want := http.StatusForbidden
+				if mode == middleware.WhenExhausted {
+					exhaust(t, h)
+					want = http.StatusTooManyRequests
+				}
+				proof := test.proof(t, scene{h, now})
+				resp := send(h, proving(proof))
+				require.Equal(t, want, resp.StatusCode)
+				d := h.decisions.last()
+				require.Equal(t, test.reason, d.Proof)
+				require.Equal(t, want, d.Status)
+				require.Equal(t, *d.Challenge, challengeIn(t, resp))
+				require.Equal(t, test.reason, problemIn(t, resp).Reason)
+
+				redeem := redeemed(h, proof)
+				require.Equal(t, http.StatusForbidden, redeem.StatusCode)
+				require.Equal(t, test.reason, problemIn(t, redeem).Reason)
+				require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
+			})
+		}
+	}
+	t.Run("price-risen", func(t *testing.T) {
+		h := newSite(t, challenging(new(clock), middleware.Newcomers))
+		cheap := solved(t, fetched(h))
+		bought(t, h)
+		bought(t, h)
+		resp := send(h, proving(cheap))
+		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+		require.Equal(t, middleware.PriceRisen, h.decisions.last().Proof)
+		require.Equal(t, middleware.PriceRisen, problemIn(t, resp).Reason)
+		require.Equal(t, http.StatusForbidden, redeemed(h, cheap).StatusCode)
+		require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
+	})
+}
+
+// A proof that is not accepted is as if absent: it never costs a client what its
+// tokens or its address would have had.
+func TestBadProofHarmsNobody(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.WhenExhausted))
+	require.Equal(t, 5, admitted(h, 9, proving("nonsense")))
+	require.Equal(t, middleware.WrongSolution, h.decisions.last().Proof)
+
+	h = newSite(t, challenging(new(clock), middleware.Newcomers))
+	own := bought(t, h)
+	require.Equal(t, 5, admitted(h, 9, showing(own), proving("nonsense")))
+}
+
+// Several proofs in several lines, or joined by a proxy: the first that is good
+// counts, of four at most.
+func TestSeveralProofs(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, challenging(new(clock), mode))
+			if mode == middleware.WhenExhausted {
+				exhaust(t, h)
+			}
+			next := func() string { return solved(t, fetched(h)) }
+			other := solved(t, fetched(h, from("203.0.113.2")))
+			require.Equal(t, http.StatusOK, send(h, proving(other, next())).StatusCode)
+			require.Empty(t, h.decisions.last().Proof)
+			require.Equal(t, http.StatusOK, send(h, proving(other+", "+next())).StatusCode)
+			require.Equal(t, http.StatusOK, send(h, proving(next()+","+other)).StatusCode)
+			require.NotEqual(t, http.StatusOK, send(h, proving(other, other, other, other, next())).StatusCode)
+
+			one, two := next(), next()
+			require.Equal(t, http.StatusOK, send(h, proving(one, two)).StatusCode)
+			if mode == middleware.EveryRequest {
+				require.Equal(t, http.StatusForbidden, send(h, proving(one)).StatusCode, "spent")
+			}
+		})
+	}
+}
+
+// Shadow mode decides, counts and tells the hook, and asks nobody for work.
+func TestShadowNeverChallenges(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), mode)
+			cfg.Shadow = true
+			h := newSite(t, cfg)
+			for range 9 {
+				resp := send(h)
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				require.Empty(t, resp.Header.Values(middleware.ChallengeHeader))
+				require.Empty(t, resp.Header.Get("Retry-After"))
+			}
+			d := h.decisions.last()
+			require.False(t, d.Admitted)
+			require.True(t, d.Allowed)
+			require.Nil(t, d.Challenge)
+			if mode == middleware.WhenExhausted {
+				require.Equal(t, http.StatusTooManyRequests, d.Status)
+			} else {
+				require.Equal(t, http.StatusForbidden, d.Status)
+				require.Equal(t, middleware.NoToken, d.Reason)
+			}
+			require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+			require.True(t, h.decisions.last().Admitted, "proofs are honoured, so that pages can be tried too")
+		})
+	}
+}
+
+// Quiet hides the quota and nothing that a client needs for its work.
+func TestQuietChallenge(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	cfg.Quiet = middleware.RetryAfterOnly
+	h := newSite(t, cfg)
+	exhaust(t, h)
+	resp := send(h)
+	require.Empty(t, resp.Header.Get("RateLimit"))
+	require.Empty(t, resp.Header.Get("RateLimit-Policy"))
+	require.NotEmpty(t, resp.Header.Get("Retry-After"))
+	p := problemIn(t, resp)
+	require.Empty(t, p.Violated)
+	require.Equal(t, challengeIn(t, resp).Text, p.Challenge)
+	ok := send(h, proving(solved(t, resp)))
+	require.Equal(t, http.StatusOK, ok.StatusCode)
+	require.Empty(t, ok.Header.Get("RateLimit"))
+	require.NotEmpty(t, tokenIn(ok), "it was paid for")
+	require.Empty(t, redeemed(h, solved(t, fetched(h))).Header.Get("RateLimit-Policy"))
+
+	cfg = challenging(new(clock), middleware.EveryRequest)
+	cfg.Quiet = middleware.QuietNoToken
+	h = newSite(t, cfg)
+	ok = send(h, proving(solved(t, send(h))))
+	require.Equal(t, http.StatusOK, ok.StatusCode)
+	require.Empty(t, tokenIn(ok))
+}
+
+// People get a page; it says what is wanted, and the challenge is in the field.
+func TestChallengePage(t *testing.T) {
+	html := with("Accept", "text/html")
+	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	resp := send(h, html)
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
+	challengeIn(t, resp)
+	page := bodyOf(t, resp)
+	require.Contains(t, page, "<title>Forbidden</title>")
+	require.Contains(t, page, "a little work")
+	require.NotContains(t, page, "Try again in")
+
+	own := bought(t, h)
+	require.Equal(t, 5, admitted(h, 5, showing(own)))
+	resp = send(h, html, showing(own))
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	challengeIn(t, resp)
+	require.Contains(t, bodyOf(t, resp), "Try again in 6")
+
+	for range 7 {
+		bought(t, h)
+	}
+	resp = send(h, html)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "sold out")
+	page = bodyOf(t, resp)
+	require.Contains(t, page, "Try again in 8")
+	require.NotContains(t, page, "a little work")
+}
+
+// The program's own refusal page finds everything in the decision.
+func TestRefusedHandlerGetsTheChallenge(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	var text string
+	cfg.Refused = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, _ := middleware.FromContext(r.Context())
+		require.Equal(t, middleware.NoToken, d.Reason)
+		text = d.Challenge.Text
+		w.WriteHeader(d.Status)
+	})
+	h := newSite(t, cfg)
+	resp := send(h)
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	require.Equal(t, challengeIn(t, resp).Text, text)
+}
+
+// On responses that everybody may cache there is no place for a token, and a
+// refusal is never one.
+func TestChallengesAreNotCached(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=60")
+	}
+	challengeIn(t, send(h, method("GET")))
+	resp := send(h, method("GET"), proving(solved(t, fetched(h))))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Empty(t, tokenIn(resp))
+	require.Empty(t, resp.Cookies())
+}

@@ -1,0 +1,196 @@
+package middleware_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// Every refusal of a Challenge is one named error that says what is permitted.
+func TestBadChallenges(t *testing.T) {
+	type challenge = middleware.Challenge
+	every := func(spoil func(*challenge)) func(*middleware.Config) {
+		return func(cfg *middleware.Config) {
+			cfg.Challenge = &challenge{Mode: middleware.EveryRequest}
+			spoil(cfg.Challenge)
+		}
+	}
+	with := func(spoil func(*challenge)) func(*middleware.Config) {
+		return func(cfg *middleware.Config) { cfg.Challenge = new(challenge); spoil(cfg.Challenge) }
+	}
+	bad := func(path string) func(*middleware.Config) {
+		return with(func(c *challenge) { c.Path = path })
+	}
+	for _, test := range []struct {
+		field string
+		spoil func(*middleware.Config)
+		says  string
+	}{
+		{"Mode", with(func(c *challenge) { c.Mode = 3 }), "WhenExhausted, Newcomers or EveryRequest"},
+		{"Mode", func(cfg *middleware.Config) { cfg.Challenge, cfg.Quiet = new(challenge), middleware.QuietNoToken }, "never get its token"},
+		{"Mode", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.Quiet = &challenge{Mode: middleware.Newcomers}, middleware.QuietNoToken
+		}, "EveryRequest"},
+		{"Work", with(func(c *challenge) { c.Work = 15 }), "from 16"},
+		{"Work", with(func(c *challenge) { c.Work = -1 }), "from 16"},
+		{"Work", with(func(c *challenge) { c.Work = 1<<29 + 1 }), "536870912"},
+		{"Work", every(func(c *challenge) { c.Work = 1 }), "from 16"},
+		{"Crowd", with(func(c *challenge) { c.Crowd = -1 }), "from 1 to 255"},
+		{"Crowd", with(func(c *challenge) { c.Crowd = 256 }), "from 1 to 255"},
+		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = time.Second }), "from 1m to 24h"},
+		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = 25 * time.Hour }), "from 1m to 24h"},
+		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = -time.Hour }), "from 1m to 24h"},
+		{"PriceMemory", with(func(c *challenge) { c.PriceMemory = time.Hour + time.Millisecond }), "whole seconds"},
+		{"NonceOnly", with(func(c *challenge) { c.NonceOnly = true }), "belongs to EveryRequest"},
+		{"NonceOnly", with(func(c *challenge) { c.Mode, c.NonceOnly = middleware.Newcomers, true }), "no limit"},
+		{"NonceOnly", every(func(c *challenge) { c.NonceOnly, c.Work = true, 1024 }), "leave Work 0"},
+		{"SurgeBudget", with(func(c *challenge) { c.SurgeBudget = -1 }), "families a minute"},
+		{"SurgeBudget", every(func(c *challenge) { c.SurgeBudget = 60 }), "sells no families"},
+		{"SurgeBudget", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.InsecureNoMemory = &challenge{SurgeBudget: 60}, true
+		}, "InsecureNoMemory"},
+		{"Path", bad("tally/"), "absolute path"},
+		{"Path", bad("/tally"), "ends in a slash"},
+		{"Path", bad("https://example.com/"), "plain absolute path"},
+		{"Path", bad("//evil.example/"), "plain absolute path"},
+		{"Path", bad("/a//b/"), "plain absolute path"},
+		{"Path", bad("/a/../b/"), "plain absolute path"},
+		{"Path", bad("/a/./"), "plain absolute path"},
+		{"Path", bad("/../"), "plain absolute path"},
+		{"Path", bad(`/"/`), "/tally/contact/"},
+		{"Path", bad(`/\/`), "plain"},
+		{"Path", bad("/{id}/"), "plain"},
+		{"Path", bad("/a?b/"), "plain"},
+		{"Path", bad("/a#b/"), "plain"},
+		{"Path", bad("/%41/"), "plain"},
+		{"Path", bad("/a b/"), "plain"},
+		{"Path", bad("/<script>/"), "plain"},
+		{"Path", bad("/a\r\nX: y/"), "plain"},
+		{"Path", bad("/\x7f/"), "plain"},
+		{"Path", bad("/é/"), "plain"},
+	} {
+		t.Run(test.field+" "+test.says, func(t *testing.T) {
+			cfg := contact(new(clock))
+			test.spoil(&cfg)
+			m, err := middleware.New(cfg)
+			require.Nil(t, m)
+			require.Equal(t, []string{"Challenge." + test.field}, problems(t, err), "%v", err)
+			require.ErrorContains(t, err, test.says)
+			require.Len(t, problems(t, err), 1)
+		})
+	}
+}
+
+// All at once, beside those of the rest.
+func TestAllProblemsOfAChallenge(t *testing.T) {
+	cfg, want := everythingWrong()
+	cfg.Challenge = &middleware.Challenge{
+		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, PriceMemory: time.Nanosecond, SurgeBudget: -1, Path: "x",
+	}
+	for _, field := range []string{"Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "PriceMemory", "SurgeBudget", "Path"} {
+		want = append(want, "Challenge."+field)
+	}
+	m, err := middleware.New(cfg)
+	require.Nil(t, m)
+	got := problems(t, err)
+	slices.Sort(got)
+	slices.Sort(want)
+	require.Equal(t, want, got)
+	requireNoSecret(t, err.Error(), cfg.Secrets[0], cfg.Secrets[2])
+}
+
+func TestGoodChallenges(t *testing.T) {
+	for name, challenge := range map[string]middleware.Challenge{
+		"zero":         {},
+		"least":        {Work: 16, Crowd: 1, PriceMemory: time.Minute, SurgeBudget: 1, Path: "/"},
+		"most":         {Work: 1 << 29, Crowd: 255, PriceMemory: 24 * time.Hour, SurgeBudget: 1 << 40, Path: "/a-b_c.d~e/f/"},
+		"NonceOnly":    {Mode: middleware.EveryRequest, NonceOnly: true},
+		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Challenge = &challenge
+			h, _ := limited(t, cfg)
+			if challenge.Mode == middleware.WhenExhausted {
+				exhaust(t, h)
+			}
+			resp := send(h)
+			if name == "most" {
+				require.EqualValues(t, 1<<29, challengeIn(t, resp).Work)
+			}
+			challengeIn(t, resp)
+		})
+	}
+}
+
+// The zero Challenge is safe: WhenExhausted, 2¹⁸ hashes, a Crowd of eight, an
+// hour, own families that travel, no surge, no URLs.
+func TestDefaultChallenge(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.WhenExhausted)
+	cfg.Challenge = &middleware.Challenge{}
+	h := newSite(t, cfg)
+	exhaust(t, h)
+	resp := send(h)
+	require.Equal(t, http429, resp.StatusCode)
+	c := challengeIn(t, resp)
+	require.EqualValues(t, 1<<18, c.Work)
+	require.Equal(t, 10*time.Second, c.TTL)
+	require.Empty(t, problemIn(t, resp).RedeemURL)
+
+	// Eight at the base price, and what is sold is remembered for an hour.
+	cfg.Challenge = &middleware.Challenge{Work: 16}
+	h = newSite(t, cfg)
+	exhaust(t, h)
+	for i := range 32 {
+		offer := challengeIn(t, send(h))
+		require.EqualValues(t, 16<<(i/8), offer.Work)
+		require.Equal(t, 200, send(h, proving(solve(t, offer))).StatusCode)
+	}
+	requireNoChallenge(t, send(h))
+	now.advance(time.Hour)
+	exhaust(t, h)
+	requireNoChallenge(t, send(h))
+	now.advance(20 * time.Minute)
+	exhaust(t, h)
+	require.EqualValues(t, 16, challengeIn(t, send(h)).Work, "a third longer at most")
+}
+
+const http429 = 429
+
+// New copies the Challenge: what is changed afterwards changes nothing.
+func TestChallengeIsCopied(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	h := newSite(t, cfg)
+	cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.Path = middleware.EveryRequest, 1<<20, "/elsewhere/"
+	require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work)
+	require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
+}
+
+// Reconfigure keeps what was sold, what was opened and what is spent.
+func TestReconfigureKeepsSales(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	h := newSite(t, cfg)
+	proof := solved(t, fetched(h))
+	tok := bought(t, h)
+	require.Equal(t, 3, admitted(h, 3, showing(tok)))
+	require.Equal(t, 200, redeemed(h, proof).StatusCode)
+	cfg.Secrets = [][]byte{secret("next"), secret("a")}
+	cfg.Limits = []middleware.Limit{fixed(7, time.Minute)}
+	require.NoError(t, h.m.Reconfigure(cfg))
+	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
+	require.Equal(t, 200, redeemed(h, proof).StatusCode, "held, at whatever price")
+	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
+	require.Equal(t, 4, admitted(h, 9, showing(tok)), "and its new quota")
+
+	cfg.Challenge.Mode = middleware.EveryRequest
+	require.NoError(t, h.m.Reconfigure(cfg))
+	single := solved(t, send(h))
+	require.Equal(t, 1, admitted(h, 2, proving(single)))
+	require.NoError(t, h.m.Reconfigure(cfg))
+	require.Zero(t, admitted(h, 2, proving(single)))
+}

@@ -1,0 +1,174 @@
+package middleware
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// proof is what came of the proof that a request shows.
+type proof struct {
+	good   bool // verified; in EveryRequest that is all
+	opened bool // it opened a family, or one that is open: shown.own[index]
+	index  int
+	spend  *storeless.Proof // EveryRequest: what is spent if the request is admitted
+}
+
+// prove verifies the proofs of r, and redeems the first that is good. One that
+// is not accepted is as if absent; d.Proof says why.
+func (e *engine) prove(q *inquiry, d *Decision, r *http.Request) {
+	for _, text := range e.proofs(r) {
+		if q.proof.good {
+			return
+		}
+		receipt, err := e.challenge.issuer.Verify(q.now, e.binding(q.who), text)
+		if err != nil {
+			d.Proof = proofReason(err)
+			continue
+		}
+		d.Proof = e.accept(q, &receipt)
+	}
+}
+
+// maxProofs is how many proofs of a request are looked at: one for each policy
+// of a stack.
+const maxProofs = 4
+
+// accept redeems a good proof. The reason is "" if that succeeds.
+func (e *engine) accept(q *inquiry, receipt *pow.Receipt) Reason {
+	if e.challenge.mode != EveryRequest {
+		own, sale := e.redeem(q, receipt)
+		if !sale.Granted {
+			return saleReason(&sale)
+		}
+		q.proof.opened = true
+		q.proof.index = q.shown.add(e, q.now, own, storeless.Tally{})
+	}
+	q.proof.good = true
+	if e.memory != nil {
+		id := append([]byte{kindProof}, receipt.ID[:]...)
+		q.proof.spend = &storeless.Proof{Key: e.memory.Key(id), Expires: receipt.Expires}
+	}
+	return ""
+}
+
+// saleReason says why a good proof opened no family.
+func saleReason(s *storeless.Sale) Reason {
+	if s.Saturated {
+		return MemoryFull
+	}
+	return PriceRisen
+}
+
+// redeem opens the family of a receipt, if it is worth its price now.
+func (e *engine) redeem(q *inquiry, receipt *pow.Receipt) (token.Own, storeless.Sale) {
+	ends := receipt.Issued.Add(token.OwnLife(e.base.policy))
+	own := token.Own{Expires: ends.Unix(), Bound: e.boundTo(&q.id)}
+	copy(own.ID[:], receipt.ID[:])
+	var buyers [1 + storeless.MaxWide]storeless.Buyer
+	sale := storeless.Redeem(e.memory, e.challenge.prices, q.now, e.buyers(q, buyers[:0]), e.ownKey(own.ID), ends, int64(receipt.Work))
+	if sale.Granted && !sale.Held && !sale.Saturated && e.challenge.surge != nil {
+		e.challenge.surge.Sold(q.now)
+	}
+	return own, sale
+}
+
+// buyers are the identity and its networks.
+func (e *engine) buyers(q *inquiry, list []storeless.Buyer) []storeless.Buyer {
+	if e.memory == nil {
+		return list
+	}
+	list = append(list, storeless.Buyer{Key: e.memory.Key(q.who), Crowds: 1})
+	if q.nets[0].Policy != nil {
+		list = append(list,
+			storeless.Buyer{Key: q.nets[0].Key, Crowds: e.net56},
+			storeless.Buyer{Key: q.nets[1].Key, Crowds: e.net48})
+	}
+	return list
+}
+
+// sells reports whether the policy sells families.
+func (e *engine) sells() bool { return e.challenge != nil && e.challenge.mode != EveryRequest }
+
+// boundTo reports whether own families of id are good for id alone.
+func (e *engine) boundTo(id *Identity) bool {
+	return id.kind != kindAddress || e.challenge != nil && e.challenge.bindOwn
+}
+
+// proofs returns the first proofs of the fields, of which a proxy may have joined
+// several by commas, or else of the cookies that the redeem endpoint has set, for
+// browsers that cannot send fields along with a form.
+func (e *engine) proofs(r *http.Request) (proofs []string) {
+	if lines := r.Header[ProofHeader]; len(lines) > 0 {
+		for _, line := range lines {
+			for more := true; more && len(proofs) < maxProofs; {
+				var piece string
+				piece, line, more = strings.Cut(line, ",")
+				proofs = append(proofs, strings.Trim(piece, " \t"))
+			}
+		}
+		return proofs
+	}
+	if e.sells() || e.carriage == HeaderOnly {
+		return nil
+	}
+	pieces := 0
+	for _, line := range r.Header["Cookie"] {
+		for more := true; more && pieces < maxCookies && len(proofs) < maxProofs; pieces++ {
+			var piece string
+			piece, line, more = strings.Cut(line, ";")
+			if value, ok := cookieNamed(e.proofCookie, piece); ok {
+				proofs = append(proofs, value)
+			}
+		}
+	}
+	return proofs
+}
+
+// proofReason names the refusals of package pow for clients and logs. What is
+// malformed or forged is no different to a client from what is wrong.
+func proofReason(err error) Reason {
+	switch {
+	case errors.Is(err, pow.ErrExpired):
+		return ProofExpired
+	case errors.Is(err, pow.ErrBinding):
+		return ClientChanged
+	}
+	return WrongSolution
+}
+
+// offer issues the challenge that goes with a refusal. Where no family is for
+// sale, it says when one will be, if that is before the limits give way.
+func (e *engine) offer(q *inquiry, x *exchange) {
+	c, d := e.challenge, &x.decision
+	work := c.work
+	if c.mode != EveryRequest {
+		var buyers [1 + storeless.MaxWide]storeless.Buyer
+		sale := storeless.Quote(e.memory, c.prices, q.now, e.buyers(q, buyers[:0]))
+		if sale.Price == 0 {
+			if d.RetryAfter == 0 || sale.Wait < d.RetryAfter {
+				d.RetryAfter = sale.Wait
+			}
+			if d.Status == http.StatusForbidden { // a proof would help, and cannot be had
+				d.Reason, d.Status = SoldOut, http.StatusTooManyRequests
+				d.RetryAfter = jittered(d.RetryAfter)
+			}
+			return
+		}
+		work = sale.Price
+	}
+	if c.surge != nil && work > 0 {
+		work = c.surge.Work(q.now, work, mostWork)
+	}
+	challenge, err := c.issuer.Issue(q.now, e.binding(q.who), uint64(work))
+	if err != nil {
+		e.warn(&e.alarms.issue, q.now, "cannot issue a challenge", "error", err)
+		return
+	}
+	d.Challenge = &challenge
+	x.fields.values[iChallenge] = challenge.Header() + ";policy=" + q.tier.policy.Name()
+}
