@@ -43,7 +43,9 @@ func decode(w http.ResponseWriter, r *http.Request, f form) *problem {
 		if r.PostForm != nil {
 			*input = r.PostForm.Get(name)
 		}
-		*input = strings.TrimSpace(*input)
+		if name != passwordInput {
+			*input = strings.TrimSpace(*input)
+		}
 	}
 	return nil
 }

@@ -80,7 +80,6 @@ func TestWhatTheClientPrefers(t *testing.T) {
 }
 
 func TestBadInputNamesTheFields(t *testing.T) {
-	c := start(t, 1).client(t)
 	long := strings.Repeat("é", 101)
 	tests := []struct {
 		path, body, content string
@@ -94,9 +93,15 @@ func TestBadInputNamesTheFields(t *testing.T) {
 		{"/newsletter", "email=nonsense", urlencoded, []string{"email"}},
 		{"/newsletter", `{}`, jsonContent, []string{"email"}},
 		{"/newsletter", `null`, jsonContent, []string{"email"}},
+		{"/signup", "", urlencoded, []string{"email", "name", "password"}},
+		{"/signup", "name=Ada&email=a@b.example&password=7seven7", urlencoded, []string{"password"}},
+		{"/signup", `{"name":"Ada","email":"a@b.example","password":12345678}`, jsonContent, []string{"password"}},
+		{"/feedback", "email=a@b.example&message=+", urlencoded, []string{"message"}},
 	}
+	s := start(t, 1)
 	for _, test := range tests {
-		a := c.do("POST", test.path, test.body, test.content)
+		c := s.client(t)
+		a := c.pay(c.do("POST", test.path, test.body, test.content))
 		require.Equal(t, http.StatusUnprocessableEntity, a.StatusCode, "%+v: %s", test, a.body)
 		problems := a.details(t).Errors
 		require.Len(t, problems, len(test.fields), "%+v", test)
@@ -117,6 +122,28 @@ func TestBadInputInABrowserKeepsWhatWasTyped(t *testing.T) {
 	require.Contains(t, a.body, `id="contact-email-problem">This is not an e-mail address.</p>`)
 	require.Equal(t, 1, strings.Count(a.body, "aria-invalid"))
 	require.NotContains(t, a.body, "<script")
+}
+
+func TestPasswordIsNeverShownAgain(t *testing.T) {
+	c := start(t, 1).client(t)
+	for body, content := range map[string]string{
+		"name=&email=ada@example.org&password=hush-hush-hush":               urlencoded,
+		"name=Ada&email=ada@example.org&password=hush":                      urlencoded,
+		`{"name":"","email":"ada@example.org","password":"hush-hush-hush"}`: jsonContent,
+	} {
+		a := c.pay(c.do("POST", "/signup", body, content, likeBrowser))
+		require.Equal(t, http.StatusUnprocessableEntity, a.StatusCode, a.body)
+		if content == urlencoded {
+			require.Contains(t, a.body, `value="ada@example.org"`)
+		}
+		require.NotContains(t, a.body, "hush")
+	}
+}
+
+func TestPasswordKeepsItsSpaces(t *testing.T) {
+	c := start(t, 1).client(t)
+	a := c.pay(c.do("POST", "/signup", "name=Ada&email=ada@example.org&password=+seven++", urlencoded))
+	require.Equal(t, http.StatusOK, a.StatusCode, a.body)
 }
 
 func TestRefusedBodies(t *testing.T) {
@@ -162,6 +189,7 @@ func TestPages(t *testing.T) {
 	for _, want := range []string{
 		`<html lang="en">`, `name="viewport"`, `href="/style.css"`,
 		`action="/contact"`, `name="name"`, `name="email"`, `name="message"`, `action="/newsletter"`,
+		`action="/signup"`, `action="/feedback"`, `name="password"`, `autocomplete="new-password"`, `minlength="8"`,
 		`autocomplete="name"`, `autocomplete="email"`, `<label for="contact-message">`,
 	} {
 		require.Contains(t, home.body, want)

@@ -32,11 +32,16 @@ type server struct {
 	err     error         // what it returned
 }
 
-// start runs the demo with so many instances and a fresh secret.
+// cheap is the price of a proof in tests, of which most are about what follows.
+const cheap = 1 << 10
+
+// start runs the demo with so many instances, a fresh secret and cheap proofs.
 func start(t *testing.T, instances int) *server {
 	t.Helper()
-	return startWith(t, options{instances: instances})
+	return startWith(t, standard(instances))
 }
+
+func standard(instances int) options { return options{instances: instances, work: cheap, crowd: 8} }
 
 // startWith runs the demo and reads its address off its output, as a person
 // would.
@@ -118,6 +123,11 @@ func (c *client) do(method, path, body string, header ...string) answer {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)
 	}
+	return c.send(r)
+}
+
+func (c *client) send(r *http.Request) answer {
+	c.t.Helper()
 	response, err := c.http.Do(r)
 	require.NoError(c.t, err)
 	defer response.Body.Close()
@@ -134,6 +144,8 @@ const urlencoded = "Content-Type: application/x-www-form-urlencoded"
 var (
 	goodContact    = url.Values{"name": {"Ada"}, "email": {"ada@example.org"}, "message": {"Hello"}}.Encode()
 	goodNewsletter = url.Values{"email": {"ada@example.org"}}.Encode()
+	goodSignup     = url.Values{"name": {"Ada"}, "email": {"ada@example.org"}, "password": {"correct horse"}}.Encode()
+	goodFeedback   = url.Values{"email": {"ada@example.org"}, "message": {"Hello"}}.Encode()
 )
 
 // contact sends a good contact form.
@@ -145,10 +157,27 @@ func (c *client) contact(header ...string) answer {
 // echo sends a good contact form with the newest token.
 func (c *client) echo(header ...string) answer {
 	c.t.Helper()
+	return c.contact(c.withToken(header)...)
+}
+
+// withToken adds the newest token, if there is one.
+func (c *client) withToken(header []string) []string {
 	if c.last != "" {
 		header = append(header, middleware.TokenHeader+": "+c.last)
 	}
-	return c.contact(header...)
+	return header
+}
+
+// signup sends a good sign-up form with the newest token.
+func (c *client) signup(header ...string) answer {
+	c.t.Helper()
+	return c.do("POST", "/signup", goodSignup, append(c.withToken(header), urlencoded)...)
+}
+
+// feedback sends a good feedback form.
+func (c *client) feedback(header ...string) answer {
+	c.t.Helper()
+	return c.do("POST", "/feedback", goodFeedback, append(header, urlencoded)...)
 }
 
 func (c *client) newsletter(header ...string) answer {
@@ -179,8 +208,25 @@ func (s *server) wait(t *testing.T, a answer) {
 	s.seconds.Add(seconds)
 }
 
+// details are problem details, the site's own and the limiter's.
+type details struct {
+	Type     string            `json:"type"`
+	Title    string            `json:"title"`
+	Status   int               `json:"status"`
+	Detail   string            `json:"detail"`
+	Errors   map[string]string `json:"errors"`
+	Violated []string          `json:"violated-policies"`
+
+	Reason       middleware.Reason `json:"reason"`
+	Challenge    string            `json:"challenge"`
+	TTL          int64             `json:"ttl"`
+	Work         *uint64           `json:"work"`
+	ChallengeURL string            `json:"challenge-url"`
+	RedeemURL    string            `json:"redeem-url"`
+}
+
 // details parses problem details.
-func (a answer) details(t *testing.T) (p problem) {
+func (a answer) details(t *testing.T) (p details) {
 	t.Helper()
 	require.Equal(t, "application/problem+json", a.Header.Get("Content-Type"), a.body)
 	require.NoError(t, json.Unmarshal([]byte(a.body), &p), a.body)

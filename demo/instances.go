@@ -7,7 +7,7 @@ import (
 )
 
 // maxInstances keeps a slip of the finger from taking all memory: an instance
-// takes about 10 MB once all of its two memories is used.
+// takes about 16 MB once all of its four memories is used.
 const maxInstances = 100
 
 // instances are servers behind a load balancer that knows no client: requests

@@ -1,8 +1,14 @@
-// Command demo is a small site with two forms that Tallystick limits: a contact
-// form (5 per minute and 50 per day) and a newsletter (10 per minute).
+// Command demo is a small site with four forms that Tallystick limits, one for
+// each way to ask for a proof of work:
+//
+//	/contact     5 per minute and 50 per day; work buys more (WhenExhausted)
+//	/newsletter  10 per minute; never
+//	/signup      3 per 10 minutes; work comes first (Newcomers)
+//	/feedback    20 per hour; work for each (EveryRequest)
 //
 //	go run ./demo
 //	go run ./demo -instances 3
+//	go run ./demo -work 1048576 -crowd 1
 //
 // With -instances N it is N servers behind a load balancer, in one process: N
 // sets of middleware that share nothing but the secrets. Requests go to them in
@@ -14,6 +20,12 @@
 // characters are the secret: nothing is decoded. The first signs, all verify.
 // Empty lines and lines that begin with "#" are skipped. A file that is not
 // text, as from "openssl rand 32", is one secret.
+//
+// With -work a proof costs that many expected hashes, and with -crowd so many
+// tallies are sold to an address before the price doubles. With -work 0 feedback
+// wants a round trip alone; the other two keep the default, because a tally that
+// costs nothing would be no limit. The endpoints of a policy are below
+// /tally/<policy>/.
 //
 // It speaks plain HTTP and keeps nothing of what it is sent.
 package main
@@ -29,7 +41,13 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/tallystick/tallystick/pow"
 )
+
+// maxWork is what middleware permits: the price can double three times before it
+// reaches pow.MaxWork.
+const maxWork = 1 << 29
 
 func main() {
 	o, err := parse(os.Args[1:], os.Stderr)
@@ -60,12 +78,20 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "listen on this `address`; port 0 takes a free port")
 	flags.IntVar(&o.instances, "instances", 1, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
+	flags.Int64Var(&o.work, "work", pow.DefaultWork, "what a proof costs, in expected `hashes`; 0: none for /feedback, the default for the others")
+	flags.Int64Var(&o.crowd, "crowd", 8, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	if err == nil && (o.instances < 1 || o.instances > maxInstances) {
 		err = fmt.Errorf("-instances is %d; it must be from 1 to %d", o.instances, maxInstances)
+	}
+	if err == nil && o.work != 0 && (o.work < pow.MinWork || o.work > maxWork) {
+		err = fmt.Errorf("-work is %d; it must be from %d to %d expected hashes, or 0", o.work, pow.MinWork, maxWork)
+	}
+	if err == nil && (o.crowd < 1 || o.crowd > 255) {
+		err = fmt.Errorf("-crowd is %d; it must be from 1 to 255", o.crowd)
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stderr, "demo:", err)

@@ -20,6 +20,10 @@ type page struct {
 	ContactProblems    map[string]string
 	Newsletter         newsletter
 	NewsletterProblems map[string]string
+	Signup             signup
+	SignupProblems     map[string]string
+	Feedback           feedback
+	FeedbackProblems   map[string]string
 
 	Problem *problem
 }
@@ -61,6 +65,10 @@ func inWords(window time.Duration) string {
 	switch window {
 	case time.Minute:
 		return "minute"
+	case 10 * time.Minute:
+		return "10 minutes"
+	case time.Hour:
+		return "hour"
 	case 24 * time.Hour:
 		return "day"
 	default:

@@ -10,38 +10,33 @@ import (
 // A problem is an answer that is no success: problem details (RFC 9457), or the
 // same as a page.
 type problem struct {
-	Type   string            `json:"type,omitempty"` // none means about:blank
 	Title  string            `json:"title"`
 	Status int               `json:"status"`
 	Detail string            `json:"detail,omitempty"`
 	Errors map[string]string `json:"errors,omitempty"` // by field
 
-	// Violated are the limits that refused, in the draft's word for them.
-	Violated []string `json:"violated-policies,omitempty"`
-
-	// Limits are for the page alone.
+	// For the page alone: how the limits stand, and whether work is offered.
 	Limits []middleware.LimitStatus `json:"-"`
+	Work   bool                     `json:"-"`
 }
 
 func unprocessable(problems map[string]string) *problem {
 	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
 }
 
-// refuse answers what a limiter refused: Config.Refused.
-func refuse(w http.ResponseWriter, r *http.Request) {
+// showRefusal shows people what a limiter refused: Config.Page.
+func showRefusal(w http.ResponseWriter, r *http.Request) {
 	d, _ := middleware.FromContext(r.Context())
-	p := &problem{Status: d.Status, Limits: d.Limits()}
-	if d.Reason == middleware.OverLimit {
-		p.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	p := &problem{Title: http.StatusText(d.Status), Status: d.Status, Limits: d.Limits()}
+	switch d.Reason {
+	case middleware.OverLimit, middleware.SoldOut:
 		p.Title = "Quota exceeded"
 		p.Detail = "Try again in " + d.RetryAfter.String() + "."
+	case middleware.NoToken, middleware.Replayed, middleware.MemoryFull:
+		p.Title = "Proof of work required"
 	}
-	for _, limit := range p.Limits {
-		if limit.Blocked {
-			p.Violated = append(p.Violated, limit.Name)
-		}
-	}
-	writeProblem(w, r, p)
+	p.Work = d.Challenge != nil
+	writePage(w, p.Status, "problem", page{Title: p.Title, Problem: p})
 }
 
 // refuseForeign answers a form that another site sent.
@@ -55,7 +50,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 		p.Title = http.StatusText(p.Status)
 	}
 	if wantsHTML(r) {
-		writePage(w, p.Status, "problem", page{Title: http.StatusText(p.Status), Problem: p})
+		writePage(w, p.Status, "problem", page{Title: p.Title, Problem: p})
 		return
 	}
 	writeJSON(w, p.Status, "application/problem+json", p)

@@ -16,6 +16,8 @@ type options struct {
 	addr       string
 	instances  int
 	secretFile string
+	work       int64 // expected hashes; 0 is a nonce alone, where that is permitted
+	crowd      int64
 
 	stdout io.Writer
 	log    *slog.Logger
@@ -33,8 +35,11 @@ func run(ctx context.Context, o options) error {
 	}
 	handler, err := newInstances(o, secrets)
 	if err != nil {
-		// All else of the configuration is constant.
+		// The flags are checked, and all else of the configuration is constant.
 		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
+	}
+	if o.work == 0 {
+		o.log.Info("-work 0: /feedback wants a round trip and no work; /contact and /signup keep the default, because a tally of one's own that costs nothing is no limit")
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.addr)
 	if err != nil {

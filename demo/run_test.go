@@ -79,17 +79,25 @@ func TestAddressInUse(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 1}, o)
+	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 1, work: 1 << 18, crowd: 8}, o)
 
-	o, err = parse([]string{"-addr", "[::1]:0", "-instances=3", "-secret-file", "s"}, io.Discard)
+	o, err = parse([]string{"-addr", "[::1]:0", "-instances=3", "-secret-file", "s", "-work=4096", "-crowd=2"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{addr: "[::1]:0", instances: 3, secretFile: "s"}, o)
+	require.Equal(t, options{addr: "[::1]:0", instances: 3, secretFile: "s", work: 4096, crowd: 2}, o)
 
-	for _, bad := range []string{"-instances=0", "-instances=-1", "-instances=101", "-instances=x", "-nonsense", "stray"} {
+	for _, bad := range []string{"-instances=0", "-instances=-1", "-instances=101", "-instances=x", "-nonsense", "stray",
+		"-work=-1", "-work=15", "-work=536870913", "-work=x", "-crowd=0", "-crowd=256"} {
 		var said bytes.Buffer
 		_, err := parse([]string{bad}, &said)
 		require.Error(t, err, bad)
 		require.NotEmpty(t, said.String(), bad)
+	}
+	for _, good := range []string{"-work=0", "-work=16", "-work=536870912", "-crowd=1", "-crowd=255"} {
+		o, err := parse([]string{good}, io.Discard)
+		require.NoError(t, err, good)
+		o.log, o.now = slog.New(slog.DiscardHandler), time.Now
+		_, err = newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))})
+		require.NoError(t, err, "%s: middleware permits what the command line does", good)
 	}
 	_, err = parse([]string{"-h"}, io.Discard)
 	require.ErrorIs(t, err, flag.ErrHelp)

@@ -7,20 +7,49 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
+// A route is one form and the policy that limits it.
+type route struct {
+	policy    string // also its path
+	form      func() form
+	limits    []middleware.Limit
+	challenge *middleware.Challenge // nil: never
+}
+
+// routes are the site's forms, one for each way to ask for work.
+func routes(o options) []route {
+	return []route{
+		{"contact", func() form { return new(contact) },
+			[]middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}},
+			o.challenge("contact", middleware.WhenExhausted)},
+		{"newsletter", func() form { return new(newsletter) },
+			[]middleware.Limit{{Quota: 10, Window: time.Minute}},
+			nil},
+		{"signup", func() form { return new(signup) },
+			[]middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
+			o.challenge("signup", middleware.Newcomers)},
+		{"feedback", func() form { return new(feedback) },
+			[]middleware.Limit{{Quota: 20, Window: time.Hour}},
+			o.challenge("feedback", middleware.EveryRequest)},
+	}
+}
+
+// challenge returns what a policy asks for. Where families are sold the work
+// cannot be 0: what costs nothing is no limit. There the default stands.
+func (o options) challenge(policy string, mode middleware.Mode) *middleware.Challenge {
+	return &middleware.Challenge{
+		Mode:      mode,
+		Work:      o.work,
+		NonceOnly: o.work == 0 && mode == middleware.EveryRequest,
+		Crowd:     o.crowd,
+		Path:      tallyPath(policy),
+	}
+}
+
+// tallyPath is where the endpoints of a policy are.
+func tallyPath(policy string) string { return "/tally/" + policy + "/" }
+
 // newSite returns one instance of the site, with limiters of its own.
 func newSite(o options, secrets [][]byte) (http.Handler, error) {
-	limitContact, err := newLimit(o, secrets, "contact",
-		middleware.Limit{Quota: 5, Window: time.Minute},
-		middleware.Limit{Quota: 50, Window: 24 * time.Hour})
-	if err != nil {
-		return nil, err
-	}
-	limitNewsletter, err := newLimit(o, secrets, "newsletter",
-		middleware.Limit{Quota: 10, Window: time.Minute})
-	if err != nil {
-		return nil, err
-	}
-
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", showForms)
 	mux.HandleFunc("GET /accepted", showAccepted)
@@ -30,8 +59,16 @@ func newSite(o options, secrets [][]byte) (http.Handler, error) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	mux.Handle("POST /contact", limitContact.Handler(receive(func() form { return new(contact) })))
-	mux.Handle("POST /newsletter", limitNewsletter.Handler(receive(func() form { return new(newsletter) })))
+	for _, to := range routes(o) {
+		limit, err := newLimit(o, secrets, to)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("POST /"+to.policy, limit.Handler(receive(to.form)))
+		if to.challenge != nil {
+			mux.Handle(tallyPath(to.policy), limit.Endpoints())
+		}
+	}
 
 	// Outside of the limiters: a form that another site sends in a visitor's
 	// name is refused before it can spend that visitor's quota.
@@ -42,21 +79,22 @@ func newSite(o options, secrets [][]byte) (http.Handler, error) {
 
 // newLimit returns the limiter of one form. Identity is left at its default,
 // the address of the peer.
-func newLimit(o options, secrets [][]byte, policy string, limits ...middleware.Limit) (*middleware.Middleware, error) {
+func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, error) {
 	return middleware.New(middleware.Config{
-		Policy:  policy,
-		Limits:  limits,
-		Secrets: secrets,
+		Policy:    to.policy,
+		Limits:    to.limits,
+		Challenge: to.challenge,
+		Secrets:   secrets,
 		// The token is always a header too, where it is easy to watch.
 		Carriage: middleware.Both,
 		// The demo speaks plain HTTP, where browsers store no Secure cookie.
 		// A real site leaves this out.
 		InsecureCookie: true,
-		// The built-in answer is plain; this site wants its own look. A real
-		// site may leave this out, too.
-		Refused: http.HandlerFunc(refuse),
-		Logger:  o.log,
-		Now:     o.now,
+		// The built-in page is plain; people get one in the site's own look.
+		// Scripts get the built-in problem details.
+		Page:   http.HandlerFunc(showRefusal),
+		Logger: o.log,
+		Now:    o.now,
 	})
 }
 
