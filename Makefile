@@ -50,8 +50,8 @@ need:
 fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
-bench: ## every benchmark
-	@$(call each,go test -run '^$$' -bench . -benchmem ./...)
+bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
+	@cd internal/peers && go run ./cmd/report
 
 long: need ## every test LONGCOUNT times, then half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 CGO_ENABLED=1; \

@@ -1,0 +1,151 @@
+// Command report runs the benchmarks of package peers several times over, each
+// limiter in a process of its own, and prints the medians as Markdown: what each
+// limiter costs, beside two raw HMACs and beside httprate, and whether the
+// budgets of the design are met.
+//
+//	go run ./internal/peers/cmd/report
+//	go run ./internal/peers/cmd/report -quick
+//
+// It takes most of an hour, on a machine that should have nothing else to do;
+// with -quick some minutes, for figures that tell only whether it works. With
+// -raw it also writes what the benchmarks printed, for benchstat or for -from.
+//
+// TALLYSTICK_BENCH_COUNT is the default of -count. With TALLYSTICK_REQUIRE=1 it
+// fails where it would leave out what needs a redis-server that is not there.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/peers"
+	"github.com/tallystick/tallystick/internal/peers/machine"
+)
+
+// options are what a run depends on.
+type options struct {
+	count     int
+	benchtime time.Duration
+	quick     bool
+	raw, from string
+}
+
+func main() {
+	o, err := parse(os.Args[1:], os.Getenv("TALLYSTICK_BENCH_COUNT"), os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		os.Exit(2) // parse has said why
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+		stop()
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+}
+
+// parse reads the command line. It explains its errors on stderr.
+func parse(args []string, count string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("report", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.IntVar(&o.count, "count", 6, "run everything `n` times; 6 is the least that gives a spread")
+	flags.DurationVar(&o.benchtime, "benchtime", 500*time.Millisecond, "measure each benchmark for this `long`")
+	flags.BoolVar(&o.quick, "quick", false, "run once, briefly and without the million clients")
+	flags.StringVar(&o.raw, "raw", "", "write what the benchmarks print to this `file`")
+	flags.StringVar(&o.from, "from", "", "run nothing, report on this `file` written by -raw")
+	var err error
+	if count != "" {
+		if o.count, err = strconv.Atoi(count); err != nil {
+			err = fmt.Errorf("TALLYSTICK_BENCH_COUNT is %q, not a number", count)
+		}
+	}
+	if err == nil {
+		if err = flags.Parse(args); err != nil {
+			return o, err // flags has explained it
+		}
+	}
+	switch {
+	case err != nil:
+	case flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.count < 1:
+		err = fmt.Errorf("-count is %d; it must be at least 1", o.count)
+	case o.benchtime <= 0:
+		err = fmt.Errorf("-benchtime is %s; it must be positive", o.benchtime)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "report:", err)
+	}
+	if o.quick {
+		o.count, o.benchtime = 1, min(o.benchtime, 50*time.Millisecond)
+	}
+	return o, err
+}
+
+// run measures, or reads what was measured, and reports.
+func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	var raw bytes.Buffer
+	head := "Report on " + o.from
+	if o.from != "" {
+		text, err := os.ReadFile(o.from)
+		if err != nil {
+			return err
+		}
+		raw.Write(text)
+	} else {
+		head = fmt.Sprintf("%s. Medians of %d fresh processes, %s each", machine.Describe(time.Now()), o.count, o.benchtime)
+		if err := fill(ctx, o, &raw, stderr); err != nil {
+			return err
+		}
+	}
+	r, err := read(&raw)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(stdout, render(r, head))
+	return err
+}
+
+// fill measures into raw and, as it goes, into the file that was asked for:
+// what was measured before a failure is not lost.
+func fill(ctx context.Context, o options, raw io.Writer, stderr io.Writer) error {
+	redis, err := findRedis(stderr)
+	if err != nil {
+		return err
+	}
+	if o.raw == "" {
+		return measure(ctx, plan(o, redis), raw, stderr)
+	}
+	f, err := os.Create(o.raw)
+	if err != nil {
+		return err
+	}
+	err = measure(ctx, plan(o, redis), io.MultiWriter(raw, f), stderr)
+	return errors.Join(err, f.Close())
+}
+
+// findRedis reports whether there is a redis-server, and says aloud if not.
+func findRedis(stderr io.Writer) (bool, error) {
+	_, err := peers.FindRedis()
+	switch {
+	case err == nil:
+		return true, nil
+	case os.Getenv("TALLYSTICK_REQUIRE") == "1":
+		return false, err
+	}
+	fmt.Fprintln(stderr, "report: NOT MEASURED: redis_rate:", err)
+	return false, nil
+}

@@ -1,0 +1,117 @@
+package peers
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/token"
+)
+
+// huge is what a header may have by default in net/http, less some room.
+const huge = 600 << 10
+
+// A forgery is a request of one client that shows something for a token.
+type forgery struct {
+	name   string
+	looks  int // how many tokens a limiter may have to look at
+	header http.Header
+	err    error // why it is not accepted; nil if nothing is even looked at
+}
+
+// forgeries returns what is shown in place of good, a token of the client's.
+func forgeries(tb testing.TB, good string) []forgery {
+	long := good[:strings.IndexByte(good, '.')+1]
+	long += strings.Repeat("A", token.MaxLen-len(long)-len(".")-len(signature(good))) + "." + signature(good)
+	require.Len(tb, long, token.MaxLen)
+	bad := forge(good)
+	shows := func(lines ...string) http.Header { return http.Header{tokenHeader: lines} }
+	cookie := func(line string) http.Header { return http.Header{cookieHeader: {line}} }
+	const most = 4 // tokens that are looked at
+	return []forgery{
+		{"nothing", 0, http.Header{}, nil},
+		{"bad-mac", 1, shows(bad), token.ErrForged},
+		{"bad-mac-long", 1, shows(long), token.ErrForged},
+		{"bad-mac-long-x4", most, shows(strings.Join([]string{long, long, long, long}, ",")), token.ErrForged},
+		{"bad-mac-long-x1000", most, shows(strings.Repeat(long+",", 1000)), token.ErrMalformed},
+		{"foreign", 1, shows(foreignToken(tb)), token.ErrForeign},
+		{"huge", 1, shows(bad + strings.Repeat("A", huge)), token.ErrMalformed},
+		{"huge-list", most, shows(strings.Repeat("A,", huge/2)), token.ErrMalformed},
+		{"huge-lines", most, shows(slices.Repeat([]string{strings.Repeat("A,", 2<<10)}, huge/(4<<10))...), token.ErrMalformed},
+		{"cookie-bad-mac", 1, cookie(cookieName + "=" + bad), token.ErrForged},
+		{"cookie-huge", 1, cookie(cookieName + "=" + bad + strings.Repeat("A", huge)), token.ErrMalformed},
+		// No tokens at all, but what a client can send where a cookie is read.
+		{"cookies-huge", 0, cookie(strings.Repeat("a=b;", huge/4)), nil},
+		{"cookies-many", 0, cookie(strings.Repeat("a=b;", 2999)), nil},
+	}
+}
+
+// BenchmarkForged is one request of a client whom the memory knows, without a
+// token and with something that is none. All of them are allowed: what is not
+// accepted is as if absent.
+func BenchmarkForged(b *testing.B) {
+	crowd, err := gather(1, true)
+	require.NoError(b, err)
+	for _, f := range forgeries(b, crowd.Token(0)) {
+		b.Run("shows="+f.name, func(b *testing.B) {
+			requireRefusedToken(b, crowd, f)
+			instance, err := withMemory(nil)(Served(), Plenty(1))
+			require.NoError(b, err)
+			s := newSeat(instance, crowd, Request{Method: http.MethodGet}, http.StatusOK)
+			s.request.Header = f.header
+			s.visit(0)
+			s.restart()
+			measure(b, func() {
+				for range b.N {
+					s.send()
+				}
+			})
+			b.ReportMetric(float64(f.looks), "tokens")
+			require.NoError(b, audit([]*seat{s}, nil, b.N))
+		})
+	}
+}
+
+// requireRefusedToken makes sure that f is refused for the reason that is going
+// to be measured, by a middleware that tells.
+func requireRefusedToken(tb testing.TB, crowd *Crowd, f forgery) {
+	tb.Helper()
+	cfg := config(Plenty(1))
+	var last middleware.Decision
+	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { last = d }
+	m, err := middleware.New(cfg)
+	require.NoError(tb, err)
+	s := newSeat(m.Handler(Served()), crowd, Request{Method: http.MethodGet}, http.StatusOK)
+	s.request.Header = f.header
+	s.visit(0)
+	require.True(tb, last.Allowed)
+	require.Zero(tb, last.Tokens)
+	require.ErrorIs(tb, last.TokenErr, f.err)
+}
+
+// forge returns tok with another signature.
+func forge(tok string) string {
+	other := byte('A')
+	if tok[len(tok)-2] == other {
+		other = 'B'
+	}
+	return tok[:len(tok)-2] + string(other) + tok[len(tok)-1:]
+}
+
+func signature(tok string) string { return tok[strings.LastIndexByte(tok, '.')+1:] }
+
+// foreignToken returns a good token of another policy under the same secret.
+func foreignToken(tb testing.TB) string {
+	cfg := config(Plenty(1))
+	cfg.Policy = "another"
+	m, err := middleware.New(cfg)
+	require.NoError(tb, err)
+	crowd, err := NewCrowd(1)
+	require.NoError(tb, err)
+	require.NoError(tb, crowd.Issue(m.Handler(Served()), "any"))
+	return crowd.Token(0)
+}

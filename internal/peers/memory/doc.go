@@ -1,0 +1,12 @@
+// Package memory measures the memory of the middleware, storeless.Memory,
+// against what its documentation promises: how often a new family finds no room,
+// how often it is taken for another, whether strangers can lower a victim's
+// count, whether requests in parallel are counted exactly, and whether two cores
+// get on with it side by side.
+//
+// Families are random keys, as the hash of an identity is one. All of it happens
+// at one instant of one sliding window, so nothing that was kept becomes free.
+//
+// Not measured: windows that roll over, policies of several limits, networks.
+// Tests of package storeless cover those.
+package memory

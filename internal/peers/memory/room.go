@@ -1,0 +1,90 @@
+package memory
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Room says how often new families find room in a memory under load.
+type Room struct {
+	Families int // that the memory is made for
+	Live     int // families that were there before
+	Probes   int // new families on top of them, in all trials
+	Refused  int // of those, how many found no room
+	Expected float64
+
+	trials int
+}
+
+// Predicted returns the probability by the formula, Measured that of the trials.
+func (r Room) Predicted() float64 { return r.Expected / float64(r.Probes) }
+
+// Measured returns the share of probes that found no room.
+func (r Room) Measured() float64 { return float64(r.Refused) / float64(r.Probes) }
+
+// Sigma returns the standard deviation of Measured. The probes of one trial are
+// not independent: they meet the same full sets.
+func (r Room) Sigma() float64 {
+	p := r.Predicted()
+	sets := float64(r.Families) * cellsPerCount / setSize
+	return math.Sqrt(p * (1 - p) * (1/float64(r.Probes) + 1/(sets*float64(r.trials))))
+}
+
+// maxTrials bounds what is spent where next to nothing is to be found.
+const maxTrials = 1000
+
+// MeasureRoom fills memories made for families with live ones, each in a new
+// memory, until the given number of probes was made or it has tried often
+// enough. A probe is a family more; there are few for each memory, so that they
+// hardly add to its load, and the formula is taken at the load that they do make.
+func MeasureRoom(families, live, probes int) Room {
+	r := Room{Families: families, Live: live}
+	each := max(1, live/50)
+	middle := mean(families, float64(live)+float64(each)/2)
+	for r.Probes < probes && r.trials < maxTrials {
+		c := newCounter(families)
+		for range live {
+			c.take(random(), 1)
+		}
+		for range each {
+			if _, v := c.take(random(), 1); v.Saturated {
+				r.Refused++
+			}
+		}
+		r.trials++
+		r.Probes += each
+		r.Expected += float64(each) * full(middle)
+	}
+	return r
+}
+
+// quota is more than any family of a measurement uses up.
+const quota = 1_000_000
+
+// A counter is a memory with a policy and an instant.
+type counter struct {
+	memory *storeless.Memory
+	policy *storeless.Policy
+	now    time.Time
+}
+
+func newCounter(families int) *counter { return newCounterOf(families, quota) }
+
+func newCounterOf(families int, quota int64) *counter {
+	p, err := storeless.Compile("memory", []storeless.Limit{{Quota: quota, Window: time.Hour}})
+	if err != nil {
+		panic(err) // it is a good limit
+	}
+	return &counter{memory: storeless.NewMemory(families, 1), policy: p, now: time.Now()}
+}
+
+// take asks for a family that shows no token.
+func (c *counter) take(k storeless.Key, cost int64) (storeless.Tally, storeless.Verdict) {
+	return storeless.Take(c.memory, c.policy, c.now, &storeless.Family{Key: k}, cost)
+}
+
+// random returns the key of a family that nobody has met.
+func random() storeless.Key { return storeless.Key(rand.Uint64()) }

@@ -1,0 +1,34 @@
+package peers
+
+import (
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRedisEndsWithItsInstance(t *testing.T) {
+	s, err := startRedis(t.Context())
+	need(t, err)
+	require.DirExists(t, s.dir)
+	var dialer net.Dialer
+	require.Eventually(t, func() bool {
+		c, err := dialer.DialContext(t.Context(), "tcp", s.addr)
+		return err == nil && c.Close() == nil
+	}, 10*time.Second, 10*time.Millisecond)
+
+	require.NoError(t, s.stop())
+	require.NoDirExists(t, s.dir)
+	require.Error(t, s.cmd.Process.Signal(os.Interrupt), "the process is gone")
+	_, err = dialer.DialContext(t.Context(), "tcp", s.addr)
+	require.Error(t, err)
+}
+
+func TestNoRedisIsSaid(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := startRedis(t.Context())
+	require.ErrorIs(t, err, ErrNoRedis)
+	require.ErrorContains(t, err, "apt-get install redis-server")
+}
