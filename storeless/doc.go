@@ -96,7 +96,7 @@
 // that is ahead of the clock by no more than that is evaluated at the start of
 // its own window, which so begins early for that family, by the clock of the
 // instance that was ahead; further ahead, it is as if absent. A mark of a bucket
-// is absent if it is further ahead than 2·max(W, B·T) and that skew.
+// is absent if it is further ahead than 2·max(W, B·T, half an hour) and that skew.
 //
 // A memory cannot dismiss what it holds. When the clock has stepped back by more
 // than the skew, counts are moved to the present window, the fuller of the two

@@ -139,7 +139,7 @@ func TestSkewedTallies(t *testing.T) {
 		for _, row := range []struct {
 			ahead    time.Duration
 			admitted bool
-		}{{minute, false}, {2*minute + 5*second, false}, {2*minute + 5*second + tick, true}, {1000 * day, true}} {
+		}{{minute, false}, {60*minute + 5*second, false}, {60*minute + 5*second + tick, true}, {1000 * day, true}} {
 			_, v := p.Step(midnight, storeless.Tally{{At: midnight.Add(row.ahead).UnixMicro()}}, 1)
 			require.Equal(t, row.admitted, v.Admitted, "%s: a mark %s ahead", a, row.ahead)
 			if !v.Admitted {

@@ -22,12 +22,16 @@ type State struct {
 // never what remains, so a changed quota applies to it at once.
 type Tally [MaxLimits]State
 
+// leastDebt is half of the debt, in µs, that any bucket honours: a client that
+// leaves a tier of a larger burst takes its debt along.
+const leastDebt = 30 * 60 * 1_000_000
+
 // shown prepares a state from outside, a token, for a decision at now (µs):
 // rolled to the present, or kept at its own window where that lies ahead of the
 // clock by no more than the skew allowed. Further ahead it says nothing.
 func (r *rule) shown(now int64, s State) State {
 	switch {
-	case r.interval > 0 && s.At-now > 2*max(r.window, r.empties)+r.skew:
+	case r.interval > 0 && s.At-now > 2*max(r.window, r.empties, leastDebt)+r.skew:
 		// A mark beyond what this bucket can owe is one of a larger burst (a
 		// tier or configuration that changed), and is still owed; this one, of
 		// more than twice all that, is from a clock that went wrong.
