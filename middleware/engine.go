@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,7 +90,7 @@ func compile(cfg Config) (*engine, error) {
 		e.tiers[name] = &t
 	}
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
-	e.proofCookie = strings.Replace(e.cookieName, "tallystick-", "tallystick-proof-", 1)
+	e.proofCookie = e.cookieName + ".proof" // no policy has a dot in its name
 	if e.log == nil {
 		e.log = slog.Default()
 	}
