@@ -85,6 +85,15 @@ type Decision struct {
 	Proof     Reason
 	Challenge *pow.Challenge
 
+	// Lane says that the wait lane was charged, for a request that would have
+	// been refused otherwise. Its quotas are those that Limits returns then.
+	Lane bool
+
+	// Wait says that a wait ticket goes out with the refusal, and how long until
+	// the same client may send the request again without work, in whole seconds.
+	// 0: none.
+	Wait time.Duration
+
 	// Saturated says that the memory was full, and only the token counted.
 	Saturated bool
 
@@ -134,6 +143,8 @@ type exchange struct {
 	context.Context
 	decision Decision
 	fields   fields
+	ticket   string  // the cookie of the wait ticket that goes out
+	engine   *engine // of a refusal, for [Interstitial]
 }
 
 // Value implements [context.Context].

@@ -20,6 +20,7 @@ type engine struct {
 	memory *storeless.Memory // nil if switched off
 
 	challenge    *challenger // nil: never
+	lane         *lane       // nil: none
 	net56, net48 int64
 
 	identity   IdentityFunc
@@ -49,6 +50,7 @@ type tier struct {
 	net56, net48 *storeless.Policy // for whole IPv6 networks
 	field        string            // RateLimit-Policy
 	names        []string          // of the limits
+	lane         *tier             // for the wait lane; nil: none
 }
 
 func newTier(cfg *Config, name string, p *storeless.Policy) tier {
@@ -92,6 +94,9 @@ func compile(cfg Config) (*engine, error) {
 	}
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
 	e.proofCookie = strings.Replace(e.cookieName, "tallystick-", "tallystick-proof-", 1)
+	if err := e.openLane(&cfg); err != nil {
+		return nil, err
+	}
 	if e.log == nil {
 		e.log = slog.Default()
 	}
