@@ -39,6 +39,7 @@ type engine struct {
 	cookieName       string
 	cookieAttributes string
 	proofCookie      string
+	embedded         bool // in other sites' frames
 
 	alarms struct{ negativeCost, nobody, tier, doubt, saturated, issue alarm }
 }
@@ -87,6 +88,7 @@ func compile(cfg Config) (*engine, error) {
 		quiet:      cfg.Quiet,
 		xRateLimit: cfg.XRateLimit,
 		shadow:     cfg.Shadow,
+		embedded:   cfg.EmbeddedCookie,
 	}
 	for name, p := range tiers {
 		t := newTier(&cfg, name, p)
