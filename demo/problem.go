@@ -35,7 +35,7 @@ func showRefusal(w http.ResponseWriter, r *http.Request) {
 	case middleware.NoToken, middleware.Replayed, middleware.MemoryFull:
 		p.Title = "Proof of work required"
 	}
-	if d.Wait > 0 {
+	if d.Wait > 0 && (d.RetryAfter == 0 || d.Wait < d.RetryAfter) {
 		p.Detail = "Try again in " + d.Wait.String() + ": that works without JavaScript too."
 	}
 	p.Work = d.Challenge != nil
