@@ -71,8 +71,8 @@ func (f *formField) append(b []byte) []byte {
 	return append(b, "\">\n"...)
 }
 
-// appendEscaped appends s for the text of an element or a quoted attribute. Line
-// breaks are escaped too: HTML parsers make LF of CR LF and of CR (HTML, 13.2.3.5).
+// appendEscaped appends s for the text of an element or a quoted attribute. CR is
+// escaped too: of CR LF, and of CR, HTML parsers make LF (HTML, 13.2.3.5).
 func appendEscaped(b []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; c {
@@ -88,8 +88,6 @@ func appendEscaped(b []byte, s string) []byte {
 			b = append(b, "&#39;"...)
 		case '\r':
 			b = append(b, "&#13;"...)
-		case '\n':
-			b = append(b, "&#10;"...)
 		default:
 			b = append(b, c)
 		}

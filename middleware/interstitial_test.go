@@ -229,6 +229,10 @@ func TestFormsThatAreNotHeld(t *testing.T) {
 	})
 	t.Run("parsed before", func(t *testing.T) {
 		require.False(t, held(t, submitting(urlencoded, "a=b"), func(r *http.Request) { require.NoError(t, r.ParseForm()) }))
+		require.False(t, held(t, submitting(urlencoded, "a=b"), func(r *http.Request) {
+			require.NoError(t, r.ParseForm())
+			r.ContentLength = -1
+		}))
 	})
 	t.Run("MaxBody", func(t *testing.T) {
 		h := newSite(t, keeping(new(clock), middleware.Newcomers, func(i *middleware.Interstitial) { i.MaxBody = 5 }))
@@ -276,6 +280,7 @@ func TestInterstitialLeavesTheRestAlone(t *testing.T) {
 		cfg.Refused = middleware.Interstitial{}
 		h := newSite(t, cfg)
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h)).Reason)
+		require.Equal(t, middleware.NoToken, problemIn(t, send(h, form, replace("Accept", "*/*"))).Reason)
 		require.Contains(t, bodyOf(t, send(h, form)), "<form")
 	})
 	t.Run("refusals that sending again does not change", func(t *testing.T) {

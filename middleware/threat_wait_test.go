@@ -128,6 +128,16 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 		require.Zero(t, passed(1, 3), "a /56 has two")
 		require.Equal(t, laneQuota, passed(1, 0x101, 0x201), "a /48 three")
 		require.Equal(t, laneQuota, passed(2, 1))
+
+		t.Run("are counted apart from the rest", func(t *testing.T) {
+			cfg := waiting(now, middleware.WhenExhausted)
+			cfg.Net56, cfg.Net48 = 1, 1
+			h := newSite(t, cfg)
+			require.Equal(t, 5*laneQuota, admitted(h, 100, at(1, 1)))
+			ticket := refusedWithTicket(t, h, at(1, 1))
+			now.advance(5 * time.Second)
+			require.Equal(t, laneQuota, admitted(h, 10, holding(ticket), at(1, 1)))
+		})
 	})
 	t.Run("T9 T14 change any character, or the spelling", func(t *testing.T) {
 		h, _, ticket := opened(t)

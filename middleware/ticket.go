@@ -35,8 +35,6 @@ const (
 	ticketLife = 10 * time.Minute
 )
 
-var ticketBase64 = base64.RawURLEncoding.Strict()
-
 // ticketKeys sign tickets: the first signs, all verify.
 type ticketKeys []ticketKey
 
@@ -81,7 +79,7 @@ func (keys ticketKeys) verify(text string, who []byte) (opens time.Time, ok bool
 		return time.Time{}, false
 	}
 	// The decoder skips line breaks: fewer bytes then.
-	if n, err := ticketBase64.Decode(raw[:], []byte(text)); err != nil || n != len(raw) {
+	if n, err := base64.RawURLEncoding.Decode(raw[:], []byte(text)); err != nil || n != len(raw) {
 		return time.Time{}, false
 	}
 	for i := range keys { // two secrets may have the same short kid

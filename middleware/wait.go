@@ -114,7 +114,7 @@ func (q *inquiry) open() bool { return q.wait.ticket != "" && !q.now.Before(q.wa
 // would be without one. asked says whether the limits have been asked; so does
 // the result.
 func (e *engine) passByWait(q *inquiry, r *http.Request, cost int64, c *charged, asked bool) bool {
-	if e.lane == nil || asked && (c.verdict.Admitted || c.verdict.Impossible) {
+	if e.lane == nil || asked && c.verdict.Admitted {
 		return asked
 	}
 	e.readWait(q, r)
@@ -188,7 +188,7 @@ func (e *engine) laneFamily(q *inquiry) storeless.Family {
 // wait, and no earlier than any client has to wait.
 func (e *engine) offerWait(q *inquiry, x *exchange, r *http.Request) {
 	d := &x.decision
-	if e.lane == nil || e.shadow || d.Admitted || d.Reason == CostAboveQuota || !prefersHTML(r.Header["Accept"]) {
+	if e.lane == nil || e.shadow || d.Admitted || !prefersHTML(r.Header["Accept"]) {
 		return
 	}
 	f := e.laneFamily(q)

@@ -81,6 +81,10 @@ func TestTicketEnds(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, send(h, holding(second)).StatusCode)
 	now.advance(5 * time.Second)
 	require.Equal(t, http.StatusOK, send(h, holding(ticket, second)).StatusCode, "the one that is good counts")
+	now.advance(time.Second)
+	third := refusedWithTicket(t, h)
+	require.Equal(t, http.StatusOK, send(h, holding(third, second)).StatusCode, "whatever the order")
+	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode)
 }
 
 // Where the lane is full for longer than a ticket lives, the ticket opens when the
@@ -99,6 +103,14 @@ func TestTicketForAFullLane(t *testing.T) {
 	ticket, wait := waitCookieIn(t, full), h.decisions.last().Wait
 	require.NotEqual(t, first, ticketOf(ticket))
 	require.GreaterOrEqual(t, wait, 24*time.Hour-5*time.Second)
+	require.Greater(t, full.Cookies()[0].MaxAge, int(wait/time.Second), "ticket and tally are kept until then")
+	require.NotContains(t, bodyOf(t, send(h, html, method("GET"), holding(value))), "refresh", "nobody looks at a page for a day")
+	waits := map[time.Duration]bool{}
+	for range 20 {
+		send(h, html)
+		waits[h.decisions.last().Wait] = true
+	}
+	require.Greater(t, len(waits), 1, "those who share the lane do not return together")
 	require.Contains(t, bodyOf(t, full), " hours. Go back")
 	require.Empty(t, full.Header.Get("Retry-After"), "a program does not wait")
 	now.advance(wait - time.Second)
@@ -151,6 +163,8 @@ func TestWhereTheLaneIs(t *testing.T) {
 			h := newSite(t, cfg)
 			admitted(h, 20)
 			require.Empty(t, waitCookieIn(t, send(h, html)), "shadow mode withholds it with the refusal")
+			require.False(t, h.decisions.last().Admitted)
+			require.Zero(t, h.decisions.last().Wait)
 		})
 	}
 	t.Run("no challenge", func(t *testing.T) {
@@ -311,7 +325,7 @@ func TestLaneTokens(t *testing.T) {
 
 	t.Run("a token of another family says nothing of the lane", func(t *testing.T) {
 		h := newSite(t, cfg)
-		own := bought(t, h)
+		own := spend(t, h, 15, proving(solved(t, fetched(h))))
 		cfg := cfg
 		cfg.Challenge = nil
 		shared := spend(t, newSite(t, cfg), 15)
