@@ -134,9 +134,6 @@ func (e *engine) passByWait(q *inquiry, r *http.Request, cost int64, c *charged,
 // readWait verifies the tickets and the tallies beside them. Like tokens, all
 // that are ours count.
 func (e *engine) readWait(q *inquiry, r *http.Request) {
-	w := &q.wait
-	w.who = append([]byte{kindLane}, q.who...)
-	w.holder = e.codec.Holder(w.who)
 	pieces, looked := 0, 0
 	for _, line := range r.Header["Cookie"] {
 		for more := true; more && pieces < maxCookies && looked < maxTokens; pieces++ {
@@ -160,6 +157,7 @@ func (e *engine) lookAtWait(q *inquiry, value string) {
 		return
 	}
 	if tok != "" {
+		e.joinLane(q)
 		if t, err := w.holder.Verify(tok, q.now); err == nil && t.Own.IsZero() {
 			w.tally = q.tier.lane.policy.Merge(q.now, w.tally, t.Tally)
 		}
@@ -169,9 +167,19 @@ func (e *engine) lookAtWait(q *inquiry, value string) {
 	}
 }
 
+// joinLane names the family of the lane, once and only where it is needed: most
+// who are refused are programs.
+func (e *engine) joinLane(q *inquiry) {
+	if w := &q.wait; w.who == nil {
+		w.who = append([]byte{kindLane}, q.who...)
+		w.holder = e.codec.Holder(w.who)
+	}
+}
+
 // laneFamily returns the family of the lane. Its networks are counted apart from
 // those of the rest: else whoever fills one lane would fill the other.
 func (e *engine) laneFamily(q *inquiry) storeless.Family {
+	e.joinLane(q)
 	f := storeless.Family{Key: e.memory.Key(q.wait.who), Shown: q.wait.tally, MustKeep: true}
 	if q.nets[0].Policy != nil {
 		slow := q.tier.lane

@@ -96,8 +96,9 @@ func TestTicketForAFullLane(t *testing.T) {
 	h := newSite(t, cfg)
 	first := refusedWithTicket(t, h)
 	now.advance(5 * time.Second)
-	value := waitCookieIn(t, send(h, holding(first)))
-	require.NotEmpty(t, value)
+	passed := send(h, holding(first))
+	value := waitCookieIn(t, passed)
+	require.Equal(t, 2*86_400-5, passed.Cookies()[0].MaxAge, "the tally outlives the ticket")
 
 	full := send(h, html, holding(value))
 	ticket, wait := waitCookieIn(t, full), h.decisions.last().Wait
