@@ -124,9 +124,10 @@
 // A ticket is signed, for one policy and identity, and is no proof of anything: it
 // can be shown again, by many at once, and anybody can have as many as he likes.
 // What bounds them together is the lane's quota, counted in memory and in a token
-// like any other: (N+C)·max(1, L/5) on top of what the policy admits otherwise. Own
-// families and their prices are not concerned. While the memory is full, nobody is
-// let in whom it cannot count.
+// like any other: (N+C)·max(1, L/5) on top of what the policy admits otherwise, and
+// Net56 and Net48 times that for a whole IPv6 /56 and /48. Own families and their
+// prices are not concerned. While the memory is full, nobody is let in whom it
+// cannot count.
 //
 // In [Newcomers] that is what an address has for nothing, where without a lane it
 // would have nothing; Challenge.NoWait closes it. [EveryRequest] has a lane only if
