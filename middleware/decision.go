@@ -97,10 +97,32 @@ type Decision struct {
 	// Saturated says that the memory was full, and only the token counted.
 	Saturated bool
 
-	policy  *storeless.Policy
-	verdict storeless.Verdict
-	decided bool // the limits were asked
+	policy    *storeless.Policy
+	decided   bool // the limits were asked
+	standings [storeless.MaxLimits]standing
 }
+
+// A standing is a [storeless.Standing] in a third of its size: every request
+// allocates those of its decision. Counts fit 31 bits, and so do the seconds of
+// the two longest windows.
+type standing struct {
+	remaining int32
+	reset     uint32 // seconds, times two, plus one where the limit refused
+}
+
+// stand keeps how the limits stand.
+func (d *Decision) stand(v *storeless.Verdict) {
+	d.decided = true
+	for i := range d.policy.Len() {
+		s := &v.Limits[i]
+		d.standings[i] = standing{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
+		if s.Blocked {
+			d.standings[i].reset |= 1
+		}
+	}
+}
+
+func (s standing) blocked() bool { return s.reset&1 != 0 }
 
 // A LimitStatus is how one limit stands after a decision.
 type LimitStatus struct {
@@ -118,8 +140,8 @@ func (d Decision) Limits() []LimitStatus {
 	}
 	all := make([]LimitStatus, d.policy.Len())
 	for i := range all {
-		s := &d.verdict.Limits[i]
-		all[i] = LimitStatus{d.policy.Limit(i), s.Remaining, s.Reset, s.Blocked}
+		s := d.standings[i]
+		all[i] = LimitStatus{d.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
 	}
 	return all
 }
@@ -138,13 +160,14 @@ func FromContext(ctx context.Context) (Decision, bool) {
 type exchangeKey struct{}
 
 // An exchange is a context with a decision in it, and the strings of the
-// response's fields: one allocation for all that outlives the decision.
+// response's fields: one allocation for all that outlives the decision, and for
+// the bytes of an address, which do not.
 type exchange struct {
 	context.Context
 	decision Decision
 	fields   fields
-	ticket   string  // the cookie of the wait ticket that goes out
-	engine   *engine // of a refusal, for [Interstitial]
+	who      [24]byte
+	refusal  *refusal // what is said of one besides, or nil
 }
 
 // Value implements [context.Context].

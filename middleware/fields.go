@@ -187,17 +187,18 @@ func atOnce(l Limit) int64 {
 }
 
 // fill writes all fields of a decision. What is computed is cut from a single
-// string, so that a request costs one allocation for it. tally is nil where no
-// token is to be sent, own where it is one of the shared family.
-func (e *engine) fill(x *exchange, q *inquiry, own *token.Own, tally *storeless.Tally) {
+// string, so that a request costs one allocation for it. v is nil where the limits
+// were not asked, tally where no token is to be sent, own where it is one of the
+// shared family.
+func (e *engine) fill(x *exchange, q *inquiry, v *storeless.Verdict, own *token.Own, tally *storeless.Tally) {
 	d, f := &x.decision, &x.fields
-	var stack [1280]byte
+	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
 	if e.quiet == Open {
 		f.values[iPolicy] = q.tier.field
-		if d.decided {
-			b = appendRateLimit(b, q.tier.names, &d.verdict)
+		if v != nil {
+			b = appendRateLimit(b, q.tier.names, v)
 		}
 	}
 	rate := len(b)
@@ -232,8 +233,8 @@ func (e *engine) fill(x *exchange, q *inquiry, own *token.Own, tally *storeless.
 	if tok > retry {
 		f.values[iCache] = noStore
 	}
-	if e.xRateLimit != NoXRateLimit && e.quiet == Open && d.decided {
-		e.fillXRateLimit(f, q, &d.verdict)
+	if e.xRateLimit != NoXRateLimit && e.quiet == Open && v != nil {
+		e.fillXRateLimit(f, q, v)
 	}
 }
 

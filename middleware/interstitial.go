@@ -58,7 +58,7 @@ const defaultMaxBody = 64 << 10
 // it has nothing to say and answers 500.
 func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
-	if !ok || x.engine == nil {
+	if !ok || x.refusal == nil {
 		http.Error(w, "middleware.Interstitial belongs in Config.Page", http.StatusInternalServerError)
 		return
 	}
@@ -69,11 +69,11 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			i.Page.ServeHTTP(w, r)
 			return
 		}
-		x.engine.answer(w, r, x, html)
+		x.refusal.engine.writeRefusal(w, r, x, new(answer), html)
 		return
 	}
 	h := w.Header()
-	h.Add("Content-Security-Policy", x.engine.pagePolicy())
+	h.Add("Content-Security-Policy", x.refusal.engine.pagePolicy())
 	var page []byte
 	if fields, why := i.hold(w, r, kind); why == "" {
 		page = appendForm(nil, x, fields)
@@ -91,7 +91,9 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) offersAnything() bool { return x.script() || x.decision.wait() > 0 }
 
 // script reports whether a script can do something for the request.
-func (x *exchange) script() bool { return x.decision.Challenge != nil && x.engine.challenge.path != "" }
+func (x *exchange) script() bool {
+	return x.decision.Challenge != nil && x.refusal.engine.challenge.path != ""
+}
 
 // The kinds of forms.
 const (
@@ -204,9 +206,9 @@ func appendForm(b []byte, x *exchange, fields []formField) []byte {
 	b = append(b, pageHead...)
 	if script {
 		b = append(b, `<link rel="stylesheet" href="`...)
-		b = appendEscaped(b, x.engine.assetURL("tally.css"))
+		b = appendEscaped(b, x.refusal.engine.assetURL("tally.css"))
 		b = append(b, "\">\n<script type=\"module\" src=\""...)
-		b = appendEscaped(b, x.engine.assetURL("tally.js"))
+		b = appendEscaped(b, x.refusal.engine.assetURL("tally.js"))
 		b = append(b, "\"></script>\n"...)
 	}
 	b = append(b, "<title>Not sent yet</title>\n<h1>Not sent yet</h1>\n<p>"...)
@@ -222,7 +224,7 @@ func appendForm(b []byte, x *exchange, fields []formField) []byte {
 	}
 	if script {
 		b = append(b, `<tally-check endpoint="`...)
-		b = appendEscaped(b, x.engine.challenge.path)
+		b = appendEscaped(b, x.refusal.engine.challenge.path)
 		b = append(b, "\"></tally-check>\n<noscript>"...)
 	}
 	b = append(b, "<p>"...)

@@ -23,7 +23,8 @@ const (
 func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, denial *Denial) {
 	d := &x.decision
 	h := w.Header()
-	h[fieldCache] = []string{noStore}
+	a := new(answer)
+	a.set(h, fieldCache, noStore)
 	if d.Status == http.StatusUnauthorized {
 		challenge := denial.WWWAuthenticate
 		if challenge == "" {
@@ -31,39 +32,58 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, den
 		}
 		h.Set("WWW-Authenticate", challenge)
 	}
-	if x.ticket != "" {
-		h.Add(fieldCookie, x.ticket)
+	if x.refusal != nil {
+		h.Add(fieldCookie, x.refusal.ticket)
+	} else if e.refused != nil || e.page != nil {
+		x.refusal = &refusal{engine: e}
 	}
-	x.engine = e
 	if e.refused != nil {
 		e.refused.ServeHTTP(w, r)
 		return
 	}
-	h.Add("Vary", "Accept")
+	if len(h["Vary"]) > 0 {
+		h.Add("Vary", "Accept")
+	} else {
+		a.set(h, "Vary", "Accept")
+	}
 	html := prefersHTML(r.Header["Accept"])
 	if html && e.page != nil {
 		e.page.ServeHTTP(w, r)
 		return
 	}
-	e.answer(w, r, x, html)
+	e.writeRefusal(w, r, x, a, html)
 }
 
-// answer writes the built-in page, or the built-in problem details.
-func (e *engine) answer(w http.ResponseWriter, r *http.Request, x *exchange, html bool) {
+// writeRefusal writes the built-in page, or the built-in problem details.
+func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, x *exchange, a *answer, html bool) {
 	d, h := &x.decision, w.Header()
-	var stack [512]byte
-	body, contentType := stack[:0], "application/problem+json"
+	body, contentType := a.body[:0], "application/problem+json"
 	if html {
 		contentType = "text/html; charset=utf-8"
 		body = appendPage(body, d, r.Method)
 	} else {
 		body = e.appendProblem(body, x)
 	}
-	h["Content-Type"] = []string{contentType}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
+	a.set(h, "Content-Type", contentType)
+	a.set(h, "Content-Length", strconv.Itoa(len(body)))
+	a.set(h, "X-Content-Type-Options", "nosniff")
 	w.WriteHeader(d.Status)
 	_, _ = w.Write(body) // the client is gone, or not; there is nobody to tell
+}
+
+// An answer is one allocation for what a refusal of our own is made of.
+type answer struct {
+	values [5]string
+	n      int
+	body   [512]byte
+}
+
+// set sets a field in place of whatever stands there, to a slice of capacity
+// one, so that nobody's Add reaches the next value.
+func (a *answer) set(h http.Header, name, value string) {
+	a.values[a.n] = value
+	a.n++
+	h[name] = a.values[a.n-1 : a.n : a.n]
 }
 
 // appendProblem appends problem details. Every string in them is ours and needs
@@ -99,7 +119,7 @@ func (e *engine) appendProblem(b []byte, x *exchange) []byte {
 		b = append(b, `,"violated-policies":[`...)
 		first := true
 		for i := range d.policy.Len() {
-			if !d.verdict.Limits[i].Blocked {
+			if !d.standings[i].blocked() {
 				continue
 			}
 			if !first {

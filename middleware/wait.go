@@ -117,6 +117,7 @@ func (e *engine) passByWait(q *inquiry, r *http.Request, cost int64, c *charged,
 	if e.lane == nil || asked && c.verdict.Admitted {
 		return asked
 	}
+	q.wait = new(waiting)
 	e.readWait(q, r)
 	if !q.open() {
 		return asked
@@ -134,23 +135,19 @@ func (e *engine) passByWait(q *inquiry, r *http.Request, cost int64, c *charged,
 // readWait verifies the tickets and the tallies beside them. Like tokens, all
 // that are ours count.
 func (e *engine) readWait(q *inquiry, r *http.Request) {
-	pieces, looked := 0, 0
-	for _, line := range r.Header["Cookie"] {
-		for more := true; more && pieces < maxCookies && looked < maxTokens; pieces++ {
-			var piece string
-			piece, line, more = strings.Cut(line, ";")
-			if value, ok := cookieNamed(e.lane.cookie, piece); ok {
-				looked++
-				e.lookAtWait(q, value)
-			}
+	looked := 0
+	for value := range cookies(r.Header["Cookie"], e.lane.cookie) {
+		if looked++; looked > maxTokens {
+			return
 		}
+		e.lookAtWait(q, value)
 	}
 }
 
 // lookAtWait verifies the value of one cookie: a ticket and, after "~", a token
 // of the lane's family.
 func (e *engine) lookAtWait(q *inquiry, value string) {
-	w := &q.wait
+	w := q.wait
 	ticket, tok, _ := strings.Cut(value, "~")
 	opens, ok := e.lane.keys.verify(ticket, q.who)
 	if !ok {
@@ -170,7 +167,7 @@ func (e *engine) lookAtWait(q *inquiry, value string) {
 // joinLane names the family of the lane, once and only where it is needed: most
 // who are refused are programs.
 func (e *engine) joinLane(q *inquiry) {
-	if w := &q.wait; w.who == nil {
+	if w := q.wait; w.who == nil {
 		w.who = append([]byte{kindLane}, q.who...)
 		w.holder = e.codec.Holder(w.who)
 	}
@@ -204,7 +201,7 @@ func (e *engine) offerWait(q *inquiry, x *exchange, r *http.Request) {
 	if v.Impossible {
 		return // it would be a wait for nothing
 	}
-	w := &q.wait
+	w := q.wait
 	wait := firstWait
 	if v.Wait > wait {
 		wait = jittered(v.Wait)
@@ -219,12 +216,19 @@ func (e *engine) offerWait(q *inquiry, x *exchange, r *http.Request) {
 		wait = left
 	}
 	d.Wait = (wait + time.Second - 1).Truncate(time.Second)
-	x.ticket = e.waitCookie(q, &w.tally)
+	x.refusal = &refusal{e, e.waitCookie(q, &w.tally)}
+}
+
+// A refusal is what an [Interstitial] needs beside the decision, and the cookie
+// of the ticket that goes out, if one does.
+type refusal struct {
+	engine *engine
+	ticket string
 }
 
 // fillByWait fills in the fields of a request that the lane has admitted.
 func (e *engine) fillByWait(x *exchange, q *inquiry, c *charged) {
-	e.fill(x, q, nil, nil)
+	e.fill(x, q, &c.verdict, nil, nil)
 	if e.quiet != QuietNoToken {
 		x.fields.cookie = e.waitCookie(q, &c.tally)
 		x.fields.values[iCache] = noStore
@@ -234,7 +238,7 @@ func (e *engine) fillByWait(x *exchange, q *inquiry, c *charged) {
 // waitCookie returns the cookie with the ticket and the tally of the lane. It
 // stays for as long as one of them is worth something.
 func (e *engine) waitCookie(q *inquiry, tally *storeless.Tally) string {
-	w := &q.wait
+	w := q.wait
 	b := append(make([]byte, 0, 640), e.lane.cookie...)
 	b = append(b, '=')
 	b = append(b, w.ticket...)
