@@ -57,6 +57,9 @@ func open() middleware.Config {
 	return cfg
 }
 
+// lane is one that wants work, or a wait.
+func lane() middleware.Config { return waiting(new(clock), middleware.Newcomers) }
+
 func shut() middleware.Config {
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1
@@ -104,6 +107,8 @@ func TestAllocations(t *testing.T) {
 		{"refused, no token", 6, shut(), middleware.OverLimit, 0, nil},
 		{"refused, HTML", 5, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
 		{"refused, forged", 6, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
+		{"refused, wait lane", 11, lane(), middleware.NoToken, 0, nil},
+		{"refused, HTML, wait ticket", 26, lane(), middleware.NoToken, 0, []option{html}},
 		{"preflight", 0, shut(), middleware.OverLimit, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

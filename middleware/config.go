@@ -113,7 +113,8 @@ type Config struct {
 	// Page answers, in place of the built-in page alone, the refused requests of
 	// those who prefer HTML: people. Scripts still get problem details. As with
 	// Refused, the decision is in the context and the fields are set; Page writes
-	// the Status. Prohibited with Refused, which answers everybody.
+	// the Status. [Interstitial] is one, for sites with plain HTML forms. Prohibited
+	// with Refused, which answers everybody.
 	Page http.Handler
 
 	// OnDecision is called once for every decision, before the handler runs,

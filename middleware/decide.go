@@ -19,6 +19,7 @@ type inquiry struct {
 	shown  shown
 	nets   [storeless.MaxWide]storeless.Wide // none unless id is wide
 	proof  proof
+	wait   *waiting // nil: the request is not refused, or there is no lane
 }
 
 // ask tells who is asking. It is not ok where that decides already: nobody can
@@ -94,19 +95,24 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) *Denial {
 	}
 
 	var c charged
-	if !e.charge(&q, d.Cost, &c) {
+	if asked := e.charge(&q, d.Cost, &c); !e.passByWait(&q, r, d.Cost, &c, asked) {
 		d.Reason, d.Status = NoToken, http.StatusForbidden
 		e.refuseWith(&q, x)
+		e.offerWait(&q, x, r)
 		e.fill(x, &q, nil, nil, nil)
 		return nil
 	}
 	d.Admitted, d.Saturated, d.Own = c.verdict.Admitted, c.verdict.Saturated, c.own != nil
+	d.Lane, d.policy = c.lane, q.tier.policy
 	d.stand(&c.verdict)
 	e.judge(&q, x, &c.verdict)
+	e.offerWait(&q, x, r)
 	if d.Saturated {
 		e.warn(&e.alarms.saturated, now, "memory saturated: new clients are limited by their tokens alone, or asked for work", "remedy", "raise Config.Families")
 	}
 	switch {
+	case c.lane:
+		e.fillByWait(x, &q, &c)
 	case c.own == nil && len(q.shown.own) > 0:
 		// The client keeps the token of its own family, which it has paid for;
 		// a cookie has room for one. The memory counts the shared one.
@@ -124,6 +130,7 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) *Denial {
 // charged is the family that was charged, or that refused.
 type charged struct {
 	own     *token.Own // nil: the shared family
+	lane    bool       // rather that of the wait lane
 	shown   storeless.Tally
 	tally   storeless.Tally
 	verdict storeless.Verdict

@@ -85,6 +85,15 @@ type Decision struct {
 	Proof     Reason
 	Challenge *pow.Challenge
 
+	// Lane says that the wait lane was charged, for a request that would have
+	// been refused otherwise. Its quotas are those that Limits returns then.
+	Lane bool
+
+	// Wait says that a wait ticket goes out with the refusal, and how long until
+	// the same client may send the request again without work, in whole seconds.
+	// 0: none.
+	Wait time.Duration
+
 	// Saturated says that the memory was full, and only the token counted.
 	Saturated bool
 
@@ -158,6 +167,7 @@ type exchange struct {
 	decision Decision
 	fields   fields
 	who      [24]byte
+	refusal  *refusal // what is said of one besides, or nil
 }
 
 // Value implements [context.Context].

@@ -19,6 +19,7 @@ type engine struct {
 	memory *storeless.Memory // nil if switched off
 
 	challenge    *challenger // nil: never
+	lane         *lane       // nil: none
 	net56, net48 int64
 
 	identity   IdentityFunc
@@ -37,6 +38,7 @@ type engine struct {
 	cookieName       string
 	cookieAttributes string
 	proofCookie      string
+	embedded         bool // in other sites' frames
 
 	alarms struct{ negativeCost, nobody, tier, doubt, saturated, issue alarm }
 }
@@ -48,6 +50,7 @@ type tier struct {
 	net56, net48 *storeless.Policy // for whole IPv6 networks
 	field        string            // RateLimit-Policy
 	names        []string          // of the limits
+	lane         *tier             // for the wait lane; nil: none
 }
 
 func newTier(cfg *Config, name string, p *storeless.Policy) tier {
@@ -84,6 +87,7 @@ func compile(cfg Config) (*engine, error) {
 		quiet:      cfg.Quiet,
 		xRateLimit: cfg.XRateLimit,
 		shadow:     cfg.Shadow,
+		embedded:   cfg.EmbeddedCookie,
 	}
 	for name, p := range tiers {
 		t := newTier(&cfg, name, p)
@@ -91,6 +95,9 @@ func compile(cfg Config) (*engine, error) {
 	}
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
 	e.proofCookie = e.cookieName + ".proof" // no policy has a dot in its name
+	if err := e.openLane(&cfg); err != nil {
+		return nil, err
+	}
 	if e.log == nil {
 		e.log = slog.Default()
 	}

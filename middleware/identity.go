@@ -29,6 +29,7 @@ const (
 	kindNet       byte = 'n'
 	kindOwn       byte = 'o' // a family that was bought
 	kindProof     byte = 's' // a proof that is spent
+	kindLane      byte = 'w' // the wait lane of whoever follows
 )
 
 // Address returns the identity of whoever holds addr: one IPv4 address or one

@@ -32,6 +32,11 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, den
 		}
 		h.Set("WWW-Authenticate", challenge)
 	}
+	if x.refusal != nil {
+		h.Add(fieldCookie, x.refusal.ticket)
+	} else if e.refused != nil || e.page != nil {
+		x.refusal = &refusal{engine: e}
+	}
 	if e.refused != nil {
 		e.refused.ServeHTTP(w, r)
 		return
@@ -46,10 +51,16 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, den
 		e.page.ServeHTTP(w, r)
 		return
 	}
+	e.writeRefusal(w, r, x, a, html)
+}
+
+// writeRefusal writes the built-in page, or the built-in problem details.
+func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, x *exchange, a *answer, html bool) {
+	d, h := &x.decision, w.Header()
 	body, contentType := a.body[:0], "application/problem+json"
 	if html {
 		contentType = "text/html; charset=utf-8"
-		body = appendPage(body, d)
+		body = appendPage(body, d, r.Method)
 	} else {
 		body = e.appendProblem(body, x)
 	}
@@ -158,23 +169,35 @@ func appendTerms(b []byte, c *pow.Challenge) []byte {
 
 // appendPage appends a page for people. It holds no script and no style, so any
 // Content-Security-Policy lets it pass.
-func appendPage(b []byte, d *Decision) []byte {
+func appendPage(b []byte, d *Decision, method string) []byte {
 	title, text := http.StatusText(d.Status), "This request cannot be served."
 	switch d.Reason {
 	case OverLimit, SoldOut:
 		text = ""
 	case NoToken, MemoryFull, Replayed:
 		text = "This page wants your browser to do a little work first, to show that it is worth serving. It needs JavaScript for that."
+		if d.Wait > 0 {
+			text += " Without it you can wait. "
+		}
 	}
-	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>"...)
+	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
+	safe := method == http.MethodGet || method == http.MethodHead
+	if safe {
+		b = appendRefresh(b, d)
+	}
+	b = append(b, "<title>"...)
 	b = append(b, title...)
 	b = append(b, "</title>\n<h1>"...)
 	b = append(b, title...)
 	b = append(b, "</h1>\n<p>"...)
 	b = append(b, text...)
-	if d.RetryAfter > 0 {
-		b = appendWait(b, d.RetryAfter)
-		b = append(b, " Go back to keep what you have written."...)
+	if wait := d.wait(); wait > 0 {
+		b = appendWait(b, wait)
+		if safe {
+			b = append(b, ` <a href="">Load this page again.</a>`...) // the page's own URL
+		} else {
+			b = append(b, " Go back to keep what you have written."...)
+		}
 	}
 	return append(b, "</p>\n"...)
 }
