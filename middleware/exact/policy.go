@@ -1,0 +1,43 @@
+package exact
+
+import (
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Policy is a named set of limits, compiled for exact counters: those of
+// package storeless, and the algorithms that need a log of what was counted.
+// It is immutable and safe for concurrent use.
+type Policy struct {
+	name   string
+	limits []storeless.Limit // defaults filled in
+
+	// tokens is the policy that tokens and memories carry in the meantime: the
+	// sliding counter of the same quota in place of a log.
+	tokens *storeless.Policy
+}
+
+// Compile checks limits and compiles them, like [storeless.Compile], and takes
+// its exact-only algorithms too.
+func Compile(name string, limits []storeless.Limit) (*Policy, error) {
+	tokens, err := storeless.Compile(name, limits)
+	if err != nil {
+		return nil, err
+	}
+	p := &Policy{name: name, tokens: tokens}
+	for i := range tokens.Len() {
+		p.limits = append(p.limits, tokens.Limit(i))
+	}
+	return p, nil
+}
+
+// Name returns the policy's name.
+func (p *Policy) Name() string { return p.name }
+
+// Len returns the number of limits, from 1 to [storeless.MaxLimits].
+func (p *Policy) Len() int { return len(p.limits) }
+
+// Limit returns the i-th limit, with its defaults filled in.
+func (p *Policy) Limit(i int) storeless.Limit { return p.limits[i] }
+
+// Tokens returns the policy of the same shape that tokens and memories carry.
+func (p *Policy) Tokens() *storeless.Policy { return p.tokens }
