@@ -41,3 +41,14 @@ func (p *Policy) Limit(i int) storeless.Limit { return p.limits[i] }
 
 // Tokens returns the policy of the same shape that tokens and memories carry.
 func (p *Policy) Tokens() *storeless.Policy { return p.tokens }
+
+// Share returns the policy of one of n who share what p admits, see
+// [storeless.Policy.Share].
+func (p *Policy) Share(n int64) *Policy {
+	share := &Policy{name: p.name, tokens: p.tokens.Share(n)}
+	for i, l := range p.limits {
+		l.Quota, l.Burst = share.tokens.Limit(i).Quota, share.tokens.Limit(i).Burst
+		share.limits = append(share.limits, l)
+	}
+	return share
+}
