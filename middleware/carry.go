@@ -46,7 +46,7 @@ type ownTally struct {
 func (s *shown) add(e *engine, now time.Time, own token.Own, t storeless.Tally) int {
 	for i := range s.own {
 		if o := &s.own[i]; o.own.ID == own.ID {
-			o.tally = e.base.policy.Merge(now, o.tally, t)
+			o.tally = e.carried.Merge(now, o.tally, t)
 			return i
 		}
 	}
@@ -138,7 +138,7 @@ func (e *engine) look(q *inquiry, tok string) bool {
 	case s.shared == storeless.Tally{}:
 		s.shared = t.Tally
 	default:
-		s.shared = e.base.policy.Merge(q.now, s.shared, t.Tally)
+		s.shared = e.carried.Merge(q.now, s.shared, t.Tally)
 	}
 	return true
 }

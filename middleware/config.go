@@ -92,6 +92,10 @@ type Config struct {
 	// nothing to show. Default: nil, never.
 	Challenge *Challenge
 
+	// Exact makes the limits exact across all instances, by a counter that they
+	// share. Default: nil, token and memory decide. Prohibited with Challenge.
+	Exact *Exact
+
 	// Quiet hides the quota, for routes such as login where it would tell how
 	// many guesses are left. Default: [Open].
 	Quiet Quiet

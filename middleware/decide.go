@@ -90,6 +90,10 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) *Denial {
 	q := e.inquire(d, id, id.append(x.who[:0]), now)
 	e.read(&q, r)
 	d.Tokens, d.TokenErr = q.shown.accepted, q.shown.err
+	if e.exact != nil {
+		e.count(q, x, r)
+		return nil
+	}
 	if e.challenge != nil {
 		e.prove(&q, d, r)
 	}

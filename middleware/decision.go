@@ -49,6 +49,17 @@ const (
 	PriceRisen    Reason = "price-risen"
 	Replayed      Reason = "replayed"
 
+	// TooEarly: the request came as TLS early data, which anybody may replay, and
+	// every replay would be charged on an exact counter. 425.
+	TooEarly Reason = "too-early"
+
+	// CounterDown: the exact counter did not answer, and [FailClosed] is what
+	// the policy wants then. 503.
+	CounterDown Reason = "counter-down"
+
+	// Overloaded: as many calls wait for the exact counter as may. 503.
+	Overloaded Reason = "overloaded"
+
 	// NegativeCost: Config.Cost returned a negative number. 500.
 	NegativeCost Reason = "negative-cost"
 )
@@ -96,6 +107,10 @@ type Decision struct {
 
 	// Saturated says that the memory was full, and only the token counted.
 	Saturated bool
+
+	// Degraded says that the exact counter did not answer, and that the decision
+	// is what [Exact] says of an outage. The response says so too.
+	Degraded bool
 
 	policy    *storeless.Policy
 	decided   bool // the limits were asked
@@ -168,6 +183,7 @@ type exchange struct {
 	fields   fields
 	who      [24]byte
 	refusal  *refusal // what is said of one besides, or nil
+	charge   *charge  // on an exact route, what Refund gives back
 }
 
 // Value implements [context.Context].

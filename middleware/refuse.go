@@ -10,10 +10,11 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// The problem types (RFC 9457). The first is the one that the RateLimit draft
+// The problem types (RFC 9457). The first two are those that the RateLimit draft
 // registers; the others are documented in the README.
 const (
 	typeQuotaExceeded  = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeReduced        = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	typeCostAboveQuota = "https://github.com/tallystick/tallystick#cost-above-quota"
 	typeUnknown        = "https://github.com/tallystick/tallystick#identity-unknown"
 	typeProofRequired  = "https://github.com/tallystick/tallystick#proof-required"
@@ -98,6 +99,8 @@ func (e *engine) appendProblem(b []byte, x *exchange) []byte {
 		problemType, title = typeQuotaExceeded, "Quota exceeded"
 	case CostAboveQuota:
 		problemType, title = typeCostAboveQuota, "Request costs more than the quota"
+	case CounterDown, Overloaded:
+		problemType, title = typeReduced, "Temporary reduced capacity"
 	case IdentityUnknown:
 		problemType, title = typeUnknown, "Cannot tell who is asking"
 	}
@@ -115,7 +118,7 @@ func (e *engine) appendProblem(b []byte, x *exchange) []byte {
 	case d.Challenge != nil:
 		b = append(b, `,"detail":"Solve the challenge and send the request again with the proof."`...)
 	}
-	if e.quiet == Open && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+	if e.quiet == Open && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		b = append(b, `,"violated-policies":[`...)
 		first := true
 		for i := range d.policy.Len() {

@@ -68,33 +68,12 @@ func (e *engine) openLane(cfg *Config) error {
 		tiers = append(tiers, t)
 	}
 	for _, t := range tiers {
-		p, err := share(t.policy, e.challenge.share)
-		if err != nil {
-			return err
-		}
-		slow := newTier(cfg, t.name, p)
+		slow := newTier(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
 		t.lane = &slow
 	}
 	// No policy's name has a dot: this is no cookie of another policy's.
 	e.lane = &lane{keys: keys, cookie: e.cookieName + ".wait"}
 	return nil
-}
-
-// share returns a policy of the same shape with one in so many of each quota and
-// burst, and at least 1. It is the reverse of [storeless.Policy.Scale].
-func share(p *storeless.Policy, oneIn int64) (*storeless.Policy, error) {
-	limits := make([]Limit, p.Len())
-	for i := range limits {
-		l := p.Limit(i)
-		l.Quota = max(1, l.Quota/oneIn)
-		if l.Algorithm == TokenBucket {
-			// Rounding must not make a bucket that takes too long to empty.
-			most := int64(storeless.MaxWindow/time.Second) * l.Quota / int64(l.Window/time.Second)
-			l.Burst = min(max(1, l.Burst/oneIn), most)
-		}
-		limits[i] = l
-	}
-	return storeless.Compile(p.Name(), limits)
 }
 
 // waiting is what a request shows of the wait lane.
