@@ -134,7 +134,7 @@ func (c *challenger) serveAsset(w http.ResponseWriter, r *http.Request) {
 // Attributes: auto="focus" begins when the form gets the focus (not for
 // EveryRequest, whose proofs keep for seconds), auto="off" leaves it to verify();
 // max-work is the highest price in expected hashes, by default 2²⁴; lang, here or
-// on an ancestor, chooses en, de, fr, es or nl; text-idle, -working, -done, -wait
+// on an ancestor, chooses English, German or French: en, de, fr; text-idle, -working, -done, -wait
 // (with {} for the time), -error and -retry replace texts. A hidden element works
 // too, and shows itself to show an error; a disabled one does nothing.
 //

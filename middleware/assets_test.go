@@ -65,7 +65,7 @@ func solverURL(t *testing.T, h http.Handler, m *middleware.Middleware) string {
 }
 
 // TestAssetsAreSmall holds all files together, as a browser gets them from a server
-// that compresses, below 6 KB.
+// that compresses, below 6 KiB.
 func TestAssetsAreSmall(t *testing.T) {
 	h, m := browserSite(t)
 	total := 0
@@ -80,7 +80,7 @@ func TestAssetsAreSmall(t *testing.T) {
 		total += b.Len()
 	}
 	t.Logf("%d bytes in all", total)
-	require.Less(t, total, 6000)
+	require.Less(t, total, 6<<10)
 }
 
 // TestForesight shows what a page is told before it takes work on.

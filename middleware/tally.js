@@ -125,14 +125,6 @@ const TEXTS = {
     "Une courte vérification a lieu à l’envoi.", "Vérification…", "Vérifié.",
     "Trop de demandes. Réessayez {}.", "La vérification a échoué. Rien n’a été envoyé.", "Renvoyer",
   ],
-  es: [
-    "Al enviar se hace una breve comprobación.", "Comprobando…", "Comprobado.",
-    "Demasiadas solicitudes. Reintente {}.", "La comprobación falló. No se envió nada.", "Reenviar",
-  ],
-  nl: [
-    "Bij het verzenden volgt een korte controle.", "Controleren…", "Gecontroleerd.",
-    "Te veel verzoeken. Probeer het {} opnieuw.", "De controle is mislukt. Niets is verzonden.", "Opnieuw verzenden",
-  ],
 };
 
 // inTime words a time in the largest unit that does not mislead.
