@@ -38,7 +38,7 @@ func TestStripCanReadOurSources(t *testing.T) {
 			require.NotContains(t, code, "`", "%s: a template ends on its line: %s", name, line)
 			require.NotContains(t, code, "'", "%s: strings have double quotes: %s", name, line)
 			require.NotContains(t, code, "/*", "%s: comments begin with two slashes: %s", name, line)
-			require.NotRegexp(t, `^(for|while) \(.*\);$`, code, "%s: a loop has a body: %s", name, line)
+			require.NotRegexp(t, `^(for|while) \([^()]*(\([^()]*\)[^()]*)*\);$`, code, "%s: a loop has a body: %s", name, line)
 		}
 		require.Less(t, len(strip(source, tightScript)), len(source)*3/4, name)
 	}

@@ -149,7 +149,9 @@ func (b *tab) wait(expression string) {
 func (b *tab) click(selector string, options ...chromedp.MouseOption) {
 	b.t.Helper()
 	at := eval[[2]float64](b, fmt.Sprintf(`(() => {
-		const box = document.querySelector(%q).getBoundingClientRect();
+		const target = document.querySelector(%q);
+		target.scrollIntoView({ block: "center", behavior: "instant" });
+		const box = target.getBoundingClientRect();
 		return [box.x + box.width / 2, box.y + box.height / 2];
 	})()`, selector))
 	b.do(chromedp.MouseClickXY(at[0], at[1], options...))
@@ -171,4 +173,14 @@ func (b *tab) elsewhere(s *site) {
 	require.NoError(b.t, err)
 	b.wait(`document.title !== "elsewhere" && window.persisted !== undefined`)
 	require.True(b.t, eval[bool](b, "persisted"), "not from the back/forward cache")
+}
+
+// sleep waits for a server's clock, which no test can move from here.
+func sleep(b *tab, seconds int) {
+	b.t.Helper()
+	select {
+	case <-b.ctx.Done():
+		require.FailNow(b.t, "out of time")
+	case <-time.After(time.Duration(seconds) * time.Second):
+	}
 }
