@@ -176,12 +176,14 @@ func TestDemo(t *testing.T) {
 			b.click(`form[action="/` + form + `"] button:not([type=button])`)
 			b.wait(`document.title === "Not sent yet"`)
 			require.Empty(t, b.loaded("/redeem"))
-			for n := 1; !eval[bool](b, accepted); n++ {
-				b.wait(`document.title === "Not sent yet" || ` + accepted)
-				if n < 8 && !eval[bool](b, accepted) {
-					sleep(b, 2)
-					b.click("form button:not([type=button])")
+			for n := 0; eval[string](b, "document.title") != "Accepted"; n++ {
+				require.Less(t, n, 10, "the wait is over by now")
+				sleep(b, 2)
+				if form == "signup" { // which the page must not hold
+					b.run(`(document.querySelector("[name=password]").value = "correct horse")`)
 				}
+				b.click("form button:not([type=button])")
+				sleep(b, 1)
 			}
 			require.GreaterOrEqual(t, len(b.loaded("POST "))-before, 2)
 			_, err = chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: false})
