@@ -163,7 +163,7 @@ func TestFamiliesCostTheFormula(t *testing.T) {
 
 // The whole ladder, to the hash: four crowds cost fifteen crowds of base work.
 func TestFourCrowdsCostFifteen(t *testing.T) {
-	s, paid := openShop(t, plain(8), 64), int64(0)
+	s, paid := openShop(t, plain(8), 1<<12), int64(0)
 	for n := range 32 {
 		paid += s.buy(opening, s.address(0))
 		require.GreaterOrEqual(t, float64(paid), leastWork(s.tariff, n+1, 1)*(1-1e-9))
