@@ -22,7 +22,8 @@
 // text, as from "openssl rand 32", is one secret.
 //
 // With -work a proof costs that many expected hashes, and with -crowd so many
-// tallies are sold to an address before the price doubles. With -work 0 feedback
+// tallies are sold to an address before the price doubles. Without JavaScript a
+// form can be sent after a wait instead, a fifth as often. With -work 0 feedback
 // wants a round trip alone; the other two keep the default, because a tally that
 // costs nothing would be no limit. The endpoints of a policy are below
 // /tally/<policy>/.

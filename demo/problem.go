@@ -35,6 +35,9 @@ func showRefusal(w http.ResponseWriter, r *http.Request) {
 	case middleware.NoToken, middleware.Replayed, middleware.MemoryFull:
 		p.Title = "Proof of work required"
 	}
+	if d.Wait > 0 && (d.RetryAfter == 0 || d.Wait < d.RetryAfter) {
+		p.Detail = "Try again in " + d.Wait.String() + ": that works without JavaScript too."
+	}
 	p.Work = d.Challenge != nil
 	writePage(w, p.Status, "problem", page{Title: p.Title, Problem: p})
 }

@@ -41,6 +41,7 @@ func (o options) challenge(policy string, mode middleware.Mode) *middleware.Chal
 		Work:      o.work,
 		NonceOnly: o.work == 0 && mode == middleware.EveryRequest,
 		Crowd:     o.crowd,
+		WaitShare: 5, // the default, but for EveryRequest, which has no wait lane unless asked
 		Path:      tallyPath(policy),
 	}
 }
@@ -80,6 +81,13 @@ func newSite(o options, secrets [][]byte) (http.Handler, error) {
 // newLimit returns the limiter of one form. Identity is left at its default,
 // the address of the peer.
 func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, error) {
+	// The built-in page is plain; people get one in the site's own look. Scripts
+	// get the built-in problem details.
+	page := http.Handler(http.HandlerFunc(showRefusal))
+	if to.challenge != nil {
+		// A form is kept in a page that sends it again, after work or a wait.
+		page = middleware.Interstitial{Page: page}
+	}
 	return middleware.New(middleware.Config{
 		Policy:    to.policy,
 		Limits:    to.limits,
@@ -90,11 +98,9 @@ func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, er
 		// The demo speaks plain HTTP, where browsers store no Secure cookie.
 		// A real site leaves this out.
 		InsecureCookie: true,
-		// The built-in page is plain; people get one in the site's own look.
-		// Scripts get the built-in problem details.
-		Page:   http.HandlerFunc(showRefusal),
-		Logger: o.log,
-		Now:    o.now,
+		Page:           page,
+		Logger:         o.log,
+		Now:            o.now,
 	})
 }
 

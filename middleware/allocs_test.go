@@ -57,6 +57,9 @@ func open() middleware.Config {
 	return cfg
 }
 
+// lane is one that wants work, or a wait.
+func lane() middleware.Config { return waiting(new(clock), middleware.Newcomers) }
+
 func shut() middleware.Config {
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1
@@ -93,17 +96,19 @@ func TestAllocations(t *testing.T) {
 		tokens  int
 		options []option
 	}{
-		{"allowed, by header", 4, open(), middleware.WithinLimits, 1, []option{showing(tok)}},
-		{"allowed, by header, GET", 5, open(), middleware.WithinLimits, 1, []option{showing(tok), method("GET")}},
-		{"allowed, by cookie", 5, open(), middleware.WithinLimits, 1, []option{showingCookie(tok)}},
-		{"allowed, no token", 5, open(), middleware.WithinLimits, 0, nil},
-		{"allowed, IPv6", 5, open(), middleware.WithinLimits, 0, []option{v6}},
-		{"allowed, four forged", 5, open(), middleware.WithinLimits, 0, []option{showing(forgery(tok), forgery(tok), forgery(tok), forgery(tok))}},
-		{"allowed, T19 600 kB", 5, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
-		{"refused", 11, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
-		{"refused, no token", 12, shut(), middleware.OverLimit, 0, nil},
-		{"refused, HTML", 11, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
-		{"refused, forged", 12, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
+		{"allowed, by header", 3, open(), middleware.WithinLimits, 1, []option{showing(tok)}},
+		{"allowed, by header, GET", 4, open(), middleware.WithinLimits, 1, []option{showing(tok), method("GET")}},
+		{"allowed, by cookie", 4, open(), middleware.WithinLimits, 1, []option{showingCookie(tok)}},
+		{"allowed, no token", 4, open(), middleware.WithinLimits, 0, nil},
+		{"allowed, IPv6", 4, open(), middleware.WithinLimits, 0, []option{v6}},
+		{"allowed, four forged", 4, open(), middleware.WithinLimits, 0, []option{showing(forgery(tok), forgery(tok), forgery(tok), forgery(tok))}},
+		{"allowed, T19 600 kB", 4, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
+		{"refused", 5, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
+		{"refused, no token", 6, shut(), middleware.OverLimit, 0, nil},
+		{"refused, HTML", 5, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
+		{"refused, forged", 6, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
+		{"refused, wait lane", 11, lane(), middleware.NoToken, 0, nil},
+		{"refused, HTML, wait ticket", 26, lane(), middleware.NoToken, 0, []option{html}},
 		{"preflight", 0, shut(), middleware.OverLimit, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"errors"
+	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -18,7 +19,10 @@ const (
 	maxPieces = 32      // pieces between commas, each worth a glance
 	maxLine   = 8 << 10 // bytes of a line; a longer one is not a list of tokens
 
-	maxCookies = 3000 // of whatever name; what net/http takes at most
+	// maxCookieBytes is how much of the Cookie lines is searched, all together.
+	// Browsers send no more of any site that works: the usual servers and proxies
+	// refuse 8 KiB. Whoever sends more shows no token, and the memory counts.
+	maxCookieBytes = 16 << 10
 )
 
 // shown is what the tokens of a request say, those of a family merged.
@@ -42,7 +46,7 @@ type ownTally struct {
 func (s *shown) add(e *engine, now time.Time, own token.Own, t storeless.Tally) int {
 	for i := range s.own {
 		if o := &s.own[i]; o.own.ID == own.ID {
-			o.tally = e.base.policy.Merge(now, o.tally, t)
+			o.tally = e.carried.Merge(now, o.tally, t)
 			return i
 		}
 	}
@@ -70,32 +74,41 @@ func (e *engine) read(q *inquiry, r *http.Request) {
 		}
 	}
 	if e.carriage != HeaderOnly {
-		e.readCookies(q, r.Header["Cookie"])
-	}
-}
-
-// readCookies is Request.CookiesNamed for tokens, which need no unquoting; that
-// one allocates for every cookie of the name, up to 3000 of them.
-func (e *engine) readCookies(q *inquiry, lines []string) {
-	pieces := 0
-	for _, line := range lines {
-		for more := true; more && pieces < maxCookies; pieces++ {
-			var piece string
-			piece, line, more = strings.Cut(line, ";")
-			if value, ok := cookieNamed(e.cookieName, piece); ok && e.look(q, value) {
+		for value := range cookies(r.Header["Cookie"], e.cookieName) {
+			if e.look(q, value) {
 				q.shown.byCookie = true
 			}
 		}
 	}
 }
 
-// cookieNamed returns the value of a piece of a Cookie line, if it has the name.
-func cookieNamed(name, piece string) (value string, ok bool) {
-	value, ok = strings.CutPrefix(strings.Trim(piece, " \t"), name)
-	if !ok || !strings.HasPrefix(value, "=") {
-		return "", false
+// cookies returns the values of the cookies of a name, which need no unquoting.
+// It is what Request.CookiesNamed is, but for its cost: that one cuts every line
+// into pieces first, and allocates for each of the name.
+func cookies(lines []string, name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		left, glances := maxCookieBytes, 0
+		for _, line := range lines {
+			if left -= len(line); left < 0 {
+				return
+			}
+			for at := 0; glances < maxPieces; glances++ {
+				i := strings.Index(line[at:], name)
+				if i < 0 {
+					break
+				}
+				before := strings.TrimRight(line[:at+i], " \t")
+				at += i + len(name)
+				if before != "" && !strings.HasSuffix(before, ";") || !strings.HasPrefix(line[at:], "=") {
+					continue // part of another name, or of a value
+				}
+				value, _, _ := strings.Cut(line[at+1:], ";")
+				if !yield(strings.TrimRight(value, " \t")) {
+					return
+				}
+			}
+		}
 	}
-	return value[1:], true
 }
 
 // look verifies one token and takes note of it, and reports whether it was
@@ -125,7 +138,7 @@ func (e *engine) look(q *inquiry, tok string) bool {
 	case s.shared == storeless.Tally{}:
 		s.shared = t.Tally
 	default:
-		s.shared = e.base.policy.Merge(q.now, s.shared, t.Tally)
+		s.shared = e.carried.Merge(q.now, s.shared, t.Tally)
 	}
 	return true
 }

@@ -51,6 +51,17 @@ type Challenge struct {
 	// which sells none, and with InsecureNoMemory. Default: 0, never.
 	SurgeBudget int64
 
+	// WaitShare is the part of each quota, one in so many and at least 1, that
+	// an identity may use without work, after a wait: the wait lane, for people
+	// without JavaScript; see the package documentation. That comes on top of
+	// the quotas. Default: 5, but no lane in [EveryRequest], nor with HeaderOnly
+	// or InsecureNoMemory, which prohibit one. Permitted: 1 to 2147483647.
+	WaitShare int64
+
+	// NoWait closes the wait lane, where nothing may be had without work.
+	// Prohibited with WaitShare.
+	NoWait bool
+
 	// Path is where the program has mounted [Middleware.Endpoints], such as
 	// "/tally/contact/"; refusals name the URLs below it. Default: none.
 	// Permitted: an absolute path that ends in a slash.
@@ -83,6 +94,7 @@ type challenger struct {
 	prices  *storeless.Prices
 	surge   *storeless.Surge // nil: off
 	path    string
+	share   int64 // of the wait lane; 0: none
 }
 
 // mostWork is what a surge may raise a challenge to.
@@ -133,6 +145,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if c.Mode < EveryRequest && cfg.Quiet == QuietNoToken {
 		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a family would never get its token")
 	}
+	waitShare := waitShare(cfg, &c, problem)
 	if c.Path != "" && !plainPath(c.Path) {
 		problem("Path", "must be a plain absolute path that ends in a slash, such as /tally/%s/", cfg.Policy)
 	}
@@ -143,7 +156,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, path: c.Path}
+	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, path: c.Path, share: waitShare}
 	if c.NonceOnly {
 		ch.work = 0
 	}

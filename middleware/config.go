@@ -92,6 +92,10 @@ type Config struct {
 	// nothing to show. Default: nil, never.
 	Challenge *Challenge
 
+	// Exact makes the limits exact across all instances, by a counter that they
+	// share. Default: nil, token and memory decide. Prohibited with Challenge.
+	Exact *Exact
+
 	// Quiet hides the quota, for routes such as login where it would tell how
 	// many guesses are left. Default: [Open].
 	Quiet Quiet
@@ -113,7 +117,8 @@ type Config struct {
 	// Page answers, in place of the built-in page alone, the refused requests of
 	// those who prefer HTML: people. Scripts still get problem details. As with
 	// Refused, the decision is in the context and the fields are set; Page writes
-	// the Status. Prohibited with Refused, which answers everybody.
+	// the Status. [Interstitial] is one, for sites with plain HTML forms. Prohibited
+	// with Refused, which answers everybody.
 	Page http.Handler
 
 	// OnDecision is called once for every decision, before the handler runs,

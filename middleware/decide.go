@@ -19,6 +19,7 @@ type inquiry struct {
 	shown  shown
 	nets   [storeless.MaxWide]storeless.Wide // none unless id is wide
 	proof  proof
+	wait   *waiting // nil: the request is not refused, or there is no lane
 }
 
 // ask tells who is asking. It is not ok where that decides already: nobody can
@@ -86,37 +87,46 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) *Denial {
 		e.warn(&e.alarms.negativeCost, now, "Config.Cost returned a negative cost; refused", "cost", d.Cost)
 		return nil
 	}
-	var stack [64]byte
-	q := e.inquire(d, id, id.append(stack[:0]), now)
+	q := e.inquire(d, id, id.append(x.who[:0]), now)
 	e.read(&q, r)
 	d.Tokens, d.TokenErr = q.shown.accepted, q.shown.err
+	if e.exact != nil {
+		e.count(q, x, r)
+		return nil
+	}
 	if e.challenge != nil {
 		e.prove(&q, d, r)
 	}
 
 	var c charged
-	if !e.charge(&q, d.Cost, &c) {
+	if asked := e.charge(&q, d.Cost, &c); !e.passByWait(&q, r, d.Cost, &c, asked) {
 		d.Reason, d.Status = NoToken, http.StatusForbidden
 		e.refuseWith(&q, x)
-		e.fill(x, &q, nil, nil)
+		e.offerWait(&q, x, r)
+		e.fill(x, &q, nil, nil, nil)
 		return nil
 	}
-	d.verdict, d.decided, d.Admitted, d.Saturated, d.Own = c.verdict, true, c.verdict.Admitted, c.verdict.Saturated, c.own != nil
-	e.judge(&q, x)
+	d.Admitted, d.Saturated, d.Own = c.verdict.Admitted, c.verdict.Saturated, c.own != nil
+	d.Lane, d.policy = c.lane, q.tier.policy
+	d.stand(&c.verdict)
+	e.judge(&q, x, &c.verdict)
+	e.offerWait(&q, x, r)
 	if d.Saturated {
 		e.warn(&e.alarms.saturated, now, "memory saturated: new clients are limited by their tokens alone, or asked for work", "remedy", "raise Config.Families")
 	}
 	switch {
+	case c.lane:
+		e.fillByWait(x, &q, &c)
 	case c.own == nil && len(q.shown.own) > 0:
 		// The client keeps the token of its own family, which it has paid for;
 		// a cookie has room for one. The memory counts the shared one.
-		e.fill(x, &q, nil, nil)
+		e.fill(x, &q, &c.verdict, nil, nil)
 	case d.Admitted || q.tier.policy.Exceeds(now, c.tally, c.shown):
-		e.fill(x, &q, c.own, &c.tally)
+		e.fill(x, &q, &c.verdict, c.own, &c.tally)
 	default:
 		// A refusal charges nothing: there is news only for a client that
 		// showed less than we know.
-		e.fill(x, &q, nil, nil)
+		e.fill(x, &q, &c.verdict, nil, nil)
 	}
 	return nil
 }
@@ -124,6 +134,7 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) *Denial {
 // charged is the family that was charged, or that refused.
 type charged struct {
 	own     *token.Own // nil: the shared family
+	lane    bool       // rather that of the wait lane
 	shown   storeless.Tally
 	tally   storeless.Tally
 	verdict storeless.Verdict
@@ -226,8 +237,8 @@ func (e *engine) ownKey(id [8]byte) storeless.Key {
 }
 
 // judge says what the verdict means for the request.
-func (e *engine) judge(q *inquiry, x *exchange) {
-	d, v := &x.decision, &x.decision.verdict
+func (e *engine) judge(q *inquiry, x *exchange, v *storeless.Verdict) {
+	d := &x.decision
 	switch {
 	case v.Admitted:
 		d.Reason = WithinLimits

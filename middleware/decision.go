@@ -49,6 +49,17 @@ const (
 	PriceRisen    Reason = "price-risen"
 	Replayed      Reason = "replayed"
 
+	// TooEarly: the request came as TLS early data, which anybody may replay, and
+	// every replay would be charged on an exact counter. 425.
+	TooEarly Reason = "too-early"
+
+	// CounterDown: the exact counter did not answer, and [FailClosed] is what
+	// the policy wants then. 503.
+	CounterDown Reason = "counter-down"
+
+	// Overloaded: as many calls wait for the exact counter as may. 503.
+	Overloaded Reason = "overloaded"
+
 	// NegativeCost: Config.Cost returned a negative number. 500.
 	NegativeCost Reason = "negative-cost"
 )
@@ -85,13 +96,48 @@ type Decision struct {
 	Proof     Reason
 	Challenge *pow.Challenge
 
+	// Lane says that the wait lane was charged, for a request that would have
+	// been refused otherwise. Its quotas are those that Limits returns then.
+	Lane bool
+
+	// Wait says that a wait ticket goes out with the refusal, and how long until
+	// the same client may send the request again without work, in whole seconds.
+	// 0: none.
+	Wait time.Duration
+
 	// Saturated says that the memory was full, and only the token counted.
 	Saturated bool
 
-	policy  *storeless.Policy
-	verdict storeless.Verdict
-	decided bool // the limits were asked
+	// Degraded says that the exact counter did not answer, and that the decision
+	// is what [Exact] says of an outage. The response says so too.
+	Degraded bool
+
+	policy    *storeless.Policy
+	decided   bool // the limits were asked
+	standings [storeless.MaxLimits]standing
 }
+
+// A standing is a [storeless.Standing] in a third of its size: every request
+// allocates those of its decision. Counts fit 31 bits, and so do the seconds of
+// the two longest windows.
+type standing struct {
+	remaining int32
+	reset     uint32 // seconds, times two, plus one where the limit refused
+}
+
+// stand keeps how the limits stand.
+func (d *Decision) stand(v *storeless.Verdict) {
+	d.decided = true
+	for i := range d.policy.Len() {
+		s := &v.Limits[i]
+		d.standings[i] = standing{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
+		if s.Blocked {
+			d.standings[i].reset |= 1
+		}
+	}
+}
+
+func (s standing) blocked() bool { return s.reset&1 != 0 }
 
 // A LimitStatus is how one limit stands after a decision.
 type LimitStatus struct {
@@ -109,8 +155,8 @@ func (d Decision) Limits() []LimitStatus {
 	}
 	all := make([]LimitStatus, d.policy.Len())
 	for i := range all {
-		s := &d.verdict.Limits[i]
-		all[i] = LimitStatus{d.policy.Limit(i), s.Remaining, s.Reset, s.Blocked}
+		s := d.standings[i]
+		all[i] = LimitStatus{d.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
 	}
 	return all
 }
@@ -129,11 +175,15 @@ func FromContext(ctx context.Context) (Decision, bool) {
 type exchangeKey struct{}
 
 // An exchange is a context with a decision in it, and the strings of the
-// response's fields: one allocation for all that outlives the decision.
+// response's fields: one allocation for all that outlives the decision, and for
+// the bytes of an address, which do not.
 type exchange struct {
 	context.Context
 	decision Decision
 	fields   fields
+	who      [24]byte
+	refusal  *refusal // what is said of one besides, or nil
+	charge   *charge  // on an exact route, what Refund gives back
 }
 
 // Value implements [context.Context].

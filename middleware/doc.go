@@ -13,6 +13,7 @@
 //	honest, B requests in parallel                        L on one instance, at most min(B, N)·L on N
 //	drops, replays, rolls back or forks tokens            (N+C)·L
 //	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56, Config.Net48)
+//	waits, where work is asked for (the wait lane)        + (N+C)·max(1, L/5) (Challenge.WaitShare)
 //	any of these, new while the memory is full            no bound but that of the token it shows
 //	any of these, with Config.InsecureNoMemory            no bound but that of the token it shows
 //
@@ -73,7 +74,8 @@
 //	RateLimit-Policy   "contact";q=5;w=60, "contact-24h";q=50;w=86400
 //	RateLimit          "contact";r=4;t=120, "contact-24h";r=49;t=86400
 //	Tallystick-Token   the token, if it says anything new
-//	Set-Cookie         the same, as __Host-tallystick-contact
+//	Set-Cookie         the same, as __Host-tallystick-contact; a wait ticket with
+//	                   its tally, as __Host-tallystick-contact.wait
 //	Cache-Control      no-store, wherever there is a token
 //	Retry-After        on refusals that may be tried again: whole seconds
 //
@@ -109,6 +111,35 @@
 //
 // The body is problem details (RFC 9457), or a page where Accept prefers HTML;
 // Config.Refused replaces both. Refusals are never stored by caches.
+//
+// # Without JavaScript
+//
+// Where a Challenge asks for work, people whose browser cannot work may wait
+// instead: the refusal of a page (Accept prefers HTML) sets a cookie with a wait
+// ticket, which opens after five seconds, and later where the wait lane is full.
+// From then on, for ten minutes, it admits the same request to that lane: one more
+// family that everybody of the identity shares, with a part of each quota,
+// max(1, L/5) by default. Requests that need no lane do not use it.
+//
+// A ticket is signed, for one policy and identity, and is no proof of anything: it
+// can be shown again, by many at once, and anybody can have as many as he likes.
+// What bounds them together is the lane's quota, counted in memory and in a token
+// like any other: (N+C)·max(1, L/5) on top of what the policy admits otherwise, and
+// Net56 and Net48 times that for a whole IPv6 /56 and /48. Own families and their
+// prices are not concerned. While the memory is full, nobody is let in whom it
+// cannot count.
+//
+// In [Newcomers] that is what an address has for nothing, where without a lane it
+// would have nothing; Challenge.NoWait closes it. [EveryRequest] has a lane only if
+// Challenge.WaitShare asks for one: it is for requests that should cost their
+// sender something, also where he starts instances, and with them N, at will.
+// Without memory, or without cookies, there is none.
+//
+// A page that was refused a GET loads itself anew when the wait is over. A form
+// would be lost by that: its page asks to go back and send it again, or, with
+// [Interstitial] as Config.Page, holds what was filled in. Neither needs a script or
+// a style. Decision.Wait tells a Page of the program's own how long the wait is.
+// Browsers that keep no cookies cannot use the lane.
 //
 // # Identities
 //

@@ -121,14 +121,14 @@ func TestProofCookie(t *testing.T) {
 			cookie := cookieIn(resp)
 			if name == "HeaderOnly" {
 				require.Nil(t, cookie)
-				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-proof-contact="+proof)).StatusCode)
+				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof="+proof)).StatusCode)
 				return
 			}
 			prefix := "__Host-"
 			if cfg.InsecureCookie {
 				prefix = ""
 			}
-			require.Equal(t, prefix+"tallystick-proof-contact", cookie.Name)
+			require.Equal(t, prefix+"tallystick-contact.proof", cookie.Name)
 			require.Equal(t, proof, cookie.Value)
 			require.Equal(t, 7, cookie.MaxAge)
 			require.True(t, cookie.HttpOnly)

@@ -73,6 +73,12 @@ func TestEndpointsUnconfigured(t *testing.T) {
 		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, http.StatusNotFound, fetched(h).StatusCode)
 	})
+
+	// Below a StripPrefix, whatever the program has not said it mounted.
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.Path = ""
+	h := newLimiter(t, cfg).Endpoints()
+	require.Equal(t, http.StatusNotFound, send(h, method("GET"), path("challenge")).StatusCode)
 }
 
 func TestChallengeEndpoint(t *testing.T) {

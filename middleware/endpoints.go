@@ -80,7 +80,7 @@ func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exch
 
 // turnDown answers a refusal, with the challenge that was offered.
 func (e *engine) turnDown(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
-	e.fill(x, q, nil, nil)
+	e.fill(x, q, nil, nil, nil)
 	x.set(w.Header())
 	e.refuse(w, r.WithContext(x), x, nil)
 }
@@ -111,7 +111,7 @@ func (e *engine) answerRedeem(w http.ResponseWriter, r *http.Request, x *exchang
 		own, sale := e.redeem(q, &receipt)
 		if sale.Granted {
 			q.tier = &e.base
-			e.fill(x, q, &own, new(storeless.Tally))
+			e.fill(x, q, nil, &own, new(storeless.Tally))
 			x.fields.values[iPolicy] = "" // it has not been asked
 			x.set(w.Header())
 			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-q.now.Unix(), 10))

@@ -4,10 +4,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -19,7 +19,10 @@ type engine struct {
 	codec  *token.Codec
 	memory *storeless.Memory // nil if switched off
 
-	challenge    *challenger // nil: never
+	challenge    *challenger       // nil: never
+	lane         *lane             // nil: none
+	exact        *escalation       // nil: token and memory decide
+	carried      *storeless.Policy // what tokens carry: the limits, and more on an exact route
 	net56, net48 int64
 
 	identity   IdentityFunc
@@ -38,6 +41,7 @@ type engine struct {
 	cookieName       string
 	cookieAttributes string
 	proofCookie      string
+	embedded         bool // in other sites' frames
 
 	alarms struct{ negativeCost, nobody, tier, doubt, saturated, issue alarm }
 }
@@ -47,30 +51,43 @@ type tier struct {
 	name         string
 	policy       *storeless.Policy
 	net56, net48 *storeless.Policy // for whole IPv6 networks
+	exact, shard *exact.Policy     // nil: not on an exact route
+	fallback     *storeless.Policy // when the counter does not answer; else nil
+	print        counterKey        // of the quotas
 	field        string            // RateLimit-Policy
 	names        []string          // of the limits
+	lane         *tier             // for the wait lane; nil: none
 }
 
-func newTier(cfg *Config, name string, p *storeless.Policy) tier {
-	t := tier{name: name, policy: p, net56: p.Scale(cfg.Net56), net48: p.Scale(cfg.Net48), field: policyField(p)}
+func newTier(cfg *Config, name string, l limits) tier {
+	p := l.tokens
+	t := tier{name: name, policy: p, field: policyField(p)}
 	for i := range p.Len() {
 		t.names = append(t.names, p.Limit(i).Name)
 	}
+	if cfg.Exact != nil {
+		x := cfg.Exact.withDefaults()
+		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(x.Instances)
+		t.print = fingerprint(p)
+		p = t.fallback // networks are counted in memory alone
+	}
+	t.net56, t.net48 = p.Scale(cfg.Net56), p.Scale(cfg.Net48)
 	return t
 }
 
 // compile checks cfg and compiles all of it but the memory.
 func compile(cfg Config) (*engine, error) {
 	cfg = withDefaults(cfg)
-	base, tiers, codec, challenge, err := check(&cfg)
+	c, err := check(&cfg)
 	if err != nil {
 		return nil, err
 	}
 	e := &engine{
-		base:       newTier(&cfg, "", base),
-		tiers:      make(map[string]*tier, len(tiers)),
-		codec:      codec,
-		challenge:  challenge,
+		base:       newTier(&cfg, "", c.base),
+		tiers:      make(map[string]*tier, len(c.tiers)),
+		codec:      c.codec,
+		carried:    c.carried,
+		challenge:  c.challenge,
 		net56:      cfg.Net56,
 		net48:      cfg.Net48,
 		identity:   cfg.Identity,
@@ -85,13 +102,20 @@ func compile(cfg Config) (*engine, error) {
 		quiet:      cfg.Quiet,
 		xRateLimit: cfg.XRateLimit,
 		shadow:     cfg.Shadow,
+		embedded:   cfg.EmbeddedCookie,
 	}
-	for name, p := range tiers {
+	if cfg.Exact != nil {
+		e.exact = &escalation{Exact: cfg.Exact.withDefaults(), mark: c.base.tokens.Len()}
+	}
+	for name, p := range c.tiers {
 		t := newTier(&cfg, name, p)
 		e.tiers[name] = &t
 	}
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
-	e.proofCookie = strings.Replace(e.cookieName, "tallystick-", "tallystick-proof-", 1)
+	e.proofCookie = e.cookieName + ".proof" // no policy has a dot in its name
+	if err := e.openLane(&cfg); err != nil {
+		return nil, err
+	}
 	if e.log == nil {
 		e.log = slog.Default()
 	}

@@ -35,6 +35,7 @@ const (
 	iXRemaining
 	iXReset
 	iChallenge
+	iDegraded
 	iCache
 	iRetry
 	numFields
@@ -50,6 +51,7 @@ var fieldNames = [numFields]string{
 	iXRemaining: fieldXRemaining,
 	iXReset:     fieldXReset,
 	iChallenge:  ChallengeHeader,
+	iDegraded:   DegradedHeader,
 	iCache:      fieldCache,
 	iRetry:      fieldRetry,
 }
@@ -187,17 +189,18 @@ func atOnce(l Limit) int64 {
 }
 
 // fill writes all fields of a decision. What is computed is cut from a single
-// string, so that a request costs one allocation for it. tally is nil where no
-// token is to be sent, own where it is one of the shared family.
-func (e *engine) fill(x *exchange, q *inquiry, own *token.Own, tally *storeless.Tally) {
+// string, so that a request costs one allocation for it. v is nil where the limits
+// were not asked, tally where no token is to be sent, own where it is one of the
+// shared family.
+func (e *engine) fill(x *exchange, q *inquiry, v *storeless.Verdict, own *token.Own, tally *storeless.Tally) {
 	d, f := &x.decision, &x.fields
-	var stack [1280]byte
+	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
 	if e.quiet == Open {
 		f.values[iPolicy] = q.tier.field
-		if d.decided {
-			b = appendRateLimit(b, q.tier.names, &d.verdict)
+		if v != nil {
+			b = appendRateLimit(b, q.tier.names, v)
 		}
 	}
 	rate := len(b)
@@ -211,16 +214,11 @@ func (e *engine) fill(x *exchange, q *inquiry, own *token.Own, tally *storeless.
 	tok := len(b)
 	header, cookie := e.channels(&q.shown)
 	if cookie && tok > retry {
-		expires := q.tier.policy.Expires(*tally)
+		expires := e.carried.Expires(*tally)
 		if own != nil {
 			expires = own.Expires
 		}
-		b = append(b, e.cookieName...)
-		b = append(b, '=')
-		b = append(b, b[retry:tok]...)
-		b = append(b, "; Max-Age="...)
-		b = strconv.AppendInt(b, max(1, expires-q.now.Unix()), 10)
-		b = append(b, e.cookieAttributes...)
+		b = e.appendCookie(b, b[retry:tok], expires-q.now.Unix())
 	}
 	all := string(b)
 	f.values[iRateLimit] = all[:rate]
@@ -232,8 +230,47 @@ func (e *engine) fill(x *exchange, q *inquiry, own *token.Own, tally *storeless.
 	if tok > retry {
 		f.values[iCache] = noStore
 	}
-	if e.xRateLimit != NoXRateLimit && e.quiet == Open && d.decided {
-		e.fillXRateLimit(f, q, &d.verdict)
+	if d.Degraded {
+		f.values[iDegraded] = "?1"
+	}
+	if e.xRateLimit != NoXRateLimit && e.quiet == Open && v != nil {
+		e.fillXRateLimit(f, q, v)
+	}
+}
+
+func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
+	b = append(b, e.cookieName...)
+	b = append(b, '=')
+	b = append(b, tok...)
+	b = append(b, "; Max-Age="...)
+	b = strconv.AppendInt(b, max(1, maxAge), 10)
+	return append(b, e.cookieAttributes...)
+}
+
+// reissue puts the token that says tally in the place of the one that was issued
+// with the decision, wherever that stands. A tally that has counted nothing has
+// no token; then none is sent.
+func (e *engine) reissue(x *exchange, q *inquiry, tally *storeless.Tally, h http.Header) {
+	f := &x.fields
+	tok, cookie := q.append(nil, nil, tally), ""
+	if f.cookie != "" && len(tok) > 0 {
+		cookie = string(e.appendCookie(nil, tok, e.carried.Expires(*tally)-q.now.Unix()))
+	}
+	if i := slices.Index(h[fieldCookie], f.cookie); f.cookie != "" && i >= 0 {
+		if h[fieldCookie] = slices.Delete(h[fieldCookie], i, i+1); len(h[fieldCookie]) == 0 {
+			delete(h, fieldCookie)
+		}
+	}
+	was := f.values[iToken]
+	f.cookie = cookie
+	if was != "" {
+		f.values[iToken] = string(tok)
+	}
+	if h.Get(fieldCache) == noStore { // set already; a guard sets them when it settles
+		if was != "" && len(tok) == 0 {
+			h.Del(TokenHeader)
+		}
+		f.set(h)
 	}
 }
 

@@ -1,9 +1,11 @@
 package middleware
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"net/netip"
+	"strconv"
 )
 
 // An Identity is who the server thinks is asking. Everybody with the same
@@ -17,6 +19,7 @@ type Identity struct {
 	kind  byte // 0: nobody
 	addr  netip.Addr
 	name  string
+	thing string // what [Identity.For] has narrowed it to
 	doubt string // something the operator should know
 }
 
@@ -29,6 +32,9 @@ const (
 	kindNet       byte = 'n'
 	kindOwn       byte = 'o' // a family that was bought
 	kindProof     byte = 's' // a proof that is spent
+	kindLane      byte = 'w' // the wait lane of whoever follows
+
+	narrowed byte = 0x80 // added to the kind of an identity in one thing
 )
 
 // Address returns the identity of whoever holds addr: one IPv4 address or one
@@ -67,6 +73,17 @@ func named(kind byte, id string) Identity {
 	return Identity{kind: kind, name: id}
 }
 
+// For returns the identity of id in one thing only, a product or a project, whose
+// quota is its own. The thing must be one that the program knows: names that
+// clients make up would be as many quotas. id is unchanged by the empty name.
+func (id Identity) For(thing string) Identity {
+	if thing == "" || id.IsZero() {
+		return id
+	}
+	id.thing += strconv.Itoa(len(thing)) + ":" + thing // so that no two lists of names look alike
+	return id
+}
+
 // IsZero reports whether id is nobody.
 func (id Identity) IsZero() bool { return id.kind == 0 }
 
@@ -74,15 +91,25 @@ func (id Identity) IsZero() bool { return id.kind == 0 }
 // address of fixed length or the rest.
 func (id *Identity) append(b []byte) []byte {
 	b = append(b, id.kind)
-	if id.kind != kindAddress {
-		return append(b, id.name...)
-	}
-	if id.addr.Is4() {
+	switch {
+	case id.kind != kindAddress:
+		b = append(b, id.name...)
+	case id.addr.Is4():
 		a := id.addr.As4()
-		return append(b, a[:]...)
+		b = append(b, a[:]...)
+	default:
+		a := id.addr.As16()
+		b = append(b, a[:8]...)
 	}
-	a := id.addr.As16()
-	return append(b, a[:8]...)
+	if id.thing == "" {
+		return b
+	}
+	// The kind tells an identity from one that is narrowed, and the length where
+	// the name ends: none can be chosen to look like another.
+	whole := len(b)
+	b[0] |= narrowed
+	b = append(b, id.thing...)
+	return binary.BigEndian.AppendUint32(b, uint32(whole))
 }
 
 // appendNet appends the bytes of the network of the given bits around an IPv6

@@ -195,7 +195,9 @@ func TestQuietChallenge(t *testing.T) {
 // People get a page; it says what is wanted, and the challenge is in the field.
 func TestChallengePage(t *testing.T) {
 	html := with("Accept", "text/html")
-	h := newSite(t, challenging(new(clock), middleware.Newcomers))
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Challenge.NoWait = true
+	h := newSite(t, cfg)
 	resp := send(h, html)
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
 	require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))

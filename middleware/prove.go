@@ -116,14 +116,9 @@ func (e *engine) proofs(r *http.Request) (proofs []string) {
 	if e.sells() || e.carriage == HeaderOnly {
 		return nil
 	}
-	pieces := 0
-	for _, line := range r.Header["Cookie"] {
-		for more := true; more && pieces < maxCookies && len(proofs) < maxProofs; pieces++ {
-			var piece string
-			piece, line, more = strings.Cut(line, ";")
-			if value, ok := cookieNamed(e.proofCookie, piece); ok {
-				proofs = append(proofs, value)
-			}
+	for value := range cookies(r.Header["Cookie"], e.proofCookie) {
+		if len(proofs) < maxProofs {
+			proofs = append(proofs, value)
 		}
 	}
 	return proofs

@@ -10,10 +10,11 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// The problem types (RFC 9457). The first is the one that the RateLimit draft
+// The problem types (RFC 9457). The first two are those that the RateLimit draft
 // registers; the others are documented in the README.
 const (
 	typeQuotaExceeded  = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeReduced        = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	typeCostAboveQuota = "https://github.com/tallystick/tallystick#cost-above-quota"
 	typeUnknown        = "https://github.com/tallystick/tallystick#identity-unknown"
 	typeProofRequired  = "https://github.com/tallystick/tallystick#proof-required"
@@ -23,7 +24,8 @@ const (
 func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, denial *Denial) {
 	d := &x.decision
 	h := w.Header()
-	h[fieldCache] = []string{noStore}
+	a := new(answer)
+	a.set(h, fieldCache, noStore)
 	if d.Status == http.StatusUnauthorized {
 		challenge := denial.WWWAuthenticate
 		if challenge == "" {
@@ -31,29 +33,58 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, den
 		}
 		h.Set("WWW-Authenticate", challenge)
 	}
+	if x.refusal != nil {
+		h.Add(fieldCookie, x.refusal.ticket)
+	} else if e.refused != nil || e.page != nil {
+		x.refusal = &refusal{engine: e}
+	}
 	if e.refused != nil {
 		e.refused.ServeHTTP(w, r)
 		return
 	}
-	h.Add("Vary", "Accept")
+	if len(h["Vary"]) > 0 {
+		h.Add("Vary", "Accept")
+	} else {
+		a.set(h, "Vary", "Accept")
+	}
 	html := prefersHTML(r.Header["Accept"])
 	if html && e.page != nil {
 		e.page.ServeHTTP(w, r)
 		return
 	}
-	var stack [512]byte
-	body, contentType := stack[:0], "application/problem+json"
+	e.writeRefusal(w, r, x, a, html)
+}
+
+// writeRefusal writes the built-in page, or the built-in problem details.
+func (e *engine) writeRefusal(w http.ResponseWriter, r *http.Request, x *exchange, a *answer, html bool) {
+	d, h := &x.decision, w.Header()
+	body, contentType := a.body[:0], "application/problem+json"
 	if html {
 		contentType = "text/html; charset=utf-8"
-		body = appendPage(body, d)
+		body = appendPage(body, d, r.Method)
 	} else {
 		body = e.appendProblem(body, x)
 	}
-	h["Content-Type"] = []string{contentType}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
+	a.set(h, "Content-Type", contentType)
+	a.set(h, "Content-Length", strconv.Itoa(len(body)))
+	a.set(h, "X-Content-Type-Options", "nosniff")
 	w.WriteHeader(d.Status)
 	_, _ = w.Write(body) // the client is gone, or not; there is nobody to tell
+}
+
+// An answer is one allocation for what a refusal of our own is made of.
+type answer struct {
+	values [5]string
+	n      int
+	body   [512]byte
+}
+
+// set sets a field in place of whatever stands there, to a slice of capacity
+// one, so that nobody's Add reaches the next value.
+func (a *answer) set(h http.Header, name, value string) {
+	a.values[a.n] = value
+	a.n++
+	h[name] = a.values[a.n-1 : a.n : a.n]
 }
 
 // appendProblem appends problem details. Every string in them is ours and needs
@@ -68,6 +99,8 @@ func (e *engine) appendProblem(b []byte, x *exchange) []byte {
 		problemType, title = typeQuotaExceeded, "Quota exceeded"
 	case CostAboveQuota:
 		problemType, title = typeCostAboveQuota, "Request costs more than the quota"
+	case CounterDown, Overloaded:
+		problemType, title = typeReduced, "Temporary reduced capacity"
 	case IdentityUnknown:
 		problemType, title = typeUnknown, "Cannot tell who is asking"
 	}
@@ -85,11 +118,11 @@ func (e *engine) appendProblem(b []byte, x *exchange) []byte {
 	case d.Challenge != nil:
 		b = append(b, `,"detail":"Solve the challenge and send the request again with the proof."`...)
 	}
-	if e.quiet == Open && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+	if e.quiet == Open && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		b = append(b, `,"violated-policies":[`...)
 		first := true
 		for i := range d.policy.Len() {
-			if !d.verdict.Limits[i].Blocked {
+			if !d.standings[i].blocked() {
 				continue
 			}
 			if !first {
@@ -139,23 +172,35 @@ func appendTerms(b []byte, c *pow.Challenge) []byte {
 
 // appendPage appends a page for people. It holds no script and no style, so any
 // Content-Security-Policy lets it pass.
-func appendPage(b []byte, d *Decision) []byte {
+func appendPage(b []byte, d *Decision, method string) []byte {
 	title, text := http.StatusText(d.Status), "This request cannot be served."
 	switch d.Reason {
 	case OverLimit, SoldOut:
 		text = ""
 	case NoToken, MemoryFull, Replayed:
 		text = "This page wants your browser to do a little work first, to show that it is worth serving. It needs JavaScript for that."
+		if d.Wait > 0 {
+			text += " Without it you can wait. "
+		}
 	}
-	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>"...)
+	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
+	safe := method == http.MethodGet || method == http.MethodHead
+	if safe {
+		b = appendRefresh(b, d)
+	}
+	b = append(b, "<title>"...)
 	b = append(b, title...)
 	b = append(b, "</title>\n<h1>"...)
 	b = append(b, title...)
 	b = append(b, "</h1>\n<p>"...)
 	b = append(b, text...)
-	if d.RetryAfter > 0 {
-		b = appendWait(b, d.RetryAfter)
-		b = append(b, " Go back to keep what you have written."...)
+	if wait := d.wait(); wait > 0 {
+		b = appendWait(b, wait)
+		if safe {
+			b = append(b, ` <a href="">Load this page again.</a>`...) // the page's own URL
+		} else {
+			b = append(b, " Go back to keep what you have written."...)
+		}
 	}
 	return append(b, "</p>\n"...)
 }

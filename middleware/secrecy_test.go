@@ -70,6 +70,14 @@ func TestNothingPrintsASecret(t *testing.T) {
 		requireNoSecret(t, printed(m), secrets...)
 		requireNoSecret(t, printed(m.Handler(new(spy))), secrets...)
 	})
+	t.Run("Middleware with a wait lane", func(t *testing.T) {
+		cfg := waiting(new(clock), middleware.Newcomers)
+		cfg.Secrets = secrets
+		h := newSite(t, cfg)
+		requireNoSecret(t, printed(h.m), secrets...)
+		send(h, html)
+		requireNoSecret(t, printed(h.decisions.last()), secrets...)
+	})
 	t.Run("Decision", func(t *testing.T) {
 		decisions := record(&cfg)
 		h, _ := limited(t, cfg)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-playground/validator/v10"
 
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -76,6 +77,9 @@ func validate(cfg *Config) error {
 	if cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory {
 		errs = append(errs, &ConfigError{Field: "Quiet", Problem: "QuietNoToken cannot go with InsecureNoMemory: nothing would count"})
 	}
+	if cfg.Exact != nil && cfg.Challenge != nil {
+		errs = append(errs, &ConfigError{Field: "Challenge", Problem: "cannot go with Exact: a family of one's own would be a quota beside the counter's"})
+	}
 	if cfg.Page != nil && cfg.Refused != nil {
 		errs = append(errs, &ConfigError{Field: "Page", Problem: "cannot go with Refused, which answers everybody"})
 	}
@@ -85,25 +89,44 @@ func validate(cfg *Config) error {
 	return errors.Join(errs...)
 }
 
+// limits are compiled limits; exact is nil where no counter decides.
+type limits struct {
+	tokens *storeless.Policy
+	exact  *exact.Policy
+}
+
+// compileLimits compiles the limits of the policy, or of a tier.
+func compileLimits(cfg *Config, list []Limit) (limits, error) {
+	if cfg.Exact == nil {
+		p, err := storeless.Compile(cfg.Policy, list)
+		return limits{tokens: p}, err
+	}
+	p, err := exact.Compile(cfg.Policy, list)
+	if err != nil {
+		return limits{}, err
+	}
+	return limits{p.Tokens(), p}, nil
+}
+
 // compileTiers compiles the limits of cfg: the base policy, and one for each
 // tier. It reports all problems.
-func compileTiers(cfg *Config) (base *storeless.Policy, tiers map[string]*storeless.Policy, err error) {
-	base, err = storeless.Compile(cfg.Policy, cfg.Limits)
+func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error) {
+	base, err = compileLimits(cfg, cfg.Limits)
 	errs := []error{err}
-	tiers = make(map[string]*storeless.Policy, len(cfg.Tiers))
+	tiers = make(map[string]limits, len(cfg.Tiers))
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tiers)) {
 		at := fmt.Sprintf("Tiers[%q]", name)
 		if name == "" {
 			errs = append(errs, &ConfigError{Field: at, Problem: "a tier needs a name; identities without one get Limits"})
 		}
-		tier, err := storeless.Compile(cfg.Policy, cfg.Tiers[name])
+		tier, err := compileLimits(cfg, cfg.Tiers[name])
 		for _, problem := range problems(err) {
 			if problem.Field != "Policy" { // said once, of the base
 				field := at + strings.TrimPrefix(problem.Field, "Limits") // Limits[1].Quota becomes Tiers["pro"][1].Quota
 				errs = append(errs, &ConfigError{Field: field, Problem: problem.Problem})
 			}
 		}
-		if base != nil && tier != nil && !base.SameShape(tier) {
+		if base.tokens != nil && tier.tokens != nil && !base.tokens.SameShape(tier.tokens) {
 			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
@@ -127,25 +150,53 @@ func problems(err error) []*ConfigError {
 	return nil
 }
 
+// compiled is what check finds out on the way.
+type compiled struct {
+	base      limits
+	tiers     map[string]limits
+	carried   *storeless.Policy
+	codec     *token.Codec
+	challenge *challenger
+}
+
 // check reports every problem of cfg at once and returns what was compiled on
 // the way.
-func check(cfg *Config) (base *storeless.Policy, tiers map[string]*storeless.Policy, codec *token.Codec, ch *challenger, err error) {
-	base, tiers, err = compileTiers(cfg)
+func check(cfg *Config) (c compiled, err error) {
+	c.base, c.tiers, err = compileTiers(cfg)
 	err = errors.Join(err, validate(cfg))
 	if cfg.Challenge != nil {
 		var problem error
-		ch, problem = newChallenger(cfg)
+		c.challenge, problem = newChallenger(cfg)
 		err = errors.Join(err, problem)
 	}
-	if base == nil {
-		return nil, nil, nil, nil, errors.Join(err, token.CheckSecrets(cfg.Secrets))
+	if cfg.Exact != nil {
+		x := cfg.Exact.withDefaults()
+		err = errors.Join(err, errors.Join(x.check()...))
+	}
+	if c.base.tokens == nil {
+		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))
 	}
 	var all []*storeless.Policy
-	for _, tier := range tiers {
-		if tier != nil && base.SameShape(tier) {
-			all = append(all, tier)
+	for _, tier := range c.tiers {
+		if tier.tokens != nil && c.base.tokens.SameShape(tier.tokens) {
+			all = append(all, tier.tokens)
 		}
 	}
-	codec, codecErr := token.New(cfg.Secrets, base, all...)
-	return base, tiers, codec, ch, errors.Join(err, codecErr)
+	c.carried = c.base.tokens
+	if cfg.Exact != nil {
+		marked, problem := storeless.Compile(cfg.Policy, withMark(c.base.tokens))
+		if problem != nil {
+			return c, errors.Join(err, &ConfigError{Field: "Limits", Problem: fmt.Sprintf(
+				"on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, markName)})
+		}
+		c.carried = marked
+		for i, p := range all {
+			if all[i], problem = storeless.Compile(cfg.Policy, withMark(p)); problem != nil {
+				return c, errors.Join(err, problem) // the shape is that of the base
+			}
+		}
+	}
+	var problem error
+	c.codec, problem = token.New(cfg.Secrets, c.carried, all...)
+	return c, errors.Join(err, problem)
 }

@@ -1,4 +1,4 @@
-package storeless_test
+package storeless
 
 import (
 	"testing"
@@ -6,8 +6,8 @@ import (
 	"github.com/tallystick/tallystick/internal/mutants"
 )
 
-// TestMutants breaks every step of compiling, deciding, remembering and selling
-// in turn; each time some test of this package must fail.
+// TestMutants breaks every step of counting, remembering and selling in turn; each
+// time some test of this package must fail.
 func TestMutants(t *testing.T) {
 	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
 }

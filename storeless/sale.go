@@ -138,7 +138,7 @@ func (t *table) quote(p *Prices, now int64, buyers []Buyer) (s Sale, ledgers [1 
 		s.Price = max(s.Price, price)
 	}
 	if soldOut {
-		s.Price, s.Wait = 0, time.Duration(max(1, opens-now))*time.Second
+		s.Price, s.Wait = 0, time.Duration(opens-now)*time.Second
 	}
 	return s, ledgers
 }

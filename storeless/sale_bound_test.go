@@ -178,7 +178,7 @@ func TestSalesAreForgotten(t *testing.T) {
 	for _, memory := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
 		third := memory / 3
 		for _, into := range []time.Duration{0, time.Second, third / 2, third - time.Second} {
-			s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 1, Memory: memory}, 64)
+			s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 1, Memory: memory}, 1<<12)
 			now := opening.Add(into)
 			s.buy(now, s.address(0))
 			forgotten := opening.Add(memory + third)
@@ -193,7 +193,7 @@ func TestSalesAreForgotten(t *testing.T) {
 // Buyers who wait at the boundary of a slot gain nothing: what was sold in its
 // last second counts for a whole Memory more.
 func TestNoBargainAtTheBoundary(t *testing.T) {
-	s := openShop(t, plain(2), 64)
+	s := openShop(t, plain(2), 1<<12)
 	last := opening.Add(s.slot() - time.Second)
 	require.Equal(t, 8, s.buyOut(last, s.address(0)))
 	for d := time.Duration(0); d <= s.tariff.Memory; d += time.Second {

@@ -16,7 +16,7 @@ func TestSaleClockStepsBack(t *testing.T) {
 		for _, back := range []time.Duration{time.Second, 7 * time.Second, memory / 3, memory / 2, time.Hour, 25 * time.Hour, 400 * 24 * time.Hour} {
 			for _, bought := range []int{3, 13, 16} {
 				for _, looks := range []time.Duration{time.Second, memory / 7, 2 * memory} {
-					s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 4, Memory: memory}, 64)
+					s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 4, Memory: memory}, 1<<12)
 					one := s.address(0)
 					before := opening.Add(memory / 5)
 					for range bought {
@@ -41,7 +41,7 @@ func TestSaleClockStepsBack(t *testing.T) {
 
 // Stepping back again and again buys nothing either.
 func TestSaleClockWanders(t *testing.T) {
-	s := openShop(t, plain(2), 64)
+	s := openShop(t, plain(2), 1<<12)
 	now, sold := opening, 0
 	for n := range 500 {
 		sold += s.buyOut(now, s.address(0))
@@ -106,7 +106,7 @@ func TestTariffChanges(t *testing.T) {
 	spans := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
 	for _, from := range spans {
 		for _, to := range spans {
-			s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 4, Memory: from}, 64)
+			s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 4, Memory: from}, 1<<12)
 			s.buyOut(opening, s.address(0))
 			prices, err := storeless.Tariff{Work: 500, Crowd: 2, Memory: to}.Compile()
 			require.NoError(t, err)

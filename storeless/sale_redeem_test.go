@@ -27,7 +27,7 @@ func together(n int, f func(i int) storeless.Sale) []storeless.Sale {
 
 // Whoever redeems a challenge again gets the same family, and it is sold once.
 func TestRedeemTwiceSellsOnce(t *testing.T) {
-	s := openShop(t, plain(1), 64)
+	s := openShop(t, plain(1), 1<<12)
 	sold := 0
 	for _, sale := range together(1000, func(int) storeless.Sale {
 		return s.redeem(opening, s.address(0), 7, 1000)
@@ -86,7 +86,7 @@ func TestMixedStockPaysTheFormula(t *testing.T) {
 // The price of the moment binds, not that of the challenge. A refusal counts as
 // no sale and opens nothing.
 func TestProofUnderThePrice(t *testing.T) {
-	s := openShop(t, plain(2), 64)
+	s := openShop(t, plain(2), 1<<12)
 	cheap := s.quote(opening, s.address(0)).Price
 	require.Equal(t, int64(1000), cheap)
 	s.buy(opening, s.address(0))
@@ -102,7 +102,7 @@ func TestProofUnderThePrice(t *testing.T) {
 
 // A family that was sold is honoured however prices rise, until it ends.
 func TestHeldUntilItEnds(t *testing.T) {
-	s := openShop(t, plain(2), 64)
+	s := openShop(t, plain(2), 1<<12)
 	ends := opening.Add(time.Hour)
 	redeem := func(now time.Time) storeless.Sale {
 		return storeless.Redeem(s.m, s.prices, now, s.address(0), 7, ends, 1000)
@@ -134,7 +134,7 @@ func TestSaleWithoutMemory(t *testing.T) {
 
 // Buyers, policies and families of the same key are different things.
 func TestSalesAreNoCounts(t *testing.T) {
-	s := openShop(t, plain(1), 64)
+	s := openShop(t, plain(1), 1<<12)
 	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})
 	require.NoError(t, err)
 	one := []storeless.Buyer{{Key: 7, Crowds: 1}}

@@ -44,10 +44,8 @@ func (r *rule) shown(now int64, s State) State {
 
 // ahead reports whether the window of s begins further ahead of the clock than
 // the skew allowed. In 128 bits: a token may show a number whose time overflows.
+// A number below zero is one of them.
 func (r *rule) ahead(now int64, s State) bool {
-	if s.At < 0 {
-		return false
-	}
 	hi, lo := bits.Mul64(uint64(s.At), uint64(r.window))
 	return hi > 0 || lo > uint64(now+r.skew)
 }

@@ -43,10 +43,10 @@ func forgeries(tb testing.TB, good string) []forgery {
 		{"huge-list", most, shows(strings.Repeat("A,", huge/2)), token.ErrMalformed},
 		{"huge-lines", most, shows(slices.Repeat([]string{strings.Repeat("A,", 2<<10)}, huge/(4<<10))...), token.ErrMalformed},
 		{"cookie-bad-mac", 1, cookie(cookieName + "=" + bad), token.ErrForged},
-		{"cookie-huge", 1, cookie(cookieName + "=" + bad + strings.Repeat("A", huge)), token.ErrMalformed},
+		{"cookie-huge", 1, cookie(cookieName + "=" + bad + strings.Repeat("A", huge)), nil}, // no such line is searched
 		// No tokens at all, but what a client can send where a cookie is read.
 		{"cookies-huge", 0, cookie(strings.Repeat("a=b;", huge/4)), nil},
-		{"cookies-many", 0, cookie(strings.Repeat("a=b;", 2999)), nil},
+		{"cookies-many", 0, cookie(strings.Repeat("a=b;", 4<<10)), nil},
 	}
 }
 

@@ -1,0 +1,124 @@
+package middleware
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// An Exact makes the limits of a policy exact: a counter that all instances share
+// decides, and token and memory serve when it does not answer. It is plain data,
+// like [Config].
+type Exact struct {
+	_ [0]func()
+
+	// Counter counts. Required. Several policies may share one.
+	Counter exact.Counter
+
+	// Outage says what becomes of requests while the counter does not answer.
+	// There is no default: either choice is wrong for somebody. Required.
+	Outage Outage
+
+	// Instances is by how many instances the quota is shared in an outage under
+	// [FailOpen]: each admits that part of it, at least 1. Default: 1, which
+	// admits the whole quota on each.
+	Instances int64
+
+	// Deadline is how long a request waits for the counter. Default: 50 ms.
+	// Permitted: from 1 ms to 10 s.
+	Deadline time.Duration
+
+	// InFlight is how many calls may wait for the counter at once. One more is
+	// answered 503, whatever Outage says: load is no outage, and nobody must be
+	// able to flood his way into the fallback. Default: 256. Permitted: 1 to
+	// 65536.
+	InFlight int64
+
+	// Shards splits the key of every identity that is an address into so many
+	// keys with a share of the quota each, one of which is charged at random: for
+	// an address that so many clients share that its key becomes too hot for the
+	// engine. It admits at most what one key would, if the quota is at least
+	// Shards, and refuses a little early: some requests meet a spent shard while
+	// others have room. Default: 1. Permitted: up to 256.
+	Shards int64
+
+	// DangerouslyTrustIdempotencyKey hands the Idempotency-Key of a request to the
+	// counter as the call's ID, hashed. A client that repeats a key is then
+	// counted once, however often the handler runs: switch it on only where the
+	// handler itself runs once for each key.
+	DangerouslyTrustIdempotencyKey bool
+}
+
+// DegradedHeader is the response field of decisions that were made without the
+// exact counter: a Structured Field Boolean, ?1 (RFC 9651).
+const DegradedHeader = "Tallystick-Degraded"
+
+// fingerprint tells the quotas of one tier from those of another.
+func fingerprint(p *storeless.Policy) counterKey {
+	h := sha256.New()
+	for i := range p.Len() {
+		l := p.Limit(i)
+		fmt.Fprintf(h, "%d %d;", l.Quota, l.Burst)
+	}
+	return counterKey(h.Sum(nil)[:16])
+}
+
+// Outage says what becomes of requests while an exact counter does not answer.
+type Outage uint8
+
+const (
+	_ Outage = iota // no default
+
+	// FailOpen decides by token and memory, as if there were no counter, each
+	// instance by its share of the quota.
+	FailOpen
+
+	// FailClosed answers 503.
+	FailClosed
+)
+
+// check reports every problem of x, which has its defaults.
+func (x *Exact) check() (errs []error) {
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: "Exact." + field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if x.Counter == nil {
+		problem("Counter", "is required")
+	}
+	if x.Outage != FailOpen && x.Outage != FailClosed {
+		problem("Outage", "must be FailOpen or FailClosed; there is no default")
+	}
+	if x.Instances < 1 {
+		problem("Instances", "must be at least 1, or 0 for 1, not %d", x.Instances)
+	}
+	if x.Deadline < time.Millisecond || x.Deadline > 10*time.Second {
+		problem("Deadline", "must be from 1ms to 10s, or 0 for 50ms, not %s", x.Deadline)
+	}
+	if x.InFlight < 1 || x.InFlight > 65536 {
+		problem("InFlight", "must be from 1 to 65536, or 0 for 256, not %d", x.InFlight)
+	}
+	if x.Shards < 1 || x.Shards > 256 {
+		problem("Shards", "must be from 1 to 256, or 0 for 1, not %d", x.Shards)
+	}
+	return errs
+}
+
+// withDefaults returns x with what it leaves zero filled in.
+func (x Exact) withDefaults() Exact {
+	if x.Instances == 0 {
+		x.Instances = 1
+	}
+	if x.Deadline == 0 {
+		x.Deadline = 50 * time.Millisecond
+	}
+	if x.InFlight == 0 {
+		x.InFlight = 256
+	}
+	if x.Shards == 0 {
+		x.Shards = 1
+	}
+	return x
+}

@@ -1,0 +1,130 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Counter counts exactly for all that share it, instances of a program or
+// several. It must be safe for concurrent use. What it must do exactly is told
+// by package exacttest, which any Counter can run against itself.
+//
+// A refusal is a Verdict. An error means that there is no verdict: it is, by
+// [errors.Is], [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if
+// that is not known; an error that is neither counts as the latter. A call obeys
+// the deadline of its context, which is what keeps a stuck engine from sticking
+// the requests too.
+type Counter interface {
+	// Take charges the call on every limit of its policy, or on none if one of
+	// them has no room, as one atomic step. A call whose ID the counter has seen
+	// within [IDLife] for this Key gets the verdict of that time, Replayed,
+	// whatever else it says, and is not charged again.
+	Take(ctx context.Context, call Call) (Verdict, error)
+
+	// Peek says what Take would, and charges nothing. ID does not count.
+	Peek(ctx context.Context, call Call) (Verdict, error)
+
+	// Refund gives back what an admitted call was charged, on every limit in
+	// whose window it still counts. It does so once: a second time, or when no
+	// window of the receipt is left, it changes nothing and returns
+	// [ErrNoRefund].
+	Refund(ctx context.Context, r Receipt) error
+}
+
+// IDLife is how long a Counter remembers the ID of a call at least. An ID is
+// for repeating a call whose answer was lost, within a deadline of some tens of
+// milliseconds; longer memory is paid for on every call.
+const IDLife = 10 * time.Second
+
+// A Call asks for something to be counted.
+type Call struct {
+	// Key is what is counted: one customer, one product of his. Permitted: 1 to
+	// [MaxKey] bytes of any kind. Counters of the same Key under policies of
+	// different names are different.
+	Key string
+
+	// Cost is charged on every limit. Permitted: 1 and more, also to Peek.
+	Cost int64
+
+	// Policy holds the limits.
+	Policy *Policy
+
+	// ID makes the call repeatable, see [Counter.Take]; "" does not. It must be
+	// fresh for each request, 16 random bytes or so, and at most [MaxID] long:
+	// whoever can choose it chooses to be counted once.
+	ID string
+}
+
+// Bounds of a [Call].
+const (
+	MaxKey = 256
+	MaxID  = 64
+)
+
+// Check says what is wrong with the call, or nil: an error that is
+// [ErrNotCounted]. Every Counter begins with it.
+func (c *Call) Check() error {
+	switch {
+	case c.Policy == nil:
+		return &CallError{"Policy", "is nil"}
+	case len(c.Key) < 1 || len(c.Key) > MaxKey:
+		return &CallError{"Key", "must have 1 to 256 bytes"}
+	case c.Cost < 1:
+		return &CallError{"Cost", "must be at least 1"}
+	case len(c.ID) > MaxID:
+		return &CallError{"ID", "must have at most 64 bytes"}
+	}
+	return nil
+}
+
+// A Verdict is what a Counter answers.
+type Verdict struct {
+	storeless.Verdict
+
+	// Replayed says that this is the verdict of an earlier call of the same ID.
+	Replayed bool
+
+	// Receipt of a call that was admitted, for [Counter.Refund]. It is as large
+	// as a few words, and whoever holds it may lower a count.
+	Receipt Receipt
+}
+
+// A Receipt says what was charged, and when by the counter's clock. The zero
+// Receipt is good for nothing.
+type Receipt struct {
+	Key    string
+	Cost   int64
+	Policy *Policy
+	At     time.Time
+
+	// Serial tells the charges of one Key apart. Counters choose it.
+	Serial string
+}
+
+var (
+	// ErrNotCounted says that a call was not counted and never will be.
+	ErrNotCounted = errors.New("exact: not counted")
+
+	// ErrMaybeCounted says that a call may have been counted: its answer was
+	// lost. Repeating it with the same ID finds out.
+	ErrMaybeCounted = errors.New("exact: may have been counted")
+
+	// ErrNoRefund says that there is nothing to give back: it was given back
+	// before, or it counts in no window any more.
+	ErrNoRefund = errors.New("exact: nothing to refund")
+)
+
+// A CallError is a mistake in a [Call]. It is [ErrNotCounted].
+type CallError struct {
+	Field   string
+	Problem string
+}
+
+// Error names the field and what is permitted.
+func (e *CallError) Error() string { return "exact: Call." + e.Field + " " + e.Problem }
+
+// Unwrap returns [ErrNotCounted].
+func (e *CallError) Unwrap() error { return ErrNotCounted }

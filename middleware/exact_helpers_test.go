@@ -1,0 +1,119 @@
+package middleware_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A ledger is a counter of a few lines, to which everything can happen that
+// happens to engines.
+type ledger struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	tallies  map[string]storeless.Tally
+	verdicts map[string]exact.Verdict // by call ID
+	refunded map[time.Time]bool
+	calls    int            // that reached it
+	keys     map[string]int // and for whom
+	charged  int64
+	ids      []string
+
+	fault func(ctx context.Context, call int) error // before a call is counted
+	lost  func(call int) bool                       // after: its answer never comes back
+}
+
+var errEngine = errors.New("engine on fire")
+
+func newLedger(c *clock) *ledger {
+	return &ledger{
+		now:      c.Now,
+		tallies:  make(map[string]storeless.Tally),
+		verdicts: make(map[string]exact.Verdict),
+		refunded: make(map[time.Time]bool),
+		keys:     make(map[string]int),
+	}
+}
+
+func (l *ledger) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(); err != nil {
+		return exact.Verdict{}, err
+	}
+	l.mu.Lock()
+	l.calls++
+	n := l.calls
+	l.keys[call.Key]++
+	l.ids = append(l.ids, call.ID)
+	l.mu.Unlock()
+	if l.fault != nil {
+		if err := l.fault(ctx, n); err != nil {
+			return exact.Verdict{}, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v, known := l.verdicts[call.ID]
+	if v.Replayed = known; !known {
+		v = l.step(call)
+		l.verdicts[call.ID] = v
+	}
+	if l.lost != nil && l.lost(n) {
+		return exact.Verdict{}, exact.ErrMaybeCounted
+	}
+	return v, nil
+}
+
+func (l *ledger) step(call exact.Call) (v exact.Verdict) {
+	now := l.now()
+	l.tallies[call.Key], v.Verdict = call.Policy.Tokens().Step(now, l.tallies[call.Key], call.Cost)
+	if v.Admitted {
+		l.charged += call.Cost
+		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: now, Serial: call.ID}
+	}
+	return v
+}
+
+func (l *ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	_, v.Verdict = call.Policy.Tokens().Step(l.now(), l.tallies[call.Key], 0)
+	return v, nil
+}
+
+func (l *ledger) Refund(_ context.Context, r exact.Receipt) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := storeless.Family{Shown: l.tallies[r.Key]}
+	l.tallies[r.Key] = storeless.Restore(nil, r.Policy.Tokens(), r.At, l.now(), &f, r.Cost)
+	l.charged -= r.Cost
+	return nil
+}
+
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+// paid is contact on an exact route.
+func paid(c *clock, counter exact.Counter) middleware.Config {
+	cfg := contact(c)
+	cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed}
+	return cfg
+}
+
+// logging has a configuration log to a buffer, which it returns.
+func logging(cfg *middleware.Config) *bytes.Buffer {
+	b := new(bytes.Buffer)
+	cfg.Logger = slog.New(slog.NewTextHandler(b, nil))
+	return b
+}

@@ -1,0 +1,139 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-playground/validator/v10"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// ParseTiers reads tiers, for Config.Tiers and, one of them, Config.Limits, from
+// JSON such as
+//
+//	{"tiers": {
+//	  "free": {"limits": [
+//	    {"name": "burst", "algorithm": "token-bucket", "quota": 2, "window": "1s", "burst": 5},
+//	    {"name": "day", "quota": 200, "window": "24h"}]},
+//	  "pro": {"limits": [
+//	    {"name": "burst", "algorithm": "token-bucket", "quota": 10, "window": "1s", "burst": 30},
+//	    {"name": "day", "quota": 5000, "window": "24h"}]}}}
+//
+// The algorithm is the name that [storeless.Algorithm] prints, sliding-window if
+// there is none; a window is what [time.ParseDuration] reads. What is not in the
+// example is an error, and so is a tier whose limits differ from another's in
+// more than quota and burst. All problems are reported, each a [ConfigError]
+// whose Field is the file's name, which ParseTiers does not open, and the path of
+// the value.
+func ParseTiers(file string, text []byte) (map[string][]Limit, error) {
+	var doc tiersFile
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(&doc)
+	if err == nil && d.More() {
+		err = errors.New("there is more after the end")
+	}
+	if err != nil {
+		return nil, &ConfigError{Field: file, Problem: syntax(text, d.InputOffset(), err)}
+	}
+	var errs []error
+	problem := func(path, text string) {
+		errs = append(errs, &ConfigError{Field: file + ": " + path, Problem: text})
+	}
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("json") })
+	var invalid validator.ValidationErrors
+	if errors.As(v.Struct(&doc), &invalid) {
+		for _, field := range invalid {
+			_, path, _ := strings.Cut(field.Namespace(), ".")
+			problem(path, allowed[field.Field()])
+		}
+		// What follows would only say the same again, less well.
+		return nil, errors.Join(errs...)
+	}
+	tiers := make(map[string][]Limit, len(doc.Tiers))
+	var first *exact.Policy
+	var firstName string
+	for _, name := range slices.Sorted(maps.Keys(doc.Tiers)) {
+		at := "tiers[" + name + "]"
+		var limits []Limit
+		for i, l := range doc.Tiers[name].Limits {
+			window, err := time.ParseDuration(l.Window)
+			if err != nil {
+				problem(fmt.Sprintf("%s.limits[%d].window", at, i), allowed["window"])
+				window = time.Second
+			}
+			limits = append(limits, Limit{Name: l.Name, Algorithm: algorithms[l.Algorithm], Quota: l.Quota, Window: window, Burst: l.Burst})
+		}
+		p, err := exact.Compile("tier", limits)
+		for _, e := range problems(err) {
+			problem(at+"."+strings.ToLower(e.Field), e.Problem)
+		}
+		switch {
+		case p == nil:
+		case first == nil:
+			first, firstName = p, name
+		case !first.Tokens().SameShape(p.Tokens()):
+			problem(at+".limits", fmt.Sprintf("must have the names, algorithms and windows of tiers[%s], in that order", firstName))
+		}
+		tiers[name] = limits
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return tiers, nil
+}
+
+type tiersFile struct {
+	Tiers map[string]struct {
+		Limits []struct {
+			Name      string `json:"name"`
+			Algorithm string `json:"algorithm" validate:"omitempty,oneof=sliding-window fixed-window token-bucket leaky-bucket"`
+			Quota     int64  `json:"quota" validate:"min=1,max=2147483647"`
+			Window    string `json:"window" validate:"required"`
+			Burst     int64  `json:"burst" validate:"min=0,max=2147483647"`
+		} `json:"limits" validate:"min=1,max=8,dive"`
+	} `json:"tiers" validate:"min=1,dive,keys,required,endkeys"`
+}
+
+// algorithms by the names they print; "" is the default.
+var algorithms = map[string]storeless.Algorithm{
+	"":                     SlidingWindow,
+	SlidingWindow.String(): SlidingWindow,
+	FixedWindow.String():   FixedWindow,
+	TokenBucket.String():   TokenBucket,
+	LeakyBucket.String():   LeakyBucket,
+}
+
+// allowed says, field by field, what a file may hold.
+var allowed = map[string]string{
+	"tiers":     "must hold at least one tier",
+	"limits":    "must hold 1 to 8 limits",
+	"algorithm": "must be sliding-window, fixed-window, token-bucket or leaky-bucket",
+	"quota":     "must be from 1 to 2147483647",
+	"window":    `must be a duration such as "1s", "15m" or "24h"`,
+	"burst":     "must be from 1 to 2147483647, or left out for the quota",
+}
+
+// syntax says what is wrong with JSON that cannot be read, and where.
+func syntax(text []byte, offset int64, err error) string {
+	var wrong *json.SyntaxError
+	if errors.As(err, &wrong) {
+		offset = wrong.Offset
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "ends too early; it must be a JSON object with tiers"
+	}
+	offset = min(offset, int64(len(text)))
+	return fmt.Sprintf("line %d: %s", 1+bytes.Count(text[:offset], []byte("\n")), strings.TrimPrefix(err.Error(), "json: "))
+}

@@ -1,0 +1,111 @@
+package middleware_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func TestParseTiers(t *testing.T) {
+	tiers, err := middleware.ParseTiers("tiers.json", []byte(`{"tiers": {
+		"free": {"limits": [
+			{"name": "burst", "algorithm": "token-bucket", "quota": 2, "window": "1s", "burst": 5},
+			{"name": "day", "quota": 200, "window": "24h"}]},
+		"pro": {"limits": [
+			{"name": "burst", "algorithm": "token-bucket", "quota": 10, "window": "1s", "burst": 30},
+			{"name": "day", "algorithm": "sliding-window", "quota": 5000, "window": "1440m"}]}}}`))
+	require.NoError(t, err)
+	require.Equal(t, map[string][]middleware.Limit{
+		"free": {
+			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 2, Window: time.Second, Burst: 5},
+			{Name: "day", Quota: 200, Window: 24 * time.Hour},
+		},
+		"pro": {
+			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 10, Window: time.Second, Burst: 30},
+			{Name: "day", Quota: 5000, Window: 24 * time.Hour},
+		},
+	}, tiers)
+	cfg := contact(new(clock))
+	cfg.Limits, cfg.Tiers = tiers["free"], tiers
+	_, err = middleware.New(cfg)
+	require.NoError(t, err)
+}
+
+// TestParseTiersErrors says for each mistake the file, the path and what is allowed.
+func TestParseTiersErrors(t *testing.T) {
+	limit := func(text string) string { return `{"tiers": {"a": {"limits": [` + text + `]}}}` }
+	for text, want := range map[string]string{
+		``:                                          "t.json: ends too early",
+		`{"tiers": {`:                               "t.json: ends too early",
+		"{\n\n\"tiers\": 7}":                        "t.json: line 3: cannot unmarshal number",
+		"{\n\"tears\": {}}":                         `t.json: line 2: unknown field "tears"`,
+		`{"tiers": {}}`:                             "t.json: tiers: must hold at least one tier",
+		`{}`:                                        "t.json: tiers: must hold at least one tier",
+		`{"tiers": {"a": {"limits": []}}}`:          "t.json: tiers[a].limits: must hold 1 to 8 limits",
+		limit(`{"quota": 0, "window": "1s"}`):       "t.json: tiers[a].limits[0].quota: must be from 1 to 2147483647",
+		limit(`{"quota": 1}`):                       "t.json: tiers[a].limits[0].window: must be a duration such as",
+		limit(`{"quota": 1, "window": "a day"}`):    "t.json: tiers[a].limits[0].window: must be a duration such as",
+		limit(`{"quota": 1, "window": "1ms"}`):      "t.json: tiers[a].limits[0].window: must be whole seconds",
+		limit(`{"quota": 1.5, "window": "1s"}`):     "t.json: line 1: cannot unmarshal number 1.5",
+		limit(`{"quota": 1, "window": "1s"}`) + `x`: "t.json: line 1: there is more after the end",
+		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                                                     "t.json: tiers[a].limits[0].algorithm: must be sliding-window, fixed-window, token-bucket or leaky-bucket",
+		limit(`{"quota": 1, "window": "1s", "burst": 4}`):                                                               "t.json: tiers[a].limits[0].burst: belongs to a TokenBucket",
+		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json: tiers[b].limits: must have the names, algorithms and windows of tiers[a]",
+		`{"tiers": {"a": {"limits": [{"quota": 0, "window": "1s"}]}, "b": {"limits": [{"quota": 0, "window": "1s"}]}}}`: "t.json: tiers[b].limits[0].quota",
+		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   "t.json: tiers[]",
+		limit(`{"name": "x", "quota": 1, "window": "1s"}, {"name": "x", "quota": 1, "window": "2s"}`):                   `"x" is taken by another limit`,
+		limit(`{"quota": 1, "window": "1s", "algorithm": "token-bucket", "burst": -1}`):                                 "t.json: tiers[a].limits[0].burst: must be from 1",
+	} {
+		tiers, err := middleware.ParseTiers("t.json", []byte(text))
+		require.ErrorContains(t, err, want, text)
+		require.Nil(t, tiers)
+		var problem *middleware.ConfigError
+		require.ErrorAs(t, err, &problem)
+	}
+}
+
+func TestServiceCredential(t *testing.T) {
+	_, err := middleware.ServiceCredential("", "short")
+	require.ErrorContains(t, err, "name")
+	require.ErrorContains(t, err, "credentials[0] must have at least 32 characters, not 5")
+	require.NotContains(t, err.Error(), "short,")
+	_, err = middleware.ServiceCredential("Internal")
+	require.ErrorContains(t, err, "at least one")
+
+	const old, fresh = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	skip, err := middleware.ServiceCredential("Demo-Internal", old, fresh)
+	require.NoError(t, err)
+	cfg := contact(new(clock))
+	cfg.Skip = skip
+	h, _ := limited(t, cfg)
+	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", old)))
+	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", fresh)))
+	require.Equal(t, 5, admitted(h, 20, with("Demo-Internal", old+"x")))
+	for _, wrong := range [][]string{{"Demo-Internal", ""}, {"Demo-Internal", old[1:]}, {"Demo-Internal", old, "Demo-Internal", old}, {"Internal", old}, nil} {
+		require.Equal(t, http.StatusTooManyRequests, send(h, with(wrong...)).StatusCode)
+	}
+}
+
+// TestIdentityForHasQuotasOfItsOwn narrows customers to products whose names are
+// made to look like each other's.
+func TestIdentityForHasQuotasOfItsOwn(t *testing.T) {
+	identities := []middleware.Identity{
+		middleware.Key("a"), middleware.Key("a").For("b"), middleware.Key("a").For("b").For("c"),
+		middleware.Key("a").For("bc"), middleware.Key("ab").For("c"), middleware.Key("ab"), middleware.Key("a1:b"),
+		middleware.Key("a").For("b1:c"), middleware.Principal("a").For("b"), middleware.Key("a1:b\x00\x00\x00\x02"),
+		middleware.Key("a1:b").For("c"), middleware.Key("a").For("1:b"),
+	}
+	cfg := contact(new(clock))
+	next := 0
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return identities[next], nil }
+	h, _ := limited(t, cfg)
+	for next = range identities {
+		require.Equal(t, 5, admitted(h, 6), next)
+	}
+	require.Equal(t, middleware.Key("a"), middleware.Key("a").For(""))
+	require.True(t, middleware.Key("").For("b").IsZero())
+}

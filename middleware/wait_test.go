@@ -1,0 +1,293 @@
+package middleware_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A person without JavaScript is refused a page, waits, and sends again.
+func TestWaitLane(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			h := newSite(t, waiting(now, mode))
+			spendShared(t, h, mode)
+			h.spy.calls.Store(0)
+
+			refused := send(h, html)
+			without := send(h)
+			require.Equal(t, without.StatusCode, refused.StatusCode, "the status is that of a program's refusal")
+			require.Equal(t, without.Header.Get("Retry-After") == "", refused.Header.Get("Retry-After") == "")
+			require.Empty(t, waitCookieIn(t, without), "programs can work")
+			if mode != middleware.WhenExhausted { // there it is 429
+				require.Equal(t, http.StatusForbidden, refused.StatusCode)
+				challengeIn(t, refused)
+			}
+			ticket := waitCookieIn(t, refused)
+			require.Len(t, ticket, 44)
+
+			now.advance(5*time.Second - time.Millisecond)
+			early := send(h, html, holding(ticket))
+			require.Equal(t, refused.StatusCode, early.StatusCode)
+			require.Equal(t, time.Second, h.decisions.last().Wait)
+			require.Equal(t, ticket, waitCookieIn(t, early), "the wait does not begin anew")
+
+			now.advance(time.Millisecond)
+			resp := send(h, html, holding(ticket))
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			d := h.decisions.last()
+			require.True(t, d.Lane)
+			require.False(t, d.Own)
+			require.Equal(t, middleware.WithinLimits, d.Reason)
+			require.Zero(t, d.Wait)
+			require.Equal(t, `"contact";q=4;w=60`, resp.Header.Get("RateLimit-Policy"), "it has the quotas of the lane")
+			require.Equal(t, `"contact";r=3;t=55`, resp.Header.Get("RateLimit"))
+			require.EqualValues(t, laneQuota, d.Limits()[0].Quota)
+			require.Empty(t, tokenIn(resp), "its tally is in the cookie of the ticket")
+			value := waitCookieIn(t, resp)
+			require.Equal(t, ticket, ticketOf(value))
+			require.Greater(t, len(value), 44)
+
+			require.Equal(t, laneQuota-1, admitted(h, 50, holding(value)), "the ticket is good again, and the quota is what counts")
+			require.EqualValues(t, laneQuota, h.spy.calls.Load())
+			full := send(h, html, holding(value))
+			require.Equal(t, refused.StatusCode, full.StatusCode)
+			require.False(t, h.decisions.last().Lane)
+			wait := h.decisions.last().Wait
+			require.Equal(t, 55*time.Second, wait, "until the lane has room")
+			require.Equal(t, ticket, ticketOf(waitCookieIn(t, full)))
+			now.advance(wait)
+			require.Equal(t, http.StatusOK, send(h, holding(value)).StatusCode, "and that was true")
+		})
+	}
+}
+
+// A ticket ends, and the one that takes its place opens after a wait of its own.
+func TestTicketEnds(t *testing.T) {
+	now := new(clock)
+	h := newSite(t, waiting(now, middleware.Newcomers))
+	ticket := refusedWithTicket(t, h)
+	now.advance(5*time.Second + 10*time.Minute - time.Millisecond)
+	require.Equal(t, http.StatusOK, send(h, holding(ticket)).StatusCode)
+	now.advance(time.Millisecond)
+	second := refusedWithTicket(t, h, holding(ticket))
+	require.NotEqual(t, ticket, second)
+	require.Equal(t, http.StatusForbidden, send(h, holding(second)).StatusCode)
+	now.advance(5 * time.Second)
+	require.Equal(t, http.StatusOK, send(h, holding(ticket, second)).StatusCode, "the one that is good counts")
+	now.advance(time.Second)
+	third := refusedWithTicket(t, h)
+	require.Equal(t, http.StatusOK, send(h, holding(third, second)).StatusCode, "whatever the order")
+	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode)
+}
+
+// Where the lane is full for longer than a ticket lives, the ticket opens when the
+// lane does.
+func TestTicketForAFullLane(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.Newcomers)
+	cfg.Limits = []middleware.Limit{fixed(5, 24*time.Hour)}
+	h := newSite(t, cfg)
+	first := refusedWithTicket(t, h)
+	now.advance(5 * time.Second)
+	passed := send(h, holding(first))
+	value := waitCookieIn(t, passed)
+	require.Equal(t, 2*86_400-5, passed.Cookies()[0].MaxAge, "the tally outlives the ticket")
+
+	full := send(h, html, holding(value))
+	ticket, wait := waitCookieIn(t, full), h.decisions.last().Wait
+	require.NotEqual(t, first, ticketOf(ticket))
+	require.GreaterOrEqual(t, wait, 24*time.Hour-5*time.Second)
+	require.Greater(t, full.Cookies()[0].MaxAge, int(wait/time.Second), "ticket and tally are kept until then")
+	require.NotContains(t, bodyOf(t, send(h, html, method("GET"), holding(value))), "refresh", "nobody looks at a page for a day")
+	waits := map[time.Duration]bool{}
+	for range 20 {
+		send(h, html)
+		waits[h.decisions.last().Wait] = true
+	}
+	require.Greater(t, len(waits), 1, "those who share the lane do not return together")
+	require.Contains(t, bodyOf(t, full), " hours. Go back")
+	require.Empty(t, full.Header.Get("Retry-After"), "a program does not wait")
+	now.advance(wait - time.Second)
+	require.Equal(t, http.StatusForbidden, send(h, holding(ticket)).StatusCode)
+	now.advance(time.Second)
+	require.Equal(t, http.StatusOK, send(h, holding(ticket)).StatusCode)
+
+	t.Run("and opens sooner if that does", func(t *testing.T) {
+		late := refusedWithTicket(t, h)
+		cfg.Limits[0].Quota = 50
+		require.NoError(t, h.m.Reconfigure(cfg))
+		resp := send(h, html, holding(late))
+		require.Contains(t, bodyOf(t, resp), "Try again in 5 seconds.")
+		now.advance(5 * time.Second)
+		require.Equal(t, http.StatusForbidden, send(h, holding(late)).StatusCode)
+		require.Equal(t, http.StatusOK, send(h, holding(waitCookieIn(t, resp))).StatusCode)
+	})
+}
+
+// Costs count in the lane as elsewhere. A ticket is not offered for what costs
+// more than the lane ever has, nor does holding one change that refusal.
+func TestCostsInTheLane(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.Newcomers)
+	cfg.Cost = costOf
+	h := newSite(t, cfg)
+	require.Empty(t, waitCookieIn(t, send(h, html, costing(laneQuota+1))))
+	require.Zero(t, h.decisions.last().Wait)
+	ticket := refusedWithTicket(t, h, costing(laneQuota))
+	now.advance(5 * time.Second)
+	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(laneQuota+1)).StatusCode)
+	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(0)).StatusCode, "a peek")
+	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(3)).StatusCode)
+	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(2)).StatusCode)
+	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(1)).StatusCode)
+}
+
+// A ticket founds nothing and changes no price: work buys what it buys without.
+func TestLaneAndWorkDoNotMeet(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.Newcomers)
+	h := newSite(t, cfg)
+	ticket := refusedWithTicket(t, h)
+	now.advance(5 * time.Second)
+	require.Equal(t, laneQuota, admitted(h, 10, holding(ticket)))
+
+	require.EqualValues(t, 16, challengeIn(t, fetched(h, holding(ticket))).Work)
+	own := bought(t, h, holding(ticket))
+	require.Equal(t, 5*laneQuota, admitted(h, 5*laneQuota, showing(own), holding(ticket)), "its own comes first")
+	require.Zero(t, admitted(h, 5, showing(own), holding(ticket)))
+	require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work, "one has been sold, not two")
+
+	t.Run("own before lane", func(t *testing.T) {
+		now.advance(time.Minute)
+		resp := send(h, showing(own), holding(ticket))
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.True(t, h.decisions.last().Own)
+		require.False(t, h.decisions.last().Lane)
+		require.Empty(t, waitCookieIn(t, resp))
+	})
+	t.Run("lane after own, whose token is kept", func(t *testing.T) {
+		admitted(h, 5*laneQuota, showing(own))
+		resp := send(h, showingCookie(own), holding(ticket))
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.True(t, h.decisions.last().Lane)
+		require.Len(t, resp.Cookies(), 1, "the lane's alone")
+		require.NotEmpty(t, waitCookieIn(t, resp))
+	})
+}
+
+// A quiet policy shows nothing of the lane's counts either.
+func TestQuietLane(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.EveryRequest)
+	cfg.Quiet = middleware.QuietNoToken
+	h := newSite(t, cfg)
+	ticket := refusedWithTicket(t, h)
+	now.advance(5 * time.Second)
+	resp := send(h, holding(ticket))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Empty(t, resp.Header.Get("RateLimit"))
+	require.Empty(t, resp.Cookies())
+	require.Equal(t, laneQuota-1, admitted(h, 10, holding(ticket)))
+	require.Len(t, refusedWithTicket(t, h, holding(ticket)), 44, "no tally beside it")
+}
+
+// The tally beside the ticket counts on other instances, and after a rotation.
+func TestLaneTokens(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.Newcomers)
+	a, b := newSite(t, cfg), newSite(t, cfg)
+	ticket := refusedWithTicket(t, a)
+	now.advance(5 * time.Second)
+	value := waitCookieIn(t, send(a, holding(ticket)))
+	value = waitCookieIn(t, send(b, holding(value)))
+	value = waitCookieIn(t, send(a, holding(value)))
+	require.Equal(t, 1, admitted(b, 10, holding(value)), "one after the other: the quota, on any number of instances")
+
+	rotated := cfg
+	rotated.Secrets = [][]byte{secret("new"), secret("a")}
+	c := newSite(t, rotated)
+	require.Equal(t, 1, admitted(c, 10, holding(value)))
+	require.Equal(t, laneQuota, admitted(newSite(t, rotated), 10, holding(ticketOf(value))), "without it, (N+C)·quota")
+
+	t.Run("a token of another family says nothing of the lane", func(t *testing.T) {
+		h := newSite(t, cfg)
+		own := spend(t, h, 15, proving(solved(t, fetched(h))))
+		cfg := cfg
+		cfg.Challenge = nil
+		shared := spend(t, newSite(t, cfg), 15)
+		require.Equal(t, laneQuota, admitted(h, 10, holding(ticket+"~"+own, ticket+"~"+shared, ticket+"~", ticket+"~~")))
+		_, lane, _ := strings.Cut(value, "~")
+		require.Equal(t, http.StatusForbidden, send(h, showing(lane), showingCookie(lane)).StatusCode, "nor the lane's of any other")
+		require.Zero(t, h.decisions.last().Tokens)
+	})
+}
+
+// A lane of its own for each policy of a stack.
+func TestStackedLanes(t *testing.T) {
+	now := new(clock)
+	outer, inner := waiting(now, middleware.Newcomers), waiting(now, middleware.Newcomers)
+	inner.Policy = "inner"
+	s := new(spy)
+	h := newLimiter(t, outer).Handler(newLimiter(t, inner).Handler(s))
+	jar := map[string]string{}
+	for range 2 {
+		resp := send(h, html, func(r *http.Request) {
+			for name, value := range jar {
+				r.Header.Add("Cookie", name+"="+value)
+			}
+		})
+		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		for _, c := range resp.Cookies() {
+			jar[c.Name] = c.Value
+		}
+		now.advance(5 * time.Second)
+	}
+	require.Len(t, jar, 2)
+	resp := send(h, func(r *http.Request) {
+		for name, value := range jar {
+			r.Header.Add("Cookie", name+"="+value)
+		}
+	})
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, resp.Cookies(), 2)
+	require.Equal(t, []string{`"contact";q=4;w=60`, `"inner";q=4;w=60`}, resp.Header.Values("RateLimit-Policy"))
+}
+
+// The built-in page, of which nothing needs a script or a style.
+func TestWaitPage(t *testing.T) {
+	h := newSite(t, waiting(new(clock), middleware.Newcomers))
+	page := bodyOf(t, send(h, html))
+	require.Contains(t, page, "Without it you can wait. Try again in 5 seconds. Go back to keep")
+	require.NotContains(t, page, "refresh", "what was posted would be lost")
+
+	for _, m := range []string{http.MethodGet, http.MethodHead} {
+		page = bodyOf(t, send(h, html, method(m), path("/a?b=<c>")))
+		require.Contains(t, page, `<noscript><meta http-equiv="refresh" content="5"></noscript>`)
+		require.Contains(t, page, `<a href="">`)
+		require.NotContains(t, page, "b=", "the page names no URL")
+	}
+	for _, never := range []string{"<script", "<style", "style=", "onclick", "javascript:"} {
+		require.NotContains(t, page, never)
+	}
+}
+
+// A GET whose response is for everybody to cache carries no ticket and no tally.
+func TestLaneAndSharedCaches(t *testing.T) {
+	now := new(clock)
+	h := newSite(t, waiting(now, middleware.Newcomers))
+	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }
+	ticket := refusedWithTicket(t, h, method("GET"))
+	now.advance(5 * time.Second)
+	resp := send(h, method("GET"), holding(ticket))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Empty(t, resp.Cookies())
+	require.Equal(t, laneQuota-1, admitted(h, 10, method("GET"), holding(ticket)), "the memory counts")
+}

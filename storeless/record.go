@@ -1,0 +1,107 @@
+package storeless
+
+import "time"
+
+// Record counts what somebody else has admitted, an exact counter, in a family
+// and its networks, so that the counts are there when the counter is not. It asks
+// no limit and refuses nothing: counts go beyond the quota, and a bucket's debt no
+// further than a full one. It returns the family's tally. m may be nil.
+func Record(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Tally {
+	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
+}
+
+// Restore takes back what [Record] or a decision counted at then, where it still
+// counts: in a window of its own or the one after, and in a bucket what is still
+// owed. It returns the family's tally. Tokens that were sent in between still say
+// the old one; only a client that shows the new one has its quota back. m may be
+// nil.
+func Restore(m *Memory, p *Policy, then, now time.Time, f *Family, cost int64) Tally {
+	at := micros(then)
+	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.restore(at, us, s, cost) })
+}
+
+// adjust changes the states of a family and of its networks in one critical
+// section. change gets states that are rolled to now.
+func adjust(m *Memory, p *Policy, now time.Time, f *Family, change func(*rule, int64, State) State) Tally {
+	us, tally := micros(now), f.Shown
+	for i := range p.rules {
+		tally[i] = p.rules[i].shown(us, tally[i])
+	}
+	if m == nil {
+		p.adjust(us, &tally, change)
+		return tally
+	}
+	var locked locks
+	locked.add(m.stripe(f.Key))
+	for i := range f.Wide {
+		locked.add(m.stripe(f.Wide[i].Key))
+	}
+	locked.lock(&m.table)
+	defer locked.unlock(&m.table)
+	m.recall(p, us, f.Key, &tally)
+	p.adjust(us, &tally, change)
+	kept := m.keep(p, us, f.Key, &tally)
+	for _, w := range f.Wide {
+		var t Tally
+		m.recall(w.Policy, us, w.Key, &t)
+		w.Policy.adjust(us, &t, change)
+		kept = m.keep(w.Policy, us, w.Key, &t) && kept
+	}
+	if !kept {
+		m.full.Add(1)
+	}
+	return tally
+}
+
+func (p *Policy) adjust(now int64, t *Tally, change func(*rule, int64, State) State) {
+	for i := range p.rules {
+		t[i] = change(&p.rules[i], now, t[i])
+	}
+}
+
+func (r *rule) record(now int64, s State, cost int64) State {
+	if r.interval > 0 {
+		// Cost in emissions first: the product of the two may overflow.
+		owed := max(0, s.At-now)
+		room := max(0, r.empties-owed) / r.interval
+		return State{At: now + owed + min(cost, room)*r.interval}
+	}
+	s.Cur = uint32(min(int64(s.Cur)+min(cost, MaxQuota), MaxQuota))
+	return s
+}
+
+func (r *rule) restore(then, now int64, s State, cost int64) State {
+	cost = min(cost, MaxQuota)
+	if r.interval > 0 {
+		s.At -= min(max(0, s.At-now), cost*r.interval)
+		return r.roll(now, s)
+	}
+	switch s.At - then/r.window {
+	case 0:
+		s.Cur -= min(s.Cur, uint32(cost))
+	case 1:
+		s.Prev -= min(s.Prev, uint32(cost))
+	}
+	return s
+}
+
+// Share returns a policy of the same shape for one of n who share what p admits:
+// quotas and bursts are divided and rounded down, and are at least 1, so that n
+// shares of a quota below n admit n. It panics if n is below 1.
+func (p *Policy) Share(n int64) *Policy {
+	if n < 1 {
+		panic("storeless: no share of fewer than one")
+	}
+	share := &Policy{name: p.name, rules: make([]rule, len(p.rules))}
+	for i := range p.rules {
+		l := p.rules[i].limit
+		l.Quota = max(1, l.Quota/n)
+		if l.Burst > 0 {
+			// A quota that was rounded up empties later; the burst must stay
+			// within what a bucket may owe.
+			l.Burst = min(max(1, l.Burst/n), mostBurst(l))
+		}
+		share.rules[i] = compile(l)
+	}
+	return share
+}

@@ -1,0 +1,117 @@
+package storeless_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// TestRecordCountsWithoutAsking records beyond the quota, and finds the limit shut
+// by exactly that afterwards, for each algorithm, with and without a memory.
+func TestRecordCountsWithoutAsking(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0) // at a boundary of all windows here
+	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket} {
+		for _, m := range []*storeless.Memory{nil, storeless.NewMemory(64, 2)} {
+			p, err := storeless.Compile("api", []storeless.Limit{
+				{Algorithm: a, Quota: 10, Window: time.Minute},
+				{Quota: 100, Window: time.Hour},
+			})
+			require.NoError(t, err)
+			f := storeless.Family{Key: 7}
+			for range 12 {
+				f.Shown = storeless.Record(m, p, now, &f, 1)
+			}
+			v := storeless.Peek(m, p, now, &f, 1)
+			require.False(t, v.Admitted, a)
+			require.Zero(t, v.Limits[0].Remaining)
+			require.EqualValues(t, 88, v.Limits[1].Remaining)
+			if m != nil { // what the memory holds needs no token
+				v = storeless.Peek(m, p, now, &storeless.Family{Key: 7}, 1)
+				require.EqualValues(t, 88, v.Limits[1].Remaining)
+			}
+		}
+	}
+}
+
+func TestRecordDoesNotOverflow(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
+		p, err := storeless.Compile("api", []storeless.Limit{{Algorithm: a, Quota: storeless.MaxQuota, Window: 366 * 24 * time.Hour}})
+		require.NoError(t, err)
+		f := storeless.Family{}
+		for range 3 {
+			f.Shown = storeless.Record(nil, p, now, &f, 1<<62)
+		}
+		v := storeless.Peek(nil, p, now, &f, 1)
+		require.Zero(t, v.Limits[0].Remaining, a)
+		require.False(t, v.Admitted)
+		require.LessOrEqual(t, v.Wait, 2*366*24*time.Hour)
+	}
+}
+
+// TestRestoreIsTheInverseWithinAWindow gives back what was counted, in its own
+// window and in the next; after that there is nothing to give back.
+func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	p, err := storeless.Compile("api", []storeless.Limit{{Quota: 10, Window: time.Minute}})
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name  string
+		after time.Duration
+		left  int64 // of 10, 6 having been counted at the start and 4 of them restored
+		other int64 // the same, counted once more in the window of the refund
+	}{
+		{"at once", 0, 8, 7},
+		{"at the end of the window", 59 * time.Second, 8, 7},
+		{"in the next window, at its beginning", time.Minute, 8, 7},
+		{"two windows on", 2 * time.Minute, 10, 9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := storeless.NewMemory(64, 1)
+			wide := []storeless.Wide{{Key: 9, Policy: p}}
+			f := storeless.Family{Key: 7, Wide: wide}
+			storeless.Record(m, p, start, &f, 6)
+			now := start.Add(test.after)
+			f.Shown = storeless.Restore(m, p, start, now, &f, 4)
+			require.Equal(t, test.left, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
+			require.Equal(t, test.left, storeless.Peek(m, p, now, &storeless.Family{Key: 9}, 1).Limits[0].Remaining, "the network")
+			storeless.Record(m, p, now, &f, 1)
+			require.Equal(t, test.other, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
+			storeless.Restore(m, p, start.Add(-time.Hour), now, &f, 100)
+			require.Equal(t, test.other, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining, "of a window long past")
+		})
+	}
+}
+
+func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p, err := storeless.Compile("api", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10}})
+	require.NoError(t, err)
+	m, f := storeless.NewMemory(64, 1), storeless.Family{Key: 7}
+	storeless.Record(m, p, now, &f, 6)
+	storeless.Restore(m, p, now, now, &f, 2)
+	require.EqualValues(t, 6, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
+	storeless.Restore(m, p, now, now.Add(time.Second), &f, 1000)
+	require.EqualValues(t, 10, storeless.Peek(m, p, now.Add(time.Second), &f, 1).Limits[0].Remaining, "never more than full")
+}
+
+func TestShare(t *testing.T) {
+	p, err := storeless.Compile("api", []storeless.Limit{
+		{Quota: 100, Window: time.Hour},
+		{Name: "few", Quota: 3, Window: time.Minute},
+		{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 10, Burst: 30, Window: time.Second},
+		{Name: "slow", Algorithm: storeless.TokenBucket, Quota: 1, Burst: 1, Window: storeless.MaxWindow},
+	})
+	require.NoError(t, err)
+	s := p.Share(7)
+	require.True(t, p.SameShape(s))
+	for i, want := range []struct{ quota, burst int64 }{{14, 0}, {1, 0}, {1, 4}, {1, 1}} {
+		require.Equal(t, want.quota, s.Limit(i).Quota, i)
+		require.Equal(t, want.burst, s.Limit(i).Burst, i)
+	}
+	require.Equal(t, p.Limit(0), p.Share(1).Limit(0))
+	require.Panics(t, func() { p.Share(0) })
+}
