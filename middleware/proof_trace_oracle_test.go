@@ -29,6 +29,9 @@ func (c *work) family() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
+// ends is when the family ends, in Unix seconds: an hour after the challenge.
+func (c *work) ends() int64 { return c.issued.Unix() + 3600 }
+
 // reason is why a proof is no good for an address at a time; "" if it is good.
 func (c *work) reason(addr string, now time.Time) middleware.Reason {
 	issued := c.issued.Truncate(time.Second)
@@ -132,6 +135,7 @@ func (w *proofWorld) audit(a *proofAttempt) {
 		require.Contains(t, a.candidates, family, "somebody else's family")
 		buyer := w.families[family]
 		require.NotNil(t, buyer, "a family that nobody bought")
+		require.Equal(t, buyer.ends(), claimsIn(t, tokenIn(a.resp)).Exp, "a family that lives on")
 	}
 	w.requireBounds(a.addr, window)
 }
