@@ -82,6 +82,15 @@ func TestNegativeCostPanics(t *testing.T) {
 	}
 }
 
+// What was counted in the window before the present one still matters.
+func TestExpiresOfThePreviousWindow(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	tally, _ := p.Step(midnight, storeless.Tally{}, 5)
+	tally, v := p.Step(midnight.Add(minute), tally, 0)
+	require.Zero(t, v.Limits[0].Remaining)
+	require.Equal(t, midnight.Unix()+180, p.Expires(tally))
+}
+
 // Expires is when a carrier may drop the tally: not before it stops to matter.
 func TestExpires(t *testing.T) {
 	p := compile(t,

@@ -20,9 +20,10 @@ func stranger(m *storeless.Memory, n int) storeless.Key {
 	return m.Key(identity[:])
 }
 
+// strangers is how many of a crowd a test can afford.
 func strangers() int {
 	if testing.Short() {
-		return 200_000
+		return 1_000_000
 	}
 	return crowd
 }
@@ -77,10 +78,17 @@ func TestCrowdWashesNobodyOut(t *testing.T) {
 		}
 	}
 	grown := heap() - before
-	require.Zero(t, refused)
+	mistaken := 0
 	for i, k := range victims {
-		require.Equal(t, int64(1), take(m, p, midnight, k, 0).Limits[0].Remaining, "victim %d", i)
+		left := take(m, p, midnight, k, 0).Limits[0].Remaining
+		require.LessOrEqual(t, left, int64(1), "victim %d: a stranger lowered its count", i)
+		if left < 1 {
+			mistaken++
+		}
 	}
+	// A stranger that bears a victim's tag would be counted with it, and refused
+	// or refuse it: 0.0002 of ten million.
+	require.LessOrEqual(t, mistaken+refused, 2)
 	require.Equal(t, size, m.Size())
 	require.Less(t, grown, int64(64<<10), "the heap stays flat")
 	require.Positive(t, m.Saturations(), "the workload fills the memory")

@@ -129,9 +129,14 @@ func TestSkewedTallies(t *testing.T) {
 			require.False(t, p.Exceeds(begins.Add(-row.skew-tick), full, storeless.Tally{}), "an absent entry teaches nothing")
 		}
 	}
+	// A window that has not begun weighs the one before it as a whole, not more.
+	ahead := compile(t, storeless.Limit{Quota: 10, Window: minute})
+	_, v := ahead.Step(midnight.Add(-5*second), storeless.Tally{{At: midnight.Unix() / 60, Prev: 6}}, 0)
+	require.Equal(t, int64(4), v.Limits[0].Remaining)
+
 	// A number whose time in µs is a multiple of 2⁶⁴ is far ahead, not at 1970.
 	p := compile(t, storeless.Limit{Quota: 5, Window: 1 << 24 * second})
-	_, v := p.Step(midnight, storeless.Tally{{At: 1 << 34, Cur: 5, Prev: 5}}, 5)
+	_, v = p.Step(midnight, storeless.Tally{{At: 1 << 34, Cur: 5, Prev: 5}}, 5)
 	require.True(t, v.Admitted)
 
 	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket} {

@@ -2,4 +2,4 @@
 
 package storeless_test
 
-const crowd = 1_000_000
+const crowd = 10_000_000

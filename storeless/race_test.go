@@ -2,6 +2,6 @@
 
 package storeless_test
 
-// crowd is how many strangers a test can afford. The race detector makes each
-// ten times as dear.
-const crowd = 200_000
+// crowd is how many strangers a long test can afford. The race detector makes
+// each ten times as dear.
+const crowd = 1_000_000

@@ -93,6 +93,10 @@ func TestSaleBefore1970(t *testing.T) {
 		sold += s.buyOut(time.Unix(-int64(n), 0), s.address(0))
 	}
 	require.Equal(t, 8, sold)
+	for n := range 100 { // who else buys takes no cell that is in use
+		s.offer(time.Time{}, s.address(1+n), 1000)
+	}
+	require.Zero(t, s.quote(time.Time{}, s.address(0)).Price)
 	require.Equal(t, int64(1000), s.quote(opening, s.address(0)).Price)
 }
 

@@ -77,6 +77,23 @@ func TestSaleIsAllOrNothing(t *testing.T) {
 	}
 }
 
+// A ledger that was there before a sale that fails is as it was, not gone.
+func TestFailedSaleForgetsNothing(t *testing.T) {
+	s := openShop(t, plain(2), 1)
+	known, stranger := s.address(0)[0], s.address(1)[0]
+	require.True(t, s.offer(opening, []storeless.Buyer{known}, 1000).Granted)
+	p := perMinute(t, 1000)
+	for i := range 13 { // of 16 cells one stays: for the family, not for a ledger
+		f := storeless.Family{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
+		_, v := storeless.Take(s.m, p, opening, &f, 1)
+		require.True(t, v.Admitted)
+	}
+	sale := s.redeem(opening, []storeless.Buyer{known, stranger}, 7, 1000)
+	require.Equal(t, storeless.Sale{Price: 1000, Saturated: true}, sale)
+	require.Equal(t, int64(1), s.count(opening, known))
+	require.Zero(t, s.count(opening, stranger))
+}
+
 // The same in tables of one to three sets, filled by chance; what was remembered
 // of earlier sales is as it was after one that fails.
 func TestFailedSaleChangesNothing(t *testing.T) {

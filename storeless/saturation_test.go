@@ -108,6 +108,35 @@ func TestSaturationFollowsPoisson(t *testing.T) {
 	require.InDelta(t, 2.6e-8, fullChance(8./3), 0.05e-8, "and at half of it")
 }
 
+// The formula holds at every size, up to ten million families alive at once. A
+// set's overflow has a deviation of less than its mean at four times the nominal
+// load; there are at least 7,500 sets in each row, so the bounds are ten
+// deviations wide.
+func TestSaturationAtEverySize(t *testing.T) {
+	const load = 4
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	type size struct{ families, trials int }
+	sizes := []size{{1000, 40}, {16_000, 3}}
+	if !testing.Short() {
+		sizes = append(sizes, size{crowd / load, 1})
+	}
+	for _, size := range sizes {
+		cells := (size.families*3 + 15) / 16 * 16
+		got, expected := 0.0, 0.0
+		for range size.trials {
+			m := storeless.NewMemory(size.families, 1)
+			for n := range load * size.families {
+				if n%16 == 0 {
+					expected += 16 * fullChance(16*float64(n+8)/float64(cells))
+				}
+				take(m, p, midnight, stranger(m, n), 1)
+			}
+			got += float64(m.Saturations())
+		}
+		require.InEpsilon(t, expected, got, 0.1, "%d families", size.families)
+	}
+}
+
 // fullChance is the chance that a Poisson variable of the given mean is 16 or more.
 func fullChance(mean float64) float64 {
 	term, below := math.Exp(-mean), 0.0

@@ -93,6 +93,29 @@ func TestMustKeepBehindALongerLimit(t *testing.T) {
 	require.True(t, v.Admitted && !v.Saturated)
 }
 
+// The same where it is a network's bucket that takes longer to empty than the
+// family's: cells two days ahead are a wrong clock's to the one alone.
+func TestMustKeepBehindADeeperNetwork(t *testing.T) {
+	bucket := func(burst int64) *storeless.Policy {
+		p, err := storeless.Compile("p", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 1, Window: 10 * time.Second, Burst: burst}})
+		require.NoError(t, err)
+		return p
+	}
+	m := storeless.NewMemory(1, 1)
+	for n := range 16 {
+		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Family{Key: numbered(m, 'f', n)}, 1)
+	}
+	deep := []storeless.Wide{{Key: 2, Policy: bucket(100_000)}}
+	_, v := storeless.Take(m, bucket(1), opening, &storeless.Family{Key: 1, MustKeep: true, Wide: deep}, 1)
+	require.True(t, v.Saturated && !v.Admitted)
+	m = storeless.NewMemory(1, 1)
+	for n := range 16 {
+		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Family{Key: numbered(m, 'f', n)}, 1)
+	}
+	_, v = storeless.Take(m, bucket(1), opening, &storeless.Family{Key: 1, MustKeep: true}, 1)
+	require.True(t, v.Admitted && !v.Saturated, "without the network they are free")
+}
+
 // Where room is said to be, everything is kept; where it is not, something would
 // have been lost: for any number of limits, networks and proofs in one set, and
 // cells that expire at different times.

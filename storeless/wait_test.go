@@ -48,6 +48,20 @@ func randomTally(r *rand.Rand, p *storeless.Policy, now time.Time) (t storeless.
 	return t
 }
 
+// Of a wait that ends a microsecond after a whole second, that second counts.
+func TestWaitIsNotAMicrosecondShort(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 3, Window: 10 * second})
+	tally, _ := p.Step(midnight, storeless.Tally{}, 3)
+	// 3·(W−e) ≤ 2·W from e = 3,333,333⅓ µs of the next window on.
+	now := midnight.Add(333_333 * tick)
+	_, v := p.Step(now, tally, 1)
+	require.Equal(t, 14*second, v.Wait)
+	_, v = p.Step(now.Add(13*second), tally, 1)
+	require.False(t, v.Admitted)
+	_, v = p.Step(now.Add(13*second+tick), tally, 1)
+	require.True(t, v.Admitted)
+}
+
 // What a refusal promises: the same request passes after the wait, and not a
 // second earlier.
 func TestWaitIsTrue(t *testing.T) {

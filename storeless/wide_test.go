@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/storeless"
@@ -95,6 +96,28 @@ func TestNetworkMakesImpossible(t *testing.T) {
 	require.False(t, v.Admitted)
 	require.True(t, v.Impossible)
 	require.Zero(t, v.Wait)
+}
+
+// Where family and network both refuse, the wait is that of who gives way last.
+func TestWaitOfTheLastToGiveWay(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	for _, spent := range []struct {
+		network int64 // of 10
+		want    time.Duration
+	}{
+		{5, 72 * second},  // 60 s, and a fifth of the next window: the family's
+		{10, 72 * second}, // 60 s and a tenth: the network's comes first
+	} {
+		m := storeless.NewMemory(64, 1)
+		f := storeless.Family{Key: 1, Wide: []storeless.Wide{{Key: 2, Policy: p.Scale(2)}}}
+		require.True(t, take(m, f.Wide[0].Policy, midnight, 2, spent.network-5).Admitted)
+		_, v := storeless.Take(m, p, midnight, &f, 5)
+		require.True(t, v.Admitted)
+		_, v = storeless.Take(m, p, midnight, &f, 1)
+		require.Equal(t, spent.want, v.Wait)
+		require.Equal(t, spent.want, v.Limits[0].Reset)
+		require.Zero(t, v.Limits[0].Remaining)
+	}
 }
 
 // Requests take the locks of a family and its networks in one order, so no two

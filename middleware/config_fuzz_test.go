@@ -1,0 +1,89 @@
+package middleware_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func TestConfigFuzzSeedsAreThere(t *testing.T) {
+	files, err := os.ReadDir("testdata/fuzz/FuzzConfig")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(files), 10)
+}
+
+// FuzzConfig gives New anything: it refuses by the names of fields and without a
+// secret in its words, twice the same way; or makes a limiter that answers
+// everything with a status of ours, admits the first request unless a proof is
+// wanted, and never admits more than the quota. flags are what is yes or no.
+func FuzzConfig(f *testing.F) {
+	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, families int) {
+		now := new(clock)
+		flag := func(n int) bool { return flags>>n&1 == 1 }
+		cfg := contact(now)
+		cfg.Policy = policy
+		cfg.Limits = []middleware.Limit{{Name: name, Algorithm: storeless.Algorithm(algorithm), Quota: quota, Window: time.Duration(window), Burst: burst}}
+		if flag(0) {
+			larger := cfg.Limits[0]
+			larger.Quota = tierQuota
+			cfg.Tiers = map[string][]middleware.Limit{tier: {larger}}
+		}
+		cfg.Secrets = [][]byte{key}
+		if flag(1) {
+			cfg.Secrets = append(cfg.Secrets, secret("a"))
+		}
+		cfg.EmbeddedCookie, cfg.InsecureCookie, cfg.InsecureNoMemory, cfg.Shadow = flag(2), flag(3), flag(4), flag(5)
+		cfg.Carriage, cfg.Quiet, cfg.XRateLimit = middleware.Carriage(carriage), middleware.Quiet(quiet), middleware.XRateLimit(flags>>8%4)
+		cfg.Net56, cfg.Net48 = net56, net48
+		if cfg.Families = families; families > 1<<16 && families <= 1<<24 {
+			cfg.Families = 1 << 16 // permitted, and a GiB
+		}
+		if flag(6) {
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, PriceMemory: time.Duration(memory), SurgeBudget: surge, Path: path}
+		}
+
+		m, err := middleware.New(cfg)
+		if err != nil {
+			require.Nil(t, m)
+			for _, field := range problems(t, err) {
+				require.Regexp(t, `^(Policy|Carriage|EmbeddedCookie|Families|Net56|Net48|Quiet|XRateLimit|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|Path))$`, field)
+			}
+			if len(key) >= 8 && !strings.Contains(policy+name+tier+path, string(key)) {
+				require.NotContains(t, err.Error(), string(key), "a secret")
+			}
+			_, again := middleware.New(cfg)
+			require.EqualError(t, again, err.Error())
+			return
+		}
+		h := m.Handler(new(spy))
+		most := max(1, cfg.Limits[0].Burst)
+		if cfg.Limits[0].Algorithm < middleware.TokenBucket || cfg.Limits[0].Algorithm == middleware.TokenBucket && burst == 0 {
+			most = quota
+		}
+		passed := int64(0)
+		for range 6 {
+			resp := send(h)
+			require.Contains(t, []int{http.StatusOK, http.StatusForbidden, http.StatusTooManyRequests}, resp.StatusCode)
+			if resp.StatusCode == http.StatusOK {
+				passed++
+			}
+		}
+		switch {
+		case cfg.Shadow:
+			require.Equal(t, int64(6), passed)
+		case cfg.Challenge != nil && cfg.Challenge.Mode != middleware.WhenExhausted:
+			require.Zero(t, passed, "without a proof")
+		case cfg.InsecureNoMemory:
+			require.Equal(t, int64(6), passed, "each is new")
+		default:
+			require.Equal(t, min(6, most), passed)
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package middleware_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
+)
+
+// A work is a challenge that somebody fetched, and its proof once he has solved
+// it.
+type work struct {
+	pow.Challenge
+	addr   string // that it is bound to
+	issued time.Time
+	proof  string // "" until solved
+}
+
+// family is the id of what a challenge opens, by the definition of its bytes.
+func (c *work) family() string {
+	raw, _ := base64.RawURLEncoding.DecodeString(c.Text)
+	sum := sha256.Sum256(append([]byte("tallystick/pow/id/1"), raw[:38]...))
+	return base64.RawURLEncoding.EncodeToString(sum[:8])
+}
+
+// ends is when the family ends, in Unix seconds: an hour after the challenge.
+func (c *work) ends() int64 { return c.issued.Unix() + 3600 }
+
+// reason is why a proof is no good for an address at a time; "" if it is good.
+func (c *work) reason(addr string, now time.Time) middleware.Reason {
+	issued := c.issued.Truncate(time.Second)
+	switch {
+	case now.Before(issued.Add(-2*time.Second)) || !now.Before(issued.Add(c.TTL+time.Second)):
+		return middleware.ProofExpired
+	case addr != c.addr:
+		return middleware.ClientChanged
+	}
+	return ""
+}
+
+// A count is who was admitted how often in which window.
+type count map[struct {
+	family string
+	window int64
+}]int
+
+func (c count) add(family string, window int64) int {
+	at := struct {
+		family string
+		window int64
+	}{family, window}
+	c[at]++
+	return c[at]
+}
+
+func (c count) of(family string, window int64) int {
+	return c[struct {
+		family string
+		window int64
+	}{family, window}]
+}
+
+// The books of an instance between two starts: what the design lets it remember.
+type books struct {
+	admitted count
+	spent    map[string]bool // proofs that bought a request
+	held     map[string]bool // families that it has sold
+	sold     map[string]int  // to an address
+	windows  map[int64]bool  // in which it was alive and asked
+}
+
+func newBooks() *books {
+	return &books{count{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[int64]bool{}}
+}
+
+// sell says what becomes of a good proof, and writes it down.
+func (b *books) sell(c *work, tariff *middleware.Challenge) middleware.Reason {
+	if b.held[c.family()] {
+		return ""
+	}
+	price := uint64(tariff.Work) << (b.sold[c.addr] / int(tariff.Crowd))
+	if b.sold[c.addr] >= 4*int(tariff.Crowd) || c.Work < price {
+		return middleware.PriceRisen
+	}
+	b.held[c.family()] = true
+	b.sold[c.addr]++
+	return ""
+}
+
+// shared is the family of an address.
+func shared(addr string) string { return "shared " + addr }
+
+// charged is the family whose token an admitted request was answered with.
+func charged(t *testing.T, resp *http.Response, addr string) string {
+	if tok := tokenIn(resp); tok != "" {
+		if fam := claimsIn(t, tok).Fam; fam != "" {
+			return fam
+		}
+	}
+	return shared(addr)
+}
+
+// audit compares what was answered with what the books allow, in either
+// direction, and writes down what was admitted.
+func (w *proofWorld) audit(a *proofAttempt) {
+	t, b, window := w.t, a.life.books, w.window()
+	b.windows[window] = true
+	if a.resp.StatusCode != http.StatusOK {
+		w.refused++
+		w.requireRefusal(a)
+		return
+	}
+	w.passed++
+	family := charged(t, a.resp, a.addr)
+	require.LessOrEqual(t, b.admitted.add(family, window), a.life.quota, "an instance admits more than a quota to %s", family)
+	w.truth.add(family, window)
+	switch {
+	case w.mode == middleware.EveryRequest:
+		require.Equal(t, shared(a.addr), family)
+		require.NotNil(t, a.work, "no proof")
+		require.Empty(t, a.work.reason(a.addr, w.now.Now()))
+		require.False(t, b.spent[a.work.Text], "a proof bought two requests of one instance")
+		b.spent[a.work.Text] = true
+		w.solved[a.addr][a.work.Text] = true
+	case family == shared(a.addr):
+		require.Equal(t, middleware.WhenExhausted, w.mode)
+		require.False(t, a.opened, "the proof's family is charged")
+	default:
+		require.Contains(t, a.candidates, family, "somebody else's family")
+		buyer := w.families[family]
+		require.NotNil(t, buyer, "a family that nobody bought")
+		require.Equal(t, buyer.ends(), claimsIn(t, tokenIn(a.resp)).Exp, "a family that lives on")
+	}
+	w.requireBounds(a.addr, window)
+}
+
+// requireRefusal checks that a refused request deserves it: by all that was ever
+// admitted, not just by what the instance knows.
+func (w *proofWorld) requireRefusal(a *proofAttempt) {
+	t, b, window := w.t, a.life.books, w.window()
+	p := problemIn(t, a.resp)
+	want := a.reason
+	if p.Reason == middleware.SoldOut || a.resp.Header.Get(middleware.ChallengeHeader) == "" && w.mode == middleware.Newcomers {
+		require.GreaterOrEqual(t, b.sold[a.addr], 4*int(w.tariff.Crowd), "sold out")
+	} else if a.resp.Header.Get(middleware.ChallengeHeader) != "" && w.mode != middleware.EveryRequest {
+		require.GreaterOrEqual(t, p.Work, w.tariff.Work<<(b.sold[a.addr]/int(w.tariff.Crowd)), "offered below the price")
+	}
+	if want != "" && p.Reason != middleware.Replayed {
+		require.Equal(t, want, p.Reason)
+	}
+	over := func(family string) {
+		require.GreaterOrEqual(t, w.truth.of(family, window), a.life.quota, "family %s is under its limit and refused: %s", family, p.Reason)
+	}
+	switch {
+	case w.mode == middleware.EveryRequest && a.resp.StatusCode == http.StatusTooManyRequests:
+		over(shared(a.addr))
+	case w.mode == middleware.EveryRequest:
+		good := a.work != nil && a.reason == ""
+		require.True(t, !good || b.spent[a.work.Text], "a good proof, not spent here, and refused")
+	case w.mode == middleware.Newcomers && len(a.candidates) == 0:
+		require.Contains(t, []middleware.Reason{middleware.NoToken, middleware.SoldOut, a.reason}, p.Reason)
+	default:
+		for _, family := range a.candidates {
+			over(family)
+		}
+		if w.mode == middleware.WhenExhausted && !a.opened {
+			over(shared(a.addr))
+		}
+	}
+}
+
+// requireBounds checks the table of the design for one identity and window: its
+// shared family, and all that it ever bought.
+func (w *proofWorld) requireBounds(addr string, window int64) {
+	lives := 0
+	for _, l := range w.lives {
+		if l.books.windows[window] {
+			lives++
+		}
+	}
+	admitted, bought := w.truth.of(shared(addr), window), 0
+	for family, buyer := range w.families {
+		if buyer.addr == addr {
+			admitted += w.truth.of(family, window)
+			bought++
+		}
+	}
+	limits := map[middleware.Mode]int{
+		middleware.WhenExhausted: lives * w.most * (1 + bought),
+		middleware.Newcomers:     lives * w.most * bought,
+		middleware.EveryRequest:  min(lives*w.most, lives*len(w.solved[addr])),
+	}
+	require.LessOrEqual(w.t, admitted, limits[w.mode], "%s: %d instances and cold starts, %d families", addr, lives, bought)
+}
+
+// requirePrices checks, at the end, what the families of each address have cost.
+func (w *proofWorld) requirePrices() {
+	for _, addr := range proofAddresses {
+		paid, bought := 0.0, 0
+		for _, c := range w.families {
+			if c.addr == addr {
+				paid += float64(c.Work)
+				bought++
+			}
+		}
+		n, crowd := len(w.lives), int(w.tariff.Crowd)
+		require.LessOrEqual(w.t, bought, n*4*crowd, "the cap of %s", addr)
+		require.GreaterOrEqual(w.t, paid, leastHashes(bought, n, crowd, w.tariff.Work), "%d families of %s", bought, addr)
+	}
+}

@@ -1,0 +1,150 @@
+package middleware_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A proofAttempt is one request, and what the oracle knows of it beforehand.
+type proofAttempt struct {
+	life       *proofLife
+	addr       string
+	tokens     []string
+	work       *work
+	reason     middleware.Reason // why the proof is not accepted
+	opened     bool              // the proof opens a family
+	candidates []string          // own families that may be charged
+	resp       *http.Response
+}
+
+func (w *proofWorld) attempt() *proofAttempt {
+	c := w.clients[w.r.IntN(len(w.clients))]
+	a := &proofAttempt{life: w.anywhere(), addr: c.addr}
+	wallet := c
+	if w.r.IntN(8) == 0 {
+		wallet = w.clients[w.r.IntN(len(w.clients))] // stolen
+	}
+	if n := len(wallet.tokens); n > 0 {
+		switch w.r.IntN(5) {
+		case 0, 1:
+			a.tokens = []string{wallet.tokens[n-1]}
+		case 2: // replayed, rolled back, forked
+			a.tokens = []string{wallet.tokens[w.r.IntN(n)], wallet.tokens[w.r.IntN(n)], wallet.tokens[n-1]}
+		case 3:
+			a.tokens = []string{wallet.tokens[w.r.IntN(n)]}
+		} // or dropped
+	}
+	if w.r.IntN(3) == 0 || w.mode == middleware.EveryRequest && w.r.IntN(3) > 0 {
+		a.work = w.anyProof(wallet)
+	}
+	if a.work != nil {
+		if a.reason = a.work.reason(a.addr, w.now.Now()); a.reason == "" && w.mode != middleware.EveryRequest {
+			a.reason = a.life.books.sell(a.work, &w.tariff)
+			if a.opened = a.reason == ""; a.opened {
+				w.families[a.work.family()] = a.work
+			}
+		}
+	}
+	for _, tok := range a.tokens {
+		fam := claimsIn(w.t, tok).Fam
+		if fam != "" && (!w.tariff.BindOwn || w.families[fam].addr == a.addr) {
+			a.candidates = append(a.candidates, fam)
+		}
+	}
+	if a.opened {
+		a.candidates = []string{a.work.family()}
+	}
+	return a
+}
+
+func (a *proofAttempt) send() {
+	options := []option{from(a.addr), showing(a.tokens...)}
+	if a.work != nil {
+		options = append(options, proving(a.work.proof))
+	}
+	a.resp = send(a.life.h, options...)
+}
+
+// keep files what came back with whoever is behind the address.
+func (w *proofWorld) keep(a *proofAttempt) {
+	for _, c := range w.clients {
+		if tok := tokenIn(a.resp); tok != "" && c.addr == a.addr && w.r.IntN(2) == 0 {
+			c.tokens = append(c.tokens, tok)
+		}
+	}
+}
+
+func (w *proofWorld) step() {
+	w.now.advance(time.Duration(w.r.Int64N(int64(400 * time.Millisecond))))
+	c := w.clients[w.r.IntN(len(w.clients))]
+	switch op := w.r.IntN(60); {
+	case op == 0:
+		w.now.advance(time.Duration(w.r.Int64N(int64(50 * time.Second))))
+	case op == 1 && len(w.lives) < 12:
+		w.restart(w.r.IntN(len(w.fleet)))
+	case op < 4:
+		w.reconfigure()
+	case op == 4:
+		c.addr = proofAddresses[w.r.IntN(len(proofAddresses))]
+	case op < 15:
+		w.fetch(c)
+	case op == 15: // stockpile
+		for range 5 {
+			w.fetch(c)
+		}
+	case op < 20:
+		w.redeem(c)
+	case op < 22: // the same, six times at once
+		a := w.attempt()
+		attempts := make([]*proofAttempt, 6)
+		for i := range attempts {
+			one := *a
+			attempts[i] = &one
+		}
+		inParallel(len(attempts), func(i int) { attempts[i].send() })
+		slices.SortFunc(attempts, func(a, b *proofAttempt) int { return a.resp.StatusCode - b.resp.StatusCode })
+		for _, a := range attempts {
+			w.audit(a)
+			w.keep(a)
+		}
+	default:
+		a := w.attempt()
+		a.send()
+		w.audit(a)
+		w.keep(a)
+	}
+}
+
+// The promises about own families and proofs, over random traces of clients who
+// share addresses, solve, stockpile, redeem, drop, replay and steal, while
+// instances restart, rotate secrets and change quotas.
+func TestProofTraces(t *testing.T) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for name, mode := range allModes {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
+				w := newProofWorld(t, mode, seed)
+				for range 600 {
+					w.step()
+				}
+				w.requirePrices()
+				require.Greater(t, w.passed, 30, "the workload passes")
+				require.Greater(t, w.refused, 10, "and is refused")
+				require.Less(t, w.now.Now().Sub(midnight), time.Hour, "all sales are remembered")
+				for _, l := range w.lives {
+					require.Zero(t, l.m.Saturations())
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package storeless_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Peek and Take are of one mind about the limits, whatever is shown, remembered
+// and asked, of the family and of its networks; and a peek leaves no trace.
+func TestPeekIsTake(t *testing.T) {
+	each(t, 4, func(t *testing.T, r *rand.Rand) {
+		p := compile(t, randomLimits(r, 3, minute)...)
+		m := storeless.NewMemory(1024, 3)
+		now, refused := midnight, 0
+		for range 2000 {
+			now = now.Add(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
+			f := storeless.Family{Key: storeless.Key(r.Uint64N(8)) << 60}
+			if r.IntN(2) == 0 {
+				f.Shown = randomTally(r, p, now)
+			}
+			if r.IntN(2) == 0 {
+				f.Wide = []storeless.Wide{{Key: 1 << 40, Policy: p.Scale(2)}, {Key: 1 << 50, Policy: p.Scale(3)}}
+			}
+			cost := spread(r, 0, 2*p.Capacity())
+			for _, m := range []*storeless.Memory{m, nil} {
+				said := storeless.Peek(m, p, now, &f, cost)
+				require.Equal(t, said, storeless.Peek(m, p, now, &f, cost), "a peek leaves a trace")
+				_, v := storeless.Take(m, p, now, &f, cost)
+				require.Equal(t, v.Admitted, said.Admitted)
+				if !v.Admitted {
+					require.Equal(t, v, said)
+					refused++
+				}
+			}
+		}
+		require.Greater(t, refused, 200, "the workload is refused")
+		require.Less(t, refused, 3800, "and admitted")
+	})
+}
+
+// A peek spends no proof, and a tally of a wrong clock is as absent as to Take.
+func TestPeekSpendsNothing(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	m := storeless.NewMemory(1, 1)
+	f := storeless.Family{Key: 1, Proof: &storeless.Proof{Key: 2, Expires: midnight.Add(minute)}}
+	for range 3 {
+		require.True(t, storeless.Peek(m, p, midnight, &f, 1).Admitted)
+	}
+	_, v := storeless.Take(m, p, midnight, &f, 1)
+	require.True(t, v.Admitted, "the proof was there to be spent")
+
+	far := storeless.Family{Key: 3, Shown: storeless.Tally{{At: midnight.Unix()/60 + 1000, Cur: 5}}}
+	for _, m := range []*storeless.Memory{m, nil} {
+		require.True(t, storeless.Peek(m, p, midnight, &far, 1).Admitted)
+		_, v := storeless.Take(m, p, midnight, &far, 1)
+		require.True(t, v.Admitted)
+		require.Panics(t, func() { storeless.Peek(m, p, midnight, &f, -1) })
+	}
+}
