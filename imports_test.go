@@ -47,6 +47,7 @@ var inTests = map[string][]string{
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
 	},
+	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
 }
 
 // onlyIn narrows an arrow to some files.

@@ -4,20 +4,17 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Policy is a named set of limits, compiled for exact counters: those of
-// package storeless, and the algorithms that need a log of what was counted.
-// It is immutable and safe for concurrent use.
+// A Policy is a named set of limits, compiled for exact counters. It is immutable
+// and safe for concurrent use.
 type Policy struct {
 	name   string
 	limits []storeless.Limit // defaults filled in
+	ids    [storeless.MaxLimits]uint32
 
-	// tokens is the policy that tokens and memories carry in the meantime: the
-	// sliding counter of the same quota in place of a log.
 	tokens *storeless.Policy
 }
 
-// Compile checks limits and compiles them, like [storeless.Compile], and takes
-// its exact-only algorithms too.
+// Compile checks limits and compiles them, like [storeless.Compile].
 func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 	tokens, err := storeless.Compile(name, limits)
 	if err != nil {
@@ -26,6 +23,7 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 	p := &Policy{name: name, tokens: tokens}
 	for i := range tokens.Len() {
 		p.limits = append(p.limits, tokens.Limit(i))
+		p.ids[i] = tokens.ID(i)
 	}
 	return p, nil
 }
@@ -39,13 +37,18 @@ func (p *Policy) Len() int { return len(p.limits) }
 // Limit returns the i-th limit, with its defaults filled in.
 func (p *Policy) Limit(i int) storeless.Limit { return p.limits[i] }
 
-// Tokens returns the policy of the same shape that tokens and memories carry.
+// ID returns the number by which counters know the i-th limit: a hash of its
+// algorithm, window and name. A quota that changes keeps what was counted.
+func (p *Policy) ID(i int) uint32 { return p.ids[i] }
+
+// Tokens returns the same policy for tokens and memories: the arithmetic of every
+// algorithm is that of package storeless.
 func (p *Policy) Tokens() *storeless.Policy { return p.tokens }
 
 // Share returns the policy of one of n who share what p admits, see
 // [storeless.Policy.Share].
 func (p *Policy) Share(n int64) *Policy {
-	share := &Policy{name: p.name, tokens: p.tokens.Share(n)}
+	share := &Policy{name: p.name, ids: p.ids, tokens: p.tokens.Share(n)}
 	for i, l := range p.limits {
 		l.Quota, l.Burst = share.tokens.Limit(i).Quota, share.tokens.Limit(i).Burst
 		share.limits = append(share.limits, l)

@@ -1,0 +1,237 @@
+package exact_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func TestMemory(t *testing.T) {
+	clock := exacttest.NewClock()
+	for range 5 {
+		require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) { return exact.NewMemory(0, clock.Now), nil }, clock))
+	}
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) { return exact.NewMemory(0, nil), nil }, nil))
+}
+
+func TestMemoryIsExactOnTenThousandKeys(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 3, Window: time.Hour})
+	clock := exacttest.NewClock()
+	m := exact.NewMemory(20_000, clock.Now)
+	for n := range 10_000 {
+		for i := range 5 {
+			v, err := m.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
+			require.NoError(t, err)
+			require.Equal(t, i < 3, v.Admitted)
+		}
+	}
+}
+
+func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
+	t.Helper()
+	p, err := exact.Compile("api", limits)
+	require.NoError(t, err)
+	return p
+}
+
+func TestMemoryFullOfLiveKeysRefusesNewOnesAndForgetsNobody(t *testing.T) {
+	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
+	clock := exacttest.NewClock()
+	m := exact.NewMemory(100, clock.Now)
+	take := func(n int) (exact.Verdict, error) {
+		return m.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
+	}
+	var live []int
+	for n := range 5000 {
+		v, err := take(n)
+		if err == nil {
+			require.True(t, v.Admitted)
+			live = append(live, n)
+			continue
+		}
+		require.ErrorIs(t, err, exact.ErrFull)
+		require.ErrorIs(t, err, exact.ErrNotCounted)
+	}
+	require.GreaterOrEqual(t, len(live), 100)
+	for _, n := range live {
+		v, err := take(n)
+		require.NoError(t, err)
+		require.False(t, v.Admitted, "no fresh quota")
+	}
+	clock.Advance(2 * time.Minute)
+	v, err := take(9999)
+	require.NoError(t, err)
+	require.True(t, v.Admitted, "what counts no more makes room")
+}
+
+func TestMemoryRemembersIDsForTheirLifeAndNotForEver(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+	clock := exacttest.NewClock()
+	m := exact.NewMemory(0, clock.Now)
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "id"}
+	_, err := m.Take(t.Context(), call)
+	require.NoError(t, err)
+	for range 3 {
+		clock.Advance(exact.IDLife / 4)
+		v, err := m.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.True(t, v.Replayed)
+	}
+	clock.Advance(2 * exact.IDLife)
+	v, err := m.Take(t.Context(), call)
+	require.NoError(t, err)
+	require.False(t, v.Replayed)
+}
+
+func TestReconfiguredPolicyKeepsTheCountsOfItsLimits(t *testing.T) {
+	hour := storeless.Limit{Name: "hour", Quota: 5, Window: time.Hour}
+	day := storeless.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}
+	clock := exacttest.NewClock()
+	m := exact.NewMemory(0, clock.Now)
+	take := func(limits ...storeless.Limit) exact.Verdict {
+		v, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, limits...)})
+		require.NoError(t, err)
+		return v
+	}
+	take(hour)
+	v := take(day, hour)
+	require.EqualValues(t, 8, v.Limits[0].Remaining)
+	require.EqualValues(t, 3, v.Limits[1].Remaining)
+	require.EqualValues(t, 2, take(hour).Limits[0].Remaining)
+}
+
+// broken breaks a memory in one way.
+type broken struct {
+	*exact.Memory
+	take   func(*exact.Memory, context.Context, exact.Call) (exact.Verdict, error)
+	peek   func(*exact.Memory, context.Context, exact.Call) (exact.Verdict, error)
+	refund func(*exact.Memory, context.Context, exact.Receipt) error
+}
+
+func (b broken) Take(ctx context.Context, c exact.Call) (exact.Verdict, error) {
+	if b.take != nil {
+		return b.take(b.Memory, ctx, c)
+	}
+	return b.Memory.Take(ctx, c)
+}
+
+func (b broken) Peek(ctx context.Context, c exact.Call) (exact.Verdict, error) {
+	if b.peek != nil {
+		return b.peek(b.Memory, ctx, c)
+	}
+	return b.Memory.Peek(ctx, c)
+}
+
+func (b broken) Refund(ctx context.Context, r exact.Receipt) error {
+	if b.refund != nil {
+		return b.refund(b.Memory, ctx, r)
+	}
+	return b.Memory.Refund(ctx, r)
+}
+
+// TestSuiteCatchesBrokenCounters breaks a counter in one way after the other, and
+// has the suite name what is wrong.
+func TestSuiteCatchesBrokenCounters(t *testing.T) {
+	for want, b := range map[string]broken{
+		"exact on a hot key": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			v, err := m.Peek(ctx, c) // read, compare, write
+			for range 100 {
+				runtime.Gosched() // everybody reads before anybody writes
+			}
+			if err == nil && v.Admitted {
+				_, err = m.Take(ctx, c)
+			}
+			v.Admitted = v.Admitted && err == nil
+			return v, err
+		}},
+		"peek charges nothing": {peek: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) { return m.Take(ctx, c) }},
+		"policies count apart": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			if c.Policy != nil {
+				c.Policy, _ = exact.Compile("one", []storeless.Limit{c.Policy.Limit(0)})
+			}
+			return m.Take(ctx, c)
+		}},
+		"an ID is counted once": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			if len(c.ID) <= exact.MaxID {
+				c.ID = ""
+			}
+			return m.Take(ctx, c)
+		}},
+		"a refund is given once": {refund: func(m *exact.Memory, ctx context.Context, r exact.Receipt) error {
+			if err := m.Refund(ctx, r); err != nil && !errors.Is(err, exact.ErrNoRefund) {
+				return err
+			}
+			return nil
+		}},
+		"mistaken calls": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			c.Cost = max(1, c.Cost)
+			return m.Take(ctx, c)
+		}},
+		"a context that has ended": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			return m.Take(context.WithoutCancel(ctx), c)
+		}},
+		"costs": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			c.Cost = min(1, c.Cost)
+			return m.Take(ctx, c)
+		}},
+	} {
+		clock := exacttest.NewClock()
+		err := exacttest.TestCounter(func() (exact.Counter, error) {
+			b := b
+			b.Memory = exact.NewMemory(0, clock.Now)
+			return b, nil
+		}, clock)
+		require.ErrorContains(t, err, want+": ", want)
+	}
+	clock := exacttest.NewClock()
+	// A counter by a clock that follows every step.
+	err := exacttest.TestCounter(func() (exact.Counter, error) { return forgetful{clock, exact.NewMemory(0, clock.Now)}, nil }, clock)
+	require.ErrorContains(t, err, "a clock that steps back: ")
+	require.ErrorContains(t, exacttest.TestCounter(func() (exact.Counter, error) { return nil, errors.New("no disk") }, clock), "no disk")
+}
+
+// forgetful counts every minute by itself, whichever came before.
+type forgetful struct {
+	clock *exacttest.Clock
+	*exact.Memory
+}
+
+func (f forgetful) Take(ctx context.Context, c exact.Call) (exact.Verdict, error) {
+	if c.Key != "" && len(c.Key) < exact.MaxKey {
+		c.Key += strconv.FormatInt(f.clock.Now().Unix()/60, 36)
+	}
+	return f.Memory.Take(ctx, c)
+}
+
+func BenchmarkMemory(b *testing.B) {
+	p := compile(b, storeless.Limit{Quota: storeless.MaxQuota, Window: time.Hour})
+	for _, keys := range []int{1, 10_000} {
+		for _, callers := range []int{1, 16, 128} {
+			b.Run("keys="+strconv.Itoa(keys)+"/callers="+strconv.Itoa(callers), func(b *testing.B) {
+				m := exact.NewMemory(0, nil)
+				names := make([]string, keys)
+				for i := range names {
+					names[i] = strconv.Itoa(i)
+				}
+				b.SetParallelism(callers)
+				b.ReportAllocs()
+				b.RunParallel(func(pb *testing.PB) {
+					for i := 0; pb.Next(); i++ {
+						if _, err := m.Take(context.Background(), exact.Call{Key: names[i%keys], Cost: 1, Policy: p}); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
