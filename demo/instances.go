@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // maxInstances keeps a slip of the finger from taking all memory: an instance
@@ -11,7 +13,8 @@ import (
 const maxInstances = 100
 
 // instances are servers behind a load balancer that knows no client: requests
-// go to them in turn. They share the secrets and nothing else.
+// go to them in turn. They share the secrets and, for the paid route alone, the
+// counter.
 type instances struct {
 	all  []http.Handler
 	turn atomic.Uint64
@@ -19,8 +22,9 @@ type instances struct {
 
 func newInstances(o options, secrets [][]byte) (*instances, error) {
 	b := new(instances)
+	counter := exact.NewMemory(0, o.now)
 	for range o.instances {
-		site, err := newSite(o, secrets)
+		site, err := newSite(o, secrets, counter)
 		if err != nil {
 			return nil, err
 		}

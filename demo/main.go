@@ -6,6 +6,13 @@
 //	/signup      3 per 10 minutes; work comes first (Newcomers)
 //	/feedback    20 per hour; work for each (EveryRequest)
 //
+// and with a paid route, /api/quote, whose quotas are exact across instances. It
+// wants "Authorization: Bearer" with demo-free, demo-researcher, demo-compliance,
+// demo-vendor, or demo-vendor/ and one of the products maps, search and mail; the
+// tiers are in tiers.json. Services of the site's own pass unlimited by the field
+// Demo-Internal, if the environment variable DEMO_INTERNAL has their credential, of
+// at least 32 characters. The counter is in memory: a restart forgets it.
+//
 //	go run ./demo
 //	go run ./demo -instances 3
 //	go run ./demo -work 1048576 -crowd 1
@@ -61,6 +68,7 @@ func main() {
 	o.stdout = os.Stdout
 	o.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	o.now = time.Now
+	o.internal = os.Getenv("DEMO_INTERNAL")
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Once shutdown has begun a second signal kills, as it would any program.

@@ -18,6 +18,7 @@ type options struct {
 	secretFile string
 	work       int64 // expected hashes; 0 is a nonce alone, where that is permitted
 	crowd      int64
+	internal   string // the credential of services of our own; "": none
 
 	stdout io.Writer
 	log    *slog.Logger

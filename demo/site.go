@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // A route is one form and the policy that limits it.
@@ -49,8 +50,9 @@ func (o options) challenge(policy string, mode middleware.Mode) *middleware.Chal
 // tallyPath is where the endpoints of a policy are.
 func tallyPath(policy string) string { return "/tally/" + policy + "/" }
 
-// newSite returns one instance of the site, with limiters of its own.
-func newSite(o options, secrets [][]byte) (http.Handler, error) {
+// newSite returns one instance of the site, with limiters of its own and a counter
+// that it shares.
+func newSite(o options, secrets [][]byte, counter exact.Counter) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", showForms)
 	mux.HandleFunc("GET /accepted", showAccepted)
@@ -71,6 +73,11 @@ func newSite(o options, secrets [][]byte) (http.Handler, error) {
 			mux.Handle(tallyPath(to.policy), limit.Endpoints())
 		}
 	}
+	quote, err := newQuote(o, secrets, counter)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("GET /api/quote", quote)
 
 	// Outside of the limiters: a form that another site sends in a visitor's
 	// name is refused before it can spend that visitor's quota.

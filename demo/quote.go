@@ -1,0 +1,84 @@
+package main
+
+import (
+	_ "embed"
+	"net/http"
+	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+//go:embed tiers.json
+var tiersJSON []byte
+
+// products are those that a vendor's key may name, each with a quota of its own. A
+// name that anybody may make up would be a quota that anybody may make up.
+var products = map[string]bool{"maps": true, "search": true, "mail": true}
+
+// newQuote returns the paid route: its quotas are exact, because every instance
+// asks the same counter.
+func newQuote(o options, secrets [][]byte, counter exact.Counter) (http.Handler, error) {
+	tiers, err := middleware.ParseTiers("tiers.json", tiersJSON)
+	if err != nil {
+		return nil, err
+	}
+	cfg := middleware.Config{
+		Policy:         "api",
+		Limits:         tiers["free"],
+		Tiers:          tiers,
+		Secrets:        secrets,
+		Identity:       customer,
+		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed},
+		InsecureCookie: true, // see newLimit
+		Logger:         o.log,
+		Now:            o.now,
+	}
+	if o.internal != "" {
+		if cfg.Skip, err = middleware.ServiceCredential("Demo-Internal", o.internal); err != nil {
+			return nil, err
+		}
+	}
+	limit, err := middleware.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return limit.Handler(http.HandlerFunc(quote)), nil
+}
+
+// customer tells whose key a request shows: Bearer demo-<tier>, and for vendors
+// perhaps demo-vendor/<product>.
+func customer(r *http.Request) (middleware.Identity, error) {
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || key == "" {
+		return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized, WWWAuthenticate: `Bearer realm="demo"`}
+	}
+	name, product, narrowed := strings.Cut(key, "/")
+	id := middleware.Key(name)
+	switch name {
+	case "demo-free", "demo-researcher", "demo-compliance", "demo-vendor":
+		id.Tier = strings.TrimPrefix(name, "demo-")
+	default:
+		return middleware.Identity{}, &middleware.Denial{Status: http.StatusForbidden}
+	}
+	if narrowed && (id.Tier != "vendor" || !products[product]) {
+		return middleware.Identity{}, &middleware.Denial{Status: http.StatusForbidden}
+	}
+	return id.For(product), nil
+}
+
+func quote(w http.ResponseWriter, r *http.Request) {
+	type answer struct {
+		Quote string         `json:"quote"`
+		Tier  string         `json:"tier,omitempty"`
+		Left  map[string]int `json:"left,omitempty"`
+	}
+	a := answer{Quote: "Split it, and neither half lies."}
+	if d, ok := middleware.FromContext(r.Context()); ok {
+		a.Tier, a.Left = d.Tier, make(map[string]int)
+		for _, l := range d.Limits() {
+			a.Left[l.Name] = int(l.Remaining)
+		}
+	}
+	writeJSON(w, http.StatusOK, "application/json", a)
+}
