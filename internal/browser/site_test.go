@@ -34,6 +34,7 @@ type site struct {
 	*httptest.Server
 	t      *testing.T
 	limits map[string]*middleware.Middleware
+	mux    *http.ServeMux
 
 	mu      sync.Mutex
 	posts   []post
@@ -85,6 +86,7 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<!doctype html><title>elsewhere</title><p>elsewhere")
 	})
+	s.mux = mux
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		csp := strict
 		if c := r.URL.Query().Get("csp"); c != "" {
