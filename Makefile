@@ -30,7 +30,7 @@ help: ## this list
 # allocation budgets.
 test: need lint ## lint, then every test of every module with the race detector
 	@export TALLYSTICK_REQUIRE=1 CGO_ENABLED=1; $(call each,go test -short ./...); \
-	$(call each,go test -race -shuffle=on -timeout=15m ./...)
+	$(call each,go test -race -shuffle=on -timeout=45m ./...)
 	@echo "make test: ran every test of $(words $(MODULES)) modules, each by its own go.mod: $(MODULES)"
 
 lint: ## gofmt, vet, staticcheck, tidy go.mod files, govulncheck

@@ -14,6 +14,7 @@
 //	drops, replays, rolls back or forks tokens            (N+C)·L
 //	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56, Config.Net48)
 //	waits, where work is asked for (the wait lane)        + (N+C)·max(1, L/5) (Challenge.WaitShare)
+//	on an exact route                                     L; in an outage, FailOpen: + (N+C)·max(1, L/Instances)
 //	any of these, new while the memory is full            no bound but that of the token it shows
 //	any of these, with Config.InsecureNoMemory            no bound but that of the token it shows
 //

@@ -107,6 +107,9 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 	v, err := s.ask(e, q, &c, d.Cost, r)
 	s.inFlight.Add(-1)
 	switch {
+	case err != nil && d.Cost == 0: // a peek is always admitted, and there is nothing to see
+		d.Degraded = true
+		e.settle(q, x, nil, &storeless.Verdict{Admitted: true}, nil)
 	case err != nil && s.Outage == FailClosed:
 		d.Reason, d.Status, d.RetryAfter, d.Degraded = CounterDown, http.StatusServiceUnavailable, jittered(time.Second), true
 		e.fill(x, q, nil, nil, nil)

@@ -29,6 +29,8 @@ type ledger struct {
 
 	fault func(ctx context.Context, call int) error // before a call is counted
 	lost  func(call int) bool                       // after: its answer never comes back
+
+	peekFault error
 }
 
 var errEngine = errors.New("engine on fire")
@@ -85,6 +87,9 @@ func (l *ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
+	if l.peekFault != nil {
+		return v, l.peekFault
+	}
 	_, v.Verdict = call.Policy.Tokens().Step(l.now(), l.tallies[call.Key], 0)
 	return v, nil
 }

@@ -102,6 +102,19 @@ func TestExactRefusalIsToldOnceMore(t *testing.T) {
 	require.Equal(t, 6, l.count())
 }
 
+func TestExactPeekIsAdmittedInAnOutage(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	l.peekFault = errEngine
+	cfg := paid(c, l)
+	cfg.Cost = func(*http.Request) int64 { return 0 }
+	h, _ := limited(t, cfg)
+	resp := send(h)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, "?1", resp.Header.Get(middleware.DegradedHeader))
+	require.Empty(t, resp.Header.Get("RateLimit"))
+}
+
 func TestExactCallsAreOver(t *testing.T) {
 	c := new(clock)
 	cfg := paid(c, newLedger(c))
