@@ -61,10 +61,10 @@ func TestEndpointsTakeTheirTurn(t *testing.T) {
 	}
 }
 
-func TestBrowserIsToldThatItCannotProve(t *testing.T) {
+func TestBrowserIsToldWhatToDo(t *testing.T) {
 	c := start(t, 1).client(t)
-	const notice = "This needs a client that proves work."
-	require.Equal(t, 2, strings.Count(c.do("GET", "/", "", likeBrowser).body, notice))
+	const notice = "This wants a little work from your browser first."
+	require.Equal(t, 3, strings.Count(c.do("GET", "/", "", likeBrowser).body, "<tally-check "))
 	for _, path := range []string{"/signup", "/feedback"} {
 		a := c.do("POST", path, "", urlencoded, likeBrowser)
 		require.Equal(t, http.StatusForbidden, a.StatusCode)

@@ -11,8 +11,8 @@ import (
 //go:embed web
 var web embed.FS
 
-// A page is what the templates show. There is no script and no style in them:
-// everything works under default-src 'self', and without JavaScript.
+// A page is what the templates show. No script and no style is inline: everything
+// works under default-src 'self', and without JavaScript.
 type page struct {
 	Title string
 

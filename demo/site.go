@@ -55,6 +55,7 @@ func newSite(o options, secrets [][]byte) (http.Handler, error) {
 	mux.HandleFunc("GET /{$}", showForms)
 	mux.HandleFunc("GET /accepted", showAccepted)
 	mux.HandleFunc("GET /style.css", serveFile("web/style.css"))
+	mux.HandleFunc("GET /tallies.js", serveFile("web/tallies.js"))
 	mux.HandleFunc("GET /icon.svg", serveFile("web/icon.svg"))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

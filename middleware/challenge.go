@@ -94,7 +94,8 @@ type challenger struct {
 	prices  *storeless.Prices
 	surge   *storeless.Surge // nil: off
 	path    string
-	share   int64 // of the wait lane; 0: none
+	assets  *assets // nil without path
+	share   int64   // of the wait lane; 0: none
 }
 
 // mostWork is what a surge may raise a challenge to.
@@ -159,6 +160,9 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, path: c.Path, share: waitShare}
 	if c.NonceOnly {
 		ch.work = 0
+	}
+	if c.Path != "" {
+		ch.assets = newAssets()
 	}
 	if c.SurgeBudget > 0 {
 		ch.surge = storeless.NewSurge(c.SurgeBudget)

@@ -25,8 +25,7 @@
 //
 // On platforms that start an instance for each concurrent request, the attacker
 // chooses N, up to the concurrency cap. There, and wherever a request costs real
-// money, use a counter that all instances share. This version has none, and no
-// proof of work either.
+// money, use a counter that all instances share: [Exact].
 //
 // In return no identity under its limit is refused, whatever it shows and
 // wherever it is sent, while the instances' clocks agree to within five seconds

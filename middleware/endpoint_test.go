@@ -102,7 +102,7 @@ func TestChallengeEndpoint(t *testing.T) {
 		}
 		var terms map[string]any
 		require.NoError(t, json.Unmarshal([]byte(body), &terms))
-		require.Equal(t, map[string]any{"challenge": c.Text, "ttl": 10.0, "work": 16.0}, terms)
+		require.Equal(t, map[string]any{"needed": true, "challenge": c.Text, "ttl": 10.0, "work": 16.0}, terms)
 	}
 	one, two := challengeIn(t, fetched(h)), challengeIn(t, fetched(h))
 	require.NotEqual(t, one.Text, two.Text, "each is fresh")

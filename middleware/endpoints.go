@@ -12,8 +12,10 @@ import (
 // Endpoints returns the handler of the policy's own URLs, to be mounted at
 // Config.Challenge.Path, and at no other place, without a method:
 //
-//	GET  <path>challenge  a fresh challenge, so that a page can begin early
+//	GET  <path>challenge  a fresh challenge, and whether the next request needs it
 //	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
+//	GET  <path>tally.js   the script for browsers; see [Middleware.ScriptURL]
+//	GET  <path>solver.js  and <path>tally.css: what goes with it
 //
 // Redeeming answers the family's first token: its count is zero and every byte
 // derives from the challenge, so that a lost answer can be asked for again and
@@ -34,22 +36,29 @@ func (m *Middleware) Endpoints() http.Handler {
 		case e.challenge.path + "redeem":
 			e.endpoint(w, r, http.MethodPost, e.answerRedeem)
 		default:
-			http.NotFound(w, r)
+			e.challenge.serveAsset(w, r)
 		}
 	})
+}
+
+// methodAllowed reports whether r has the right method, and answers it if not.
+func methodAllowed(w http.ResponseWriter, r *http.Request, method string) bool {
+	if r.Method == method || method == http.MethodGet && r.Method == http.MethodHead {
+		return true
+	}
+	if method == http.MethodGet {
+		method = "GET, HEAD"
+	}
+	w.Header().Set("Allow", method)
+	http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+	return false
 }
 
 // endpoint answers for a client that can be told, by the right method, and not
 // from a page of another site: that one could spend its visitor's address, and
 // plant what it bought.
 func (e *engine) endpoint(w http.ResponseWriter, r *http.Request, method string, answer func(http.ResponseWriter, *http.Request, *exchange, *inquiry)) {
-	if r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
-		allow := method
-		if method == http.MethodGet {
-			allow = "GET, HEAD"
-		}
-		w.Header().Set("Allow", allow)
-		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+	if !methodAllowed(w, r, method) {
 		return
 	}
 	if http.NewCrossOriginProtection().Check(r) != nil {
@@ -66,16 +75,62 @@ func (e *engine) endpoint(w http.ResponseWriter, r *http.Request, method string,
 	answer(w, r, x, &q)
 }
 
-// answerChallenge answers a fresh challenge, at the price of this moment.
+// answerChallenge answers a fresh challenge, at the price of this moment, and what
+// a page must know to decide whether to take it on: "needed", and "left" where the
+// limits say something. Where nobody sells, or no proof would help, it is the
+// refusal that the next request would get.
 func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
-	x.decision.Reason, x.decision.Status = NoToken, http.StatusForbidden
-	e.offer(q, x)
-	if x.decision.Challenge == nil {
+	d := &x.decision
+	d.Reason, d.Status = NoToken, http.StatusForbidden
+	left, needed := e.foresee(q, d, r)
+	if e.challenge.mode != EveryRequest || left != 0 {
+		e.offer(q, x)
+	}
+	if d.Challenge == nil && needed {
 		e.turnDown(w, r, x, q)
 		return
 	}
-	w.Header().Set(ChallengeHeader, x.fields.values[iChallenge])
-	writeJSON(w, appendTerms([]byte{'{'}, x.decision.Challenge))
+	body := strconv.AppendBool([]byte(`{"needed":`), needed)
+	if left >= 0 && e.quiet == Open {
+		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
+	}
+	if d.Challenge != nil {
+		w.Header().Set(ChallengeHeader, x.fields.values[iChallenge])
+		body = appendTerms(append(body, ','), d.Challenge)
+	}
+	writeJSON(w, body)
+}
+
+// foresee looks at the limits without charging them: what they leave to a client
+// that shows what r shows, or -1 if they cannot be asked, and whether its next
+// request needs a proof.
+func (e *engine) foresee(q *inquiry, d *Decision, r *http.Request) (left int64, needed bool) {
+	e.read(q, r)
+	families := e.families(q)
+	if e.challenge.mode != Newcomers {
+		families = append(families, e.shared(q))
+	}
+	if len(families) == 0 {
+		return -1, true
+	}
+	n := q.tier.policy.Len()
+	left, best := int64(-1), storeless.Verdict{}
+	for i := range families {
+		v := storeless.Peek(e.memory, q.tier.policy, q.now, &families[i], 0)
+		if least := v.Least(n); least > left {
+			left, best = least, v
+		}
+	}
+	if left > 0 {
+		return left, e.challenge.mode == EveryRequest
+	}
+	d.Reason, d.Status = OverLimit, http.StatusTooManyRequests
+	for i := range n {
+		if s := &best.Limits[i]; s.Remaining == 0 {
+			d.RetryAfter = max(d.RetryAfter, s.Reset)
+		}
+	}
+	return 0, true
 }
 
 // turnDown answers a refusal, with the challenge that was offered.

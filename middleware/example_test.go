@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"fmt"
+	"html/template"
 	"io"
 	"log"
 	"net/http"
@@ -173,6 +174,45 @@ func ExampleMiddleware_Handler_stacked() {
 	// "site";r=99;t=120
 	// "contact";r=4;t=120
 	// 2 tokens
+}
+
+// A form that proves work needs two tags and the endpoints; the files never change
+// under one name, so browsers keep them.
+func ExampleMiddleware_ScriptURL() {
+	limit, err := middleware.New(middleware.Config{
+		Policy:    "signup",
+		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
+		Secrets:   [][]byte{exampleSecret},
+		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	page := template.Must(template.New("").Parse(`<link rel="stylesheet" href="{{.StyleURL}}">
+<script type="module" src="{{.ScriptURL}}"></script>
+<form method="post" action="/signup">
+	<input name="email" type="email">
+	<tally-check endpoint="/tally/signup/"></tally-check>
+	<button>Sign up</button>
+</form>`))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /signup", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'")
+		_ = page.Execute(w, limit)
+	})
+	mux.Handle("POST /signup", limit.Handler(http.NotFoundHandler()))
+	mux.Handle("/tally/signup/", limit.Endpoints())
+
+	for _, url := range []string{"/signup", limit.ScriptURL(), limit.StyleURL()} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", url, nil))
+		fmt.Printf("%d %q\n", w.Code, w.Header().Get("Cache-Control"))
+	}
+
+	// Output:
+	// 200 ""
+	// 200 "public, max-age=31536000, immutable"
+	// 200 "public, max-age=31536000, immutable"
 }
 
 // Scripts of other origins see the fields of the limiter only if the CORS

@@ -192,9 +192,6 @@ func (e *engine) pagePolicy() string {
 	return policy + "; frame-ancestors 'none'"
 }
 
-// assetURL returns where a file for browsers is served.
-func (e *engine) assetURL(name string) string { return e.challenge.path + name }
-
 const pageHead = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
 
 // appendForm appends the page that holds a form. What comes from the request is
@@ -206,9 +203,9 @@ func appendForm(b []byte, x *exchange, fields []formField) []byte {
 	b = append(b, pageHead...)
 	if script {
 		b = append(b, `<link rel="stylesheet" href="`...)
-		b = appendEscaped(b, x.refusal.engine.assetURL("tally.css"))
+		b = appendEscaped(b, x.refusal.engine.styleURL())
 		b = append(b, "\">\n<script type=\"module\" src=\""...)
-		b = appendEscaped(b, x.refusal.engine.assetURL("tally.js"))
+		b = appendEscaped(b, x.refusal.engine.scriptURL())
 		b = append(b, "\"></script>\n"...)
 	}
 	b = append(b, "<title>Not sent yet</title>\n<h1>Not sent yet</h1>\n<p>"...)

@@ -47,8 +47,8 @@ func TestInterstitialHoldsTheForm(t *testing.T) {
 
 // Nothing else comes from the request, and nothing is inline.
 func TestInterstitialPage(t *testing.T) {
-	h, _ := limited(t, keeping(new(clock), middleware.Newcomers))
-	resp := send(h, submitting(urlencoded, encoded(letter)), path("//evil.example/\"><script>"))
+	h := newSite(t, keeping(new(clock), middleware.Newcomers))
+	resp := send(h.m.Handler(h.spy), submitting(urlencoded, encoded(letter)), path("//evil.example/\"><script>"))
 	require.Equal(t, []string{
 		"default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}, resp.Header.Values("Content-Security-Policy"))
@@ -62,9 +62,9 @@ func TestInterstitialPage(t *testing.T) {
 		names = append(names, tag.name)
 		switch tag.name {
 		case "script":
-			require.Equal(t, map[string]string{"type": "module", "src": "/tally/tally.js"}, tag.attributes)
+			require.Equal(t, map[string]string{"type": "module", "src": h.m.ScriptURL()}, tag.attributes)
 		case "link":
-			require.Equal(t, map[string]string{"rel": "stylesheet", "href": "/tally/tally.css"}, tag.attributes)
+			require.Equal(t, map[string]string{"rel": "stylesheet", "href": h.m.StyleURL()}, tag.attributes)
 		case "tally-check":
 			require.Equal(t, map[string]string{"endpoint": "/tally/"}, tag.attributes)
 		case "form":

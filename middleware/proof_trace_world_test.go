@@ -122,7 +122,7 @@ func (w *proofWorld) reconfigure() {
 // fetch gets a challenge, for now or for the stock.
 func (w *proofWorld) fetch(c *proofClient) {
 	resp := fetched(w.anywhere().h, from(c.addr))
-	if resp.StatusCode == http.StatusOK {
+	if resp.Header.Get(middleware.ChallengeHeader) != "" {
 		c.works = append(c.works, &work{Challenge: challengeIn(w.t, resp), addr: c.addr, issued: w.now.Now()})
 	}
 }

@@ -1,0 +1,111 @@
+package browser
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// openAPI opens a page with tallyFetch in it, and api, the URL of a resource of
+// another origin.
+func openAPI(t *testing.T, browser context.Context, s *site) *tab {
+	t.Helper()
+	other := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
+	b := open(t, browser, s.URL+"/signup?csp="+url.QueryEscape("default-src 'self'; connect-src 'self' "+other+"; report-uri /csp"))
+	b.run(`import(document.querySelector("[type=module]").src).then((m) => Object.assign(window, m))`)
+	b.run(`window.api = "` + other + `/api"`)
+	return b
+}
+
+func TestFetch(t *testing.T) {
+	browser := launch(t)
+	for name, f := range map[string]func(*testing.T, *site, *tab){
+		"another origin": func(t *testing.T, s *site, b *tab) {
+			var own []bool
+			for range 5 {
+				require.Equal(t, 200, eval[int](b, `tallyFetch(api, { method: "POST", body: new URLSearchParams("a=b") }).then((r) => r.status)`))
+			}
+			for _, p := range s.got() {
+				own = append(own, p.own)
+				require.Equal(t, []string{"b"}, p.values["a"])
+			}
+			require.Equal(t, []bool{false, false, true, true, true}, own)
+			require.Empty(t, b.loaded("/redeem"), "the proof goes with the request")
+		},
+		"a request with a body": func(t *testing.T, s *site, b *tab) {
+			for range 3 {
+				require.Equal(t, 200, eval[int](b, `(() => {
+					const body = new FormData();
+					body.set("file", new Blob(["x".repeat(1e6)]), "x.txt");
+					return tallyFetch(new Request(api, { method: "POST", body })).then((r) => r.status);
+				})()`))
+			}
+			require.Len(t, s.got(), 3)
+			require.Equal(t, s.got()[0].files, s.got()[2].files)
+			require.Len(t, s.got()[2].files["x.txt"], 64)
+		},
+		"of many at once one buys": func(t *testing.T, s *site, b *tab) {
+			require.Equal(t, []int{200, 200}, eval[[]int](b, `Promise.all([1, 2].map(() => tallyFetch(api).then((r) => r.status)))`))
+			require.Equal(t, []int{200, 200}, eval[[]int](b, `Promise.all([1, 2].map(() => tallyFetch(api).then((r) => r.status)))`))
+			require.Equal(t, 1, eval[int](b, `performance.getEntriesByType("resource").filter((e) => e.name.endsWith("solver.js")).length || 1`))
+			require.Len(t, s.got(), 4)
+		},
+		"the same origin by cookie": func(t *testing.T, s *site, b *tab) {
+			require.Equal(t, []int{200, 200, 200}, eval[[]int](b, `(async () => {
+				const all = [];
+				for (let i = 0; i < 3; i++) all.push((await tallyFetch("/signup", { method: "POST", body: "a=b" })).status);
+				return all;
+			})()`))
+			require.Len(t, s.got(), 3)
+		},
+		"prove first": func(t *testing.T, s *site, b *tab) {
+			require.True(t, eval[bool](b, `prove("/tally/feedback/").then((r) => r.needed && r.work > 0 && r.left === 20)`))
+			require.Equal(t, 200, eval[int](b, `fetch("/feedback", { method: "POST" }).then((r) => r.status)`))
+		},
+		"a stream is sent once": func(t *testing.T, s *site, b *tab) {
+			require.Equal(t, "429 1", eval[string](b, `(async () => {
+				const challenge = await (await fetch("/tally/signup/challenge")).json();
+				const real = fetch;
+				let sent = 0;
+				window.fetch = async (r) => { sent++; return Response.json(challenge, { status: 429 }); };
+				const body = new ReadableStream({ start(c) { c.enqueue(new Uint8Array(9)); c.close(); } });
+				const response = await tallyFetch("/signup", { method: "POST", body, duplex: "half" });
+				window.fetch = real;
+				return response.status + " " + sent;
+			})()`))
+		},
+		"a refusal without a challenge comes back whole": func(t *testing.T, s *site, b *tab) {
+			require.Equal(t, `403 {"a":1}`, eval[string](b, `(async () => {
+				const real = fetch;
+				window.fetch = async () => Response.json({ a: 1 }, { status: 403 });
+				const response = await tallyFetch("/signup");
+				window.fetch = real;
+				return response.status + " " + await response.text();
+			})()`))
+		},
+		"too dear comes back whole": func(t *testing.T, s *site, b *tab) {
+			require.Equal(t, "403 no-token", eval[string](b, `tallyFetch("/signup", { method: "POST" }, { maxWork: 1 }).then(async (r) => r.status + " " + (await r.json()).reason)`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			f(t, s, openAPI(t, browser, s))
+			s.clean()
+		})
+	}
+	t.Run("abort", func(t *testing.T) {
+		s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 23 })
+		b := openAPI(t, browser, s)
+		require.Equal(t, "enough true", eval[string](b, `(async () => {
+			const abort = new AbortController(), start = performance.now();
+			setTimeout(() => abort.abort("enough"), 300);
+			const error = await tallyFetch("/signup", { method: "POST", signal: abort.signal }).catch((e) => e);
+			return error + " " + (performance.now() - start < 5000);
+		})()`))
+	})
+}

@@ -1,0 +1,160 @@
+package browser
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+const thanked = `document.title === "thanks"`
+
+// send submits the form that is shown and waits for the answer.
+func (b *tab) send(button string) {
+	b.t.Helper()
+	b.click(button)
+	b.wait(thanked)
+}
+
+func TestForms(t *testing.T) {
+	browser := launch(t)
+	for name, f := range map[string]func(*testing.T, context.Context){
+		"sign-up proves once": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup")
+			b.send("#send")
+			require.Len(t, b.loaded("POST "+s.URL+"/tally/signup/redeem"), 1)
+			b.visit(s.URL + "/signup")
+			b.send("#send")
+			require.Len(t, b.loaded("/redeem"), 1, "its tally has one left")
+			b.visit(s.URL + "/signup")
+			b.send("#send")
+			require.Len(t, b.loaded("/redeem"), 2, "the first is used up")
+			require.Len(t, s.got(), 3)
+			for _, p := range s.got() {
+				require.True(t, p.own)
+				require.Equal(t, []string{"hello"}, p.values["message"])
+				require.Len(t, p.values, 1, "no field but the form's")
+			}
+			s.clean()
+			for _, r := range b.loaded("") {
+				require.Contains(t, r, " "+s.URL+"/", "nothing from elsewhere")
+			}
+		},
+		"contact buys when the shared tally is used up": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/contact")
+			for i, bought := range []int{0, 0, 1, 1, 2} {
+				b.visit(s.URL + "/contact")
+				b.send("#send")
+				require.Len(t, b.loaded("/redeem"), bought)
+				require.Equal(t, bought > 0, s.got()[i].own)
+			}
+			s.clean()
+		},
+		"feedback proves each time": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/feedback")
+			b.send("#send")
+			b.visit(s.URL + "/feedback")
+			b.send("#send")
+			require.Len(t, b.loaded("/redeem"), 2)
+			require.Len(t, s.got(), 2)
+			s.clean()
+		},
+		"Enter submits": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup")
+			b.fill("[name=message]", " there\r")
+			b.wait(thanked)
+			require.Equal(t, []string{" therehello"}, s.got()[0].values["message"])
+		},
+		"a double click posts once": func(t *testing.T, browser context.Context) {
+			for _, policy := range []string{"signup", "contact"} {
+				s := newSite(t)
+				b := open(t, browser, s.URL+"/"+policy)
+				b.do(chromedp.DoubleClick(chromedp.CSS("#send")))
+				b.wait(thanked)
+				time.Sleep(300 * time.Millisecond)
+				require.Len(t, s.got(), 1, policy)
+				require.LessOrEqual(t, len(b.loaded("/redeem")), 1)
+			}
+		},
+		"the button's value and action are kept": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup")
+			b.send("#draft")
+			require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
+			require.Equal(t, "/signup?draft", s.got()[0].path)
+		},
+		"fields with the names of the form's own": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup?shadow=1")
+			b.send("#draft")
+			require.Equal(t, []string{"1"}, s.got()[0].values["submit"])
+			require.Equal(t, "/signup?draft", s.got()[0].path)
+		},
+		"begins with the focus": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup?auto=focus")
+			b.click("[name=message]")
+			b.wait(`document.querySelector("tally-check").dataset.state === "done"`)
+			require.Len(t, b.loaded("/redeem"), 1)
+			b.send("#send")
+			require.Len(t, b.loaded("/redeem"), 1)
+			require.Len(t, b.loaded("/challenge"), 1)
+		},
+		"off leaves it to verify": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup?auto=off")
+			b.click("#send")
+			b.wait(`document.title === "Forbidden"`)
+			b.visit(s.URL + "/signup?auto=off")
+			require.True(t, eval[bool](b, `document.querySelector("tally-check").verify()`))
+			require.Equal(t, []string{"idle", "working", "done"}, eval[[]string](b, "seen"))
+			b.send("#send")
+		},
+		"the form's reset": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup")
+			require.True(t, eval[bool](b, `document.querySelector("tally-check").verify()`))
+			b.click("#reset")
+			require.Equal(t, "idle", eval[string](b, `document.querySelector("tally-check").state`))
+			b.send("#send")
+		},
+		"disabled does nothing": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/contact")
+			b.run(`document.querySelector("tally-check").toggleAttribute("disabled")`)
+			b.send("#send")
+			require.Empty(t, b.loaded("/challenge"))
+		},
+		"two checks in one form": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup")
+			b.run(`document.querySelector("form").append(Object.assign(document.createElement("tally-check"), {id: "second"}))`)
+			b.run(`document.querySelector("#second").setAttribute("endpoint", "/tally/feedback/")`)
+			b.send("#send")
+			require.Len(t, b.loaded("/redeem"), 2)
+			require.Len(t, s.got(), 1)
+		},
+		"a listener that sends by itself sees one submission": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/feedback")
+			b.run(`document.querySelector("form").addEventListener("submit", (e) => {
+				e.preventDefault();
+				fetch(e.target.action, { method: "POST", body: new FormData(e.target, e.submitter) }).then((r) => { document.title += r.status; });
+			})`)
+			b.click("#send")
+			b.wait(`document.title === "feedback200"`)
+			b.click("#send")
+			b.wait(`document.title === "feedback200200"`)
+			require.Len(t, s.got(), 2)
+			require.Len(t, b.loaded("/redeem"), 2)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { f(t, browser) })
+	}
+}

@@ -1,0 +1,186 @@
+package browser
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+const element = `document.querySelector("tally-check")`
+
+// dear makes challenges that take a moment.
+func dear(c *middleware.Config) { c.Challenge.Work = 1 << 21 }
+
+// TestHardships has the form on pages, and in browsers, that make it difficult.
+func TestHardships(t *testing.T) {
+	browser := launch(t)
+	for name, f := range map[string]func(*testing.T, context.Context){
+		"a file arrives whole": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			body := make([]byte, 3<<20)
+			_, _ = rand.Read(body)
+			file := filepath.Join(t.TempDir(), "photo.bin")
+			require.NoError(t, os.WriteFile(file, body, 0o600))
+			b := open(t, browser, s.URL+"/signup?file=1&enctype=multipart/form-data")
+			b.do(chromedp.SetUploadFiles(chromedp.CSS("[type=file]"), []string{file}))
+			b.send("#draft")
+			sum := sha256.Sum256(body)
+			require.Equal(t, map[string]string{"photo.bin": hex.EncodeToString(sum[:])}, s.got()[0].files)
+			require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
+			s.clean()
+		},
+		"a new window": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup?target=_blank")
+			window := chromedp.WaitNewTarget(b.ctx, func(*target.Info) bool { return true })
+			b.click("#send")
+			require.NotEmpty(t, <-window)
+			require.Eventually(t, func() bool { return len(s.got()) == 1 }, patience, 20*time.Millisecond)
+			time.Sleep(1100 * time.Millisecond)
+			_, err := chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{})
+			require.NoError(t, err)
+			b.click("#send") // the page is still there, and works
+			require.Eventually(t, func() bool { return len(s.got()) == 2 }, patience, 20*time.Millisecond)
+		},
+		"a new window after a long time wants another click": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup?target=_blank")
+			b.run(`Object.defineProperty(navigator, "userActivation", { value: { isActive: false } })`)
+			b.click("#send")
+			b.wait(element + `.state === "done" && !` + element + `.querySelector("button").hidden`)
+			require.Empty(t, s.got())
+			b.click("#send") // goes through at once: it is checked already
+			require.Eventually(t, func() bool { return len(s.got()) == 1 }, patience, 20*time.Millisecond)
+			require.Len(t, b.loaded("/redeem"), 1)
+		},
+		"back from the back/forward cache": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/feedback")
+			require.True(t, eval[bool](b, element+`.verify()`))
+			b.elsewhere(s)
+			require.Equal(t, "idle", eval[string](b, element+`.state`))
+			b.send("#send")
+			require.Len(t, s.got(), 1)
+			require.Len(t, b.loaded("/redeem"), 2, "the first may have been used up meanwhile")
+		},
+		"back into the middle of the work": func(t *testing.T, browser context.Context) {
+			s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 23 })
+			b := open(t, browser, s.URL+"/signup")
+			b.click("#send")
+			b.wait(element + `.state === "working"`)
+			b.elsewhere(s)
+			require.Equal(t, "idle", eval[string](b, element+`.state`))
+			time.Sleep(time.Second)
+			require.Equal(t, "signup", eval[string](b, `document.title`))
+			require.Empty(t, s.got(), "the visitor has gone away from it")
+			b.click("#send")
+			b.wait(element + `.state === "working"`)
+		},
+		"retry after the network failed": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup")
+			b.run(element + `.hidden = true`)
+			s.breakDown(true)
+			b.click("#draft")
+			b.wait(element + `.state === "error"`)
+			require.Equal(t, "The check failed. Nothing was sent.", eval[string](b, element+`.querySelector("[role=status]").textContent`))
+			require.False(t, eval[bool](b, element+`.hidden`), "a silent block")
+			require.Empty(t, s.got())
+			s.breakDown(false)
+			b.click("tally-check button")
+			b.wait(thanked)
+			require.Equal(t, []string{"draft"}, s.got()[0].values["as"])
+		},
+		"sold out says when": func(t *testing.T, browser context.Context) {
+			s := newSite(t, func(c *middleware.Config) {
+				if c.Challenge.Mode == middleware.EveryRequest {
+					c.Limits[0].Quota = 1
+				}
+			})
+			b := open(t, browser, s.URL+"/feedback?lang=de-CH")
+			b.send("#send")
+			b.visit(s.URL + "/feedback?lang=de-CH")
+			b.click("#send")
+			b.wait(element + `.state === "error"`)
+			require.Regexp(t, `^Zu viele Anfragen\. Neuer Versuch in \d+ (Minuten|Stunden)\.$`, eval[string](b, element+`.querySelector("[role=status]").textContent`))
+			require.Empty(t, b.loaded("/redeem")[1:], "no work for nothing")
+		},
+		"too dear": func(t *testing.T, browser context.Context) {
+			s := newSite(t)
+			b := open(t, browser, s.URL+"/signup?price=1000")
+			b.click("#send")
+			b.wait(element + `.state === "error"`)
+			require.Empty(t, b.loaded("/redeem"))
+		},
+		"workers blocked": func(t *testing.T, browser context.Context) {
+			s := newSite(t, dear)
+			csp := url.QueryEscape("default-src 'self'; worker-src 'none'")
+			b := open(t, browser, s.URL+"/signup?csp="+csp)
+			b.send("#send")
+		},
+		"trusted types": func(t *testing.T, browser context.Context) {
+			s := newSite(t, dear)
+			csp := url.QueryEscape("default-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'")
+			b := open(t, browser, s.URL+"/signup?csp="+csp)
+			b.send("#send")
+		},
+		"isolated pages have workers": func(t *testing.T, browser context.Context) {
+			s := newSite(t, dear)
+			b := open(t, browser, s.URL+"/signup?isolated=1")
+			require.True(t, eval[bool](b, "crossOriginIsolated"))
+			b.run(`window.failed = 0`)
+			b.run(`window.Worker = class extends Worker { constructor(...a) { super(...a); this.addEventListener("error", () => failed++); window.made = 1; } }`)
+			require.True(t, eval[bool](b, element+`.verify()`))
+			require.Equal(t, 1, eval[int](b, "made"))
+			require.Equal(t, 0, eval[int](b, "failed"))
+			s.clean()
+		},
+	} {
+		t.Run(name, func(t *testing.T) { f(t, browser) })
+	}
+}
+
+func TestNoJIT(t *testing.T) {
+	browser := launch(t, chromedp.Flag("js-flags", "--jitless"))
+	s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 18 })
+	b := open(t, browser, s.URL+"/signup")
+	start := time.Now()
+	b.send("#send")
+	t.Logf("262144 expected hashes without a JIT: %v", time.Since(start).Round(time.Millisecond))
+	s.clean()
+}
+
+// TestNoLongTask: nobody feels the work, neither with workers nor without.
+func TestNoLongTask(t *testing.T) {
+	browser := launch(t)
+	for name, csp := range map[string]string{"workers": strict, "none": "default-src 'self'; worker-src 'none'"} {
+		t.Run(name, func(t *testing.T) {
+			var long []int
+			for range 3 { // the machine may be busy with something else
+				s := newSite(t, dear)
+				b := open(t, browser, s.URL+"/signup?csp="+url.QueryEscape(csp))
+				b.run(`window.long = []`)
+				require.True(t, eval[bool](b, element+`.verify()`))
+				time.Sleep(100 * time.Millisecond)
+				if long = eval[[]int](b, "long"); len(long) == 0 {
+					return
+				}
+			}
+			require.Empty(t, long, "milliseconds")
+		})
+	}
+}

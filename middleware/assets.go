@@ -1,0 +1,176 @@
+package middleware
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+//go:embed tally.js
+var tallyJS string
+
+//go:embed tally.css
+var tallyCSS string
+
+// An asset is a file for browsers.
+type asset struct {
+	name, extension string
+	contentType     string
+	body            string
+	hash            string // of the body, as part of a URL
+}
+
+func newAsset(name, extension, contentType, body string) *asset {
+	sum := sha256.Sum256([]byte(body))
+	return &asset{name: name, extension: extension, contentType: contentType, body: body, hash: hex.EncodeToString(sum[:8])}
+}
+
+// file is the name that changes with the content.
+func (a *asset) file() string { return a.name + "." + a.hash + a.extension }
+
+// assets are the files for browsers, as served.
+type assets struct{ script, solver, style *asset }
+
+func newAssets() *assets {
+	solver := newAsset("solver", ".js", "text/javascript; charset=utf-8", strip(pow.SolverJS(), tightScript))
+	// A script that never changes may import only what never changes.
+	script := strings.Replace(tallyJS, `"./solver.js"`, `"./`+solver.file()+`"`, 1)
+	return &assets{
+		script: newAsset("tally", ".js", solver.contentType, strip(script, tightScript)),
+		solver: solver,
+		style:  newAsset("tally", ".css", "text/css; charset=utf-8", strip(tallyCSS, tightStyle)),
+	}
+}
+
+// find returns the asset of a file name, plain or with a hash, and whether the
+// hash is the asset's. One that is not is of another version: while instances of
+// both serve, their pages get the script all the same, if not the very same.
+func (all *assets) find(file string) (a *asset, exact bool) {
+	for _, a := range []*asset{all.script, all.solver, all.style} {
+		hash, ok := strings.CutSuffix(file, a.extension)
+		if ok {
+			hash, ok = strings.CutPrefix(hash, a.name)
+		}
+		switch {
+		case !ok:
+		case hash == "":
+			return a, false
+		case len(hash) == 1+len(a.hash) && hash[0] == '.' && strings.Trim(hash[1:], "0123456789abcdef") == "":
+			return a, hash[1:] == a.hash
+		}
+	}
+	return nil, false
+}
+
+// serve answers a GET or HEAD, with 304 where the client has the same already.
+func (a *asset) serve(w http.ResponseWriter, r *http.Request, exact bool) {
+	h := w.Header()
+	h.Set("Content-Type", a.contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Etag", `"`+a.hash+`"`)
+	if exact {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else {
+		h.Set("Cache-Control", "no-cache")
+	}
+	// A worker lives under the policy of its own response, not of the page: the
+	// solver needs nothing. And a page that isolates itself starts only workers
+	// that do.
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	h.Set("Cross-Origin-Embedder-Policy", "require-corp")
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(a.body))
+}
+
+// serveAsset answers a file below the path.
+func (c *challenger) serveAsset(w http.ResponseWriter, r *http.Request) {
+	file, ok := strings.CutPrefix(r.URL.Path, c.path)
+	if a, exact := c.assets.find(file); ok && a != nil {
+		if methodAllowed(w, r, http.MethodGet) {
+			a.serve(w, r, exact)
+		}
+		return
+	}
+	http.NotFound(w, r)
+}
+
+// ScriptURL returns the URL of the script for browsers, to be named by pages:
+//
+//	<link rel="stylesheet" href="{{.StyleURL}}">
+//	<script type="module" src="{{.ScriptURL}}"></script>
+//
+// It changes with the script's content, and the response may be cached for ever;
+// tally.js beside it is the same under a name that never changes. It is "" without
+// Challenge.Path. The files are served by [Middleware.Endpoints]: plain JavaScript
+// without WebAssembly, blob: URLs, inline code or styles, which needs no more than
+// Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
+// work is done on the page's own thread, in slices too short to be felt.
+//
+// # Forms
+//
+// The element proves work for the form that it is in:
+//
+//	<form method="post" action="/contact" enctype="multipart/form-data">
+//		…
+//		<tally-check endpoint="/tally/contact/">
+//			<noscript>This form needs JavaScript.</noscript>
+//		</tally-check>
+//		<button>Send</button>
+//	</form>
+//
+// When the form is submitted it asks the endpoint whether the next request needs a
+// proof. If so it solves, redeems, and then submits the form as the user did, with
+// the button, by any method, to any target; the form has no further field, because
+// a cookie carries what was bought. In [WhenExhausted] that means that work is done
+// only once the shared tally is used up, at the price of a small GET before each
+// submission; in [Newcomers] a client works once, in [EveryRequest] each time. The
+// form, the element and the endpoint must have one origin, and Carriage must not be
+// HeaderOnly. form.submit() asks nobody: use form.requestSubmit().
+//
+// Attributes: auto="focus" begins when the form gets the focus (not for
+// EveryRequest, whose proofs keep for seconds), auto="off" leaves it to verify();
+// max-work is the highest price in expected hashes, by default 2²⁴; lang, here or
+// on an ancestor, chooses English, German or French: en, de, fr; text-idle, -working, -done, -wait
+// (with {} for the time), -error and -retry replace texts. A hidden element works
+// too, and shows itself to show an error; a disabled one does nothing.
+//
+// The attribute data-state is idle, working, done or error. The events tally-state
+// (detail: state; needed, left, work; error) and tally-progress (detail: done,
+// total) bubble. verify() proves now and returns a promise of whether that went
+// well; reset() goes back to idle. Style it by its tag and data-state, and by the
+// property --tally-accent.
+//
+// # Scripts
+//
+//	import { tallyFetch } from "/tally/api/tally.js";
+//	const response = await tallyFetch("/api/orders", { method: "POST", body });
+//
+// tallyFetch is fetch, but echoes tokens, and where a refusal comes with a challenge
+// it solves it and sends the request again. For an API of another origin it needs
+// [CORSAllowHeaders] and [CORSExposeHeaders], and the script served from the
+// page's own origin, since browsers start no worker from another. prove(endpoint)
+// does what the element does, solve(challenge) returns a proof.
+func (m *Middleware) ScriptURL() string { return m.engine.Load().scriptURL() }
+
+// StyleURL returns the URL of the style sheet for the element that
+// [Middleware.ScriptURL] describes. It changes with the content, like that one.
+func (m *Middleware) StyleURL() string { return m.engine.Load().styleURL() }
+
+func (e *engine) scriptURL() string {
+	return e.assetURL(func(a *assets) *asset { return a.script })
+}
+
+func (e *engine) styleURL() string {
+	return e.assetURL(func(a *assets) *asset { return a.style })
+}
+
+func (e *engine) assetURL(which func(*assets) *asset) string {
+	if e.challenge == nil || e.challenge.assets == nil {
+		return ""
+	}
+	return e.challenge.path + which(e.challenge.assets).file()
+}
