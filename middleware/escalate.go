@@ -90,8 +90,12 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		return
 	}
 	c := s.call(e, q)
-	if wait := s.blocked(&c, q, d.Cost); wait > 0 {
-		e.settle(q, x, nil, &storeless.Verdict{Wait: wait}, nil)
+	if wait, told := s.blocked(&c, q, d.Cost); wait > 0 {
+		var tally *storeless.Tally
+		if !told {
+			tally = s.marked(q, &c, d.Cost, wait)
+		}
+		e.settle(q, x, nil, &storeless.Verdict{Wait: wholeSeconds(wait)}, tally)
 		return
 	}
 	if s.inFlight.Add(1) > s.InFlight {
@@ -129,14 +133,23 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		e.settle(q, x, &v.Verdict, &v.Verdict, &tally)
 	default:
 		s.spent.note(c.refusal, d.Cost, q.now, v.Wait)
-		if d.Cost != 1 { // a cheaper request might pass
-			e.settle(q, x, &v.Verdict, &v.Verdict, nil)
-			return
-		}
-		tally := c.fallback.Shown
-		tally[s.mark] = storeless.State{At: stamp(q.now.Add(v.Wait), &c.refusal)}
-		e.settle(q, x, &v.Verdict, &v.Verdict, &tally)
+		e.settle(q, x, &v.Verdict, &v.Verdict, s.marked(q, &c, d.Cost, v.Wait))
 	}
+}
+
+// marked returns what is shown with the mark of a refusal, or nil if a cheaper
+// request might pass.
+func (s *escalation) marked(q *inquiry, c *call, cost int64, wait time.Duration) *storeless.Tally {
+	if cost != 1 {
+		return nil
+	}
+	tally := c.fallback.Shown
+	tally[s.mark] = storeless.State{At: stamp(q.now.Add(wait), &c.refusal)}
+	return &tally
+}
+
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 // settle says what a verdict means, and fills in the fields: standings are nil
@@ -163,16 +176,16 @@ func stamp(until time.Time, k *counterKey) int64 {
 
 // blocked returns for how long the counter need not be asked, because it has
 // refused the same before: on this instance, or on another that has said so in
-// the token.
-func (s *escalation) blocked(c *call, q *inquiry, cost int64) time.Duration {
+// the token; and whether the client knows.
+func (s *escalation) blocked(c *call, q *inquiry, cost int64) (wait time.Duration, told bool) {
 	if cost == 0 {
-		return 0
+		return 0, false
 	}
-	wait := s.spent.blocked(c.refusal, cost, q.now)
+	wait = s.spent.blocked(c.refusal, cost, q.now)
 	if at := q.shown.shared[s.mark].At; at > q.now.UnixMicro() && at == stamp(time.UnixMicro(at), &c.refusal) {
-		wait = max(wait, time.UnixMicro(at).Sub(q.now))
+		return max(wait, time.UnixMicro(at).Sub(q.now)), true
 	}
-	return (wait + time.Second - 1).Truncate(time.Second)
+	return wait, false
 }
 
 // errNotAsked is the outcome of a call that an open breaker keeps back.

@@ -89,6 +89,28 @@ func TestExactRefusalOfADearRequestLetsACheapOnePass(t *testing.T) {
 	require.EqualValues(t, 5, l.charged)
 }
 
+func TestExactRefusalIsToldOnceMore(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	h, _ := limited(t, paid(c, l))
+	require.Equal(t, 5, admitted(h, 7))
+	tok := tokenIn(send(h))
+	require.NotEmpty(t, tok, "refused from memory, to a client that shows nothing")
+	require.Empty(t, tokenIn(send(h, showing(tok))), "it knows")
+	elsewhere, _ := limited(t, paid(c, l))
+	require.Equal(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)).StatusCode)
+	require.Equal(t, 6, l.count())
+}
+
+func TestExactCallsAreOver(t *testing.T) {
+	c := new(clock)
+	cfg := paid(c, newLedger(c))
+	cfg.Exact.InFlight = 1
+	h, _ := limited(t, cfg)
+	require.Equal(t, 5, admitted(h, 9))
+	require.Equal(t, 5, admitted(h, 9, from("203.0.113.2")))
+}
+
 // TestExactUpgradeIsNotHeldToTheSmallerTier buys more in the middle of a window.
 func TestExactUpgradeIsNotHeldToTheSmallerTier(t *testing.T) {
 	c := new(clock)
@@ -104,7 +126,8 @@ func TestExactUpgradeIsNotHeldToTheSmallerTier(t *testing.T) {
 	}
 	h, _ := limited(t, cfg)
 	require.Equal(t, 5, admitted(h, 9))
-	tok := send(h).Header.Get(middleware.TokenHeader)
+	tok := tokenIn(send(h))
+	require.NotEmpty(t, tok)
 	require.Equal(t, 3, admitted(h, 9, with("X-Tier", "pro"), showing(tok)))
 }
 
