@@ -1,9 +1,9 @@
 package middleware_test
 
 import (
+	"bytes"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,8 +19,8 @@ func TestConfigFuzzSeedsAreThere(t *testing.T) {
 	require.GreaterOrEqual(t, len(files), 10)
 }
 
-// FuzzConfig gives New anything: it refuses by the names of fields and without a
-// secret in its words, twice the same way; or makes a limiter that answers
+// FuzzConfig gives New anything: it refuses by the names of fields, and by the same
+// words whatever the secrets are; or makes a limiter that answers
 // everything with a status of ours, admits the first request unless a proof is
 // wanted, and never admits more than the quota. flags are what is yes or no.
 func FuzzConfig(f *testing.F) {
@@ -55,8 +55,10 @@ func FuzzConfig(f *testing.F) {
 			for _, field := range problems(t, err) {
 				require.Regexp(t, `^(Policy|Carriage|EmbeddedCookie|Families|Net56|Net48|Quiet|XRateLimit|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|Path))$`, field)
 			}
-			if len(key) >= 8 && !strings.Contains(policy+name+tier+path, string(key)) {
-				require.NotContains(t, err.Error(), string(key), "a secret")
+			// Of a secret the words depend on its length, and on whether it is
+			// all zeros or there twice: never on its bytes.
+			if zeros := make([]byte, len(key)); !bytes.Equal(key, zeros) && !bytes.Equal(key, secret("a")) {
+				cfg.Secrets[0] = bytes.Repeat([]byte{0x5a}, len(key))
 			}
 			_, again := middleware.New(cfg)
 			require.EqualError(t, again, err.Error())

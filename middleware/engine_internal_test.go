@@ -39,3 +39,10 @@ func TestEveryPermittedFieldIsInTheForm(t *testing.T) {
 		require.NotEmpty(t, says, name)
 	}
 }
+
+// A refusal's wait is never nothing, which clients take for "at once".
+func TestJitteredIsAtLeastASecond(t *testing.T) {
+	for _, wait := range []time.Duration{-time.Second, 0, time.Millisecond, time.Second} {
+		require.Equal(t, time.Second, jittered(wait))
+	}
+}

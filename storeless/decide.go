@@ -126,7 +126,8 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 	return tally, v
 }
 
-// Peek says what Take would, and charges nothing.
+// Peek says what the limits would say to Take, and charges nothing. It does not
+// ask whether there is room, or whether a proof is spent.
 func Peek(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Verdict {
 	if cost < 0 {
 		panic("storeless: negative cost")

@@ -118,11 +118,13 @@
 //
 //	256 bytes a set + 64 bytes a lock
 //
-// from the start and for ever ([Memory.Size]): 3 MiB for the default of 65,536
-// families with one limit. Nothing live is evicted, and nothing runs in the
-// background: a cell is free when its windows have passed, two of them after the
-// last count. A family's first count finds no room with the probability that
-// its set of 16 cells is full. With f counts alive beside c cells that is
+// from the start and for ever, and besides what a quarter of the families would
+// take with one limit, for what is paid for with work. [Memory.Size] is both:
+// 3.75 MiB and the locks for the default of 65,536 families with one limit.
+// Nothing live is evicted, and nothing runs in the background: a cell is free
+// when its windows have passed, two of them after the last count. A family's
+// first count finds no room with the probability that its set of 16 cells is
+// full. With f counts alive beside c cells that is
 //
 //	P(X ≥ 16), X Poisson of mean 16·f/c
 //

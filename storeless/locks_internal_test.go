@@ -1,8 +1,10 @@
 package storeless
 
 import (
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,6 +24,65 @@ func TestLocksAscend(t *testing.T) {
 			slices.Sort(want)
 			want = slices.Compact(want)
 			require.Equal(t, want, l.stripes[:l.n])
+		}
+	}
+}
+
+// Whoever holds any one of the stripes that a request needs holds the request
+// up: check and charge, of all levels, are one step. Races would tell the same,
+// now and then.
+func TestEveryStripeIsHeld(t *testing.T) {
+	// On one processor a goroutine that can run does so while this one yields.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p, err := Compile("p", []Limit{{Quota: 1000, Window: time.Hour}})
+	require.NoError(t, err)
+	prices, err := Tariff{Work: 16, Crowd: 8, Memory: time.Hour}.Compile()
+	require.NoError(t, err)
+	m := NewMemory(1<<16, 1)
+	now := time.Unix(20_000*86_400, 0)
+	at := func(stripe int) Key { return Key(stripe)<<32*Key(1<<32/len(m.paid.stripes)) | 1<<20 }
+
+	family := Family{
+		Key:   at(1),
+		Wide:  []Wide{{at(5), p}, {at(3), p}},
+		Proof: &Proof{Key: at(7), Expires: now.Add(time.Minute)},
+	}
+	plain := Family{Key: at(9)}
+	buyers := []Buyer{{at(2), 1}, {at(8), 8}, {at(4), 64}}
+	counts := []Key{family.Key, family.Wide[0].Key, family.Wide[1].Key}
+	ledgers := []Key{buyers[0].Key, buyers[1].Key, buyers[2].Key}
+	for _, op := range []struct {
+		name  string
+		do    func()
+		table *table
+		keys  []Key
+	}{
+		{"Take", func() { Take(m, p, now, &plain, 1) }, &m.table, []Key{plain.Key}},
+		{"Take, networks", func() { Take(m, p, now, &family, 1) }, &m.table, counts},
+		{"Take, proof", func() { Take(m, p, now, &family, 1) }, &m.paid, []Key{family.Proof.Key}},
+		{"Peek", func() { Peek(m, p, now, &family, 1) }, &m.table, counts},
+		{"Quote", func() { Quote(m, prices, now, buyers) }, &m.paid, ledgers},
+		{"Redeem", func() { Redeem(m, prices, now, buyers, at(6), now.Add(time.Hour), 16) }, &m.paid, append(ledgers, at(6))},
+	} {
+		for i, key := range op.keys {
+			lock := &op.table.stripes[op.table.stripe(key)].mu
+			lock.Lock()
+			done := make(chan struct{})
+			go func() {
+				op.do()
+				close(done)
+			}()
+			for range 100 {
+				runtime.Gosched()
+			}
+			select {
+			case <-done:
+				lock.Unlock()
+				t.Fatalf("%s does not wait for its key %d", op.name, i)
+			default:
+			}
+			lock.Unlock()
+			<-done
 		}
 	}
 }

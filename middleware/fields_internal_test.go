@@ -1,0 +1,24 @@
+package middleware
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What was set is dropped again, the cookie too, and no cookie of a handler's.
+func TestDropTakesOurCookieAlone(t *testing.T) {
+	f := &fields{cookie: "tally=1"}
+	f.values[iToken] = "token"
+	h := http.Header{fieldCookie: {"theirs=1"}, fieldCache: {"public"}}
+	f.set(h)
+	require.Equal(t, []string{"theirs=1", "tally=1"}, h[fieldCookie])
+	f.drop(h)
+	require.Equal(t, http.Header{fieldCookie: {"theirs=1"}, fieldCache: {"public"}}, h)
+
+	h = http.Header{}
+	f.set(h)
+	f.drop(h)
+	require.Empty(t, h, "no empty list of cookies")
+}
