@@ -57,7 +57,8 @@ const (
 	// the policy wants then. 503.
 	CounterDown Reason = "counter-down"
 
-	// Overloaded: as many calls wait for the exact counter as may. 503.
+	// Overloaded: as many calls wait for the exact counter as may, or it is full of
+	// live keys. 503.
 	Overloaded Reason = "overloaded"
 
 	// NegativeCost: Config.Cost returned a negative number. 500.

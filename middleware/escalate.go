@@ -100,13 +100,14 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 	}
 	if s.inFlight.Add(1) > s.InFlight {
 		s.inFlight.Add(-1)
-		d.Reason, d.Status, d.RetryAfter = Overloaded, http.StatusServiceUnavailable, jittered(time.Second)
-		e.fill(x, q, nil, nil, nil)
+		e.overload(q, x)
 		return
 	}
 	v, err := s.ask(e, q, &c, d.Cost, r)
 	s.inFlight.Add(-1)
 	switch {
+	case errors.Is(err, exact.ErrFull):
+		e.overload(q, x)
 	case err != nil && d.Cost == 0: // a peek is always admitted, and there is nothing to see
 		d.Degraded = true
 		e.settle(q, x, nil, &storeless.Verdict{Admitted: true}, nil)
@@ -138,6 +139,14 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		s.spent.note(c.refusal, d.Cost, q.now, v.Wait)
 		e.settle(q, x, &v.Verdict, &v.Verdict, s.marked(q, &c, d.Cost, v.Wait))
 	}
+}
+
+// overload refuses what the counter has no room for. It is load and no outage:
+// nobody may flood his way into the fallback.
+func (e *engine) overload(q *inquiry, x *exchange) {
+	d := &x.decision
+	d.Reason, d.Status, d.RetryAfter = Overloaded, http.StatusServiceUnavailable, jittered(time.Second)
+	e.fill(x, q, nil, nil, nil)
 }
 
 // marked returns what is shown with the mark of a refusal, or nil if a cheaper
@@ -204,7 +213,7 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Deadline)
 	defer cancel()
 	v, err := s.take(ctx, c, cost, r)
-	if err != nil {
+	if err != nil && !errors.Is(err, exact.ErrFull) {
 		if s.breaker.failed(q.now) {
 			e.log.Error("tallystick: exact counter does not answer; "+s.Outage.consequence(), "policy", e.base.policy.Name(), "error", err)
 		}
@@ -213,7 +222,7 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 	if s.breaker.succeeded() {
 		e.log.Info("tallystick: exact counter answers again", "policy", e.base.policy.Name())
 	}
-	return v, nil
+	return v, err
 }
 
 func (o Outage) consequence() string {

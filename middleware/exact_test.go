@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -385,6 +386,22 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			require.Equal(t, map[int]int{200: 5, 429: 3, 503: 92}, seen)
 			require.Zero(t, degraded)
 		})
+	})
+
+	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
+		c := new(clock)
+		cfg := paid(c, exact.NewMemory(1, c.Now))
+		cfg.Exact.Outage = middleware.FailOpen
+		log := logging(&cfg)
+		h, _ := limited(t, cfg)
+		seen := map[int]int{}
+		for n := range 2000 {
+			seen[send(h, from(fmt.Sprintf("198.18.%d.%d", n/250, n%250))).StatusCode]++
+		}
+		require.Greater(t, seen[503], 100, "there is no room for all")
+		require.Equal(t, 2000, seen[200]+seen[503])
+		require.Equal(t, 4, admitted(h, 9, from("198.18.0.0")), "who is remembered is counted as before")
+		require.NotContains(t, log.String(), "does not answer")
 	})
 
 	t.Run("T35 the herd meets a half-open breaker", func(t *testing.T) {

@@ -3,6 +3,7 @@ package exact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -107,6 +108,11 @@ type Receipt struct {
 var (
 	// ErrNotCounted says that a call was not counted and never will be.
 	ErrNotCounted = errors.New("exact: not counted")
+
+	// ErrFull says that a counter has no room for another key. It is
+	// [ErrNotCounted], and load rather than failure: the engine works, and whoever
+	// makes up keys must not be able to have it taken for dead.
+	ErrFull = fmt.Errorf("%w: the counter is full of live keys; give it more room", ErrNotCounted)
 
 	// ErrMaybeCounted says that a call may have been counted: its answer was
 	// lost. Repeating it with the same ID finds out.

@@ -35,9 +35,6 @@ const (
 	DefaultKeys = 1 << 18
 )
 
-// ErrFull says that a [Memory] has no room for another key. It is [ErrNotCounted].
-var ErrFull = fmt.Errorf("%w: the memory counter is full of live keys; give it more room", ErrNotCounted)
-
 // A shard is the keys that one lock guards.
 type shard struct {
 	mu       sync.Mutex
