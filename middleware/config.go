@@ -21,6 +21,8 @@ const (
 	FixedWindow   = storeless.FixedWindow
 	TokenBucket   = storeless.TokenBucket
 	LeakyBucket   = storeless.LeakyBucket
+	SlidingLog    = storeless.SlidingLog // SlidingLog and RollingDay want Config.Exact
+	RollingDay    = storeless.RollingDay
 )
 
 // A Config describes one policy. It is plain data: [New] copies it, checks it

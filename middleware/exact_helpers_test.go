@@ -46,7 +46,7 @@ func newLedger(c *clock) *ledger {
 }
 
 func (l *ledger) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	if err := call.Check(); err != nil {
+	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
 	l.mu.Lock()

@@ -83,7 +83,7 @@ func ParseTiers(file string, text []byte) (map[string][]Limit, error) {
 		case p == nil:
 		case first == nil:
 			first, firstName = p, name
-		case !first.Tokens().SameShape(p.Tokens()):
+		case !first.SameShape(p):
 			problem(at+".limits", fmt.Sprintf("must have the names, algorithms and windows of tiers[%s], in that order", firstName))
 		}
 		tiers[name] = limits
@@ -98,7 +98,7 @@ type tiersFile struct {
 	Tiers map[string]struct {
 		Limits []struct {
 			Name      string `json:"name"`
-			Algorithm string `json:"algorithm" validate:"omitempty,oneof=sliding-window fixed-window token-bucket leaky-bucket"`
+			Algorithm string `json:"algorithm" validate:"omitempty,oneof=sliding-window fixed-window token-bucket leaky-bucket sliding-log rolling-day"`
 			Quota     int64  `json:"quota" validate:"min=1,max=2147483647"`
 			Window    string `json:"window" validate:"required"`
 			Burst     int64  `json:"burst" validate:"min=0,max=2147483647"`
@@ -113,13 +113,15 @@ var algorithms = map[string]storeless.Algorithm{
 	FixedWindow.String():   FixedWindow,
 	TokenBucket.String():   TokenBucket,
 	LeakyBucket.String():   LeakyBucket,
+	SlidingLog.String():    SlidingLog,
+	RollingDay.String():    RollingDay,
 }
 
 // allowed says, field by field, what a file may hold.
 var allowed = map[string]string{
 	"tiers":     "must hold at least one tier",
 	"limits":    "must hold 1 to 8 limits",
-	"algorithm": "must be sliding-window, fixed-window, token-bucket or leaky-bucket",
+	"algorithm": "must be sliding-window, fixed-window, token-bucket or leaky-bucket, or with an exact counter sliding-log or rolling-day",
 	"quota":     "must be from 1 to 2147483647",
 	"window":    `must be a duration such as "1s", "15m" or "24h"`,
 	"burst":     "must be from 1 to 2147483647, or left out for the quota",

@@ -52,7 +52,7 @@ func TestParseTiersErrors(t *testing.T) {
 		limit(`{"quota": 1, "window": "1ms"}`):      "t.json: tiers[a].limits[0].window: must be whole seconds",
 		limit(`{"quota": 1.5, "window": "1s"}`):     "t.json: line 1: cannot unmarshal number 1.5",
 		limit(`{"quota": 1, "window": "1s"}`) + `x`: "t.json: line 1: there is more after the end",
-		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                                                     "t.json: tiers[a].limits[0].algorithm: must be sliding-window, fixed-window, token-bucket or leaky-bucket",
+		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                                                     "t.json: tiers[a].limits[0].algorithm: must be sliding-window, fixed-window, token-bucket or leaky-bucket, or with an exact counter sliding-log or rolling-day",
 		limit(`{"quota": 1, "window": "1s", "burst": 4}`):                                                               "t.json: tiers[a].limits[0].burst: belongs to a TokenBucket",
 		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json: tiers[b].limits: must have the names, algorithms and windows of tiers[a]",
 		`{"tiers": {"a": {"limits": [{"quota": 0, "window": "1s"}]}, "b": {"limits": [{"quota": 0, "window": "1s"}]}}}`: "t.json: tiers[b].limits[0].quota",

@@ -95,6 +95,11 @@ type limits struct {
 	exact  *exact.Policy
 }
 
+// sameShape reports whether tallies and accounts of one are those of the other.
+func (l limits) sameShape(of limits) bool {
+	return l.tokens.SameShape(of.tokens) && (l.exact == nil || l.exact.SameShape(of.exact))
+}
+
 // compileLimits compiles the limits of the policy, or of a tier.
 func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if cfg.Exact == nil {
@@ -126,7 +131,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 				errs = append(errs, &ConfigError{Field: field, Problem: problem.Problem})
 			}
 		}
-		if base.tokens != nil && tier.tokens != nil && !base.tokens.SameShape(tier.tokens) {
+		if base.tokens != nil && tier.tokens != nil && !base.sameShape(tier) {
 			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier

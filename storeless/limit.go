@@ -28,6 +28,16 @@ const (
 	// LeakyBucket is GCRA with a burst of one, a meter: requests must keep a
 	// distance of Window/Quota from each other.
 	LeakyBucket
+
+	// SlidingLog remembers every charge until it is a Window old: at most Quota
+	// in any span of a Window. A token cannot carry it: it is for exact counters
+	// (package middleware/exact), and [Compile] refuses it.
+	SlidingLog
+
+	// RollingDay remembers how much was charged in each minute of the last 24
+	// hours: at most Quota in any 24 hours, and what a minute holds counts until
+	// its end is a day old. For exact counters alone, like [SlidingLog].
+	RollingDay
 )
 
 // String returns the name of the algorithm, as used in errors and docs.
@@ -41,6 +51,10 @@ func (a Algorithm) String() string {
 		return "token-bucket"
 	case LeakyBucket:
 		return "leaky-bucket"
+	case SlidingLog:
+		return "sliding-log"
+	case RollingDay:
+		return "rolling-day"
 	}
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
@@ -168,7 +182,10 @@ func (l *Limit) check(field string, given Limit) (errs []error) {
 	if given.Name != "" && !validName(l.Name, 48) {
 		problem("Name", "must be 1 to 48 of a-z, 0-9 and -")
 	}
-	if l.Algorithm > LeakyBucket {
+	switch {
+	case l.Algorithm == SlidingLog || l.Algorithm == RollingDay:
+		problem("Algorithm", "a %s needs an exact counter; SlidingWindow is what comes closest without one", l.Algorithm)
+	case l.Algorithm > RollingDay:
 		problem("Algorithm", "must be SlidingWindow, FixedWindow, TokenBucket or LeakyBucket")
 	}
 	quotaOK := l.Quota >= 1 && l.Quota <= MaxQuota

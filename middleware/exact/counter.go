@@ -29,9 +29,9 @@ type Counter interface {
 	Peek(ctx context.Context, call Call) (Verdict, error)
 
 	// Refund gives back what an admitted call was charged, on every limit in
-	// whose window it still counts. It does so once: a second time, or when no
-	// window of the receipt is left, it changes nothing and returns
-	// [ErrNoRefund].
+	// whose window it still counts; a receipt whose Cost was lowered gives back
+	// that much. It does so once: a second time, or when no window of the receipt
+	// is left, it changes nothing and returns [ErrNoRefund].
 	Refund(ctx context.Context, r Receipt) error
 }
 
@@ -65,9 +65,10 @@ const (
 	MaxID  = 64
 )
 
-// Check says what is wrong with the call, or nil: an error that is
-// [ErrNotCounted]. Every Counter begins with it.
-func (c *Call) Check() error {
+// Check says why the call cannot even begin, or nil: an error that is
+// [ErrNotCounted], because of a mistake or because ctx has ended. Every Counter
+// begins with it.
+func (c *Call) Check(ctx context.Context) error {
 	switch {
 	case c.Policy == nil:
 		return &CallError{"Policy", "is nil"}
@@ -77,6 +78,9 @@ func (c *Call) Check() error {
 		return &CallError{"Cost", "must be at least 1"}
 	case len(c.ID) > MaxID:
 		return &CallError{"ID", "must have at most 64 bytes"}
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotCounted, err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -38,19 +37,10 @@ const (
 // A shard is the keys that one lock guards.
 type shard struct {
 	mu       sync.Mutex
-	accounts map[string]*account
+	accounts map[string]*Account
 	most     int
 	swept    int64 // Unix second of the last search for free keys
-
-	// The calls of the last IDLife and of the one before, by key and ID.
-	young, old map[string]answered
-	turned     time.Time
-}
-
-// answered is what became of a call that may be repeated.
-type answered struct {
-	refusal *Verdict // nil: it was admitted
-	receipt Receipt
+	replies  Replies
 }
 
 // NewMemory returns a memory for so many live keys, [DefaultKeys] if 0, by the
@@ -68,7 +58,7 @@ func NewMemory(keys int, now func() time.Time) *Memory {
 	m := &Memory{now: now, seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		s := &m.shards[i]
-		s.accounts, s.young, s.old = make(map[string]*account), make(map[string]answered), make(map[string]answered)
+		s.accounts = make(map[string]*Account)
 		// Keys fall into shards at random: an even share would be full too early.
 		s.most = keys/memoryShards + keys/memoryShards/4 + 8
 	}
@@ -77,7 +67,7 @@ func NewMemory(keys int, now func() time.Time) *Memory {
 
 // Take implements [Counter].
 func (m *Memory) Take(ctx context.Context, call Call) (Verdict, error) {
-	if err := begin(ctx, &call); err != nil {
+	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
 	s, key := m.shard(call.Policy, call.Key)
@@ -86,30 +76,29 @@ func (m *Memory) Take(ctx context.Context, call Call) (Verdict, error) {
 	now := m.now() // under the lock: who decides later has no earlier time
 	a, known := s.accounts[key]
 	if !known {
-		a = new(account)
+		a = new(Account)
 	}
 	if call.ID != "" {
-		s.turn(now)
-		if then, ok := s.answered(key + "\x00" + call.ID); ok {
-			return a.replay(&call, now, then), nil
+		if v, ok := s.replies.Find(now, key, call.ID); ok {
+			return a.Replay(v, &call, now), nil
 		}
 	}
 	if !known && !s.room(now) {
 		return Verdict{}, ErrFull
 	}
-	v, then := a.decide(&call, now)
+	v := a.Take(&call, now)
 	if v.Admitted && !known {
 		s.accounts[key] = a
 	}
 	if call.ID != "" {
-		s.young[key+"\x00"+call.ID] = then
+		s.replies.Keep(now, key, call.ID, v)
 	}
 	return v, nil
 }
 
 // Peek implements [Counter].
 func (m *Memory) Peek(ctx context.Context, call Call) (Verdict, error) {
-	if err := begin(ctx, &call); err != nil {
+	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
 	s, key := m.shard(call.Policy, call.Key)
@@ -117,15 +106,14 @@ func (m *Memory) Peek(ctx context.Context, call Call) (Verdict, error) {
 	defer s.mu.Unlock()
 	a, known := s.accounts[key]
 	if !known {
-		a = new(account)
+		a = new(Account)
 	}
-	return Verdict{Verdict: a.peek(call.Policy, m.now(), call.Cost)}, nil
+	return a.Peek(&call, m.now()), nil
 }
 
 // Refund implements [Counter].
 func (m *Memory) Refund(ctx context.Context, r Receipt) error {
-	serial, err := strconv.ParseUint(r.Serial, 36, 64)
-	if err != nil || r.Policy == nil || r.Cost < 1 {
+	if r.Policy == nil {
 		return ErrNoRefund
 	}
 	if err := ctx.Err(); err != nil {
@@ -135,19 +123,8 @@ func (m *Memory) Refund(ctx context.Context, r Receipt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, known := s.accounts[key]
-	if !known || !a.refund(r.Policy, m.now(), r.At, r.Cost, serial) {
+	if !known || !a.Refund(&r, m.now()) {
 		return ErrNoRefund
-	}
-	return nil
-}
-
-// begin says why a call cannot even begin.
-func begin(ctx context.Context, call *Call) error {
-	if err := call.Check(); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotCounted, err)
 	}
 	return nil
 }
@@ -169,56 +146,10 @@ func (s *shard) room(now time.Time) bool {
 	if second := now.Unix(); second != s.swept {
 		s.swept = second
 		for key, a := range s.accounts {
-			if a.idle(now) {
+			if a.Idle(now) {
 				delete(s.accounts, key)
 			}
 		}
 	}
 	return len(s.accounts) < s.most
-}
-
-// turn drops the calls that need not be remembered any more. A clock that steps
-// back keeps them, until it is there again.
-func (s *shard) turn(now time.Time) {
-	switch passed := now.Sub(s.turned); {
-	case passed >= 2*IDLife:
-		clear(s.young)
-		clear(s.old)
-		s.turned = now
-	case passed >= IDLife:
-		s.young, s.old = s.old, s.young
-		clear(s.young)
-		s.turned = now
-	}
-}
-
-func (s *shard) answered(id string) (answered, bool) {
-	if a, ok := s.young[id]; ok {
-		return a, true
-	}
-	a, ok := s.old[id]
-	return a, ok
-}
-
-// decide takes a call, and says what is to be remembered of it.
-func (a *account) decide(call *Call, now time.Time) (Verdict, answered) {
-	v, at, serial := a.take(call.Policy, now, call.Cost)
-	verdict := Verdict{Verdict: v}
-	if serial == 0 {
-		refusal := verdict
-		return verdict, answered{refusal: &refusal}
-	}
-	verdict.Receipt = Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: at, Serial: strconv.FormatUint(serial, 36)}
-	return verdict, answered{receipt: verdict.Receipt}
-}
-
-// replay returns the verdict of an earlier call: what it said then and, where it
-// was admitted, how the limits stand now.
-func (a *account) replay(call *Call, now time.Time, then answered) Verdict {
-	if then.refusal != nil {
-		v := *then.refusal
-		v.Replayed = true
-		return v
-	}
-	return Verdict{Verdict: a.peek(call.Policy, now, 0), Replayed: true, Receipt: then.receipt}
 }

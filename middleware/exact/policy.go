@@ -1,7 +1,22 @@
 package exact
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
 	"github.com/tallystick/tallystick/storeless"
+)
+
+// MaxLog is the largest Quota of a [storeless.SlidingLog], which keeps an entry for
+// each charge: more of them would let one key choose what a call costs.
+const MaxLog = 10_000
+
+// day is the Window of every [storeless.RollingDay], and minute its grain.
+const (
+	day    = 24 * time.Hour
+	minute = time.Minute
 )
 
 // A Policy is a named set of limits, compiled for exact counters. It is immutable
@@ -12,20 +27,74 @@ type Policy struct {
 	ids    [storeless.MaxLimits]uint32
 
 	tokens *storeless.Policy
+
+	// Of a policy with trails: the other limits, if any, and where they are in it.
+	steps *storeless.Policy
+	place []int
+	trail bool
 }
 
-// Compile checks limits and compiles them, like [storeless.Compile].
+// Compile checks limits and compiles them, like [storeless.Compile], but for one
+// thing: it takes [storeless.SlidingLog], of a Quota up to [MaxLog], and
+// [storeless.RollingDay], of a Window of 24 h.
 func Compile(name string, limits []storeless.Limit) (*Policy, error) {
-	tokens, err := storeless.Compile(name, limits)
-	if err != nil {
+	carried := slices.Clone(limits)
+	var errs []error
+	for i := range carried {
+		l := &carried[i]
+		if !trailed(l.Algorithm) {
+			continue
+		}
+		field := fmt.Sprintf("Limits[%d].", i)
+		if l.Algorithm == storeless.RollingDay && l.Window != day {
+			errs = append(errs, &storeless.ConfigError{Field: field + "Window", Problem: fmt.Sprintf("of a rolling-day must be 24h, not %s", l.Window)})
+			l.Window = day // complained of once
+		}
+		if l.Algorithm == storeless.SlidingLog && l.Quota > MaxLog {
+			errs = append(errs, &storeless.ConfigError{Field: field + "Quota", Problem: fmt.Sprintf("of a sliding-log must be at most %d, not %d; RollingDay and SlidingWindow have no such bound", MaxLog, l.Quota)})
+			l.Quota = MaxLog
+		}
+		l.Algorithm = storeless.SlidingWindow
+	}
+	tokens, err := storeless.Compile(name, carried)
+	if err = errors.Join(err, errors.Join(errs...)); err != nil {
 		return nil, err
 	}
-	p := &Policy{name: name, tokens: tokens}
-	for i := range tokens.Len() {
-		p.limits = append(p.limits, tokens.Limit(i))
-		p.ids[i] = tokens.ID(i)
+	full := make([]storeless.Limit, len(limits))
+	for i := range limits {
+		full[i] = tokens.Limit(i)
+		full[i].Algorithm = limits[i].Algorithm
 	}
-	return p, nil
+	return compile(full, tokens), nil
+}
+
+// compile assumes checked limits, and the same for tokens.
+func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
+	p := &Policy{name: tokens.Name(), limits: limits, tokens: tokens}
+	var steps []storeless.Limit
+	for i, l := range limits {
+		p.ids[i] = tokens.ID(i)
+		if trailed(l.Algorithm) {
+			// Not the count of the sliding window that stands for it in tokens.
+			p.ids[i] |= uint32(l.Algorithm) << 24
+			p.trail = true
+			continue
+		}
+		steps, p.place = append(steps, l), append(p.place, i)
+	}
+	if p.trail && len(steps) > 0 {
+		var err error
+		if p.steps, err = storeless.Compile(p.name, steps); err != nil {
+			panic(err) // each of them was compiled before
+		}
+	}
+	return p
+}
+
+// trailed reports whether a limit keeps what was charged, and when, rather than a
+// state of fixed size.
+func trailed(a storeless.Algorithm) bool {
+	return a == storeless.SlidingLog || a == storeless.RollingDay
 }
 
 // Name returns the policy's name.
@@ -41,17 +110,23 @@ func (p *Policy) Limit(i int) storeless.Limit { return p.limits[i] }
 // algorithm, window and name. A quota that changes keeps what was counted.
 func (p *Policy) ID(i int) uint32 { return p.ids[i] }
 
-// Tokens returns the same policy for tokens and memories: the arithmetic of every
-// algorithm is that of package storeless.
+// Tokens returns the same policy for tokens and memories. There a sliding window of
+// the same quota stands for what they cannot carry.
 func (p *Policy) Tokens() *storeless.Policy { return p.tokens }
+
+// SameShape reports whether p and q have the same limits in the same order,
+// differing at most in quota and burst, like [storeless.Policy.SameShape].
+func (p *Policy) SameShape(q *Policy) bool {
+	return p.tokens.SameShape(q.tokens) && p.ids == q.ids
+}
 
 // Share returns the policy of one of n who share what p admits, see
 // [storeless.Policy.Share].
 func (p *Policy) Share(n int64) *Policy {
-	share := &Policy{name: p.name, ids: p.ids, tokens: p.tokens.Share(n)}
-	for i, l := range p.limits {
-		l.Quota, l.Burst = share.tokens.Limit(i).Quota, share.tokens.Limit(i).Burst
-		share.limits = append(share.limits, l)
+	tokens := p.tokens.Share(n)
+	limits := slices.Clone(p.limits)
+	for i := range limits {
+		limits[i].Quota, limits[i].Burst = tokens.Limit(i).Quota, tokens.Limit(i).Burst
 	}
-	return share
+	return compile(limits, tokens)
 }

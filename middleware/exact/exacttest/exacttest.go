@@ -62,10 +62,14 @@ func TestCounter(open func() (exact.Counter, error), clock *Clock) error {
 		{"an ID is counted once", false, ids},
 		{"an ID is counted once, at once", false, idsAtOnce},
 		{"a refund is given once", false, refunds},
+		{"a refund of a part", false, partRefunds},
 		{"mistaken calls", false, mistakes},
 		{"a context that has ended", false, ended},
 		{"a larger quota applies at once", false, upgrade},
 		{"every algorithm is that of storeless", true, algorithms},
+		{"a sliding log is a log", true, slidingLog},
+		{"a rolling day is never over", true, rollingDay},
+		{"what a trail says when", true, trailWaits},
 		{"a refund in its own window", true, lateRefunds},
 		{"a clock that steps back", true, stepBack},
 	} {
@@ -319,6 +323,23 @@ func refunds(r *run) error {
 		return fmt.Errorf("a refund of nothing: %v, want ErrNoRefund", err)
 	}
 	return r.want(p, r.key(0), 4, true, 0, 0)
+}
+
+func partRefunds(r *run) error {
+	p := policy(fixed(5, long))
+	v, err := r.take(p, r.key(0), 5)
+	if err != nil {
+		return err
+	}
+	part := v.Receipt
+	part.Cost = 2
+	if err := r.Refund(context.Background(), part); err != nil {
+		return fmt.Errorf("2 of 5: %w", err)
+	}
+	if err := r.Refund(context.Background(), v.Receipt); !errors.Is(err, exact.ErrNoRefund) {
+		return fmt.Errorf("the rest, after a part: %v, want ErrNoRefund", err)
+	}
+	return r.want(p, r.key(0), 2, true, 0)
 }
 
 func mistakes(r *run) error {

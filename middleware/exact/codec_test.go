@@ -1,0 +1,95 @@
+package exact_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// every has one limit of every algorithm.
+var every = []storeless.Limit{
+	{Name: "sliding", Quota: 500, Window: time.Hour},
+	{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 600, Window: time.Hour},
+	{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 600, Window: time.Hour, Burst: 30},
+	{Name: "meter", Algorithm: storeless.LeakyBucket, Quota: 3600, Window: time.Hour},
+	{Name: "log", Algorithm: storeless.SlidingLog, Quota: 300, Window: time.Hour},
+	{Name: "day", Algorithm: storeless.RollingDay, Quota: 5000, Window: day},
+}
+
+// busy returns an account that has a history.
+func busy(t testing.TB, seed uint64) (exact.Account, *exacttest.Clock, exact.Call) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	clock := exacttest.NewClock()
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, every[:1+seed%6]...)}
+	var a exact.Account
+	for range 200 {
+		clock.Advance(time.Duration(rng.Int64N(int64(20 * time.Second))))
+		if v := a.Take(&call, clock.Now()); v.Admitted && rng.IntN(10) == 0 {
+			require.True(t, a.Refund(&v.Receipt, clock.Now()))
+		}
+	}
+	return a, clock, call
+}
+
+// An account that was stored and loaded decides as the one in memory.
+func TestAccountOutlivesItsBytes(t *testing.T) {
+	for seed := range uint64(24) {
+		a, clock, call := busy(t, seed)
+		b, err := a.AppendBinary([]byte("before"))
+		require.NoError(t, err)
+		require.Equal(t, "before", string(b[:6]))
+		var loaded exact.Account
+		require.NoError(t, loaded.UnmarshalBinary(b[6:]))
+		again, err := loaded.AppendBinary(nil)
+		require.NoError(t, err)
+		require.Equal(t, b[6:], again)
+		for range 300 {
+			clock.Advance(9 * time.Second)
+			want, got := a.Take(&call, clock.Now()), loaded.Take(&call, clock.Now())
+			require.Equal(t, want, got)
+		}
+	}
+}
+
+func TestOtherBytesAreNoAccount(t *testing.T) {
+	a, _, _ := busy(t, 5)
+	b, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	for n := range len(b) {
+		require.Error(t, new(exact.Account).UnmarshalBinary(b[:n]), "cut at %d", n)
+	}
+	require.Error(t, new(exact.Account).UnmarshalBinary(append(b, 0)))
+	b[0]++
+	require.EqualError(t, new(exact.Account).UnmarshalBinary(b), "exact: not the bytes of an account, or of a later version")
+}
+
+func FuzzAccount(f *testing.F) {
+	for seed := range uint64(6) {
+		a, _, _ := busy(f, seed)
+		b, _ := a.AppendBinary(nil)
+		f.Add(b)
+	}
+	policy := compile(f, every...)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var a exact.Account
+		if a.UnmarshalBinary(b) != nil {
+			return
+		}
+		// What was read is written the same way, and can be counted with.
+		once, _ := a.AppendBinary(nil)
+		var again exact.Account
+		require.NoError(t, again.UnmarshalBinary(once))
+		twice, _ := again.AppendBinary(nil)
+		require.Equal(t, once, twice)
+		clock := exacttest.NewClock()
+		for range 3 {
+			a.Take(&exact.Call{Key: "k", Cost: 1, Policy: policy}, clock.Now())
+		}
+	})
+}

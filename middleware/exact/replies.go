@@ -1,0 +1,61 @@
+package exact
+
+import "time"
+
+// Replies remembers what became of calls that have an ID, for [IDLife] at least and
+// twice that at most. Like [Account] it is for those who write a [Counter], and not
+// safe for concurrent use. The zero Replies remembers nothing yet.
+type Replies struct {
+	young, old map[string]reply // of the last IDLife, and of the one before
+	turned     time.Time
+}
+
+// A reply is what became of a call.
+type reply struct {
+	refusal *Verdict // nil: it was admitted
+	receipt Receipt
+}
+
+// Find returns the verdict of an earlier call with that ID for that name of what is
+// counted. It is for [Account.Replay] to complete.
+func (r *Replies) Find(now time.Time, name, id string) (Verdict, bool) {
+	r.turn(now)
+	name += "\x00" + id
+	found, ok := r.young[name]
+	if !ok {
+		found, ok = r.old[name]
+	}
+	switch {
+	case !ok:
+		return Verdict{}, false
+	case found.refusal != nil:
+		return *found.refusal, true
+	}
+	v := Verdict{Receipt: found.receipt}
+	v.Admitted = true
+	return v, true
+}
+
+// Keep remembers a verdict.
+func (r *Replies) Keep(now time.Time, name, id string, v Verdict) {
+	r.turn(now)
+	kept := reply{receipt: v.Receipt}
+	if !v.Admitted {
+		kept.refusal = &v
+	}
+	if r.young == nil {
+		r.young = make(map[string]reply)
+	}
+	r.young[name+"\x00"+id] = kept
+}
+
+// turn forgets what need not be remembered any more. A clock that steps back keeps
+// it, until it is there again.
+func (r *Replies) turn(now time.Time) {
+	switch passed := now.Sub(r.turned); {
+	case passed >= 2*IDLife:
+		r.young, r.old, r.turned = nil, nil, now
+	case passed >= IDLife:
+		r.young, r.old, r.turned = nil, r.young, now
+	}
+}

@@ -1,0 +1,95 @@
+package exact
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A trail is what a sliding log or a rolling day remembers: charges in the order in
+// which they end. Their sum is kept beside them, so that a decision, far from the
+// limit and near it, looks at no more of them than have ended since the last.
+type trail struct {
+	marks []mark
+	used  int64 // their sum
+}
+
+// A mark is what was charged and counts until the same moment.
+type mark struct {
+	until int64 // Unix ns: from then on it does not count
+	cost  int64
+}
+
+// until returns the moment from which a charge does not count any more. In a
+// rolling day that is when the end of its minute is a day old: a minute holds no
+// order of what is in it, and to count it for too short would be over the limit.
+func until(l *storeless.Limit, at time.Time) int64 {
+	if l.Algorithm == storeless.RollingDay {
+		return at.Truncate(minute).Add(minute + day).UnixNano()
+	}
+	return at.Add(l.Window).UnixNano()
+}
+
+// roll forgets what does not count any more.
+func (t *trail) roll(now int64) {
+	n := 0
+	for ; n < len(t.marks) && t.marks[n].until <= now; n++ {
+		t.used -= t.marks[n].cost
+	}
+	t.marks = t.marks[n:]
+	if len(t.marks) == 0 {
+		t.marks = nil // what is empty keeps no room
+	}
+}
+
+// charge adds cost. No earlier charge ends later: time does not step back.
+func (t *trail) charge(until, cost int64) {
+	t.used += cost
+	if last := len(t.marks) - 1; last >= 0 && t.marks[last].until == until {
+		t.marks[last].cost += cost
+		return
+	}
+	t.marks = append(t.marks, mark{until, cost})
+}
+
+// restore takes cost back from what ends at a moment.
+func (t *trail) restore(until, cost int64) {
+	for i := range t.marks {
+		if m := &t.marks[i]; m.until == until {
+			cost = min(cost, m.cost)
+			m.cost -= cost
+			t.used -= cost
+			return
+		}
+	}
+}
+
+// wait returns for how long, in ns, so much cost has no room in a quota that is at
+// least as large; zero or less if it has.
+func (t *trail) wait(now, quota, cost int64) int64 {
+	over, last := t.used+cost-quota, now
+	for i := 0; over > 0 && i < len(t.marks); i++ {
+		over, last = over-t.marks[i].cost, t.marks[i].until
+	}
+	return last - now
+}
+
+// stand says how the limit stands for a call of a cost. The trail is rolled.
+func (t *trail) stand(now, quota, cost int64) (s storeless.Standing) {
+	s.Remaining = max(0, quota-t.used)
+	switch {
+	case cost > quota:
+		s.Blocked = true
+	case cost > s.Remaining:
+		s.Blocked = true
+		s.Reset = wholeSeconds(t.wait(now, quota, cost))
+	case s.Remaining < quota:
+		s.Reset = wholeSeconds(t.wait(now, quota, s.Remaining+1))
+	}
+	return s
+}
+
+// wholeSeconds rounds ns up to whole seconds.
+func wholeSeconds(ns int64) time.Duration {
+	return time.Duration(max(0, ns)+int64(time.Second)-1) / time.Second * time.Second
+}

@@ -1,0 +1,99 @@
+package exact_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A charge of a brute-force log.
+type charged struct {
+	at   time.Time
+	cost int64
+}
+
+func sum(log []charged, now time.Time, span time.Duration) (n int64) {
+	for _, c := range log {
+		if now.Sub(c.at) < span {
+			n += c.cost
+		}
+	}
+	return n
+}
+
+// TestTrailsAgainstALog runs random traces with refunds: a sliding log admits what a
+// log of everything would, and a rolling day never more, nor less than one that
+// counts a minute longer; and whatever one limit refuses, no limit is charged for.
+func TestTrailsAgainstALog(t *testing.T) {
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		p := compile(t,
+			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 30, Window: time.Hour},
+			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 40, Window: time.Hour, Burst: 5},
+			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 200, Window: day})
+		clock := exacttest.NewClock()
+		m := exact.NewMemory(0, clock.Now)
+		bucket, err := storeless.Compile("bucket", []storeless.Limit{p.Limit(1)})
+		require.NoError(t, err)
+		var log []charged
+		var owed storeless.Tally
+		var by [3]int // refusals
+		for range 2000 {
+			clock.Advance(time.Duration(rng.ExpFloat64() * float64(5*time.Minute)))
+			now, cost := clock.Now(), 1+rng.Int64N(4)
+			v, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
+			require.NoError(t, err)
+			after, room := bucket.Step(now, owed, cost)
+			inLog, inDay := sum(log, now, time.Hour)+cost <= 30, !v.Limits[2].Blocked
+			require.Equal(t, !inLog, v.Limits[0].Blocked)
+			require.Equal(t, !room.Admitted, v.Limits[1].Blocked)
+			require.Equal(t, inLog && room.Admitted && inDay, v.Admitted)
+			if sum(log, now, day)+cost > 200 {
+				require.False(t, inDay, "over the limit in a day")
+			}
+			if sum(log, now, day+time.Minute)+cost <= 200 {
+				require.True(t, inDay, "refused though 24 h and a minute have room")
+			}
+			for i := range by {
+				if v.Limits[i].Blocked {
+					by[i]++
+				}
+			}
+			if !v.Admitted {
+				continue
+			}
+			log, owed = append(log, charged{now, cost}), after
+			if rng.IntN(20) == 0 {
+				require.NoError(t, m.Refund(t.Context(), v.Receipt))
+				log = log[:len(log)-1]
+				owed = storeless.Restore(nil, bucket, now, now, &storeless.Family{Shown: owed}, cost)
+			}
+		}
+		for i, n := range by {
+			require.Positive(t, n, "limit %d refused something", i)
+		}
+	}
+}
+
+// A key that is refused costs no more room than one that is not.
+func TestTrailKeepsNoMoreThanItsQuota(t *testing.T) {
+	clock := exacttest.NewClock()
+	p := compile(t,
+		storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 50, Window: time.Hour},
+		storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 1 << 30, Window: day})
+	var a exact.Account
+	call := exact.Call{Key: "k", Cost: 1, Policy: p}
+	for range 100_000 {
+		clock.Advance(3 * time.Second)
+		a.Take(&call, clock.Now())
+	}
+	b, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Less(t, len(b), 8*50+8*1442)
+}
