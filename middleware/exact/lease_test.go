@@ -1,0 +1,229 @@
+package exact_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func leased(t testing.TB, engine exact.Counter, l exact.Leasing) *exact.Leased {
+	t.Helper()
+	c, err := exact.Lease(engine, l)
+	require.NoError(t, err)
+	return c
+}
+
+func hourly(quota int64) storeless.Limit {
+	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Hour}
+}
+
+func TestLeasedCounterIsACounter(t *testing.T) {
+	for range 5 {
+		clock := exacttest.NewClock()
+		require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+			return exact.Lease(exact.NewMemory(0, clock.Now), exact.Leasing{Now: clock.Now})
+		}, clock))
+	}
+}
+
+func TestLeasingReportsEveryProblem(t *testing.T) {
+	_, err := exact.Lease(nil, exact.Leasing{Block: 1, Instances: -1, Idle: time.Millisecond})
+	require.EqualError(t, err, `Block: must be from 2 to 65536, or 0 for 64, not 1
+Instances: must be from 1 to 1048576, or 0 for 1, not -1
+Idle: must be from 10ms to 1h, or 0 for 1s, not 1ms`)
+}
+
+// Four instances share a quota of 1000. Three make a few calls and fall silent, one
+// does the rest: nothing is stranded once blocks have come back, nothing is over, and
+// most calls make no round trip.
+func TestLeaseStrandsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil)}
+		p := compile(t, hourly(1000))
+		var instances [4]*exact.Leased
+		for i := range instances {
+			instances[i] = leased(t, d, exact.Leasing{Instances: 4})
+		}
+		admitted, early := 0, 0
+		take := func(l *exact.Leased) bool {
+			v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+			require.NoError(t, err)
+			if v.Admitted {
+				admitted++
+			} else {
+				early++
+				require.LessOrEqual(t, v.Wait, 2*time.Second, "blocks may come back")
+			}
+			return v.Admitted
+		}
+		for _, l := range instances[1:] {
+			take(l)
+			take(l)
+		}
+		for take(instances[0]) {
+		}
+		require.Greater(t, admitted, 930)
+		time.Sleep(3 * time.Second)
+		for take(instances[0]) {
+		}
+		require.Equal(t, 1000, admitted)
+		require.Less(t, d.trips.Load(), int64(600))
+		for _, l := range instances {
+			require.NoError(t, l.Close())
+		}
+	})
+}
+
+// However many lease, of whatever sizes, no window has more than its quota.
+func TestLeaseIsNeverOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const quota = 500
+		p := compile(t, storeless.Limit{Name: "hour", Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Minute},
+			storeless.Limit{Name: "sliding", Quota: 2 * quota, Window: 7 * time.Minute})
+		m := exact.NewMemory(0, nil)
+		rng := rand.New(rand.NewPCG(3, 4))
+		var instances [5]*exact.Leased
+		for i := range instances {
+			instances[i] = leased(t, m, exact.Leasing{Block: 200, Instances: 1})
+		}
+		fixed, sliding := make(map[int64]int64), make(map[int64]int64)
+		for range 30_000 {
+			time.Sleep(time.Duration(rng.Int64N(int64(80 * time.Millisecond))))
+			cost := 1 + rng.Int64N(3)
+			v, err := instances[rng.IntN(5)].Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
+			require.NoError(t, err)
+			if v.Admitted {
+				now := time.Now().Unix()
+				fixed[now/60] += cost
+				sliding[now/420] += cost
+				require.LessOrEqual(t, fixed[now/60], int64(quota))
+				require.LessOrEqual(t, sliding[now/420], int64(2*quota))
+			}
+		}
+		for _, l := range instances {
+			require.NoError(t, l.Close())
+		}
+	})
+}
+
+// What is charged early would have leaked out of a bucket, or slid out of a log: such
+// policies go through.
+func TestLeaseOfABucketGoesThrough(t *testing.T) {
+	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket, storeless.SlidingLog} {
+		d := &distant{Memory: exact.NewMemory(0, nil)}
+		l := leased(t, d, exact.Leasing{})
+		p := compile(t, hourly(9000), storeless.Limit{Name: "bucket", Algorithm: a, Quota: 5000, Window: time.Hour})
+		for range 20 {
+			_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 20, d.trips.Load(), a)
+	}
+}
+
+// A call within a block can be refunded once while the block is held.
+func TestLeaseRefunds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := exact.NewMemory(0, nil)
+		l := leased(t, m, exact.Leasing{})
+		p := compile(t, hourly(1000))
+		call := exact.Call{Key: "k", Cost: 1, Policy: p}
+		var verdicts []exact.Verdict
+		for range 10 {
+			v, err := l.Take(t.Context(), call)
+			require.NoError(t, err)
+			verdicts = append(verdicts, v)
+		}
+		for _, v := range verdicts {
+			require.NoError(t, l.Refund(t.Context(), v.Receipt))
+			require.ErrorIs(t, l.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
+		}
+		v, err := l.Peek(t.Context(), call)
+		require.NoError(t, err)
+		require.EqualValues(t, 1000, v.Limits[0].Remaining)
+		time.Sleep(5 * time.Second) // the block goes back
+		v, err = m.Peek(t.Context(), call)
+		require.NoError(t, err)
+		require.EqualValues(t, 1000, v.Limits[0].Remaining)
+		require.ErrorIs(t, l.Refund(t.Context(), verdicts[5].Receipt), exact.ErrNoRefund)
+	})
+}
+
+// A lost answer is asked for again on the engine, and never counted within a block
+// as well.
+func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
+	d := &distant{Memory: exact.NewMemory(0, nil)}
+	l := leased(t, d, exact.Leasing{})
+	p := compile(t, hourly(1000))
+	d.fault = exact.ErrMaybeCounted
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "id"}
+	_, err := l.Take(t.Context(), call)
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	d.fault = nil
+	for range 2 { // somebody takes a block
+		_, err = l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+	}
+	for range 3 {
+		v, err := l.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.True(t, v.Admitted && v.Replayed)
+		require.EqualValues(t, 997, v.Limits[0].Remaining)
+	}
+	require.NoError(t, l.Close())
+	v, err := d.Peek(t.Context(), call)
+	require.NoError(t, err)
+	require.EqualValues(t, 997, v.Limits[0].Remaining)
+}
+
+// Many at once, with IDs, half of them twice: each is counted once.
+func TestLeaseAtOnce(t *testing.T) {
+	d := &distant{Memory: exact.NewMemory(0, nil)}
+	l := leased(t, d, exact.Leasing{Block: 16})
+	p := compile(t, hourly(1000))
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			for i := range 50 {
+				id := strconv.Itoa(w/2*50 + i)
+				v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
+				if err != nil {
+					t.Error(err)
+				}
+				if v.Admitted {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 800, admitted.Load())
+	require.NoError(t, l.Close())
+	v, err := d.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.EqualValues(t, 1000-400, v.Limits[0].Remaining)
+	_, err = l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+}
+
+// An engine that fails is not asked for a block by those who wait for one.
+func TestLeaseHandsOnErrors(t *testing.T) {
+	d := &distant{Memory: exact.NewMemory(0, nil), fault: errors.New("broken")}
+	l := leased(t, d, exact.Leasing{})
+	_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))})
+	require.ErrorIs(t, err, d.fault)
+	_, err = l.Peek(t.Context(), exact.Call{Policy: compile(t, hourly(5))})
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+}

@@ -1,0 +1,190 @@
+package exact_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A distant engine is a memory that a call takes time to reach.
+type distant struct {
+	*exact.Memory
+	trip  time.Duration
+	trips atomic.Int64
+	calls atomic.Int64
+	fault error // after the call was counted
+}
+
+func (d *distant) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	v, err := d.TakeAll(ctx, []exact.Call{call})
+	if err != nil {
+		return exact.Verdict{}, err
+	}
+	return v[0], nil
+}
+
+func (d *distant) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
+	d.trips.Add(1)
+	d.calls.Add(int64(len(calls)))
+	verdicts := make([]exact.Verdict, len(calls))
+	for i, call := range calls {
+		v, err := d.Memory.Take(ctx, call)
+		if err != nil {
+			return nil, err
+		}
+		verdicts[i] = v
+	}
+	if d.trip > 0 {
+		select {
+		case <-time.After(d.trip):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
+		}
+	}
+	return verdicts, d.fault
+}
+
+func TestMergedCounterIsACounter(t *testing.T) {
+	clock := exacttest.NewClock()
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+		return &distant{Memory: exact.NewMemory(0, clock.Now)}, nil
+	}, clock))
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+		return exact.Merge(&distant{Memory: exact.NewMemory(0, clock.Now)}), nil
+	}, clock))
+}
+
+// 1000 calls for one key at once are a handful of round trips, and exact.
+func TestMergeMakesOneCallOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond}
+		m := exact.Merge(d)
+		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 700, Window: time.Hour})
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				v, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+				if err == nil && v.Admitted {
+					admitted.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 700, admitted.Load())
+		require.EqualValues(t, 1000, d.calls.Load())
+		require.EqualValues(t, 1+(999+exact.MaxMerged-1)/exact.MaxMerged, d.trips.Load())
+	})
+}
+
+// Calls that differ in what they ask for are not made one.
+func TestMergeKeepsApartWhatDiffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond}
+		m := exact.Merge(d)
+		limit := storeless.Limit{Quota: 1000, Window: time.Hour}
+		p, q := compile(t, limit), compile(t, limit)
+		var wg sync.WaitGroup
+		for range 2 {
+			for _, call := range []exact.Call{{Key: "a", Cost: 1, Policy: p}, {Key: "b", Cost: 1, Policy: p}, {Key: "a", Cost: 2, Policy: p}, {Key: "a", Cost: 1, Policy: q}} {
+				wg.Go(func() {
+					v, err := m.Take(t.Context(), call)
+					if err != nil || v.Receipt.Cost != call.Cost || v.Receipt.Key != call.Key {
+						t.Errorf("%v, %+v", err, v)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		require.EqualValues(t, 8, d.trips.Load())
+	})
+}
+
+// Whoever leaves the queue was not counted; whoever leaves a call that is out, may
+// have been; and neither takes anybody with him.
+func TestMergeKeepsEachContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Second}
+		m := exact.Merge(d)
+		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		errs := make(map[string]error)
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		call := func(name string, after, patience time.Duration) {
+			wg.Go(func() {
+				time.Sleep(after)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				_, err := m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p})
+				mu.Lock()
+				defer mu.Unlock()
+				errs[name] = err
+			})
+		}
+		call("first", 0, time.Hour)
+		call("leaves the queue", 100*time.Millisecond, 200*time.Millisecond)
+		call("leaves when it is out", 100*time.Millisecond, 1500*time.Millisecond)
+		call("stays", 100*time.Millisecond, time.Hour)
+		wg.Wait()
+		require.NoError(t, errs["first"])
+		require.ErrorIs(t, errs["leaves the queue"], exact.ErrNotCounted)
+		require.ErrorIs(t, errs["leaves the queue"], context.DeadlineExceeded)
+		require.ErrorIs(t, errs["leaves when it is out"], exact.ErrMaybeCounted)
+		require.NoError(t, errs["stays"])
+		require.EqualValues(t, 3, d.calls.Load())
+		v, err := m.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.EqualValues(t, 997, v.Limits[0].Remaining)
+	})
+}
+
+// The patience of a batch is that of the most patient.
+func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Hour}
+		m := exact.Merge(d)
+		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}); err == nil {
+					t.Error("an answer, in an hour's less")
+				}
+			})
+		}
+		wg.Wait()
+		require.LessOrEqual(t, time.Since(began), time.Second)
+	})
+}
+
+func TestMergeHandsOnErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond, fault: broken}
+		m := exact.Merge(d)
+		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if _, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p}); !errors.Is(err, broken) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
