@@ -1,0 +1,183 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A Config says how a [Counter] counts. Its zero value is good.
+type Config struct {
+	// Keys is for how many live keys there is room. A call for one more fails with
+	// [exact.ErrFull]. Default: [DefaultKeys].
+	Keys int64
+
+	// Now is the clock, [time.Now] by default. A clock that steps back is held at
+	// the last charge of the key.
+	Now func() time.Time
+}
+
+// DefaultKeys is for how many live keys there is room by default. One takes some 200
+// bytes of the file.
+const DefaultKeys = 1 << 20
+
+var (
+	// ErrInUse says that another process, or another Counter of this one, has the
+	// file open.
+	ErrInUse = errors.New("file: another process counts in it; give each its own file, or all of them a server")
+
+	// ErrDamaged says that a file is not as it was written. Counting in it would
+	// give away quotas that are spent.
+	ErrDamaged = errors.New("file: damaged; restore a copy, or remove it if every count in it may begin at zero")
+
+	// ErrStopped says that a Counter has stopped for good: because it was closed, or
+	// because a write has failed, after which nobody knows what the disk holds (see
+	// "Can Applications Recover from fsync Failures?", ATC 2020). It is
+	// [exact.ErrNotCounted]. A Counter that is opened anew counts on from what the
+	// disk holds.
+	ErrStopped = fmt.Errorf("%w: file: the counter has stopped", exact.ErrNotCounted)
+)
+
+// A Counter is an [exact.Counter] in a file. It is safe for concurrent use. A
+// goroutine runs while calls are being written.
+type Counter struct {
+	db   *bolt.DB
+	now  func() time.Time
+	keys int64
+
+	mu      sync.Mutex
+	waiting []*job
+	writing bool
+	failed  error // a write has, and nobody knows what the disk holds
+	closed  bool
+	idle    chan struct{} // closed when the last write of a closed Counter is done
+
+	// Of whoever writes, one at a time.
+	replies exact.Replies
+	swept   []byte // the last key that was looked at to be forgotten
+	full    int64  // Unix second of the last search for room
+}
+
+// Take implements [exact.Counter].
+func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	o := c.do(&job{ctx: ctx, name: name(call.Policy, call.Key), call: &call})
+	return o.verdict, o.err
+}
+
+// Refund implements [exact.Counter].
+func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
+	if r.Policy == nil {
+		return exact.ErrNoRefund
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	return c.do(&job{ctx: ctx, name: name(r.Policy, r.Key), receipt: &r}).err
+}
+
+// Peek implements [exact.Counter]. It sees what is on disk.
+func (c *Counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
+	if err := call.Check(ctx); err != nil {
+		return v, err
+	}
+	c.mu.Lock()
+	err = c.stopped()
+	c.mu.Unlock()
+	if err != nil {
+		return v, err
+	}
+	err = guarded(func() error {
+		return c.db.View(func(tx *bolt.Tx) error {
+			a, _, err := load(tx.Bucket(bucketAccounts), name(call.Policy, call.Key))
+			if err == nil {
+				v = a.Peek(&call, c.now())
+			}
+			return err
+		})
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	return v, err
+}
+
+// name is what an account is stored under: policies of different names count apart.
+func name(p *exact.Policy, key string) string { return p.Name() + "\x00" + key }
+
+// Close waits for what is being written, and closes the file. Calls after it fail with
+// [ErrStopped].
+func (c *Counter) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	idle := make(chan struct{})
+	if c.idle = idle; !c.writing {
+		close(idle)
+	}
+	c.mu.Unlock()
+	<-idle
+	return c.db.Close()
+}
+
+// stopped says why no call can be taken any more. c.mu is held.
+func (c *Counter) stopped() error {
+	if c.failed == nil && c.closed {
+		return fmt.Errorf("%w: it was closed", ErrStopped)
+	}
+	return c.failed
+}
+
+// A job is a call that waits to be written.
+type job struct {
+	ctx     context.Context
+	name    string
+	call    *exact.Call    // or
+	receipt *exact.Receipt // of a refund
+	done    chan outcome   // of one
+}
+
+type outcome struct {
+	verdict exact.Verdict
+	err     error
+}
+
+// do has a job done, or gives up when its context ends.
+func (c *Counter) do(j *job) outcome {
+	j.done = make(chan outcome, 1)
+	c.mu.Lock()
+	if err := c.stopped(); err != nil {
+		c.mu.Unlock()
+		return outcome{err: err}
+	}
+	c.waiting = append(c.waiting, j)
+	if !c.writing {
+		c.writing = true
+		go c.write()
+	}
+	c.mu.Unlock()
+	select {
+	case o := <-j.done:
+		return o
+	case <-j.ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.waiting, j); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+		return outcome{err: fmt.Errorf("%w: %w", exact.ErrNotCounted, j.ctx.Err())}
+	}
+	return outcome{err: fmt.Errorf("%w: %w", exact.ErrMaybeCounted, j.ctx.Err())}
+}

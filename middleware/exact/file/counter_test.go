@@ -1,0 +1,248 @@
+package file_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
+	t.Helper()
+	p, err := exact.Compile("api", limits)
+	require.NoError(t, err)
+	return p
+}
+
+func hourly(quota int64) storeless.Limit {
+	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Hour}
+}
+
+// every has one limit of every algorithm.
+var every = []storeless.Limit{
+	{Name: "sliding", Quota: 5000, Window: time.Hour},
+	{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 6000, Window: time.Hour},
+	{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 6000, Window: time.Hour, Burst: 3000},
+	{Name: "log", Algorithm: storeless.SlidingLog, Quota: 3000, Window: time.Hour},
+	{Name: "day", Algorithm: storeless.RollingDay, Quota: 50000, Window: 24 * time.Hour},
+}
+
+func open(t testing.TB, path string, cfg file.Config) *file.Counter {
+	t.Helper()
+	c, err := file.Open(path, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func TestCounter(t *testing.T) {
+	clock := exacttest.NewClock()
+	dir := t.TempDir()
+	n := 0
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+		n++
+		return file.Open(filepath.Join(dir, strconv.Itoa(n)), file.Config{Now: clock.Now})
+	}, clock))
+	// All of them in one file, one after the other.
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+		return file.Open(filepath.Join(dir, "one"), file.Config{Now: clock.Now})
+	}, clock))
+}
+
+func TestExactOnTenThousandKeys(t *testing.T) {
+	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{})
+	p := compile(t, hourly(3))
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 128 {
+		wg.Go(func() {
+			for n := w; n < 50_000; n += 128 {
+				v, err := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(n % 10_000), Cost: 1, Policy: p})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if v.Admitted {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 30_000, admitted.Load())
+}
+
+// What was counted is there after a restart, of every algorithm, and refunds work.
+func TestCountsOutliveTheCounter(t *testing.T) {
+	clock := exacttest.NewClock()
+	path := filepath.Join(t.TempDir(), "counts")
+	p := compile(t, every...)
+	beside := exact.NewMemory(0, clock.Now)
+	var receipts [2]exact.Receipt
+	for round := range 8 {
+		c, err := file.Open(path, file.Config{Now: clock.Now})
+		require.NoError(t, err)
+		if receipts[0].Policy != nil {
+			require.NoError(t, c.Refund(t.Context(), receipts[0]))
+			require.NoError(t, beside.Refund(t.Context(), receipts[1]))
+			require.ErrorIs(t, c.Refund(t.Context(), receipts[0]), exact.ErrNoRefund)
+			receipts = [2]exact.Receipt{}
+		}
+		for range 40 {
+			clock.Advance(41 * time.Second)
+			call := exact.Call{Key: "k", Cost: int64(100 + round), Policy: p}
+			got, err := c.Take(t.Context(), call)
+			require.NoError(t, err)
+			want, err := beside.Take(t.Context(), call)
+			require.NoError(t, err)
+			require.Equal(t, want.Verdict, got.Verdict)
+			if got.Admitted {
+				receipts = [2]exact.Receipt{got.Receipt, want.Receipt}
+			}
+		}
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestClosedCounterSaysSo(t *testing.T) {
+	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{})
+	p := compile(t, hourly(5))
+	call := exact.Call{Key: "k", Cost: 1, Policy: p}
+	v, err := c.Take(t.Context(), call)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	_, err = c.Take(t.Context(), call)
+	require.ErrorIs(t, err, file.ErrStopped)
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	_, err = c.Peek(t.Context(), call)
+	require.ErrorIs(t, err, file.ErrStopped)
+	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), file.ErrStopped)
+	require.NoError(t, c.Close())
+}
+
+// Whoever is still waiting when a counter is closed is counted, and told so.
+func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counts")
+	p := compile(t, hourly(storeless.MaxQuota))
+	var acknowledged atomic.Int64
+	for range 10 {
+		c, err := file.Open(path, file.Config{})
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		var begun sync.WaitGroup
+		begun.Add(20)
+		for range 20 {
+			wg.Go(func() {
+				begun.Done()
+				for {
+					if _, err := c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p}); err != nil {
+						return
+					}
+					acknowledged.Add(1)
+				}
+			})
+		}
+		begun.Wait()
+		require.NoError(t, c.Close())
+		wg.Wait()
+	}
+	v, err := open(t, path, file.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.EqualValues(t, storeless.MaxQuota-acknowledged.Load(), v.Limits[0].Remaining)
+}
+
+// A refusal writes nothing: a spent key costs no fsync, and no byte.
+func TestRefusalsWriteNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counts")
+	c := open(t, path, file.Config{})
+	p := compile(t, hourly(1))
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "a"}
+	_, err := c.Take(t.Context(), call)
+	require.NoError(t, err)
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for i := range 100 {
+		call.ID = strconv.Itoa(i)
+		v, err := c.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.False(t, v.Admitted)
+	}
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+// Keys that count nothing any more make room, and a file that is full says so.
+func TestIdleKeysAreForgotten(t *testing.T) {
+	clock := exacttest.NewClock()
+	path := filepath.Join(t.TempDir(), "counts")
+	c := open(t, path, file.Config{Keys: 100, Now: clock.Now})
+	p := compile(t, hourly(3))
+	take := func(key int) error {
+		_, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
+		return err
+	}
+	for key := range 100 {
+		require.NoError(t, take(key))
+	}
+	require.ErrorIs(t, take(100), exact.ErrFull)
+	require.NoError(t, take(7), "a key that is there is counted")
+	clock.Advance(2 * time.Hour)
+	for key := range 100 {
+		require.NoError(t, take(1000+key))
+	}
+	clock.Advance(2 * time.Hour)
+	for range 60 { // what is written looks at twice as many
+		require.NoError(t, take(1000))
+		clock.Advance(time.Second)
+	}
+	for key := range 99 {
+		require.NoError(t, take(2000+key))
+	}
+	require.ErrorIs(t, take(3000), exact.ErrFull)
+	require.NoError(t, c.Close())
+	open(t, path, file.Config{Now: clock.Now}) // and the books agree
+}
+
+// The file stays as large as what is live.
+func TestFileDoesNotGrowForever(t *testing.T) {
+	clock := exacttest.NewClock()
+	path := filepath.Join(t.TempDir(), "counts")
+	c := open(t, path, file.Config{Now: clock.Now})
+	p := compile(t, hourly(3))
+	var early int64
+	for n := range 20_000 / 50 {
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				if _, err := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(n*50 + i), Cost: 1, Policy: p}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		clock.Advance(time.Minute)
+		if n == 100 {
+			early = size(t, path)
+		}
+	}
+	require.LessOrEqual(t, size(t, path), 2*early)
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
+}
