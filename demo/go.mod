@@ -6,6 +6,7 @@ require (
 	github.com/go-playground/validator/v10 v10.30.6
 	github.com/stretchr/testify v1.12.1
 	github.com/tallystick/tallystick v0.0.0
+	github.com/tallystick/tallystick/middleware/exact/file v0.0.0
 )
 
 require (
@@ -14,6 +15,7 @@ require (
 	github.com/go-playground/universal-translator v0.18.2 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/leodido/go-urn v1.5.0 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
@@ -21,3 +23,5 @@ require (
 )
 
 replace github.com/tallystick/tallystick => ../
+
+replace github.com/tallystick/tallystick/middleware/exact/file => ../middleware/exact/file

@@ -41,7 +41,9 @@ func start(t *testing.T, instances int) *server {
 	return startWith(t, standard(instances))
 }
 
-func standard(instances int) options { return options{instances: instances, work: cheap, crowd: 8} }
+func standard(instances int) options {
+	return options{instances: instances, work: cheap, crowd: 8, counter: "memory"}
+}
 
 // startWith runs the demo and reads its address off its output, as a person
 // would.

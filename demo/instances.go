@@ -20,9 +20,8 @@ type instances struct {
 	turn atomic.Uint64
 }
 
-func newInstances(o options, secrets [][]byte) (*instances, error) {
+func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instances, error) {
 	b := new(instances)
-	counter := exact.NewMemory(0, o.now)
 	for range o.instances {
 		site, err := newSite(o, secrets, counter)
 		if err != nil {

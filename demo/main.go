@@ -11,11 +11,13 @@
 // demo-vendor, or demo-vendor/ and one of the products maps, search and mail; the
 // tiers are in tiers.json. Services of the site's own pass unlimited by the field
 // Demo-Internal, if the environment variable DEMO_INTERNAL has their credential, of
-// at least 32 characters. The counter is in memory: a restart forgets it.
+// at least 32 characters. Its counter is a file that is removed at exit; with -counter
+// file:PATH one that stays, with -counter memory none.
 //
 //	go run ./demo
 //	go run ./demo -instances 3
 //	go run ./demo -work 1048576 -crowd 1
+//	go run ./demo -counter file:counts.db
 //
 // With -instances N it is N servers behind a load balancer, in one process: N
 // sets of middleware that share nothing but the secrets. Requests go to them in
@@ -88,6 +90,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.instances, "instances", 1, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
 	flags.Int64Var(&o.work, "work", pow.DefaultWork, "what a proof costs, in expected `hashes`; 0: none for /feedback, the default for the others")
+	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory` or file:PATH; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 8, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
@@ -101,6 +104,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	if err == nil && (o.crowd < 1 || o.crowd > 255) {
 		err = fmt.Errorf("-crowd is %d; it must be from 1 to 255", o.crowd)
+	}
+	if err == nil {
+		err = checkCounter(o.counter)
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stderr, "demo:", err)

@@ -18,6 +18,7 @@ type options struct {
 	secretFile string
 	work       int64 // expected hashes; 0 is a nonce alone, where that is permitted
 	crowd      int64
+	counter    string // see openCounter
 	internal   string // the credential of services of our own; "": none
 
 	stdout io.Writer
@@ -29,12 +30,17 @@ type options struct {
 const patience = 10 * time.Second
 
 // run serves until ctx ends and the requests under way have finished.
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, o options) (err error) {
 	secrets, err := loadSecrets(o)
 	if err != nil {
 		return err
 	}
-	handler, err := newInstances(o, secrets)
+	counter, closer, err := openCounter(o.counter, o.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closer.Close()) }() // when nobody asks it any more
+	handler, err := newInstances(o, secrets, counter)
 	if err != nil {
 		// The flags are checked, and all else of the configuration is constant.
 		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)

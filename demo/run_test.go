@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // How the demo starts and ends.
@@ -86,7 +88,7 @@ func TestCommandLine(t *testing.T) {
 	require.Equal(t, options{addr: "[::1]:0", instances: 3, secretFile: "s", work: 4096, crowd: 2}, o)
 
 	for _, bad := range []string{"-instances=0", "-instances=-1", "-instances=101", "-instances=x", "-nonsense", "stray",
-		"-work=-1", "-work=15", "-work=536870913", "-work=x", "-crowd=0", "-crowd=256"} {
+		"-work=-1", "-work=15", "-work=536870913", "-work=x", "-crowd=0", "-crowd=256", "-counter=disk"} {
 		var said bytes.Buffer
 		_, err := parse([]string{bad}, &said)
 		require.Error(t, err, bad)
@@ -96,7 +98,7 @@ func TestCommandLine(t *testing.T) {
 		o, err := parse([]string{good}, io.Discard)
 		require.NoError(t, err, good)
 		o.log, o.now = slog.New(slog.DiscardHandler), time.Now
-		_, err = newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))})
+		_, err = newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, exact.NewMemory(0, nil))
 		require.NoError(t, err, "%s: middleware permits what the command line does", good)
 	}
 	_, err = parse([]string{"-h"}, io.Discard)
@@ -129,7 +131,7 @@ func TestSecretFile(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = newInstances(o, secrets)
+		_, err = newInstances(o, secrets, exact.NewMemory(0, nil))
 		return secrets, err
 	}
 	_, err := load(a)
