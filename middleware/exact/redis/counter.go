@@ -1,0 +1,127 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Config says how a [Counter] counts. Its zero value is good.
+type Config struct {
+	// Prefix begins the name of every key. Default: "tallystick:". It must hold no
+	// braces, of which a cluster makes hash tags.
+	Prefix string
+
+	// DangerouslyAllowEviction counts on a server that evicts keys when its memory is
+	// full. An account that is evicted has its quota back.
+	DangerouslyAllowEviction bool
+}
+
+// A Counter is an [exact.Counter] on Redis. It is safe for concurrent use.
+type Counter struct {
+	merged exact.Counter
+	engine *engine
+}
+
+// Open returns a counter on the server of a URL: redis://user:password@host:port/db,
+// rediss:// with TLS, and what [rueidis.ParseURL] knows beside it. It does not connect:
+// the first call does, and each after a failure. A server that is down when a program
+// starts is an outage like any other.
+func Open(url string, cfg Config) (*Counter, error) {
+	option, err := rueidis.ParseURL(url)
+	if err != nil {
+		// Not the error: it may repeat the URL, and that its password.
+		return nil, &storeless.ConfigError{Field: "url", Problem: "must look like redis://user:password@host:port/0, or rediss:// for TLS"}
+	}
+	// What DisableRetry turns off is repeating reads, which cost a deadline too. A
+	// client that is not cached into asks nothing of servers and proxies that they
+	// might not know.
+	option.DisableRetry, option.DisableCache = true, true
+	// A server that hangs is given up for dead before long, lest calls pile up.
+	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
+	return open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
+}
+
+// New returns a counter that uses a client, which stays the caller's to close.
+func New(client rueidis.Client, cfg Config) (*Counter, error) {
+	if client == nil {
+		return nil, &storeless.ConfigError{Field: "client", Problem: "is nil"}
+	}
+	return open(func() (rueidis.Client, error) { return borrowed{client}, nil }, cfg)
+}
+
+// borrowed is a client that somebody else closes.
+type borrowed struct{ rueidis.Client }
+
+// Close implements [rueidis.Client].
+func (borrowed) Close() {}
+
+func open(dial func() (rueidis.Client, error), cfg Config) (*Counter, error) {
+	if cfg.Prefix == "" {
+		cfg.Prefix = "tallystick:"
+	}
+	for _, c := range cfg.Prefix {
+		if c == '{' || c == '}' {
+			return nil, &storeless.ConfigError{Field: "Prefix", Problem: "must hold no braces, of which a cluster makes hash tags"}
+		}
+	}
+	e := newEngine(cfg, dial)
+	return &Counter{merged: exact.Merge(e), engine: e}, nil
+}
+
+// Take implements [exact.Counter].
+func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	return c.merged.Take(ctx, call)
+}
+
+// Peek implements [exact.Counter].
+func (c *Counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	return c.engine.Peek(ctx, call)
+}
+
+// Refund implements [exact.Counter].
+func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
+	return c.engine.Refund(ctx, r)
+}
+
+// Close closes the connections that Open made. Calls after it fail.
+func (c *Counter) Close() error {
+	c.engine.line.close()
+	return nil
+}
+
+// refusals are words that a server begins an error with when it has not run a script.
+var refusals = []string{
+	"OOM", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "TRYAGAIN",
+	"NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "MOVED", "ASK", "CROSSSLOT", "NOSCRIPT",
+}
+
+// classify says whether a call that failed may have been counted.
+func classify(err error) error {
+	if err == nil || errors.Is(err, exact.ErrNotCounted) || errors.Is(err, exact.ErrMaybeCounted) {
+		return err
+	}
+	certain := notSent(err)
+	if said, ok := rueidis.IsRedisErr(err); ok {
+		for _, word := range refusals {
+			certain = certain || begins(said.Error(), word)
+		}
+	}
+	if certain {
+		return fmt.Errorf("%w: redis: %w", exact.ErrNotCounted, err)
+	}
+	return fmt.Errorf("%w: redis: %w", exact.ErrMaybeCounted, err)
+}
+
+// begins reports whether an error of the server begins with a word. What a script
+// failed with is said after it, or before it: "OOM ... script: f_1", or "ERR Error
+// running script ... -OOM ...".
+func begins(said, word string) bool {
+	return len(said) > len(word) && said[:len(word)] == word && (said[len(word)] == ' ' || said[len(word)] == ':')
+}

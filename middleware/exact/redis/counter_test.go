@@ -1,0 +1,269 @@
+package redis_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func TestCounter(t *testing.T) {
+	s := startServer(t)
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) { return redis.Open(s.url(), redis.Config{}) }, nil))
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+		return open(t, s.url()).Engine(), nil // each call by itself, and in batches
+	}, nil))
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+		return exact.Lease(open(t, s.url()), exact.Leasing{Instances: 2})
+	}, nil))
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr()}})
+	require.NoError(t, err)
+	defer client.Close()
+	c, err := redis.New(client, redis.Config{Prefix: "mine:"})
+	require.NoError(t, err)
+	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) { return c.Engine(), nil }, nil))
+	require.NoError(t, c.Close())
+	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client is the caller's")
+}
+
+// timed is a counter whose server goes by a clock of the test.
+type timed struct {
+	*redis.Counter
+	clock *exacttest.Clock
+	set   func(time.Time) error
+}
+
+func (c timed) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := c.set(c.clock.Now()); err != nil {
+		return exact.Verdict{}, err
+	}
+	return c.Counter.Take(ctx, call)
+}
+
+func (c timed) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := c.set(c.clock.Now()); err != nil {
+		return exact.Verdict{}, err
+	}
+	return c.Counter.Peek(ctx, call)
+}
+
+func (c timed) Refund(ctx context.Context, r exact.Receipt) error {
+	if err := c.set(c.clock.Now()); err != nil {
+		return err
+	}
+	return c.Counter.Refund(ctx, r)
+}
+
+// byClock opens counters that go by a clock that begins in the future of the server's
+// own, by which keys expire.
+func byClock(t *testing.T, s *server) (*exacttest.Clock, func() (exact.Counter, error)) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr()}, DisableCache: true})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	clock := exacttest.NewClock()
+	clock.Advance(time.Until(clock.Now()).Abs().Truncate(24*time.Hour) + 48*time.Hour)
+	set := func(now time.Time) error {
+		return client.Do(context.Background(), client.B().Hset().Key("clock").FieldValue().
+			FieldValue("s", strconv.FormatInt(now.Unix(), 10)).FieldValue("us", strconv.Itoa(now.Nanosecond()/1000)).Build()).Error()
+	}
+	return clock, func() (exact.Counter, error) {
+		c, err := redis.OpenByKey(s.url())
+		return timed{c, clock, set}, err
+	}
+}
+
+// Time passes, and steps back: the script and the arithmetic of package exact agree.
+func TestCounterByAClock(t *testing.T) {
+	s := startServer(t)
+	clock, open := byClock(t, s)
+	require.NoError(t, exacttest.TestCounter(open, clock))
+}
+
+// TestScriptIsTheArithmetic runs random traces on the server and in memory: every
+// verdict is the same, of all algorithms, with numbers at their bounds.
+func TestScriptIsTheArithmetic(t *testing.T) {
+	s := startServer(t)
+	clock, open := byClock(t, s)
+	c, err := open()
+	require.NoError(t, err)
+	memory := exact.NewMemory(0, clock.Now)
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		quota := []int64{3, 50, 9999, storeless.MaxQuota}[seed%4]
+		window := []time.Duration{time.Second, time.Minute, 17 * time.Hour, storeless.MaxWindow}[seed/4%4]
+		if seed >= 8 {
+			window = storeless.MaxWindow - time.Duration(rng.Int64N(1000))*time.Second
+		}
+		p := compile(t,
+			storeless.Limit{Name: "sliding", Quota: quota, Window: window},
+			storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: quota, Window: window},
+			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: 1 + quota/2},
+			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: min(quota, exact.MaxLog), Window: window},
+			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: quota, Window: 24 * time.Hour})
+		one := compile(t, p.Limit(int(seed)%3))
+		var receipts [][2]exact.Receipt
+		admitted := 0
+		for step := range 500 {
+			clock.Advance(time.Duration(rng.Float64() * rng.Float64() * float64(min(window, 24*time.Hour)) / 20).Truncate(time.Microsecond))
+			call := exact.Call{Key: strconv.FormatUint(seed, 10), Cost: 1 + rng.Int64N(1+quota/5), Policy: p}
+			if call.Cost > 10_000 && seed%2 == 0 {
+				call.Cost = 1 + rng.Int64N(20)
+			}
+			if rng.IntN(3) == 0 {
+				call.Policy, call.Key = one, call.Key+"-one"
+			}
+			got, err := c.Take(t.Context(), call)
+			require.NoError(t, err)
+			want, err := memory.Take(t.Context(), call)
+			require.NoError(t, err)
+			require.Equal(t, want.Verdict, got.Verdict, "seed %d, step %d", seed, step)
+			if got.Admitted {
+				admitted++
+				receipts = append(receipts, [2]exact.Receipt{got.Receipt, want.Receipt})
+			}
+			if rng.IntN(8) == 0 && len(receipts) > 0 {
+				i := rng.IntN(len(receipts))
+				require.Equal(t, memory.Refund(t.Context(), receipts[i][1]), c.Refund(t.Context(), receipts[i][0]))
+			}
+		}
+		require.Positive(t, admitted)
+	}
+}
+
+// Every key has a time to live.
+func TestKeysExpire(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t,
+		storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour},
+		storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 5, Window: 24 * time.Hour})
+	for i := range 7 {
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(i)})
+		require.NoError(t, err)
+		require.Equal(t, i < 5, v.Admitted)
+		if i == 0 {
+			require.NoError(t, c.Refund(t.Context(), v.Receipt))
+			_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+			require.NoError(t, err)
+		}
+	}
+	keys := s.do("EVAL", `local n = 0
+		for _, k in ipairs(redis.call('KEYS', '*')) do
+			if redis.call('TTL', k) < 1 then return k .. ' does not expire' end
+			n = n + 1
+		end
+		return tostring(n)`, "0")
+	require.Equal(t, strconv.Itoa(1+2+7+1), keys, "an account, two trails, seven IDs, one refund")
+}
+
+// processes call at once, through lost scripts.
+func TestScriptFlushMidLoad(t *testing.T) {
+	s := startServer(t)
+	p := compile(t, yearly(1000))
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 50 {
+			s.do("SCRIPT", "FLUSH")
+		}
+	}()
+	for range 4 {
+		c := open(t, s.url())
+		for range 8 {
+			wg.Go(func() {
+				for range 100 {
+					v, err := c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p})
+					if err != nil {
+						t.Error(err)
+					}
+					if v.Admitted {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	<-done
+	require.EqualValues(t, 1000, admitted.Load())
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	for _, url := range []string{"", "localhost:6379", "http://secret@localhost", "redis://u:secret@host:port/0", "redis://u:secret@localhost/x"} {
+		_, err := redis.Open(url, redis.Config{})
+		require.EqualError(t, err, "url: must look like redis://user:password@host:port/0, or rediss:// for TLS", url)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	_, err := redis.Open("redis://localhost", redis.Config{Prefix: "{x}"})
+	require.EqualError(t, err, "Prefix: must hold no braces, of which a cluster makes hash tags")
+	_, err = redis.New(nil, redis.Config{})
+	require.EqualError(t, err, "client: is nil")
+}
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(attackChild); url != "" {
+		os.Exit(attack(url))
+	}
+	os.Exit(m.Run())
+}
+
+const attackChild = "TALLYSTICK_ATTACK_REDIS"
+
+// attack makes 1250 attempts from 16 goroutines, each at most three times where the
+// answer is lost, and prints how many were admitted.
+func attack(url string) int {
+	c, err := redis.Open(url, redis.Config{})
+	if err != nil {
+		println(err.Error())
+		return 1
+	}
+	p, err := exact.Compile("api", []storeless.Limit{yearly(1000)})
+	if err != nil {
+		println(err.Error())
+		return 1
+	}
+	key := os.Getenv("TALLYSTICK_ATTACK_KEY")
+	var admitted, lost atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 16 {
+		wg.Go(func() {
+			for n := w; n < 1250; n += 16 {
+				call := exact.Call{Key: key, Cost: 1, Policy: p, ID: strconv.FormatUint(rand.Uint64(), 36)}
+				var v exact.Verdict
+				err := exact.ErrMaybeCounted
+				for range 20 { // as the middleware does once: a lost answer, by its ID
+					ctx, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
+					v, err = c.Take(ctx, call)
+					cancel()
+					if err == nil {
+						break
+					}
+				}
+				if err != nil {
+					lost.Add(1)
+				}
+				if v.Admitted && err == nil {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	_, _ = os.Stdout.WriteString(strings.Join([]string{strconv.FormatInt(admitted.Load(), 10), strconv.FormatInt(lost.Load(), 10)}, " "))
+	return 0
+}

@@ -1,0 +1,32 @@
+// Package redis is an exact counter on Redis 6.2 or later, or Valkey, for any number of
+// processes and machines.
+//
+// What it promises, and what not:
+//
+//   - Each call is one script on the server, and one round trip: all limits are checked
+//     and charged as one step, by the server's clock, which is held where it was when it
+//     steps back. Concurrent calls for one key travel as one (see [exact.Merge]).
+//   - A call whose answer is lost is asked for again under its ID, and counted once. No
+//     script is repeated without.
+//   - Redis acknowledges before its replicas have heard. A failover forgets what they had
+//     not: in a test on one machine 58 to 76 calls of a busy counter at 1 ms of delay,
+//     about 1000 at 20 ms, and the limit is exceeded by so many. WAIT 1 after each call
+//     lost none in four kills, at two thirds of the throughput, but promises none: a
+//     replica that has not heard can still be promoted. This package does not send it; on
+//     the server, min-replicas-to-write and min-replicas-max-lag bound how long a master
+//     that is cut off goes on acknowledging. What must survive a failover wants a
+//     database that commits on a majority, behind the same interface.
+//   - A restart forgets what was not on disk: all of it without AOF, up to a second with
+//     appendfsync everysec, nothing with always.
+//   - A server that evicts keys when its memory is full gives away quotas. Set
+//     maxmemory-policy to noeviction: calls then fail, and the policy's choice holds. A
+//     server that says otherwise is refused.
+//
+// In a cluster the keys of one account share a hash tag, and every key expires when
+// nothing of it counts any more. The keys of an account are {tag}, {tag}:t:<limit> for
+// the trail of a sliding log or a rolling day, {tag}:i:<id> for IDs and {tag}:r:<receipt>
+// for refunds, each behind the prefix; the tag is the hash of policy and key.
+//
+// The client is rueidis, which sends concurrent commands together. See [exact.Lease] for
+// making fewer calls still.
+package redis

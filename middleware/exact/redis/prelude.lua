@@ -1,0 +1,113 @@
+-- What an account is, and how a limit rolls: the arithmetic of package storeless, in
+-- doubles. Times are in µs, below 2^53 until the year 2255; products that would not fit
+-- are taken apart (muldiv). Everything is read first, and written last: a server that
+-- refuses writes refuses the first of them, and then nothing was written.
+--
+-- An account is a hash: t is when it was last charged, n the serial of the last charge,
+-- and by the id of each limit what is counted: "window current previous", a mark, or
+-- the sum of a trail, which is a sorted set of "until:cost" by until.
+
+local SLIDING, FIXED, GCRA, LOG, DAY = 1, 2, 3, 4, 5
+local MINUTE, HOURS24 = 60000000, 86400000000
+
+-- int writes a whole number: Lua's own way is 1.8e+15.
+local function int(n) return string.format('%.0f', n) end
+
+-- div returns floor(a/b) and what is left: math.fmod is exact, a/b is not.
+local function div(a, b)
+	local rest = math.fmod(a, b)
+	return (a - rest) / b, rest
+end
+
+-- muldiv returns floor(a*b/c) and what is left, for a < 2^35, b <= c or a <= c, and
+-- b, c < 2^45: seven bits of a at a time.
+local function muldiv(a, b, c)
+	local q, rest = 0, 0
+	for shift = 28, 0, -7 do
+		local more
+		local chunk = math.floor(a / 2 ^ shift) % 128
+		more, rest = div(rest * 128 + chunk * b, c)
+		q = q * 128 + more
+	end
+	return q, rest
+end
+
+-- limits reads limits from ARGV: seven words each, from the at-th on.
+local function limits(at, n)
+	local list = {}
+	for i = 1, n do
+		local a = at + (i - 1) * 7
+		list[i] = {
+			kind = tonumber(ARGV[a]), id = ARGV[a + 1], quota = tonumber(ARGV[a + 2]),
+			window = tonumber(ARGV[a + 3]), interval = tonumber(ARGV[a + 4]),
+			empties = tonumber(ARGV[a + 5]), horizon = tonumber(ARGV[a + 6]),
+		}
+	end
+	return list
+end
+
+-- clock returns the server's time.
+local function clock()
+	local t = redis.call('TIME')
+	return tonumber(t[1]) * 1000000 + tonumber(t[2])
+end
+
+-- load reads an account, and rolls it to now, or to when it was last charged where the
+-- server's clock has stepped back behind that: an earlier window would be a fresh quota.
+-- trails are the keys of the trails, in order.
+local function load(key, trails, list, now)
+	local fields = {}
+	for i, l in ipairs(list) do fields[i] = l.id end
+	local h = redis.call('HMGET', key, 't', 'n', unpack(fields))
+	now = math.max(now, tonumber(h[1] or 0))
+	local trail = 0
+	for i, l in ipairs(list) do
+		local v = h[i + 2] or ''
+		if l.kind == GCRA then
+			l.at = tonumber(v) or 0
+			if l.at <= now or l.at - now > l.horizon then l.at = 0 end
+		elseif l.kind == LOG or l.kind == DAY then
+			trail = trail + 1
+			l.key = trails[trail]
+			l.used = tonumber(v) or 0
+			for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, '-inf', int(now))) do
+				l.used = l.used - tonumber(string.match(m, ':(%d+)$'))
+				l.ended = true
+			end
+		else
+			local at, cur, prev = string.match(v, '^(%d+) (%d+) (%d+)$')
+			at, cur, prev = tonumber(at or 0), tonumber(cur or 0), tonumber(prev or 0)
+			local window = div(now, l.window)
+			if at == window then
+				l.at, l.cur, l.prev = at, cur, prev
+			elseif at == window - 1 and l.kind == SLIDING then
+				l.at, l.cur, l.prev = window, 0, cur
+			else
+				l.at, l.cur, l.prev = window, 0, 0
+			end
+		end
+	end
+	return now, tonumber(h[2] or 0)
+end
+
+-- until_ returns from when a charge of a trail does not count any more.
+local function until_(l, at)
+	if l.kind == DAY then return (div(at, MINUTE) + 1) * MINUTE + HOURS24 end
+	return at + l.window
+end
+
+-- fields returns what to store of an account.
+local function fields(list, now, serial)
+	local f = { 't', int(now), 'n', int(serial) }
+	for _, l in ipairs(list) do
+		f[#f + 1] = l.id
+		if l.kind == GCRA then
+			f[#f + 1] = int(l.at)
+		elseif l.kind == LOG or l.kind == DAY then
+			f[#f + 1] = int(l.used)
+		else
+			f[#f + 1] = int(l.at) .. ' ' .. int(l.cur) .. ' ' .. int(l.prev)
+		end
+	end
+	return f
+end

@@ -1,0 +1,134 @@
+-- take: calls of one key, policy and cost, in order, as one step.
+--
+-- KEYS: the account, its trails, and one for each call that has an ID.
+-- ARGV: the cost, 1 to charge or 0 to peek, for how many ms an ID is remembered, the
+-- number of limits and of calls, the limits, and for each call 1 if it has an ID.
+-- Returns now, the serial before, the limits as they stood before, and what became of
+-- each call: 0 refused, 1 admitted, 2 refused before, 3 admitted before, followed by its
+-- serial, time and cost.
+
+local cost, charge, life = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
+local count, calls = tonumber(ARGV[4]), tonumber(ARGV[5])
+local list = limits(6, count)
+local trails, key = {}, 2
+for _, l in ipairs(list) do
+	if l.kind == LOG or l.kind == DAY then
+		trails[#trails + 1] = KEYS[key]
+		key = key + 1
+	end
+end
+local now, serial = load(KEYS[1], trails, list, clock())
+
+-- How it stands, and what the waits depend on.
+local reply = { now, serial }
+for _, l in ipairs(list) do
+	if l.kind == GCRA then
+		reply[#reply + 1] = l.at
+	elseif l.kind == LOG or l.kind == DAY then
+		reply[#reply + 1] = l.used
+		reply[#reply + 1] = 0
+		local place, freed = #reply, 0
+		local want = math.max(0, l.used - l.quota) + 1
+		if l.used + cost * calls > l.quota then want = want + cost end
+		local from = 0
+		while freed < want do
+			local some = redis.call('ZRANGEBYSCORE', l.key, '(' .. int(now), '+inf', 'LIMIT', from, 100)
+			for _, m in ipairs(some) do
+				local ends, c = string.match(m, '^(%d+):(%d+)$')
+				reply[#reply + 1], reply[#reply + 2] = tonumber(ends), tonumber(c)
+				reply[place] = reply[place] + 1
+				freed = freed + tonumber(c)
+				if freed >= want then break end
+			end
+			if #some < 100 then break end
+			from = from + 100
+		end
+	else
+		reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = l.at, l.cur, l.prev
+	end
+end
+
+local function fits()
+	for _, l in ipairs(list) do
+		local room
+		if l.kind == GCRA then
+			room = div(l.empties - math.max(0, l.at - now), l.interval)
+		elseif l.kind == LOG or l.kind == DAY then
+			room = l.quota - l.used
+		else
+			room = l.quota - l.cur
+			if l.prev > 0 then
+				local weighed, rest = muldiv(l.prev, l.window - (now - l.at * l.window), l.window)
+				room = room - weighed - (rest > 0 and 1 or 0)
+			end
+		end
+		if cost > room then return false end
+	end
+	return true
+end
+
+local before, charged, answers = serial, 0, {}
+for i = 1, calls do
+	local id = ARGV[5 + 7 * count + i] == '1' and KEYS[key]
+	if id then key = key + 1 end
+	local said = id and (answers[id] or redis.call('GET', id))
+	if said then
+		local s, at, c = string.match(said, '^(%d+) (%d+) (%d+)$')
+		if s == '0' then
+			reply[#reply + 1] = 2
+		else
+			reply[#reply + 1], reply[#reply + 2], reply[#reply + 3], reply[#reply + 4] = 3, tonumber(s), tonumber(at), tonumber(c)
+		end
+	elseif fits() then
+		reply[#reply + 1] = 1
+		if charge then
+			serial = serial + 1
+			for _, l in ipairs(list) do
+				if l.kind == GCRA then
+					l.at = math.max(l.at, now) + cost * l.interval
+				elseif l.kind == LOG or l.kind == DAY then
+					l.used = l.used + cost
+				else
+					l.cur = l.cur + cost
+				end
+			end
+			charged = charged + cost
+			if id then answers[id] = int(serial) .. ' ' .. int(now) .. ' ' .. int(cost) end
+		end
+	else
+		reply[#reply + 1] = 0
+		if id then answers[id] = '0 0 0' end
+	end
+end
+if not charge then return reply end
+
+if charged > 0 then
+	local expires = 0
+	for _, l in ipairs(list) do
+		if l.kind == GCRA then
+			expires = math.max(expires, l.at)
+		elseif l.kind == LOG or l.kind == DAY then
+			expires = math.max(expires, until_(l, now))
+		else
+			expires = math.max(expires, (l.at + (l.kind == SLIDING and 2 or 1)) * l.window)
+		end
+	end
+	-- A minute more, for a server whose clock steps back.
+	expires = int(math.ceil(expires / 1000) + 60000)
+	redis.call('HSET', KEYS[1], unpack(fields(list, now, serial)))
+	redis.call('PEXPIREAT', KEYS[1], expires)
+	for _, l in ipairs(list) do
+		if l.kind == LOG or l.kind == DAY then
+			if l.ended then redis.call('ZREMRANGEBYSCORE', l.key, '-inf', int(now)) end
+			local ends, c = int(until_(l, now)), charged
+			for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, ends, ends)) do
+				c = c + tonumber(string.match(m, ':(%d+)$'))
+				redis.call('ZREM', l.key, m)
+			end
+			redis.call('ZADD', l.key, ends, ends .. ':' .. int(c))
+			redis.call('PEXPIREAT', l.key, expires)
+		end
+	end
+end
+for id, said in pairs(answers) do redis.call('SET', id, said, 'PX', life) end
+return reply
