@@ -10,7 +10,6 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -20,9 +19,9 @@ import (
 // An escalation is a compiled [Exact].
 type escalation struct {
 	Exact
-	breaker  breaker
-	spent    spentKeys
-	inFlight atomic.Int64
+	breaker breaker
+	spent   spentKeys
+	traffic traffic
 
 	// mark is the place of the blocked mark in tallies, see [escalation.blocked].
 	mark int
@@ -98,15 +97,15 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		e.settle(q, x, nil, &storeless.Verdict{Wait: wholeSeconds(wait)}, tally)
 		return
 	}
-	if s.inFlight.Add(1) > s.InFlight {
-		s.inFlight.Add(-1)
+	seen, ok := s.traffic.enter(s.InFlight)
+	if !ok {
 		e.overload(q, x)
 		return
 	}
-	v, err := s.ask(e, q, &c, d.Cost, r)
-	s.inFlight.Add(-1)
+	v, err := s.ask(e, q, &c, d.Cost, r, seen)
+	s.traffic.leave(err == nil)
 	switch {
-	case errors.Is(err, exact.ErrFull):
+	case errors.Is(err, exact.ErrFull), errors.Is(err, errCrowded):
 		e.overload(q, x)
 	case err != nil && d.Cost == 0: // a peek is always admitted, and there is nothing to see
 		d.Degraded = true
@@ -204,7 +203,7 @@ func (s *escalation) blocked(c *call, q *inquiry, cost int64) (wait time.Duratio
 var errNotAsked = errors.New("the counter is not asked while it fails")
 
 // ask calls the counter, within the deadline, unless the breaker is open.
-func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Request) (exact.Verdict, error) {
+func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Request, seen sight) (exact.Verdict, error) {
 	if !s.breaker.admits(q.now) {
 		return exact.Verdict{}, errNotAsked
 	}
@@ -213,6 +212,9 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Deadline)
 	defer cancel()
 	v, err := s.take(ctx, c, cost, r)
+	if err != nil && ctx.Err() != nil && s.traffic.crowded(seen) {
+		return v, errCrowded
+	}
 	if err != nil && !errors.Is(err, exact.ErrFull) {
 		if s.breaker.failed(q.now) {
 			e.log.Error("tallystick: exact counter does not answer; "+s.Outage.consequence(), "policy", e.base.policy.Name(), "error", err)

@@ -122,3 +122,16 @@ func logging(cfg *middleware.Config) *bytes.Buffer {
 	cfg.Logger = slog.New(slog.NewTextHandler(b, nil))
 	return b
 }
+
+// outage is a counter that can be down.
+type outage struct {
+	exact.Counter
+	down bool
+}
+
+func (o *outage) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if o.down {
+		return exact.Verdict{}, errEngine
+	}
+	return o.Counter.Take(ctx, call)
+}

@@ -388,6 +388,85 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		})
 	})
 
+	t.Run("T34 a flood that makes the counter slow never turns into the fallback", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			// It answers one call after the other, 20 ms each.
+			turn := make(chan struct{}, 1)
+			l.fault = func(ctx context.Context, _ int) error {
+				select {
+				case turn <- struct{}{}:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				defer func() { <-turn }()
+				time.Sleep(20 * time.Millisecond)
+				return ctx.Err()
+			}
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			cfg.Exact.InFlight = 8
+			log := logging(&cfg)
+			h, _ := limited(t, cfg)
+			codes := make(chan int, 100)
+			for n := range 100 {
+				go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n))).StatusCode }()
+			}
+			seen := map[int]int{}
+			for range 100 {
+				seen[<-codes]++
+			}
+			require.Equal(t, map[int]int{200: 2, 503: 98}, seen)
+			require.NotContains(t, log.String(), "does not answer")
+		})
+	})
+
+	t.Run("T34 a flood at a counter that hangs is an outage", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			cfg.Exact.InFlight = 8
+			h, _ := limited(t, cfg)
+			codes := make(chan int, 100)
+			for n := range 100 {
+				go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n))).StatusCode }()
+			}
+			seen := map[int]int{}
+			for range 100 {
+				seen[<-codes]++
+			}
+			require.Equal(t, map[int]int{200: 8, 503: 92}, seen)
+			require.Equal(t, http.StatusOK, send(h, from("198.18.1.1")).StatusCode)
+		})
+	})
+
+	t.Run("T34 a slow answer among few is an outage", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			l.fault = func(ctx context.Context, n int) error {
+				if n == 1 {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			h, _ := limited(t, cfg)
+			slow := make(chan *http.Response, 1)
+			go func() { slow <- send(h) }()
+			synctest.Wait()
+			require.Empty(t, send(h, from("198.18.1.1")).Header.Get(middleware.DegradedHeader))
+			a := <-slow
+			require.Equal(t, http.StatusOK, a.StatusCode)
+			require.Equal(t, "?1", a.Header.Get(middleware.DegradedHeader))
+		})
+	})
+
 	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
 		c := new(clock)
 		cfg := paid(c, exact.NewMemory(1, c.Now))

@@ -73,17 +73,29 @@ func (s *server) addr() string { return "127.0.0.1:" + s.port }
 func (s *server) url() string { return "redis://" + s.addr() + "/0" }
 
 // do sends one command on a connection of its own, and returns what the server says.
-func (s *server) do(words ...string) string {
+func (s *server) do(words ...string) string { return s.authenticated("", words...) }
+
+// authenticated is do, with a password.
+func (s *server) authenticated(password string, words ...string) string {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr())
 	require.NoError(s.t, err)
 	defer c.Close()
 	require.NoError(s.t, c.SetDeadline(time.Now().Add(20*time.Second)))
-	fmt.Fprintf(c, "*%d\r\n", len(words))
-	for _, w := range words {
-		fmt.Fprintf(c, "$%d\r\n%s\r\n", len(w), w)
+	send := func(words ...string) {
+		fmt.Fprintf(c, "*%d\r\n", len(words))
+		for _, w := range words {
+			fmt.Fprintf(c, "$%d\r\n%s\r\n", len(w), w)
+		}
 	}
 	r := bufio.NewReader(c)
+	if password != "" {
+		send("AUTH", password)
+		said, err := r.ReadString('\n')
+		require.NoError(s.t, err)
+		require.Equal(s.t, "+OK", strings.TrimSpace(said))
+	}
+	send(words...)
 	line, err := r.ReadString('\n')
 	require.NoError(s.t, err)
 	if n, err := strconv.Atoi(strings.TrimSpace(line[1:])); line[0] == '$' && err == nil && n >= 0 {

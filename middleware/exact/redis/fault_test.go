@@ -1,0 +1,287 @@
+package redis_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+const (
+	deadline = 50 * time.Millisecond
+	clients  = 32
+	limit    = 300 // each customer's, in exact and in fallback
+)
+
+// A site is a route behind middleware whose counter is on Redis.
+type site struct {
+	handler http.Handler
+	log     *alarms
+}
+
+// alarms keeps what was logged.
+type alarms struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (a *alarms) Write(b []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lines.Write(b)
+}
+
+func (a *alarms) count(what string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Count(a.lines.String(), what)
+}
+
+func newSite(t *testing.T, counter exact.Counter, outage middleware.Outage) *site {
+	t.Helper()
+	s := &site{log: new(alarms)}
+	m, err := middleware.New(middleware.Config{
+		Policy:  "api",
+		Limits:  []middleware.Limit{yearly(limit)},
+		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
+		Identity: func(r *http.Request) (middleware.Identity, error) {
+			return middleware.Key(r.Header.Get("Customer")), nil
+		},
+		Exact:  &middleware.Exact{Counter: counter, Outage: outage, Deadline: deadline},
+		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+	})
+	require.NoError(t, err)
+	s.handler = m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	return s
+}
+
+// ask makes a request of a customer.
+func (s *site) ask(customer string) (status int, degraded bool, took time.Duration) {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.Header.Set("Customer", customer)
+	w := httptest.NewRecorder()
+	began := time.Now()
+	s.handler.ServeHTTP(w, r)
+	return w.Code, w.Header().Get(middleware.DegradedHeader) != "", time.Since(began)
+}
+
+// A tide is what came of a load.
+type tide struct {
+	mu       sync.Mutex
+	statuses map[int]int // of decisions by the counter
+	degraded map[int]int
+	took     []time.Duration
+	admitted map[string]int
+	crowd    int // most goroutines
+}
+
+// load has clients ask for a while, each for a customer that no other load has. They
+// pause between requests: what is measured is an outage, not a flood.
+func (s *site) load(name string, lasts time.Duration) *tide {
+	l := &tide{statuses: make(map[int]int), degraded: make(map[int]int), admitted: make(map[string]int)}
+	end := time.Now().Add(lasts)
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for n := 0; time.Now().Before(end); n++ {
+				customer := fmt.Sprint(name, "-", c, "-", n/(limit/2))
+				status, degraded, took := s.ask(customer)
+				l.mu.Lock()
+				if degraded {
+					l.degraded[status]++
+				} else {
+					l.statuses[status]++
+				}
+				if status == http.StatusOK {
+					l.admitted[customer]++
+				}
+				l.took = append(l.took, took)
+				l.crowd = max(l.crowd, runtime.NumGoroutine())
+				l.mu.Unlock()
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(l.took)
+	return l
+}
+
+func (l *tide) p99() time.Duration { return l.took[len(l.took)*99/100] }
+
+// A fault is something that befalls a server, and how it passes.
+type fault struct {
+	name   string
+	strike func()
+	heal   func()
+	loses  bool // what was counted before
+}
+
+func TestFaults(t *testing.T) {
+	for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
+		t.Run(map[middleware.Outage]string{middleware.FailOpen: "open", middleware.FailClosed: "closed"}[outage], func(t *testing.T) {
+			s := startServer(t)
+			p := startProxy(t, s.addr())
+			for _, f := range []fault{
+				{"killed, restarted empty", s.kill, s.start, true},
+				{"frozen", func() { s.signal(syscall.SIGSTOP) }, func() { s.signal(syscall.SIGCONT) }, false},
+				{"slow", func() { p.set(func(p *proxy) { p.delay = 4 * deadline }) }, func() { p.set(func(p *proxy) { p.delay = 0 }) }, false},
+				{"drops answers", func() { p.set(func(p *proxy) { p.swallow = true }) }, func() { p.set(func(p *proxy) { p.swallow = false }) }, false},
+				{"cuts in the middle of answers", func() { p.set(func(p *proxy) { p.cutAfter = 2 }) }, func() { p.set(func(p *proxy) { p.cutAfter = 0 }) }, false},
+				{"memory full", func() { s.do("CONFIG", "SET", "maxmemory", "1") }, func() { s.do("CONFIG", "SET", "maxmemory", "0") }, false},
+				{"read-only replica", func() { s.do("REPLICAOF", "127.0.0.1", "1") }, func() { s.do("REPLICAOF", "NO", "ONE") }, false},
+				{"wrong password", func() {
+					s.do("CONFIG", "SET", "requirepass", "changed")
+					p.cut()
+				}, func() { s.authenticated("changed", "CONFIG", "SET", "requirepass", "") }, false},
+			} {
+				t.Run(f.name, func(t *testing.T) { befall(t, p, outage, &f) })
+			}
+		})
+	}
+}
+
+// befall has a fault strike in the middle of a load and pass again.
+func befall(t *testing.T, p *proxy, outage middleware.Outage, f *fault) {
+	before := runtime.NumGoroutine()
+	counter := open(t, p.url())
+	site := newSite(t, counter, outage)
+
+	well := site.load(t.Name()+"-well", 300*time.Millisecond)
+	require.Empty(t, well.degraded)
+	require.Equal(t, []int{http.StatusOK}, keys(well.statuses))
+
+	// One customer spends half of what he has before the fault.
+	spender := t.Name() + "-spender"
+	spent := 0
+	for range limit / 2 {
+		if status, _, _ := site.ask(spender); status == http.StatusOK {
+			spent++
+		}
+	}
+	require.Equal(t, limit/2, spent)
+
+	f.strike()
+	ill := site.load(t.Name()+"-ill", 1500*time.Millisecond)
+	want := map[middleware.Outage]int{middleware.FailOpen: http.StatusOK, middleware.FailClosed: http.StatusServiceUnavailable}[outage]
+	require.Equal(t, []int{want}, keys(ill.degraded), "the policy's choice holds")
+	require.Less(t, ill.statuses[http.StatusOK], len(ill.took)/10, "most of them fell into the fault")
+	for customer, n := range ill.admitted {
+		require.LessOrEqual(t, n, 2*limit, "%s: the counter's quota and the fallback's", customer)
+	}
+	require.Equal(t, 1, site.log.count("does not answer"), "one alarm")
+	t.Logf("%d requests in the fault, p99 %s, longest %s; well: p99 %s; at most %d goroutines", len(ill.took), ill.p99().Round(time.Microsecond),
+		ill.took[len(ill.took)-1].Round(time.Millisecond), well.p99().Round(time.Microsecond), ill.crowd)
+	// A request may wait for its deadline; what a busy machine adds is no fault of ours.
+	require.Less(t, ill.took[len(ill.took)-1], 20*deadline, "each request keeps its deadline")
+	require.Less(t, ill.crowd, before+2*clients+3*256, "goroutines are bounded")
+
+	for range 2 * limit {
+		if status, _, _ := site.ask(spender); status == http.StatusOK {
+			spent++
+		}
+	}
+	most := 2 * limit // the counter's, and the fallback's
+	f.heal()
+	require.Eventually(t, func() bool {
+		status, degraded, _ := site.ask(t.Name() + "-recovery")
+		return status == http.StatusOK && !degraded
+	}, 15*time.Second, 50*time.Millisecond, "it recovers by itself")
+	require.Eventually(t, func() bool { return site.log.count("answers again") == 1 }, time.Second, 10*time.Millisecond, "one log line")
+
+	again := site.load(t.Name()+"-again", 300*time.Millisecond)
+	require.Empty(t, again.degraded)
+	require.Equal(t, []int{http.StatusOK}, keys(again.statuses))
+	for range 2 * limit {
+		if status, _, _ := site.ask(spender); status == http.StatusOK {
+			spent++
+		}
+	}
+	if f.loses {
+		most += limit
+	}
+	require.LessOrEqual(t, spent, most, "nothing above the bound")
+	require.Equal(t, 1, site.log.count("does not answer"))
+
+	require.NoError(t, counter.Close())
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+8 }, 10*time.Second, 20*time.Millisecond, "goroutines end")
+}
+
+func keys(m map[int]int) (list []int) {
+	for k := range m {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process.Signal(sig)) }
+
+// A flood that meets a server which hardly answers is load: 503, and never the fallback.
+func TestFloodIsNoOutage(t *testing.T) {
+	s := startServer(t)
+	p := startProxy(t, s.addr())
+	counter := open(t, p.url())
+	site := newSite(t, counter, middleware.FailOpen)
+	site.ask("warm")
+	p.set(func(p *proxy) { p.delay = deadline / 4 })
+	var overloaded, degraded, admitted atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 2000 {
+		wg.Go(func() {
+			status, fallback, _ := site.ask(fmt.Sprint("flood", n))
+			if status == http.StatusServiceUnavailable {
+				overloaded.Add(1)
+			}
+			if status == http.StatusOK {
+				admitted.Add(1)
+			}
+			if fallback {
+				degraded.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, overloaded.Load())
+	require.Positive(t, admitted.Load())
+	require.Zero(t, degraded.Load())
+	require.Zero(t, site.log.count("does not answer"))
+	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
+}
+
+// A server that evicts keys is refused, with what to do; it may be allowed by name.
+func TestServerThatEvictsIsRefused(t *testing.T) {
+	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	p := compile(t, yearly(5))
+	_, err := open(t, s.url()).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	require.ErrorContains(t, err, "set maxmemory-policy to noeviction, or DangerouslyAllowEviction")
+}
+
+// Whose context ends while a counter connects waits no longer.
+func TestConnectingKeepsDeadlines(t *testing.T) {
+	s := startServer(t)
+	s.signal(syscall.SIGSTOP)
+	defer s.signal(syscall.SIGCONT)
+	c := open(t, s.url())
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
