@@ -10,6 +10,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -97,13 +98,13 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		e.settle(q, x, nil, &storeless.Verdict{Wait: wholeSeconds(wait)}, tally)
 		return
 	}
-	seen, ok := s.traffic.enter(s.InFlight)
+	crowds, ok := s.traffic.enter(q.now, s.InFlight)
 	if !ok {
 		e.overload(q, x)
 		return
 	}
-	v, err := s.ask(e, q, &c, d.Cost, r, seen)
-	s.traffic.leave(err == nil)
+	v, err := s.ask(e, q, &c, d.Cost, r, crowds)
+	s.traffic.leave()
 	switch {
 	case errors.Is(err, exact.ErrFull), errors.Is(err, errCrowded):
 		e.overload(q, x)
@@ -203,7 +204,7 @@ func (s *escalation) blocked(c *call, q *inquiry, cost int64) (wait time.Duratio
 var errNotAsked = errors.New("the counter is not asked while it fails")
 
 // ask calls the counter, within the deadline, unless the breaker is open.
-func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Request, seen sight) (exact.Verdict, error) {
+func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Request, crowds int64) (exact.Verdict, error) {
 	if !s.breaker.admits(q.now) {
 		return exact.Verdict{}, errNotAsked
 	}
@@ -212,7 +213,9 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Deadline)
 	defer cancel()
 	v, err := s.take(ctx, c, cost, r)
-	if err != nil && ctx.Err() != nil && s.traffic.crowded(seen) {
+	if err == nil {
+		s.traffic.answered(e.now())
+	} else if (ctx.Err() != nil || timedOut(err)) && s.traffic.crowded(crowds, e.now()) {
 		return v, errCrowded
 	}
 	if err != nil && !errors.Is(err, exact.ErrFull) {
@@ -225,6 +228,12 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 		e.log.Info("tallystick: exact counter answers again", "policy", e.base.policy.Name())
 	}
 	return v, err
+}
+
+// timedOut reports whether an error is about a deadline. An engine may notice it a
+// moment before the context does.
+func timedOut(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func (o Outage) consequence() string {

@@ -43,6 +43,9 @@ func Open(url string, cfg Config) (*Counter, error) {
 	// client that is not cached into asks nothing of servers and proxies that they
 	// might not know.
 	option.DisableRetry, option.DisableCache = true, true
+	// Without it, a lone call that meets its deadline closes the connection that all
+	// others are on: a slow answer would become an outage.
+	option.AlwaysPipelining = true
 	// A server that hangs is given up for dead before long, lest calls pile up.
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
 	return open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)

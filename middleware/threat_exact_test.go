@@ -1,0 +1,319 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// Threats of exact routes, by their numbers.
+func TestThreatsOfExactRoutes(t *testing.T) {
+	failing := func(context.Context, int) error { return errEngine }
+
+	t.Run("T32 one hot anonymous key is split", TestExactShardsShareTheQuota)
+
+	t.Run("T33 the counter is down, fail open", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.fault = failing
+		cfg := paid(c, l)
+		cfg.Exact.Outage = middleware.FailOpen
+		cfg.Exact.Instances = 2
+		log := logging(&cfg)
+		passed := 0
+		for range 2 {
+			h, _ := limited(t, cfg)
+			passed += admitted(h, 20)
+			resp := send(h)
+			require.Equal(t, "?1", resp.Header.Get(middleware.DegradedHeader))
+		}
+		require.Equal(t, 4, passed, "half of five on each, rounded down; never unlimited")
+		require.Equal(t, 2, strings.Count(log.String(), "does not answer"), "one line on each instance")
+	})
+
+	t.Run("T33 the counter is down, fail closed", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.fault = failing
+		cfg := paid(c, l)
+		log := logging(&cfg)
+		h, spy := limited(t, cfg)
+		for range 20 {
+			resp := send(h)
+			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+			require.Equal(t, "?1", resp.Header.Get(middleware.DegradedHeader))
+			require.NotEmpty(t, resp.Header.Get("Retry-After"))
+			require.Contains(t, bodyOf(t, resp), "temporary-reduced-capacity")
+		}
+		require.Zero(t, spy.calls.Load())
+		require.Equal(t, 10, l.count(), "five calls, each repeated once; then the breaker is open")
+		require.Equal(t, 1, strings.Count(log.String(), "does not answer"))
+
+		l.fault = nil
+		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+		c.advance(time.Second)
+		require.Equal(t, 5, admitted(h, 9), "recovers by itself")
+		require.Equal(t, 1, strings.Count(log.String(), "answers again"))
+		require.Empty(t, send(h).Header.Get(middleware.DegradedHeader))
+	})
+
+	t.Run("T34 the counter hangs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+			h, _ := limited(t, paid(c, l))
+			began := time.Now()
+			require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+			require.Equal(t, 50*time.Millisecond, time.Since(began), "the deadline, and no second call after it")
+			require.Equal(t, 1, l.count())
+			for range 100 {
+				send(h)
+			}
+			require.Equal(t, 250*time.Millisecond, time.Since(began), "five deadlines in all")
+		})
+	})
+
+	t.Run("T34 a client that hangs up is no outage", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.fault = func(ctx context.Context, _ int) error { return ctx.Err() }
+		h, _ := limited(t, paid(c, l))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			send(h, func(r *http.Request) { *r = *r.WithContext(gone) })
+		}
+		require.EqualValues(t, 5, l.charged)
+		require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode)
+	})
+
+	t.Run("T34 a flood never turns into the fallback", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			l.fault = func(context.Context, int) error { time.Sleep(40 * time.Millisecond); return nil }
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			cfg.Exact.InFlight = 8
+			degraded := 0
+			cfg.OnDecision = func(_ *http.Request, d middleware.Decision) {
+				if d.Degraded {
+					degraded++
+				}
+			}
+			h, _ := limited(t, cfg)
+			codes := make(chan int, 100)
+			for range 100 {
+				go func() { codes <- send(h).StatusCode }()
+			}
+			seen := map[int]int{}
+			for range 100 {
+				seen[<-codes]++
+			}
+			require.Equal(t, map[int]int{200: 5, 429: 3, 503: 92}, seen)
+			require.Zero(t, degraded)
+		})
+	})
+
+	t.Run("T34 a flood that makes the counter slow never turns into the fallback", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			// It answers one call after the other, 20 ms each.
+			turn := make(chan struct{}, 1)
+			l.fault = func(ctx context.Context, _ int) error {
+				select {
+				case turn <- struct{}{}:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				defer func() { <-turn }()
+				time.Sleep(20 * time.Millisecond)
+				return ctx.Err()
+			}
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			cfg.Exact.InFlight = 8
+			log := logging(&cfg)
+			h, _ := limited(t, cfg)
+			codes := make(chan int, 100)
+			for n := range 100 {
+				go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n))).StatusCode }()
+			}
+			seen := map[int]int{}
+			for range 100 {
+				seen[<-codes]++
+			}
+			require.Equal(t, map[int]int{200: 2, 503: 98}, seen)
+			require.NotContains(t, log.String(), "does not answer")
+		})
+	})
+
+	t.Run("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			c.advance(time.Hour)
+			l := newLedger(c)
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			cfg.Exact.InFlight = 8
+			log := logging(&cfg)
+			h, _ := limited(t, cfg)
+			flood := func(calls int) map[int]int {
+				codes := make(chan int, calls)
+				for n := range calls {
+					go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n))).StatusCode }()
+				}
+				seen := map[int]int{}
+				for range calls {
+					seen[<-codes]++
+				}
+				return seen
+			}
+			hang := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
+			l.fault = hang
+			require.Equal(t, map[int]int{503: 100}, flood(100))
+			require.NotContains(t, log.String(), "does not answer", "it may be slow")
+
+			// One of them, who never returns, keeps it from being idle. After 0.6 s
+			// another is answered, and after 0.6 s more it is not silent.
+			stuck, begun := make(chan struct{}), true
+			l.fault = func(ctx context.Context, n int) error {
+				if begun {
+					begun = false
+					<-stuck
+					return errEngine
+				}
+				return nil
+			}
+			go send(h, from("198.18.2.1"))
+			synctest.Wait()
+			c.advance(600 * time.Millisecond)
+			require.Equal(t, http.StatusOK, send(h, from("198.18.2.2")).StatusCode)
+			c.advance(600 * time.Millisecond)
+			l.fault = hang
+			require.Equal(t, map[int]int{503: 100}, flood(100))
+			require.NotContains(t, log.String(), "does not answer")
+			c.advance(600 * time.Millisecond)
+			require.Equal(t, map[int]int{200: 7, 503: 93}, flood(100))
+			require.Contains(t, log.String(), "does not answer")
+			close(stuck)
+		})
+	})
+
+	t.Run("T34 a slow answer among few is an outage", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			l.fault = func(ctx context.Context, n int) error {
+				if n == 1 {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			h, _ := limited(t, cfg)
+			slow := make(chan *http.Response, 1)
+			go func() { slow <- send(h) }()
+			synctest.Wait()
+			require.Empty(t, send(h, from("198.18.1.1")).Header.Get(middleware.DegradedHeader))
+			a := <-slow
+			require.Equal(t, http.StatusOK, a.StatusCode)
+			require.Equal(t, "?1", a.Header.Get(middleware.DegradedHeader))
+		})
+	})
+
+	t.Run("T34 a counter that is full is no outage", func(t *testing.T) {
+		c := new(clock)
+		cfg := paid(c, exact.NewMemory(1, c.Now))
+		cfg.Exact.Outage = middleware.FailOpen
+		log := logging(&cfg)
+		h, _ := limited(t, cfg)
+		seen := map[int]int{}
+		for n := range 2000 {
+			seen[send(h, from(fmt.Sprintf("198.18.%d.%d", n/250, n%250))).StatusCode]++
+		}
+		require.Greater(t, seen[503], 100, "there is no room for all")
+		require.Equal(t, 2000, seen[200]+seen[503])
+		require.Equal(t, 4, admitted(h, 9, from("198.18.0.0")), "who is remembered is counted as before")
+		require.NotContains(t, log.String(), "does not answer")
+	})
+
+	t.Run("T35 the herd meets a half-open breaker", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.fault = failing
+		h, _ := limited(t, paid(c, l))
+		admitted(h, 5)
+		before := l.count()
+		c.advance(time.Second)
+		admitted(h, 1000)
+		require.LessOrEqual(t, l.count()-before, 2, "one probe, repeated once")
+	})
+
+	t.Run("T38 a failing handler is charged", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		h := newLimiter(t, paid(c, l)).Handler(&spy{serve: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }})
+		for range 5 {
+			require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	})
+
+	t.Run("T40 a lost answer is charged once", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.lost = func(call int) bool { return call%2 == 1 }
+		h, _ := limited(t, paid(c, l))
+		require.Equal(t, 5, admitted(h, 5))
+		require.EqualValues(t, 5, l.charged)
+		require.Equal(t, 10, l.count())
+		for i := 0; i < 10; i += 2 {
+			require.Equal(t, l.ids[i], l.ids[i+1])
+		}
+		require.NotEqual(t, l.ids[0], l.ids[2], "fresh for each request")
+	})
+
+	t.Run("T40 a call that was certainly not counted is not repeated", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		l.fault = func(context.Context, int) error { return errors.Join(exact.ErrNotCounted, errEngine) }
+		h, _ := limited(t, paid(c, l))
+		send(h)
+		require.Equal(t, 1, l.count())
+	})
+
+	t.Run("T40 an Idempotency-Key buys nothing", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		h, _ := limited(t, paid(c, l))
+		require.Equal(t, 5, admitted(h, 9, with("Idempotency-Key", "mine")))
+	})
+
+	t.Run("T40 an Idempotency-Key that the owner trusts is charged once", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		cfg := paid(c, l)
+		cfg.Exact.DangerouslyTrustIdempotencyKey = true
+		h, _ := limited(t, cfg)
+		require.Equal(t, 9, admitted(h, 9, with("Idempotency-Key", "mine")))
+		require.EqualValues(t, 1, l.charged)
+		require.Equal(t, 4, admitted(h, 9, with("Idempotency-Key", "")))
+		require.NotContains(t, l.ids[0], "mine")
+		send(h, with("Idempotency-Key", "mine"), from("203.0.113.2"))
+		require.EqualValues(t, 6, l.charged, "a key of another client is another key")
+	})
+}
