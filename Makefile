@@ -54,7 +54,7 @@ bench: need ## our costs beside other limiters', in one run: medians, ratios, bu
 	@cd internal/peers && go run ./cmd/report
 
 long: need ## every test LONGCOUNT times, then half an hour of fuzzing
-	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_CRASHES=100 CGO_ENABLED=1; \
+	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
 	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...)
 	@.ci/fuzz 1800 $(MODULES)
 

@@ -7,6 +7,7 @@ require (
 	github.com/go-chi/httprate v0.16.1
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/stretchr/testify v1.12.1
 	github.com/tallystick/tallystick v0.0.0
@@ -43,6 +44,7 @@ require (
 	github.com/leodido/go-urn v1.5.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/tallystick/tallystick/middleware/exact/file v0.0.0
+	github.com/tallystick/tallystick/middleware/exact/redis v0.0.0
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
@@ -54,3 +56,5 @@ require (
 replace github.com/tallystick/tallystick => ../../
 
 replace github.com/tallystick/tallystick/middleware/exact/file => ../../middleware/exact/file
+
+replace github.com/tallystick/tallystick/middleware/exact/redis => ../../middleware/exact/redis

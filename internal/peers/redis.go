@@ -83,3 +83,12 @@ func freePort(ctx context.Context) (string, error) {
 	port := l.Addr().(*net.TCPAddr).Port
 	return strconv.Itoa(port), l.Close()
 }
+
+// StartRedis starts a redis-server, and returns its address and what ends it.
+func StartRedis(ctx context.Context) (addr string, stop func() error, err error) {
+	s, err := startRedis(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return s.addr, s.stop, nil
+}

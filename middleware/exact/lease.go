@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,6 +183,8 @@ func (l *Leased) arrived(call *Call, from time.Time, heard int64, v Verdict, err
 	if !v.Admitted {
 		return Verdict{}, false
 	}
+	// What is used up can be refunded as long as nothing has taken its place.
+	h.blocks = slices.DeleteFunc(h.blocks, func(b *block) bool { return b.left == 0 || !b.good(now) })
 	h.blocks = append(h.blocks, &block{verdict: v, left: v.Receipt.Cost, from: from, until: from.Add(untilWindowEnds(&v.Receipt)), out: make(map[string]int64)})
 	if call.ID != "" {
 		if v, ok := l.replies.Find(now, name, call.ID); ok { // somebody was faster, with the same ID

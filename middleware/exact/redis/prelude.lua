@@ -10,7 +10,8 @@
 local SLIDING, FIXED, GCRA, LOG, DAY = 1, 2, 3, 4, 5
 local MINUTE, HOURS24 = 60000000, 86400000000
 
--- int writes a whole number: Lua's own way is 1.8e+15.
+-- int writes a whole number that may be large: of 15 digits or more, Lua's own way is
+-- 1.8e+15. Arguments of redis.call are written whole, and smaller numbers as well.
 local function int(n) return string.format('%.0f', n) end
 
 -- div returns floor(a/b) and what is left: math.fmod is exact, a/b is not.
@@ -70,7 +71,7 @@ local function load(key, trails, list, now)
 			trail = trail + 1
 			l.key = trails[trail]
 			l.used = tonumber(v) or 0
-			for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, '-inf', int(now))) do
+			for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, '-inf', now)) do
 				l.used = l.used - tonumber(string.match(m, ':(%d+)$'))
 				l.ended = true
 			end
@@ -78,7 +79,8 @@ local function load(key, trails, list, now)
 			local at, cur, prev = string.match(v, '^(%d+) (%d+) (%d+)$')
 			at, cur, prev = tonumber(at or 0), tonumber(cur or 0), tonumber(prev or 0)
 			local window = div(now, l.window)
-			if at == window then
+			l.new = at ~= window
+			if not l.new then
 				l.at, l.cur, l.prev = at, cur, prev
 			elseif at == window - 1 and l.kind == SLIDING then
 				l.at, l.cur, l.prev = window, 0, cur
@@ -98,15 +100,15 @@ end
 
 -- fields returns what to store of an account.
 local function fields(list, now, serial)
-	local f = { 't', int(now), 'n', int(serial) }
-	for _, l in ipairs(list) do
-		f[#f + 1] = l.id
+	local f = { 't', now, 'n', serial }
+	for i, l in ipairs(list) do
+		f[2 * i + 3] = l.id
 		if l.kind == GCRA then
-			f[#f + 1] = int(l.at)
+			f[2 * i + 4] = l.at
 		elseif l.kind == LOG or l.kind == DAY then
-			f[#f + 1] = int(l.used)
+			f[2 * i + 4] = l.used
 		else
-			f[#f + 1] = int(l.at) .. ' ' .. int(l.cur) .. ' ' .. int(l.prev)
+			f[2 * i + 4] = l.at .. ' ' .. l.cur .. ' ' .. l.prev
 		end
 	end
 	return f

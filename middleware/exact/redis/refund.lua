@@ -24,7 +24,7 @@ for _, l in ipairs(list) do
 end
 if not counts or serial < 1 or serial > last or redis.call('EXISTS', KEYS[2]) == 1 then return { 0 } end
 
-redis.call('SET', KEYS[2], 1, 'PXAT', int(math.ceil(ends / 1000) + 60000))
+redis.call('SET', KEYS[2], 1, 'PXAT', math.ceil(ends / 1000) + 60000)
 for _, l in ipairs(list) do
 	if l.kind == GCRA then
 		l.at = l.at - math.min(math.max(0, l.at - now), cost * l.interval)
@@ -35,11 +35,11 @@ for _, l in ipairs(list) do
 			if now < l.ends then
 				local back = math.min(c, cost)
 				redis.call('ZREM', l.key, m)
-				if c > back then redis.call('ZADD', l.key, score, score .. ':' .. int(c - back)) end
+				if c > back then redis.call('ZADD', l.key, score, score .. ':' .. (c - back)) end
 				l.used = l.used - back
 			end
 		end
-		if l.ended then redis.call('ZREMRANGEBYSCORE', l.key, '-inf', int(now)) end
+		if l.ended then redis.call('ZREMRANGEBYSCORE', l.key, '-inf', now) end
 	else
 		local ago = l.at - div(at, l.window)
 		if ago == 0 then

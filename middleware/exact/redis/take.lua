@@ -103,29 +103,30 @@ end
 if not charge then return reply end
 
 if charged > 0 then
-	local expires = 0
+	local expires, later = 0, false
 	for _, l in ipairs(list) do
 		if l.kind == GCRA then
-			expires = math.max(expires, l.at)
+			expires, later = math.max(expires, l.at), true
 		elseif l.kind == LOG or l.kind == DAY then
-			expires = math.max(expires, until_(l, now))
+			expires, later = math.max(expires, until_(l, now)), true
 		else
 			expires = math.max(expires, (l.at + (l.kind == SLIDING and 2 or 1)) * l.window)
+			later = later or l.new -- else it is what it was
 		end
 	end
 	-- A minute more, for a server whose clock steps back.
-	expires = int(math.ceil(expires / 1000) + 60000)
+	expires = math.ceil(expires / 1000) + 60000
 	redis.call('HSET', KEYS[1], unpack(fields(list, now, serial)))
-	redis.call('PEXPIREAT', KEYS[1], expires)
+	if later then redis.call('PEXPIREAT', KEYS[1], expires) end
 	for _, l in ipairs(list) do
 		if l.kind == LOG or l.kind == DAY then
-			if l.ended then redis.call('ZREMRANGEBYSCORE', l.key, '-inf', int(now)) end
-			local ends, c = int(until_(l, now)), charged
+			if l.ended then redis.call('ZREMRANGEBYSCORE', l.key, '-inf', now) end
+			local ends, c = until_(l, now), charged
 			for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, ends, ends)) do
 				c = c + tonumber(string.match(m, ':(%d+)$'))
 				redis.call('ZREM', l.key, m)
 			end
-			redis.call('ZADD', l.key, ends, ends .. ':' .. int(c))
+			redis.call('ZADD', l.key, ends, int(ends) .. ':' .. c)
 			redis.call('PEXPIREAT', l.key, expires)
 		end
 	end
