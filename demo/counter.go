@@ -11,23 +11,37 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
 // checkCounter says what is wrong with the value of -counter, before anything is
 // opened.
 func checkCounter(spec string) error {
-	if path, ok := strings.CutPrefix(spec, "file:"); spec == "" || spec == "memory" || ok && path != "" {
+	path, file := strings.CutPrefix(spec, "file:")
+	if spec == "" || spec == "memory" || file && path != "" || isRedis(spec) {
 		return nil
 	}
-	return fmt.Errorf("-counter is %q; it must be memory or file:PATH", spec)
+	// Not the text itself: it may be a URL with a password, mistyped.
+	return errors.New("-counter must be memory, file:PATH or redis://HOST:PORT/DB")
+}
+
+func isRedis(spec string) bool {
+	return strings.HasPrefix(spec, "redis://") || strings.HasPrefix(spec, "rediss://")
 }
 
 // openCounter opens the counter that -counter names, which all instances share:
-// memory, or file:PATH. Without a name it is a file of a fresh directory, which
+// memory, file:PATH, or the URL of a Redis. Without a name it is a file of a fresh directory, which
 // goes when the counter is closed.
 func openCounter(spec string, now func() time.Time) (exact.Counter, io.Closer, error) {
 	if spec == "memory" {
 		return exact.NewMemory(0, now), closers(nil), nil
+	}
+	if isRedis(spec) {
+		c, err := redis.Open(spec, redis.Config{})
+		if err != nil {
+			return nil, nil, fmt.Errorf("-counter: %w", err)
+		}
+		return c, c, nil
 	}
 	path, named := strings.CutPrefix(spec, "file:")
 	var after closers

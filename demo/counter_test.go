@@ -1,9 +1,13 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,10 +77,49 @@ func TestUnnamedCounterIsRemoved(t *testing.T) {
 }
 
 func TestCounterFlag(t *testing.T) {
-	for _, spec := range []string{"", "memory", "file:counts.db"} {
+	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost"} {
 		require.NoError(t, checkCounter(spec))
 	}
-	for _, spec := range []string{"file:", "disk", "memory:", "counts.db"} {
-		require.EqualError(t, checkCounter(spec), `-counter is "`+spec+`"; it must be memory or file:PATH`)
+	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "redis:u:secret@localhost"} {
+		require.EqualError(t, checkCounter(spec), "-counter must be memory, file:PATH or redis://HOST:PORT/DB")
 	}
+}
+
+// TestQuoteIsExactOnRedis has two processes of the demo, as it were, share a server.
+func TestQuoteIsExactOnRedis(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("TALLYSTICK_REQUIRE") != "" {
+			require.NoError(t, err, "Debian: apt-get install redis-server")
+		}
+		t.Skip("no redis-server (Debian: apt-get install redis-server)")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
+	require.NoError(t, server.Start())
+	t.Cleanup(func() {
+		require.NoError(t, server.Process.Kill())
+		_ = server.Wait()
+	})
+	o := standard(2)
+	o.counter = "redis://127.0.0.1:" + port + "/0"
+	clients := []*client{startWith(t, o).client(t), startWith(t, o).client(t)}
+	// The first answer may be 503: whoever asks first connects.
+	require.Eventually(t, func() bool {
+		return clients[0].do("GET", "/api/quote", "", bearer("demo-researcher")).StatusCode == http.StatusOK &&
+			clients[1].do("GET", "/api/quote", "", bearer("demo-researcher")).StatusCode == http.StatusOK
+	}, 20*time.Second, 20*time.Millisecond)
+	var least int
+	for n := range 40 {
+		a := clients[n%2].do("GET", "/api/quote", "", bearer("demo-vendor/maps"))
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		_, day, _ := strings.Cut(a.Header.Get("RateLimit"), `"day";r=`)
+		day, _, _ = strings.Cut(day, ";")
+		least, err = strconv.Atoi(day)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1_000_000-40, least)
 }

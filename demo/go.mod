@@ -9,12 +9,15 @@ require (
 	github.com/tallystick/tallystick/middleware/exact/file v0.0.0
 )
 
+require github.com/redis/rueidis v1.0.79 // indirect
+
 require (
 	github.com/gabriel-vasile/mimetype v1.4.16 // indirect
 	github.com/go-playground/locales v0.14.2 // indirect
 	github.com/go-playground/universal-translator v0.18.2 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/leodido/go-urn v1.5.0 // indirect
+	github.com/tallystick/tallystick/middleware/exact/redis v0.0.0
 	go.etcd.io/bbolt v1.5.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
@@ -25,3 +28,5 @@ require (
 replace github.com/tallystick/tallystick => ../
 
 replace github.com/tallystick/tallystick/middleware/exact/file => ../middleware/exact/file
+
+replace github.com/tallystick/tallystick/middleware/exact/redis => ../middleware/exact/redis

@@ -12,7 +12,8 @@
 // tiers are in tiers.json. Services of the site's own pass unlimited by the field
 // Demo-Internal, if the environment variable DEMO_INTERNAL has their credential, of
 // at least 32 characters. Its counter is a file that is removed at exit; with -counter
-// file:PATH one that stays, with -counter memory none.
+// file:PATH one that stays, with -counter memory none, and with -counter
+// redis://HOST:PORT/DB a server that other processes can share.
 //
 //	go run ./demo
 //	go run ./demo -instances 3
@@ -90,7 +91,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.instances, "instances", 1, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
 	flags.Int64Var(&o.work, "work", pow.DefaultWork, "what a proof costs, in expected `hashes`; 0: none for /feedback, the default for the others")
-	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory` or file:PATH; without it, a file that is removed at exit")
+	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH or redis://HOST:PORT/DB; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 8, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
