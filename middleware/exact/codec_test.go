@@ -22,25 +22,25 @@ var every = []storeless.Limit{
 	{Name: "day", Algorithm: storeless.RollingDay, Quota: 5000, Window: day},
 }
 
-// busy returns an account that has a history.
-func busy(t testing.TB, seed uint64) (exact.Account, *exacttest.Clock, exact.Call) {
+// busy returns an account that has a history, and the last receipt given back.
+func busy(t testing.TB, seed uint64) (a exact.Account, clock *exacttest.Clock, call exact.Call, refunded exact.Receipt) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	clock := exacttest.NewClock()
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, every[:1+seed%6]...)}
-	var a exact.Account
+	clock = exacttest.NewClock()
+	call = exact.Call{Key: "k", Cost: 1, Policy: compile(t, every[:1+seed%6]...)}
 	for range 200 {
 		clock.Advance(time.Duration(rng.Int64N(int64(20 * time.Second))))
 		if v := a.Take(&call, clock.Now()); v.Admitted && rng.IntN(10) == 0 {
 			require.True(t, a.Refund(&v.Receipt, clock.Now()))
+			refunded = v.Receipt
 		}
 	}
-	return a, clock, call
+	return a, clock, call, refunded
 }
 
 // An account that was stored and loaded decides as the one in memory.
 func TestAccountOutlivesItsBytes(t *testing.T) {
 	for seed := range uint64(24) {
-		a, clock, call := busy(t, seed)
+		a, clock, call, refunded := busy(t, seed)
 		b, err := a.AppendBinary([]byte("before"))
 		require.NoError(t, err)
 		require.Equal(t, "before", string(b[:6]))
@@ -49,6 +49,10 @@ func TestAccountOutlivesItsBytes(t *testing.T) {
 		again, err := loaded.AppendBinary(nil)
 		require.NoError(t, err)
 		require.Equal(t, b[6:], again)
+		clock.Advance(-time.Hour) // a restart on a machine whose clock is behind
+		require.Equal(t, a.Take(&call, clock.Now()), loaded.Take(&call, clock.Now()))
+		clock.Advance(time.Hour)
+		require.False(t, loaded.Refund(&refunded, clock.Now()), "it was given back before")
 		for range 300 {
 			clock.Advance(9 * time.Second)
 			want, got := a.Take(&call, clock.Now()), loaded.Take(&call, clock.Now())
@@ -58,20 +62,25 @@ func TestAccountOutlivesItsBytes(t *testing.T) {
 }
 
 func TestOtherBytesAreNoAccount(t *testing.T) {
-	a, _, _ := busy(t, 5)
+	a, _, _, _ := busy(t, 5)
 	b, err := a.AppendBinary(nil)
 	require.NoError(t, err)
 	for n := range len(b) {
 		require.Error(t, new(exact.Account).UnmarshalBinary(b[:n]), "cut at %d", n)
 	}
 	require.Error(t, new(exact.Account).UnmarshalBinary(append(b, 0)))
+	// Charges that end in another order than they are written in.
+	ordered := []byte{1, 1, 0, 0, 1, 1, 5, 0, 0, 0, 2, 20, 1, 10, 1, 0}
+	require.NoError(t, new(exact.Account).UnmarshalBinary(ordered))
+	ordered[13] = 9 // -5
+	require.Error(t, new(exact.Account).UnmarshalBinary(ordered))
 	b[0]++
 	require.EqualError(t, new(exact.Account).UnmarshalBinary(b), "exact: not the bytes of an account, or of a later version")
 }
 
 func FuzzAccount(f *testing.F) {
 	for seed := range uint64(6) {
-		a, _, _ := busy(f, seed)
+		a, _, _, _ := busy(f, seed)
 		b, _ := a.AppendBinary(nil)
 		f.Add(b)
 	}

@@ -117,6 +117,36 @@ func TestLeaseIsNeverOver(t *testing.T) {
 	})
 }
 
+// What was taken ahead at the end of a window is not for the next one.
+func TestBlocksEndWithTheirWindow(t *testing.T) {
+	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 1000, Window: time.Minute}
+	for _, limits := range [][]storeless.Limit{{minute}, {minute, hourly(100_000)}, {hourly(100_000), minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			p := compile(t, limits...)
+			m := exact.NewMemory(0, nil)
+			l := leased(t, m, exact.Leasing{Block: 50, Idle: time.Hour})
+			take := func() bool {
+				v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+				require.NoError(t, err)
+				return v.Admitted
+			}
+			time.Sleep(time.Minute - time.Duration(time.Now().UnixNano()%int64(time.Minute)) - time.Second)
+			for range 3 {
+				require.True(t, take())
+			}
+			time.Sleep(time.Second)
+			admitted := 0
+			for range 1200 {
+				if take() {
+					admitted++
+				}
+			}
+			require.Equal(t, 1000, admitted)
+			require.NoError(t, l.Close())
+		})
+	}
+}
+
 // What is charged early would have leaked out of a bucket, or slid out of a log: such
 // policies go through.
 func TestLeaseOfABucketGoesThrough(t *testing.T) {
@@ -216,6 +246,27 @@ func TestLeaseAtOnce(t *testing.T) {
 	require.EqualValues(t, 1000-400, v.Limits[0].Remaining)
 	_, err = l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, err)
+}
+
+// A block is for calls under the very limits it was taken under.
+func TestBlocksAreOfTheirLimits(t *testing.T) {
+	d := &distant{Memory: exact.NewMemory(0, nil)}
+	l := leased(t, d, exact.Leasing{})
+	large, small := compile(t, hourly(1000)), compile(t, hourly(2))
+	for range 2 { // the second takes a block
+		v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: large})
+		require.NoError(t, err)
+		require.True(t, v.Admitted)
+	}
+	v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: small})
+	require.NoError(t, err)
+	require.False(t, v.Admitted)
+	trips := d.trips.Load()
+	v, err = l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))})
+	require.NoError(t, err)
+	require.True(t, v.Admitted, "equal limits are the same, whoever compiled them")
+	require.Equal(t, trips, d.trips.Load())
+	require.NoError(t, l.Close())
 }
 
 // An engine that fails is not asked for a block by those who wait for one.

@@ -65,7 +65,9 @@ func TestTrailsAgainstALog(t *testing.T) {
 					by[i]++
 				}
 			}
-			if !v.Admitted {
+			if !v.Admitted { // and the bucket stands as if nobody had asked
+				want := storeless.Peek(nil, bucket, now, &storeless.Family{Shown: owed}, cost)
+				require.Equal(t, want.Limits[0], v.Limits[1])
 				continue
 			}
 			log, owed = append(log, charged{now, cost}), after

@@ -198,6 +198,24 @@ func refunds(r *run) error {
 			return fmt.Errorf("a second refund: %v, want ErrNoRefund", err)
 		}
 	}
+	second, err := r.take(p, r.key(1), 1)
+	if err != nil {
+		return err
+	}
+	third, err := r.take(p, r.key(1), 1)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.Refund(context.Background(), second.Receipt), r.Refund(context.Background(), third.Receipt)); err != nil {
+		return fmt.Errorf("two refunds: %w", err)
+	}
+	other := v.Receipt
+	other.Key = r.key(2)
+	for what, receipt := range map[string]exact.Receipt{"given back before another": second.Receipt, "of a key that was never counted": other} {
+		if err := r.Refund(context.Background(), receipt); !errors.Is(err, exact.ErrNoRefund) {
+			return fmt.Errorf("a refund %s: %v, want ErrNoRefund", what, err)
+		}
+	}
 	if err := r.Refund(context.Background(), exact.Receipt{}); !errors.Is(err, exact.ErrNoRefund) {
 		return fmt.Errorf("a refund of nothing: %v, want ErrNoRefund", err)
 	}

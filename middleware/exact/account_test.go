@@ -1,0 +1,72 @@
+package exact_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// An account is idle when nothing of it counts, and not before: what is forgotten
+// too early is a fresh quota.
+func TestIdle(t *testing.T) {
+	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute}
+	for name, tt := range map[string]struct {
+		limits []storeless.Limit
+		after  time.Duration
+	}{
+		"fixed":           {[]storeless.Limit{minute}, 2 * time.Minute},
+		"sliding":         {[]storeless.Limit{{Quota: 5, Window: time.Minute}}, 2 * time.Minute},
+		"log":             {[]storeless.Limit{{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}}, time.Minute + time.Second},
+		"day":             {[]storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
+		"fixed, then day": {[]storeless.Limit{minute, {Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
+	} {
+		clock := exacttest.NewClock()
+		var a exact.Account
+		require.True(t, a.Idle(clock.Now()), name)
+		require.True(t, a.Take(&exact.Call{Key: "k", Cost: 1, Policy: compile(t, tt.limits...)}, clock.Now()).Admitted)
+		require.False(t, a.Idle(clock.Now().Add(tt.after-time.Second)), name)
+		require.True(t, a.Idle(clock.Now().Add(tt.after)), name)
+	}
+}
+
+// A receipt that was tampered with gives back no more than was charged at its time,
+// and one that was made up nothing.
+func TestReceiptsThatWereTamperedWith(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a exact.Account
+	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})}
+	first := a.Take(&call, clock.Now()).Receipt
+	clock.Advance(time.Minute)
+	call.Cost = 3
+	require.True(t, a.Take(&call, clock.Now()).Admitted)
+	madeUp := first
+	madeUp.Serial = "zz"
+	require.False(t, a.Refund(&madeUp, clock.Now()))
+	first.Cost = 100
+	require.True(t, a.Refund(&first, clock.Now()))
+	require.EqualValues(t, 7, a.Peek(&call, clock.Now()).Limits[0].Remaining)
+}
+
+// What is remembered is remembered for IDLife from whenever it was.
+func TestRepliesLastLongEnough(t *testing.T) {
+	clock := exacttest.NewClock()
+	for later := range 20 {
+		var r exact.Replies
+		_, found := r.Find(clock.Now(), "k", "id")
+		require.False(t, found)
+		then := clock.Now().Add(time.Duration(later) * time.Second)
+		r.Keep(then, "k", "id", exact.Verdict{})
+		for ago := time.Duration(0); ago < exact.IDLife; ago += time.Second {
+			_, found := r.Find(then.Add(ago), "k", "id")
+			require.True(t, found, "%s ago", ago)
+		}
+		_, found = r.Find(then.Add(2*exact.IDLife), "k", "id")
+		require.False(t, found)
+		clock.Advance(time.Hour)
+	}
+}
