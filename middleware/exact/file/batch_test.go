@@ -48,6 +48,7 @@ func together(t *testing.T, path string, clock *exacttest.Clock, keys int64, nam
 		waiting = append(waiting, take(key, 1))
 		require.Eventually(t, func() bool { return c.Waiting() == i+1 }, 10*time.Second, time.Millisecond)
 	}
+	clock.Advance(time.Second) // the search for room is once a second
 	close(release)
 	require.NoError(t, <-before)
 	for _, done := range waiting {
