@@ -41,7 +41,7 @@ func together(t *testing.T, path string, clock *exacttest.Clock, keys int64, nam
 		return done
 	}
 	hold.Store(true)
-	before := take("refused", 6)
+	before := take(names[0], 6)
 	<-entered
 	var waiting []chan error
 	for i, key := range names {
