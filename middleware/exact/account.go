@@ -97,19 +97,25 @@ func (a *Account) decide(p *Policy, now time.Time, cost int64, charge bool) stor
 			return storeless.Peek(nil, p.tokens, now, &storeless.Family{Shown: a.tally}, cost)
 		}
 		tally, v := p.tokens.Step(now, a.tally, cost)
-		a.tally = tally
+		if v.Admitted { // else a clock that steps back would find it rolled too far
+			a.tally = tally
+		}
 		return v
 	}
 	ns := now.UnixNano()
+	var trails [storeless.MaxLimits]trail // rolled; kept if they are charged
+	for i := range p.limits {
+		trails[i] = a.trails[i]
+		trails[i].roll(ns)
+	}
 	standings := func() (v storeless.Verdict) {
 		v.Admitted = true
 		for i := range p.limits {
 			if !trailed(p.limits[i].Algorithm) {
 				continue
 			}
-			t, quota := &a.trails[i], p.limits[i].Quota
-			t.roll(ns)
-			s := t.stand(ns, quota, cost)
+			quota := p.limits[i].Quota
+			s := trails[i].stand(ns, quota, cost)
 			v.Limits[i] = s
 			v.Admitted = v.Admitted && !s.Blocked
 			v.Impossible = v.Impossible || cost > quota
@@ -125,9 +131,10 @@ func (a *Account) decide(p *Policy, now time.Time, cost int64, charge bool) stor
 	if v.Admitted && charge {
 		for i := range p.limits {
 			if trailed(p.limits[i].Algorithm) {
-				a.trails[i].charge(until(&p.limits[i], now), cost)
+				trails[i].charge(until(&p.limits[i], now), cost)
 			}
 		}
+		*a.trails = trails
 		for j, i := range p.place {
 			a.tally[i] = steps[j]
 		}

@@ -332,5 +332,39 @@ func stepBack(r *run) error {
 		return fmt.Errorf("an hour back: %w", err)
 	}
 	r.clock.Advance(time.Hour + time.Minute)
-	return r.want(p, r.key(0), 5, true, 0)
+	if err := r.want(p, r.key(0), 5, true, 0); err != nil {
+		return err
+	}
+	// A refusal, or a peek, in the next window, and back: nobody has a quota twice.
+	for n, l := range []storeless.Limit{fixed(5, time.Minute), {Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute},
+		{Quota: 5, Window: time.Minute}, {Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute}} {
+		p, key := policy(l), r.key(1+n)
+		if err := r.want(p, key, 5, true, 0); err != nil {
+			return err
+		}
+		r.clock.Advance(70 * time.Second)
+		if err := r.want(p, key, 6, false); err != nil {
+			return err
+		}
+		if _, err := r.Peek(context.Background(), exact.Call{Key: key, Cost: 1, Policy: p}); err != nil {
+			return err
+		}
+		r.clock.Advance(-40 * time.Second)
+		admitted := 0
+		for range 10 {
+			v, err := r.take(p, key, 1)
+			if err != nil {
+				return err
+			}
+			if v.Admitted {
+				admitted++
+			}
+		}
+		// Whether time stands still at the refusal or not, no more than fits then.
+		if most := map[storeless.Algorithm]int{storeless.TokenBucket: 5, storeless.SlidingLog: 5}[l.Algorithm]; admitted > most {
+			return fmt.Errorf("%s: %d admitted after a clock that stepped forth and back, want at most %d", l.Algorithm, admitted, most)
+		}
+		r.clock.Advance(10 * time.Minute)
+	}
+	return nil
 }

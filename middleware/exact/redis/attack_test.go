@@ -15,6 +15,9 @@ import (
 // TestExactAcrossProcesses has four processes make 5000 attempts at a limit of 1000, 20
 // times: exactly 1000 pass, also when the way back loses answers.
 func TestExactAcrossProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes most of a minute")
+	}
 	s := startServer(t)
 	lossy := startProxy(t, s.addr())
 	lossy.set(func(p *proxy) { p.loseEvery = 40 })

@@ -105,7 +105,7 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	tag, at := e.tag(r.Policy, r.Key), strconv.FormatInt(r.At.UnixMicro(), 10)
-	keys := append([]string{tag, tag + ":r:" + r.Serial + ":" + at}, trails(tag, r.Policy)...)
+	keys := append([]string{tag, tag + ":r:" + strconv.FormatInt(serial, 10) + ":" + at}, trails(tag, r.Policy)...)
 	args := append([]string{strconv.FormatInt(serial, 10), at, strconv.FormatInt(r.Cost, 10), strconv.Itoa(r.Policy.Len())}, limits(r.Policy)...)
 	reply, err := e.run(ctx, e.refunding, keys, args)
 	if err == nil && (len(reply) != 1 || reply[0] != 1) {

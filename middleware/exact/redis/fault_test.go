@@ -133,6 +133,9 @@ type fault struct {
 }
 
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes most of a minute")
+	}
 	for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
 		t.Run(map[middleware.Outage]string{middleware.FailOpen: "open", middleware.FailClosed: "closed"}[outage], func(t *testing.T) {
 			s := startServer(t)

@@ -3,9 +3,10 @@
 -- are taken apart (muldiv). Everything is read first, and written last: a server that
 -- refuses writes refuses the first of them, and then nothing was written.
 --
--- An account is a hash: t is when it was last charged, n the serial of the last charge,
--- and by the id of each limit what is counted: "window current previous", a mark, or
--- the sum of a trail, which is a sorted set of "until:cost" by until.
+-- An account is a hash: .t is the latest time it has seen, .n the serial of the last
+-- charge, .e when it expires in ms, and by the id of each limit what is counted: "window
+-- current previous", a mark, or the sum of a trail, which is a sorted set of "until:cost"
+-- by until. Ids are in base 36, and hold no dot.
 
 local SLIDING, FIXED, GCRA, LOG, DAY = 1, 2, 3, 4, 5
 local MINUTE, HOURS24 = 60000000, 86400000000
@@ -59,28 +60,36 @@ end
 local function load(key, trails, list, now)
 	local fields = {}
 	for i, l in ipairs(list) do fields[i] = l.id end
-	local h = redis.call('HMGET', key, 't', 'n', unpack(fields))
+	local h = redis.call('HMGET', key, '.t', '.n', '.e', unpack(fields))
 	now = math.max(now, tonumber(h[1] or 0))
 	local trail = 0
 	for i, l in ipairs(list) do
-		local v = h[i + 2] or ''
+		local v = h[i + 3] or ''
 		if l.kind == GCRA then
 			l.at = tonumber(v) or 0
 			if l.at <= now or l.at - now > l.horizon then l.at = 0 end
 		elseif l.kind == LOG or l.kind == DAY then
 			trail = trail + 1
 			l.key = trails[trail]
-			l.used = tonumber(v) or 0
-			for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, '-inf', now)) do
-				l.used = l.used - tonumber(string.match(m, ':(%d+)$'))
-				l.ended = true
+			l.used = tonumber(v)
+			if l.used then
+				local ended = redis.call('ZRANGEBYSCORE', l.key, '-inf', now)
+				for _, m in ipairs(ended) do l.used = l.used - tonumber(string.match(m, ':(%d+)$')) end
+				l.used = math.max(0, l.used)
+				-- What has ended is looked at once, also by who only peeks. A server that
+				-- takes no writes keeps both the sum and its parts.
+				if #ended > 0 and type(redis.pcall('HSET', key, l.id, l.used, '.t', now)) == 'number' then
+					redis.call('ZREMRANGEBYSCORE', l.key, '-inf', now)
+				end
+			else
+				-- A trail without its sum has outlived an account, and counts nothing.
+				l.used, l.stale = 0, true
 			end
 		else
 			local at, cur, prev = string.match(v, '^(%d+) (%d+) (%d+)$')
 			at, cur, prev = tonumber(at or 0), tonumber(cur or 0), tonumber(prev or 0)
 			local window = div(now, l.window)
-			l.new = at ~= window
-			if not l.new then
+			if at == window then
 				l.at, l.cur, l.prev = at, cur, prev
 			elseif at == window - 1 and l.kind == SLIDING then
 				l.at, l.cur, l.prev = window, 0, cur
@@ -89,7 +98,7 @@ local function load(key, trails, list, now)
 			end
 		end
 	end
-	return now, tonumber(h[2] or 0)
+	return now, tonumber(h[2] or 0), tonumber(h[3] or 0)
 end
 
 -- until_ returns from when a charge of a trail does not count any more.
@@ -99,16 +108,16 @@ local function until_(l, at)
 end
 
 -- fields returns what to store of an account.
-local function fields(list, now, serial)
-	local f = { 't', now, 'n', serial }
+local function fields(list, now, serial, expires)
+	local f = { '.t', now, '.n', serial, '.e', expires }
 	for i, l in ipairs(list) do
-		f[2 * i + 3] = l.id
+		f[2 * i + 5] = l.id
 		if l.kind == GCRA then
-			f[2 * i + 4] = l.at
+			f[2 * i + 6] = l.at
 		elseif l.kind == LOG or l.kind == DAY then
-			f[2 * i + 4] = l.used
+			f[2 * i + 6] = l.used
 		else
-			f[2 * i + 4] = l.at .. ' ' .. l.cur .. ' ' .. l.prev
+			f[2 * i + 6] = l.at .. ' ' .. l.cur .. ' ' .. l.prev
 		end
 	end
 	return f

@@ -8,7 +8,7 @@ local serial, at, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local list = limits(5, tonumber(ARGV[4]))
 local trails = {}
 for i = 3, #KEYS do trails[#trails + 1] = KEYS[i] end
-local now, last = load(KEYS[1], trails, list, clock())
+local now, last, expires = load(KEYS[1], trails, list, clock())
 
 local counts, ends = false, 0
 for _, l in ipairs(list) do
@@ -30,16 +30,15 @@ for _, l in ipairs(list) do
 		l.at = l.at - math.min(math.max(0, l.at - now), cost * l.interval)
 	elseif l.kind == LOG or l.kind == DAY then
 		local score = int(l.ends)
-		for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, score, score)) do
+		local m = now < l.ends and redis.call('ZRANGEBYSCORE', l.key, score, score)[1]
+		if m and not l.stale then
 			local c = tonumber(string.match(m, ':(%d+)$'))
-			if now < l.ends then
-				local back = math.min(c, cost)
-				redis.call('ZREM', l.key, m)
-				if c > back then redis.call('ZADD', l.key, score, score .. ':' .. (c - back)) end
-				l.used = l.used - back
-			end
+			local back = math.min(c, cost)
+			-- In this order: a set that is empty for a moment loses its time to live.
+			if c > back then redis.call('ZADD', l.key, score, score .. ':' .. (c - back)) end
+			redis.call('ZREM', l.key, m)
+			l.used = l.used - back
 		end
-		if l.ended then redis.call('ZREMRANGEBYSCORE', l.key, '-inf', now) end
 	else
 		local ago = l.at - div(at, l.window)
 		if ago == 0 then
@@ -49,6 +48,5 @@ for _, l in ipairs(list) do
 		end
 	end
 end
--- When it was last charged stays what it was: fields writes now, which is no earlier.
-redis.call('HSET', KEYS[1], unpack(fields(list, now, last)))
+redis.call('HSET', KEYS[1], unpack(fields(list, now, last, expires)))
 return { 1 }

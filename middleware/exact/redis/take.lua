@@ -17,7 +17,7 @@ for _, l in ipairs(list) do
 		key = key + 1
 	end
 end
-local now, serial = load(KEYS[1], trails, list, clock())
+local now, serial, expires = load(KEYS[1], trails, list, clock())
 
 -- How it stands, and what the waits depend on.
 local reply = { now, serial }
@@ -25,24 +25,25 @@ for _, l in ipairs(list) do
 	if l.kind == GCRA then
 		reply[#reply + 1] = l.at
 	elseif l.kind == LOG or l.kind == DAY then
-		reply[#reply + 1] = l.used
-		reply[#reply + 1] = 0
-		local place, freed = #reply, 0
+		local place, freed, from = #reply + 1, 0, 0
+		reply[place], reply[place + 1] = 0, 0
 		local want = math.max(0, l.used - l.quota) + 1
 		if l.used + cost * calls > l.quota then want = want + cost end
-		local from = 0
-		while freed < want do
+		while l.used > 0 and freed < want do
 			local some = redis.call('ZRANGEBYSCORE', l.key, '(' .. int(now), '+inf', 'LIMIT', from, 100)
 			for _, m in ipairs(some) do
 				local ends, c = string.match(m, '^(%d+):(%d+)$')
 				reply[#reply + 1], reply[#reply + 2] = tonumber(ends), tonumber(c)
-				reply[place] = reply[place] + 1
+				reply[place + 1] = reply[place + 1] + 1
 				freed = freed + tonumber(c)
 				if freed >= want then break end
 			end
 			if #some < 100 then break end
 			from = from + 100
 		end
+		-- A sum without its trail, which was evicted, would count for ever.
+		if freed == 0 then l.used = 0 end
+		reply[place] = l.used
 	else
 		reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = l.at, l.cur, l.prev
 	end
@@ -103,31 +104,30 @@ end
 if not charge then return reply end
 
 if charged > 0 then
-	local expires, later = 0, false
+	local ends = 0
 	for _, l in ipairs(list) do
 		if l.kind == GCRA then
-			expires, later = math.max(expires, l.at), true
+			ends = math.max(ends, l.at)
 		elseif l.kind == LOG or l.kind == DAY then
-			expires, later = math.max(expires, until_(l, now)), true
+			ends = math.max(ends, until_(l, now))
 		else
-			expires = math.max(expires, (l.at + (l.kind == SLIDING and 2 or 1)) * l.window)
-			later = later or l.new -- else it is what it was
+			ends = math.max(ends, (l.at + (l.kind == SLIDING and 2 or 1)) * l.window)
 		end
 	end
-	-- A minute more, for a server whose clock steps back.
-	expires = math.ceil(expires / 1000) + 60000
-	redis.call('HSET', KEYS[1], unpack(fields(list, now, serial)))
-	if later then redis.call('PEXPIREAT', KEYS[1], expires) end
+	-- A minute more, for a server whose clock steps back; and never less than before:
+	-- policies of one name, old and new, may have different windows.
+	ends = math.ceil(ends / 1000) + 60000
+	redis.call('HSET', KEYS[1], unpack(fields(list, now, serial, math.max(ends, expires))))
+	if ends > expires then redis.call('PEXPIREAT', KEYS[1], ends) end
 	for _, l in ipairs(list) do
 		if l.kind == LOG or l.kind == DAY then
-			if l.ended then redis.call('ZREMRANGEBYSCORE', l.key, '-inf', now) end
-			local ends, c = until_(l, now), charged
-			for _, m in ipairs(redis.call('ZRANGEBYSCORE', l.key, ends, ends)) do
-				c = c + tonumber(string.match(m, ':(%d+)$'))
-				redis.call('ZREM', l.key, m)
-			end
-			redis.call('ZADD', l.key, ends, int(ends) .. ':' .. c)
-			redis.call('PEXPIREAT', l.key, expires)
+			if l.stale then redis.call('DEL', l.key) end
+			local score, c = until_(l, now), charged
+			local before = redis.call('ZRANGEBYSCORE', l.key, score, score)[1]
+			if before then c = c + tonumber(string.match(before, ':(%d+)$')) end
+			redis.call('ZADD', l.key, score, int(score) .. ':' .. c)
+			if before then redis.call('ZREM', l.key, before) end
+			redis.call('PEXPIREAT', l.key, ends)
 		end
 	end
 end
