@@ -70,3 +70,56 @@ func TestRepliesLastLongEnough(t *testing.T) {
 		clock.Advance(time.Hour)
 	}
 }
+
+// Requests under an old configuration, and their refunds, leave the counts of a new
+// one alone, and the other way round.
+func TestPoliciesOfOneNameLeaveEachOtherAlone(t *testing.T) {
+	clock := exacttest.NewClock()
+	was := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "minute", Quota: 50, Window: time.Minute})}
+	is := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "hour", Quota: 10, Window: time.Hour},
+		storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 100, Window: day})}
+	tooMuch := was
+	tooMuch.Cost = 51
+	for name, between := range map[string]func(*exact.Account, *exact.Receipt){
+		"nothing":   func(*exact.Account, *exact.Receipt) {},
+		"a peek":    func(a *exact.Account, _ *exact.Receipt) { a.Peek(&was, clock.Now()) },
+		"a refusal": func(a *exact.Account, _ *exact.Receipt) { require.False(t, a.Take(&tooMuch, clock.Now()).Admitted) },
+		"a call":    func(a *exact.Account, _ *exact.Receipt) { require.True(t, a.Take(&was, clock.Now()).Admitted) },
+		"a refund":  func(a *exact.Account, r *exact.Receipt) { require.True(t, a.Refund(r, clock.Now())) },
+	} {
+		var a exact.Account
+		admitted := 0
+		for range 5 {
+			r := a.Take(&was, clock.Now()).Receipt
+			for range 20 {
+				if a.Take(&is, clock.Now()).Admitted {
+					admitted++
+				}
+			}
+			between(&a, &r)
+		}
+		require.Equal(t, 10, admitted, name)
+	}
+}
+
+// Of configurations that come and go an account keeps some thirty limits, and of those
+// what ends last.
+func TestAccountIsBounded(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a exact.Account
+	kept := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "kept", Quota: 10, Window: 30 * day})}
+	a.Take(&kept, clock.Now())
+	for i := range 200 {
+		l := storeless.Limit{Name: "gone", Quota: 10, Window: time.Hour + time.Duration(i)*time.Second}
+		require.True(t, a.Take(&exact.Call{Key: "k", Cost: 1, Policy: compile(t, l)}, clock.Now()).Admitted)
+	}
+	b, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Less(t, len(b), 1000)
+	require.EqualValues(t, 9, a.Peek(&kept, clock.Now()).Limits[0].Remaining)
+	clock.Advance(day)
+	a.Take(&kept, clock.Now())
+	b, err = a.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Less(t, len(b), 50, "what has ended is forgotten")
+}

@@ -157,7 +157,9 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 		"peek charges nothing": {peek: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) { return m.Take(ctx, c) }},
 		"policies count apart": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			if c.Policy != nil {
-				c.Policy, _ = exact.Compile("one", []storeless.Limit{c.Policy.Limit(0)})
+				l := c.Policy.Limit(0)
+				l.Name = "one"
+				c.Policy, _ = exact.Compile("one", []storeless.Limit{l})
 			}
 			return m.Take(ctx, c)
 		}},

@@ -1,6 +1,10 @@
 package exact
 
-import "github.com/tallystick/tallystick/storeless"
+import (
+	"math"
+
+	"github.com/tallystick/tallystick/storeless"
+)
 
 // A Snapshot is how an account stands on an engine that does the arithmetic itself, in
 // a script or in SQL, so that what it has decided can be told in full: make an
@@ -35,16 +39,13 @@ type End struct {
 
 // Account returns the account under the limits of p.
 func (s *Snapshot) Account(p *Policy) *Account {
-	a := &Account{tally: s.States, ids: p.ids, serial: s.Serial}
-	if !p.trail {
-		return a
-	}
-	a.trails = new([storeless.MaxLimits]trail)
+	a := &Account{serial: s.Serial, entries: make([]entry, len(p.limits))}
 	for i := range p.limits {
-		from, t := &s.Trails[i], &a.trails[i]
-		t.used = from.Used
-		for _, e := range from.Ends {
-			t.marks = append(t.marks, mark{e.Until, e.Cost})
+		e := &a.entries[i]
+		e.id, e.ends, e.state = p.ids[i], math.MaxInt64, s.States[i]
+		e.trail.used = s.Trails[i].Used
+		for _, end := range s.Trails[i].Ends {
+			e.trail.marks = append(e.trail.marks, mark{end.Until, end.Cost})
 		}
 	}
 	return a

@@ -1,6 +1,8 @@
 package exact
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -54,14 +56,13 @@ func (t *trail) charge(until, cost int64) {
 
 // restore takes cost back from what ends at a moment.
 func (t *trail) restore(until, cost int64) {
-	for i := range t.marks {
-		if m := &t.marks[i]; m.until == until {
-			cost = min(cost, m.cost)
-			m.cost -= cost
-			t.used -= cost
-			return
-		}
+	i, found := slices.BinarySearchFunc(t.marks, until, func(m mark, until int64) int { return cmp.Compare(m.until, until) })
+	if !found {
+		return
 	}
+	cost = min(cost, t.marks[i].cost)
+	t.marks[i].cost -= cost
+	t.used -= cost
 }
 
 // wait returns for how long, in ns, so much cost has no room in a quota that is at

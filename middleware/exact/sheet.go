@@ -1,0 +1,128 @@
+package exact
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A sheet is an account under the limits of one policy, at one moment: a copy, which
+// is stored only if something was charged or given back.
+type sheet struct {
+	policy *Policy
+	now    time.Time
+	tally  storeless.Tally // of the limits that are no trails
+	trails []trail         // rolled; nil: there are none
+}
+
+// decide checks every limit, and if charge is set and all of them have room charges
+// all.
+func (s *sheet) decide(cost int64, charge bool) storeless.Verdict {
+	p := s.policy
+	if !p.trail {
+		return s.step(p.tokens, cost, charge)
+	}
+	v := s.stand(cost)
+	of := storeless.Verdict{Admitted: true}
+	if p.steps != nil {
+		of = s.step(p.steps, cost, charge && v.Admitted)
+	}
+	v.Admitted, v.Impossible, v.Wait = v.Admitted && of.Admitted, v.Impossible || of.Impossible, max(v.Wait, of.Wait)
+	if v.Admitted && charge {
+		for i := range p.limits {
+			if trailed(p.limits[i].Algorithm) {
+				s.trails[i].charge(until(&p.limits[i], s.now), cost)
+			}
+		}
+		v.Limits = s.stand(0).Limits // how they stand now
+	}
+	for j, i := range p.place {
+		v.Limits[i] = of.Limits[j]
+	}
+	if v.Impossible {
+		v.Wait = 0
+	}
+	return v
+}
+
+// step decides by limits that are no trails: all of the policy, or its steps.
+func (s *sheet) step(p *storeless.Policy, cost int64, charge bool) (v storeless.Verdict) {
+	tally := s.steps()
+	if !charge {
+		return storeless.Peek(nil, p, s.now, &storeless.Family{Shown: tally}, cost)
+	}
+	tally, v = p.Step(s.now, tally, cost)
+	s.setSteps(tally)
+	return v
+}
+
+// steps returns the states where the compiled steps of the policy have them.
+func (s *sheet) steps() storeless.Tally {
+	if !s.policy.trail {
+		return s.tally
+	}
+	var tally storeless.Tally
+	for j, i := range s.policy.place {
+		tally[j] = s.tally[i]
+	}
+	return tally
+}
+
+func (s *sheet) setSteps(tally storeless.Tally) {
+	if !s.policy.trail {
+		s.tally = tally
+		return
+	}
+	for j, i := range s.policy.place {
+		s.tally[i] = tally[j]
+	}
+}
+
+// stand says what the trails say of a call.
+func (s *sheet) stand(cost int64) (v storeless.Verdict) {
+	v.Admitted = true
+	for i := range s.policy.limits {
+		if !trailed(s.policy.limits[i].Algorithm) {
+			continue
+		}
+		quota := s.policy.limits[i].Quota
+		of := s.trails[i].stand(s.now.UnixNano(), quota, cost)
+		v.Limits[i] = of
+		v.Admitted = v.Admitted && !of.Blocked
+		v.Impossible = v.Impossible || cost > quota
+		if of.Blocked {
+			v.Wait = max(v.Wait, of.Reset)
+		}
+	}
+	return v
+}
+
+// restore takes back what was charged at a time.
+func (s *sheet) restore(at time.Time, cost int64) {
+	p := s.policy
+	for i := range s.trails {
+		if trailed(p.limits[i].Algorithm) {
+			s.trails[i].restore(until(&p.limits[i], at), cost)
+		}
+	}
+	switch {
+	case !p.trail:
+		s.tally = storeless.Restore(nil, p.tokens, at, s.now, &storeless.Family{Shown: s.tally}, cost)
+	case p.steps != nil:
+		s.setSteps(storeless.Restore(nil, p.steps, at, s.now, &storeless.Family{Shown: s.steps()}, cost))
+	}
+}
+
+// ends returns the Unix second from which the i-th limit counts nothing.
+func (s *sheet) ends(i int) int64 {
+	p := s.policy
+	if trailed(p.limits[i].Algorithm) {
+		if n := len(s.trails[i].marks); n > 0 {
+			return s.trails[i].marks[n-1].until/int64(time.Second) + 1
+		}
+		return 0
+	}
+	var one storeless.Tally // the others count nothing
+	one[i] = s.tally[i]
+	return p.tokens.Expires(one)
+}
