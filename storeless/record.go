@@ -71,11 +71,14 @@ func (r *rule) record(now int64, s State, cost int64) State {
 }
 
 func (r *rule) restore(then, now int64, s State, cost int64) State {
-	cost = min(cost, MaxQuota)
 	if r.interval > 0 {
-		s.At -= min(max(0, s.At-now), cost*r.interval)
+		// What has leaked out since is gone: to give it back as well would make room
+		// for more than ever was charged at once.
+		back := min(cost, r.capacity)*r.interval - max(0, now-then)
+		s.At -= max(0, min(s.At-now, back))
 		return r.roll(now, s)
 	}
+	cost = min(cost, MaxQuota)
 	switch s.At - then/r.window {
 	case 0:
 		s.Cur -= min(s.Cur, uint32(cost))

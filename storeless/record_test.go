@@ -115,3 +115,35 @@ func TestShare(t *testing.T) {
 	require.Equal(t, p.Limit(0), p.Share(1).Limit(0))
 	require.Panics(t, func() { p.Share(0) })
 }
+
+// A bucket that is refunded what has leaked out already would hold more than its burst.
+func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
+	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
+	now := time.Unix(1_800_000_000, 0)
+	var f storeless.Family
+	var v storeless.Verdict
+	var charged []time.Time
+	for range 5 {
+		f.Shown, v = p.Step(now, f.Shown, 10)
+		require.True(t, v.Admitted)
+		charged = append(charged, now)
+		now = now.Add(10 * time.Second)
+	}
+	admitted := 0
+	for _, then := range charged {
+		for {
+			var v storeless.Verdict
+			if f.Shown, v = p.Step(now, f.Shown, 1); !v.Admitted {
+				break
+			}
+			admitted++
+		}
+		f.Shown = storeless.Restore(nil, p, then, now, &f, 10)
+	}
+	require.Equal(t, 10, admitted)
+	// What has not leaked out comes back.
+	f.Shown, _ = p.Step(now, storeless.Tally{}, 10)
+	f.Shown = storeless.Restore(nil, p, now, now.Add(3*time.Second), &f, 10)
+	_, v = p.Step(now.Add(3*time.Second), f.Shown, 10)
+	require.True(t, v.Admitted)
+}

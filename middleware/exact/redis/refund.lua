@@ -27,7 +27,9 @@ if not counts or serial < 1 or serial > last or redis.call('EXISTS', KEYS[2]) ==
 redis.call('SET', KEYS[2], 1, 'PXAT', math.ceil(ends / 1000) + 60000)
 for _, l in ipairs(list) do
 	if l.kind == GCRA then
-		l.at = l.at - math.min(math.max(0, l.at - now), cost * l.interval)
+		-- But for what has leaked out since.
+		local back = math.min(cost * l.interval, l.empties) - math.max(0, now - at)
+		l.at = l.at - math.max(0, math.min(l.at - now, back))
 	elseif l.kind == LOG or l.kind == DAY then
 		local score = int(l.ends)
 		local m = now < l.ends and redis.call('ZRANGEBYSCORE', l.key, score, score)[1]
