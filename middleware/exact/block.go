@@ -8,13 +8,14 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A leaseholder is what is held of a key.
+// A leaseholder is what a [Leased] holds of a key.
 type leaseholder struct {
 	said    Verdict // by the engine, last
+	of      *Policy // under which it said so; nil: it has said nothing yet
 	at      time.Time
-	heard   int64 // how often it has said something
-	asking  bool  // a block is on its way
-	blocks  []*block
+	asking  bool      // a block is on its way
+	rest    time.Time // before then none is asked for
+	block   *block
 	touched time.Time
 }
 
@@ -28,67 +29,12 @@ type block struct {
 	used        bool             // since the timer last looked
 }
 
-// count counts a call within a block that has room for it.
-func (h *leaseholder) count(call *Call, now time.Time) (Verdict, bool) {
-	for _, b := range h.blocks {
-		if !b.good(now) || !b.of(call.Policy) || b.left < call.Cost {
-			continue
-		}
-		b.left -= call.Cost
-		b.units++
-		b.used = true
-		v := b.verdict
-		v.Limits = h.standings(call.Policy, now)
-		v.Receipt.Cost = call.Cost
-		v.Receipt.Serial += "." + strconv.FormatInt(b.units, 36)
-		b.out[v.Receipt.Serial] = call.Cost
-		return v, true
-	}
-	return Verdict{}, false
-}
+// leasedSerial begins the serials of calls that were counted within a block.
+const leasedSerial = "lease."
 
-// hear takes note of what the engine has said to a call that set out when it had been
-// heard so often. What others heard meanwhile may be older or newer: then the less of
-// both is as true as anything.
-func (h *leaseholder) hear(heard int64, v Verdict, now time.Time) {
-	if h.heard != heard {
-		for i := range v.Limits {
-			v.Limits[i].Remaining = min(v.Limits[i].Remaining, h.said.Limits[i].Remaining)
-		}
-	}
-	h.said, h.at = v, now
-	h.heard++
-}
-
-// standings are what the engine has said, and what is held beside it.
-func (h *leaseholder) standings(p *Policy, now time.Time) [storeless.MaxLimits]storeless.Standing {
-	limits := h.said.Limits
-	for i := range p.Len() {
-		s := &limits[i]
-		s.Remaining += h.held(p, now)
-		s.Reset = max(time.Second, s.Reset-now.Sub(h.at).Truncate(time.Second))
-	}
-	return limits
-}
-
-// held is how much of p could be counted within blocks.
-func (h *leaseholder) held(p *Policy, now time.Time) (n int64) {
-	for _, b := range h.blocks {
-		if b.good(now) && b.of(p) {
-			n += b.left
-		}
-	}
-	return n
-}
-
-// good reports whether a block may be counted in. A clock that has stepped back
-// cannot tell.
-func (b *block) good(now time.Time) bool { return !now.Before(b.from) && now.Before(b.until) }
-
-// of reports whether a block was taken under the very limits of p.
-func (b *block) of(p *Policy) bool {
-	q := b.verdict.Receipt.Policy
-	return p == q || slices.Equal(p.limits, q.limits)
+// newBlock returns the block that an engine has admitted to a call made at from.
+func newBlock(v Verdict, from time.Time) *block {
+	return &block{verdict: v, left: v.Receipt.Cost, from: from, until: from.Add(untilWindowEnds(&v.Receipt)), out: make(map[string]int64)}
 }
 
 // untilWindowEnds returns for how long a charge stays in the windows it was made in,
@@ -100,4 +46,58 @@ func untilWindowEnds(r *Receipt) time.Duration {
 		least = min(least, w-time.Duration(r.At.UnixNano()%int64(w)))
 	}
 	return least
+}
+
+// good reports whether a block may be counted in: by the clock that runs evenly and by
+// the one on the wall, because the first stands still while a machine sleeps, and the
+// second may step back.
+func (b *block) good(now time.Time) bool {
+	within := func(now, from, until time.Time) bool { return !now.Before(from) && now.Before(until) }
+	return within(now, b.from, b.until) && within(now.Round(0), b.from.Round(0), b.until.Round(0))
+}
+
+// has reports whether there is room for a call in the block.
+func (h *leaseholder) has(call *Call, now time.Time) bool {
+	return h.held(call.Policy, now) >= call.Cost
+}
+
+// held is how much of p could be counted within the block.
+func (h *leaseholder) held(p *Policy, now time.Time) int64 {
+	if h.block == nil || !h.block.good(now) || !samePolicy(h.block.verdict.Receipt.Policy, p) {
+		return 0
+	}
+	return h.block.left
+}
+
+// samePolicy reports whether limits are the very same, whoever compiled them.
+func samePolicy(p, q *Policy) bool { return p == q || slices.Equal(p.limits, q.limits) }
+
+// count counts a call within the block, which has room for it.
+func (h *leaseholder) count(call *Call, now time.Time) Verdict {
+	b := h.block
+	b.left -= call.Cost
+	b.units++
+	b.used = true
+	v := b.verdict
+	v.Limits = h.standings(call.Policy, now)
+	v.Receipt.Cost = call.Cost
+	v.Receipt.Serial = leasedSerial + v.Receipt.Serial + "." + strconv.FormatInt(b.units, 36)
+	b.out[v.Receipt.Serial] = call.Cost
+	return v
+}
+
+// hear takes note of what the engine has said.
+func (h *leaseholder) hear(v Verdict, p *Policy, now time.Time) { h.said, h.of, h.at = v, p, now }
+
+// standings are what the engine has said, and what is held beside it, for a call that
+// is admitted.
+func (h *leaseholder) standings(p *Policy, now time.Time) [storeless.MaxLimits]storeless.Standing {
+	limits := h.said.Limits
+	for i := range p.Len() {
+		s := &limits[i]
+		s.Remaining += h.held(p, now)
+		s.Reset = max(time.Second, s.Reset-now.Sub(h.at).Truncate(time.Second))
+		s.Blocked = false
+	}
+	return limits
 }

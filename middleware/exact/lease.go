@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -42,12 +40,13 @@ type Leasing struct {
 //     counted to the end of its window.
 //   - How the limits stand is what the engine said last, less what was counted since.
 //   - A call that was counted within a block can be refunded only while the block is
-//     held.
+//     held, and its ID is known to this counter alone, not to others of the engine:
+//     do not lease where clients choose IDs.
 //
 // A block is good in the window it was taken in, by the engine's clock. Policies with
 // other limits than [storeless.FixedWindow] and [storeless.SlidingWindow], which have
 // windows, go through unleased: in a bucket, what was charged early would have leaked
-// out when it is used. Where blocks shrink below 2, calls go through as well.
+// out when it is used. Where blocks shrink below two calls, calls go through as well.
 //
 // A timer runs while keys are in use. Close gives back what is held.
 type Leased struct {
@@ -57,8 +56,10 @@ type Leased struct {
 	mu      sync.Mutex
 	keys    map[string]*leaseholder
 	replies Replies
-	timer   *time.Timer // nil: no blocks
-	closed  atomic.Bool
+	back    []Receipt   // to give back when the timer looks
+	timer   *time.Timer // nil: nothing to do
+	tidying sync.WaitGroup
+	closed  bool
 }
 
 // Lease returns a counter that takes blocks from the engine. It reports all problems
@@ -107,37 +108,28 @@ func (l *Leased) Take(ctx context.Context, call Call) (Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
-	if !leasable(call.Policy) || l.closed.Load() {
+	if !leasable(call.Policy) {
 		return l.engine.Take(ctx, call)
 	}
-	v, held, size, heard := l.within(&call)
-	if held && v.Replayed && v.Admitted {
+	v, done, size := l.within(&call)
+	var err error
+	if !done && size > 0 {
+		v, done, err = l.ahead(ctx, &call, size)
+	}
+	if !done {
+		v, err = l.through(ctx, &call)
+	}
+	if v.Replayed && v.Admitted && err == nil { // what it left then is not kept
 		if now, err := l.Peek(ctx, call); err == nil {
 			v.Limits = now.Limits
 		}
 	}
-	if held {
-		return v, nil
-	}
-	from := l.Now()
-	if size > 0 {
-		ahead := call
-		ahead.Cost, ahead.ID = size, ""
-		v, err := l.engine.Take(ctx, ahead)
-		if v, done := l.arrived(&call, from, heard, v, err); done {
-			return v, err
-		}
-	}
-	v, err := l.engine.Take(ctx, call)
-	if err != nil {
-		return v, err
-	}
-	return l.direct(ctx, &call, heard, v), nil
+	return v, err
 }
 
 // within counts a call within a block, if one has room for it. Otherwise it says how
-// large a block to ask for, 0 for none, and how often the engine was heard so far.
-func (l *Leased) within(call *Call) (v Verdict, held bool, size, heard int64) {
+// large a block to ask for; 0: none.
+func (l *Leased) within(call *Call) (v Verdict, done bool, size int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, name := l.Now(), leaseName(call)
@@ -145,90 +137,138 @@ func (l *Leased) within(call *Call) (v Verdict, held bool, size, heard int64) {
 	if call.ID != "" {
 		if v, ok := l.replies.Find(now, name, call.ID); ok {
 			v.Replayed = true
-			return v, true, 0, 0
+			return v, true, 0
 		}
 		_, asked = l.replies.Find(now, "?"+name, call.ID)
 	}
-	h := l.holder(call, now)
+	h := l.holder(name, now)
 	// What was asked of the engine before may be counted there: ask again, there.
-	if !asked {
-		if v, held := h.count(call, now); held {
-			l.keep(now, name, call, v)
-			return v, true, 0, 0
-		}
+	if !asked && h.has(call, now) {
+		v = h.count(call, now)
+		l.keep(now, name, call, v)
+		return v, true, 0
 	}
-	if call.ID != "" {
-		l.replies.Keep(now, "?"+name, call.ID, Verdict{})
+	l.keep(now, "?"+name, call, Verdict{})
+	if asked || l.closed || h.asking || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
+		return Verdict{}, false, 0
 	}
 	size = min(l.Block, h.said.Least(call.Policy.Len())/(20*l.Instances))
-	if asked || h.asking || size < 2*call.Cost {
-		return Verdict{}, false, 0, h.heard
+	size -= size % call.Cost
+	if size < 2*call.Cost {
+		return Verdict{}, false, 0
 	}
 	h.asking = true
-	return Verdict{}, false, size, h.heard
+	return Verdict{}, false, size
 }
 
-// arrived takes in a block, and counts the call within it. It reports false where
-// the engine has refused so much: then it may still admit less.
-func (l *Leased) arrived(call *Call, from time.Time, heard int64, v Verdict, err error) (Verdict, bool) {
+// lostPause is for how long no block is asked for after one was lost: else an engine
+// that answers too late would be drained by blocks that nobody has.
+const lostPause = time.Second
+
+// ahead asks for a block, and counts the call within it. It is not done where the
+// engine has refused so much: then it may still admit less.
+func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, done bool, err error) {
+	name, from := leaseName(call), l.Now()
+	defer func() { // also if the engine panics
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if h := l.keys[name]; h != nil {
+			h.asking = false
+		}
+	}()
+	block := *call
+	block.Cost, block.ID = size, ""
+	v, err = l.engine.Take(ctx, block)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, name := l.Now(), leaseName(call)
-	h := l.holder(call, now)
-	h.asking = false
+	now := l.Now()
+	h := l.holder(name, now)
 	if err != nil {
-		return Verdict{}, true
+		h.rest = now.Add(lostPause)
+		l.failed(name, call, h, err)
+		return Verdict{}, true, err
 	}
-	h.hear(heard, v, now)
+	h.hear(v, call.Policy, now)
 	if !v.Admitted {
-		return Verdict{}, false
+		return Verdict{}, false, nil
 	}
-	// What is used up can be refunded as long as nothing has taken its place.
-	h.blocks = slices.DeleteFunc(h.blocks, func(b *block) bool { return b.left == 0 || !b.good(now) })
-	h.blocks = append(h.blocks, &block{verdict: v, left: v.Receipt.Cost, from: from, until: from.Add(untilWindowEnds(&v.Receipt)), out: make(map[string]int64)})
-	if call.ID != "" {
-		if v, ok := l.replies.Find(now, name, call.ID); ok { // somebody was faster, with the same ID
-			v.Replayed = true
-			return v, true
-		}
-	}
-	v, held := h.count(call, now)
-	if held {
+	l.giveUp(h)
+	h.block = newBlock(v, from)
+	if before, ok := l.replies.Find(now, name, call.ID); ok && call.ID != "" { // somebody was faster, with the same ID
+		before.Replayed = true
+		v = before
+	} else {
+		v = h.count(call, now) // even if the block has come too late for others
 		l.keep(now, name, call, v)
 	}
-	return v, held
+	if l.closed {
+		l.giveUp(h)
+	}
+	return v, true, nil
 }
 
-// direct takes note of what the engine has said of one call.
-func (l *Leased) direct(ctx context.Context, call *Call, heard int64, v Verdict) Verdict {
-	l.mu.Lock()
-	now, name := l.Now(), leaseName(call)
-	h := l.holder(call, now)
-	h.hear(heard, v, now)
-	if call.ID != "" {
-		if before, ok := l.replies.Find(now, name, call.ID); ok {
-			l.mu.Unlock()
-			if v.Admitted && before.Receipt != v.Receipt {
-				l.giveBack(ctx, v.Receipt) // counted twice; else it stays so, which harms nobody else
-			}
-			before.Replayed = true
-			return before
-		}
+// through has the engine count one call.
+func (l *Leased) through(ctx context.Context, call *Call) (Verdict, error) {
+	v, err := l.engine.Take(ctx, *call)
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		name := leaseName(call)
+		l.failed(name, call, l.holder(name, l.Now()), err)
+		return v, err
 	}
+	said := v
+	if v = l.settle(call, v); v.Replayed && said.Admitted && !v.Receipt.same(&said.Receipt) {
+		// Counted twice, within a block and without. If it cannot be given back it
+		// stays so, which harms nobody else.
+		_ = l.engine.Refund(ctx, said.Receipt)
+	}
+	return v, nil
+}
+
+// same reports whether two receipts are of one charge.
+func (r *Receipt) same(as *Receipt) bool { return r.Serial == as.Serial && r.At.Equal(as.At) }
+
+// settle takes note of what the engine has said of one call, and returns what becomes
+// of it: what was said before, if somebody was faster with the same ID.
+func (l *Leased) settle(call *Call, v Verdict) Verdict {
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !v.Admitted && !v.Replayed {
-		// A block may have come meanwhile.
-		if counted, held := h.count(call, now); held {
-			v = counted
-		} else if l.mayComeBack(h, call.Policy, now) {
-			v.Wait = min(v.Wait, max(time.Second, wholeSeconds(int64(l.Idle))))
+	now, name := l.Now(), leaseName(call)
+	h := l.holder(name, now)
+	h.hear(v, call.Policy, now)
+	if before, ok := l.replies.Find(now, name, call.ID); ok && call.ID != "" {
+		before.Replayed = true
+		return before
+	}
+	switch {
+	case v.Admitted:
+		l.keep(now, name, call, v)
+		if !v.Replayed {
+			v.Limits = h.standings(call.Policy, now)
 		}
+		return v
+	case !v.Replayed && h.has(call, now): // a block has come meanwhile
+		v = h.count(call, now)
+	case !v.Replayed && !v.Impossible && l.mayComeBack(h, call.Policy, now):
+		v.Wait = min(v.Wait, max(time.Second, wholeSeconds(int64(l.Idle))))
 	}
 	l.keep(now, name, call, v)
-	if v.Admitted {
-		v.Limits = h.standings(call.Policy, now)
-	}
 	return v
+}
+
+// failed forgets a key that an engine has not counted, if nothing is held of it:
+// whoever makes up keys must not fill our memory with them.
+func (l *Leased) failed(name string, call *Call, h *leaseholder, err error) {
+	if !errors.Is(err, ErrNotCounted) {
+		return
+	}
+	if call.ID != "" {
+		l.replies.Forget("?"+name, call.ID)
+	}
+	if h.block == nil && !h.asking {
+		delete(l.keys, name)
+	}
 }
 
 // mayComeBack reports whether somebody may hold a block that was refused to another.
@@ -246,17 +286,17 @@ func (l *Leased) keep(now time.Time, name string, call *Call, v Verdict) {
 func leaseName(call *Call) string { return call.Policy.Name() + "\x00" + call.Key }
 
 // holder returns what is held of a key.
-func (l *Leased) holder(call *Call, now time.Time) *leaseholder {
-	name := leaseName(call)
+func (l *Leased) holder(name string, now time.Time) *leaseholder {
 	h := l.keys[name]
 	if h == nil {
 		h = new(leaseholder)
+		if l.closed {
+			return h
+		}
 		l.keys[name] = h
+		l.arm()
 	}
 	h.touched = now
-	if l.timer == nil {
-		l.timer = time.AfterFunc(l.Idle, l.tidy)
-	}
 	return h
 }
 
@@ -268,16 +308,18 @@ func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.keys[leaseName(&call)]; h != nil {
-		held := h.held(call.Policy, l.Now())
+	h, now := l.keys[leaseName(&call)], l.Now()
+	if h == nil {
+		return v, nil
+	}
+	held := h.held(call.Policy, now)
+	for i := range call.Policy.Len() {
+		v.Limits[i].Remaining += held
+	}
+	if !v.Admitted && h.has(&call, now) {
+		v.Admitted, v.Wait = true, 0
 		for i := range call.Policy.Len() {
-			v.Limits[i].Remaining += held
-		}
-		if held >= call.Cost && !v.Admitted {
-			v.Admitted, v.Wait = true, 0
-			for i := range call.Policy.Len() {
-				v.Limits[i].Blocked = false
-			}
+			v.Limits[i].Blocked = false
 		}
 	}
 	return v, nil
@@ -285,7 +327,10 @@ func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
 
 // Refund implements [Counter].
 func (l *Leased) Refund(ctx context.Context, r Receipt) error {
-	if !strings.Contains(r.Serial, ".") {
+	if r.Policy == nil || r.Cost < 1 {
+		return ErrNoRefund
+	}
+	if !strings.HasPrefix(r.Serial, leasedSerial) {
 		return l.engine.Refund(ctx, r)
 	}
 	if err := ctx.Err(); err != nil {
@@ -294,87 +339,116 @@ func (l *Leased) Refund(ctx context.Context, r Receipt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.keys[r.Policy.Name()+"\x00"+r.Key]
-	if h == nil {
+	if h == nil || h.block == nil || !h.block.good(l.Now()) {
 		return ErrNoRefund
 	}
-	for _, b := range h.blocks {
-		if cost, ok := b.out[r.Serial]; ok && b.good(l.Now()) {
-			delete(b.out, r.Serial)
-			b.left += max(0, min(cost, r.Cost))
-			return nil
-		}
+	cost, ok := h.block.out[r.Serial]
+	if !ok {
+		return ErrNoRefund
 	}
-	return ErrNoRefund
+	delete(h.block.out, r.Serial)
+	h.block.left += min(cost, r.Cost)
+	return nil
 }
 
-// tidy gives back what nobody has used since it last looked.
+// giveUp puts what is left of a block where it is given back. Of a window that is over
+// nothing comes back, of longer ones it does.
+func (l *Leased) giveUp(h *leaseholder) {
+	if h.block != nil && h.block.left > 0 {
+		r := h.block.verdict.Receipt
+		r.Cost = h.block.left
+		l.later(r)
+	}
+	h.block = nil
+}
+
+// later has a receipt given back soon.
+func (l *Leased) later(r Receipt) {
+	l.back = append(l.back, r)
+	l.arm()
+}
+
+// arm sets the timer, if it is not set.
+func (l *Leased) arm() {
+	if l.timer == nil {
+		l.tidying.Add(1)
+		l.timer = time.AfterFunc(l.Idle, l.tidy)
+	}
+}
+
+// tidy gives back what nobody has used since it last looked, and looks again later.
 func (l *Leased) tidy() {
-	for _, r := range l.idle(false) {
-		ctx, cancel := context.WithTimeout(context.Background(), l.Idle+time.Second)
-		l.giveBack(ctx, r) // or it stays counted to the end of its window
-		cancel()
-	}
-}
-
-// giveBack gives back to the engine.
-func (l *Leased) giveBack(ctx context.Context, r Receipt) {
-	if l.engine.Refund(ctx, r) != nil {
-		return
-	}
+	defer l.tidying.Done()
+	ctx, cancel := context.WithTimeout(context.Background(), l.Idle+time.Second)
+	defer cancel()
+	_ = l.giveBack(ctx, l.idle(false)) // or it stays counted to the end of its window
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.keys[r.Policy.Name()+"\x00"+r.Key]; h != nil {
-		for i := range r.Policy.Len() {
-			h.said.Limits[i].Remaining += r.Cost
-		}
+	l.timer = nil
+	if len(l.keys) > 0 || len(l.back) > 0 {
+		l.arm()
 	}
 }
 
-// idle drops blocks that are idle, or all, and returns what to give back for them.
+// idle gives up blocks that are idle, or all, and returns what to give back.
 func (l *Leased) idle(all bool) (back []Receipt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.timer != nil {
-		l.timer.Stop()
-	}
 	now := l.Now()
 	for name, h := range l.keys {
-		var keep []*block
-		for _, b := range h.blocks {
-			switch {
-			case !b.good(now):
-			case b.used && !all:
-				b.used = false
-				keep = append(keep, b)
-			case b.left > 0:
-				r := b.verdict.Receipt
-				r.Cost = b.left
-				back = append(back, r)
-			}
+		switch b := h.block; {
+		case b == nil:
+		case b.used && b.good(now) && !all:
+			b.used = false
+			continue
+		default:
+			l.giveUp(h)
 		}
-		h.blocks = keep
-		if len(keep) == 0 && (all || !h.asking && now.Sub(h.touched) >= l.Idle) {
+		if all || !h.asking && now.Sub(h.touched) >= l.Idle {
 			delete(l.keys, name)
 		}
 	}
-	l.timer = nil
-	if len(l.keys) > 0 {
-		l.timer = time.AfterFunc(l.Idle, l.tidy)
-	}
+	back, l.back = l.back, nil
 	return back
+}
+
+// givers is how many refunds are under way at once.
+const givers = 16
+
+// giveBack gives back to the engine.
+func (l *Leased) giveBack(ctx context.Context, back []Receipt) error {
+	var mu sync.Mutex
+	var errs []error
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, givers)
+	for _, r := range back {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := l.engine.Refund(ctx, r); err != nil && !errors.Is(err, ErrNoRefund) {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // Close gives back what is held, and returns the errors of what it could not give
 // back within five seconds. Calls after it go through.
 func (l *Leased) Close() error {
-	l.closed.Store(true)
+	l.mu.Lock()
+	l.closed = true
+	if l.timer != nil && l.timer.Stop() {
+		l.tidying.Done()
+		l.timer = nil
+	}
+	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	var errs []error
-	for _, r := range l.idle(true) {
-		if err := l.engine.Refund(ctx, r); err != nil && !errors.Is(err, ErrNoRefund) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	err := l.giveBack(ctx, l.idle(true))
+	l.tidying.Wait() // it may have taken some on its way
+	return err
 }

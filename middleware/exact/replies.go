@@ -6,9 +6,12 @@ import "time"
 // twice that at most. Like [Account] it is for those who write a [Counter], and not
 // safe for concurrent use. The zero Replies remembers nothing yet.
 type Replies struct {
-	young, old map[string]reply // of the last IDLife, and of the one before
+	young, old map[asked]reply // of the last IDLife, and of the one before
 	turned     time.Time
 }
+
+// asked is what a call asked for: names and IDs may hold any byte.
+type asked struct{ name, id string }
 
 // A reply is what became of a call.
 type reply struct {
@@ -20,10 +23,10 @@ type reply struct {
 // counted. It is for [Account.Replay] to complete.
 func (r *Replies) Find(now time.Time, name, id string) (Verdict, bool) {
 	r.turn(now)
-	name += "\x00" + id
-	found, ok := r.young[name]
+	key := asked{name, id}
+	found, ok := r.young[key]
 	if !ok {
-		found, ok = r.old[name]
+		found, ok = r.old[key]
 	}
 	switch {
 	case !ok:
@@ -44,9 +47,15 @@ func (r *Replies) Keep(now time.Time, name, id string, v Verdict) {
 		kept.refusal = &v
 	}
 	if r.young == nil {
-		r.young = make(map[string]reply)
+		r.young = make(map[asked]reply)
 	}
-	r.young[name+"\x00"+id] = kept
+	r.young[asked{name, id}] = kept
+}
+
+// Forget forgets a call.
+func (r *Replies) Forget(name, id string) {
+	delete(r.young, asked{name, id})
+	delete(r.old, asked{name, id})
 }
 
 // turn forgets what need not be remembered any more. A clock that steps back keeps
