@@ -11,6 +11,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -23,6 +24,7 @@ type escalation struct {
 	breaker breaker
 	spent   spentKeys
 	traffic traffic
+	refunds atomic.Int64 // a refusal that was on its way during one is not remembered
 
 	// mark is the place of the blocked mark in tallies, see [escalation.blocked].
 	mark int
@@ -98,15 +100,16 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		e.settle(q, x, nil, &storeless.Verdict{Wait: wholeSeconds(wait)}, tally)
 		return
 	}
-	crowds, ok := s.traffic.enter(q.now, s.InFlight)
+	seen, ok := s.traffic.enter(s.InFlight)
 	if !ok {
 		e.overload(q, x)
 		return
 	}
-	v, err := s.ask(e, q, &c, d.Cost, r, crowds)
+	refunds := s.refunds.Load()
+	v, err := s.ask(e, q, &c, d.Cost, r, seen)
 	s.traffic.leave()
 	switch {
-	case errors.Is(err, exact.ErrFull), errors.Is(err, errCrowded):
+	case errors.Is(err, exact.ErrFull), errors.Is(err, exact.ErrBusy), errors.Is(err, errCrowded):
 		e.overload(q, x)
 	case err != nil && d.Cost == 0: // a peek is always admitted, and there is nothing to see
 		d.Degraded = true
@@ -136,6 +139,10 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		tally[s.mark] = storeless.State{}
 		e.settle(q, x, &v.Verdict, &v.Verdict, &tally)
 	default:
+		if s.refunds.Load() != refunds {
+			e.settle(q, x, &v.Verdict, &v.Verdict, nil)
+			return
+		}
 		s.spent.note(c.refusal, d.Cost, q.now, v.Wait)
 		e.settle(q, x, &v.Verdict, &v.Verdict, s.marked(q, &c, d.Cost, v.Wait))
 	}
@@ -204,7 +211,7 @@ func (s *escalation) blocked(c *call, q *inquiry, cost int64) (wait time.Duratio
 var errNotAsked = errors.New("the counter is not asked while it fails")
 
 // ask calls the counter, within the deadline, unless the breaker is open.
-func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Request, crowds int64) (exact.Verdict, error) {
+func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Request, seen sight) (exact.Verdict, error) {
 	if !s.breaker.admits(q.now) {
 		return exact.Verdict{}, errNotAsked
 	}
@@ -213,13 +220,17 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Deadline)
 	defer cancel()
 	v, err := s.take(ctx, c, cost, r)
-	if err == nil {
-		s.traffic.answered(e.now())
-	} else if (ctx.Err() != nil || timedOut(err)) && s.traffic.crowded(crowds, e.now()) {
-		return v, errCrowded
-	}
-	if err != nil && !errors.Is(err, exact.ErrFull) {
-		if s.breaker.failed(q.now) {
+	if err == nil || errors.Is(err, exact.ErrFull) || errors.Is(err, exact.ErrBusy) {
+		s.traffic.answered()
+	} else {
+		means := outage
+		if ctx.Err() != nil || timedOut(err) {
+			means = s.traffic.judge(seen, q.now, e.now())
+		}
+		switch {
+		case means == load:
+			return v, errCrowded
+		case means == outage && s.breaker.failed(q.now):
 			e.log.Error("tallystick: exact counter does not answer; "+s.Outage.consequence(), "policy", e.base.policy.Name(), "error", err)
 		}
 		return v, err
@@ -285,7 +296,9 @@ type charge struct {
 // counter: on the counter, in memory and, while the response header is not yet
 // written, in the token that goes with it. It is for a handler that could not do
 // what the request has paid for. It works once for each request, within the
-// windows it was charged in; otherwise the error is [exact.ErrNoRefund].
+// windows it was charged in; otherwise the error is [exact.ErrNoRefund]. A client that
+// another instance has refused meanwhile, or that shows a token which says so, stays
+// refused until the time it was told: that is what a refusal remembered costs.
 func Refund(w http.ResponseWriter, r *http.Request) error {
 	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
 	if !ok || x.charge == nil {
@@ -300,6 +313,7 @@ func Refund(w http.ResponseWriter, r *http.Request) error {
 		if err := e.exact.Counter.Refund(ctx, c.receipt); err != nil {
 			return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
 		}
+		e.exact.refunds.Add(1)
 		e.exact.spent.forget(c.refusal)
 	}
 	then, f := c.q.now, e.shared(c.q)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -134,4 +135,21 @@ func (o *outage) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 		return exact.Verdict{}, errEngine
 	}
 	return o.Counter.Take(ctx, call)
+}
+
+// heldBack holds verdicts back on their way.
+type heldBack struct {
+	exact.Counter
+	taken   atomic.Int64
+	hold    atomic.Bool
+	release chan struct{}
+}
+
+func (h *heldBack) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	v, err := h.Counter.Take(ctx, call)
+	h.taken.Add(1)
+	if h.hold.Load() {
+		<-h.release
+	}
+	return v, err
 }

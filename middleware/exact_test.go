@@ -258,6 +258,35 @@ func TestExactRefundOpensASpentKey(t *testing.T) {
 	require.Equal(t, 1, admitted(h, 2), "what was given back can be had")
 }
 
+// A refusal that was on its way while somebody gave back is told, and not remembered.
+func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
+	c := new(clock)
+	held := &heldBack{Counter: exact.NewMemory(0, c.Now), release: make(chan struct{})}
+	m := newLimiter(t, paid(c, held))
+	refund := make(chan struct{})
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Refund") != "" {
+			<-refund
+			if err := middleware.Refund(w, r); err != nil {
+				t.Error(err)
+			}
+		}
+	}))
+	require.Equal(t, 4, admitted(h, 4))
+	fifth, sixth := make(chan int, 1), make(chan int, 1)
+	go func() { fifth <- send(h, func(r *http.Request) { r.Header.Set("Refund", "1") }).StatusCode }()
+	require.Eventually(t, func() bool { return held.taken.Load() == 5 }, 10*time.Second, time.Millisecond)
+	held.hold.Store(true)
+	go func() { sixth <- send(h).StatusCode }()
+	require.Eventually(t, func() bool { return held.taken.Load() == 6 }, 10*time.Second, time.Millisecond)
+	held.hold.Store(false)
+	close(refund)
+	require.Equal(t, http.StatusOK, <-fifth)
+	close(held.release)
+	require.Equal(t, http.StatusTooManyRequests, <-sixth)
+	require.Equal(t, http.StatusOK, send(h).StatusCode)
+}
+
 func TestExactConfigErrors(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)

@@ -163,52 +163,64 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	t.Run("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := new(clock)
-			c.advance(time.Hour)
 			l := newLedger(c)
 			cfg := paid(c, l)
 			cfg.Exact.Outage = middleware.FailOpen
 			cfg.Exact.InFlight = 8
 			log := logging(&cfg)
 			h, _ := limited(t, cfg)
-			flood := func(calls int) map[int]int {
-				codes := make(chan int, calls)
-				for n := range calls {
+			flood := func() map[int]int {
+				codes := make(chan int, 100)
+				for n := range 100 {
 					go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n))).StatusCode }()
 				}
 				seen := map[int]int{}
-				for range calls {
+				for range 100 {
 					seen[<-codes]++
 				}
 				return seen
 			}
 			hang := func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 			l.fault = hang
-			require.Equal(t, map[int]int{503: 100}, flood(100))
-			require.NotContains(t, log.String(), "does not answer", "it may be slow")
-
-			// One of them, who never returns, keeps it from being idle. After 0.6 s
-			// another is answered, and after 0.6 s more it is not silent.
-			stuck, begun := make(chan struct{}), true
-			l.fault = func(ctx context.Context, n int) error {
-				if begun {
-					begun = false
-					<-stuck
-					return errEngine
-				}
-				return nil
-			}
-			go send(h, from("198.18.2.1"))
-			synctest.Wait()
+			require.Equal(t, map[int]int{503: 100}, flood(), "it may be slow")
 			c.advance(600 * time.Millisecond)
+			require.Equal(t, map[int]int{503: 100}, flood())
+			l.fault = nil
 			require.Equal(t, http.StatusOK, send(h, from("198.18.2.2")).StatusCode)
 			c.advance(600 * time.Millisecond)
 			l.fault = hang
-			require.Equal(t, map[int]int{503: 100}, flood(100))
+			require.Equal(t, map[int]int{503: 100}, flood(), "it has answered")
+			c.advance(600 * time.Millisecond)
+			require.Equal(t, map[int]int{503: 100}, flood())
 			require.NotContains(t, log.String(), "does not answer")
 			c.advance(600 * time.Millisecond)
-			require.Equal(t, map[int]int{200: 7, 503: 93}, flood(100))
+			require.Equal(t, map[int]int{200: 8, 503: 92}, flood(), "burst by burst, it has answered nobody for a second")
 			require.Contains(t, log.String(), "does not answer")
-			close(stuck)
+		})
+	})
+
+	t.Run("T34 calls that are slow while others are answered are no outage", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := new(clock)
+			l := newLedger(c)
+			l.fault = func(ctx context.Context, n int) error {
+				if n%2 == 1 {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+			cfg := paid(c, l)
+			cfg.Exact.Outage = middleware.FailOpen
+			log := logging(&cfg)
+			h, _ := limited(t, cfg)
+			for n := range 20 {
+				slow := make(chan *http.Response, 1)
+				go func() { slow <- send(h, from(fmt.Sprintf("198.18.3.%d", n))) }()
+				synctest.Wait()
+				require.Empty(t, send(h, from(fmt.Sprintf("198.18.4.%d", n))).Header.Get(middleware.DegradedHeader))
+				require.Equal(t, "?1", (<-slow).Header.Get(middleware.DegradedHeader), "the policy's choice, for this one")
+			}
+			require.NotContains(t, log.String(), "does not answer")
 		})
 	})
 

@@ -118,6 +118,10 @@ var (
 	// makes up keys must not be able to have it taken for dead.
 	ErrFull = fmt.Errorf("%w: the counter is full of live keys; give it more room", ErrNotCounted)
 
+	// ErrBusy says that a counter has more calls under way than it may. It is
+	// [ErrNotCounted], and load rather than failure, like [ErrFull].
+	ErrBusy = fmt.Errorf("%w: too many calls are under way", ErrNotCounted)
+
 	// ErrMaybeCounted says that a call may have been counted: its answer was
 	// lost. Repeating it with the same ID finds out.
 	ErrMaybeCounted = errors.New("exact: may have been counted")
