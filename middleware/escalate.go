@@ -109,7 +109,7 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 	v, err := s.ask(e, q, &c, d.Cost, r, seen)
 	s.traffic.leave()
 	switch {
-	case errors.Is(err, exact.ErrFull), errors.Is(err, exact.ErrBusy), errors.Is(err, errCrowded):
+	case errors.Is(err, exact.ErrFull), errors.Is(err, errCrowded):
 		e.overload(q, x)
 	case err != nil && d.Cost == 0: // a peek is always admitted, and there is nothing to see
 		d.Degraded = true
@@ -220,12 +220,12 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Deadline)
 	defer cancel()
 	v, err := s.take(ctx, c, cost, r)
-	if err == nil || errors.Is(err, exact.ErrFull) || errors.Is(err, exact.ErrBusy) {
+	if err == nil || errors.Is(err, exact.ErrFull) {
 		s.traffic.answered()
 	} else {
-		means := outage
-		if ctx.Err() != nil || timedOut(err) {
-			means = s.traffic.judge(seen, q.now, e.now())
+		means, busy := outage, errors.Is(err, exact.ErrBusy)
+		if busy || ctx.Err() != nil || timedOut(err) {
+			means = s.traffic.judge(seen, q.now, e.now(), busy)
 		}
 		switch {
 		case means == load:

@@ -199,6 +199,22 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		})
 	})
 
+	t.Run("T34 a counter that is busy is an outage after a second of silence", func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		cfg := paid(c, l)
+		cfg.Exact.Outage = middleware.FailOpen
+		log := logging(&cfg)
+		h, _ := limited(t, cfg)
+		l.fault = func(context.Context, int) error { return exact.ErrBusy }
+		for range 20 {
+			require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+		}
+		require.NotContains(t, log.String(), "does not answer")
+		c.advance(time.Second)
+		require.Equal(t, http.StatusOK, send(h).StatusCode)
+	})
+
 	t.Run("T34 calls that are slow while others are answered are no outage", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := new(clock)

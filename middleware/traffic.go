@@ -65,9 +65,10 @@ const (
 	load
 )
 
-// judge says what it means that a call has met its deadline.
-func (t *traffic) judge(seen sight, began, now time.Time) missed {
-	crowd := t.crowds.Load() != seen.crowds
+// judge says what it means that a call has met its deadline, or that the counter was
+// too busy to take it.
+func (t *traffic) judge(seen sight, began, now time.Time, busy bool) missed {
+	crowd := busy || t.crowds.Load() != seen.crowds
 	if t.answers.Load() != seen.answers {
 		if crowd {
 			return load

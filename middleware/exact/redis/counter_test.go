@@ -169,6 +169,67 @@ func TestKeysExpire(t *testing.T) {
 	require.Equal(t, strconv.Itoa(1+2+7+1), keys, "an account, two trails, seven IDs, one refund")
 }
 
+// Parts of a trail that is refunded keep their time to live, and a trail that outlives
+// its account, or the other way round, counts nothing.
+func TestTrailsAndAccountsEndTogether(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})
+	all := func(key string) (admitted int) {
+		for range 30 {
+			v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+			require.NoError(t, err)
+			if v.Admitted {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	ten, err := c.Take(t.Context(), exact.Call{Key: "a", Cost: 10, Policy: p})
+	require.NoError(t, err)
+	part := ten.Receipt
+	part.Cost = 1
+	require.NoError(t, c.Refund(t.Context(), part))
+	require.Equal(t, "0", s.do("EVAL", `local n = 0
+		for _, k in ipairs(redis.call('KEYS', '*')) do if redis.call('TTL', k) < 1 then n = n + 1 end end
+		return tostring(n)`, "0"), "every key expires")
+	require.Equal(t, 1, all("a"))
+	for what, pattern := range map[string]string{"its trail": "*:t:*", "its account": "*}"} {
+		s.do("FLUSHALL")
+		require.Equal(t, 10, all("b"))
+		require.Equal(t, ":1", s.do("EVAL", `return redis.call('DEL', unpack(redis.call('KEYS', ARGV[1])))`, "0", pattern))
+		require.Equal(t, 10, all("b"), "an account without %s is a fresh one", what)
+		require.Zero(t, all("b"))
+	}
+}
+
+// Two configurations of one name share an account, which ends with the longer of them.
+func TestLongerWindowKeepsTheAccount(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	for _, window := range []time.Duration{time.Hour, time.Second} {
+		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "first", Quota: 10, Window: window})})
+		if window == time.Second {
+			_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "second", Quota: 10, Window: window})})
+		}
+		require.NoError(t, err)
+	}
+	require.Equal(t, ":1", s.do("EVAL", `return redis.call('TTL', redis.call('KEYS', '*}')[1]) > 3000 and 1 or 0`, "0"))
+}
+
+// A limit of any name has a field of its own: this one's id is n, in base 36.
+func TestLimitsOfUnluckyNames(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t, storeless.Limit{Name: "n6238026", Algorithm: storeless.FixedWindow, Quota: 10, Window: time.Hour})
+	require.Equal(t, "n", strconv.FormatUint(uint64(p.ID(0)), 36))
+	for range 3 {
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.True(t, v.Admitted)
+	}
+}
+
 // processes call at once, through lost scripts.
 func TestScriptFlushMidLoad(t *testing.T) {
 	s := startServer(t)

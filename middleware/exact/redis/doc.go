@@ -22,11 +22,20 @@
 //     maxmemory-policy to noeviction: calls then fail, and the policy's choice holds. A
 //     server that says otherwise is refused.
 //
+// A server that is full fails every call, also for keys that it has, and is an outage
+// like any other: keep its memory for counters alone, or watch it. In a cluster, calls
+// for the keys of a slot fail while the slot is moved. A user of an ACL needs TIME, HMGET,
+// HSET, PEXPIREAT, GET, SET, EXISTS, DEL, ZADD, ZREM, ZRANGEBYSCORE, ZREMRANGEBYSCORE,
+// EVAL and EVALSHA.
+//
 // In a cluster the keys of one account share a hash tag, and every key expires when
 // nothing of it counts any more. The keys of an account are {tag}, {tag}:t:<limit> for
 // the trail of a sliding log or a rolling day, {tag}:i:<id> for IDs and {tag}:r:<receipt>
 // for refunds, each behind the prefix; the tag is the hash of policy and key.
 //
-// The client is rueidis, which sends concurrent commands together. See [exact.Lease] for
+// The client is rueidis, which sends concurrent commands together. One that New is given
+// wants AlwaysPipelining: without it a lone call that meets its deadline closes the
+// connection that the others are on. No more than 512 calls are unanswered at once, with
+// those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
 // making fewer calls still.
 package redis

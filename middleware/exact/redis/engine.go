@@ -31,7 +31,14 @@ type engine struct {
 	line   line
 
 	taking, refunding *rueidis.Lua
+
+	out chan struct{} // a place for each call that the server has not answered
 }
+
+// maxOut is how many calls may be unanswered at once, with those whose callers have
+// given up: the client has 1024 places on a connection, and whoever finds none waits
+// for one, whatever his context says.
+const maxOut = 512
 
 func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
 	return &engine{
@@ -39,6 +46,7 @@ func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
 		line:      line{dial: dial, evicts: cfg.DangerouslyAllowEviction},
 		taking:    rueidis.NewLuaScript(prelude + takeLua),
 		refunding: rueidis.NewLuaScript(prelude + refundLua),
+		out:       make(chan struct{}, maxOut),
 	}
 }
 
@@ -120,11 +128,32 @@ func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []stri
 	if err != nil {
 		return nil, err
 	}
-	reply, err := script.Exec(ctx, client, keys, args).AsIntSlice()
-	if err != nil {
-		e.line.failed(client, err)
+	select {
+	case e.out <- struct{}{}:
+	default:
+		return nil, exact.ErrBusy
 	}
-	return reply, classify(err)
+	type answer struct {
+		reply []int64
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		// Without the end of ctx: the place is taken until the server answers, or the
+		// client gives its connection up for dead.
+		reply, err := script.Exec(context.WithoutCancel(ctx), client, keys, args).AsIntSlice()
+		<-e.out
+		if err != nil {
+			e.line.failed(client, err)
+		}
+		done <- answer{reply, err}
+	}()
+	select {
+	case a := <-done:
+		return a.reply, classify(a.err)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: redis: %w", exact.ErrMaybeCounted, ctx.Err())
+	}
 }
 
 // tag is the name of an account: a hash, so that every key has the same length and no

@@ -271,6 +271,64 @@ func TestFloodIsNoOutage(t *testing.T) {
 	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
 }
 
+// A flood on a server that is frozen keeps its deadlines too, though the client has no
+// more places for what is unanswered.
+func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
+	s := startServer(t)
+	counter := open(t, s.url())
+	site := newSite(t, counter, middleware.FailOpen)
+	site.ask("warm")
+	s.signal(syscall.SIGSTOP)
+	defer s.signal(syscall.SIGCONT)
+	var longest, degraded atomic.Int64
+	var wg sync.WaitGroup
+	end := time.Now().Add(2500 * time.Millisecond)
+	for w := range 250 {
+		wg.Go(func() {
+			for n := 0; time.Now().Before(end); n++ {
+				_, fallback, took := site.ask(fmt.Sprint("flood", w, "-", n))
+				if fallback {
+					degraded.Add(1)
+				}
+				for {
+					was := longest.Load()
+					if int64(took) <= was || longest.CompareAndSwap(was, int64(took)) {
+						break
+					}
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("longest %s, %d degraded", time.Duration(longest.Load()).Round(time.Millisecond), degraded.Load())
+	require.Less(t, time.Duration(longest.Load()), 10*deadline)
+	require.Positive(t, degraded.Load(), "after a second it is an outage")
+}
+
+// Calls that are on their way when a counter closes may be counted.
+func TestCloseLeavesItOpenWhatWasCounted(t *testing.T) {
+	s := startServer(t)
+	p := startProxy(t, s.addr())
+	c := open(t, p.url())
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))}
+	_, err := c.Peek(t.Context(), call)
+	require.NoError(t, err)
+	p.set(func(p *proxy) { p.swallow = true })
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Take(context.Background(), call)
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return p.lost.Load() > 0 }, 10*time.Second, time.Millisecond)
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	require.ErrorIs(t, <-done, exact.ErrMaybeCounted)
+	require.NoError(t, <-closed)
+	_, err = c.Take(t.Context(), call)
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+}
+
 // A server that evicts keys is refused, with what to do; it may be allowed by name.
 func TestServerThatEvictsIsRefused(t *testing.T) {
 	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")

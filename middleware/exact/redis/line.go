@@ -36,7 +36,7 @@ type line struct {
 func (l *line) get(ctx context.Context) (rueidis.Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for first := true; l.client == nil; first = false {
+	for first := true; l.client == nil || l.closed; first = false {
 		if l.closed {
 			return nil, fmt.Errorf("%w: redis: closed", exact.ErrNotCounted)
 		}
@@ -71,16 +71,17 @@ func (l *line) connect() {
 		}
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch l.err, l.dialed = err, time.Now(); {
-	case err != nil:
-	case l.closed:
-		client.Close()
-	default:
+	l.err, l.dialed = err, time.Now()
+	late := err == nil && l.closed
+	if err == nil && !late {
 		l.client = client
 	}
 	close(l.dialing)
 	l.dialing = nil
+	l.mu.Unlock()
+	if late {
+		client.Close()
+	}
 }
 
 // inspect asks every node whether it would evict keys. A server that does not say is
@@ -123,17 +124,18 @@ func (l *line) failed(client rueidis.Client, err error) {
 
 func (l *line) close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	if l.client != nil {
-		l.client.Close()
-		l.client = nil
+	client := l.client
+	l.closed, l.client = true, nil
+	l.mu.Unlock()
+	if client != nil {
+		client.Close() // waits for what is on its way, for a second
 	}
 }
 
 // notSent reports whether an error says that nothing has left this machine.
 func notSent(err error) bool {
 	var op *net.OpError
-	return errors.Is(err, rueidis.ErrClosing) || errors.Is(err, rueidis.ErrNoSlot) || errors.Is(err, rueidis.ErrNoAddr) ||
+	// Not ErrClosing: commands that are on their way when a client closes get it too.
+	return errors.Is(err, rueidis.ErrNoSlot) || errors.Is(err, rueidis.ErrNoAddr) ||
 		errors.As(err, &op) && op.Op == "dial"
 }
