@@ -81,8 +81,10 @@ func peek(r *run) error {
 }
 
 func policiesApart(r *run) error {
-	p := policy(fixed(1, long))
-	q, err := exact.Compile("exacttest-other", []storeless.Limit{fixed(1, long)})
+	limit := fixed(1, long)
+	limit.Name = "same"
+	p := policy(limit)
+	q, err := exact.Compile("exacttest-other", []storeless.Limit{limit})
 	if err != nil {
 		return err
 	}
@@ -125,7 +127,13 @@ func ids(r *run) error {
 	if refused.Admitted || again.Admitted || !again.Replayed {
 		return errors.New("a refusal, asked for again by its ID, is not the same refusal")
 	}
-	return nil
+	if err := r.Refund(context.Background(), first.Receipt); err != nil {
+		return err
+	}
+	if again, err = call(r.key(0), "b"); err != nil || again.Admitted {
+		return errors.Join(err, errors.New("a refusal, asked for again by its ID when there is room, is admitted"))
+	}
+	return r.want(p, r.key(0), 1, true, 0)
 }
 
 func idsAtOnce(r *run) error {

@@ -2,6 +2,7 @@ package file_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -172,6 +173,34 @@ func TestFlippedBytes(t *testing.T) {
 	}
 	t.Logf("%d refused, %d opened", refused, opened)
 	require.Greater(t, refused, 50)
+}
+
+// TestPagesThatLeadBack has branches lead to themselves and to each other.
+func TestPagesThatLeadBack(t *testing.T) {
+	clock := exacttest.NewClock()
+	whole, take := spent(t, clock, 400)
+	path := filepath.Join(t.TempDir(), "circle")
+	size := os.Getpagesize()
+	changed := 0
+	for page := 2; (page+1)*size <= len(whole); page++ {
+		if whole[page*size+8] != 1 { // no branch
+			continue
+		}
+		for element := range 3 {
+			for _, to := range []int{page, 3, 5} {
+				b := append([]byte(nil), whole...)
+				binary.NativeEndian.PutUint64(b[page*size+16+16*element+8:], uint64(to))
+				require.NoError(t, os.WriteFile(path, b, 0o600))
+				if fresh, err := take(path); err != nil {
+					require.ErrorIs(t, err, file.ErrDamaged)
+					changed++
+				} else {
+					require.Zero(t, fresh)
+				}
+			}
+		}
+	}
+	require.Positive(t, changed)
 }
 
 // TestTornFile cuts a file at every page and in between.

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -127,35 +126,6 @@ func inspect(path string) error {
 		defer db.Close() // nothing is written
 		return db.View(inspectRecords)
 	})
-}
-
-// inspectPages looks for a page that says to be longer than the file is: to follow it
-// would take forever.
-func inspectPages(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() == 0 {
-		return fmt.Errorf("%w: it has no bytes", ErrDamaged)
-	}
-	page := int64(os.Getpagesize())
-	var header [16]byte
-	for i := int64(2); (i+1)*page <= info.Size(); i++ {
-		if _, err := f.ReadAt(header[:], i*page); err != nil {
-			return err
-		}
-		itself := binary.NativeEndian.Uint64(header[:]) == uint64(i)
-		if more := int64(binary.NativeEndian.Uint32(header[12:])); itself && (i+1+more)*page > info.Size() {
-			return fmt.Errorf("%w: page %d is longer than the file", ErrDamaged, i)
-		}
-	}
-	return nil
 }
 
 // inspectRecords checks that every account is as it was written, is found under its

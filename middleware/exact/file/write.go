@@ -133,7 +133,7 @@ func (c *Counter) decide(j *job, e *entry, now time.Time, room func() bool, w *w
 	}
 	fresh := e.sum == 0 && !e.changed
 	if fresh && w.accounts+w.coming >= c.keys && !room() {
-		o.err = exact.ErrFull
+		o.err = exact.ErrFull // or the search has met damage, which the commit will meet too
 		return o
 	}
 	o.verdict = e.account.Take(j.call, now)

@@ -143,6 +143,27 @@ func TestScriptIsTheArithmetic(t *testing.T) {
 	}
 }
 
+// A product that is too large for a double, and comes out even.
+func TestProductsBeyondDoubles(t *testing.T) {
+	s := startServer(t)
+	clock, open := byClock(t, s)
+	c, err := open()
+	require.NoError(t, err)
+	const w, third = storeless.MaxWindow, 715_827_881 // odd
+	p := compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: w})
+	clock.Advance(w - time.Duration(clock.Now().UnixNano()%int64(w)))
+	_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 3 * third, Policy: p})
+	require.NoError(t, err)
+	clock.Advance(w + w/3)
+	room := int64(storeless.MaxQuota - 2*third)
+	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: room + 1, Policy: p})
+	require.NoError(t, err)
+	require.False(t, v.Admitted)
+	v, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: room, Policy: p})
+	require.NoError(t, err)
+	require.True(t, v.Admitted)
+}
+
 // Every key has a time to live.
 func TestKeysExpire(t *testing.T) {
 	s := startServer(t)

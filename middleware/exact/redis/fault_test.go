@@ -280,7 +280,12 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 	site.ask("warm")
 	s.signal(syscall.SIGSTOP)
 	defer s.signal(syscall.SIGCONT)
-	var longest, degraded atomic.Int64
+	before := runtime.NumGoroutine()
+	var longest, degraded, most atomic.Int64
+	highest := func(of *atomic.Int64, n int64) {
+		for was := of.Load(); n > was && !of.CompareAndSwap(was, n); was = of.Load() {
+		}
+	}
 	var wg sync.WaitGroup
 	end := time.Now().Add(2500 * time.Millisecond)
 	for w := range 250 {
@@ -290,18 +295,15 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 				if fallback {
 					degraded.Add(1)
 				}
-				for {
-					was := longest.Load()
-					if int64(took) <= was || longest.CompareAndSwap(was, int64(took)) {
-						break
-					}
-				}
+				highest(&longest, int64(took))
+				highest(&most, int64(runtime.NumGoroutine()))
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("longest %s, %d degraded", time.Duration(longest.Load()).Round(time.Millisecond), degraded.Load())
+	t.Logf("longest %s, %d degraded, %d goroutines", time.Duration(longest.Load()).Round(time.Millisecond), degraded.Load(), most.Load())
+	require.Less(t, most.Load(), int64(before+2*250+2*512))
 	require.Less(t, time.Duration(longest.Load()), 10*deadline)
 	require.Positive(t, degraded.Load(), "after a second it is an outage")
 }

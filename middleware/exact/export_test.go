@@ -1,0 +1,8 @@
+package exact
+
+// LeasedKeys is of how many keys something is known.
+func LeasedKeys(l *Leased) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.keys)
+}

@@ -1,0 +1,226 @@
+package exact_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// What lease loses, and what it does not.
+
+// What is left of a block when its shortest window ends comes back to the longer ones.
+func TestShortWindowDoesNotEatTheLongOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := exact.NewMemory(0, nil)
+		l := leased(t, m, exact.Leasing{})
+		p := compile(t, storeless.Limit{Name: "second", Algorithm: storeless.FixedWindow, Quota: 100, Window: time.Second}, hourly(2000))
+		admitted := 0
+		for range 2200 {
+			v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+			require.NoError(t, err)
+			if v.Admitted {
+				admitted++
+			}
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 2000, admitted)
+		require.NoError(t, l.Close())
+	})
+}
+
+// Leftovers that are smaller than a call come back too.
+func TestLeftoversComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := leased(t, exact.NewMemory(0, nil), exact.Leasing{})
+		p := compile(t, hourly(100_000))
+		admitted := int64(0)
+		for n := range 10_000 {
+			cost := int64(22 + n%3)
+			v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
+			require.NoError(t, err)
+			if v.Admitted {
+				admitted += cost
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Greater(t, admitted, int64(100_000-100))
+		require.NoError(t, l.Close())
+	})
+}
+
+// An engine that answers too late is not drained by blocks that nobody has.
+func TestLostBlocksAreFew(t *testing.T) {
+	d := &distant{Memory: exact.NewMemory(0, nil)}
+	l := leased(t, d, exact.Leasing{})
+	p := compile(t, hourly(1000))
+	call := exact.Call{Key: "k", Cost: 1, Policy: p}
+	_, err := l.Take(t.Context(), call)
+	require.NoError(t, err)
+	d.fault = exact.ErrMaybeCounted
+	for range 50 {
+		_, err := l.Take(t.Context(), call)
+		require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	}
+	v, err := d.Peek(t.Context(), call)
+	require.NoError(t, err)
+	require.Greater(t, v.Limits[0].Remaining, int64(1000-1-49-50))
+	require.NoError(t, l.Close())
+}
+
+// panicking is an engine that panics when a block is asked of it.
+type panicking struct {
+	*exact.Memory
+	armed bool
+}
+
+func (p *panicking) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if p.armed && call.Cost > 1 {
+		panic("engine")
+	}
+	return p.Memory.Take(ctx, call)
+}
+
+func TestPanicLeavesALeaseInOrder(t *testing.T) {
+	engine := &panicking{Memory: exact.NewMemory(0, nil), armed: true}
+	l := leased(t, engine, exact.Leasing{})
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
+	_, err := l.Take(t.Context(), call)
+	require.NoError(t, err)
+	require.Panics(t, func() { _, _ = l.Take(t.Context(), call) })
+	engine.armed = false
+	_, err = l.Take(t.Context(), call) // takes a block again
+	require.NoError(t, err)
+	v, err := engine.Peek(t.Context(), call)
+	require.NoError(t, err)
+	require.Less(t, v.Limits[0].Remaining, int64(990))
+	require.NoError(t, l.Close())
+}
+
+// slowRefunds is an engine to which it takes time to give back.
+type slowRefunds struct {
+	*exact.Memory
+	mu    sync.Mutex
+	given int64
+	most  int
+	under int
+}
+
+func (s *slowRefunds) Refund(ctx context.Context, r exact.Receipt) error {
+	s.mu.Lock()
+	s.under++
+	s.most = max(s.most, s.under)
+	s.mu.Unlock()
+	time.Sleep(20 * time.Millisecond)
+	s.mu.Lock()
+	s.under--
+	s.given += r.Cost
+	s.mu.Unlock()
+	return s.Memory.Refund(ctx, r)
+}
+
+// Close returns when all is given back, also what the timer had begun to.
+func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := &slowRefunds{Memory: exact.NewMemory(0, nil)}
+		l := leased(t, engine, exact.Leasing{})
+		p := compile(t, hourly(1000))
+		for key := range 100 {
+			for range 2 {
+				_, err := l.Take(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
+				require.NoError(t, err)
+			}
+		}
+		time.Sleep(2*time.Second + time.Millisecond) // the timer gives back
+		require.NoError(t, l.Close())
+		require.EqualValues(t, 100*48, engine.given)
+		require.LessOrEqual(t, engine.most, 16)
+		for key := range 100 {
+			v, err := engine.Peek(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
+			require.NoError(t, err)
+			require.EqualValues(t, 998, v.Limits[0].Remaining)
+		}
+	})
+}
+
+// A machine that sleeps stops one clock and not the other; a clock on the wall may
+// step back. Neither makes a block good again.
+func TestBlocksOfAMachineThatSlept(t *testing.T) {
+	engineNow := time.Unix(20_000*86_400, 0)
+	local := time.Now()
+	l := leased(t, exact.NewMemory(0, func() time.Time { return engineNow }), exact.Leasing{Now: func() time.Time { return local }})
+	p := compile(t, hourly(1000))
+	for range 2 {
+		_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+	}
+	engineNow = engineNow.Add(2 * time.Hour)
+	local = local.Round(0).Add(2 * time.Hour) // the monotonic reading is gone, as after a sleep it is old
+	admitted := 0
+	for range 1200 {
+		v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		if v.Admitted {
+			admitted++
+		}
+	}
+	require.Equal(t, 1000, admitted)
+	require.NoError(t, l.Close())
+}
+
+// A full engine is not full of memory here.
+func TestKeysThatAreNotCountedAreForgotten(t *testing.T) {
+	full := &distant{Memory: exact.NewMemory(0, nil), fault: exact.ErrFull}
+	l := leased(t, full, exact.Leasing{})
+	p := compile(t, hourly(1000))
+	for n := range 1000 {
+		_, err := l.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: "id"})
+		require.ErrorIs(t, err, exact.ErrFull)
+	}
+	require.Zero(t, exact.LeasedKeys(l))
+	require.NoError(t, l.Close())
+}
+
+// The same ID at once under one policy that two have compiled is one charge; and one
+// that was counted within a block and without is given back.
+func TestSameIDUnderTwoCompiledPolicies(t *testing.T) {
+	compiled := &recompiling{Memory: exact.NewMemory(0, nil)}
+	l := leased(t, compiled, exact.Leasing{})
+	p, q := compile(t, hourly(30)), compile(t, hourly(30)) // too small for blocks
+	for n := range 10 {
+		var wg sync.WaitGroup
+		for _, policy := range []*exact.Policy{p, q, p, q} {
+			wg.Go(func() {
+				v, err := l.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: policy, ID: strconv.Itoa(n)})
+				if err != nil || !v.Admitted {
+					t.Error(errors.Join(err, errors.New("not admitted")))
+				}
+			})
+		}
+		wg.Wait()
+	}
+	v, err := compiled.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.EqualValues(t, 20, v.Limits[0].Remaining)
+}
+
+// recompiling is an engine that fills in receipts with the policy of each call, as one
+// does that keeps no policies.
+type recompiling struct{ *exact.Memory }
+
+func (r *recompiling) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	v, err := r.Memory.Take(ctx, call)
+	time.Sleep(100 * time.Microsecond)
+	if v.Admitted {
+		v.Receipt.Policy = call.Policy
+	}
+	return v, err
+}
