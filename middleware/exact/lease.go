@@ -178,16 +178,27 @@ func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, 
 	}()
 	block := *call
 	block.Cost, block.ID = size, ""
-	v, err = l.engine.Take(ctx, block)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.Now()
-	h := l.holder(name, now)
-	if err != nil {
+	if v, err = l.engine.Take(ctx, block); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		now := l.Now()
+		h := l.holder(name, now)
 		h.rest = now.Add(lostPause)
 		l.failed(name, call, h, err)
 		return Verdict{}, true, err
 	}
+	v, done, back := l.arrived(call, v, from)
+	_ = l.giveBack(ctx, back)
+	return v, done, nil
+}
+
+// arrived takes in what the engine has said of a block, and counts the call within it.
+// It returns what is to be given back at once, because the lease was closed meanwhile.
+func (l *Leased) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done bool, back []Receipt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name, now := leaseName(call), l.Now()
+	h := l.holder(name, now)
 	h.hear(v, call.Policy, now)
 	if !v.Admitted {
 		return Verdict{}, false, nil
@@ -203,8 +214,9 @@ func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, 
 	}
 	if l.closed {
 		l.giveUp(h)
+		back, l.back = l.back, nil
 	}
-	return v, true, nil
+	return v, true, back
 }
 
 // through has the engine count one call.
@@ -370,7 +382,7 @@ func (l *Leased) later(r Receipt) {
 
 // arm sets the timer, if it is not set.
 func (l *Leased) arm() {
-	if l.timer == nil {
+	if l.timer == nil && !l.closed {
 		l.tidying.Add(1)
 		l.timer = time.AfterFunc(l.Idle, l.tidy)
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -151,6 +153,30 @@ func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
 	})
 }
 
+// A block that comes after the lease was closed goes back at once.
+func TestBlockAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Second}
+		l := leased(t, d, exact.Leasing{})
+		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
+		_, err := l.Take(t.Context(), call)
+		require.NoError(t, err)
+		done := make(chan bool, 1)
+		go func() {
+			v, err := l.Take(t.Context(), call)
+			done <- err == nil && v.Admitted
+		}()
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, l.Close())
+		require.True(t, <-done)
+		v, err := d.Peek(t.Context(), call)
+		require.NoError(t, err)
+		require.EqualValues(t, 998, v.Limits[0].Remaining)
+		_, err = l.Take(t.Context(), call)
+		require.NoError(t, err)
+	})
+}
+
 // A machine that sleeps stops one clock and not the other; a clock on the wall may
 // step back. Neither makes a block good again.
 func TestBlocksOfAMachineThatSlept(t *testing.T) {
@@ -163,7 +189,7 @@ func TestBlocksOfAMachineThatSlept(t *testing.T) {
 		require.NoError(t, err)
 	}
 	engineNow = engineNow.Add(2 * time.Hour)
-	local = local.Round(0).Add(2 * time.Hour) // the monotonic reading is gone, as after a sleep it is old
+	local = asleep(local, 2*time.Hour)
 	admitted := 0
 	for range 1200 {
 		v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
@@ -173,6 +199,64 @@ func TestBlocksOfAMachineThatSlept(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1000, admitted)
+	require.NoError(t, l.Close())
+}
+
+// asleep moves the clock on the wall and leaves the one that runs evenly where it was:
+// no machine can be put to sleep in a test. In a time that has both, the seconds on the
+// wall begin at bit 30 of the first word.
+func asleep(t time.Time, d time.Duration) time.Time {
+	was := t
+	(*[2]uint64)(unsafe.Pointer(&t))[0] += uint64(d/time.Second) << 30
+	if t.Sub(was) != 0 || t.Round(0).Sub(was.Round(0)) != d {
+		panic("a time looks different by now")
+	}
+	return t
+}
+
+// gated is an engine that holds its answers back.
+type gated struct {
+	*exact.Memory
+	gates map[int64]chan struct{} // by cost
+	taken atomic.Int64
+}
+
+func (g *gated) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	v, err := g.Memory.Take(ctx, call)
+	g.taken.Add(1)
+	if gate := g.gates[call.Cost]; gate != nil {
+		<-gate
+	}
+	return v, err
+}
+
+// One ID that is counted within a block and, at the same time, by the engine alone, is
+// given back there.
+func TestSameIDWithinABlockAndWithout(t *testing.T) {
+	engine := &gated{Memory: exact.NewMemory(0, nil)}
+	l := leased(t, engine, exact.Leasing{})
+	p := compile(t, hourly(1000))
+	take := func(id string) chan bool {
+		done := make(chan bool, 1)
+		before := engine.taken.Load()
+		go func() {
+			v, err := l.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
+			done <- err == nil && v.Admitted
+		}()
+		require.Eventually(t, func() bool { return engine.taken.Load() == before+1 }, 10*time.Second, time.Millisecond)
+		return done
+	}
+	require.True(t, <-take("first"))
+	engine.gates = map[int64]chan struct{}{1: make(chan struct{}), 49: make(chan struct{})}
+	within := take("id")
+	without := take("id")
+	close(engine.gates[49])
+	require.True(t, <-within)
+	close(engine.gates[1])
+	require.True(t, <-without)
+	v, err := engine.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.EqualValues(t, 1000-1-49, v.Limits[0].Remaining)
 	require.NoError(t, l.Close())
 }
 

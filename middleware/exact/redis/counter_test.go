@@ -149,19 +149,23 @@ func TestProductsBeyondDoubles(t *testing.T) {
 	clock, open := byClock(t, s)
 	c, err := open()
 	require.NoError(t, err)
-	const w, third = storeless.MaxWindow, 715_827_881 // odd
-	p := compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: w})
+	const w, keys = storeless.MaxWindow, 16
+	third := func(key int) int64 { return 715_827_881 - 2*int64(key) } // odd
+	take := func(key int, cost int64) bool {
+		v, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: cost, Policy: compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: w})})
+		require.NoError(t, err)
+		return v.Admitted
+	}
 	clock.Advance(w - time.Duration(clock.Now().UnixNano()%int64(w)))
-	_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 3 * third, Policy: p})
-	require.NoError(t, err)
+	for key := range keys {
+		require.True(t, take(key, 3*third(key)))
+	}
 	clock.Advance(w + w/3)
-	room := int64(storeless.MaxQuota - 2*third)
-	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: room + 1, Policy: p})
-	require.NoError(t, err)
-	require.False(t, v.Admitted)
-	v, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: room, Policy: p})
-	require.NoError(t, err)
-	require.True(t, v.Admitted)
+	for key := range keys {
+		room := storeless.MaxQuota - 2*third(key)
+		require.False(t, take(key, room+1))
+		require.True(t, take(key, room))
+	}
 }
 
 // Every key has a time to live.
