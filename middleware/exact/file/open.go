@@ -12,6 +12,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -47,7 +48,7 @@ func Open(path string, cfg Config) (*Counter, error) {
 			return err
 		})
 	}
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		err = ErrInUse
 	}
 	if err != nil {
@@ -116,7 +117,7 @@ func inspect(path string) error {
 		db, err := bolt.Open(path, 0o600, options(true))
 		var system syscall.Errno
 		switch {
-		case errors.Is(err, bolt.ErrTimeout):
+		case errors.Is(err, bolterrors.ErrTimeout):
 			return ErrInUse
 		case errors.As(err, &system): // may not, cannot
 			return err
