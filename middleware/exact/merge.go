@@ -25,7 +25,7 @@ const MaxMerged = 256
 // as exact as its engine and holds nothing back: the first call goes through at
 // once, and those that come while it is out leave together when it is back. What a
 // hot key costs is then so many round trips as fit one after the other, not one for
-// each call.
+// each call; and what a call costs is two of them at most.
 //
 // Calls that wait are not counted yet: one whose context ends then returns
 // [ErrNotCounted]. A goroutine runs for a key as long as calls wait for it.
@@ -137,7 +137,7 @@ func (m *merged) send(batch []*waiter) {
 		ctx, cancel = context.WithDeadline(ctx, last)
 		defer cancel()
 	}
-	verdicts, err := m.TakeAll(ctx, calls)
+	verdicts, err := m.takeAll(ctx, calls)
 	if err == nil && len(verdicts) != len(calls) {
 		err = fmt.Errorf("%w: %d verdicts for %d calls", ErrMaybeCounted, len(verdicts), len(calls))
 	}
@@ -148,4 +148,15 @@ func (m *merged) send(batch []*waiter) {
 		}
 		w.done <- o
 	}
+}
+
+// takeAll makes an error of a panic of the engine, which in a request's own goroutine
+// would end that request, and here the program.
+func (m *merged) takeAll(ctx context.Context, calls []Call) (verdicts []Verdict, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: the engine panics: %v", ErrMaybeCounted, r)
+		}
+	}()
+	return m.TakeAll(ctx, calls)
 }

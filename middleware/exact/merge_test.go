@@ -24,6 +24,8 @@ type distant struct {
 	trips atomic.Int64
 	calls atomic.Int64
 	fault error // after the call was counted
+
+	panics atomic.Bool
 }
 
 func (d *distant) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -36,6 +38,9 @@ func (d *distant) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 
 func (d *distant) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
 	d.trips.Add(1)
+	if d.panics.Load() {
+		panic("engine")
+	}
 	d.calls.Add(int64(len(calls)))
 	verdicts := make([]exact.Verdict, len(calls))
 	for i, call := range calls {
@@ -186,5 +191,31 @@ func TestMergeHandsOnErrors(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	})
+}
+
+func TestMergeOutlivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond}
+		m := exact.Merge(d)
+		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		take := func(ctx context.Context) error {
+			_, err := m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p})
+			return err
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = take(t.Context()) })
+		synctest.Wait()
+		d.panics.Store(true)
+		for range 3 {
+			wg.Go(func() {
+				if err := take(t.Context()); !errors.Is(err, exact.ErrMaybeCounted) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		d.panics.Store(false)
+		require.NoError(t, take(t.Context()))
 	})
 }
