@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // A Mutant is one way to break a package.
@@ -65,8 +66,9 @@ func Run(t *testing.T, pkg string, specs []Mutant) {
 		t.Skip("-short: the mutation check compiles the package once for each mutant")
 	}
 	// The package as it is must pass, or its failures would say nothing.
-	if r := try(pkg, t.TempDir(), nil); r.outcome != survived {
-		t.Fatalf("the tests of %s do not pass without any mutant: %s\n%s", pkg, r.outcome, r.output)
+	unbroken := try(pkg, t.TempDir(), nil, 30*time.Minute)
+	if unbroken.outcome != survived {
+		t.Fatalf("the tests of %s do not pass without any mutant: %s\n%s", pkg, unbroken.outcome, unbroken.output)
 	}
 	slots := make(chan struct{}, parallel)
 	for i := range specs {
@@ -74,7 +76,7 @@ func Run(t *testing.T, pkg string, specs []Mutant) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			switch r := try(pkg, t.TempDir(), &specs[i]); r.outcome {
+			switch r := try(pkg, t.TempDir(), &specs[i], patience(unbroken.took)); r.outcome {
 			case killed:
 				t.Logf("killed by %s", r.by)
 			case survived:

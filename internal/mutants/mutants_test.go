@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,7 +33,7 @@ func TestTry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
-			r := try(sample, t.TempDir(), tt.mutant)
+			r := try(sample, t.TempDir(), tt.mutant, time.Minute)
 			require.Equal(t, tt.want, r.outcome, r.output)
 			require.Equal(t, tt.by, r.by, r.output)
 			after, err := os.ReadFile(filepath.Join(sample, "sample.go"))

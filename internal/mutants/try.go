@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"time"
 )
 
 // An outcome is how a mutant fared.
@@ -27,15 +28,19 @@ type result struct {
 	outcome outcome
 	by      string // the first test that failed
 	output  string
+	took    time.Duration // by the tests, if they passed
 }
 
-// timeout ends a mutant that made a loop endless: killed as well.
-const timeout = "60s"
+// patience is how long the tests of a mutant may take, given how long they took
+// without it. A mutant that makes a loop endless is killed by that. A busy machine
+// must not be taken for one: that would be a kill that no test has made.
+func patience(unbroken time.Duration) time.Duration { return max(time.Minute, 30*unbroken) }
 
-// try builds the tests of a package with a mutant in it, or none, and runs them.
-// The change is an overlay: no file of the package is touched. Build and run are
-// apart, so that a compiler's complaint is not taken for a test's.
-func try(pkg, dir string, m *Mutant) result {
+// try builds the tests of a package with a mutant in it, or none, and runs them
+// for at most the given time. The change is an overlay: no file of the package is
+// touched. Build and run are apart, so that a compiler's complaint is not taken for
+// a test's.
+func try(pkg, dir string, m *Mutant, limit time.Duration) result {
 	overlay, r := write(pkg, dir, m)
 	if r.outcome != "" {
 		return r
@@ -48,14 +53,16 @@ func try(pkg, dir string, m *Mutant) result {
 		return result{outcome: broken, output: string(output)}
 	}
 	// A test binary knows no cache: -count=1 is implied.
-	cmd := exec.Command(binary, "-test.short", "-test.failfast", "-test.timeout="+timeout)
+	cmd := exec.Command(binary, "-test.short", "-test.failfast", "-test.timeout="+limit.String())
 	cmd.Dir = pkg
 	cmd.Env = append(os.Environ(), running+"=1")
+	began := time.Now()
 	output, err := cmd.CombinedOutput()
+	took := time.Since(began)
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return result{outcome: survived}
+		return result{outcome: survived, took: took}
 	case !errors.As(err, &exit):
 		return result{outcome: unusable, output: err.Error()}
 	}
