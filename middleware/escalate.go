@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
 	"os"
@@ -32,21 +30,6 @@ type escalation struct {
 
 // counterKey is a hash of whom and what a refusal is about.
 type counterKey [16]byte
-
-// markName names the limit that no request is checked against: in a token its
-// time mark says until when the counter has refused its holder.
-const markName = "exact-blocked"
-
-// withMark returns limits and one more, whose entry in tokens is the mark. Of the
-// longest window, so that a mark lies as far ahead as any refusal may.
-func withMark(p *storeless.Policy) []storeless.Limit {
-	limits, longest := make([]storeless.Limit, 0, p.Len()+1), time.Second
-	for i := range p.Len() {
-		l := p.Limit(i)
-		limits, longest = append(limits, l), max(longest, l.Window)
-	}
-	return append(limits, storeless.Limit{Name: markName, Algorithm: storeless.LeakyBucket, Quota: 1, Window: longest})
-}
 
 // A call is a request on its way to the counter.
 type call struct {
@@ -156,17 +139,6 @@ func (e *engine) overload(q *inquiry, x *exchange) {
 	e.fill(x, q, nil, nil, nil)
 }
 
-// marked returns what is shown with the mark of a refusal, or nil if a cheaper
-// request might pass.
-func (s *escalation) marked(q *inquiry, c *call, cost int64, wait time.Duration) *storeless.Tally {
-	if cost != 1 {
-		return nil
-	}
-	tally := c.fallback.Shown
-	tally[s.mark] = storeless.State{At: stamp(q.now.Add(wait), &c.refusal)}
-	return &tally
-}
-
 func wholeSeconds(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
@@ -181,30 +153,6 @@ func (e *engine) settle(q *inquiry, x *exchange, standings, v *storeless.Verdict
 	}
 	e.judge(q, x, v)
 	e.fill(x, q, standings, nil, tally)
-}
-
-// printBits are the lowest bits of a mark: not time, but whom and which quotas it
-// is about, so that a client that has moved to a larger tier is not held to what
-// the smaller one refused. They cost four milliseconds of precision.
-const printBits = 12
-
-func stamp(until time.Time, k *counterKey) int64 {
-	const low = 1<<printBits - 1
-	return until.UnixMicro()&^low | int64(binary.BigEndian.Uint16(k[:])&low)
-}
-
-// blocked returns for how long the counter need not be asked, because it has
-// refused the same before: on this instance, or on another that has said so in
-// the token; and whether the client knows.
-func (s *escalation) blocked(c *call, q *inquiry, cost int64) (wait time.Duration, told bool) {
-	if cost == 0 {
-		return 0, false
-	}
-	wait = s.spent.blocked(c.refusal, cost, q.now)
-	if at := q.shown.shared[s.mark].At; at > q.now.UnixMicro() && at == stamp(time.UnixMicro(at), &c.refusal) {
-		return max(wait, time.UnixMicro(at).Sub(q.now)), true
-	}
-	return wait, false
 }
 
 // errNotAsked is the outcome of a call that an open breaker keeps back.
@@ -281,44 +229,4 @@ func (s *escalation) callID(c *call, r *http.Request) string {
 		}
 	}
 	return rand.Text()
-}
-
-// A charge is what [Refund] gives back.
-type charge struct {
-	engine  *engine
-	q       *inquiry
-	tally   storeless.Tally // afterwards
-	receipt exact.Receipt   // zero: the counter did not answer
-	refusal counterKey
-}
-
-// Refund gives back what the request was charged on a route with an [Exact]
-// counter: on the counter, in memory and, while the response header is not yet
-// written, in the token that goes with it. It is for a handler that could not do
-// what the request has paid for. It works once for each request, within the
-// windows it was charged in; otherwise the error is [exact.ErrNoRefund]. A client that
-// another instance has refused meanwhile, or that shows a token which says so, stays
-// refused until the time it was told: that is what a refusal remembered costs.
-func Refund(w http.ResponseWriter, r *http.Request) error {
-	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
-	if !ok || x.charge == nil {
-		return exact.ErrNoRefund
-	}
-	c := x.charge
-	x.charge = nil
-	e := c.engine
-	if c.receipt != (exact.Receipt{}) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), e.exact.Deadline)
-		defer cancel()
-		if err := e.exact.Counter.Refund(ctx, c.receipt); err != nil {
-			return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
-		}
-		e.exact.refunds.Add(1)
-		e.exact.spent.forget(c.refusal)
-	}
-	then, f := c.q.now, e.shared(c.q)
-	c.q.now, f.Shown = e.now(), c.tally
-	tally := storeless.Restore(e.memory, c.q.tier.fallback, then, c.q.now, &f, x.decision.Cost)
-	e.reissue(x, c.q, &tally, w.Header())
-	return nil
 }

@@ -3,31 +3,11 @@ package exact
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
-
-// Leasing says how much a [Leased] counter takes ahead. It is plain data.
-type Leasing struct {
-	// Block is the most that is taken ahead for a key. Default: 64. Permitted: 2
-	// to 65536.
-	Block int64
-
-	// Instances is how many of them share the engine: a block is at most the
-	// twentieth part of an even share of what is left. Default: 1.
-	Instances int64
-
-	// Idle is how long a block may lie unused before it is given back. Default:
-	// 1 s. Permitted: from 10 ms to 1 h.
-	Idle time.Duration
-
-	// Now is the clock, [time.Now] by default. It need not agree with the engine's.
-	Now func() time.Time
-}
 
 // A Leased counter takes blocks from an engine and counts within them by itself, so
 // that most calls make no round trip. It never admits more than the engine would.
@@ -51,7 +31,7 @@ type Leasing struct {
 // A timer runs while keys are in use. Close gives back what is held.
 type Leased struct {
 	engine Counter
-	Leasing
+	terms  Leasing
 
 	mu      sync.Mutex
 	keys    map[string]*leaseholder
@@ -60,37 +40,6 @@ type Leased struct {
 	timer   *time.Timer // nil: nothing to do
 	tidying sync.WaitGroup
 	closed  bool
-}
-
-// Lease returns a counter that takes blocks from the engine. It reports all problems
-// of l, each a [storeless.ConfigError].
-func Lease(engine Counter, l Leasing) (*Leased, error) {
-	if l.Block == 0 {
-		l.Block = 64
-	}
-	if l.Instances == 0 {
-		l.Instances = 1
-	}
-	if l.Idle == 0 {
-		l.Idle = time.Second
-	}
-	if l.Now == nil {
-		l.Now = time.Now
-	}
-	var errs []error
-	if l.Block < 2 || l.Block > 65536 {
-		errs = append(errs, &storeless.ConfigError{Field: "Block", Problem: fmt.Sprintf("must be from 2 to 65536, or 0 for 64, not %d", l.Block)})
-	}
-	if l.Instances < 1 || l.Instances > 1<<20 {
-		errs = append(errs, &storeless.ConfigError{Field: "Instances", Problem: fmt.Sprintf("must be from 1 to 1048576, or 0 for 1, not %d", l.Instances)})
-	}
-	if l.Idle < 10*time.Millisecond || l.Idle > time.Hour {
-		errs = append(errs, &storeless.ConfigError{Field: "Idle", Problem: fmt.Sprintf("must be from 10ms to 1h, or 0 for 1s, not %s", l.Idle)})
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return &Leased{engine: engine, Leasing: l, keys: make(map[string]*leaseholder)}, nil
 }
 
 // leasable reports whether all limits have windows.
@@ -132,7 +81,7 @@ func (l *Leased) Take(ctx context.Context, call Call) (Verdict, error) {
 func (l *Leased) within(call *Call) (v Verdict, done bool, size int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, name := l.Now(), leaseName(call)
+	now, name := l.terms.Now(), leaseName(call)
 	asked := false
 	if call.ID != "" {
 		if v, ok := l.replies.Find(now, name, call.ID); ok {
@@ -152,7 +101,7 @@ func (l *Leased) within(call *Call) (v Verdict, done bool, size int64) {
 	if asked || l.closed || h.asking || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return Verdict{}, false, 0
 	}
-	size = min(l.Block, h.said.Least(call.Policy.Len())/(20*l.Instances))
+	size = min(l.terms.Block, h.said.Least(call.Policy.Len())/(20*l.terms.Instances))
 	size -= size % call.Cost
 	if size < 2*call.Cost {
 		return Verdict{}, false, 0
@@ -168,7 +117,7 @@ const lostPause = time.Second
 // ahead asks for a block, and counts the call within it. It is not done where the
 // engine has refused so much: then it may still admit less.
 func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, done bool, err error) {
-	name, from := leaseName(call), l.Now()
+	name, from := leaseName(call), l.terms.Now()
 	defer func() { // also if the engine panics
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -181,7 +130,7 @@ func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, 
 	if v, err = l.engine.Take(ctx, block); err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		now := l.Now()
+		now := l.terms.Now()
 		h := l.holder(name, now)
 		h.rest = now.Add(lostPause)
 		l.failed(name, call, h, err)
@@ -197,7 +146,7 @@ func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, 
 func (l *Leased) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done bool, back []Receipt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name, now := leaseName(call), l.Now()
+	name, now := leaseName(call), l.terms.Now()
 	h := l.holder(name, now)
 	h.hear(v, call.Policy, now)
 	if !v.Admitted {
@@ -226,7 +175,7 @@ func (l *Leased) through(ctx context.Context, call *Call) (Verdict, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		name := leaseName(call)
-		l.failed(name, call, l.holder(name, l.Now()), err)
+		l.failed(name, call, l.holder(name, l.terms.Now()), err)
 		return v, err
 	}
 	said := v
@@ -246,7 +195,7 @@ func (r *Receipt) same(as *Receipt) bool { return r.Serial == as.Serial && r.At.
 func (l *Leased) settle(call *Call, v Verdict) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, name := l.Now(), leaseName(call)
+	now, name := l.terms.Now(), leaseName(call)
 	h := l.holder(name, now)
 	h.hear(v, call.Policy, now)
 	if before, ok := l.replies.Find(now, name, call.ID); ok && call.ID != "" {
@@ -263,7 +212,7 @@ func (l *Leased) settle(call *Call, v Verdict) Verdict {
 	case !v.Replayed && h.has(call, now): // a block has come meanwhile
 		v = h.count(call, now)
 	case !v.Replayed && !v.Impossible && l.mayComeBack(h, call.Policy, now):
-		v.Wait = min(v.Wait, max(time.Second, wholeSeconds(int64(l.Idle))))
+		v.Wait = min(v.Wait, max(time.Second, wholeSeconds(int64(l.terms.Idle))))
 	}
 	l.keep(now, name, call, v)
 	return v
@@ -285,7 +234,7 @@ func (l *Leased) failed(name string, call *Call, h *leaseholder, err error) {
 
 // mayComeBack reports whether somebody may hold a block that was refused to another.
 func (l *Leased) mayComeBack(h *leaseholder, p *Policy, now time.Time) bool {
-	return h.held(p, now) > 0 || l.Instances > 1 && p.tokens.Capacity()/(20*l.Instances) >= 2
+	return h.held(p, now) > 0 || l.terms.Instances > 1 && p.tokens.Capacity()/(20*l.terms.Instances) >= 2
 }
 
 func (l *Leased) keep(now time.Time, name string, call *Call, v Verdict) {
@@ -320,7 +269,7 @@ func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h, now := l.keys[leaseName(&call)], l.Now()
+	h, now := l.keys[leaseName(&call)], l.terms.Now()
 	if h == nil {
 		return v, nil
 	}
@@ -335,132 +284,4 @@ func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
 		}
 	}
 	return v, nil
-}
-
-// Refund implements [Counter].
-func (l *Leased) Refund(ctx context.Context, r Receipt) error {
-	if r.Policy == nil || r.Cost < 1 {
-		return ErrNoRefund
-	}
-	if !strings.HasPrefix(r.Serial, leasedSerial) {
-		return l.engine.Refund(ctx, r)
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotCounted, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h := l.keys[r.Policy.Name()+"\x00"+r.Key]
-	if h == nil || h.block == nil || !h.block.good(l.Now()) {
-		return ErrNoRefund
-	}
-	cost, ok := h.block.out[r.Serial]
-	if !ok {
-		return ErrNoRefund
-	}
-	delete(h.block.out, r.Serial)
-	h.block.left += min(cost, r.Cost)
-	return nil
-}
-
-// giveUp puts what is left of a block where it is given back. Of a window that is over
-// nothing comes back, of longer ones it does.
-func (l *Leased) giveUp(h *leaseholder) {
-	if h.block != nil && h.block.left > 0 {
-		r := h.block.verdict.Receipt
-		r.Cost = h.block.left
-		l.later(r)
-	}
-	h.block = nil
-}
-
-// later has a receipt given back soon.
-func (l *Leased) later(r Receipt) {
-	l.back = append(l.back, r)
-	l.arm()
-}
-
-// arm sets the timer, if it is not set.
-func (l *Leased) arm() {
-	if l.timer == nil && !l.closed {
-		l.tidying.Add(1)
-		l.timer = time.AfterFunc(l.Idle, l.tidy)
-	}
-}
-
-// tidy gives back what nobody has used since it last looked, and looks again later.
-func (l *Leased) tidy() {
-	defer l.tidying.Done()
-	ctx, cancel := context.WithTimeout(context.Background(), l.Idle+time.Second)
-	defer cancel()
-	_ = l.giveBack(ctx, l.idle(false)) // or it stays counted to the end of its window
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.timer = nil
-	if len(l.keys) > 0 || len(l.back) > 0 {
-		l.arm()
-	}
-}
-
-// idle gives up blocks that are idle, or all, and returns what to give back.
-func (l *Leased) idle(all bool) (back []Receipt) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.Now()
-	for name, h := range l.keys {
-		switch b := h.block; {
-		case b == nil:
-		case b.used && b.good(now) && !all:
-			b.used = false
-			continue
-		default:
-			l.giveUp(h)
-		}
-		if all || !h.asking && now.Sub(h.touched) >= l.Idle {
-			delete(l.keys, name)
-		}
-	}
-	back, l.back = l.back, nil
-	return back
-}
-
-// givers is how many refunds are under way at once.
-const givers = 16
-
-// giveBack gives back to the engine.
-func (l *Leased) giveBack(ctx context.Context, back []Receipt) error {
-	var mu sync.Mutex
-	var errs []error
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, givers)
-	for _, r := range back {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if err := l.engine.Refund(ctx, r); err != nil && !errors.Is(err, ErrNoRefund) {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, err)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// Close gives back what is held, and returns the errors of what it could not give
-// back within five seconds. Calls after it go through.
-func (l *Leased) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	if l.timer != nil && l.timer.Stop() {
-		l.tidying.Done()
-		l.timer = nil
-	}
-	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	err := l.giveBack(ctx, l.idle(true))
-	l.tidying.Wait() // it may have taken some on its way
-	return err
 }
