@@ -20,7 +20,7 @@ LONGCOUNT ?= 10
 # $(call each,COMMAND) runs COMMAND in every module and says so.
 each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: test lint need fuzz bench long cover help
+.PHONY: test lint need fuzz bench long cover rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -57,6 +57,9 @@ long: need ## every test LONGCOUNT times, then half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
 	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...)
 	@.ci/fuzz 1800 $(MODULES)
+
+rehearse: ## release the last commit to nobody, and install it as users do
+	@.ci/rehearse v0.0.1
 
 cover: ## statement coverage of every package, by the tests of its module
 	@$(call each,go test -cover ./...)
