@@ -114,7 +114,7 @@ func TestFeedbackNeedsAProofEachTime(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.StatusCode, "request %d of 20: %s", i+1, a.body)
 		require.Contains(t, a.Header.Get("RateLimit"), `"feedback";r=`+strconv.Itoa(19-i))
 		if i < 19 {
-			refusedFor(t, middleware.Replayed, c.feedback(proof))
+			refusedFor(t, middleware.ProofReplayed, c.feedback(proof))
 		}
 	}
 	a := c.pay(c.feedback())
@@ -133,7 +133,7 @@ func TestFeedbackProofBuysOneRequestOfEachInstance(t *testing.T) {
 			passed++
 			continue
 		}
-		refusedFor(t, middleware.Replayed, a)
+		refusedFor(t, middleware.ProofReplayed, a)
 	}
 	require.Equal(t, 3, passed)
 }
@@ -142,9 +142,9 @@ func TestWhyAProofIsRefused(t *testing.T) {
 	s := start(t, 1)
 	c := s.client(t)
 	proof := c.feedback().prove(t)
-	refusedFor(t, middleware.WrongSolution, c.feedback(proof+"1"))
-	refusedFor(t, middleware.WrongSolution, c.feedback(middleware.ProofHeader+": nonsense"))
-	refusedFor(t, middleware.ClientChanged, c.do("POST", "/signup", goodSignup, urlencoded, proof))
+	refusedFor(t, middleware.ProofWrong, c.feedback(proof+"1"))
+	refusedFor(t, middleware.ProofWrong, c.feedback(middleware.ProofHeader+": nonsense"))
+	refusedFor(t, middleware.ProofClientChanged, c.do("POST", "/signup", goodSignup, urlencoded, proof))
 	s.seconds.Add(11)
 	refusedFor(t, middleware.ProofExpired, c.feedback(proof))
 }
@@ -207,7 +207,7 @@ func TestStockOfChallengesIsWorthTodaysPrice(t *testing.T) {
 	one, two := c.signup(), c.signup()
 	require.Equal(t, http.StatusOK, c.pay(one).StatusCode)
 	a := s.client(t).pay(two)
-	refusedFor(t, middleware.PriceRisen, a)
+	refusedFor(t, middleware.ProofPriceRisen, a)
 	require.EqualValues(t, 2*cheap, *a.details(t).Work)
 }
 

@@ -54,7 +54,7 @@ func customer(r *http.Request) (middleware.Identity, error) {
 		return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized, WWWAuthenticate: `Bearer realm="demo"`}
 	}
 	name, product, narrowed := strings.Cut(key, "/")
-	id := middleware.Key(name)
+	id := middleware.APIKey(name)
 	switch name {
 	case "demo-free", "demo-researcher", "demo-compliance", "demo-vendor":
 		id.Tier = strings.TrimPrefix(name, "demo-")

@@ -129,7 +129,7 @@ func (c *challenger) serveAsset(w http.ResponseWriter, r *http.Request) {
 // only once the shared tally is used up, at the price of a small GET before each
 // submission; in [Newcomers] a client works once, in [EveryRequest] each time. The
 // form, the element and the endpoint must have one origin, and Carriage must not be
-// HeaderOnly. form.submit() asks nobody: use form.requestSubmit().
+// CarryHeader. form.submit() asks nobody: use form.requestSubmit().
 //
 // Attributes: auto="focus" begins when the form gets the focus (not for
 // EveryRequest, whose proofs keep for seconds), auto="off" leaves it to verify();

@@ -57,7 +57,7 @@ func (s *shown) add(e *engine, now time.Time, own token.Own, t storeless.Tally) 
 // read verifies the tokens of r. All that are accepted count: a client cannot
 // gain by choosing which to show, and a planted one cannot hide another.
 func (e *engine) read(q *inquiry, r *http.Request) {
-	if e.carriage != CookieOnly {
+	if e.carriage != CarryCookie {
 		pieces := 0
 		for _, line := range r.Header[TokenHeader] {
 			if len(line) > maxLine {
@@ -73,7 +73,7 @@ func (e *engine) read(q *inquiry, r *http.Request) {
 			}
 		}
 	}
-	if e.carriage != HeaderOnly {
+	if e.carriage != CarryHeader {
 		for value := range cookies(r.Header["Cookie"], e.cookieName) {
 			if e.look(q, value) {
 				q.shown.byCookie = true
@@ -154,11 +154,11 @@ func (e *engine) believes(q *inquiry, own *token.Own) bool {
 // channels says where the answer goes.
 func (e *engine) channels(s *shown) (header, cookie bool) {
 	switch e.carriage {
-	case HeaderOnly:
+	case CarryHeader:
 		return true, false
-	case CookieOnly:
+	case CarryCookie:
 		return false, true
-	case Either:
+	case CarryEither:
 		if s.accepted > 0 {
 			return s.byHeader, s.byCookie
 		}

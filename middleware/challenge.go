@@ -54,7 +54,7 @@ type Challenge struct {
 	// WaitShare is the part of each quota, one in so many and at least 1, that
 	// an identity may use without work, after a wait: the wait lane, for people
 	// without JavaScript; see the package documentation. That comes on top of
-	// the quotas. Default: 5, but no lane in [EveryRequest], nor with HeaderOnly
+	// the quotas. Default: 5, but no lane in [EveryRequest], nor with CarryHeader
 	// or InsecureNoMemory, which prohibit one. Permitted: 1 to 2147483647.
 	WaitShare int64
 

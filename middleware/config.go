@@ -65,7 +65,7 @@ type Config struct {
 	// CORS preflights always are.
 	Skip func(*http.Request) bool
 
-	// Carriage says by which channels tokens travel. Default: [Either].
+	// Carriage says by which channels tokens travel. Default: [CarryEither].
 	Carriage Carriage
 
 	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
@@ -99,7 +99,7 @@ type Config struct {
 	Exact *Exact
 
 	// Quiet hides the quota, for routes such as login where it would tell how
-	// many guesses are left. Default: [Open].
+	// many guesses are left. Default: [QuietOff].
 	Quiet Quiet
 
 	// XRateLimit adds the X-RateLimit-Limit, -Remaining and -Reset fields of
@@ -143,32 +143,32 @@ func (c Config) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "middleware.Config(
 type Carriage uint8
 
 const (
-	// Either reads both channels and answers on the one an accepted token came
+	// CarryEither reads both channels and answers on the one an accepted token came
 	// by, on both if there was none.
-	Either Carriage = iota
+	CarryEither Carriage = iota
 
-	// Both reads both channels and always answers on both.
-	Both
+	// CarryBoth reads both channels and always answers on both.
+	CarryBoth
 
-	// HeaderOnly uses the Tallystick-Token field alone.
-	HeaderOnly
+	// CarryHeader uses the Tallystick-Token field alone.
+	CarryHeader
 
-	// CookieOnly uses the cookie alone.
-	CookieOnly
+	// CarryCookie uses the cookie alone.
+	CarryCookie
 )
 
 // Quiet says how much the response tells of the quota.
 type Quiet uint8
 
 const (
-	// Open sends every field.
-	Open Quiet = iota
+	// QuietOff sends every field.
+	QuietOff Quiet = iota
 
-	// RetryAfterOnly sends no RateLimit fields and names no policy in problem
+	// QuietRetryAfterOnly sends no RateLimit fields and names no policy in problem
 	// details. The token still carries the counts, for whoever decodes it.
-	RetryAfterOnly
+	QuietRetryAfterOnly
 
-	// QuietNoToken is RetryAfterOnly without the token: the memory alone counts.
+	// QuietNoToken is QuietRetryAfterOnly without the token: the memory alone counts.
 	// Prohibited with InsecureNoMemory, where nothing would count.
 	QuietNoToken
 )

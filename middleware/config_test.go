@@ -103,13 +103,13 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits", func(c *config) {
 			c.Limits, c.Tiers = wordy(9), map[string][]middleware.Limit{"pro": wordy(math.MaxInt32)}
 		}, "512 at most"},
-		{"Carriage", func(c *config) { c.Carriage = 4 }, "Either"},
-		{"Quiet", func(c *config) { c.Quiet = 3 }, "Open"},
+		{"Carriage", func(c *config) { c.Carriage = 4 }, "CarryEither"},
+		{"Quiet", func(c *config) { c.Quiet = 3 }, "QuietOff"},
 		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.QuietNoToken, true }, "nothing would count"},
 		{"XRateLimit", func(c *config) { c.XRateLimit = 3 }, "ResetInSeconds"},
 		{"EmbeddedCookie", func(c *config) { c.EmbeddedCookie, c.InsecureCookie = true, true }, "Partitioned"},
-		{"Carriage", func(c *config) { c.Carriage, c.EmbeddedCookie = middleware.HeaderOnly, true }, "no cookie"},
-		{"Carriage", func(c *config) { c.Carriage, c.InsecureCookie = middleware.HeaderOnly, true }, "no cookie"},
+		{"Carriage", func(c *config) { c.Carriage, c.EmbeddedCookie = middleware.CarryHeader, true }, "no cookie"},
+		{"Carriage", func(c *config) { c.Carriage, c.InsecureCookie = middleware.CarryHeader, true }, "no cookie"},
 		{"Families", func(c *config) { c.Families = -1 }, "16777216"},
 		{"Families", func(c *config) { c.Families = 1<<24 + 1 }, "16777216"},
 		{"Net56", func(c *config) { c.Net56 = -1 }, "at least 1"},

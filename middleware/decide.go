@@ -245,7 +245,7 @@ func (e *engine) judge(q *inquiry, x *exchange, v *storeless.Verdict) {
 	case v.Impossible:
 		d.Reason, d.Status = CostAboveQuota, http.StatusForbidden
 	case v.Spent:
-		d.Reason, d.Status, d.Proof = Replayed, http.StatusForbidden, Replayed
+		d.Reason, d.Status, d.Proof = ProofReplayed, http.StatusForbidden, ProofReplayed
 		e.refuseWith(q, x)
 	case v.Saturated:
 		d.Reason, d.Status = MemoryFull, http.StatusForbidden

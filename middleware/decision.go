@@ -41,13 +41,13 @@ const (
 	MemoryFull Reason = "memory-full"
 
 	// The reasons for which a proof was not accepted: its time has passed, its
-	// answers are wrong, another client asked for the challenge, it is worth
+	// answers are wrong or it was not issued here, another client asked for the challenge, it is worth
 	// less than a family costs by now, or it has bought a request already.
-	ProofExpired  Reason = "expired"
-	WrongSolution Reason = "wrong-solution"
-	ClientChanged Reason = "client-changed"
-	PriceRisen    Reason = "price-risen"
-	Replayed      Reason = "replayed"
+	ProofExpired       Reason = "expired"
+	ProofWrong         Reason = "wrong-solution"
+	ProofClientChanged Reason = "client-changed"
+	ProofPriceRisen    Reason = "price-risen"
+	ProofReplayed      Reason = "replayed"
 
 	// TooEarly: the request came as TLS early data, which anybody may replay, and
 	// every replay would be charged on an exact counter. 425.

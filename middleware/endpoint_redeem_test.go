@@ -19,9 +19,9 @@ func TestRedeem(t *testing.T) {
 		"default":        func(*middleware.Config) {},
 		"BindOwn":        func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true },
 		"XRateLimit":     func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetInSeconds },
-		"HeaderOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly },
-		"CookieOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.CookieOnly },
-		"Both":           func(cfg *middleware.Config) { cfg.Carriage = middleware.Both },
+		"CarryHeader":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
+		"CarryCookie":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryCookie },
+		"Both":           func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryBoth },
 		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
 		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
 		"no memory":      func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
@@ -46,8 +46,8 @@ func TestRedeem(t *testing.T) {
 			require.Equal(t, map[string]int{"expires-in": 3600 - 4}, body)
 
 			cookie, tok := cookieIn(first), tokenIn(first)
-			require.Equal(t, cfg.Carriage == middleware.HeaderOnly, cookie == nil)
-			require.Equal(t, cfg.Carriage == middleware.CookieOnly, tok == "")
+			require.Equal(t, cfg.Carriage == middleware.CarryHeader, cookie == nil)
+			require.Equal(t, cfg.Carriage == middleware.CarryCookie, tok == "")
 			if cookie != nil {
 				require.Equal(t, 3596, cookie.MaxAge)
 				require.True(t, cookie.HttpOnly)
@@ -78,8 +78,8 @@ func TestRedeem(t *testing.T) {
 func TestRedeemRefusals(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))
 	for proof, reason := range map[string]middleware.Reason{
-		"": middleware.NoToken, "x": middleware.WrongSolution,
-		solved(t, fetched(h, from("203.0.113.2"))): middleware.ClientChanged,
+		"": middleware.NoToken, "x": middleware.ProofWrong,
+		solved(t, fetched(h, from("203.0.113.2"))): middleware.ProofClientChanged,
 	} {
 		resp := redeemed(h, proof)
 		require.Equal(t, http.StatusForbidden, resp.StatusCode)
@@ -102,10 +102,10 @@ func TestProofCookie(t *testing.T) {
 	now := new(clock)
 	for name, change := range map[string]func(*middleware.Config){
 		"default":        func(*middleware.Config) {},
-		"CookieOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.CookieOnly },
+		"CarryCookie":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryCookie },
 		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
 		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
-		"HeaderOnly":     func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly },
+		"CarryHeader":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(now, middleware.EveryRequest)
@@ -119,7 +119,7 @@ func TestProofCookie(t *testing.T) {
 			require.Equal(t, "{\"expires-in\":7}\n", bodyOf(t, resp))
 			require.Empty(t, tokenIn(resp), "it is a proof, not a token")
 			cookie := cookieIn(resp)
-			if name == "HeaderOnly" {
+			if name == "CarryHeader" {
 				require.Nil(t, cookie)
 				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof="+proof)).StatusCode)
 				return
@@ -141,7 +141,7 @@ func TestProofCookie(t *testing.T) {
 			require.Equal(t, http.StatusOK, send(h, carried).StatusCode)
 			replay := send(h, carried)
 			require.Equal(t, http.StatusForbidden, replay.StatusCode)
-			require.Equal(t, middleware.Replayed, problemIn(t, replay).Reason)
+			require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
 
 			fresh := solved(t, fetched(h))
 			require.Equal(t, http.StatusOK, send(h, carried, proving(fresh)).StatusCode, "the field comes first")

@@ -91,7 +91,7 @@ func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exch
 		return
 	}
 	body := strconv.AppendBool([]byte(`{"needed":`), needed)
-	if left >= 0 && e.quiet == Open {
+	if left >= 0 && e.quiet == QuietOff {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
 	if d.Challenge != nil {
@@ -180,7 +180,7 @@ func (e *engine) answerRedeem(w http.ResponseWriter, r *http.Request, x *exchang
 
 func (e *engine) setProofCookie(w http.ResponseWriter, proof string, receipt *pow.Receipt, now time.Time) {
 	left := max(1, int64(receipt.Expires.Sub(now)/time.Second))
-	if e.carriage != HeaderOnly {
+	if e.carriage != CarryHeader {
 		w.Header().Add(fieldCookie, e.proofCookie+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
 	}
 	writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))

@@ -131,7 +131,7 @@ func TestExactUpgradeIsNotHeldToTheSmallerTier(t *testing.T) {
 	pro[0].Quota = 8
 	cfg.Tiers = map[string][]middleware.Limit{"pro": pro}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id := middleware.Key("customer")
+		id := middleware.APIKey("customer")
 		id.Tier = r.Header.Get("X-Tier")
 		return id, nil
 	}
@@ -176,7 +176,7 @@ func TestExactShardsShareTheQuota(t *testing.T) {
 	require.Equal(t, 40, admitted(h, 2000), "no more than one key would admit, and all of it in the end")
 	require.Len(t, l.keys, 4)
 
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Key("customer"), nil }
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("customer"), nil }
 	h, _ = limited(t, cfg)
 	require.Equal(t, 40, admitted(h, 50))
 	require.Len(t, l.keys, 5, "a customer is not split")

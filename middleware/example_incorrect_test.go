@@ -32,11 +32,11 @@ func ExampleConfig_incorrectIdentity() {
 	issued := map[string]bool{"key-17": true}
 
 	wrong := limitBy(func(r *http.Request) (middleware.Identity, error) {
-		return middleware.Key(r.Header.Get("X-Api-Key")), nil
+		return middleware.APIKey(r.Header.Get("X-Api-Key")), nil
 	})
 	right := limitBy(middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {
 		if key := r.Header.Get("X-Api-Key"); issued[key] {
-			return middleware.Key(key), nil
+			return middleware.APIKey(key), nil
 		}
 		return middleware.Identity{}, nil // nobody: go by address
 	}, middleware.PeerAddress))

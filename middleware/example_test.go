@@ -116,7 +116,7 @@ func ExampleValidatedKey() {
 		if !ok {
 			return middleware.Identity{}, &middleware.Denial{Status: http.StatusUnauthorized}
 		}
-		id := middleware.Key(c.id)
+		id := middleware.APIKey(c.id)
 		id.Tier = c.plan
 		return id, nil
 	}

@@ -45,7 +45,7 @@ func TestMemoryFull(t *testing.T) {
 		inParallel(50, func(int) { send(h, proving(proof)) })
 		replay := send(h, proving(proof))
 		require.Equal(t, http.StatusForbidden, replay.StatusCode)
-		require.Equal(t, middleware.Replayed, h.decisions.last().Reason)
+		require.Equal(t, middleware.ProofReplayed, h.decisions.last().Reason)
 		challengeIn(t, replay)
 		again := send(h, showing(tokenIn(first)))
 		require.Equal(t, http.StatusForbidden, again.StatusCode, "a token alone need not be believed")

@@ -169,7 +169,7 @@ func (e *engine) fill(x *exchange, q *inquiry, v *storeless.Verdict, own *token.
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
-	if e.quiet == Open {
+	if e.quiet == QuietOff {
 		f.values[iPolicy] = q.tier.field
 		if v != nil {
 			b = appendRateLimit(b, q.tier.names, v)
@@ -205,7 +205,7 @@ func (e *engine) fill(x *exchange, q *inquiry, v *storeless.Verdict, own *token.
 	if d.Degraded {
 		f.values[iDegraded] = "?1"
 	}
-	if e.xRateLimit != NoXRateLimit && e.quiet == Open && v != nil {
+	if e.xRateLimit != NoXRateLimit && e.quiet == QuietOff && v != nil {
 		e.fillXRateLimit(f, q, v)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // An Identity is who the server thinks is asking. Everybody with the same
-// identity shares a quota. Make one with [Address], [Key] or [Principal]; the
+// identity shares a quota. Make one with [Address], [APIKey] or [Principal]; the
 // zero Identity is nobody, and a request by nobody is refused.
 type Identity struct {
 	// Tier chooses among Config.Tiers. It is no part of who is asking: a client
@@ -57,10 +57,10 @@ func masked(addr netip.Addr, bits int) netip.Addr {
 	return netip.PrefixFrom(addr, bits).Masked().Addr()
 }
 
-// Key returns the identity of the holder of an API key that the program has
+// APIKey returns the identity of the holder of an API key that the program has
 // validated: unvalidated ones would be as many identities as a client cares to
 // invent. The id should name the key, not be the key. An empty id gives nobody.
-func Key(id string) Identity { return named(kindKey, id) }
+func APIKey(id string) Identity { return named(kindKey, id) }
 
 // Principal returns the identity of an authenticated user or service. An empty
 // id gives nobody.
@@ -176,7 +176,7 @@ func peer(r *http.Request) (netip.Addr, bool) {
 }
 
 // ValidatedKey identifies by API key, and who shows none by otherwise. The
-// program validates: it returns the identity that [Key] or [Principal] made of
+// program validates: it returns the identity that [APIKey] or [Principal] made of
 // the key's owner, with its tier; nobody if there is no key or the key is not
 // known, and otherwise decides; or an error, such as a [Denial], to refuse.
 func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {

@@ -41,18 +41,18 @@ func TestAddress(t *testing.T) {
 		require.NotEqual(t, address(different[0]), address(different[1]))
 	}
 	require.True(t, middleware.Address(netip.Addr{}).IsZero())
-	require.True(t, middleware.Key("").IsZero())
+	require.True(t, middleware.APIKey("").IsZero())
 	require.True(t, middleware.Principal("").IsZero())
-	require.False(t, middleware.Key("k").IsZero())
+	require.False(t, middleware.APIKey("k").IsZero())
 }
 
 // No identity can be spelled as one of another kind: each has a quota of its own.
 func TestIdentitiesDoNotCollide(t *testing.T) {
 	all := []middleware.Identity{
 		address("97.98.99.100"), address("6162:6364::1"),
-		middleware.Key("abcd"), middleware.Principal("abcd"), middleware.Key("aabcd"), middleware.Key("pabcd"),
-		middleware.Key("a:b" + "c"), middleware.Key("a" + "b:c" + ":"), middleware.Key("k"), middleware.Key("k\x00"),
-		middleware.Principal("97.98.99.100"), middleware.Key("97.98.99.100"),
+		middleware.APIKey("abcd"), middleware.Principal("abcd"), middleware.APIKey("aabcd"), middleware.APIKey("pabcd"),
+		middleware.APIKey("a:b" + "c"), middleware.APIKey("a" + "b:c" + ":"), middleware.APIKey("k"), middleware.APIKey("k\x00"),
+		middleware.Principal("97.98.99.100"), middleware.APIKey("97.98.99.100"),
 	}
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1
@@ -98,11 +98,11 @@ func TestIdentityUnknown(t *testing.T) {
 		"nobody with a tier": func(*http.Request) (middleware.Identity, error) { return middleware.Identity{Tier: "pro"}, nil },
 		"an error":           func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, errors.New("database") },
 		"an error and somebody": func(*http.Request) (middleware.Identity, error) {
-			return middleware.Key("k"), errors.New("database")
+			return middleware.APIKey("k"), errors.New("database")
 		},
 		"a typed nil": func(*http.Request) (middleware.Identity, error) {
 			var denial *middleware.Denial
-			return middleware.Key("k"), denial
+			return middleware.APIKey("k"), denial
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestDenial(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, shadow %v", name, shadow), func(t *testing.T) {
 				cfg := contact(new(clock))
 				cfg.Shadow = shadow
-				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Key("k"), test.denial }
+				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), test.denial }
 				decisions, log := record(&cfg), logTo(&cfg)
 				h, spy := limited(t, cfg)
 				resp := send(h)
@@ -164,7 +164,7 @@ func TestValidatedKey(t *testing.T) {
 		case "":
 			return middleware.Identity{}, nil
 		case "good":
-			id := middleware.Key("customer-17")
+			id := middleware.APIKey("customer-17")
 			id.Tier = "pro"
 			return id, nil
 		case "revoked":

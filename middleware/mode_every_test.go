@@ -33,9 +33,9 @@ func TestEveryRequest(t *testing.T) {
 	replay := send(h, proving(proof))
 	require.Equal(t, http.StatusForbidden, replay.StatusCode)
 	d := h.decisions.last()
-	require.Equal(t, middleware.Replayed, d.Reason)
-	require.Equal(t, middleware.Replayed, d.Proof)
-	require.Equal(t, middleware.Replayed, problemIn(t, replay).Reason)
+	require.Equal(t, middleware.ProofReplayed, d.Reason)
+	require.Equal(t, middleware.ProofReplayed, d.Proof)
+	require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
 	require.EqualValues(t, 16, challengeIn(t, replay).Work, "no doubling")
 	require.Equal(t, http.StatusForbidden, send(h, showing(tokenIn(ok))).StatusCode, "a token is no proof")
 

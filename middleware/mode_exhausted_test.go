@@ -64,7 +64,7 @@ func TestWhenExhausted(t *testing.T) {
 func TestOwnFamilyAndAddresses(t *testing.T) {
 	key := func(id string) option { return with("Key", id) }
 	byKey := middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {
-		return middleware.Key(r.Header.Get("Key")), nil
+		return middleware.APIKey(r.Header.Get("Key")), nil
 	}, middleware.PeerAddress)
 	byUser := func(r *http.Request) (middleware.Identity, error) {
 		return middleware.Principal(r.Header.Get("Key")), nil

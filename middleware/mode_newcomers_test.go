@@ -98,7 +98,7 @@ func TestSoldOut(t *testing.T) {
 			require.Empty(t, p.Violated)
 			require.NotEmpty(t, p.Detail)
 			if name == "redeem" || name == "proof" {
-				require.Equal(t, middleware.PriceRisen, p.Reason)
+				require.Equal(t, middleware.ProofPriceRisen, p.Reason)
 			} else {
 				require.Equal(t, middleware.SoldOut, p.Reason)
 			}

@@ -46,15 +46,15 @@ func TestReasons(t *testing.T) {
 			s.now.advance(11 * time.Second)
 			return proof
 		}},
-		{middleware.WrongSolution, func(t *testing.T, s scene) string {
+		{middleware.ProofWrong, func(t *testing.T, s scene) string {
 			return challengeIn(t, fetched(s.h)).Text + "~0.0.0.0.0.0.0.0"
 		}},
-		{middleware.WrongSolution, func(*testing.T, scene) string { return "nonsense" }},
-		{middleware.WrongSolution, func(t *testing.T, s scene) string { // forged
+		{middleware.ProofWrong, func(*testing.T, scene) string { return "nonsense" }},
+		{middleware.ProofWrong, func(t *testing.T, s scene) string { // forged
 			proof := solved(t, fetched(s.h))
 			return proof[:130] + strings.Map(func(c rune) rune { return 'A' + (c+1)%26 }, proof[130:136]) + proof[136:]
 		}},
-		{middleware.ClientChanged, func(t *testing.T, s scene) string {
+		{middleware.ProofClientChanged, func(t *testing.T, s scene) string {
 			return solved(t, fetched(s.h, from("203.0.113.2")))
 		}},
 	} {
@@ -91,8 +91,8 @@ func TestReasons(t *testing.T) {
 		resp := send(h, proving(cheap))
 		require.Equal(t, http.StatusForbidden, resp.StatusCode)
 		require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
-		require.Equal(t, middleware.PriceRisen, h.decisions.last().Proof)
-		require.Equal(t, middleware.PriceRisen, problemIn(t, resp).Reason)
+		require.Equal(t, middleware.ProofPriceRisen, h.decisions.last().Proof)
+		require.Equal(t, middleware.ProofPriceRisen, problemIn(t, resp).Reason)
 		require.Equal(t, http.StatusForbidden, redeemed(h, cheap).StatusCode)
 		require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
 	})
@@ -103,7 +103,7 @@ func TestReasons(t *testing.T) {
 func TestBadProofHarmsNobody(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.WhenExhausted))
 	require.Equal(t, 5, admitted(h, 9, proving("nonsense")))
-	require.Equal(t, middleware.WrongSolution, h.decisions.last().Proof)
+	require.Equal(t, middleware.ProofWrong, h.decisions.last().Proof)
 
 	h = newSite(t, challenging(new(clock), middleware.Newcomers))
 	own := bought(t, h)
@@ -168,7 +168,7 @@ func TestShadowNeverChallenges(t *testing.T) {
 // Quiet hides the quota and nothing that a client needs for its work.
 func TestQuietChallenge(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Quiet = middleware.RetryAfterOnly
+	cfg.Quiet = middleware.QuietRetryAfterOnly
 	h := newSite(t, cfg)
 	exhaust(t, h)
 	resp := send(h)

@@ -42,7 +42,7 @@ func TestOptions(t *testing.T) {
 			no(`"contact";r=0;t=60`, 60),
 		}},
 		{"Quiet", func(cfg *middleware.Config) {
-			cfg.Quiet, cfg.Limits[0].Quota, cfg.XRateLimit = middleware.RetryAfterOnly, 1, middleware.ResetInSeconds
+			cfg.Quiet, cfg.Limits[0].Quota, cfg.XRateLimit = middleware.QuietRetryAfterOnly, 1, middleware.ResetInSeconds
 		}, []step{
 			bare(200).expect(middleware.TokenHeader, anything).expect("X-RateLimit-Limit", ""),
 			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
@@ -76,10 +76,10 @@ func TestOptions(t *testing.T) {
 			ok(`"contact";r=0;t=60`),
 			ok(`"contact";r=0;t=60`),
 		}},
-		{"HeaderOnly", func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly }, []step{
+		{"CarryHeader", func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader }, []step{
 			ok(anything).expect("Set-Cookie", "session=1"),
 		}},
-		{"CookieOnly", func(cfg *middleware.Config) { cfg.Carriage = middleware.CookieOnly }, []step{
+		{"CarryCookie", func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryCookie }, []step{
 			ok(anything).expect(middleware.TokenHeader, planted),
 		}},
 		{"Skip", func(cfg *middleware.Config) {
@@ -118,7 +118,7 @@ func TestTiers(t *testing.T) {
 		"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}},
 	}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id := middleware.Key("key-17")
+		id := middleware.APIKey("key-17")
 		id.Tier = r.Header.Get("Tier")
 		return id, nil
 	}

@@ -72,8 +72,8 @@ func TestFaultsOfPeers(t *testing.T) {
 	t.Run("key parts a:b+c and a+b:c", func(t *testing.T) { // equal
 		// There is no joining of parts: an identity is a kind and a name, and
 		// the kind is no part of the name.
-		require.NotEqual(t, wire(middleware.Key("a:b:c")), wire(middleware.Principal("a:b:c")))
-		require.NotEqual(t, wire(middleware.Key("pa")), wire(middleware.Principal("a")))
+		require.NotEqual(t, wire(middleware.APIKey("a:b:c")), wire(middleware.Principal("a:b:c")))
+		require.NotEqual(t, wire(middleware.APIKey("pa")), wire(middleware.Principal("a")))
 	})
 	t.Run("cost -100; cost 0; cost > limit", func(t *testing.T) { // mints quota
 		cfg := contact(new(clock))
@@ -92,7 +92,7 @@ func TestFaultsOfPeers(t *testing.T) {
 		cfg := contact(new(clock))
 		cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute)}}
 		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-			id := middleware.Key("k")
+			id := middleware.APIKey("k")
 			id.Tier = r.Header.Get("Tier")
 			return id, nil
 		}

@@ -54,10 +54,10 @@ func TestClientInEveryMode(t *testing.T) {
 		for _, change := range map[string]func(*middleware.Config){
 			"address": func(*middleware.Config) {},
 			"key": func(cfg *middleware.Config) {
-				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Key("k"), nil }
+				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), nil }
 			},
-			"HeaderOnly": func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly },
-			"quiet":      func(cfg *middleware.Config) { cfg.Quiet = middleware.RetryAfterOnly },
+			"CarryHeader": func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
+			"quiet":       func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
 		} {
 			t.Run(name, func(t *testing.T) {
 				cfg := challenging(new(clock), test.mode)

@@ -27,7 +27,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	refused := 0
 	refuse := func(forged string) {
 		require.Equal(t, http.StatusForbidden, send(h, proving(forged)).StatusCode, forged)
-		require.Contains(t, []middleware.Reason{middleware.WrongSolution, middleware.ClientChanged}, h.decisions.last().Proof)
+		require.Contains(t, []middleware.Reason{middleware.ProofWrong, middleware.ProofClientChanged}, h.decisions.last().Proof)
 		require.Equal(t, http.StatusForbidden, redeemed(h, forged).StatusCode, forged)
 		refused++
 	}
@@ -60,7 +60,7 @@ func TestSwapsAreRefused(t *testing.T) {
 		}
 	}
 	key := func(r *http.Request) (middleware.Identity, error) {
-		return middleware.Key("\xcb\x00\x71\x01"), nil // the bytes of 203.0.113.1
+		return middleware.APIKey("\xcb\x00\x71\x01"), nil // the bytes of 203.0.113.1
 	}
 	for _, test := range []struct {
 		name   string
@@ -69,17 +69,17 @@ func TestSwapsAreRefused(t *testing.T) {
 		client option // who shows the proof
 		reason middleware.Reason
 	}{
-		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, middleware.ClientChanged},
-		{"identity", nil, nil, from("203.0.113.2"), middleware.ClientChanged},
-		{"identity of another kind", nil, func(cfg *middleware.Config) { cfg.Identity = key }, nil, middleware.ClientChanged},
-		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), middleware.ClientChanged},
-		{"key", nil, bySecret("b"), nil, middleware.WrongSolution},
-		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, middleware.WrongSolution},
-		{"kind: a request's for a family", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, middleware.ClientChanged},
-		{"kind: a family's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, middleware.ClientChanged},
+		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, middleware.ProofClientChanged},
+		{"identity", nil, nil, from("203.0.113.2"), middleware.ProofClientChanged},
+		{"identity of another kind", nil, func(cfg *middleware.Config) { cfg.Identity = key }, nil, middleware.ProofClientChanged},
+		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), middleware.ProofClientChanged},
+		{"key", nil, bySecret("b"), nil, middleware.ProofWrong},
+		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, middleware.ProofWrong},
+		{"kind: a request's for a family", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, middleware.ProofClientChanged},
+		{"kind: a family's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, middleware.ProofClientChanged},
 		{"a nonce for work", func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.NonceOnly = middleware.EveryRequest, 0, true
-		}, nil, nil, middleware.ClientChanged},
+		}, nil, nil, middleware.ProofClientChanged},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := func(change func(*middleware.Config)) middleware.Config {
@@ -178,7 +178,7 @@ func TestKindsDoNotMix(t *testing.T) {
 			for _, tok := range tokens {
 				for _, shown := range []string{tok, tok + "~", tok + "~0.0.0.0.0.0.0.0", strings.ReplaceAll(tok, ".", "~")} {
 					require.NotEqual(t, http.StatusOK, send(h, proving(shown)).StatusCode)
-					require.Equal(t, middleware.WrongSolution, h.decisions.last().Proof)
+					require.Equal(t, middleware.ProofWrong, h.decisions.last().Proof)
 					require.Equal(t, http.StatusForbidden, redeemed(h, shown).StatusCode)
 				}
 			}
@@ -202,7 +202,7 @@ func TestSignedButCheap(t *testing.T) {
 	h := newSite(t, cfg)
 	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
 	require.NoError(t, err)
-	for work, want := range map[uint64]middleware.Reason{0: middleware.PriceRisen, 16: middleware.PriceRisen, 1020: middleware.PriceRisen, 1024: ""} {
+	for work, want := range map[uint64]middleware.Reason{0: middleware.ProofPriceRisen, 16: middleware.ProofPriceRisen, 1020: middleware.ProofPriceRisen, 1024: ""} {
 		t.Run(fmt.Sprint(work), func(t *testing.T) {
 			c, err := issuer.Issue(midnight, pow.Binding{Client: []byte("a\xcb\x00\x71\x01"), Route: "contact", Tier: "family"}, work)
 			require.NoError(t, err)

@@ -39,7 +39,7 @@ func (c *work) reason(addr string, now time.Time) middleware.Reason {
 	case now.Before(issued.Add(-2*time.Second)) || !now.Before(issued.Add(c.TTL+time.Second)):
 		return middleware.ProofExpired
 	case addr != c.addr:
-		return middleware.ClientChanged
+		return middleware.ProofClientChanged
 	}
 	return ""
 }
@@ -86,7 +86,7 @@ func (b *books) sell(c *work, tariff *middleware.Challenge) middleware.Reason {
 	}
 	price := uint64(tariff.Work) << (b.sold[c.addr] / int(tariff.Crowd))
 	if b.sold[c.addr] >= 4*int(tariff.Crowd) || c.Work < price {
-		return middleware.PriceRisen
+		return middleware.ProofPriceRisen
 	}
 	b.held[c.family()] = true
 	b.sold[c.addr]++
@@ -151,7 +151,7 @@ func (w *proofWorld) requireRefusal(a *proofAttempt) {
 	} else if a.resp.Header.Get(middleware.ChallengeHeader) != "" && w.mode != middleware.EveryRequest {
 		require.GreaterOrEqual(t, p.Work, w.tariff.Work<<(b.sold[a.addr]/int(w.tariff.Crowd)), "offered below the price")
 	}
-	if want != "" && p.Reason != middleware.Replayed {
+	if want != "" && p.Reason != middleware.ProofReplayed {
 		require.Equal(t, want, p.Reason)
 	}
 	over := func(family string) {

@@ -61,7 +61,7 @@ func saleReason(s *storeless.Sale) Reason {
 	if s.Saturated {
 		return MemoryFull
 	}
-	return PriceRisen
+	return ProofPriceRisen
 }
 
 // redeem opens the family of a receipt, if it is worth its price now.
@@ -113,7 +113,7 @@ func (e *engine) proofs(r *http.Request) (proofs []string) {
 		}
 		return proofs
 	}
-	if e.sells() || e.carriage == HeaderOnly {
+	if e.sells() || e.carriage == CarryHeader {
 		return nil
 	}
 	for value := range cookies(r.Header["Cookie"], e.proofCookie) {
@@ -131,9 +131,9 @@ func proofReason(err error) Reason {
 	case errors.Is(err, pow.ErrExpired):
 		return ProofExpired
 	case errors.Is(err, pow.ErrBinding):
-		return ClientChanged
+		return ProofClientChanged
 	}
-	return WrongSolution
+	return ProofWrong
 }
 
 // offer issues the challenge that goes with a refusal. Where no family is for

@@ -19,7 +19,7 @@ func TestReconfigureKeepsTheMemory(t *testing.T) {
 
 	for name, change := range map[string]func(*middleware.Config){
 		"another secret":            func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b")} },
-		"another carriage":          func(cfg *middleware.Config) { cfg.Carriage = middleware.HeaderOnly },
+		"another carriage":          func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
 		"another network factor":    func(cfg *middleware.Config) { cfg.Net56 = 2 },
 		"no memory, and then again": func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
 	} {
@@ -40,7 +40,7 @@ func TestReconfigureChangesEverythingElse(t *testing.T) {
 	cfg := contact(new(clock))
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
-	cfg.Policy, cfg.Quiet, cfg.Limits[0].Quota = "other", middleware.RetryAfterOnly, 1
+	cfg.Policy, cfg.Quiet, cfg.Limits[0].Quota = "other", middleware.QuietRetryAfterOnly, 1
 	decisions := record(&cfg)
 	require.NoError(t, m.Reconfigure(cfg))
 	resp := send(h)
@@ -72,7 +72,7 @@ func TestConfigIsCopied(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {fixed(9, time.Minute)}}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id := middleware.Key("k")
+		id := middleware.APIKey("k")
 		id.Tier = r.Header.Get("Tier")
 		return id, nil
 	}

@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 		{middleware.NegativeCost, 500, "about:blank"},
 	} {
 		t.Run(string(test.reason), func(t *testing.T) {
-			resp := refusal(t, test.reason, middleware.Open)
+			resp := refusal(t, test.reason, middleware.QuietOff)
 			require.Equal(t, test.status, resp.StatusCode)
 			require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
 			golden(t, string(test.reason)+".json", resp)
@@ -88,19 +88,19 @@ func TestRefusals(t *testing.T) {
 				Detail   string
 				Violated []string `json:"violated-policies"`
 			}
-			decoder := json.NewDecoder(strings.NewReader(bodyOf(t, refusal(t, test.reason, middleware.Open))))
+			decoder := json.NewDecoder(strings.NewReader(bodyOf(t, refusal(t, test.reason, middleware.QuietOff))))
 			decoder.DisallowUnknownFields()
 			require.NoError(t, decoder.Decode(&problem))
 			require.Equal(t, test.kind, problem.Type)
 			require.Equal(t, test.status, problem.Status)
 			require.NotEmpty(t, problem.Title)
 
-			page := refusal(t, test.reason, middleware.Open, with("Accept", "text/html"))
+			page := refusal(t, test.reason, middleware.QuietOff, with("Accept", "text/html"))
 			require.Equal(t, test.status, page.StatusCode)
 			require.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
 			golden(t, string(test.reason)+".html", page)
 
-			quiet := refusal(t, test.reason, middleware.RetryAfterOnly)
+			quiet := refusal(t, test.reason, middleware.QuietRetryAfterOnly)
 			require.Equal(t, test.status, quiet.StatusCode)
 			require.NotContains(t, bodyOf(t, quiet), "contact", "no policy is named")
 		})
@@ -213,11 +213,11 @@ func TestAcceptNegotiation(t *testing.T) {
 		"image/png":                                    false,
 		";;,,;q=1,text/html":                           true,
 	} {
-		resp := refusal(t, middleware.OverLimit, middleware.Open, with("Accept", accept))
+		resp := refusal(t, middleware.OverLimit, middleware.QuietOff, with("Accept", accept))
 		require.Equal(t, html, strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"), "%q", accept)
 	}
 	t.Run("several lines are one list", func(t *testing.T) {
-		resp := refusal(t, middleware.OverLimit, middleware.Open, with("Accept", "application/json;q=0.1", "Accept", "text/html"))
+		resp := refusal(t, middleware.OverLimit, middleware.QuietOff, with("Accept", "application/json;q=0.1", "Accept", "text/html"))
 		require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
 	})
 }

@@ -93,7 +93,7 @@ func (e *engine) appendProblem(b []byte, x *exchange) []byte {
 	d := &x.decision
 	problemType, title := "about:blank", http.StatusText(d.Status)
 	switch d.Reason {
-	case NoToken, MemoryFull, Replayed:
+	case NoToken, MemoryFull, ProofReplayed:
 		problemType, title = typeProofRequired, "Proof of work required"
 	case OverLimit, SoldOut:
 		problemType, title = typeQuotaExceeded, "Quota exceeded"
@@ -118,7 +118,7 @@ func (e *engine) appendProblem(b []byte, x *exchange) []byte {
 	case d.Challenge != nil:
 		b = append(b, `,"detail":"Solve the challenge and send the request again with the proof."`...)
 	}
-	if e.quiet == Open && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+	if e.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		b = append(b, `,"violated-policies":[`...)
 		first := true
 		for i := range d.policy.Len() {
@@ -177,7 +177,7 @@ func appendPage(b []byte, d *Decision, method string) []byte {
 	switch d.Reason {
 	case OverLimit, SoldOut:
 		text = ""
-	case NoToken, MemoryFull, Replayed:
+	case NoToken, MemoryFull, ProofReplayed:
 		text = "This page wants your browser to do a little work first, to show that it is worth serving. It needs JavaScript for that."
 		if d.Wait > 0 {
 			text += " Without it you can wait. "

@@ -136,7 +136,7 @@ func TestThreatsOfCaches(t *testing.T) {
 	require.NoError(t, err)
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1000
-	cfg.Identity, cfg.Carriage = identify, middleware.Both
+	cfg.Identity, cfg.Carriage = identify, middleware.CarryBoth
 	pages := origin(t)
 	behind := &spy{serve: pages.ServeHTTP}
 	server := serve(t, newLimiter(t, cfg).Handler(behind))
@@ -184,7 +184,7 @@ func TestThreatsOfCaches(t *testing.T) {
 func TestThreatsOfCachedRefusals(t *testing.T) {
 	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
 	require.NoError(t, err)
-	for name, quiet := range map[string]middleware.Quiet{"open": middleware.Open, "quiet": middleware.QuietNoToken} {
+	for name, quiet := range map[string]middleware.Quiet{"open": middleware.QuietOff, "quiet": middleware.QuietNoToken} {
 		t.Run("T24 refusals are never stored, "+name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Identity, cfg.Quiet = identify, quiet

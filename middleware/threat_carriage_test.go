@@ -189,20 +189,20 @@ func TestCarriage(t *testing.T) {
 		accepted int
 		answered string
 	}{
-		{middleware.Either, "nothing", 0, "both"},
-		{middleware.Either, "header", 1, "header"},
-		{middleware.Either, "cookie", 1, "cookie"},
-		{middleware.Either, "both", 2, "both"},
-		{middleware.Either, "garbage", 1, "cookie"},
-		{middleware.Both, "nothing", 0, "both"},
-		{middleware.Both, "header", 1, "both"},
-		{middleware.Both, "cookie", 1, "both"},
-		{middleware.HeaderOnly, "nothing", 0, "header"},
-		{middleware.HeaderOnly, "cookie", 0, "header"},
-		{middleware.HeaderOnly, "both", 1, "header"},
-		{middleware.CookieOnly, "nothing", 0, "cookie"},
-		{middleware.CookieOnly, "header", 0, "cookie"},
-		{middleware.CookieOnly, "both", 1, "cookie"},
+		{middleware.CarryEither, "nothing", 0, "both"},
+		{middleware.CarryEither, "header", 1, "header"},
+		{middleware.CarryEither, "cookie", 1, "cookie"},
+		{middleware.CarryEither, "both", 2, "both"},
+		{middleware.CarryEither, "garbage", 1, "cookie"},
+		{middleware.CarryBoth, "nothing", 0, "both"},
+		{middleware.CarryBoth, "header", 1, "both"},
+		{middleware.CarryBoth, "cookie", 1, "both"},
+		{middleware.CarryHeader, "nothing", 0, "header"},
+		{middleware.CarryHeader, "cookie", 0, "header"},
+		{middleware.CarryHeader, "both", 1, "header"},
+		{middleware.CarryCookie, "nothing", 0, "cookie"},
+		{middleware.CarryCookie, "header", 0, "cookie"},
+		{middleware.CarryCookie, "both", 1, "cookie"},
 	} {
 		t.Run(fmt.Sprintf("%d/%s", test.carriage, test.shown), func(t *testing.T) {
 			cfg := contact(new(clock))

@@ -170,7 +170,7 @@ func TestThreatsOfPolicyChanges(t *testing.T) {
 		cfg.Tiers["pro"][0].Quota = 50
 		tier := "pro"
 		cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-			id := middleware.Key("customer-17")
+			id := middleware.APIKey("customer-17")
 			id.Tier = tier
 			return id, nil
 		}

@@ -94,10 +94,10 @@ func TestServiceCredential(t *testing.T) {
 // made to look like each other's.
 func TestIdentityForHasQuotasOfItsOwn(t *testing.T) {
 	identities := []middleware.Identity{
-		middleware.Key("a"), middleware.Key("a").For("b"), middleware.Key("a").For("b").For("c"),
-		middleware.Key("a").For("bc"), middleware.Key("ab").For("c"), middleware.Key("ab"), middleware.Key("a1:b"),
-		middleware.Key("a").For("b1:c"), middleware.Principal("a").For("b"), middleware.Key("a1:b\x00\x00\x00\x02"),
-		middleware.Key("a1:b").For("c"), middleware.Key("a").For("1:b"),
+		middleware.APIKey("a"), middleware.APIKey("a").For("b"), middleware.APIKey("a").For("b").For("c"),
+		middleware.APIKey("a").For("bc"), middleware.APIKey("ab").For("c"), middleware.APIKey("ab"), middleware.APIKey("a1:b"),
+		middleware.APIKey("a").For("b1:c"), middleware.Principal("a").For("b"), middleware.APIKey("a1:b\x00\x00\x00\x02"),
+		middleware.APIKey("a1:b").For("c"), middleware.APIKey("a").For("1:b"),
 	}
 	cfg := contact(new(clock))
 	next := 0
@@ -106,6 +106,6 @@ func TestIdentityForHasQuotasOfItsOwn(t *testing.T) {
 	for next = range identities {
 		require.Equal(t, 5, admitted(h, 6), next)
 	}
-	require.Equal(t, middleware.Key("a"), middleware.Key("a").For(""))
-	require.True(t, middleware.Key("").For("b").IsZero())
+	require.Equal(t, middleware.APIKey("a"), middleware.APIKey("a").For(""))
+	require.True(t, middleware.APIKey("").For("b").IsZero())
 }

@@ -100,7 +100,7 @@ func filledIn(t *testing.T, limits []middleware.Limit, factor int64) (all []midd
 func (w *world) config(l *life) middleware.Config {
 	cfg := contact(nil)
 	cfg.Now = func() time.Time { return w.now.Now().Add(l.offset) }
-	cfg.Carriage, cfg.Cost, cfg.Net56, cfg.Net48 = middleware.Both, costOf, nets, nets
+	cfg.Carriage, cfg.Cost, cfg.Net56, cfg.Net48 = middleware.CarryBoth, costOf, nets, nets
 	cfg.Limits = w.shapes[l.variant][0]
 	cfg.Tiers = map[string][]middleware.Limit{"pro": w.shapes[l.variant][1]}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {

@@ -30,8 +30,8 @@ type form struct {
 
 // permitted says, field by field, what a form may hold.
 var permitted = map[string]string{
-	"Carriage":       "must be Either, Both, HeaderOnly or CookieOnly",
-	"Quiet":          "must be Open, RetryAfterOnly or QuietNoToken",
+	"Carriage":       "must be CarryEither, CarryBoth, CarryHeader or CarryCookie",
+	"Quiet":          "must be QuietOff, QuietRetryAfterOnly or QuietNoToken",
 	"XRateLimit":     "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime",
 	"Families":       "must be from 1 to 16777216, or 0 for 65536",
 	"Net56":          "must be at least 1, or 0 for 8",
@@ -83,8 +83,8 @@ func validate(cfg *Config) error {
 	if cfg.Page != nil && cfg.Refused != nil {
 		errs = append(errs, &ConfigError{Field: "Page", Problem: "cannot go with Refused, which answers everybody"})
 	}
-	if cfg.Carriage == HeaderOnly && (cfg.EmbeddedCookie || cfg.InsecureCookie) {
-		errs = append(errs, &ConfigError{Field: "Carriage", Problem: "HeaderOnly sends no cookie for EmbeddedCookie or InsecureCookie to change"})
+	if cfg.Carriage == CarryHeader && (cfg.EmbeddedCookie || cfg.InsecureCookie) {
+		errs = append(errs, &ConfigError{Field: "Carriage", Problem: "CarryHeader sends no cookie for EmbeddedCookie or InsecureCookie to change"})
 	}
 	return errors.Join(errs...)
 }

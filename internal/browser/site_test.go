@@ -109,7 +109,7 @@ func (s *site) api(mux *http.ServeMux, change []func(*middleware.Config)) {
 		Policy:    "api",
 		Limits:    []middleware.Limit{{Quota: 2, Window: time.Hour}},
 		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-		Carriage:  middleware.HeaderOnly,
+		Carriage:  middleware.CarryHeader,
 		Challenge: &middleware.Challenge{Work: work, Path: "/tally/api/"},
 	}
 	for _, c := range change {

@@ -70,7 +70,7 @@ func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
 func issuer() (http.Handler, error) {
 	now := time.Now()
 	cfg := config(Plenty(1))
-	cfg.Carriage = middleware.HeaderOnly
+	cfg.Carriage = middleware.CarryHeader
 	cfg.InsecureNoMemory = true // every client comes once
 	cfg.Now = func() time.Time { return now }
 	m, err := middleware.New(cfg)

@@ -60,7 +60,7 @@ func newSite(t *testing.T, counter exact.Counter, outage middleware.Outage) *sit
 		Limits:  []middleware.Limit{yearly(limit)},
 		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
 		Identity: func(r *http.Request) (middleware.Identity, error) {
-			return middleware.Key(r.Header.Get("Customer")), nil
+			return middleware.APIKey(r.Header.Get("Customer")), nil
 		},
 		Exact:  &middleware.Exact{Counter: counter, Outage: outage, Deadline: deadline},
 		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
