@@ -122,7 +122,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		problem("Mode", "must be WhenExhausted, Newcomers or EveryRequest")
 	}
 	prices, err := storeless.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
-	for _, p := range problems(err) {
+	for p := range ConfigErrors(err) {
 		field := p.Field
 		if field == "Memory" {
 			field = "PriceMemory"

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"time"
@@ -14,6 +15,10 @@ type Limit = storeless.Limit
 
 // ConfigError is [storeless.ConfigError]: one problem of a [Config].
 type ConfigError = storeless.ConfigError
+
+// ConfigErrors is [storeless.ConfigErrors]: it yields the problems in an error of New,
+// one by one.
+func ConfigErrors(err error) iter.Seq[*ConfigError] { return storeless.ConfigErrors(err) }
 
 // The algorithms of [storeless.Algorithm].
 const (

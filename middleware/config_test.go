@@ -18,17 +18,18 @@ import (
 // problems takes the error of New apart: every part must be a ConfigError.
 func problems(t testing.TB, err error) (fields []string) {
 	t.Helper()
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			fields = append(fields, problems(t, e)...)
-		}
-		return fields
+	var lines []string
+	for problem := range middleware.ConfigErrors(err) {
+		require.NotEmpty(t, problem.Problem)
+		require.Equal(t, problem.Field+": "+problem.Problem, problem.Error())
+		fields, lines = append(fields, problem.Field), append(lines, problem.Error())
 	}
-	problem, ok := err.(*middleware.ConfigError)
-	require.True(t, ok, "%T: %v", err, err)
-	require.NotEmpty(t, problem.Problem)
-	require.Equal(t, problem.Field+": "+problem.Problem, problem.Error())
-	return []string{problem.Field}
+	// Nothing else is in the error, but for the policy that it is about.
+	text := strings.Join(lines, "\n")
+	if got, ok := strings.CutSuffix(err.Error(), text); !ok || got != "" {
+		require.Regexp(t, `^policy ".*":[ \n]$`, got)
+	}
+	return fields
 }
 
 func fixed(quota int64, window time.Duration) middleware.Limit {
@@ -112,9 +113,9 @@ func TestBadConfigurations(t *testing.T) {
 		{"Carriage", func(c *config) { c.Carriage, c.InsecureCookie = middleware.CarryHeader, true }, "no cookie"},
 		{"Families", func(c *config) { c.Families = -1 }, "16777216"},
 		{"Families", func(c *config) { c.Families = 1<<24 + 1 }, "16777216"},
-		{"Net56", func(c *config) { c.Net56 = -1 }, "at least 1"},
-		{"Net48", func(c *config) { c.Net48 = -1 }, "at least Net56"},
-		{"Net48", func(c *config) { c.Net48 = 7 }, "at least Net56"},
+		{"Net56", func(c *config) { c.Net56 = -1 }, "from 1"},
+		{"Net48", func(c *config) { c.Net48 = -1 }, "from Net56"},
+		{"Net48", func(c *config) { c.Net48 = 7 }, "from Net56"},
 	} {
 		t.Run(test.field+" "+test.says, func(t *testing.T) {
 			cfg := contact(new(clock))
@@ -163,7 +164,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	require.Equal(t, want, got)
-	require.Len(t, strings.Split(err.Error(), "\n"), len(want), "a line each")
+	require.Len(t, strings.Split(err.Error(), "\n"), 1+len(want), "a line each, after the policy's name")
 
 	t.Run("none of them is validator's", func(t *testing.T) {
 		var several validator.ValidationErrors

@@ -24,10 +24,11 @@ func CORSAllowHeaders() []string { return []string{TokenHeader, ProofHeader} }
 
 // CORSExposeHeaders returns the response header fields that a CORS
 // configuration must expose for scripts of other origins to read: the list for
-// Access-Control-Expose-Headers. The CORS middleware belongs outside of this
+// Access-Control-Expose-Headers. Config.XRateLimit adds three fields that are not in
+// it. The CORS middleware belongs outside of this
 // one, so that refusals carry its fields too.
 func CORSExposeHeaders() []string {
-	return []string{TokenHeader, ChallengeHeader, "RateLimit", "RateLimit-Policy", "Retry-After"}
+	return []string{TokenHeader, ChallengeHeader, "RateLimit", "RateLimit-Policy", "Retry-After", DegradedHeader}
 }
 
 // preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The

@@ -26,7 +26,7 @@ func allowing(h http.Handler) http.Handler {
 
 func TestCORSLists(t *testing.T) {
 	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Proof"}, middleware.CORSAllowHeaders())
-	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Challenge", "RateLimit", "RateLimit-Policy", "Retry-After"}, middleware.CORSExposeHeaders())
+	require.Equal(t, []string{"Tallystick-Token", "Tallystick-Challenge", "RateLimit", "RateLimit-Policy", "Retry-After", "Tallystick-Degraded"}, middleware.CORSExposeHeaders())
 
 	t.Run("are nobody's to change", func(t *testing.T) {
 		middleware.CORSAllowHeaders()[0] = "edited"

@@ -32,17 +32,29 @@ func (e *engine) ask(d *Decision, r *http.Request, now time.Time) (id Identity, 
 			d.Reason, d.Status = IdentityDenied, denial.status()
 			return id, denial, false
 		}
-		id = Identity{}
+		id, d.IdentityErr = Identity{}, err
 	}
 	if id.IsZero() {
 		d.Reason, d.Status = IdentityUnknown, http.StatusForbidden
-		e.warn(&e.alarms.nobody, now, "cannot tell who is asking; refused", "remedy", "set Config.Identity")
+		e.warn(&e.alarms.nobody, now, "cannot tell who is asking; refused", "because", nobodyBecause(err))
 		return id, nil, false
 	}
 	if id.doubt != "" {
 		e.warn(&e.alarms.doubt, now, id.doubt)
 	}
 	return id, nil, true
+}
+
+// nobodyBecause says why nobody can be told, in words that are ours.
+func nobodyBecause(err error) string {
+	var own nobodyError
+	switch {
+	case errors.As(err, &own):
+		return string(own)
+	case err != nil:
+		return "the identity function failed; Decision.IdentityErr is its error"
+	}
+	return "the identity function returned nobody"
 }
 
 // inquire begins an inquiry by id, whose bytes are who.

@@ -88,6 +88,11 @@ type Decision struct {
 	Tokens   int
 	TokenErr error
 
+	// IdentityErr is the error of the identity function that could not tell who is
+	// asking, or nil. The client is never told, nor is the log: it may hold what the
+	// client has sent.
+	IdentityErr error
+
 	// Own says that a family of the client's own was charged, or would have
 	// been, rather than the one that its address shares.
 	Own bool

@@ -22,8 +22,11 @@ import (
 // a replay gains nothing. In [EveryRequest] it sets a cookie that carries the
 // proof along with the next request, for forms that cannot send fields.
 // Proofs that pages of other origins send are refused. Without a Challenge, or
-// without its Path, all is 404.
+// without its Path, all is 404; a challenge that names them before Endpoints was called
+// is logged.
 func (m *Middleware) Endpoints() http.Handler {
+	m.loaded()
+	m.mounted.Store(true)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := m.engine.Load()
 		if e.challenge == nil || e.challenge.path == "" {

@@ -23,6 +23,8 @@ type engine struct {
 	lane         *lane             // nil: none
 	exact        *escalation       // nil: token and memory decide
 	carried      *storeless.Policy // what tokens carry: the limits, and more on an exact route
+	life         time.Duration     // of what is signed
+	mounted      *atomic.Bool      // somebody has asked for the endpoints
 	net56, net48 int64
 
 	identity   IdentityFunc
@@ -43,7 +45,7 @@ type engine struct {
 	proofCookie      string
 	embedded         bool // in other sites' frames
 
-	alarms struct{ negativeCost, nobody, tier, doubt, saturated, issue alarm }
+	alarms struct{ negativeCost, nobody, tier, doubt, saturated, issue, unmounted, failed, outage alarm }
 }
 
 // A tier is one set of limits, with all that follows from them.
@@ -87,6 +89,7 @@ func compile(cfg Config) (*engine, error) {
 		tiers:      make(map[string]*tier, len(c.tiers)),
 		codec:      c.codec,
 		carried:    c.carried,
+		life:       c.life,
 		challenge:  c.challenge,
 		net56:      cfg.Net56,
 		net48:      cfg.Net48,
@@ -133,7 +136,7 @@ func (e *engine) tierOf(name string, now time.Time) *tier {
 	if t, ok := e.tiers[name]; ok {
 		return t
 	}
-	e.warn(&e.alarms.tier, now, "identity has an unknown tier; the limits of Config.Limits apply")
+	e.warn(&e.alarms.tier, now, "identity has an unknown tier; the limits of Config.Limits apply", "tier", name[:min(len(name), 64)])
 	return &e.base
 }
 

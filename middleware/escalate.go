@@ -22,6 +22,7 @@ type escalation struct {
 	breaker breaker
 	spent   spentKeys
 	traffic traffic
+	alarmed atomic.Bool  // the log says that there is an outage
 	refunds atomic.Int64 // a refusal that was on its way during one is not remembered
 
 	// mark is the place of the blocked mark in tallies, see [escalation.blocked].
@@ -103,6 +104,7 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 	case err != nil:
 		d.Degraded = true
 		tally, v := storeless.Take(e.memory, q.tier.fallback, q.now, &c.fallback, d.Cost)
+		soon(&v)
 		if v.Admitted {
 			x.charge = &charge{engine: e, q: q, tally: tally}
 		}
@@ -128,6 +130,20 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 		}
 		s.spent.note(c.refusal, d.Cost, q.now, v.Wait)
 		e.settle(q, x, &v.Verdict, &v.Verdict, s.marked(q, &c, d.Cost, v.Wait))
+	}
+}
+
+// soonest is the longest that an outage sends anybody away for: the share of an
+// instance may be spent for a day, and the counter be back in a second.
+const soonest = time.Minute
+
+// soon shortens what a verdict of the fallback says of when to come again.
+func soon(v *storeless.Verdict) {
+	v.Wait = min(v.Wait, soonest)
+	for i := range v.Limits {
+		if s := &v.Limits[i]; s.Blocked {
+			s.Reset = min(s.Reset, soonest)
+		}
 	}
 }
 
@@ -179,11 +195,16 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 		case means == load:
 			return v, errCrowded
 		case means == outage && s.breaker.failed(q.now):
-			e.log.Error("tallystick: exact counter does not answer; "+s.Outage.consequence(), "policy", e.base.policy.Name(), "error", err)
+			if e.alarms.outage.due(q.now) {
+				s.alarmed.Store(true)
+				e.log.Error("tallystick: exact counter does not answer; "+s.Outage.consequence(), "policy", e.base.policy.Name(), "error", err)
+			}
+		case !s.breaker.open():
+			e.warn(&e.alarms.failed, q.now, "exact counter failed a request", "error", err)
 		}
 		return v, err
 	}
-	if s.breaker.succeeded() {
+	if s.breaker.succeeded() && s.alarmed.Swap(false) { // each alarm has its all-clear, and no other
 		e.log.Info("tallystick: exact counter answers again", "policy", e.base.policy.Name())
 	}
 	return v, err

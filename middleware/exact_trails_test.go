@@ -46,10 +46,10 @@ func TestExactTrailsWantACounter(t *testing.T) {
 	cfg := contact(c)
 	cfg.Limits = []middleware.Limit{{Name: "day", Algorithm: middleware.RollingDay, Quota: 3, Window: 24 * time.Hour}}
 	_, err := middleware.New(cfg)
-	require.EqualError(t, err, "Limits[0].Algorithm: a rolling-day needs an exact counter; SlidingWindow is what comes closest without one")
+	require.EqualError(t, err, "policy \"contact\": Limits[0].Algorithm: a rolling-day needs an exact counter; SlidingWindow is what comes closest without one")
 	cfg = paid(c, exact.NewMemory(0, c.Now))
 	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Name: "day", Algorithm: middleware.RollingDay, Quota: 9, Window: 24 * time.Hour}}}
 	_, err = middleware.New(cfg)
-	require.EqualError(t, err, `Tiers["pro"]: must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone`)
+	require.EqualError(t, err, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone`)
 }

@@ -223,7 +223,7 @@ func ExampleCORSExposeHeaders() {
 
 	// Output:
 	// Access-Control-Allow-Headers: Tallystick-Token, Tallystick-Proof
-	// Access-Control-Expose-Headers: Tallystick-Token, Tallystick-Challenge, RateLimit, RateLimit-Policy, Retry-After
+	// Access-Control-Expose-Headers: Tallystick-Token, Tallystick-Challenge, RateLimit, RateLimit-Policy, Retry-After, Tallystick-Degraded
 }
 
 // A new policy can be tried on real traffic before it refuses anybody.

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -22,7 +23,8 @@ const maxHops = 16
 // ForwardedFor identifies by the X-Forwarded-For header, as far as trusted
 // proxies wrote it. trusted are the networks of the proxies, at least one.
 //
-// A peer outside of trusted is itself the client, whatever the header says. If
+// A peer outside of trusted is itself the client, whatever the header says; that is
+// logged if it has a private address, for then it may be a proxy you forgot. If
 // no untrusted address is found, because the header is missing or all of its
 // addresses are trusted, the peer is the client, which is logged: a proxy may
 // have forgotten the header, and then all its clients share one quota. An entry
@@ -39,37 +41,31 @@ func Forwarded(trusted ...netip.Prefix) (IdentityFunc, error) {
 }
 
 func forwarded(header string, parse func(string) (netip.Addr, bool), trusted []netip.Prefix) (IdentityFunc, error) {
-	if len(trusted) == 0 {
-		return nil, &ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
-	}
-	for i, p := range trusted {
-		if !p.IsValid() {
-			return nil, &ConfigError{Field: fmt.Sprintf("trusted[%d]", i), Problem: "is not a valid prefix"}
-		}
-		if p.Bits() == 0 {
-			return nil, &ConfigError{Field: fmt.Sprintf("trusted[%d]", i), Problem: "trusts the whole Internet, so that anyone could pose as anyone"}
-		}
-		if p.Addr().Is4In6() {
-			return nil, &ConfigError{Field: fmt.Sprintf("trusted[%d]", i), Problem: "would match nothing: write an IPv4 network as IPv4"}
-		}
+	if err := checkTrusted(trusted); err != nil {
+		return nil, err
 	}
 	trusted = slices.Clone(trusted)
+	noHop := nobodyError(header + " from a trusted proxy holds what is no address, or more proxies than are believed")
 	trusts := func(addr netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 	}
 	return func(r *http.Request) (Identity, error) {
 		addr, ok := peer(r)
 		if !ok {
-			return Identity{}, errNobody
+			return Identity{}, errNoAddress
 		}
-		if !trusts(addr.Unmap().WithZone("")) {
-			return Address(addr), nil
+		if addr = addr.Unmap().WithZone(""); !trusts(addr) {
+			id := Address(addr)
+			if len(r.Header[header]) > 0 && local(addr) {
+				id.doubt = header + " from a private address that is not among the trusted: if that is a proxy, its clients share one quota"
+			}
+			return id, nil
 		}
 		hops := 0
 		for entry := range fromTheRight(r.Header[header]) {
 			hop, ok := parse(entry)
 			if hops++; !ok || hops > maxHops {
-				return Identity{}, errNobody
+				return Identity{}, noHop
 			}
 			if hop = hop.Unmap().WithZone(""); !trusts(hop) {
 				return Address(hop), nil
@@ -79,6 +75,26 @@ func forwarded(header string, parse func(string) (netip.Addr, bool), trusted []n
 		id.doubt = "no client address in " + header + " from a trusted proxy; its clients share one quota"
 		return id, nil
 	}, nil
+}
+
+// checkTrusted reports every problem of the networks of one's proxies.
+func checkTrusted(trusted []netip.Prefix) error {
+	if len(trusted) == 0 {
+		return &ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
+	}
+	var errs []error
+	for i, p := range trusted {
+		field := fmt.Sprintf("trusted[%d]", i)
+		switch {
+		case !p.IsValid():
+			errs = append(errs, &ConfigError{Field: field, Problem: "is not a valid prefix"})
+		case p.Bits() == 0:
+			errs = append(errs, &ConfigError{Field: field, Problem: "trusts the whole Internet, so that anyone could pose as anyone"})
+		case p.Addr().Is4In6():
+			errs = append(errs, &ConfigError{Field: field, Problem: "would match nothing: write an IPv4 network as IPv4"})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // fromTheRight yields the comma-separated entries of all lines, last first,

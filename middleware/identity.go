@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"encoding/binary"
-	"errors"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -128,7 +127,8 @@ func (id *Identity) wide() bool { return id.kind == kindAddress && id.addr.Is6()
 // If it cannot tell, it returns nobody, the zero Identity: the request is then
 // refused with 403, because a shared blank identity would let strangers spend
 // each other's quota, and no identity at all would be no limit. To refuse in its
-// own words it returns a [Denial]. Any other error counts as nobody.
+// own words it returns a [Denial]. Any other error counts as nobody, and is in
+// Decision.IdentityErr.
 type IdentityFunc func(*http.Request) (Identity, error)
 
 // A Denial is returned by an identity function that refuses a request itself.
@@ -151,19 +151,36 @@ func (d *Denial) status() int {
 	return http.StatusForbidden
 }
 
-var errNobody = errors.New("middleware: cannot tell who is asking")
+// A nobodyError says why one of our own identity functions cannot tell who is asking.
+// It goes into the log, and so holds nothing that was sent.
+type nobodyError string
+
+// Error says why.
+func (why nobodyError) Error() string { return "middleware: cannot tell who is asking: " + string(why) }
+
+// errNoAddress is about the connection's other end.
+const errNoAddress nobodyError = "the connection has no address, as on a Unix socket; set Config.Identity"
 
 // PeerAddress identifies by the address of the connection's other end, which
 // cannot be forged. Behind a reverse proxy that is the proxy: use
 // [ForwardedFor] there. On a Unix socket nobody has an address and every
-// request is refused; give such a server an identity function of its own.
+// request is refused; give such a server an identity function of its own. An
+// X-Forwarded-For field from a private address is logged: it smells of a proxy.
 func PeerAddress(r *http.Request) (Identity, error) {
 	addr, ok := peer(r)
 	if !ok {
-		return Identity{}, errNobody
+		return Identity{}, errNoAddress
 	}
-	return Address(addr), nil
+	id := Address(addr)
+	if len(r.Header["X-Forwarded-For"]) > 0 && local(addr) {
+		id.doubt = "X-Forwarded-For from a private address: if that is a proxy, its clients share one quota; see ForwardedFor"
+	}
+	return id, nil
 }
+
+// local reports whether an address is one that proxies of one's own have, and clients
+// from the Internet do not.
+func local(addr netip.Addr) bool { return addr.IsPrivate() || addr.IsLoopback() }
 
 // peer parses RemoteAddr: with a port, as net/http fills it in, or bare, as
 // some middleware leaves it.
@@ -175,11 +192,19 @@ func peer(r *http.Request) (netip.Addr, bool) {
 	return addr, err == nil
 }
 
-// ValidatedKey identifies by API key, and who shows none by otherwise. The
+// ValidatedKey identifies by API key, and whoever shows none by otherwise. The
 // program validates: it returns the identity that [APIKey] or [Principal] made of
 // the key's owner, with its tier; nobody if there is no key or the key is not
 // known, and otherwise decides; or an error, such as a [Denial], to refuse.
+// If otherwise is nil, whoever shows no key is refused with 401. It panics if
+// validate is nil.
 func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
+	if validate == nil {
+		panic("middleware: ValidatedKey needs a function that validates")
+	}
+	if otherwise == nil {
+		otherwise = func(*http.Request) (Identity, error) { return Identity{}, &Denial{Status: http.StatusUnauthorized} }
+	}
 	return func(r *http.Request) (Identity, error) {
 		if id, err := validate(r); err != nil || !id.IsZero() {
 			return id, err

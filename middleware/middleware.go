@@ -4,24 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Middleware limits the handlers it wraps by one policy. Make it with [New].
-// It is safe for concurrent use.
+// A Middleware limits the handlers it wraps by one policy. Make it with [New]: the
+// zero Middleware has no policy, and panics. It is safe for concurrent use.
 type Middleware struct {
 	engine atomic.Pointer[engine]
 
 	mu       sync.Mutex // guards the rest, which only Reconfigure changes
 	memory   *storeless.Memory
 	families int
+
+	mounted atomic.Bool // Endpoints was called
 }
 
-// New returns a middleware, or all that is wrong with cfg: a joined error of one
-// [ConfigError] for each problem.
+// New returns a middleware, or all that is wrong with cfg: an error that begins with
+// the policy's name and holds a [ConfigError] for each problem, see [ConfigErrors].
 func New(cfg Config) (*Middleware, error) {
 	m := new(Middleware)
 	if err := m.Reconfigure(cfg); err != nil {
@@ -31,32 +35,74 @@ func New(cfg Config) (*Middleware, error) {
 }
 
 // Reconfigure replaces the whole configuration while requests are served: those
-// under way keep the old one. What was counted stays: the memory is kept, and
-// tokens say what was used, whatever the quota is now. If cfg is faulty nothing
-// changes. Families cannot change, because the memory cannot.
+// under way keep the old one. If cfg is faulty nothing changes.
+//
+// What was counted stays, in memory and tokens, for every limit that keeps its name,
+// algorithm and window, whatever its quota is now. A limit that changes one of them
+// is a new one, and begins at zero; so does a counter that takes over, or is gone,
+// with Exact. Policy cannot change, because tokens are made out to it, nor can
+// Families: the memory keeps the size it had at first, and more limits share it.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, err := compile(cfg)
-	families := withDefaults(cfg).Families
-	if !cfg.InsecureNoMemory && m.memory != nil && m.families != families {
-		err = errors.Join(err, &ConfigError{Field: "Families", Problem: fmt.Sprintf("is %d and cannot change while serving", m.families)})
-	}
+	err = errors.Join(err, m.fits(&cfg, e != nil))
 	if err != nil {
-		return err
+		between := " "
+		if strings.Contains(err.Error(), "\n") {
+			between = "\n"
+		}
+		return fmt.Errorf("policy %q:%s%w", cfg.Policy, between, err)
 	}
 	if !cfg.InsecureNoMemory {
 		if m.memory == nil {
-			m.memory = storeless.NewMemory(families, e.base.policy.Len())
-			m.families = families
+			m.families = withDefaults(cfg).Families
+			m.memory = storeless.NewMemory(m.families, e.base.policy.Len())
 		}
 		e.memory = m.memory
 	}
+	e.mounted = &m.mounted
 	m.engine.Store(e)
 	return nil
 }
 
-// Saturations returns how many admitted requests the memory had no room for.
+// fits reports what in cfg, sound by itself or not, cannot take the place of what
+// there is.
+func (m *Middleware) fits(cfg *Config, sound bool) error {
+	var errs []error
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if was := m.engine.Load(); sound && was != nil && was.base.policy.Name() != cfg.Policy {
+		problem("Policy", "is %q and cannot change while serving: all tokens would be void", was.base.policy.Name())
+	}
+	if cfg.InsecureNoMemory || m.memory == nil {
+		return errors.Join(errs...)
+	}
+	if withDefaults(*cfg).Families != m.families {
+		problem("Families", "is %d and cannot change while serving", m.families)
+	}
+	return errors.Join(errs...)
+}
+
+// TokenLife returns for how long a token that is signed now may be worth something:
+// two of the longest windows and what the slowest bucket takes to empty, and an hour
+// at least where a [Challenge] sells families. A secret that signs no more should
+// stay in Config.Secrets for so long.
+func (m *Middleware) TokenLife() time.Duration { return m.loaded().life }
+
+// loaded returns what is compiled, or says what is amiss.
+func (m *Middleware) loaded() *engine {
+	e := m.engine.Load()
+	if e == nil {
+		panic("middleware: a Middleware must be made by New")
+	}
+	return e
+}
+
+// Saturations returns how often the memory had no room since it was made: for the
+// count of an admitted request, for a sale, or for a request that was refused because
+// it had to be remembered.
 func (m *Middleware) Saturations() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,6 +120,7 @@ func (m *Middleware) Saturations() uint64 {
 // would throw the token away. The request is charged before next runs, whatever
 // becomes of it.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
+	m.loaded()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.engine.Load().serve(w, r, next)
 	})

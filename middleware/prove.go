@@ -164,6 +164,9 @@ func (e *engine) offer(q *inquiry, x *exchange) {
 		e.warn(&e.alarms.issue, q.now, "cannot issue a challenge", "error", err)
 		return
 	}
+	if c.path != "" && !e.mounted.Load() {
+		e.warn(&e.alarms.unmounted, q.now, "a challenge names the URLs below Challenge.Path, where nothing answers", "remedy", "mount Middleware.Endpoints there")
+	}
 	d.Challenge = &challenge
 	x.fields.values[iChallenge] = challenge.Header() + ";policy=" + q.tier.policy.Name()
 }

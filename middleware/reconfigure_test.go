@@ -40,13 +40,13 @@ func TestReconfigureChangesEverythingElse(t *testing.T) {
 	cfg := contact(new(clock))
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
-	cfg.Policy, cfg.Quiet, cfg.Limits[0].Quota = "other", middleware.QuietRetryAfterOnly, 1
+	cfg.Quiet, cfg.Limits[0].Quota, cfg.InsecureCookie = middleware.QuietRetryAfterOnly, 1, true
 	decisions := record(&cfg)
 	require.NoError(t, m.Reconfigure(cfg))
 	resp := send(h)
 	require.Empty(t, resp.Header.Get("RateLimit"))
-	require.Equal(t, "__Host-tallystick-other", cookieIn(resp).Name)
-	require.Equal(t, "other", decisions.last().Policy)
+	require.Equal(t, "tallystick-contact", cookieIn(resp).Name)
+	require.Equal(t, "contact", decisions.last().Policy)
 	require.Equal(t, 0, admitted(h, 3))
 }
 
@@ -58,6 +58,11 @@ func TestFaultyReconfigureChangesNothing(t *testing.T) {
 	bad := cfg
 	bad.Limits, bad.Policy, bad.Families = nil, "", 2048
 	require.Equal(t, []string{"Policy", "Limits", "Families"}, problems(t, m.Reconfigure(bad)))
+
+	bad = cfg
+	bad.Policy = "other"
+	require.Equal(t, []string{"Policy"}, problems(t, m.Reconfigure(bad)), "tokens are made out to it")
+	require.ErrorContains(t, m.Reconfigure(bad), `is "contact" and cannot change`)
 
 	bad = cfg
 	bad.Families = 2048

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -21,14 +22,19 @@ type charge struct {
 // Refund gives back what the request was charged on a route with an [Exact]
 // counter: on the counter, in memory and, while the response header is not yet
 // written, in the token that goes with it. It is for a handler that could not do
-// what the request has paid for. It works once for each request, within the
-// windows it was charged in; otherwise the error is [exact.ErrNoRefund]. A client that
-// another instance has refused meanwhile, or that shows a token which says so, stays
-// refused until the time it was told: that is what a refusal remembered costs.
+// what the request has paid for, and is called on the handler's goroutine. The
+// RateLimit fields still tell of the charge.
+//
+// It works once for each request, within the windows it was charged in; if there is
+// nothing to give back, the error is [exact.ErrNoRefund]. Any other is the counter's:
+// after [exact.ErrNotCounted] nothing was done, and Refund may be called again. A
+// client that another instance has refused meanwhile, or that shows a token which
+// says so, stays refused until the time it was told: that is what a refusal
+// remembered costs.
 func Refund(w http.ResponseWriter, r *http.Request) error {
 	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
 	if !ok || x.charge == nil {
-		return exact.ErrNoRefund
+		return fmt.Errorf("%w: this request was not charged on a route with a counter, or has its charge back", exact.ErrNoRefund)
 	}
 	c := x.charge
 	x.charge = nil
@@ -37,6 +43,9 @@ func Refund(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), e.exact.Deadline)
 		defer cancel()
 		if err := e.exact.Counter.Refund(ctx, c.receipt); err != nil {
+			if errors.Is(err, exact.ErrNotCounted) {
+				x.charge = c // nothing was done: ask again
+			}
 			return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
 		}
 		e.exact.refunds.Add(1)

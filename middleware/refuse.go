@@ -180,7 +180,7 @@ func appendPage(b []byte, d *Decision, method string) []byte {
 	case NoToken, MemoryFull, ProofReplayed:
 		text = "This page wants your browser to do a little work first, to show that it is worth serving. It needs JavaScript for that."
 		if d.Wait > 0 {
-			text += " Without it you can wait. "
+			text += " Without it you can wait."
 		}
 	}
 	b = append(b, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
@@ -195,6 +195,9 @@ func appendPage(b []byte, d *Decision, method string) []byte {
 	b = append(b, "</h1>\n<p>"...)
 	b = append(b, text...)
 	if wait := d.wait(); wait > 0 {
+		if text != "" {
+			b = append(b, ' ')
+		}
 		b = appendWait(b, wait)
 		if safe {
 			b = append(b, ` <a href="">Load this page again.</a>`...) // the page's own URL

@@ -6,32 +6,40 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // ServiceCredential returns a function for Config.Skip that lets a program's own
 // services pass unlimited and uncounted: those that show one of the credentials
 // in the given field. Compared are hashes, in constant time. Credentials are
-// secrets like any other: at least 32 random characters.
+// secrets like any other: at least 32 random characters. All problems are reported,
+// each a [ConfigError].
 //
 // The field must not reach the handler from outside by another way, and a proxy
 // that logs fields must not log this one.
 func ServiceCredential(field string, credentials ...string) (func(*http.Request) bool, error) {
 	var errs []error
-	if http.CanonicalHeaderKey(field) == "" {
-		errs = append(errs, errors.New("middleware: ServiceCredential: the field needs a name"))
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if !isToken(field) {
+		problem("field", "must be the name of a header field")
 	}
 	if len(credentials) == 0 {
-		errs = append(errs, errors.New("middleware: ServiceCredential: at least one credential is needed"))
+		problem("credentials", "at least one is needed")
 	}
 	hashes := make([][sha256.Size]byte, len(credentials))
 	for i, c := range credentials {
 		if len(c) < 32 {
-			errs = append(errs, fmt.Errorf("middleware: ServiceCredential: credentials[%d] must have at least 32 characters, not %d", i, len(c)))
+			problem(fmt.Sprintf("credentials[%d]", i), "must have at least 32 characters, not %d", len(c))
+		}
+		if j := slices.Index(credentials, c); j < i {
+			problem(fmt.Sprintf("credentials[%d]", i), "is the same as credentials[%d]", j)
 		}
 		hashes[i] = sha256.Sum256([]byte(c))
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return func(r *http.Request) bool {
 		shown := r.Header.Values(field)

@@ -1,11 +1,9 @@
 package middleware
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -36,19 +34,20 @@ import (
 // whose Field is the file's name, which ParseTiers does not open, and the path of
 // the value.
 func ParseTiers(file string, text []byte) (map[string][]Limit, error) {
-	var doc tiersFile
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	err := d.Decode(&doc)
-	if err == nil && d.More() {
-		err = errors.New("there is more after the end")
-	}
-	if err != nil {
-		return nil, &ConfigError{Field: file, Problem: syntax(text, d.InputOffset(), err)}
-	}
 	var errs []error
+	told := make(map[string]bool)
 	problem := func(path, text string) {
-		errs = append(errs, &ConfigError{Field: file + ": " + path, Problem: text})
+		if !told[path] { // once is enough, in the words that know best
+			errs = append(errs, &ConfigError{Field: file + ": " + path, Problem: text})
+		}
+		told[path] = true
+	}
+	if err := walk(text, problem); err != nil {
+		return nil, &ConfigError{Field: file, Problem: err.Error()}
+	}
+	var doc tiersFile
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, errors.Join(append(errs, &ConfigError{Field: file, Problem: mistyped(text, err)})...)
 	}
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("json") })
@@ -56,10 +55,17 @@ func ParseTiers(file string, text []byte) (map[string][]Limit, error) {
 	if errors.As(v.Struct(&doc), &invalid) {
 		for _, field := range invalid {
 			_, path, _ := strings.Cut(field.Namespace(), ".")
-			problem(path, allowed[field.Field()])
+			text := allowed[path[strings.LastIndex(path, ".")+1:]]
+			switch n := field.Value().(type) {
+			case int64:
+				text += fmt.Sprintf(", not %d", n)
+			case string:
+				if field.Field() == path { // a key of the map
+					text = "a tier needs a name"
+				}
+			}
+			problem(path, text)
 		}
-		// What follows would only say the same again, less well.
-		return nil, errors.Join(errs...)
 	}
 	tiers := make(map[string][]Limit, len(doc.Tiers))
 	var first *exact.Policy
@@ -76,7 +82,7 @@ func ParseTiers(file string, text []byte) (map[string][]Limit, error) {
 			limits = append(limits, Limit{Name: l.Name, Algorithm: algorithms[l.Algorithm], Quota: l.Quota, Window: window, Burst: l.Burst})
 		}
 		p, err := exact.Compile("tier", limits)
-		for _, e := range problems(err) {
+		for e := range ConfigErrors(err) {
 			problem(at+"."+strings.ToLower(e.Field), e.Problem)
 		}
 		switch {
@@ -125,17 +131,4 @@ var allowed = map[string]string{
 	"quota":     "must be from 1 to 2147483647",
 	"window":    `must be a duration such as "1s", "15m" or "24h"`,
 	"burst":     "must be from 1 to 2147483647, or left out for the quota",
-}
-
-// syntax says what is wrong with JSON that cannot be read, and where.
-func syntax(text []byte, offset int64, err error) string {
-	var wrong *json.SyntaxError
-	if errors.As(err, &wrong) {
-		offset = wrong.Offset
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return "ends too early; it must be a JSON object with tiers"
-	}
-	offset = min(offset, int64(len(text)))
-	return fmt.Sprintf("line %d: %s", 1+bytes.Count(text[:offset], []byte("\n")), strings.TrimPrefix(err.Error(), "json: "))
 }

@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,24 +40,29 @@ func TestParseTiers(t *testing.T) {
 func TestParseTiersErrors(t *testing.T) {
 	limit := func(text string) string { return `{"tiers": {"a": {"limits": [` + text + `]}}}` }
 	for text, want := range map[string]string{
-		``:                                          "t.json: ends too early",
-		`{"tiers": {`:                               "t.json: ends too early",
-		"{\n\n\"tiers\": 7}":                        "t.json: line 3: cannot unmarshal number",
-		"{\n\"tears\": {}}":                         `t.json: line 2: unknown field "tears"`,
-		`{"tiers": {}}`:                             "t.json: tiers: must hold at least one tier",
-		`{}`:                                        "t.json: tiers: must hold at least one tier",
-		`{"tiers": {"a": {"limits": []}}}`:          "t.json: tiers[a].limits: must hold 1 to 8 limits",
-		limit(`{"quota": 0, "window": "1s"}`):       "t.json: tiers[a].limits[0].quota: must be from 1 to 2147483647",
-		limit(`{"quota": 1}`):                       "t.json: tiers[a].limits[0].window: must be a duration such as",
-		limit(`{"quota": 1, "window": "a day"}`):    "t.json: tiers[a].limits[0].window: must be a duration such as",
-		limit(`{"quota": 1, "window": "1ms"}`):      "t.json: tiers[a].limits[0].window: must be whole seconds",
-		limit(`{"quota": 1.5, "window": "1s"}`):     "t.json: line 1: cannot unmarshal number 1.5",
-		limit(`{"quota": 1, "window": "1s"}`) + `x`: "t.json: line 1: there is more after the end",
-		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                                                     "t.json: tiers[a].limits[0].algorithm: must be sliding-window, fixed-window, token-bucket or leaky-bucket, or with an exact counter sliding-log or rolling-day",
-		limit(`{"quota": 1, "window": "1s", "burst": 4}`):                                                               "t.json: tiers[a].limits[0].burst: belongs to a TokenBucket",
+		``:                                    "t.json: ends too early",
+		`{"tiers": {`:                         "t.json: ends too early",
+		"{\n\n\"tiers\": 7}":                  "t.json: line 3: tiers must hold at least one tier, not a JSON number",
+		"{\n\"tears\": {}}":                   `t.json: tears: has no meaning; members are tiers, limits`,
+		`{"tiers": {}}`:                       "t.json: tiers: must hold at least one tier",
+		`{}`:                                  "t.json: tiers: must hold at least one tier",
+		`{"tiers": {"a": {"limits": []}}}`:    "t.json: tiers[a].limits: must hold 1 to 8 limits",
+		limit(`{"quota": 0, "window": "1s"}`): "t.json: tiers[a].limits[0].quota: must be from 1 to 2147483647, not 0",
+		`{"Tiers": {}}`:                       "t.json: Tiers: has no meaning",
+		`{"tiers": {"a": {"limits": []}, "a": {}}}`:                 "t.json: tiers[a]: is there twice",
+		limit(`{"quota": 1, "quota": 2}`):                           "t.json: tiers[a].limits[0].quota: is there twice",
+		limit(`{"quota": 1, "window": "1s"}`) + `}`:                 "t.json: line 1:",
+		limit(`{"quota": 1, "window": 60}`):                         `t.json: line 1: window must be a duration such as "1s", "15m" or "24h", not a JSON number`,
+		limit(`{"quota": 1}`):                                       "t.json: tiers[a].limits[0].window: must be a duration such as",
+		limit(`{"quota": 1, "window": "a day"}`):                    "t.json: tiers[a].limits[0].window: must be a duration such as",
+		limit(`{"quota": 1, "window": "1ms"}`):                      "t.json: tiers[a].limits[0].window: must be whole seconds",
+		limit(`{"quota": 1.5, "window": "1s"}`):                     "t.json: line 1: quota must be from 1 to 2147483647, not a JSON number 1.5",
+		limit(`{"quota": 1, "window": "1s"}`) + `x`:                 "t.json: line 1: there is more after the end",
+		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`): "t.json: tiers[a].limits[0].algorithm: must be sliding-window, fixed-window, token-bucket or leaky-bucket, or with an exact counter sliding-log or rolling-day",
+		limit(`{"quota": 1, "window": "1s", "burst": 4}`):           "t.json: tiers[a].limits[0].burst: belongs to a TokenBucket",
 		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json: tiers[b].limits: must have the names, algorithms and windows of tiers[a]",
 		`{"tiers": {"a": {"limits": [{"quota": 0, "window": "1s"}]}, "b": {"limits": [{"quota": 0, "window": "1s"}]}}}`: "t.json: tiers[b].limits[0].quota",
-		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   "t.json: tiers[]",
+		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   "t.json: tiers[]: a tier needs a name",
 		limit(`{"name": "x", "quota": 1, "window": "1s"}, {"name": "x", "quota": 1, "window": "2s"}`):                   `"x" is taken by another limit`,
 		limit(`{"quota": 1, "window": "1s", "algorithm": "token-bucket", "burst": -1}`):                                 "t.json: tiers[a].limits[0].burst: must be from 1",
 	} {
@@ -68,11 +74,26 @@ func TestParseTiersErrors(t *testing.T) {
 	}
 }
 
+// TestParseTiersReportsAll: nobody should have to start his program six times.
+func TestParseTiersReportsAll(t *testing.T) {
+	_, err := middleware.ParseTiers("t.json", []byte(`{"tears": {}, "tiers": {
+		"a": {"limits": [{"quota": -200, "window": "1d"}]},
+		"b": {"limits": [{"quota": 1, "window": "1ms"}, {"quota": 1, "window": "1s", "burst": 5}]}}}`))
+	require.Equal(t, []string{
+		"t.json: tears", "t.json: tiers[a].limits[0].quota", "t.json: tiers[a].limits[0].window",
+		"t.json: tiers[b].limits[0].window", "t.json: tiers[b].limits[1].burst",
+	}, problems(t, err))
+}
+
 func TestServiceCredential(t *testing.T) {
 	_, err := middleware.ServiceCredential("", "short")
 	require.ErrorContains(t, err, "name")
-	require.ErrorContains(t, err, "credentials[0] must have at least 32 characters, not 5")
+	require.ErrorContains(t, err, "credentials[0]: must have at least 32 characters, not 5")
 	require.NotContains(t, err.Error(), "short,")
+	require.Equal(t, []string{"field", "credentials[0]"}, problems(t, err))
+	again := strings.Repeat("a", 32)
+	_, err = middleware.ServiceCredential("bad name:", again, again)
+	require.Equal(t, []string{"field", "credentials[1]"}, problems(t, err))
 	_, err = middleware.ServiceCredential("Internal")
 	require.ErrorContains(t, err, "at least one")
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-playground/validator/v10"
 
@@ -34,8 +35,8 @@ var permitted = map[string]string{
 	"Quiet":          "must be QuietOff, QuietRetryAfterOnly or QuietNoToken",
 	"XRateLimit":     "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime",
 	"Families":       "must be from 1 to 16777216, or 0 for 65536",
-	"Net56":          "must be at least 1, or 0 for 8",
-	"Net48":          "must be at least Net56, or 0 for 64",
+	"Net56":          "must be from 1 to 2147483647, or 0 for 8",
+	"Net48":          "must be from Net56 to 2147483647, or 0 for 64 or a larger Net56",
 	"EmbeddedCookie": "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure",
 }
 
@@ -125,7 +126,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 			errs = append(errs, &ConfigError{Field: at, Problem: "a tier needs a name; identities without one get Limits"})
 		}
 		tier, err := compileLimits(cfg, cfg.Tiers[name])
-		for _, problem := range problems(err) {
+		for problem := range ConfigErrors(err) {
 			if problem.Field != "Policy" { // said once, of the base
 				field := at + strings.TrimPrefix(problem.Field, "Limits") // Limits[1].Quota becomes Tiers["pro"][1].Quota
 				errs = append(errs, &ConfigError{Field: field, Problem: problem.Problem})
@@ -139,27 +140,12 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 	return base, tiers, errors.Join(errs...)
 }
 
-// problems takes a joined error apart.
-func problems(err error) []*ConfigError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []*ConfigError
-		for _, e := range joined.Unwrap() {
-			all = append(all, problems(e)...)
-		}
-		return all
-	}
-	var one *ConfigError
-	if errors.As(err, &one) {
-		return []*ConfigError{one}
-	}
-	return nil
-}
-
 // compiled is what check finds out on the way.
 type compiled struct {
 	base      limits
 	tiers     map[string]limits
 	carried   *storeless.Policy
+	life      time.Duration // of what is signed
 	codec     *token.Codec
 	challenge *challenger
 }
@@ -181,10 +167,15 @@ func check(cfg *Config) (c compiled, err error) {
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))
 	}
+	c.life = c.base.tokens.Life()
+	if cfg.Challenge != nil {
+		c.life = max(c.life, token.OwnLife(c.base.tokens))
+	}
 	var all []*storeless.Policy
 	for _, tier := range c.tiers {
 		if tier.tokens != nil && c.base.tokens.SameShape(tier.tokens) {
 			all = append(all, tier.tokens)
+			c.life = max(c.life, tier.tokens.Life())
 		}
 	}
 	c.carried = c.base.tokens

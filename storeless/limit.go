@@ -102,17 +102,6 @@ type Limit struct {
 	Burst int64
 }
 
-// A ConfigError is one problem of a configuration. Constructors report all
-// problems they find, joined; use [errors.As] in a loop over Unwrap() []error,
-// or print the joined error, one problem a line. It never holds a secret.
-type ConfigError struct {
-	Field   string // where: a path in Go syntax, such as Limits[1].Window
-	Problem string // what is wrong and what is permitted
-}
-
-// Error returns "Field: Problem".
-func (e *ConfigError) Error() string { return e.Field + ": " + e.Problem }
-
 // rule is one compiled limit: every number that a decision needs.
 type rule struct {
 	limit    Limit // with its defaults filled in
@@ -194,7 +183,11 @@ func (l *Limit) check(field string, given Limit) (errs []error) {
 	}
 	windowOK := l.Window >= time.Second && l.Window <= MaxWindow && l.Window%time.Second == 0
 	if !windowOK {
-		problem("Window", "must be whole seconds, from 1s to %s, not %s", MaxWindow, l.Window)
+		hint := ""
+		if l.Window > 0 && l.Window < time.Microsecond {
+			hint = "; a bare number counts nanoseconds"
+		}
+		problem("Window", "must be whole seconds, from 1s to %s, not %s%s", MaxWindow, l.Window, hint)
 	}
 	switch {
 	case l.Algorithm == TokenBucket && given.Burst == 0:

@@ -131,6 +131,16 @@ func (p *Policy) Exceeds(now time.Time, a, b Tally) bool {
 	return false
 }
 
+// Life returns for how long a tally that is charged now may matter, at the most.
+func (p *Policy) Life() time.Duration {
+	var life time.Duration
+	for i := range p.rules {
+		r := &p.rules[i]
+		life = max(life, 2*r.limit.Window+time.Duration(r.empties)*time.Microsecond)
+	}
+	return life
+}
+
 // Expires returns when t stops to matter, in Unix seconds: the end of the second
 // window of the limit that looks furthest. It is 0 if t has counted nothing.
 func (p *Policy) Expires(t Tally) int64 {

@@ -17,7 +17,7 @@ import (
 // [errors.Is], [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if
 // that is not known; an error that is neither counts as the latter. A call obeys
 // the deadline of its context, which is what keeps a stuck engine from sticking
-// the requests too.
+// the requests too. Errors are logged: none may hold a key.
 type Counter interface {
 	// Take charges the call on every limit of its policy, or on none if one of
 	// them has no room, as one atomic step. A call whose ID the counter has seen
@@ -92,8 +92,8 @@ type Verdict struct {
 	// Replayed says that this is the verdict of an earlier call of the same ID.
 	Replayed bool
 
-	// Receipt of a call that was admitted, for [Counter.Refund]. It is as large
-	// as a few words, and whoever holds it may lower a count.
+	// Receipt of a call that was admitted, for [Counter.Refund]. Whoever holds it
+	// may lower a count.
 	Receipt Receipt
 }
 

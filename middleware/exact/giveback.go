@@ -22,7 +22,7 @@ func (l *Leased) Refund(ctx context.Context, r Receipt) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.keys[r.Policy.Name()+"\x00"+r.Key]
+	h := l.keys[r.Policy.AccountName(r.Key)]
 	if h == nil || h.block == nil || !h.block.good(l.terms.Now()) {
 		return ErrNoRefund
 	}

@@ -81,7 +81,7 @@ func (l *Leased) Take(ctx context.Context, call Call) (Verdict, error) {
 func (l *Leased) within(call *Call) (v Verdict, done bool, size int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, name := l.terms.Now(), leaseName(call)
+	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
 	asked := false
 	if call.ID != "" {
 		if v, ok := l.replies.Find(now, name, call.ID); ok {
@@ -117,7 +117,7 @@ const lostPause = time.Second
 // ahead asks for a block, and counts the call within it. It is not done where the
 // engine has refused so much: then it may still admit less.
 func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, done bool, err error) {
-	name, from := leaseName(call), l.terms.Now()
+	name, from := call.Policy.AccountName(call.Key), l.terms.Now()
 	defer func() { // also if the engine panics
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, 
 func (l *Leased) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done bool, back []Receipt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	name, now := leaseName(call), l.terms.Now()
+	name, now := call.Policy.AccountName(call.Key), l.terms.Now()
 	h := l.holder(name, now)
 	h.hear(v, call.Policy, now)
 	if !v.Admitted {
@@ -174,7 +174,7 @@ func (l *Leased) through(ctx context.Context, call *Call) (Verdict, error) {
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		name := leaseName(call)
+		name := call.Policy.AccountName(call.Key)
 		l.failed(name, call, l.holder(name, l.terms.Now()), err)
 		return v, err
 	}
@@ -195,7 +195,7 @@ func (r *Receipt) same(as *Receipt) bool { return r.Serial == as.Serial && r.At.
 func (l *Leased) settle(call *Call, v Verdict) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, name := l.terms.Now(), leaseName(call)
+	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
 	h := l.holder(name, now)
 	h.hear(v, call.Policy, now)
 	if before, ok := l.replies.Find(now, name, call.ID); ok && call.ID != "" {
@@ -243,9 +243,6 @@ func (l *Leased) keep(now time.Time, name string, call *Call, v Verdict) {
 	}
 }
 
-// leaseName is under what a key is held: policies of different names count apart.
-func leaseName(call *Call) string { return call.Policy.Name() + "\x00" + call.Key }
-
 // holder returns what is held of a key.
 func (l *Leased) holder(name string, now time.Time) *leaseholder {
 	h := l.keys[name]
@@ -269,7 +266,7 @@ func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h, now := l.keys[leaseName(&call)], l.terms.Now()
+	h, now := l.keys[call.Policy.AccountName(call.Key)], l.terms.Now()
 	if h == nil {
 		return v, nil
 	}

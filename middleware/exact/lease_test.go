@@ -39,7 +39,8 @@ func TestLeasedCounterIsACounter(t *testing.T) {
 
 func TestLeasingReportsEveryProblem(t *testing.T) {
 	_, err := exact.Lease(nil, exact.Leasing{Block: 1, Instances: -1, Idle: time.Millisecond})
-	require.EqualError(t, err, `Block: must be from 2 to 65536, or 0 for 64, not 1
+	require.EqualError(t, err, `engine: is required
+Block: must be from 2 to 65536, or 0 for 64, not 1
 Instances: must be from 1 to 1048576, or 0 for 1, not -1
 Idle: must be from 10ms to 1h, or 0 for 1s, not 1ms`)
 }

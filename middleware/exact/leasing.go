@@ -42,6 +42,9 @@ func Lease(engine Counter, l Leasing) (*Leased, error) {
 		l.Now = time.Now
 	}
 	var errs []error
+	if engine == nil {
+		errs = append(errs, &storeless.ConfigError{Field: "engine", Problem: "is required"})
+	}
 	if l.Block < 2 || l.Block > 65536 {
 		errs = append(errs, &storeless.ConfigError{Field: "Block", Problem: fmt.Sprintf("must be from 2 to 65536, or 0 for 64, not %d", l.Block)})
 	}

@@ -43,8 +43,9 @@ type shard struct {
 	replies  Replies
 }
 
-// NewMemory returns a memory for so many live keys, [DefaultKeys] if 0, by the
-// given clock, time.Now if nil. It panics if keys is negative.
+// NewMemory returns a memory for at least so many live keys, [DefaultKeys] if 0, by
+// the given clock, time.Now if nil. There is room for a quarter and 512 more, because
+// keys fall into shards at random. It panics if keys is negative.
 func NewMemory(keys int, now func() time.Time) *Memory {
 	if keys < 0 {
 		panic("exact: a memory of fewer than no keys")
@@ -132,7 +133,7 @@ func (m *Memory) Refund(ctx context.Context, r Receipt) error {
 // shard returns where a key is counted, and its name there: policies of different
 // names count apart.
 func (m *Memory) shard(p *Policy, key string) (*shard, string) {
-	name := p.Name() + "\x00" + key
+	name := p.AccountName(key)
 	return &m.shards[maphash.String(m.seed, name)%memoryShards], name
 }
 

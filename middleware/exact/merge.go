@@ -29,7 +29,12 @@ const MaxMerged = 256
 //
 // Calls that wait are not counted yet: one whose context ends then returns
 // [ErrNotCounted]. A goroutine runs for a key as long as calls wait for it.
+//
+// It panics if engine is nil.
 func Merge(engine Batcher) Counter {
+	if engine == nil {
+		panic("exact: Merge needs an engine")
+	}
 	return &merged{Batcher: engine, queues: make(map[mergeable]*queue)}
 }
 

@@ -97,6 +97,10 @@ func trailed(a storeless.Algorithm) bool {
 	return a == storeless.SlidingLog || a == storeless.RollingDay
 }
 
+// AccountName names what is charged for a key under policies of this name: counters
+// that keep accounts keep them by it.
+func (p *Policy) AccountName(key string) string { return p.name + "\x00" + key }
+
 // Name returns the policy's name.
 func (p *Policy) Name() string { return p.name }
 

@@ -2,7 +2,6 @@ package exact
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -12,11 +11,13 @@ import (
 var ErrImpossible = fmt.Errorf("%w: the call costs more than a limit admits at once", ErrNotCounted)
 
 // Wait takes a call when there is room for it: for programs that pace themselves, such
-// as a worker that shares the quota of an upstream service with others. A refusal says
-// how long to wait; if ctx ends before that, Wait does not, and returns
-// [context.DeadlineExceeded] at once, which is [ErrNotCounted] too. The ID of the call is
-// for its first attempt. Who waits is in no order: whoever asks first when there is room
-// has it.
+// as a worker that shares the quota of an upstream service with others, or spends what
+// its customers may (see Middleware.ExactCall of package middleware). A refusal says how
+// long to wait; if the deadline of ctx comes before that, Wait does not, and returns
+// [context.DeadlineExceeded] at once. That, and the end of ctx while it waits, is
+// [ErrNotCounted] too. An error of the counter is returned at once, not waited out. The
+// ID of the call is for its first attempt. There is no queue: whoever asks first when
+// there is room has it.
 func Wait(ctx context.Context, c Counter, call Call) (Verdict, error) {
 	for {
 		v, err := c.Take(ctx, call)
@@ -35,7 +36,7 @@ func Wait(ctx context.Context, c Counter, call Call) (Verdict, error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return v, errors.Join(ErrNotCounted, ctx.Err())
+			return v, fmt.Errorf("%w: %w", ErrNotCounted, ctx.Err())
 		}
 		call.ID = ""
 	}

@@ -31,11 +31,11 @@ const DefaultKeys = 1 << 20
 var (
 	// ErrInUse says that another process, or another Counter of this one, has the
 	// file open.
-	ErrInUse = errors.New("file: another process counts in it; give each its own file, or all of them a server")
+	ErrInUse = errors.New("file: another counter has it open; only one process can count in a file, several want a server such as exact/redis")
 
 	// ErrDamaged says that a file is not as it was written. Counting in it would
 	// give away quotas that are spent.
-	ErrDamaged = errors.New("file: damaged; restore a copy, or remove it if every count in it may begin at zero")
+	ErrDamaged = errors.New("file: damaged, or never a file of counts; restore a copy, or remove it if it was one and every count in it may begin at zero")
 
 	// ErrStopped says that a Counter has stopped for good: because it was closed, or
 	// because a write has failed, after which nobody knows what the disk holds (see
@@ -70,7 +70,7 @@ func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	o := c.do(&job{ctx: ctx, name: name(call.Policy, call.Key), call: &call})
+	o := c.do(&job{ctx: ctx, name: call.Policy.AccountName(call.Key), call: &call})
 	return o.verdict, o.err
 }
 
@@ -82,7 +82,7 @@ func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	return c.do(&job{ctx: ctx, name: name(r.Policy, r.Key), receipt: &r}).err
+	return c.do(&job{ctx: ctx, name: r.Policy.AccountName(r.Key), receipt: &r}).err
 }
 
 // Peek implements [exact.Counter]. It sees what is on disk.
@@ -98,7 +98,7 @@ func (c *Counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, e
 	}
 	err = guarded(func() error {
 		return c.db.View(func(tx *bolt.Tx) error {
-			a, _, err := load(tx.Bucket(bucketAccounts), name(call.Policy, call.Key))
+			a, _, err := load(tx.Bucket(bucketAccounts), call.Policy.AccountName(call.Key))
 			if err == nil {
 				v = a.Peek(&call, c.now())
 			}
@@ -110,9 +110,6 @@ func (c *Counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, e
 	}
 	return v, err
 }
-
-// name is what an account is stored under: policies of different names count apart.
-func name(p *exact.Policy, key string) string { return p.Name() + "\x00" + key }
 
 // Close waits for what is being written, and closes the file. Calls after it fail with
 // [ErrStopped].

@@ -28,7 +28,7 @@ func TestSecondOpenerIsTold(t *testing.T) {
 	open(t, path, file.Config{})
 	_, err := file.Open(path, file.Config{})
 	require.ErrorIs(t, err, file.ErrInUse)
-	require.EqualError(t, err, path+": file: another process counts in it; give each its own file, or all of them a server")
+	require.EqualError(t, err, path+": file: another counter has it open; only one process can count in a file, several want a server such as exact/redis")
 }
 
 // Of many who create a file at once, one gets it, and nobody counts elsewhere.

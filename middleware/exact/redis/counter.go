@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -23,6 +24,16 @@ type Config struct {
 	DangerouslyAllowEviction bool
 }
 
+func (cfg *Config) check() error {
+	if strings.ContainsAny(cfg.Prefix, "{}") {
+		return &storeless.ConfigError{Field: "Prefix", Problem: "must hold no braces, of which a cluster makes hash tags"}
+	}
+	return nil
+}
+
+// ErrStopped says that a Counter was closed. It is [exact.ErrNotCounted].
+var ErrStopped = fmt.Errorf("%w: redis: the counter was closed", exact.ErrNotCounted)
+
 // A Counter is an [exact.Counter] on Redis. It is safe for concurrent use.
 type Counter struct {
 	merged exact.Counter
@@ -37,7 +48,8 @@ func Open(url string, cfg Config) (*Counter, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
 		// Not the error: it may repeat the URL, and that its password.
-		return nil, &storeless.ConfigError{Field: "url", Problem: "must look like redis://user:password@host:port/0, or rediss:// for TLS"}
+		err = &storeless.ConfigError{Field: "url", Problem: "must look like redis://user:password@host:port/0, or rediss:// for TLS"}
+		return nil, errors.Join(err, cfg.check())
 	}
 	// What DisableRetry turns off is repeating reads, which cost a deadline too. A
 	// client that is not cached into asks nothing of servers and proxies that they
@@ -54,7 +66,7 @@ func Open(url string, cfg Config) (*Counter, error) {
 // New returns a counter that uses a client, which stays the caller's to close.
 func New(client rueidis.Client, cfg Config) (*Counter, error) {
 	if client == nil {
-		return nil, &storeless.ConfigError{Field: "client", Problem: "is nil"}
+		return nil, errors.Join(&storeless.ConfigError{Field: "client", Problem: "is nil"}, cfg.check())
 	}
 	return open(func() (rueidis.Client, error) { return borrowed{client}, nil }, cfg)
 }
@@ -66,13 +78,11 @@ type borrowed struct{ rueidis.Client }
 func (borrowed) Close() {}
 
 func open(dial func() (rueidis.Client, error), cfg Config) (*Counter, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
 	if cfg.Prefix == "" {
 		cfg.Prefix = "tallystick:"
-	}
-	for _, c := range cfg.Prefix {
-		if c == '{' || c == '}' {
-			return nil, &storeless.ConfigError{Field: "Prefix", Problem: "must hold no braces, of which a cluster makes hash tags"}
-		}
 	}
 	e := newEngine(cfg, dial)
 	return &Counter{merged: exact.Merge(e), engine: e}, nil
@@ -93,7 +103,8 @@ func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
 	return c.engine.Refund(ctx, r)
 }
 
-// Close closes the connections that Open made. Calls after it fail.
+// Close closes the connections that Open made. Calls after it fail with
+// [ErrStopped].
 func (c *Counter) Close() error {
 	c.engine.line.close()
 	return nil

@@ -159,7 +159,7 @@ func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []stri
 // tag is the name of an account: a hash, so that every key has the same length and no
 // byte of it a meaning.
 func (e *engine) tag(p *exact.Policy, key string) string {
-	sum := sha256.Sum256([]byte(p.Name() + "\x00" + key))
+	sum := sha256.Sum256([]byte(p.AccountName(key)))
 	return e.prefix + "{" + base64.RawURLEncoding.EncodeToString(sum[:16]) + "}"
 }
 

@@ -38,7 +38,7 @@ func (l *line) get(ctx context.Context) (rueidis.Client, error) {
 	defer l.mu.Unlock()
 	for first := true; l.client == nil || l.closed; first = false {
 		if l.closed {
-			return nil, fmt.Errorf("%w: redis: closed", exact.ErrNotCounted)
+			return nil, ErrStopped
 		}
 		if !first && l.err != nil {
 			return nil, fmt.Errorf("%w: redis: %w", exact.ErrNotCounted, l.err)

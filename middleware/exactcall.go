@@ -1,0 +1,28 @@
+package middleware
+
+import (
+	"errors"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// ExactCall returns the call that a request by id makes to the counter of
+// [Config.Exact], at a cost of 1: for a program that spends the same quota elsewhere, as
+// with [exact.Wait], or shows what is left of it, with [exact.Counter].Peek. The quotas
+// are those of the identity's tier. The call is made by the caller, by a deadline of his;
+// what it charges can be given back by the receipt alone, not by [Refund].
+//
+// With Exact.Shards it is a call for one of an address's keys, at random. It is an error
+// if id is nobody, or if the policy has no counter.
+func (m *Middleware) ExactCall(id Identity) (exact.Call, error) {
+	e := m.loaded()
+	if e.exact == nil {
+		return exact.Call{}, errors.New("middleware: the policy has no exact counter: set Config.Exact")
+	}
+	if id.IsZero() {
+		return exact.Call{}, errors.New("middleware: nobody has no account: the identity is zero")
+	}
+	q := e.inquire(new(Decision), id, id.append(nil), e.now())
+	c := e.exact.call(e, &q)
+	return exact.Call{Key: c.key, Cost: 1, Policy: c.quotas}, nil
+}

@@ -1,0 +1,96 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// walk reads JSON and reports each member that is there twice, of which one would be
+// taken in silence, and each that has no meaning, also if only its case is wrong. The
+// error is about what is no JSON at all.
+func walk(text []byte, problem func(path, text string)) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	var value func(path string) error
+	value = func(path string) error {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		seen := make(map[string]bool)
+		switch t {
+		case json.Delim('{'):
+			for d.More() {
+				t, err := d.Token()
+				if err != nil {
+					return err
+				}
+				name, _ := t.(string)
+				member := strings.TrimPrefix(path+"."+name, ".")
+				switch {
+				case path == "tiers":
+					member = "tiers[" + name + "]"
+				case allowed[name] == "" && name != "name":
+					problem(member, "has no meaning; members are tiers, limits, name, algorithm, quota, window and burst, in small letters")
+				}
+				if seen[name] {
+					problem(member, "is there twice")
+				}
+				seen[name] = true
+				if err := value(member); err != nil {
+					return err
+				}
+			}
+			_, err = d.Token()
+		case json.Delim('['):
+			for i := 0; d.More(); i++ {
+				if err := value(fmt.Sprintf("%s[%d]", path, i)); err != nil {
+					return err
+				}
+			}
+			_, err = d.Token()
+		}
+		return err
+	}
+	err := value("")
+	if err == nil {
+		if _, err = d.Token(); err == io.EOF {
+			return nil
+		}
+		err = errors.New("there is more after the end")
+	}
+	return syntax(text, d.InputOffset(), err)
+}
+
+// syntax says what is wrong with what is no JSON, and where.
+func syntax(text []byte, offset int64, err error) error {
+	var wrong *json.SyntaxError
+	if errors.As(err, &wrong) {
+		offset = wrong.Offset
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("ends too early; it must be a JSON object with tiers")
+	}
+	return fmt.Errorf("line %d: %s", line(text, offset), strings.TrimPrefix(err.Error(), "json: "))
+}
+
+// mistyped says which value has not the type it must have.
+func mistyped(text []byte, err error) string {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err.Error()
+	}
+	field := wrong.Field[strings.LastIndex(wrong.Field, ".")+1:]
+	must := allowed[field]
+	if must == "" {
+		must = "must look as documented"
+	}
+	return strings.TrimSpace(fmt.Sprintf("line %d: %s %s, not a JSON %s", line(text, wrong.Offset), field, must, wrong.Value))
+}
+
+func line(text []byte, offset int64) int {
+	return 1 + bytes.Count(text[:min(offset, int64(len(text)))], []byte("\n"))
+}

@@ -1,0 +1,278 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// What the operator of a service is told, and what is kept out of his log.
+
+func TestWhyNobodyCanBeTold(t *testing.T) {
+	proxies := netip.MustParsePrefix("192.0.2.0/24")
+	forwarded, err := middleware.ForwardedFor(proxies)
+	require.NoError(t, err)
+	down := errors.New("db down for customer 4711")
+	for name, tt := range map[string]struct {
+		identity middleware.IdentityFunc
+		options  []option
+		because  string
+		err      string
+	}{
+		"no address":  {nil, []option{from("@")}, "the connection has no address, as on a Unix socket; set Config.Identity", "no address"},
+		"bad hop":     {forwarded, []option{from("192.0.2.1"), with("X-Forwarded-For", "banana")}, "X-Forwarded-For from a trusted proxy holds what is no address", "X-Forwarded-For"},
+		"nobody":      {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }, nil, "returned nobody", ""},
+		"a failure":   {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, down }, nil, "Decision.IdentityErr", "4711"},
+		"and a value": {func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), down }, nil, "Decision.IdentityErr", "4711"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Identity = tt.identity
+			lines, decisions := logTo(&cfg), record(&cfg)
+			h, _ := limited(t, cfg)
+			require.Equal(t, http.StatusForbidden, send(h, tt.options...).StatusCode)
+			require.Contains(t, lines.lines()[0], tt.because)
+			require.NotContains(t, lines.lines()[0], "4711", "it may be the client's")
+			require.NotContains(t, lines.lines()[0], "banana")
+			if tt.err == "" {
+				require.NoError(t, decisions.last().IdentityErr)
+			} else {
+				require.ErrorContains(t, decisions.last().IdentityErr, tt.err)
+			}
+		})
+	}
+}
+
+// A proxy that is not named makes one client of all: the commonest mistake there is.
+func TestAForgottenProxyIsLogged(t *testing.T) {
+	forwarded, err := middleware.ForwardedFor(netip.MustParsePrefix("192.0.2.0/24"))
+	require.NoError(t, err)
+	for name, identity := range map[string]middleware.IdentityFunc{"peer": nil, "forwarded": forwarded} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Identity = identity
+			lines := logTo(&cfg)
+			h, _ := limited(t, cfg)
+			send(h, from("198.51.100.1"), with("X-Forwarded-For", "203.0.113.9"))
+			require.Empty(t, lines.lines(), "a stranger may write what he likes")
+			send(h, from("127.0.0.1"))
+			require.Empty(t, lines.lines())
+			for _, private := range []string{"127.0.0.1", "10.1.2.3", "fd00::1"} {
+				send(h, from(private), with("X-Forwarded-For", "203.0.113.9"))
+			}
+			require.Len(t, lines.lines(), 1)
+			require.Contains(t, lines.lines()[0], "its clients share one quota")
+			require.NotContains(t, lines.lines()[0], "203.0.113")
+		})
+	}
+}
+
+func TestUnmountedEndpointsAreLogged(t *testing.T) {
+	cfg := challenging(new(clock), middleware.Newcomers)
+	lines := logTo(&cfg)
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	send(h)
+	require.Len(t, lines.lines(), 1)
+	require.Contains(t, lines.lines()[0], "mount Middleware.Endpoints there")
+
+	lines = logTo(&cfg)
+	m = newLimiter(t, cfg)
+	h = m.Handler(new(spy))
+	m.Endpoints()
+	send(h)
+	require.Empty(t, lines.lines())
+}
+
+func TestUnknownTierIsLoggedByName(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) {
+		id := middleware.APIKey("x")
+		id.Tier = "Paid" + strings.Repeat("!", 1000)
+		return id, nil
+	}
+	lines := logTo(&cfg)
+	h, _ := limited(t, cfg)
+	send(h)
+	require.Contains(t, lines.lines()[0], "Paid!")
+	require.Less(t, len(lines.lines()[0]), 400)
+}
+
+// A counter that fails now and then is told of from the first failure, and never more
+// often than once a minute for each kind of line.
+func TestCounterTroubleIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	cfg := paid(c, l)
+	log := logging(&cfg)
+	h, _ := limited(t, cfg)
+	l.fault = onFire
+	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+	require.Equal(t, 1, strings.Count(log.String(), "failed a request"))
+	require.Contains(t, log.String(), errEngine.Error())
+	for range 40 { // in less than a minute
+		l.fault = onFire
+		admitted(h, 8)
+		l.fault = nil
+		c.advance(time.Second)
+		send(h)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "failed a request"))
+	require.Equal(t, 1, strings.Count(log.String(), "does not answer"))
+	require.Equal(t, 1, strings.Count(log.String(), "answers again"), "as often as it was said that it does not")
+	c.advance(time.Minute)
+	l.fault = onFire
+	admitted(h, 8)
+	require.Equal(t, 2, strings.Count(log.String(), "does not answer"))
+}
+
+// An outage of two seconds must not send a polite client away for a day.
+func TestOutageSendsNobodyAwayForLong(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	l.fault = onFire
+	cfg := paid(c, l)
+	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
+	cfg.Exact.Outage, cfg.Exact.Instances = middleware.FailOpen, 2
+	h, _ := limited(t, cfg)
+	require.Equal(t, 2, admitted(h, 2))
+	resp := send(h)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.LessOrEqual(t, retryAfter(t, resp), 66*time.Second)
+	require.Equal(t, `"day";r=0;t=60`, resp.Header.Get("RateLimit"))
+	l.fault = nil
+	c.advance(time.Minute)
+	require.Equal(t, http.StatusOK, send(h, showing(tokenIn(resp))).StatusCode)
+}
+
+func TestRefundMayBeTriedAgain(t *testing.T) {
+	c := new(clock)
+	counter := &unrefundable{Counter: exact.NewMemory(0, c.Now)}
+	var errs []error
+	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, err := range []error{exact.ErrNotCounted, exact.ErrNotCounted, nil, nil} {
+			counter.err = err
+			errs = append(errs, middleware.Refund(w, r))
+		}
+	}))
+	send(h)
+	require.ErrorIs(t, errs[0], exact.ErrNotCounted)
+	require.ErrorIs(t, errs[1], exact.ErrNotCounted)
+	require.NoError(t, errs[2])
+	require.ErrorIs(t, errs[3], exact.ErrNoRefund)
+
+	var err error
+	plain := newLimiter(t, contact(c)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = middleware.Refund(w, r) }))
+	send(plain)
+	require.ErrorIs(t, err, exact.ErrNoRefund)
+	require.ErrorContains(t, err, "route with a counter")
+}
+
+// unrefundable is a counter that fails to refund.
+type unrefundable struct {
+	exact.Counter
+	err error
+}
+
+func (u *unrefundable) Refund(ctx context.Context, r exact.Receipt) error {
+	if u.err != nil {
+		return u.err
+	}
+	return u.Counter.Refund(ctx, r)
+}
+
+// A worker spends the quota that its customer spends by requests.
+func TestExactCallIsTheCallOfARequest(t *testing.T) {
+	c := new(clock)
+	counter := exact.NewMemory(0, c.Now)
+	cfg := paid(c, counter)
+	pro := cfg.Limits[0]
+	pro.Quota = 9
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {pro}}
+	customer := middleware.APIKey("c1").For("maps")
+	customer.Tier = "pro"
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return customer, nil }
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	require.Equal(t, 4, admitted(h, 4))
+	call, err := m.ExactCall(customer)
+	require.NoError(t, err)
+	for range 5 {
+		v, err := exact.Wait(t.Context(), counter, call)
+		require.NoError(t, err)
+		require.True(t, v.Admitted)
+	}
+	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	v, err := counter.Peek(t.Context(), call)
+	require.NoError(t, err)
+	require.Zero(t, v.Limits[0].Remaining)
+
+	_, err = m.ExactCall(middleware.Identity{})
+	require.ErrorContains(t, err, "nobody")
+	_, err = newLimiter(t, contact(c)).ExactCall(customer)
+	require.ErrorContains(t, err, "Config.Exact")
+}
+
+func TestTokenLife(t *testing.T) {
+	bucket := middleware.Limit{Name: "b", Algorithm: middleware.TokenBucket, Quota: 1, Window: time.Minute, Burst: 60}
+	for name, tt := range map[string]struct {
+		change func(*middleware.Config)
+		want   time.Duration
+	}{
+		"a window": {func(*middleware.Config) {}, 2 * time.Minute},
+		"a bucket": {func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{bucket} }, 62 * time.Minute},
+		"a larger tier": {func(cfg *middleware.Config) {
+			small := bucket
+			small.Burst = 2
+			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
+		}, 62 * time.Minute},
+		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},
+		"a sale, a day": {func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.Limits[0].Window = &middleware.Challenge{}, 24*time.Hour
+		}, 48 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := new(clock)
+			cfg := contact(c)
+			tt.change(&cfg)
+			m := newLimiter(t, cfg)
+			require.Equal(t, tt.want, m.TokenLife())
+			c.advance(59 * time.Second)
+			h := m.Handler(new(spy))
+			var tok string
+			for range 80 { // a full bucket has the longest token
+				if resp := send(h); resp.StatusCode == http.StatusOK {
+					tok = tokenIn(resp)
+				}
+			}
+			require.LessOrEqual(t, time.Unix(claimsIn(t, tok).Exp, 0).Sub(c.Now()), m.TokenLife())
+		})
+	}
+}
+
+func TestMisuseIsToldAtOnce(t *testing.T) {
+	require.Panics(t, func() { new(middleware.Middleware).Handler(new(spy)) })
+	require.Panics(t, func() { new(middleware.Middleware).Endpoints() })
+	require.Panics(t, func() { middleware.ValidatedKey(nil, middleware.PeerAddress) })
+
+	cfg := contact(new(clock))
+	cfg.Identity = middleware.ValidatedKey(func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }, nil)
+	h, _ := limited(t, cfg)
+	resp := send(h)
+	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	require.Equal(t, "Bearer", resp.Header.Get("WWW-Authenticate"))
+
+	_, err := middleware.ForwardedFor(netip.Prefix{}, netip.MustParsePrefix("0.0.0.0/0"))
+	require.Equal(t, []string{"trusted[0]", "trusted[1]"}, problems(t, err))
+}
+
+func onFire(context.Context, int) error { return errEngine }
