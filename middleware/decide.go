@@ -45,6 +45,11 @@ func (e *engine) ask(d *Decision, r *http.Request, now time.Time) (id Identity, 
 	return id, nil, true
 }
 
+// warnSaturated is for whoever should make the memory larger.
+func (e *engine) warnSaturated(now time.Time) {
+	e.warn(&e.alarms.saturated, now, "memory saturated: new clients are limited by their tokens alone, asked for work, or sold nothing", "remedy", "raise Config.Families")
+}
+
 // nobodyBecause says why nobody can be told, in words that are ours.
 func nobodyBecause(err error) string {
 	var own nobodyError
@@ -124,7 +129,7 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) *Denial {
 	e.judge(&q, x, &c.verdict)
 	e.offerWait(&q, x, r)
 	if d.Saturated {
-		e.warn(&e.alarms.saturated, now, "memory saturated: new clients are limited by their tokens alone, or asked for work", "remedy", "raise Config.Families")
+		e.warnSaturated(now)
 	}
 	switch {
 	case c.lane:

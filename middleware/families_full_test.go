@@ -61,6 +61,7 @@ func TestRegisterFull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), mode)
 			cfg.Families = 1
+			lines := logTo(&cfg)
 			h := newSite(t, cfg)
 			through := 0
 			var last *http.Response
@@ -79,6 +80,7 @@ func TestRegisterFull(t *testing.T) {
 			}
 			challengeIn(t, last)
 			require.Positive(t, h.m.Saturations())
+			require.Contains(t, lines.lines()[0], "memory saturated")
 			if mode == middleware.EveryRequest {
 				return
 			}

@@ -203,3 +203,45 @@ func TestSurge(t *testing.T) {
 	now.advance(time.Hour)
 	require.EqualValues(t, 16, work(), "and slowly down")
 }
+
+// An instance that sells more than planned does not sell at the price of one where
+// all is calm.
+func TestSurgeIsChargedAtRedemption(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Challenge.SurgeBudget = 6 // one in ten seconds
+	hot, calm := newSite(t, cfg), newSite(t, cfg)
+	sold, asked := 0, uint64(0)
+	for i := range 60 {
+		addr := from(fmt.Sprintf("198.51.100.%d", i))
+		resp := redeemed(hot, solved(t, fetched(calm, addr)), addr)
+		if resp.StatusCode == http.StatusOK {
+			sold++
+		} else {
+			require.Equal(t, middleware.ProofPriceRisen, problemIn(t, resp).Reason)
+			asked = challengeIn(t, resp).Work
+			require.Equal(t, http.StatusOK, redeemed(hot, solved(t, resp), addr).StatusCode, "at the price it has asked for")
+		}
+		if i%2 == 1 {
+			now.advance(10 * time.Second)
+		}
+	}
+	require.Less(t, sold, 20)
+	require.Greater(t, asked, uint64(100))
+}
+
+// Who has bought stays in mind for as long as the proof, not as the family: else days
+// of honest newcomers, or one patient network, would leave no room for others.
+func TestSalesMakeRoomForTheNext(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Limits = []middleware.Limit{{Quota: 5, Window: 24 * time.Hour}}
+	cfg.Families = 256
+	h := newSite(t, cfg)
+	for i := range 512 {
+		addr := from(fmt.Sprintf("10.0.%d.%d", i/256, i%256))
+		require.Equal(t, http.StatusOK, redeemed(h, solved(t, fetched(h, addr)), addr).StatusCode, i)
+		now.advance(4 * time.Minute)
+	}
+	require.Zero(t, h.m.Saturations())
+}

@@ -69,10 +69,19 @@ func (e *engine) redeem(q *inquiry, receipt *pow.Receipt) (token.Own, storeless.
 	ends := receipt.Issued.Add(token.OwnLife(e.base.policy))
 	own := token.Own{Expires: ends.Unix(), Bound: e.boundTo(&q.id)}
 	copy(own.ID[:], receipt.ID[:])
+	work, surge := int64(receipt.Work), e.challenge.surge
+	if surge != nil {
+		work = surge.Worth(q.now, work, mostWork)
+	}
 	var buyers [1 + storeless.MaxWide]storeless.Buyer
-	sale := storeless.Redeem(e.memory, e.challenge.prices, q.now, e.buyers(q, buyers[:0]), e.ownKey(own.ID), ends, int64(receipt.Work))
-	if sale.Granted && !sale.Held && !sale.Saturated && e.challenge.surge != nil {
-		e.challenge.surge.Sold(q.now)
+	// The sale is kept in mind for as long as the proof can be shown again, not as
+	// the family lives: days of sales would fill the cells for them.
+	sale := storeless.Redeem(e.memory, e.challenge.prices, q.now, e.buyers(q, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
+	if sale.Granted && !sale.Held && surge != nil {
+		surge.Sold(q.now)
+	}
+	if sale.Saturated {
+		e.warnSaturated(q.now)
 	}
 	return own, sale
 }

@@ -29,7 +29,7 @@ const (
 
 // NewSurge returns a Surge for a budget of so many sales a minute, at least 1.
 func NewSurge(perMinute int64) *Surge {
-	return &Surge{budget: max(1, perMinute*surgeInterval/60)}
+	return &Surge{budget: max(1, perMinute/60*surgeInterval+perMinute%60*surgeInterval/60)}
 }
 
 // Sold counts a sale.
@@ -54,6 +54,23 @@ func (s *Surge) Work(now time.Time, work, most int64) int64 {
 		raised = min(most, raised+raised/2)
 	}
 	return max(work, raised)
+}
+
+// Worth returns the price that work covers at a redemption: the largest that [Surge.Work]
+// would have raised to no more, one rise ago. Without it a challenge from an instance
+// where all is calm would buy here at the price of there. One rise is for whoever was
+// solving while it happened.
+func (s *Surge) Worth(now time.Time, work, most int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roll(now.Unix())
+	if work >= most { // nothing asks for more
+		return work
+	}
+	for range s.level - surgeUp {
+		work = (2*work + 1) / 3 // the largest p of which p + p/2 is no more
+	}
+	return work
 }
 
 // roll ends the intervals that have passed. A reading that is older by less than

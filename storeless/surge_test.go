@@ -208,3 +208,36 @@ func TestSurgeParallel(t *testing.T) {
 	s.Sold(opening)
 	require.Equal(t, rung(2), s.Work(opening, surgeBase, surgeMost), "and one more")
 }
+
+// What a redemption takes is what was asked for one rise ago, to the hash.
+func TestSurgeWorthIsTheInverseOfWork(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for levels := 0; levels <= 10; levels += 2 {
+		s, before := storeless.NewSurge(60), storeless.NewSurge(60)
+		for i := range levels / 2 {
+			for range 11 {
+				s.Sold(surgeAt(i))
+				if i < levels/2-1 {
+					before.Sold(surgeAt(i))
+				}
+			}
+		}
+		now := surgeAt(max(0, levels/2-1))
+		for range 2000 {
+			price := 1 + random.Int64N(1<<uint(1+random.IntN(30)))
+			asked := before.Work(now, price, surgeMost)
+			require.Equal(t, price, s.Worth(now, asked, surgeMost), "level %d", levels)
+			require.GreaterOrEqual(t, s.Worth(now, s.Work(now, price, surgeMost), surgeMost), price, "what is asked now suffices")
+			require.Less(t, s.Worth(now, asked-1, surgeMost), price)
+		}
+		require.EqualValues(t, surgeMost, s.Worth(now, surgeMost, surgeMost), "nothing asks for more")
+	}
+}
+
+func TestSurgeBudgetMayBeHuge(t *testing.T) {
+	s := storeless.NewSurge(math.MaxInt64)
+	for range 100 {
+		s.Sold(opening)
+	}
+	require.EqualValues(t, surgeBase, s.Work(opening, surgeBase, surgeMost))
+}
