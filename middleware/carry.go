@@ -92,7 +92,7 @@ func cookies(lines []string, name string) iter.Seq[string] {
 			if left -= len(line); left < 0 {
 				return
 			}
-			for at := 0; glances < maxPieces; glances++ {
+			for at := 0; glances < maxPieces; {
 				i := strings.Index(line[at:], name)
 				if i < 0 {
 					break
@@ -100,8 +100,9 @@ func cookies(lines []string, name string) iter.Seq[string] {
 				before := strings.TrimRight(line[:at+i], " \t")
 				at += i + len(name)
 				if before != "" && !strings.HasSuffix(before, ";") || !strings.HasPrefix(line[at:], "=") {
-					continue // part of another name, or of a value
+					continue // part of another name, or of a value: anybody's to plant, and no glance
 				}
+				glances++
 				value, _, _ := strings.Cut(line[at+1:], ";")
 				if !yield(strings.TrimRight(value, " \t")) {
 					return

@@ -57,8 +57,10 @@ func TestCookiesAreSearchedSoFarAndNoFurther(t *testing.T) {
 		{[]string{strings.Repeat(" ", maxCookieBytes-len(name)-2) + name + "=v"}, 1},
 		{[]string{strings.Repeat(" ", maxCookieBytes-len(name)-1) + name + "=v"}, 0},
 		{[]string{strings.Repeat("a", maxCookieBytes-9), name + "=v"}, 0}, // together too long
-		{[]string{strings.Repeat(name+";", maxPieces-1) + name + "=v"}, 1},
-		{[]string{strings.Repeat(name+";", maxPieces) + name + "=v"}, 0},
+		{[]string{strings.Repeat(name+";", 100) + name + "=v"}, 1},
+		{[]string{"x=" + strings.Repeat(name, 100) + "; " + name + "=v"}, 1}, // any sibling domain may set that
+		{[]string{strings.Repeat(name+"-a=v;", 100) + name + "=v"}, 1},       // policies whose names begin like this one
+		{[]string{strings.Repeat(name+"=v;", maxPieces+1)}, maxPieces},
 	} {
 		require.Len(t, slices.Collect(cookies(test.lines, name)), test.found)
 	}

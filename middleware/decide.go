@@ -139,6 +139,7 @@ func (e *engine) decide(x *exchange, r *http.Request, now time.Time) *Denial {
 		// a cookie has room for one. The memory counts the shared one.
 		e.fill(x, &q, &c.verdict, nil, nil)
 	case d.Admitted || q.tier.policy.Exceeds(now, c.tally, c.shown):
+		x.fields.paid = c.own != nil && q.proof.opened
 		e.fill(x, &q, &c.verdict, c.own, &c.tally)
 	default:
 		// A refusal charges nothing: there is news only for a client that

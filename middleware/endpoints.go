@@ -192,6 +192,7 @@ func (e *engine) setProofCookie(w http.ResponseWriter, proof string, receipt *po
 // writeJSON writes an object that lacks its closing brace.
 func writeJSON(w http.ResponseWriter, body []byte) {
 	h := w.Header()
+	forbidStoring(h)
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", noStore)
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -55,12 +56,21 @@ var fieldNames = [numFields]string{
 	iRetry:      fieldRetry,
 }
 
-// fields are the values that a decision adds to the response; "" is not sent.
-// They are kept, because a handler may wipe them from the header map before it
-// writes.
-type fields struct {
+// issued is what a decision adds to the response; "" is not sent. They are kept,
+// because a handler may wipe them from the header map before it writes.
+type issued struct {
 	values [numFields]string
 	cookie string
+}
+
+// fields are the values of a decision among those of others. They do not change once
+// the handler runs: what comes after is put beside them, because http.TimeoutHandler
+// may have left a handler behind that still refunds, while the response is written.
+type fields struct {
+	issued
+	reissued atomic.Pointer[issued] // in their place; nil: none
+	paid     bool                   // the token was bought with this very request
+	now      time.Time              // of the request
 
 	// Where several middlewares are stacked, each must know of the others: the
 	// response carries a line for each policy, whoever writes it. inner is
@@ -87,14 +97,54 @@ func (f *fields) set(h http.Header) {
 		f.setStack(h)
 		return
 	}
-	for i, value := range f.values {
+	v := f.current()
+	for i, value := range v.values {
 		if value == "" {
 			continue
 		}
 		// Of capacity one, so that a handler's Add cannot reach the next value.
-		h[fieldNames[i]] = f.values[i : i+1 : i+1]
+		lines := v.values[i : i+1 : i+1]
+		if i == iToken {
+			lines = beside(h[TokenHeader], lines)
+		}
+		h[fieldNames[i]] = lines
 	}
 	f.setCookie(h)
+}
+
+// current returns the values that hold.
+func (f *fields) current() *issued {
+	if v := f.reissued.Load(); v != nil {
+		return v
+	}
+	return &f.issued
+}
+
+// tokenStart begins every window token, whoever signed it: {"alg":"HS256","kid":" in
+// base64url.
+const tokenStart = "eyJhbGciOiJIUzI1NiIsImtpZCI6I"
+
+// beside returns our tokens, and after them those that a reverse proxy has brought from
+// an upstream that limits too: its client may have paid for one. Anything else of the
+// name is replaced, like the other fields.
+func beside(there, ours []string) []string {
+	for _, line := range there {
+		if len(line) <= token.MaxLen && strings.HasPrefix(line, tokenStart) && !slices.Contains(ours, line) {
+			ours = append(ours, line)
+		}
+	}
+	return ours
+}
+
+// precious reports whether what a client has paid for is among the fields, and is lost
+// if they are.
+func (f *fields) precious() bool {
+	for _, g := range f.stack() {
+		if g.paid {
+			return true
+		}
+	}
+	return false
 }
 
 // setStack is set for all middlewares of a stack, the outermost first. Lists get
@@ -104,13 +154,16 @@ func (f *fields) setStack(h http.Header) {
 	for i, name := range fieldNames {
 		var lines []string
 		for _, g := range stack {
-			switch value := g.values[i]; {
+			switch value := g.current().values[i]; {
 			case value == "":
 			case i < listed:
 				lines = append(lines, value)
 			default:
 				lines = []string{value}
 			}
+		}
+		if i == iToken {
+			lines = beside(h[TokenHeader], lines)
 		}
 		if lines != nil {
 			h[name] = lines
@@ -136,8 +189,8 @@ func (f *fields) stack() (all []*fields) {
 }
 
 func (f *fields) setCookie(h http.Header) {
-	if f.cookie != "" && !slices.Contains(h[fieldCookie], f.cookie) {
-		h[fieldCookie] = append(h[fieldCookie], f.cookie)
+	if cookie := f.current().cookie; cookie != "" && !slices.Contains(h[fieldCookie], cookie) {
+		h[fieldCookie] = append(h[fieldCookie], cookie)
 	}
 }
 
@@ -149,10 +202,11 @@ func (f *fields) drop(h http.Header) {
 		delete(h, name)
 	}
 	for _, g := range f.stack() {
-		if g.cookie == "" {
+		cookie := g.current().cookie
+		if cookie == "" {
 			continue
 		}
-		if rest := slices.DeleteFunc(h[fieldCookie], func(c string) bool { return c == g.cookie }); len(rest) > 0 {
+		if rest := slices.DeleteFunc(h[fieldCookie], func(c string) bool { return c == cookie }); len(rest) > 0 {
 			h[fieldCookie] = rest
 		} else {
 			delete(h, fieldCookie)
@@ -224,25 +278,33 @@ func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
 // no token; then none is sent.
 func (e *engine) reissue(x *exchange, q *inquiry, tally *storeless.Tally, h http.Header) {
 	f := &x.fields
-	tok, cookie := q.append(nil, nil, tally), ""
-	if f.cookie != "" && len(tok) > 0 {
-		cookie = string(e.appendCookie(nil, tok, e.carried.Expires(*tally)-q.now.Unix()))
+	was := f.current()
+	then := *was
+	tok := q.append(nil, nil, tally)
+	if was.values[iToken] != "" {
+		then.values[iToken] = string(tok)
 	}
-	if i := slices.Index(h[fieldCookie], f.cookie); f.cookie != "" && i >= 0 {
-		if h[fieldCookie] = slices.Delete(h[fieldCookie], i, i+1); len(h[fieldCookie]) == 0 {
-			delete(h, fieldCookie)
-		}
+	if then.cookie = ""; was.cookie != "" && len(tok) > 0 {
+		then.cookie = string(e.appendCookie(nil, tok, e.carried.Expires(*tally)-q.now.Unix()))
 	}
-	was := f.values[iToken]
-	f.cookie = cookie
-	if was != "" {
-		f.values[iToken] = string(tok)
-	}
+	f.reissued.Store(&then)
+	takeLine(h, fieldCookie, was.cookie)
+	takeLine(h, TokenHeader, was.values[iToken])
 	if h.Get(fieldCache) == noStore { // set already; a guard sets them when it settles
-		if was != "" && len(tok) == 0 {
-			h.Del(TokenHeader)
-		}
 		f.set(h)
+	}
+}
+
+// takeLine takes a line of a field out of h, if it is there. The rest is a copy: what
+// stands there may be shared.
+func takeLine(h http.Header, name, line string) {
+	i := slices.Index(h[name], line)
+	switch {
+	case i < 0 || line == "":
+	case len(h[name]) == 1:
+		delete(h, name)
+	default:
+		h[name] = slices.Delete(slices.Clone(h[name]), i, i+1)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // What was set is dropped again, the cookie too, and no cookie of a handler's.
 func TestDropTakesOurCookieAlone(t *testing.T) {
-	f := &fields{cookie: "tally=1"}
+	f := &fields{issued: issued{cookie: "tally=1"}}
 	f.values[iToken] = "token"
 	h := http.Header{fieldCookie: {"theirs=1"}, fieldCache: {"public"}}
 	f.set(h)

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -40,11 +38,14 @@ func (g *guard) settle() {
 	}
 	defer g.settled.Store(true)
 	h := g.Header()
-	if publiclyCacheable(h) {
-		// Anybody may be served this response from a cache. It must not carry
-		// one client's token, and would carry stale counts. The memory counts.
-		g.fields.drop(h)
-		return
+	if publiclyCacheable(h, g.fields.now) {
+		if !g.fields.precious() {
+			// Anybody may be served this response from a cache. It must not carry
+			// one client's token, and would carry stale counts. The memory counts.
+			g.fields.drop(h)
+			return
+		}
+		forbidStoring(h)
 	}
 	g.fields.set(h)
 }
@@ -224,32 +225,4 @@ func wrap(w http.ResponseWriter, f *fields) (*guard, http.ResponseWriter) {
 		}{g, fl, hi, rf, pu}
 	}
 	return g, g
-}
-
-// publiclyCacheable reports whether h lets shared caches keep the response and
-// serve it without asking (RFC 9111 sections 3 and 4.2). For some of them
-// another field comes before Cache-Control (RFC 9213, and its ancestor).
-func publiclyCacheable(h http.Header) bool {
-	lines := h[fieldCache]
-	return len(lines) == 0 && h.Get("Expires") != "" || fresh(lines) ||
-		fresh(h["Cdn-Cache-Control"]) || fresh(h["Surrogate-Control"])
-}
-
-// fresh reports whether the directives give a response a life in shared caches.
-func fresh(lines []string) (lives bool) {
-	for _, line := range lines {
-		for directive := range strings.SplitSeq(line, ",") {
-			name, value, _ := strings.Cut(strings.ToLower(strings.Trim(directive, " \t")), "=")
-			switch name {
-			case "no-store", "private", "no-cache":
-				return false
-			case "public":
-				lives = true
-			case "max-age", "s-maxage":
-				seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 64)
-				lives = lives || err != nil || seconds > 0
-			}
-		}
-	}
-	return lives
 }

@@ -132,7 +132,8 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	x := &exchange{Context: r.Context()}
-	denial := e.decide(x, r, e.now())
+	x.fields.now = e.now()
+	denial := e.decide(x, r, x.fields.now)
 	if outer, ok := x.Context.Value(exchangeKey{}).(*exchange); ok {
 		x.fields.within(&outer.fields)
 	}
@@ -147,11 +148,13 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	case !d.Allowed:
 		x.fields.set(w.Header())
 		e.refuse(w, r, x, denial)
-	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+	case r.Method == http.MethodGet || r.Method == http.MethodHead || x.fields.paid:
 		// Their responses may be cached, and are made by handlers that tidy
 		// the header: the fields are set when it is written. Not before, too,
 		// because a no-store of ours would hide what the handler wants cached:
-		// ReverseProxy adds the upstream's Cache-Control to what is there.
+		// ReverseProxy adds the upstream's Cache-Control to what is there. What
+		// was bought with the request itself must not get lost in any case: who
+		// has lost it buys again, until the address is sold out.
 		guard, wrapped := wrap(w, &x.fields)
 		defer guard.settle() // wrote nothing, or panicked: the fields are for whoever recovers
 		next.ServeHTTP(wrapped, r)

@@ -250,6 +250,10 @@ func TestChallengesAreNotCached(t *testing.T) {
 	challengeIn(t, send(h, method("GET")))
 	resp := send(h, method("GET"), proving(solved(t, fetched(h))))
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Empty(t, tokenIn(resp))
-	require.Empty(t, resp.Cookies())
+	require.NotEmpty(t, tokenIn(resp), "it was paid for with this request")
+	require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+	resp = send(h, method("GET"), showing(tokenIn(resp)))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Empty(t, tokenIn(resp), "this one is the cache's")
+	require.Equal(t, "public, max-age=60", resp.Header.Get("Cache-Control"))
 }

@@ -25,6 +25,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, x *exchange, den
 	d := &x.decision
 	h := w.Header()
 	a := new(answer)
+	forbidStoring(h)
 	a.set(h, fieldCache, noStore)
 	if d.Status == http.StatusUnauthorized {
 		challenge := denial.WWWAuthenticate

@@ -45,7 +45,7 @@ func newSharedCache(t *testing.T, origin string) *sharedCache {
 
 func (c *sharedCache) keep(resp *http.Response) error {
 	control := strings.Join(resp.Header.Values("Cache-Control"), ",")
-	for _, targeted := range []string{"Surrogate-Control", "CDN-Cache-Control"} {
+	for _, targeted := range []string{"Surrogate-Control", "CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Edge-Control", "X-Accel-Expires"} {
 		if resp.Header.Get(targeted) != "" {
 			control = resp.Header.Get(targeted)
 		}
@@ -111,6 +111,12 @@ func origin(t *testing.T) http.Handler {
 		h.Set("CDN-Cache-Control", "max-age=60")
 		h.Set("Cache-Control", "no-store")
 	})
+	page("/public/cloudflare", set("Cloudflare-CDN-Cache-Control", "max-age=60"))
+	page("/public/akamai", set("Edge-Control", "cache-maxage=60"))
+	page("/public/nginx", set("X-Accel-Expires", "60"))
+	page("/expired", set("Expires", "0"))
+	page("/expired/long-ago", set("Expires", "Thu, 01 Jan 1970 00:00:00 GMT"))
+	page("/edge", set("Edge-Control", "no-store"))
 	page("/public/session", func(h http.Header) {
 		h.Set("Cache-Control", "max-age=60")
 		h.Add("Set-Cookie", "banner=seen")
@@ -145,6 +151,7 @@ func TestThreatsOfCaches(t *testing.T) {
 
 	for _, path := range []string{
 		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/no-cache/for-a-minute", "/private", "/stale", "/unknown", "/undecided",
+		"/expired", "/expired/long-ago", "/edge", "/public/cloudflare", "/public/akamai", "/public/nginx",
 		"/file/a", "/file/missing", "/nothing/here",
 		"/public/said", "/public/for-a-minute", "/public/shared", "/public/added", "/public/expires",
 		"/public/cdn", "/public/surrogate", "/public/cdn-against-browsers", "/public/session", "/public/proxied",
@@ -196,6 +203,37 @@ func TestThreatsOfCachedRefusals(t *testing.T) {
 			}
 			require.Equal(t, http.StatusTooManyRequests, over(t, alice, front.URL, method(http.MethodGet)).StatusCode)
 			require.Equal(t, http.StatusOK, over(t, bob, front.URL, method(http.MethodGet)).StatusCode)
+		})
+	}
+}
+
+// An outer middleware may tell the CDN to store all of a site.
+func TestThreatsOfSitesThatAreCached(t *testing.T) {
+	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
+	require.NoError(t, err)
+	for _, field := range []string{"CDN-Cache-Control", "Surrogate-Control", "Cloudflare-CDN-Cache-Control", "Edge-Control", "X-Accel-Expires"} {
+		t.Run("T24 refusals and challenges are never stored, "+field, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.WhenExhausted)
+			cfg.Identity = identify
+			m := newLimiter(t, cfg)
+			site := http.NewServeMux()
+			site.Handle("/", m.Handler(new(spy)))
+			site.Handle(cfg.Challenge.Path, m.Endpoints())
+			outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set(field, "max-age=60")
+				site.ServeHTTP(w, r)
+			})
+			front := serve(t, newSharedCache(t, serve(t, outer).URL))
+			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
+			for range 5 {
+				require.Equal(t, http.StatusOK, over(t, alice, front.URL).StatusCode)
+			}
+			require.Equal(t, http.StatusTooManyRequests, over(t, alice, front.URL, method(http.MethodGet)).StatusCode)
+			require.Equal(t, http.StatusOK, over(t, bob, front.URL, method(http.MethodGet)).StatusCode)
+			hers := over(t, alice, front.URL+cfg.Challenge.Path+"challenge", method(http.MethodGet))
+			his := over(t, bob, front.URL+cfg.Challenge.Path+"challenge", method(http.MethodGet))
+			require.NotEmpty(t, hers.Header.Get(middleware.ChallengeHeader))
+			require.NotEqual(t, hers.Header.Get(middleware.ChallengeHeader), his.Header.Get(middleware.ChallengeHeader))
 		})
 	}
 }
