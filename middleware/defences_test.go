@@ -35,9 +35,9 @@ func TestRefusalVariesToo(t *testing.T) {
 	require.Equal(t, []string{"Origin", "Accept"}, send(outer).Header.Values("Vary"))
 }
 
-// The cookie of a proof is for policies whose proofs buy a request each. Where
-// families are sold it would open one again and again, from any page.
-func TestProofCookieOpensNoFamily(t *testing.T) {
+// Where families are sold, a proof by cookie is for forms while the memory is full. It
+// opens the family that the proof by field opens, and no other.
+func TestProofCookieOpensTheSameFamily(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		now := new(clock)
 		s := newSite(t, challenging(now, mode))
@@ -45,7 +45,14 @@ func TestProofCookieOpensNoFamily(t *testing.T) {
 			exhaust(t, s)
 		}
 		proof := solved(t, fetched(s))
-		require.NotEqual(t, http.StatusOK, send(s, with("Cookie", "__Host-tallystick-contact.proof="+proof)).StatusCode)
-		require.Equal(t, http.StatusOK, send(s, proving(proof)).StatusCode, "the proof was good")
+		cookie := with("Cookie", "__Host-tallystick-contact.proof="+proof)
+		require.Equal(t, 3, admitted(s, 3, cookie))
+		require.Equal(t, 2, admitted(s, 3, proving(proof)), "five in all")
+		require.Equal(t, 0, admitted(s, 3, cookie))
+		stranger := from("203.0.113.77")
+		if mode == middleware.WhenExhausted {
+			exhaust(t, s, stranger)
+		}
+		require.Equal(t, 0, admitted(s, 3, cookie, stranger), "nor is it good for others")
 	}
 }

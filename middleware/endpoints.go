@@ -12,15 +12,17 @@ import (
 // Endpoints returns the handler of the policy's own URLs, to be mounted at
 // Config.Challenge.Path, and at no other place, without a method:
 //
-//	GET  <path>challenge  a fresh challenge, and whether the next request needs it
+//	GET  <path>challenge  a fresh challenge, and whether the next request needs it;
+//	                      ?cost=n if it costs n, not 1
 //	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
 //	GET  <path>tally.js   the script for browsers; see [Middleware.ScriptURL]
 //	GET  <path>solver.js  and <path>tally.css: what goes with it
 //
 // Redeeming answers the family's first token: its count is zero and every byte
 // derives from the challenge, so that a lost answer can be asked for again and
-// a replay gains nothing. In [EveryRequest] it sets a cookie that carries the
-// proof along with the next request, for forms that cannot send fields.
+// a replay gains nothing. In [EveryRequest], and while the memory is full, it sets a
+// cookie that carries the proof along with the next request, for forms that cannot
+// send fields.
 // Proofs that pages of other origins send are refused. Without a Challenge, or
 // without its Path, all is 404; a challenge that names them before Endpoints was called
 // is logged.
@@ -85,8 +87,9 @@ func (e *engine) endpoint(w http.ResponseWriter, r *http.Request, method string,
 func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
 	d := &x.decision
 	d.Reason, d.Status = NoToken, http.StatusForbidden
-	left, needed := e.foresee(q, d, r)
-	if e.challenge.mode != EveryRequest || left != 0 {
+	left, enough := e.foresee(q, d, r, costOf(r, q))
+	needed := !enough || e.challenge.mode == EveryRequest
+	if e.challenge.mode != EveryRequest || enough {
 		e.offer(q, x)
 	}
 	if d.Challenge == nil && needed {
@@ -104,36 +107,53 @@ func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exch
 	writeJSON(w, body)
 }
 
+// costOf returns what the request that the client has in mind is going to cost. It
+// knows better than Config.Cost, which has seen no such request, and lies to itself.
+func costOf(r *http.Request, q *inquiry) int64 {
+	cost, err := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 32)
+	if err != nil {
+		return 1
+	}
+	return max(1, min(cost, q.tier.policy.Capacity()))
+}
+
 // foresee looks at the limits without charging them: what they leave to a client
-// that shows what r shows, or -1 if they cannot be asked, and whether its next
-// request needs a proof.
-func (e *engine) foresee(q *inquiry, d *Decision, r *http.Request) (left int64, needed bool) {
+// that shows what r shows, or -1 if they cannot be asked or nobody could be
+// remembered, and whether that is enough for a request of this cost.
+func (e *engine) foresee(q *inquiry, d *Decision, r *http.Request, cost int64) (left int64, enough bool) {
 	e.read(q, r)
 	families := e.families(q)
 	if e.challenge.mode != Newcomers {
-		families = append(families, e.shared(q))
-	}
-	if len(families) == 0 {
-		return -1, true
+		f := e.shared(q)
+		f.MustKeep = e.challenge.mode != EveryRequest
+		families = append(families, f)
 	}
 	n := q.tier.policy.Len()
-	left, best := int64(-1), storeless.Verdict{}
+	left, best, full := int64(-1), storeless.Verdict{}, false
 	for i := range families {
 		v := storeless.Peek(e.memory, q.tier.policy, q.now, &families[i], 0)
-		if least := v.Least(n); least > left {
+		if v.Saturated {
+			full = true
+		} else if least := v.Least(n); least > left {
 			left, best = least, v
 		}
 	}
-	if left > 0 {
-		return left, e.challenge.mode == EveryRequest
+	switch {
+	case left >= cost:
+		return left, true
+	case full:
+		d.Reason = MemoryFull
+		return -1, false
+	case left < 0:
+		return -1, false
 	}
 	d.Reason, d.Status = OverLimit, http.StatusTooManyRequests
 	for i := range n {
-		if s := &best.Limits[i]; s.Remaining == 0 {
+		if s := &best.Limits[i]; s.Remaining < cost {
 			d.RetryAfter = max(d.RetryAfter, s.Reset)
 		}
 	}
-	return 0, true
+	return left, false
 }
 
 // turnDown answers a refusal, with the challenge that was offered.
@@ -163,12 +183,19 @@ func (e *engine) answerRedeem(w http.ResponseWriter, r *http.Request, x *exchang
 	case err != nil:
 		d.Proof = proofReason(err)
 	case e.challenge.mode == EveryRequest:
-		e.setProofCookie(w, text, &receipt, q.now)
+		left := e.setProofCookie(w, text, &receipt, q.now)
+		writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
 		return
 	default:
 		own, sale := e.redeem(q, &receipt)
 		if sale.Granted {
 			q.tier = &e.base
+			f := storeless.Family{Key: e.ownKey(own.ID), MustKeep: true}
+			if storeless.Peek(e.memory, q.tier.policy, q.now, &f, 0).Saturated {
+				// A token that nobody could remember is not believed: the proof itself
+				// must come with the request, and forms have no other way to send it.
+				e.setProofCookie(w, text, &receipt, q.now)
+			}
 			e.fill(x, q, nil, &own, new(storeless.Tally))
 			x.fields.values[iPolicy] = "" // it has not been asked
 			x.set(w.Header())
@@ -181,12 +208,14 @@ func (e *engine) answerRedeem(w http.ResponseWriter, r *http.Request, x *exchang
 	e.turnDown(w, r, x, q)
 }
 
-func (e *engine) setProofCookie(w http.ResponseWriter, proof string, receipt *pow.Receipt, now time.Time) {
-	left := max(1, int64(receipt.Expires.Sub(now)/time.Second))
+// setProofCookie has a browser send the proof along with its next requests, and
+// returns for how many seconds.
+func (e *engine) setProofCookie(w http.ResponseWriter, proof string, receipt *pow.Receipt, now time.Time) (left int64) {
+	left = max(1, int64(receipt.Expires.Sub(now)/time.Second))
 	if e.carriage != CarryHeader {
 		w.Header().Add(fieldCookie, e.proofCookie+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
 	}
-	writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
+	return left
 }
 
 // writeJSON writes an object that lacks its closing brace.

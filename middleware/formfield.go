@@ -101,13 +101,14 @@ func appendEscaped(b []byte, s string) []byte {
 // they are short: "shipping" has no PIN, nor "discard" a card.
 var (
 	secretWords = map[string]bool{
-		"pass": true, "pwd": true, "pin": true, "tan": true, "otp": true, "totp": true, "mfa": true, "2fa": true,
+		"pass": true, "pwd": true, "pw": true, "pswd": true, "mdp": true, "clave": true, "пароль": true, "pin": true, "tan": true, "otp": true, "totp": true, "mfa": true, "2fa": true,
 		"card": true, "ccno": true, "ccnum": true, "ccnumber": true, "csc": true, "cvn": true, "ssn": true, "secret": true,
 		"senha": true, "parola": true, "haslo": true, "wachtwoord": true, "contrasena": true, "contraseña": true,
 	}
 	secretParts = []string{
 		"password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "motdepasse", "pincode", "otpcode",
-		"securitycode", "cardnumber", "cardno", "creditcard", "cvv", "cvc",
+		"securitycode", "accesscode", "backupcode", "authcode", "verificationcode", "securityanswer", "apikey", "kreditkarte",
+		"cardnumber", "cardno", "creditcard", "cvv", "cvc",
 	}
 )
 

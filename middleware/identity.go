@@ -37,16 +37,24 @@ const (
 )
 
 // Address returns the identity of whoever holds addr: one IPv4 address or one
-// IPv6 /64, the least that is ever handed out. IPv4-mapped addresses are IPv4
-// addresses; zones are dropped. The /56 and /48 of an IPv6 address are limited
+// IPv6 /64, the least that is ever handed out. IPv4-mapped addresses and those of
+// 64:ff9b::/96 are IPv4 addresses; zones are dropped. The /56 and /48 of an IPv6 address are limited
 // too, see Config.Net56. An invalid addr gives nobody.
 func Address(addr netip.Addr) Identity {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {
 		return Identity{}
 	}
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		addr = netip.AddrFrom4([4]byte(b[12:]))
+	}
 	return Identity{kind: kindAddress, addr: masked(addr, 64)}
 }
+
+// nat64 is the network in which a translator in front of the server writes IPv4
+// addresses (RFC 6052, section 2.1). All of IPv4 would be one /64 there.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // masked cuts IPv6 addresses to a prefix and leaves IPv4 addresses whole.
 func masked(addr netip.Addr, bits int) netip.Addr {

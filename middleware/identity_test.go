@@ -29,6 +29,7 @@ func TestAddress(t *testing.T) {
 		{"2001:db8::1", "2001:db8:0:0:ffff:ffff:ffff:ffff"},
 		{"fe80::1", "fe80::1%eth0"},
 		{"fe80::1%eth0", "fe80::2%eth1"},
+		{"64:ff9b::192.0.2.1", "192.0.2.1"}, // behind a translator
 	} {
 		require.Equal(t, address(same[0]), address(same[1]))
 	}
@@ -37,6 +38,8 @@ func TestAddress(t *testing.T) {
 		{"::ffff:1.2.3.4", "::ffff:9.9.9.9"},
 		{"2001:db8::1", "2001:db8:0:1::1"},
 		{"::1.2.3.4", "1.2.3.4"},
+		{"64:ff9b::192.0.2.1", "64:ff9b::192.0.2.2"},
+		{"64:ff9b:0:1::192.0.2.1", "192.0.2.1"},
 	} {
 		require.NotEqual(t, address(different[0]), address(different[1]))
 	}

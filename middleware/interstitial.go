@@ -39,7 +39,7 @@ type Interstitial struct {
 	_ [0]func()
 
 	// MaxBody is how much of a body is read, in bytes. Default: 65536. The page
-	// may be six times as long.
+	// may be ten times as long.
 	MaxBody int64
 
 	// Secret reports whether the field of a name is secret too, beside those
@@ -222,6 +222,10 @@ func appendForm(b []byte, x *exchange, fields []formField) []byte {
 	if script {
 		b = append(b, `<tally-check endpoint="`...)
 		b = appendEscaped(b, x.refusal.engine.challenge.path)
+		if d.Cost > 1 { // the endpoint cannot know
+			b = append(b, `" cost="`...)
+			b = strconv.AppendInt(b, d.Cost, 10)
+		}
 		b = append(b, "\"></tally-check>\n<noscript>"...)
 	}
 	b = append(b, "<p>"...)

@@ -122,7 +122,7 @@ func (e *engine) proofs(r *http.Request) (proofs []string) {
 		}
 		return proofs
 	}
-	if e.sells() || e.carriage == CarryHeader {
+	if e.carriage == CarryHeader {
 		return nil
 	}
 	for value := range cookies(r.Header["Cookie"], e.proofCookie) {

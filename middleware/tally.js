@@ -28,16 +28,16 @@ async function ok(response) {
   throw Object.assign(new Error(`${url}: ${status}`), { status, wait: +headers.get("Retry-After") });
 }
 
-// ask asks for a challenge, and whether one is needed at all.
-const ask = async (endpoint, init) => ok(await fetch(`${endpoint}challenge`, init));
+// ask asks for a challenge, and whether a request of this cost needs one at all.
+const ask = async (endpoint, cost, init) => ok(await fetch(`${endpoint}challenge?cost=${cost}`, init));
 
 // prove makes sure that the next request is admitted, as far as a proof can: it
 // asks and, if work is needed, solves and redeems, so that a cookie carries what
 // was bought. It returns what the server has said: needed; left, where the limits
 // were asked; and after a purchase work and expires-in.
-export async function prove(endpoint, { signal, ...options } = {}) {
+export async function prove(endpoint, { signal, cost = 1, ...options } = {}) {
   for (let tries = TRIES; ;) {
-    const terms = await ask(endpoint, { signal });
+    const terms = await ask(endpoint, cost, { signal });
     if (!terms.needed) return terms;
     try {
       const proof = await solve(terms.challenge, { signal, ...options });
@@ -251,6 +251,7 @@ export class TallyCheck extends HTMLElement {
     try {
       result = await prove(this.endpoint, {
         signal: abort.signal,
+        cost: +(this.getAttribute("cost") ?? 1),
         maxWork: +(this.getAttribute("max-work") ?? 2**24),
         onprogress: (done, total) => {
           this.#bar.value = done / total;

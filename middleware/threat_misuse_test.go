@@ -40,6 +40,19 @@ func TestThreatsOfRequests(t *testing.T) {
 		require.Equal(t, 5, admitted(h, 10))
 		require.Equal(t, http.StatusOK, send(h, preflight...).StatusCode, "not even of the spent")
 	})
+	t.Run("T39 no browser sends a preflight with credentials or a body", func(t *testing.T) {
+		h, spy := limited(t, contact(new(clock)))
+		preflight := []option{method(http.MethodOptions), with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")}
+		for _, more := range []option{
+			with("Cookie", "session=1"), with("Authorization", "Bearer x"),
+			func(r *http.Request) { r.ContentLength = 5 }, func(r *http.Request) { r.ContentLength = -1 },
+		} {
+			spy.calls.Store(0)
+			admitted(h, 20, append(preflight, more)...)
+			require.LessOrEqual(t, spy.calls.Load(), int64(5))
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	})
 	t.Run("T39 what merely looks like a preflight is charged", func(t *testing.T) {
 		for name, options := range map[string][]option{
 			"OPTIONS":                {method(http.MethodOptions)},

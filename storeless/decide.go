@@ -126,8 +126,9 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 	return tally, v
 }
 
-// Peek says what the limits would say to Take, and charges nothing. It does not
-// ask whether there is room, or whether a proof is spent.
+// Peek says what the limits would say to Take, and charges nothing. Of a family with
+// MustKeep it asks whether there is room, whatever the cost: it is Saturated, and not
+// admitted, if there is none. It does not ask whether a proof is spent.
 func Peek(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Verdict {
 	if cost < 0 {
 		panic("storeless: negative cost")
@@ -173,8 +174,11 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int6
 		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
 		v.restrict(&verdicts[i])
 	}
-	if charge && v.Admitted && cost > 0 {
+	switch {
+	case charge && v.Admitted && cost > 0:
 		m.admit(p, now, f, &v)
+	case !charge && v.Admitted && f.MustKeep && !m.room(p, now/1_000_000, f):
+		v.Admitted, v.Saturated = false, true
 	}
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, &tally, cost)
@@ -185,7 +189,7 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int6
 		}
 		v.Saturated = !kept
 	}
-	if v.Saturated {
+	if charge && v.Saturated {
 		m.full.Add(1)
 	}
 	p.stand(now, &tally, cost, &v)
