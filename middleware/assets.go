@@ -108,52 +108,8 @@ func (c *challenger) serveAsset(w http.ResponseWriter, r *http.Request) {
 // Challenge.Path. The files are served by [Middleware.Endpoints]: plain JavaScript
 // without WebAssembly, blob: URLs, inline code or styles, which needs no more than
 // Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
-// work is done on the page's own thread, in slices too short to be felt.
-//
-// # Forms
-//
-// The element proves work for the form that it is in:
-//
-//	<form method="post" action="/contact" enctype="multipart/form-data">
-//		…
-//		<tally-check endpoint="/tally/contact/">
-//			<noscript>This form needs JavaScript.</noscript>
-//		</tally-check>
-//		<button>Send</button>
-//	</form>
-//
-// When the form is submitted it asks the endpoint whether the next request needs a
-// proof. If so it solves, redeems, and then submits the form as the user did, with
-// the button, by any method, to any target; the form has no further field, because
-// a cookie carries what was bought. In [WhenExhausted] that means that work is done
-// only once the shared tally is used up, at the price of a small GET before each
-// submission; in [Newcomers] a client works once, in [EveryRequest] each time. The
-// form, the element and the endpoint must have one origin, and Carriage must not be
-// CarryHeader. form.submit() asks nobody: use form.requestSubmit().
-//
-// Attributes: auto="focus" begins when the form gets the focus (not for
-// EveryRequest, whose proofs keep for seconds), auto="off" leaves it to verify();
-// max-work is the highest price in expected hashes, by default 2²⁴; lang, here or
-// on an ancestor, chooses English, German or French: en, de, fr; text-idle, -working, -done, -wait
-// (with {} for the time), -error and -retry replace texts. A hidden element works
-// too, and shows itself to show an error; a disabled one does nothing.
-//
-// The attribute data-state is idle, working, done or error. The events tally-state
-// (detail: state; needed, left, work; error) and tally-progress (detail: done,
-// total) bubble. verify() proves now and returns a promise of whether that went
-// well; reset() goes back to idle. Style it by its tag and data-state, and by the
-// property --tally-accent.
-//
-// # Scripts
-//
-//	import { tallyFetch } from "/tally/api/tally.js";
-//	const response = await tallyFetch("/api/orders", { method: "POST", body });
-//
-// tallyFetch is fetch, but echoes tokens, and where a refusal comes with a challenge
-// it solves it and sends the request again. For an API of another origin it needs
-// [CORSAllowHeaders] and [CORSExposeHeaders], and the script served from the
-// page's own origin, since browsers start no worker from another. prove(endpoint)
-// does what the element does, solve(challenge) returns a proof.
+// work is done on the page's own thread, in slices too short to be felt. What the script
+// offers is in the package documentation.
 func (m *Middleware) ScriptURL() string { return m.engine.Load().scriptURL() }
 
 // StyleURL returns the URL of the style sheet for the element that

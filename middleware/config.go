@@ -42,13 +42,14 @@ type Config struct {
 	Policy string
 
 	// Limits are decided together: a request that one of them refuses is
-	// charged on none. Permitted: 1 to 8. Required.
+	// charged on none. Give each a Name if they may ever change: what was counted
+	// follows the name. Permitted: 1 to 8, with Exact 1 to 7. Required.
 	Limits []Limit
 
 	// Secrets sign the tokens: the first signs, all verify. Every instance
 	// needs the same ones. To rotate, add the new secret last everywhere, then
-	// move it first everywhere, then drop the old one after two of the longest
-	// windows. Permitted: 1 to 8 different secrets of at least 32 random bytes.
+	// move it first everywhere, then drop the old one after
+	// [Middleware.TokenLife]. Permitted: 1 to 8 different secrets of at least 32 random bytes.
 	// Required.
 	Secrets [][]byte
 
@@ -82,13 +83,14 @@ type Config struct {
 	// sibling domains from planting tokens. For development over plain HTTP.
 	InsecureCookie bool
 
-	// Families is how many live families the memory is made for; it takes
-	// 48 bytes for each of them and each limit, for ever. Default: 65536.
-	// Permitted: up to 16777216. It cannot change in Reconfigure.
+	// Families is how many live families the memory is made for; it takes 48
+	// bytes for each of them and each limit, and 12 more for each, for ever.
+	// Default: 65536. Permitted: up to 16777216. It cannot change in Reconfigure.
 	Families int
 
 	// Net56 and Net48 say how many times the quota of one IPv6 /64 a whole /56
-	// and a whole /48 may use together. Default: 8 and 64.
+	// and a whole /48 may use together. Default: 8, and 64 or Net56 if that is
+	// larger. Permitted: 1 to 2147483647, Net48 no less than Net56.
 	Net56, Net48 int64
 
 	// InsecureNoMemory switches the memory off. Then nothing bounds a client
@@ -133,7 +135,8 @@ type Config struct {
 	OnDecision func(*http.Request, Decision)
 
 	// Logger receives at most one line a minute for each kind of trouble, none
-	// of it with a client's data. Default: slog.Default().
+	// of it with what a client sent; the package documentation lists them.
+	// Default: slog.Default().
 	Logger *slog.Logger
 
 	// Now is the clock, for tests. Default: time.Now.
@@ -141,7 +144,8 @@ type Config struct {
 }
 
 // Format writes the policy's name for every verb, so that no log of a Config
-// shows its Secrets.
+// shows its Secrets. But package fmt calls no method of what lies in an unexported
+// field: do not print a struct that holds a Config in one.
 func (c Config) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "middleware.Config(%s)", c.Policy) }
 
 // Carriage says by which channels tokens travel.

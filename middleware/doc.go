@@ -11,12 +11,21 @@
 //
 //	honest, one request after the other, any instances    L
 //	honest, B requests in parallel                        L on one instance, at most min(B, N)·L on N
-//	drops, replays, rolls back or forks tokens            (N+C)·L
+//	drops, replays, rolls back or forks tokens            (N+C)·L, if no work is offered; else, with
+//	                                                      F families bought or S proofs solved:
+//	  where work buys more (WhenExhausted)                (N+C)·L·(1+F)
+//	  where work comes first (Newcomers)                  (N+C)·L·F
+//	  where each request needs a proof (EveryRequest)     min((N+C)·L, (N+C)·S)
 //	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56, Config.Net48)
 //	waits, where work is asked for (the wait lane)        + (N+C)·max(1, L/5) (Challenge.WaitShare)
 //	on an exact route                                     L; in an outage, FailOpen: + (N+C)·max(1, L/Instances)
-//	any of these, new while the memory is full            no bound but that of the token it shows
+//	any of these, new while the memory is full            no bound but that of the token it shows; one
+//	                                                      request for each proof, if work is offered
 //	any of these, with Config.InsecureNoMemory            no bound but that of the token it shows
+//	sends CORS preflights (OPTIONS, without credentials)  no bound: mount handlers with a method
+//
+// What F families cost is in the README, and that an address can buy no more than
+// 4·Crowd within an hour on each instance.
 //
 // An honest client is one that shows the newest token it was given. A sliding
 // window may show up to 2L−1 requests over the worst span of one window's
@@ -57,27 +66,32 @@
 // header, and with it the token, of whatever is inside of it; middleware that
 // recovers from panics; the handler.
 //
-// Where several limiters are stacked, the response carries the fields of each.
+// Where several limiters are stacked, the response carries the fields of each. One in
+// [EveryRequest] belongs inside of any other that asks for work, and two of them
+// cannot be stacked: a client brings one proof at a time.
 // Mount them on the routes of an [http.ServeMux] rather than compare paths
 // yourself: the mux has decoded and cleaned the path by then.
 //
 // A request is charged before the handler runs, and stays charged whatever
 // becomes of it: if it fails, panics, is hijacked, or the client is gone.
 // Charging less for failures would make them free probes. The body is not read.
-// A CORS preflight (OPTIONS with Origin and Access-Control-Request-Method) is
-// passed on, neither charged nor refused; so is what Config.Skip says.
+// A CORS preflight (OPTIONS with Origin and Access-Control-Request-Method, but no
+// Cookie, Authorization or body) is passed on, neither charged nor refused; so is what
+// Config.Skip says.
 //
 // # What is sent
 //
 // Each limited response carries, by default:
 //
-//	RateLimit-Policy   "contact";q=5;w=60, "contact-24h";q=50;w=86400
-//	RateLimit          "contact";r=4;t=120, "contact-24h";r=49;t=86400
-//	Tallystick-Token   the token, if it says anything new
-//	Set-Cookie         the same, as __Host-tallystick-contact; a wait ticket with
-//	                   its tally, as __Host-tallystick-contact.wait
-//	Cache-Control      no-store, wherever there is a token
-//	Retry-After        on refusals that may be tried again: whole seconds
+//	RateLimit-Policy      "contact";q=5;w=60, "contact-24h";q=50;w=86400
+//	RateLimit             "contact";r=4;t=120, "contact-24h";r=49;t=86400
+//	Tallystick-Token      the token, if it says anything new
+//	Set-Cookie            the same, as __Host-tallystick-contact; a wait ticket with
+//	                      its tally, as __Host-tallystick-contact.wait
+//	Cache-Control         no-store, wherever there is a token
+//	Tallystick-Challenge  a challenge, on refusals that work can turn
+//	Tallystick-Degraded   ?1, on exact routes while the counter does not answer
+//	Retry-After           on refusals that may be tried again: whole seconds
 //
 // In RateLimit, r is the cost that would still pass and t the seconds until r
 // rises; on a refusal, until the request would pass, for the limits that refused.
@@ -99,18 +113,95 @@
 // it wraps: there a handler may decide that its response is for shared caches
 // (RFC 9111, RFC 9213). Such a response gets none of these fields and no token;
 // the memory counts. Other methods are not wrapped, and whoever sets Cache-Control,
-// clears the header or copies an upstream's fields there has the last word.
+// clears the header or copies an upstream's fields there has the last word. One
+// response is protected whatever its method, and is no-store: the one with the token
+// that was bought by a proof in this very request, which would have to be bought again.
 //
 // # Statuses
 //
-//	429  over a limit                             type .../http-problem-types#quota-exceeded
+//	429  over a limit, or sold out                type .../http-problem-types#quota-exceeded
+//	403  a proof of work is wanted                type .../tallystick#proof-required
 //	403  the request costs more than a quota      type .../tallystick#cost-above-quota
 //	403  cannot tell who is asking                type .../tallystick#identity-unknown
 //	401  or 403, as the identity function says    type about:blank
+//	425  TLS early data on an exact route         type about:blank
+//	503  the exact counter is down, or overloaded type .../http-problem-types#temporary-reduced-capacity
 //	500  Config.Cost was negative                 type about:blank
 //
 // The body is problem details (RFC 9457), or a page where Accept prefers HTML;
 // Config.Refused replaces both. Refusals are never stored by caches.
+//
+// # Proof of work
+//
+// With a [Challenge] a client can buy a family of its own by work: a quota beside the
+// one that everybody behind its address shares. The Mode says when it is asked:
+// [WhenExhausted], once the shared quota is used up; [Newcomers], before the first
+// request; [EveryRequest], for each request, and then there are no families. A
+// challenge is signed, lives for 10 to 60 seconds, and is bound to policy and identity.
+// A proof is good for one family, or one request, on each instance, however often it is
+// shown, and must be worth the price at the moment when it is redeemed: Work for the
+// first Crowd of families of an address within PriceMemory, doubling with every further
+// Crowd, and for nobody any more at four. It is a price on starting over. It tells
+// nobody apart, and native code works some twenty times as fast as a browser.
+//
+// # In the browser
+//
+// Middleware.Endpoints serves a script with an element, which proves work for the form
+// that it is in; [Middleware.ScriptURL] names it:
+//
+//	<form method="post" action="/contact" enctype="multipart/form-data">
+//		…
+//		<tally-check endpoint="/tally/contact/">
+//			<noscript>This form needs JavaScript.</noscript>
+//		</tally-check>
+//		<button>Send</button>
+//	</form>
+//
+// When the form is submitted it asks the endpoint whether the next request needs a
+// proof. If so it solves, redeems, and then submits the form as the user did, with
+// the button, by any method, to any target; the form has no further field, because
+// a cookie carries what was bought. In [WhenExhausted] that means that work is done
+// only once the shared tally is used up, at the price of a small GET before each
+// submission; in [Newcomers] a client works once, in [EveryRequest] each time. The
+// form, the element and the endpoint must have one origin, and Carriage must not be
+// CarryHeader. form.submit() asks nobody: use form.requestSubmit().
+//
+// Attributes: auto="focus" begins when the form gets the focus (not for
+// EveryRequest, whose proofs keep for seconds), auto="off" leaves it to verify();
+// max-work is the highest price in expected hashes, by default 2²⁴; cost is what the
+// request costs, if that is not 1; lang, here or on an ancestor, chooses English,
+// German or French: en, de, fr; text-idle, -working, -done, -wait (with {} for the
+// time), -error and -retry replace texts. A hidden element works too, and shows
+// itself to show an error; a disabled one does nothing.
+//
+// The attribute data-state is idle, working, done or error. The events tally-state
+// (detail: state; needed, left, work; error) and tally-progress (detail: done,
+// total) bubble. verify() proves now and returns a promise of whether that went
+// well; reset() goes back to idle. Style it by its tag and data-state, and by the
+// property --tally-accent.
+//
+//	import { tallyFetch } from "/tally/api/tally.js";
+//	const response = await tallyFetch("/api/orders", { method: "POST", body });
+//
+// tallyFetch is fetch, but echoes tokens, and where a refusal comes with a challenge
+// it solves it and sends the request again. For an API of another origin it needs
+// [CORSAllowHeaders] and [CORSExposeHeaders], and the script served from the
+// page's own origin, since browsers start no worker from another. prove(endpoint, { cost })
+// does what the element does, solve(challenge) returns a proof.
+//
+// # Exact routes
+//
+// With Config.Exact a counter that all instances share decides, and tokens and memory
+// stand in for it in an outage: [FailOpen] admits by them, each instance its part of
+// the quota; [FailClosed] answers 503. A call has a Deadline. Five failures in a row
+// open a breaker, which lets a probe a second through. What meets its deadline in a
+// crowd, while the counter answers others, is load: 503 whatever the choice, so that
+// nobody can flood the counter to get into the fallback. A request that was answered 503
+// at its deadline may have been charged. A refusal is remembered until its time, by the
+// instance and by the client's token, and costs no further call; those responses tell
+// no RateLimit. In an outage Retry-After is a minute at most, and a response says
+// Tallystick-Degraded: ?1. [Refund] gives a charge back, and [Middleware.ExactCall]
+// lets a program spend the same quota outside of requests.
 //
 // # Without JavaScript
 //
@@ -164,18 +255,28 @@
 // # Trying and changing
 //
 // Config.Shadow decides, counts and tells, but never refuses; the [Decision] says
-// what would have happened. [Middleware.Reconfigure] replaces everything while
-// serving but the size of the memory, and keeps what was counted. To rotate
-// secrets, add the new one last everywhere, then move it first everywhere, then
-// drop the old one after two of the longest windows: nobody's count changes.
+// what would have happened. The fields are sent. Challenges are not, so that in
+// [Newcomers] and [EveryRequest] all who bring no proof are counted as refused:
+// nobody knows who would have worked. [Middleware.Reconfigure] replaces everything
+// while serving but the policy's name and the size of the memory, and keeps what was
+// counted. To rotate secrets, add the new one last everywhere, then move it first
+// everywhere, then drop the old one after [Middleware.TokenLife]: nobody's count
+// changes.
 //
 // # What is seen
 //
 // Config.OnDecision sees every decision once, and [FromContext] tells the handler
 // of it. The log gets at most one line a minute for each of: nobody can be told;
-// a trusted proxy names no client; an identity has an unknown tier; a cost is
-// negative; the memory is full. No line holds anything of a client, or a secret.
-// Neither does any error, nor any Config or Middleware that is printed.
+// a trusted proxy names no client, or what looks like a proxy is not trusted; an
+// identity has an unknown tier; a cost is negative; the memory is full; a challenge
+// cannot be made, or names URLs where Endpoints was never mounted; the exact counter
+// has failed a request, has stopped answering, answers again. No line holds anything
+// that a client sent, or a secret; but those about the counter hold its own error, and
+// that about a tier the name that the identity function gave.
+//
+// No error shows a secret, nor does a Config or Middleware that is printed. Package fmt
+// calls no method of what lies in an unexported field, though: do not print a struct
+// that holds a Config in one.
 //
 // A token can be read by its client: policy, counts, expiry, and a keyed hash in
 // place of the identity.

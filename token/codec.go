@@ -247,15 +247,9 @@ func (c *Codec) keyOf(header string) *key {
 	return nil
 }
 
-// String says which policy the codec is for. It shows no key, and neither does
-// any other verb, because [Codec] also formats itself.
-func (c Codec) String() string { return "token.Codec(" + c.policy.Name() + ")" }
-
-// GoString is String.
-func (c Codec) GoString() string { return c.String() }
-
-// Format writes String for every verb, so that %+v cannot reach the keys.
-func (c Codec) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
+// Format writes which policy the codec is for, for every verb, so that not even %+v
+// reaches the keys.
+func (c Codec) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "token.Codec(%s)", c.policy.Name()) }
 
 // selfCheck signs a token of each kind by golang-jwt and by ourselves and
 // compares: the definition and its shortcut must agree in this very build, or

@@ -142,8 +142,6 @@ func TestNothingLeaks(t *testing.T) {
 		}
 	}
 	require.Equal(t, "token.Codec(contact)", fmt.Sprintf("%+v", c))
-	require.Equal(t, "token.Codec(contact)", c.String())
-	require.Equal(t, "token.Codec(contact)", c.GoString())
 	require.Equal(t, "token.Holder(contact)", fmt.Sprintf("%#v", h))
 }
 

@@ -31,7 +31,7 @@ import (
 // A timer runs while keys are in use. Close gives back what is held.
 type Leased struct {
 	engine Counter
-	terms  Leasing
+	terms  LeaseConfig
 
 	mu      sync.Mutex
 	keys    map[string]*leaseholder

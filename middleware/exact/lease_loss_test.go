@@ -23,7 +23,7 @@ import (
 func TestShortWindowDoesNotEatTheLongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := exact.NewMemory(0, nil)
-		l := leased(t, m, exact.Leasing{})
+		l := leased(t, m, exact.LeaseConfig{})
 		p := compile(t, storeless.Limit{Name: "second", Algorithm: storeless.FixedWindow, Quota: 100, Window: time.Second}, hourly(2000))
 		admitted := 0
 		for range 2200 {
@@ -42,7 +42,7 @@ func TestShortWindowDoesNotEatTheLongOne(t *testing.T) {
 // Leftovers that are smaller than a call come back too.
 func TestLeftoversComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := leased(t, exact.NewMemory(0, nil), exact.Leasing{})
+		l := leased(t, exact.NewMemory(0, nil), exact.LeaseConfig{})
 		p := compile(t, hourly(100_000))
 		admitted := int64(0)
 		for n := range 10_000 {
@@ -62,7 +62,7 @@ func TestLeftoversComeBack(t *testing.T) {
 // An engine that answers too late is not drained by blocks that nobody has.
 func TestLostBlocksAreFew(t *testing.T) {
 	d := &distant{Memory: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.Leasing{})
+	l := leased(t, d, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	_, err := l.Take(t.Context(), call)
@@ -93,7 +93,7 @@ func (p *panicking) Take(ctx context.Context, call exact.Call) (exact.Verdict, e
 
 func TestPanicLeavesALeaseInOrder(t *testing.T) {
 	engine := &panicking{Memory: exact.NewMemory(0, nil), armed: true}
-	l := leased(t, engine, exact.Leasing{})
+	l := leased(t, engine, exact.LeaseConfig{})
 	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
 	_, err := l.Take(t.Context(), call)
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func (s *slowRefunds) Refund(ctx context.Context, r exact.Receipt) error {
 func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &slowRefunds{Memory: exact.NewMemory(0, nil)}
-		l := leased(t, engine, exact.Leasing{})
+		l := leased(t, engine, exact.LeaseConfig{})
 		p := compile(t, hourly(1000))
 		for key := range 100 {
 			for range 2 {
@@ -157,7 +157,7 @@ func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
 func TestBlockAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Second}
-		l := leased(t, d, exact.Leasing{})
+		l := leased(t, d, exact.LeaseConfig{})
 		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
 		_, err := l.Take(t.Context(), call)
 		require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestBlockAfterClose(t *testing.T) {
 func TestBlocksOfAMachineThatSlept(t *testing.T) {
 	engineNow := time.Unix(20_000*86_400, 0)
 	local := time.Now()
-	l := leased(t, exact.NewMemory(0, func() time.Time { return engineNow }), exact.Leasing{Now: func() time.Time { return local }})
+	l := leased(t, exact.NewMemory(0, func() time.Time { return engineNow }), exact.LeaseConfig{Now: func() time.Time { return local }})
 	p := compile(t, hourly(1000))
 	for range 2 {
 		_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
@@ -234,7 +234,7 @@ func (g *gated) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 // given back there.
 func TestSameIDWithinABlockAndWithout(t *testing.T) {
 	engine := &gated{Memory: exact.NewMemory(0, nil)}
-	l := leased(t, engine, exact.Leasing{})
+	l := leased(t, engine, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	take := func(id string) chan bool {
 		done := make(chan bool, 1)
@@ -263,7 +263,7 @@ func TestSameIDWithinABlockAndWithout(t *testing.T) {
 // A full engine is not full of memory here.
 func TestKeysThatAreNotCountedAreForgotten(t *testing.T) {
 	full := &distant{Memory: exact.NewMemory(0, nil), fault: exact.ErrFull}
-	l := leased(t, full, exact.Leasing{})
+	l := leased(t, full, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	for n := range 1000 {
 		_, err := l.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: "id"})
@@ -277,7 +277,7 @@ func TestKeysThatAreNotCountedAreForgotten(t *testing.T) {
 // that was counted within a block and without is given back.
 func TestSameIDUnderTwoCompiledPolicies(t *testing.T) {
 	compiled := &recompiling{Memory: exact.NewMemory(0, nil)}
-	l := leased(t, compiled, exact.Leasing{})
+	l := leased(t, compiled, exact.LeaseConfig{})
 	p, q := compile(t, hourly(30)), compile(t, hourly(30)) // too small for blocks
 	for n := range 10 {
 		var wg sync.WaitGroup

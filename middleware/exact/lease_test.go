@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-func leased(t testing.TB, engine exact.Counter, l exact.Leasing) *exact.Leased {
+func leased(t testing.TB, engine exact.Counter, l exact.LeaseConfig) *exact.Leased {
 	t.Helper()
 	c, err := exact.Lease(engine, l)
 	require.NoError(t, err)
@@ -32,13 +32,13 @@ func TestLeasedCounterIsACounter(t *testing.T) {
 	for range 5 {
 		clock := exacttest.NewClock()
 		require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
-			return exact.Lease(exact.NewMemory(0, clock.Now), exact.Leasing{Now: clock.Now})
+			return exact.Lease(exact.NewMemory(0, clock.Now), exact.LeaseConfig{Now: clock.Now})
 		}, clock))
 	}
 }
 
-func TestLeasingReportsEveryProblem(t *testing.T) {
-	_, err := exact.Lease(nil, exact.Leasing{Block: 1, Instances: -1, Idle: time.Millisecond})
+func TestLeaseReportsEveryProblem(t *testing.T) {
+	_, err := exact.Lease(nil, exact.LeaseConfig{Block: 1, Instances: -1, Idle: time.Millisecond})
 	require.EqualError(t, err, `engine: is required
 Block: must be from 2 to 65536, or 0 for 64, not 1
 Instances: must be from 1 to 1048576, or 0 for 1, not -1
@@ -54,7 +54,7 @@ func TestLeaseStrandsNothing(t *testing.T) {
 		p := compile(t, hourly(1000))
 		var instances [4]*exact.Leased
 		for i := range instances {
-			instances[i] = leased(t, d, exact.Leasing{Instances: 4})
+			instances[i] = leased(t, d, exact.LeaseConfig{Instances: 4})
 		}
 		admitted, early := 0, 0
 		take := func(l *exact.Leased) bool {
@@ -96,7 +96,7 @@ func TestLeaseIsNeverOver(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		var instances [5]*exact.Leased
 		for i := range instances {
-			instances[i] = leased(t, m, exact.Leasing{Block: 200, Instances: 1})
+			instances[i] = leased(t, m, exact.LeaseConfig{Block: 200, Instances: 1})
 		}
 		fixed, sliding := make(map[int64]int64), make(map[int64]int64)
 		for range 30_000 {
@@ -125,7 +125,7 @@ func TestBlocksEndWithTheirWindow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := compile(t, limits...)
 			m := exact.NewMemory(0, nil)
-			l := leased(t, m, exact.Leasing{Block: 50, Idle: time.Hour})
+			l := leased(t, m, exact.LeaseConfig{Block: 50, Idle: time.Hour})
 			take := func() bool {
 				v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 				require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestBlocksEndWithTheirWindow(t *testing.T) {
 func TestLeaseOfABucketGoesThrough(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket, storeless.SlidingLog} {
 		d := &distant{Memory: exact.NewMemory(0, nil)}
-		l := leased(t, d, exact.Leasing{})
+		l := leased(t, d, exact.LeaseConfig{})
 		p := compile(t, hourly(9000), storeless.Limit{Name: "bucket", Algorithm: a, Quota: 5000, Window: time.Hour})
 		for range 20 {
 			_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
@@ -167,7 +167,7 @@ func TestLeaseOfABucketGoesThrough(t *testing.T) {
 func TestLeaseRefunds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := exact.NewMemory(0, nil)
-		l := leased(t, m, exact.Leasing{})
+		l := leased(t, m, exact.LeaseConfig{})
 		p := compile(t, hourly(1000))
 		call := exact.Call{Key: "k", Cost: 1, Policy: p}
 		var verdicts []exact.Verdict
@@ -195,7 +195,7 @@ func TestLeaseRefunds(t *testing.T) {
 // as well.
 func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
 	d := &distant{Memory: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.Leasing{})
+	l := leased(t, d, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	d.fault = exact.ErrMaybeCounted
 	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "id"}
@@ -221,7 +221,7 @@ func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
 // Many at once, with IDs, half of them twice: each is counted once.
 func TestLeaseAtOnce(t *testing.T) {
 	d := &distant{Memory: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.Leasing{Block: 16})
+	l := leased(t, d, exact.LeaseConfig{Block: 16})
 	p := compile(t, hourly(1000))
 	var admitted atomic.Int64
 	var wg sync.WaitGroup
@@ -252,7 +252,7 @@ func TestLeaseAtOnce(t *testing.T) {
 // A block is for calls under the very limits it was taken under.
 func TestBlocksAreOfTheirLimits(t *testing.T) {
 	d := &distant{Memory: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.Leasing{})
+	l := leased(t, d, exact.LeaseConfig{})
 	large, small := compile(t, hourly(1000)), compile(t, hourly(2))
 	for range 2 { // the second takes a block
 		v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: large})
@@ -273,7 +273,7 @@ func TestBlocksAreOfTheirLimits(t *testing.T) {
 // An engine that fails is not asked for a block by those who wait for one.
 func TestLeaseHandsOnErrors(t *testing.T) {
 	d := &distant{Memory: exact.NewMemory(0, nil), fault: errors.New("broken")}
-	l := leased(t, d, exact.Leasing{})
+	l := leased(t, d, exact.LeaseConfig{})
 	_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))})
 	require.ErrorIs(t, err, d.fault)
 	_, err = l.Peek(t.Context(), exact.Call{Policy: compile(t, hourly(5))})

@@ -8,8 +8,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Leasing says how much a [Leased] counter takes ahead. It is plain data.
-type Leasing struct {
+// A LeaseConfig says how much a [Leased] counter takes ahead. It is plain data.
+type LeaseConfig struct {
 	// Block is the most that is taken ahead for a key. Default: 64. Permitted: 2
 	// to 65536.
 	Block int64
@@ -28,7 +28,7 @@ type Leasing struct {
 
 // Lease returns a counter that takes blocks from the engine. It reports all problems
 // of l, each a [storeless.ConfigError].
-func Lease(engine Counter, l Leasing) (*Leased, error) {
+func Lease(engine Counter, l LeaseConfig) (*Leased, error) {
 	if l.Block == 0 {
 		l.Block = 64
 	}

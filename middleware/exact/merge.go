@@ -18,8 +18,8 @@ type Batcher interface {
 	TakeAll(ctx context.Context, calls []Call) ([]Verdict, error)
 }
 
-// MaxMerged is how many calls [Merge] makes one of at most.
-const MaxMerged = 256
+// maxMerged is how many calls [Merge] makes one of at most.
+const maxMerged = 256
 
 // Merge makes one call of concurrent calls for the same key, policy and cost. It is
 // as exact as its engine and holds nothing back: the first call goes through at
@@ -113,7 +113,7 @@ func (m *merged) board(k mergeable) []*waiter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := m.queues[k]
-	n := min(len(q.waiting), MaxMerged)
+	n := min(len(q.waiting), maxMerged)
 	if n == 0 {
 		delete(m.queues, k)
 		return nil

@@ -89,7 +89,7 @@ func TestMergeMakesOneCallOfMany(t *testing.T) {
 		wg.Wait()
 		require.EqualValues(t, 700, admitted.Load())
 		require.EqualValues(t, 1000, d.calls.Load())
-		require.EqualValues(t, 1+(999+exact.MaxMerged-1)/exact.MaxMerged, d.trips.Load())
+		require.EqualValues(t, 1+(999+255)/256, d.trips.Load(), "at most 256 of them travel together")
 	})
 }
 

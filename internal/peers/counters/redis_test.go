@@ -27,7 +27,7 @@ var served = []struct {
 }{
 	{"ours", func(b *testing.B, addr string) take { return ours(b, openRedis(b, addr)) }},
 	{"ours/leased", func(b *testing.B, addr string) take {
-		l, err := exact.Lease(openRedis(b, addr), exact.Leasing{})
+		l, err := exact.Lease(openRedis(b, addr), exact.LeaseConfig{})
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, l.Close()) })
 		return ours(b, l)

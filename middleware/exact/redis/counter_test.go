@@ -27,7 +27,7 @@ func TestCounter(t *testing.T) {
 		return open(t, s.url()).Engine(), nil // each call by itself, and in batches
 	}, nil))
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
-		return exact.Lease(open(t, s.url()), exact.Leasing{Instances: 2})
+		return exact.Lease(open(t, s.url()), exact.LeaseConfig{Instances: 2})
 	}, nil))
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr()}})
 	require.NoError(t, err)

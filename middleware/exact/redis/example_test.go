@@ -15,7 +15,7 @@ func ExampleOpen() {
 		log.Fatal(err)
 	}
 	defer counter.Close()
-	leased, err := exact.Lease(counter, exact.Leasing{Instances: 8, Idle: 500 * time.Millisecond})
+	leased, err := exact.Lease(counter, exact.LeaseConfig{Instances: 8, Idle: 500 * time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}
