@@ -213,7 +213,7 @@
 // max(1, L/5) by default. Requests that need no lane do not use it.
 //
 // A ticket is signed, for one policy and identity, and is no proof of anything: it
-// can be shown again, by many at once, and anybody can have as many as he likes.
+// can be shown again, by many at once, and anybody can have any number.
 // What bounds them together is the lane's quota, counted in memory and in a token
 // like any other: (N+C)·max(1, L/5) on top of what the policy admits otherwise, and
 // Net56 and Net48 times that for a whole IPv6 /56 and /48. Own families and their
@@ -223,7 +223,7 @@
 // In [Newcomers] that is what an address has for nothing, where without a lane it
 // would have nothing; Challenge.NoWait closes it. [EveryRequest] has a lane only if
 // Challenge.WaitShare asks for one: it is for requests that should cost their
-// sender something, also where he starts instances, and with them N, at will.
+// sender something, also one that starts instances, and with them N, at will.
 // Without memory, or without cookies, there is none.
 //
 // A page that was refused a GET loads itself anew when the wait is over. A form

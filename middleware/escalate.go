@@ -148,7 +148,7 @@ func soon(v *storeless.Verdict) {
 }
 
 // overload refuses what the counter has no room for. It is load and no outage:
-// nobody may flood his way into the fallback.
+// nobody may flood the counter to get into the fallback.
 func (e *engine) overload(q *inquiry, x *exchange) {
 	d := &x.decision
 	d.Reason, d.Status, d.RetryAfter = Overloaded, http.StatusServiceUnavailable, jittered(time.Second)

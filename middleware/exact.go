@@ -33,9 +33,9 @@ type Exact struct {
 
 	// InFlight is how many calls may wait for the counter at once. One more is
 	// answered 503, whatever Outage says: load is no outage, and nobody must be
-	// able to flood his way into the fallback. So is a call that meets its deadline
-	// in a crowd, of more than half as many, unless the counter has been silent for
-	// a second. Default: 256. Permitted: 1 to 65536.
+	// able to flood the counter to get into the fallback. A call that times out
+	// while more than half of InFlight are out is load too, unless the counter has
+	// answered nobody for a second. Default: 256. Permitted: 1 to 65536.
 	InFlight int64
 
 	// Shards splits the key of every identity that is an address into so many

@@ -9,7 +9,7 @@ import (
 // ExactCall returns the call that a request by id makes to the counter of
 // [Config.Exact], at a cost of 1: for a program that spends the same quota elsewhere, as
 // with [exact.Wait], or shows what is left of it, with [exact.Counter].Peek. The quotas
-// are those of the identity's tier. The call is made by the caller, by a deadline of his;
+// are those of the identity's tier. The caller makes it, by a deadline of its own;
 // what it charges can be given back by the receipt alone, not by [Refund].
 //
 // With Exact.Shards it is a call for one of an address's keys, at random. It is an error

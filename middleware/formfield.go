@@ -54,7 +54,7 @@ func parseForm(body string) (fields []formField, err error) {
 	return fields, nil
 }
 
-// append appends the input that sends the field again. Who types a secret again
+// append appends the input that sends the field again. Whoever types a secret again
 // sees what it is for by its name; nobody told us its label.
 func (f *formField) append(b []byte) []byte {
 	if f.secret {

@@ -25,8 +25,8 @@ type guard struct {
 // Unwrap is for http.ResponseController.
 func (g *guard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// settle brings the header into its final state, once. Who comes second waits
-// until that is done: he is about to have the header written.
+// settle brings the header into its final state, once. Whoever comes second
+// waits until that is done, being about to have the header written.
 func (g *guard) settle() {
 	if g.settled.Load() {
 		return

@@ -19,7 +19,7 @@ var errCrowded = errors.New("the counter answers, but not so many at once")
 //     lasted for a breakPause, because a flood can stop the instance itself for that
 //     long, and what is idle in between has not recovered.
 //
-// Otherwise whoever can make an engine slow by asking it a lot could have himself, and
+// Otherwise whoever can make an engine slow by asking it a lot could have themselves, and
 // everybody, decided by the fallback.
 type traffic struct {
 	out     atomic.Int64

@@ -185,7 +185,7 @@ func (e *engine) offerWait(q *inquiry, x *exchange, r *http.Request) {
 	if v.Wait > wait {
 		wait = jittered(v.Wait)
 	}
-	// Who comes too early keeps his ticket: a new one would begin his wait anew.
+	// A client that comes too early keeps its ticket: a new one would begin its wait anew.
 	good := w.ticket != "" && q.now.Add(v.Wait).Before(w.opens.Add(ticketLife))
 	switch left := max(w.opens.Sub(q.now), v.Wait); {
 	case !good || left > wait:

@@ -26,7 +26,7 @@
 //
 // A proof is bound to a client, a route and a tier, but the work can be
 // outsourced: nothing tells who computed the answers. Price the route as if
-// the attacker owned the machines he rents.
+// attackers owned the machines they rent.
 //
 // Only a holder of a secret can check answers. A challenge is authenticated by
 // its issuer, never by [Parse].

@@ -35,7 +35,7 @@ type Proof struct {
 }
 
 // A Wide is a network of many clients that may do no more than its own policy
-// admits: an IPv6 /56 or /48, whose holder has as many /64s as he likes.
+// admits: an IPv6 /56 or /48, whose holder has any number of /64s.
 type Wide struct {
 	Key    Key
 	Policy *Policy // of the shape of the family's; see [Policy.Scale]

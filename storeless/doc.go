@@ -154,7 +154,7 @@
 //
 // # Families of one's own
 //
-// Who shares an address shares its tally. A client can buy a family of its own
+// Clients that share an address share its tally. A client can buy a family of its own
 // with work that a caller has verified (package pow); [Redeem] sells it. The
 // first Crowd families of a buyer cost Work hashes, the next Crowd twice that,
 // then four and eight times; more than 4·Crowd are not sold while they are

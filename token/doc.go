@@ -10,7 +10,7 @@
 // than it seems:
 //
 //   - Not that nothing was counted since. An older token of the same holder
-//     verifies as well, until it expires. Who acts on a token's count alone can
+//     verifies as well, until it expires. Whoever acts on a token's count alone can
 //     be asked for ever with the first token of a window. Merge it with a memory
 //     ([storeless.Take]): then a token makes the limiter stricter, never looser.
 //   - Not that the client has no other tokens, or shows the best it has.
@@ -23,13 +23,12 @@
 //     token is only good for it, and one of an own family that is not bound is
 //     good for everybody: its bearer is the client.
 //
-// A leaked secret opens less than it seems, as long as nothing is for sale. Who
-// has it can sign a count of zero, which is no more than he has by showing no
-// token at all: it takes away a client's own memory of use, while what the
-// servers remember, and what exact counters count, stands. He can sign a full
-// count for somebody else, who is then refused for as long as he is made to show
-// it, and he can try addresses until he finds whose a subject is. But he can also
-// sign own families that nobody worked for, each with a quota of its own; and
+// A leaked secret opens less than it seems, as long as nothing is for sale. A
+// thief can sign a count of zero, which is no more than showing no token at all:
+// it takes away a client's own memory of use, while what the servers remember, and
+// what exact counters count, stands. A thief can sign a full count for somebody
+// else, who is then refused for as long as they are made to show it, and can try
+// addresses to find whose a subject is. But a thief can also sign own families that nobody worked for, each with a quota of its own; and
 // whatever else is derived from the secret, such as challenges, is open too. So
 // rotate.
 //
@@ -137,7 +136,7 @@
 // is a sixth of a request's hashing.) HMAC has its second pass because the output
 // of a plain hash is its whole state: who knows the hash of a message can go on
 // from there to that of a longer one. Of this state a quarter is shown, and to go
-// on he would have to guess the other 192 bits: a hash that is cut is as good as
+// on one would have to guess the other 192 bits: a hash that is cut is as good as
 // a random function until far more than 2⁶⁴ queries (Coron, Dodis, Malinaud and
 // Puniya, Merkle-Damgård Revisited, on chopping), as SHA-512/256 is. Nor would
 // there be anything to win: a subject is no credential. It is compared only within

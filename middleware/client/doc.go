@@ -5,7 +5,9 @@
 // # What it does not do
 //
 // It gets nobody past a limit. It keeps a client from being refused for what it
-// forgot to show, and from being refused again because it did not wait.
+// forgot to show, and from being refused again because it did not wait. Where the
+// server sells what lies beyond a limit, a 429 with a challenge, it buys, rather than
+// wait; with MaxSolves below zero it waits.
 //
 // It never sends a request again that a server may have acted on, unless the method
 // says that repeating does no harm. A refusal is one of three things; any other
@@ -56,7 +58,7 @@
 // # Privacy
 //
 // A token does what a cookie does: it lets the server see that two requests come
-// from the same client. It lives as long as the Transport, in memory only. Who
+// from the same client. It lives as long as the Transport, in memory only. Whoever
 // wants to be two clients makes two Transports, and one that serves several
 // accounts or customers needs one for each: with one for all they would share a
 // tally, and the server would learn that they belong together.

@@ -44,7 +44,7 @@ type Transport struct {
 	MaxWait time.Duration
 
 	// MaxAttempts is how often one request is sent, the first time included. Zero
-	// means 5, and anything below one means 1.
+	// means 5, a negative number 1.
 	MaxAttempts int
 
 	// Workers is the number of cores that solve. Below one it is all of them.

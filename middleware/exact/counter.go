@@ -42,7 +42,7 @@ const IDLife = 10 * time.Second
 
 // A Call asks for something to be counted.
 type Call struct {
-	// Key is what is counted: one customer, one product of his. Permitted: 1 to
+	// Key is what is counted: one customer, one product of a customer's. Permitted: 1 to
 	// [MaxKey] bytes of any kind. Counters of the same Key under policies of
 	// different names are different.
 	Key string

@@ -1,5 +1,5 @@
 // Package exacttest tells whether a counter counts exactly. Whoever implements
-// [exact.Counter] runs it in a test of his own:
+// [exact.Counter] runs it in a test of its own:
 //
 //	func TestCounter(t *testing.T) {
 //		clock := exacttest.NewClock()

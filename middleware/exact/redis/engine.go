@@ -37,7 +37,7 @@ type engine struct {
 
 // maxOut is how many calls may be unanswered at once, with those whose callers have
 // given up: the client has 1024 places on a connection, and whoever finds none waits
-// for one, whatever his context says.
+// for one, whatever its context says.
 const maxOut = 512
 
 func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
