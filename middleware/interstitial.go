@@ -38,8 +38,8 @@ import (
 type Interstitial struct {
 	_ [0]func()
 
-	// MaxBody is how much of a body is read, in bytes. Default: 65536. The page
-	// may be ten times as long.
+	// MaxBody is how much of a body is read, in bytes. Default: 65536, also for what
+	// is less than 1. The page may be ten times as long.
 	MaxBody int64
 
 	// Secret reports whether the field of a name is secret too, beside those

@@ -18,6 +18,8 @@ const (
 // many secrets it has and nothing of them; but package fmt calls no method of
 // what lies in an unexported field, so do not print what you hide a Config in.
 type Config struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
 	// Secrets is the ring: 1 to 8 distinct secrets of at least 32 random bytes.
 	// The first signs, all verify, so a new secret is first added at the end
 	// everywhere, then moved to the front, and the old one is removed a minute
@@ -42,6 +44,9 @@ func (c Config) check() error {
 	for i, s := range c.Secrets {
 		if len(s) < minSecret {
 			problems = append(problems, fmt.Errorf("pow: Config.Secrets[%d]: %d bytes, want at least %d", i, len(s), minSecret))
+		}
+		if len(s) >= minSecret && len(bytes.TrimLeft(s, "\x00")) == 0 {
+			problems = append(problems, fmt.Errorf("pow: Config.Secrets[%d]: all zeros; fill it from crypto/rand", i))
 		}
 		for j := range i {
 			if bytes.Equal(s, c.Secrets[j]) {

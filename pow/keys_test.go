@@ -31,6 +31,7 @@ func TestNewRefuses(t *testing.T) {
 		{"one byte short", [][]byte{short}, []string{"Config.Secrets[0]: 31 bytes, want at least 32"}},
 		{"empty", [][]byte{secretA, {}}, []string{"Config.Secrets[1]: 0 bytes, want at least 32"}},
 		{"nil", [][]byte{nil}, []string{"Config.Secrets[0]: 0 bytes, want at least 32"}},
+		{"all zeros", [][]byte{secretA, make([]byte, 40)}, []string{"Config.Secrets[1]: all zeros; fill it from crypto/rand"}},
 		{"repeated", [][]byte{secretA, secretB, bytes.Clone(secretA)}, []string{"Config.Secrets[2]: repeats Config.Secrets[0]"}},
 		{"all at once", [][]byte{secretA, short, short, secretA}, []string{
 			"Config.Secrets[1]: 31 bytes, want at least 32",

@@ -10,6 +10,8 @@ import (
 
 // A LeaseConfig says how much a [Leased] counter takes ahead. It is plain data.
 type LeaseConfig struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
 	// Block is the most that is taken ahead for a key. Default: 64. Permitted: 2
 	// to 65536.
 	Block int64

@@ -15,6 +15,8 @@ import (
 
 // A Config says how a [Counter] counts. Its zero value is good.
 type Config struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
 	// Keys is for how many live keys there is room. A call for one more fails with
 	// [exact.ErrFull]. Default: [DefaultKeys].
 	Keys int64

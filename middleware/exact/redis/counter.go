@@ -15,6 +15,8 @@ import (
 
 // A Config says how a [Counter] counts. Its zero value is good.
 type Config struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
 	// Prefix begins the name of every key. Default: "tallystick:". It must hold no
 	// braces, of which a cluster makes hash tags.
 	Prefix string
