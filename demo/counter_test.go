@@ -56,7 +56,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 	require.Contains(t, left(first), `"day";r=999999;`)
 	again := o
 	_, _, err := openCounter(again.counter, time.Now)
-	require.ErrorContains(t, err, "another process counts in it")
+	require.ErrorContains(t, err, "another counter has it open")
 	first.stop()
 	<-first.done
 	require.Contains(t, left(startWith(t, o)), `"day";r=999998;`)
