@@ -110,11 +110,11 @@ func (c *challenger) serveAsset(w http.ResponseWriter, r *http.Request) {
 // Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
 // work is done on the page's own thread, in slices too short to be felt. What the script
 // offers is in the package documentation.
-func (m *Middleware) ScriptURL() string { return m.engine.Load().scriptURL() }
+func (m *Middleware) ScriptURL() string { return m.loaded().scriptURL() }
 
-// StyleURL returns the URL of the style sheet for the element that
-// [Middleware.ScriptURL] describes. It changes with the content, like that one.
-func (m *Middleware) StyleURL() string { return m.engine.Load().styleURL() }
+// StyleURL returns the URL of the style sheet for the element. It changes with the
+// content, like [Middleware.ScriptURL].
+func (m *Middleware) StyleURL() string { return m.loaded().styleURL() }
 
 func (e *engine) scriptURL() string {
 	return e.assetURL(func(a *assets) *asset { return a.script })

@@ -44,20 +44,19 @@ func (b *breaker) admits(now time.Time) bool {
 // open reports whether the breaker is open.
 func (b *breaker) open() bool { return b.until.Load() != 0 }
 
-// succeeded notes that a call came back, and reports whether that closed the
-// breaker.
-func (b *breaker) succeeded() (closed bool) {
+// succeeded notes that a call came back, which closes the breaker.
+func (b *breaker) succeeded() {
 	if b.failures.Load() != 0 {
 		b.failures.Store(0)
 	}
-	until := b.until.Load()
-	return until != 0 && b.until.CompareAndSwap(until, 0)
+	if until := b.until.Load(); until != 0 {
+		b.until.CompareAndSwap(until, 0)
+	}
 }
 
-// failed notes that a call failed, and reports whether that opened the breaker.
-func (b *breaker) failed(now time.Time) (opened bool) {
-	if b.failures.Add(1) < breakAfter {
-		return false
+// failed notes that a call failed, which may open the breaker.
+func (b *breaker) failed(now time.Time) {
+	if b.failures.Add(1) >= breakAfter {
+		b.until.CompareAndSwap(0, max(1, now.Add(breakPause).UnixMicro()))
 	}
-	return b.until.CompareAndSwap(0, max(1, now.Add(breakPause).UnixMicro()))
 }

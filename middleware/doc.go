@@ -199,9 +199,9 @@
 // nobody can flood the counter to get into the fallback. A request that was answered 503
 // at its deadline may have been charged. A refusal is remembered until its time, by the
 // instance and by the client's token, and costs no further call; those responses tell
-// no RateLimit. In an outage Retry-After is a minute at most, and a response says
-// Tallystick-Degraded: ?1. [Refund] gives a charge back, and [Middleware.ExactCall]
-// lets a program spend the same quota outside of requests.
+// no RateLimit. What is decided in an outage sends nobody away for longer than a minute
+// and its jitter, and says Tallystick-Degraded: ?1. [Refund] gives a charge back, and
+// [Middleware.ExactCall] lets a program spend the same quota outside of requests.
 //
 // # Without JavaScript
 //

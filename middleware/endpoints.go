@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -15,7 +16,7 @@ import (
 //	GET  <path>challenge  a fresh challenge, and whether the next request needs it;
 //	                      ?cost=n if it costs n, not 1
 //	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
-//	GET  <path>tally.js   the script for browsers; see [Middleware.ScriptURL]
+//	GET  <path>tally.js   the script for browsers; see the package documentation
 //	GET  <path>solver.js  and <path>tally.css: what goes with it
 //
 // Redeeming answers the family's first token: its count is zero and every byte
@@ -110,8 +111,8 @@ func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exch
 // costOf returns what the request that the client has in mind is going to cost. It
 // knows better than Config.Cost, which has seen no such request, and lies to itself.
 func costOf(r *http.Request, q *inquiry) int64 {
-	cost, err := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 32)
-	if err != nil {
+	cost, err := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 1
 	}
 	return max(1, min(cost, q.tier.policy.Capacity()))
@@ -129,13 +130,13 @@ func (e *engine) foresee(q *inquiry, d *Decision, r *http.Request, cost int64) (
 		families = append(families, f)
 	}
 	n := q.tier.policy.Len()
-	left, best, full := int64(-1), storeless.Verdict{}, false
+	left, best, full := int64(-1), 0, false
 	for i := range families {
 		v := storeless.Peek(e.memory, q.tier.policy, q.now, &families[i], 0)
 		if v.Saturated {
 			full = true
 		} else if least := v.Least(n); least > left {
-			left, best = least, v
+			left, best = least, i
 		}
 	}
 	switch {
@@ -148,11 +149,7 @@ func (e *engine) foresee(q *inquiry, d *Decision, r *http.Request, cost int64) (
 		return -1, false
 	}
 	d.Reason, d.Status = OverLimit, http.StatusTooManyRequests
-	for i := range n {
-		if s := &best.Limits[i]; s.Remaining < cost {
-			d.RetryAfter = max(d.RetryAfter, s.Reset)
-		}
-	}
+	d.RetryAfter = storeless.Peek(e.memory, q.tier.policy, q.now, &families[best], cost).Wait
 	return left, false
 }
 
@@ -191,15 +188,16 @@ func (e *engine) answerRedeem(w http.ResponseWriter, r *http.Request, x *exchang
 		if sale.Granted {
 			q.tier = &e.base
 			f := storeless.Family{Key: e.ownKey(own.ID), MustKeep: true}
+			good := own.Expires - q.now.Unix()
 			if storeless.Peek(e.memory, q.tier.policy, q.now, &f, 0).Saturated {
 				// A token that nobody could remember is not believed: the proof itself
 				// must come with the request, and forms have no other way to send it.
-				e.setProofCookie(w, text, &receipt, q.now)
+				good = e.setProofCookie(w, text, &receipt, q.now)
 			}
 			e.fill(x, q, nil, &own, new(storeless.Tally))
 			x.fields.values[iPolicy] = "" // it has not been asked
 			x.set(w.Header())
-			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-q.now.Unix(), 10))
+			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), good, 10))
 			return
 		}
 		d.Proof = saleReason(&sale)

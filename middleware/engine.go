@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// An engine is a compiled [Config]: immutable but for its alarms.
+// An engine is a compiled [Config], and immutable.
 type engine struct {
 	base   tier
 	tiers  map[string]*tier
@@ -45,7 +45,7 @@ type engine struct {
 	proofCookie      string
 	embedded         bool // in other sites' frames
 
-	alarms struct{ negativeCost, nobody, tier, doubt, saturated, issue, unmounted, failed, outage alarm }
+	alarms *alarms // of the Middleware, whatever its configuration
 }
 
 // A tier is one set of limits, with all that follows from them.
@@ -153,6 +153,14 @@ func (e *engine) warn(a *alarm, now time.Time, message string, args ...any) {
 	if a.due(now) {
 		e.log.Warn("tallystick: "+message, append([]any{"policy", e.base.policy.Name()}, args...)...)
 	}
+}
+
+// The alarms of a Middleware outlive its configurations: else each Reconfigure would
+// ring them anew, and leave an outage without its end.
+type alarms struct {
+	negativeCost, nobody, tier, doubt, saturated, issue, unmounted, failed, outage alarm
+
+	down atomic.Bool // the log says that the exact counter does not answer
 }
 
 // An alarm rings at most once a minute, so that an attack cannot fill the disk.

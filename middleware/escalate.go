@@ -22,7 +22,6 @@ type escalation struct {
 	breaker breaker
 	spent   spentKeys
 	traffic traffic
-	alarmed atomic.Bool  // the log says that there is an outage
 	refunds atomic.Int64 // a refusal that was on its way during one is not remembered
 
 	// mark is the place of the blocked mark in tallies, see [escalation.blocked].
@@ -194,20 +193,30 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 		switch {
 		case means == load:
 			return v, errCrowded
-		case means == outage && s.breaker.failed(q.now):
-			if e.alarms.outage.due(q.now) {
-				s.alarmed.Store(true)
-				e.log.Error("tallystick: exact counter does not answer; "+s.Outage.consequence(), "policy", e.base.policy.Name(), "error", err)
-			}
-		case !s.breaker.open():
-			e.warn(&e.alarms.failed, q.now, "exact counter failed a request", "error", err)
+		case means == outage:
+			s.breaker.failed(q.now)
 		}
+		s.complain(e, q.now, err)
 		return v, err
 	}
-	if s.breaker.succeeded() && s.alarmed.Swap(false) { // each alarm has its all-clear, and no other
+	s.breaker.succeeded()
+	if down := &e.alarms.down; down.Load() && down.Swap(false) { // each alarm has its all-clear, and no other
 		e.log.Info("tallystick: exact counter answers again", "policy", e.base.policy.Name())
 	}
 	return v, err
+}
+
+// complain tells of a call that has failed: of an outage once, and of single failures,
+// but of neither more than once a minute. Who is not told at once because the last
+// outage was a moment ago is told by one of the probes.
+func (s *escalation) complain(e *engine, now time.Time, err error) {
+	switch down := &e.alarms.down; {
+	case !s.breaker.open():
+		e.warn(&e.alarms.failed, now, "exact counter failed a request", "error", err)
+	case !down.Load() && e.alarms.outage.due(now):
+		down.Store(true)
+		e.log.Error("tallystick: exact counter does not answer; "+s.Outage.consequence(), "policy", e.base.policy.Name(), "error", err)
+	}
 }
 
 // timedOut reports whether an error is about a deadline. An engine may notice it a

@@ -228,6 +228,17 @@ func TestExactRefundLeavesTokenMemoryAndCounterAgreeing(t *testing.T) {
 			resp := send(h, method(m), showing(refunded))
 			require.Equal(t, `"contact";r=3;t=60`, resp.Header.Get("RateLimit"))
 
+			// Whatever the handler says of caching.
+			l.fault = nil
+			again = nil
+			private := newLimiter(t, cfg).Handler(&spy{serve: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Cache-Control", "private")
+				failing(w, r)
+			}})
+			tok = send(private, method(m), from("203.0.113.8")).Header.Get(middleware.TokenHeader)
+			back := send(private, method(m), with("X-Fail", "1"), showing(tok), from("203.0.113.8"))
+			require.Equal(t, []string{tok}, back.Header.Values(middleware.TokenHeader))
+
 			// The only request that was counted, refunded: no token is left.
 			l.fault = nil
 			other := send(h, method(m), with("X-Fail", "1"), from("203.0.113.9"))

@@ -126,10 +126,13 @@ const tokenStart = "eyJhbGciOiJIUzI1NiIsImtpZCI6I"
 
 // beside returns our tokens, and after them those that a reverse proxy has brought from
 // an upstream that limits too: its client may have paid for one. Anything else of the
-// name is replaced, like the other fields.
+// name is replaced, like the other fields, and so are older tokens of ours, which have
+// the header of ours.
 func beside(there, ours []string) []string {
 	for _, line := range there {
-		if len(line) <= token.MaxLen && strings.HasPrefix(line, tokenStart) && !slices.Contains(ours, line) {
+		header, _, _ := strings.Cut(line, ".")
+		if len(line) <= token.MaxLen && strings.HasPrefix(header, tokenStart) &&
+			!slices.ContainsFunc(ours, func(tok string) bool { return strings.HasPrefix(tok, header+".") }) {
 			ours = append(ours, line)
 		}
 	}
@@ -288,24 +291,26 @@ func (e *engine) reissue(x *exchange, q *inquiry, tally *storeless.Tally, h http
 		then.cookie = string(e.appendCookie(nil, tok, e.carried.Expires(*tally)-q.now.Unix()))
 	}
 	f.reissued.Store(&then)
-	takeLine(h, fieldCookie, was.cookie)
-	takeLine(h, TokenHeader, was.values[iToken])
-	if h.Get(fieldCache) == noStore { // set already; a guard sets them when it settles
-		f.set(h)
-	}
+	// Where they are set already; a guard sets them when it settles.
+	replaceLine(h, fieldCookie, was.cookie, then.cookie)
+	replaceLine(h, TokenHeader, was.values[iToken], then.values[iToken])
 }
 
-// takeLine takes a line of a field out of h, if it is there. The rest is a copy: what
-// stands there may be shared.
-func takeLine(h http.Header, name, line string) {
-	i := slices.Index(h[name], line)
-	switch {
-	case i < 0 || line == "":
-	case len(h[name]) == 1:
-		delete(h, name)
-	default:
-		h[name] = slices.Delete(slices.Clone(h[name]), i, i+1)
+// replaceLine puts a line of a field in the place of another, if that is there, or
+// takes it away. The lines are copied, because those that stand there may be shared.
+func replaceLine(h http.Header, name, was, line string) {
+	i := slices.Index(h[name], was)
+	if i < 0 || was == "" {
+		return
 	}
+	lines := slices.Clone(h[name])
+	if line != "" {
+		lines[i] = line
+	} else if lines = slices.Delete(lines, i, i+1); len(lines) == 0 {
+		delete(h, name)
+		return
+	}
+	h[name] = lines
 }
 
 // append appends the token that says tally of a family.

@@ -22,3 +22,19 @@ func TestDropTakesOurCookieAlone(t *testing.T) {
 	f.drop(h)
 	require.Empty(t, h, "no empty list of cookies")
 }
+
+// A handler that serves several requests by one limiter, on one writer, leaves the last
+// token alone, beside that of an upstream.
+func TestOldTokensOfOursAreReplaced(t *testing.T) {
+	const ours, theirs = tokenStart + "aaaaa.", tokenStart + "bbbbb."
+	h := http.Header{}
+	for i := range 50 {
+		var f fields
+		f.values[iToken] = ours + string(rune('a'+i%26))
+		f.set(h)
+		if i == 7 {
+			h.Add(TokenHeader, theirs+"1")
+		}
+	}
+	require.Equal(t, []string{ours + "x", theirs + "1"}, h[TokenHeader])
+}

@@ -1,10 +1,12 @@
 package middleware_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,18 +73,21 @@ func TestHeldFormSaysWhatItCosts(t *testing.T) {
 // the page must be told that work is needed, and the proof itself must come by cookie.
 func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		cfg := challenging(new(clock), mode)
-		cfg.Families, cfg.Challenge.Crowd = 1024, 255
+		now := new(clock)
+		cfg := challenging(now, mode)
+		cfg.Families, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = 1024, 255, time.Minute
+		cfg.Limits = []middleware.Limit{{Quota: 5, Window: 24 * time.Hour}}
 		h := newSite(t, cfg)
 		if mode == middleware.WhenExhausted {
 			crowd(h, 8000)
 		} else {
-			for i := range 2000 { // bought families fill it too, at a price
-				from := from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256))
-				send(h, proving(solved(t, fetched(h, from))), from)
+			for i := range 5000 { // families that were bought fill it too, at a price, and not at once
+				at := from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256))
+				send(h, proving(solved(t, fetched(h, at))), at)
+				now.advance(10 * time.Second)
 			}
 		}
-		through, wrong := 0, 0
+		through, byProof, wrong := 0, 0, 0
 		for i := range 40 {
 			me := from(fmt.Sprintf("192.0.2.%d", i))
 			var cookies []string
@@ -90,6 +95,10 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 				resp := redeemed(h, solved(t, fetched(h, me)), me)
 				for _, c := range resp.Cookies() {
 					cookies = append(cookies, c.Name+"="+c.Value)
+				}
+				if len(cookies) == 2 {
+					byProof++
+					require.Less(t, expiresIn(t, resp), int64(61), "no longer than the proof")
 				}
 				if resp.StatusCode != http.StatusOK { // the cells for sales may be full, too
 					continue
@@ -103,8 +112,46 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 			}
 		}
 		require.Zero(t, wrong, "who was told that it will do, %v", mode)
-		if mode == middleware.WhenExhausted {
-			require.Greater(t, through, 30)
-		}
+		require.Greater(t, through, 20, "%v", mode)
+		require.Positive(t, byProof, "the memory was full, %v", mode)
 	}
+}
+
+// expiresIn is what a redemption says of how long it is worth something.
+func expiresIn(t testing.TB, resp *http.Response) int64 {
+	t.Helper()
+	var body struct {
+		ExpiresIn int64 `json:"expires-in"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(bodyOf(t, resp)), &body))
+	return body.ExpiresIn
+}
+
+// A proof that came by cookie while the memory was full stays for a while. It must not
+// stand before what the client has besides.
+func TestProofCookieHidesNothing(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		h := newSite(t, challenging(new(clock), mode))
+		cookie := "__Host-tallystick-contact.proof=" + solved(t, fetched(h))
+		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie)), "the family that it opens")
+		tok := bought(t, h)
+		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie+"; __Host-tallystick-contact="+tok)), "%v", mode)
+	}
+}
+
+// Who asks for a dear request is told when a dear one passes.
+func TestForeseeTellsTheWaitOfADearRequest(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.WhenExhausted)
+	cfg.Limits = []middleware.Limit{{Name: "b", Algorithm: middleware.TokenBucket, Quota: 5, Window: 5 * time.Minute}}
+	cfg.Challenge.Crowd = 1
+	h := newSite(t, cfg)
+	require.Equal(t, 5, admitted(h, 5))
+	for range 4 { // until it is sold out
+		bought(t, h)
+	}
+	dear := func(r *http.Request) { r.URL.RawQuery = "cost=5" }
+	resp := fetched(h, dear)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.GreaterOrEqual(t, retryAfter(t, resp), 5*time.Minute)
 }

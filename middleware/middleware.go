@@ -22,6 +22,7 @@ type Middleware struct {
 	families int
 
 	mounted atomic.Bool // Endpoints was called
+	alarms  alarms
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
@@ -61,7 +62,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory = m.memory
 	}
-	e.mounted = &m.mounted
+	e.mounted, e.alarms = &m.mounted, &m.alarms
 	m.engine.Store(e)
 	return nil
 }
@@ -159,7 +160,11 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		defer guard.settle() // wrote nothing, or panicked: the fields are for whoever recovers
 		next.ServeHTTP(wrapped, r)
 	default:
-		x.fields.set(w.Header())
+		h := w.Header()
+		if len(h) > 0 && x.fields.values[iCache] != "" {
+			forbidStoring(h)
+		}
+		x.fields.set(h)
 		next.ServeHTTP(w, r)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A work is a challenge that somebody fetched, and its proof once he has solved
@@ -73,23 +74,40 @@ type books struct {
 	held     map[string]bool // families that it has sold
 	sold     map[string]int  // to an address
 	windows  map[int64]bool  // in which it was alive and asked
+	surge    *storeless.Surge
 }
 
-func newBooks() *books {
-	return &books{count{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[int64]bool{}}
+func newBooks(tariff *middleware.Challenge) *books {
+	b := &books{count{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[int64]bool{}, nil}
+	b.calm(tariff)
+	return b
+}
+
+// calm begins a surge anew, as a configuration does.
+func (b *books) calm(tariff *middleware.Challenge) {
+	if tariff.SurgeBudget > 0 {
+		b.surge = storeless.NewSurge(tariff.SurgeBudget)
+	}
 }
 
 // sell says what becomes of a good proof, and writes it down.
-func (b *books) sell(c *work, tariff *middleware.Challenge) middleware.Reason {
+func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middleware.Reason {
 	if b.held[c.family()] {
 		return ""
 	}
 	price := uint64(tariff.Work) << (b.sold[c.addr] / int(tariff.Crowd))
-	if b.sold[c.addr] >= 4*int(tariff.Crowd) || c.Work < price {
+	worth := c.Work
+	if b.surge != nil {
+		worth = uint64(b.surge.Worth(now, int64(c.Work), 1<<32))
+	}
+	if b.sold[c.addr] >= 4*int(tariff.Crowd) || worth < price {
 		return middleware.ProofPriceRisen
 	}
 	b.held[c.family()] = true
 	b.sold[c.addr]++
+	if b.surge != nil {
+		b.surge.Sold(now)
+	}
 	return ""
 }
 

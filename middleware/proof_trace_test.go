@@ -46,7 +46,7 @@ func (w *proofWorld) attempt() *proofAttempt {
 	}
 	if a.work != nil {
 		if a.reason = a.work.reason(a.addr, w.now.Now()); a.reason == "" && w.mode != middleware.EveryRequest {
-			a.reason = a.life.books.sell(a.work, &w.tariff)
+			a.reason = a.life.books.sell(a.work, &w.tariff, w.now.Now())
 			if a.opened = a.reason == ""; a.opened {
 				w.families[a.work.family()] = a.work
 			}

@@ -89,7 +89,7 @@ func (w *proofWorld) config(l *proofLife) middleware.Config {
 
 // restart is a cold start: the memory is gone, and with it prices and strikes.
 func (w *proofWorld) restart(i int) {
-	l := &proofLife{stage: w.stage, quota: 3 + w.r.IntN(w.most-2), books: newBooks()}
+	l := &proofLife{stage: w.stage, quota: 3 + w.r.IntN(w.most-2), books: newBooks(&w.tariff)}
 	if w.fleet[i] != nil {
 		l.stage = w.fleet[i].stage
 	}
@@ -117,6 +117,7 @@ func (w *proofWorld) reconfigure() {
 		w.fleet[i].quota = 3 + w.r.IntN(w.most-2)
 	}
 	require.NoError(w.t, w.fleet[i].m.Reconfigure(w.config(w.fleet[i])))
+	w.fleet[i].books.calm(&w.tariff)
 }
 
 // fetch gets a challenge, for now or for the stock.
@@ -153,7 +154,7 @@ func (w *proofWorld) redeem(c *proofClient) {
 	}
 	reason := p.reason(c.addr, w.now.Now())
 	if reason == "" {
-		reason = l.books.sell(p, &w.tariff)
+		reason = l.books.sell(p, &w.tariff, w.now.Now())
 	}
 	answers := make([]*http.Response, 1+7*w.r.IntN(2))
 	inParallel(len(answers), func(i int) { answers[i] = redeemed(l.h, p.proof, from(c.addr)) })

@@ -13,7 +13,7 @@ import (
 // proof is what came of the proof that a request shows.
 type proof struct {
 	good   bool // verified; in EveryRequest that is all
-	opened bool // it opened a family, or one that is open: shown.own[index]
+	opened bool // it opened a family, or one that is open, to be charged: shown.own[index]
 	index  int
 	spend  *storeless.Proof // EveryRequest: what is spent if the request is admitted
 }
@@ -21,7 +21,8 @@ type proof struct {
 // prove verifies the proofs of r, and redeems the first that is good. One that
 // is not accepted is as if absent; d.Proof says why.
 func (e *engine) prove(q *inquiry, d *Decision, r *http.Request) {
-	for _, text := range e.proofs(r) {
+	proofs, byCookie := e.proofs(r)
+	for _, text := range proofs {
 		if q.proof.good {
 			return
 		}
@@ -32,10 +33,15 @@ func (e *engine) prove(q *inquiry, d *Decision, r *http.Request) {
 		}
 		d.Proof = e.accept(q, &receipt)
 	}
+	if byCookie {
+		// A browser sends it along whether the form has need of it or not: it adds a
+		// family, and does not choose it.
+		q.proof.opened = false
+	}
 }
 
-// maxProofs is how many proofs of a request are looked at: one for each policy
-// of a stack.
+// maxProofs is how many proofs of a request are looked at: one is enough for our
+// clients, and one for each policy of a stack for others.
 const maxProofs = 4
 
 // accept redeems a good proof. The reason is "" if that succeeds.
@@ -111,7 +117,7 @@ func (e *engine) boundTo(id *Identity) bool {
 // proofs returns the first proofs of the fields, of which a proxy may have joined
 // several by commas, or else of the cookies that the redeem endpoint has set, for
 // browsers that cannot send fields along with a form.
-func (e *engine) proofs(r *http.Request) (proofs []string) {
+func (e *engine) proofs(r *http.Request) (proofs []string, byCookie bool) {
 	if lines := r.Header[ProofHeader]; len(lines) > 0 {
 		for _, line := range lines {
 			for more := true; more && len(proofs) < maxProofs; {
@@ -120,17 +126,17 @@ func (e *engine) proofs(r *http.Request) (proofs []string) {
 				proofs = append(proofs, strings.Trim(piece, " \t"))
 			}
 		}
-		return proofs
+		return proofs, false
 	}
 	if e.carriage == CarryHeader {
-		return nil
+		return nil, false
 	}
 	for value := range cookies(r.Header["Cookie"], e.proofCookie) {
 		if len(proofs) < maxProofs {
 			proofs = append(proofs, value)
 		}
 	}
-	return proofs
+	return proofs, true
 }
 
 // proofReason names the refusals of package pow for clients and logs. What is

@@ -1,6 +1,6 @@
 // Tallystick in the browser: tallyFetch, a fetch that echoes tokens and answers
 // challenges, and <tally-check>, an element that proves work for the form it is
-// in. Served by Middleware.Endpoints; see Middleware.ScriptURL for how to use it.
+// in. Served by Middleware.Endpoints; see the package documentation for how to use it.
 
 import { solve } from "./solver.js";
 
@@ -25,7 +25,7 @@ async function challengeOf(response) {
 async function ok(response) {
   if (response.ok) return response.json();
   const { status, headers, url } = response;
-  throw Object.assign(new Error(`${url}: ${status}`), { status, wait: +headers.get("Retry-After") });
+  throw Object.assign(new Error(url), { status, wait: +headers.get("Retry-After"), terms: await response.json().catch(() => null) });
 }
 
 // ask asks for a challenge, and whether a request of this cost needs one at all.
@@ -36,17 +36,19 @@ const ask = async (endpoint, cost, init) => ok(await fetch(`${endpoint}challenge
 // was bought. It returns what the server has said: needed; left, where the limits
 // were asked; and after a purchase work and expires-in.
 export async function prove(endpoint, { signal, cost = 1, ...options } = {}) {
-  for (let tries = TRIES; ;) {
-    const terms = await ask(endpoint, cost, { signal });
-    if (!terms.needed) return terms;
+  let tries = TRIES, terms = await ask(endpoint, cost, { signal });
+  while (terms.needed !== false) { // a refusal does not say
     try {
       const proof = await solve(terms.challenge, { signal, ...options });
       const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, signal }));
       return { ...terms, ...bought };
     } catch (error) {
       if (!--tries || error.status !== 403 && error.reason !== "expired") throw error;
+      // Behind a balancer the instance that has refused may ask for more than others.
+      terms = error.terms?.challenge ? error.terms : await ask(endpoint, cost, { signal });
     }
   }
+  return terms;
 }
 
 // The newest tokens, by origin and then by their header, in which those of
@@ -119,11 +121,11 @@ const TEXTS = {
   ],
   de: [
     "Beim Senden läuft eine kurze Prüfung.", "Prüfung läuft…", "Geprüft.",
-    "Zu viele Anfragen. Neuer Versuch {}.", "Prüfung gescheitert. Nichts wurde gesendet.", "Erneut senden",
+    "Zu viele Anfragen. Neuer Versuch {}.", "Prüfung gescheitert. Nichts gesendet.", "Erneut senden",
   ],
   fr: [
-    "Une courte vérification a lieu à l’envoi.", "Vérification…", "Vérifié.",
-    "Trop de demandes. Réessayez {}.", "La vérification a échoué. Rien n’a été envoyé.", "Renvoyer",
+    "Courte vérification à l’envoi.", "Vérification…", "Vérifié.",
+    "Trop de demandes. Réessayez {}.", "Vérification échouée. Rien n’a été envoyé.", "Renvoyer",
   ],
 };
 

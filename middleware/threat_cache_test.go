@@ -229,6 +229,9 @@ func TestThreatsOfSitesThatAreCached(t *testing.T) {
 				require.Equal(t, http.StatusOK, over(t, alice, front.URL).StatusCode)
 			}
 			require.Equal(t, http.StatusTooManyRequests, over(t, alice, front.URL, method(http.MethodGet)).StatusCode)
+			posted := over(t, bob, front.URL)
+			require.NotEmpty(t, tokenIn(posted))
+			require.Empty(t, posted.Header.Get(field))
 			require.Equal(t, http.StatusOK, over(t, bob, front.URL, method(http.MethodGet)).StatusCode)
 			hers := over(t, alice, front.URL+cfg.Challenge.Path+"challenge", method(http.MethodGet))
 			his := over(t, bob, front.URL+cfg.Challenge.Path+"challenge", method(http.MethodGet))

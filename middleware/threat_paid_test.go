@@ -71,6 +71,10 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 					_, _ = io.Copy(io.Discard, resp.Body)
 					require.NoError(t, resp.Body.Close())
 					require.Equal(t, http.StatusOK, resp.StatusCode, i)
+					if m == http.MethodGet && tokenIn(resp) != "" { // of others the handler has the last word
+						require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+						require.Empty(t, resp.Header.Get("CDN-Cache-Control"), "which would be heard before that")
+					}
 				}
 				require.LessOrEqual(t, solves.Load(), int64(2), "five requests for each proof")
 			})

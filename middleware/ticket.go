@@ -30,6 +30,9 @@ const (
 	// be one to people. That is all it is for: the bound is the lane's quota.
 	firstWait = 5 * time.Second
 
+	// fullWait is how long a ticket takes to open while the memory is full.
+	fullWait = time.Minute
+
 	// A ticket must outlive a person who types a password again. It bounds
 	// nothing either: a new one is there for the asking.
 	ticketLife = 10 * time.Minute

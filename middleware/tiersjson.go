@@ -2,23 +2,44 @@ package middleware
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 )
 
+// members are what the objects of a file may hold, from the outside in. Tiers have any
+// name, and a list is a level too.
+var members = [...][]string{
+	{"tiers"}, nil, {"limits"}, nil, {"name", "algorithm", "quota", "window", "burst"},
+}
+
+// mostLevels is deeper than tiers ever are.
+const mostLevels = 9
+
+var errDeep = errors.New("too many levels")
+
 // walk reads JSON and reports each member that is there twice, of which one would be
-// taken in silence, and each that has no meaning, also if only its case is wrong. The
-// error is about what is no JSON at all.
+// taken in silence, and each that has no meaning where it stands, also if only its case
+// is wrong. The error is about what is no JSON at all.
 func walk(text []byte, problem func(path, text string)) error {
 	d := json.NewDecoder(bytes.NewReader(text))
-	var value func(path string) error
-	value = func(path string) error {
+	var value func(path string, level int) error
+	value = func(path string, level int) error {
 		t, err := d.Token()
 		if err != nil {
 			return err
+		}
+		if level > mostLevels {
+			return errDeep
+		}
+		var known []string
+		if level < len(members) {
+			known = members[level]
 		}
 		seen := make(map[string]bool)
 		switch t {
@@ -30,24 +51,23 @@ func walk(text []byte, problem func(path, text string)) error {
 				}
 				name, _ := t.(string)
 				member := strings.TrimPrefix(path+"."+name, ".")
-				switch {
-				case path == "tiers":
-					member = "tiers[" + name + "]"
-				case allowed[name] == "" && name != "name":
-					problem(member, "has no meaning; members are tiers, limits, name, algorithm, quota, window and burst, in small letters")
+				if level == 1 {
+					member = path + "[" + name + "]"
+				} else if len(known) > 0 && !slices.Contains(known, name) {
+					problem(member, "is none of "+strings.Join(known, ", "))
 				}
 				if seen[name] {
 					problem(member, "is there twice")
 				}
 				seen[name] = true
-				if err := value(member); err != nil {
+				if err := value(member, level+1); err != nil {
 					return err
 				}
 			}
 			_, err = d.Token()
 		case json.Delim('['):
 			for i := 0; d.More(); i++ {
-				if err := value(fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				if err := value(fmt.Sprintf("%s[%d]", path, i), level+1); err != nil {
 					return err
 				}
 			}
@@ -55,7 +75,7 @@ func walk(text []byte, problem func(path, text string)) error {
 		}
 		return err
 	}
-	err := value("")
+	err := value("", 0)
 	if err == nil {
 		if _, err = d.Token(); err == io.EOF {
 			return nil
@@ -85,10 +105,18 @@ func mistyped(text []byte, err error) string {
 	}
 	field := wrong.Field[strings.LastIndex(wrong.Field, ".")+1:]
 	must := allowed[field]
-	if must == "" {
-		must = "must look as documented"
+	switch wrong.Type.Kind() {
+	case reflect.Struct, reflect.Map:
+		field, must = strings.TrimSpace("what is in "+wrong.Field), "must be an object"
+		if wrong.Field == "" {
+			field = "the file"
+		}
+	case reflect.Slice:
+		must = "must be a list"
+	case reflect.String:
+		must = cmp.Or(must, "must be a string")
 	}
-	return strings.TrimSpace(fmt.Sprintf("line %d: %s %s, not a JSON %s", line(text, wrong.Offset), field, must, wrong.Value))
+	return fmt.Sprintf("line %d: %s %s, not a JSON %s", line(text, wrong.Offset), field, must, wrong.Value)
 }
 
 func line(text []byte, offset int64) int {

@@ -135,6 +135,50 @@ func TestCounterTroubleIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
 	require.Equal(t, 2, strings.Count(log.String(), "does not answer"))
 }
 
+// An outage soon after another is told of as soon as a minute has passed, and not never.
+func TestAnOutageAfterAnOutageIsLogged(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	cfg := paid(c, l)
+	log := logging(&cfg)
+	h, _ := limited(t, cfg)
+	l.fault = onFire
+	admitted(h, 8)
+	l.fault = nil
+	c.advance(time.Second)
+	send(h)
+	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
+	c.advance(6 * time.Second)
+	l.fault = onFire
+	for range 120 {
+		admitted(h, 8)
+		c.advance(time.Second)
+	}
+	require.Equal(t, 2, strings.Count(log.String(), "does not answer"))
+	l.fault = nil
+	send(h)
+	require.Equal(t, 2, strings.Count(log.String(), "answers again"))
+}
+
+// Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
+func TestAnOutageOutlivesAConfiguration(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	cfg := paid(c, l)
+	log := logging(&cfg)
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	l.fault = onFire
+	for range 5 {
+		admitted(h, 8)
+		require.NoError(t, m.Reconfigure(cfg))
+	}
+	require.Equal(t, 1, strings.Count(log.String(), "does not answer"))
+	l.fault = nil
+	send(h)
+	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
+}
+
 // An outage of two seconds must not send a polite client away for a day.
 func TestOutageSendsNobodyAwayForLong(t *testing.T) {
 	c := new(clock)
@@ -235,6 +279,9 @@ func TestTokenLife(t *testing.T) {
 			small.Burst = 2
 			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
 		}, 62 * time.Minute},
+		"a counter": {func(cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
+		}, 3 * time.Minute},
 		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},
 		"a sale, a day": {func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.Limits[0].Window = &middleware.Challenge{}, 24*time.Hour

@@ -167,15 +167,10 @@ func check(cfg *Config) (c compiled, err error) {
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))
 	}
-	c.life = c.base.tokens.Life()
-	if cfg.Challenge != nil {
-		c.life = max(c.life, token.OwnLife(c.base.tokens))
-	}
 	var all []*storeless.Policy
 	for _, tier := range c.tiers {
 		if tier.tokens != nil && c.base.tokens.SameShape(tier.tokens) {
 			all = append(all, tier.tokens)
-			c.life = max(c.life, tier.tokens.Life())
 		}
 	}
 	c.carried = c.base.tokens
@@ -191,6 +186,13 @@ func check(cfg *Config) (c compiled, err error) {
 				return c, errors.Join(err, problem) // the shape is that of the base
 			}
 		}
+	}
+	c.life = c.carried.Life()
+	for _, p := range all {
+		c.life = max(c.life, p.Life())
+	}
+	if cfg.Challenge != nil {
+		c.life = max(c.life, token.OwnLife(c.base.tokens))
 	}
 	var problem error
 	c.codec, problem = token.New(cfg.Secrets, c.carried, all...)

@@ -180,6 +180,9 @@ func (e *engine) offerWait(q *inquiry, x *exchange, r *http.Request) {
 	if v.Impossible {
 		return // it would be a wait for nothing
 	}
+	if v.Saturated { // until windows have ended; pages load themselves anew meanwhile
+		v.Wait = max(v.Wait, fullWait)
+	}
 	w := q.wait
 	wait := firstWait
 	if v.Wait > wait {

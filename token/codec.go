@@ -45,7 +45,8 @@ type Codec struct {
 
 // New returns the codec for a policy. The first secret signs, all verify: to
 // rotate, add the new secret last everywhere, then move it first everywhere,
-// then drop the old one after two of the longest windows.
+// then drop the old one when its last token has expired: see "Rotation" in the
+// package documentation.
 //
 // It reports all problems at once, each a [storeless.ConfigError] without a
 // byte of a secret: those of [CheckSecrets], and a policy whose fullest token
