@@ -154,4 +154,5 @@ func TestForeseeTellsTheWaitOfADearRequest(t *testing.T) {
 	resp := fetched(h, dear)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.GreaterOrEqual(t, retryAfter(t, resp), 5*time.Minute)
+	require.LessOrEqual(t, retryAfter(t, resp), 6*time.Minute, "sooner than a family is for sale again")
 }
