@@ -88,10 +88,7 @@ func TestCounterFlag(t *testing.T) {
 // TestQuoteIsExactOnRedis has two processes of the demo, as it were, share a server.
 func TestQuoteIsExactOnRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("TALLYSTICK_REQUIRE") != "" {
-			require.NoError(t, err, "Debian: apt-get install redis-server")
-		}
-		t.Skip("no redis-server (Debian: apt-get install redis-server)")
+		unable(t, "no redis-server (Debian: apt-get install redis-server)")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

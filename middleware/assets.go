@@ -37,13 +37,13 @@ func (a *asset) file() string { return a.name + "." + a.hash + a.extension }
 type assets struct{ script, solver, style *asset }
 
 func newAssets() *assets {
-	solver := newAsset("solver", ".js", "text/javascript; charset=utf-8", strip(pow.SolverJS(), tightScript))
+	solver := newAsset("solver", ".js", "text/javascript; charset=utf-8", minify(pow.SolverJS(), tightScript))
 	// A script that never changes may import only what never changes.
 	script := strings.Replace(tallyJS, `"./solver.js"`, `"./`+solver.file()+`"`, 1)
 	return &assets{
-		script: newAsset("tally", ".js", solver.contentType, strip(script, tightScript)),
+		script: newAsset("tally", ".js", solver.contentType, minify(script, tightScript)),
 		solver: solver,
-		style:  newAsset("tally", ".css", "text/css; charset=utf-8", strip(tallyCSS, tightStyle)),
+		style:  newAsset("tally", ".css", "text/css; charset=utf-8", minify(tallyCSS, tightStyle)),
 	}
 }
 

@@ -52,7 +52,7 @@ func TestEndpointsUnconfigured(t *testing.T) {
 	for name, spoil := range map[string]func(*middleware.Config){
 		"no challenge": func(cfg *middleware.Config) { cfg.Challenge = nil },
 		"no path":      func(cfg *middleware.Config) { cfg.Challenge.Path = "" },
-		"another path": func(cfg *middleware.Config) { cfg.Challenge.Path = "/work/" },
+		"another path": func(cfg *middleware.Config) { cfg.Challenge.Path = "/elsewhere/" },
 	} {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		spoil(&cfg)

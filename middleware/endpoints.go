@@ -23,10 +23,9 @@ import (
 // derives from the challenge, so that a lost answer can be asked for again and
 // a replay gains nothing. In [EveryRequest], and while the memory is full, it sets a
 // cookie that carries the proof along with the next request, for forms that cannot
-// send fields.
-// Proofs that pages of other origins send are refused. Without a Challenge, or
-// without its Path, all is 404; a challenge that names them before Endpoints was called
-// is logged.
+// send fields. Proofs that pages of other origins send are refused. Without a
+// Challenge, or without its Path, all is 404; a challenge that names these URLs before
+// Endpoints was called is logged.
 func (m *Middleware) Endpoints() http.Handler {
 	m.loaded()
 	m.mounted.Store(true)
@@ -108,8 +107,8 @@ func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exch
 	writeJSON(w, body)
 }
 
-// costOf returns what the request that the client has in mind is going to cost. It
-// knows better than Config.Cost, which has seen no such request, and lies to itself.
+// costOf returns what the request that the client has in mind is going to cost. Only
+// the client knows: Config.Cost has seen no such request. A lie misleads nobody else.
 func costOf(r *http.Request, q *inquiry) int64 {
 	cost, err := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {

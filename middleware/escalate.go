@@ -132,16 +132,16 @@ func (e *engine) count(own inquiry, x *exchange, r *http.Request) {
 	}
 }
 
-// soonest is the longest that an outage sends anybody away for: the share of an
+// outageWait is the longest that an outage sends anybody away for: the share of an
 // instance may be spent for a day, and the counter be back in a second.
-const soonest = time.Minute
+const outageWait = time.Minute
 
 // soon shortens what a verdict of the fallback says of when to come again.
 func soon(v *storeless.Verdict) {
-	v.Wait = min(v.Wait, soonest)
+	v.Wait = min(v.Wait, outageWait)
 	for i := range v.Limits {
 		if s := &v.Limits[i]; s.Blocked {
-			s.Reset = min(s.Reset, soonest)
+			s.Reset = min(s.Reset, outageWait)
 		}
 	}
 }
@@ -207,8 +207,8 @@ func (s *escalation) ask(e *engine, q *inquiry, c *call, cost int64, r *http.Req
 }
 
 // complain tells of a call that has failed: of an outage once, and of single failures,
-// but of neither more than once a minute. Who is not told at once because the last
-// outage was a moment ago is told by one of the probes.
+// but of neither more than once a minute. One that comes too soon after another
+// is told of by a later probe.
 func (s *escalation) complain(e *engine, now time.Time, err error) {
 	switch down := &e.alarms.down; {
 	case !s.breaker.open():

@@ -2,12 +2,12 @@ package middleware
 
 import "strings"
 
-// strip takes out of our own scripts and styles what is there for people:
+// minify takes out of our own scripts and styles what is there for people:
 // comments, indentation, and the spaces between what needs none. It is no parser.
 // What it relies on, a test holds the sources to: strings are in double quotes or
 // backticks and end on their line, and regular expressions have no quote, no
 // space and no two slashes in them; and no loop has an empty body.
-func strip(source string, tight func(before, after byte) bool) string {
+func minify(source string, tight func(before, after byte) bool) string {
 	var b strings.Builder
 	b.Grow(len(source))
 	comment := false // a block comment, in a style sheet
@@ -18,7 +18,7 @@ func strip(source string, tight func(before, after byte) bool) string {
 			continue
 		}
 		start := b.Len()
-		stripLine(&b, line, tight)
+		minifyLine(&b, line, tight)
 		if b.Len() == start {
 			continue
 		}
@@ -31,8 +31,8 @@ func strip(source string, tight func(before, after byte) bool) string {
 	return strings.ReplaceAll(b.String(), ";}", "}")
 }
 
-// stripLine appends line to b.
-func stripLine(b *strings.Builder, line string, tight func(before, after byte) bool) {
+// minifyLine appends line to b.
+func minifyLine(b *strings.Builder, line string, tight func(before, after byte) bool) {
 	var quote byte // that a string began with
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {

@@ -19,13 +19,13 @@ func TestStrip(t *testing.T) {
 		"export class A extends B {\n  static c = true;\n}\n": "export class A extends B{static c=true}\n",
 		"a()\nb()\n": "a()\nb()\n",
 	} {
-		require.Equal(t, want, strip(source, tightScript))
+		require.Equal(t, want, minify(source, tightScript))
 	}
-	require.Equal(t, "a b>c,d{e:f g;h:i}\n", strip("/* a\n   b */\na b>c, d {\n  e: f g;\n  h: i;\n}\n", tightStyle))
+	require.Equal(t, "a b>c,d{e:f g;h:i}\n", minify("/* a\n   b */\na b>c, d {\n  e: f g;\n  h: i;\n}\n", tightStyle))
 }
 
-// TestStripCanReadOurSources holds the sources to what strip relies on.
-func TestStripCanReadOurSources(t *testing.T) {
+// TestMinifyCanReadOurSources holds the sources to what minify relies on.
+func TestMinifyCanReadOurSources(t *testing.T) {
 	for name, source := range map[string]string{"tally.js": tallyJS, "solver.js": pow.SolverJS()} {
 		for line := range strings.Lines(source) {
 			line = strings.TrimSpace(line)
@@ -40,6 +40,6 @@ func TestStripCanReadOurSources(t *testing.T) {
 			require.NotContains(t, code, "/*", "%s: comments begin with two slashes: %s", name, line)
 			require.NotRegexp(t, `^(for|while) \([^()]*(\([^()]*\)[^()]*)*\);$`, code, "%s: a loop has a body: %s", name, line)
 		}
-		require.Less(t, len(strip(source, tightScript)), len(source)*3/4, name)
+		require.Less(t, len(minify(source, tightScript)), len(source)*3/4, name)
 	}
 }

@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -110,10 +111,7 @@ func TestUnknownTierIsLoggedByName(t *testing.T) {
 // A counter that fails now and then is told of from the first failure, and never more
 // often than once a minute for each kind of line.
 func TestCounterTroubleIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
-	log := logging(&cfg)
+	c, l, cfg, log := paidRoute()
 	h, _ := limited(t, cfg)
 	l.fault = onFire
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
@@ -137,10 +135,7 @@ func TestCounterTroubleIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
 
 // An outage soon after another is told of as soon as a minute has passed, and not never.
 func TestAnOutageAfterAnOutageIsLogged(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
-	log := logging(&cfg)
+	c, l, cfg, log := paidRoute()
 	h, _ := limited(t, cfg)
 	l.fault = onFire
 	admitted(h, 8)
@@ -162,10 +157,7 @@ func TestAnOutageAfterAnOutageIsLogged(t *testing.T) {
 
 // Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
 func TestAnOutageOutlivesAConfiguration(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
-	log := logging(&cfg)
+	_, l, cfg, log := paidRoute()
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
 	l.fault = onFire
@@ -320,6 +312,14 @@ func TestMisuseIsToldAtOnce(t *testing.T) {
 
 	_, err := middleware.ForwardedFor(netip.Prefix{}, netip.MustParsePrefix("0.0.0.0/0"))
 	require.Equal(t, []string{"trusted[0]", "trusted[1]"}, problems(t, err))
+}
+
+// paidRoute is an exact route, its engine, and what is logged.
+func paidRoute() (c *clock, l *ledger, cfg middleware.Config, log *bytes.Buffer) {
+	c = new(clock)
+	l = newLedger(c)
+	cfg = paid(c, l)
+	return c, l, cfg, logging(&cfg)
 }
 
 func onFire(context.Context, int) error { return errEngine }
