@@ -2,32 +2,9 @@ package middleware
 
 import (
 	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"time"
-
-	"github.com/tallystick/tallystick/storeless"
-)
-
-// Limit is [storeless.Limit], so that most programs import this package alone.
-type Limit = storeless.Limit
-
-// ConfigError is [storeless.ConfigError]: one problem of a [Config].
-type ConfigError = storeless.ConfigError
-
-// ConfigErrors is [storeless.ConfigErrors]: it yields the problems in an error of New,
-// one by one.
-func ConfigErrors(err error) iter.Seq[*ConfigError] { return storeless.ConfigErrors(err) }
-
-// The algorithms of [storeless.Algorithm].
-const (
-	SlidingWindow = storeless.SlidingWindow
-	FixedWindow   = storeless.FixedWindow
-	TokenBucket   = storeless.TokenBucket
-	LeakyBucket   = storeless.LeakyBucket
-	SlidingLog    = storeless.SlidingLog // SlidingLog and RollingDay want Config.Exact
-	RollingDay    = storeless.RollingDay
 )
 
 // A Config describes one policy. It is plain data: [New] copies it, checks it

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"context"
 	"time"
 
 	"github.com/tallystick/tallystick/pow"
@@ -118,7 +117,7 @@ type Decision struct {
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
 
-	policy    *storeless.Policy
+	tier      *tier
 	decided   bool // the limits were asked
 	standings [storeless.MaxLimits]standing
 }
@@ -131,16 +130,31 @@ type standing struct {
 	reset     uint32 // seconds, times two, plus one where the limit refused
 }
 
-// stand keeps how the limits stand.
-func (d *Decision) stand(v *storeless.Verdict) {
+// ofSubject notes by which limits the request is decided.
+func (d *Decision) ofSubject(who *subject) { d.Tier, d.tier = who.tier.name, who.tier }
+
+// ofCharge notes what was charged, and how its limits stand.
+func (d *Decision) ofCharge(c *charged) {
+	d.Saturated, d.Own = c.verdict.Saturated, c.own != nil
+	d.noteLimits(&c.verdict)
+}
+
+// noteLimits notes how the limits stand.
+func (d *Decision) noteLimits(v *storeless.Verdict) {
 	d.decided = true
-	for i := range d.policy.Len() {
+	for i := range d.tier.policy.Len() {
 		s := &v.Limits[i]
 		d.standings[i] = standing{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
 		if s.Blocked {
 			d.standings[i].reset |= 1
 		}
 	}
+}
+
+// conclude notes what becomes of the request.
+func (d *Decision) conclude(v *verdict) {
+	d.Admitted = !v.refuses()
+	d.Reason, d.Status, d.RetryAfter, d.IdentityErr = v.reason, v.status, v.retryAfter, v.identityErr
 }
 
 func (s standing) blocked() bool { return s.reset&1 != 0 }
@@ -159,43 +173,10 @@ func (d Decision) Limits() []LimitStatus {
 	if !d.decided {
 		return nil
 	}
-	all := make([]LimitStatus, d.policy.Len())
+	all := make([]LimitStatus, d.tier.policy.Len())
 	for i := range all {
 		s := d.standings[i]
-		all[i] = LimitStatus{d.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
+		all[i] = LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
 	}
 	return all
-}
-
-// FromContext returns the decision about the request with this context. There
-// is none if the request was skipped, or never came through a [Middleware]. The
-// innermost decision counts where several middlewares are stacked.
-func FromContext(ctx context.Context) (Decision, bool) {
-	x, ok := ctx.Value(exchangeKey{}).(*exchange)
-	if !ok {
-		return Decision{}, false
-	}
-	return x.decision, true
-}
-
-type exchangeKey struct{}
-
-// An exchange is a context with a decision in it, and the strings of the
-// response's fields: one allocation for all that outlives the decision, and for
-// the bytes of an address, which do not.
-type exchange struct {
-	context.Context
-	decision Decision
-	fields   fields
-	who      [24]byte
-	refusal  *refusal // what is said of one besides, or nil
-	charge   *charge  // on an exact route, what Refund gives back
-}
-
-// Value implements [context.Context].
-func (x *exchange) Value(key any) any {
-	if key == (exchangeKey{}) {
-		return x
-	}
-	return x.Context.Value(key)
 }

@@ -4,46 +4,40 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Endpoints returns the handler of the policy's own URLs, to be mounted at
-// Config.Challenge.Path, and at no other place, without a method:
-//
-//	GET  <path>challenge  a fresh challenge, and whether the next request needs it;
-//	                      ?cost=n if it costs n, not 1
-//	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
-//	GET  <path>tally.js   the script for browsers; see the package documentation
-//	GET  <path>solver.js  and <path>tally.css: what goes with it
-//
-// Redeeming answers the family's first token: its count is zero and every byte
-// derives from the challenge, so that a lost answer can be asked for again and
-// a replay gains nothing. In [EveryRequest], and while the memory is full, it sets a
-// cookie that carries the proof along with the next request, for forms that cannot
-// send fields. Proofs that pages of other origins send are refused. Without a
-// Challenge, or without its Path, all is 404; a challenge that names these URLs before
-// Endpoints was called is logged.
-func (m *Middleware) Endpoints() http.Handler {
-	m.loaded()
-	m.mounted.Store(true)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		e := m.engine.Load()
-		if e.challenge == nil || e.challenge.path == "" {
-			http.NotFound(w, r)
-			return
+// serveEndpoints answers the policy's own URLs.
+func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
+	if e.challenge == nil || e.challenge.path == "" {
+		http.NotFound(w, r)
+		return
+	}
+	switch r.URL.Path {
+	case e.challenge.path + "challenge":
+		e.serveEndpoint(w, r, http.MethodGet, e.answerChallenge)
+	case e.challenge.path + "redeem":
+		e.serveEndpoint(w, r, http.MethodPost, e.answerRedeem)
+	default:
+		e.serveAsset(w, r)
+	}
+}
+
+// serveAsset answers a file below the path.
+func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request) {
+	file, ok := strings.CutPrefix(r.URL.Path, e.challenge.path)
+	if a, exact := e.challenge.assets.find(file); ok && a != nil {
+		if methodAllowed(w, r, http.MethodGet) {
+			a.serve(w, r, exact)
 		}
-		switch r.URL.Path {
-		case e.challenge.path + "challenge":
-			e.endpoint(w, r, http.MethodGet, e.answerChallenge)
-		case e.challenge.path + "redeem":
-			e.endpoint(w, r, http.MethodPost, e.answerRedeem)
-		default:
-			e.challenge.serveAsset(w, r)
-		}
-	})
+		return
+	}
+	http.NotFound(w, r)
 }
 
 // methodAllowed reports whether r has the right method, and answers it if not.
@@ -59,10 +53,13 @@ func methodAllowed(w http.ResponseWriter, r *http.Request, method string) bool {
 	return false
 }
 
-// endpoint answers for a client that can be told, by the right method, and not
+// An endpointAnswer answers a request to an endpoint by somebody who can be told.
+type endpointAnswer func(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject)
+
+// serveEndpoint answers for a client that can be told, by the right method, and not
 // from a page of another site: that one could spend its visitor's address, and
 // plant what it bought.
-func (e *engine) endpoint(w http.ResponseWriter, r *http.Request, method string, answer func(http.ResponseWriter, *http.Request, *exchange, *inquiry)) {
+func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method string, answer endpointAnswer) {
 	if !methodAllowed(w, r, method) {
 		return
 	}
@@ -70,147 +67,159 @@ func (e *engine) endpoint(w http.ResponseWriter, r *http.Request, method string,
 		http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
-	x, now := &exchange{Context: r.Context()}, e.now()
-	id, denial, ok := e.ask(&x.decision, r, now)
-	if !ok {
-		e.refuse(w, r.WithContext(x), x, denial)
+	dc, now := &decisionContext{Context: r.Context()}, e.now()
+	d := &dc.decision
+	d.Policy, d.Cost = e.base.policy.Name(), 1
+	id, v := e.identify(now, r)
+	if v.refuses() {
+		d.conclude(&v)
+		e.refuse(w, r.WithContext(dc), dc, v.denial)
 		return
 	}
-	q := e.inquire(&x.decision, id, id.append(nil), now)
-	answer(w, r, x, &q)
+	who := e.newSubject(now, id, nil)
+	d.ofSubject(&who)
+	answer(now, w, r, dc, &who)
 }
 
 // answerChallenge answers a fresh challenge, at the price of this moment, and what
 // a page must know to decide whether to take it on: "needed", and "left" where the
 // limits say something. Where nobody sells, or no proof would help, it is the
 // refusal that the next request would get.
-func (e *engine) answerChallenge(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
-	d := &x.decision
-	d.Reason, d.Status = NoToken, http.StatusForbidden
-	left, enough := e.foresee(q, d, r, costOf(r, q))
+func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
+	d := &dc.decision
+	shown := e.readTokens(now, r, who)
+	left, enough, v := e.peek(now, who, &shown, costOf(r, who))
 	needed := !enough || e.challenge.mode == EveryRequest
+	var o offer
 	if e.challenge.mode != EveryRequest || enough {
-		e.offer(q, x)
+		o = e.offer(now, who)
+		if v = v.offering(o); v.reason == SoldOut {
+			v.jitter()
+		}
+		d.Challenge = o.challenge
 	}
+	d.conclude(&v)
 	if d.Challenge == nil && needed {
-		e.turnDown(w, r, x, q)
+		e.writeTurnDown(now, w, r, dc, who, o)
 		return
 	}
 	body := strconv.AppendBool([]byte(`{"needed":`), needed)
 	if left >= 0 && e.quiet == QuietOff {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
-	if d.Challenge != nil {
-		w.Header().Set(ChallengeHeader, x.fields.values[iChallenge])
-		body = appendTerms(append(body, ','), d.Challenge)
+	if c := d.Challenge; c != nil {
+		w.Header().Set(ChallengeHeader, o.field)
+		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
 	}
 	writeJSON(w, body)
 }
 
 // costOf returns what the request that the client has in mind is going to cost. Only
 // the client knows: Config.Cost has seen no such request. A lie misleads nobody else.
-func costOf(r *http.Request, q *inquiry) int64 {
+func costOf(r *http.Request, who *subject) int64 {
 	cost, err := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 1
 	}
-	return max(1, min(cost, q.tier.policy.Capacity()))
+	return max(1, min(cost, who.tier.policy.Capacity()))
 }
 
-// foresee looks at the limits without charging them: what they leave to a client
-// that shows what r shows, or -1 if they cannot be asked or nobody could be
-// remembered, and whether that is enough for a request of this cost.
-func (e *engine) foresee(q *inquiry, d *Decision, r *http.Request, cost int64) (left int64, enough bool) {
-	e.read(q, r)
-	families := e.families(q)
+// peek looks at the limits without charging them: what they leave to a client that
+// shows this, or -1 if they cannot be asked or nobody could be remembered; whether that
+// is enough for a request of this cost; and the verdict about it if not.
+func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int64) (left int64, enough bool, v verdict) {
+	families := e.ownFamilies(shown)
 	if e.challenge.mode != Newcomers {
-		f := e.shared(q)
+		f := e.sharedFamily(who, shown)
 		f.MustKeep = e.challenge.mode != EveryRequest
 		families = append(families, f)
 	}
-	n := q.tier.policy.Len()
+	policy := who.tier.policy
 	left, best, full := int64(-1), 0, false
 	for i := range families {
-		v := storeless.Peek(e.memory, q.tier.policy, q.now, &families[i], 0)
+		v := storeless.Peek(e.memory, policy, now, &families[i], 0)
 		if v.Saturated {
 			full = true
-		} else if least := v.Least(n); least > left {
+		} else if least := v.Least(policy.Len()); least > left {
 			left, best = least, i
 		}
 	}
+	v = proofWanted()
 	switch {
 	case left >= cost:
-		return left, true
+		return left, true, v
 	case full:
-		d.Reason = MemoryFull
-		return -1, false
+		v.reason = MemoryFull
+		return -1, false, v
 	case left < 0:
-		return -1, false
+		return -1, false, v
 	}
-	d.Reason, d.Status = OverLimit, http.StatusTooManyRequests
-	d.RetryAfter = storeless.Peek(e.memory, q.tier.policy, q.now, &families[best], cost).Wait
-	return left, false
+	v.reason, v.status = OverLimit, http.StatusTooManyRequests
+	v.retryAfter = storeless.Peek(e.memory, policy, now, &families[best], cost).Wait
+	return left, false, v
 }
 
-// turnDown answers a refusal, with the challenge that was offered.
-func (e *engine) turnDown(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
-	e.fill(x, q, nil, nil, nil)
-	x.set(w.Header())
-	e.refuse(w, r.WithContext(x), x, nil)
+// writeTurnDown answers a refusal, with the challenge that is offered.
+func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject, o offer) {
+	e.answer(now, dc, who, new(credentials), told{}, given{challenge: o.field})
+	dc.setFields(w.Header())
+	e.refuse(w, r.WithContext(dc), dc, nil)
 }
 
-// set puts the fields into h, beside those of a limiter that the endpoints are
+// setFields puts the fields into h, beside those of a limiter that the endpoints are
 // mounted in.
-func (x *exchange) set(h http.Header) {
-	if outer, ok := x.Context.Value(exchangeKey{}).(*exchange); ok {
-		x.fields.within(&outer.fields)
+func (dc *decisionContext) setFields(h http.Header) {
+	if outer := contextOf(dc.Context); outer != nil {
+		dc.fields.within(&outer.fields)
 	}
-	x.fields.set(h)
+	dc.fields.set(h)
 }
 
 // answerRedeem answers the token, or the cookie, that a proof buys.
-func (e *engine) answerRedeem(w http.ResponseWriter, r *http.Request, x *exchange, q *inquiry) {
-	d := &x.decision
-	d.Reason, d.Status = NoToken, http.StatusForbidden
+func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
+	d := &dc.decision
 	text := r.Header.Get(ProofHeader)
-	receipt, err := e.challenge.issuer.Verify(q.now, e.binding(q.who), text)
+	receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
 	switch {
 	case text == "":
 	case err != nil:
 		d.Proof = proofReason(err)
 	case e.challenge.mode == EveryRequest:
-		left := e.setProofCookie(w, text, &receipt, q.now)
+		left := e.setProofCookie(now, w, text, &receipt)
 		writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
 		return
 	default:
-		own, sale := e.redeem(q, &receipt)
+		own, sale := e.redeem(now, who, &receipt)
 		if sale.Granted {
-			q.tier = &e.base
 			f := storeless.Family{Key: e.ownKey(own.ID), MustKeep: true}
-			good := own.Expires - q.now.Unix()
-			if storeless.Peek(e.memory, q.tier.policy, q.now, &f, 0).Saturated {
+			good := own.Expires - now.Unix()
+			if storeless.Peek(e.memory, e.base.policy, now, &f, 0).Saturated {
 				// A token that nobody could remember is not believed: the proof itself
 				// must come with the request, and forms have no other way to send it.
-				good = e.setProofCookie(w, text, &receipt, q.now)
+				good = e.setProofCookie(now, w, text, &receipt)
 			}
-			e.fill(x, q, nil, &own, new(storeless.Tally))
-			x.fields.values[iPolicy] = "" // it has not been asked
-			x.set(w.Header())
+			e.answer(now, dc, who, new(credentials), told{own: &own, tally: new(storeless.Tally)}, given{})
+			dc.fields.values[iPolicy] = "" // it has not been asked
+			dc.setFields(w.Header())
 			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), good, 10))
 			return
 		}
 		d.Proof = saleReason(&sale)
 	}
-	e.offer(q, x)
-	e.turnDown(w, r, x, q)
+	o := e.offer(now, who)
+	v := proofWanted().offering(o)
+	v.jitter()
+	d.Challenge = o.challenge
+	d.conclude(&v)
+	e.writeTurnDown(now, w, r, dc, who, o)
 }
 
 // setProofCookie has a browser send the proof along with its next requests, and
 // returns for how many seconds.
-func (e *engine) setProofCookie(w http.ResponseWriter, proof string, receipt *pow.Receipt, now time.Time) (left int64) {
+func (e *engine) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
 	left = max(1, int64(receipt.Expires.Sub(now)/time.Second))
 	if e.carriage != CarryHeader {
-		w.Header().Add(fieldCookie, e.proofCookie+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
+		w.Header().Add(fieldCookie, e.cookieName+proofSuffix+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
 	}
 	return left
 }

@@ -1,12 +1,10 @@
 package middleware
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // An Exact makes the limits of a policy exact: a counter that all instances share
@@ -57,16 +55,6 @@ type Exact struct {
 // exact counter: a Structured Field Boolean, ?1 (RFC 9651).
 const DegradedHeader = "Tallystick-Degraded"
 
-// fingerprint tells the quotas of one tier from those of another.
-func fingerprint(p *storeless.Policy) counterKey {
-	h := sha256.New()
-	for i := range p.Len() {
-		l := p.Limit(i)
-		fmt.Fprintf(h, "%d %d;", l.Quota, l.Burst)
-	}
-	return counterKey(h.Sum(nil)[:16])
-}
-
 // Outage says what becomes of requests while an exact counter does not answer.
 type Outage uint8
 
@@ -80,6 +68,14 @@ const (
 	// FailClosed answers 503.
 	FailClosed
 )
+
+// consequence says what an outage means for requests.
+func (o Outage) consequence() string {
+	if o == FailClosed {
+		return "requests are refused until it does"
+	}
+	return "each instance decides by its tokens and memory until it does"
+}
 
 // check reports every problem of x, which has its defaults.
 func (x *Exact) check() (errs []error) {

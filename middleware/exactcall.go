@@ -22,7 +22,6 @@ func (m *Middleware) ExactCall(id Identity) (exact.Call, error) {
 	if id.IsZero() {
 		return exact.Call{}, errors.New("middleware: nobody has no account: the identity is zero")
 	}
-	q := e.inquire(new(Decision), id, id.append(nil), e.now())
-	c := e.exact.call(e, &q)
-	return exact.Call{Key: c.key, Cost: 1, Policy: c.quotas}, nil
+	who := e.newSubject(e.now(), id, nil)
+	return e.exactCall(&who, new(credentials), 1).Call, nil
 }

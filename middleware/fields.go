@@ -3,12 +3,10 @@ package middleware
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -59,8 +57,8 @@ var fieldNames = [numFields]string{
 // issued is what a decision adds to the response; "" is not sent. They are kept,
 // because a handler may wipe them from the header map before it writes.
 type issued struct {
-	values [numFields]string
-	cookie string
+	values             [numFields]string
+	cookie, roomCookie string
 }
 
 // fields are the values of a decision among those of others. They do not change once
@@ -192,8 +190,11 @@ func (f *fields) stack() (all []*fields) {
 }
 
 func (f *fields) setCookie(h http.Header) {
-	if cookie := f.current().cookie; cookie != "" && !slices.Contains(h[fieldCookie], cookie) {
-		h[fieldCookie] = append(h[fieldCookie], cookie)
+	v := f.current()
+	for _, cookie := range []string{v.cookie, v.roomCookie} {
+		if cookie != "" && !slices.Contains(h[fieldCookie], cookie) {
+			h[fieldCookie] = append(h[fieldCookie], cookie)
+		}
 	}
 }
 
@@ -217,78 +218,16 @@ func (f *fields) drop(h http.Header) {
 	}
 }
 
-// fill writes all fields of a decision. What is computed is cut from a single
-// string, so that a request costs one allocation for it. v is nil where the limits
-// were not asked, tally where no token is to be sent, own where it is one of the
-// shared family.
-func (e *engine) fill(x *exchange, q *inquiry, v *storeless.Verdict, own *token.Own, tally *storeless.Tally) {
-	d, f := &x.decision, &x.fields
-	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
-	b := stack[:0]
-
-	if e.quiet == QuietOff {
-		f.values[iPolicy] = q.tier.field
-		if v != nil {
-			b = appendRateLimit(b, q.tier.names, v)
-		}
-	}
-	rate := len(b)
-	if d.RetryAfter > 0 && !e.shadow {
-		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
-	}
-	retry := len(b)
-	if tally != nil && e.quiet != QuietNoToken {
-		b = q.append(b, own, tally)
-	}
-	tok := len(b)
-	header, cookie := e.channels(&q.shown)
-	if cookie && tok > retry {
-		expires := e.carried.Expires(*tally)
-		if own != nil {
-			expires = own.Expires
-		}
-		b = e.appendCookie(b, b[retry:tok], expires-q.now.Unix())
-	}
-	all := string(b)
-	f.values[iRateLimit] = all[:rate]
-	f.values[iRetry] = all[rate:retry]
-	if header {
-		f.values[iToken] = all[retry:tok]
-	}
-	f.cookie = all[tok:]
-	if tok > retry {
-		f.values[iCache] = noStore
-	}
-	if d.Degraded {
-		f.values[iDegraded] = "?1"
-	}
-	if e.xRateLimit != NoXRateLimit && e.quiet == QuietOff && v != nil {
-		e.fillXRateLimit(f, q, v)
-	}
-}
-
-func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
-	b = append(b, e.cookieName...)
-	b = append(b, '=')
-	b = append(b, tok...)
-	b = append(b, "; Max-Age="...)
-	b = strconv.AppendInt(b, max(1, maxAge), 10)
-	return append(b, e.cookieAttributes...)
-}
-
-// reissue puts the token that says tally in the place of the one that was issued
-// with the decision, wherever that stands. A tally that has counted nothing has
-// no token; then none is sent.
-func (e *engine) reissue(x *exchange, q *inquiry, tally *storeless.Tally, h http.Header) {
-	f := &x.fields
+// replaceToken puts a token and its cookie in the place of those that were issued,
+// wherever they stand.
+func (f *fields) replaceToken(h http.Header, tok, cookie string) {
 	was := f.current()
 	then := *was
-	tok := q.append(nil, nil, tally)
 	if was.values[iToken] != "" {
-		then.values[iToken] = string(tok)
+		then.values[iToken] = tok
 	}
-	if then.cookie = ""; was.cookie != "" && len(tok) > 0 {
-		then.cookie = string(e.appendCookie(nil, tok, e.carried.Expires(*tally)-q.now.Unix()))
+	if then.cookie = ""; was.cookie != "" {
+		then.cookie = cookie
 	}
 	f.reissued.Store(&then)
 	// Where they are set already; a guard sets them when it settles.
@@ -311,12 +250,4 @@ func replaceLine(h http.Header, name, was, line string) {
 		return
 	}
 	h[name] = lines
-}
-
-// append appends the token that says tally of a family.
-func (q *inquiry) append(b []byte, own *token.Own, tally *storeless.Tally) []byte {
-	if own != nil {
-		return q.holder.AppendOwn(b, *own, tally)
-	}
-	return q.holder.Append(b, tally)
 }

@@ -29,9 +29,9 @@ const (
 	kindKey       byte = 'k'
 	kindPrincipal byte = 'p'
 	kindNet       byte = 'n'
-	kindOwn       byte = 'o' // a family that was bought
+	kindOwn       byte = 'o' // a tally that was bought
 	kindProof     byte = 's' // a proof that is spent
-	kindLane      byte = 'w' // the wait lane of whoever follows
+	kindRoom      byte = 'w' // the waiting room of an identity, whose bytes follow
 
 	narrowed byte = 0x80 // added to the kind of an identity in one thing
 )

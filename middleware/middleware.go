@@ -62,7 +62,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory = m.memory
 	}
-	e.mounted, e.alarms = &m.mounted, &m.alarms
+	e.mounted, e.report.alarms = &m.mounted, &m.alarms
 	m.engine.Store(e)
 	return nil
 }
@@ -127,44 +127,54 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	})
 }
 
-func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if preflight(r) || e.skip != nil && e.skip(r) {
-		next.ServeHTTP(w, r)
-		return
+// Endpoints returns the handler of the policy's own URLs, to be mounted at
+// Config.Challenge.Path, and at no other place, without a method:
+//
+//	GET  <path>challenge  a fresh challenge, and whether the next request needs it;
+//	                      ?cost=n if it costs n, not 1
+//	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
+//	GET  <path>tally.js   the script for browsers; see the package documentation
+//	GET  <path>solver.js  and <path>tally.css: what goes with it
+//
+// Redeeming answers the family's first token: its count is zero and every byte
+// derives from the challenge, so that a lost answer can be asked for again and
+// a replay gains nothing. In [EveryRequest], and while the memory is full, it sets a
+// cookie that carries the proof along with the next request, for forms that cannot
+// send fields. Proofs that pages of other origins send are refused. Without a
+// Challenge, or without its Path, all is 404; a challenge that names these URLs before
+// Endpoints was called is logged.
+func (m *Middleware) Endpoints() http.Handler {
+	m.loaded()
+	m.mounted.Store(true)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.engine.Load().serveEndpoints(w, r)
+	})
+}
+
+// ScriptURL returns the URL of the script for browsers, to be named by pages:
+//
+//	<link rel="stylesheet" href="{{.StyleURL}}">
+//	<script type="module" src="{{.ScriptURL}}"></script>
+//
+// It changes with the script's content, and the response may be cached for ever;
+// tally.js beside it is the same under a name that never changes. It is "" without
+// Challenge.Path. The files are served by [Middleware.Endpoints]: plain JavaScript
+// without WebAssembly, blob: URLs, inline code or styles, which needs no more than
+// Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
+// work is done on the page's own thread, in slices too short to be felt. What the script
+// offers is in the package documentation.
+func (m *Middleware) ScriptURL() string {
+	if c := m.loaded().challenge; c != nil {
+		return c.script
 	}
-	x := &exchange{Context: r.Context()}
-	x.fields.now = e.now()
-	denial := e.decide(x, r, x.fields.now)
-	if outer, ok := x.Context.Value(exchangeKey{}).(*exchange); ok {
-		x.fields.within(&outer.fields)
+	return ""
+}
+
+// StyleURL returns the URL of the style sheet for the element. It changes with the
+// content, like [Middleware.ScriptURL].
+func (m *Middleware) StyleURL() string {
+	if c := m.loaded().challenge; c != nil {
+		return c.style
 	}
-	d := &x.decision
-	// A denial is obeyed even in shadow mode: it may be what guards the door.
-	d.Allowed = d.Admitted || e.shadow && denial == nil
-	r = r.WithContext(x)
-	if e.onDecision != nil {
-		e.onDecision(r, *d)
-	}
-	switch {
-	case !d.Allowed:
-		x.fields.set(w.Header())
-		e.refuse(w, r, x, denial)
-	case r.Method == http.MethodGet || r.Method == http.MethodHead || x.fields.paid:
-		// Their responses may be cached, and are made by handlers that tidy
-		// the header: the fields are set when it is written. Not before, too,
-		// because a no-store of ours would hide what the handler wants cached:
-		// ReverseProxy adds the upstream's Cache-Control to what is there. What
-		// was bought with the request itself must not get lost in any case: who
-		// has lost it buys again, until the address is sold out.
-		guard, wrapped := wrap(w, &x.fields)
-		defer guard.settle() // wrote nothing, or panicked: the fields are for whoever recovers
-		next.ServeHTTP(wrapped, r)
-	default:
-		h := w.Header()
-		if len(h) > 0 && x.fields.values[iCache] != "" {
-			forbidStoring(h)
-		}
-		x.fields.set(h)
-		next.ServeHTTP(w, r)
-	}
+	return ""
 }

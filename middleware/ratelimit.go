@@ -35,19 +35,6 @@ func atOnce(l Limit) int64 {
 	return l.Quota
 }
 
-// fillXRateLimit fills in the X-RateLimit fields of the tightest limit.
-func (e *engine) fillXRateLimit(f *fields, q *inquiry, v *storeless.Verdict) {
-	i := tightest(v, q.tier.policy.Len())
-	standing := v.Limits[i]
-	reset := int64(standing.Reset / time.Second)
-	if e.xRateLimit == ResetAsUnixTime {
-		reset += q.now.Unix()
-	}
-	f.values[iXLimit] = strconv.FormatInt(atOnce(q.tier.policy.Limit(i)), 10)
-	f.values[iXRemaining] = strconv.FormatInt(standing.Remaining, 10)
-	f.values[iXReset] = strconv.FormatInt(reset, 10)
-}
-
 // appendRateLimit appends the RateLimit field: a List of Strings with the
 // parameters r and t (draft-ietf-httpapi-ratelimit-headers-10, RFC 9651). A
 // limit that nothing was used of has no t, since nothing is going to change. On

@@ -5,19 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
 )
-
-// A charge is what [Refund] gives back.
-type charge struct {
-	engine  *engine
-	q       *inquiry
-	tally   storeless.Tally // afterwards
-	receipt exact.Receipt   // zero: the counter did not answer
-	refusal counterKey
-}
 
 // Refund gives back what the request was charged on a route with an [Exact]
 // counter: on the counter, in memory and, while the response header is not yet
@@ -32,28 +25,47 @@ type charge struct {
 // says so, stays refused until the time it was told: that is what a refusal
 // remembered costs.
 func Refund(w http.ResponseWriter, r *http.Request) error {
-	x, ok := r.Context().Value(exchangeKey{}).(*exchange)
-	if !ok || x.charge == nil {
+	dc := contextOf(r.Context())
+	if dc == nil || dc.refund == nil {
 		return fmt.Errorf("%w: this request was not charged on a route with a counter, or has its charge back", exact.ErrNoRefund)
 	}
-	c := x.charge
-	x.charge = nil
-	e := c.engine
-	if c.receipt != (exact.Receipt{}) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), e.exact.Deadline)
-		defer cancel()
-		if err := e.exact.Counter.Refund(ctx, c.receipt); err != nil {
-			if errors.Is(err, exact.ErrNotCounted) {
-				x.charge = c // nothing was done: ask again
-			}
-			return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
-		}
-		e.exact.refunds.Add(1)
-		e.exact.spent.forget(c.refusal)
+	giveBack := dc.refund
+	dc.refund = nil
+	err := giveBack(r.Context(), w.Header())
+	if errors.Is(err, exact.ErrNotCounted) {
+		dc.refund = giveBack // nothing was done: ask again
 	}
-	then, f := c.q.now, e.shared(c.q)
-	c.q.now, f.Shown = e.now(), c.tally
-	tally := storeless.Restore(e.memory, c.q.tier.fallback, then, c.q.now, &f, x.decision.Cost)
-	e.reissue(x, c.q, &tally, w.Header())
-	return nil
+	return err
+}
+
+// refundOf returns what gives a charge back that was made at then. tally is what counts
+// after it. The receipt is zero where the counter did not answer.
+func (e *engine) refundOf(then time.Time, dc *decisionContext, who subject, tally storeless.Tally, refusal guardedcall.Key, receipt exact.Receipt) refund {
+	return func(ctx context.Context, h http.Header) error {
+		if receipt != (exact.Receipt{}) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
+			defer cancel()
+			if err := e.exact.Counter.Refund(ctx, receipt); err != nil {
+				return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+			}
+			e.exact.refunds.Add(1)
+			e.exact.refusals.Forget(refusal)
+		}
+		now, f := e.now(), e.sharedFamily(&who, &credentials{shared: tally})
+		tally := storeless.Restore(e.memory, who.tier.fallback, then, now, &f, dc.decision.Cost)
+		e.reissue(now, dc, &who, &tally, h)
+		return nil
+	}
+}
+
+// reissue puts the token that says tally in the place of the one that was issued
+// with the decision, wherever that stands. A tally that has counted nothing has
+// no token; then none is sent.
+func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tally *storeless.Tally, h http.Header) {
+	tok := who.appendToken(nil, nil, tally)
+	var cookie []byte
+	if len(tok) > 0 {
+		cookie = e.appendCookie(nil, tok, e.carried.Expires(*tally)-now.Unix())
+	}
+	dc.fields.replaceToken(h, string(tok), string(cookie))
 }

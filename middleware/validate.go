@@ -175,14 +175,14 @@ func check(cfg *Config) (c compiled, err error) {
 	}
 	c.carried = c.base.tokens
 	if cfg.Exact != nil {
-		marked, problem := storeless.Compile(cfg.Policy, withMark(c.base.tokens))
+		marked, problem := storeless.Compile(cfg.Policy, withStamp(c.base.tokens))
 		if problem != nil {
 			return c, errors.Join(err, &ConfigError{Field: "Limits", Problem: fmt.Sprintf(
-				"on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, markName)})
+				"on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, stampName)})
 		}
 		c.carried = marked
 		for i, p := range all {
-			if all[i], problem = storeless.Compile(cfg.Policy, withMark(p)); problem != nil {
+			if all[i], problem = storeless.Compile(cfg.Policy, withStamp(p)); problem != nil {
 				return c, errors.Join(err, problem) // the shape is that of the base
 			}
 		}

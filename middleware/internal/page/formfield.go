@@ -1,4 +1,4 @@
-package middleware
+package page
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// A formField is one name and value of a form, in the form's order: names may
+// A field is one name and value of a form, in the form's order: names may
 // repeat.
-type formField struct {
+type field struct {
 	name, value string
 	secret      bool
 }
@@ -27,7 +27,7 @@ var (
 // page in UTF-8 gives back as it was, with its line breaks as CR LF. Of all else
 // net/url would drop a part, or a browser would change it, and the form that is
 // sent again would say something else.
-func parseForm(body string) (fields []formField, err error) {
+func parseForm(body string) (fields []field, err error) {
 	for body != "" {
 		var pair string
 		pair, body, _ = strings.Cut(body, "&")
@@ -49,14 +49,14 @@ func parseForm(body string) (fields []formField, err error) {
 			strings.EqualFold(name, "_charset_") && !strings.EqualFold(value, "utf-8"): // browsers fill it in
 			return nil, errFields
 		}
-		fields = append(fields, formField{name: name, value: value})
+		fields = append(fields, field{name: name, value: value})
 	}
 	return fields, nil
 }
 
 // append appends the input that sends the field again. Whoever types a secret again
 // sees what it is for by its name; nobody told us its label.
-func (f *formField) append(b []byte) []byte {
+func (f *field) append(b []byte) []byte {
 	if f.secret {
 		b = append(b, "<p><label>Please type again: "...)
 		b = appendEscaped(b, f.name)

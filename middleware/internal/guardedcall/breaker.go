@@ -1,4 +1,4 @@
-package middleware
+package guardedcall
 
 import (
 	"sync/atomic"

@@ -1,0 +1,127 @@
+package middleware
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// What is told of a decision in the response's fields. The zero value tells nothing.
+type told struct {
+	standings *storeless.Verdict // how the limits stand; nil: they were not asked
+	own       *token.Own         // whose token it is; nil: the shared tally's
+	tally     *storeless.Tally   // what the token says; nil: none is sent
+	paid      bool               // the token was bought with this very request
+}
+
+// What a refused client is given, in the response's fields. It is apart from told, whose
+// pointers must not reach the heap with it.
+type given struct{ challenge, roomCookie string }
+
+// tellOf is what is told of a charge. A refusal charges nothing: it has news only for a
+// client that showed less than we know.
+func (e *engine) tellOf(now time.Time, who *subject, c *charged) told {
+	tell := told{standings: &c.verdict}
+	if c.verdict.Admitted || who.tier.policy.Exceeds(now, c.tally, c.shown) {
+		tell.own, tell.tally, tell.paid = c.own, &c.tally, c.opened
+	}
+	return tell
+}
+
+// answer writes all fields of a decision. What is computed is cut from a single
+// string, so that a request costs one allocation for it.
+func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, tell told, give given) {
+	d, f := &dc.decision, &dc.fields
+	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
+	b := stack[:0]
+
+	if e.quiet == QuietOff {
+		f.values[iPolicy] = who.tier.field
+		if tell.standings != nil {
+			b = appendRateLimit(b, who.tier.names, tell.standings)
+		}
+	}
+	rate := len(b)
+	if d.RetryAfter > 0 && !e.shadow {
+		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
+	}
+	retry := len(b)
+	if tell.tally != nil && e.quiet != QuietNoToken {
+		b = who.appendToken(b, tell.own, tell.tally)
+	}
+	tok := len(b)
+	header, cookie := e.channels(shown)
+	if cookie && tok > retry {
+		expires := e.carried.Expires(*tell.tally)
+		if tell.own != nil {
+			expires = tell.own.Expires
+		}
+		b = e.appendCookie(b, b[retry:tok], expires-now.Unix())
+	}
+	all := string(b)
+	f.values[iRateLimit] = all[:rate]
+	f.values[iRetry] = all[rate:retry]
+	if header {
+		f.values[iToken] = all[retry:tok]
+	}
+	f.cookie, f.roomCookie = all[tok:], give.roomCookie
+	f.values[iChallenge] = give.challenge
+	f.paid = tell.paid
+	if tok > retry || give.roomCookie != "" {
+		f.values[iCache] = noStore
+	}
+	if d.Degraded {
+		f.values[iDegraded] = "?1"
+	}
+	if e.xRateLimit != NoXRateLimit && e.quiet == QuietOff && tell.standings != nil {
+		e.answerXRateLimit(now, f, who, tell.standings)
+	}
+}
+
+// answerXRateLimit fills in the X-RateLimit fields of the tightest limit.
+func (e *engine) answerXRateLimit(now time.Time, f *fields, who *subject, v *storeless.Verdict) {
+	i := tightest(v, who.tier.policy.Len())
+	standing := v.Limits[i]
+	reset := int64(standing.Reset / time.Second)
+	if e.xRateLimit == ResetAsUnixTime {
+		reset += now.Unix()
+	}
+	f.values[iXLimit] = strconv.FormatInt(atOnce(who.tier.policy.Limit(i)), 10)
+	f.values[iXRemaining] = strconv.FormatInt(standing.Remaining, 10)
+	f.values[iXReset] = strconv.FormatInt(reset, 10)
+}
+
+// channels says where the token goes.
+func (e *engine) channels(shown *credentials) (header, cookie bool) {
+	switch e.carriage {
+	case CarryHeader:
+		return true, false
+	case CarryCookie:
+		return false, true
+	case CarryEither:
+		if shown.accepted > 0 {
+			return shown.byHeader, shown.byCookie
+		}
+	}
+	return true, true
+}
+
+// appendToken appends the token that says tally.
+func (who *subject) appendToken(b []byte, own *token.Own, tally *storeless.Tally) []byte {
+	if own != nil {
+		return who.holder.AppendOwn(b, *own, tally)
+	}
+	return who.holder.Append(b, tally)
+}
+
+// appendCookie appends the cookie of a token.
+func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
+	b = append(b, e.cookieName...)
+	b = append(b, '=')
+	b = append(b, tok...)
+	b = append(b, "; Max-Age="...)
+	b = strconv.AppendInt(b, max(1, maxAge), 10)
+	return append(b, e.cookieAttributes...)
+}

@@ -1,0 +1,98 @@
+package middleware
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Check and charge of one tally, all its limits and networks together, are one atomic
+// step in memory. Which tally is charged is decided here.
+
+// chargeShared charges the tally that everybody of the identity shares.
+func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64) charged {
+	return e.take(now, who, e.sharedFamily(who, shown), cost)
+}
+
+func (e *engine) take(now time.Time, who *subject, f storeless.Family, cost int64) (c charged) {
+	c.shown = f.Shown
+	c.tally, c.verdict = storeless.Take(e.memory, who.tier.policy, now, &f, cost)
+	return c
+}
+
+// sharedFamily returns the tally that everybody of the identity is in.
+func (e *engine) sharedFamily(who *subject, shown *credentials) storeless.Family {
+	f := storeless.Family{Shown: shown.shared}
+	if e.memory != nil {
+		f.Key = e.memory.Key(who.bytes)
+		if who.networks[0].Policy != nil {
+			f.Wide = who.networks[:]
+		}
+	}
+	return f
+}
+
+// ownFamilies lists the own tallies that may be charged: all that are shown or,
+// where a proof has opened one, that one alone.
+func (e *engine) ownFamilies(shown *credentials) []storeless.Family {
+	own := shown.own
+	if shown.proof.opened {
+		own = own[shown.proof.index : shown.proof.index+1]
+	}
+	list := make([]storeless.Family, len(own))
+	for i := range own {
+		list[i] = storeless.Family{Key: e.ownKey(own[i].own.ID), Shown: own[i].tally, MustKeep: true, Proof: shown.proof.spend}
+	}
+	return list
+}
+
+// chargeBought charges an own tally or the shared one, as the mode permits. It is not
+// ok, and nothing is charged, if a proof is wanted first.
+//
+// Own tallies come before the shared one, which is for those who have none or
+// have used it up: its quota is everybody's, and the answer to a client that has paid
+// must be a token of what it has paid for. Among own tallies the one with most left
+// is charged, so that a spent token, planted or not, locks nobody out.
+func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
+	families := e.ownFamilies(shown)
+	if len(families) == 0 {
+		if e.challenge.mode == Newcomers {
+			return c, false
+		}
+		return e.take(now, who, e.keptFamily(who, shown), cost), true
+	}
+	i, tally, v := storeless.Choose(e.memory, who.tier.policy, now, families, cost)
+	if shown.proof.opened {
+		i = shown.proof.index
+	}
+	o := &shown.own[i]
+	c = charged{own: &o.own, opened: shown.proof.opened, shown: o.tally, tally: tally, verdict: v}
+	if v.Admitted || shown.proof.opened || e.challenge.mode == Newcomers {
+		return c, true
+	}
+	if s := e.take(now, who, e.keptFamily(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait {
+		return s, true
+	}
+	return c, true
+}
+
+// keptFamily is the shared tally where tallies are for sale: what cannot be remembered
+// is not believed, but asked for work.
+func (e *engine) keptFamily(who *subject, shown *credentials) storeless.Family {
+	f := e.sharedFamily(who, shown)
+	f.MustKeep = true
+	return f
+}
+
+// chargeProof charges the shared tally for a request that comes with a proof of
+// its own. Without one it is not ok, unless a proof would not help.
+func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
+	f := e.sharedFamily(who, shown)
+	if shown.proof.good {
+		f.Proof = shown.proof.spend
+		return e.take(now, who, f, cost), true
+	}
+	c.verdict = storeless.Peek(e.memory, who.tier.policy, now, &f, cost)
+	c.shown, c.tally = f.Shown, f.Shown
+	return c, !c.verdict.Admitted
+}

@@ -1,0 +1,117 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// newChallenger reports every problem of cfg.Challenge. Those of the secrets
+// are left to the codec.
+func newChallenger(cfg *Config) (*challenger, error) {
+	c := *cfg.Challenge
+	if c.Work == 0 {
+		c.Work = pow.DefaultWork
+	}
+	if c.Crowd == 0 {
+		c.Crowd = 8
+	}
+	if c.PriceMemory == 0 {
+		c.PriceMemory = time.Hour
+	}
+	var errs []error
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if c.Mode > EveryRequest {
+		problem("Mode", "must be WhenExhausted, Newcomers or EveryRequest")
+	}
+	prices, err := storeless.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
+	for p := range ConfigErrors(err) {
+		field := p.Field
+		if field == "Memory" {
+			field = "PriceMemory"
+		}
+		problem(field, "%s", p.Problem)
+	}
+	if c.NonceOnly && c.Mode != EveryRequest {
+		problem("NonceOnly", "belongs to EveryRequest: a family that costs nothing is no limit")
+	}
+	if c.NonceOnly && cfg.Challenge.Work != 0 {
+		problem("NonceOnly", "asks for no work; leave Work 0")
+	}
+	switch {
+	case c.SurgeBudget < 0:
+		problem("SurgeBudget", "must be families a minute, or 0 for never, not %d", c.SurgeBudget)
+	case c.SurgeBudget > 0 && c.Mode == EveryRequest:
+		problem("SurgeBudget", "belongs to WhenExhausted and Newcomers: EveryRequest sells no families")
+	case c.SurgeBudget > 0 && cfg.InsecureNoMemory:
+		problem("SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales")
+	}
+	if c.Mode < EveryRequest && cfg.Quiet == QuietNoToken {
+		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a family would never get its token")
+	}
+	waitShare := waitShare(cfg, &c, problem)
+	if c.Path != "" && !plainPath(c.Path) {
+		problem("Path", "must be a plain absolute path that ends in a slash, such as /tally/%s/", cfg.Policy)
+	}
+	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
+	if err != nil && token.CheckSecrets(cfg.Secrets) == nil {
+		errs = append(errs, err) // never a policy without the challenge that it asks for
+	}
+	if err != nil || len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, path: c.Path, share: waitShare}
+	if c.NonceOnly {
+		ch.work = 0
+	}
+	if c.Path != "" {
+		ch.assets = newAssets()
+		ch.script, ch.style = c.Path+ch.assets.script.file(), c.Path+ch.assets.style.file()
+	}
+	if c.SurgeBudget > 0 {
+		ch.surge = storeless.NewSurge(c.SurgeBudget)
+	}
+	return ch, nil
+}
+
+// plainPath reports whether p can stand in a URL, in JSON and in a pattern of
+// http.ServeMux as it is, and is the path that a browser makes of it: with two
+// slashes in front it would be another host, and dots lead elsewhere.
+func plainPath(p string) bool {
+	return strings.HasPrefix(p, "/") && strings.HasSuffix(p, "/") && (p == "/" || path.Clean(p)+"/" == p) &&
+		!strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("{}\"\\<>?#%", r) })
+}
+
+// defaultShare is the part of each quota that the lane has, one in so many.
+const defaultShare = 5
+
+// waitShare checks the fields of c that concern the wait lane, and returns the
+// share, 0 for no lane.
+func waitShare(cfg *Config, c *Challenge, problem func(field, format string, args ...any)) int64 {
+	if c.WaitShare < 0 || c.WaitShare > storeless.MaxQuota {
+		problem("WaitShare", "must be one in 1 to %d, or 0 for one in %d", storeless.MaxQuota, defaultShare)
+	}
+	possible := cfg.Carriage != CarryHeader && !cfg.InsecureNoMemory
+	switch {
+	case c.WaitShare == 0:
+		if c.NoWait || !possible || c.Mode == EveryRequest {
+			return 0
+		}
+		return defaultShare
+	case c.NoWait:
+		problem("NoWait", "leaves WaitShare nothing to divide; leave out one of them")
+	case cfg.Carriage == CarryHeader:
+		problem("WaitShare", "cannot go with CarryHeader: a wait ticket is a cookie")
+	case cfg.InsecureNoMemory:
+		problem("WaitShare", "cannot go with InsecureNoMemory: a wait ticket can be shown again and again, and nothing would count it")
+	}
+	return c.WaitShare
+}

@@ -1,0 +1,135 @@
+package middleware
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/middleware/internal/ticket"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// newTier compiles what follows from a set of limits.
+func newTier(cfg *Config, name string, l limits) tier {
+	p := l.tokens
+	t := tier{name: name, policy: p, field: policyField(p)}
+	for i := range p.Len() {
+		t.names = append(t.names, p.Limit(i).Name)
+	}
+	if cfg.Exact != nil {
+		x := cfg.Exact.withDefaults()
+		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(x.Instances)
+		t.quotaHash = quotaHash(p)
+		p = t.fallback // networks are counted in memory alone
+	}
+	t.net56, t.net48 = p.Scale(cfg.Net56), p.Scale(cfg.Net48)
+	return t
+}
+
+// compile checks cfg and compiles all of it but the memory.
+func compile(cfg Config) (*engine, error) {
+	cfg = withDefaults(cfg)
+	c, err := check(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{
+		base:       newTier(&cfg, "", c.base),
+		tiers:      make(map[string]*tier, len(c.tiers)),
+		codec:      c.codec,
+		carried:    c.carried,
+		life:       c.life,
+		challenge:  c.challenge,
+		net56:      cfg.Net56,
+		net48:      cfg.Net48,
+		identity:   cfg.Identity,
+		cost:       cfg.Cost,
+		skip:       cfg.Skip,
+		refused:    cfg.Refused,
+		page:       cfg.Page,
+		onDecision: cfg.OnDecision,
+		now:        cfg.Now,
+		carriage:   cfg.Carriage,
+		quiet:      cfg.Quiet,
+		xRateLimit: cfg.XRateLimit,
+		shadow:     cfg.Shadow,
+		embedded:   cfg.EmbeddedCookie,
+	}
+	if cfg.Exact != nil {
+		x := cfg.Exact.withDefaults()
+		e.exact = &exactCounter{
+			Exact: x,
+			guard: guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
+			stamp: c.base.tokens.Len(),
+		}
+	}
+	for name, p := range c.tiers {
+		t := newTier(&cfg, name, p)
+		e.tiers[name] = &t
+	}
+	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
+	if e.challenge != nil {
+		e.cookieSuffixes = []string{proofSuffix}
+	}
+	if err := e.openRoom(&cfg); err != nil {
+		return nil, err
+	}
+	e.report = reporter{log: cfg.Logger, policy: cfg.Policy}
+	if cfg.Logger == nil {
+		e.report.log = slog.Default()
+	}
+	if e.now == nil {
+		e.now = time.Now
+	}
+	return e, nil
+}
+
+// openRoom compiles the waiting room of a policy, and that of each tier, where it is on.
+func (e *engine) openRoom(cfg *Config) error {
+	if e.challenge == nil || e.challenge.share == 0 {
+		return nil
+	}
+	tickets, err := ticket.NewKeys(cfg.Policy, cfg.Secrets)
+	if err != nil {
+		return err
+	}
+	tiers := []*tier{&e.base}
+	for _, t := range e.tiers {
+		tiers = append(tiers, t)
+	}
+	for _, t := range tiers {
+		room := newTier(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
+		t.room = &room
+	}
+	e.room = &waitingRoom{tickets}
+	e.cookieSuffixes = append(e.cookieSuffixes, roomSuffix)
+	return nil
+}
+
+// cookieParts returns the name of the cookie and what stands after its Max-Age.
+func cookieParts(cfg *Config) (name, attributes string) {
+	name = "tallystick-" + cfg.Policy
+	switch {
+	case cfg.InsecureCookie:
+		return name, "; Path=/; HttpOnly; SameSite=Lax"
+	case cfg.EmbeddedCookie:
+		attributes = "; Path=/; HttpOnly; Secure; SameSite=None; Partitioned"
+	default:
+		// Not Strict: a first visit by a link from elsewhere would hide the
+		// cookie, and the client would seem to be new.
+		attributes = "; Path=/; HttpOnly; Secure; SameSite=Lax"
+	}
+	return "__Host-" + name, attributes
+}
+
+// quotaHash tells the quotas of one tier from those of another.
+func quotaHash(p *storeless.Policy) guardedcall.Key {
+	h := sha256.New()
+	for i := range p.Len() {
+		l := p.Limit(i)
+		fmt.Fprintf(h, "%d %d;", l.Quota, l.Burst)
+	}
+	return guardedcall.Key(h.Sum(nil)[:16])
+}

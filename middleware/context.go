@@ -1,0 +1,61 @@
+package middleware
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+	"github.com/tallystick/tallystick/middleware/internal/page"
+)
+
+type decisionKey struct{}
+
+// A decisionContext is a context with a decision in it, and the strings of the
+// response's fields: one allocation for all that outlives the decision, and for the
+// bytes of an address, which do not.
+type decisionContext struct {
+	context.Context
+	decision         Decision
+	fields           fields
+	address          [24]byte
+	negotiated, html bool          // HTML is preferred; if negotiated
+	refusal          *page.Refusal // what an Interstitial tells; nil unless there may be one
+	embedded         bool          // that page may stand in a frame of another site
+	refund           refund        // on an exact route; nil: nothing to give back
+}
+
+// A refund gives back what a request was charged, and replaces the token in h if that
+// is not yet written.
+type refund func(ctx context.Context, h http.Header) error
+
+// Value implements [context.Context].
+func (dc *decisionContext) Value(key any) any {
+	if key == (decisionKey{}) {
+		return dc
+	}
+	return dc.Context.Value(key)
+}
+
+// contextOf returns what the innermost middleware around a request has decided, or nil.
+func contextOf(ctx context.Context) *decisionContext {
+	dc, _ := ctx.Value(decisionKey{}).(*decisionContext)
+	return dc
+}
+
+// wantsPage reports whether the client prefers HTML. The field is parsed once.
+func (dc *decisionContext) wantsPage(r *http.Request) bool {
+	if !dc.negotiated {
+		dc.negotiated, dc.html = true, httpfield.PrefersHTML(r.Header["Accept"])
+	}
+	return dc.html
+}
+
+// FromContext returns the decision about the request with this context. There
+// is none if the request was skipped, or never came through a [Middleware]. The
+// innermost decision counts where several middlewares are stacked.
+func FromContext(ctx context.Context) (Decision, bool) {
+	if dc := contextOf(ctx); dc != nil {
+		return dc.decision, true
+	}
+	return Decision{}, false
+}

@@ -1,0 +1,186 @@
+package middleware
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	mathrand "math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// An exactCall is a request on its way to the counter.
+type exactCall struct {
+	exact.Call
+	refusal  guardedcall.Key  // of whom and what a refusal is about
+	fallback storeless.Family // what counts while the counter does not answer
+}
+
+// decideExact decides a request from step 4 on, where a counter is authoritative:
+//
+//  4. A refusal that is remembered refuses without a call. Else the counter decides. Its
+//     verdict counts; what token and memory hold serves the fallback alone.
+//  5. The verdict: the counter's or, in an outage, what the policy has chosen for it. A
+//     crowd is no outage, so that nobody can flood the way into the fallback.
+//  6. The answer, and what a refund gives back.
+//
+// who is a copy: the refund outlives the decision.
+func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext, who subject, shown *credentials) {
+	x, d := e.exact, &dc.decision
+	switch {
+	case r.Header.Get("Early-Data") == "1":
+		// TLS early data may be replayed by anybody, and each replay would be
+		// charged: RFC 8470 section 5.2.
+		e.concludeExact(now, dc, &who, shown, verdict{reason: TooEarly, status: http.StatusTooEarly}, told{})
+		return
+	case who.tier.policy.Capacity() < d.Cost:
+		e.concludeExact(now, dc, &who, shown, verdictOf(&storeless.Verdict{Impossible: true}), told{})
+		return
+	}
+	c := e.exactCall(&who, shown, d.Cost)
+	if wait, told := x.refusedUntil(now, &c, shown, d.Cost); wait > 0 {
+		e.concludeRefusal(now, dc, &who, shown, &c, wait, !told)
+		return
+	}
+	refunds := x.refunds.Load()
+	v, outcome, err := e.askCounter(now, r, &c, d.Cost)
+	switch outcome {
+	case guardedcall.Answered:
+		e.report.counterAnswers()
+		e.concludeAnswer(now, dc, &who, shown, &c, &v, x.refunds.Load() == refunds)
+	case guardedcall.Full:
+		e.report.counterAnswers()
+		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
+	case guardedcall.Crowded:
+		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
+	case guardedcall.Failed:
+		e.report.counterFailed(now, err)
+		e.concludeOutage(now, dc, &who, shown, &c)
+	case guardedcall.Down:
+		e.report.counterDown(now, x.Outage.consequence(), err)
+		e.concludeOutage(now, dc, &who, shown, &c)
+	case guardedcall.NotAsked:
+		e.concludeOutage(now, dc, &who, shown, &c)
+	}
+}
+
+// exactCall names what is counted for a request. Counters get a hash: engines are read
+// by other people than the program is.
+func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCall {
+	h := sha256.New()
+	h.Write([]byte("tallystick/v1/exact\x00"))
+	h.Write(who.bytes)
+	quotas := who.tier.exact
+	if e.exact.Shards > 1 && who.id.kind == kindAddress {
+		quotas = who.tier.shard
+		h.Write([]byte{0, byte(mathrand.Int64N(e.exact.Shards))})
+	}
+	sum := h.Sum(nil)
+	c := exactCall{fallback: e.sharedFamily(who, shown)}
+	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: quotas}
+	// A client that moves to a larger tier is not what was refused before.
+	for i := range c.refusal {
+		c.refusal[i] = sum[16+i] ^ who.tier.quotaHash[i]
+	}
+	return c
+}
+
+// askCounter has the counter decide. A cost of 0 peeks.
+func (e *engine) askCounter(now time.Time, r *http.Request, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
+	if cost == 0 {
+		v, outcome, err := e.exact.guard.Peek(r.Context(), now, e.now, c.Call)
+		v.Admitted = true
+		return v, outcome, err
+	}
+	c.ID = e.exact.callID(c.Key, r)
+	return e.exact.guard.Take(r.Context(), now, e.now, c.Call)
+}
+
+// callID returns an ID that no other request has. What the client calls its
+// request never is one, unless the program has said so by a dangerous name.
+func (x *exactCounter) callID(key string, r *http.Request) string {
+	if x.DangerouslyTrustIdempotencyKey {
+		if theirs := r.Header.Get("Idempotency-Key"); theirs != "" {
+			sum := sha256.Sum256([]byte(key + "\x00" + theirs))
+			return base64.RawURLEncoding.EncodeToString(sum[:16])
+		}
+	}
+	return rand.Text()
+}
+
+// concludeAnswer concludes a request that the counter has decided. A refusal is
+// remembered, but not where something was given back meanwhile.
+func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, v *exact.Verdict, remember bool) {
+	cost := dc.decision.Cost
+	tell := told{standings: &v.Verdict}
+	switch {
+	case v.Admitted:
+		tally := c.fallback.Shown
+		if cost > 0 {
+			tally = storeless.Record(e.memory, who.tier.fallback, now, &c.fallback, cost)
+			dc.refund = e.refundOf(now, dc, *who, tally, c.refusal, v.Receipt)
+		}
+		tally[e.exact.stamp] = storeless.State{}
+		tell.tally = &tally
+	case remember:
+		e.exact.refusals.Note(now, c.refusal, cost, v.Wait)
+		tell.tally = e.exact.stamped(now, c, cost, v.Wait)
+	}
+	e.concludeExact(now, dc, who, shown, verdictOf(&v.Verdict), tell)
+}
+
+// concludeRefusal concludes a request that was refused before, without a call. A client
+// that does not know yet is told by its token.
+func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, wait time.Duration, tellClient bool) {
+	var tell told
+	if tellClient {
+		tell.tally = e.exact.stamped(now, c, dc.decision.Cost, wait)
+	}
+	v := verdictOf(&storeless.Verdict{Wait: wholeSeconds(wait)})
+	e.concludeExact(now, dc, who, shown, v, tell)
+}
+
+// concludeOutage concludes a request that the counter did not decide.
+func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
+	d := &dc.decision
+	d.Degraded = true
+	switch {
+	case d.Cost == 0: // a peek is always admitted, and there is nothing to see
+		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, told{})
+		return
+	case e.exact.Outage == FailClosed:
+		v := verdict{reason: CounterDown, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
+		e.concludeExact(now, dc, who, shown, v, told{})
+		return
+	}
+	tally, v := storeless.Take(e.memory, who.tier.fallback, now, &c.fallback, d.Cost)
+	capOutageWait(&v)
+	if v.Admitted {
+		dc.refund = e.refundOf(now, dc, *who, tally, c.refusal, exact.Receipt{})
+	}
+	tell := told{standings: &v}
+	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
+		tell.tally = &tally
+	}
+	d.Saturated = v.Saturated
+	e.concludeExact(now, dc, who, shown, verdictOf(&v), tell)
+}
+
+// overloaded is the verdict where the counter has no room: load, and no outage.
+func overloaded() verdict {
+	return verdict{reason: Overloaded, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
+}
+
+// concludeExact writes the decision and the answer.
+func (e *engine) concludeExact(now time.Time, dc *decisionContext, who *subject, shown *credentials, v verdict, tell told) {
+	v.jitter()
+	dc.decision.conclude(&v)
+	if tell.standings != nil {
+		dc.decision.noteLimits(tell.standings)
+	}
+	e.answer(now, dc, who, shown, tell, given{})
+}

@@ -1,0 +1,81 @@
+package ticket
+
+import (
+	"crypto/sha256"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func testSecret(name string) []byte {
+	sum := sha256.Sum256([]byte("tallystick test secret " + name))
+	return sum[:]
+}
+
+var (
+	opensAt = time.Unix(20_000*86_400+5, 0)
+	holder  = []byte("a\xcb\x00\x71\x01") // 203.0.113.1
+)
+
+// The vector was computed by hashlib, hmac and base64 of Python.
+const vector = "RwAAAZJU05OIYIxMSZMZG8IH-hsx9lDWPyvZo1gJvWQh"
+
+func TestVector(t *testing.T) {
+	keys, err := NewKeys("contact", [][]byte{testSecret("a")})
+	require.NoError(t, err)
+	require.Equal(t, vector, keys.Issue(opensAt, holder))
+	opens, ok := keys.Verify(vector, holder)
+	require.True(t, ok)
+	require.True(t, opens.Equal(opensAt))
+}
+
+func TestTicketsOfOthers(t *testing.T) {
+	ring := func(policy string, names ...string) Keys {
+		var secrets [][]byte
+		for _, name := range names {
+			secrets = append(secrets, testSecret(name))
+		}
+		keys, err := NewKeys(policy, secrets)
+		require.NoError(t, err)
+		return keys
+	}
+	verifies := func(keys Keys, text string, who []byte) bool {
+		_, ok := keys.Verify(text, who)
+		return ok
+	}
+	ticket := ring("contact", "a").Issue(opensAt, holder)
+	require.True(t, verifies(ring("contact", "b", "a"), ticket, holder), "an older secret")
+	require.True(t, verifies(ring("contact", "a", "b"), ticket, holder))
+	require.False(t, verifies(ring("contact", "b"), ticket, holder), "another secret")
+	require.False(t, verifies(ring("contac", "a"), ticket, holder), "another policy")
+	for _, who := range []string{"", "a", "a\xcb\x00\x71\x02", "a\xcb\x00\x71\x01\x00", "p\xcb\x00\x71\x01", "wa\xcb\x00\x71\x01"} {
+		require.False(t, verifies(ring("contact", "a"), ticket, []byte(who)), "%q", who)
+	}
+	t.Run("two secrets with one kid", func(t *testing.T) {
+		keys := ring("contact", "a", "b")
+		keys[0].kid = keys[1].kid
+		for i := range keys {
+			require.True(t, verifies(keys, keys[i:].Issue(opensAt, holder), holder))
+		}
+	})
+}
+
+func TestSeedsExist(t *testing.T) {
+	seeds, err := os.ReadDir("testdata/fuzz/FuzzTicket")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(seeds), 11)
+}
+
+// FuzzTicket: a ticket has one spelling, and nothing else is one.
+func FuzzTicket(f *testing.F) {
+	keys, err := NewKeys("contact", [][]byte{testSecret("b"), testSecret("a")})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.Replace(text, "TICKET", vector, 1)
+		_, ok := keys.Verify(text, holder)
+		require.Equal(t, text == vector, ok)
+	})
+}

@@ -1,0 +1,67 @@
+package middleware
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// A reporter writes at most one line a minute for each kind of trouble, so that an
+// attack cannot fill the disk.
+type reporter struct {
+	log    *slog.Logger
+	policy string
+	alarms *alarms // of the Middleware, whatever its configuration
+}
+
+// The alarms of a Middleware outlive its configurations: else each Reconfigure would
+// ring them anew, and leave an outage without its end.
+type alarms struct {
+	negativeCost, nobody, tier, doubt, saturated, issue, unmounted, failed, outage alarm
+
+	down atomic.Bool // the log says that the exact counter does not answer
+}
+
+// warn logs one line, unless the alarm has rung within the last minute.
+func (r *reporter) warn(now time.Time, a *alarm, message string, args ...any) {
+	if a.due(now) {
+		r.log.Warn("tallystick: "+message, append([]any{"policy", r.policy}, args...)...)
+	}
+}
+
+// saturated is for whoever should make the memory larger.
+func (r *reporter) saturated(now time.Time) {
+	r.warn(now, &r.alarms.saturated, "memory saturated: new clients are limited by their tokens alone, asked for work, or sold nothing", "remedy", "raise Config.Families")
+}
+
+// counterFailed tells of a call that has failed.
+func (r *reporter) counterFailed(now time.Time, err error) {
+	r.warn(now, &r.alarms.failed, "exact counter failed a request", "error", err)
+}
+
+// counterDown tells of an outage once, and not more than once a minute. One that comes
+// too soon after another is told of by a later probe.
+func (r *reporter) counterDown(now time.Time, consequence string, err error) {
+	if !r.alarms.down.Load() && r.alarms.outage.due(now) {
+		r.alarms.down.Store(true)
+		r.log.Error("tallystick: exact counter does not answer; "+consequence, "policy", r.policy, "error", err)
+	}
+}
+
+// counterAnswers ends an outage that was told of: each alarm has its all-clear, and no
+// other.
+func (r *reporter) counterAnswers() {
+	if r.alarms.down.Load() && r.alarms.down.Swap(false) {
+		r.log.Info("tallystick: exact counter answers again", "policy", r.policy)
+	}
+}
+
+// An alarm rings at most once a minute.
+type alarm struct{ last atomic.Int64 }
+
+// due takes a clock that has stepped back by a minute for one that was wrong
+// before, and less for requests that overtake each other.
+func (a *alarm) due(now time.Time) bool {
+	last, second := a.last.Load(), now.Unix()
+	return (second >= last+60 || second <= last-60) && a.last.CompareAndSwap(last, second)
+}

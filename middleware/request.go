@@ -1,0 +1,78 @@
+package middleware
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// A subject is who asks, as every step needs it.
+type subject struct {
+	id       Identity
+	bytes    []byte // of id: no other identity has them
+	tier     *tier
+	holder   token.Holder
+	networks [storeless.MaxWide]storeless.Wide // none unless id is an IPv6 address
+}
+
+// Credentials are what a request shows for itself. Tokens of one tally are merged.
+type credentials struct {
+	shared   storeless.Tally
+	own      []ownTally
+	proof    proof
+	accepted int
+	macs     int // that were computed
+	byHeader bool
+	byCookie bool
+	err      error // of the last token that was not accepted
+
+	// Values of the cookies that carry proofs, and passes of the waiting room: unread.
+	proofCookies, roomCookies []string
+}
+
+// An ownTally is one that was bought.
+type ownTally struct {
+	own   token.Own
+	tally storeless.Tally
+}
+
+// A proof is what came of the proofs that a request shows.
+type proof struct {
+	good   bool             // one was accepted
+	opened bool             // it opened own[index], which is to be charged
+	index  int              //
+	spend  *storeless.Proof // what is spent if the request is admitted; nil without memory
+	reason Reason           // why the last one was not accepted
+}
+
+// A roomPass is what a request shows of the waiting room.
+type roomPass struct {
+	bytes  []byte // of the room's tally
+	holder token.Holder
+	tally  storeless.Tally
+	ticket string    // the one that opens first, of those that are still good; "": none
+	opens  time.Time // when
+}
+
+// A charged is which tally was charged, or refused, and how its limits stand.
+type charged struct {
+	own     *token.Own // nil: the shared one
+	opened  bool       // by a proof of this very request
+	shown   storeless.Tally
+	tally   storeless.Tally
+	verdict storeless.Verdict
+}
+
+// addOwn merges what a token or a proof says into the tally of its own, and returns
+// the tally's place.
+func (c *credentials) addOwn(now time.Time, p *storeless.Policy, own token.Own, t storeless.Tally) int {
+	for i := range c.own {
+		if o := &c.own[i]; o.own.ID == own.ID {
+			o.tally = p.Merge(now, o.tally, t)
+			return i
+		}
+	}
+	c.own = append(c.own, ownTally{own, t})
+	return len(c.own) - 1
+}

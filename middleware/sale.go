@@ -1,0 +1,105 @@
+package middleware
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// mostWork is what a surge may raise a challenge to.
+const mostWork = 1 << 32
+
+// binding is what a challenge of this policy is bound to. The kind keeps a
+// proof that buys a request from opening a tally.
+func (e *engine) binding(holder []byte) pow.Binding {
+	kind := "family"
+	if e.challenge.mode == EveryRequest {
+		kind = "request"
+	}
+	// A copy, or the bytes of every subject would have to live on the heap.
+	return pow.Binding{Client: slices.Clone(holder), Route: e.base.policy.Name(), Tier: kind}
+}
+
+// redeem opens the tally of a receipt, if it is worth its price now.
+func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
+	ends := receipt.Issued.Add(token.OwnLife(e.base.policy))
+	own := token.Own{Expires: ends.Unix(), Bound: e.bindsOwn(&who.id)}
+	copy(own.ID[:], receipt.ID[:])
+	work, surge := int64(receipt.Work), e.challenge.surge
+	if surge != nil {
+		work = surge.Worth(now, work, mostWork)
+	}
+	var buyers [1 + storeless.MaxWide]storeless.Buyer
+	// The sale is remembered for as long as the proof can be shown again, not as the
+	// tally lives: days of sales would fill the cells for them.
+	sale := storeless.Redeem(e.memory, e.challenge.prices, now, e.buyers(who, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
+	if sale.Granted && !sale.Held && surge != nil {
+		surge.Sold(now)
+	}
+	if sale.Saturated {
+		e.report.saturated(now)
+	}
+	return own, sale
+}
+
+// saleReason says why a good proof opened no tally.
+func saleReason(s *storeless.Sale) Reason {
+	if s.Saturated {
+		return MemoryFull
+	}
+	return ProofPriceRisen
+}
+
+// buyers are the identity and its networks.
+func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer {
+	if e.memory == nil {
+		return list
+	}
+	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1})
+	if who.networks[0].Policy != nil {
+		list = append(list,
+			storeless.Buyer{Key: who.networks[0].Key, Crowds: e.net56},
+			storeless.Buyer{Key: who.networks[1].Key, Crowds: e.net48})
+	}
+	return list
+}
+
+// ownKey names an own tally in memory, whoever shows it.
+func (e *engine) ownKey(id [8]byte) storeless.Key {
+	if e.memory == nil {
+		return 0
+	}
+	b := [9]byte{0: kindOwn}
+	copy(b[1:], id[:])
+	return e.memory.Key(b[:])
+}
+
+// offer issues the challenge that goes with a refusal, at the price of this moment, or
+// says when a tally will be for sale.
+func (e *engine) offer(now time.Time, who *subject) offer {
+	c := e.challenge
+	work := c.work
+	if c.mode != EveryRequest {
+		var buyers [1 + storeless.MaxWide]storeless.Buyer
+		sale := storeless.Quote(e.memory, c.prices, now, e.buyers(who, buyers[:0]))
+		if sale.Price == 0 {
+			return offer{soldOut: true, wait: sale.Wait}
+		}
+		work = sale.Price
+	}
+	if c.surge != nil && work > 0 {
+		work = c.surge.Work(now, work, mostWork)
+	}
+	challenge, err := c.issuer.Issue(now, e.binding(who.bytes), uint64(work))
+	if err != nil {
+		e.report.warn(now, &e.report.alarms.issue, "cannot issue a challenge", "error", err)
+		return offer{}
+	}
+	if c.path != "" && !e.mounted.Load() {
+		e.report.warn(now, &e.report.alarms.unmounted, "a challenge names the URLs below Challenge.Path, where nothing answers", "remedy", "mount Middleware.Endpoints there")
+	}
+	return offer{challenge: &challenge, field: challenge.Header() + ";policy=" + who.tier.policy.Name()}
+}

@@ -1,0 +1,55 @@
+package middleware
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// Tokens of one own family, shown side by side, are merged: a client cannot gain
+// by showing an older one too, in whatever order.
+func TestShownTokensOfAnOwnFamilyAreMerged(t *testing.T) {
+	m, err := New(Config{
+		Policy:  "contact",
+		Limits:  []Limit{{Quota: 9, Window: time.Minute}},
+		Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
+	})
+	require.NoError(t, err)
+	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [8]byte{1}, Expires: 1_800_003_600}
+	low, _ := e.base.policy.Step(now, storeless.Tally{}, 2)
+	high, _ := e.base.policy.Step(now, storeless.Tally{}, 7)
+	for _, order := range [][]storeless.Tally{{low, high}, {high, low}} {
+		var s credentials
+		for _, tally := range order {
+			require.Zero(t, s.addOwn(now, e.carried, own, tally))
+		}
+		require.Len(t, s.own, 1)
+		require.Equal(t, high, s.own[0].tally)
+	}
+}
+
+// A token of an own family that lives longer than any that is sold was signed by
+// whoever has stolen the key: he gets no more than the rest of a family's life.
+func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
+	m, err := New(Config{
+		Policy:    "contact",
+		Limits:    []Limit{{Quota: 9, Window: time.Minute}},
+		Secrets:   [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
+		Challenge: &Challenge{},
+	})
+	require.NoError(t, err)
+	e := m.engine.Load()
+	now, who := time.Unix(1_800_000_000, 0), subject{id: Address(netip.MustParseAddr("203.0.113.1"))}
+	life := token.OwnLife(e.base.policy)
+	for _, test := range []struct {
+		life time.Duration
+		want bool
+	}{{life, true}, {life + time.Minute, true}, {life + time.Minute + time.Second, false}, {100 * 365 * 24 * time.Hour, false}} {
+		require.Equal(t, test.want, e.acceptsOwn(now, &who, &token.Own{ID: [8]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
+	}
+}

@@ -1,0 +1,82 @@
+package middleware
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A verdict is what becomes of a request, and why. It is admitted if reason is
+// WithinLimits, and not decided yet if reason is empty.
+type verdict struct {
+	reason      Reason
+	status      int // of the refusal
+	retryAfter  time.Duration
+	denial      *Denial // with IdentityDenied
+	identityErr error   // with IdentityUnknown
+}
+
+// refuses reports whether v is a refusal.
+func (v *verdict) refuses() bool { return v.status != 0 }
+
+// verdictOf says what the limits' verdict means for the request.
+func verdictOf(limits *storeless.Verdict) verdict {
+	switch {
+	case limits.Admitted:
+		return verdict{reason: WithinLimits}
+	case limits.Impossible:
+		return verdict{reason: CostAboveQuota, status: http.StatusForbidden}
+	case limits.Spent:
+		return verdict{reason: ProofReplayed, status: http.StatusForbidden}
+	case limits.Saturated:
+		return verdict{reason: MemoryFull, status: http.StatusForbidden}
+	}
+	return verdict{reason: OverLimit, status: http.StatusTooManyRequests, retryAfter: limits.Wait}
+}
+
+// proofWanted is the verdict where a proof of work comes first.
+func proofWanted() verdict { return verdict{reason: NoToken, status: http.StatusForbidden} }
+
+// An offer is what a refused client can do instead of waiting: solve a challenge, or
+// come back when a tally is for sale.
+type offer struct {
+	challenge *pow.Challenge
+	field     string // the same, as a response field
+	soldOut   bool
+	wait      time.Duration // until a tally is for sale
+}
+
+// offering returns v with what is offered. Where nothing is for sale, it says when that
+// will be, if that is before the limits give way.
+func (v verdict) offering(o offer) verdict {
+	if !o.soldOut {
+		return v
+	}
+	if v.retryAfter == 0 || o.wait < v.retryAfter {
+		v.retryAfter = o.wait
+	}
+	if v.status == http.StatusForbidden { // a proof would help, and cannot be had
+		v.reason, v.status = SoldOut, http.StatusTooManyRequests
+	}
+	return v
+}
+
+// helpedByProof reports whether a proof would help a request with this verdict.
+func (v *verdict) helpedByProof(mode Mode) bool {
+	switch v.reason {
+	case NoToken, ProofReplayed, MemoryFull:
+		return true
+	case OverLimit:
+		return mode != EveryRequest
+	}
+	return false
+}
+
+// jitter spreads the return of those who were refused by a limit.
+func (v *verdict) jitter() {
+	if v.status == http.StatusTooManyRequests {
+		v.retryAfter = jittered(v.retryAfter)
+	}
+}

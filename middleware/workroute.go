@@ -1,0 +1,82 @@
+package middleware
+
+import (
+	"net/http"
+	"time"
+)
+
+// decideWithWork decides a request from step 3 on, where a challenge may be offered:
+//
+//  3. What it shows besides tokens: proofs. The first good one is redeemed.
+//  4. Charge. Own tallies come before the shared one, and where both refuse, the
+//     waiting room before nobody. It can only admit.
+//  5. The verdict, and what a refused client can do: work, or wait.
+//  6. The answer.
+func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionContext, who *subject, shown credentials) {
+	d := &dc.decision
+	shown = e.readProofs(now, r, who, shown)
+	d.Proof = shown.proof.reason
+	c, asked := e.chargeByMode(now, who, &shown, d.Cost)
+
+	var pass roomPass
+	if e.room != nil && !(asked && c.verdict.Admitted) {
+		pass = e.readRoomPass(now, who, &shown)
+		if room, ok := e.chargeRoom(now, who, &pass, d.Cost); ok {
+			e.admitFromRoom(now, dc, who, &shown, &pass, &room)
+			return
+		}
+	}
+
+	v, tell, give := proofWanted(), told{}, given{}
+	if asked {
+		v, tell = verdictOf(&c.verdict), e.tellOf(now, who, &c)
+		d.ofCharge(&c)
+	}
+	if c.own == nil && len(shown.own) > 0 {
+		// The client keeps the token of the tally that it has paid for; a cookie has room
+		// for one. The memory counts the shared one.
+		tell.tally = nil
+	}
+	if v.helpedByProof(e.challenge.mode) && !e.shadow {
+		o := e.offer(now, who)
+		v = v.offering(o)
+		d.Challenge, give.challenge = o.challenge, o.field
+	}
+	if d.Proof == "" && v.reason == ProofReplayed {
+		d.Proof = ProofReplayed
+	}
+	v.jitter()
+	d.conclude(&v)
+	if e.room != nil && v.refuses() && !e.shadow && dc.wantsPage(r) {
+		var issued roomPass
+		if issued, d.Wait = e.issueTicket(now, who, pass, d.Cost); d.Wait > 0 {
+			give.roomCookie = e.roomCookie(now, who, &issued, &issued.tally)
+		}
+	}
+	e.answer(now, dc, who, &shown, tell, give)
+}
+
+// admitFromRoom concludes a request that the waiting room has admitted.
+func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
+	d := &dc.decision
+	who.tier = who.tier.room
+	v := verdictOf(&c.verdict)
+	d.conclude(&v)
+	d.ofSubject(who)
+	d.ofCharge(c)
+	d.Lane = true
+	var give given
+	if e.quiet != QuietNoToken {
+		give.roomCookie = e.roomCookie(now, who, pass, &c.tally)
+	}
+	e.answer(now, dc, who, shown, told{standings: &c.verdict}, give)
+}
+
+// chargeByMode charges the tally that the mode means. It is not ok, and nothing is
+// charged, if a proof is wanted first.
+func (e *engine) chargeByMode(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
+	if e.challenge.mode == EveryRequest {
+		return e.chargeProof(now, who, shown, cost)
+	}
+	return e.chargeBought(now, who, shown, cost)
+}
