@@ -13,13 +13,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// An exactCall is a request on its way to the counter.
-type exactCall struct {
-	exact.Call
-	refusal  guardedcall.Key  // of whom and what a refusal is about
-	fallback storeless.Family // what counts while the counter does not answer
-}
-
 // decideExact decides a request from step 4 on, where a counter is authoritative:
 //
 //  4. A refusal that is remembered refuses without a call. Else the counter decides. Its

@@ -3,6 +3,8 @@ package middleware
 import (
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -62,6 +64,13 @@ type charged struct {
 	shown   storeless.Tally
 	tally   storeless.Tally
 	verdict storeless.Verdict
+}
+
+// An exactCall is a request on its way to the counter.
+type exactCall struct {
+	exact.Call
+	refusal  guardedcall.Key  // of whom and what a refusal is about
+	fallback storeless.Family // what counts while the counter does not answer
 }
 
 // addOwn merges what a token or a proof says into the tally of its own, and returns

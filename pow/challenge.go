@@ -1,6 +1,7 @@
 package pow
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ const (
 
 // maxField is the longest value, in bytes, that ParseHeader reads.
 const maxField = 4096
+
+var errField = fmt.Errorf("%w: header field longer than %d bytes", ErrMalformed, maxField)
 
 // Challenge is a challenge and its terms. From [Issuer.Issue] the terms are true;
 // from [Parse] and [ParseHeader] they are what the sender claims.

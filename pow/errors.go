@@ -39,5 +39,4 @@ var (
 	errShape    = fmt.Errorf("%w: challenge length and puzzle count disagree", ErrMalformed)
 	errBounds   = fmt.Errorf("%w: signed, but outside the bounds of this version", ErrMalformed)
 	errAnswers  = fmt.Errorf("%w: answers are not the expected count of canonical decimals", ErrMalformed)
-	errField    = fmt.Errorf("%w: header field longer than %d bytes", ErrMalformed, maxField)
 )

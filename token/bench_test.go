@@ -92,7 +92,7 @@ func BenchmarkVerify(b *testing.B) {
 func BenchmarkOwn(b *testing.B) {
 	h, tally, _ := benchmarked(b)
 	for _, bound := range []bool{false, true} {
-		own, name := bought(h.codec.policy, "family", bound), "Unbound"
+		own, name := bought(h.codec.format.policy, "family", bound), "Unbound"
 		if bound {
 			name = "Bound"
 		}
@@ -118,7 +118,7 @@ func BenchmarkOwn(b *testing.B) {
 
 func BenchmarkVerifyOlderKey(b *testing.B) {
 	h, tally, _ := benchmarked(b)
-	older := newCodec(b, h.codec.policy, secret("old")).Holder(alice)
+	older := newCodec(b, h.codec.format.policy, secret("old")).Holder(alice)
 	tok := string(older.Append(nil, &tally))
 	_, err := h.Verify(tok, now)
 	require.NoError(b, err)

@@ -15,31 +15,11 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// MaxLen is the most bytes a window token may have: what every parser of
-// structured fields must accept as a Token (RFC 9651 section 3.3.4).
-const MaxLen = 512
-
-const (
-	subjectLen   = 11                                    // 64 bits in base64url
-	signatureLen = 43                                    // 256 bits in base64url
-	headerLen    = 64                                    // with its dot; see kidLen
-	minLen       = headerLen + 1 + signatureLen          // shorter is not looked at
-	payloadMax   = MaxLen - headerLen - 1 - signatureLen // in base64url
-	jsonMax      = 512                                   // room to find out that a payload is too long
-	textMax      = headerLen + jsonMax*4/3 + 4 + signatureLen
-)
-
-// strict refuses spare bits. It still skips line breaks: compare lengths as well.
-var strict = base64.RawURLEncoding.Strict()
-
 // A Codec signs and verifies the window tokens of one policy. It is immutable
 // and safe for concurrent use.
 type Codec struct {
 	ring   []*key // pointers: what fmt prints by reflection, it does not follow
-	policy *storeless.Policy
-	fields []field
-	lead   string // what every payload begins with, encoded
-	prefix string // what comes after that, up to the names of the holder
+	format format
 	pool   *sync.Pool
 }
 
@@ -56,11 +36,9 @@ func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy)
 	ring, err := newRing(policy.Name(), secrets)
 	c := &Codec{
 		ring:   ring,
-		policy: policy,
-		fields: fieldsOf(policy),
+		format: newFormat(policy),
 		pool:   &sync.Pool{New: newScratch},
 	}
-	c.lead, c.prefix = beginning(policy.Name())
 	policies := []*storeless.Policy{policy}
 	for i, tier := range tiers {
 		if !tier.SameShape(policy) {
@@ -70,7 +48,7 @@ func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy)
 		}
 		policies = append(policies, tier)
 	}
-	if n := c.longest(policies); n > MaxLen {
+	if n := c.format.longest(policies); n > MaxLen {
 		err = errors.Join(err, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf(
 			"a full token would have %d bytes, %d at most; use fewer limits, lower quotas or a shorter policy name", n, MaxLen)})
 	}
@@ -81,16 +59,6 @@ func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy)
 		return nil, err
 	}
 	return c, nil
-}
-
-// A Token is a verified window token.
-type Token struct {
-	Expires int64 // Unix seconds
-	Tally   storeless.Tally
-
-	// Own is the family of its own that the token belongs to; zero for the
-	// holder's shared family.
-	Own Own
 }
 
 // A Holder is one identity, as tokens know it.
@@ -110,7 +78,7 @@ func (c *Codec) Holder(identity []byte) Holder {
 // Format writes the holder's policy for every verb: an identity may be an
 // address or an API key, and does not belong in a log.
 func (h Holder) Format(f fmt.State, _ rune) {
-	fmt.Fprint(f, "token.Holder("+h.codec.policy.Name()+")")
+	fmt.Fprint(f, "token.Holder("+h.codec.format.policy.Name()+")")
 }
 
 // subject returns 64 bits of a keyed hash of the identity. Two identities share
@@ -145,7 +113,18 @@ func (c *Codec) subject(k *key, identity []byte) (sub [subjectLen]byte) {
 // appends nothing if t has counted nothing, or if its counts, made under far
 // larger quotas, no longer fit [MaxLen].
 func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
-	return h.append(dst, Own{}, h.codec.policy.Expires(*t), t)
+	return h.append(dst, Own{}, h.codec.format.policy.Expires(*t), t)
+}
+
+// AppendOwn is [Holder.Append] for a family of the holder's own. A token that has
+// counted nothing is its first, and worth having: it says that the family exists.
+// Nothing in it depends on when it is made, so that redeeming a challenge twice
+// gives the same bytes.
+//
+// It appends nothing if own ends outside of 1970 to 2242, as the zero Own does, or
+// if t, made under far larger quotas or longer windows, no longer fits [MaxLen].
+func (h *Holder) AppendOwn(dst []byte, own Own, t *storeless.Tally) []byte {
+	return h.append(dst, own, own.Expires, t)
 }
 
 func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []byte {
@@ -157,16 +136,16 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 	s := c.pool.Get().(*scratch)
 	defer c.pool.Put(s)
 
-	payload := c.appendPayload(s.json[:0], h.subject[:], own, exp, t)
-	n := len(c.lead) + base64.RawURLEncoding.EncodedLen(len(payload))
+	payload := c.format.appendPayload(s.json[:0], h.subject[:], own, exp, t)
+	n := len(c.format.lead) + base64.RawURLEncoding.EncodedLen(len(payload))
 	if n > payloadMax {
 		return dst
 	}
 	text := s.text[:headerLen+n+1+signatureLen]
 	copy(text, k.header)
 	signed := text[headerLen : headerLen+n]
-	copy(signed, c.lead)
-	base64.RawURLEncoding.Encode(signed[len(c.lead):], payload)
+	copy(signed, c.format.lead)
+	base64.RawURLEncoding.Encode(signed[len(c.format.lead):], payload)
 	s.begin(&k.sign)
 	s.hash.Write(signed)
 	text[headerLen+n] = '.'
@@ -209,15 +188,15 @@ func (h *Holder) Verify(tok string, now time.Time) (Token, error) {
 	if subtle.ConstantTimeCompare(want[:], signature) != 1 {
 		return Token{}, ErrForged
 	}
-	if len(payload) < len(c.lead) || string(payload[:len(c.lead)]) != c.lead {
+	if len(payload) < len(c.format.lead) || string(payload[:len(c.format.lead)]) != c.format.lead {
 		return Token{}, ErrMalformed // signed by our key, but not by this package
 	}
-	payload = payload[len(c.lead):]
+	payload = payload[len(c.format.lead):]
 	size, err := strict.Decode(s.json[:], payload)
 	if err != nil || base64.RawURLEncoding.EncodedLen(size) != len(payload) {
 		return Token{}, ErrMalformed
 	}
-	t, subject, ok := c.parsePayload(s.json[:size])
+	t, subject, ok := c.format.parsePayload(s.json[:size])
 	if !ok {
 		return Token{}, ErrMalformed
 	}
@@ -250,7 +229,9 @@ func (c *Codec) keyOf(header string) *key {
 
 // Format writes which policy the codec is for, for every verb, so that not even %+v
 // reaches the keys.
-func (c Codec) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "token.Codec(%s)", c.policy.Name()) }
+func (c Codec) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "token.Codec(%s)", c.format.policy.Name())
+}
 
 // selfCheck signs a token of each kind by golang-jwt and by ourselves and
 // compares: the definition and its shortcut must agree in this very build, or
@@ -258,11 +239,11 @@ func (c Codec) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "token.Codec(%s)", c
 func (c *Codec) selfCheck() error {
 	holder := c.Holder([]byte("self-check"))
 	now := time.Unix(1<<31, 0)
-	tally, _ := c.policy.Step(now, storeless.Tally{}, 1)
-	exp := c.policy.Expires(tally)
+	tally, _ := c.format.policy.Step(now, storeless.Tally{}, 1)
+	exp := c.format.policy.Expires(tally)
 	for _, own := range []Own{{}, {Expires: exp}, {Expires: exp, Bound: true}} {
 		ours := string(holder.append(nil, own, exp, &tally))
-		t := jwt.NewWithClaims(hs256(), c.claims(holder.subject[:], own, exp, &tally))
+		t := jwt.NewWithClaims(hs256(), c.format.claims(holder.subject[:], own, exp, &tally))
 		t.Header = map[string]any{"alg": "HS256", "kid": c.ring[0].kid, "typ": typ}
 		theirs, err := t.SignedString(c.ring[0].window)
 		if err != nil || theirs != ours {

@@ -88,7 +88,7 @@ func TestSecretsAreCopied(t *testing.T) {
 	h := newCodec(t, compile(t, "contact", contactLimits...), s).Holder(alice)
 	clear(s)
 	_, same := contact(t)
-	tally := used(t, same.codec.policy, 1)
+	tally := used(t, same.codec.format.policy, 1)
 	require.Equal(t, same.Append(nil, &tally), h.Append(nil, &tally))
 }
 

@@ -38,8 +38,8 @@ func allocated(f func()) uint64 {
 // and accepts what the reference accepts.
 func FuzzVerify(f *testing.F) {
 	c, h, secrets := fuzzCodec(f)
-	tally := used(f, c.policy, 3)
-	for _, own := range kinds(c.policy) {
+	tally := used(f, c.format.policy, 3)
+	for _, own := range kinds(c.format.policy) {
 		f.Add(string(give(&h, own, &tally)))
 	}
 	f.Fuzz(func(t *testing.T, tok string) {
@@ -54,8 +54,8 @@ func FuzzVerify(f *testing.F) {
 // reference accepts too; and what it said, said again by us, is the same.
 func FuzzPayload(f *testing.F) {
 	c, h, secrets := fuzzCodec(f)
-	tally := used(f, c.policy, 3)
-	for _, own := range kinds(c.policy) {
+	tally := used(f, c.format.policy, 3)
+	for _, own := range kinds(c.format.policy) {
 		f.Add(payload(f, string(give(&h, own, &tally))))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -66,12 +66,12 @@ func FuzzPayload(f *testing.F) {
 		got, err := h.Verify(tok, now)
 		require.NoError(t, err)
 		again := string(repeat(&h, &got))
-		exp := expires(c.policy, got.Own, &got.Tally)
+		exp := expires(c.format.policy, got.Own, &got.Tally)
 		if exp == 0 || exp > maxExpires {
 			require.Empty(t, again)
 			return
 		}
-		said, subject, ok := c.parsePayload([]byte(payload(t, again)[len(c.lead)/4*3:]))
+		said, subject, ok := c.format.parsePayload([]byte(payload(t, again)[len(c.format.lead)/4*3:]))
 		require.True(t, ok, "we cannot read what we wrote: %s", payload(t, again))
 		if got.Own.IsZero() || got.Own.Bound {
 			require.Equal(t, string(h.subject[:]), string(subject))
@@ -81,7 +81,7 @@ func FuzzPayload(f *testing.F) {
 		require.Equal(t, exp, said.Expires)
 		require.Equal(t, got.Own, said.Own)
 		for i, s := range got.Tally {
-			if i < len(c.fields) && c.fields[i].blank(s) {
+			if i < len(c.format.fields) && c.format.fields[i].blank(s) {
 				s.At = 0 // a window in which nothing was counted is not told
 			}
 			require.Equal(t, s, said.Tally[i])

@@ -25,7 +25,7 @@ func (acceptAll) Verify(_ string, _ []byte, _ any) error { return nil }
 // sign. Not parallel: each change is undone before the next test.
 func TestGlobals(t *testing.T) {
 	c, h := contact(t)
-	tally := used(t, c.policy, 2)
+	tally := used(t, c.format.policy, 2)
 	good := string(h.Append(nil, &tally))
 	forged := good[:len(good)-signatureLen] + strings.Repeat("A", signatureLen)
 	secrets := [][]byte{secret("a")}
@@ -60,7 +60,7 @@ func TestGlobals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(change(t))
-			anew, err := New(secrets, c.policy)
+			anew, err := New(secrets, c.format.policy)
 			require.NoError(t, err)
 			holder := anew.Holder(alice)
 			for _, h := range []*Holder{&h, &holder} {
@@ -78,12 +78,12 @@ func TestGlobals(t *testing.T) {
 // starts. crypto.RegisterHash is one way to get there.
 func TestSelfCheck(t *testing.T) {
 	c, h := contact(t)
-	tally := used(t, c.policy, 2)
+	tally := used(t, c.format.policy, 2)
 	good := string(h.Append(nil, &tally))
 
 	crypto.RegisterHash(crypto.SHA256, func() hash.Hash { return sha512.New512_256() })
 	t.Cleanup(func() { crypto.RegisterHash(crypto.SHA256, sha256.New) })
-	_, err := New([][]byte{secret("a")}, c.policy)
+	_, err := New([][]byte{secret("a")}, c.format.policy)
 	require.ErrorContains(t, err, "golang-jwt signs a different token than we do")
 	require.ErrorContains(t, err, "do not use this build")
 

@@ -15,29 +15,29 @@ const lag = 5
 // longest returns the length of the longest token that policies can make: every
 // limit used to the full in both of its windows, in a shared family or in an own
 // one that is bound, at any moment of its life.
-func (c *Codec) longest(policies []*storeless.Policy) int {
+func (fm *format) longest(policies []*storeless.Policy) int {
 	// How far ahead of the clock a token of a shared family expires: at most
 	// three windows (one more than it looks ahead, for a clock that lags), and
 	// what a full bucket owes, of the limit that looks furthest.
 	ahead := int64(0)
-	for i := range c.fields {
-		ahead = max(ahead, 3*c.fields[i].seconds+c.owes(policies, i)/1_000_000+1)
+	for i := range fm.fields {
+		ahead = max(ahead, 3*fm.fields[i].seconds+fm.owes(policies, i)/1_000_000+1)
 	}
 	// An own one has all of its life before it, or nearly none.
-	life := int64(OwnLife(c.policy)/time.Second) + lag
+	life := int64(OwnLife(fm.policy)/time.Second) + lag
 
 	shared := len(`sub":"","`) + subjectLen
 	own := shared + len(`fam":"","`) + subjectLen
-	both := len(c.prefix) + len(`exp":`) + digits(maxExpires) + len(`,"t":[`) + len(`]}`)
-	for i := range c.fields {
-		f := &c.fields[i]
+	both := len(fm.prefix) + len(`exp":`) + digits(maxExpires) + len(`,"t":[`) + len(`]}`)
+	for i := range fm.fields {
+		f := &fm.fields[i]
 		both += len("16777215,,,,")
 		if f.mark {
 			both += len("00")
 			shared += digits(ahead * 1_000_000)
 			// A bucket may owe for longer than the family lives: its age is
 			// then below zero.
-			own += max(digits(life*1_000_000), digits(-c.owes(policies, i)-lag*1_000_000))
+			own += max(digits(life*1_000_000), digits(-fm.owes(policies, i)-lag*1_000_000))
 			continue
 		}
 		quota := int64(0)
@@ -49,14 +49,14 @@ func (c *Codec) longest(policies []*storeless.Policy) int {
 		// The window of an instance whose clock is ahead may begin after exp.
 		own += max(digits(life/f.seconds+1), digits(-1))
 	}
-	n := len(c.lead) + base64.RawURLEncoding.EncodedLen(both+max(shared, own))
+	n := len(fm.lead) + base64.RawURLEncoding.EncodedLen(both+max(shared, own))
 	return headerLen + n + 1 + signatureLen
 }
 
 // owes returns how many microseconds the i-th limit takes to empty when it is
 // full, under that of the policies where it takes longest; 0 for a window.
-func (c *Codec) owes(policies []*storeless.Policy, i int) (longest int64) {
-	if !c.fields[i].mark {
+func (fm *format) owes(policies []*storeless.Policy, i int) (longest int64) {
+	if !fm.fields[i].mark {
 		return 0
 	}
 	for _, p := range policies {

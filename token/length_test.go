@@ -80,11 +80,11 @@ func TestLongest(t *testing.T) {
 		require.NoError(t, err)
 		tier := p.Scale(1 + r.Int64N(100))
 		c := &Codec{
-			ring: []*key{deriveKey("contact", secret("a"))}, policy: p, fields: fieldsOf(p),
-			pool: &sync.Pool{New: newScratch},
+			ring:   []*key{deriveKey("contact", secret("a"))},
+			format: newFormat(p),
+			pool:   &sync.Pool{New: newScratch},
 		}
-		c.lead, c.prefix = beginning("contact")
-		longest := c.longest([]*storeless.Policy{tier, p})
+		longest := c.format.longest([]*storeless.Policy{tier, p})
 		if _, err := New([][]byte{secret("a")}, p, tier); err == nil {
 			started++
 			require.LessOrEqual(t, longest, MaxLen)
@@ -94,8 +94,8 @@ func TestLongest(t *testing.T) {
 
 		h := c.Holder(alice)
 		check := func(q *storeless.Policy, at time.Time, own Own, tally storeless.Tally) {
-			said := c.appendPayload(nil, h.subject[:], own, expires(q, own, &tally), &tally)
-			length := headerLen + len(c.lead) + (len(said)*8+5)/6 + 1 + signatureLen
+			said := c.format.appendPayload(nil, h.subject[:], own, expires(q, own, &tally), &tally)
+			length := headerLen + len(c.format.lead) + (len(said)*8+5)/6 + 1 + signatureLen
 			if length > longest {
 				require.Failf(t, "too long", "%d, not %d: %+v at %v, %+v", length, longest, describe(q), at.UnixMicro(), own)
 			}
@@ -199,7 +199,7 @@ func TestLongestAtTheEdge(t *testing.T) {
 			}
 			tok := give(&h, own, &tally)
 			require.Regexp(t, tt.ends, payload(t, string(tok)))
-			require.LessOrEqual(t, len(tok), h.codec.longest([]*storeless.Policy{p}))
+			require.LessOrEqual(t, len(tok), h.codec.format.longest([]*storeless.Policy{p}))
 		})
 	}
 }
@@ -212,10 +212,10 @@ func TestLongestOfTiers(t *testing.T) {
 	}
 	small, large := bucket(1), bucket(30_000_000)
 	c := newCodec(t, small, secret("a"))
-	want := c.longest([]*storeless.Policy{large})
-	require.Greater(t, want, c.longest([]*storeless.Policy{small}))
-	require.Equal(t, want, c.longest([]*storeless.Policy{small, large}))
-	require.Equal(t, want, c.longest([]*storeless.Policy{large, small}))
+	want := c.format.longest([]*storeless.Policy{large})
+	require.Greater(t, want, c.format.longest([]*storeless.Policy{small}))
+	require.Equal(t, want, c.format.longest([]*storeless.Policy{small, large}))
+	require.Equal(t, want, c.format.longest([]*storeless.Policy{large, small}))
 }
 
 // TestDecisionsFit runs real decisions, by the same policy and by tiers, until

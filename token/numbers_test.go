@@ -27,7 +27,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
 		return sign(c.ring[0], fmt.Sprintf(`{"aud":"contact",%s,"exp":%d,"t":[%s]}`, names, exp, list))
 	}
-	id := func(i int) int64 { return int64(c.policy.ID(i)) }
+	id := func(i int) int64 { return int64(c.format.policy.ID(i)) }
 	nothing := ErrMalformed
 	if strings.Contains(names, "fam") {
 		nothing = nil
@@ -38,7 +38,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 		got, err := h.Verify(token(exp, id(0), exp/60-window, storeless.MaxQuota, storeless.MaxQuota), now)
 		require.NoError(t, err)
 		require.Equal(t, storeless.State{At: window, Cur: storeless.MaxQuota, Prev: storeless.MaxQuota}, got.Tally[0])
-		next, v := c.policy.Step(now, got.Tally, 1)
+		next, v := c.format.policy.Step(now, got.Tally, 1)
 		require.False(t, v.Admitted)
 		require.Equal(t, got.Tally[0], next[0])
 	})
@@ -86,7 +86,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 			return [...]int64{0, 1, -1, r.Int64N(10), 1 << r.IntN(54), -1 << r.IntN(54), r.Int64N(maxAge), -r.Int64N(maxAge),
 				exp / 60, exp * 1e6, exp*1e6 - now.UnixMicro(), storeless.MaxQuota, r.Int64N(storeless.MaxQuota)}[r.IntN(13)]
 		}
-		m := storeless.NewMemory(16, c.policy.Len())
+		m := storeless.NewMemory(16, c.format.policy.Len())
 		family := storeless.Family{Key: m.Key(alice)}
 		accepted := 0
 		n := rounds(20_000)
@@ -96,11 +96,11 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 				continue
 			}
 			accepted++
-			c.policy.Step(now, got.Tally, 1)
-			c.policy.Merge(now, got.Tally, got.Tally)
+			c.format.policy.Step(now, got.Tally, 1)
+			c.format.policy.Merge(now, got.Tally, got.Tally)
 			family.Shown = got.Tally
-			storeless.Take(m, c.policy, now, &family, 1) // must not panic
-			next, _ := c.policy.Step(now, got.Tally, 1)
+			storeless.Take(m, c.format.policy, now, &family, 1) // must not panic
+			next, _ := c.format.policy.Step(now, got.Tally, 1)
 			require.LessOrEqual(t, len(repeat(h, &Token{Tally: next, Own: got.Own})), MaxLen)
 		}
 		require.Greater(t, accepted, n/10)

@@ -6,6 +6,16 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+// A Token is a verified window token.
+type Token struct {
+	Expires int64 // Unix seconds
+	Tally   storeless.Tally
+
+	// Own is the family of its own that the token belongs to; zero for the
+	// holder's shared family.
+	Own Own
+}
+
 // An Own is a family of one's own, as its challenge made it.
 type Own struct {
 	ID      [8]byte // derived from the challenge
@@ -25,15 +35,4 @@ func OwnLife(p *storeless.Policy) time.Duration {
 		life = max(life, 2*p.Limit(i).Window)
 	}
 	return life
-}
-
-// AppendOwn is [Holder.Append] for a family of the holder's own. A token that has
-// counted nothing is its first, and worth having: it says that the family exists.
-// Nothing in it depends on when it is made, so that redeeming a challenge twice
-// gives the same bytes.
-//
-// It appends nothing if own ends outside of 1970 to 2242, as the zero Own does, or
-// if t, made under far larger quotas or longer windows, no longer fits [MaxLen].
-func (h *Holder) AppendOwn(dst []byte, own Own, t *storeless.Tally) []byte {
-	return h.append(dst, own, own.Expires, t)
 }

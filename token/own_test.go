@@ -16,9 +16,9 @@ import (
 func TestOwnRoundTrip(t *testing.T) {
 	c, h := contact(t)
 	stranger := c.Holder([]byte("stranger"))
-	for _, tally := range []storeless.Tally{{}, used(t, c.policy, 1), used(t, c.policy, 5)} {
+	for _, tally := range []storeless.Tally{{}, used(t, c.format.policy, 1), used(t, c.format.policy, 5)} {
 		for _, own := range []Own{
-			bought(c.policy, "family", false), bought(c.policy, "family", true),
+			bought(c.format.policy, "family", false), bought(c.format.policy, "family", true),
 			{Expires: maxExpires}, {Expires: now.Unix() + 1, Bound: true}, // before its windows have passed
 		} {
 			tok := string(h.AppendOwn(nil, own, &tally))
@@ -77,8 +77,8 @@ func TestOwnForm(t *testing.T) {
 	own := Own{ID: [8]byte{0xfb, 0xff, 0, 1, 2, 3, 4, 5}, Expires: 1_700_172_800}
 	bound := own
 	bound.Bound = true
-	tally := used(t, c.policy, 1)
-	list := fmt.Sprintf("%d,2880,1,0,%d,2,1,0,%d,172740000000,0,0", c.policy.ID(0), c.policy.ID(1), c.policy.ID(2))
+	tally := used(t, c.format.policy, 1)
+	list := fmt.Sprintf("%d,2880,1,0,%d,2,1,0,%d,172740000000,0,0", c.format.policy.ID(0), c.format.policy.ID(1), c.format.policy.ID(2))
 	for _, tt := range []struct {
 		own         Own
 		tally       storeless.Tally
@@ -134,7 +134,7 @@ func TestNames(t *testing.T) {
 // TestOutOfTime: what Verify would not take, for its expiry, is not written.
 func TestOutOfTime(t *testing.T) {
 	c, h := contact(t)
-	tally := used(t, c.policy, 1)
+	tally := used(t, c.format.policy, 1)
 	for _, exp := range []int64{0, -1, -1 << 62, maxExpires + 1, 1 << 62} {
 		for _, bound := range []bool{false, true} {
 			require.Equal(t, "before", string(h.AppendOwn([]byte("before"), Own{[8]byte{1}, exp, bound}, &tally)), exp)
@@ -142,7 +142,7 @@ func TestOutOfTime(t *testing.T) {
 	}
 	require.NotEmpty(t, h.AppendOwn(nil, Own{Expires: 1}, &tally))
 
-	late, v := c.policy.Step(unix(maxExpires), storeless.Tally{}, 1)
+	late, v := c.format.policy.Step(unix(maxExpires), storeless.Tally{}, 1)
 	require.True(t, v.Admitted)
 	require.Empty(t, h.Append(nil, &late))
 	require.True(t, Own{}.IsZero())

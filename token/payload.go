@@ -16,6 +16,20 @@ type field struct {
 	latest  int64  // the largest State.At that a payload may say
 }
 
+// A format is the form that the payloads of a policy have.
+type format struct {
+	policy *storeless.Policy
+	fields []field
+	lead   string // what every payload begins with, encoded
+	prefix string // what comes after that, up to the names of the holder
+}
+
+func newFormat(p *storeless.Policy) format {
+	fm := format{policy: p, fields: fieldsOf(p)}
+	fm.lead, fm.prefix = beginning(p.Name())
+	return fm
+}
+
 func fieldsOf(p *storeless.Policy) []field {
 	fields := make([]field, p.Len())
 	for i := range fields {
@@ -62,9 +76,9 @@ func beginning(policy string) (lead, prefix string) {
 }
 
 // appendPayload writes the JSON of the claims, the same bytes that
-// encoding/json writes of [Claims], but for what stands encoded in Codec.lead.
-func (c *Codec) appendPayload(b, subject []byte, own Own, exp int64, t *storeless.Tally) []byte {
-	b = append(b, c.prefix...)
+// encoding/json writes of [Claims], but for what stands encoded in lead.
+func (fm *format) appendPayload(b, subject []byte, own Own, exp int64, t *storeless.Tally) []byte {
+	b = append(b, fm.prefix...)
 	if own.IsZero() || own.Bound {
 		b = append(b, `sub":"`...)
 		b = append(b, subject...)
@@ -79,8 +93,8 @@ func (c *Codec) appendPayload(b, subject []byte, own Own, exp int64, t *storeles
 	b = strconv.AppendInt(b, exp, 10)
 	b = append(b, `,"t":[`...)
 	sep := false
-	for i := range c.fields {
-		f, s := &c.fields[i], t[i]
+	for i := range fm.fields {
+		f, s := &fm.fields[i], t[i]
 		if f.blank(s) {
 			continue
 		}
@@ -99,16 +113,16 @@ func (c *Codec) appendPayload(b, subject []byte, own Own, exp int64, t *storeles
 }
 
 // claims is appendPayload for golang-jwt.
-func (c *Codec) claims(subject []byte, own Own, exp int64, t *storeless.Tally) *Claims {
-	cl := &Claims{Policy: c.policy.Name(), Expires: exp, Tally: []int64{}}
+func (fm *format) claims(subject []byte, own Own, exp int64, t *storeless.Tally) *Claims {
+	cl := &Claims{Policy: fm.policy.Name(), Expires: exp, Tally: []int64{}}
 	if own.IsZero() || own.Bound {
 		cl.Subject = string(subject)
 	}
 	if !own.IsZero() {
 		cl.Family = base64.RawURLEncoding.EncodeToString(own.ID[:])
 	}
-	for i := range c.fields {
-		if f, s := &c.fields[i], t[i]; !f.blank(s) {
+	for i := range fm.fields {
+		if f, s := &fm.fields[i], t[i]; !f.blank(s) {
 			cl.Tally = append(cl.Tally, int64(f.id), f.age(exp, s), int64(s.Cur), int64(s.Prev))
 		}
 	}
@@ -126,9 +140,9 @@ const (
 // has passed its MAC, so any other form was signed by someone who is not this
 // package. Entries of limits that the policy does not have are skipped. subject
 // is nil if the token names none.
-func (c *Codec) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
+func (fm *format) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
 	p := parser{rest: b, ok: true}
-	p.expect(c.prefix)
+	p.expect(fm.prefix)
 	if p.next('s') {
 		p.expect(`sub":"`)
 		subject = p.take(subjectLen)
@@ -160,8 +174,8 @@ func (c *Codec) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
 		cur := p.integer(0, storeless.MaxQuota)
 		p.expect(",")
 		prev := p.integer(0, storeless.MaxQuota)
-		for i := range c.fields {
-			if f := &c.fields[i]; f.id == uint32(id) {
+		for i := range fm.fields {
+			if f := &fm.fields[i]; f.id == uint32(id) {
 				at := f.at(t.Expires, age)
 				p.ok = p.ok && at >= 0 && at <= f.latest
 				t.Tally[i] = storeless.State{At: at, Cur: uint32(cur), Prev: uint32(prev)}

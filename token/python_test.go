@@ -55,7 +55,7 @@ func TestPythonAgrees(t *testing.T) {
 	var requests []request
 	var want []verdict
 	ask := func(h *Holder, c *Codec, now int64, tok string, names ...string) {
-		q := request{describe(c.policy), nil, hex.EncodeToString(h.identity), now, tok}
+		q := request{describe(c.format.policy), nil, hex.EncodeToString(h.identity), now, tok}
 		for _, name := range names {
 			q.Secrets = append(q.Secrets, hex.EncodeToString(secret(name)))
 		}
@@ -69,7 +69,7 @@ func TestPythonAgrees(t *testing.T) {
 				v.Failure = class
 			}
 		}
-		for _, s := range got.Tally[:c.policy.Len()] {
+		for _, s := range got.Tally[:c.format.policy.Len()] {
 			if err == nil {
 				v.Tally = append(v.Tally, vectorState(s))
 			}
@@ -80,17 +80,17 @@ func TestPythonAgrees(t *testing.T) {
 	for range rounds(90) {
 		c, _ := randomCodec(t, r, secret("b"), secret("a"))
 		h := c.Holder(randomBytes(r, 1+r.IntN(100)))
-		tally, own := randomTally(r, c.policy, now), randomOwn(r, c.policy)
+		tally, own := randomTally(r, c.format.policy, now), randomOwn(r, c.format.policy)
 		tok := string(give(&h, own, &tally))
 		if tok == "" {
 			continue
 		}
-		exp := expires(c.policy, own, &tally)
+		exp := expires(c.format.policy, own, &tally)
 		ask(&h, c, now.Unix(), tok, "b", "a")
 		ask(&h, c, exp-1, tok, "b", "a")
 		ask(&h, c, exp, tok, "b", "a")
 
-		old := newCodec(t, c.policy, secret("a"), secret("b"))
+		old := newCodec(t, c.format.policy, secret("a"), secret("b"))
 		hOld := old.Holder(h.identity)
 		ask(&hOld, old, now.Unix(), tok, "a", "b")
 		for range 4 {

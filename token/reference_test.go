@@ -120,12 +120,12 @@ func believe(p *storeless.Policy, claims *Claims) (t Token, ok bool) {
 func agree(t testing.TB, h *Holder, secrets [][]byte, tok string, now time.Time) bool {
 	t.Helper()
 	got, err := h.Verify(tok, now)
-	want, ok := reference(h.codec.policy, secrets, h.identity, tok, now)
+	want, ok := reference(h.codec.format.policy, secrets, h.identity, tok, now)
 	if ok != (err == nil) || got != want {
 		require.Failf(t, "the reference disagrees", "%q\nwe %v %v\nit %v %v", tok, got, err, want, ok)
 	}
 	if err == nil {
-		_, err := stock(t, h.codec.policy.Name(), secrets, tok, now)
+		_, err := stock(t, h.codec.format.policy.Name(), secrets, tok, now)
 		require.NoError(t, err, "golang-jwt refuses %q", tok)
 	}
 	return ok

@@ -54,7 +54,7 @@ func TestStockRandom(t *testing.T) {
 		for range 8 {
 			tally, own := randomTally(r, p, now), randomOwn(r, p)
 			ours := string(give(&h, own, &tally))
-			claims := c.claims(h.subject[:], own, expires(p, own, &tally), &tally)
+			claims := c.format.claims(h.subject[:], own, expires(p, own, &tally), &tally)
 			if claims.Expires == 0 {
 				require.Empty(t, ours)
 				continue
@@ -74,7 +74,7 @@ func TestStockRandom(t *testing.T) {
 			got, err := h.Verify(ours, now)
 			require.NoError(t, err)
 			require.Equal(t, own, got.Own)
-			require.Equal(t, claims, c.claims(h.subject[:], got.Own, got.Expires, &got.Tally))
+			require.Equal(t, claims, c.format.claims(h.subject[:], got.Own, got.Expires, &got.Tally))
 		}
 	}
 	require.Greater(t, signed, 4*n)
@@ -93,12 +93,12 @@ func subjectOption(own Own, h *Holder) jwt.ParserOption {
 // TestStockOptions: each option of the stock parser bites on our claims.
 func TestStockOptions(t *testing.T) {
 	c, h := contact(t)
-	tally := used(t, c.policy, 2)
+	tally := used(t, c.format.policy, 2)
 	tok := string(h.Append(nil, &tally))
-	exp := c.policy.Expires(tally)
+	exp := c.format.policy.Expires(tally)
 	secrets := [][]byte{secret("a")}
 	last := unix(exp - 1)
-	own := bought(c.policy, "family", false)
+	own := bought(c.format.policy, "family", false)
 	ownTok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
 
 	for name, tt := range map[string]struct {

@@ -24,12 +24,12 @@ func refused(t testing.TB, h *Holder, tok string) error {
 // TestRoundTrip: what was appended is what is verified, until it expires.
 func TestRoundTrip(t *testing.T) {
 	c, h := contact(t)
-	tally := used(t, c.policy, 3)
+	tally := used(t, c.format.policy, 3)
 	tok := h.Append(nil, &tally)
 	require.Equal(t, tok, h.Append(nil, &tally), "the same tally gives the same bytes")
 	require.Equal(t, "prefix "+string(tok), string(h.Append([]byte("prefix "), &tally)))
 
-	exp := c.policy.Expires(tally)
+	exp := c.format.policy.Expires(tally)
 	got, err := h.Verify(string(tok), now)
 	require.NoError(t, err)
 	require.Equal(t, Token{Expires: exp, Tally: tally}, got)
@@ -39,13 +39,13 @@ func TestRoundTrip(t *testing.T) {
 	_, err = h.Verify(string(tok), time.Unix(exp, 0))
 	require.Equal(t, ErrExpired, err)
 
-	require.Empty(t, h.Append(nil, new(used(t, c.policy, 0))), "nothing counted, nothing said")
+	require.Empty(t, h.Append(nil, new(used(t, c.format.policy, 0))), "nothing counted, nothing said")
 }
 
 // TestForm: the token is what doc.go says it is.
 func TestForm(t *testing.T) {
 	c, h := contact(t)
-	tally := used(t, c.policy, 1)
+	tally := used(t, c.format.policy, 1)
 	tok := string(h.Append(nil, &tally))
 	segments := strings.Split(tok, ".")
 	require.Len(t, segments, 3)
@@ -57,10 +57,10 @@ func TestForm(t *testing.T) {
 	require.Len(t, header, 47)
 	require.Equal(t, fmt.Sprintf(`{"alg":"HS256","kid":"%s","typ":"tally+jwt"}`, c.ring[0].kid), string(header))
 
-	exp := c.policy.Expires(tally)
+	exp := c.format.policy.Expires(tally)
 	require.Equal(t, fmt.Sprintf(`{"aud":"contact","sub":"%s","exp":%d,"t":[%d,%d,1,0,%d,2,1,0,%d,%d,0,0]}`,
 		h.subject[:], exp,
-		c.policy.ID(0), exp/60-now.Unix()/60, c.policy.ID(1), c.policy.ID(2), exp*1_000_000-tally[2].At), payload(t, tok))
+		c.format.policy.ID(0), exp/60-now.Unix()/60, c.format.policy.ID(1), c.format.policy.ID(2), exp*1_000_000-tally[2].At), payload(t, tok))
 	require.Regexp(t, `^[A-Za-z][A-Za-z0-9_.-]+$`, tok, "a Token of RFC 9651, and a cookie value")
 }
 
@@ -68,8 +68,8 @@ func TestForm(t *testing.T) {
 // is accepted; of each kind of family.
 func TestEveryChange(t *testing.T) {
 	c, h := contact(t)
-	tally := used(t, c.policy, 3)
-	for kind, own := range kinds(c.policy) {
+	tally := used(t, c.format.policy, 3)
+	for kind, own := range kinds(c.format.policy) {
 		t.Run(kind, func(t *testing.T) {
 			everyChange(t, &h, string(give(&h, own, &tally)))
 		})
@@ -146,7 +146,7 @@ func everyChange(t *testing.T, h *Holder, good string) {
 func TestJoined(t *testing.T) {
 	c := newCodec(t, compile(t, "p", contactLimits[0]), secret("a"))
 	h := c.Holder(alice)
-	tally := used(t, c.policy, 3)
+	tally := used(t, c.format.policy, 3)
 	good := string(h.Append(nil, &tally))
 	for _, joined := range []string{good + "," + good, good + ", " + good, "," + good, good + ",", ", " + good} {
 		refused(t, &h, joined)
@@ -161,9 +161,9 @@ func TestOrder(t *testing.T) {
 	c, h := contact(t)
 	k := c.ring[0]
 	stranger := c.Holder([]byte("stranger"))
-	tally := used(t, c.policy, 3)
+	tally := used(t, c.format.policy, 3)
 	theirs := string(stranger.Append(nil, &tally))
-	expired := strings.Replace(payload(t, theirs), fmt.Sprint(c.policy.Expires(tally)), "1600000000", 1)
+	expired := strings.Replace(payload(t, theirs), fmt.Sprint(c.format.policy.Expires(tally)), "1600000000", 1)
 	expired = expired[:strings.Index(expired, "[")] + "[1,2,3,4]}"
 	other := strings.Repeat("A", headerLen-1) + "."
 
@@ -184,7 +184,7 @@ func TestT45(t *testing.T) {
 	c, h := contact(t)
 	r := random(4)
 	sentinels := []error{ErrMalformed, ErrForeign, ErrForged, ErrExpired, ErrHolder}
-	tally := used(t, c.policy, 3)
+	tally := used(t, c.format.policy, 3)
 	good := string(h.Append(nil, &tally))
 	stranger := c.Holder([]byte("stranger"))
 	shown := []string{string(stranger.Append(nil, &tally)), "", "secret\r\nlog line", strings.Repeat("A", 600)}

@@ -28,9 +28,8 @@ type LeaseConfig struct {
 	Now func() time.Time
 }
 
-// Lease returns a counter that takes blocks from the engine. It reports all problems
-// of l, each a [storeless.ConfigError].
-func Lease(engine Counter, l LeaseConfig) (*Leased, error) {
+// withDefaults returns l with what it leaves zero filled in.
+func (l LeaseConfig) withDefaults() LeaseConfig {
 	if l.Block == 0 {
 		l.Block = 64
 	}
@@ -43,6 +42,11 @@ func Lease(engine Counter, l LeaseConfig) (*Leased, error) {
 	if l.Now == nil {
 		l.Now = time.Now
 	}
+	return l
+}
+
+// check reports all problems of l, which has its defaults.
+func (l LeaseConfig) check(engine Counter) error {
 	var errs []error
 	if engine == nil {
 		errs = append(errs, &storeless.ConfigError{Field: "engine", Problem: "is required"})
@@ -56,8 +60,5 @@ func Lease(engine Counter, l LeaseConfig) (*Leased, error) {
 	if l.Idle < 10*time.Millisecond || l.Idle > time.Hour {
 		errs = append(errs, &storeless.ConfigError{Field: "Idle", Problem: fmt.Sprintf("must be from 10ms to 1h, or 0 for 1s, not %s", l.Idle)})
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return &Leased{engine: engine, terms: l, keys: make(map[string]*leaseholder)}, nil
+	return errors.Join(errs...)
 }

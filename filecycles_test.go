@@ -1,0 +1,147 @@
+package tallystick_test
+
+import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A file may use what another file of its package declares, but not the other way round
+// too, by whatever detour: then a reader can take up one file after the other.
+func TestNoFileCycles(t *testing.T) {
+	importer := exportData(t)
+	packages := map[string][]string{}
+	for _, file := range goFiles(t) {
+		if !strings.HasSuffix(file, "_test.go") {
+			packages[path.Dir(file)] = append(packages[path.Dir(file)], file)
+		}
+	}
+	require.Contains(t, packages, "middleware")
+	for dir, files := range packages {
+		t.Run(dir, func(t *testing.T) {
+			uses := fileUses(t, importer, dir, files)
+			if os.Getenv("ARROWS") != "" {
+				for _, set := range cycles(uses) {
+					for _, f := range set {
+						for _, g := range uses[f] {
+							if slices.Contains(set, g) {
+								t.Log(f, "->", g)
+							}
+						}
+					}
+				}
+			}
+			require.Empty(t, cycles(uses), "files that need each other")
+		})
+	}
+}
+
+// The test above would see a cycle.
+func TestFileCyclesAreSeen(t *testing.T) {
+	uses := map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": nil, "e": {"a"}}
+	require.Equal(t, [][]string{{"a", "b", "c"}}, cycles(uses))
+	dir := t.TempDir()
+	var files []string
+	for name, text := range map[string]string{
+		"one.go": "package p\ntype T struct{}\nfunc (T) m() { f() }\n",
+		"two.go": "package p\nfunc f() { T{}.m() }\n",
+	} {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		files = append(files, file)
+	}
+	require.Len(t, cycles(fileUses(t, importer.Default(), "p", files)), 1)
+}
+
+// fileUses returns for each file the files whose declarations it uses: functions,
+// types, variables, constants, and methods, but no fields.
+func fileUses(t *testing.T, imp types.Importer, pkg string, files []string) map[string][]string {
+	t.Helper()
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, file := range files {
+		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		parsed = append(parsed, f)
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	checked, err := (&types.Config{Importer: imp}).Check(pkg, fset, parsed, info)
+	require.NoError(t, err)
+	uses := map[string][]string{}
+	for _, file := range files {
+		uses[path.Base(file)] = nil
+	}
+	for ident, object := range info.Uses {
+		f, method := object.(*types.Func)
+		method = method && f.Signature().Recv() != nil
+		if object.Pkg() != checked || object.Parent() != checked.Scope() && !method {
+			continue
+		}
+		from, to := path.Base(fset.Position(ident.Pos()).Filename), path.Base(fset.Position(object.Pos()).Filename)
+		if from != to && !slices.Contains(uses[from], to) {
+			uses[from] = append(uses[from], to)
+		}
+	}
+	return uses
+}
+
+// cycles returns the sets of nodes that reach each other.
+func cycles(uses map[string][]string) (sets [][]string) {
+	reaches := map[string]map[string]bool{}
+	for from := range uses {
+		seen := map[string]bool{}
+		var visit func(string)
+		visit = func(at string) {
+			for _, to := range uses[at] {
+				if !seen[to] {
+					seen[to] = true
+					visit(to)
+				}
+			}
+		}
+		visit(from)
+		reaches[from] = seen
+	}
+	for from := range uses {
+		var set []string
+		for to := range uses {
+			if reaches[from][to] && reaches[to][from] {
+				set = append(set, to)
+			}
+		}
+		slices.Sort(set)
+		if len(set) > 0 && set[0] == from {
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+// exportData imports what the root module depends on, as the compiler has built it.
+func exportData(t *testing.T) types.Importer {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./...")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	built := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		built[name] = file
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) {
+		return os.Open(built[name])
+	})
+}

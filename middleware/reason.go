@@ -1,0 +1,58 @@
+package middleware
+
+// A Reason says why a request was admitted or not.
+type Reason string
+
+const (
+	// WithinLimits: every limit had room.
+	WithinLimits Reason = "within-limits"
+
+	// OverLimit: a limit had no room. 429.
+	OverLimit Reason = "over-limit"
+
+	// CostAboveQuota: the request costs more than a quota, and can never
+	// pass. 403.
+	CostAboveQuota Reason = "cost-above-quota"
+
+	// IdentityUnknown: the identity function could not tell who is asking. 403.
+	IdentityUnknown Reason = "identity-unknown"
+
+	// IdentityDenied: the identity function returned a [Denial]. 401 or 403.
+	IdentityDenied Reason = "identity-denied"
+
+	// NoToken: the policy wants a proof of work, or a token bought with one, and
+	// the request shows neither. 403 with a challenge.
+	NoToken Reason = "no-token"
+
+	// SoldOut: the same, and no family is for sale to this address before
+	// RetryAfter. 429.
+	SoldOut Reason = "sold-out"
+
+	// MemoryFull: the memory has no room, so that a proof must come with the
+	// request. 403 with a challenge.
+	MemoryFull Reason = "memory-full"
+
+	// The reasons for which a proof was not accepted: its time has passed, its
+	// answers are wrong or it was not issued here, another client asked for the challenge, it is worth
+	// less than a family costs by now, or it has bought a request already.
+	ProofExpired       Reason = "expired"
+	ProofWrong         Reason = "wrong-solution"
+	ProofClientChanged Reason = "client-changed"
+	ProofPriceRisen    Reason = "price-risen"
+	ProofReplayed      Reason = "replayed"
+
+	// TooEarly: the request came as TLS early data, which anybody may replay, and
+	// every replay would be charged on an exact counter. 425.
+	TooEarly Reason = "too-early"
+
+	// CounterDown: the exact counter did not answer, and [FailClosed] is what
+	// the policy wants then. 503.
+	CounterDown Reason = "counter-down"
+
+	// Overloaded: as many calls wait for the exact counter as may, or it is full of
+	// live keys. 503.
+	Overloaded Reason = "overloaded"
+
+	// NegativeCost: Config.Cost returned a negative number. 500.
+	NegativeCost Reason = "negative-cost"
+)
