@@ -30,6 +30,11 @@ func (e *engine) tellOf(now time.Time, who *subject, c *charged) told {
 	return tell
 }
 
+// answerCharge answers a request about which there is nothing to say but its charge.
+func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *charged) {
+	e.answer(now, dc, who, shown, e.tellOf(now, who, c), given{})
+}
+
 // answer writes all fields of a decision. What is computed is cut from a single
 // string, so that a request costs one allocation for it.
 func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, tell told, give given) {
@@ -124,4 +129,39 @@ func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
 	b = append(b, "; Max-Age="...)
 	b = strconv.AppendInt(b, max(1, maxAge), 10)
 	return append(b, e.cookieAttributes...)
+}
+
+// appendRateLimit appends the RateLimit field: a List of Strings with the
+// parameters r and t (draft-ietf-httpapi-ratelimit-headers-10, RFC 9651). A
+// limit that nothing was used of has no t, since nothing is going to change. On
+// a refusal only the limits that refused have one: Retry-After should not lie
+// before any t, and the others may rise long after it.
+func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = append(b, '"')
+		b = append(b, name...)
+		b = append(b, `";r=`...)
+		b = strconv.AppendInt(b, v.Limits[i].Remaining, 10)
+		if s := &v.Limits[i]; s.Reset > 0 && (s.Blocked || v.Wait == 0) {
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, int64(s.Reset/time.Second), 10)
+		}
+	}
+	return b
+}
+
+// tightest returns the limit that leaves least, and of those the one that does
+// so for longest.
+func tightest(v *storeless.Verdict, n int) int {
+	best := 0
+	for i := 1; i < n; i++ {
+		a, b := &v.Limits[i], &v.Limits[best]
+		if a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
+			best = i
+		}
+	}
+	return best
 }

@@ -36,6 +36,7 @@ func compile(cfg Config) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{
+		name:       cfg.Policy,
 		base:       newTier(&cfg, "", c.base),
 		tiers:      make(map[string]*tier, len(c.tiers)),
 		codec:      c.codec,

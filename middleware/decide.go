@@ -26,21 +26,21 @@ import (
 // [engine.decideExact], [engine.decideWithWork].
 func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *Denial {
 	d := &dc.decision
-	d.Policy, d.Cost = e.base.policy.Name(), 1
+	d.Policy, d.Cost = e.name, 1
 
-	id, v := e.identify(now, r)
-	if v.refuses() {
+	who, v, ok := e.identify(now, r, dc.address[:0])
+	if !ok {
 		d.conclude(&v)
 		return v.denial
 	}
-	d.Cost, v = e.price(now, r)
-	if v.refuses() {
-		d.conclude(&v)
-		return nil
+	d.Tier, d.tier = who.tier.name, who.tier
+	if e.cost != nil {
+		if d.Cost, ok = e.price(now, r); !ok {
+			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
+			return nil
+		}
 	}
-	who := e.newSubject(now, id, dc.address[:0])
 	shown := e.readTokens(now, r, &who)
-	d.ofSubject(&who)
 	d.Tokens, d.TokenErr = shown.accepted, shown.err
 
 	switch {
@@ -50,14 +50,20 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *De
 		e.decideWithWork(now, r, dc, &who, shown)
 	default:
 		c := e.chargeShared(now, &who, &shown, d.Cost)
-		v := verdictOf(&c.verdict)
-		v.jitter()
-		d.conclude(&v)
-		d.ofCharge(&c)
-		e.answer(now, dc, &who, &shown, e.tellOf(now, &who, &c), given{})
+		d.concludeCharge(&who, &c)
+		e.answerCharge(now, dc, &who, &shown, &c)
 	}
 	if d.Saturated {
 		e.report.saturated(now)
 	}
 	return nil
+}
+
+// price returns what a request costs. It is not ok where the program is at fault.
+func (e *engine) price(now time.Time, r *http.Request) (cost int64, ok bool) {
+	if cost = e.cost(r); cost < 0 {
+		e.report.warn(now, &e.report.alarms.negativeCost, "Config.Cost returned a negative cost; refused", "cost", cost)
+		return cost, false
+	}
+	return cost, true
 }

@@ -73,33 +73,6 @@ type standing struct {
 	reset     uint32 // seconds, times two, plus one where the limit refused
 }
 
-// ofSubject notes by which limits the request is decided.
-func (d *Decision) ofSubject(who *subject) { d.Tier, d.tier = who.tier.name, who.tier }
-
-// ofCharge notes what was charged, and how its limits stand.
-func (d *Decision) ofCharge(c *charged) {
-	d.Saturated, d.Own = c.verdict.Saturated, c.own != nil
-	d.noteLimits(&c.verdict)
-}
-
-// noteLimits notes how the limits stand.
-func (d *Decision) noteLimits(v *storeless.Verdict) {
-	d.decided = true
-	for i := range d.tier.policy.Len() {
-		s := &v.Limits[i]
-		d.standings[i] = standing{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
-		if s.Blocked {
-			d.standings[i].reset |= 1
-		}
-	}
-}
-
-// conclude notes what becomes of the request.
-func (d *Decision) conclude(v *verdict) {
-	d.Admitted = !v.refuses()
-	d.Reason, d.Status, d.RetryAfter, d.IdentityErr = v.reason, v.status, v.retryAfter, v.identityErr
-}
-
 func (s standing) blocked() bool { return s.reset&1 != 0 }
 
 // A LimitStatus is how one limit stands after a decision.

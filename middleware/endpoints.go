@@ -69,15 +69,14 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
 	d := &dc.decision
-	d.Policy, d.Cost = e.base.policy.Name(), 1
-	id, v := e.identify(now, r)
-	if v.refuses() {
+	d.Policy, d.Cost = e.name, 1
+	who, v, ok := e.identify(now, r, nil)
+	if !ok {
 		d.conclude(&v)
 		e.refuse(w, r.WithContext(dc), dc, v.denial)
 		return
 	}
-	who := e.newSubject(now, id, nil)
-	d.ofSubject(&who)
+	d.Tier, d.tier = who.tier.name, who.tier
 	answer(now, w, r, dc, &who)
 }
 

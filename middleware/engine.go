@@ -15,6 +15,7 @@ import (
 // An engine is a compiled [Config], and immutable: all that the steps of a decision
 // need, and nothing that they do.
 type engine struct {
+	name         string // of the policy
 	base         tier
 	tiers        map[string]*tier
 	codec        *token.Codec

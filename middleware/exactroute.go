@@ -173,7 +173,7 @@ func (e *engine) concludeExact(now time.Time, dc *decisionContext, who *subject,
 	v.jitter()
 	dc.decision.conclude(&v)
 	if tell.standings != nil {
-		dc.decision.noteLimits(tell.standings)
+		dc.decision.noteLimits(who, tell.standings)
 	}
 	e.answer(now, dc, who, shown, tell, given{})
 }

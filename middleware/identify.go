@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"time"
@@ -8,21 +9,22 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// identify tells who is asking. Nothing else of the request has been looked at. Where
-// nobody can be told, or the identity function refuses, the verdict is a refusal.
-func (e *engine) identify(now time.Time, r *http.Request) (Identity, verdict) {
+// identify tells who is asking, and what the steps need of it. Nothing else of the
+// request has been looked at. It is not ok where nobody can be told, or the identity
+// function refuses: then the verdict is a refusal. The bytes of the identity are written
+// to b.
+func (e *engine) identify(now time.Time, r *http.Request, b []byte) (who subject, v verdict, ok bool) {
 	id, err := e.identity(r)
-	if denial := denialIn(err); denial != nil {
-		return Identity{}, verdict{reason: IdentityDenied, status: denial.status(), denial: denial}
-	}
-	if err != nil || id.IsZero() {
+	switch denial := denialIn(err); {
+	case denial != nil:
+		return who, verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
+	case err != nil || id.kind == 0:
 		e.report.warn(now, &e.report.alarms.nobody, "cannot tell who is asking; refused", "because", whyNobody(err))
-		return Identity{}, verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}
-	}
-	if id.doubt != "" {
+		return who, verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
+	case id.doubt != "":
 		e.report.warn(now, &e.report.alarms.doubt, id.doubt)
 	}
-	return id, verdict{}
+	return e.newSubject(now, id, b), verdict{}, true
 }
 
 // denialIn returns the Denial in err, or nil.
@@ -45,20 +47,6 @@ func whyNobody(err error) string {
 		return "the identity function failed; Decision.IdentityErr is its error"
 	}
 	return "the identity function returned nobody"
-}
-
-// price returns what a request costs. A negative cost is the program's error: the
-// verdict refuses.
-func (e *engine) price(now time.Time, r *http.Request) (int64, verdict) {
-	if e.cost == nil {
-		return 1, verdict{}
-	}
-	cost := e.cost(r)
-	if cost < 0 {
-		e.report.warn(now, &e.report.alarms.negativeCost, "Config.Cost returned a negative cost; refused", "cost", cost)
-		return cost, verdict{reason: NegativeCost, status: http.StatusInternalServerError}
-	}
-	return cost, verdict{}
 }
 
 // newSubject returns what the steps need of an identity. Its bytes are written to b.
@@ -86,3 +74,38 @@ func (e *engine) tierOf(now time.Time, name string) *tier {
 	e.report.warn(now, &e.report.alarms.tier, "identity has an unknown tier; the limits of Config.Limits apply", "tier", name[:min(len(name), 64)])
 	return &e.base
 }
+
+// append appends the bytes that no other identity has: the kind, then an
+// address of fixed length or the rest.
+func (id *Identity) append(b []byte) []byte {
+	b = append(b, id.kind)
+	switch {
+	case id.kind != kindAddress:
+		b = append(b, id.name...)
+	case id.addr.Is4():
+		a := id.addr.As4()
+		b = append(b, a[:]...)
+	default:
+		a := id.addr.As16()
+		b = append(b, a[:8]...)
+	}
+	if id.thing == "" {
+		return b
+	}
+	// The kind tells an identity from one that is narrowed, and the length where
+	// the name ends: none can be chosen to look like another.
+	whole := len(b)
+	b[0] |= narrowed
+	b = append(b, id.thing...)
+	return binary.BigEndian.AppendUint32(b, uint32(whole))
+}
+
+// appendNet appends the bytes of the network of the given bits around an IPv6
+// identity. The length keeps 2001:db8::/48 apart from 2001:db8::/56.
+func (id *Identity) appendNet(b []byte, bits int) []byte {
+	a := masked(id.addr, bits).As16()
+	return append(append(b, kindNet, byte(bits)), a[:8]...)
+}
+
+// wide reports whether id belongs to larger networks that are limited too.
+func (id *Identity) wide() bool { return id.kind == kindAddress && id.addr.Is6() }

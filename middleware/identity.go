@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"encoding/binary"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -93,41 +92,6 @@ func (id Identity) For(thing string) Identity {
 
 // IsZero reports whether id is nobody.
 func (id Identity) IsZero() bool { return id.kind == 0 }
-
-// append appends the bytes that no other identity has: the kind, then an
-// address of fixed length or the rest.
-func (id *Identity) append(b []byte) []byte {
-	b = append(b, id.kind)
-	switch {
-	case id.kind != kindAddress:
-		b = append(b, id.name...)
-	case id.addr.Is4():
-		a := id.addr.As4()
-		b = append(b, a[:]...)
-	default:
-		a := id.addr.As16()
-		b = append(b, a[:8]...)
-	}
-	if id.thing == "" {
-		return b
-	}
-	// The kind tells an identity from one that is narrowed, and the length where
-	// the name ends: none can be chosen to look like another.
-	whole := len(b)
-	b[0] |= narrowed
-	b = append(b, id.thing...)
-	return binary.BigEndian.AppendUint32(b, uint32(whole))
-}
-
-// appendNet appends the bytes of the network of the given bits around an IPv6
-// identity. The length keeps 2001:db8::/48 apart from 2001:db8::/56.
-func (id *Identity) appendNet(b []byte, bits int) []byte {
-	a := masked(id.addr, bits).As16()
-	return append(append(b, kindNet, byte(bits)), a[:8]...)
-}
-
-// wide reports whether id belongs to larger networks that are limited too.
-func (id *Identity) wide() bool { return id.kind == kindAddress && id.addr.Is6() }
 
 // An IdentityFunc tells who is asking. It runs for every request, before
 // anything of the request is trusted.

@@ -38,3 +38,13 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 	}
 }
+
+// preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The
+// browser sends it without credentials and without asking its user: it is
+// neither charged nor refused. Any other OPTIONS request is an ordinary one, and so is
+// what no browser would send: a preflight has no credentials and no body.
+func preflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.ContentLength == 0 &&
+		len(r.Header["Origin"]) > 0 && len(r.Header["Access-Control-Request-Method"]) > 0 &&
+		len(r.Header["Cookie"]) == 0 && len(r.Header["Authorization"]) == 0
+}

@@ -8,8 +8,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A verdict is what becomes of a request, and why. It is admitted if reason is
-// WithinLimits, and not decided yet if reason is empty.
+// A verdict is what becomes of a request, and why. It is a refusal if it has a status.
 type verdict struct {
 	reason      Reason
 	status      int // of the refusal
@@ -17,9 +16,6 @@ type verdict struct {
 	denial      *Denial // with IdentityDenied
 	identityErr error   // with IdentityUnknown
 }
-
-// refuses reports whether v is a refusal.
-func (v *verdict) refuses() bool { return v.status != 0 }
 
 // verdictOf says what the limits' verdict means for the request.
 func verdictOf(limits *storeless.Verdict) verdict {
@@ -78,5 +74,37 @@ func (v *verdict) helpedByProof(mode Mode) bool {
 func (v *verdict) jitter() {
 	if v.status == http.StatusTooManyRequests {
 		v.retryAfter = jittered(v.retryAfter)
+	}
+}
+
+// conclude notes what becomes of the request.
+func (d *Decision) conclude(v *verdict) {
+	d.Admitted = v.status == 0
+	d.Reason, d.Status, d.RetryAfter, d.IdentityErr = v.reason, v.status, v.retryAfter, v.identityErr
+}
+
+// concludeCharge notes what was charged, how its limits stand, and what that means.
+func (d *Decision) concludeCharge(who *subject, c *charged) {
+	v := verdictOf(&c.verdict)
+	v.jitter()
+	d.conclude(&v)
+	d.noteCharge(who, c)
+}
+
+// noteCharge notes what was charged, and how its limits stand.
+func (d *Decision) noteCharge(who *subject, c *charged) {
+	d.Saturated, d.Own = c.verdict.Saturated, c.own != nil
+	d.noteLimits(who, &c.verdict)
+}
+
+// noteLimits notes how the limits stand.
+func (d *Decision) noteLimits(who *subject, v *storeless.Verdict) {
+	d.decided, d.Tier, d.tier = true, who.tier.name, who.tier
+	for i := range who.tier.names {
+		s := &v.Limits[i]
+		d.standings[i] = standing{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
+		if s.Blocked {
+			d.standings[i].reset |= 1
+		}
 	}
 }

@@ -30,7 +30,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	v, tell, give := proofWanted(), told{}, given{}
 	if asked {
 		v, tell = verdictOf(&c.verdict), e.tellOf(now, who, &c)
-		d.ofCharge(&c)
+		d.noteCharge(who, &c)
 	}
 	if c.own == nil && len(shown.own) > 0 {
 		// The client keeps the token of the tally that it has paid for; a cookie has room
@@ -47,7 +47,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	}
 	v.jitter()
 	d.conclude(&v)
-	if e.room != nil && v.refuses() && !e.shadow && dc.wantsPage(r) {
+	if e.room != nil && v.status != 0 && !e.shadow && dc.wantsPage(r) {
 		var issued roomPass
 		if issued, d.Wait = e.issueTicket(now, who, pass, d.Cost); d.Wait > 0 {
 			give.roomCookie = e.roomCookie(now, who, &issued, &issued.tally)
@@ -60,10 +60,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
 	d := &dc.decision
 	who.tier = who.tier.room
-	v := verdictOf(&c.verdict)
-	d.conclude(&v)
-	d.ofSubject(who)
-	d.ofCharge(c)
+	d.concludeCharge(who, c)
 	d.Lane = true
 	var give given
 	if e.quiet != QuietNoToken {

@@ -1,10 +1,6 @@
 package middleware
 
-import (
-	"net/http"
-
-	"github.com/tallystick/tallystick/pow"
-)
+import "github.com/tallystick/tallystick/pow"
 
 // The fields of Tallystick, in the spelling of the documentation.
 const (
@@ -29,14 +25,4 @@ func CORSAllowHeaders() []string { return []string{TokenHeader, ProofHeader} }
 // one, so that refusals carry its fields too.
 func CORSExposeHeaders() []string {
 	return []string{TokenHeader, ChallengeHeader, "RateLimit", "RateLimit-Policy", "Retry-After", DegradedHeader}
-}
-
-// preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The
-// browser sends it without credentials and without asking its user: it is
-// neither charged nor refused. Any other OPTIONS request is an ordinary one, and so is
-// what no browser would send: a preflight has no credentials and no body.
-func preflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.ContentLength == 0 &&
-		len(r.Header["Origin"]) > 0 && len(r.Header["Access-Control-Request-Method"]) > 0 &&
-		len(r.Header["Cookie"]) == 0 && len(r.Header["Authorization"]) == 0
 }
