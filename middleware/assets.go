@@ -33,17 +33,28 @@ func newAsset(name, extension, contentType, body string) *asset {
 // file is the name that changes with the content.
 func (a *asset) file() string { return a.name + "." + a.hash + a.extension }
 
-// assets are the files for browsers, as served.
-type assets struct{ script, solver, style *asset }
+// assets are the files for browsers, as served: the sources, byte for byte, each
+// under a plain name and under one that changes with the content. Nothing is
+// minified: compression takes most of what a minifier would, and what was tested, and
+// can be read, is what runs.
+//
+// Only the script differs between its two names, in one word. Under the plain one it
+// imports the plain solver, so that a copy of the files works wherever it lies. Under
+// the other it never changes, and so may import only what never changes.
+type assets struct{ script, plainScript, solver, style *asset }
+
+// importSolver is the end of a line of the script, and is in it once.
+const importSolver = ` from "./solver.js";`
 
 func newAssets() *assets {
-	solver := newAsset("solver", ".js", "text/javascript; charset=utf-8", minify(pow.SolverJS(), tightScript))
-	// A script that never changes may import only what never changes.
-	script := strings.Replace(tallyJS, `"./solver.js"`, `"./`+solver.file()+`"`, 1)
+	const javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
+	solver := newAsset("solver", ".js", javascript, pow.SolverJS())
+	pinned := strings.Replace(tallyJS, importSolver, ` from "./`+solver.file()+`";`, 1)
 	return &assets{
-		script: newAsset("tally", ".js", solver.contentType, minify(script, tightScript)),
-		solver: solver,
-		style:  newAsset("tally", ".css", "text/css; charset=utf-8", minify(tallyCSS, tightStyle)),
+		script:      newAsset("tally", ".js", javascript, pinned),
+		plainScript: newAsset("tally", ".js", javascript, tallyJS),
+		solver:      solver,
+		style:       newAsset("tally", ".css", css, tallyCSS),
 	}
 }
 
@@ -58,6 +69,8 @@ func (all *assets) find(file string) (a *asset, exact bool) {
 		}
 		switch {
 		case !ok:
+		case hash == "" && a == all.script:
+			return all.plainScript, false
 		case hash == "":
 			return a, false
 		case len(hash) == 1+len(a.hash) && hash[0] == '.' && strings.Trim(hash[1:], "0123456789abcdef") == "":
@@ -104,7 +117,8 @@ func (c *challenger) serveAsset(w http.ResponseWriter, r *http.Request) {
 //	<script type="module" src="{{.ScriptURL}}"></script>
 //
 // It changes with the script's content, and the response may be cached for ever;
-// tally.js beside it is the same under a name that never changes. It is "" without
+// tally.js beside it is the same under a name that never changes, and imports the
+// solver under such a name too. It is "" without
 // Challenge.Path. The files are served by [Middleware.Endpoints]: plain JavaScript
 // without WebAssembly, blob: URLs, inline code or styles, which needs no more than
 // Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the

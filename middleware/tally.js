@@ -75,7 +75,7 @@ export async function tallyFetch(input, init = {}, { header, ...options } = {}) 
     if (proof) headers.set(PROOF, proof);
     // A request is good for once, and its copy too.
     const response = await fetch(stream ? request : request.clone(), { headers });
-    for (const token of response.headers.get(TOKEN)?.split(/, */) ?? []) {
+    for (const token of response.headers.get(TOKEN)?.split(/,\s*/) ?? []) {
       (tokens[new URL(response.url).origin] ??= {})[token.split(".")[0]] = token;
     }
     return response;
