@@ -2,9 +2,11 @@ package browser
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -115,6 +117,32 @@ func TestFetch(t *testing.T) {
 				require.Regexp(t, `^[\w-]+\.[\w-]+\.[\w-]+$`, c.token, "request %d shows one token, whole", i)
 			}
 		}
+	})
+	t.Run("the tokens of two policies", func(t *testing.T) {
+		s := newSite(t)
+		outer, err := middleware.New(middleware.Config{
+			Policy:   "all",
+			Limits:   []middleware.Limit{{Quota: 9, Window: time.Hour}},
+			Secrets:  [][]byte{[]byte(strings.Repeat("s", 32))},
+			Carriage: middleware.CarryHeader,
+		})
+		require.NoError(t, err)
+		var shown []string
+		stacked := outer.Handler(s.limits["api"].Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			shown = append(shown, r.Header.Get(middleware.TokenHeader))
+		})))
+		s.mux.HandleFunc("/api/stacked", func(w http.ResponseWriter, r *http.Request) {
+			permit(w, r)
+			if r.Method != http.MethodOptions {
+				stacked.ServeHTTP(w, r)
+			}
+		})
+		b := openAPI(t, browser, s)
+		for range 2 {
+			require.Equal(t, 200, eval[int](b, `tallyFetch(api + "/stacked").then((r) => r.status)`))
+		}
+		require.Empty(t, shown[0])
+		require.Regexp(t, `^[\w-]+\.[\w-]+\.[\w-]+,[\w-]+\.[\w-]+\.[\w-]+$`, shown[1], "each whole")
 	})
 	t.Run("abort", func(t *testing.T) {
 		s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 23 })
