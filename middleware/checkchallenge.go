@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -73,8 +74,8 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		ch.work = 0
 	}
 	if c.Path != "" {
-		ch.assets = newAssets()
-		ch.script, ch.style = c.Path+ch.assets.script.file(), c.Path+ch.assets.style.file()
+		ch.assets = assets.NewSet()
+		ch.script, ch.style = c.Path+ch.assets.Script(), c.Path+ch.assets.Style()
 	}
 	if c.SurgeBudget > 0 {
 		ch.surge = storeless.NewSurge(c.SurgeBudget)

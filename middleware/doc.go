@@ -184,10 +184,23 @@
 //	const response = await tallyFetch("/api/orders", { method: "POST", body });
 //
 // tallyFetch is fetch, but echoes tokens, and where a refusal comes with a challenge
-// it solves it and sends the request again. For an API of another origin it needs
-// [CORSAllowHeaders] and [CORSExposeHeaders], and the script served from the
-// page's own origin, since browsers start no worker from another. prove(endpoint, { cost })
-// does what the element does, solve(challenge) returns a proof.
+// it solves it and sends the request again. prove(endpoint, { cost }) does what the
+// element does, solve(challenge) returns a proof.
+//
+// An API of another origin needs [CORSAllowHeaders] and [CORSExposeHeaders]. The script
+// is better not taken from there: browsers start no worker from another origin, and the
+// page's own thread would have to work. Copy tally.js, solver.js and tally.css, as
+// Endpoints serves them, into one directory of the page's own site. The copies change
+// with the version of this package.
+//
+// A token or a proof in a field is for one origin, but browsers send fields along with a
+// redirect, wherever it leads. So tallyFetch follows no redirect of another origin, not
+// even within that: it throws a TypeError whose reason is "redirected". Redirects of the
+// page's own origin it follows as long as they stay there. To another origin it follows
+// them only without a field: with header: true never, and otherwise not in the
+// request that brings a proof, so prove first where a server sends its clients elsewhere. A
+// redirect mode in init is obeyed as it stands: with "follow" the fields go to any
+// origin that the server names and that permits them.
 //
 // # Exact routes
 //

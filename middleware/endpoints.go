@@ -31,9 +31,9 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 // serveAsset answers a file below the path.
 func (e *engine) serveAsset(w http.ResponseWriter, r *http.Request) {
 	file, ok := strings.CutPrefix(r.URL.Path, e.challenge.path)
-	if a, exact := e.challenge.assets.find(file); ok && a != nil {
+	if f, exact := e.challenge.assets.Find(file); ok && f != nil {
 		if methodAllowed(w, r, http.MethodGet) {
-			a.serve(w, r, exact)
+			f.Serve(w, r, exact)
 		}
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
 	"github.com/tallystick/tallystick/pow"
@@ -58,7 +59,7 @@ type challenger struct {
 	prices        *storeless.Prices
 	surge         *storeless.Surge // nil: off
 	path          string           // of the endpoints; "": none
-	assets        *assets          // nil without path
+	assets        *assets.Set      // nil without path
 	script, style string           // their URLs
 	share         int64            // of the waiting room; 0: none
 }

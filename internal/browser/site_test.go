@@ -29,6 +29,9 @@ type post struct {
 	own    bool
 }
 
+// carried is what a request brought by field.
+type carried struct{ token, proof string }
+
 // A site has a form for each mode, and notes what is sent to it.
 type site struct {
 	*httptest.Server
@@ -38,6 +41,7 @@ type site struct {
 
 	mu      sync.Mutex
 	posts   []post
+	sent    []carried // to the API
 	reports []string
 	broken  bool // the endpoints answer 503
 }
@@ -129,6 +133,9 @@ func (s *site) api(mux *http.ServeMux, change []func(*middleware.Config)) {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
+		s.mu.Lock()
+		s.sent = append(s.sent, carried{strings.Join(r.Header.Values(middleware.TokenHeader), ","), r.Header.Get(middleware.ProofHeader)})
+		s.mu.Unlock()
 		handler.ServeHTTP(w, r)
 	})
 }
@@ -214,6 +221,18 @@ func (s *site) got() []post {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]post(nil), s.posts...)
+}
+
+// proofs returns how many requests to the API brought one.
+func (s *site) proofs() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.sent {
+		if c.proof != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // clean requires that nothing has broken the security policy.

@@ -40,7 +40,8 @@ export async function prove(endpoint, { signal, cost = 1, ...options } = {}) {
   while (terms.needed !== false) { // a refusal does not say
     try {
       const proof = await solve(terms.challenge, { signal, ...options });
-      const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, signal }));
+      // Browsers would send the proof on to wherever they are redirected.
+      const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, redirect: "error", signal }));
       return { ...terms, ...bought };
     } catch (error) {
       if (!--tries || error.status !== 403 && error.reason !== "expired") throw error;
@@ -64,18 +65,39 @@ const turns = {};
 // A body that is a stream is sent once; where the body is that, or large, prove first.
 // The options are those of solve, and header: carry tokens in the field, not by
 // cookie; the default for other origins, unless credentials are "include".
+//
+// A token or a proof is for one origin, but browsers send fields along with a
+// redirect, wherever it leads. So redirects of another origin are an error with the
+// reason "redirected", and those of the page's own may not leave it while a field
+// goes along. A redirect mode in init is obeyed as it stands.
 export async function tallyFetch(input, init = {}, { header, ...options } = {}) {
-  const request = new Request(input, init), { signal } = request, { origin } = new URL(request.url);
+  const request = new Request(input, init), { origin } = new URL(request.url);
+  const { signal, referrer, referrerPolicy } = request;
   const stream = init.body instanceof ReadableStream;
-  const byField = header ?? (origin !== location.origin && request.credentials !== "include");
+  const home = origin === self.origin; // location has none in a frame without a URL
+  const byField = header ?? (!home && request.credentials !== "include");
+  // Without CORS browsers send no field, and permit no other mode.
+  const wary = !init.redirect && request.redirect === "follow" && request.mode === "cors";
 
   const send = async (proof) => {
     const headers = new Headers(request.headers);
     if (byField && tokens[origin]) headers.set(TOKEN, Object.values(tokens[origin]).join());
     if (proof) headers.set(PROOF, proof);
+    // What is not said here once more is lost with the first of these.
+    const again = { headers, referrer, referrerPolicy };
+    // From the first request on: one that works until there is a token helps nobody.
+    if (wary && !home) again.redirect = "manual"; // unlike "error", this says why
+    if (wary && home && (byField || proof)) {
+      again.mode = "same-origin";
+      // By the Fetch standard a page without referrers would now send Origin: null.
+      again.referrerPolicy ||= "same-origin";
+    }
     // A request is good for once, and its copy too.
-    const response = await fetch(stream ? request : request.clone(), { headers });
-    for (const token of response.headers.get(TOKEN)?.split(/, */) ?? []) {
+    const response = await fetch(stream ? request : request.clone(), again);
+    if (wary && response.type === "opaqueredirect") {
+      throw Object.assign(new TypeError(`Tallystick: ${request.url} redirects`), { reason: "redirected" });
+    }
+    for (const token of response.headers.get(TOKEN)?.split(/,\s*/) ?? []) {
       (tokens[new URL(response.url).origin] ??= {})[token.split(".")[0]] = token;
     }
     return response;

@@ -1,0 +1,74 @@
+package browser
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// documented are the files that the package documentation says to copy.
+const documented = "tally.js, solver.js and tally.css"
+
+// TestCopiedFiles serves the files that are documented, and no other, from the page's
+// own origin, which knows nothing of Tallystick, and calls an API of another one.
+func TestCopiedFiles(t *testing.T) {
+	browser := launch(t)
+	doc, err := os.ReadFile("../../middleware/doc.go")
+	require.NoError(t, err)
+	require.Contains(t, strings.ReplaceAll(string(doc), "\n// ", " "), "Copy "+documented+", as Endpoints serves them, into one directory")
+
+	s := newSite(t, dear)
+	s.redirects()
+	dir := t.TempDir()
+	for name := range strings.FieldsFuncSeq(strings.Replace(documented, " and ", ", ", 1), func(r rune) bool { return strings.ContainsRune(", ", r) }) {
+		resp, err := http.Get(s.URL + "/tally/api/" + name)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), body, 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte(`<!doctype html><title>copies</title>
+<link rel="stylesheet" href="/static/tally.css">
+<script type="module" src="/static/tally.js"></script>
+<form><tally-check></tally-check></form>`), 0o600))
+	files := http.StripPrefix("/static/", http.FileServer(http.Dir(dir)))
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; connect-src "+s.URL)
+		files.ServeHTTP(w, r)
+	}))
+	t.Cleanup(page.Close)
+
+	b := open(t, browser, page.URL+"/static/")
+	require.Equal(t, "flex", eval[string](b, `getComputedStyle(document.querySelector("tally-check")).display`))
+	require.Equal(t, "done", eval[string](b, `(async () => {
+		window.made = [];
+		window.Worker = class extends Worker {
+			constructor(url, ...more) {
+				super(url, ...more);
+				made.push(url);
+				this.addEventListener("error", () => made.push("failed"));
+			}
+		};
+		Object.assign(window, await import("/static/tally.js"));
+		return "done";
+	})()`))
+	for range 3 { // two are for nothing
+		require.Equal(t, "200 here", eval[string](b, `tallyFetch("`+s.URL+`/redirect/api", { method: "POST" }).then(async (r) => r.status + " " + await r.text())`))
+	}
+	made := eval[[]string](b, "made")
+	require.NotEmpty(t, made)
+	for _, m := range made {
+		require.Equal(t, page.URL+"/static/solver.js", m)
+	}
+	for _, r := range b.loaded(".js") {
+		require.Contains(t, r, " "+page.URL+"/static/")
+	}
+}

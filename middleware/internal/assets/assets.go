@@ -1,0 +1,109 @@
+// Package assets holds the files for browsers: the sources, byte for byte, each under a
+// plain name and under one that changes with the content.
+//
+// Nothing is minified. Compression takes most of what a minifier would, and what was
+// tested, and can be read, is what runs.
+package assets
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+//go:embed tally.js
+var tallyJS string
+
+//go:embed tally.css
+var tallyCSS string
+
+// A File is a file for browsers.
+type File struct {
+	name, extension string
+	contentType     string
+	body            string
+	hash            string // of the body, as part of a URL
+}
+
+func newFile(name, extension, contentType, body string) *File {
+	sum := sha256.Sum256([]byte(body))
+	return &File{name: name, extension: extension, contentType: contentType, body: body, hash: hex.EncodeToString(sum[:8])}
+}
+
+// pinned is the name that changes with the content.
+func (a *File) pinned() string { return a.name + "." + a.hash + a.extension }
+
+// A Set is the files of one policy.
+//
+// Only the script differs between its two names, in one word. Under the plain one it
+// imports the plain solver, so that a copy of the files works wherever it lies. Under
+// the other it never changes, and so may import only what never changes.
+type Set struct{ script, plainScript, solver, style *File }
+
+// importSolver is the end of a line of the script, and is in it once.
+const importSolver = ` from "./solver.js";`
+
+// NewSet returns the files.
+func NewSet() *Set {
+	const javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
+	solver := newFile("solver", ".js", javascript, pow.SolverJS())
+	pinned := strings.Replace(tallyJS, importSolver, ` from "./`+solver.pinned()+`";`, 1)
+	return &Set{
+		script:      newFile("tally", ".js", javascript, pinned),
+		plainScript: newFile("tally", ".js", javascript, tallyJS),
+		solver:      solver,
+		style:       newFile("tally", ".css", css, tallyCSS),
+	}
+}
+
+// Script returns the name of the script that changes with its content.
+func (all *Set) Script() string { return all.script.pinned() }
+
+// Style returns the name of the style sheet that changes with its content.
+func (all *Set) Style() string { return all.style.pinned() }
+
+// Find returns the file of a file name, plain or with a hash, and whether the
+// hash is the file's. One that is not is of another version: while instances of
+// both serve, their pages get the script all the same, if not the very same.
+func (all *Set) Find(file string) (a *File, exact bool) {
+	for _, a := range []*File{all.script, all.solver, all.style} {
+		hash, ok := strings.CutSuffix(file, a.extension)
+		if ok {
+			hash, ok = strings.CutPrefix(hash, a.name)
+		}
+		switch {
+		case !ok:
+		case hash == "" && a == all.script:
+			return all.plainScript, false
+		case hash == "":
+			return a, false
+		case len(hash) == 1+len(a.hash) && hash[0] == '.' && strings.Trim(hash[1:], "0123456789abcdef") == "":
+			return a, hash[1:] == a.hash
+		}
+	}
+	return nil, false
+}
+
+// Serve answers a GET or HEAD, with 304 where the client has the same already.
+func (a *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
+	h := w.Header()
+	h.Set("Content-Type", a.contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Etag", `"`+a.hash+`"`)
+	if exact {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else {
+		h.Set("Cache-Control", "no-cache")
+	}
+	// A worker lives under the policy of its own response, not of the page: the
+	// solver needs nothing. And a page that isolates itself starts only workers
+	// that do.
+	h.Set("Content-Security-Policy", "default-src 'none'")
+	h.Set("Cross-Origin-Embedder-Policy", "require-corp")
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(a.body))
+}

@@ -1,0 +1,75 @@
+package pow
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The solver for browsers needs nothing but the language, so that it runs in Node.js
+// too, with no browser around. What is run is what [SolverJS] returns; package
+// middleware serves the same bytes.
+
+const runSolver = `
+import { solve } from "./solver.mjs";
+const answers = [];
+for (const { challenge, maxWork } of JSON.parse(process.argv[2])) {
+  answers.push(await solve(challenge, { workers: 0, maxWork }).catch((error) => error.reason));
+}
+console.log(JSON.stringify(answers));
+`
+
+func TestBrowserSolverAgreesOnVectors(t *testing.T) {
+	node := interpreter(t, "node")
+	text, err := os.ReadFile("testdata/vectors.json")
+	require.NoError(t, err)
+	var vectors struct {
+		Issue []struct {
+			Name, Header, Proof string
+			Work                int
+		}
+		Solve []struct {
+			Name, Challenge, Proof, Want string
+			MaxWork                      int `json:"max_work"`
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &vectors))
+
+	type job struct {
+		Challenge string `json:"challenge"`
+		MaxWork   int    `json:"maxWork,omitempty"`
+	}
+	var jobs []job
+	var names, want []string
+	for _, v := range vectors.Issue {
+		if v.Work <= 1<<20 { // or it takes minutes
+			jobs, names, want = append(jobs, job{v.Header, 0}), append(names, v.Name), append(want, v.Proof)
+		}
+	}
+	for _, v := range vectors.Solve {
+		expected := v.Want
+		if v.Want == "valid" {
+			expected = v.Proof
+		}
+		jobs, names, want = append(jobs, job{v.Challenge, v.MaxWork}), append(names, v.Name), append(want, expected)
+	}
+	require.Greater(t, len(jobs), 10)
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "solver.mjs"), []byte(SolverJS()), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.mjs"), []byte(runSolver), 0o600))
+	arg, err := json.Marshal(jobs)
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), string(arg)).Output()
+	require.NoError(t, err)
+	var got []string
+	require.NoError(t, json.Unmarshal(out, &got))
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Equal(t, want[i], got[i], names[i])
+	}
+}
