@@ -97,7 +97,7 @@ func TestAllocations(t *testing.T) {
 		options []option
 	}{
 		{"allowed, by header", 3, open(), middleware.WithinLimits, 1, []option{showing(tok)}},
-		{"allowed, by header, GET", 4, open(), middleware.WithinLimits, 1, []option{showing(tok), method("GET")}},
+		{"allowed, by header, GET", 3, open(), middleware.WithinLimits, 1, []option{showing(tok), method("GET")}},
 		{"allowed, by cookie", 4, open(), middleware.WithinLimits, 1, []option{showingCookie(tok)}},
 		{"allowed, no token", 4, open(), middleware.WithinLimits, 0, nil},
 		{"allowed, IPv6", 4, open(), middleware.WithinLimits, 0, []option{v6}},

@@ -70,6 +70,9 @@ type fields struct {
 	issued
 	reissued atomic.Pointer[issued] // in their place; nil: none
 	paid     bool                   // the token was bought with this very request
+	ahead    bool                   // they were set before the handler ran
+	sent     int8                   // how many that were
+	settled  atomic.Bool            // they are what they are: the header is being written
 	now      time.Time              // of the request
 
 	// Where several middlewares are stacked, each must know of the others: the
@@ -93,13 +96,13 @@ func (f *fields) within(outer *fields) {
 
 // set puts the fields into h, in place of whatever stands there.
 func (f *fields) set(h http.Header) {
-	if f.outer != nil || f.inner.Load() != nil {
+	if !f.alone() {
 		f.setStack(h)
 		return
 	}
 	v := f.current()
-	for i, value := range v.values {
-		if value == "" {
+	for i := range v.values {
+		if v.values[i] == "" {
 			continue
 		}
 		// Of capacity one, so that a handler's Add cannot reach the next value.
@@ -110,6 +113,130 @@ func (f *fields) set(h http.Header) {
 		h[fieldNames[i]] = lines
 	}
 	f.setCookie(h)
+}
+
+// settle brings h into the state in which it is sent.
+func (f *fields) settle(h http.Header) {
+	if f.ahead && f.stands(h) {
+		return
+	}
+	public := publiclyCacheable(h, f.now)
+	switch {
+	case f.precious():
+		if public {
+			forbidStoring(h)
+		}
+		f.set(h)
+	case public:
+		// Anybody may be served this response from a cache. It must not carry
+		// one client's token, and would carry stale counts. The memory counts.
+		f.drop(h)
+	case f.ahead:
+		f.restore(h)
+	default:
+		f.set(h)
+	}
+}
+
+// setAhead is set before the handler runs: for handlers that write past our writer, as
+// those of a framework's adapter may. Some outer middleware may have told the caches to
+// store all of a site; what the handler says is another matter.
+func (f *fields) setAhead(h http.Header) {
+	f.ahead = true
+	if len(h) > 0 && f.values[iCache] != "" {
+		forbidStoring(h)
+	}
+	for i := range f.values {
+		if f.values[i] != "" {
+			f.sent++
+		}
+	}
+	if f.cookie != "" {
+		f.sent++
+	}
+	f.set(h)
+}
+
+// stands reports whether h is still as setAhead has left it, as far as the fields go, and
+// has nothing beside them that a shared cache hears before our no-store. One walk over the
+// map tells both, of a response that nobody has tidied.
+func (f *fields) stands(h http.Header) bool {
+	if !f.alone() || f.reissued.Load() != nil || f.values[iCache] == "" {
+		return false
+	}
+	missing := f.sent
+	for name, lines := range h {
+		switch {
+		case len(lines) == 1 && f.owns(&lines[0]):
+			missing--
+		case storing(name):
+			return false
+		case f.cookie != "" && name == fieldCookie && slices.Contains(lines, f.cookie):
+			missing--
+		}
+	}
+	return missing == 0
+}
+
+// owns reports whether a line is one of ours, rather than one that reads the same.
+func (f *fields) owns(line *string) bool {
+	for i := range f.values {
+		if line == &f.values[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// restore sets anew what has got lost since setAhead, and leaves what the handler has
+// put in its place: beside ours, where policies have lines of their own. A handler that
+// clears the map has not chosen anything, nor has a proxy; one that says how its
+// response may be stored has, unless it says nothing that binds a shared cache.
+func (f *fields) restore(h http.Header) {
+	for _, g := range f.stack() {
+		g.replaceReissued(h)
+	}
+	for i, name := range fieldNames {
+		ours, there := f.lines(i), h[name]
+		switch {
+		case len(ours) == 0:
+		case len(there) == 0:
+			h[name] = ours
+		case i == iToken:
+			h[name] = beside(there, ours)
+		case i < listed:
+			h[name] = union(ours, there)
+		case i == iCache && !keptPrivate(there):
+			h[name] = ours
+		}
+	}
+	for _, g := range f.stack() {
+		g.setCookie(h)
+	}
+}
+
+// union returns the lines of ours, and after them those of others that stand there.
+func union(ours, there []string) []string {
+	return append(ours, slices.DeleteFunc(slices.Clone(there), func(line string) bool { return slices.Contains(ours, line) })...)
+}
+
+// takeOut takes our lines out of h, and no other's. Lines are copied, because those that
+// stand there may be shared.
+func (f *fields) takeOut(h http.Header) {
+	without := func(name string, ours ...string) {
+		rest := slices.DeleteFunc(slices.Clone(h[name]), func(line string) bool { return slices.Contains(ours, line) })
+		if h[name] = rest; len(rest) == 0 {
+			delete(h, name)
+		}
+	}
+	for i, name := range fieldNames {
+		without(name, f.lines(i)...)
+	}
+	for _, g := range f.stack() {
+		if cookie := g.current().cookie; cookie != "" {
+			without(fieldCookie, cookie)
+		}
+	}
 }
 
 // current returns the values that hold.
@@ -142,29 +269,16 @@ func beside(there, ours []string) []string {
 // precious reports whether what a client has paid for is among the fields, and is lost
 // if they are.
 func (f *fields) precious() bool {
-	for _, g := range f.stack() {
-		if g.paid {
-			return true
-		}
-	}
-	return false
+	return f.paid || !f.alone() && slices.ContainsFunc(f.stack(), func(g *fields) bool { return g.paid })
 }
 
-// setStack is set for all middlewares of a stack, the outermost first. Lists get
-// a line for each; of the rest, the innermost value stands.
+// alone reports whether no other middleware is stacked with this one.
+func (f *fields) alone() bool { return f.outer == nil && f.inner.Load() == nil }
+
+// setStack is set for all middlewares of a stack.
 func (f *fields) setStack(h http.Header) {
-	stack := f.stack()
 	for i, name := range fieldNames {
-		var lines []string
-		for _, g := range stack {
-			switch value := g.current().values[i]; {
-			case value == "":
-			case i < listed:
-				lines = append(lines, value)
-			default:
-				lines = []string{value}
-			}
-		}
+		lines := f.lines(i)
 		if i == iToken {
 			lines = beside(h[TokenHeader], lines)
 		}
@@ -172,9 +286,24 @@ func (f *fields) setStack(h http.Header) {
 			h[name] = lines
 		}
 	}
-	for _, g := range stack {
+	for _, g := range f.stack() {
 		g.setCookie(h)
 	}
+}
+
+// lines returns what all middlewares of the stack have to say in a field, the outermost
+// first. Lists get a line for each; of the rest, the innermost value stands.
+func (f *fields) lines(i int) (lines []string) {
+	for _, g := range f.stack() {
+		switch value := g.current().values[i]; {
+		case value == "":
+		case i < listed:
+			lines = append(lines, value)
+		default:
+			lines = []string{value}
+		}
+	}
+	return lines
 }
 
 // stack returns the fields of all middlewares that f's is stacked with, the
@@ -291,9 +420,16 @@ func (e *engine) reissue(x *exchange, q *inquiry, tally *storeless.Tally, h http
 		then.cookie = string(e.appendCookie(nil, tok, e.carried.Expires(*tally)-q.now.Unix()))
 	}
 	f.reissued.Store(&then)
-	// Where they are set already; a guard sets them when it settles.
-	replaceLine(h, fieldCookie, was.cookie, then.cookie)
-	replaceLine(h, TokenHeader, was.values[iToken], then.values[iToken])
+	f.replaceReissued(h) // where they are set already; the guard sees to the rest
+}
+
+// replaceReissued puts what was reissued in the place of what was issued, if that stands
+// in h.
+func (f *fields) replaceReissued(h http.Header) {
+	if then := f.reissued.Load(); then != nil {
+		replaceLine(h, fieldCookie, f.cookie, then.cookie)
+		replaceLine(h, TokenHeader, f.values[iToken], then.values[iToken])
+	}
 }
 
 // replaceLine puts a line of a field in the place of another, if that is there, or
