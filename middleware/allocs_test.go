@@ -123,3 +123,24 @@ func TestAllocations(t *testing.T) {
 		})
 	}
 }
+
+func TestAllocationsOfStacks(t *testing.T) {
+	if raceEnabled {
+		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocationsOfStacks: the race detector allocates on its own; go test -short counts them")
+		t.Skip("the race detector allocates on its own")
+	}
+	for m, most := range map[string]float64{http.MethodGet: 16, http.MethodPost: 15} {
+		site := open()
+		site.Policy = "site"
+		nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+		h := newLimiter(t, site).Handler(newLimiter(t, open()).Handler(nothing))
+		r := httptest.NewRequest(m, "/", http.NoBody)
+		w := &sink{http.Header{}}
+		got := testing.AllocsPerRun(200, func() {
+			clear(w.header)
+			h.ServeHTTP(w, r)
+		})
+		require.LessOrEqual(t, got, most, m)
+		require.Len(t, w.header["Ratelimit"], 2)
+	}
+}

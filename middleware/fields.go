@@ -87,13 +87,6 @@ type fields struct {
 // of shared caches (RFC 9111 section 7.3).
 const noStore = "no-store"
 
-// within makes f the fields of a middleware inside of that of outer. All values
-// of f must be set.
-func (f *fields) within(outer *fields) {
-	f.outer = outer
-	outer.inner.Store(f)
-}
-
 // set puts the fields into h, in place of whatever stands there.
 func (f *fields) set(h http.Header) {
 	if !f.alone() {
@@ -113,130 +106,6 @@ func (f *fields) set(h http.Header) {
 		h[fieldNames[i]] = lines
 	}
 	f.setCookie(h)
-}
-
-// settle brings h into the state in which it is sent.
-func (f *fields) settle(h http.Header) {
-	if f.ahead && f.stands(h) {
-		return
-	}
-	public := publiclyCacheable(h, f.now)
-	switch {
-	case f.precious():
-		if public {
-			forbidStoring(h)
-		}
-		f.set(h)
-	case public:
-		// Anybody may be served this response from a cache. It must not carry
-		// one client's token, and would carry stale counts. The memory counts.
-		f.drop(h)
-	case f.ahead:
-		f.restore(h)
-	default:
-		f.set(h)
-	}
-}
-
-// setAhead is set before the handler runs: for handlers that write past our writer, as
-// those of a framework's adapter may. Some outer middleware may have told the caches to
-// store all of a site; what the handler says is another matter.
-func (f *fields) setAhead(h http.Header) {
-	f.ahead = true
-	if len(h) > 0 && f.values[iCache] != "" {
-		forbidStoring(h)
-	}
-	for i := range f.values {
-		if f.values[i] != "" {
-			f.sent++
-		}
-	}
-	if f.cookie != "" {
-		f.sent++
-	}
-	f.set(h)
-}
-
-// stands reports whether h is still as setAhead has left it, as far as the fields go, and
-// has nothing beside them that a shared cache hears before our no-store. One walk over the
-// map tells both, of a response that nobody has tidied.
-func (f *fields) stands(h http.Header) bool {
-	if !f.alone() || f.reissued.Load() != nil || f.values[iCache] == "" {
-		return false
-	}
-	missing := f.sent
-	for name, lines := range h {
-		switch {
-		case len(lines) == 1 && f.owns(&lines[0]):
-			missing--
-		case storing(name):
-			return false
-		case f.cookie != "" && name == fieldCookie && slices.Contains(lines, f.cookie):
-			missing--
-		}
-	}
-	return missing == 0
-}
-
-// owns reports whether a line is one of ours, rather than one that reads the same.
-func (f *fields) owns(line *string) bool {
-	for i := range f.values {
-		if line == &f.values[i] {
-			return true
-		}
-	}
-	return false
-}
-
-// restore sets anew what has got lost since setAhead, and leaves what the handler has
-// put in its place: beside ours, where policies have lines of their own. A handler that
-// clears the map has not chosen anything, nor has a proxy; one that says how its
-// response may be stored has, unless it says nothing that binds a shared cache.
-func (f *fields) restore(h http.Header) {
-	for _, g := range f.stack() {
-		g.replaceReissued(h)
-	}
-	for i, name := range fieldNames {
-		ours, there := f.lines(i), h[name]
-		switch {
-		case len(ours) == 0:
-		case len(there) == 0:
-			h[name] = ours
-		case i == iToken:
-			h[name] = beside(there, ours)
-		case i < listed:
-			h[name] = union(ours, there)
-		case i == iCache && !keptPrivate(there):
-			h[name] = ours
-		}
-	}
-	for _, g := range f.stack() {
-		g.setCookie(h)
-	}
-}
-
-// union returns the lines of ours, and after them those of others that stand there.
-func union(ours, there []string) []string {
-	return append(ours, slices.DeleteFunc(slices.Clone(there), func(line string) bool { return slices.Contains(ours, line) })...)
-}
-
-// takeOut takes our lines out of h, and no other's. Lines are copied, because those that
-// stand there may be shared.
-func (f *fields) takeOut(h http.Header) {
-	without := func(name string, ours ...string) {
-		rest := slices.DeleteFunc(slices.Clone(h[name]), func(line string) bool { return slices.Contains(ours, line) })
-		if h[name] = rest; len(rest) == 0 {
-			delete(h, name)
-		}
-	}
-	for i, name := range fieldNames {
-		without(name, f.lines(i)...)
-	}
-	for _, g := range f.stack() {
-		if cookie := g.current().cookie; cookie != "" {
-			without(fieldCookie, cookie)
-		}
-	}
 }
 
 // current returns the values that hold.
@@ -266,60 +135,6 @@ func beside(there, ours []string) []string {
 	return ours
 }
 
-// precious reports whether what a client has paid for is among the fields, and is lost
-// if they are.
-func (f *fields) precious() bool {
-	return f.paid || !f.alone() && slices.ContainsFunc(f.stack(), func(g *fields) bool { return g.paid })
-}
-
-// alone reports whether no other middleware is stacked with this one.
-func (f *fields) alone() bool { return f.outer == nil && f.inner.Load() == nil }
-
-// setStack is set for all middlewares of a stack.
-func (f *fields) setStack(h http.Header) {
-	for i, name := range fieldNames {
-		lines := f.lines(i)
-		if i == iToken {
-			lines = beside(h[TokenHeader], lines)
-		}
-		if lines != nil {
-			h[name] = lines
-		}
-	}
-	for _, g := range f.stack() {
-		g.setCookie(h)
-	}
-}
-
-// lines returns what all middlewares of the stack have to say in a field, the outermost
-// first. Lists get a line for each; of the rest, the innermost value stands.
-func (f *fields) lines(i int) (lines []string) {
-	for _, g := range f.stack() {
-		switch value := g.current().values[i]; {
-		case value == "":
-		case i < listed:
-			lines = append(lines, value)
-		default:
-			lines = []string{value}
-		}
-	}
-	return lines
-}
-
-// stack returns the fields of all middlewares that f's is stacked with, the
-// outermost first. Seen from an outer one, the inner one is the last that ran: a
-// handler in between may serve several requests by it.
-func (f *fields) stack() (all []*fields) {
-	for g := f; g != nil; g = g.outer {
-		all = append(all, g)
-	}
-	slices.Reverse(all)
-	for g := f.inner.Load(); g != nil; g = g.inner.Load() {
-		all = append(all, g)
-	}
-	return all
-}
-
 func (f *fields) setCookie(h http.Header) {
 	if cookie := f.current().cookie; cookie != "" && !slices.Contains(h[fieldCookie], cookie) {
 		h[fieldCookie] = append(h[fieldCookie], cookie)
@@ -333,7 +148,7 @@ func (f *fields) drop(h http.Header) {
 	for _, name := range fieldNames[:iCache] {
 		delete(h, name)
 	}
-	for _, g := range f.stack() {
+	for _, g := range f.stack(nil) {
 		cookie := g.current().cookie
 		if cookie == "" {
 			continue
