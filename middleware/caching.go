@@ -7,16 +7,19 @@ import (
 	"time"
 )
 
-// For some shared caches another field comes before Cache-Control (RFC 9213, its
-// ancestor, and what vendors have made of it).
 const (
 	fieldExpires = "Expires"
-	fieldEdge    = "Edge-Control"
 	fieldAccel   = "X-Accel-Expires"
 )
 
-var targeted = [...]string{"Cdn-Cache-Control", "Surrogate-Control",
-	"Cloudflare-Cdn-Cache-Control", "Netlify-Cdn-Cache-Control", "Vercel-Cdn-Cache-Control"}
+// What the names of fields end in that some shared caches hear before Cache-Control: any
+// Something-Cache-Control (RFC 9213; CDN-, Akamai-, Fastly-, X-LiteSpeed- and whatever a
+// cache calls itself), and what is older, Surrogate-Control and Edge-Control.
+const (
+	targeted  = "-Cache-Control"
+	surrogate = "Surrogate-Control"
+	edge      = "Edge-Control"
+)
 
 // publiclyCacheable reports whether h lets shared caches keep the response and
 // serve it without asking (RFC 9111 sections 3 and 4.2).
@@ -25,24 +28,51 @@ func publiclyCacheable(h http.Header, now time.Time) bool {
 	if len(lines) == 0 && future(h[fieldExpires], now) || fresh(lines) {
 		return true
 	}
-	for _, name := range targeted {
-		if fresh(h[name]) {
+	for name, lines := range h {
+		if len(lines) > 0 && storing(name) && stored(name, lines) {
 			return true
 		}
 	}
-	edge, accel := h[fieldEdge], h[fieldAccel]
-	return len(edge) > 0 && !strings.Contains(strings.ToLower(edge[0]), "no-store") ||
-		len(accel) > 0 && accel[0] != "0"
+	return false
+}
+
+// storing reports whether some shared cache hears the field of this name before
+// Cache-Control. Nearly all names are told by their last byte, so that a response
+// without such a field pays for one walk over its map.
+func storing(name string) bool {
+	n := len(name)
+	if n == 0 {
+		return false
+	}
+	switch name[n-1] | 0x20 {
+	case 'l':
+		return n > len(targeted) && strings.EqualFold(name[n-len(targeted):], targeted) ||
+			strings.EqualFold(name, surrogate) || strings.EqualFold(name, edge)
+	case 's':
+		return strings.EqualFold(name, fieldAccel)
+	}
+	return false
+}
+
+// stored reports whether the cache that hears this field may serve the response to all.
+func stored(name string, lines []string) bool {
+	switch {
+	case strings.EqualFold(name, edge):
+		return !strings.Contains(strings.ToLower(lines[0]), "no-store")
+	case strings.EqualFold(name, fieldAccel):
+		return lines[0] != "0"
+	}
+	return fresh(lines)
 }
 
 // forbidStoring takes away what would be heard before a no-store in Cache-Control.
 // Some outer middleware sets it for all of a site, refusals among them.
 func forbidStoring(h http.Header) {
-	for _, name := range targeted {
-		delete(h, name)
+	for name := range h {
+		if storing(name) {
+			delete(h, name)
+		}
 	}
-	delete(h, fieldEdge)
-	delete(h, fieldAccel)
 	delete(h, fieldExpires)
 }
 
@@ -57,13 +87,28 @@ func future(lines []string, now time.Time) bool {
 }
 
 // fresh reports whether the directives give a response a life in shared caches.
-func fresh(lines []string) (lives bool) {
+func fresh(lines []string) bool {
+	if len(lines) == 1 && lines[0] == noStore { // ours, nearly always
+		return false
+	}
+	lives, forbidden := directives(lines)
+	return lives && !forbidden
+}
+
+// keptPrivate reports whether the directives keep a response out of shared caches, or
+// from being served without asking.
+func keptPrivate(lines []string) bool {
+	_, forbidden := directives(lines)
+	return forbidden
+}
+
+func directives(lines []string) (lives, forbidden bool) {
 	for _, line := range lines {
 		for directive := range strings.SplitSeq(line, ",") {
 			name, value, _ := strings.Cut(strings.ToLower(strings.Trim(directive, " \t")), "=")
 			switch name {
 			case "no-store", "private", "no-cache":
-				return false
+				forbidden = true
 			case "public":
 				lives = true
 			case "max-age", "s-maxage":
@@ -72,5 +117,5 @@ func fresh(lines []string) (lives bool) {
 			}
 		}
 	}
-	return lives
+	return lives, forbidden
 }

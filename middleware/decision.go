@@ -118,8 +118,8 @@ type Decision struct {
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
 
-	policy    *storeless.Policy
 	decided   bool // the limits were asked
+	policy    *storeless.Policy
 	standings [storeless.MaxLimits]standing
 }
 
@@ -180,13 +180,13 @@ func FromContext(ctx context.Context) (Decision, bool) {
 
 type exchangeKey struct{}
 
-// An exchange is a context with a decision in it, and the strings of the
-// response's fields: one allocation for all that outlives the decision, and for
-// the bytes of an address, which do not.
+// An exchange is a context with a decision in it, the strings of the response's fields,
+// and the writer that sees to them: one allocation for all that outlives the decision,
+// and for the bytes of an address, which do not.
 type exchange struct {
 	context.Context
+	guardAlone
 	decision Decision
-	fields   fields
 	who      [24]byte
 	refusal  *refusal // what is said of one besides, or nil
 	charge   *charge  // on an exact route, what Refund gives back

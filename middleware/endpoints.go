@@ -32,7 +32,7 @@ func (m *Middleware) Endpoints() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := m.engine.Load()
 		if e.challenge == nil || e.challenge.path == "" {
-			http.NotFound(w, r)
+			http.NotFound(unstored{w}, r)
 			return
 		}
 		switch r.URL.Path {
@@ -41,9 +41,26 @@ func (m *Middleware) Endpoints() http.Handler {
 		case e.challenge.path + "redeem":
 			e.endpoint(w, r, http.MethodPost, e.answerRedeem)
 		default:
-			e.challenge.serveAsset(w, r)
+			e.challenge.serveAsset(unstored{w}, r)
 		}
 	})
+}
+
+// An unstored keeps errors out of caches, also of those that are told to store all of a
+// site: for a request that anybody can send, a 405 or a 412 would stand in the place of
+// the script, and the 403 of another site's page in that of everybody's purchase.
+type unstored struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (u unstored) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (u unstored) WriteHeader(status int) {
+	if status >= 400 {
+		forbidStoring(u.Header())
+		u.Header().Set(fieldCache, noStore)
+	}
+	u.ResponseWriter.WriteHeader(status)
 }
 
 // methodAllowed reports whether r has the right method, and answers it if not.
@@ -63,11 +80,11 @@ func methodAllowed(w http.ResponseWriter, r *http.Request, method string) bool {
 // from a page of another site: that one could spend its visitor's address, and
 // plant what it bought.
 func (e *engine) endpoint(w http.ResponseWriter, r *http.Request, method string, answer func(http.ResponseWriter, *http.Request, *exchange, *inquiry)) {
-	if !methodAllowed(w, r, method) {
+	if !methodAllowed(unstored{w}, r, method) {
 		return
 	}
 	if http.NewCrossOriginProtection().Check(r) != nil {
-		http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
+		http.Error(unstored{w}, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
 	x, now := &exchange{Context: r.Context()}, e.now()

@@ -70,6 +70,9 @@ type fields struct {
 	issued
 	reissued atomic.Pointer[issued] // in their place; nil: none
 	paid     bool                   // the token was bought with this very request
+	ahead    bool                   // they were set before the handler ran
+	sent     int8                   // how many that were
+	settled  atomic.Bool            // they are what they are: the header is being written
 	now      time.Time              // of the request
 
 	// Where several middlewares are stacked, each must know of the others: the
@@ -84,22 +87,15 @@ type fields struct {
 // of shared caches (RFC 9111 section 7.3).
 const noStore = "no-store"
 
-// within makes f the fields of a middleware inside of that of outer. All values
-// of f must be set.
-func (f *fields) within(outer *fields) {
-	f.outer = outer
-	outer.inner.Store(f)
-}
-
 // set puts the fields into h, in place of whatever stands there.
 func (f *fields) set(h http.Header) {
-	if f.outer != nil || f.inner.Load() != nil {
+	if !f.alone() {
 		f.setStack(h)
 		return
 	}
 	v := f.current()
-	for i, value := range v.values {
-		if value == "" {
+	for i := range v.values {
+		if v.values[i] == "" {
 			continue
 		}
 		// Of capacity one, so that a handler's Add cannot reach the next value.
@@ -139,58 +135,6 @@ func beside(there, ours []string) []string {
 	return ours
 }
 
-// precious reports whether what a client has paid for is among the fields, and is lost
-// if they are.
-func (f *fields) precious() bool {
-	for _, g := range f.stack() {
-		if g.paid {
-			return true
-		}
-	}
-	return false
-}
-
-// setStack is set for all middlewares of a stack, the outermost first. Lists get
-// a line for each; of the rest, the innermost value stands.
-func (f *fields) setStack(h http.Header) {
-	stack := f.stack()
-	for i, name := range fieldNames {
-		var lines []string
-		for _, g := range stack {
-			switch value := g.current().values[i]; {
-			case value == "":
-			case i < listed:
-				lines = append(lines, value)
-			default:
-				lines = []string{value}
-			}
-		}
-		if i == iToken {
-			lines = beside(h[TokenHeader], lines)
-		}
-		if lines != nil {
-			h[name] = lines
-		}
-	}
-	for _, g := range stack {
-		g.setCookie(h)
-	}
-}
-
-// stack returns the fields of all middlewares that f's is stacked with, the
-// outermost first. Seen from an outer one, the inner one is the last that ran: a
-// handler in between may serve several requests by it.
-func (f *fields) stack() (all []*fields) {
-	for g := f; g != nil; g = g.outer {
-		all = append(all, g)
-	}
-	slices.Reverse(all)
-	for g := f.inner.Load(); g != nil; g = g.inner.Load() {
-		all = append(all, g)
-	}
-	return all
-}
-
 func (f *fields) setCookie(h http.Header) {
 	if cookie := f.current().cookie; cookie != "" && !slices.Contains(h[fieldCookie], cookie) {
 		h[fieldCookie] = append(h[fieldCookie], cookie)
@@ -204,7 +148,7 @@ func (f *fields) drop(h http.Header) {
 	for _, name := range fieldNames[:iCache] {
 		delete(h, name)
 	}
-	for _, g := range f.stack() {
+	for _, g := range f.stack(nil) {
 		cookie := g.current().cookie
 		if cookie == "" {
 			continue
@@ -291,9 +235,16 @@ func (e *engine) reissue(x *exchange, q *inquiry, tally *storeless.Tally, h http
 		then.cookie = string(e.appendCookie(nil, tok, e.carried.Expires(*tally)-q.now.Unix()))
 	}
 	f.reissued.Store(&then)
-	// Where they are set already; a guard sets them when it settles.
-	replaceLine(h, fieldCookie, was.cookie, then.cookie)
-	replaceLine(h, TokenHeader, was.values[iToken], then.values[iToken])
+	f.replaceReissued(h) // where they are set already; the guard sees to the rest
+}
+
+// replaceReissued puts what was reissued in the place of what was issued, if that stands
+// in h.
+func (f *fields) replaceReissued(h http.Header) {
+	if then := f.reissued.Load(); then != nil {
+		replaceLine(h, fieldCookie, f.cookie, then.cookie)
+		replaceLine(h, TokenHeader, f.values[iToken], then.values[iToken])
+	}
 }
 
 // replaceLine puts a line of a field in the place of another, if that is there, or

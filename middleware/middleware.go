@@ -149,22 +149,16 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	case !d.Allowed:
 		x.fields.set(w.Header())
 		e.refuse(w, r, x, denial)
-	case r.Method == http.MethodGet || r.Method == http.MethodHead || x.fields.paid:
-		// Their responses may be cached, and are made by handlers that tidy
-		// the header: the fields are set when it is written. Not before, too,
-		// because a no-store of ours would hide what the handler wants cached:
-		// ReverseProxy adds the upstream's Cache-Control to what is there. What
-		// was bought with the request itself must not get lost in any case: who
-		// has lost it buys again, until the address is sold out.
-		guard, wrapped := wrap(w, &x.fields)
-		defer guard.settle() // wrote nothing, or panicked: the fields are for whoever recovers
-		next.ServeHTTP(wrapped, r)
 	default:
-		h := w.Header()
-		if len(h) > 0 && x.fields.values[iCache] != "" {
-			forbidStoring(h)
+		// The responses to GET and HEAD may be cached, and are made by handlers that
+		// look at Cache-Control: a no-store of ours, set ahead, would hide what they
+		// want cached. To have the other fields without it would be worse: an adapter
+		// whose handlers write past our writer would have tokens stored by caches.
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			x.fields.setAhead(w.Header())
 		}
-		x.fields.set(h)
-		next.ServeHTTP(w, r)
+		guarded := x.wrap(w)
+		defer x.settle() // wrote nothing, or panicked: the fields are for whoever recovers
+		next.ServeHTTP(guarded, r)
 	}
 }
