@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -51,7 +50,7 @@ func TestWaitsWhereWorkIsTooDear(t *testing.T) {
 		"dear, not wait": {MaxWork: 255, MaxWait: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				l := newLimiter(t, "contact", whenExhausted, 1)
 				var seen events
 				if tr.MaxWait == 0 {
@@ -191,7 +190,7 @@ func TestContextEndsASolve(t *testing.T) {
 
 // A challenge that expires while others are solved is exchanged for a fresh one.
 func TestExpiredChallengeIsExchanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 1)
 		var seen events
 		tr := &Transport{Base: inMemory{l}, Observe: seen.observe}
