@@ -138,9 +138,7 @@ func TestHostileChallenges(t *testing.T) {
 			})
 			var seen events
 			tr := &Transport{Base: inMemory{h}, Observe: seen.observe}
-			start := time.Now()
 			require.Equal(t, 403, get(t, tr, "http://example.com").StatusCode)
-			require.Less(t, time.Since(start), 5*time.Second)
 			require.Equal(t, c.sends, requests())
 			require.Equal(t, c.reason, seen.all[len(seen.all)-1].Reason)
 		})
@@ -175,12 +173,9 @@ func TestContextEndsASolve(t *testing.T) {
 		done <- err
 	}()
 	<-solving
-	time.Sleep(10 * time.Millisecond)
-	start := time.Now()
 	cancel(why)
 	require.ErrorIs(t, <-done, why)
-	require.Less(t, time.Since(start), time.Second)
-	require.Equal(t, 1, requests())
+	require.Equal(t, 1, requests(), "it did not go on until the challenge expired, to exchange it")
 
 	// The turn to solve is free again.
 	require.NoError(t, tr.solver.take(t.Context()))
