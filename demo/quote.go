@@ -29,7 +29,7 @@ func newQuote(o options, secrets [][]byte, counter exact.Counter) (http.Handler,
 		Tiers:          tiers,
 		Secrets:        secrets,
 		Identity:       customer,
-		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed},
+		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: o.deadline},
 		InsecureCookie: true, // see newLimit
 		Logger:         o.log,
 		Now:            o.now,

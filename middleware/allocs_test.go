@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"crypto/fips140"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -116,6 +117,9 @@ func TestAllocations(t *testing.T) {
 			if test.name == "preflight" {
 				l.r.Method = http.MethodOptions
 				with("Origin", "https://app.example", "Access-Control-Request-Method", "POST")(l.r)
+			}
+			if test.name == "refused, HTML, wait ticket" && fips140.Enforced() {
+				test.most++ // crypto/hmac makes one hash more, to see whether it is approved
 			}
 			got := testing.AllocsPerRun(200, l.send)
 			t.Logf("%.0f allocations", got)
