@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net"
 	"net/http"
 	"os"
@@ -90,33 +91,63 @@ func TestQuoteIsExactOnRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		unable(t, "no redis-server (Debian: apt-get install redis-server)")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
-	require.NoError(t, server.Start())
-	t.Cleanup(func() {
-		require.NoError(t, server.Process.Kill())
-		_ = server.Wait()
-	})
 	o := standard(2)
-	o.counter = "redis://127.0.0.1:" + port + "/0"
+	o.counter = "redis://" + startRedis(t) + "/0"
 	clients := []*client{startWith(t, o).client(t), startWith(t, o).client(t)}
-	// The first answer may be 503: whoever asks first connects.
-	require.Eventually(t, func() bool {
-		return clients[0].do("GET", "/api/quote", "", bearer("demo-researcher")).StatusCode == http.StatusOK &&
-			clients[1].do("GET", "/api/quote", "", bearer("demo-researcher")).StatusCode == http.StatusOK
-	}, 20*time.Second, 20*time.Millisecond)
 	var least int
 	for n := range 40 {
 		a := clients[n%2].do("GET", "/api/quote", "", bearer("demo-vendor/maps"))
-		require.Equal(t, http.StatusOK, a.StatusCode)
+		require.Equal(t, http.StatusOK, a.StatusCode, a.body)
 		_, day, _ := strings.Cut(a.Header.Get("RateLimit"), `"day";r=`)
 		day, _, _ = strings.Cut(day, ";")
+		var err error
 		least, err = strconv.Atoi(day)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1_000_000-40, least)
+}
+
+// startRedis starts a server and returns its address once it answers. It asks the server
+// itself and not the route: each request there is charged, and the breaker goes by the
+// site's clock, which stands still.
+func startRedis(t *testing.T) string {
+	t.Helper()
+	for range 10 { // a free port may be somebody else's a moment later
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := l.Addr().String()
+		require.NoError(t, l.Close())
+		_, port, err := net.SplitHostPort(addr)
+		require.NoError(t, err)
+		var said bytes.Buffer
+		server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
+		server.Stdout = &said
+		require.NoError(t, server.Start())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = server.Wait() }()
+		t.Cleanup(func() {
+			_ = server.Process.Kill()
+			<-ended
+		})
+		up := false
+		eventually(t, "redis-server answers or ends", func() bool {
+			select {
+			case <-ended:
+				return true
+			default:
+			}
+			c, err := net.Dial("tcp", addr)
+			if err == nil {
+				up = true
+				_ = c.Close()
+			}
+			return up
+		})
+		if up {
+			return addr
+		}
+		t.Logf("redis-server ended, %s: %s", server.ProcessState, said.String())
+	}
+	require.FailNow(t, "redis-server does not stay")
+	return ""
 }

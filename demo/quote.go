@@ -7,6 +7,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
 //go:embed tiers.json
@@ -19,7 +20,7 @@ var products = map[string]bool{"maps": true, "search": true, "mail": true}
 // newQuote returns the paid route: its quotas are exact, because every instance
 // asks the same counter.
 func newQuote(o options, secrets [][]byte, counter exact.Counter) (http.Handler, error) {
-	tiers, err := middleware.ParseTiers("tiers.json", tiersJSON)
+	tiers, err := policyfile.Tiers("tiers.json", tiersJSON)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func newQuote(o options, secrets [][]byte, counter exact.Counter) (http.Handler,
 		Tiers:          tiers,
 		Secrets:        secrets,
 		Identity:       customer,
-		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed},
+		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: o.deadline},
 		InsecureCookie: true, // see newLimit
 		Logger:         o.log,
 		Now:            o.now,

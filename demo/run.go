@@ -21,6 +21,8 @@ type options struct {
 	counter    string // see openCounter
 	internal   string // the credential of services of our own; "": none
 
+	deadline time.Duration // for the counter; 0: the limiter's default. No flag: tests are patient, because their machine may be busy
+
 	stdout io.Writer
 	log    *slog.Logger
 	now    func() time.Time // the limiters' clock, so that tests need not wait

@@ -160,7 +160,7 @@ func TestTokensOutliveARestartWithASecretFile(t *testing.T) {
 // eventually polls, for what happens in goroutines that are not ours.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); {
+	for deadline := time.Now().Add(patient); !holds(); {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<16)
 			t.Fatalf("never: %s\n%s", what, stacks[:runtime.Stack(stacks, true)])

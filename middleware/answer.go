@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -38,12 +39,12 @@ func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, 
 // answer writes all fields of a decision. What is computed is cut from a single
 // string, so that a request costs one allocation for it.
 func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, tell told, give given) {
-	d, f := &dc.decision, &dc.fields
+	d, f := &dc.decision, &dc.reply.Fields
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
 	if e.quiet == QuietOff {
-		f.values[iPolicy] = who.tier.field
+		f.Lines[reply.Policy] = who.tier.field
 		if tell.standings != nil {
 			b = appendRateLimit(b, who.tier.names, tell.standings)
 		}
@@ -66,19 +67,22 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		b = e.appendCookie(b, b[retry:tok], expires-now.Unix())
 	}
 	all := string(b)
-	f.values[iRateLimit] = all[:rate]
-	f.values[iRetry] = all[rate:retry]
+	f.Lines[reply.RateLimit] = all[:rate]
+	f.Lines[reply.Retry] = all[rate:retry]
 	if header {
-		f.values[iToken] = all[retry:tok]
+		f.Lines[reply.Token] = all[retry:tok]
 	}
-	f.cookie, f.roomCookie = all[tok:], give.roomCookie
-	f.values[iChallenge] = give.challenge
-	f.paid = tell.paid
+	f.Cookie, f.Ticket = all[tok:], give.roomCookie
+	if f.Cookie == "" {
+		f.Cookie, f.Ticket = f.Ticket, ""
+	}
+	f.Lines[reply.Challenge] = give.challenge
+	f.Paid = tell.paid
 	if tok > retry || give.roomCookie != "" {
-		f.values[iCache] = noStore
+		f.Lines[reply.Cache] = reply.NoStore
 	}
 	if d.Degraded {
-		f.values[iDegraded] = "?1"
+		f.Lines[reply.Degraded] = "?1"
 	}
 	if e.xRateLimit != NoXRateLimit && e.quiet == QuietOff && tell.standings != nil {
 		e.answerXRateLimit(now, f, who, tell.standings)
@@ -86,16 +90,16 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 }
 
 // answerXRateLimit fills in the X-RateLimit fields of the tightest limit.
-func (e *engine) answerXRateLimit(now time.Time, f *fields, who *subject, v *storeless.Verdict) {
+func (e *engine) answerXRateLimit(now time.Time, f *reply.Fields, who *subject, v *storeless.Verdict) {
 	i := tightest(v, who.tier.policy.Len())
 	standing := v.Limits[i]
 	reset := int64(standing.Reset / time.Second)
 	if e.xRateLimit == ResetAsUnixTime {
 		reset += now.Unix()
 	}
-	f.values[iXLimit] = strconv.FormatInt(atOnce(who.tier.policy.Limit(i)), 10)
-	f.values[iXRemaining] = strconv.FormatInt(standing.Remaining, 10)
-	f.values[iXReset] = strconv.FormatInt(reset, 10)
+	f.Lines[reply.XLimit] = strconv.FormatInt(atOnce(who.tier.policy.Limit(i)), 10)
+	f.Lines[reply.XRemaining] = strconv.FormatInt(standing.Remaining, 10)
+	f.Lines[reply.XReset] = strconv.FormatInt(reset, 10)
 }
 
 // channels says where the token goes.

@@ -6,17 +6,18 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/page"
+	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
 type decisionKey struct{}
 
-// A decisionContext is a context with a decision in it, and the strings of the
-// response's fields: one allocation for all that outlives the decision, and for the
-// bytes of an address, which do not.
+// A decisionContext is a context with a decision in it, the strings of the response's
+// fields, and the writer that sees to them: one allocation for all that outlives the
+// decision, and for the bytes of an address, which do not.
 type decisionContext struct {
 	context.Context
 	decision         Decision
-	fields           fields
+	reply            reply.Guard
 	address          [24]byte
 	negotiated, html bool          // HTML is preferred; if negotiated
 	refusal          *page.Refusal // what an Interstitial tells; nil unless there may be one

@@ -69,6 +69,13 @@
 // Where several limiters are stacked, the response carries the fields of each. One in
 // [EveryRequest] belongs inside of any other that asks for work, and two of them
 // cannot be stacked: a client brings one proof at a time.
+//
+// A framework that gives its handlers a writer of its own, as gin does, must have that
+// send its Header, Write, WriteString and WriteHeader to the ResponseWriter that the
+// limiter hands on, and must run none of them where the limiter has refused. An adapter
+// that hands on the request alone gets the fields and the token for POST and its like,
+// but none for GET and HEAD: nothing would keep the token out of shared caches there.
+//
 // Mount them on the routes of an [http.ServeMux] rather than compare paths
 // yourself: the mux has decoded and cleaned the path by then.
 //
@@ -108,14 +115,22 @@
 // at most 512 bytes. Whatever is wrong with one, it is as if absent, and the
 // response is the same, byte for byte.
 //
-// On responses to GET and HEAD the fields are set when the header is written,
-// through a ResponseWriter that keeps exactly the optional interfaces of the one
-// it wraps: there a handler may decide that its response is for shared caches
-// (RFC 9111, RFC 9213). Such a response gets none of these fields and no token;
-// the memory counts. Other methods are not wrapped, and whoever sets Cache-Control,
-// clears the header or copies an upstream's fields there has the last word. One
-// response is protected whatever its method, and is no-store: the one with the token
-// that was bought by a proof in this very request, which would have to be bought again.
+// The handler gets a ResponseWriter that keeps exactly the optional interfaces of the
+// server's. When the header of the final response is written, the fields are in it,
+// whatever has become of the header map: a handler may have cleared it, and a reverse
+// proxy does so after each 1xx response of its upstream. A 1xx has none of the fields.
+//
+// A response that the handler makes publicly cacheable (RFC 9111, or by a field that ends
+// in -Cache-Control, RFC 9213, or an older one that some caches hear first) gets none of
+// these fields and no token; the memory counts. One response is protected in any case,
+// and is no-store: the one with the token that was bought by a proof in this very request,
+// which would have to be bought again.
+//
+// Of GET and HEAD, fields of these names that the handler or an upstream has set are
+// replaced. For other methods the fields are set before the handler runs; what it puts in
+// the place of Cache-Control then stays if it says no-store, private or no-cache, and its
+// lines of RateLimit and RateLimit-Policy stay beside ours. Tokens of other policies and
+// cookies always stay.
 //
 // # Statuses
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/page"
+	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -15,7 +16,7 @@ import (
 // serveEndpoints answers the policy's own URLs.
 func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	if e.challenge == nil || e.challenge.path == "" {
-		http.NotFound(w, r)
+		http.NotFound(reply.Unstored{ResponseWriter: w}, r)
 		return
 	}
 	switch r.URL.Path {
@@ -24,7 +25,7 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 	case e.challenge.path + "redeem":
 		e.serveEndpoint(w, r, http.MethodPost, e.answerRedeem)
 	default:
-		e.serveAsset(w, r)
+		e.serveAsset(reply.Unstored{ResponseWriter: w}, r)
 	}
 }
 
@@ -60,11 +61,11 @@ type endpointAnswer func(now time.Time, w http.ResponseWriter, r *http.Request, 
 // from a page of another site: that one could spend its visitor's address, and
 // plant what it bought.
 func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method string, answer endpointAnswer) {
-	if !methodAllowed(w, r, method) {
+	if !methodAllowed(reply.Unstored{ResponseWriter: w}, r, method) {
 		return
 	}
 	if http.NewCrossOriginProtection().Check(r) != nil {
-		http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
+		http.Error(reply.Unstored{ResponseWriter: w}, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
@@ -169,9 +170,9 @@ func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Req
 // mounted in.
 func (dc *decisionContext) setFields(h http.Header) {
 	if outer := contextOf(dc.Context); outer != nil {
-		dc.fields.within(&outer.fields)
+		dc.reply.Fields.Within(&outer.reply.Fields)
 	}
-	dc.fields.set(h)
+	dc.reply.Fields.Set(h)
 }
 
 // answerRedeem answers the token, or the cookie, that a proof buys.
@@ -198,7 +199,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 				good = e.setProofCookie(now, w, text, &receipt)
 			}
 			e.answer(now, dc, who, new(credentials), told{own: &own, tally: new(storeless.Tally)}, given{})
-			dc.fields.values[iPolicy] = "" // it has not been asked
+			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
 			dc.setFields(w.Header())
 			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), good, 10))
 			return
@@ -218,7 +219,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 func (e *engine) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
 	left = max(1, int64(receipt.Expires.Sub(now)/time.Second))
 	if e.carriage != CarryHeader {
-		w.Header().Add(fieldCookie, e.cookieName+proofSuffix+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
+		w.Header().Add(reply.SetCookie, e.cookieName+proofSuffix+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
 	}
 	return left
 }
@@ -226,9 +227,9 @@ func (e *engine) setProofCookie(now time.Time, w http.ResponseWriter, proof stri
 // writeJSON writes an object that lacks its closing brace.
 func writeJSON(w http.ResponseWriter, body []byte) {
 	h := w.Header()
-	forbidStoring(h)
+	reply.ForbidStoring(h)
 	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", noStore)
+	h.Set("Cache-Control", reply.NoStore)
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(append(body, "}\n"...))
 }

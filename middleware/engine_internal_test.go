@@ -29,14 +29,44 @@ func TestEnginePrintsNoSecret(t *testing.T) {
 	}
 }
 
-// A tag that validator does not know panics at its first use, which is in New:
-// a mistake here would break every program.
-func TestEveryPermittedFieldIsInTheForm(t *testing.T) {
-	cfg := withDefaults(Config{})
-	require.NoError(t, validate(&cfg))
-	require.Len(t, permitted, 7)
-	for name, says := range permitted {
-		require.NotEmpty(t, says, name)
+// Each rule refuses the first value behind its bound, and not the last before it. Here,
+// because New would make the memory that a permitted number of families wants.
+func TestBoundsOfConfig(t *testing.T) {
+	for name, test := range map[string]struct {
+		set    func(*Config)
+		broken []string
+	}{
+		"nothing set":                {func(*Config) {}, nil},
+		"the last carriage":          {func(c *Config) { c.Carriage = CarryCookie }, nil},
+		"one more carriage":          {func(c *Config) { c.Carriage = CarryCookie + 1 }, []string{"Carriage"}},
+		"the last of Quiet":          {func(c *Config) { c.Quiet = QuietNoToken }, nil},
+		"one more of Quiet":          {func(c *Config) { c.Quiet = QuietNoToken + 1 }, []string{"Quiet"}},
+		"the last of XRateLimit":     {func(c *Config) { c.XRateLimit = ResetAsUnixTime }, nil},
+		"one more of XRateLimit":     {func(c *Config) { c.XRateLimit = ResetAsUnixTime + 1 }, []string{"XRateLimit"}},
+		"one family":                 {func(c *Config) { c.Families = 1 }, nil},
+		"fewer than none":            {func(c *Config) { c.Families = -1 }, []string{"Families"}},
+		"most families":              {func(c *Config) { c.Families = 1 << 24 }, nil},
+		"one family more":            {func(c *Config) { c.Families = 1<<24 + 1 }, []string{"Families"}},
+		"smallest networks":          {func(c *Config) { c.Net56, c.Net48 = 1, 1 }, nil},
+		"a negative /56":             {func(c *Config) { c.Net56 = -1 }, []string{"Net56"}},
+		"a negative /48":             {func(c *Config) { c.Net56, c.Net48 = 1, -1 }, []string{"Net48"}},
+		"both negative, in order":    {func(c *Config) { c.Net56, c.Net48 = -2, -1 }, []string{"Net56", "Net48"}},
+		"largest networks":           {func(c *Config) { c.Net56, c.Net48 = 1<<31-1, 1<<31-1 }, nil},
+		"a /56 too large":            {func(c *Config) { c.Net56 = 1 << 31 }, []string{"Net56", "Net48"}},
+		"a /48 too large":            {func(c *Config) { c.Net48 = 1 << 31 }, []string{"Net48"}},
+		"a /48 as its /56":           {func(c *Config) { c.Net56, c.Net48 = 100, 100 }, nil},
+		"a /48 smaller than its /56": {func(c *Config) { c.Net56, c.Net48 = 100, 99 }, []string{"Net48"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var cfg Config
+			test.set(&cfg)
+			cfg = withDefaults(cfg)
+			var broken []string
+			for problem := range ConfigErrors(validate(&cfg)) {
+				broken = append(broken, problem.Field)
+			}
+			require.Equal(t, test.broken, broken)
+		})
 	}
 }
 

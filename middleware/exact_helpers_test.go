@@ -110,10 +110,18 @@ func (l *ledger) count() int {
 	return l.calls
 }
 
-// paid is contact on an exact route.
+// paid is contact on an exact route. Its deadline is the longest there is: a busy machine
+// is no outage. Tests of the default are in bubbles, by [hasty].
 func paid(c *clock, counter exact.Counter) middleware.Config {
 	cfg := contact(c)
-	cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed}
+	cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: 10 * time.Second}
+	return cfg
+}
+
+// hasty is paid with the default deadline, 50 ms.
+func hasty(c *clock, counter exact.Counter) middleware.Config {
+	cfg := paid(c, counter)
+	cfg.Exact.Deadline = 0
 	return cfg
 }
 

@@ -76,7 +76,7 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	form := page.Keep(w, r, kind, maxBody, i.Secret)
 	body := page.AppendForm(nil, dc.refusal, form)
 	h := w.Header()
-	h.Add("Content-Security-Policy", page.FormPolicy(dc.embedded))
+	h.Add("Content-Security-Policy", page.FormPolicy(dc.refusal))
 	h["Content-Type"] = []string{"text/html; charset=utf-8"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	h["X-Content-Type-Options"] = []string{"nosniff"}

@@ -67,5 +67,5 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tally
 	if len(tok) > 0 {
 		cookie = e.appendCookie(nil, tok, e.carried.Expires(*tally)-now.Unix())
 	}
-	dc.fields.replaceToken(h, string(tok), string(cookie))
+	dc.reply.Fields.ReplaceToken(h, string(tok), string(cookie))
 }

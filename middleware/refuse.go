@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/tallystick/tallystick/middleware/internal/page"
+	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
 // refuse answers a refused request. The fields are set.
@@ -12,8 +13,8 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	d := &dc.decision
 	h := w.Header()
 	a := new(refusalBody)
-	forbidStoring(h)
-	a.set(h, fieldCache, noStore)
+	reply.ForbidStoring(h)
+	a.set(h, reply.CacheControl, reply.NoStore)
 	if d.Status == http.StatusUnauthorized {
 		challenge := denial.WWWAuthenticate
 		if challenge == "" {
@@ -24,7 +25,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	refusal := e.refusalOf(dc)
 	if e.refused != nil || e.page != nil {
 		told := refusal // a copy, which lives as long as the request
-		dc.refusal, dc.embedded = &told, e.embedded
+		dc.refusal = &told
 	}
 	if e.refused != nil {
 		e.refused.ServeHTTP(w, r)
@@ -46,7 +47,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 // refusalOf is what problem details and pages tell of a decision.
 func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	d := &dc.decision
-	refusal := page.Refusal{Status: d.Status, Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: d.Wait, Cost: d.Cost}
+	refusal := page.Refusal{Status: d.Status, Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: d.Wait, Cost: d.Cost, Embedded: e.embedded}
 	if e.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i := range d.tier.names {

@@ -9,10 +9,11 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
-	dc.fields.now = now
+	fields := &dc.reply.Fields
+	fields.Now = now
 	denial := e.decide(now, r, dc)
 	if outer := contextOf(dc.Context); outer != nil {
-		dc.fields.within(&outer.fields)
+		fields.Within(&outer.reply.Fields)
 	}
 	d := &dc.decision
 	// A denial is obeyed even in shadow mode: it may be what guards the door.
@@ -21,22 +22,21 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if e.onDecision != nil {
 		e.onDecision(r, *d)
 	}
-	switch {
-	case !d.Allowed:
-		dc.fields.set(w.Header())
+	if !d.Allowed {
+		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)
-	case r.Method == http.MethodGet || r.Method == http.MethodHead || dc.fields.paid:
-		guard, wrapped := wrap(w, &dc.fields)
-		defer guard.settle() // wrote nothing, or panicked: the fields are for whoever recovers
-		next.ServeHTTP(wrapped, r)
-	default:
-		h := w.Header()
-		if len(h) > 0 && dc.fields.values[iCache] != "" {
-			forbidStoring(h)
-		}
-		dc.fields.set(h)
-		next.ServeHTTP(w, r)
+		return
 	}
+	// The responses to GET and HEAD may be cached, and are made by handlers that
+	// look at Cache-Control: a no-store of ours, set ahead, would hide what they
+	// want cached. To have the other fields without it would be worse: an adapter
+	// whose handlers write past our writer would have tokens stored by caches.
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		fields.SetAhead(w.Header())
+	}
+	guarded := dc.reply.Wrap(w)
+	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers
+	next.ServeHTTP(guarded, r)
 }
 
 // preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The

@@ -27,10 +27,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// patient is when a test gives up on what is bound to come: a busy machine may take
+// long, and no test judges how long.
+const patient = 5 * time.Minute
+
 // lingering returns the stacks of servers, clients and of our own code, once
 // they have had the time to end.
 func lingering() (left string) {
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+	for deadline := time.Now().Add(patient); time.Now().Before(deadline); runtime.Gosched() {
 		buf := make([]byte, 1<<20)
 		left = ""
 		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,9 +46,9 @@ func newSharedCache(t *testing.T, origin string) *sharedCache {
 
 func (c *sharedCache) keep(resp *http.Response) error {
 	control := strings.Join(resp.Header.Values("Cache-Control"), ",")
-	for _, targeted := range []string{"Surrogate-Control", "CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Edge-Control", "X-Accel-Expires"} {
-		if resp.Header.Get(targeted) != "" {
-			control = resp.Header.Get(targeted)
+	for name := range resp.Header {
+		if strings.HasSuffix(name, "-Cache-Control") || slices.Contains([]string{"Surrogate-Control", "Edge-Control", "X-Accel-Expires"}, name) {
+			control = resp.Header.Get(name)
 		}
 	}
 	if resp.Request.Method != http.MethodGet || strings.Contains(control, "no-store") || strings.Contains(control, "private") {
@@ -113,6 +114,11 @@ func origin(t *testing.T) http.Handler {
 	})
 	page("/public/cloudflare", set("Cloudflare-CDN-Cache-Control", "max-age=60"))
 	page("/public/akamai", set("Edge-Control", "cache-maxage=60"))
+	page("/public/akamai-targeted", set("Akamai-Cache-Control", "max-age=60"))
+	page("/public/fastly", set("Fastly-Cache-Control", "max-age=60"))
+	page("/public/litespeed", set("X-LiteSpeed-Cache-Control", "public,max-age=60"))
+	page("/public/example", set("Example-Cache-Control", "max-age=60"))
+	page("/example", set("Example-Cache-Control", "private"))
 	page("/public/nginx", set("X-Accel-Expires", "60"))
 	page("/expired", set("Expires", "0"))
 	page("/expired/long-ago", set("Expires", "Thu, 01 Jan 1970 00:00:00 GMT"))
@@ -152,6 +158,7 @@ func TestThreatsOfCaches(t *testing.T) {
 	for _, path := range []string{
 		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/no-cache/for-a-minute", "/private", "/stale", "/unknown", "/undecided",
 		"/expired", "/expired/long-ago", "/edge", "/public/cloudflare", "/public/akamai", "/public/nginx",
+		"/public/akamai-targeted", "/public/fastly", "/public/litespeed", "/public/example", "/example",
 		"/file/a", "/file/missing", "/nothing/here",
 		"/public/said", "/public/for-a-minute", "/public/shared", "/public/added", "/public/expires",
 		"/public/cdn", "/public/surrogate", "/public/cdn-against-browsers", "/public/session", "/public/proxied",
@@ -211,7 +218,8 @@ func TestThreatsOfCachedRefusals(t *testing.T) {
 func TestThreatsOfSitesThatAreCached(t *testing.T) {
 	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
 	require.NoError(t, err)
-	for _, field := range []string{"CDN-Cache-Control", "Surrogate-Control", "Cloudflare-CDN-Cache-Control", "Edge-Control", "X-Accel-Expires"} {
+	for _, field := range []string{"CDN-Cache-Control", "Surrogate-Control", "Cloudflare-CDN-Cache-Control", "Edge-Control", "X-Accel-Expires",
+		"Akamai-Cache-Control", "Fastly-Cache-Control", "X-LiteSpeed-Cache-Control", "Example-Cache-Control"} {
 		t.Run("T24 refusals and challenges are never stored, "+field, func(t *testing.T) {
 			cfg := challenging(new(clock), middleware.WhenExhausted)
 			cfg.Identity = identify
@@ -239,6 +247,43 @@ func TestThreatsOfSitesThatAreCached(t *testing.T) {
 			require.NotEqual(t, hers.Header.Get(middleware.ChallengeHeader), his.Header.Get(middleware.ChallengeHeader))
 		})
 	}
+}
+
+// Every name that ends so is some cache's own (RFC 9213), however it is spelled, and by
+// whatever method: caches can be told to store those too.
+func TestThreatsOfTargetedCaches(t *testing.T) {
+	for _, field := range []string{"CDN-Cache-Control", "Surrogate-Control", "Cloudflare-CDN-Cache-Control", "Netlify-CDN-Cache-Control",
+		"Vercel-CDN-Cache-Control", "Akamai-Cache-Control", "Fastly-Cache-Control", "Edge-Cache-Control", "X-LiteSpeed-Cache-Control",
+		"Example-Cache-Control", "x-example-cache-control", "EXAMPLE-CACHE-CONTROL", "Edge-Control", "X-Accel-Expires"} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
+			t.Run("T24 "+field+", "+m, func(t *testing.T) {
+				for value, public := range map[string]bool{"max-age=60": true, "no-store": false} {
+					if field == "X-Accel-Expires" {
+						value = map[bool]string{true: "60", false: "0"}[public]
+					}
+					h := newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						w.Header()[field] = []string{value}
+						_, _ = io.WriteString(w, "ok")
+					}))
+					resp := send(h, method(m))
+					require.Equal(t, []string{value}, resp.Header[field])
+					require.Equal(t, public, tokenIn(resp) == "")
+					require.Equal(t, public, cookieIn(resp) == nil)
+					require.Equal(t, public, resp.Header.Get("RateLimit") == "")
+				}
+			})
+		}
+	}
+	t.Run("T24 fields of other ends", func(t *testing.T) {
+		h := newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range []string{"", "l", "Control", "X-Control", "X-DNS-Prefetch-Control", "-Cache-Controls", "Xcache-Control", "X-Expires"} {
+				w.Header()[name] = []string{"max-age=60"}
+			}
+			_, _ = io.WriteString(w, "ok")
+		}))
+		require.NotEmpty(t, tokenIn(send(h, method(http.MethodGet))))
+		require.NotEmpty(t, tokenIn(send(h)))
+	})
 }
 
 func TestThreatsOfCrossSitePages(t *testing.T) {

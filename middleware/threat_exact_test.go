@@ -68,11 +68,11 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 the counter hangs", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
-			h, _ := limited(t, paid(c, l))
+			h, _ := limited(t, hasty(c, l))
 			began := time.Now()
 			require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 			require.Equal(t, 50*time.Millisecond, time.Since(began), "the deadline, and no second call after it")
@@ -99,11 +99,11 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a flood never turns into the fallback", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(context.Context, int) error { time.Sleep(40 * time.Millisecond); return nil }
-			cfg := paid(c, l)
+			cfg := hasty(c, l)
 			cfg.Exact.Outage = middleware.FailOpen
 			cfg.Exact.InFlight = 8
 			degraded := 0
@@ -127,7 +127,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a flood that makes the counter slow never turns into the fallback", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			// It answers one call after the other, 20 ms each.
@@ -142,7 +142,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 				return ctx.Err()
 			}
-			cfg := paid(c, l)
+			cfg := hasty(c, l)
 			cfg.Exact.Outage = middleware.FailOpen
 			cfg.Exact.InFlight = 8
 			log := logging(&cfg)
@@ -161,10 +161,10 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
-			cfg := paid(c, l)
+			cfg := hasty(c, l)
 			cfg.Exact.Outage = middleware.FailOpen
 			cfg.Exact.InFlight = 8
 			log := logging(&cfg)
@@ -216,7 +216,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 calls that are slow while others are answered are no outage", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, n int) error {
@@ -225,7 +225,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 				}
 				return ctx.Err()
 			}
-			cfg := paid(c, l)
+			cfg := hasty(c, l)
 			cfg.Exact.Outage = middleware.FailOpen
 			log := logging(&cfg)
 			h, _ := limited(t, cfg)
@@ -245,7 +245,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a slow answer among few is an outage", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, n int) error {
@@ -254,7 +254,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 				}
 				return ctx.Err()
 			}
-			cfg := paid(c, l)
+			cfg := hasty(c, l)
 			cfg.Exact.Outage = middleware.FailOpen
 			h, _ := limited(t, cfg)
 			slow := make(chan *http.Response, 1)

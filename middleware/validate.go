@@ -8,37 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-playground/validator/v10"
-
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
-
-// form mirrors the part of Config that stands on its own. The tags are kept off
-// Config itself, whose users may validate structs that embed it, and the fields
-// hold no secret, because validator's errors carry the values they complain of.
-type form struct {
-	Carriage       Carriage   `validate:"max=3"`
-	Quiet          Quiet      `validate:"max=2"`
-	XRateLimit     XRateLimit `validate:"max=2"`
-	Families       int        `validate:"min=0,max=16777216"`
-	Net56          int64      `validate:"min=1,max=2147483647"`
-	Net48          int64      `validate:"min=1,max=2147483647,gtefield=Net56"`
-	EmbeddedCookie bool       `validate:"excluded_with=InsecureCookie"`
-	InsecureCookie bool
-}
-
-// permitted says, field by field, what a form may hold.
-var permitted = map[string]string{
-	"Carriage":       "must be CarryEither, CarryBoth, CarryHeader or CarryCookie",
-	"Quiet":          "must be QuietOff, QuietRetryAfterOnly or QuietNoToken",
-	"XRateLimit":     "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime",
-	"Families":       "must be from 1 to 16777216, or 0 for 65536",
-	"Net56":          "must be from 1 to 2147483647, or 0 for 8",
-	"Net48":          "must be from Net56 to 2147483647, or 0 for 64 or a larger Net56",
-	"EmbeddedCookie": "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure",
-}
 
 // withDefaults fills in what cfg leaves zero.
 func withDefaults(cfg Config) Config {
@@ -57,35 +30,39 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// validate reports every problem of cfg that is not one of limits or secrets.
+// mostFamilies keeps a mistaken size from taking all memory: 16 Mi families of one limit
+// are a GiB.
+const mostFamilies = 1 << 24
+
+// validate reports every problem of cfg, which has its defaults, that is not one of limits
+// or secrets. The rules are written out: a validation library would link more than the rest
+// of Tallystick together into every program, for a dozen comparisons.
 func validate(cfg *Config) error {
 	var errs []error
-	var invalid validator.ValidationErrors
-	if errors.As(validator.New().Struct(form{
-		Carriage:       cfg.Carriage,
-		Quiet:          cfg.Quiet,
-		XRateLimit:     cfg.XRateLimit,
-		Families:       cfg.Families,
-		Net56:          cfg.Net56,
-		Net48:          cfg.Net48,
-		EmbeddedCookie: cfg.EmbeddedCookie,
-		InsecureCookie: cfg.InsecureCookie,
-	}), &invalid) {
-		for _, field := range invalid {
-			errs = append(errs, &ConfigError{Field: field.Field(), Problem: permitted[field.Field()]})
+	for _, rule := range []struct {
+		broken         bool
+		field, problem string
+	}{
+		{cfg.Carriage > CarryCookie, "Carriage", "must be CarryEither, CarryBoth, CarryHeader or CarryCookie"},
+		{cfg.Carriage == CarryHeader && (cfg.EmbeddedCookie || cfg.InsecureCookie),
+			"Carriage", "CarryHeader sends no cookie for EmbeddedCookie or InsecureCookie to change"},
+		{cfg.Quiet > QuietNoToken, "Quiet", "must be QuietOff, QuietRetryAfterOnly or QuietNoToken"},
+		{cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory,
+			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
+		{cfg.XRateLimit > ResetAsUnixTime, "XRateLimit", "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime"},
+		{cfg.Families < 0 || cfg.Families > mostFamilies, "Families", "must be from 1 to 16777216, or 0 for 65536"},
+		{cfg.Net56 < 1 || cfg.Net56 > storeless.MaxQuota, "Net56", "must be from 1 to 2147483647, or 0 for 8"},
+		{cfg.Net48 < max(1, cfg.Net56) || cfg.Net48 > storeless.MaxQuota,
+			"Net48", "must be from Net56 to 2147483647, or 0 for 64 or a larger Net56"},
+		{cfg.EmbeddedCookie && cfg.InsecureCookie,
+			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
+		{cfg.Exact != nil && cfg.Challenge != nil,
+			"Challenge", "cannot go with Exact: a family of one's own would be a quota beside the counter's"},
+		{cfg.Page != nil && cfg.Refused != nil, "Page", "cannot go with Refused, which answers everybody"},
+	} {
+		if rule.broken {
+			errs = append(errs, &ConfigError{Field: rule.field, Problem: rule.problem})
 		}
-	}
-	if cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory {
-		errs = append(errs, &ConfigError{Field: "Quiet", Problem: "QuietNoToken cannot go with InsecureNoMemory: nothing would count"})
-	}
-	if cfg.Exact != nil && cfg.Challenge != nil {
-		errs = append(errs, &ConfigError{Field: "Challenge", Problem: "cannot go with Exact: a family of one's own would be a quota beside the counter's"})
-	}
-	if cfg.Page != nil && cfg.Refused != nil {
-		errs = append(errs, &ConfigError{Field: "Page", Problem: "cannot go with Refused, which answers everybody"})
-	}
-	if cfg.Carriage == CarryHeader && (cfg.EmbeddedCookie || cfg.InsecureCookie) {
-		errs = append(errs, &ConfigError{Field: "Carriage", Problem: "CarryHeader sends no cookie for EmbeddedCookie or InsecureCookie to change"})
 	}
 	return errors.Join(errs...)
 }

@@ -19,7 +19,7 @@ import (
 const chromium = "/usr/bin/chromium"
 
 // patience is how long a test may take: the machine may be busy.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // launch starts a Chromium of its own and returns its context. It ends with the
 // test.
@@ -134,7 +134,7 @@ func (b *tab) wait(expression string) {
 		}
 		select {
 		case <-b.ctx.Done():
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), time.Minute)
 			defer cancel()
 			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
 			require.FailNow(b.t, "never true: "+expression, "%s\n%s", text, strings.Join(b.loaded(""), "\n"))

@@ -147,11 +147,12 @@ func TestFetch(t *testing.T) {
 	t.Run("abort", func(t *testing.T) {
 		s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 23 })
 		b := openAPI(t, browser, s)
-		require.Equal(t, "enough true", eval[string](b, `(async () => {
-			const abort = new AbortController(), start = performance.now();
+		require.Equal(t, "enough", eval[string](b, `(async () => {
+			const abort = new AbortController();
 			setTimeout(() => abort.abort("enough"), 300);
 			const error = await tallyFetch("/signup", { method: "POST", signal: abort.signal }).catch((e) => e);
-			return error + " " + (performance.now() - start < 5000);
+			return String(error);
 		})()`))
+		require.Empty(t, b.loaded("/redeem"))
 	})
 }

@@ -17,7 +17,7 @@ func TestRedisEndsWithItsInstance(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c, err := dialer.DialContext(t.Context(), "tcp", s.addr)
 		return err == nil && c.Close() == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 
 	require.NoError(t, s.stop())
 	require.NoDirExists(t, s.dir)

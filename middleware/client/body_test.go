@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -134,7 +133,7 @@ func (e *endless) Read(p []byte) (int, error) { e.read.Add(int64(len(p))); retur
 func (e *endless) Close() error               { e.closed.Add(1); return nil }
 
 func TestRefusalWithoutEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		e := new(endless)
 		n := 0
 		tr := &Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
@@ -150,7 +149,7 @@ func TestRefusalWithoutEnd(t *testing.T) {
 }
 
 func TestRefusalWithoutEndIsClosedOnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		e := new(endless)
 		tr := &Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: e}, nil

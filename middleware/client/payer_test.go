@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +13,7 @@ import (
 
 // The one that pays is cancelled: the next one pays.
 func TestPayerIsCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		const n = 10
 		ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +47,7 @@ func TestPayerIsCancelled(t *testing.T) {
 
 // The one that pays is served slowly: nobody waits longer than his challenge lives.
 func TestPayerIsSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		var first atomic.Bool
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +70,7 @@ func TestPayerIsSlow(t *testing.T) {
 
 // A payer who is told to wait is not waited for.
 func TestPayerHasToWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		var first atomic.Bool
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +95,7 @@ func TestPayerHasToWait(t *testing.T) {
 
 // Those who wait for a payer leave when their context ends.
 func TestContextEndsSharing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		tr := &Transport{Base: inMemory{l}}
 		req, err := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)

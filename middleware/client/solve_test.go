@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -51,7 +50,7 @@ func TestWaitsWhereWorkIsTooDear(t *testing.T) {
 		"dear, not wait": {MaxWork: 255, MaxWait: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
 				l := newLimiter(t, "contact", whenExhausted, 1)
 				var seen events
 				if tr.MaxWait == 0 {
@@ -139,9 +138,7 @@ func TestHostileChallenges(t *testing.T) {
 			})
 			var seen events
 			tr := &Transport{Base: inMemory{h}, Observe: seen.observe}
-			start := time.Now()
 			require.Equal(t, 403, get(t, tr, "http://example.com").StatusCode)
-			require.Less(t, time.Since(start), 5*time.Second)
 			require.Equal(t, c.sends, requests())
 			require.Equal(t, c.reason, seen.all[len(seen.all)-1].Reason)
 		})
@@ -176,12 +173,9 @@ func TestContextEndsASolve(t *testing.T) {
 		done <- err
 	}()
 	<-solving
-	time.Sleep(10 * time.Millisecond)
-	start := time.Now()
 	cancel(why)
 	require.ErrorIs(t, <-done, why)
-	require.Less(t, time.Since(start), time.Second)
-	require.Equal(t, 1, requests())
+	require.Equal(t, 1, requests(), "it did not go on until the challenge expired, to exchange it")
 
 	// The turn to solve is free again.
 	require.NoError(t, tr.solver.take(t.Context()))
@@ -191,7 +185,7 @@ func TestContextEndsASolve(t *testing.T) {
 
 // A challenge that expires while others are solved is exchanged for a fresh one.
 func TestExpiredChallengeIsExchanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 1)
 		var seen events
 		tr := &Transport{Base: inMemory{l}, Observe: seen.observe}

@@ -243,7 +243,7 @@ func TestSameIDWithinABlockAndWithout(t *testing.T) {
 			v, err := l.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
 			done <- err == nil && v.Admitted
 		}()
-		require.Eventually(t, func() bool { return engine.taken.Load() == before+1 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return engine.taken.Load() == before+1 }, 5*time.Minute, time.Millisecond)
 		return done
 	}
 	require.True(t, <-take("first"))

@@ -87,7 +87,7 @@ func BenchmarkRedis(b *testing.B) {
 	b.Cleanup(func() { require.NoError(b, stop()) })
 	admin := goredis.NewClient(&goredis.Options{Addr: addr})
 	b.Cleanup(func() { require.NoError(b, admin.Close()) })
-	require.Eventually(b, func() bool { return admin.Ping(context.Background()).Err() == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(b, func() bool { return admin.Ping(context.Background()).Err() == nil }, 5*time.Minute, 10*time.Millisecond)
 	for _, keys := range []int{1, 10_000} {
 		for _, callers := range []int{1, 16, 128} {
 			for _, e := range served {

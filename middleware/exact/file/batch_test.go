@@ -46,7 +46,7 @@ func together(t *testing.T, path string, clock *exacttest.Clock, keys int64, nam
 	var waiting []chan error
 	for i, key := range names {
 		waiting = append(waiting, take(key, 1))
-		require.Eventually(t, func() bool { return c.Waiting() == i+1 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return c.Waiting() == i+1 }, 5*time.Minute, time.Millisecond)
 	}
 	clock.Advance(time.Second) // the search for room is once a second
 	close(release)

@@ -37,7 +37,7 @@ func TestCluster(t *testing.T) {
 		require.Eventually(t, func() bool {
 			info := s.do("CLUSTER", "INFO")
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
-		}, 30*time.Second, 50*time.Millisecond)
+		}, patient, 50*time.Millisecond)
 	}
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
 		return redis.Open(nodes[1].url(), redis.Config{})

@@ -333,7 +333,8 @@ func attack(url string) int {
 				var v exact.Verdict
 				err := exact.ErrMaybeCounted
 				for range 20 { // as the middleware does once: a lost answer, by its ID
-					ctx, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
+					// Long, because a busy machine loses nothing; all of them within the life of an ID.
+					ctx, cancel := context.WithTimeout(context.Background(), exact.IDLife/2)
 					v, err = c.Take(ctx, call)
 					cancel()
 					if err == nil {

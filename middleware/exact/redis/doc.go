@@ -38,4 +38,7 @@
 // connection that the others are on. No more than 512 calls are unanswered at once, with
 // those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
 // making fewer calls still.
+//
+// It does not run under GODEBUG=fips140=only: the client names scripts by SHA-1, as Redis
+// does, and panics there.
 package redis

@@ -18,6 +18,10 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+// patient is when a test gives up on what is bound to come: a busy machine may take
+// long, and no test judges how long.
+const patient = 5 * time.Minute
+
 // A server is a redis-server of one test, on a port of its own.
 type server struct {
 	t    testing.TB
@@ -60,7 +64,7 @@ func (s *server) start() {
 			_ = c.Close()
 		}
 		return err == nil
-	}, 20*time.Second, 5*time.Millisecond, "it answers")
+	}, patient, 5*time.Millisecond, "it answers")
 }
 
 func (s *server) kill() {
@@ -81,7 +85,7 @@ func (s *server) authenticated(password string, words ...string) string {
 	c, err := net.Dial("tcp", s.addr())
 	require.NoError(s.t, err)
 	defer c.Close()
-	require.NoError(s.t, c.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(s.t, c.SetDeadline(time.Now().Add(patient)))
 	send := func(words ...string) {
 		fmt.Fprintf(c, "*%d\r\n", len(words))
 		for _, w := range words {

@@ -112,11 +112,10 @@ func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) 
 }
 
 // FormPolicy is the Content-Security-Policy of a page with a form: it needs our own
-// script, that one's worker and requests, and our style. An embedded page may stand in
-// a frame of another site.
-func FormPolicy(embedded bool) string {
+// script, that one's worker and requests, and our style.
+func FormPolicy(r *Refusal) string {
 	const policy = "default-src 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'"
-	if embedded {
+	if r.Embedded {
 		return policy // the page around the form is in a frame, and so is this one
 	}
 	return policy + "; frame-ancestors 'none'"

@@ -31,6 +31,9 @@ type Refusal struct {
 
 	// Cost is what the request costs.
 	Cost int64
+
+	// Embedded permits the page of a form to stand in a frame of another site.
+	Embedded bool
 }
 
 // A Challenge is a puzzle as clients are told of it.

@@ -1,4 +1,4 @@
-package middleware
+package reply
 
 import (
 	"net/http"
@@ -9,16 +9,16 @@ import (
 
 // What was set is dropped again, the cookie too, and no cookie of a handler's.
 func TestDropTakesOurCookieAlone(t *testing.T) {
-	f := &fields{issued: issued{cookie: "tally=1"}}
-	f.values[iToken] = "token"
-	h := http.Header{fieldCookie: {"theirs=1"}, fieldCache: {"public"}}
-	f.set(h)
-	require.Equal(t, []string{"theirs=1", "tally=1"}, h[fieldCookie])
+	f := &Fields{Values: Values{Cookie: "tally=1"}}
+	f.Lines[Token] = "token"
+	h := http.Header{SetCookie: {"theirs=1"}, CacheControl: {"public"}}
+	f.Set(h)
+	require.Equal(t, []string{"theirs=1", "tally=1"}, h[SetCookie])
 	f.drop(h)
-	require.Equal(t, http.Header{fieldCookie: {"theirs=1"}, fieldCache: {"public"}}, h)
+	require.Equal(t, http.Header{SetCookie: {"theirs=1"}, CacheControl: {"public"}}, h)
 
 	h = http.Header{}
-	f.set(h)
+	f.Set(h)
 	f.drop(h)
 	require.Empty(t, h, "no empty list of cookies")
 }
@@ -29,12 +29,12 @@ func TestOldTokensOfOursAreReplaced(t *testing.T) {
 	const ours, theirs = tokenStart + "aaaaa.", tokenStart + "bbbbb."
 	h := http.Header{}
 	for i := range 50 {
-		var f fields
-		f.values[iToken] = ours + string(rune('a'+i%26))
-		f.set(h)
+		var f Fields
+		f.Lines[Token] = ours + string(rune('a'+i%26))
+		f.Set(h)
 		if i == 7 {
-			h.Add(TokenHeader, theirs+"1")
+			h.Add(TokenField, theirs+"1")
 		}
 	}
-	require.Equal(t, []string{ours + "x", theirs + "1"}, h[TokenHeader])
+	require.Equal(t, []string{ours + "x", theirs + "1"}, h[TokenField])
 }

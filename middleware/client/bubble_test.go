@@ -1,0 +1,18 @@
+package client
+
+import (
+	"crypto/fips140"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+)
+
+// bubble is [synctest.Test], where random bytes can be had in FIPS mode too: their source
+// there measures how unevenly the clock runs, and panics in a bubble, whose clock stands.
+func bubble(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	if fips140.Enabled() {
+		cryptotest.SetGlobalRandom(t, 1)
+	}
+	synctest.Test(t, f)
+}

@@ -1,0 +1,311 @@
+package middleware_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// requireOnce checks that the response has each line of ours once, whatever else it has.
+func requireOnce(t *testing.T, resp *http.Response, policies ...string) {
+	t.Helper()
+	for _, policy := range policies {
+		for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+			ours := slices.DeleteFunc(slices.Clone(resp.Header.Values(name)), func(line string) bool { return !strings.HasPrefix(line, `"`+policy+`"`) })
+			require.Len(t, ours, 1, "%s of %s", name, policy)
+		}
+		cookies := slices.DeleteFunc(slices.Clone(resp.Header.Values("Set-Cookie")), func(line string) bool {
+			return !strings.HasPrefix(line, "__Host-tallystick-"+policy+"=")
+		})
+		require.Len(t, cookies, 1, policy)
+	}
+	require.Len(t, resp.Header.Values(middleware.TokenHeader), len(policies))
+}
+
+// TestFinalFields: our fields stand on the final response, each once, whatever a
+// handler did to the map, by every method and protocol.
+func TestFinalFields(t *testing.T) {
+	files := http.FileServerFS(fstest.MapFS{"a": {Data: []byte("ok"), ModTime: midnight}})
+	cleared := func(then http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			clear(w.Header())
+			then(w, r)
+		}
+	}
+	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		around  func(http.Handler) http.Handler
+	}{
+		"plain":                  {ok, plain},
+		"nothing":                {func(http.ResponseWriter, *http.Request) {}, plain},
+		"cleared":                {cleared(ok), plain},
+		"cleared and nothing":    {cleared(func(http.ResponseWriter, *http.Request) {}), plain},
+		"cleared and no content": {cleared(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), plain},
+		"the token alone taken": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del(middleware.TokenHeader)
+			ok(w, r)
+		}, plain},
+		"flushed": {cleared(func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			ok(w, r)
+		}), plain},
+		"flushed by a controller": {cleared(func(w http.ResponseWriter, r *http.Request) {
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Error(err)
+			}
+			ok(w, r)
+		}), plain},
+		"copied": {cleared(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("ok")) }), plain},
+		"a file": {func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/a"
+			files.ServeHTTP(w, r)
+		}, plain},
+		"no such file": {func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/missing"
+			files.ServeHTTP(w, r)
+		}, plain},
+		"hints": {func(w http.ResponseWriter, r *http.Request) {
+			hint(w, r)
+			hint(w, r)
+			ok(w, r)
+		}, plain},
+		"a timeout inside": {http.TimeoutHandler(http.HandlerFunc(ok), time.Hour, "").ServeHTTP, plain},
+		"a panic":          {cleared(func(http.ResponseWriter, *http.Request) { panic("handler") }), recoverer},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
+			t.Run(name+", "+m, func(t *testing.T) {
+				requireWhole(t, over(t, clientAt(t, "127.0.0.2"), behind(t, test.handler, test.around).URL, method(m)))
+
+				site, page := contact(new(clock)), contact(new(clock))
+				site.Policy, site.Carriage = "site", middleware.CarryBoth
+				page.Policy, page.Carriage = "page", middleware.CarryBoth
+				h := test.around(newLimiter(t, site).Handler(newLimiter(t, page).Handler(test.handler)))
+				resp := over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m))
+				requireOnce(t, resp, "site", "page")
+				require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+			})
+		}
+	}
+}
+
+// TestFinalFieldsOfHTTP10: a server of Go's sends its 1xx to those clients too.
+func TestFinalFieldsOfHTTP10(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		server := behind(t, func(w http.ResponseWriter, r *http.Request) {
+			clear(w.Header())
+			hint(w, r)
+			_, _ = io.WriteString(w, "ok")
+		})
+		requireWhole(t, oneShot(t, server, m+" / HTTP/1.0\r\n\r\n"))
+	}
+}
+
+// TestFinalFieldsBehindAProxy stacks two limiters around a reverse proxy, whose upstream
+// sends a 1xx, and limits too.
+func TestFinalFieldsBehindAProxy(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		for name, hints := range map[string][]http.HandlerFunc{"plain": nil, "103": {hint}} {
+			t.Run(name+", "+m, func(t *testing.T) {
+				limits := contact(new(clock))
+				limits.Policy, limits.Carriage = "upstream", middleware.CarryBoth
+				upstream := serve(t, newLimiter(t, limits).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					for _, hint := range hints {
+						hint(w, r)
+					}
+					_, _ = io.WriteString(w, "ok")
+				})))
+				_, _, h := stack(t, new(clock), plain, proxyTo(t, upstream.URL))
+				resp := over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m))
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				require.Len(t, resp.Header.Values(middleware.TokenHeader), 3, "each tally has its token")
+				require.Len(t, resp.Header.Values("Set-Cookie"), 3)
+				lines := []string{`"site";r=6;t=60`, `"page";r=1;t=60`}
+				if m == http.MethodPost { // of a GET, the fields of those names are replaced
+					lines = append(lines, `"upstream";r=4;t=60`)
+				}
+				require.Equal(t, lines, resp.Header.Values("RateLimit"))
+				require.Contains(t, resp.Header.Values("Cache-Control"), "no-store")
+			})
+		}
+	}
+}
+
+// A handler for POST that says something else in the place of a field of ours has the
+// last word, unless it leaves a token where a cache may take it.
+func TestHandlersOwnFields(t *testing.T) {
+	for _, test := range []struct {
+		control string
+		want    []string
+		token   bool
+	}{
+		{"private, max-age=3600", []string{"private, max-age=3600"}, true},
+		{"no-cache", []string{"no-cache"}, true},
+		{"no-store, no-transform", []string{"no-store, no-transform"}, true},
+		{"public, max-age=60", []string{"public, max-age=60"}, false},
+		{"s-maxage=60", []string{"s-maxage=60"}, false},
+		{"stale-while-revalidate=60", []string{"no-store"}, true},
+		{"max-age=0", []string{"no-store"}, true},
+	} {
+		t.Run(test.control, func(t *testing.T) {
+			resp := send(newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Cache-Control", test.control)
+				w.WriteHeader(http.StatusOK)
+			})))
+			require.Equal(t, test.want, resp.Header.Values("Cache-Control"))
+			require.Equal(t, test.token, tokenIn(resp) != "")
+			require.Equal(t, test.token, cookieIn(resp) != nil)
+			require.Equal(t, test.token, resp.Header.Get("RateLimit") != "")
+		})
+	}
+	t.Run("lists are for all", func(t *testing.T) {
+		for _, do := range []func(http.Header, string, string){http.Header.Set, http.Header.Add} {
+			resp := send(newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				do(w.Header(), "RateLimit", `"own";r=1`)
+				w.WriteHeader(http.StatusOK)
+			})))
+			require.Equal(t, []string{`"contact";r=4;t=60`, `"own";r=1`}, resp.Header.Values("RateLimit"))
+		}
+	})
+	t.Run("X-RateLimit has one value", func(t *testing.T) {
+		cfg := contact(new(clock))
+		cfg.XRateLimit = middleware.ResetInSeconds
+		resp := send(newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-RateLimit-Remaining", "17")
+			w.Header().Del("X-RateLimit-Limit")
+			w.WriteHeader(http.StatusOK)
+		})))
+		require.Equal(t, []string{"17"}, resp.Header.Values("X-RateLimit-Remaining"))
+		require.Equal(t, []string{"5"}, resp.Header.Values("X-RateLimit-Limit"))
+	})
+	t.Run("cookies", func(t *testing.T) {
+		resp := send(newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Set-Cookie", "session=1")
+			w.WriteHeader(http.StatusOK)
+		})))
+		require.Equal(t, "session=1", resp.Header.Values("Set-Cookie")[0])
+		require.Len(t, resp.Cookies(), 2)
+	})
+}
+
+// TestFieldsAreSetAhead: what a handler for POST sees in the map, and after a 1xx sees again.
+func TestFieldsAreSetAhead(t *testing.T) {
+	raw := &writer{header: http.Header{}}
+	through(t, raw, http.MethodPost, func(w http.ResponseWriter, _ *http.Request) {
+		before := w.Header().Clone()
+		require.NotEmpty(t, before.Get(middleware.TokenHeader))
+		w.Header().Add("RateLimit", `"own";r=1`)
+		w.Header().Add("Set-Cookie", "session=1")
+		w.WriteHeader(http.StatusEarlyHints)
+		require.Equal(t, []string{`"own";r=1`}, raw.sent.Values("RateLimit"), "its own is its own")
+		require.Equal(t, []string{"session=1"}, raw.sent.Values("Set-Cookie"))
+		for _, name := range []string{middleware.TokenHeader, "RateLimit-Policy", "Cache-Control"} {
+			require.Empty(t, raw.sent.Values(name), name)
+			require.Equal(t, before.Values(name), w.Header().Values(name), name)
+		}
+		require.Len(t, w.Header().Values("RateLimit"), 2)
+		raw.sent = nil
+		w.WriteHeader(http.StatusOK)
+		require.Len(t, raw.sent.Values("RateLimit"), 2)
+		require.Len(t, raw.sent.Values("Set-Cookie"), 2)
+		require.NotEmpty(t, raw.sent.Get(middleware.TokenHeader))
+	})
+}
+
+// TestRefundReachesTheFinalHeader: what was set ahead is not what stands at the end, also
+// where the handler had a header map of its own.
+func TestRefundReachesTheFinalHeader(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		now := new(clock)
+		cfg := paid(now, newLedger(now))
+		cfg.Carriage = middleware.CarryBoth
+		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			apart := httptest.NewRecorder() // as http.TimeoutHandler has it
+			if err := middleware.Refund(apart, r); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, "no")
+		}))
+		resp := send(h, method(m))
+		require.Empty(t, resp.Header.Values(middleware.TokenHeader), "a tally of nothing has no token")
+		require.Nil(t, cookieIn(resp))
+		require.Len(t, resp.Header.Values("RateLimit"), 1)
+	}
+}
+
+// TestSwitchedProtocols: ReverseProxy takes the connection over and writes the response
+// from the header map, which is then the last to go out.
+func TestSwitchedProtocols(t *testing.T) {
+	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = buf.Flush()
+		_ = conn.Close()
+	}))
+	cfg := contact(new(clock))
+	cfg.Carriage = middleware.CarryBoth
+	server := serve(t, newLimiter(t, cfg).Handler(proxyTo(t, upstream.URL)))
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		resp := oneShot(t, server, m+" / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n")
+		require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
+		require.NotEmpty(t, tokenIn(resp))
+		require.NotNil(t, cookieIn(resp))
+	}
+}
+
+// TestFailedHijack: a handler that could not take the connection over may still decide
+// what its response is.
+func TestFailedHijack(t *testing.T) {
+	w := unhijackable{httptest.NewRecorder()}
+	through(t, w, http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
+		_, _, err := http.NewResponseController(w).Hijack()
+		require.ErrorIs(t, err, errNotHere)
+		w.Header().Set("Cache-Control", "public, max-age=60")
+		_, _ = io.WriteString(w, "ok")
+	})
+	resp := w.Result()
+	require.Equal(t, "public, max-age=60", resp.Header.Get("Cache-Control"))
+	require.Empty(t, tokenIn(resp))
+	require.Nil(t, cookieIn(resp))
+}
+
+type unhijackable struct{ *httptest.ResponseRecorder }
+
+var errNotHere = errors.New("not here")
+
+func (unhijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, errNotHere }
+
+// oneShot sends a request as it is spelled, and reads the header of the first response
+// to it that is final.
+func oneShot(t *testing.T, server *httptest.Server, request string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
+	for b := bufio.NewReader(conn); ; {
+		resp, err := http.ReadResponse(b, nil)
+		require.NoError(t, err)
+		if resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode >= 200 {
+			return resp
+		}
+		require.Empty(t, resp.Header.Values(middleware.TokenHeader))
+	}
+}

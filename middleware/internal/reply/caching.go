@@ -1,0 +1,138 @@
+package reply
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	expiresField = "Expires"
+	accelField   = "X-Accel-Expires"
+)
+
+// What the names of fields end in that some shared caches hear before Cache-Control: any
+// Something-Cache-Control (RFC 9213; CDN-, Akamai-, Fastly-, X-LiteSpeed- and whatever a
+// cache calls itself), and what is older, Surrogate-Control and Edge-Control.
+const (
+	targeted  = "-Cache-Control"
+	surrogate = "Surrogate-Control"
+	edge      = "Edge-Control"
+)
+
+// publiclyCacheable reports whether h lets shared caches keep the response and
+// serve it without asking (RFC 9111 sections 3 and 4.2).
+func publiclyCacheable(h http.Header, now time.Time) bool {
+	lines := h[CacheControl]
+	if len(lines) == 0 && future(h[expiresField], now) || fresh(lines) {
+		return true
+	}
+	for name, lines := range h {
+		if len(lines) > 0 && storing(name) && stored(name, lines) {
+			return true
+		}
+	}
+	return false
+}
+
+// storing reports whether some shared cache hears the field of this name before
+// Cache-Control. Nearly all names are told by their last byte, so that a response
+// without such a field pays for one walk over its map.
+func storing(name string) bool {
+	n := len(name)
+	if n == 0 {
+		return false
+	}
+	switch name[n-1] | 0x20 {
+	case 'l':
+		return n > len(targeted) && strings.EqualFold(name[n-len(targeted):], targeted) ||
+			strings.EqualFold(name, surrogate) || strings.EqualFold(name, edge)
+	case 's':
+		return strings.EqualFold(name, accelField)
+	}
+	return false
+}
+
+// stored reports whether the cache that hears this field may serve the response to all.
+func stored(name string, lines []string) bool {
+	switch {
+	case strings.EqualFold(name, edge):
+		return !strings.Contains(strings.ToLower(lines[0]), "no-store")
+	case strings.EqualFold(name, accelField):
+		return lines[0] != "0"
+	}
+	return fresh(lines)
+}
+
+// ForbidStoring takes away what would be heard before a no-store in Cache-Control.
+// Some outer middleware sets it for all of a site, refusals among them.
+func ForbidStoring(h http.Header) {
+	for name := range h {
+		if storing(name) {
+			delete(h, name)
+		}
+	}
+	delete(h, expiresField)
+}
+
+// future reports whether an Expires field lies ahead. By RFC 9111 section 5.3 what is
+// no date, "0" above all, has passed.
+func future(lines []string, now time.Time) bool {
+	if len(lines) == 0 {
+		return false
+	}
+	at, err := http.ParseTime(lines[0])
+	return err == nil && at.After(now)
+}
+
+// fresh reports whether the directives give a response a life in shared caches.
+func fresh(lines []string) bool {
+	if len(lines) == 1 && lines[0] == NoStore { // ours, nearly always
+		return false
+	}
+	lives, forbidden := directives(lines)
+	return lives && !forbidden
+}
+
+// keptPrivate reports whether the directives keep a response out of shared caches, or
+// from being served without asking.
+func keptPrivate(lines []string) bool {
+	_, forbidden := directives(lines)
+	return forbidden
+}
+
+func directives(lines []string) (lives, forbidden bool) {
+	for _, line := range lines {
+		for directive := range strings.SplitSeq(line, ",") {
+			name, value, _ := strings.Cut(strings.ToLower(strings.Trim(directive, " \t")), "=")
+			switch name {
+			case "no-store", "private", "no-cache":
+				forbidden = true
+			case "public":
+				lives = true
+			case "max-age", "s-maxage":
+				seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 64)
+				lives = lives || err != nil || seconds > 0
+			}
+		}
+	}
+	return lives, forbidden
+}
+
+// An Unstored keeps errors out of caches, also of those that are told to store all of a
+// site: for a request that anybody can send, a 405 or a 412 would stand in the place of
+// the script, and the 403 of another site's page in that of everybody's purchase.
+type Unstored struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (u Unstored) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (u Unstored) WriteHeader(status int) {
+	if status >= 400 {
+		ForbidStoring(u.Header())
+		u.Header().Set(CacheControl, NoStore)
+	}
+	u.ResponseWriter.WriteHeader(status)
+}

@@ -1,0 +1,118 @@
+package reply
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// A guard sets the fields when the header of the final response is written, whatever
+// became of the header map until then: http.ServeContent and its kin delete
+// Cache-Control on errors, ReverseProxy clears the map at each 1xx response and adds the
+// upstream's fields of the same names, and any handler may decide that its response is
+// for everybody to cache. That is known only at the end.
+//
+// It is made to lie in what a request allocates anyway.
+type guard struct {
+	http.ResponseWriter
+	Fields Fields
+	mu     sync.Mutex // a handler's goroutines may all be the first to write
+}
+
+// Unwrap is for http.ResponseController.
+func (g *guard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+// Settle brings the header into its final state, once. Whoever comes second
+// waits until that is done, being about to have the header written.
+func (g *guard) Settle() {
+	f := &g.Fields
+	if f.settled.Load() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !f.settled.Load() {
+		f.settle(g.Header())
+		f.settled.Store(true)
+	}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (g *guard) WriteHeader(status int) {
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols && !g.Fields.settled.Load() {
+		g.early(status)
+		return
+	}
+	g.Settle()
+	g.ResponseWriter.WriteHeader(status)
+}
+
+// early writes a response that is not yet the response. Clients keep nothing of it, so
+// that it carries none of our fields. They are put back afterwards, for who reads them
+// and for adapters that write past us.
+func (g *guard) early(status int) {
+	h := g.Header()
+	was := maps.Clone(h)
+	g.Fields.takeOut(h)
+	g.ResponseWriter.WriteHeader(status)
+	maps.Copy(h, was)
+}
+
+// Write implements [http.ResponseWriter].
+func (g *guard) Write(b []byte) (int, error) {
+	g.Settle()
+	return g.ResponseWriter.Write(b)
+}
+
+// WriteString implements [io.StringWriter].
+func (g *guard) WriteString(s string) (int, error) {
+	g.Settle()
+	return io.WriteString(g.ResponseWriter, s)
+}
+
+// FlushError is for http.ResponseController, which would otherwise unwrap us
+// and flush the header before it is settled.
+func (g *guard) FlushError() error {
+	g.Settle()
+	err := http.NewResponseController(g.ResponseWriter).Flush()
+	if errors.Is(err, http.ErrNotSupported) {
+		// Nothing was written, and the handler may still change its mind. If
+		// something had been before, settling again would change nothing that
+		// is sent.
+		g.Fields.settled.Store(false)
+	}
+	return err
+}
+
+// flush is Flush, of a writer that has it.
+func (g *guard) flush() {
+	g.Settle()
+	g.ResponseWriter.(http.Flusher).Flush()
+}
+
+// hijack is Hijack, of a writer that has it. Who takes the connection over writes the
+// response itself, often from the header map: ReverseProxy does, when it switches
+// protocols.
+func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	g.Settle()
+	conn, buf, err := g.ResponseWriter.(http.Hijacker).Hijack()
+	if err != nil {
+		g.Fields.settled.Store(false) // as in FlushError
+	}
+	return conn, buf, err
+}
+
+// readFrom is ReadFrom, of a writer that has it.
+func (g *guard) readFrom(src io.Reader) (int64, error) {
+	g.Settle()
+	return g.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+}
+
+// push is Push, of a writer that has it.
+func (g *guard) push(target string, opts *http.PushOptions) error {
+	return g.ResponseWriter.(http.Pusher).Push(target, opts)
+}

@@ -1,0 +1,118 @@
+package reply
+
+import (
+	"net/http"
+	"slices"
+)
+
+// settle brings h into the state in which it is sent.
+func (f *Fields) settle(h http.Header) {
+	if f.ahead && f.stands(h) {
+		return
+	}
+	var room [usual]*Fields
+	for _, g := range f.stack(room[:]) {
+		g.replaceReissued(h)
+	}
+	public := publiclyCacheable(h, f.Now)
+	switch {
+	case f.precious():
+		if public {
+			ForbidStoring(h)
+		}
+		f.Set(h)
+	case public:
+		// Anybody may be served this response from a cache. It must not carry
+		// one client's token, and would carry stale counts. The memory counts.
+		f.drop(h)
+	case f.ahead:
+		f.restore(h)
+	default:
+		f.Set(h)
+	}
+}
+
+// SetAhead is set before the handler runs: for handlers that write past our writer, as
+// those of a framework's adapter may. Some outer middleware may have told the caches to
+// store all of a site; what the handler says is another matter.
+func (f *Fields) SetAhead(h http.Header) {
+	f.ahead = true
+	if len(h) > 0 && f.Lines[Cache] != "" {
+		ForbidStoring(h)
+	}
+	for i := range f.Lines {
+		if f.Lines[i] != "" {
+			f.sent++
+		}
+	}
+	if f.Cookie != "" {
+		f.sent++
+	}
+	f.Set(h)
+}
+
+// stands reports whether h is still as SetAhead has left it, as far as the fields go, and
+// has nothing beside them that may have a shared cache store it. One walk over the map
+// tells both, of a response that nobody has tidied.
+func (f *Fields) stands(h http.Header) bool {
+	if !f.alone() || f.reissued.Load() != nil {
+		return false
+	}
+	missing := f.sent
+	for name, lines := range h {
+		switch {
+		case len(lines) == 1 && f.owns(&lines[0]):
+			missing--
+		case storing(name), name == CacheControl, name == expiresField && f.Lines[Cache] == "":
+			return false
+		case f.Cookie != "" && name == SetCookie && slices.Contains(lines, f.Cookie):
+			missing--
+		}
+	}
+	return missing == 0
+}
+
+// owns reports whether a line is one of ours, rather than one that reads the same.
+func (f *Fields) owns(line *string) bool {
+	for i := range f.Lines {
+		if line == &f.Lines[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// restore sets anew what has got lost since SetAhead, and leaves what the handler has
+// put in its place: beside ours, where policies have lines of their own. A handler that
+// clears the map has not chosen anything, nor has a proxy; one that says how its
+// response may be stored has, unless it says nothing that binds a shared cache.
+func (f *Fields) restore(h http.Header) {
+	var room [usual]*Fields
+	stack := f.stack(room[:])
+	for i, name := range names {
+		there := h[name]
+		if said(stack, i, there) {
+			continue
+		}
+		ours := linesOf(stack, i)
+		switch {
+		case len(ours) == 0:
+		case len(there) == 0:
+			h[name] = ours
+		case i == Token:
+			h[name] = beside(there, ours)
+		case i < listed:
+			h[name] = union(ours, there)
+		case i == Cache && !keptPrivate(there):
+			h[name] = ours
+		}
+	}
+	for _, g := range stack {
+		g.setCookie(h)
+	}
+}
+
+// union returns the lines of ours, and after them those of others that stand there.
+func union(ours, there []string) []string {
+	return append(ours, slices.DeleteFunc(slices.Clone(there), func(line string) bool { return slices.Contains(ours, line) })...)
+}

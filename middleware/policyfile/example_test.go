@@ -1,0 +1,34 @@
+package policyfile_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/policyfile"
+)
+
+func ExampleTiers() {
+	text := []byte(`{"tiers": {
+		"free": {"limits": [{"name": "day", "quota": 200, "window": "24h"}]},
+		"paid": {"limits": [{"name": "day", "quota": 5000, "window": "24h"}]}}}`)
+	tiers, err := policyfile.Tiers("tiers.json", text)
+	if err != nil {
+		log.Fatal(err)
+	}
+	cfg := middleware.Config{Policy: "api", Limits: tiers["free"], Tiers: tiers}
+	fmt.Println(cfg.Limits[0].Quota, cfg.Tiers["paid"][0].Quota)
+	// Output: 200 5000
+}
+
+// One run names every mistake, and where it is.
+func ExampleTiers_incorrect() {
+	_, err := policyfile.Tiers("tiers.json", []byte(`{"tiers": {
+		"free": {"limits": [{"name": "day", "quota": 0, "window": "1d"}]},
+		"paid": {"limits": [{"name": "day", "quoat": 5000, "quota": 5000, "window": "24h"}]}}}`))
+	fmt.Println(err)
+	// Output:
+	// tiers.json: tiers[paid].limits[0].quoat: is none of name, algorithm, quota, window, burst
+	// tiers.json: tiers[free].limits[0].quota: must be from 1 to 2147483647, not 0
+	// tiers.json: tiers[free].limits[0].window: must be a duration such as "1s", "15m" or "24h"
+}

@@ -1,0 +1,13 @@
+package policyfile
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks every step of reading tiers in turn; each time some test of this
+// package must fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

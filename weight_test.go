@@ -1,0 +1,109 @@
+package tallystick_test
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What Tallystick may add to a program that has net/http already, and what a WebAssembly
+// program with it may weigh; the free plan of the best known host takes 3 MB.
+const (
+	mostAdded = 1_300_000 // bytes, linux/amd64
+	mostWasm  = 2_200_000 // bytes, js/wasm, by gzip -9
+)
+
+// buildStripped builds a program below testdata/weight as one is built to be small, and
+// returns the file. What a machine or a user sets elsewhere must not count: the target is
+// given, cgo and the workspace are off.
+func buildStripped(t *testing.T, program, goos, goarch string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), program)
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "./testdata/weight/"+program)
+	build.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOWASM=", "GOEXPERIMENT=",
+		"GOFIPS140=off", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return file
+}
+
+func size(t *testing.T, file string) int64 {
+	t.Helper()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	return info.Size()
+}
+
+func zipped(t *testing.T, file string) int64 {
+	t.Helper()
+	in, err := os.Open(file)
+	require.NoError(t, err)
+	defer in.Close()
+	out, err := os.Create(file + ".gz")
+	require.NoError(t, err)
+	defer out.Close()
+	zip, err := gzip.NewWriterLevel(out, gzip.BestCompression)
+	require.NoError(t, err)
+	_, err = io.Copy(zip, in)
+	require.NoError(t, err)
+	require.NoError(t, zip.Close())
+	return size(t, file+".gz")
+}
+
+// Both programs use most of what middleware has. They are built for the same two targets
+// on every machine, so that the figures are everybody's.
+func TestWeight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this builds programs for two targets, the standard library first")
+	}
+	t.Run("beside net/http", func(t *testing.T) {
+		plain := size(t, buildStripped(t, "plain", "linux", "amd64"))
+		form := size(t, buildStripped(t, "form", "linux", "amd64"))
+		t.Logf("net/http %d, with Tallystick %d: %d more", plain, form, form-plain)
+		require.Greater(t, form, plain)
+		require.LessOrEqual(t, form-plain, int64(mostAdded))
+	})
+	t.Run("as WebAssembly", func(t *testing.T) {
+		file := buildStripped(t, "handler", "js", "wasm")
+		zip := zipped(t, file)
+		t.Logf("%d, zipped %d", size(t, file), zip)
+		require.LessOrEqual(t, zip, int64(mostWasm))
+	})
+}
+
+// linked are the modules that come with a package beside our own: what its users take on
+// trust.
+var linked = map[string][]string{
+	"storeless":         {},
+	"pow":               {},
+	"token":             {jwt},
+	"middleware":        {jwt},
+	"middleware/exact":  {},
+	"middleware/client": {},
+	"middleware/policyfile": {
+		jwt, validator,
+		"github.com/gabriel-vasile/mimetype", "github.com/go-playground/locales", "github.com/go-playground/universal-translator",
+		"github.com/leodido/go-urn", "golang.org/x/crypto", "golang.org/x/sys", "golang.org/x/text",
+	},
+}
+
+func TestLinkedModules(t *testing.T) {
+	for pkg, want := range linked {
+		t.Run(pkg, func(t *testing.T) {
+			list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+pkg)
+			list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "GOWORK=off")
+			out, err := list.Output()
+			require.NoError(t, err)
+			modules := strings.Fields(string(out))
+			slices.Sort(modules)
+			require.ElementsMatch(t, append(want, module), slices.Compact(modules))
+		})
+	}
+}
