@@ -6,14 +6,17 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An event is one admitted request in the log of a family or of a network.
+// An event is one request in the log of a family or of a network. What was not
+// admitted, or cost nothing, has no cost: somebody has looked.
 type event struct {
 	at     int64 // by the clock of the instance that admitted it, µs
 	cost   int64
 	limits []middleware.Limit // in force
+	owes   []int64            // the most that any tier's bucket can be owed there, µs
+	known  history            // in the log of a fleet: what that instance knew before of it
 }
 
-// A history is every admission, in the order in which they happened. What it
+// A history is every request, in the order in which they happened. What it
 // says of a limit is worked out anew for each question, from the definitions.
 type history []event
 
@@ -33,13 +36,25 @@ func (h history) mayPass(i int) bool {
 	if !bucket(l) {
 		return before.windowFits(i, l, last.at/l.Window.Microseconds(), last.at, last.cost, 0)
 	}
-	mark := int64(0)
+	return h.mark(i)-last.at <= interval(l)*l.Burst
+}
+
+// mark is the mark of a bucket after all of h.
+func (h history) mark(i int) (mark int64) {
 	for _, e := range h {
-		// What a larger bucket owes may be cut to what this one can owe.
-		owed := min(max(0, mark-e.at), interval(e.limits[i])*e.limits[i].Burst)
+		owed := max(0, mark-e.at)
+		if owed > e.owes[i]+maxSkew(e.limits[i:i+1]).Microseconds() {
+			// By this configuration, and whatever the clocks permit, nobody can owe
+			// as much. What the instance knows of the family counts, else all that
+			// can be owed.
+			owed = e.owes[i]
+			if len(e.known) > 0 {
+				owed = max(0, append(e.known[:len(e.known):len(e.known)], event{e.at, 0, e.limits, e.owes, nil}).mark(i)-e.at)
+			}
+		}
 		mark = e.at + owed + e.cost*interval(e.limits[i])
 	}
-	return mark-last.at <= interval(l)*l.Burst
+	return mark
 }
 
 // mustPass says whether a family with this history is under a limit even if all
