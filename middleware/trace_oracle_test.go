@@ -13,7 +13,7 @@ type event struct {
 	cost   int64
 	limits []middleware.Limit // in force
 	owes   []int64            // the most that any tier's bucket can be owed there, µs
-	known  history            // in the log of a fleet: what that instance knew before of it
+	life   *life              // to which the request went
 }
 
 // A history is every request, in the order in which they happened. What it
@@ -39,20 +39,30 @@ func (h history) mayPass(i int) bool {
 	return h.mark(i)-last.at <= interval(l)*l.Burst
 }
 
-// mark is the mark of a bucket after all of h.
+// mark is the mark of a bucket, after all of h, in the token of a client that shows
+// the newest and in the memory of the instance that it came to last.
 func (h history) mark(i int) (mark int64) {
+	memories := map[*life]int64{}
 	for _, e := range h {
-		owed := max(0, mark-e.at)
-		if owed > e.owes[i]+maxSkew(e.limits[i:i+1]).Microseconds() {
-			// By this configuration, and whatever the clocks permit, nobody can owe
-			// as much. What the instance knows of the family counts, else all that
-			// can be owed.
-			owed = e.owes[i]
-			if len(e.known) > 0 {
-				owed = max(0, append(e.known[:len(e.known):len(e.known)], event{e.at, 0, e.limits, e.owes, nil}).mark(i)-e.at)
-			}
+		// By this configuration, and whatever the clocks permit, nobody owes more.
+		most := e.owes[i] + maxSkew(e.limits[i:i+1]).Microseconds()
+		memory, known := memories[e.life]
+		if memory-e.at > most {
+			memory = e.at + e.owes[i]
+			memories[e.life] = memory
 		}
-		mark = e.at + owed + e.cost*interval(e.limits[i])
+		switch {
+		case mark-e.at > most && known:
+			mark = memory
+		case mark-e.at > most:
+			mark = e.at + e.owes[i]
+			memories[e.life] = mark
+		}
+		mark = max(mark, memory, e.at)
+		if e.cost > 0 {
+			mark += e.cost * interval(e.limits[i])
+			memories[e.life] = mark
+		}
 	}
 	return mark
 }

@@ -71,14 +71,12 @@ func (w *world) settle(a *attempt) {
 	}
 	at := w.now.Now().Add(a.life.offset).UnixMicro()
 	limits := w.shapes[a.life.variant][a.tier]
-	e := event{at, cost, limits, w.owes(a.life.variant, 1), nil}
-	known := a.life.logs[a.addr]
-	a.life.logs[a.addr] = append(known, e)
-	e.known = known
+	e := event{at, cost, limits, w.owes(a.life.variant, 1), a.life}
 	w.logs[a.addr] = append(w.logs[a.addr], e)
+	a.life.logs[a.addr] = append(a.life.logs[a.addr], e)
 	for _, network := range networksOf(a.addr) {
 		a.life.logs[network] = append(a.life.logs[network],
-			event{at, cost, filledIn(w.t, limits, nets), w.owes(a.life.variant, nets), nil})
+			event{at, cost, filledIn(w.t, limits, nets), w.owes(a.life.variant, nets), a.life})
 	}
 	if cost == 0 {
 		return
