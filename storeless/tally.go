@@ -24,8 +24,8 @@ type Tally [MaxLimits]State
 
 // shown prepares a state from outside, a token, for a decision at now (µs): as
 // [rule.seen] does, and a mark from a clock that went wrong is cut down to what
-// can be owed at the most. Not to nothing: where no memory stands behind the token,
-// a client that goes to and fro between two clocks would be given a burst each time.
+// can be owed at the most. Not to nothing: a clock that steps back, or a burst that
+// is lowered with a new start, would hand out a burst to everybody.
 func (r *rule) shown(now int64, s State) State {
 	if r.beyond(now, s) {
 		return State{At: now + r.owes}
