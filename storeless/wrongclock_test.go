@@ -171,7 +171,8 @@ func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 			require.True(t, take(echoes, p, now, 1, 1).Admitted && take(drops, p, now, 1, 1).Admitted)
 			for range 20 {
 				now = now.Add(time.Duration(r.Int64N(int64(2 * second))))
-				shown := storeless.Tally{{At: now.UnixMicro() + spread(r, 15_000_001, 1<<45)}}
+				wrong := func() storeless.Tally { return storeless.Tally{{At: now.UnixMicro() + spread(r, 15_000_001, 1<<45)}} }
+				shown := p.Merge(now, wrong(), wrong()) // by header and cookie, perhaps
 				cost := spread(r, 0, 10)
 				t1, v1 := storeless.Take(echoes, p, now, &storeless.Family{Key: 1, Shown: shown}, cost)
 				t2, v2 := storeless.Take(drops, p, now, &storeless.Family{Key: 1}, cost)
@@ -240,6 +241,9 @@ func TestDebtOutlivesAVisitAndAClock(t *testing.T) {
 	require.Equal(t, alone.Limit(0), alone.Among(large).Limit(0), "quota and burst stay its own")
 	held, _ = bucket(1).Among(bucket(20).Among(bucket(1000))).Step(midnight, spent, 0)
 	require.Equal(t, spent, held, "what a tier has been told it passes on")
+	alone.Among(large)
+	held, _ = alone.Step(midnight, spent, 1)
+	require.Equal(t, midnight.Add(20*second).UnixMicro(), held[0].At, "and a policy is immutable")
 }
 
 // The sentence of the documentation, word by word: after a step back every client,
