@@ -36,18 +36,15 @@ func stamp(until time.Time, k *counterKey) int64 {
 // refused the same before: on this instance, or on another that has said so in
 // the token; and whether the client knows.
 //
-// A wait that no refusal can have told was noted under a clock that went wrong, and
-// nobody is held to it: to ask the counter gives nothing away.
+// A mark further ahead than any refusal can have told is one of a clock that went
+// wrong, and nobody is held to it: to ask the counter gives nothing away.
 func (s *escalation) blocked(c *call, q *inquiry, cost int64) (wait time.Duration, told bool) {
 	if cost == 0 {
 		return 0, false
 	}
-	longest := q.tier.policy.Life()
-	if wait = s.spent.blocked(c.refusal, cost, q.now); wait > longest {
-		wait = 0
-	}
+	wait = s.spent.blocked(c.refusal, cost, q.now)
 	if at := q.shown.shared[s.mark].At; at > q.now.UnixMicro() && at == stamp(time.UnixMicro(at), &c.refusal) {
-		if left := time.UnixMicro(at).Sub(q.now); left <= longest {
+		if left := time.UnixMicro(at).Sub(q.now); left <= q.tier.policy.Life() {
 			return max(wait, left), true
 		}
 	}
