@@ -119,6 +119,7 @@ func compile(cfg Config) (*engine, error) {
 	if err := e.openLane(&cfg); err != nil {
 		return nil, err
 	}
+	e.introduce()
 	if e.log == nil {
 		e.log = slog.Default()
 	}
@@ -126,6 +127,42 @@ func compile(cfg Config) (*engine, error) {
 		e.now = time.Now
 	}
 	return e, nil
+}
+
+// introduce tells the tiers of each other. They count in the same tallies, so each
+// has to know how much a bucket of any of them may be owed.
+func (e *engine) introduce() {
+	tiers, lanes := []*tier{&e.base}, []*tier(nil)
+	for _, t := range e.tiers {
+		tiers = append(tiers, t)
+	}
+	for _, t := range tiers {
+		if t.lane != nil {
+			lanes = append(lanes, t.lane)
+		}
+	}
+	for _, group := range [][]*tier{tiers, lanes} {
+		for _, role := range []func(*tier) **storeless.Policy{
+			func(t *tier) **storeless.Policy { return &t.policy },
+			func(t *tier) **storeless.Policy { return &t.net56 },
+			func(t *tier) **storeless.Policy { return &t.net48 },
+			func(t *tier) **storeless.Policy { return &t.fallback },
+		} {
+			var largest *storeless.Policy
+			for _, t := range group {
+				if p := *role(t); largest == nil {
+					largest = p
+				} else {
+					largest = largest.Among(p)
+				}
+			}
+			for _, t := range group {
+				if p := role(t); *p != nil { // there is a fallback on exact routes alone
+					*p = (*p).Among(largest)
+				}
+			}
+		}
+	}
 }
 
 // tierOf returns the tier with the given name, or the base.

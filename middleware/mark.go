@@ -35,13 +35,18 @@ func stamp(until time.Time, k *counterKey) int64 {
 // blocked returns for how long the counter need not be asked, because it has
 // refused the same before: on this instance, or on another that has said so in
 // the token; and whether the client knows.
+//
+// A mark further ahead than any refusal can have told is one of a clock that went
+// wrong, and nobody is held to it: to ask the counter gives nothing away.
 func (s *escalation) blocked(c *call, q *inquiry, cost int64) (wait time.Duration, told bool) {
 	if cost == 0 {
 		return 0, false
 	}
 	wait = s.spent.blocked(c.refusal, cost, q.now)
 	if at := q.shown.shared[s.mark].At; at > q.now.UnixMicro() && at == stamp(time.UnixMicro(at), &c.refusal) {
-		return max(wait, time.UnixMicro(at).Sub(q.now)), true
+		if left := time.UnixMicro(at).Sub(q.now); left <= q.tier.policy.Life() {
+			return max(wait, left), true
+		}
 	}
 	return wait, false
 }
