@@ -16,7 +16,7 @@ func put(j *jar, origin, policy, family string, n int, sent, route uint64) {
 	if !ok {
 		panic("not a token")
 	}
-	j.keep(origin, false, []kept{{windowToken: tok, sent: sent, route: route}})
+	j.keep(origin, []kept{{windowToken: tok, sent: sent, route: route}})
 }
 
 func shows(j *jar, origin string, route uint64) []claims {
@@ -66,7 +66,7 @@ func TestJarKeepsBoundFamiliesApart(t *testing.T) {
 	} {
 		tok, ok := parseToken(rawToken(payload))
 		require.True(t, ok)
-		j.keep("o", false, []kept{{windowToken: tok, sent: uint64(i + 1)}})
+		j.keep("o", []kept{{windowToken: tok, sent: uint64(i + 1)}})
 	}
 	require.Equal(t, []claims{{"contact", "alice, by a newer key", 4}, {"contact", "alice", 3}}, shows(&j, "o", 0))
 }
@@ -82,18 +82,18 @@ func TestJarShowsRouteFirst(t *testing.T) {
 
 func TestJarBoughtSince(t *testing.T) {
 	var j jar
-	tok, _ := parseToken(tokenOf("contact", "own", 0))
+	tok, _ := parseToken(ownToken("contact", "own", 0))
 	for range 5 {
 		j.show("o", 0)
 	}
-	j.keep("o", true, []kept{{windowToken: tok, sent: 2, kind: 7}})
+	require.True(t, j.keep("o", []kept{{windowToken: tok, sent: 2, kind: 7}}))
 	require.True(t, j.boughtSince("o", 7, 1))
 	require.True(t, j.boughtSince("o", 7, 5), "sent after the request that bought it, before its answer")
 	require.False(t, j.boughtSince("o", 7, 6), "that one has shown it")
 	require.False(t, j.boughtSince("o", 8, 1), "another kind")
 	require.False(t, j.boughtSince("p", 7, 1), "another origin")
 	j.show("o", 0)
-	put(&j, "o", "contact", "own", 1, 6, 0)
+	require.False(t, j.keep("o", []kept{{windowToken: tok, sent: 6, kind: 7}}), "not bought once more")
 	require.True(t, j.boughtSince("o", 7, 5), "its later tokens are bought as well")
 	require.False(t, j.boughtSince("o", 7, 6), "and not once more")
 }
@@ -108,7 +108,7 @@ func TestJarIsBounded(t *testing.T) {
 				text += strings.Repeat("A", maxToken-len(text))
 				tok, ok := parseToken(text)
 				require.True(t, ok)
-				j.keep(fmt.Sprintf("https://%d.example 443", o), false, []kept{{windowToken: tok, sent: uint64(p)}})
+				j.keep(fmt.Sprintf("https://%d.example 443", o), []kept{{windowToken: tok, sent: uint64(p)}})
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func TestOneBuysForAll(t *testing.T) {
 				require.Equal(t, map[int]int{200: n}, crowd(t, tr, n, "http://example.com/contact"))
 				require.Equal(t, 1, l.proofs)
 				require.Equal(t, 2*n, l.requests)
-				require.Empty(t, tr.purchases.going)
+				require.Empty(t, tr.queues.going)
 			})
 		})
 	}

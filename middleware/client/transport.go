@@ -54,9 +54,9 @@ type Transport struct {
 	// runs on the goroutine of the request, which waits for it.
 	Observe func(Event)
 
-	jar       jar
-	purchases purchases
-	solver    turn
+	jar    jar
+	queues queues
+	solver turn
 }
 
 // RoundTrip implements [http.RoundTripper]. It sends a copy of req and, after a
@@ -75,6 +75,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		m := x.decide(resp)
+		if m.action != Solving {
+			x.quit(m.outcome())
+		}
 		if m.action == "" {
 			return resp, nil
 		}
