@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,4 +161,49 @@ func TestHerd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two policies that sell around one handler: what is left of the tighter one says
+// how many are called, and a tally is bought of the one that refuses.
+func TestHerdBeforeTwoPolicies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := func(name string, quota int64) *middleware.Middleware {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			cfg.Policy, cfg.Limits[0].Quota, cfg.Limits[0].Window = name, quota, time.Hour
+			cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.Now = 255, "", time.Now
+			return newLimiter(t, cfg)
+		}
+		const n = 400
+		w := &tube{handler: policy("site", 2000).Handler(policy("contact", 20).Handler(new(spy)))}
+		w.delay = func() time.Duration { return 10 * time.Millisecond }
+		h := stampede(t, n, &client.Transport{Base: w, MaxWait: -1, Workers: 1})
+		t.Logf("%d ok, %d sends, %d proofs, %v, refused %v", h.ok, w.sends, w.proofs, h.took, h.refused)
+		require.Equal(t, n, h.ok)
+		require.Equal(t, 1+n/20, w.proofs)
+		require.LessOrEqual(t, w.sends, 3*n+100, "one to meet each policy, and one to be let in")
+	})
+}
+
+// Windows that roll over while requests wait: who looks finds room, and nothing
+// is bought that is not needed.
+func TestHerdFindsRoomAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := challenging(new(clock), middleware.WhenExhausted)
+		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.Path, cfg.Now = 50, 2*time.Second, "", time.Now
+		handler, _ := limited(t, cfg)
+		var slow atomic.Bool
+		slow.Store(true)
+		w := &tube{handler: handler, delay: func() time.Duration { return 100 * time.Millisecond }}
+		// The first proof is not answered until the next window has begun.
+		w.handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			handler.ServeHTTP(rw, r)
+			if r.Header.Get(pow.ProofField) != "" && slow.CompareAndSwap(true, false) {
+				time.Sleep(2 * time.Second)
+			}
+		})
+		h := stampede(t, 140, &client.Transport{Base: w, MaxWait: -1, Workers: 1})
+		t.Logf("%d ok, %d sends, %d proofs, %v, refused %v", h.ok, w.sends, w.proofs, h.took, h.refused)
+		require.Equal(t, 140, h.ok)
+		require.Equal(t, 1, w.proofs, "50 of the first window, 50 of the next, and the rest of what was bought")
+	})
 }

@@ -89,7 +89,7 @@ func (x *exchange) keep(resp *http.Response, proved bool) {
 	// refused by the other.
 	passed := !refused || r.challenged && kindOf(resp.Header, x.route) != x.kind
 	left := remaining(resp.Header)
-	if refused && !passed && left == unknown {
+	if refused && left == unknown {
 		left = 0
 	}
 	var tokens []kept

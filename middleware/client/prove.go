@@ -12,7 +12,7 @@ import (
 // that another request has bought since. A reason means that the challenge has no
 // answer; an error, that the request's context is done.
 func (x *exchange) prove(m move) (Reason, error) {
-	if x.shared && m.status == http.StatusForbidden {
+	if x.shared && m.status == http.StatusForbidden && x.kind == m.kind {
 		// It has shown what another bought and is asked for a proof still: here a
 		// proof buys one request. (429 means that the token was good and is spent.)
 		x.alone = true

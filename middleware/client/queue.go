@@ -88,7 +88,6 @@ type place struct {
 
 	since time.Time
 	at    *list.Element // while it waits
-	in    *queue
 }
 
 // come lets a request that was refused come, or come back, to the queue. Unless it
@@ -96,7 +95,7 @@ type place struct {
 func (s *queues) come(p *place, j *jar, now time.Time) errand {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.open(p, j)
+	q := s.open(p.of, j)
 	if q.payer == p { // the price has risen, or the challenge expired
 		q.until = p.expires
 		return paying
@@ -118,23 +117,21 @@ func (s *queues) come(p *place, j *jar, now time.Time) errand {
 	return e
 }
 
-// open returns the queue of a place.
-func (s *queues) open(p *place, j *jar) *queue {
-	q := s.going[p.of]
-	if q == nil {
-		of := p.of
-		q = &queue{
-			of:     of,
-			stock:  func(sent uint64) stock { return j.claim(of.origin, of.kind, sent) },
-			scouts: make(map[*place]struct{}),
-			width:  1,
-		}
-		if s.going == nil {
-			s.going = make(map[want]*queue)
-		}
-		s.going[of] = q
+// open returns the queue for what is wanted.
+func (s *queues) open(w want, j *jar) *queue {
+	if q := s.going[w]; q != nil {
+		return q
 	}
-	p.in = q
+	if s.going == nil {
+		s.going = make(map[want]*queue)
+	}
+	q := &queue{
+		of:     w,
+		stock:  func(sent uint64) stock { return j.claim(w.origin, w.kind, sent) },
+		scouts: make(map[*place]struct{}),
+		width:  1,
+	}
+	s.going[w] = q
 	return q
 }
 
@@ -195,7 +192,7 @@ func (s *queues) overdue(p *place, now time.Time) (e errand, longer time.Duratio
 	if p.at == nil {
 		return <-p.called, 0 // a moment ago
 	}
-	q := p.in
+	q := s.going[p.of]
 	due := p.since
 	if q.moved.After(due) {
 		due = q.moved
@@ -215,7 +212,7 @@ func (s *queues) overdue(p *place, now time.Time) (e errand, longer time.Duratio
 		q.until = now.Add(p.ttl)
 		e = looking
 	}
-	q.call(now)
+	s.tidy(q, now)
 	return e, 0
 }
 
@@ -223,7 +220,10 @@ func (s *queues) overdue(p *place, now time.Time) (e errand, longer time.Duratio
 func (s *queues) leave(p *place, how outcome, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := p.in
+	q := s.going[p.of]
+	if q == nil {
+		return
+	}
 	if p.at != nil {
 		q.waiting.Remove(p.at)
 		p.at = nil
