@@ -121,7 +121,7 @@ func TestHerd(t *testing.T) {
 		"quiet":                 {mode: middleware.Newcomers, quota: 20, quiet: middleware.QuietRetryAfterOnly, ok: n, bought: [2]int{50, 55}, sends: 3000},
 		"WhenExhausted":         {mode: middleware.WhenExhausted, quota: 100, ok: n, bought: [2]int{9, 9}, sends: 2000},
 		"WhenExhausted, uneven": {mode: middleware.WhenExhausted, quota: 100, delay: uneven, ok: n, bought: [2]int{9, 10}, sends: 2100},
-		"EveryRequest":          {mode: middleware.EveryRequest, quota: 2000, ok: n, bought: [2]int{n, n}, sends: 3500},
+		"EveryRequest":          {mode: middleware.EveryRequest, quota: 2000, ok: n, bought: [2]int{n, n}, sends: 2 * n},
 		"one to a tally":        {mode: middleware.Newcomers, quota: 1, ok: n, bought: [2]int{n, n}, sends: 3100},
 		"too dear after some": {
 			mode: middleware.Newcomers, quota: 20, maxWork: 64,

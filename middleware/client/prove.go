@@ -20,8 +20,11 @@ func (x *exchange) prove(m move) (Reason, error) {
 	if x.tries >= x.t.maxAttempts() {
 		x.alone = true // the tokens of others have not helped so far
 	}
-	if x.place != nil && (x.alone || x.kind != m.kind) {
+	switch {
+	case x.kind != m.kind:
 		x.quit(served) // at the one gate; this is the next
+	case x.alone:
+		x.quit(gone)
 	}
 	x.kind, x.shared = m.kind, false
 	if !x.alone {

@@ -74,7 +74,7 @@ type queue struct {
 	scouts  map[*place]struct{} // that look
 	width   int                 // how many may look
 	until   time.Time           // when payer and scouts are given up
-	moved   time.Time           // when the queue last did
+	moved   time.Time           // when one who paid or looked was last let in
 }
 
 // place is that of one request in a queue.
@@ -113,7 +113,7 @@ func (s *queues) come(p *place, j *jar, now time.Time) errand {
 			p.at = q.waiting.PushBack(p)
 		}
 	}
-	q.call(now)
+	s.tidy(q, now)
 	return e
 }
 
@@ -141,8 +141,9 @@ func (q *queue) assign(p *place, now time.Time, comes bool) errand {
 	case room:
 		return trying
 	case nothing:
-		// It has seen all that was bought and was refused: looking is done.
-		if q.payer == nil && now.Before(p.expires) && (comes || len(q.scouts) == 0) {
+		// It has seen all that was bought and was refused: looking is done, unless
+		// others look and were let in since.
+		if q.payer == nil && now.Before(p.expires) && (comes || len(q.scouts) == 0 && q.width == 1) {
 			q.payer, q.until = p, p.expires
 			return paying
 		}
@@ -238,7 +239,7 @@ func (s *queues) leave(p *place, how outcome, now time.Time) {
 	case bought:
 		q.width, q.moved = 1, now
 	case served:
-		if looked && q.payer == nil {
+		if looked || paid {
 			q.width++
 			q.moved = now
 		}

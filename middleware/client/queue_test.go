@@ -146,7 +146,7 @@ func TestNextPayer(t *testing.T) {
 		want   []errand
 	}{
 		"gone":                        {func(*till) {}, gone, []errand{paying, waiting, waiting}},
-		"served, it did not pay":      {func(*till) {}, served, []errand{paying, waiting, waiting}},
+		"let in without a proof":      {func(*till) {}, served, []errand{looking, looking, waiting}},
 		"another has bought":          {func(l *till) { l.buy(0) }, gone, []errand{looking, waiting, waiting}},
 		"the next's challenge is old": {func(l *till) { l.now = l.now.Add(10 * time.Second) }, gone, []errand{looking, waiting, waiting}},
 		"nothing is for sale":         {func(*till) {}, closed, []errand{trying, trying, trying}},

@@ -44,7 +44,9 @@ type Transport struct {
 	MaxWait time.Duration
 
 	// MaxAttempts is how often one request is sent, the first time included. Zero
-	// means 5, a negative number 1.
+	// means 5, a negative number 1. Where requests in parallel wait for what one of
+	// them buys, the sends that show it do not count; there are at most as many of
+	// them again.
 	MaxAttempts int
 
 	// Workers is the number of cores that solve. Below one it is all of them.
