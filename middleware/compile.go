@@ -77,6 +77,7 @@ func compile(cfg Config) (*engine, error) {
 	if err := e.openRoom(&cfg); err != nil {
 		return nil, err
 	}
+	e.introduce()
 	e.report = reporter{log: cfg.Logger, policy: cfg.Policy}
 	if cfg.Logger == nil {
 		e.report.log = slog.Default()
@@ -107,6 +108,42 @@ func (e *engine) openRoom(cfg *Config) error {
 	e.room = &waitingRoom{tickets}
 	e.cookieSuffixes = append(e.cookieSuffixes, roomSuffix)
 	return nil
+}
+
+// introduce tells the tiers of each other. They count in the same tallies, so each
+// has to know how much a bucket of any of them may be owed.
+func (e *engine) introduce() {
+	tiers, rooms := []*tier{&e.base}, []*tier(nil)
+	for _, t := range e.tiers {
+		tiers = append(tiers, t)
+	}
+	for _, t := range tiers {
+		if t.room != nil {
+			rooms = append(rooms, t.room)
+		}
+	}
+	for _, group := range [][]*tier{tiers, rooms} {
+		for _, role := range []func(*tier) **storeless.Policy{
+			func(t *tier) **storeless.Policy { return &t.policy },
+			func(t *tier) **storeless.Policy { return &t.net56 },
+			func(t *tier) **storeless.Policy { return &t.net48 },
+			func(t *tier) **storeless.Policy { return &t.fallback },
+		} {
+			var largest *storeless.Policy
+			for _, t := range group {
+				if p := *role(t); largest == nil {
+					largest = p
+				} else {
+					largest = largest.Among(p)
+				}
+			}
+			for _, t := range group {
+				if p := role(t); *p != nil { // there is a fallback on exact routes alone
+					*p = (*p).Among(largest)
+				}
+			}
+		}
+	}
 }
 
 // cookieParts returns the name of the cookie and what stands after its Max-Age.

@@ -38,9 +38,17 @@
 // money, use a counter that all instances share: [Exact].
 //
 // In return no identity under its limit is refused, whatever it shows and
-// wherever it is sent, while the instances' clocks agree to within five seconds
-// or a tenth of the shortest window; but for a network of its that is over its
-// own limit, and for a chance below 2⁻²⁸ of being taken for another in memory.
+// wherever it is sent, while the instances' clocks agree; but for a network of its
+// that is over its own limit, and for a chance below 2⁻²⁸ of being taken for another
+// in memory. Where clocks differ, by up to five seconds or a tenth of the window, a
+// window is that of the clock that is ahead: who is close to its limit may be refused
+// in the seconds after a boundary, and by the right clock one minute of a FixedWindow
+// may see almost 2·(N+C)·L, two of them no more than that. A bucket takes the
+// difference for debt, and refuses what does not fit beside that much more: with clocks
+// that differ by more than T = W/L use a window. A bucket's token from a clock that
+// is wrong by far costs its client one wait of a spent bucket on each instance, and
+// not the time by which the clock was wrong. Figures for
+// each algorithm are in docs/clocks.md.
 //
 // # Use
 //

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -267,6 +268,33 @@ func TestExactRefundOpensASpentKey(t *testing.T) {
 	close(release)
 	<-done
 	require.Equal(t, 1, admitted(h, 2), "what was given back can be had")
+}
+
+// A refusal that was noted under a clock that was ahead by hours keeps nobody from the
+// counter: neither on that instance, once its clock is right, nor by the token.
+func TestExactRefusalOfAWrongClockIsForgotten(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	cfg := paid(c, l)
+	ahead := 3 * time.Hour
+	cfg.Now = func() time.Time { return c.Now().Add(ahead) }
+	h, _ := limited(t, cfg)
+	require.Equal(t, 5, admitted(h, 5))
+	tok := send(h).Header.Get(middleware.TokenHeader)
+	require.NotEmpty(t, tok)
+	ahead = 0
+	elsewhere, _ := limited(t, paid(c, l))
+	for name, ask := range map[string]func() *http.Response{
+		"that instance": func() *http.Response { return send(h) },
+		"by the token":  func() *http.Response { return send(elsewhere, showing(tok)) },
+		"by two tokens": func() *http.Response { return send(elsewhere, showing(tok, tok)) },
+	} {
+		resp := ask()
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, name)
+		wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+		require.NoError(t, err)
+		require.LessOrEqual(t, wait, 2*60+12, name)
+	}
 }
 
 // A refusal that was on its way while somebody gave back is told, and not remembered.

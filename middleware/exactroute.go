@@ -35,7 +35,7 @@ func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext
 		return
 	}
 	c := e.exactCall(&who, shown, d.Cost)
-	if wait, told := x.refusedUntil(now, &c, shown, d.Cost); wait > 0 {
+	if wait, told := x.refusedUntil(now, &who, &c, shown, d.Cost); wait > 0 {
 		e.concludeRefusal(now, dc, &who, shown, &c, wait, !told)
 		return
 	}

@@ -36,13 +36,18 @@ func stampOf(until time.Time, k *guardedcall.Key) int64 {
 // refusedUntil returns for how long the counter need not be asked, because it has
 // refused the same before: on this instance, or on another that has said so in
 // the token; and whether the client knows.
-func (x *exactCounter) refusedUntil(now time.Time, c *exactCall, shown *credentials, cost int64) (wait time.Duration, told bool) {
+//
+// A stamp further ahead than any refusal can have told is one of a clock that went
+// wrong, and nobody is held to it: to ask the counter gives nothing away.
+func (x *exactCounter) refusedUntil(now time.Time, who *subject, c *exactCall, shown *credentials, cost int64) (wait time.Duration, told bool) {
 	if cost == 0 {
 		return 0, false
 	}
 	wait = x.refusals.Blocked(now, c.refusal, cost)
 	if at := shown.shared[x.stamp].At; at > now.UnixMicro() && at == stampOf(time.UnixMicro(at), &c.refusal) {
-		return max(wait, time.UnixMicro(at).Sub(now)), true
+		if left := time.UnixMicro(at).Sub(now); left <= who.tier.policy.Life() {
+			return max(wait, left), true
+		}
 	}
 	return wait, false
 }

@@ -47,6 +47,23 @@ func TestThreatsOfClocks(t *testing.T) {
 		tok := spend(t, fast, 5)
 		require.Equal(t, 5, admitted(slow, 10, showing(tok)))
 	})
+	t.Run("T16 a bucket, and a clock that is far ahead", func(t *testing.T) {
+		for _, by := range []time.Duration{10 * time.Minute, 55 * time.Minute, 2 * time.Hour} {
+			now := new(clock)
+			cfg := contact(now)
+			cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Second, Algorithm: middleware.TokenBucket}}
+			slow, _ := limited(t, cfg)
+			cfg.Now = func() time.Time { return now.Now().Add(by) }
+			fast, _ := limited(t, cfg)
+			tok := spend(t, fast, 1)
+			resp := send(slow, showing(tok, tok)) // by two fields, as some clients do
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			require.Equal(t, "1", resp.Header.Get("Retry-After"), "%s ahead", by)
+			require.NotEmpty(t, tokenIn(resp), "whoever echoes learns of a clock that is right")
+			now.advance(time.Second)
+			require.Equal(t, 5, admitted(slow, 10, showing(tok)), "and whoever does not take that is not locked out either")
+		}
+	})
 	t.Run("T17 burst at the boundary", func(t *testing.T) {
 		for algorithm, want := range map[middleware.Limit]int{
 			{Quota: 100, Window: time.Minute}:                                                100,
@@ -80,7 +97,7 @@ func TestThreatsOfClocks(t *testing.T) {
 			require.Zero(t, admitted(h, 5), "%s: no fresh quota", limit.Algorithm)
 			require.Zero(t, admitted(h, 5, showing(tok)), "%s: not with the old token either", limit.Algorithm)
 			now.advance(2 * time.Minute)
-			require.Equal(t, 5, admitted(h, 10), "%s: and nobody is locked out for the hour", limit.Algorithm)
+			require.Equal(t, 5, admitted(h, 10, showing(tok)), "%s: and nobody is locked out for the hour", limit.Algorithm)
 		}
 	})
 	t.Run("T46 and forward again", func(t *testing.T) {

@@ -6,14 +6,17 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An event is one admitted request in the log of a family or of a network.
+// An event is one request in the log of a family or of a network. What was not
+// admitted, or cost nothing, has no cost: somebody has looked.
 type event struct {
 	at     int64 // by the clock of the instance that admitted it, µs
 	cost   int64
 	limits []middleware.Limit // in force
+	owes   []int64            // the most that any tier's bucket can be owed there, µs
+	life   *life              // to which the request went
 }
 
-// A history is every admission, in the order in which they happened. What it
+// A history is every request, in the order in which they happened. What it
 // says of a limit is worked out anew for each question, from the definitions.
 type history []event
 
@@ -33,13 +36,35 @@ func (h history) mayPass(i int) bool {
 	if !bucket(l) {
 		return before.windowFits(i, l, last.at/l.Window.Microseconds(), last.at, last.cost, 0)
 	}
-	mark := int64(0)
+	return h.mark(i)-last.at <= interval(l)*l.Burst
+}
+
+// mark is the mark of a bucket, after all of h, in the token of a client that shows
+// the newest and in the memory of the instance that it came to last.
+func (h history) mark(i int) (mark int64) {
+	memories := map[*life]int64{}
 	for _, e := range h {
-		// What a larger bucket owes may be cut to what this one can owe.
-		owed := min(max(0, mark-e.at), interval(e.limits[i])*e.limits[i].Burst)
-		mark = e.at + owed + e.cost*interval(e.limits[i])
+		// By this configuration, and whatever the clocks permit, nobody owes more.
+		most := e.owes[i] + maxSkew(e.limits[i:i+1]).Microseconds()
+		memory, known := memories[e.life]
+		if memory-e.at > most {
+			memory = e.at + e.owes[i]
+			memories[e.life] = memory
+		}
+		switch {
+		case mark-e.at > most && known:
+			mark = memory
+		case mark-e.at > most:
+			mark = e.at + e.owes[i]
+			memories[e.life] = mark
+		}
+		mark = max(mark, memory, e.at)
+		if e.cost > 0 {
+			mark += e.cost * interval(e.limits[i])
+			memories[e.life] = mark
+		}
 	}
-	return mark-last.at <= interval(l)*l.Burst
+	return mark
 }
 
 // mustPass says whether a family with this history is under a limit even if all

@@ -60,26 +60,33 @@ func (a *attempt) send() {
 	a.resp = send(a.life.h, from(a.addr), with("Tier", tiers[a.tier]), costing(a.cost), showing(a.tokens...))
 }
 
-// settle writes an admitted request into the logs and checks the bounds.
+// settle writes a request into the logs and checks the bounds.
 func (w *world) settle(a *attempt) {
 	if tok := tokenIn(a.resp); tok != "" {
 		w.wallets[a.addr] = append(w.wallets[a.addr], tok)
 	}
-	if a.resp.StatusCode != http.StatusOK || a.cost == 0 {
+	cost := a.cost
+	if a.resp.StatusCode != http.StatusOK {
+		cost = 0
+	}
+	at := w.now.Now().Add(a.life.offset).UnixMicro()
+	limits := w.shapes[a.life.variant][a.tier]
+	e := event{at, cost, limits, w.owes(a.life.variant, 1), a.life}
+	w.logs[a.addr] = append(w.logs[a.addr], e)
+	a.life.logs[a.addr] = append(a.life.logs[a.addr], e)
+	for _, network := range networksOf(a.addr) {
+		a.life.logs[network] = append(a.life.logs[network],
+			event{at, cost, filledIn(w.t, limits, nets), w.owes(a.life.variant, nets), a.life})
+	}
+	if cost == 0 {
 		return
 	}
 	w.passed++
-	at := w.now.Now().Add(a.life.offset).UnixMicro()
-	limits := w.shapes[a.life.variant][a.tier]
-	e := event{at, a.cost, limits}
-	w.logs[a.addr] = append(w.logs[a.addr], e)
-	a.life.logs[a.addr] = append(a.life.logs[a.addr], e)
 	w.requireBound(a.life.logs[a.addr], 1, "an instance admits more than a quota")
 	if w.mode == "honest" {
 		w.requireBound(w.logs[a.addr], 1, "an honest client gets more than a quota from the fleet")
 	}
 	for _, network := range networksOf(a.addr) {
-		a.life.logs[network] = append(a.life.logs[network], event{at, a.cost, filledIn(w.t, limits, nets)})
 		w.requireBound(a.life.logs[network], nets, "a network gets more than its quota")
 	}
 }

@@ -67,9 +67,10 @@ func newWorld(t *testing.T, seed uint64, mode string) *world {
 			for i, a := range algorithms {
 				l := middleware.Limit{Algorithm: a, Quota: 2 + w.r.Int64N(6), Window: time.Duration(10+20*i) * time.Second}
 				if a == middleware.TokenBucket {
-					// At most two windows of debt: more, in another tier, would
-					// be taken for that of a wrong clock.
 					l.Burst = 1 + w.r.Int64N(2*l.Quota)
+					if tier == 1 && w.r.IntN(2) == 0 { // far more than the other tier can be owed
+						l.Burst *= 10
+					}
 				}
 				limits = append(limits, l)
 			}
@@ -95,6 +96,17 @@ func filledIn(t *testing.T, limits []middleware.Limit, factor int64) (all []midd
 		all = append(all, p.Limit(i))
 	}
 	return all
+}
+
+// owes is the most that a bucket of any tier can be owed, limit by limit, µs.
+func (w *world) owes(variant int, factor int64) []int64 {
+	most := make([]int64, len(w.shapes[variant][0]))
+	for _, limits := range w.shapes[variant] {
+		for i, l := range filledIn(w.t, limits, factor) {
+			most[i] = max(most[i], l.Burst*interval(l))
+		}
+	}
+	return most
 }
 
 func (w *world) config(l *life) middleware.Config {

@@ -102,7 +102,8 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 	bucket := func(burst int64) *storeless.Policy {
 		return compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: burst})
 	}
-	large, small := bucket(1000), bucket(1)
+	tiers := tiersOf(bucket(1000), bucket(1))
+	large, small := tiers[0], tiers[1]
 	m := storeless.NewMemory(1, 1)
 	admitted := int64(0)
 	for range 20 {
@@ -112,7 +113,13 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 	}
 	require.Equal(t, int64(1000), admitted)
 
-	// And a real step back is still told apart, by whichever tier looks first.
+	// And a real step back is told apart, by whichever tier looks first: the debt
+	// is then that of the spent bucket that it was, and no less.
 	v := take(m, small, midnight.Add(-hour), 1, 1)
-	require.Equal(t, second, v.Wait)
+	require.Equal(t, 1000*second, v.Wait)
+	require.Zero(t, drain(m, large, midnight.Add(-hour), storeless.Family{Key: 1}), "the small tier has forgiven nothing")
+
+	// A client of the small tier owes what that can be owed, whatever the large one.
+	take(m, small, midnight, 2, 1)
+	require.LessOrEqual(t, take(m, small, midnight.Add(-hour), 2, 1).Wait, 2*second)
 }

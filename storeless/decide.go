@@ -113,7 +113,7 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 	lock.Lock()
 	defer lock.Unlock()
 
-	m.recall(p, us, f.Key, &tally)
+	m.recall(p, us, f.Key, &f.Shown, &tally)
 	v := p.check(us, &tally, cost)
 	if v.Admitted && cost > 0 {
 		p.charge(us, &tally, cost)
@@ -163,14 +163,14 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int6
 		defer lock.Unlock()
 	}
 
-	m.recall(p, now, f.Key, &tally)
+	m.recall(p, now, f.Key, &f.Shown, &tally)
 	v := p.check(now, &tally, cost)
 	var (
 		tallies  [MaxWide]Tally
 		verdicts [MaxWide]Verdict
 	)
 	for i, w := range f.Wide {
-		m.recall(w.Policy, now, w.Key, &tallies[i])
+		m.recall(w.Policy, now, w.Key, &tallies[i], &tallies[i])
 		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
 		v.restrict(&verdicts[i])
 	}
@@ -224,21 +224,35 @@ func (m *Memory) admit(p *Policy, now int64, f *Family, v *Verdict) {
 	c.expires = uint32(ends)
 }
 
-// recall merges what the memory holds of a family into t, which is rolled.
-func (m *Memory) recall(p *Policy, now int64, k Key, t *Tally) {
+// recall merges what the memory holds of a family into t, which is what is shown,
+// rolled and cut down.
+//
+// What is moved for a clock that was wrong is written down, also by a refusal:
+// else the move would be made anew at every look, and the debt would follow the
+// clock for ever. That goes for a mark of the memory, and for one that is shown
+// by a family that the memory does not know. Of one that it knows, it knows also
+// what was admitted here, and a shown mark from a wrong clock adds nothing to
+// that: to obey must be no worse than to drop the token.
+func (m *Memory) recall(p *Policy, now int64, k Key, shown, t *Tally) {
 	for i := range p.rules {
 		r := &p.rules[i]
 		c := m.find(k, r.id)
 		if c == nil {
 			t[i] = r.roll(now, t[i])
+			if r.beyond(now, shown[i]) {
+				if c = m.claim(k, r.id, now/1_000_000, m.horizon(r.reach)); c != nil {
+					r.store(c, now, t[i])
+				}
+			}
 			continue
 		}
 		s, moved := r.remembered(now, c)
 		if moved {
-			// The clock has stepped back. Unless the move to the present is
-			// written down it would be made anew at every look, and the count
-			// would follow the clock for ever.
-			r.store(c, s)
+			r.store(c, now, s)
+		}
+		if r.beyond(now, shown[i]) {
+			t[i] = s
+			continue
 		}
 		t[i] = r.merge(t[i], s)
 	}
@@ -250,7 +264,7 @@ func (m *Memory) keep(p *Policy, now int64, k Key, t *Tally) bool {
 	for i := range p.rules {
 		r := &p.rules[i]
 		if c := m.claim(k, r.id, now/1_000_000, m.horizon(r.reach)); c != nil {
-			r.store(c, t[i])
+			r.store(c, now, t[i])
 		} else {
 			kept = false
 		}

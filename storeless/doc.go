@@ -21,10 +21,10 @@
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
 //     that stepped back and comes to a window again grants its quota again.
 //
-// What it does promise, while clocks go forward and agree (see Clocks): no family
+// What it does promise: while clocks go forward and agree (see Clocks), no family
 // that is under its limits is refused, whatever tallies are shown in whatever
-// order; and a memory that is not full admits for one family, in each window, no
-// more than the quota.
+// order; and whatever the clocks of others say, a memory that is not full admits
+// for one family, in each window of its own clock, no more than the quota.
 //
 // # Words
 //
@@ -74,9 +74,11 @@
 // T is W/L rounded up to a microsecond, so rounding never admits more than L; it
 // may admit less: a quota of 7 a minute comes every 8.571429 s, one above a
 // million a second comes at a million a second. A debt is time, and is owed
-// whatever becomes of the limit: a new rate or a larger burst applies at once to
-// what comes after; under a smaller burst the client waits until the debt fits.
-// A smaller tier that looks at a family therefore forgives it nothing.
+// under any tier: a new rate or a larger burst applies at once to what comes after;
+// under a smaller burst the client waits until the debt fits. A smaller tier that
+// looks at a family therefore forgives it nothing, if it has been told of the larger
+// one ([Policy.Among]). Where no tier has a bucket for so large a debt any more, it is
+// cut down to a full one.
 //
 // A cost of 0 peeks: it is admitted and charges nothing. A cost above the quota
 // (of buckets: the burst) is refused as [Verdict.Impossible]. A negative cost
@@ -92,20 +94,42 @@
 //
 // # Clocks
 //
-// The clocks of instances may differ by min(5 s, W/10) for each limit. A tally
-// that is ahead of the clock by no more than that is evaluated at the start of
-// its own window, which so begins early for that family, by the clock of the
-// instance that was ahead; further ahead, it is as if absent. A mark of a bucket
-// is absent if it is further ahead than 2·max(W, B·T, half an hour) and that skew.
+// The clocks of instances may differ by min(5 s, W/10) for each limit, the skew.
+// What a difference does depends on the algorithm, and docs/clocks.md has figures.
+//
+//	windows   A tally that is ahead of the clock by no more than the skew is
+//	          evaluated at the start of its own window, which so begins early for
+//	          that family: the window is that of the clock that is ahead. Close to
+//	          the limit a request may be refused, or admitted, in the seconds
+//	          around a boundary. A window further ahead is as if absent.
+//	buckets   A mark is an absolute time, so a difference of D between two clocks
+//	          is D of debt that nobody owes on the instance that is behind: the
+//	          burst is smaller there by ⌈D/T⌉. A family is refused under its limit
+//	          only if it would be with that much more debt. Of a LeakyBucket D
+//	          must be less than what the time between two requests exceeds T by.
+//
+// Use a window if your clocks do not agree to within T. No tolerance is taken off a
+// mark: a client that goes to and fro between two instances would gain it each time.
+// [Verdict.Wait] is by the clock of the instance that says it; on another one, that is
+// behind by D, a client that returns on the dot may have to wait D more.
+//
+// A mark that is further ahead than the largest bucket among the tiers can be owed
+// (the time in which it empties, see [Policy.Among]) and the skew is from a clock
+// that went wrong. Where a memory knows the family, it says nothing: what the memory
+// has counted decides, so that to echo is no worse than to drop the tally. Where
+// none does, it is cut down to what that bucket can be owed at the most, which is
+// remembered, and is news for the client ([Policy.Exceeds]).
 //
 // A memory cannot dismiss what it holds. When the clock has stepped back by more
 // than the skew, counts are moved to the present window, the fuller of the two
-// for the present one; and a bucket's mark, where it is further ahead than twice
-// what the bucket that wrote it can owe, is moved to where the bucket is spent.
-// So a step back hands out no quota, and every client is back to normal within
-// two windows of the new clock (of a bucket, twice the time it takes to empty,
-// and the skew). Cells that end more than a day later than any limit in use can
-// reach were written under a wrong clock, and are free.
+// for the present one; and a bucket's mark, where it is further ahead than the
+// bucket that wrote it can owe, by up to twice its time, is moved to where that
+// bucket is spent. So a step back hands out no quota, and every client that shows
+// its newest tally, or none, is back to normal within two windows and the skew of its
+// next request; of a bucket, within the time in which it empties, and the skew, or the
+// largest among the tiers, where only its token tells. Cells that end more than a
+// day later than any limit in use can reach were written under a wrong clock, and
+// are free.
 //
 // Before 1970 time stands still. Memories end with their 32-bit seconds, in
 // February 2106, and remember nothing from then on; tallies do not end.

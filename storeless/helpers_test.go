@@ -29,6 +29,33 @@ func compile(t testing.TB, limits ...storeless.Limit) *storeless.Policy {
 	return p
 }
 
+// tiersOf returns policies of one shape as tiers, each of which knows the others.
+func tiersOf(policies ...*storeless.Policy) []*storeless.Policy {
+	tiers := make([]*storeless.Policy, len(policies))
+	for i, p := range policies {
+		tiers[i] = p.Among(policies...)
+	}
+	return tiers
+}
+
+// lapse is how far ahead of the clock a mark of p's i-th limit may lie, if p has no
+// other tiers: what its bucket can be owed, and the skew. owed is the former.
+func lapse(p *storeless.Policy, i int) (lapse, owed int64) {
+	l := p.Limit(i)
+	owed = l.Burst * interval(l)
+	return owed + min(5*second, l.Window/10).Microseconds(), owed
+}
+
+// wrong reports whether t has a mark that p takes for one of a wrong clock.
+func wrong(p *storeless.Policy, now time.Time, t storeless.Tally) bool {
+	for i := range p.Len() {
+		if most, _ := lapse(p, i); isBucket(p.Limit(i).Algorithm) && t[i].At-now.UnixMicro() > most {
+			return true
+		}
+	}
+	return false
+}
+
 // each runs f under a few fixed seeds; the name of the subtest is the seed.
 func each(t *testing.T, seeds int, f func(t *testing.T, r *rand.Rand)) {
 	t.Helper()

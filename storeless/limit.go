@@ -111,6 +111,7 @@ type rule struct {
 	seconds  int64 // window in seconds
 	interval int64 // GCRA: emission interval, µs, rounded up
 	empties  int64 // GCRA: time in which a full bucket empties, µs
+	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
 	skew     int64 // how far ahead of the clock a tally may be, µs
 	reach    int64 // how far ahead of the clock its cells may end, seconds
 }
@@ -134,8 +135,14 @@ func compile(l Limit) rule {
 		r.capacity = l.Burst
 		r.empties = l.Burst * r.interval
 	}
-	r.reach = 3*r.seconds + r.empties/1_000_000 + farFutureSlack
+	r.owe(r.empties)
 	return r
+}
+
+// owe sets the most that any tier's bucket may be owed.
+func (r *rule) owe(most int64) {
+	r.owes = most
+	r.reach = 3*r.seconds + r.owes/1_000_000 + farFutureSlack
 }
 
 // emissionInterval is GCRA's T (ITU-T I.371): the time one unit of cost takes

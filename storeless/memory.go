@@ -264,11 +264,13 @@ func (r *rule) load(c *cell) State {
 	}
 }
 
-// store writes s to c.
-func (r *rule) store(c *cell, s State) {
+// store writes s to c at now.
+func (r *rule) store(c *cell, now int64, s State) {
 	c.expires = uint32(r.expires(s))
 	if r.interval > 0 {
-		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(uint64(r.empties)))<<markBits
+		// A debt that is larger than this bucket can be owed is another tier's.
+		owes := uint64(max(r.empties, s.At-now))
+		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(owes))<<markBits
 		return
 	}
 	c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
@@ -276,8 +278,9 @@ func (r *rule) store(c *cell, s State) {
 
 // owes returns how far ahead of its clock, in µs, the writer of a GCRA cell can
 // have put the mark, up to a factor of two. The writer's bucket counts, not the
-// reader's: tiers share a family's cell, and one of a small burst must not take
-// the debt of a larger one for a fault of the clock.
+// reader's: tiers share a family's cell, one of a small burst must not take the
+// debt of a larger one for a fault of the clock, and a client of the small one
+// must not be held to the debt of the large one after such a fault.
 func (c *cell) owes() int64 { return 1 << (c.value >> markBits) }
 
 // scale maps a uniform h to [0, n) by its high bits.

@@ -1,6 +1,7 @@
 package storeless_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -46,8 +47,19 @@ func TestMergeIsALattice(t *testing.T) {
 			require.Equal(t, ab, merge(ab, a), "case %d: it holds both", n)
 			require.Equal(t, merge(a, storeless.Tally{}), merge(a, a), "case %d: nothing shown, nothing added", n)
 
-			require.False(t, p.Exceeds(now, a, ab), "case %d: neither says more", n)
-			require.Equal(t, ab != merge(b, b), p.Exceeds(now, a, b), "case %d: says more, or adds nothing", n)
+			// Of a mark from a wrong clock whoever has none has news.
+			news := func(a, b storeless.Tally) bool {
+				for i := range p.Len() {
+					one := compile(t, p.Limit(i))
+					if wrong(one, now, storeless.Tally{b[i]}) && !wrong(one, now, storeless.Tally{a[i]}) {
+						return true
+					}
+				}
+				return false
+			}
+			require.Equal(t, news(a, ab), p.Exceeds(now, a, ab), "case %d: neither says more", n)
+			cut := func(a storeless.Tally) storeless.Tally { held, _ := p.Step(now, a, 0); return held }
+			require.Equal(t, news(a, b) || merge(cut(a), cut(b)) != cut(b), p.Exceeds(now, a, b), "case %d: says more, or adds nothing", n)
 
 			for i := range p.Len() {
 				left := standings(p, now, ab)[i]
@@ -141,15 +153,23 @@ func TestSkewedTallies(t *testing.T) {
 
 	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket} {
 		p := compile(t, storeless.Limit{Algorithm: a, Quota: 60, Window: minute})
+		empties := time.Duration(p.Capacity()) * second
 		for _, row := range []struct {
-			ahead    time.Duration
-			admitted bool
-		}{{minute, false}, {60*minute + 5*second, false}, {60*minute + 5*second + tick, true}, {1000 * day, true}} {
-			_, v := p.Step(midnight, storeless.Tally{{At: midnight.Add(row.ahead).UnixMicro()}}, 1)
-			require.Equal(t, row.admitted, v.Admitted, "%s: a mark %s ahead", a, row.ahead)
-			if !v.Admitted {
-				require.LessOrEqual(t, v.Wait, row.ahead, "%s: a mark %s ahead", a, row.ahead)
-			}
+			ahead, believed time.Duration
+		}{
+			{empties, empties},
+			{empties + 5*second, empties + 5*second},
+			{empties + 5*second + tick, empties},
+			{1000 * day, empties},
+			{math.MaxInt64, empties},
+		} {
+			shown := storeless.Tally{{At: midnight.Add(row.ahead).UnixMicro()}}
+			held, v := p.Step(midnight, shown, 1)
+			require.False(t, v.Admitted, "%s: a mark %s ahead", a, row.ahead)
+			require.Equal(t, midnight.Add(row.believed).UnixMicro(), held[0].At, "%s: a mark %s ahead", a, row.ahead)
+			require.Equal(t, row.believed-empties+second, v.Wait, "%s: a mark %s ahead", a, row.ahead)
+			require.Equal(t, held != shown, p.Exceeds(midnight, held, shown), "cut down, it is news")
+			require.False(t, p.Exceeds(midnight, shown, shown), "but only if there is another")
 		}
 	}
 }

@@ -120,9 +120,31 @@ func (p *Policy) SameShape(q *Policy) bool {
 	})
 }
 
+// Among returns p as one of several tiers: policies of its shape that decide about
+// the same families. What a bucket of any of them may be owed is then believed
+// under p too. A debt beyond that of the largest bucket is taken for a fault of a
+// clock and cut down (see Clocks in the package documentation), so that a tier
+// that has not been told of a larger one would forgive what that one is owed. What
+// a tier has been told itself, it passes on. Among panics if one of tiers has
+// another shape.
+func (p *Policy) Among(tiers ...*Policy) *Policy {
+	among := &Policy{name: p.name, rules: slices.Clone(p.rules)}
+	for _, tier := range tiers {
+		if !p.SameShape(tier) {
+			panic("storeless: tiers must have the same limits, but for quota and burst")
+		}
+		for i := range among.rules {
+			r := &among.rules[i]
+			r.owe(max(r.owes, tier.rules[i].owes))
+		}
+	}
+	return among
+}
+
 // Scale returns a policy of the same shape that admits factor times as much:
 // what a network of many clients may do together. Quotas and bursts stop at
-// the bounds of [Limit]. It panics if factor is below 1.
+// the bounds of [Limit]. The tiers of p have to be scaled as well: what Scale
+// returns knows of none, see [Policy.Among]. It panics if factor is below 1.
 func (p *Policy) Scale(factor int64) *Policy {
 	if factor < 1 {
 		panic(fmt.Sprintf("storeless: no policy of %d times as much", factor))

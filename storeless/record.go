@@ -38,12 +38,12 @@ func adjust(m *Memory, p *Policy, now time.Time, f *Family, change func(*rule, i
 	}
 	locked.lock(&m.table)
 	defer locked.unlock(&m.table)
-	m.recall(p, us, f.Key, &tally)
+	m.recall(p, us, f.Key, &f.Shown, &tally)
 	p.adjust(us, &tally, change)
 	kept := m.keep(p, us, f.Key, &tally)
 	for _, w := range f.Wide {
 		var t Tally
-		m.recall(w.Policy, us, w.Key, &t)
+		m.recall(w.Policy, us, w.Key, &t, &t)
 		w.Policy.adjust(us, &t, change)
 		kept = m.keep(w.Policy, us, w.Key, &t) && kept
 	}
@@ -90,7 +90,8 @@ func (r *rule) restore(then, now int64, s State, cost int64) State {
 
 // Share returns a policy of the same shape for one of n who share what p admits:
 // quotas and bursts are divided and rounded down, and are at least 1, so that n
-// shares of a quota below n admit n. It panics if n is below 1.
+// shares of a quota below n admit n. Like that of [Policy.Scale] it knows of no
+// tiers. It panics if n is below 1.
 func (p *Policy) Share(n int64) *Policy {
 	if n < 1 {
 		panic("storeless: no share of fewer than one")

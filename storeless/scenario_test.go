@@ -22,7 +22,7 @@ type row struct {
 // A scenario is a sequence of requests of one family.
 type scenario struct {
 	name     string
-	policies []storeless.Limit // one limit each, of one shape
+	policies []storeless.Limit // one limit each, of one shape: tiers
 	rows     []row
 }
 
@@ -49,6 +49,7 @@ func play(t *testing.T, scenarios []scenario) {
 			for i, l := range s.policies {
 				policies[i] = compile(t, l)
 			}
+			policies = tiersOf(policies...)
 			for _, c := range carriers {
 				t.Run(c.name, func(t *testing.T) {
 					m := storeless.NewMemory(1, 1)

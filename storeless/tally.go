@@ -22,24 +22,32 @@ type State struct {
 // never what remains, so a changed quota applies to it at once.
 type Tally [MaxLimits]State
 
-// leastDebt is half of the debt, in µs, that any bucket honours: a client that
-// leaves a tier of a larger burst takes its debt along.
-const leastDebt = 30 * 60 * 1_000_000
-
-// shown prepares a state from outside, a token, for a decision at now (µs):
-// rolled to the present, or kept at its own window where that lies ahead of the
-// clock by no more than the skew allowed. Further ahead it says nothing.
+// shown prepares a state from outside, a token, for a decision at now (µs): as
+// [rule.seen] does, and a mark from a clock that went wrong is cut down to what
+// can be owed at the most. Not to nothing: a clock that steps back, or a burst that
+// is lowered with a new start, would hand out a burst to everybody.
 func (r *rule) shown(now int64, s State) State {
-	switch {
-	case r.interval > 0 && s.At-now > 2*max(r.window, r.empties, leastDebt)+r.skew:
-		// A mark beyond what this bucket can owe is one of a larger burst (a
-		// tier or configuration that changed), and is still owed; this one, of
-		// more than twice all that, is from a clock that went wrong.
-		s = State{}
-	case r.interval == 0 && r.ahead(now, s):
+	if r.beyond(now, s) {
+		return State{At: now + r.owes}
+	}
+	return r.seen(now, s)
+}
+
+// seen is s rolled to the present, or kept at its own window where that lies ahead
+// of the clock by no more than the skew allowed. Further ahead a window says
+// nothing. A mark stays where it is, however far ahead.
+func (r *rule) seen(now int64, s State) State {
+	if r.interval == 0 && r.ahead(now, s) {
 		s = State{}
 	}
 	return r.roll(now, s)
+}
+
+// beyond reports whether a mark lies further ahead of the clock than any tier's
+// bucket can be owed by a clock within the skew. Up to there it may be the debt of
+// a larger burst, and is owed; beyond, it was written under another clock.
+func (r *rule) beyond(now int64, s State) bool {
+	return r.interval > 0 && s.At > now && s.At-now > r.owes+r.skew
 }
 
 // ahead reports whether the window of s begins further ahead of the clock than
@@ -54,14 +62,15 @@ func (r *rule) ahead(now int64, s State) bool {
 // clock that has stepped back must not hand out a fresh quota. What was counted
 // further ahead than the skew allowed is moved to the present window, its
 // fuller window for its present one; a mark that nobody could owe when it was
-// written is moved to what a bucket owes at most. (Keeping it as it is until the
-// clock is there again would lock clients out for as long as the clock was off.)
+// written is moved to where its writer's bucket is spent, or the largest of all
+// tiers, if that has become smaller. (Keeping it as it is until the clock is there
+// again would lock clients out for as long as the clock was off.)
 func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
 	s = r.load(c)
 	switch {
 	case r.blank(s):
-	case r.interval > 0 && s.At-now > c.owes()+r.skew:
-		moved, s.At = true, min(s.At, now+r.empties)
+	case r.interval > 0 && s.At-now > min(c.owes(), r.owes)+r.skew:
+		moved, s.At = true, now+min(c.owes(), r.owes)
 	case r.interval == 0 && r.ahead(now, s):
 		moved, s = true, State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
 	}
@@ -105,26 +114,33 @@ func (r *rule) merge(a, b State) State {
 
 // Merge returns the element-wise maximum of two tallies shown at now, after
 // both are rolled to the present. Merging can only raise a tally, so a rolled
-// back, forked or older one is harmless, and never an error. Entries too far
-// ahead of now, min(5 s, window/10), are as if absent.
+// back, forked or older one is harmless, and never an error. Windows too far
+// ahead of now, min(5 s, window/10), are as if absent; the marks of buckets stay
+// as they are, for the decision to judge.
 func (p *Policy) Merge(now time.Time, a, b Tally) Tally {
 	var merged Tally
 	us := micros(now)
 	for i := range p.rules {
 		r := &p.rules[i]
-		merged[i] = r.merge(r.shown(us, a[i]), r.shown(us, b[i]))
+		merged[i] = r.merge(r.seen(us, a[i]), r.seen(us, b[i]))
 	}
 	return merged
 }
 
-// Exceeds reports whether a says more than b: whether a client that showed b
-// has something to learn from a. Both are taken as they stand at now.
+// Exceeds reports whether a client that showed b has something to learn from a:
+// that a says more, or that b has a mark from a clock that went wrong, which a has
+// not. (Without the news it would show that mark, and be cut down to a spent
+// bucket, until the time of that clock has come.) Both are taken as they stand at
+// now.
 func (p *Policy) Exceeds(now time.Time, a, b Tally) bool {
 	us := micros(now)
 	for i := range p.rules {
 		r := &p.rules[i]
 		mine := r.shown(us, a[i])
 		if r.merge(mine, r.shown(us, b[i])) != r.shown(us, b[i]) {
+			return true
+		}
+		if r.beyond(us, b[i]) && !r.beyond(us, a[i]) {
 			return true
 		}
 	}

@@ -18,9 +18,10 @@ func TestDebtOfALargerTierIsOwed(t *testing.T) {
 		return p
 	}
 	now := time.Unix(1_800_000_000, 0)
-	spent, v := bucket(2, 8).Step(now, storeless.Tally{}, 8)
+	tiers := tiersOf(bucket(2, 8), bucket(10, 1))
+	spent, v := tiers[0].Step(now, storeless.Tally{}, 8)
 	require.True(t, v.Admitted)
-	_, v = bucket(10, 1).Step(now, spent, 1)
+	_, v = tiers[1].Step(now, spent, 1)
 	require.False(t, v.Admitted)
-	require.Positive(t, v.Wait)
+	require.Equal(t, 40*time.Second, v.Wait)
 }

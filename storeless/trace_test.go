@@ -103,11 +103,11 @@ func tracePolicies(t *testing.T) map[string][]*storeless.Policy {
 		leaky = func(q int64) storeless.Limit { return limit(storeless.LeakyBucket, q, 0, 10*second) }
 	)
 	return map[string][]*storeless.Policy{
-		"sliding-window": {compile(t, slide(10)), compile(t, slide(4)), compile(t, slide(17))},
-		"fixed-window":   {compile(t, fixed(10)), compile(t, fixed(4)), compile(t, fixed(17))},
-		"token-bucket":   {compile(t, token(10, 5)), compile(t, token(10, 20)), compile(t, token(30, 1))},
-		"leaky-bucket":   {compile(t, leaky(10)), compile(t, leaky(3)), compile(t, leaky(40))},
-		"all of them":    {compile(t, slide(12), fixed(30), token(20, 8), leaky(40)), compile(t, slide(5), fixed(60), token(10, 20), leaky(90))},
+		"sliding-window": tiersOf(compile(t, slide(10)), compile(t, slide(4)), compile(t, slide(17))),
+		"fixed-window":   tiersOf(compile(t, fixed(10)), compile(t, fixed(4)), compile(t, fixed(17))),
+		"token-bucket":   tiersOf(compile(t, token(10, 5)), compile(t, token(10, 20)), compile(t, token(30, 1))),
+		"leaky-bucket":   tiersOf(compile(t, leaky(10)), compile(t, leaky(3)), compile(t, leaky(40))),
+		"all of them":    tiersOf(compile(t, slide(12), fixed(30), token(20, 8), leaky(40)), compile(t, slide(5), fixed(60), token(10, 20), leaky(90))),
 	}
 }
 

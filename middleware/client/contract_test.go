@@ -64,7 +64,7 @@ func TestErrorsOfBase(t *testing.T) {
 		require.Equal(t, broken, err, "not wrapped: http.Client looks at it")
 		require.Equal(t, at, n)
 		require.EqualValues(t, 1, first.closed.Load())
-		require.Empty(t, tr.purchases.going)
+		require.Empty(t, tr.queues.going)
 	}
 }
 

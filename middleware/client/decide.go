@@ -11,7 +11,7 @@ import (
 type move struct {
 	action    Action
 	reason    Reason        // with Returning
-	status    int           // of the refusal
+	status    int           // of the response
 	challenge pow.Challenge // with Solving; its price is told in any case
 	kind      uint64        // of the challenge
 	expires   time.Time     // of the challenge
@@ -25,7 +25,7 @@ type move struct {
 func (x *exchange) decide(resp *http.Response) move {
 	r, ok := readRefusal(resp)
 	if !ok {
-		return move{}
+		return move{status: resp.StatusCode}
 	}
 	m := move{action: Returning, status: r.status, challenge: r.challenge}
 	if m.reason = x.mayNotResend(&r); m.reason != "" {
@@ -58,6 +58,20 @@ func (x *exchange) decide(resp *http.Response) move {
 	return m
 }
 
+// outcome says what a response, other than a challenge that is answered, means to
+// those who wait.
+func (m *move) outcome() outcome {
+	switch {
+	case m.action == "" && m.status < http.StatusInternalServerError:
+		return served
+	case m.status == http.StatusServiceUnavailable:
+		return gone // load, and no reason to add to it
+	case m.action == Waiting, m.reason == TooMuchWork, m.reason == WaitTooLong, m.reason == NoAdvice:
+		return closed
+	}
+	return gone
+}
+
 // mayNotResend returns why the request may not be sent again, or nothing.
 func (x *exchange) mayNotResend(r *refusal) Reason {
 	switch {
@@ -65,7 +79,7 @@ func (x *exchange) mayNotResend(r *refusal) Reason {
 		return NotRewindable
 	case r.status == http.StatusServiceUnavailable && !idempotent(x.req.Method):
 		return MaybeProcessed
-	case x.attempts >= x.t.maxAttempts():
+	case x.attempts-x.tries >= x.t.maxAttempts():
 		return NoMoreAttempts
 	}
 	return ""

@@ -33,21 +33,23 @@
 //
 // It does not check tokens. It has no key, and reads of a token only which policy
 // and family it says it is for ("aud", and "fam" or else "sub"), to know which
-// older one it replaces.
+// older one it replaces, and that one with a "fam" was bought.
 //
 // # What is sent to whom
 //
 // To an origin, that is scheme, host and port (and the Host field, where a
 // request sets one that differs from its URL): up to four of the tokens which
 // that origin sent, each in a Tallystick-Token field of its own: first those last
-// received on the same method and path, then the newest. To no other origin, ever;
+// received on the same method and path, and of those first the ones of whose tally
+// something was left; then the newest. To no other origin, ever;
 // a redirect is a new request to a RoundTripper, and its origin is looked at
 // again. And once, in a Tallystick-Proof field, the answer to the challenge that
 // the same request met a moment before.
 //
 // Of a policy the newest token of each of up to three families is kept: what was
 // bought is not lost to the late answer to a request from before. Newest means
-// brought by the answer to the request that was sent last.
+// brought by the answer to the request that was sent last. The fourth takes the
+// place of one that is spent, or else of the oldest.
 //
 // A request that already has a Tallystick-Token or Tallystick-Proof field is its
 // maker's affair. Its fields are sent as they are (none, if the value is nil),
@@ -75,6 +77,10 @@
 // the last is settable. A Transport solves one challenge at a time, whatever the number of
 // requests, with at most Workers cores.
 //
+// For a request among many, as many sends again, to show what others bought: ten in
+// all. How much room a server says there is changes nothing of that. If it sells
+// what is good for nothing, each pays for itself in the end.
+//
 // In memory: the tokens of 256 origins, 16 for each, 512 bytes for each, so 3 MiB
 // if somebody fills it. The origin not used for longest goes first; an origin with
 // thousands of policies only pushes out its own tokens.
@@ -88,10 +94,25 @@
 // # Many requests at once
 //
 // If requests that run in parallel meet challenges of the same origin under the
-// same RateLimit-Policy, one of them pays and the others wait for its token. If
-// it is cancelled or fails, the next one pays. If that token does not admit them,
-// because the server wants a proof for every single request, each pays for itself.
+// same RateLimit-Policy, one of them pays and the others wait. As many of them are
+// then sent again as the answer says that there is room for: the smallest r of its
+// RateLimit field. When that is used up, the first of those who still wait is sent
+// without a proof, to see what a tally costs now, and pays; and so on. A thousand
+// requests behind a quota of 20 so buy 50 tallies, one after the other, and need a
+// little more than two sends each. What they cost is the server's affair: the price
+// rises with each crowd of them, and beyond MaxWork all that are left get their
+// refusals back, with [TooMuchWork].
 //
-// That costs them one more send. A waiting request waits no longer than its own
-// challenge lives.
+// A server in quiet mode does not say how much room there is. Then one is sent
+// again, and for each that is let in two more, until one is refused. The same
+// happens where there turns out to be room after all, because a window has ended.
+//
+// If the one that pays is cancelled or fails, the next one pays. If its proof buys
+// no tally, because the server wants one for every single request, each pays for
+// itself.
+//
+// Nobody waits for the same purchase longer than a challenge lives, counted from
+// the last one that succeeded. Who has waited for so long is sent again, to see for
+// itself. A send that only shows what others bought is none of MaxAttempts. But
+// after as many of them as MaxAttempts says, a request pays for itself.
 package client

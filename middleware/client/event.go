@@ -12,7 +12,7 @@ type Event struct {
 	Request *http.Request
 	// Status of the refusal.
 	Status int
-	// Attempt is how often the request has been sent.
+	// Attempt is how often the request has been sent, all sends counted.
 	Attempt int
 	// Action is what follows.
 	Action Action
@@ -52,7 +52,7 @@ const (
 	// CallerManaged: a challenge to a request that brought its own token or
 	// proof, or whose URL has no origin.
 	CallerManaged Reason = "caller-managed"
-	// NoMoreAttempts: MaxAttempts.
+	// NoMoreAttempts: MaxAttempts, of sends that count.
 	NoMoreAttempts Reason = "no-more-attempts"
 	// NoMoreSolves: MaxSolves.
 	NoMoreSolves Reason = "no-more-solves"

@@ -16,17 +16,18 @@ type exchange struct {
 	origin string // "" if none of our fields are sent or kept
 	route  uint64
 
-	attempts int
+	attempts int // sends
+	tries    int // sends, of those, with nothing of its own to show: neither a proof nor patience
 	solves   int
 	waited   time.Duration
 
-	sent     uint64    // number of the last send
-	kind     uint64    // of the challenge met last
-	proof    string    // for the next send
-	answered string    // the challenge answered last
-	buying   *purchase // that others wait for, or nil
-	shared   bool      // another's purchase is shown with the next send, or was with the last
-	alone    bool      // another's purchase does not help
+	sent     uint64 // number of the last send
+	kind     uint64 // of the challenge met last
+	proof    string // for the next send
+	answered string // the challenge answered last
+	place    *place // in the queue for the last challenge, or nil
+	shared   bool   // the last send showed what another had bought
+	alone    bool   // what others buy does not help
 }
 
 func newExchange(t *Transport, req *http.Request) *exchange {
@@ -56,8 +57,7 @@ func (x *exchange) send(body io.ReadCloser) (*http.Response, error) {
 	}
 	resp.Request = x.req
 	if x.origin != "" {
-		_, refused := readRefusal(resp)
-		x.keep(resp.Header, proof != "" && !refused)
+		x.keep(resp, proof != "")
 	}
 	return resp, nil
 }
@@ -82,52 +82,55 @@ func (x *exchange) fields(proof string) http.Header {
 	return h
 }
 
-// keep files the tokens of a response; paid says that they were bought.
-func (x *exchange) keep(h http.Header, paid bool) {
+// keep files the tokens of a response to a request with or without a proof.
+func (x *exchange) keep(resp *http.Response, proved bool) {
+	r, refused := readRefusal(resp)
+	// Where two policies are around a handler, what satisfies the one can be
+	// refused by the other.
+	passed := !refused || r.challenged && kindOf(resp.Header, x.route) != x.kind
+	left := remaining(resp.Header)
+	if refused && left == unknown {
+		left = 0
+	}
 	var tokens []kept
-	for _, t := range readTokens(h) {
-		k := kept{windowToken: t, sent: x.sent, route: x.route}
-		if paid {
+	for _, t := range readTokens(resp.Header) {
+		k := kept{windowToken: t, sent: x.sent, route: x.route, room: left, spent: left == 0}
+		if proved && passed {
 			k.kind = x.kind
 		}
 		tokens = append(tokens, k)
 	}
-	x.t.jar.keep(x.origin, paid, tokens)
-	if paid {
-		x.finish(true)
+	sold := x.t.jar.keep(x.origin, tokens)
+	switch {
+	case !proved || !passed:
+	case sold && x.place == nil:
+		x.t.queues.restock(want{x.origin, x.kind}, time.Now())
+	case sold:
+		x.quit(bought)
+	case resp.StatusCode < http.StatusInternalServerError: // else who knows
+		x.quit(useless)
 	}
 }
 
-// finish ends the purchase that others wait for, if this request has one.
-func (x *exchange) finish(paid bool) {
-	if x.buying != nil {
-		x.t.purchases.end(x.buying, paid)
-		x.buying = nil
+// quit ends what this request does for others, if it does anything.
+func (x *exchange) quit(how outcome) {
+	if x.place != nil {
+		x.t.queues.leave(x.place, how, time.Now())
+		x.place = nil
 	}
 }
 
 // leave must be called in the end, whatever happened.
-func (x *exchange) leave() { x.finish(false) }
+func (x *exchange) leave() { x.quit(gone) }
 
 // act does what was decided. A reason means that it came to nothing and the
 // refusal is the caller's; an error, that the context is done.
 func (x *exchange) act(m move) (Reason, error) {
 	if m.action == Waiting {
-		x.finish(false) // nobody need wait for one who waits
 		x.waited += m.wait
 		return "", x.sleep(m.wait)
 	}
-	ctx, cancel := context.WithDeadline(x.req.Context(), m.expires)
-	defer cancel()
-	reason, err := x.prove(ctx, m)
-	if err == nil {
-		return reason, nil
-	}
-	if x.req.Context().Err() != nil {
-		return "", context.Cause(x.req.Context())
-	}
-	// Only the challenge has expired. Without a proof the server sends another.
-	return "", nil
+	return x.prove(m)
 }
 
 func (x *exchange) sleep(d time.Duration) error {

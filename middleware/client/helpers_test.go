@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -21,9 +22,14 @@ import (
 
 var secret = bytes.Repeat([]byte("A7"), 16)
 
-// tokenOf writes a token that no server signed.
+// tokenOf writes a token of a shared family that no server signed.
 func tokenOf(policy, family string, n int) string {
 	return rawToken(fmt.Sprintf(`{"aud":%q,"sub":%q,"n":%d}`, policy, family, n))
+}
+
+// ownToken writes one of a family that was bought.
+func ownToken(policy, family string, n int) string {
+	return rawToken(fmt.Sprintf(`{"aud":%q,"fam":%q,"n":%d}`, policy, family, n))
 }
 
 func rawToken(payload string) string {
@@ -33,18 +39,22 @@ func rawToken(payload string) string {
 // claims are those of tokenOf.
 type claims struct {
 	Policy string `json:"aud"`
-	Family string `json:"sub"`
+	Family string `json:"sub"` // or "fam", of one that was bought
 	N      int    `json:"n"`
 }
 
 func claimsOf(token string) claims {
-	var c claims
+	var c struct {
+		claims
+		Own string `json:"fam"`
+	}
 	parts := strings.Split(token, ".")
 	if len(parts) == 3 {
 		raw, _ := base64.RawURLEncoding.DecodeString(parts[1])
 		_ = json.Unmarshal(raw, &c)
 	}
-	return c
+	c.Family = cmp.Or(c.Family, c.Own)
+	return c.claims
 }
 
 // inMemory serves requests without a network, for bubbles.
@@ -86,7 +96,7 @@ type limiter struct {
 	mode   mode
 	quota  int    // of a family
 	work   uint64 // price
-	quiet  bool   // no RateLimit-Policy
+	quiet  bool   // no RateLimit fields
 	silent bool   // no tokens
 	delay  time.Duration
 
@@ -188,7 +198,14 @@ func (l *limiter) decide(w http.ResponseWriter, r *http.Request) int {
 }
 
 func (l *limiter) token(w http.ResponseWriter, family string) {
-	if !l.silent {
+	if !l.quiet {
+		w.Header().Set("RateLimit", fmt.Sprintf("%q;r=%d", l.policy, l.quota-l.used[family]))
+	}
+	switch {
+	case l.silent:
+	case l.sold[family]:
+		w.Header().Add(tokenField, ownToken(l.policy, family, l.used[family]))
+	default:
 		w.Header().Add(tokenField, tokenOf(l.policy, family, l.used[family]))
 	}
 }

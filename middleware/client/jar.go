@@ -39,16 +39,23 @@ type kept struct {
 	windowToken
 	sent  uint64 // the request whose answer brought it
 	route uint64 // of that request
+	spent bool   // that answer left nothing of the tally
+
 	// The last request sent before the family came, if a proof of ours bought it,
 	// and the kind of the challenge which that answered; else zero.
 	bought, kind uint64
+	// How many more requests may be called to show it, or unknown. It only falls:
+	// in the order in which answers come, the last is not the one that left least.
+	room int
 }
 
 // show returns what to show to an origin and the number of the request that will
 // show it.
 //
 // The route's own tokens come first: on a site with more policies than maxShown
-// that are used in turn, the newest ones are just those not needed next.
+// that are used in turn, the newest ones are just those not needed next. Of a route,
+// those come first of whose tallies something was left: what was just bought must
+// not be pushed out by late answers that name spent ones.
 func (j *jar) show(origin string, route uint64) (tokens []string, sent uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -57,9 +64,9 @@ func (j *jar) show(origin string, route uint64) (tokens []string, sent uint64) {
 	if s == nil {
 		return nil, j.sends
 	}
-	for _, first := range []bool{true, false} {
+	for _, turn := range [...]struct{ route, spent bool }{{true, false}, {true, true}, {false, false}, {false, true}} {
 		for i := range s.tokens {
-			if k := &s.tokens[i]; (k.route == route) == first && len(tokens) < maxShown {
+			if k := &s.tokens[i]; (k.route == route) == turn.route && k.spent == turn.spent && len(tokens) < maxShown {
 				tokens = append(tokens, k.text)
 			}
 		}
@@ -67,10 +74,11 @@ func (j *jar) show(origin string, route uint64) (tokens []string, sent uint64) {
 	return tokens, j.sends
 }
 
-// keep files tokens of an origin; bought says that a proof bought them.
-func (j *jar) keep(origin string, bought bool, tokens []kept) {
+// keep files tokens of an origin. It reports whether a family is new that a proof
+// bought, for an answer to a challenge, whose kind the tokens name.
+func (j *jar) keep(origin string, tokens []kept) (sold bool) {
 	if len(tokens) == 0 {
-		return
+		return false
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -79,11 +87,14 @@ func (j *jar) keep(origin string, bought bool, tokens []kept) {
 		s = j.open(origin)
 	}
 	for _, k := range tokens {
-		if bought {
-			k.bought = j.sends
+		if k.own && k.kind != 0 && !s.has(&k) {
+			k.bought, sold = j.sends, true
+		} else {
+			k.kind = 0
 		}
 		s.put(k)
 	}
+	return sold
 }
 
 // boughtSince reports whether a token of the origin that an answer to a challenge
@@ -94,6 +105,33 @@ func (j *jar) boughtSince(origin string, kind, sent uint64) bool {
 	defer j.mu.Unlock()
 	s := j.site(origin)
 	return s != nil && slices.ContainsFunc(s.tokens, func(k kept) bool { return k.kind == kind && k.bought >= sent })
+}
+
+// claim takes room for a request that was sent before and refused, in what was
+// bought since. In what was bought before there is none: it has shown that.
+func (j *jar) claim(origin string, kind, sent uint64) stock {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.site(origin)
+	if s == nil {
+		return nothing
+	}
+	left := nothing
+	for i := range s.tokens {
+		switch k := &s.tokens[i]; {
+		case k.kind != kind:
+		case k.bought < sent:
+			k.room = 0
+		case k.room > 0:
+			k.room--
+			return room
+		case k.room == unknown:
+			left = unsure
+		default:
+			left = max(left, full)
+		}
+	}
+	return left
 }
 
 // site returns the site of an origin, or nil, and notes that it is in use.
@@ -119,37 +157,53 @@ func (j *jar) open(origin string) *site {
 	return s
 }
 
+// has reports whether a token of k's family is kept.
+func (s *site) has(k *kept) bool { return s.find(k) >= 0 }
+
+func (s *site) find(k *kept) int {
+	return slices.IndexFunc(s.tokens, func(o kept) bool { return o.policy == k.policy && o.family == k.family })
+}
+
 // put adds a token. In its family it gives way to one from a request that was
 // sent later, and replaces any other.
 func (s *site) put(k kept) {
-	i := slices.IndexFunc(s.tokens, func(o kept) bool { return o.policy == k.policy && o.family == k.family })
-	if i >= 0 {
+	if i := s.find(&k); i >= 0 {
 		old := &s.tokens[i]
+		if old.room == unknown || 0 <= k.room && k.room < old.room {
+			old.room = k.room
+		}
 		if old.sent > k.sent {
 			return
 		}
-		if k.bought == 0 {
-			// Still the family that was bought then.
-			k.bought, k.kind = old.bought, old.kind
-		}
+		// Still the family that was bought then.
+		k.bought, k.kind, k.room = old.bought, old.kind, old.room
 		s.tokens = slices.Delete(s.tokens, i, i+1)
 	}
 	s.tokens = slices.Insert(s.tokens, 0, k)
 
-	// By the order of sending, again: the last to come may be the oldest.
-	families, oldest := 0, 0
+	families, worst := 0, 0
 	for i := range s.tokens {
 		if s.tokens[i].policy != k.policy {
 			continue
 		}
-		if families++; families == 1 || s.tokens[i].sent < s.tokens[oldest].sent {
-			oldest = i
+		if families++; families == 1 || s.tokens[i].worse(&s.tokens[worst]) {
+			worst = i
 		}
 	}
 	if families > maxFamilies {
-		s.tokens = slices.Delete(s.tokens, oldest, oldest+1)
+		s.tokens = slices.Delete(s.tokens, worst, worst+1)
 	}
 	if len(s.tokens) > maxTokens {
 		s.tokens = slices.Delete(s.tokens, maxTokens, len(s.tokens))
 	}
+}
+
+// worse reports whether k goes before o: one that is spent, then the one sent
+// first. The last to come may be the oldest, and the answer to a purchase the first
+// of those that were sent together.
+func (k *kept) worse(o *kept) bool {
+	if k.spent != o.spent {
+		return k.spent
+	}
+	return k.sent < o.sent
 }

@@ -16,7 +16,7 @@ func put(j *jar, origin, policy, family string, n int, sent, route uint64) {
 	if !ok {
 		panic("not a token")
 	}
-	j.keep(origin, false, []kept{{windowToken: tok, sent: sent, route: route}})
+	j.keep(origin, []kept{{windowToken: tok, sent: sent, route: route}})
 }
 
 func shows(j *jar, origin string, route uint64) []claims {
@@ -66,7 +66,7 @@ func TestJarKeepsBoundFamiliesApart(t *testing.T) {
 	} {
 		tok, ok := parseToken(rawToken(payload))
 		require.True(t, ok)
-		j.keep("o", false, []kept{{windowToken: tok, sent: uint64(i + 1)}})
+		j.keep("o", []kept{{windowToken: tok, sent: uint64(i + 1)}})
 	}
 	require.Equal(t, []claims{{"contact", "alice, by a newer key", 4}, {"contact", "alice", 3}}, shows(&j, "o", 0))
 }
@@ -80,20 +80,83 @@ func TestJarShowsRouteFirst(t *testing.T) {
 	require.Equal(t, []claims{{"p7", "f", 0}, {"p6", "f", 0}, {"p5", "f", 0}, {"p4", "f", 0}}, shows(&j, "o", 99))
 }
 
+// A tally was bought, and the answers to requests from before it, which are sent
+// later than the purchase and come after it, name three that are spent.
+func TestJarKeepsWhatHasRoom(t *testing.T) {
+	var j jar
+	for _, family := range []string{"shared", "first", "second"} {
+		_, sent := j.show("o", 1)
+		put(&j, "o", "contact", family, 9, sent, 1)
+	}
+	_, purchase := j.show("o", 1)
+	tok, _ := parseToken(ownToken("contact", "third", 1))
+	require.True(t, j.keep("o", []kept{{windowToken: tok, sent: purchase, route: 1, kind: 7, room: 19}}))
+	for _, family := range []string{"shared", "first", "second"} {
+		late, _ := parseToken(tokenOf("contact", family, 9))
+		_, sent := j.show("o", 1)
+		j.keep("o", []kept{{windowToken: late, sent: sent, route: 1, spent: true}})
+	}
+	shown := shows(&j, "o", 1)
+	require.Equal(t, claims{"contact", "third", 1}, shown[0], "it goes first")
+	require.Len(t, shown, maxFamilies)
+	require.Equal(t, room, j.claim("o", 7, purchase))
+
+	// Beside the tokens of other policies around the same handler.
+	for i, policy := range []string{"site", "user", "burst"} {
+		tok, _ := parseToken(tokenOf(policy, "f", 9))
+		j.keep("o", []kept{{windowToken: tok, sent: 100 + uint64(i), route: 1, spent: true}})
+	}
+	require.Equal(t, claims{"contact", "third", 1}, shows(&j, "o", 1)[0])
+	// As soon as it is spent, it is as good as they are.
+	tok, _ = parseToken(ownToken("contact", "third", 20))
+	j.keep("o", []kept{{windowToken: tok, sent: 99, route: 1, spent: true}})
+	require.Equal(t, full, j.claim("o", 7, purchase))
+}
+
+func TestJarClaim(t *testing.T) {
+	own := func(family string, sent uint64, left int) []kept {
+		tok, _ := parseToken(ownToken("contact", family, 1))
+		return []kept{{windowToken: tok, sent: sent, kind: 7, room: left}}
+	}
+	var j jar
+	claim := func(sent uint64) stock { return j.claim("o", 7, sent) }
+	require.Equal(t, nothing, claim(0))
+	for range 10 {
+		j.show("o", 0)
+	}
+	j.keep("o", own("a", 10, 2))
+	require.Equal(t, nothing, j.claim("o", 8, 1), "another kind")
+	require.Equal(t, room, claim(10))
+	j.keep("o", own("a", 10, 5)) // an answer from before: what it leaves is no room
+	require.Equal(t, room, claim(10))
+	require.Equal(t, full, claim(10))
+	j.show("o", 0)
+	j.keep("o", own("b", 11, 9))
+	j.keep("o", own("b", 10, 1)) // a late answer that left less
+	require.Equal(t, nothing, j.claim("o", 8, 1))
+	require.Equal(t, room, claim(1))
+	require.Equal(t, full, claim(1))
+	j.show("o", 0)
+	j.keep("o", own("c", 12, unknown))
+	require.Equal(t, unsure, claim(12))
+	require.Equal(t, nothing, claim(13), "refused with it")
+	require.Equal(t, full, claim(12), "and so there is nothing left of it")
+}
+
 func TestJarBoughtSince(t *testing.T) {
 	var j jar
-	tok, _ := parseToken(tokenOf("contact", "own", 0))
+	tok, _ := parseToken(ownToken("contact", "own", 0))
 	for range 5 {
 		j.show("o", 0)
 	}
-	j.keep("o", true, []kept{{windowToken: tok, sent: 2, kind: 7}})
+	require.True(t, j.keep("o", []kept{{windowToken: tok, sent: 2, kind: 7}}))
 	require.True(t, j.boughtSince("o", 7, 1))
 	require.True(t, j.boughtSince("o", 7, 5), "sent after the request that bought it, before its answer")
 	require.False(t, j.boughtSince("o", 7, 6), "that one has shown it")
 	require.False(t, j.boughtSince("o", 8, 1), "another kind")
 	require.False(t, j.boughtSince("p", 7, 1), "another origin")
 	j.show("o", 0)
-	put(&j, "o", "contact", "own", 1, 6, 0)
+	require.False(t, j.keep("o", []kept{{windowToken: tok, sent: 6, kind: 7}}), "not bought once more")
 	require.True(t, j.boughtSince("o", 7, 5), "its later tokens are bought as well")
 	require.False(t, j.boughtSince("o", 7, 6), "and not once more")
 }
@@ -108,7 +171,7 @@ func TestJarIsBounded(t *testing.T) {
 				text += strings.Repeat("A", maxToken-len(text))
 				tok, ok := parseToken(text)
 				require.True(t, ok)
-				j.keep(fmt.Sprintf("https://%d.example 443", o), false, []kept{{windowToken: tok, sent: uint64(p)}})
+				j.keep(fmt.Sprintf("https://%d.example 443", o), []kept{{windowToken: tok, sent: uint64(p)}})
 			}
 		}
 	}

@@ -41,11 +41,11 @@ func TestPayerIsCancelled(t *testing.T) {
 		require.Equal(t, 2*time.Second, time.Since(start))
 		require.ErrorIs(t, <-payer, context.Canceled)
 		require.Equal(t, 1, l.proofs)
-		require.Empty(t, tr.purchases.going)
+		require.Empty(t, tr.queues.going)
 	})
 }
 
-// The one that pays is served slowly: nobody waits longer than his challenge lives.
+// The one that pays is served slowly: nobody waits for longer than a challenge lives.
 func TestPayerIsSlow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
@@ -101,15 +101,15 @@ func TestContextEndsSharing(t *testing.T) {
 		req, err := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)
 		require.NoError(t, err)
 		_, kind := l.kind(req)
-		b, starts := tr.purchases.join(want{originOf(req), kind})
-		require.True(t, starts)
+		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan errand, 1)}
+		require.Equal(t, paying, tr.queues.come(payer, &tr.jar, time.Now()))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		start := time.Now()
 		_, err = tr.RoundTrip(req.WithContext(ctx))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 3*time.Second, time.Since(start))
-		tr.purchases.end(b, false)
-		require.Empty(t, tr.purchases.going)
+		tr.queues.leave(payer, gone, time.Now())
+		require.Empty(t, tr.queues.going)
 	})
 }

@@ -3,74 +3,99 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/tallystick/tallystick/pow"
 )
 
 // prove gets the request what its next send needs: a proof of its own, or a token
-// that another request has bought since. The context ends with the challenge. A
-// reason means that the challenge has no answer.
-func (x *exchange) prove(ctx context.Context, m move) (Reason, error) {
-	x.kind = m.kind
-	if x.shared && m.status == http.StatusForbidden {
+// that another request has bought since. A reason means that the challenge has no
+// answer; an error, that the request's context is done.
+func (x *exchange) prove(m move) (Reason, error) {
+	if x.shared && m.status == http.StatusForbidden && x.kind == m.kind {
 		// It has shown what another bought and is asked for a proof still: here a
 		// proof buys one request. (429 means that the token was good and is spent.)
 		x.alone = true
 	}
-	x.shared = false
-	if x.buying == nil && !x.alone {
-		if x.shared = x.share(ctx); x.shared {
+	if x.tries >= x.t.maxAttempts() {
+		x.alone = true // the tokens of others have not helped so far
+	}
+	switch {
+	case x.kind != m.kind:
+		x.quit(served) // at the one gate; this is the next
+	case x.alone:
+		x.quit(gone)
+	}
+	x.kind, x.shared = m.kind, false
+	if !x.alone {
+		to, err := x.queue(m)
+		switch {
+		case err != nil:
+			return "", err
+		case to == trying, to == looking:
+			x.tries++
+			x.shared = x.t.jar.boughtSince(x.origin, x.kind, x.sent)
 			return "", nil
 		}
+		x.alone = to == alone
 	}
-	// One challenge at a time: two in parallel are not quicker, only both late.
+	return x.pay(m)
+}
+
+// queue waits until the request is called: to pay, or to send again.
+func (x *exchange) queue(m move) (errand, error) {
+	p := x.place
+	if p == nil {
+		p = &place{of: want{x.origin, x.kind}, called: make(chan errand, 1)}
+		x.place = p
+	}
+	p.sent, p.again, p.expires, p.ttl = x.sent, x.tries > 0, m.expires, m.challenge.TTL
+	to := x.t.queues.come(p, &x.t.jar, time.Now())
+	if to != waiting {
+		return to, nil
+	}
+	timer := time.NewTimer(p.ttl)
+	defer timer.Stop()
+	for {
+		select {
+		case to := <-p.called:
+			return to, nil
+		case <-timer.C:
+			to, longer := x.t.queues.overdue(p, time.Now())
+			if to != waiting {
+				return to, nil
+			}
+			timer.Reset(longer)
+		case <-x.req.Context().Done():
+			return waiting, context.Cause(x.req.Context())
+		}
+	}
+}
+
+// pay solves the challenge, while that lives.
+func (x *exchange) pay(m move) (Reason, error) {
+	ctx, cancel := context.WithDeadline(x.req.Context(), m.expires)
+	defer cancel()
+	proof, err := x.solve(ctx, &m.challenge)
+	switch {
+	case err == nil:
+		x.proof, x.answered = proof, m.challenge.Text
+		return "", nil
+	case x.req.Context().Err() != nil:
+		return "", context.Cause(x.req.Context())
+	case ctx.Err() != nil:
+		return "", nil // without a proof the server sends another challenge
+	}
+	return BadChallenge, nil
+}
+
+// solve solves one challenge at a time: two in parallel are not quicker, only both
+// late.
+func (x *exchange) solve(ctx context.Context, c *pow.Challenge) (proof string, err error) {
 	if err := x.t.solver.take(ctx); err != nil {
 		return "", err
 	}
 	defer x.t.solver.pass()
 	x.solves++
-	proof, err := pow.Solve(ctx, m.challenge.Text, pow.SolveOptions{MaxWork: x.t.maxWork(), Workers: x.t.Workers})
-	if err != nil {
-		if ctx.Err() != nil {
-			return "", err
-		}
-		return BadChallenge, nil
-	}
-	x.proof, x.answered = proof, m.challenge.Text
-	return "", nil
-}
-
-// share reports whether there is a token to show that was bought after the last
-// send. If one is being bought, it waits for it. Otherwise the request is to pay
-// itself: with x.buying for all that wait, or with x.alone for itself.
-func (x *exchange) share(ctx context.Context) bool {
-	for {
-		if x.bought() {
-			return true
-		}
-		b, starts := x.t.purchases.join(want{x.origin, x.kind})
-		if starts {
-			x.buying = b
-			// The one before may have ended between the two calls above.
-			if x.bought() {
-				x.finish(false)
-				return true
-			}
-			return false
-		}
-		select {
-		case <-b.done:
-			if b.paid && !x.bought() {
-				x.alone = true // it was served and got no token: nothing to share
-				return false
-			}
-		case <-ctx.Done():
-			x.alone = true // what takes this long is not worth another wait
-			return false
-		}
-	}
-}
-
-func (x *exchange) bought() bool {
-	return x.t.jar.boughtSince(x.origin, x.kind, x.sent)
+	return pow.Solve(ctx, c.Text, pow.SolveOptions{MaxWork: x.t.maxWork(), Workers: x.t.Workers})
 }

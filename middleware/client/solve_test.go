@@ -180,7 +180,7 @@ func TestContextEndsASolve(t *testing.T) {
 	// The turn to solve is free again.
 	require.NoError(t, tr.solver.take(t.Context()))
 	tr.solver.pass()
-	require.Empty(t, tr.purchases.going)
+	require.Empty(t, tr.queues.going)
 }
 
 // A challenge that expires while others are solved is exchanged for a fresh one.

@@ -27,6 +27,7 @@ type windowToken struct {
 	// family is a hash of what tells the families of a policy apart: "fam" of one
 	// that was bought, else "sub". What collides replaces each other.
 	family uint64
+	own    bool // it has a "fam": a tally that was bought
 }
 
 // readTokens returns the tokens in a response.
@@ -78,7 +79,7 @@ func parseToken(text string) (t windowToken, ok bool) {
 		_, _ = h.Write(claims.Subject)
 	}
 	// A copy, so that a token does not keep the whole line alive.
-	return windowToken{strings.Clone(text), claims.Policy, h.Sum64()}, true
+	return windowToken{strings.Clone(text), claims.Policy, h.Sum64(), claims.Family != nil}, true
 }
 
 // spelledAsToken reports whether s is three nonempty parts of base64url. What is

@@ -101,7 +101,7 @@ func FuzzResponse(f *testing.F) {
 			if again, ok := parseToken(tok.text); !ok || again != tok {
 				t.Fatalf("%+v is read again as %+v", tok, again)
 			}
-			j.keep("o", false, []kept{{windowToken: tok, sent: uint64(i)}})
+			j.keep("o", []kept{{windowToken: tok, sent: uint64(i)}})
 		}
 		shown, _ := j.show("o", 0)
 		if len(shown) > maxShown {

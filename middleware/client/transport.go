@@ -44,7 +44,9 @@ type Transport struct {
 	MaxWait time.Duration
 
 	// MaxAttempts is how often one request is sent, the first time included. Zero
-	// means 5, a negative number 1.
+	// means 5, a negative number 1. Where requests in parallel wait for what one of
+	// them buys, the sends that show it do not count; there are at most as many of
+	// them again.
 	MaxAttempts int
 
 	// Workers is the number of cores that solve. Below one it is all of them.
@@ -54,9 +56,9 @@ type Transport struct {
 	// runs on the goroutine of the request, which waits for it.
 	Observe func(Event)
 
-	jar       jar
-	purchases purchases
-	solver    turn
+	jar    jar
+	queues queues
+	solver turn
 }
 
 // RoundTrip implements [http.RoundTripper]. It sends a copy of req and, after a
@@ -75,6 +77,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		m := x.decide(resp)
+		if m.action != Solving {
+			x.quit(m.outcome())
+		}
 		if m.action == "" {
 			return resp, nil
 		}

@@ -28,7 +28,8 @@ type Policy struct {
 
 	tokens *storeless.Policy
 
-	// Of a policy with trails: the other limits, if any, and where they are in it.
+	// What counts in accounts. Of a policy with trails: the other limits, if any,
+	// and where they are in it.
 	steps *storeless.Policy
 	place []int
 	trail bool
@@ -82,13 +83,37 @@ func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
 		}
 		steps, p.place = append(steps, l), append(p.place, i)
 	}
-	if p.trail && len(steps) > 0 {
-		var err error
-		if p.steps, err = storeless.Compile(p.name, steps); err != nil {
-			panic(err) // each of them was compiled before
-		}
+	if len(steps) > 0 {
+		p.steps = mustCompile(p.name, steps)
+		p.steps = p.steps.Among(mustCompile(p.name, deepest(steps)))
 	}
 	return p
+}
+
+// mustCompile compiles what follows from limits that were compiled before.
+func mustCompile(name string, limits []storeless.Limit) *storeless.Policy {
+	p, err := storeless.Compile(name, limits)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// deepest returns limits with buckets that can be owed the most there is. A key's
+// account is charged under any tier, and its time does not step back: however large
+// a debt is, it is no fault of a clock.
+func deepest(limits []storeless.Limit) []storeless.Limit {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		l := &limits[i]
+		switch l.Algorithm {
+		case storeless.TokenBucket:
+			l.Quota, l.Burst = 1, int64(storeless.MaxWindow/l.Window)
+		case storeless.LeakyBucket:
+			l.Quota = 1
+		}
+	}
+	return limits
 }
 
 // trailed reports whether a limit keeps what was charged, and when, rather than a

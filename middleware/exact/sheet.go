@@ -20,7 +20,7 @@ type sheet struct {
 func (s *sheet) decide(cost int64, charge bool) storeless.Verdict {
 	p := s.policy
 	if !p.trail {
-		return s.step(p.tokens, cost, charge)
+		return s.step(p.steps, cost, charge)
 	}
 	v := s.stand(cost)
 	of := storeless.Verdict{Admitted: true}
@@ -107,7 +107,7 @@ func (s *sheet) restore(at time.Time, cost int64) {
 	}
 	switch {
 	case !p.trail:
-		s.tally = storeless.Restore(nil, p.tokens, at, s.now, &storeless.Family{Shown: s.tally}, cost)
+		s.tally = storeless.Restore(nil, p.steps, at, s.now, &storeless.Family{Shown: s.tally}, cost)
 	case p.steps != nil:
 		s.setSteps(storeless.Restore(nil, p.steps, at, s.now, &storeless.Family{Shown: s.steps()}, cost))
 	}

@@ -206,8 +206,8 @@ func limits(p *exact.Policy) []string {
 		if l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket {
 			interval = (window + l.Quota - 1) / l.Quota
 			empties = l.Burst * interval
-			// As in package storeless: what is further ahead is of a clock that went wrong.
-			horizon = 2*max(window, empties, (30*time.Minute).Microseconds()) + min(5*time.Second, l.Window/10).Microseconds()
+			// Of any tier's bucket: nothing that is further ahead can be owed.
+			horizon = storeless.MaxWindow.Microseconds()
 		}
 		words = append(words, kinds[l.Algorithm], strconv.FormatUint(uint64(p.ID(i)), 36))
 		for _, n := range []int64{l.Quota, window, interval, empties, horizon} {

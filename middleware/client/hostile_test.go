@@ -1,0 +1,302 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/pow"
+)
+
+// A shop is a server that says and does what it likes.
+type shop struct {
+	*limiter
+	sell   func(w http.ResponseWriter, n int) // answers the nth proof
+	refuse func(w http.ResponseWriter, n int) // answers the nth request without
+
+	mu            sync.Mutex
+	sends, proofs map[string]int // by request
+	n             int
+}
+
+func newShop(t testing.TB) *shop {
+	return &shop{limiter: newLimiter(t, "contact", newcomers, 1), sends: map[string]int{}, proofs: map[string]int{}}
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	proved := r.Header.Get(pow.ProofField) != ""
+	s.mu.Lock()
+	s.n++
+	n := s.n
+	s.sends[r.Header.Get("Id")]++
+	if proved {
+		s.proofs[r.Header.Get("Id")]++
+	}
+	s.mu.Unlock()
+	w.Header().Set("RateLimit-Policy", `"contact";q=5`)
+	if proved {
+		s.sell(w, n)
+	} else {
+		s.refuse(w, n)
+	}
+}
+
+// with answers with a status, and fields in pairs.
+func with(status int, fields ...string) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, _ int) { answer(status, fields...)(w, nil) }
+}
+
+// tally answers with a tally that nobody has seen before.
+func tally(fields ...string) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, n int) {
+		w.Header().Set(tokenField, ownToken("contact", fmt.Sprint(n), 1))
+		answer(200, fields...)(w, nil)
+	}
+}
+
+// ask answers with a fresh challenge.
+func (s *shop) ask(status int, fields ...string) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, _ int) {
+		s.challenge(w)
+		answer(status, fields...)(w, nil)
+	}
+}
+
+// send sends n requests at once, each with a number, and returns how many got
+// which status, or 0 for an error.
+func (s *shop) send(ctx context.Context, t testing.TB, tr *Transport, n int) map[int]int {
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com/contact", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Id", fmt.Sprint(i))
+			status := 0
+			if resp, err := tr.RoundTrip(req); err == nil {
+				status = resp.StatusCode
+				_ = resp.Body.Close()
+			}
+			mu.Lock()
+			statuses[status]++
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	return statuses
+}
+
+// Whatever a server promises, it gets no more of a request than doc.go says: twice
+// MaxAttempts sends and MaxSolves proofs.
+func TestHostileServerIsSentNoMore(t *testing.T) {
+	const n = 60
+	s := newShop(t)
+	much := []string{"RateLimit", `"contact";r=1000000`}
+	for name, c := range map[string]struct {
+		sell, refuse func(http.ResponseWriter, int)
+		ok           int
+	}{
+		"sells tallies that are good for nothing":   {tally(much...), s.ask(429), n},
+		"and forgets that it has sold them":         {tally(much...), s.ask(403), n},
+		"sells, and does not say how much":          {tally(), s.ask(429), n},
+		"sells what is spent":                       {tally("RateLimit", `"contact";r=0`), s.ask(429), n},
+		"is paid for nothing":                       {with(200, much...), s.ask(403), n},
+		"is never satisfied":                        {s.ask(403, much...), s.ask(403, much...), 0},
+		"nor with a wait":                           {s.ask(429, "Retry-After", "1"), s.ask(429, "Retry-After", "1"), 0},
+		"fails when it is paid":                     {with(500), s.ask(429), 0},
+		"hands out tallies with each refusal":       {s.tally(429, much...), s.tally(429, much...), 0},
+		"sells, and then has nothing for sale":      {tally(much...), with(429, "Retry-After", "1"), 0},
+		"lets in who looks, but never who pays":     {s.ask(403), sometimes(tally(much...), s.ask(403)), -1},
+		"lets in some, and says that there is more": {sometimes(tally(much...), s.ask(403)), sometimes(tally(much...), s.ask(429)), -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &shop{limiter: s.limiter, sell: c.sell, refuse: c.refuse, sends: map[string]int{}, proofs: map[string]int{}}
+				tr := &Transport{Base: inMemory{later(s)}, Workers: 1}
+				start := time.Now()
+				statuses := s.send(t.Context(), t, tr, n)
+				if c.ok >= 0 {
+					require.Equal(t, c.ok, statuses[200], statuses)
+				}
+				most, proofs, all := 0, 0, 0
+				for id := range s.sends {
+					most, proofs, all = max(most, s.sends[id]), max(proofs, s.proofs[id]), all+s.sends[id]
+				}
+				require.Len(t, s.sends, n)
+				require.LessOrEqual(t, most, 2*defaultAttempts)
+				require.LessOrEqual(t, proofs, defaultSolves)
+				require.Less(t, time.Since(start), time.Minute)
+				require.Empty(t, tr.queues.going)
+				t.Logf("%v, %d sends, at most %d for a request, %v", statuses, all, most, time.Since(start))
+			})
+		})
+	}
+}
+
+// tally answers with a tally and a challenge.
+func (s *shop) tally(status int, fields ...string) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, n int) {
+		w.Header().Set(tokenField, ownToken("contact", fmt.Sprint(n), 1))
+		s.ask(status, fields...)(w, n)
+	}
+}
+
+// sometimes answers one way or the other.
+func sometimes(a, b func(http.ResponseWriter, int)) func(http.ResponseWriter, int) {
+	return func(w http.ResponseWriter, n int) {
+		if rand.IntN(2) == 0 {
+			a(w, n)
+		} else {
+			b(w, n)
+		}
+	}
+}
+
+// later brings requests in no order.
+func later(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		h.ServeHTTP(w, r)
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+	})
+}
+
+// Of a server that takes proofs and does not answer nobody waits for longer than
+// MaxAttempts challenges live: then all have paid for themselves.
+func TestServerThatTakesProofsAndIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 30
+		s := newShop(t)
+		s.refuse = s.ask(403)
+		var paid atomic.Int32
+		s.sell = func(w http.ResponseWriter, _ int) {
+			paid.Add(1)
+			time.Sleep(time.Hour)
+			w.WriteHeader(200)
+		}
+		tr := &Transport{Base: inMemory{s}, Workers: 1}
+		done := make(chan map[int]int)
+		go func() { done <- s.send(t.Context(), t, tr, n) }()
+		time.Sleep(9 * time.Second)
+		require.EqualValues(t, 1, paid.Load())
+		time.Sleep(defaultAttempts * 10 * time.Second)
+		require.EqualValues(t, n, paid.Load())
+		require.Equal(t, map[int]int{200: n}, <-done)
+		require.Empty(t, tr.queues.going)
+	})
+}
+
+// All end at the moment when their context does, wherever they are: sending,
+// waiting, looking, paying. Nothing is left but what the server has sold.
+func TestContextEndsAHerd(t *testing.T) {
+	why := errors.New("the user went home")
+	for seed := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, "contact", newcomers, 20)
+			tr := &Transport{Base: inMemory{prompt(l)}, Workers: 1}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			end := time.Duration(5+10*seed) * time.Millisecond
+			time.AfterFunc(end, func() { cancel(why) })
+			start := time.Now()
+			var wg sync.WaitGroup
+			for range 300 {
+				wg.Go(func() {
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.com/contact", nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp, err := tr.RoundTrip(req)
+					switch {
+					case err == nil:
+						_ = resp.Body.Close()
+					case context.Cause(ctx) == nil:
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			require.Equal(t, end, time.Since(start))
+			require.Empty(t, tr.queues.going)
+			require.NoError(t, tr.solver.take(t.Context()))
+			tr.solver.pass()
+			require.Equal(t, map[int]int{200: 1}, crowd(t, tr, 1, "http://example.com/contact"), "the Transport is as good as before")
+		})
+	}
+}
+
+// prompt serves requests after a while, and those whose context ends not at all.
+func prompt(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(10 * time.Millisecond):
+			h.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
+// Those who pay or look and are cancelled hand over, each time.
+func TestCancelledOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, "contact", newcomers, 5)
+		var cancelled atomic.Int32
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(10 * time.Millisecond)
+			if r.Header.Get("Doomed") != "" && r.Header.Get("Tallystick-Proof")+r.Header.Get(tokenField) != "" {
+				cancelled.Add(1)
+				r.Context().Value(cancelKey{}).(context.CancelFunc)()
+				return
+			}
+			l.ServeHTTP(w, r)
+		})
+		tr := &Transport{Base: inMemory{h}, Workers: 1}
+		var wg sync.WaitGroup
+		var ok, doomed atomic.Int32
+		start := time.Now()
+		for i := range 60 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				req, err := http.NewRequestWithContext(context.WithValue(ctx, cancelKey{}, cancel), http.MethodGet, "http://example.com/contact", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%2 == 0 {
+					req.Header.Set("Doomed", "yes")
+				}
+				resp, err := tr.RoundTrip(req)
+				switch {
+				case errors.Is(err, context.Canceled):
+					doomed.Add(1)
+				case err == nil && resp.StatusCode == 200:
+					ok.Add(1)
+				default:
+					t.Error(resp, err)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 30, ok.Load())
+		require.EqualValues(t, 30, doomed.Load())
+		require.EqualValues(t, 30, cancelled.Load())
+		require.Less(t, time.Since(start), 10*time.Second, "nobody was waited for until his time was over")
+		require.Empty(t, tr.queues.going)
+	})
+}
+
+type cancelKey struct{}

@@ -1,0 +1,13 @@
+package client
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks what bounds a client's costs and what keeps its requests from
+// waiting for nobody; each time some test of this package must fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

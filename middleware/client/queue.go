@@ -1,0 +1,272 @@
+package client
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// want is what a challenge is for: requests that want the same can pay together.
+type want struct {
+	origin string
+	kind   uint64
+}
+
+// errand is what a request is called to that met a challenge.
+type errand int
+
+const (
+	waiting errand = iota // to nothing, yet
+	trying                // to send again: there is room for it
+	looking               // to send again, and so to find out for others whether there is room
+	paying                // to pay, for all that wait
+	alone                 // to pay, for itself
+)
+
+// outcome is how an errand ended.
+type outcome int
+
+const (
+	gone    outcome = iota // in a way that says nothing to those who wait
+	served                 // the request was let in with the tokens there are
+	bought                 // the proof bought a tally
+	useless                // the proof was accepted and bought nothing that can be shared
+	closed                 // nothing is for sale, or nothing at a price that is paid
+)
+
+// stock is what is left of what was bought since a request was sent.
+type stock int
+
+const (
+	nothing stock = iota // nothing was bought
+	full                 // there is no room in it
+	unsure               // the server does not say
+	room                 // there was room, and it is taken for the request
+)
+
+// queues hold the requests that met a challenge and do not pay themselves. The
+// zero value is empty; it holds the queues that are in use and nothing else.
+type queues struct {
+	mu    sync.Mutex
+	going map[want]*queue
+}
+
+// queue is a queue before one till. A tally has room for so many requests, and
+// where the server says for how many (r of the RateLimit field), as many are called
+// when it is bought. To call all would be to have all but a few refused once more.
+//
+// When the room is used up and some wait still, the first of them looks: it sends
+// again with the tokens there are. It is let in, if there is room after all, or
+// refused with a challenge at today's price, and pays. To pay at once, for the
+// challenge it has from before, would be to pay for a tally that may not be needed,
+// a price that may have risen, by a challenge that may have expired.
+//
+// If there is room after all, or the server does not say how much, nobody knows
+// how many can be called. So those who look are one at first, and for each that is
+// let in one more: twice as many with each round trip.
+//
+// While some wait, one pays or at least one looks.
+type queue struct {
+	of      want
+	stock   func(sent uint64) stock
+	waiting list.List // of *place
+	payer   *place
+	scouts  map[*place]struct{} // that look
+	width   int                 // how many may look
+	until   time.Time           // when payer and scouts are given up
+	moved   time.Time           // when one who paid or looked was last let in
+}
+
+// place is that of one request in a queue.
+type place struct {
+	of      want
+	sent    uint64 // number of the request's last send
+	again   bool   // it has been called before
+	expires time.Time
+	ttl     time.Duration // of the challenge, as that came
+	called  chan errand   // by the queue, while the request waits
+
+	since time.Time
+	at    *list.Element // while it waits
+}
+
+// come lets a request that was refused come, or come back, to the queue. Unless it
+// is called at once, it waits.
+func (s *queues) come(p *place, j *jar, now time.Time) errand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.open(p.of, j)
+	if q.payer == p { // the price has risen, or the challenge expired
+		q.until = p.expires
+		return paying
+	}
+	if _, looked := q.scouts[p]; looked {
+		delete(q.scouts, p)
+		q.width = 1
+	}
+	e := q.assign(p, now, true)
+	if e == waiting {
+		p.since = now
+		if p.again {
+			p.at = q.waiting.PushFront(p)
+		} else {
+			p.at = q.waiting.PushBack(p)
+		}
+	}
+	s.tidy(q, now)
+	return e
+}
+
+// open returns the queue for what is wanted.
+func (s *queues) open(w want, j *jar) *queue {
+	if q := s.going[w]; q != nil {
+		return q
+	}
+	if s.going == nil {
+		s.going = make(map[want]*queue)
+	}
+	q := &queue{
+		of:     w,
+		stock:  func(sent uint64) stock { return j.claim(w.origin, w.kind, sent) },
+		scouts: make(map[*place]struct{}),
+		width:  1,
+	}
+	s.going[w] = q
+	return q
+}
+
+// assign says what a place is called to now. One that comes has just been refused.
+func (q *queue) assign(p *place, now time.Time, comes bool) errand {
+	switch q.stock(p.sent) {
+	case room:
+		return trying
+	case nothing:
+		// It has seen all that was bought and was refused: looking is done, unless
+		// others look and were let in since.
+		if q.payer == nil && now.Before(p.expires) && (comes || len(q.scouts) == 0 && q.width == 1) {
+			q.payer, q.until = p, p.expires
+			return paying
+		}
+	}
+	if q.payer != nil || len(q.scouts) >= q.width {
+		return waiting
+	}
+	q.scouts[p] = struct{}{}
+	q.until = now.Add(p.ttl)
+	return looking
+}
+
+// call calls those in front for as long as there is something to call them to.
+func (q *queue) call(now time.Time) {
+	for e := q.waiting.Front(); e != nil; e = q.waiting.Front() {
+		p := e.Value.(*place)
+		to := q.assign(p, now, false)
+		if to == waiting {
+			return
+		}
+		q.dismiss(p, to)
+	}
+}
+
+// dismiss calls one that waits.
+func (q *queue) dismiss(p *place, to errand) {
+	q.waiting.Remove(p.at)
+	p.at = nil
+	p.called <- to
+}
+
+// all calls all that wait.
+func (q *queue) all(to errand) {
+	for e := q.waiting.Front(); e != nil; e = q.waiting.Front() {
+		q.dismiss(e.Value.(*place), to)
+	}
+}
+
+// overdue is for a request that has waited for as long as its challenge lives. It
+// is called, unless the queue has moved meanwhile: then it waits for longer.
+//
+// Who pays or looks has had that long as well, and is given up, so that a request
+// served slowly holds up others once.
+func (s *queues) overdue(p *place, now time.Time) (e errand, longer time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.at == nil {
+		return <-p.called, 0 // a moment ago
+	}
+	q := s.going[p.of]
+	due := p.since
+	if q.moved.After(due) {
+		due = q.moved
+	}
+	if due = due.Add(p.ttl); now.Before(due) {
+		return waiting, due.Sub(now)
+	}
+	if !now.Before(q.until) {
+		q.payer = nil
+		clear(q.scouts)
+	}
+	q.waiting.Remove(p.at)
+	p.at = nil
+	e = trying
+	if q.payer == nil && len(q.scouts) < q.width {
+		q.scouts[p] = struct{}{}
+		q.until = now.Add(p.ttl)
+		e = looking
+	}
+	s.tidy(q, now)
+	return e, 0
+}
+
+// leave takes a request out, whose errand has ended, or which is gone.
+func (s *queues) leave(p *place, how outcome, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.going[p.of]
+	if q == nil {
+		return
+	}
+	if p.at != nil {
+		q.waiting.Remove(p.at)
+		p.at = nil
+	}
+	_, looked := q.scouts[p]
+	delete(q.scouts, p)
+	paid := q.payer == p
+	if paid {
+		q.payer = nil
+	}
+	switch how {
+	case bought:
+		q.width, q.moved = 1, now
+	case served:
+		if looked || paid {
+			q.width++
+			q.moved = now
+		}
+	case useless:
+		q.all(alone)
+	case closed:
+		if (paid || looked) && q.payer == nil {
+			q.all(trying) // each has a refusal of its own coming
+		}
+	}
+	s.tidy(q, now)
+}
+
+// restock calls those for whom a request that paid for itself has bought room.
+func (s *queues) restock(w want, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.going[w]; q != nil {
+		q.moved = now
+		s.tidy(q, now)
+	}
+}
+
+// tidy calls who can be called, and drops a queue that is not in use.
+func (s *queues) tidy(q *queue, now time.Time) {
+	q.call(now)
+	if q.waiting.Len() == 0 && q.payer == nil && len(q.scouts) == 0 {
+		delete(s.going, q.of)
+	}
+}
