@@ -104,6 +104,9 @@ func (e *engine) watchOut(id *Identity, r *http.Request, now time.Time) {
 				"field", t.name, "remedy", "trust it, with ForwardedFor, Forwarded or AddressFromHeader")
 			return
 		}
+		if who == from && t.lists(r.Header[t.name], id) {
+			continue // an adapter has told who it is, and gateways have written themselves to its right
+		}
 		other := Address(named)
 		if named.IsGlobalUnicast() && !near(named) && other.addr != id.addr && e.alarms.watch.note(id.addr, other.addr, now) {
 			e.warn(&e.alarms.crowd, now, "one client names many others, as proxies do: all of its clients share one quota",
@@ -143,6 +146,20 @@ func (t *testimony) beyond(lines []string, id *Identity, from netip.Addr) (who, 
 		}
 	}
 	return netip.Addr{}, netip.Addr{}, false
+}
+
+// lists reports whether id is among the entries of a list.
+func (t *testimony) lists(lines []string, id *Identity) bool {
+	hops := 0
+	for entry, whole := range fromTheRight(lines, t.longest) {
+		if hops++; !t.list || !whole || hops > maxHops {
+			break
+		}
+		if hop, ok := t.parse(entry); ok && Address(hop).addr == id.addr {
+			return true
+		}
+	}
+	return false
 }
 
 // near reports whether an address is one that proxies of one's own have, and clients
