@@ -169,7 +169,7 @@ func fromTheRight(lines []string, longest int) func(yield func(entry string, who
 			for {
 				start := max(0, len(line)-longest-1)
 				comma := strings.LastIndexByte(line[start:], ',')
-				if comma < 0 && start > 0 {
+				if comma < 0 && len(line) > longest {
 					yield(line[start:], false)
 					return
 				}
