@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -211,4 +212,22 @@ func TestAFieldThatComesAtTimesIsLogged(t *testing.T) {
 			require.Len(t, log.lines(), 2, "nothing amiss with this one")
 		})
 	}
+}
+
+// A platform's own header counts if the platform's proxy sends it.
+func ExampleAddressFromHeader() {
+	identity, err := middleware.AddressFromHeader("Fly-Client-IP", netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("fdaa::/16"))
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range []*http.Request{
+		peerRequest("172.16.4.2:4711", "Fly-Client-IP", "203.0.113.9"),
+		peerRequest("198.51.100.1:4711", "Fly-Client-IP", "203.0.113.9"),
+	} {
+		id, err := identity(r)
+		fmt.Println(id == middleware.Address(netip.MustParseAddr("203.0.113.9")), err)
+	}
+	// Output:
+	// true <nil>
+	// false <nil>
 }
