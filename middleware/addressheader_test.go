@@ -214,6 +214,19 @@ func TestAFieldThatComesAtTimesIsLogged(t *testing.T) {
 	}
 }
 
+// A client of one's own network, by way of the proxy: the field is there.
+func TestAFieldOfProxiesAloneIsNoField(t *testing.T) {
+	cfg := contact(new(clock))
+	var err error
+	cfg.Identity, err = middleware.ForwardedFor(proxies...)
+	require.NoError(t, err)
+	log := logTo(&cfg)
+	h, _ := limited(t, cfg)
+	send(h, from("10.0.0.1"), with("X-Forwarded-For", "10.0.0.2"))
+	require.Len(t, log.lines(), 1)
+	require.Contains(t, log.lines()[0], "no client address in X-Forwarded-For")
+}
+
 // A platform's own header counts if the platform's proxy sends it.
 func ExampleAddressFromHeader() {
 	identity, err := middleware.AddressFromHeader("Fly-Client-IP", netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("fdaa::/16"))
