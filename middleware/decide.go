@@ -41,6 +41,8 @@ func (e *engine) ask(d *Decision, r *http.Request, now time.Time) (id Identity, 
 	}
 	if id.doubt != "" {
 		e.warn(&e.alarms.doubt, now, id.doubt)
+	} else if id.kind == kindAddress && e.alarms.watch.due(now) {
+		e.watchOut(&id, r, now)
 	}
 	return id, nil, true
 }

@@ -195,9 +195,10 @@ func (e *engine) warn(a *alarm, now time.Time, message string, args ...any) {
 // The alarms of a Middleware outlive its configurations: else each Reconfigure would
 // ring them anew, and leave an outage without its end.
 type alarms struct {
-	negativeCost, nobody, tier, doubt, saturated, issue, unmounted, failed, outage alarm
+	negativeCost, nobody, tier, doubt, proxy, crowd, saturated, issue, unmounted, failed, outage alarm
 
-	down atomic.Bool // the log says that the exact counter does not answer
+	down  atomic.Bool // the log says that the exact counter does not answer
+	watch watch       // for proxies that are taken for clients
 }
 
 // An alarm rings at most once a minute, so that an attack cannot fill the disk.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // There is no such thing as the real address of a client behind proxies, only a
@@ -16,65 +17,126 @@ import (
 // The first that is no trusted proxy is the client; all to its left is hearsay.
 // The leftmost entry, which so many programs take, is whatever the client says.
 
-// maxHops is how many entries are looked at. A longer chain of trusted proxies
-// than this is a loop or an attack.
-const maxHops = 16
+const (
+	// maxHops is how many entries are looked at, the empty ones included. A longer
+	// chain of trusted proxies than this is a loop or an attack.
+	maxHops = 16
+
+	// These are how long an entry may be: that is how much of the field is searched for
+	// the comma before it. An address with a zone and a port has less than 128 bytes; an
+	// element of RFC 7239 may name a host too, which has up to 255.
+	longestAddress = 128
+	longestElement = 512
+)
 
 // ForwardedFor identifies by the X-Forwarded-For header, as far as trusted
 // proxies wrote it. trusted are the networks of the proxies, at least one.
 //
-// A peer outside of trusted is itself the client, whatever the header says; that is
-// logged if it has a private address, for then it may be a proxy you forgot. If
+// A peer outside of trusted is itself the client, whatever the header says. If
 // no untrusted address is found, because the header is missing or all of its
 // addresses are trusted, the peer is the client, which is logged: a proxy may
-// have forgotten the header, and then all its clients share one quota. An entry
-// that is no address ends the walk: nobody can be told, and the request is
-// refused.
+// have forgotten the header, and then all its clients share one quota. It is logged in
+// other words if the header has been there at times: then it may be that the clients
+// write it. An entry that is no address ends the walk: nobody can be told, and the
+// request is refused. Empty entries are passed over.
 func ForwardedFor(trusted ...netip.Prefix) (IdentityFunc, error) {
-	return forwarded("X-Forwarded-For", parseForwardedFor, trusted)
+	if err := checkTrusted(trusted); err != nil {
+		return nil, err
+	}
+	return believing(forwardedFor, trusted, false), nil
 }
 
 // Forwarded is [ForwardedFor] for the header of RFC 7239. An obfuscated or
 // unknown "for", which the RFC allows, is no address.
 func Forwarded(trusted ...netip.Prefix) (IdentityFunc, error) {
-	return forwarded("Forwarded", parseForwardedElement, trusted)
-}
-
-func forwarded(header string, parse func(string) (netip.Addr, bool), trusted []netip.Prefix) (IdentityFunc, error) {
 	if err := checkTrusted(trusted); err != nil {
 		return nil, err
 	}
+	return believing(forwardedElements, trusted, false), nil
+}
+
+// A testimony is a header field in which a proxy names its client.
+type testimony struct {
+	name    string // as http.Header spells it
+	list    bool   // one entry for each proxy
+	longest int    // entry, in bytes
+	parse   func(string) (netip.Addr, bool)
+}
+
+var (
+	forwardedFor      = testimony{"X-Forwarded-For", true, longestAddress, parseForwardedFor}
+	forwardedElements = testimony{"Forwarded", true, longestElement, parseForwardedElement}
+)
+
+// client reads who the client is: the last address that is not trusted. It is invalid if
+// there is none, and not ok if it cannot be told.
+func (t *testimony) client(lines []string, trusts func(netip.Addr) bool) (_ netip.Addr, ok bool) {
+	if !t.list {
+		return t.only(lines)
+	}
+	hops := 0
+	for entry, whole := range fromTheRight(lines, t.longest) {
+		if hops++; !whole || hops > maxHops {
+			return netip.Addr{}, false
+		}
+		if entry == "" {
+			continue // RFC 9110 section 5.6.1.2: a reasonable number of them is ignored
+		}
+		hop, ok := t.parse(entry)
+		if !ok {
+			return netip.Addr{}, false
+		}
+		if hop = hop.Unmap().WithZone(""); !trusts(hop) {
+			return hop, true
+		}
+	}
+	return netip.Addr{}, true
+}
+
+// believing returns an identity function that believes a field if a trusted peer sends
+// it. If peerless, it believes connections without an address too.
+func believing(t testimony, trusted []netip.Prefix, peerless bool) IdentityFunc {
 	trusted = slices.Clone(trusted)
-	noHop := nobodyError(header + " from a trusted proxy holds what is no address, or more proxies than are believed")
 	trusts := func(addr netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 	}
+	var (
+		errGarbage = nobodyError(t.name + " from a trusted proxy holds what is no address, two where one belongs, or more proxies than are believed")
+		errMissing = nobodyError("no client address in " + t.name + ", and the connection has none")
+		missing    = "no client address in " + t.name + " from a trusted proxy; its clients share one quota"
+		sometimes  = t.name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone; have it set the field"
+	)
+	var seen atomic.Bool // a trusted peer has sent the field
 	return func(r *http.Request) (Identity, error) {
-		addr, ok := peer(r)
-		if !ok {
+		from, ok := peer(r)
+		switch {
+		case ok:
+			if from = from.Unmap().WithZone(""); !trusts(from) {
+				return Address(from), nil
+			}
+		case !peerless || !unnamed(r.RemoteAddr):
 			return Identity{}, errNoAddress
 		}
-		if addr = addr.Unmap().WithZone(""); !trusts(addr) {
-			id := Address(addr)
-			if len(r.Header[header]) > 0 && local(addr) {
-				id.doubt = header + " from a private address that is not among the trusted: if that is a proxy, its clients share one quota"
-			}
-			return id, nil
+		lines := r.Header[t.name]
+		if len(lines) > 0 && !seen.Load() {
+			seen.Store(true)
 		}
-		hops := 0
-		for entry := range fromTheRight(r.Header[header]) {
-			hop, ok := parse(entry)
-			if hops++; !ok || hops > maxHops {
-				return Identity{}, noHop
-			}
-			if hop = hop.Unmap().WithZone(""); !trusts(hop) {
-				return Address(hop), nil
-			}
+		client, ok := t.client(lines, trusts)
+		switch {
+		case !ok:
+			return Identity{}, errGarbage
+		case client.IsValid():
+			return Address(client), nil
+		case !from.IsValid():
+			return Identity{}, errMissing
 		}
-		id := Address(addr)
-		id.doubt = "no client address in " + header + " from a trusted proxy; its clients share one quota"
+		id := Address(from)
+		id.doubt = missing
+		if len(lines) == 0 && seen.Load() {
+			id.doubt = sometimes
+		}
 		return id, nil
-	}, nil
+	}
 }
 
 // checkTrusted reports every problem of the networks of one's proxies.
@@ -98,13 +160,21 @@ func checkTrusted(trusted []netip.Prefix) error {
 }
 
 // fromTheRight yields the comma-separated entries of all lines, last first,
-// looking at no more of them than is asked for.
-func fromTheRight(lines []string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
+// looking at no more of them than is asked for, and at no more of an entry than the
+// longest may have: of one that is longer it yields the end, says that it is not whole,
+// and stops there. A megabyte without a comma costs as much as a short one.
+func fromTheRight(lines []string, longest int) func(yield func(entry string, whole bool) bool) {
+	return func(yield func(string, bool) bool) {
 		for _, line := range slices.Backward(lines) {
 			for {
-				comma := strings.LastIndexByte(line, ',')
-				if !yield(strings.Trim(line[comma+1:], " \t")) {
+				start := max(0, len(line)-longest-1)
+				comma := strings.LastIndexByte(line[start:], ',')
+				if comma < 0 && len(line) > longest {
+					yield(line[start:], false)
+					return
+				}
+				comma += start
+				if !yield(strings.Trim(line[comma+1:], " \t"), true) {
 					return
 				}
 				if comma < 0 {
