@@ -37,7 +37,7 @@ type Config struct {
 	Tiers map[string][]Limit
 
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
-	// [ForwardedFor] or [Forwarded]; for customers, [ValidatedKey].
+	// [ForwardedFor], [Forwarded] or [AddressFromHeader]; for customers, [ValidatedKey].
 	Identity IdentityFunc
 
 	// Cost prices a request. Default: 1. A cost of 0 peeks, a cost above a

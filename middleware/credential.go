@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // ServiceCredential returns a function for Config.Skip that lets a program's own
@@ -22,7 +24,7 @@ func ServiceCredential(field string, credentials ...string) (func(*http.Request)
 	problem := func(field, format string, args ...any) {
 		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
-	if !isToken(field) {
+	if !httpfield.IsToken(field) {
 		problem("field", "must be the name of a header field")
 	}
 	if len(credentials) == 0 {

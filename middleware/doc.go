@@ -90,9 +90,9 @@
 // A request is charged before the handler runs, and stays charged whatever
 // becomes of it: if it fails, panics, is hijacked, or the client is gone.
 // Charging less for failures would make them free probes. The body is not read.
-// A CORS preflight (OPTIONS with Origin and Access-Control-Request-Method, but no
-// Cookie, Authorization or body) is passed on, neither charged nor refused; so is what
-// Config.Skip says.
+// A CORS preflight (OPTIONS with Origin and Access-Control-Request-Method, but without
+// body, credentials, token or a field that overrides the method) is passed on, neither
+// charged nor refused; so is what Config.Skip says.
 //
 // # What is sent
 //
@@ -274,13 +274,15 @@
 // one shares a quota. By default it is the connection's other end
 // ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48 are limited
 // as well. Behind proxies it is what trusted ones say ([ForwardedFor],
-// [Forwarded]), never what the client says. For customers it is a key that the
+// [Forwarded], [AddressFromHeader]), never what the client says; docs/platforms.md
+// has the line for each platform. For customers it is a key that the
 // program has validated ([ValidatedKey]), for users a [Principal]. A token is
 // bound to its identity, and is as if absent for any other.
 //
 // If it cannot be told who is asking, the request is refused: a shared blank
 // identity would let strangers spend each other's quota. That is so for servers
-// on Unix sockets, unless they have an identity function of their own.
+// on Unix sockets and behind adapters that leave RemoteAddr empty, unless they have an
+// identity function of their own, or [InsecureNoPeer].
 //
 // # Tiers
 //
@@ -303,7 +305,8 @@
 //
 // Config.OnDecision sees every decision once, and [FromContext] tells the handler
 // of it. The log gets at most one line a minute for each of: nobody can be told;
-// a trusted proxy names no client, or what looks like a proxy is not trusted; an
+// a trusted proxy names no client, or with some requests only; a client of a private
+// address names others, as proxies do; one of a public address names many; an
 // identity has an unknown tier; a cost is negative; the memory is full; a challenge
 // cannot be made, or names URLs where Endpoints was never mounted; the exact counter
 // has failed a request, has stopped answering, answers again. No line holds anything

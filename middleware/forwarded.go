@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
+	"sync/atomic"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // There is no such thing as the real address of a client behind proxies, only a
@@ -16,65 +18,76 @@ import (
 // The first that is no trusted proxy is the client; all to its left is hearsay.
 // The leftmost entry, which so many programs take, is whatever the client says.
 
-// maxHops is how many entries are looked at. A longer chain of trusted proxies
-// than this is a loop or an attack.
-const maxHops = 16
-
 // ForwardedFor identifies by the X-Forwarded-For header, as far as trusted
 // proxies wrote it. trusted are the networks of the proxies, at least one.
 //
-// A peer outside of trusted is itself the client, whatever the header says; that is
-// logged if it has a private address, for then it may be a proxy you forgot. If
+// A peer outside of trusted is itself the client, whatever the header says. If
 // no untrusted address is found, because the header is missing or all of its
 // addresses are trusted, the peer is the client, which is logged: a proxy may
-// have forgotten the header, and then all its clients share one quota. An entry
-// that is no address ends the walk: nobody can be told, and the request is
-// refused.
+// have forgotten the header, and then all its clients share one quota. It is logged in
+// other words if the header has been there at times: then it may be that the clients
+// write it. An entry that is no address ends the walk: nobody can be told, and the
+// request is refused. Empty entries are passed over.
 func ForwardedFor(trusted ...netip.Prefix) (IdentityFunc, error) {
-	return forwarded("X-Forwarded-For", parseForwardedFor, trusted)
+	if err := checkTrusted(trusted); err != nil {
+		return nil, err
+	}
+	return believing(httpfield.AddressFieldNamed("X-Forwarded-For"), trusted, false), nil
 }
 
 // Forwarded is [ForwardedFor] for the header of RFC 7239. An obfuscated or
 // unknown "for", which the RFC allows, is no address.
 func Forwarded(trusted ...netip.Prefix) (IdentityFunc, error) {
-	return forwarded("Forwarded", parseForwardedElement, trusted)
-}
-
-func forwarded(header string, parse func(string) (netip.Addr, bool), trusted []netip.Prefix) (IdentityFunc, error) {
 	if err := checkTrusted(trusted); err != nil {
 		return nil, err
 	}
+	return believing(httpfield.AddressFieldNamed("Forwarded"), trusted, false), nil
+}
+
+// believing returns an identity function that believes a field if a trusted peer sends
+// it. If peerless, it believes connections without an address too.
+func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) IdentityFunc {
 	trusted = slices.Clone(trusted)
-	noHop := nobodyError(header + " from a trusted proxy holds what is no address, or more proxies than are believed")
 	trusts := func(addr netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 	}
+	var (
+		errGarbage = nobodyError(t.Name + " from a trusted proxy holds what is no address, two where one belongs, or more proxies than are believed")
+		errMissing = nobodyError("no client address in " + t.Name + ", and the connection has none")
+		missing    = "no client address in " + t.Name + " from a trusted proxy; its clients share one quota"
+		sometimes  = t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone; have it set the field"
+	)
+	var seen atomic.Bool // a trusted peer has sent the field
 	return func(r *http.Request) (Identity, error) {
-		addr, ok := peer(r)
-		if !ok {
+		from, ok := peer(r)
+		switch {
+		case ok:
+			if from = from.Unmap().WithZone(""); !trusts(from) {
+				return Address(from), nil
+			}
+		case !peerless || !unnamed(r.RemoteAddr):
 			return Identity{}, errNoAddress
 		}
-		if addr = addr.Unmap().WithZone(""); !trusts(addr) {
-			id := Address(addr)
-			if len(r.Header[header]) > 0 && local(addr) {
-				id.doubt = header + " from a private address that is not among the trusted: if that is a proxy, its clients share one quota"
-			}
-			return id, nil
+		lines := r.Header[t.Name]
+		if len(lines) > 0 && !seen.Load() {
+			seen.Store(true)
 		}
-		hops := 0
-		for entry := range fromTheRight(r.Header[header]) {
-			hop, ok := parse(entry)
-			if hops++; !ok || hops > maxHops {
-				return Identity{}, noHop
-			}
-			if hop = hop.Unmap().WithZone(""); !trusts(hop) {
-				return Address(hop), nil
-			}
+		client, ok := t.Client(lines, trusts)
+		switch {
+		case !ok:
+			return Identity{}, errGarbage
+		case client.IsValid():
+			return Address(client), nil
+		case !from.IsValid():
+			return Identity{}, errMissing
 		}
-		id := Address(addr)
-		id.doubt = "no client address in " + header + " from a trusted proxy; its clients share one quota"
+		id := Address(from)
+		id.doubt = missing
+		if len(lines) == 0 && seen.Load() {
+			id.doubt = sometimes
+		}
 		return id, nil
-	}, nil
+	}
 }
 
 // checkTrusted reports every problem of the networks of one's proxies.
@@ -95,99 +108,4 @@ func checkTrusted(trusted []netip.Prefix) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// fromTheRight yields the comma-separated entries of all lines, last first,
-// looking at no more of them than is asked for.
-func fromTheRight(lines []string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, line := range slices.Backward(lines) {
-			for {
-				comma := strings.LastIndexByte(line, ',')
-				if !yield(strings.Trim(line[comma+1:], " \t")) {
-					return
-				}
-				if comma < 0 {
-					break
-				}
-				line = line[:comma]
-			}
-		}
-	}
-}
-
-// parseForwardedFor parses an entry of X-Forwarded-For: an address, which some
-// proxies write with a port.
-func parseForwardedFor(s string) (netip.Addr, bool) {
-	if len(s) > len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255%zone-of-32-characters-in-length]:65535") {
-		return netip.Addr{}, false
-	}
-	if addr, err := netip.ParseAddr(s); err == nil {
-		return addr, true
-	}
-	if ap, err := netip.ParseAddrPort(s); err == nil {
-		return ap.Addr(), true
-	}
-	if inner, ok := strings.CutPrefix(s, "["); ok {
-		if inner, ok = strings.CutSuffix(inner, "]"); ok {
-			addr, err := netip.ParseAddr(inner)
-			return addr, err == nil && addr.Is6()
-		}
-	}
-	return netip.Addr{}, false
-}
-
-// parseForwardedElement parses a forwarded-element of RFC 7239, pairs separated
-// by semicolons, and returns its "for".
-//
-// A quoted string may hold commas and semicolons, at which it has been cut: a
-// proxy that writes down the Host it was sent, as in
-//
-//	for=192.0.2.1;host="x,for=198.51.100.7;y="
-//
-// lets its client write elements. The element is therefore taken only if every
-// pair of it is well formed. A piece of a quoted string never is: it has the one
-// quote without the other, and those that the client smuggles in have a
-// backslash before them.
-func parseForwardedElement(s string) (netip.Addr, bool) {
-	var node string
-	for pair := range strings.SplitSeq(s, ";") {
-		pair = strings.Trim(pair, " \t")
-		if pair == "" {
-			continue // the grammar lets pairs be empty
-		}
-		name, value, _ := strings.Cut(pair, "=")
-		value, ok := unquoted(value)
-		if !ok || !isToken(name) {
-			return netip.Addr{}, false
-		}
-		if strings.EqualFold(name, "for") {
-			if node != "" {
-				return netip.Addr{}, false // each parameter at most once
-			}
-			node = value
-		}
-	}
-	if strings.Count(node, ":") > 1 && !strings.HasPrefix(node, "[") {
-		return netip.Addr{}, false // IPv6 must be bracketed
-	}
-	return parseForwardedFor(node)
-}
-
-// unquoted returns the value of a token, or of a quoted string that needs no
-// backslash.
-func unquoted(s string) (value string, ok bool) {
-	if inner, quoted := strings.CutPrefix(s, `"`); quoted {
-		inner, quoted = strings.CutSuffix(inner, `"`)
-		return inner, quoted && !strings.ContainsAny(inner, `"\`)
-	}
-	return s, isToken(s)
-}
-
-// isToken reports whether s is a token of RFC 9110 section 5.6.2.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		return c > '~' || !letter && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
 }

@@ -23,6 +23,8 @@ func (e *engine) identify(now time.Time, r *http.Request, b []byte) (who subject
 		return who, verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
 	case id.doubt != "":
 		e.report.warn(now, &e.report.alarms.doubt, id.doubt)
+	case id.kind == kindAddress && e.report.alarms.watch.due(now):
+		e.watchForProxy(now, &id, r)
 	}
 	return e.newSubject(now, id, b), verdict{}, true
 }
@@ -85,6 +87,9 @@ func (id *Identity) append(b []byte) []byte {
 	case id.addr.Is4():
 		a := id.addr.As4()
 		b = append(b, a[:]...)
+	case nat64Local.Contains(id.addr):
+		a := id.addr.As16()
+		b = append(b, a[:]...)
 	default:
 		a := id.addr.As16()
 		b = append(b, a[:8]...)
@@ -108,4 +113,6 @@ func (id *Identity) appendNet(b []byte, bits int) []byte {
 }
 
 // wide reports whether id belongs to larger networks that are limited too.
-func (id *Identity) wide() bool { return id.kind == kindAddress && id.addr.Is6() }
+func (id *Identity) wide() bool {
+	return id.kind == kindAddress && id.addr.Is6() && !nat64Local.Contains(id.addr)
+}

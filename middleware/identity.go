@@ -18,7 +18,7 @@ type Identity struct {
 	addr  netip.Addr
 	name  string
 	thing string // what [Identity.For] has narrowed it to
-	doubt string // something the operator should know
+	doubt string // what the operator should know of whom was believed
 }
 
 // The kinds of identity. They go into every hash, so that no key can be chosen
@@ -37,8 +37,9 @@ const (
 
 // Address returns the identity of whoever holds addr: one IPv4 address or one
 // IPv6 /64, the least that is ever handed out. IPv4-mapped addresses and those of
-// 64:ff9b::/96 are IPv4 addresses; zones are dropped. The /56 and /48 of an IPv6 address are limited
-// too, see Config.Net56. An invalid addr gives nobody.
+// 64:ff9b::/96 are IPv4 addresses; each address of 64:ff9b:1::/48 stands for an IPv4
+// address, and is an identity of its own; zones are dropped. The /56 and /48 of an IPv6
+// address are limited too, see Config.Net56. An invalid addr gives nobody.
 func Address(addr netip.Addr) Identity {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() {
@@ -48,8 +49,20 @@ func Address(addr netip.Addr) Identity {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
+	if nat64Local.Contains(addr) {
+		return Identity{kind: kindAddress, addr: addr}
+	}
 	return Identity{kind: kindAddress, addr: masked(addr, 64)}
 }
+
+// nat64Local is for translators of one's own (RFC 8215). Each picks a prefix of 48, 56,
+// 64 or 96 bits in it, and with that the place of the IPv4 address (RFC 6052, section
+// 2.2), which therefore cannot be read without asking. Guessing would make strangers one
+// client: all of IPv4 where the last 32 bits are read and 64 bits are the prefix. The
+// whole address is right for each of them, because the translator has one address for
+// each client. The translator writes these addresses: no client can pick one, and none
+// comes from the Internet, where they are not routed.
+var nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 
 // nat64 is the network in which a translator in front of the server writes IPv4
 // addresses (RFC 6052, section 2.1). All of IPv4 would be one /64 there.
@@ -131,28 +144,20 @@ type nobodyError string
 func (why nobodyError) Error() string { return "middleware: cannot tell who is asking: " + string(why) }
 
 // errNoAddress is about the connection's other end.
-const errNoAddress nobodyError = "the connection has no address, as on a Unix socket; set Config.Identity"
+const errNoAddress nobodyError = "the connection has no address, as on a Unix socket; set Config.Identity, see InsecureNoPeer"
 
 // PeerAddress identifies by the address of the connection's other end, which
 // cannot be forged. Behind a reverse proxy that is the proxy: use
-// [ForwardedFor] there. On a Unix socket nobody has an address and every
-// request is refused; give such a server an identity function of its own. An
-// X-Forwarded-For field from a private address is logged: it smells of a proxy.
+// [ForwardedFor] or [AddressFromHeader] there. On a Unix socket, and behind adapters that
+// leave RemoteAddr empty, nobody has an address and every request is refused: see
+// [InsecureNoPeer]. A peer that looks like a proxy is logged.
 func PeerAddress(r *http.Request) (Identity, error) {
 	addr, ok := peer(r)
 	if !ok {
 		return Identity{}, errNoAddress
 	}
-	id := Address(addr)
-	if len(r.Header["X-Forwarded-For"]) > 0 && local(addr) {
-		id.doubt = "X-Forwarded-For from a private address: if that is a proxy, its clients share one quota; see ForwardedFor"
-	}
-	return id, nil
+	return Address(addr), nil
 }
-
-// local reports whether an address is one that proxies of one's own have, and clients
-// from the Internet do not.
-func local(addr netip.Addr) bool { return addr.IsPrivate() || addr.IsLoopback() }
 
 // peer parses RemoteAddr: with a port, as net/http fills it in, or bare, as
 // some middleware leaves it.

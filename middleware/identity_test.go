@@ -40,6 +40,11 @@ func TestAddress(t *testing.T) {
 		{"::1.2.3.4", "1.2.3.4"},
 		{"64:ff9b::192.0.2.1", "64:ff9b::192.0.2.2"},
 		{"64:ff9b:0:1::192.0.2.1", "192.0.2.1"},
+		{"64:ff9b:1::192.0.2.1", "64:ff9b:1::192.0.2.2"},     // RFC 8215, a prefix of 96 bits
+		{"64:ff9b:1:7::c000:201", "64:ff9b:1:8::c000:201"},   // of two translators
+		{"64:ff9b:1:7:c0:2:100:0", "64:ff9b:1:7:c0:2:200:0"}, // of 64 bits
+		{"64:ff9b:1:7c0:0:201::", "64:ff9b:1:7c0:0:202::"},   // of 56 bits
+		{"64:ff9b:1:c000:2:100::", "64:ff9b:1:c000:2:200::"}, // of 48 bits
 	} {
 		require.NotEqual(t, address(different[0]), address(different[1]))
 	}
@@ -49,10 +54,21 @@ func TestAddress(t *testing.T) {
 	require.False(t, middleware.APIKey("k").IsZero())
 }
 
+// Behind a translator with a prefix of its own, all of IPv4 is no network that is limited.
+func TestClientsOfALocalTranslator(t *testing.T) {
+	h, _ := limited(t, contact(new(clock)))
+	for i := range 256 {
+		require.Equal(t, 5, admitted(h, 6, from(fmt.Sprintf("64:ff9b:1::c633:64%02x", i))), "client %d", i)
+	}
+	require.Zero(t, admitted(h, 1, from("64:ff9b:1::198.51.100.0")))
+	require.Equal(t, 5, admitted(h, 6, from("64:ff9b:2::1")), "beside it")
+	require.Zero(t, admitted(h, 6, from("64:ff9b:2::2")), "is one /64 as ever")
+}
+
 // No identity can be spelled as one of another kind: each has a quota of its own.
 func TestIdentitiesDoNotCollide(t *testing.T) {
 	all := []middleware.Identity{
-		address("97.98.99.100"), address("6162:6364::1"),
+		address("97.98.99.100"), address("6162:6364::1"), address("64:ff9b:1::1"), address("64:ff9b:1::"), address("64:ff9b:2::"),
 		middleware.APIKey("abcd"), middleware.Principal("abcd"), middleware.APIKey("aabcd"), middleware.APIKey("pabcd"),
 		middleware.APIKey("a:b" + "c"), middleware.APIKey("a" + "b:c" + ":"), middleware.APIKey("k"), middleware.APIKey("k\x00"),
 		middleware.Principal("97.98.99.100"), middleware.APIKey("97.98.99.100"),

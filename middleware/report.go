@@ -17,9 +17,10 @@ type reporter struct {
 // The alarms of a Middleware outlive its configurations: else each Reconfigure would
 // ring them anew, and leave an outage without its end.
 type alarms struct {
-	negativeCost, nobody, tier, doubt, saturated, issue, unmounted, failed, outage alarm
+	negativeCost, nobody, tier, doubt, proxy, crowd, saturated, issue, unmounted, failed, outage alarm
 
-	down atomic.Bool // the log says that the exact counter does not answer
+	down  atomic.Bool // the log says that the exact counter does not answer
+	watch watch       // for proxies that are taken for clients
 }
 
 // warn logs one line, unless the alarm has rung within the last minute.

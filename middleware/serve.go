@@ -42,9 +42,21 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 // preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The
 // browser sends it without credentials and without asking its user: it is
 // neither charged nor refused. Any other OPTIONS request is an ordinary one, and so is
-// what no browser would send: a preflight has no credentials and no body.
+// what no browser would send: a preflight has no body, no credentials, and none of the
+// fields that it asks for.
 func preflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.ContentLength == 0 &&
-		len(r.Header["Origin"]) > 0 && len(r.Header["Access-Control-Request-Method"]) > 0 &&
-		len(r.Header["Cookie"]) == 0 && len(r.Header["Authorization"]) == 0
+	if r.Method != http.MethodOptions || r.ContentLength != 0 ||
+		len(r.Header["Origin"]) == 0 || len(r.Header["Access-Control-Request-Method"]) == 0 {
+		return false
+	}
+	for _, name := range [...]string{
+		"Cookie", "Authorization", "Proxy-Authorization", "X-Api-Key", TokenHeader, ProofHeader,
+		// Some routers dispatch by these: the request would be another than it looks.
+		"X-Http-Method-Override", "X-Http-Method", "X-Method-Override",
+	} {
+		if len(r.Header[name]) > 0 {
+			return false
+		}
+	}
+	return true
 }

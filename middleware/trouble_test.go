@@ -59,19 +59,22 @@ func TestAForgottenProxyIsLogged(t *testing.T) {
 	require.NoError(t, err)
 	for name, identity := range map[string]middleware.IdentityFunc{"peer": nil, "forwarded": forwarded} {
 		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
+			now := new(clock)
+			cfg := contact(now)
 			cfg.Identity = identity
 			lines := logTo(&cfg)
 			h, _ := limited(t, cfg)
 			send(h, from("198.51.100.1"), with("X-Forwarded-For", "203.0.113.9"))
 			require.Empty(t, lines.lines(), "a stranger may write what he likes")
+			now.advance(time.Second)
 			send(h, from("127.0.0.1"))
 			require.Empty(t, lines.lines())
 			for _, private := range []string{"127.0.0.1", "10.1.2.3", "fd00::1"} {
+				now.advance(time.Second)
 				send(h, from(private), with("X-Forwarded-For", "203.0.113.9"))
 			}
 			require.Len(t, lines.lines(), 1)
-			require.Contains(t, lines.lines()[0], "its clients share one quota")
+			require.Contains(t, lines.lines()[0], "all of its clients share one quota")
 			require.NotContains(t, lines.lines()[0], "203.0.113")
 		})
 	}

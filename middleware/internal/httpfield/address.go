@@ -1,0 +1,199 @@
+package httpfield
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxHops is how many entries are looked at, the empty ones included. A longer
+	// chain of trusted proxies than this is a loop or an attack.
+	maxHops = 16
+
+	// These are how long an entry may be: that is how much of the field is searched for
+	// the comma before it. An address with a zone and a port has less than 128 bytes; an
+	// element of RFC 7239 may name a host too, which has up to 255.
+	longestAddress = 128
+	longestElement = 512
+)
+
+// An AddressField is a header field in which a proxy names its client.
+type AddressField struct {
+	Name    string // as http.Header spells it
+	List    bool   // one entry for each proxy
+	longest int    // entry, in bytes
+	parse   func(string) (netip.Addr, bool)
+}
+
+// AddressFieldNamed returns the field of a name: X-Forwarded-For and Forwarded are lists,
+// every other holds one address.
+func AddressFieldNamed(name string) AddressField {
+	switch name = http.CanonicalHeaderKey(name); name {
+	case "X-Forwarded-For":
+		return AddressField{name, true, longestAddress, parseForwardedFor}
+	case "Forwarded":
+		return AddressField{name, true, longestElement, parseForwardedElement}
+	}
+	return AddressField{name, false, longestAddress, parseForwardedFor}
+}
+
+// Client reads who the client is: the last address that is not trusted. It is invalid if
+// there is none, and not ok if it cannot be told.
+func (f *AddressField) Client(lines []string, trusts func(netip.Addr) bool) (_ netip.Addr, ok bool) {
+	if !f.List {
+		return f.Only(lines)
+	}
+	hops := 0
+	for entry, whole := range fromTheRight(lines, f.longest) {
+		if hops++; !whole || hops > maxHops {
+			return netip.Addr{}, false
+		}
+		if entry == "" {
+			continue // RFC 9110 section 5.6.1.2: a reasonable number of them is ignored
+		}
+		hop, ok := f.parse(entry)
+		if !ok {
+			return netip.Addr{}, false
+		}
+		if hop = hop.Unmap().WithZone(""); !trusts(hop) {
+			return hop, true
+		}
+	}
+	return netip.Addr{}, true
+}
+
+// Only reads a field of one address. The address is invalid if there is no line, and it is
+// not ok if it cannot be told.
+func (f *AddressField) Only(lines []string) (netip.Addr, bool) {
+	switch {
+	case len(lines) == 0:
+		return netip.Addr{}, true
+	case len(lines) > 1 || len(lines[0]) > f.longest:
+		return netip.Addr{}, false
+	}
+	return f.parse(strings.Trim(lines[0], " \t"))
+}
+
+// fromTheRight yields the comma-separated entries of all lines, last first,
+// looking at no more of them than is asked for, and at no more of an entry than the
+// longest may have: of one that is longer it yields the end, says that it is not whole,
+// and stops there. A megabyte without a comma costs as much as a short one.
+func fromTheRight(lines []string, longest int) func(yield func(entry string, whole bool) bool) {
+	return func(yield func(string, bool) bool) {
+		for _, line := range slices.Backward(lines) {
+			for {
+				start := max(0, len(line)-longest-1)
+				comma := strings.LastIndexByte(line[start:], ',')
+				if comma < 0 && len(line) > longest {
+					yield(line[start:], false)
+					return
+				}
+				comma += start
+				if !yield(strings.Trim(line[comma+1:], " \t"), true) {
+					return
+				}
+				if comma < 0 {
+					break
+				}
+				line = line[:comma]
+			}
+		}
+	}
+}
+
+// parseForwardedFor parses an entry of X-Forwarded-For: an address, which some
+// proxies write with a port.
+func parseForwardedFor(s string) (netip.Addr, bool) {
+	if len(s) > len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255%zone-of-32-characters-in-length]:65535") {
+		return netip.Addr{}, false
+	}
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return addr, true
+	}
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return ap.Addr(), true
+	}
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok {
+			addr, err := netip.ParseAddr(inner)
+			return addr, err == nil && addr.Is6()
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// parseForwardedElement parses a forwarded-element of RFC 7239, pairs separated
+// by semicolons, and returns its "for".
+//
+// A quoted string may hold commas and semicolons, at which it has been cut: a
+// proxy that writes down the Host it was sent, as in
+//
+//	for=192.0.2.1;host="x,for=198.51.100.7;y="
+//
+// lets its client write elements. The element is therefore taken only if every
+// pair of it is well formed. A piece of a quoted string never is: it has the one
+// quote without the other, and those that the client smuggles in have a
+// backslash before them.
+func parseForwardedElement(s string) (netip.Addr, bool) {
+	var node string
+	for pair := range strings.SplitSeq(s, ";") {
+		pair = strings.Trim(pair, " \t")
+		if pair == "" {
+			continue // the grammar lets pairs be empty
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		value, ok := unquoted(value)
+		if !ok || !IsToken(name) {
+			return netip.Addr{}, false
+		}
+		if strings.EqualFold(name, "for") {
+			if node != "" {
+				return netip.Addr{}, false // each parameter at most once
+			}
+			node = value
+		}
+	}
+	if strings.Count(node, ":") > 1 && !strings.HasPrefix(node, "[") {
+		return netip.Addr{}, false // IPv6 must be bracketed
+	}
+	return parseForwardedFor(node)
+}
+
+// unquoted returns the value of a token, or of a quoted string that needs no
+// backslash.
+func unquoted(s string) (value string, ok bool) {
+	if inner, quoted := strings.CutPrefix(s, `"`); quoted {
+		inner, quoted = strings.CutSuffix(inner, `"`)
+		return inner, quoted && !strings.ContainsAny(inner, `"\`)
+	}
+	return s, IsToken(s)
+}
+
+// IsToken reports whether s is a token of RFC 9110 section 5.6.2.
+func IsToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		return c > '~' || !letter && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}
+
+// Entries yields the addresses of a list, last first, those that cannot be parsed as
+// invalid ones, and of a field of one address that one. It ends where Client does.
+func (f *AddressField) Entries(lines []string) func(yield func(netip.Addr) bool) {
+	return func(yield func(netip.Addr) bool) {
+		hops := 0
+		for entry, whole := range fromTheRight(lines, f.longest) {
+			if hops++; !whole || hops > maxHops {
+				return
+			}
+			if entry == "" {
+				continue
+			}
+			if hop, _ := f.parse(entry); !yield(hop.Unmap().WithZone("")) {
+				return
+			}
+		}
+	}
+}

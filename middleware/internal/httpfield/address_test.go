@@ -1,0 +1,51 @@
+package httpfield
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// However long the field, what is looked at has a bound.
+func TestTheWalkIsBounded(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"no comma":     {strings.Repeat("9", 900<<10)},
+		"long entries": {strings.Repeat(strings.Repeat("9", 500)+",", 1000)},
+		"full entries": {strings.Repeat(strings.Repeat("9", longestAddress)+",", 1000)},
+		"commas":       {strings.Repeat(",", 900<<10)},
+		"lines":        slices.Repeat([]string{""}, 10_000),
+		"spaces":       {strings.Repeat(" ", 900<<10) + "203.0.113.5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hops, seen := 0, 0
+			for entry, whole := range fromTheRight(lines, longestAddress) {
+				require.LessOrEqual(t, len(entry), longestAddress+1)
+				require.True(t, whole || len(entry) == longestAddress+1, "only a long entry is not whole")
+				seen += len(entry)
+				if hops++; !whole || hops > maxHops {
+					break
+				}
+			}
+			require.LessOrEqual(t, seen, (maxHops+1)*(longestAddress+1))
+			field := AddressFieldNamed("x-forwarded-for")
+			client, ok := field.Client(lines, func(netip.Addr) bool { return false })
+			require.False(t, ok)
+			require.False(t, client.IsValid())
+		})
+	}
+	t.Run("the longest entries are whole", func(t *testing.T) {
+		full := strings.Repeat("9", longestAddress)
+		for _, line := range []string{full, "x," + full, full + "," + full} {
+			for entry, whole := range fromTheRight([]string{line}, longestAddress) {
+				require.True(t, whole)
+				require.Contains(t, []string{full, "x"}, entry)
+			}
+		}
+		for _, whole := range fromTheRight([]string{"9" + full}, longestAddress) {
+			require.False(t, whole)
+		}
+	})
+}

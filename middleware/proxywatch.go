@@ -1,0 +1,82 @@
+package middleware
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+)
+
+// customary are the fields in which proxies name their clients.
+func customary() [9]string {
+	return [...]string{
+		"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Fly-Client-Ip", "Cf-Connecting-Ip",
+		"True-Client-Ip", "X-Client-Ip", "Fastly-Client-Ip", "X-Envoy-External-Address",
+	}
+}
+
+// watchForProxy looks whether the client of a request is a proxy.
+func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
+	const remedy = "trust it, with ForwardedFor, Forwarded or AddressFromHeader"
+	from, _ := peer(r)
+	for _, name := range customary() {
+		lines := r.Header[name]
+		if len(lines) == 0 {
+			continue
+		}
+		t := httpfield.AddressFieldNamed(name)
+		who, named, found := beyond(&t, lines, id, from)
+		if !found {
+			continue
+		}
+		if near(who) {
+			e.report.warn(now, &e.report.alarms.proxy, "the client is a private address that names another, as proxies do: all of its clients share one quota",
+				"field", name, "remedy", remedy)
+			return
+		}
+		if who == from && listed(&t, lines, id) {
+			continue // an adapter has told who it is, and gateways have written themselves to its right
+		}
+		other := Address(named)
+		if named.IsGlobalUnicast() && !near(named) && other.addr != id.addr && e.report.alarms.watch.note(now, id.addr, other.addr) {
+			e.report.warn(now, &e.report.alarms.crowd, "one client names many others, as proxies do: all of its clients share one quota",
+				"field", name, "remedy", remedy)
+			return
+		}
+	}
+}
+
+// beyond finds id in a request, at the connection's other end or in the field, and whom
+// the field names beyond it. Of what is found, named is invalid if it is no address.
+func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.Addr) (who, named netip.Addr, found bool) {
+	if Address(from).addr == id.addr {
+		who = from
+	}
+	if !t.List {
+		named, _ = t.Only(lines)
+		return who, named, who.IsValid()
+	}
+	for hop := range t.Entries(lines) {
+		if who.IsValid() {
+			return who, hop, true
+		}
+		if Address(hop).addr == id.addr {
+			who = hop
+		}
+	}
+	return netip.Addr{}, netip.Addr{}, false
+}
+
+// listed reports whether id is among the entries of a list.
+func listed(t *httpfield.AddressField, lines []string, id *Identity) bool {
+	if !t.List {
+		return false
+	}
+	for hop := range t.Entries(lines) {
+		if hop.IsValid() && Address(hop).addr == id.addr {
+			return true
+		}
+	}
+	return false
+}
