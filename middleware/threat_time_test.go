@@ -59,9 +59,9 @@ func TestThreatsOfClocks(t *testing.T) {
 			resp := send(slow, showing(tok, tok)) // by two fields, as some clients do
 			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 			require.Equal(t, "1", resp.Header.Get("Retry-After"), "%s ahead", by)
-			require.NotEmpty(t, tokenIn(resp), "whoever echoes learns of a clock that is right")
+			require.NotEmpty(t, tokenIn(resp), "an echoing client learns of a clock that is right")
 			now.advance(time.Second)
-			require.Equal(t, 5, admitted(slow, 10, showing(tok)), "and whoever does not take that is not locked out either")
+			require.Equal(t, 5, admitted(slow, 10, showing(tok)), "and one that does not take it is not locked out either")
 		}
 	})
 	t.Run("T17 burst at the boundary", func(t *testing.T) {

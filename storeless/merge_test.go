@@ -47,7 +47,7 @@ func TestMergeIsALattice(t *testing.T) {
 			require.Equal(t, ab, merge(ab, a), "case %d: it holds both", n)
 			require.Equal(t, merge(a, storeless.Tally{}), merge(a, a), "case %d: nothing shown, nothing added", n)
 
-			// Of a mark from a wrong clock whoever has none has news.
+			// A tally without a mark from a wrong clock is news for a client that has one.
 			news := func(a, b storeless.Tally) bool {
 				for i := range p.Len() {
 					one := compile(t, p.Limit(i))

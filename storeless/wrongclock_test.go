@@ -136,7 +136,7 @@ func TestBoundsWhateverTheClocks(t *testing.T) {
 }
 
 // Where nothing is remembered the token is all there is: a clock that steps back
-// hands out no burst to a client that echoes, and nor does a burst that was lowered
+// hands out no burst to a client that echoes; neither does a burst that was lowered
 // while the memory was lost.
 func TestStepBackWithoutAMemory(t *testing.T) {
 	p := compile(t, storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: minute})
@@ -184,7 +184,7 @@ func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 	})
 }
 
-// A family that the memory does not know is not let off: who shows such a mark owes
+// A family that the memory does not know is not let off: showing such a mark, it owes
 // what can be owed, and has it remembered, whatever it shows next.
 func TestAWrongMarkIsRemembered(t *testing.T) {
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
