@@ -5,45 +5,6 @@ import (
 	"time"
 )
 
-// A Family is a family of tokens as one request shows it.
-type Family struct {
-	// Key names the family in memory. Families of different policies that share
-	// a memory need different keys.
-	Key Key
-
-	// Shown is what the tokens of the family show, merged; zero if none.
-	Shown Tally
-
-	// Wide are the networks the family belongs to, counted in memory only.
-	Wide []Wide
-
-	// Proof, if not nil, is spent if the request is admitted, and refuses it if
-	// it was spent before.
-	Proof *Proof
-
-	// MustKeep refuses what the memory has no room for, be it the family's count
-	// or that of one of its networks, instead of believing the token alone. With
-	// a Proof that one is spent then, and only then: a family that cannot be
-	// remembered gets one request for it.
-	MustKeep bool
-}
-
-// A Proof is a proof of work that buys a single request.
-type Proof struct {
-	Key     Key
-	Expires time.Time // when it is worth nothing any more and can be forgotten
-}
-
-// A Wide is a network of many clients that may do no more than its own policy
-// admits: an IPv6 /56 or /48, whose holder has any number of /64s.
-type Wide struct {
-	Key    Key
-	Policy *Policy // of the shape of the family's; see [Policy.Scale]
-}
-
-// MaxWide is how many networks a family may belong to.
-const MaxWide = 2
-
 // Choose decides one request of the given cost, charging the family with most
 // left; at a tie the earlier one. Callers list own families before the shared
 // one. That order, and taking the most rather than the first, is what keeps a
@@ -270,65 +231,4 @@ func (m *Memory) keep(p *Policy, now int64, k Key, t *Tally) bool {
 		}
 	}
 	return kept
-}
-
-// restrict adds the verdict of a network to that of a family.
-func (v *Verdict) restrict(wide *Verdict) {
-	v.Admitted = v.Admitted && wide.Admitted
-	v.Impossible = v.Impossible || wide.Impossible
-	v.Wait = max(v.Wait, wide.Wait)
-	if v.Impossible {
-		v.Wait = 0
-	}
-}
-
-// narrow shows, limit by limit, the standing of a network where it leaves less
-// than the family's own. Where both stand in the way, both must give way.
-func (v *Verdict) narrow(wide *Verdict, n int) {
-	for i := range n {
-		own, other := &v.Limits[i], wide.Limits[i]
-		switch {
-		case own.Blocked && other.Blocked:
-			own.Remaining = min(own.Remaining, other.Remaining)
-			own.Reset = max(own.Reset, other.Reset)
-		case own.Blocked:
-			// The network has room.
-		case other.Remaining < own.Remaining: // and blocked, if it is
-			*own = other
-		case other.Remaining == own.Remaining && own.Reset > 0:
-			own.Reset = max(own.Reset, other.Reset)
-		}
-	}
-}
-
-// locks are the stripes a request holds: the family's and its networks', each
-// once, in ascending order, so that no two requests wait for each other.
-type locks struct {
-	n       int
-	stripes [2 + MaxWide]int
-}
-
-func (l *locks) lock(t *table) {
-	for _, s := range l.stripes[:l.n] {
-		t.stripes[s].mu.Lock()
-	}
-}
-
-func (l *locks) unlock(t *table) {
-	for _, s := range l.stripes[:l.n] {
-		t.stripes[s].mu.Unlock()
-	}
-}
-
-func (l *locks) add(stripe int) {
-	i := l.n
-	for i > 0 && l.stripes[i-1] > stripe {
-		i--
-	}
-	if i > 0 && l.stripes[i-1] == stripe {
-		return
-	}
-	copy(l.stripes[i+1:l.n+1], l.stripes[i:l.n])
-	l.stripes[i] = stripe
-	l.n++
 }

@@ -2,7 +2,7 @@ package storeless
 
 import (
 	"fmt"
-	"hash/fnv"
+	"slices"
 	"time"
 )
 
@@ -102,73 +102,6 @@ type Limit struct {
 	Burst int64
 }
 
-// rule is one compiled limit: every number that a decision needs.
-type rule struct {
-	limit    Limit // with its defaults filled in
-	id       uint32
-	capacity int64 // most cost that one request may have: Quota, or Burst
-	window   int64 // µs
-	seconds  int64 // window in seconds
-	interval int64 // GCRA: emission interval, µs, rounded up
-	empties  int64 // GCRA: time in which a full bucket empties, µs
-	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
-	skew     int64 // how far ahead of the clock a tally may be, µs
-	reach    int64 // how far ahead of the clock its cells may end, seconds
-}
-
-// maxSkew is the most by which the clocks of two instances may differ. More is
-// a fault to mend with NTP; less would refuse fleets that are merely sloppy.
-const maxSkew = 5 * time.Second
-
-// compile assumes a checked limit.
-func compile(l Limit) rule {
-	r := rule{
-		limit:    l,
-		id:       limitID(l),
-		capacity: l.Quota,
-		window:   l.Window.Microseconds(),
-		seconds:  int64(l.Window / time.Second),
-		skew:     min(maxSkew, l.Window/10).Microseconds(),
-	}
-	if l.Algorithm.gcra() {
-		r.interval = emissionInterval(l)
-		r.capacity = l.Burst
-		r.empties = l.Burst * r.interval
-	}
-	r.owe(r.empties)
-	return r
-}
-
-// owe sets the most that any tier's bucket may be owed.
-func (r *rule) owe(most int64) {
-	r.owes = most
-	r.reach = 3*r.seconds + r.owes/1_000_000 + farFutureSlack
-}
-
-// emissionInterval is GCRA's T (ITU-T I.371): the time one unit of cost takes
-// to leak. It rounds up, so that rounding never admits more than the quota.
-func emissionInterval(l Limit) int64 {
-	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
-}
-
-// mostBurst returns the largest burst whose bucket empties within [MaxWindow].
-// In whole seconds, because there the product stays below 2⁵⁶ and nothing is
-// rounded: a quota that does not divide its window must not cost it a burst.
-func mostBurst(l Limit) int64 {
-	return min(MaxQuota, int64(MaxWindow/time.Second)*l.Quota/int64(l.Window/time.Second))
-}
-
-// limitID identifies a limit's count in tokens and memory. Quota and burst are
-// left out on purpose: counts say what was used, so a changed quota applies to
-// them at once. 24 bits keep a token's entry short; a policy whose own ids
-// collide is refused by Compile.
-func limitID(l Limit) uint32 {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d %s", l.Algorithm, l.Window/time.Second, l.Name)
-	sum := h.Sum64()
-	return uint32(sum^sum>>24^sum>>48) & 0xffffff
-}
-
 // check reports every problem of l, whose defaults are filled in already, each
 // once: a default that follows from a wrong field is not a second mistake.
 func (l *Limit) check(field string, given Limit) (errs []error) {
@@ -225,4 +158,49 @@ func validName(s string, most int) bool {
 		}
 	}
 	return true
+}
+
+// withDefaults returns a copy of limits with names and bursts filled in.
+func withDefaults(policy string, limits []Limit) []Limit {
+	limits = slices.Clone(limits)
+	plain := !slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == policy })
+	for i := range limits {
+		l := &limits[i]
+		if l.Name == "" && plain {
+			l.Name, plain = policy, false
+		} else if l.Name == "" {
+			l.Name = policy + "-" + windowName(l.Window)
+		}
+		switch {
+		case l.Algorithm == TokenBucket && l.Burst == 0:
+			l.Burst = l.Quota
+		case l.Algorithm == LeakyBucket && l.Burst == 0:
+			l.Burst = 1
+		}
+	}
+	return limits
+}
+
+// windowName spells a window in its largest whole unit: 90s, 5m, 24h.
+func windowName(w time.Duration) string {
+	switch {
+	case w > 0 && w%time.Hour == 0:
+		return fmt.Sprintf("%dh", w/time.Hour)
+	case w > 0 && w%time.Minute == 0:
+		return fmt.Sprintf("%dm", w/time.Minute)
+	}
+	return fmt.Sprintf("%ds", w/time.Second)
+}
+
+// mostBurst returns the largest burst whose bucket empties within [MaxWindow].
+// In whole seconds, because there the product stays below 2⁵⁶ and nothing is
+// rounded: a quota that does not divide its window must not cost it a burst.
+func mostBurst(l Limit) int64 {
+	return min(MaxQuota, int64(MaxWindow/time.Second)*l.Quota/int64(l.Window/time.Second))
+}
+
+// emissionInterval is GCRA's T (ITU-T I.371): the time one unit of cost takes
+// to leak. It rounds up, so that rounding never admits more than the quota.
+func emissionInterval(l Limit) int64 {
+	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
 }

@@ -3,14 +3,9 @@ package storeless
 import (
 	"fmt"
 	"hash/maphash"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 )
-
-// A Key names a family in a [Memory]: a hash under the memory's own seed, so
-// that nobody outside can aim two families at one place. See [Memory.Key].
-type Key uint64
 
 // DefaultFamilies is how many live families a [Memory] is made for by default.
 const DefaultFamilies = 1 << 16
@@ -61,22 +56,11 @@ type stripe struct {
 }
 
 const (
-	setSize        = 16
-	cellsPerCount  = 3
-	setsPerStripe  = 64 // at least: among fewer, the limits of one family would crowd
-	maxStripes     = 1024
-	farFutureSlack = 24 * 60 * 60 // seconds
-	markBits       = 56           // of a cell's value
+	setSize       = 16
+	cellsPerCount = 3
+	setsPerStripe = 64 // at least: among fewer, the limits of one family would crowd
+	maxStripes    = 1024
 )
-
-// A cell is 16 bytes, a set four cache lines. A window state is kept as its two
-// counts, its number following from expires; a GCRA state as its time mark below
-// the bit length of the time its bucket takes to empty.
-type cell struct {
-	tag     uint32
-	expires uint32 // Unix second from which on the cell is free; 0: never used
-	value   uint64
-}
 
 // NewMemory returns a memory made for the given number of families (0 means
 // [DefaultFamilies]) of policies with the given number of limits. It takes
@@ -158,73 +142,6 @@ func (t *table) claim(k Key, id uint32, now, horizon int64) *cell {
 	return free
 }
 
-// A vacancy counts the cells that one request would claim.
-type vacancy struct {
-	n    int
-	sets [(1 + MaxWide) * MaxLimits]*cell // the first cell of the set of each
-}
-
-// room reports whether every limit of a family, and of its networks, has a live
-// cell or could claim one, all of them together. The stripes are locked.
-func (m *Memory) room(p *Policy, now int64, f *Family) bool {
-	// The horizon that keep will see: a longer one makes fewer cells free.
-	horizon := m.furthest(p)
-	for i := range f.Wide {
-		horizon = m.furthest(f.Wide[i].Policy)
-	}
-	var v vacancy
-	fits := v.claim(m, p, f.Key, now, horizon)
-	for i := range f.Wide {
-		fits = fits && v.claim(m, f.Wide[i].Policy, f.Wide[i].Key, now, horizon)
-	}
-	return fits
-}
-
-// furthest returns the horizon, those of p's limits included.
-func (m *Memory) furthest(p *Policy) (horizon int64) {
-	for i := range p.rules {
-		horizon = m.horizon(p.rules[i].reach)
-	}
-	return horizon
-}
-
-// claim adds what the limits of p would claim for k, and reports whether there
-// is that much. A family's own cell that has expired is claimed like any other,
-// and perhaps by another.
-func (v *vacancy) claim(m *Memory, p *Policy, k Key, now, horizon int64) bool {
-	for i := range p.rules {
-		id := p.rules[i].id
-		if c := m.find(k, id); c != nil && !c.free(now, horizon) {
-			continue
-		}
-		set, _, _ := m.place(k, id)
-		free := 0
-		for j := range set {
-			if set[j].free(now, horizon) {
-				free++
-			}
-		}
-		for _, other := range v.sets[:v.n] {
-			if other == &set[0] {
-				free--
-			}
-		}
-		if free <= 0 {
-			return false
-		}
-		v.sets[v.n] = &set[0]
-		v.n++
-	}
-	return true
-}
-
-// free reports whether nobody needs c any more. A cell far beyond any window's
-// end was written under a clock that went wrong; it must not stay taken until
-// that day comes.
-func (c *cell) free(now, horizon int64) bool {
-	return int64(c.expires) <= now || int64(c.expires) > now+horizon
-}
-
 // place returns the set of a family's limit, where to begin in it, and its tag.
 // Key is uniform; the product spreads one family's limits over its stripe.
 func (t *table) place(k Key, id uint32) (set []cell, first, tag uint32) {
@@ -252,36 +169,44 @@ func (t *table) horizon(reach int64) int64 {
 	}
 }
 
-// load returns the state in c.
-func (r *rule) load(c *cell) State {
-	if r.interval > 0 {
-		return State{At: int64(c.value & (1<<markBits - 1))}
-	}
-	return State{
-		At:   int64(c.expires)/r.seconds - 2,
-		Cur:  uint32(c.value >> 32),
-		Prev: uint32(c.value),
-	}
-}
-
-// store writes s to c at now.
-func (r *rule) store(c *cell, now int64, s State) {
-	c.expires = uint32(r.expires(s))
-	if r.interval > 0 {
-		// A debt that is larger than this bucket can be owed is another tier's.
-		owes := uint64(max(r.empties, s.At-now))
-		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(owes))<<markBits
-		return
-	}
-	c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
-}
-
-// owes returns how far ahead of its clock, in µs, the writer of a GCRA cell can
-// have put the mark, up to a factor of two. The writer's bucket counts, not the
-// reader's: tiers share a family's cell, one of a small burst must not take the
-// debt of a larger one for a fault of the clock, and a client of the small one
-// must not be held to the debt of the large one after such a fault.
-func (c *cell) owes() int64 { return 1 << (c.value >> markBits) }
-
 // scale maps a uniform h to [0, n) by its high bits.
 func scale(h uint64, n int) int { return int((h >> 32) * uint64(n) >> 32) }
+
+// locks are the stripes a request holds: the family's and its networks', each
+// once, in ascending order, so that no two requests wait for each other.
+type locks struct {
+	n       int
+	stripes [2 + MaxWide]int
+}
+
+func (l *locks) lock(t *table) {
+	for _, s := range l.stripes[:l.n] {
+		t.stripes[s].mu.Lock()
+	}
+}
+
+func (l *locks) unlock(t *table) {
+	for _, s := range l.stripes[:l.n] {
+		t.stripes[s].mu.Unlock()
+	}
+}
+
+func (l *locks) add(stripe int) {
+	i := l.n
+	for i > 0 && l.stripes[i-1] > stripe {
+		i--
+	}
+	if i > 0 && l.stripes[i-1] == stripe {
+		return
+	}
+	copy(l.stripes[i+1:l.n+1], l.stripes[i:l.n])
+	l.stripes[i] = stripe
+	l.n++
+}
+
+// Cells that hold no limit's count. The ids of limits are below 2²⁴.
+const (
+	salesID = 1<<24 + iota // a buyer's ledger
+	heldID                 // a family that this instance has sold
+	spentID                // a proof that has bought a request
+)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // A Policy is a named set of limits, compiled: every check done, every number
@@ -58,38 +57,6 @@ func Compile(name string, limits []Limit) (*Policy, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// withDefaults returns a copy of limits with names and bursts filled in.
-func withDefaults(policy string, limits []Limit) []Limit {
-	limits = slices.Clone(limits)
-	plain := !slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == policy })
-	for i := range limits {
-		l := &limits[i]
-		if l.Name == "" && plain {
-			l.Name, plain = policy, false
-		} else if l.Name == "" {
-			l.Name = policy + "-" + windowName(l.Window)
-		}
-		switch {
-		case l.Algorithm == TokenBucket && l.Burst == 0:
-			l.Burst = l.Quota
-		case l.Algorithm == LeakyBucket && l.Burst == 0:
-			l.Burst = 1
-		}
-	}
-	return limits
-}
-
-// windowName spells a window in its largest whole unit: 90s, 5m, 24h.
-func windowName(w time.Duration) string {
-	switch {
-	case w > 0 && w%time.Hour == 0:
-		return fmt.Sprintf("%dh", w/time.Hour)
-	case w > 0 && w%time.Minute == 0:
-		return fmt.Sprintf("%dm", w/time.Minute)
-	}
-	return fmt.Sprintf("%ds", w/time.Second)
 }
 
 // Name returns the policy's name.
@@ -166,3 +133,25 @@ func (p *Policy) Scale(factor int64) *Policy {
 // ID returns the number, below 2²⁴, by which tokens and memory know the i-th
 // limit: a hash of its algorithm, window and name.
 func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
+
+// Share returns a policy of the same shape for one of n who share what p admits:
+// quotas and bursts are divided and rounded down, and are at least 1, so that n
+// shares of a quota below n admit n. Like that of [Policy.Scale] it knows of no
+// tiers. It panics if n is below 1.
+func (p *Policy) Share(n int64) *Policy {
+	if n < 1 {
+		panic("storeless: no share of fewer than one")
+	}
+	share := &Policy{name: p.name, rules: make([]rule, len(p.rules))}
+	for i := range p.rules {
+		l := p.rules[i].limit
+		l.Quota = max(1, l.Quota/n)
+		if l.Burst > 0 {
+			// A quota that was rounded up empties later; the burst must stay
+			// within what a bucket may owe.
+			l.Burst = min(max(1, l.Burst/n), mostBurst(l))
+		}
+		share.rules[i] = compile(l)
+	}
+	return share
+}

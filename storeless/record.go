@@ -87,25 +87,3 @@ func (r *rule) restore(then, now int64, s State, cost int64) State {
 	}
 	return s
 }
-
-// Share returns a policy of the same shape for one of n who share what p admits:
-// quotas and bursts are divided and rounded down, and are at least 1, so that n
-// shares of a quota below n admit n. Like that of [Policy.Scale] it knows of no
-// tiers. It panics if n is below 1.
-func (p *Policy) Share(n int64) *Policy {
-	if n < 1 {
-		panic("storeless: no share of fewer than one")
-	}
-	share := &Policy{name: p.name, rules: make([]rule, len(p.rules))}
-	for i := range p.rules {
-		l := p.rules[i].limit
-		l.Quota = max(1, l.Quota/n)
-		if l.Burst > 0 {
-			// A quota that was rounded up empties later; the burst must stay
-			// within what a bucket may owe.
-			l.Burst = min(max(1, l.Burst/n), mostBurst(l))
-		}
-		share.rules[i] = compile(l)
-	}
-	return share
-}

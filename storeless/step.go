@@ -1,53 +1,6 @@
 package storeless
 
-import (
-	"math/bits"
-	"time"
-)
-
-// A Verdict is what the arithmetic says of one request.
-type Verdict struct {
-	// Admitted says that every limit had room for the cost, and that all were
-	// charged. Otherwise none was.
-	Admitted bool
-
-	// Impossible says that the cost is above the capacity of a limit: the
-	// request can never pass, however long the client waits.
-	Impossible bool
-
-	// Saturated says that the memory had no room for this family, so that only
-	// the token counted; or, for a [Family] that must be kept, that it was
-	// refused for that.
-	Saturated bool
-
-	// Spent says that the proof had bought a request before.
-	Spent bool
-
-	// Wait is how long until the same request would pass if nobody else of the
-	// family asked, rounded up to whole seconds. Zero if admitted or impossible,
-	// and if no limit refused.
-	Wait time.Duration
-
-	// Limits says how each limit of the policy stands after the decision.
-	Limits [MaxLimits]Standing
-}
-
-// A Standing is how one limit stands.
-type Standing struct {
-	Remaining int64         // cost that would still pass now; never negative
-	Reset     time.Duration // whole seconds until a blocked limit admits this cost, else until Remaining next rises; 0 if it is full
-	Blocked   bool          // this limit refused
-}
-
-// Least returns the smallest Remaining among the first n limits: how much more
-// cost the family may spend at once.
-func (v *Verdict) Least(n int) int64 {
-	least := int64(MaxQuota)
-	for i := range v.Limits[:n] {
-		least = min(least, v.Limits[i].Remaining)
-	}
-	return least
-}
+import "time"
 
 // Step decides one request of the given cost against t at now, and returns the
 // tally after it: charged on every limit if admitted, else t rolled to now. A
@@ -116,80 +69,59 @@ func (p *Policy) stand(now int64, t *Tally, cost int64, v *Verdict) {
 	}
 }
 
-// elapsed is how far now is into the window of s; a window that starts ahead of
-// the clock is at its very beginning.
-func (r *rule) elapsed(now int64, s State) int64 { return max(0, now-s.At*r.window) }
-
-// remaining returns how much cost would pass now; negative where a quota or a
-// burst was lowered below what is used already. s is rolled.
-//
-// For the sliding counter, prev·(W−e) + (cur+cost)·W ≤ L·W is, in integers, the
-// same as cost ≤ L − cur − ⌈prev·(W−e)/W⌉: exact, with one 128-bit product.
-func (r *rule) remaining(now int64, s State) int64 {
-	if r.interval > 0 {
-		return (r.empties - max(0, s.At-now)) / r.interval
+// Merge returns the element-wise maximum of two tallies shown at now, after
+// both are rolled to the present. Merging can only raise a tally, so a rolled
+// back, forked or older one is harmless, and never an error. Windows too far
+// ahead of now, min(5 s, window/10), are as if absent; the marks of buckets stay
+// as they are, for the decision to judge.
+func (p *Policy) Merge(now time.Time, a, b Tally) Tally {
+	var merged Tally
+	us := micros(now)
+	for i := range p.rules {
+		r := &p.rules[i]
+		merged[i] = r.merge(r.seen(us, a[i]), r.seen(us, b[i]))
 	}
-	left := r.limit.Quota - int64(s.Cur)
-	if s.Prev == 0 {
-		return left
-	}
-	return left - mulDivUp(int64(s.Prev), r.window-r.elapsed(now, s), r.window)
+	return merged
 }
 
-// charge adds cost, which must be within remaining.
-func (r *rule) charge(now int64, s State, cost int64) State {
-	if r.interval > 0 {
-		return State{At: max(s.At, now) + cost*r.interval}
+// Exceeds reports whether a client that showed b has something to learn from a:
+// that a says more, or that b has a mark from a clock that went wrong, which a has
+// not. (Without the news it would show that mark, and be cut down to a spent
+// bucket, until the time of that clock has come.) Both are taken as they stand at
+// now.
+func (p *Policy) Exceeds(now time.Time, a, b Tally) bool {
+	us := micros(now)
+	for i := range p.rules {
+		r := &p.rules[i]
+		mine := r.shown(us, a[i])
+		if r.merge(mine, r.shown(us, b[i])) != r.shown(us, b[i]) {
+			return true
+		}
+		if r.beyond(us, b[i]) && !r.beyond(us, a[i]) {
+			return true
+		}
 	}
-	s.Cur += uint32(cost) // cost ≤ remaining ≤ MaxQuota − Cur: no overflow
-	return s
+	return false
 }
 
-// wait returns the time in µs until cost, from 1 to the capacity, would pass;
-// zero or less if it passes now. s is rolled.
-func (r *rule) wait(now int64, s State, cost int64) int64 {
-	if r.interval > 0 {
-		return max(0, s.At-now) + cost*r.interval - r.empties
+// Life returns for how long a tally that is charged now may matter, at the most.
+func (p *Policy) Life() time.Duration {
+	var life time.Duration
+	for i := range p.rules {
+		r := &p.rules[i]
+		life = max(life, 2*r.limit.Window+time.Duration(r.empties)*time.Microsecond)
 	}
-	start, spare := s.At*r.window, r.limit.Quota-cost
-	cur, prev := int64(s.Cur), int64(s.Prev)
-	switch {
-	case r.limit.Algorithm == FixedWindow && cur > spare:
-		return start + r.window - now
-	case cur > spare:
-		// Not in this window. In the next, cur weighs as prev does now:
-		// cur·(W−e) ≤ spare·W.
-		return start + 2*r.window - mulDiv(spare, r.window, cur) - now
-	case prev > 0:
-		// prev·(W−e) ≤ (spare−cur)·W; with more than W to spare, at once.
-		return start + r.window - mulDiv(min(spare-cur, prev), r.window, prev) - now
-	}
-	return 0
+	return life
 }
 
-// mulDiv returns ⌊a·b/c⌋ for 0 ≤ a ≤ c or 0 ≤ b ≤ c, without overflow.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(q)
-}
-
-// mulDivUp returns ⌈a·b/c⌉ under the same conditions.
-func mulDivUp(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	q, rem := bits.Div64(hi, lo, uint64(c))
-	if rem > 0 {
-		q++
+// Expires returns when t stops to matter, in Unix seconds: the end of the second
+// window of the limit that looks furthest. It is 0 if t has counted nothing.
+func (p *Policy) Expires(t Tally) int64 {
+	var last int64
+	for i := range p.rules {
+		if r := &p.rules[i]; !r.blank(t[i]) {
+			last = max(last, r.expires(t[i]))
+		}
 	}
-	return int64(q)
-}
-
-// micros is the clock of a decision. Before 1970 it stands still, and so refuses
-// once the quota is spent: a clock that was never set must not count in windows
-// that nothing remembers.
-func micros(now time.Time) int64 { return max(0, now.UnixMicro()) }
-
-// wholeSeconds rounds µs up to whole seconds; what has passed is zero.
-func wholeSeconds(us int64) time.Duration {
-	return time.Duration(max(0, (us+999_999)/1_000_000)) * time.Second
+	return last
 }

@@ -67,3 +67,13 @@ func (p *Prices) at(sold, crowds int64) int64 {
 	}
 	return p.work << (sold / crowd)
 }
+
+const (
+	// saleSlots is how many slots a ledger has: one that fills, and three that
+	// make up the time for which every sale is remembered.
+	saleSlots = 4
+
+	// maxSales is what a slot can count, and so the most that a ledger may: a
+	// network may be expected to hold any number of crowds.
+	maxSales = 1<<16 - 1
+)

@@ -1,0 +1,46 @@
+package storeless
+
+import "time"
+
+// A Family is a family of tokens as one request shows it.
+type Family struct {
+	// Key names the family in memory. Families of different policies that share
+	// a memory need different keys.
+	Key Key
+
+	// Shown is what the tokens of the family show, merged; zero if none.
+	Shown Tally
+
+	// Wide are the networks the family belongs to, counted in memory only.
+	Wide []Wide
+
+	// Proof, if not nil, is spent if the request is admitted, and refuses it if
+	// it was spent before.
+	Proof *Proof
+
+	// MustKeep refuses what the memory has no room for, be it the family's count
+	// or that of one of its networks, instead of believing the token alone. With
+	// a Proof that one is spent then, and only then: a family that cannot be
+	// remembered gets one request for it.
+	MustKeep bool
+}
+
+// A Proof is a proof of work that buys a single request.
+type Proof struct {
+	Key     Key
+	Expires time.Time // when it is worth nothing any more and can be forgotten
+}
+
+// A Wide is a network of many clients that may do no more than its own policy
+// admits: an IPv6 /56 or /48, whose holder has any number of /64s.
+type Wide struct {
+	Key    Key
+	Policy *Policy // of the shape of the family's; see [Policy.Scale]
+}
+
+// MaxWide is how many networks a family may belong to.
+const MaxWide = 2
+
+// A Key names a family in a [Memory]: a hash under the memory's own seed, so
+// that nobody outside can aim two families at one place. See [Memory.Key].
+type Key uint64

@@ -1,0 +1,76 @@
+package storeless
+
+import "time"
+
+// A Verdict is what the arithmetic says of one request.
+type Verdict struct {
+	// Admitted says that every limit had room for the cost, and that all were
+	// charged. Otherwise none was.
+	Admitted bool
+
+	// Impossible says that the cost is above the capacity of a limit: the
+	// request can never pass, however long the client waits.
+	Impossible bool
+
+	// Saturated says that the memory had no room for this family, so that only
+	// the token counted; or, for a [Family] that must be kept, that it was
+	// refused for that.
+	Saturated bool
+
+	// Spent says that the proof had bought a request before.
+	Spent bool
+
+	// Wait is how long until the same request would pass if nobody else of the
+	// family asked, rounded up to whole seconds. Zero if admitted or impossible,
+	// and if no limit refused.
+	Wait time.Duration
+
+	// Limits says how each limit of the policy stands after the decision.
+	Limits [MaxLimits]Standing
+}
+
+// A Standing is how one limit stands.
+type Standing struct {
+	Remaining int64         // cost that would still pass now; never negative
+	Reset     time.Duration // whole seconds until a blocked limit admits this cost, else until Remaining next rises; 0 if it is full
+	Blocked   bool          // this limit refused
+}
+
+// Least returns the smallest Remaining among the first n limits: how much more
+// cost the family may spend at once.
+func (v *Verdict) Least(n int) int64 {
+	least := int64(MaxQuota)
+	for i := range v.Limits[:n] {
+		least = min(least, v.Limits[i].Remaining)
+	}
+	return least
+}
+
+// restrict adds the verdict of a network to that of a family.
+func (v *Verdict) restrict(wide *Verdict) {
+	v.Admitted = v.Admitted && wide.Admitted
+	v.Impossible = v.Impossible || wide.Impossible
+	v.Wait = max(v.Wait, wide.Wait)
+	if v.Impossible {
+		v.Wait = 0
+	}
+}
+
+// narrow shows, limit by limit, the standing of a network where it leaves less
+// than the family's own. Where both stand in the way, both must give way.
+func (v *Verdict) narrow(wide *Verdict, n int) {
+	for i := range n {
+		own, other := &v.Limits[i], wide.Limits[i]
+		switch {
+		case own.Blocked && other.Blocked:
+			own.Remaining = min(own.Remaining, other.Remaining)
+			own.Reset = max(own.Reset, other.Reset)
+		case own.Blocked:
+			// The network has room.
+		case other.Remaining < own.Remaining: // and blocked, if it is
+			*own = other
+		case other.Remaining == own.Remaining && own.Reset > 0:
+			own.Reset = max(own.Reset, other.Reset)
+		}
+	}
+}
