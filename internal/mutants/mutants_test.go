@@ -134,6 +134,18 @@ func TestPlan(t *testing.T) {
 	}
 	require.Len(t, begun, len(specs))
 
+	for _, tt := range []struct {
+		n           int64
+		time, spent time.Duration
+		want        bool
+	}{
+		{1, 0, time.Hour, true}, {9, 0, time.Hour, true}, // no end
+		{9, time.Minute, time.Minute, true}, {9, time.Minute, time.Minute + 1, false},
+		{1, time.Minute, time.Hour, true}, {2, time.Minute, time.Hour, false}, // one at least
+	} {
+		require.Equal(t, tt.want, plan{time: tt.time}.begins(tt.n, tt.spent), tt)
+	}
+
 	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "2h": 2 * time.Hour} {
 		p, err := planned(func(string) string { return text })
 		require.NoError(t, err)
@@ -180,15 +192,9 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestRun goes the whole way, over a mutant that is killed, and one for which there
-// is no time.
+// TestRun goes the whole way, over a mutant that is killed.
 func TestRun(t *testing.T) {
-	one := []Mutant{{Name: "at the limit", File: "sample.go", Old: "n <= limit", New: "n < limit", Why: "the last request"}}
-	run(t, sample, one, plan{})
-	t.Run("no time", func(t *testing.T) {
-		one[0].New = "n" // would not compile
-		run(t, sample, one, plan{time: 1})
-	})
+	run(t, sample, []Mutant{{Name: "at the limit", File: "sample.go", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1})
 }
 
 // TestAsked: mutants are tried where -run names them, and nowhere else.

@@ -34,6 +34,12 @@ func planned(getenv func(string) string) (p plan, err error) {
 	return p, nil
 }
 
+// begins says whether the n-th mutant is begun after so long. The first is, always:
+// a run that tries nothing finds nothing.
+func (p plan) begins(n int64, spent time.Duration) bool {
+	return n == 1 || p.time == 0 || spent <= p.time
+}
+
 // order returns the mutants in the plan's order.
 func (p plan) order(specs []Mutant) []Mutant {
 	if p.seed == "" {
@@ -63,7 +69,7 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan) {
 	}
 	b.limit = patience(unbroken.took)
 	killers := loadKillers(t, pkg)
-	var tried atomic.Int64
+	var begun, tried atomic.Int64
 	t.Cleanup(func() { // after all subtests
 		fmt.Printf("mutants: tried %d of %d\n", tried.Load(), len(specs))
 		killers.save(t, specs)
@@ -74,7 +80,7 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if p.time > 0 && time.Since(began) > p.time {
+			if !p.begins(begun.Add(1), time.Since(began)) {
 				t.Skip("not tried: the time was up")
 			}
 			tried.Add(1)
