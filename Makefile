@@ -14,13 +14,16 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Seconds, for all fuzz targets together.
 FUZZTIME ?= 120
 
+# Seconds, for all mutants together; 0 tries all of them.
+MUTANTTIME ?= 0
+
 # How often "make long" runs every test.
 LONGCOUNT ?= 10
 
 # $(call each,COMMAND) runs COMMAND in every module and says so.
 each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: test fips lint need fuzz bench long cover rehearse help
+.PHONY: test fips lint need vuln mutants fuzz bench long cover rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -31,15 +34,16 @@ help: ## this list
 # with other things must not meet it.
 test: need lint fips ## lint, then every test of every module with the race detector
 	@export TALLYSTICK_REQUIRE=1 CGO_ENABLED=1; $(call each,go test -short ./...); \
-	$(call each,go test -race -shuffle=on -timeout=3h ./...)
+	$(call each,go test -race -shuffle=on -timeout=1h ./...)
 	@echo "make test: ran every test of $(words $(MODULES)) modules, each by its own go.mod: $(MODULES)"
+	@.ci/vuln $(MODULES) || [[ $$? == 3 ]]
 
 # For the tests alone: the go command may want more, to download what they need.
 fips: need ## the root module's short tests where cryptography that is not FIPS 140-3 approved panics
 	@echo "--- .: go test -short ./..., GODEBUG=fips140=only"
 	@TALLYSTICK_REQUIRE=1 go test -short -exec='env GODEBUG=fips140=only' ./...
 
-lint: ## gofmt, vet, staticcheck, tidy go.mod files, govulncheck
+lint: ## gofmt, vet, staticcheck, tidy go.mod files
 	@echo "--- gofmt -l"; out=$$(gofmt -l .); if [[ -n $$out ]]; then echo "not formatted:"; echo "$$out"; exit 1; fi
 	@$(call each,go vet ./...)
 	@$(call each,$(STATICCHECK) ./...)
@@ -48,10 +52,15 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod files, govulncheck
 	@if go list -m all | tail -n +2 | grep tallystick; then exit 1; fi
 	@echo "--- go build ./demo, in the workspace"
 	@GOWORK= go build -o /dev/null ./demo
+
+vuln: ## govulncheck; fails also where its database cannot be reached
 	@.ci/vuln $(MODULES)
 
 need:
 	@.ci/need
+
+mutants: need ## do the tests notice? all, or MUTANTTIME seconds, or SINCE=main
+	@.ci/mutants $(MUTANTTIME) $(MODULES)
 
 fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
@@ -59,9 +68,10 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
 	@cd internal/peers && go run ./cmd/report
 
-long: need ## every test LONGCOUNT times, then half an hour of fuzzing
+long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
 	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...)
+	@.ci/mutants 0 $(MODULES)
 	@.ci/fuzz 1800 $(MODULES)
 
 rehearse: ## release the last commit to nobody, and install it as users do

@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"middleware/client":          {module + "/pow"},
 	"middleware/policyfile":      {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":           {},
+	"internal/testkit":           {},
 }
 
 const (
@@ -37,10 +38,11 @@ const (
 	testify   = "github.com/stretchr/testify/require"
 	httpsfv   = "github.com/dunglas/httpsfv"
 	mutants   = module + "/internal/mutants" // breaks packages, to test their tests
+	kit       = module + "/internal/testkit" // where a test runs
 )
 
 // inTests are the imports that a package's tests may have beside its own arrows,
-// testify, mutants and the package itself.
+// testify, mutants, testkit and the package itself.
 var inTests = map[string][]string{
 	"middleware": {
 		jwt,                           // T12 and T13: what another package, or a thief, does with it
@@ -98,7 +100,7 @@ func TestImports(t *testing.T) {
 		test := strings.HasSuffix(file, "_test.go")
 		seen[pkg] = seen[pkg] || !test
 		if test {
-			may = slices.Concat(may, inTests[pkg], []string{testify, mutants, module + "/" + pkg})
+			may = slices.Concat(may, inTests[pkg], []string{testify, mutants, kit, module + "/" + pkg})
 		}
 		for _, spec := range parsed.Imports {
 			name, err := strconv.Unquote(spec.Path.Value)

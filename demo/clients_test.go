@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	polite "github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/pow"
@@ -88,7 +89,7 @@ func TestGoClient(t *testing.T) {
 func TestPythonSolver(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		unable(t, "no python3 on this machine")
+		testkit.Unable(t, "there is no python3")
 	}
 	solve := func(a answer) string {
 		cmd := exec.CommandContext(t.Context(), python, "../pow/testdata/solve.py", a.Header.Get(middleware.ChallengeHeader))

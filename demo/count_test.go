@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -123,7 +124,7 @@ func TestSpentNewsletterTokenMeansNothingToContact(t *testing.T) {
 func TestTokenFromAnotherAddressIsAsIfAbsent(t *testing.T) {
 	const other = "127.0.0.2"
 	if probe, err := net.Listen("tcp", other+":0"); err != nil {
-		unable(t, "this machine has no "+other+": "+err.Error())
+		testkit.Unable(t, "there is no %s: %v", other, err)
 	} else {
 		_ = probe.Close()
 	}

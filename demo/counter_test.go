@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // TestQuoteIsExactOnAFile is what TestQuoteIsExactAcrossInstances is in memory. A disk
@@ -89,7 +91,7 @@ func TestCounterFlag(t *testing.T) {
 // TestQuoteIsExactOnRedis has two processes of the demo, as it were, share a server.
 func TestQuoteIsExactOnRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		unable(t, "no redis-server (Debian: apt-get install redis-server)")
+		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
 	}
 	o := standard(2)
 	o.counter = "redis://" + startRedis(t) + "/0"

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -240,13 +239,4 @@ func (a answer) details(t *testing.T) (p details) {
 	require.Equal(t, a.StatusCode, p.Status)
 	require.NotEmpty(t, p.Title)
 	return p
-}
-
-// unable skips a test aloud, or fails it where everything is required.
-func unable(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("TALLYSTICK_REQUIRE") == "1" {
-		t.Fatal("required, but:", why)
-	}
-	t.Skip(why)
 }

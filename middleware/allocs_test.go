@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -81,7 +82,7 @@ func forgery(tok string) string {
 // TestAllocations holds the number of allocations for each request. The bounds
 // are what was measured; lower them with the code, and raise none.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocations: the race detector allocates on its own; go test -short counts them")
 		t.Skip("the race detector allocates on its own")
 	}

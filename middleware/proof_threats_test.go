@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -180,7 +181,7 @@ func TestOneProofManyInstances(t *testing.T) {
 
 // What a client shows costs at most a few MACs and no memory, whoever made it.
 func TestForgedProofsAreCheap(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates on its own")
 	}
 	h := newSite(t, challenging(new(clock), middleware.EveryRequest))

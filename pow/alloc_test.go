@@ -2,12 +2,13 @@ package pow
 
 import (
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // TestAllocations: neither a good proof nor a flood of bad ones makes garbage.
@@ -36,7 +37,7 @@ func TestAllocations(t *testing.T) {
 		"field huge":  {0, func() { _, _ = ParseHeader(huge) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if raceEnabled() {
+			if testkit.Race {
 				// The race detector makes sync.Pool forget at random.
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -50,14 +51,4 @@ func TestAllocations(t *testing.T) {
 			require.LessOrEqual(t, testing.AllocsPerRun(1000, c.f), c.most)
 		})
 	}
-}
-
-func raceEnabled() bool {
-	info, _ := debug.ReadBuildInfo()
-	for _, s := range info.Settings {
-		if s.Key == "-race" && s.Value == "true" {
-			return true
-		}
-	}
-	return false
 }

@@ -3,18 +3,19 @@ package pow
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // The reference solvers in other languages, and a verifier in Python that shares
-// no line with this package. Without an interpreter these tests are skipped, with
-// a word on standard error, unless TALLYSTICK_REQUIRE=1 makes that a failure.
+// no line with this package. Without an interpreter these tests are skipped
+// aloud.
 
 var interpreters = map[string]string{"python3": ".py", "node": ".js"}
 
@@ -24,13 +25,10 @@ func interpreter(t *testing.T, name string) string {
 		t.Skip("short: no other interpreters")
 	}
 	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
+	if err != nil {
+		testkit.Unable(t, "there is no %s", name)
 	}
-	require.NotEqual(t, "1", os.Getenv("TALLYSTICK_REQUIRE"), "TALLYSTICK_REQUIRE=1 and no %s", name)
-	fmt.Fprintf(os.Stderr, "*** %s SKIPPED: no %s on this machine; TALLYSTICK_REQUIRE=1 makes this fail\n", t.Name(), name)
-	t.Skip("no " + name)
-	return ""
+	return path
 }
 
 // script runs a file of testdata and returns its output and exit status.

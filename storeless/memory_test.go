@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -22,10 +23,10 @@ func stranger(m *storeless.Memory, n int) storeless.Key {
 
 // strangers is how many of a crowd a test can afford.
 func strangers() int {
-	if testing.Short() {
-		return 1_000_000
+	if testkit.Long() {
+		return 10_000_000
 	}
-	return crowd
+	return 1_000_000
 }
 
 // Check and charge are one step: no two of 64 goroutines spend the same unit.

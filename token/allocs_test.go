@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // TestAllocations: nothing that happens for each request allocates, least of all
@@ -67,12 +69,12 @@ func TestAllocations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f() // also where nothing can be counted
-			if !raceEnabled {
+			if !testkit.Race {
 				require.Zero(t, testing.AllocsPerRun(100, f))
 			}
 		})
 	}
-	if raceEnabled {
+	if testkit.Race {
 		const why = "allocations not counted, the race detector makes sync.Pool drop items; run without -race as well"
 		fmt.Fprintf(os.Stderr, "SKIPPED %s: %s\n", t.Name(), why)
 		t.Skip(why)

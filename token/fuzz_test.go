@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // fuzzCodec is the codec of the seeds in testdata/fuzz.
@@ -44,7 +46,7 @@ func FuzzVerify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, tok string) {
 		agree(t, &h, secrets, tok, now)
-		if !raceEnabled {
+		if !testkit.Race {
 			require.LessOrEqual(t, allocated(func() { _, _ = h.Verify(tok, now) }), uint64(2048))
 		}
 	})

@@ -4,14 +4,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -121,7 +120,7 @@ func rounds(n int) int {
 	switch {
 	case testing.Short():
 		return n / 5
-	case raceEnabled:
+	case testkit.Race:
 		return n / 2
 	}
 	return n
@@ -129,16 +128,3 @@ func rounds(n int) int {
 
 // random returns a generator with a fixed seed: a failure repeats itself.
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 20)) }
-
-// skipAloud skips a test that this machine cannot run, and says so even where
-// passing tests are silent. A build that promises to run everything sets
-// TALLYSTICK_REQUIRE=1, and then nothing is skipped.
-func skipAloud(t testing.TB, format string, args ...any) {
-	t.Helper()
-	why := fmt.Sprintf(format, args...)
-	if os.Getenv("TALLYSTICK_REQUIRE") == "1" {
-		t.Fatalf("TALLYSTICK_REQUIRE=1, but %s", why)
-	}
-	fmt.Fprintf(os.Stderr, "SKIPPED %s: %s\n", t.Name(), why)
-	t.Skip(why)
-}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // python runs a program of testdata by Python 3, or skips the test.
@@ -17,7 +19,7 @@ func python(t *testing.T, program string, input []byte) []byte {
 	t.Helper()
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		skipAloud(t, "there is no python3 here")
+		testkit.Unable(t, "there is no python3 here")
 	}
 	cmd := exec.Command(path, "-B", program) // -B: leave no compiled copy behind
 	cmd.Dir = "testdata"

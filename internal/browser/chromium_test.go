@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 const chromium = "/usr/bin/chromium"
@@ -29,9 +31,7 @@ func launch(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context
 		t.Skip("short: no browser")
 	}
 	if _, err := os.Stat(chromium); err != nil {
-		require.NotEqual(t, "1", os.Getenv("TALLYSTICK_REQUIRE"), "TALLYSTICK_REQUIRE=1 and no %s", chromium)
-		fmt.Fprintf(os.Stderr, "*** %s SKIPPED: no %s on this machine; TALLYSTICK_REQUIRE=1 makes this fail\n", t.Name(), chromium)
-		t.Skip("no " + chromium)
+		testkit.Unable(t, "there is no %s", chromium)
 	}
 	options := append([]chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(chromium),

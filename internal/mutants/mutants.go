@@ -17,10 +17,11 @@ package mutants
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 )
 
 // A Mutant is one way to break a package.
@@ -35,10 +36,6 @@ type Mutant struct {
 // running is set for the tests that judge a mutant: they must not start others.
 const running = "TALLYSTICK_MUTANT"
 
-// parallel is how many mutants are tried at once. Each is a compiler and a
-// linker run, and then a test process that may use every core.
-const parallel = 2
-
 // Load reads the mutants in the files that match a pattern. It fails the test if
 // there are none, or if a field of one is missing or unknown.
 func Load(t *testing.T, pattern string) []Mutant {
@@ -50,44 +47,43 @@ func Load(t *testing.T, pattern string) []Mutant {
 	return specs
 }
 
-// Run tries every mutant of a package, each as a subtest, which fails if the
-// tests of the package pass, and also if the mutant does not compile: it is the
-// tests that must notice, not the compiler.
+// Run checks that every mutant of a package finds its place. Asked for by name, as
+// in
+//
+//	go test -run TestMutants ./token
+//	go test -run 'TestMutants/name_of_one' ./token
+//
+// it also tries every mutant, each as a subtest, which fails if the tests of the
+// package pass, and also if the mutant does not compile: it is the tests that must
+// notice, not the compiler. Not asked, it skips that and says so: it compiles the
+// package once for each mutant, and nobody's plain "go test ./..." should judge
+// tests.
 //
 // pkg is the package to break and to test, relative to the caller's directory:
 // "." for the caller's own. Its tests run with -short: a test that is to kill
-// mutants must not skip itself then. Under -short itself Run skips, and says so.
+// mutants must not skip itself then.
 func Run(t *testing.T, pkg string, specs []Mutant) {
 	t.Helper()
 	if os.Getenv(running) != "" {
 		t.Skip("this is a mutant's own test run")
 	}
-	if testing.Short() {
-		t.Skip("-short: the mutation check compiles the package once for each mutant")
-	}
-	// The package as it is must pass, or its failures would say nothing.
-	unbroken := try(pkg, t.TempDir(), nil, 30*time.Minute)
-	if unbroken.outcome != survived {
-		t.Fatalf("the tests of %s do not pass without any mutant: %s\n%s", pkg, unbroken.outcome, unbroken.output)
-	}
-	slots := make(chan struct{}, parallel)
 	for i := range specs {
-		t.Run(specs[i].Name, func(t *testing.T) {
-			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			switch r := try(pkg, t.TempDir(), &specs[i], patience(unbroken.took)); r.outcome {
-			case killed:
-				t.Logf("killed by %s", r.by)
-			case survived:
-				t.Errorf("no test of %s notices this change of %s: %s\n- %s\n+ %s",
-					pkg, specs[i].File, specs[i].Why, specs[i].Old, specs[i].New)
-			default:
-				t.Errorf("%s\n%s", r.outcome, r.output)
-			}
-		})
+		if _, r := mutated(filepath.Join(pkg, specs[i].File), &specs[i]); r.outcome != "" {
+			t.Errorf("%s: %s: %s", specs[i].Name, r.outcome, r.output)
+		}
 	}
+	if !asked(flag.Lookup("test.run").Value.String()) {
+		t.Skipf("%d mutants found their places, and were not tried: make mutants, or go test -run TestMutants", len(specs))
+	}
+	p, err := planned(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, pkg, specs, p)
 }
+
+// asked says whether the -run of "go test" names the mutants.
+func asked(pattern string) bool { return strings.Contains(pattern, "Mutants") }
 
 func load(pattern string) ([]Mutant, error) {
 	files, err := filepath.Glob(pattern)

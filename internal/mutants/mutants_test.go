@@ -3,6 +3,7 @@ package mutants
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ const sample = "./testdata/sample"
 
 // TestTry breaks a sample in each way that ends differently.
 func TestTry(t *testing.T) {
+	recorded, err := record(sample, t.TempDir())
+	require.NoError(t, err)
 	for name, tt := range map[string]struct {
 		mutant *Mutant
 		want   outcome
@@ -33,13 +36,124 @@ func TestTry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
-			r := try(sample, t.TempDir(), tt.mutant, time.Minute)
-			require.Equal(t, tt.want, r.outcome, r.output)
-			require.Equal(t, tt.by, r.by, r.output)
+			for way, recipe := range map[string]*recipe{"replayed": recorded, "by the go command": nil} {
+				r := (&bench{pkg: sample, recipe: recipe, limit: time.Minute}).try(t.TempDir(), tt.mutant, "")
+				require.Equal(t, tt.want, r.outcome, "%s: %s", way, r.output)
+				require.Equal(t, tt.by, r.by, "%s: %s", way, r.output)
+			}
 			after, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
 			require.Equal(t, before, after, "the file itself is never touched")
 		})
+	}
+}
+
+// TestReplay: what tests outside of the package see decides whether the go command
+// must build them again. Nothing else may, or each mutant takes several times as long.
+func TestReplay(t *testing.T) {
+	recorded, err := record(sample, t.TempDir())
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		mutant   Mutant
+		replayed bool
+	}{
+		"within a function":      {Mutant{File: "sample.go", Old: "n + n", New: "n"}, true},
+		"in what is inlined":     {Mutant{File: "sample.go", Old: "n <= limit", New: "n < limit"}, false},
+		"in what is exported":    {Mutant{File: "sample.go", Old: "Twice(n int) int", New: "Twice(n int64) int64"}, false},
+		"in a test outside":      {Mutant{File: "outside_test.go", Old: "Twice(2)", New: "Twice(3)"}, false},
+		"which does not compile": {Mutant{File: "sample.go", Old: "n + n", New: "limit"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			text, r := mutated(filepath.Join(sample, tt.mutant.File), &tt.mutant)
+			require.Empty(t, r.output)
+			changed, binary := filepath.Join(dir, tt.mutant.File), filepath.Join(dir, "mutant.test")
+			require.NoError(t, os.WriteFile(changed, text, 0o600))
+			require.Equal(t, tt.replayed, recorded.build(tt.mutant.File, changed, binary))
+		})
+	}
+}
+
+// TestKillers: a test that noticed once is asked first; one that is gone, or does
+// not notice, changes nothing.
+func TestKillers(t *testing.T) {
+	b := &bench{pkg: sample, limit: time.Minute}
+	noticed := &Mutant{File: "sample.go", Old: "n + n", New: "n"}
+	for name, tt := range map[string]struct {
+		mutant *Mutant
+		first  string
+		want   outcome
+		by     string
+	}{
+		"the one that noticed":    {noticed, "TestOutside", killed, "TestOutside"},
+		"one that does not":       {noticed, "TestSpin", killed, "TestOutside"},
+		"one that is gone":        {noticed, "TestGone", killed, "TestOutside"},
+		"survives, whatever said": {&Mutant{File: "sample.go", Old: "n < 0", New: "n < -1"}, "TestAllowed", survived, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := b.try(t.TempDir(), tt.mutant, tt.first)
+			require.Equal(t, tt.want, r.outcome, r.output)
+			require.Equal(t, tt.by, r.by)
+		})
+	}
+}
+
+// TestKillersAreRemembered goes from one run to the next.
+func TestKillersAreRemembered(t *testing.T) {
+	pkg := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(pkg, "testdata"), 0o700))
+	k := loadKillers(t, pkg)
+	for mutant, test := range map[string]string{
+		"a": "TestA", "b": "TestB/some_part", "c": "test timed out after 1m0s", "d": "an exit without a word", "gone": "TestC",
+	} {
+		k.note(mutant, test)
+	}
+	specs := []Mutant{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}}
+	k.save(t, specs)
+	require.Empty(t, loadKillers(t, pkg).by, "only where that is asked for")
+	t.Setenv("TALLYSTICK_MUTANTS_KILLERS", "write")
+	k.save(t, specs)
+	require.Equal(t, map[string]string{"a": "TestA", "b": "TestB"}, loadKillers(t, pkg).by)
+}
+
+// TestPlan: with a short time each seed begins with other mutants, and none is
+// left out for ever.
+func TestPlan(t *testing.T) {
+	var specs []Mutant
+	for i := range 50 {
+		specs = append(specs, Mutant{Name: string(rune('A' + i))})
+	}
+	require.Equal(t, specs, plan{}.order(specs))
+	begun := map[string]bool{}
+	for seed := range 100 {
+		order := plan{seed: strconv.Itoa(seed)}.order(specs)
+		require.ElementsMatch(t, specs, order)
+		for _, m := range order[:10] {
+			begun[m.Name] = true
+		}
+	}
+	require.Len(t, begun, len(specs))
+
+	for _, tt := range []struct {
+		n           int64
+		time, spent time.Duration
+		want        bool
+	}{
+		{1, 0, time.Hour, true}, {9, 0, time.Hour, true}, // no end
+		{9, time.Minute, time.Minute, true}, {9, time.Minute, time.Minute + 1, false},
+		{1, time.Minute, time.Hour, true}, {2, time.Minute, time.Hour, false}, // one at least
+	} {
+		require.Equal(t, tt.want, plan{time: tt.time}.begins(tt.n, tt.spent), tt)
+	}
+
+	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "2h": 2 * time.Hour} {
+		p, err := planned(func(string) string { return text })
+		require.NoError(t, err)
+		require.Equal(t, plan{time: want, seed: text}, p)
+	}
+	for _, text := range []string{"90", "soon", "-1s", "0s"} {
+		_, err := planned(func(string) string { return text })
+		require.ErrorContains(t, err, "TALLYSTICK_MUTANTS_TIME")
 	}
 }
 
@@ -80,7 +194,17 @@ func TestLoad(t *testing.T) {
 
 // TestRun goes the whole way, over a mutant that is killed.
 func TestRun(t *testing.T) {
-	Run(t, sample, []Mutant{{Name: "at the limit", File: "sample.go", Old: "n <= limit", New: "n < limit", Why: "the last request"}})
+	run(t, sample, []Mutant{{Name: "at the limit", File: "sample.go", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1})
+}
+
+// TestAsked: mutants are tried where -run names them, and nowhere else.
+func TestAsked(t *testing.T) {
+	for pattern, want := range map[string]bool{
+		"": false, "Test": false, "TestRun|TestLoad": false, ".": false,
+		"TestMutants": true, "^TestMutants$": true, "Mutants": true, "TestMutants/at_the_limit": true,
+	} {
+		require.Equal(t, want, asked(pattern), pattern)
+	}
 }
 
 // TestRecursion: the tests of a mutant start no mutants.

@@ -36,25 +36,79 @@ type result struct {
 // must not be taken for one: that would be a kill that no test has made.
 func patience(unbroken time.Duration) time.Duration { return max(time.Minute, 30*unbroken) }
 
-// try builds the tests of a package with a mutant in it, or none, and runs them
-// for at most the given time. The change is an overlay: no file of the package is
-// touched. Build and run are apart, so that a compiler's complaint is not taken for
-// a test's.
-func try(pkg, dir string, m *Mutant, limit time.Duration) result {
-	overlay, r := write(pkg, dir, m)
-	if r.outcome != "" {
+// A bench is where the mutants of one package are tried.
+type bench struct {
+	pkg    string
+	recipe *recipe       // or nil: the go command builds
+	limit  time.Duration // for the tests of one mutant
+}
+
+// try builds the tests of the package with a mutant in it, or none, and runs them.
+// The change is an overlay: no file of the package is touched. Build and run are
+// apart, so that a compiler's complaint is not taken for a test's. If a test is
+// named that should notice, it is asked first.
+func (b *bench) try(dir string, m *Mutant, first string) result {
+	binary := filepath.Join(dir, "mutant.test")
+	if r := b.build(dir, binary, m); r.outcome != "" {
 		return r
 	}
-	// Debugging information would be a fifth of the work.
-	binary := filepath.Join(dir, "mutant.test")
-	build := exec.Command("go", "test", "-overlay="+overlay, "-vet=off",
-		"-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary, pkg)
-	if output, err := build.CombinedOutput(); err != nil {
+	if first != "" {
+		// A test that is no more runs nothing, and so passes.
+		if r := b.run(binary, "-test.run=^"+regexp.QuoteMeta(first)+"$"); r.outcome == killed {
+			return r
+		}
+	}
+	return b.run(binary)
+}
+
+// build makes the test binary, or says why not.
+func (b *bench) build(dir, binary string, m *Mutant) result {
+	replace := map[string]string{}
+	if m != nil {
+		original, err := filepath.Abs(filepath.Join(b.pkg, m.File))
+		if err != nil {
+			return result{outcome: unusable, output: err.Error()}
+		}
+		text, r := mutated(original, m)
+		if r.outcome != "" {
+			return r
+		}
+		changed := filepath.Join(dir, filepath.Base(m.File))
+		if err := os.WriteFile(changed, text, 0o600); err != nil {
+			return result{outcome: unusable, output: err.Error()}
+		}
+		if b.recipe.build(m.File, changed, binary) {
+			return result{}
+		}
+		replace[original] = changed
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return result{outcome: unusable, output: err.Error()}
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		return result{outcome: unusable, output: err.Error()}
+	}
+	if output, err := goTest(overlay, binary, b.pkg).CombinedOutput(); err != nil {
 		return result{outcome: broken, output: string(output)}
 	}
-	// A test binary knows no cache: -count=1 is implied.
-	cmd := exec.Command(binary, "-test.short", "-test.failfast", "-test.timeout="+limit.String())
-	cmd.Dir = pkg
+	return result{}
+}
+
+// goTest is the go command that builds the tests of a package.
+func goTest(overlay, binary, pkg string, more ...string) *exec.Cmd {
+	// Debugging information would be a fifth of the work.
+	args := append([]string{"test", "-overlay=" + overlay, "-vet=off",
+		"-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary}, more...)
+	return exec.Command("go", append(args, pkg)...)
+}
+
+// run runs a test binary. It knows no cache: -count=1 is implied.
+func (b *bench) run(binary string, more ...string) result {
+	args := append([]string{"-test.short", "-test.failfast", "-test.timeout=" + b.limit.String()}, more...)
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = b.pkg
 	cmd.Env = append(os.Environ(), running+"=1")
 	began := time.Now()
 	output, err := cmd.CombinedOutput()
@@ -69,37 +123,17 @@ func try(pkg, dir string, m *Mutant, limit time.Duration) result {
 	return result{outcome: killed, by: first(output), output: string(output)}
 }
 
-// write writes the changed file and the overlay that puts it in place.
-func write(pkg, dir string, m *Mutant) (overlay string, r result) {
-	replace := map[string]string{}
-	if m != nil {
-		original, err := filepath.Abs(filepath.Join(pkg, m.File))
-		if err != nil {
-			return "", result{outcome: unusable, output: err.Error()}
-		}
-		text, err := os.ReadFile(original)
-		if err != nil {
-			return "", result{outcome: unusable, output: err.Error()}
-		}
-		if n := bytes.Count(text, []byte(m.Old)); n != 1 {
-			return "", result{outcome: misplaced, output: strconv.Itoa(n) + " times in " + m.File + ": " + m.Old}
-		}
-		changed := filepath.Join(dir, filepath.Base(m.File))
-		text = bytes.Replace(text, []byte(m.Old), []byte(m.New), 1)
-		if err := os.WriteFile(changed, text, 0o600); err != nil {
-			return "", result{outcome: unusable, output: err.Error()}
-		}
-		replace[original] = changed
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
+// mutated returns the text of a file with the change in it, or says why it has no
+// place there.
+func mutated(file string, m *Mutant) ([]byte, result) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", result{outcome: unusable, output: err.Error()}
+		return nil, result{outcome: unusable, output: err.Error()}
 	}
-	overlay = filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, text, 0o600); err != nil {
-		return "", result{outcome: unusable, output: err.Error()}
+	if n := bytes.Count(text, []byte(m.Old)); n != 1 {
+		return nil, result{outcome: misplaced, output: strconv.Itoa(n) + " times in " + m.File + ": " + m.Old}
 	}
-	return overlay, r
+	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), result{}
 }
 
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: (.*)|^fatal error: (.*)`)

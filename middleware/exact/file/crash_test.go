@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/storeless"
@@ -22,7 +23,7 @@ import (
 
 // crashes is how often the counter is killed.
 func crashes() int {
-	if os.Getenv("TALLYSTICK_LONG") != "" { // as "make long" does
+	if testkit.Long() { // as "make long" does
 		return 100
 	}
 	return 5

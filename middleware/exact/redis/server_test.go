@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/storeless"
@@ -34,10 +34,7 @@ type server struct {
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("TALLYSTICK_REQUIRE") != "" {
-			require.NoError(t, err, "Debian: apt-get install redis-server")
-		}
-		t.Skip("no redis-server (Debian: apt-get install redis-server)")
+		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
 	}
 	s := &server{t: t, port: freePort(t), args: args}
 	s.start()

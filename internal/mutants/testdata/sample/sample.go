@@ -16,3 +16,8 @@ func Spin(n int) (i int) {
 	}
 	return i
 }
+
+// Twice is not inlined: nothing outside depends on what it does within.
+//
+//go:noinline
+func Twice(n int) int { return n + n }

@@ -1,0 +1,82 @@
+package mutants
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Killers are the tests that noticed the mutants of a package when it was last
+// written down, by the names of the mutants. They are asked first, which saves most
+// of the time that tests take. A test that is gone, or notices no longer, is no
+// fault: then all tests are asked. The file is made by
+//
+//	TALLYSTICK_MUTANTS_KILLERS=write go test -run TestMutants
+type killers struct {
+	file string
+
+	mu sync.Mutex
+	by map[string]string
+}
+
+func loadKillers(t *testing.T, pkg string) *killers {
+	t.Helper()
+	k := &killers{file: filepath.Join(pkg, "testdata", "killers.json"), by: map[string]string{}}
+	text, err := os.ReadFile(k.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return k
+	case err == nil:
+		err = json.Unmarshal(text, &k.by)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", k.file, err)
+	}
+	return k
+}
+
+var aTest = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`)
+
+func (k *killers) of(mutant string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.by[mutant]
+}
+
+// note remembers a test, without the part of it that noticed: parts of tests run
+// where the whole is named. A panic names no test.
+func (k *killers) note(mutant, test string) {
+	test, _, _ = strings.Cut(test, "/")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.by, mutant)
+	if aTest.MatchString(test) {
+		k.by[mutant] = test
+	}
+}
+
+// save writes the file where that is asked for, without mutants that are no more.
+func (k *killers) save(t *testing.T, specs []Mutant) {
+	if os.Getenv("TALLYSTICK_MUTANTS_KILLERS") != "write" {
+		return
+	}
+	known := map[string]string{}
+	for _, m := range specs {
+		if test := k.of(m.Name); test != "" {
+			known[m.Name] = test
+		}
+	}
+	text, err := json.MarshalIndent(known, "", "\t")
+	if err == nil {
+		err = os.WriteFile(k.file, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,98 @@
+package mutants
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// parallel is how many mutants are tried at once. Each is a compiler and a
+// linker run, and then a test process that may use every core.
+const parallel = 2
+
+// A plan is which mutants are tried, as far as they are not picked by name.
+type plan struct {
+	time time.Duration // after which no further one is begun; 0 for no end
+	seed string        // of the order, so that each run with a short time tries others
+}
+
+// planned reads the plan that .ci/mutants makes.
+func planned(getenv func(string) string) (p plan, err error) {
+	p.seed = getenv("TALLYSTICK_MUTANTS_SEED")
+	if text := getenv("TALLYSTICK_MUTANTS_TIME"); text != "" {
+		if p.time, err = time.ParseDuration(text); err == nil && p.time <= 0 {
+			err = fmt.Errorf("it must be more than nothing")
+		}
+		if err != nil {
+			return plan{}, fmt.Errorf("TALLYSTICK_MUTANTS_TIME is %q: %w", text, err)
+		}
+	}
+	return p, nil
+}
+
+// begins says whether the n-th mutant is begun after so long. The first is, always:
+// a run that tries nothing finds nothing.
+func (p plan) begins(n int64, spent time.Duration) bool {
+	return n == 1 || p.time == 0 || spent <= p.time
+}
+
+// order returns the mutants in the plan's order.
+func (p plan) order(specs []Mutant) []Mutant {
+	if p.seed == "" {
+		return specs
+	}
+	hash := func(m Mutant) uint64 {
+		h := fnv.New64a()
+		h.Write([]byte(p.seed + "\x00" + m.Name))
+		return h.Sum64()
+	}
+	return slices.SortedFunc(slices.Values(specs), func(a, b Mutant) int { return cmp.Compare(hash(a), hash(b)) })
+}
+
+func run(t *testing.T, pkg string, specs []Mutant, p plan) {
+	t.Helper()
+	began := time.Now()
+	b := &bench{pkg: pkg, limit: 30 * time.Minute}
+	recipe, err := record(pkg, t.TempDir())
+	if err != nil {
+		t.Logf("the go command builds each mutant, which takes longer: %v", err)
+	}
+	b.recipe = recipe
+	// The package as it is must pass, or its failures would say nothing.
+	unbroken := b.try(t.TempDir(), nil, "")
+	if unbroken.outcome != survived {
+		t.Fatalf("the tests of %s do not pass without any mutant: %s\n%s", pkg, unbroken.outcome, unbroken.output)
+	}
+	b.limit = patience(unbroken.took)
+	killers := loadKillers(t, pkg)
+	var begun, tried atomic.Int64
+	t.Cleanup(func() { // after all subtests
+		fmt.Printf("mutants: tried %d of %d\n", tried.Load(), len(specs))
+		killers.save(t, specs)
+	})
+	slots := make(chan struct{}, parallel)
+	for _, m := range p.order(specs) {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if !p.begins(begun.Add(1), time.Since(began)) {
+				t.Skip("not tried: the time was up")
+			}
+			tried.Add(1)
+			switch r := b.try(t.TempDir(), &m, killers.of(m.Name)); r.outcome {
+			case killed:
+				killers.note(m.Name, r.by)
+				t.Logf("killed by %s", r.by)
+			case survived:
+				t.Errorf("no test of %s notices this change of %s: %s\n- %s\n+ %s", pkg, m.File, m.Why, m.Old, m.New)
+			default:
+				t.Errorf("%s\n%s", r.outcome, r.output)
+			}
+		})
+	}
+}

@@ -1,0 +1,13 @@
+package sample_test
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants/testdata/sample"
+)
+
+func TestOutside(t *testing.T) {
+	if sample.Twice(2) != 4 {
+		t.Fatal("not twice")
+	}
+}

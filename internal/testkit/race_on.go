@@ -1,0 +1,7 @@
+//go:build race
+
+package testkit
+
+// Race says that the race detector watches: then all takes several times as long,
+// and sync.Pool drops items at random, so that allocations cannot be counted.
+const Race = true

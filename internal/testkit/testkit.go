@@ -1,0 +1,25 @@
+// Package testkit is what tests of several packages and modules ask of the place
+// they run in. It is imported by tests only.
+package testkit
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// Long says that time does not matter, as "make long" does.
+func Long() bool { return os.Getenv("TALLYSTICK_LONG") != "" }
+
+// Unable skips a test that this machine cannot run, and says so even where passing
+// tests are silent. A build that promises to run everything, as "make test" does,
+// sets TALLYSTICK_REQUIRE=1: then it fails.
+func Unable(t testing.TB, format string, args ...any) {
+	t.Helper()
+	why := fmt.Sprintf(format, args...)
+	if os.Getenv("TALLYSTICK_REQUIRE") == "1" {
+		t.Fatalf("TALLYSTICK_REQUIRE=1, but %s", why)
+	}
+	fmt.Fprintf(os.Stderr, "*** SKIPPED %s: %s; TALLYSTICK_REQUIRE=1 makes this fail\n", t.Name(), why)
+	t.Skip(why)
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package storeless_test
-
-const crowd = 10_000_000

@@ -1,7 +1,0 @@
-//go:build race
-
-package token
-
-// raceEnabled: under the race detector sync.Pool drops items at random, so that
-// allocations cannot be counted.
-const raceEnabled = true
