@@ -32,17 +32,6 @@ func TestNoFileCycles(t *testing.T) {
 	for dir, files := range packages {
 		t.Run(dir, func(t *testing.T) {
 			uses := fileUses(t, importer, dir, files)
-			if os.Getenv("ARROWS") != "" {
-				for _, set := range cycles(uses) {
-					for _, f := range set {
-						for _, g := range uses[f] {
-							if slices.Contains(set, g) {
-								t.Log(f, "->", g)
-							}
-						}
-					}
-				}
-			}
 			require.Empty(t, cycles(uses), "files that need each other")
 		})
 	}

@@ -15,21 +15,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const module = "github.com/tallystick/tallystick"
+const (
+	module = "github.com/tallystick/tallystick"
+	inner  = module + "/middleware/internal/" // the leaves: plain values in and out
+)
 
 // arrows are the imports that a package may have beside the standard library:
 // the table of the design. A new package adds its row.
 var arrows = map[string][]string{
-	"storeless":                  {},
-	"token":                      {module + "/storeless", jwt},
-	"pow":                        {},
-	"middleware":                 {module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact"},
-	"middleware/exact":           {module + "/storeless"},
-	"middleware/exact/exacttest": {module + "/storeless", module + "/middleware/exact"},
-	"middleware/client":          {module + "/pow"},
-	"middleware/policyfile":      {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
-	"internal/mutants":           {},
-	"internal/testkit":           {},
+	"storeless": {},
+	"token":     {module + "/storeless", jwt},
+	"pow":       {},
+	"middleware": {
+		module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact",
+		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "page", inner + "reply", inner + "ticket",
+	},
+	"middleware/internal/assets":      {module + "/pow"},
+	"middleware/internal/guardedcall": {module + "/middleware/exact"},
+	"middleware/internal/httpfield":   {},
+	"middleware/internal/page":        {},
+	"middleware/internal/reply":       {module + "/token"},
+	"middleware/internal/ticket":      {},
+	"middleware/exact":                {module + "/storeless"},
+	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
+	"middleware/client":               {module + "/pow"},
+	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
+	"internal/mutants":                {},
+	"internal/testkit":                {},
 }
 
 const (

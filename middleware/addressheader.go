@@ -56,8 +56,3 @@ func addressField(header string) (httpfield.AddressField, error) {
 	}
 	return httpfield.AddressFieldNamed(header), nil
 }
-
-// unnamed reports whether a RemoteAddr is that of a connection without an address: empty,
-// or as net/http spells a client of a Unix socket that has no name. Everything else that
-// is no address may have come from anywhere.
-func unnamed(remote string) bool { return remote == "" || remote == "@" }

@@ -130,7 +130,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func TestAllocationsOfStacks(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocationsOfStacks: the race detector allocates on its own; go test -short counts them")
 		t.Skip("the race detector allocates on its own")
 	}

@@ -169,6 +169,11 @@ func peer(r *http.Request) (netip.Addr, bool) {
 	return addr, err == nil
 }
 
+// unnamed reports whether a RemoteAddr is that of a connection without an address: empty,
+// or as net/http spells a client of a Unix socket that has no name. Everything else that
+// is no address may have come from anywhere.
+func unnamed(remote string) bool { return remote == "" || remote == "@" }
+
 // ValidatedKey identifies by API key, and whoever shows none by otherwise. The
 // program validates: it returns the identity that [APIKey] or [Principal] made of
 // the key's owner, with its tier; nobody if there is no key or the key is not
