@@ -102,7 +102,7 @@ func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, er
 		Challenge: to.challenge,
 		Secrets:   secrets,
 		// The token is always a header too, where it is easy to watch.
-		Carriage: middleware.CarryBoth,
+		TokenTransport: middleware.HeaderAndCookie,
 		// The demo speaks plain HTTP, where browsers store no Secure cookie.
 		// A real site leaves this out.
 		InsecureCookie: true,

@@ -73,7 +73,7 @@ func TestFrameworks(t *testing.T) {
 	} {
 		t.Run(test.name+", "+test.method+" "+test.path, func(t *testing.T) {
 			cfg := contact(new(clock))
-			cfg.Carriage = middleware.CarryBoth
+			cfg.TokenTransport = middleware.HeaderAndCookie
 			server := serve(t, adapted(newLimiter(t, cfg), test.whole, page))
 			resp := over(t, clientAt(t, "127.0.0.2"), server.URL+test.path, method(test.method))
 			require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -88,7 +88,7 @@ func TestFrameworks(t *testing.T) {
 	}
 	t.Run("past our writer, with a proof", func(t *testing.T) {
 		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.Carriage = middleware.CarryBoth
+		cfg.TokenTransport = middleware.HeaderAndCookie
 		site := newSite(t, cfg)
 		proof := solve(t, challengeIn(t, fetched(site)))
 		resp := send(adapted(site.m, false, page), proving(proof))

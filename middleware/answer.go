@@ -105,11 +105,11 @@ func (e *engine) answerXRateLimit(now time.Time, f *reply.Fields, who *subject, 
 // channels says where the token goes.
 func (e *engine) channels(shown *credentials) (header, cookie bool) {
 	switch e.carriage {
-	case CarryHeader:
+	case HeaderOnly:
 		return true, false
-	case CarryCookie:
+	case CookieOnly:
 		return false, true
-	case CarryEither:
+	case HeaderOrCookie:
 		if shown.accepted > 0 {
 			return shown.byHeader, shown.byCookie
 		}

@@ -31,7 +31,7 @@ type Challenge struct {
 	PriceMemory time.Duration
 
 	// BindOwn makes a family good for the address alone that bought it. Without,
-	// a phone keeps its family as it changes networks. Families of API keys and
+	// a phone keeps its family as it changes networks. Those of API keys and
 	// principals are always bound.
 	BindOwn bool
 
@@ -43,7 +43,7 @@ type Challenge struct {
 	// WaitShare is the part of each quota, one in so many and at least 1, that
 	// an identity may use without work, after a wait: the wait lane, for people
 	// without JavaScript; see the package documentation. That comes on top of
-	// the quotas. Default: 5, but no lane in [EveryRequest], nor with CarryHeader
+	// the quotas. Default: 5, but no lane in [EveryRequest], nor with HeaderOnly
 	// or InsecureNoMemory, which prohibit one. Permitted: 1 to 2147483647.
 	WaitShare int64
 

@@ -100,7 +100,7 @@ func waitShare(cfg *Config, c *Challenge, problem func(field, format string, arg
 	if c.WaitShare < 0 || c.WaitShare > storeless.MaxQuota {
 		problem("WaitShare", "must be one in 1 to %d, or 0 for one in %d", storeless.MaxQuota, defaultShare)
 	}
-	possible := cfg.Carriage != CarryHeader && !cfg.InsecureNoMemory
+	possible := cfg.TokenTransport != HeaderOnly && !cfg.InsecureNoMemory
 	switch {
 	case c.WaitShare == 0:
 		if c.NoWait || !possible || c.Mode == EveryRequest {
@@ -109,8 +109,8 @@ func waitShare(cfg *Config, c *Challenge, problem func(field, format string, arg
 		return defaultShare
 	case c.NoWait:
 		problem("NoWait", "leaves WaitShare nothing to divide; leave out one of them")
-	case cfg.Carriage == CarryHeader:
-		problem("WaitShare", "cannot go with CarryHeader: a wait ticket is a cookie")
+	case cfg.TokenTransport == HeaderOnly:
+		problem("WaitShare", "cannot go with HeaderOnly: a wait ticket is a cookie")
 	case cfg.InsecureNoMemory:
 		problem("WaitShare", "cannot go with InsecureNoMemory: a wait ticket can be shown again and again, and nothing would count it")
 	}

@@ -133,7 +133,7 @@ func TestHerd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := challenging(new(clock), test.mode)
 				cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Quiet = test.quota, time.Hour, test.quiet
-				cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.Families = 255, "", 0
+				cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.MaxClients = 255, "", 0
 				if test.change != nil {
 					test.change(&cfg)
 				}

@@ -24,7 +24,7 @@ func newTier(cfg *Config, name string, l limits) tier {
 		t.quotaHash = quotaHash(p)
 		p = t.fallback // networks are counted in memory alone
 	}
-	t.net56, t.net48 = p.Scale(cfg.Net56), p.Scale(cfg.Net48)
+	t.net56, t.net48 = p.Scale(cfg.Net56Factor), p.Scale(cfg.Net48Factor)
 	return t
 }
 
@@ -43,8 +43,8 @@ func compile(cfg Config) (*engine, error) {
 		carried:    c.carried,
 		life:       c.life,
 		challenge:  c.challenge,
-		net56:      cfg.Net56,
-		net48:      cfg.Net48,
+		net56:      cfg.Net56Factor,
+		net48:      cfg.Net48Factor,
 		identity:   cfg.Identity,
 		cost:       cfg.Cost,
 		skip:       cfg.Skip,
@@ -52,7 +52,7 @@ func compile(cfg Config) (*engine, error) {
 		page:       cfg.Page,
 		onDecision: cfg.OnDecision,
 		now:        cfg.Now,
-		carriage:   cfg.Carriage,
+		carriage:   cfg.TokenTransport,
 		quiet:      cfg.Quiet,
 		xRateLimit: cfg.XRateLimit,
 		shadow:     cfg.Shadow,

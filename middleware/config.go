@@ -48,8 +48,8 @@ type Config struct {
 	// CORS preflights always are.
 	Skip func(*http.Request) bool
 
-	// Carriage says by which channels tokens travel. Default: [CarryEither].
-	Carriage Carriage
+	// TokenTransport says by which channels tokens travel. Default: [HeaderOrCookie].
+	TokenTransport TokenTransport
 
 	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
 	// becomes SameSite=None and Partitioned. Prohibited with InsecureCookie,
@@ -60,15 +60,15 @@ type Config struct {
 	// sibling domains from planting tokens. For development over plain HTTP.
 	InsecureCookie bool
 
-	// Families is how many live families the memory is made for; it takes 48
+	// MaxClients is how many live families the memory is made for; it takes 48
 	// bytes for each of them and each limit, and 12 more for each, for ever.
 	// Default: 65536. Permitted: up to 16777216. It cannot change in Reconfigure.
-	Families int
+	MaxClients int
 
-	// Net56 and Net48 say how many times the quota of one IPv6 /64 a whole /56
-	// and a whole /48 may use together. Default: 8, and 64 or Net56 if that is
-	// larger. Permitted: 1 to 2147483647, Net48 no less than Net56.
-	Net56, Net48 int64
+	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
+	// and a whole /48 may use together. Default: 8, and 64 or Net56Factor if that is
+	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.
+	Net56Factor, Net48Factor int64
 
 	// InsecureNoMemory switches the memory off. Then nothing bounds a client
 	// that drops, replays or forks its token: only honest clients are limited.
@@ -125,22 +125,22 @@ type Config struct {
 // field: do not print a struct that holds a Config in one.
 func (c Config) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "middleware.Config(%s)", c.Policy) }
 
-// Carriage says by which channels tokens travel.
-type Carriage uint8
+// TokenTransport says by which channels tokens travel.
+type TokenTransport uint8
 
 const (
-	// CarryEither reads both channels and answers on the one an accepted token came
+	// HeaderOrCookie reads both channels and answers on the one an accepted token came
 	// by, on both if there was none.
-	CarryEither Carriage = iota
+	HeaderOrCookie TokenTransport = iota
 
-	// CarryBoth reads both channels and always answers on both.
-	CarryBoth
+	// HeaderAndCookie reads both channels and always answers on both.
+	HeaderAndCookie
 
-	// CarryHeader uses the Tallystick-Token field alone.
-	CarryHeader
+	// HeaderOnly uses the Tallystick-Token field alone.
+	HeaderOnly
 
-	// CarryCookie uses the cookie alone.
-	CarryCookie
+	// CookieOnly uses the cookie alone.
+	CookieOnly
 )
 
 // Quiet says how much the response tells of the quota.

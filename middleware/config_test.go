@@ -103,18 +103,18 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits", func(c *config) {
 			c.Limits, c.Tiers = wordy(9), map[string][]middleware.Limit{"pro": wordy(math.MaxInt32)}
 		}, "512 at most"},
-		{"Carriage", func(c *config) { c.Carriage = 4 }, "CarryEither"},
+		{"TokenTransport", func(c *config) { c.TokenTransport = 4 }, "HeaderOrCookie"},
 		{"Quiet", func(c *config) { c.Quiet = 3 }, "QuietOff"},
 		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.QuietNoToken, true }, "nothing would count"},
 		{"XRateLimit", func(c *config) { c.XRateLimit = 3 }, "ResetInSeconds"},
 		{"EmbeddedCookie", func(c *config) { c.EmbeddedCookie, c.InsecureCookie = true, true }, "Partitioned"},
-		{"Carriage", func(c *config) { c.Carriage, c.EmbeddedCookie = middleware.CarryHeader, true }, "no cookie"},
-		{"Carriage", func(c *config) { c.Carriage, c.InsecureCookie = middleware.CarryHeader, true }, "no cookie"},
-		{"Families", func(c *config) { c.Families = -1 }, "16777216"},
-		{"Families", func(c *config) { c.Families = 1<<24 + 1 }, "16777216"},
-		{"Net56", func(c *config) { c.Net56 = -1 }, "from 1"},
-		{"Net48", func(c *config) { c.Net48 = -1 }, "from Net56"},
-		{"Net48", func(c *config) { c.Net48 = 7 }, "from Net56"},
+		{"TokenTransport", func(c *config) { c.TokenTransport, c.EmbeddedCookie = middleware.HeaderOnly, true }, "no cookie"},
+		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureCookie = middleware.HeaderOnly, true }, "no cookie"},
+		{"MaxClients", func(c *config) { c.MaxClients = -1 }, "16777216"},
+		{"MaxClients", func(c *config) { c.MaxClients = 1<<24 + 1 }, "16777216"},
+		{"Net56Factor", func(c *config) { c.Net56Factor = -1 }, "from 1"},
+		{"Net48Factor", func(c *config) { c.Net48Factor = -1 }, "from Net56Factor"},
+		{"Net48Factor", func(c *config) { c.Net48Factor = 7 }, "from Net56Factor"},
 	} {
 		t.Run(test.field+" "+test.says, func(t *testing.T) {
 			cfg := contact(new(clock))
@@ -142,15 +142,15 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 			},
 			Secrets:        [][]byte{secret("a"), secret("a"), secret("b")[:8], {}, make([]byte, 40)},
 			Tiers:          map[string][]middleware.Limit{"": {}, "pro": {{Quota: 0, Window: time.Hour}}},
-			Carriage:       17,
+			TokenTransport: 17,
 			EmbeddedCookie: true, InsecureCookie: true,
-			Families: -7, Net56: -1, Net48: -2,
+			MaxClients: -7, Net56Factor: -1, Net48Factor: -2,
 			Quiet: 9, XRateLimit: 9,
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
 			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"][0].Quota`,
-			"Carriage", "Quiet", "XRateLimit", "Families", "Net56", "Net48", "EmbeddedCookie",
+			"TokenTransport", "Quiet", "XRateLimit", "MaxClients", "Net56Factor", "Net48Factor", "EmbeddedCookie",
 			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
 		}
 }
@@ -190,7 +190,7 @@ func TestLeastConfig(t *testing.T) {
 // A /48 is never given less than a /56 of it.
 func TestDefaultOfNet48(t *testing.T) {
 	cfg := contact(new(clock))
-	cfg.Net56 = 100
+	cfg.Net56Factor = 100
 	require.NoError(t, func() error { _, err := middleware.New(cfg); return err }())
 }
 

@@ -16,7 +16,7 @@
 //	  where work buys more (WhenExhausted)                (N+C)·L·(1+F)
 //	  where work comes first (Newcomers)                  (N+C)·L·F
 //	  where each request needs a proof (EveryRequest)     min((N+C)·L, (N+C)·S)
-//	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56, Config.Net48)
+//	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56Factor, Config.Net48Factor)
 //	waits, where work is asked for (the wait lane)        + (N+C)·max(1, L/5) (Challenge.WaitShare)
 //	on an exact route                                     L; in an outage, FailOpen: + (N+C)·max(1, L/Instances)
 //	any of these, new while the memory is full            no bound but that of the token it shows; one
@@ -117,7 +117,7 @@
 // together. Config.XRateLimit adds the older fields, Config.Quiet takes all but
 // Retry-After away.
 //
-// Clients show the token by the header or by the cookie, as Config.Carriage
+// Clients show the token by the header or by the cookie, as Config.TokenTransport
 // permits, and are answered the way they showed it; on both, if they showed none.
 // Up to four tokens are looked at, and the one that says most counts. A token is
 // at most 512 bytes. Whatever is wrong with one, it is as if absent, and the
@@ -186,8 +186,8 @@
 // a cookie carries what was bought. In [WhenExhausted] that means that work is done
 // only once the shared tally is used up, at the price of a small GET before each
 // submission; in [Newcomers] a client works once, in [EveryRequest] each time. The
-// form, the element and the endpoint must have one origin, and Carriage must not be
-// CarryHeader. form.submit() asks nobody: use form.requestSubmit().
+// form, the element and the endpoint must have one origin, and TokenTransport must not be
+// HeaderOnly. form.submit() asks nobody: use form.requestSubmit().
 //
 // Attributes: auto="focus" begins when the form gets the focus (not for
 // EveryRequest, whose proofs keep for seconds), auto="off" leaves it to verify();
@@ -237,7 +237,7 @@
 // instance and by the client's token, and costs no further call; those responses tell
 // no RateLimit. What is decided in an outage sends nobody away for longer than a minute
 // and its jitter, and says Tallystick-Degraded: ?1. [Refund] gives a charge back, and
-// [Middleware.ExactCall] lets a program spend the same quota outside of requests.
+// [Middleware.CallFor] lets a program spend the same quota outside of requests.
 //
 // # Without JavaScript
 //
@@ -252,7 +252,7 @@
 // can be shown again, by many at once, and anybody can have any number.
 // What bounds them together is the lane's quota, counted in memory and in a token
 // like any other: (N+C)·max(1, L/5) on top of what the policy admits otherwise, and
-// Net56 and Net48 times that for a whole IPv6 /56 and /48. Own families and their
+// Net56Factor and Net48Factor times that for a whole IPv6 /56 and /48. Own families and their
 // prices are not concerned. While the memory is full, nobody is let in whom it
 // cannot count.
 //

@@ -19,9 +19,9 @@ func TestRedeem(t *testing.T) {
 		"default":        func(*middleware.Config) {},
 		"BindOwn":        func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true },
 		"XRateLimit":     func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetInSeconds },
-		"CarryHeader":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
-		"CarryCookie":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryCookie },
-		"Both":           func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryBoth },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
+		"Both":           func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderAndCookie },
 		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
 		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
 		"no memory":      func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
@@ -46,8 +46,8 @@ func TestRedeem(t *testing.T) {
 			require.Equal(t, map[string]int{"expires-in": 3600 - 4}, body)
 
 			cookie, tok := cookieIn(first), tokenIn(first)
-			require.Equal(t, cfg.Carriage == middleware.CarryHeader, cookie == nil)
-			require.Equal(t, cfg.Carriage == middleware.CarryCookie, tok == "")
+			require.Equal(t, cfg.TokenTransport == middleware.HeaderOnly, cookie == nil)
+			require.Equal(t, cfg.TokenTransport == middleware.CookieOnly, tok == "")
 			if cookie != nil {
 				require.Equal(t, 3596, cookie.MaxAge)
 				require.True(t, cookie.HttpOnly)
@@ -102,10 +102,10 @@ func TestProofCookie(t *testing.T) {
 	now := new(clock)
 	for name, change := range map[string]func(*middleware.Config){
 		"default":        func(*middleware.Config) {},
-		"CarryCookie":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryCookie },
+		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
 		"EmbeddedCookie": func(cfg *middleware.Config) { cfg.EmbeddedCookie = true },
 		"InsecureCookie": func(cfg *middleware.Config) { cfg.InsecureCookie = true },
-		"CarryHeader":    func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
+		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(now, middleware.EveryRequest)
@@ -119,7 +119,7 @@ func TestProofCookie(t *testing.T) {
 			require.Equal(t, "{\"expires-in\":7}\n", bodyOf(t, resp))
 			require.Empty(t, tokenIn(resp), "it is a proof, not a token")
 			cookie := cookieIn(resp)
-			if name == "CarryHeader" {
+			if name == "HeaderOnly" {
 				require.Nil(t, cookie)
 				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof="+proof)).StatusCode)
 				return

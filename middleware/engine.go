@@ -37,7 +37,7 @@ type engine struct {
 	onDecision func(*http.Request, Decision)
 	now        func() time.Time
 
-	carriage         Carriage
+	carriage         TokenTransport
 	quiet            Quiet
 	xRateLimit       XRateLimit
 	shadow           bool

@@ -6,7 +6,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// ExactCall returns the call that a request by id makes to the counter of
+// CallFor returns the call that a request by id makes to the counter of
 // [Config.Exact], at a cost of 1: for a program that spends the same quota elsewhere, as
 // with [exact.Wait], or shows what is left of it, with [exact.Counter].Peek. The quotas
 // are those of the identity's tier. The caller makes it, by a deadline of its own;
@@ -14,7 +14,7 @@ import (
 //
 // With Exact.Shards it is a call for one of an address's keys, at random. It is an error
 // if id is nobody, or if the policy has no counter.
-func (m *Middleware) ExactCall(id Identity) (exact.Call, error) {
+func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 	e := m.loaded()
 	if e.exact == nil {
 		return exact.Call{}, errors.New("middleware: the policy has no exact counter: set Config.Exact")

@@ -21,7 +21,7 @@ func crowd(h http.Handler, n int) {
 // in for whoever pays: one request for each proof, and none for a replay.
 func TestMemoryFull(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Families = 1 // sixteen cells
+	cfg.MaxClients = 1 // sixteen cells
 	cfg.Challenge.Crowd = 8
 	lines := logTo(&cfg)
 	h := newSite(t, cfg)
@@ -60,7 +60,7 @@ func TestRegisterFull(t *testing.T) {
 	for name, mode := range allModes {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), mode)
-			cfg.Families = 1
+			cfg.MaxClients = 1
 			lines := logTo(&cfg)
 			h := newSite(t, cfg)
 			through := 0
@@ -100,7 +100,7 @@ func TestRegisterFull(t *testing.T) {
 // Where only some places are taken, the next challenge leads to another.
 func TestMemoryNearlyFull(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Families, cfg.Challenge.Crowd = 256, 255
+	cfg.MaxClients, cfg.Challenge.Crowd = 256, 255
 	h := newSite(t, cfg)
 	exhaust(t, h)
 	crowd(h, 650)

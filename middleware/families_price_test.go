@@ -105,7 +105,7 @@ func TestNetworksBuyToo(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := challenging(new(clock), middleware.Newcomers)
-			cfg.Net56, cfg.Net48 = 3, 5
+			cfg.Net56Factor, cfg.Net48Factor = 3, 5
 			h := newSite(t, cfg)
 			sold := 0
 			for i := range 60 {
@@ -236,7 +236,7 @@ func TestSalesMakeRoomForTheNext(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{{Quota: 5, Window: 24 * time.Hour}}
-	cfg.Families = 256
+	cfg.MaxClients = 256
 	h := newSite(t, cfg)
 	for i := range 512 {
 		addr := from(fmt.Sprintf("10.0.%d.%d", i/256, i%256))

@@ -75,7 +75,7 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		now := new(clock)
 		cfg := challenging(now, mode)
-		cfg.Families, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = 1024, 255, time.Minute
+		cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = 1024, 255, time.Minute
 		cfg.Limits = []middleware.Limit{{Quota: 5, Window: 24 * time.Hour}}
 		h := newSite(t, cfg)
 		if mode == middleware.WhenExhausted {

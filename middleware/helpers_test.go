@@ -41,12 +41,12 @@ func secret(name string) []byte {
 // fixed windows, so that the arithmetic can be done in the head.
 func contact(c *clock) middleware.Config {
 	return middleware.Config{
-		Policy:   "contact",
-		Limits:   []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute}},
-		Secrets:  [][]byte{secret("a")},
-		Families: 1024,
-		Now:      c.Now,
-		Logger:   slog.New(slog.DiscardHandler),
+		Policy:     "contact",
+		Limits:     []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute}},
+		Secrets:    [][]byte{secret("a")},
+		MaxClients: 1024,
+		Now:        c.Now,
+		Logger:     slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -42,7 +42,7 @@ func New(cfg Config) (*Middleware, error) {
 // algorithm and window, whatever its quota is now. A limit that changes one of them
 // is a new one, and begins at zero; so does a counter that takes over, or is gone,
 // with Exact. Policy cannot change, because tokens are made out to it, nor can
-// Families: the memory keeps the size it had at first, and more limits share it.
+// MaxClients: the memory keeps the size it had at first, and more limits share it.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +57,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	}
 	if !cfg.InsecureNoMemory {
 		if m.memory == nil {
-			m.families = withDefaults(cfg).Families
+			m.families = withDefaults(cfg).MaxClients
 			m.memory = storeless.NewMemory(m.families, e.base.policy.Len())
 		}
 		e.memory = m.memory
@@ -80,8 +80,8 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	if cfg.InsecureNoMemory || m.memory == nil {
 		return errors.Join(errs...)
 	}
-	if withDefaults(*cfg).Families != m.families {
-		problem("Families", "is %d and cannot change while serving", m.families)
+	if withDefaults(*cfg).MaxClients != m.families {
+		problem("MaxClients", "is %d and cannot change while serving", m.families)
 	}
 	return errors.Join(errs...)
 }

@@ -76,10 +76,10 @@ func TestOptions(t *testing.T) {
 			ok(`"contact";r=0;t=60`),
 			ok(`"contact";r=0;t=60`),
 		}},
-		{"CarryHeader", func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader }, []step{
+		{"HeaderOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }, []step{
 			ok(anything).expect("Set-Cookie", "session=1"),
 		}},
-		{"CarryCookie", func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryCookie }, []step{
+		{"CookieOnly", func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly }, []step{
 			ok(anything).expect(middleware.TokenHeader, planted),
 		}},
 		{"Skip", func(cfg *middleware.Config) {

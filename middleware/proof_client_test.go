@@ -56,8 +56,8 @@ func TestClientInEveryMode(t *testing.T) {
 			"key": func(cfg *middleware.Config) {
 				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), nil }
 			},
-			"CarryHeader": func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
-			"quiet":       func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
+			"HeaderOnly": func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+			"quiet":      func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
 		} {
 			t.Run(name, func(t *testing.T) {
 				cfg := challenging(new(clock), test.mode)

@@ -19,8 +19,8 @@ func TestReconfigureKeepsTheMemory(t *testing.T) {
 
 	for name, change := range map[string]func(*middleware.Config){
 		"another secret":            func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b")} },
-		"another carriage":          func(cfg *middleware.Config) { cfg.Carriage = middleware.CarryHeader },
-		"another network factor":    func(cfg *middleware.Config) { cfg.Net56 = 2 },
+		"another carriage":          func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
+		"another network factor":    func(cfg *middleware.Config) { cfg.Net56Factor = 2 },
 		"no memory, and then again": func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestFaultyReconfigureChangesNothing(t *testing.T) {
 	h := m.Handler(new(spy))
 	spend(t, h, 2)
 	bad := cfg
-	bad.Limits, bad.Policy, bad.Families = nil, "", 2048
-	require.Equal(t, []string{"Policy", "Limits", "Families"}, problems(t, m.Reconfigure(bad)))
+	bad.Limits, bad.Policy, bad.MaxClients = nil, "", 2048
+	require.Equal(t, []string{"Policy", "Limits", "MaxClients"}, problems(t, m.Reconfigure(bad)))
 
 	bad = cfg
 	bad.Policy = "other"
@@ -65,9 +65,9 @@ func TestFaultyReconfigureChangesNothing(t *testing.T) {
 	require.ErrorContains(t, m.Reconfigure(bad), `is "contact" and cannot change`)
 
 	bad = cfg
-	bad.Families = 2048
-	require.Equal(t, []string{"Families"}, problems(t, m.Reconfigure(bad)), "the memory cannot grow")
-	bad.Families = 0
+	bad.MaxClients = 2048
+	require.Equal(t, []string{"MaxClients"}, problems(t, m.Reconfigure(bad)), "the memory cannot grow")
+	bad.MaxClients = 0
 	require.Error(t, m.Reconfigure(bad), "nor is the default the size that it has")
 	require.Equal(t, `"contact";r=2;t=60`, send(h).Header.Get("RateLimit"))
 }
@@ -114,7 +114,7 @@ func TestReconfigureWhileServing(t *testing.T) {
 		for i := range 50 {
 			changed := cfg
 			changed.Secrets = [][][]byte{{secret("a")}, {secret("b"), secret("a")}}[i%2]
-			changed.Carriage = middleware.Carriage(i % 4)
+			changed.TokenTransport = middleware.TokenTransport(i % 4)
 			if err := m.Reconfigure(changed); err != nil {
 				t.Error(err)
 			}

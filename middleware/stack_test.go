@@ -16,10 +16,10 @@ import (
 // stack puts the limiter of a site around that of a page.
 func stack(t *testing.T, now *clock, between func(http.Handler) http.Handler, handler http.Handler) (site, page *middleware.Middleware, h http.Handler) {
 	cfg := contact(now)
-	cfg.Policy, cfg.Limits[0].Quota, cfg.Carriage = "site", 7, middleware.CarryBoth
+	cfg.Policy, cfg.Limits[0].Quota, cfg.TokenTransport = "site", 7, middleware.HeaderAndCookie
 	site = newLimiter(t, cfg)
 	cfg = contact(now)
-	cfg.Policy, cfg.Limits[0].Quota, cfg.Carriage = "page", 2, middleware.CarryBoth
+	cfg.Policy, cfg.Limits[0].Quota, cfg.TokenTransport = "page", 2, middleware.HeaderAndCookie
 	page = newLimiter(t, cfg)
 	return site, page, site.Handler(between(page.Handler(handler)))
 }

@@ -148,7 +148,7 @@ func TestThreatsOfCaches(t *testing.T) {
 	require.NoError(t, err)
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1000
-	cfg.Identity, cfg.Carriage = identify, middleware.CarryBoth
+	cfg.Identity, cfg.TokenTransport = identify, middleware.HeaderAndCookie
 	pages := origin(t)
 	behind := &spy{serve: pages.ServeHTTP}
 	server := serve(t, newLimiter(t, cfg).Handler(behind))

@@ -184,29 +184,29 @@ func TestCarriage(t *testing.T) {
 		"garbage": {showing("garbage"), showingCookie(tok)},
 	}
 	for _, test := range []struct {
-		carriage middleware.Carriage
+		carriage middleware.TokenTransport
 		shown    string
 		accepted int
 		answered string
 	}{
-		{middleware.CarryEither, "nothing", 0, "both"},
-		{middleware.CarryEither, "header", 1, "header"},
-		{middleware.CarryEither, "cookie", 1, "cookie"},
-		{middleware.CarryEither, "both", 2, "both"},
-		{middleware.CarryEither, "garbage", 1, "cookie"},
-		{middleware.CarryBoth, "nothing", 0, "both"},
-		{middleware.CarryBoth, "header", 1, "both"},
-		{middleware.CarryBoth, "cookie", 1, "both"},
-		{middleware.CarryHeader, "nothing", 0, "header"},
-		{middleware.CarryHeader, "cookie", 0, "header"},
-		{middleware.CarryHeader, "both", 1, "header"},
-		{middleware.CarryCookie, "nothing", 0, "cookie"},
-		{middleware.CarryCookie, "header", 0, "cookie"},
-		{middleware.CarryCookie, "both", 1, "cookie"},
+		{middleware.HeaderOrCookie, "nothing", 0, "both"},
+		{middleware.HeaderOrCookie, "header", 1, "header"},
+		{middleware.HeaderOrCookie, "cookie", 1, "cookie"},
+		{middleware.HeaderOrCookie, "both", 2, "both"},
+		{middleware.HeaderOrCookie, "garbage", 1, "cookie"},
+		{middleware.HeaderAndCookie, "nothing", 0, "both"},
+		{middleware.HeaderAndCookie, "header", 1, "both"},
+		{middleware.HeaderAndCookie, "cookie", 1, "both"},
+		{middleware.HeaderOnly, "nothing", 0, "header"},
+		{middleware.HeaderOnly, "cookie", 0, "header"},
+		{middleware.HeaderOnly, "both", 1, "header"},
+		{middleware.CookieOnly, "nothing", 0, "cookie"},
+		{middleware.CookieOnly, "header", 0, "cookie"},
+		{middleware.CookieOnly, "both", 1, "cookie"},
 	} {
 		t.Run(fmt.Sprintf("%d/%s", test.carriage, test.shown), func(t *testing.T) {
 			cfg := contact(new(clock))
-			cfg.Carriage = test.carriage
+			cfg.TokenTransport = test.carriage
 			decisions := record(&cfg)
 			h, _ := limited(t, cfg)
 			resp := send(h, shows[test.shown]...)

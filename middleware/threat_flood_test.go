@@ -105,7 +105,7 @@ func TestThreatsOfFloods(t *testing.T) {
 	t.Run("T31 alarms do not flood the log", func(t *testing.T) {
 		now := new(clock)
 		f := newFlood(contact(now))
-		f.cfg.Families = 1
+		f.cfg.MaxClients = 1
 		log := logTo(&f.cfg)
 		h := newLimiter(t, f.cfg).Handler(new(spy))
 		for minute := range 3 {
@@ -125,7 +125,7 @@ func TestThreatsOfFloods(t *testing.T) {
 	})
 	t.Run("T31 a saturated memory still goes by the token", func(t *testing.T) {
 		f := newFlood(contact(new(clock)))
-		f.cfg.Families = 1
+		f.cfg.MaxClients = 1
 		m := newLimiter(t, f.cfg)
 		h := m.Handler(new(spy))
 		f.send(h, 1000)

@@ -53,7 +53,7 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 		},
 		"a limiter in front of a proxy": func(t *testing.T) http.Handler {
 			app := challenging(new(clock), middleware.Newcomers)
-			app.Carriage = middleware.CarryHeader
+			app.TokenTransport = middleware.HeaderOnly
 			edge := contact(new(clock))
 			edge.Policy, edge.Limits[0].Quota = "edge", 1000
 			return newLimiter(t, edge).Handler(proxied(t, newSite(t, app)))

@@ -166,7 +166,7 @@ func TestThreatsOfManyAddresses(t *testing.T) {
 	})
 	t.Run("T7 the factors are settable", func(t *testing.T) {
 		cfg := contact(new(clock))
-		cfg.Net56, cfg.Net48 = 1, 2
+		cfg.Net56Factor, cfg.Net48Factor = 1, 2
 		h, _ := limited(t, cfg)
 		passed := 0
 		for i := range 1024 {

@@ -112,7 +112,7 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 	t.Run("T7 IPv6 networks", func(t *testing.T) {
 		now := new(clock)
 		cfg := waiting(now, middleware.Newcomers)
-		cfg.Net56, cfg.Net48 = 2, 3
+		cfg.Net56Factor, cfg.Net48Factor = 2, 3
 		h := newSite(t, cfg)
 		at := func(third, fourth int) option { return from(fmt.Sprintf("2001:db8:%x:%x::1", third, fourth)) }
 		passed := func(third int, fourth ...int) (n int) {
@@ -131,7 +131,7 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 
 		t.Run("are counted apart from the rest", func(t *testing.T) {
 			cfg := waiting(now, middleware.WhenExhausted)
-			cfg.Net56, cfg.Net48 = 1, 1
+			cfg.Net56Factor, cfg.Net48Factor = 1, 1
 			h := newSite(t, cfg)
 			require.Equal(t, 5*laneQuota, admitted(h, 100, at(1, 1)))
 			ticket := refusedWithTicket(t, h, at(1, 1))
@@ -204,7 +204,7 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 	t.Run("T31 the memory is full", func(t *testing.T) {
 		now := new(clock)
 		cfg := waiting(now, middleware.Newcomers)
-		cfg.Families = 1
+		cfg.MaxClients = 1
 		h := newSite(t, cfg)
 		passed := 0
 		const crowd = 500

@@ -24,7 +24,7 @@ const (
 // readTokens verifies the tokens of r, and sets apart what other cookies show. All that are accepted count: a client cannot
 // gain by choosing which to show, and a planted one cannot hide another.
 func (e *engine) readTokens(now time.Time, r *http.Request, who *subject) (shown credentials) {
-	if e.carriage != CarryCookie {
+	if e.carriage != CookieOnly {
 		pieces := 0
 		for _, line := range r.Header[TokenHeader] {
 			if len(line) > maxLine {
@@ -40,7 +40,7 @@ func (e *engine) readTokens(now time.Time, r *http.Request, who *subject) (shown
 			}
 		}
 	}
-	if e.carriage != CarryHeader {
+	if e.carriage != HeaderOnly {
 		for suffix, value := range httpfield.Cookies(r.Header["Cookie"], e.cookieName, e.cookieSuffixes...) {
 			switch {
 			case suffix == proofSuffix && len(shown.proofCookies) < maxProofs:

@@ -41,7 +41,7 @@ type world struct {
 	refused, passed int
 }
 
-const nets = 2 // Net56 and Net48 of every trace
+const nets = 2 // Net56Factor and Net48Factor of every trace
 
 var tiers = [2]string{"", "pro"}
 
@@ -112,7 +112,7 @@ func (w *world) owes(variant int, factor int64) []int64 {
 func (w *world) config(l *life) middleware.Config {
 	cfg := contact(nil)
 	cfg.Now = func() time.Time { return w.now.Now().Add(l.offset) }
-	cfg.Carriage, cfg.Cost, cfg.Net56, cfg.Net48 = middleware.CarryBoth, costOf, nets, nets
+	cfg.TokenTransport, cfg.Cost, cfg.Net56Factor, cfg.Net48Factor = middleware.HeaderAndCookie, costOf, nets, nets
 	cfg.Limits = w.shapes[l.variant][0]
 	cfg.Tiers = map[string][]middleware.Limit{"pro": w.shapes[l.variant][1]}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {

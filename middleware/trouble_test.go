@@ -243,7 +243,7 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
 	require.Equal(t, 4, admitted(h, 4))
-	call, err := m.ExactCall(customer)
+	call, err := m.CallFor(customer)
 	require.NoError(t, err)
 	for range 5 {
 		v, err := exact.Wait(t.Context(), counter, call)
@@ -255,9 +255,9 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, v.Limits[0].Remaining)
 
-	_, err = m.ExactCall(middleware.Identity{})
+	_, err = m.CallFor(middleware.Identity{})
 	require.ErrorContains(t, err, "nobody")
-	_, err = newLimiter(t, contact(c)).ExactCall(customer)
+	_, err = newLimiter(t, contact(c)).CallFor(customer)
 	require.ErrorContains(t, err, "Config.Exact")
 }
 

@@ -15,14 +15,14 @@ import (
 
 // withDefaults fills in what cfg leaves zero.
 func withDefaults(cfg Config) Config {
-	if cfg.Net56 == 0 {
-		cfg.Net56 = 8
+	if cfg.Net56Factor == 0 {
+		cfg.Net56Factor = 8
 	}
-	if cfg.Net48 == 0 {
-		cfg.Net48 = max(64, cfg.Net56)
+	if cfg.Net48Factor == 0 {
+		cfg.Net48Factor = max(64, cfg.Net56Factor)
 	}
-	if cfg.Families == 0 {
-		cfg.Families = storeless.DefaultFamilies
+	if cfg.MaxClients == 0 {
+		cfg.MaxClients = storeless.DefaultFamilies
 	}
 	if cfg.Identity == nil {
 		cfg.Identity = PeerAddress
@@ -43,17 +43,17 @@ func validate(cfg *Config) error {
 		broken         bool
 		field, problem string
 	}{
-		{cfg.Carriage > CarryCookie, "Carriage", "must be CarryEither, CarryBoth, CarryHeader or CarryCookie"},
-		{cfg.Carriage == CarryHeader && (cfg.EmbeddedCookie || cfg.InsecureCookie),
-			"Carriage", "CarryHeader sends no cookie for EmbeddedCookie or InsecureCookie to change"},
+		{cfg.TokenTransport > CookieOnly, "TokenTransport", "must be HeaderOrCookie, HeaderAndCookie, HeaderOnly or CookieOnly"},
+		{cfg.TokenTransport == HeaderOnly && (cfg.EmbeddedCookie || cfg.InsecureCookie),
+			"TokenTransport", "HeaderOnly sends no cookie for EmbeddedCookie or InsecureCookie to change"},
 		{cfg.Quiet > QuietNoToken, "Quiet", "must be QuietOff, QuietRetryAfterOnly or QuietNoToken"},
 		{cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory,
 			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
 		{cfg.XRateLimit > ResetAsUnixTime, "XRateLimit", "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime"},
-		{cfg.Families < 0 || cfg.Families > mostFamilies, "Families", "must be from 1 to 16777216, or 0 for 65536"},
-		{cfg.Net56 < 1 || cfg.Net56 > storeless.MaxQuota, "Net56", "must be from 1 to 2147483647, or 0 for 8"},
-		{cfg.Net48 < max(1, cfg.Net56) || cfg.Net48 > storeless.MaxQuota,
-			"Net48", "must be from Net56 to 2147483647, or 0 for 64 or a larger Net56"},
+		{cfg.MaxClients < 0 || cfg.MaxClients > mostFamilies, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
+		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
+		{cfg.Net48Factor < max(1, cfg.Net56Factor) || cfg.Net48Factor > storeless.MaxQuota,
+			"Net48Factor", "must be from Net56Factor to 2147483647, or 0 for 64 or a larger Net56Factor"},
 		{cfg.EmbeddedCookie && cfg.InsecureCookie,
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
 		{cfg.Exact != nil && cfg.Challenge != nil,

@@ -29,9 +29,9 @@ func TestWhereTheLaneIs(t *testing.T) {
 			cfg.Challenge.NoWait = true
 			require.False(t, offered(t, cfg))
 			cfg.Challenge.NoWait = false
-			cfg.Carriage = middleware.CarryHeader
+			cfg.TokenTransport = middleware.HeaderOnly
 			require.False(t, offered(t, cfg), "no cookie, no ticket")
-			cfg.Carriage = middleware.CarryEither
+			cfg.TokenTransport = middleware.HeaderOrCookie
 			cfg.InsecureNoMemory = true
 			if mode == middleware.Newcomers {
 				require.False(t, offered(t, cfg), "nothing would count it")
@@ -60,7 +60,7 @@ func TestBadWaitShares(t *testing.T) {
 		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare = -1 }},
 		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare = 1 << 31 }},
 		{"NoWait", func(cfg *middleware.Config) { cfg.Challenge.WaitShare, cfg.Challenge.NoWait = 5, true }},
-		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare, cfg.Carriage = 5, middleware.CarryHeader }},
+		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare, cfg.TokenTransport = 5, middleware.HeaderOnly }},
 		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare, cfg.InsecureNoMemory = 5, true }},
 	} {
 		cfg := challenging(new(clock), middleware.Newcomers)

@@ -22,14 +22,14 @@ import (
 func TestAcrossSites(t *testing.T) {
 	browser := launch(t, chromedp.Flag("ignore-certificate-errors", true))
 	s := newSite(t, func(c *middleware.Config) {
-		c.EmbeddedCookie = c.Carriage != middleware.CarryHeader
+		c.EmbeddedCookie = c.TokenTransport != middleware.HeaderOnly
 	})
 	form := s.Config.Handler
 	api, err := middleware.New(middleware.Config{
 		Policy:         "orders",
 		Limits:         []middleware.Limit{{Quota: 2, Window: time.Hour}},
 		Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
-		Carriage:       middleware.CarryCookie,
+		TokenTransport: middleware.CookieOnly,
 		EmbeddedCookie: true,
 		Challenge:      &middleware.Challenge{Work: work},
 	})

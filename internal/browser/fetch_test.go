@@ -121,10 +121,10 @@ func TestFetch(t *testing.T) {
 	t.Run("the tokens of two policies", func(t *testing.T) {
 		s := newSite(t)
 		outer, err := middleware.New(middleware.Config{
-			Policy:   "all",
-			Limits:   []middleware.Limit{{Quota: 9, Window: time.Hour}},
-			Secrets:  [][]byte{[]byte(strings.Repeat("s", 32))},
-			Carriage: middleware.CarryHeader,
+			Policy:         "all",
+			Limits:         []middleware.Limit{{Quota: 9, Window: time.Hour}},
+			Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
+			TokenTransport: middleware.HeaderOnly,
 		})
 		require.NoError(t, err)
 		var shown []string

@@ -110,11 +110,11 @@ func newSite(t *testing.T, change ...func(*middleware.Config)) *site {
 // api adds a resource for scripts of other origins.
 func (s *site) api(mux *http.ServeMux, change []func(*middleware.Config)) {
 	cfg := middleware.Config{
-		Policy:    "api",
-		Limits:    []middleware.Limit{{Quota: 2, Window: time.Hour}},
-		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
-		Carriage:  middleware.CarryHeader,
-		Challenge: &middleware.Challenge{Work: work, Path: "/tally/api/"},
+		Policy:         "api",
+		Limits:         []middleware.Limit{{Quota: 2, Window: time.Hour}},
+		Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
+		TokenTransport: middleware.HeaderOnly,
+		Challenge:      &middleware.Challenge{Work: work, Path: "/tally/api/"},
 	}
 	for _, c := range change {
 		c(&cfg)

@@ -41,7 +41,7 @@ func withMemory(families func(clients int) int) func(http.Handler, Terms) (*Inst
 	return func(next http.Handler, t Terms) (*Instance, error) {
 		cfg := config(t)
 		if families != nil {
-			cfg.Families = families(t.Clients)
+			cfg.MaxClients = families(t.Clients)
 		}
 		m, err := middleware.New(cfg)
 		if err != nil {
@@ -70,7 +70,7 @@ func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
 func issuer() (http.Handler, error) {
 	now := time.Now()
 	cfg := config(Plenty(1))
-	cfg.Carriage = middleware.CarryHeader
+	cfg.TokenTransport = middleware.HeaderOnly
 	cfg.InsecureNoMemory = true // every client comes once
 	cfg.Now = func() time.Time { return now }
 	m, err := middleware.New(cfg)

@@ -12,7 +12,7 @@ var ErrImpossible = fmt.Errorf("%w: the call costs more than a limit admits at o
 
 // Wait takes a call when there is room for it: for programs that pace themselves, such
 // as a worker that shares the quota of an upstream service with others, or spends what
-// its customers may (see Middleware.ExactCall of package middleware). A refusal says how
+// its customers may (see Middleware.CallFor of package middleware). A refusal says how
 // long to wait; if the deadline of ctx comes before that, Wait does not, and returns
 // [context.DeadlineExceeded] at once. That, and the end of ctx while it waits, is
 // [ErrNotCounted] too. An error of the counter is returned at once, not waited out. The
