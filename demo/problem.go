@@ -35,10 +35,10 @@ func showRefusal(w http.ResponseWriter, r *http.Request) {
 	case middleware.NoToken, middleware.ProofReplayed, middleware.MemoryFull:
 		p.Title = "Proof of work required"
 	}
-	if d.Wait > 0 && (d.RetryAfter == 0 || d.Wait < d.RetryAfter) {
-		p.Detail = "Try again in " + d.Wait.String() + ": that works without JavaScript too."
+	if d.RoomWait > 0 && (d.RetryAfter == 0 || d.RoomWait < d.RetryAfter) {
+		p.Detail = "Try again in " + d.RoomWait.String() + ": that works without JavaScript too."
 	}
-	p.Work = d.Challenge != nil
+	p.Work = d.Offered != nil
 	writePage(w, p.Status, "problem", page{Title: p.Title, Problem: p})
 }
 

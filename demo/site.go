@@ -38,12 +38,12 @@ func routes(o options) []route {
 // cannot be 0: what costs nothing is no limit. There the default stands.
 func (o options) challenge(policy string, mode middleware.Mode) *middleware.Challenge {
 	return &middleware.Challenge{
-		Mode:      mode,
-		Work:      o.work,
-		NonceOnly: o.work == 0 && mode == middleware.EveryRequest,
-		Crowd:     o.crowd,
-		WaitShare: 5, // the default, but for EveryRequest, which has no wait lane unless asked
-		Path:      tallyPath(policy),
+		Mode:        mode,
+		Work:        o.work,
+		NonceOnly:   o.work == 0 && mode == middleware.EveryRequest,
+		Crowd:       o.crowd,
+		WaitingRoom: middleware.WaitingRoom{Share: 5}, // the default, but for EveryRequest, which has no wait lane unless asked
+		Path:        tallyPath(policy),
 	}
 }
 
@@ -106,7 +106,7 @@ func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, er
 		// The demo speaks plain HTTP, where browsers store no Secure cookie.
 		// A real site leaves this out.
 		InsecureCookie: true,
-		Page:           page,
+		PageHandler:    page,
 		Logger:         o.log,
 		Now:            o.now,
 	})

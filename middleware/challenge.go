@@ -40,21 +40,26 @@ type Challenge struct {
 	// which sells none, and with InsecureNoMemory. Default: 0, never.
 	SurgeBudget int64
 
-	// WaitShare is the part of each quota, one in so many and at least 1, that
-	// an identity may use without work, after a wait: the wait lane, for people
-	// without JavaScript; see the package documentation. That comes on top of
-	// the quotas. Default: 5, but no lane in [EveryRequest], nor with HeaderOnly
-	// or InsecureNoMemory, which prohibit one. Permitted: 1 to 2147483647.
-	WaitShare int64
-
-	// NoWait closes the wait lane, where nothing may be had without work.
-	// Prohibited with WaitShare.
-	NoWait bool
+	// WaitingRoom is for people whose browser cannot work; see the package
+	// documentation. It comes on top of the quotas. Default: a fifth of each quota, but
+	// none in [EveryRequest], nor with HeaderOnly or InsecureNoMemory.
+	WaitingRoom WaitingRoom
 
 	// Path is where the program has mounted [Middleware.Endpoints], such as
 	// "/tally/contact/"; refusals name the URLs below it. Default: none.
 	// Permitted: an absolute path that ends in a slash.
 	Path string
+}
+
+// A WaitingRoom says what a client may use that waits instead of working.
+type WaitingRoom struct {
+	// Share is the part of each quota, one in so many and at least 1, that an identity
+	// may use without work, after a wait. Default: 5, but no room in [EveryRequest], nor
+	// with HeaderOnly or InsecureNoMemory, which prohibit one. Permitted: 1 to 2147483647.
+	Share int64
+
+	// Closed is for routes where nothing may be had without work. Prohibited with Share.
+	Closed bool
 }
 
 // Mode says when a client is challenged.

@@ -14,19 +14,19 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 	return e.take(now, who, e.sharedFamily(who, shown), cost)
 }
 
-func (e *engine) take(now time.Time, who *subject, f storeless.Family, cost int64) (c charged) {
+func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost int64) (c charged) {
 	c.shown = f.Shown
 	c.tally, c.verdict = storeless.Take(e.memory, who.tier.policy, now, &f, cost)
 	return c
 }
 
 // sharedFamily returns the tally that everybody of the identity is in.
-func (e *engine) sharedFamily(who *subject, shown *credentials) storeless.Family {
-	f := storeless.Family{Shown: shown.shared}
+func (e *engine) sharedFamily(who *subject, shown *credentials) storeless.Candidate {
+	f := storeless.Candidate{Shown: shown.shared}
 	if e.memory != nil {
 		f.Key = e.memory.Key(who.bytes)
 		if who.networks[0].Policy != nil {
-			f.Wide = who.networks[:]
+			f.Networks = who.networks[:]
 		}
 	}
 	return f
@@ -34,14 +34,14 @@ func (e *engine) sharedFamily(who *subject, shown *credentials) storeless.Family
 
 // ownFamilies lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (e *engine) ownFamilies(shown *credentials) []storeless.Family {
+func (e *engine) ownFamilies(shown *credentials) []storeless.Candidate {
 	own := shown.own
 	if shown.proof.opened {
 		own = own[shown.proof.index : shown.proof.index+1]
 	}
-	list := make([]storeless.Family, len(own))
+	list := make([]storeless.Candidate, len(own))
 	for i := range own {
-		list[i] = storeless.Family{Key: e.ownKey(own[i].own.ID), Shown: own[i].tally, MustKeep: true, Proof: shown.proof.spend}
+		list[i] = storeless.Candidate{Key: e.ownKey(own[i].own.ID), Shown: own[i].tally, MustKeep: true, Proof: shown.proof.spend}
 	}
 	return list
 }
@@ -78,7 +78,7 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 
 // keptFamily is the shared tally where tallies are for sale: what cannot be remembered
 // is not believed, but asked for work.
-func (e *engine) keptFamily(who *subject, shown *credentials) storeless.Family {
+func (e *engine) keptFamily(who *subject, shown *credentials) storeless.Candidate {
 	f := e.sharedFamily(who, shown)
 	f.MustKeep = true
 	return f

@@ -58,7 +58,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if c.Mode < EveryRequest && cfg.Quiet == QuietNoToken {
 		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a family would never get its token")
 	}
-	waitShare := waitShare(cfg, &c, problem)
+	share := roomShare(cfg, &c, problem)
 	if c.Path != "" && !plainPath(c.Path) {
 		problem("Path", "must be a plain absolute path that ends in a slash, such as /tally/%s/", cfg.Policy)
 	}
@@ -69,7 +69,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, path: c.Path, share: waitShare}
+	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, path: c.Path, share: share}
 	if c.NonceOnly {
 		ch.work = 0
 	}
@@ -91,28 +91,27 @@ func plainPath(p string) bool {
 		!strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("{}\"\\<>?#%", r) })
 }
 
-// defaultShare is the part of each quota that the lane has, one in so many.
+// defaultShare is the part of each quota that the waiting room has, one in so many.
 const defaultShare = 5
 
-// waitShare checks the fields of c that concern the wait lane, and returns the
-// share, 0 for no lane.
-func waitShare(cfg *Config, c *Challenge, problem func(field, format string, args ...any)) int64 {
-	if c.WaitShare < 0 || c.WaitShare > storeless.MaxQuota {
-		problem("WaitShare", "must be one in 1 to %d, or 0 for one in %d", storeless.MaxQuota, defaultShare)
+// roomShare checks the waiting room of c, and returns its share, 0 for none.
+func roomShare(cfg *Config, c *Challenge, problem func(field, format string, args ...any)) int64 {
+	if c.WaitingRoom.Share < 0 || c.WaitingRoom.Share > storeless.MaxQuota {
+		problem("WaitingRoom.Share", "must be one in 1 to %d, or 0 for one in %d", storeless.MaxQuota, defaultShare)
 	}
 	possible := cfg.TokenTransport != HeaderOnly && !cfg.InsecureNoMemory
 	switch {
-	case c.WaitShare == 0:
-		if c.NoWait || !possible || c.Mode == EveryRequest {
+	case c.WaitingRoom.Share == 0:
+		if c.WaitingRoom.Closed || !possible || c.Mode == EveryRequest {
 			return 0
 		}
 		return defaultShare
-	case c.NoWait:
-		problem("NoWait", "leaves WaitShare nothing to divide; leave out one of them")
+	case c.WaitingRoom.Closed:
+		problem("WaitingRoom.Closed", "leaves Share nothing to divide; leave out one of them")
 	case cfg.TokenTransport == HeaderOnly:
-		problem("WaitShare", "cannot go with HeaderOnly: a wait ticket is a cookie")
+		problem("WaitingRoom.Share", "cannot go with HeaderOnly: a wait ticket is a cookie")
 	case cfg.InsecureNoMemory:
-		problem("WaitShare", "cannot go with InsecureNoMemory: a wait ticket can be shown again and again, and nothing would count it")
+		problem("WaitingRoom.Share", "cannot go with InsecureNoMemory: a wait ticket can be shown again and again, and nothing would count it")
 	}
-	return c.WaitShare
+	return c.WaitingRoom.Share
 }

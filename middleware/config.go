@@ -95,17 +95,17 @@ type Config struct {
 	// that denies a request is obeyed all the same: it may be guarding a door.
 	Shadow bool
 
-	// Refused answers refused requests in place of the built-in problem
+	// RefusalHandler answers refused requests in place of the built-in problem
 	// details and page. It must write a response; the decision in the context
 	// says why and which Status is meant, and all fields are set already.
-	Refused http.Handler
+	RefusalHandler http.Handler
 
-	// Page answers, in place of the built-in page alone, the refused requests of
+	// PageHandler answers, in place of the built-in page alone, the refused requests of
 	// those who prefer HTML: people. Scripts still get problem details. As with
-	// Refused, the decision is in the context and the fields are set; Page writes
+	// Refused, the decision is in the context and the fields are set; PageHandler writes
 	// the Status. [Interstitial] is one, for sites with plain HTML forms. Prohibited
 	// with Refused, which answers everybody.
-	Page http.Handler
+	PageHandler http.Handler
 
 	// OnDecision is called once for every decision, before the handler runs,
 	// on the request's goroutine: the place for metrics. It must not block.

@@ -41,17 +41,17 @@ type Decision struct {
 
 	// Proof is why the proof of the request was not accepted; "" if it was, or
 	// if there was none. Challenge is what went out with the refusal, or nil.
-	Proof     Reason
-	Challenge *pow.Challenge
+	Proof   Reason
+	Offered *pow.Challenge
 
-	// Lane says that the wait lane was charged, for a request that would have
+	// FromWaitingRoom says that the wait lane was charged, for a request that would have
 	// been refused otherwise. Its quotas are those that Limits returns then.
-	Lane bool
+	FromWaitingRoom bool
 
-	// Wait says that a wait ticket goes out with the refusal, and how long until
+	// RoomWait says that a wait ticket goes out with the refusal, and how long until
 	// the same client may send the request again without work, in whole seconds.
 	// 0: none.
-	Wait time.Duration
+	RoomWait time.Duration
 
 	// Saturated says that the memory was full, and only the token counted.
 	Saturated bool

@@ -105,7 +105,7 @@ func TestShadow(t *testing.T) {
 func TestRefusedHandler(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1
-	cfg.Refused = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, decided := middleware.FromContext(r.Context())
 		require.True(t, decided)
 		require.Equal(t, middleware.OverLimit, d.Reason)

@@ -17,7 +17,7 @@
 //	  where work comes first (Newcomers)                  (N+C)·L·F
 //	  where each request needs a proof (EveryRequest)     min((N+C)·L, (N+C)·S)
 //	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56Factor, Config.Net48Factor)
-//	waits, where work is asked for (the wait lane)        + (N+C)·max(1, L/5) (Challenge.WaitShare)
+//	waits, where work is asked for (the waiting room)        + (N+C)·max(1, L/5) (WaitingRoom.Share)
 //	on an exact route                                     L; in an outage, FailOpen: + (N+C)·max(1, L/Instances)
 //	any of these, new while the memory is full            no bound but that of the token it shows; one
 //	                                                      request for each proof, if work is offered
@@ -243,7 +243,7 @@
 //
 // Where a Challenge asks for work, people whose browser cannot work may wait
 // instead: the refusal of a page (Accept prefers HTML) sets a cookie with a wait
-// ticket, which opens after five seconds, and later where the wait lane is full.
+// ticket, which opens after five seconds, and later where the waiting room is full.
 // From then on, for ten minutes, it admits the same request to that lane: one more
 // family that everybody of the identity shares, with a part of each quota,
 // max(1, L/5) by default. Requests that need no lane do not use it.
@@ -257,15 +257,15 @@
 // cannot count.
 //
 // In [Newcomers] that is what an address has for nothing, where without a lane it
-// would have nothing; Challenge.NoWait closes it. [EveryRequest] has a lane only if
-// Challenge.WaitShare asks for one: it is for requests that should cost their
+// would have nothing; WaitingRoom.Closed closes it. [EveryRequest] has a lane only if
+// WaitingRoom.Share asks for one: it is for requests that should cost their
 // sender something, also one that starts instances, and with them N, at will.
 // Without memory, or without cookies, there is none.
 //
 // A page that was refused a GET loads itself anew when the wait is over. A form
 // would be lost by that: its page asks to go back and send it again, or, with
 // [Interstitial] as Config.Page, holds what was filled in. Neither needs a script or
-// a style. Decision.Wait tells a Page of the program's own how long the wait is.
+// a style. Decision.RoomWait tells a Page of the program's own how long the wait is.
 // Browsers that keep no cookies cannot use the lane.
 //
 // # Identities

@@ -96,10 +96,10 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 		if v = v.offering(o); v.reason == SoldOut {
 			v.jitter()
 		}
-		d.Challenge = o.challenge
+		d.Offered = o.challenge
 	}
 	d.conclude(&v)
-	if d.Challenge == nil && needed {
+	if d.Offered == nil && needed {
 		e.writeTurnDown(now, w, r, dc, who, o)
 		return
 	}
@@ -107,7 +107,7 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 	if left >= 0 && e.quiet == QuietOff {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
-	if c := d.Challenge; c != nil {
+	if c := d.Offered; c != nil {
 		w.Header().Set(ChallengeHeader, o.field)
 		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
 	}
@@ -191,7 +191,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	default:
 		own, sale := e.redeem(now, who, &receipt)
 		if sale.Granted {
-			f := storeless.Family{Key: e.ownKey(own.ID), MustKeep: true}
+			f := storeless.Candidate{Key: e.ownKey(own.ID), MustKeep: true}
 			good := own.Expires - now.Unix()
 			if storeless.Peek(e.memory, e.base.policy, now, &f, 0).Saturated {
 				// A token that nobody could remember is not believed: the proof itself
@@ -209,7 +209,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	o := e.offer(now, who)
 	v := proofWanted().offering(o)
 	v.jitter()
-	d.Challenge = o.challenge
+	d.Offered = o.challenge
 	d.conclude(&v)
 	e.writeTurnDown(now, w, r, dc, who, o)
 }

@@ -98,7 +98,7 @@ func (l *ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err 
 func (l *ledger) Refund(_ context.Context, r exact.Receipt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := storeless.Family{Shown: l.tallies[r.Key]}
+	f := storeless.Candidate{Shown: l.tallies[r.Key]}
 	l.tallies[r.Key] = storeless.Restore(nil, r.Policy.Tokens(), r.At, l.now(), &f, r.Cost)
 	l.charged -= r.Cost
 	return nil

@@ -13,12 +13,12 @@ import (
 // meanwhile.
 func ExampleInterstitial() {
 	limit, err := middleware.New(middleware.Config{
-		Policy:    "signup",
-		Limits:    []middleware.Limit{{Quota: 10, Window: time.Hour}},
-		Secrets:   [][]byte{exampleSecret},
-		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
-		Page:      middleware.Interstitial{},
-		Now:       noon,
+		Policy:      "signup",
+		Limits:      []middleware.Limit{{Quota: 10, Window: time.Hour}},
+		Secrets:     [][]byte{exampleSecret},
+		Challenge:   &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
+		PageHandler: middleware.Interstitial{},
+		Now:         noon,
 	})
 	if err != nil {
 		log.Fatal(err)

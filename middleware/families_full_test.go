@@ -28,7 +28,7 @@ func TestMemoryFull(t *testing.T) {
 	crowd(h, 40)
 	require.Equal(t, middleware.MemoryFull, h.decisions.last().Reason)
 	require.True(t, h.decisions.last().Saturated)
-	require.Positive(t, h.m.Saturations())
+	require.Positive(t, h.m.Stats().Saturations)
 	require.Contains(t, lines.lines()[0], "memory")
 	h.spy.calls.Store(0)
 
@@ -79,7 +79,7 @@ func TestRegisterFull(t *testing.T) {
 				require.Equal(t, middleware.MemoryFull, problemIn(t, last).Reason)
 			}
 			challengeIn(t, last)
-			require.Positive(t, h.m.Saturations())
+			require.Positive(t, h.m.Stats().Saturations)
 			require.Contains(t, lines.lines()[0], "memory saturated")
 			if mode == middleware.EveryRequest {
 				return

@@ -243,5 +243,5 @@ func TestSalesMakeRoomForTheNext(t *testing.T) {
 		require.Equal(t, http.StatusOK, redeemed(h, solved(t, fetched(h, addr)), addr).StatusCode, i)
 		now.advance(4 * time.Minute)
 	}
-	require.Zero(t, h.m.Saturations())
+	require.Zero(t, h.m.Stats().Saturations)
 }

@@ -62,7 +62,7 @@ func TestForeseeKnowsTheCost(t *testing.T) {
 func TestHeldFormSaysWhatItCosts(t *testing.T) {
 	for cost, want := range map[int64]string{1: `<tally-check endpoint="/tally/">`, 3: `<tally-check endpoint="/tally/" cost="3">`} {
 		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.Page, cfg.Challenge.Path = middleware.Interstitial{}, "/tally/"
+		cfg.PageHandler, cfg.Challenge.Path = middleware.Interstitial{}, "/tally/"
 		cfg.Cost = func(*http.Request) int64 { return cost }
 		resp := send(newSite(t, cfg), submitting(urlencoded, "a=b"))
 		require.Contains(t, bodyOf(t, resp), want)

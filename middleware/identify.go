@@ -57,7 +57,7 @@ func (e *engine) newSubject(now time.Time, id Identity, b []byte) subject {
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory != nil && id.wide() {
 		var stack [16]byte
-		who.networks = [...]storeless.Wide{
+		who.networks = [...]storeless.Network{
 			{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: who.tier.net56},
 			{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48},
 		}

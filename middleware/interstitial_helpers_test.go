@@ -43,7 +43,7 @@ func keeping(c *clock, mode middleware.Mode, change ...func(*middleware.Intersti
 	for _, change := range change {
 		change(&i)
 	}
-	cfg.Page = i
+	cfg.PageHandler = i
 	return cfg
 }
 

@@ -121,7 +121,7 @@ func TestInterstitialLeavesTheRestAlone(t *testing.T) {
 	})
 	t.Run("programs, as Config.Refused", func(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
-		cfg.Refused = middleware.Interstitial{}
+		cfg.RefusalHandler = middleware.Interstitial{}
 		h := newSite(t, cfg)
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h)).Reason)
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h, form, replace("Accept", "*/*"))).Reason)

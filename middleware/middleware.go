@@ -101,16 +101,24 @@ func (m *Middleware) loaded() *engine {
 	return e
 }
 
-// Saturations returns how often the memory had no room since it was made: for the
-// count of an admitted request, for a sale, or for a request that was refused because
-// it had to be remembered.
-func (m *Middleware) Saturations() uint64 {
+// Stats are counts of a [Middleware] since it was made.
+type Stats struct {
+	_ [0]func() // fields may be added
+
+	// Saturations is how often the memory had no room: for the count of an admitted
+	// request, for a sale, or for a request that was refused because it had to be
+	// remembered.
+	Saturations uint64
+}
+
+// Stats returns what has happened since the middleware was made.
+func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.memory == nil {
-		return 0
+		return Stats{}
 	}
-	return m.memory.Saturations()
+	return Stats{Saturations: m.memory.Saturations()}
 }
 
 // Handler returns a handler that limits next. One Middleware may wrap any number

@@ -29,7 +29,7 @@ func TestWhenExhausted(t *testing.T) {
 	require.EqualValues(t, 16, c.Work)
 	d := h.decisions.last()
 	require.Equal(t, middleware.OverLimit, d.Reason)
-	require.Equal(t, c, *d.Challenge)
+	require.Equal(t, c, *d.Offered)
 	p := problemIn(t, refused)
 	require.Equal(t, problem{
 		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",

@@ -49,7 +49,7 @@ func TestNewcomers(t *testing.T) {
 	risen := send(h, showing(tok, second))
 	require.Equal(t, http.StatusTooManyRequests, risen.StatusCode)
 	require.EqualValues(t, 32, challengeIn(t, risen).Work, "a Crowd of two has been sold: the price doubles")
-	require.Equal(t, challengeIn(t, risen), *h.decisions.last().Challenge)
+	require.Equal(t, challengeIn(t, risen), *h.decisions.last().Offered)
 
 	now.advance(retryAfter(t, risen))
 	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "Retry-After was true")

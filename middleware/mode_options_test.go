@@ -27,7 +27,7 @@ func TestNoChallenge(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	requireNoChallenge(t, resp)
 	require.Empty(t, h.decisions.last().Proof)
-	require.Nil(t, h.decisions.last().Challenge)
+	require.Nil(t, h.decisions.last().Offered)
 }
 
 // The reason why a proof was not accepted goes to the client, the hook and the
@@ -73,7 +73,7 @@ func TestReasons(t *testing.T) {
 				d := h.decisions.last()
 				require.Equal(t, test.reason, d.Proof)
 				require.Equal(t, want, d.Status)
-				require.Equal(t, *d.Challenge, challengeIn(t, resp))
+				require.Equal(t, *d.Offered, challengeIn(t, resp))
 				require.Equal(t, test.reason, problemIn(t, resp).Reason)
 
 				redeem := redeemed(h, proof)
@@ -152,7 +152,7 @@ func TestShadowNeverChallenges(t *testing.T) {
 			d := h.decisions.last()
 			require.False(t, d.Admitted)
 			require.True(t, d.Allowed)
-			require.Nil(t, d.Challenge)
+			require.Nil(t, d.Offered)
 			if mode == middleware.WhenExhausted {
 				require.Equal(t, http.StatusTooManyRequests, d.Status)
 			} else {
@@ -196,7 +196,7 @@ func TestQuietChallenge(t *testing.T) {
 func TestChallengePage(t *testing.T) {
 	html := with("Accept", "text/html")
 	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.NoWait = true
+	cfg.Challenge.WaitingRoom.Closed = true
 	h := newSite(t, cfg)
 	resp := send(h, html)
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
@@ -228,10 +228,10 @@ func TestChallengePage(t *testing.T) {
 func TestRefusedHandlerGetsTheChallenge(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)
 	var text string
-	cfg.Refused = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	cfg.RefusalHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, _ := middleware.FromContext(r.Context())
 		require.Equal(t, middleware.NoToken, d.Reason)
-		text = d.Challenge.Text
+		text = d.Offered.Text
 		w.WriteHeader(d.Status)
 	})
 	h := newSite(t, cfg)

@@ -142,7 +142,7 @@ func TestProofTraces(t *testing.T) {
 				require.Greater(t, w.refused, 10, "and is refused")
 				require.Less(t, w.now.Now().Sub(midnight), time.Hour, "all sales are remembered")
 				for _, l := range w.lives {
-					require.Zero(t, l.m.Saturations())
+					require.Zero(t, l.m.Stats().Saturations)
 				}
 			})
 		}

@@ -47,7 +47,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 // refusalOf is what problem details and pages tell of a decision.
 func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	d := &dc.decision
-	refusal := page.Refusal{Status: d.Status, Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: d.Wait, Cost: d.Cost, Embedded: e.embedded}
+	refusal := page.Refusal{Status: d.Status, Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: d.RoomWait, Cost: d.Cost, Embedded: e.embedded}
 	if e.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i := range d.tier.names {
@@ -59,10 +59,10 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	switch {
 	case d.Proof != "":
 		refusal.Reason = string(d.Proof)
-	case d.Challenge != nil || d.Reason == SoldOut:
+	case d.Offered != nil || d.Reason == SoldOut:
 		refusal.Reason = string(d.Reason)
 	}
-	if c := d.Challenge; c != nil {
+	if c := d.Offered; c != nil {
 		refusal.Challenge = page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work}
 	}
 	if c := e.challenge; c != nil {

@@ -15,7 +15,7 @@ type subject struct {
 	bytes    []byte // of id: no other identity has them
 	tier     *tier
 	holder   token.Holder
-	networks [storeless.MaxWide]storeless.Wide // none unless id is an IPv6 address
+	networks [storeless.MaxNetworks]storeless.Network // none unless id is an IPv6 address
 }
 
 // Credentials are what a request shows for itself. Tokens of one tally are merged.
@@ -69,8 +69,8 @@ type charged struct {
 // An exactCall is a request on its way to the counter.
 type exactCall struct {
 	exact.Call
-	refusal  guardedcall.Key  // of whom and what a refusal is about
-	fallback storeless.Family // what counts while the counter does not answer
+	refusal  guardedcall.Key     // of whom and what a refusal is about
+	fallback storeless.Candidate // what counts while the counter does not answer
 }
 
 // addOwn merges what a token or a proof says into the tally of its own, and returns

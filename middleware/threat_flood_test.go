@@ -97,7 +97,7 @@ func TestThreatsOfFloods(t *testing.T) {
 		require.Less(t, heap()-before, int64(64<<10), "twenty times what the memory is made for")
 		require.True(t, decisions.last().Saturated, "which the decision says")
 		require.True(t, decisions.last().Admitted, "and strangers are not refused for")
-		require.Greater(t, m.Saturations(), uint64(crowd/2))
+		require.Greater(t, m.Stats().Saturations, uint64(crowd/2))
 		require.Len(t, log.lines(), 1, "one line")
 		require.Contains(t, log.lines()[0], "saturated")
 		require.Zero(t, admitted(h, 10, victim), "the victim of the wash-out is still counted")
@@ -139,7 +139,7 @@ func TestSaturationsWithoutMemory(t *testing.T) {
 	cfg.InsecureNoMemory = true
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
-	require.Zero(t, m.Saturations())
+	require.Zero(t, m.Stats().Saturations)
 	require.Equal(t, 100, admitted(h, 100), "no memory, no bound: as its name says")
 	tok := spend(t, h, 5)
 	require.Zero(t, admitted(h, 5, showing(tok)), "but for who echoes")

@@ -93,7 +93,7 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 		for range proofs {
 			proof := solved(t, fetched(h))
 			require.Equal(t, http.StatusOK, send(h, proving(proof), holding(ticket)).StatusCode)
-			require.False(t, h.decisions.last().Lane, "a proof that is good is used")
+			require.False(t, h.decisions.last().FromWaitingRoom, "a proof that is good is used")
 		}
 		require.Equal(t, laneQuota, admitted(h, 100, holding(ticket)))
 		require.EqualValues(t, proofs+laneQuota, h.spy.calls.Load())
@@ -171,10 +171,10 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 		h, now, ticket := opened(t)
 		now.advance(-time.Second)
 		require.Equal(t, http.StatusForbidden, send(h, html, holding(ticket)).StatusCode)
-		require.Equal(t, time.Second, h.decisions.last().Wait)
+		require.Equal(t, time.Second, h.decisions.last().RoomWait)
 		now.advance(-time.Hour)
 		resp := send(h, html, holding(ticket))
-		require.Equal(t, 5*time.Second, h.decisions.last().Wait, "a ticket of another time locks nobody out")
+		require.Equal(t, 5*time.Second, h.decisions.last().RoomWait, "a ticket of another time locks nobody out")
 		now.advance(5 * time.Second)
 		require.Equal(t, laneQuota, admitted(h, 10, holding(waitCookieIn(t, resp))))
 	})
@@ -222,10 +222,10 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 		h, now, ticket := opened(t)
 		require.Equal(t, laneQuota, admitted(h, 10, holding(ticket)))
 		cfg := waiting(now, middleware.Newcomers)
-		cfg.Challenge.WaitShare = 2
+		cfg.Challenge.WaitingRoom.Share = 2
 		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, 10-laneQuota, admitted(h, 20, holding(ticket)), "what was used stays used")
-		cfg.Challenge.WaitShare, cfg.Challenge.NoWait = 0, true
+		cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 0, true
 		require.NoError(t, h.m.Reconfigure(cfg))
 		now.advance(time.Minute)
 		require.Zero(t, admitted(h, 10, holding(ticket)))

@@ -183,7 +183,7 @@ func TestTraces(t *testing.T) {
 				require.Greater(t, w.passed, 30, "the workload passes")
 				require.Greater(t, w.refused, 10, "and is refused")
 				for _, l := range w.fleet {
-					require.Zero(t, l.m.Saturations())
+					require.Zero(t, l.m.Stats().Saturations)
 				}
 			})
 		}

@@ -22,7 +22,7 @@ func withDefaults(cfg Config) Config {
 		cfg.Net48Factor = max(64, cfg.Net56Factor)
 	}
 	if cfg.MaxClients == 0 {
-		cfg.MaxClients = storeless.DefaultFamilies
+		cfg.MaxClients = storeless.DefaultClients
 	}
 	if cfg.Identity == nil {
 		cfg.Identity = PeerAddress
@@ -58,7 +58,7 @@ func validate(cfg *Config) error {
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
 			"Challenge", "cannot go with Exact: a family of one's own would be a quota beside the counter's"},
-		{cfg.Page != nil && cfg.Refused != nil, "Page", "cannot go with Refused, which answers everybody"},
+		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "Page", "cannot go with Refused, which answers everybody"},
 	} {
 		if rule.broken {
 			errs = append(errs, &ConfigError{Field: rule.field, Problem: rule.problem})

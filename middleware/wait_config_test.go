@@ -18,7 +18,7 @@ func TestWhereTheLaneIs(t *testing.T) {
 		admitted(h, 20)
 		resp := send(h, html)
 		require.GreaterOrEqual(t, resp.StatusCode, 400)
-		require.Equal(t, waitCookieIn(t, resp) != "", h.decisions.last().Wait > 0)
+		require.Equal(t, waitCookieIn(t, resp) != "", h.decisions.last().RoomWait > 0)
 		return waitCookieIn(t, resp) != ""
 	}
 	for name, want := range map[string]bool{"WhenExhausted": true, "Newcomers": true, "EveryRequest": false} {
@@ -26,9 +26,9 @@ func TestWhereTheLaneIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), mode)
 			require.Equal(t, want, offered(t, cfg))
-			cfg.Challenge.NoWait = true
+			cfg.Challenge.WaitingRoom.Closed = true
 			require.False(t, offered(t, cfg))
-			cfg.Challenge.NoWait = false
+			cfg.Challenge.WaitingRoom.Closed = false
 			cfg.TokenTransport = middleware.HeaderOnly
 			require.False(t, offered(t, cfg), "no cookie, no ticket")
 			cfg.TokenTransport = middleware.HeaderOrCookie
@@ -37,14 +37,14 @@ func TestWhereTheLaneIs(t *testing.T) {
 				require.False(t, offered(t, cfg), "nothing would count it")
 			}
 			cfg.InsecureNoMemory = false
-			cfg.Challenge.WaitShare = 3
+			cfg.Challenge.WaitingRoom.Share = 3
 			require.True(t, offered(t, cfg))
 			cfg.Shadow = true
 			h := newSite(t, cfg)
 			admitted(h, 20)
 			require.Empty(t, waitCookieIn(t, send(h, html)), "shadow mode withholds it with the refusal")
 			require.False(t, h.decisions.last().Admitted)
-			require.Zero(t, h.decisions.last().Wait)
+			require.Zero(t, h.decisions.last().RoomWait)
 		})
 	}
 	t.Run("no challenge", func(t *testing.T) {
@@ -57,11 +57,15 @@ func TestBadWaitShares(t *testing.T) {
 		field string
 		spoil func(*middleware.Config)
 	}{
-		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare = -1 }},
-		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare = 1 << 31 }},
-		{"NoWait", func(cfg *middleware.Config) { cfg.Challenge.WaitShare, cfg.Challenge.NoWait = 5, true }},
-		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare, cfg.TokenTransport = 5, middleware.HeaderOnly }},
-		{"WaitShare", func(cfg *middleware.Config) { cfg.Challenge.WaitShare, cfg.InsecureNoMemory = 5, true }},
+		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share = -1 }},
+		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share = 1 << 31 }},
+		{"WaitingRoom.Closed", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 5, true
+		}},
+		{"WaitingRoom.Share", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom.Share, cfg.TokenTransport = 5, middleware.HeaderOnly
+		}},
+		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share, cfg.InsecureNoMemory = 5, true }},
 	} {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		test.spoil(&cfg)
@@ -91,7 +95,7 @@ func TestQuotasOfTheLane(t *testing.T) {
 	} {
 		now := new(clock)
 		cfg := challenging(now, middleware.Newcomers)
-		cfg.Limits, cfg.Challenge.WaitShare = limits(test.quota), test.share
+		cfg.Limits, cfg.Challenge.WaitingRoom.Share = limits(test.quota), test.share
 		cfg.Tiers = map[string][]middleware.Limit{"pro": limits(test.tier)}
 		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 			id := middleware.APIKey("somebody")

@@ -17,7 +17,7 @@ const laneQuota = 4
 func waiting(c *clock, mode middleware.Mode) middleware.Config {
 	cfg := challenging(c, mode)
 	cfg.Limits = []middleware.Limit{fixed(5*laneQuota, time.Minute)}
-	cfg.Challenge.WaitShare = 5
+	cfg.Challenge.WaitingRoom.Share = 5
 	return cfg
 }
 

@@ -35,17 +35,17 @@ func TestWaitLane(t *testing.T) {
 			now.advance(5*time.Second - time.Millisecond)
 			early := send(h, html, holding(ticket))
 			require.Equal(t, refused.StatusCode, early.StatusCode)
-			require.Equal(t, time.Second, h.decisions.last().Wait)
+			require.Equal(t, time.Second, h.decisions.last().RoomWait)
 			require.Equal(t, ticket, waitCookieIn(t, early), "the wait does not begin anew")
 
 			now.advance(time.Millisecond)
 			resp := send(h, html, holding(ticket))
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			d := h.decisions.last()
-			require.True(t, d.Lane)
+			require.True(t, d.FromWaitingRoom)
 			require.False(t, d.Own)
 			require.Equal(t, middleware.WithinLimits, d.Reason)
-			require.Zero(t, d.Wait)
+			require.Zero(t, d.RoomWait)
 			require.Equal(t, `"contact";q=4;w=60`, resp.Header.Get("RateLimit-Policy"), "it has the quotas of the lane")
 			require.Equal(t, `"contact";r=3;t=55`, resp.Header.Get("RateLimit"))
 			require.EqualValues(t, laneQuota, d.Limits()[0].Quota)
@@ -58,8 +58,8 @@ func TestWaitLane(t *testing.T) {
 			require.EqualValues(t, laneQuota, h.spy.calls.Load())
 			full := send(h, html, holding(value))
 			require.Equal(t, refused.StatusCode, full.StatusCode)
-			require.False(t, h.decisions.last().Lane)
-			wait := h.decisions.last().Wait
+			require.False(t, h.decisions.last().FromWaitingRoom)
+			wait := h.decisions.last().RoomWait
 			require.Equal(t, 55*time.Second, wait, "until the lane has room")
 			require.Equal(t, ticket, ticketOf(waitCookieIn(t, full)))
 			now.advance(wait)
@@ -101,7 +101,7 @@ func TestTicketForAFullLane(t *testing.T) {
 	require.Equal(t, 2*86_400-5, passed.Cookies()[0].MaxAge, "the tally outlives the ticket")
 
 	full := send(h, html, holding(value))
-	ticket, wait := waitCookieIn(t, full), h.decisions.last().Wait
+	ticket, wait := waitCookieIn(t, full), h.decisions.last().RoomWait
 	require.NotEqual(t, first, ticketOf(ticket))
 	require.GreaterOrEqual(t, wait, 24*time.Hour-5*time.Second)
 	require.Greater(t, full.Cookies()[0].MaxAge, int(wait/time.Second), "ticket and tally are kept until then")
@@ -109,7 +109,7 @@ func TestTicketForAFullLane(t *testing.T) {
 	waits := map[time.Duration]bool{}
 	for range 20 {
 		send(h, html)
-		waits[h.decisions.last().Wait] = true
+		waits[h.decisions.last().RoomWait] = true
 	}
 	require.Greater(t, len(waits), 1, "those who share the lane do not return together")
 	require.Contains(t, bodyOf(t, full), " hours. Go back")
@@ -139,7 +139,7 @@ func TestCostsInTheLane(t *testing.T) {
 	cfg.Cost = costOf
 	h := newSite(t, cfg)
 	require.Empty(t, waitCookieIn(t, send(h, html, costing(laneQuota+1))))
-	require.Zero(t, h.decisions.last().Wait)
+	require.Zero(t, h.decisions.last().RoomWait)
 	ticket := refusedWithTicket(t, h, costing(laneQuota))
 	now.advance(5 * time.Second)
 	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(laneQuota+1)).StatusCode)
@@ -170,14 +170,14 @@ func TestLaneAndWorkDoNotMeet(t *testing.T) {
 		resp := send(h, showing(own), holding(ticket))
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.True(t, h.decisions.last().Own)
-		require.False(t, h.decisions.last().Lane)
+		require.False(t, h.decisions.last().FromWaitingRoom)
 		require.Empty(t, waitCookieIn(t, resp))
 	})
 	t.Run("lane after own, whose token is kept", func(t *testing.T) {
 		admitted(h, 5*laneQuota, showing(own))
 		resp := send(h, showingCookie(own), holding(ticket))
 		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.True(t, h.decisions.last().Lane)
+		require.True(t, h.decisions.last().FromWaitingRoom)
 		require.Len(t, resp.Cookies(), 1, "the lane's alone")
 		require.NotEmpty(t, waitCookieIn(t, resp))
 	})

@@ -82,11 +82,11 @@ func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost in
 
 // roomFamily returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a crowd that fills one room would fill the other.
-func (e *engine) roomFamily(who *subject, pass *roomPass) storeless.Family {
-	f := storeless.Family{Key: e.memory.Key(pass.bytes), Shown: pass.tally, MustKeep: true}
+func (e *engine) roomFamily(who *subject, pass *roomPass) storeless.Candidate {
+	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, MustKeep: true}
 	if who.networks[0].Policy != nil {
 		room := who.tier.room
-		f.Wide = []storeless.Wide{
+		f.Networks = []storeless.Network{
 			{Key: e.memory.Key(who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
 			{Key: e.memory.Key(who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
 		}

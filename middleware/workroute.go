@@ -40,7 +40,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	if v.helpedByProof(e.challenge.mode) && !e.shadow {
 		o := e.offer(now, who)
 		v = v.offering(o)
-		d.Challenge, give.challenge = o.challenge, o.field
+		d.Offered, give.challenge = o.challenge, o.field
 	}
 	if d.Proof == "" && v.reason == ProofReplayed {
 		d.Proof = ProofReplayed
@@ -49,7 +49,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	d.conclude(&v)
 	if e.room != nil && v.status != 0 && !e.shadow && dc.wantsPage(r) {
 		var issued roomPass
-		if issued, d.Wait = e.issueTicket(now, who, pass, d.Cost); d.Wait > 0 {
+		if issued, d.RoomWait = e.issueTicket(now, who, pass, d.Cost); d.RoomWait > 0 {
 			give.roomCookie = e.roomCookie(now, who, &issued, &issued.tally)
 		}
 	}
@@ -61,7 +61,7 @@ func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject,
 	d := &dc.decision
 	who.tier = who.tier.room
 	d.concludeCharge(who, c)
-	d.Lane = true
+	d.FromWaitingRoom = true
 	var give given
 	if e.quiet != QuietNoToken {
 		give.roomCookie = e.roomCookie(now, who, pass, &c.tally)

@@ -19,8 +19,8 @@ func TestAllocations(t *testing.T) {
 	var a, b storeless.Tally
 	a, _ = p.Step(midnight, a, 1)
 	b, _ = p.Step(midnight, b, 2)
-	wide := []storeless.Wide{{Key: 100, Policy: p.Scale(8)}, {Key: 200, Policy: p.Scale(64)}}
-	families := []storeless.Family{{Key: 1, Shown: a, Wide: wide}, {Key: 2, Shown: b, Wide: wide}, {Key: 3}}
+	wide := []storeless.Network{{Key: 100, Policy: p.Scale(8)}, {Key: 200, Policy: p.Scale(64)}}
+	families := []storeless.Candidate{{Key: 1, Shown: a, Networks: wide}, {Key: 2, Shown: b, Networks: wide}, {Key: 3}}
 	identity := []byte("192.0.2.1")
 	n := 0
 	for name, f := range map[string]func(){

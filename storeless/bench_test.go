@@ -33,11 +33,11 @@ func BenchmarkStep(b *testing.B) {
 
 func BenchmarkTake(b *testing.B) {
 	p := compile(b, unlimited)
-	wide := []storeless.Wide{{Key: 1 << 40, Policy: p}, {Key: 1 << 50, Policy: p}}
+	wide := []storeless.Network{{Key: 1 << 40, Policy: p}, {Key: 1 << 50, Policy: p}}
 	for _, bench := range []struct {
 		name     string
 		families int
-		wide     []storeless.Wide
+		wide     []storeless.Network
 	}{{"hot", 1, nil}, {"many", 1 << 15, nil}, {"hot-with-networks", 1, wide}} {
 		m := storeless.NewMemory(0, 1)
 		keys := make([]storeless.Key, bench.families)
@@ -48,7 +48,7 @@ func BenchmarkTake(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				f := storeless.Family{Key: keys[n%len(keys)], Wide: bench.wide}
+				f := storeless.Candidate{Key: keys[n%len(keys)], Networks: bench.wide}
 				if _, v := storeless.Take(m, p, midnight, &f, 1); !v.Admitted {
 					b.Fatal("refused")
 				}
@@ -77,7 +77,7 @@ func BenchmarkTakeParallel(b *testing.B) {
 				n := int(worker.Add(1)) * len(keys) / runtime.GOMAXPROCS(0) // apart from each other
 				asked := int64(0)
 				for pb.Next() {
-					f := storeless.Family{Key: keys[n%len(keys)]}
+					f := storeless.Candidate{Key: keys[n%len(keys)]}
 					storeless.Take(m, p, midnight, &f, 1)
 					n++
 					asked++
@@ -106,7 +106,7 @@ func requireWorkload(b *testing.B, m *storeless.Memory, p *storeless.Policy, key
 func BenchmarkChoose(b *testing.B) {
 	p := compile(b, unlimited)
 	m := storeless.NewMemory(0, 1)
-	families := []storeless.Family{{Key: 1}, {Key: 2}, {Key: 3}}
+	families := []storeless.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, v := storeless.Choose(m, p, midnight, families, 1); !v.Admitted {

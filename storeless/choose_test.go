@@ -42,9 +42,9 @@ func TestChoose(t *testing.T) {
 			for _, remembered := range []bool{true, false} {
 				m := storeless.NewMemory(16, 2)
 				hours := compile(t, hourly)
-				families := make([]storeless.Family, len(row.spent))
+				families := make([]storeless.Candidate, len(row.spent))
 				for i, spent := range row.spent {
-					f := storeless.Family{Key: storeless.Key(i)}
+					f := storeless.Candidate{Key: storeless.Key(i)}
 					alone, _ := hours.Step(midnight, storeless.Tally{}, spent[1])
 					f.Shown[1] = alone[0]
 					take(m, hours, midnight, f.Key, spent[1])
@@ -84,18 +84,18 @@ func TestChoose(t *testing.T) {
 func TestChooseRefusesNonsense(t *testing.T) {
 	p, m := compile(t, storeless.Limit{Quota: 5, Window: minute}), storeless.NewMemory(1, 1)
 	require.Panics(t, func() { storeless.Choose(m, p, midnight, nil, 1) })
-	require.Panics(t, func() { storeless.Choose(m, p, midnight, make([]storeless.Family, 65), 1) })
+	require.Panics(t, func() { storeless.Choose(m, p, midnight, make([]storeless.Candidate, 65), 1) })
 }
 
 // A family whose network is spent has nothing left, however fresh it is itself.
 func TestChooseMindsNetworks(t *testing.T) {
 	p, m := compile(t, storeless.Limit{Quota: 5, Window: minute}), storeless.NewMemory(8, 1)
-	wide := []storeless.Wide{{Key: 100, Policy: p.Scale(1)}}
-	drain(m, p, midnight, storeless.Family{Key: 1, Wide: wide})
-	i, _, v := storeless.Choose(m, p, midnight, []storeless.Family{{Key: 2, Wide: wide}, {Key: 3}}, 1)
+	wide := []storeless.Network{{Key: 100, Policy: p.Scale(1)}}
+	drain(m, p, midnight, storeless.Candidate{Key: 1, Networks: wide})
+	i, _, v := storeless.Choose(m, p, midnight, []storeless.Candidate{{Key: 2, Networks: wide}, {Key: 3}}, 1)
 	require.Equal(t, 1, i)
 	require.True(t, v.Admitted)
-	i, _, v = storeless.Choose(m, p, midnight, []storeless.Family{{Key: 2, Wide: wide}, {Key: 4, Wide: wide}}, 1)
+	i, _, v = storeless.Choose(m, p, midnight, []storeless.Candidate{{Key: 2, Networks: wide}, {Key: 4, Networks: wide}}, 1)
 	require.Equal(t, 0, i)
 	require.False(t, v.Admitted)
 	require.Equal(t, 72*second, v.Wait)
@@ -109,7 +109,7 @@ func TestChooseFallsThrough(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
 	for round := range 200 {
 		m := storeless.NewMemory(8, 1)
-		shown := [families]storeless.Family{{Key: 1}, {Key: 2}, {Key: 3}}
+		shown := [families]storeless.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
 		var refused atomic.Int64
 		var group sync.WaitGroup
 		now := midnight.Add(time.Duration(round) * hour)

@@ -20,12 +20,12 @@ func TestClockStepsBack(t *testing.T) {
 					p := compile(t, storeless.Limit{Algorithm: a, Quota: quota, Window: window})
 					m := storeless.NewMemory(1, 1)
 					before := midnight.Add(window / 3)
-					require.Equal(t, p.Capacity(), drain(m, p, before, storeless.Family{Key: 1}))
+					require.Equal(t, p.Capacity(), drain(m, p, before, storeless.Candidate{Key: 1}))
 					spent, _ := p.Step(before, storeless.Tally{}, p.Capacity())
 
 					now := before.Add(-back)
-					require.Zero(t, drain(m, p, now, storeless.Family{Key: 1}), "no fresh quota")
-					require.Zero(t, drain(m, p, now, storeless.Family{Key: 1, Shown: spent}), "nor with the old token")
+					require.Zero(t, drain(m, p, now, storeless.Candidate{Key: 1}), "no fresh quota")
+					require.Zero(t, drain(m, p, now, storeless.Candidate{Key: 1, Shown: spent}), "nor with the old token")
 
 					v := take(m, p, now, 1, 1)
 					require.LessOrEqual(t, v.Wait, 2*window+second, "and the wait is one of the new clock")
@@ -58,11 +58,11 @@ func TestClockStepsBackUnderLoad(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			p := compile(t, storeless.Limit{Algorithm: a, Quota: 10, Window: minute})
 			m := storeless.NewMemory(1, 1)
-			drain(m, p, midnight, storeless.Family{Key: 1})
+			drain(m, p, midnight, storeless.Candidate{Key: 1})
 			now := midnight.Add(-hour)
 			admitted := int64(0)
 			for end := now.Add(2 * minute); now.Before(end); now = now.Add(second) {
-				admitted += drain(m, p, now, storeless.Family{Key: 1})
+				admitted += drain(m, p, now, storeless.Candidate{Key: 1})
 			}
 			require.Greater(t, admitted, int64(5), "clients who ask every second recover")
 			require.LessOrEqual(t, admitted, int64(2*10), "and get no more than two windows' worth")
@@ -87,7 +87,7 @@ func TestClockWanders(t *testing.T) {
 					}
 					entered += max(0, next.Unix()/window-now.Unix()/window)
 					now = next
-					admitted += drain(m, p, now, storeless.Family{Key: 1})
+					admitted += drain(m, p, now, storeless.Candidate{Key: 1})
 					require.LessOrEqual(t, admitted, quota*entered)
 				}
 				require.Greater(t, admitted, int64(10), "the workload admits")
@@ -107,7 +107,7 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 	m := storeless.NewMemory(1, 1)
 	admitted := int64(0)
 	for range 20 {
-		admitted += drain(m, large, midnight, storeless.Family{Key: 1})
+		admitted += drain(m, large, midnight, storeless.Candidate{Key: 1})
 		require.False(t, take(m, small, midnight, 1, 1).Admitted)
 		take(m, small, midnight, 1, 0)
 	}
@@ -117,7 +117,7 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 	// is then that of the spent bucket that it was, and no less.
 	v := take(m, small, midnight.Add(-hour), 1, 1)
 	require.Equal(t, 1000*second, v.Wait)
-	require.Zero(t, drain(m, large, midnight.Add(-hour), storeless.Family{Key: 1}), "the small tier has forgiven nothing")
+	require.Zero(t, drain(m, large, midnight.Add(-hour), storeless.Candidate{Key: 1}), "the small tier has forgiven nothing")
 
 	// A client of the small tier owes what that can be owed, whatever the large one.
 	take(m, small, midnight, 2, 1)

@@ -15,7 +15,7 @@ import (
 // then the tokens alone count, and nothing bounds a client that replays them.
 // It panics if there is no family, if there are more than 64, or if the cost is
 // negative.
-func Choose(m *Memory, p *Policy, now time.Time, families []Family, cost int64) (int, Tally, Verdict) {
+func Choose(m *Memory, p *Policy, now time.Time, families []Candidate, cost int64) (int, Tally, Verdict) {
 	if len(families) == 1 { // the common case, without a second look
 		t, v := Take(m, p, now, &families[0], cost)
 		return 0, t, v
@@ -53,8 +53,8 @@ func Choose(m *Memory, p *Policy, now time.Time, families []Family, cost int64) 
 // networks, are checked and then charged, or none is, in one critical section.
 // It returns the family's tally after the decision. A refusal marks nothing in
 // memory. m may be nil; then networks are not counted and proofs not spent. It
-// panics if cost is negative or there are more than [MaxWide] networks.
-func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Verdict) {
+// panics if cost is negative or there are more than [MaxNetworks] networks.
+func Take(m *Memory, p *Policy, now time.Time, f *Candidate, cost int64) (Tally, Verdict) {
 	if m == nil {
 		return p.Step(now, f.Shown, cost)
 	}
@@ -67,7 +67,7 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 		tally[i] = p.rules[i].shown(us, tally[i])
 	}
 
-	if len(f.Wide) > 0 || f.MustKeep || f.Proof != nil {
+	if len(f.Networks) > 0 || f.MustKeep || f.Proof != nil {
 		return m.takeAll(p, us, f, tally, cost, true)
 	}
 	lock := &m.stripes[m.stripe(f.Key)].mu
@@ -90,7 +90,7 @@ func Take(m *Memory, p *Policy, now time.Time, f *Family, cost int64) (Tally, Ve
 // Peek says what the limits would say to Take, and charges nothing. Of a family with
 // MustKeep it asks whether there is room, whatever the cost: it is Saturated, and not
 // admitted, if there is none. It does not ask whether a proof is spent.
-func Peek(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Verdict {
+func Peek(m *Memory, p *Policy, now time.Time, f *Candidate, cost int64) Verdict {
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
@@ -109,11 +109,11 @@ func Peek(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Verdict {
 
 // takeAll is Take with all that may go with a family, or without charge. tally
 // is rolled.
-func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int64, charge bool) (Tally, Verdict) {
+func (m *Memory) takeAll(p *Policy, now int64, f *Candidate, tally Tally, cost int64, charge bool) (Tally, Verdict) {
 	var locked locks
 	locked.add(m.stripe(f.Key))
-	for i := range f.Wide {
-		locked.add(m.stripe(f.Wide[i].Key))
+	for i := range f.Networks {
+		locked.add(m.stripe(f.Networks[i].Key))
 	}
 	locked.lock(&m.table)
 	defer locked.unlock(&m.table)
@@ -127,10 +127,10 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int6
 	m.recall(p, now, f.Key, &f.Shown, &tally)
 	v := p.check(now, &tally, cost)
 	var (
-		tallies  [MaxWide]Tally
-		verdicts [MaxWide]Verdict
+		tallies  [MaxNetworks]Tally
+		verdicts [MaxNetworks]Verdict
 	)
-	for i, w := range f.Wide {
+	for i, w := range f.Networks {
 		m.recall(w.Policy, now, w.Key, &tallies[i], &tallies[i])
 		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
 		v.restrict(&verdicts[i])
@@ -144,7 +144,7 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int6
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, &tally, cost)
 		kept := m.keep(p, now, f.Key, &tally)
-		for i, w := range f.Wide {
+		for i, w := range f.Networks {
 			w.Policy.charge(now, &tallies[i], cost)
 			kept = m.keep(w.Policy, now, w.Key, &tallies[i]) && kept
 		}
@@ -154,7 +154,7 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int6
 		m.full.Add(1)
 	}
 	p.stand(now, &tally, cost, &v)
-	for i, w := range f.Wide {
+	for i, w := range f.Networks {
 		w.Policy.stand(now, &tallies[i], cost, &verdicts[i])
 		v.narrow(&verdicts[i], p.Len())
 	}
@@ -163,7 +163,7 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Family, tally Tally, cost int6
 
 // admit says whether what goes with a family lets pass what its limits admit,
 // and spends the proof if so.
-func (m *Memory) admit(p *Policy, now int64, f *Family, v *Verdict) {
+func (m *Memory) admit(p *Policy, now int64, f *Candidate, v *Verdict) {
 	second := now / 1_000_000
 	if f.MustKeep && m.room(p, second, f) {
 		return

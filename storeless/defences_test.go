@@ -18,9 +18,9 @@ func TestPeekChargesNothing(t *testing.T) {
 	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 3, Window: time.Minute}})
 	require.NoError(t, err)
 	m := storeless.NewMemory(64, 1)
-	wide := []storeless.Wide{{Key: 2, Policy: p}}
+	wide := []storeless.Network{{Key: 2, Policy: p}}
 	for range 9 {
-		v := storeless.Peek(m, p, opening, &storeless.Family{Key: 1, Wide: wide}, 3)
+		v := storeless.Peek(m, p, opening, &storeless.Candidate{Key: 1, Networks: wide}, 3)
 		require.True(t, v.Admitted)
 		require.EqualValues(t, 3, v.Limits[0].Remaining)
 	}
@@ -93,12 +93,12 @@ func TestNetworksAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	m := storeless.NewMemory(1<<12, 1)
 	for round := range 20 {
-		wide := []storeless.Wide{{Key: numbered(m, 'n', round), Policy: network}}
+		wide := []storeless.Network{{Key: numbered(m, 'n', round), Policy: network}}
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
 		for g := range 4 {
 			wg.Go(func() {
-				f := storeless.Family{Key: numbered(m, 'h', round<<8+g), Wide: wide}
+				f := storeless.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
 				for range 400 {
 					if _, v := storeless.Take(m, host, opening, &f, 1); v.Admitted {
 						admitted.Add(1)

@@ -33,7 +33,7 @@
 // none is. Its tiers are policies of the same shape ([Policy.SameShape]): the
 // same limits, but for quota and burst. A tally ([Tally]) is what one family has
 // used of each limit: never what remains, so that a changed quota applies at
-// once. A family ([Family]) is whoever shares a tally: the tokens that descend
+// once. A family ([Candidate]) is whoever shares a tally: the tokens that descend
 // from one first token. A memory ([Memory]) holds the highest tally seen of each
 // family. It is never a source of truth, only a floor: a decision is made on the
 // larger of what is shown and what is remembered, number by number, and both
@@ -198,7 +198,7 @@
 // same address who computes faster can buy all 4·Crowd of them, for 15·Crowd·Work
 // hashes, and the others then wait.
 //
-// A [Proof] with a [Family] buys one request instead. It is spent if and only if
+// A [Proof] with a [Candidate] buys one request instead. It is spent if and only if
 // the request is admitted. A family with MustKeep is refused where it, or one of
 // its networks, could not be remembered, unless a proof is spent for it.
 package storeless

@@ -131,7 +131,7 @@ func TestBoundsInAnySpan(t *testing.T) {
 				if r.IntN(2) == 0 { // as late as can be, before a boundary
 					now = now.Truncate(window).Add(window - tick)
 				}
-				for range drain(m, p, now, storeless.Family{Key: 1}) {
+				for range drain(m, p, now, storeless.Candidate{Key: 1}) {
 					times = append(times, now)
 				}
 				n := int64(0)

@@ -38,7 +38,7 @@ func ExampleTake() {
 		log.Fatal(err)
 	}
 	memory := storeless.NewMemory(0, policy.Len())
-	family := storeless.Family{
+	family := storeless.Candidate{
 		Key:   memory.Key([]byte("signup/192.0.2.1")),
 		Shown: storeless.Tally{}, // nothing, each time
 	}
@@ -91,7 +91,7 @@ func ExamplePolicy_Step_incorrect() {
 	fmt.Println("without a memory:", admitted)
 
 	memory := storeless.NewMemory(0, policy.Len())
-	family := storeless.Family{Key: memory.Key([]byte("login/192.0.2.1")), Shown: old}
+	family := storeless.Candidate{Key: memory.Key([]byte("login/192.0.2.1")), Shown: old}
 	admitted = 0
 	for range 1000 {
 		if _, v := storeless.Take(memory, policy, now, &family, 1); v.Admitted {

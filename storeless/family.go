@@ -2,8 +2,8 @@ package storeless
 
 import "time"
 
-// A Family is a family of tokens as one request shows it.
-type Family struct {
+// A Candidate is a family of tokens as one request shows it.
+type Candidate struct {
 	// Key names the family in memory. Families of different policies that share
 	// a memory need different keys.
 	Key Key
@@ -11,8 +11,8 @@ type Family struct {
 	// Shown is what the tokens of the family show, merged; zero if none.
 	Shown Tally
 
-	// Wide are the networks the family belongs to, counted in memory only.
-	Wide []Wide
+	// Networks are the networks the family belongs to, counted in memory only.
+	Networks []Network
 
 	// Proof, if not nil, is spent if the request is admitted, and refuses it if
 	// it was spent before.
@@ -31,15 +31,15 @@ type Proof struct {
 	Expires time.Time // when it is worth nothing any more and can be forgotten
 }
 
-// A Wide is a network of many clients that may do no more than its own policy
+// A Network is a network of many clients that may do no more than its own policy
 // admits: an IPv6 /56 or /48, whose holder has any number of /64s.
-type Wide struct {
+type Network struct {
 	Key    Key
 	Policy *Policy // of the shape of the family's; see [Policy.Scale]
 }
 
-// MaxWide is how many networks a family may belong to.
-const MaxWide = 2
+// MaxNetworks is how many networks a family may belong to.
+const MaxNetworks = 2
 
 // A Key names a family in a [Memory]: a hash under the memory's own seed, so
 // that nobody outside can aim two families at one place. See [Memory.Key].

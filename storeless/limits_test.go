@@ -43,7 +43,7 @@ func TestAllOrNothing(t *testing.T) {
 	for i, row := range rows {
 		now := midnight.Add(row.at)
 		next, echoed := p.Step(now, shown, row.cost)
-		_, remembered := storeless.Take(m, p, now, &storeless.Family{Key: 7}, row.cost)
+		_, remembered := storeless.Take(m, p, now, &storeless.Candidate{Key: 7}, row.cost)
 		require.Equal(t, echoed, remembered, "row %d: the carriers agree", i)
 		require.Equal(t, row.admitted, echoed.Admitted, "row %d", i)
 		require.Equal(t, row.wait, echoed.Wait, "row %d", i)
@@ -72,7 +72,7 @@ func TestLeast(t *testing.T) {
 // subtract what they are told.
 func TestNegativeCostPanics(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
-	family := []storeless.Family{{Key: 1}, {Key: 2}}
+	family := []storeless.Candidate{{Key: 1}, {Key: 2}}
 	for _, m := range []*storeless.Memory{nil, storeless.NewMemory(1, 1)} {
 		require.Panics(t, func() { p.Step(midnight, storeless.Tally{}, -1) })
 		require.Panics(t, func() { storeless.Take(m, p, midnight, &family[0], -1) })

@@ -14,10 +14,10 @@ import (
 // otherwise, the parallel tests would hang now and then; this one fails.
 func TestLocksAscend(t *testing.T) {
 	const stripes = 4
-	for n := range 1 << (2 * (2 + MaxWide)) { // all lists of four stripes
+	for n := range 1 << (2 * (2 + MaxNetworks)) { // all lists of four stripes
 		var l locks
 		var want []int
-		for i := range 2 + MaxWide {
+		for i := range 2 + MaxNetworks {
 			stripe := n >> (2 * i) % stripes
 			l.add(stripe)
 			want = append(want, stripe)
@@ -42,14 +42,14 @@ func TestEveryStripeIsHeld(t *testing.T) {
 	now := time.Unix(20_000*86_400, 0)
 	at := func(stripe int) Key { return Key(stripe)<<32*Key(1<<32/len(m.paid.stripes)) | 1<<20 }
 
-	family := Family{
-		Key:   at(1),
-		Wide:  []Wide{{at(5), p}, {at(3), p}},
-		Proof: &Proof{Key: at(7), Expires: now.Add(time.Minute)},
+	family := Candidate{
+		Key:      at(1),
+		Networks: []Network{{at(5), p}, {at(3), p}},
+		Proof:    &Proof{Key: at(7), Expires: now.Add(time.Minute)},
 	}
-	plain := Family{Key: at(9)}
+	plain := Candidate{Key: at(9)}
 	buyers := []Buyer{{at(2), 1}, {at(8), 8}, {at(4), 64}}
-	counts := []Key{family.Key, family.Wide[0].Key, family.Wide[1].Key}
+	counts := []Key{family.Key, family.Networks[0].Key, family.Networks[1].Key}
 	ledgers := []Key{buyers[0].Key, buyers[1].Key, buyers[2].Key}
 	for _, op := range []struct {
 		name  string

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// DefaultFamilies is how many live families a [Memory] is made for by default.
-const DefaultFamilies = 1 << 16
+// DefaultClients is how many live families a [Memory] is made for by default.
+const DefaultClients = 1 << 16
 
 // A Memory is a fixed-size table of the highest tallies seen: never a source of
 // truth, only a floor. It is what bounds dropped, replayed, rolled back and
@@ -63,13 +63,13 @@ const (
 )
 
 // NewMemory returns a memory made for the given number of families (0 means
-// [DefaultFamilies]) of policies with the given number of limits. It takes
+// [DefaultClients]) of policies with the given number of limits. It takes
 // 48 bytes for each family and limit and 12 for each family besides, 3.75 MiB by
 // default for one limit.
 // It panics if a number is negative or limits is 0.
 func NewMemory(families, limits int) *Memory {
 	if families == 0 {
-		families = DefaultFamilies
+		families = DefaultClients
 	}
 	if families < 0 || limits < 1 {
 		panic(fmt.Sprintf("storeless: no memory for %d families of %d limits", families, limits))
@@ -176,7 +176,7 @@ func scale(h uint64, n int) int { return int((h >> 32) * uint64(n) >> 32) }
 // once, in ascending order, so that no two requests wait for each other.
 type locks struct {
 	n       int
-	stripes [2 + MaxWide]int
+	stripes [2 + MaxNetworks]int
 }
 
 func (l *locks) lock(t *table) {

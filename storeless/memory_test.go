@@ -148,8 +148,8 @@ func TestLimitsChangeUnderMemory(t *testing.T) {
 func TestMemorySize(t *testing.T) {
 	for _, row := range []struct{ families, limits, cells, stripes, paid, paidStripes int }{
 		{0, 1, 196_608, 192, 49_152, 48}, // 3.75 MiB and the locks
-		{storeless.DefaultFamilies, 1, 196_608, 192, 49_152, 48},
-		{storeless.DefaultFamilies, 2, 393_216, 384, 49_152, 48},
+		{storeless.DefaultClients, 1, 196_608, 192, 49_152, 48},
+		{storeless.DefaultClients, 2, 393_216, 384, 49_152, 48},
 		{1 << 19, 1, 1_572_864, 1024, 393_216, 384}, // the most locks
 		{1, 1, 16, 1, 16, 1},
 		{10, 1, 32, 1, 16, 1}, // 30 cells, rounded up to sets

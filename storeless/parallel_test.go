@@ -29,9 +29,9 @@ func TestEverythingInParallel(t *testing.T) {
 					r := rand.New(rand.NewPCG(worker, 4))
 					for range rounds {
 						a, b, c := r.IntN(keys), r.IntN(keys), r.IntN(keys)
-						f := storeless.Family{Key: numbered(s.m, 'f', a), MustKeep: r.IntN(3) == 0}
+						f := storeless.Candidate{Key: numbered(s.m, 'f', a), MustKeep: r.IntN(3) == 0}
 						if r.IntN(2) == 0 {
-							f.Wide = []storeless.Wide{{Key: numbered(s.m, 'n', b), Policy: wide}, {Key: numbered(s.m, 'n', c), Policy: wide}}[:1+min(1, max(b-c, c-b))]
+							f.Networks = []storeless.Network{{Key: numbered(s.m, 'n', b), Policy: wide}, {Key: numbered(s.m, 'n', c), Policy: wide}}[:1+min(1, max(b-c, c-b))]
 						}
 						if r.IntN(3) == 0 {
 							f.Proof = &storeless.Proof{Key: numbered(s.m, 'p', c), Expires: opening.Add(minute)}
@@ -58,7 +58,7 @@ func TestEverythingInParallel(t *testing.T) {
 							if f.Proof != nil && !f.MustKeep {
 								spent[c].Add(1)
 							}
-							for i := range f.Wide {
+							for i := range f.Networks {
 								networks[[]int{b, c}[i]].Add(1)
 							}
 						}
@@ -99,7 +99,7 @@ func requireCounts(t *testing.T, m *storeless.Memory, p *storeless.Policy, kind 
 func requireNoLockHeld(t *testing.T, s *shop, p *storeless.Policy) {
 	t.Helper()
 	for n := range 2000 {
-		f := storeless.Family{Key: numbered(s.m, 'x', n), Proof: &storeless.Proof{Key: numbered(s.m, 'y', n), Expires: opening.Add(time.Minute)}}
+		f := storeless.Candidate{Key: numbered(s.m, 'x', n), Proof: &storeless.Proof{Key: numbered(s.m, 'y', n), Expires: opening.Add(time.Minute)}}
 		storeless.Take(s.m, p, opening, &f, 1)
 	}
 }

@@ -18,12 +18,12 @@ func TestPeekIsTake(t *testing.T) {
 		now, refused := midnight, 0
 		for range 2000 {
 			now = now.Add(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
-			f := storeless.Family{Key: storeless.Key(r.Uint64N(8)) << 60}
+			f := storeless.Candidate{Key: storeless.Key(r.Uint64N(8)) << 60}
 			if r.IntN(2) == 0 {
 				f.Shown = randomTally(r, p, now)
 			}
 			if r.IntN(2) == 0 {
-				f.Wide = []storeless.Wide{{Key: 1 << 40, Policy: p.Scale(2)}, {Key: 1 << 50, Policy: p.Scale(3)}}
+				f.Networks = []storeless.Network{{Key: 1 << 40, Policy: p.Scale(2)}, {Key: 1 << 50, Policy: p.Scale(3)}}
 			}
 			cost := spread(r, 0, 2*p.Capacity())
 			for _, m := range []*storeless.Memory{m, nil} {
@@ -46,14 +46,14 @@ func TestPeekIsTake(t *testing.T) {
 func TestPeekSpendsNothing(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
 	m := storeless.NewMemory(1, 1)
-	f := storeless.Family{Key: 1, Proof: &storeless.Proof{Key: 2, Expires: midnight.Add(minute)}}
+	f := storeless.Candidate{Key: 1, Proof: &storeless.Proof{Key: 2, Expires: midnight.Add(minute)}}
 	for range 3 {
 		require.True(t, storeless.Peek(m, p, midnight, &f, 1).Admitted)
 	}
 	_, v := storeless.Take(m, p, midnight, &f, 1)
 	require.True(t, v.Admitted, "the proof was there to be spent")
 
-	far := storeless.Family{Key: 3, Shown: storeless.Tally{{At: midnight.Unix()/60 + 1000, Cur: 5}}}
+	far := storeless.Candidate{Key: 3, Shown: storeless.Tally{{At: midnight.Unix()/60 + 1000, Cur: 5}}}
 	for _, m := range []*storeless.Memory{m, nil} {
 		require.True(t, storeless.Peek(m, p, midnight, &far, 1).Admitted)
 		_, v := storeless.Take(m, p, midnight, &far, 1)
@@ -69,7 +69,7 @@ func TestPeekAsksForRoom(t *testing.T) {
 	m := storeless.NewMemory(16, 1) // 48 cells
 	full, fits := 0, 0
 	for i := range 400 {
-		f := storeless.Family{Key: storeless.Key(i+1) * 0x9e3779b97f4a7c15, MustKeep: true}
+		f := storeless.Candidate{Key: storeless.Key(i+1) * 0x9e3779b97f4a7c15, MustKeep: true}
 		before := m.Saturations()
 		v := storeless.Peek(m, p, midnight, &f, int64(i%2))
 		require.Equal(t, before, m.Saturations())

@@ -6,7 +6,7 @@ import "time"
 // and its networks, so that the counts are there when the counter is not. It asks
 // no limit and refuses nothing: counts go beyond the quota, and a bucket's debt no
 // further than a full one. It returns the family's tally. m may be nil.
-func Record(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Tally {
+func Record(m *Memory, p *Policy, now time.Time, f *Candidate, cost int64) Tally {
 	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
 }
 
@@ -15,14 +15,14 @@ func Record(m *Memory, p *Policy, now time.Time, f *Family, cost int64) Tally {
 // owed. It returns the family's tally. Tokens that were sent in between still say
 // the old one; only a client that shows the new one has its quota back. m may be
 // nil.
-func Restore(m *Memory, p *Policy, then, now time.Time, f *Family, cost int64) Tally {
+func Restore(m *Memory, p *Policy, then, now time.Time, f *Candidate, cost int64) Tally {
 	at := micros(then)
 	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.restore(at, us, s, cost) })
 }
 
 // adjust changes the states of a family and of its networks in one critical
 // section. change gets states that are rolled to now.
-func adjust(m *Memory, p *Policy, now time.Time, f *Family, change func(*rule, int64, State) State) Tally {
+func adjust(m *Memory, p *Policy, now time.Time, f *Candidate, change func(*rule, int64, State) State) Tally {
 	us, tally := micros(now), f.Shown
 	for i := range p.rules {
 		tally[i] = p.rules[i].shown(us, tally[i])
@@ -33,15 +33,15 @@ func adjust(m *Memory, p *Policy, now time.Time, f *Family, change func(*rule, i
 	}
 	var locked locks
 	locked.add(m.stripe(f.Key))
-	for i := range f.Wide {
-		locked.add(m.stripe(f.Wide[i].Key))
+	for i := range f.Networks {
+		locked.add(m.stripe(f.Networks[i].Key))
 	}
 	locked.lock(&m.table)
 	defer locked.unlock(&m.table)
 	m.recall(p, us, f.Key, &f.Shown, &tally)
 	p.adjust(us, &tally, change)
 	kept := m.keep(p, us, f.Key, &tally)
-	for _, w := range f.Wide {
+	for _, w := range f.Networks {
 		var t Tally
 		m.recall(w.Policy, us, w.Key, &t, &t)
 		w.Policy.adjust(us, &t, change)

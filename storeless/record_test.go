@@ -20,7 +20,7 @@ func TestRecordCountsWithoutAsking(t *testing.T) {
 				{Quota: 100, Window: time.Hour},
 			})
 			require.NoError(t, err)
-			f := storeless.Family{Key: 7}
+			f := storeless.Candidate{Key: 7}
 			for range 12 {
 				f.Shown = storeless.Record(m, p, now, &f, 1)
 			}
@@ -29,7 +29,7 @@ func TestRecordCountsWithoutAsking(t *testing.T) {
 			require.Zero(t, v.Limits[0].Remaining)
 			require.EqualValues(t, 88, v.Limits[1].Remaining)
 			if m != nil { // what the memory holds needs no token
-				v = storeless.Peek(m, p, now, &storeless.Family{Key: 7}, 1)
+				v = storeless.Peek(m, p, now, &storeless.Candidate{Key: 7}, 1)
 				require.EqualValues(t, 88, v.Limits[1].Remaining)
 			}
 		}
@@ -41,7 +41,7 @@ func TestRecordDoesNotOverflow(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
 		p, err := storeless.Compile("api", []storeless.Limit{{Algorithm: a, Quota: storeless.MaxQuota, Window: 366 * 24 * time.Hour}})
 		require.NoError(t, err)
-		f := storeless.Family{}
+		f := storeless.Candidate{}
 		for range 3 {
 			f.Shown = storeless.Record(nil, p, now, &f, 1<<62)
 		}
@@ -71,13 +71,13 @@ func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := storeless.NewMemory(64, 1)
-			wide := []storeless.Wide{{Key: 9, Policy: p}}
-			f := storeless.Family{Key: 7, Wide: wide}
+			wide := []storeless.Network{{Key: 9, Policy: p}}
+			f := storeless.Candidate{Key: 7, Networks: wide}
 			storeless.Record(m, p, start, &f, 6)
 			now := start.Add(test.after)
 			f.Shown = storeless.Restore(m, p, start, now, &f, 4)
 			require.Equal(t, test.left, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
-			require.Equal(t, test.left, storeless.Peek(m, p, now, &storeless.Family{Key: 9}, 1).Limits[0].Remaining, "the network")
+			require.Equal(t, test.left, storeless.Peek(m, p, now, &storeless.Candidate{Key: 9}, 1).Limits[0].Remaining, "the network")
 			storeless.Record(m, p, now, &f, 1)
 			require.Equal(t, test.other, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
 			storeless.Restore(m, p, start.Add(-time.Hour), now, &f, 100)
@@ -90,7 +90,7 @@ func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p, err := storeless.Compile("api", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10}})
 	require.NoError(t, err)
-	m, f := storeless.NewMemory(64, 1), storeless.Family{Key: 7}
+	m, f := storeless.NewMemory(64, 1), storeless.Candidate{Key: 7}
 	storeless.Record(m, p, now, &f, 6)
 	storeless.Restore(m, p, now, now, &f, 2)
 	require.EqualValues(t, 6, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
@@ -120,7 +120,7 @@ func TestShare(t *testing.T) {
 func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
 	now := time.Unix(1_800_000_000, 0)
-	var f storeless.Family
+	var f storeless.Candidate
 	var v storeless.Verdict
 	var charged []time.Time
 	for range 5 {

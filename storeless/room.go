@@ -3,21 +3,21 @@ package storeless
 // A vacancy counts the cells that one request would claim.
 type vacancy struct {
 	n    int
-	sets [(1 + MaxWide) * MaxLimits]*cell // the first cell of the set of each
+	sets [(1 + MaxNetworks) * MaxLimits]*cell // the first cell of the set of each
 }
 
 // room reports whether every limit of a family, and of its networks, has a live
 // cell or could claim one, all of them together. The stripes are locked.
-func (m *Memory) room(p *Policy, now int64, f *Family) bool {
+func (m *Memory) room(p *Policy, now int64, f *Candidate) bool {
 	// The horizon that keep will see: a longer one makes fewer cells free.
 	horizon := m.furthest(p)
-	for i := range f.Wide {
-		horizon = m.furthest(f.Wide[i].Policy)
+	for i := range f.Networks {
+		horizon = m.furthest(f.Networks[i].Policy)
 	}
 	var v vacancy
 	fits := v.claim(m, p, f.Key, now, horizon)
-	for i := range f.Wide {
-		fits = fits && v.claim(m, f.Wide[i].Policy, f.Wide[i].Key, now, horizon)
+	for i := range f.Networks {
+		fits = fits && v.claim(m, f.Networks[i].Policy, f.Networks[i].Key, now, horizon)
 	}
 	return fits
 }

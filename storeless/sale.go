@@ -29,7 +29,7 @@ type Sale struct {
 }
 
 // Quote returns the Price, or the Wait, of the next family. buyers are the
-// identity and its networks, at most 1+[MaxWide]. m may be nil: then nothing is
+// identity and its networks, at most 1+[MaxNetworks]. m may be nil: then nothing is
 // remembered, and the price never rises.
 func Quote(m *Memory, p *Prices, now time.Time, buyers []Buyer) Sale {
 	if m == nil {
@@ -82,10 +82,10 @@ func Redeem(m *Memory, p *Prices, now time.Time, buyers []Buyer, family Key, end
 
 // sell writes a sale down, all of it or nothing: one that is not remembered
 // would leave the price where it was, for as many more.
-func (t *table) sell(p *Prices, now int64, buyers []Buyer, ledgers *[1 + MaxWide]ledger, family Key, ends int64) bool {
+func (t *table) sell(p *Prices, now int64, buyers []Buyer, ledgers *[1 + MaxNetworks]ledger, family Key, ends int64) bool {
 	var (
-		cells  [2 + MaxWide]*cell
-		before [2 + MaxWide]cell
+		cells  [2 + MaxNetworks]*cell
+		before [2 + MaxNetworks]cell
 	)
 	take := func(i int, k Key, id uint32, reach int64) *cell {
 		old := t.find(k, id)
@@ -117,7 +117,7 @@ func (t *table) sell(p *Prices, now int64, buyers []Buyer, ledgers *[1 + MaxWide
 }
 
 // quote asks every buyer's ledger. The stripes are locked.
-func (t *table) quote(p *Prices, now int64, buyers []Buyer) (s Sale, ledgers [1 + MaxWide]ledger) {
+func (t *table) quote(p *Prices, now int64, buyers []Buyer) (s Sale, ledgers [1 + MaxNetworks]ledger) {
 	var opens int64
 	soldOut := false
 	for i, b := range buyers {

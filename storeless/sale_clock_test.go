@@ -73,7 +73,7 @@ func TestHeldWhenTheClockStepsBack(t *testing.T) {
 	}
 	s.requireCount(opening, s.address(0)[0], 1)
 
-	f := storeless.Family{Key: 1, Proof: proofOf(7, 10*time.Second)}
+	f := storeless.Candidate{Key: 1, Proof: proofOf(7, 10*time.Second)}
 	_, v := storeless.Take(s.m, perMinute(t, 100), opening, &f, 1)
 	require.True(t, v.Admitted)
 	for _, back := range []time.Duration{time.Second, time.Hour, 48 * time.Hour} {

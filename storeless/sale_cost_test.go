@@ -21,8 +21,8 @@ func TestSaleAllocations(t *testing.T) {
 	n := 0
 	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
 	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
-	family := storeless.Family{Key: 1, Wide: []storeless.Wide{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof, MustKeep: true}
-	keep := storeless.Family{Key: 4, MustKeep: true}
+	family := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof, MustKeep: true}
+	keep := storeless.Candidate{Key: 4, MustKeep: true}
 	surge := storeless.NewSurge(60)
 	for name, f := range map[string]func(){
 		"Quote":                    func() { storeless.Quote(s.m, s.prices, opening, buyers) },

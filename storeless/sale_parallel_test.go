@@ -30,9 +30,9 @@ func TestLevelsAreAtomic(t *testing.T) {
 					for n := worker; n < row.n64*row.tries; n += 8 {
 						i := n % row.n64
 						buyers := s.host(i, i%row.n56, 0)
-						family := storeless.Family{
+						family := storeless.Candidate{
 							Key:      buyers[0].Key,
-							Wide:     []storeless.Wide{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
+							Networks: []storeless.Network{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
 							MustKeep: true,
 							Proof:    &storeless.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
 						}

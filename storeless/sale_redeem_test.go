@@ -138,12 +138,12 @@ func TestSalesAreNoCounts(t *testing.T) {
 	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})
 	require.NoError(t, err)
 	one := []storeless.Buyer{{Key: 7, Crowds: 1}}
-	f := storeless.Family{Key: 7, Proof: &storeless.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
+	f := storeless.Candidate{Key: 7, Proof: &storeless.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
 	_, v := storeless.Take(s.m, p, opening, &f, 1)
 	require.True(t, v.Admitted)
 	require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, s.redeem(opening, one, 7, 1000))
 	require.Equal(t, int64(2000), s.quote(opening, one).Price)
-	_, v = storeless.Take(s.m, p, opening, &storeless.Family{Key: 7}, 0)
+	_, v = storeless.Take(s.m, p, opening, &storeless.Candidate{Key: 7}, 0)
 	require.Equal(t, int64(4), v.Limits[0].Remaining)
 	require.True(t, s.redeem(opening, one, 7, 0).Held)
 }

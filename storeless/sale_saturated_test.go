@@ -15,7 +15,7 @@ func (s *shop) fill(but int) {
 	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
 	require.NoError(s.t, err)
 	for n := range 16 - but {
-		_, v := storeless.Take(s.m, p, opening, &storeless.Family{Key: numbered(s.m, 'f', n)}, 1)
+		_, v := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: numbered(s.m, 'f', n)}, 1)
 		require.False(s.t, v.Saturated)
 	}
 }
@@ -27,7 +27,7 @@ func (s *shop) fillPaid(but int) {
 	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
 	require.NoError(s.t, err)
 	for n := range 16 - but {
-		f := storeless.Family{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', n), time.Hour)}
+		f := storeless.Candidate{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', n), time.Hour)}
 		_, v := storeless.Take(s.m, p, opening, &f, 1)
 		require.True(s.t, v.Admitted)
 	}
@@ -84,7 +84,7 @@ func TestFailedSaleForgetsNothing(t *testing.T) {
 	require.True(t, s.offer(opening, []storeless.Buyer{known}, 1000).Granted)
 	p := perMinute(t, 1000)
 	for i := range 13 { // of 16 cells one stays: for the family, not for a ledger
-		f := storeless.Family{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
+		f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
 		_, v := storeless.Take(s.m, p, opening, &f, 1)
 		require.True(t, v.Admitted)
 	}
@@ -103,7 +103,7 @@ func TestFailedSaleChangesNothing(t *testing.T) {
 		s := openShop(t, plain(1), 1+n%40)
 		earlier := s.redeem(opening, s.host(1, 0, 0), 6, 1000).Granted
 		for i := range n % 50 {
-			f := storeless.Family{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
+			f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
 			storeless.Take(s.m, p, opening, &f, 1)
 		}
 		buyers := s.host(0, 0, 0)
@@ -177,7 +177,7 @@ func TestLongMemoryIsNoWrongClock(t *testing.T) {
 			return storeless.Redeem(s.m, s.prices, opening, one, numbered(s.m, 'h', n), opening.Add(long), 1000).Held
 		},
 		"proofs": func(s *shop, n int) bool {
-			f := storeless.Family{Key: 5, Proof: proofOf(numbered(s.m, 'p', n), long)}
+			f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'p', n), long)}
 			_, v := storeless.Take(s.m, perMinute(s.t, 1000), opening, &f, 1)
 			return v.Spent
 		},

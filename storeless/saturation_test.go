@@ -23,7 +23,7 @@ func TestSaturated(t *testing.T) {
 			}
 			require.Zero(t, m.Saturations())
 
-			late := storeless.Family{Key: stranger(m, 16)}
+			late := storeless.Candidate{Key: stranger(m, 16)}
 			v := take(m, p, midnight, late.Key, 0)
 			require.False(t, v.Saturated, "a peek remembers nothing, so it misses nothing")
 			for n := range p.Capacity() {
@@ -40,11 +40,11 @@ func TestSaturated(t *testing.T) {
 			v = take(m, p, midnight, late.Key, 1)
 			require.True(t, v.Admitted && v.Saturated, "who drops the token is not bounded here: that is why it is said")
 
-			require.Equal(t, p.Capacity()-1, drain(m, p, midnight, storeless.Family{Key: stranger(m, 3)}), "those remembered still are")
+			require.Equal(t, p.Capacity()-1, drain(m, p, midnight, storeless.Candidate{Key: stranger(m, 3)}), "those remembered still are")
 
 			later := midnight.Add(3 * minute)
-			require.Equal(t, p.Capacity(), drain(m, p, later, storeless.Family{Key: late.Key}))
-			require.Zero(t, drain(m, p, later, storeless.Family{Key: late.Key}), "remembered again")
+			require.Equal(t, p.Capacity(), drain(m, p, later, storeless.Candidate{Key: late.Key}))
+			require.Zero(t, drain(m, p, later, storeless.Candidate{Key: late.Key}), "remembered again")
 		})
 	}
 }
@@ -160,7 +160,7 @@ func TestWrongClockIsReclaimed(t *testing.T) {
 					take(m, p, midnight.Add(off), stranger(m, n), 1)
 				}
 				require.Positive(t, m.Saturations(), "the workload fills the memory")
-				family := storeless.Family{Key: stranger(m, 1000)}
+				family := storeless.Candidate{Key: stranger(m, 1000)}
 				require.Equal(t, p.Capacity(), drain(m, p, midnight, family))
 				require.Zero(t, drain(m, p, midnight, family), "off by %v: remembered at once", off)
 			}
@@ -183,6 +183,6 @@ func TestAbsurdClocks(t *testing.T) {
 			}
 		}
 		last := time.Unix(1<<32, 0).Add(-time.Hour)
-		require.Equal(t, p.Capacity(), drain(m, p, last, storeless.Family{Key: 2}), "%s: until 2106", a)
+		require.Equal(t, p.Capacity(), drain(m, p, last, storeless.Candidate{Key: 2}), "%s: until 2106", a)
 	}
 }

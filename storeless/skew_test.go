@@ -18,14 +18,14 @@ func TestFixedWindowAcrossSkew(t *testing.T) {
 	admitted, minuteOf := int64(0), func(now time.Time) int64 { return now.Unix() / 60 }
 	spend := func(m *storeless.Memory, now, clock time.Time, shown storeless.Tally) {
 		require.Equal(t, minuteOf(midnight), minuteOf(now), "one minute of the right clock")
-		admitted += drain(m, p, clock, storeless.Family{Key: 1, Shown: shown})
+		admitted += drain(m, p, clock, storeless.Candidate{Key: 1, Shown: shown})
 	}
 	spend(right, midnight, midnight, storeless.Tally{})
 	spend(fast, midnight, midnight.Add(5*second), storeless.Tally{})
 	require.Equal(t, int64(2*quota), admitted)
 
 	late := midnight.Add(56 * second)
-	next, v := storeless.Take(fast, p, late.Add(5*second), &storeless.Family{Key: 1}, 1)
+	next, v := storeless.Take(fast, p, late.Add(5*second), &storeless.Candidate{Key: 1}, 1)
 	require.True(t, v.Admitted, "the fast one is in the next window")
 	admitted++
 	spend(right, late, late, next) // which a token of it opens on the right one
@@ -33,8 +33,8 @@ func TestFixedWindowAcrossSkew(t *testing.T) {
 	require.Equal(t, int64(4*quota-1), admitted)
 
 	for now := late; now.Before(midnight.Add(2*minute - 5*second)); now = now.Add(second) {
-		admitted += drain(right, p, now, storeless.Family{Key: 1, Shown: next})
-		admitted += drain(fast, p, now.Add(5*second), storeless.Family{Key: 1, Shown: next})
+		admitted += drain(right, p, now, storeless.Candidate{Key: 1, Shown: next})
+		admitted += drain(fast, p, now.Add(5*second), storeless.Candidate{Key: 1, Shown: next})
 	}
 	require.LessOrEqual(t, admitted, int64(2*2*quota), "the sum is right")
 }

@@ -18,20 +18,20 @@ func TestMustKeepInAFullMemory(t *testing.T) {
 	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
 	require.NoError(t, err)
 	known := func(n int) storeless.Key { return numbered(s.m, 'f', n) }
-	networks := []storeless.Wide{{Key: known(1), Policy: p}, {Key: known(2), Policy: p}}
+	networks := []storeless.Network{{Key: known(1), Policy: p}, {Key: known(2), Policy: p}}
 	left := func() (left [3]int64) {
 		for n := range left {
-			_, v := storeless.Take(s.m, p, opening, &storeless.Family{Key: known(n)}, 0)
+			_, v := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: known(n)}, 0)
 			left[n] = v.Limits[0].Remaining
 		}
 		return left
 	}
 	before, full := left(), uint64(0)
-	for name, f := range map[string]storeless.Family{
+	for name, f := range map[string]storeless.Candidate{
 		"family":             {Key: 99},
-		"family in networks": {Key: 99, Wide: networks},
-		"network":            {Key: known(0), Wide: []storeless.Wide{{Key: 99, Policy: p}, networks[1]}},
-		"second network":     {Key: known(0), Wide: []storeless.Wide{networks[0], {Key: 99, Policy: p}}},
+		"family in networks": {Key: 99, Networks: networks},
+		"network":            {Key: known(0), Networks: []storeless.Network{{Key: 99, Policy: p}, networks[1]}},
+		"second network":     {Key: known(0), Networks: []storeless.Network{networks[0], {Key: 99, Policy: p}}},
 	} {
 		f.MustKeep = true
 		shown, v := storeless.Take(s.m, p, opening, &f, 3)
@@ -43,16 +43,16 @@ func TestMustKeepInAFullMemory(t *testing.T) {
 		require.Equal(t, full, s.m.Saturations())
 		require.Equal(t, before, left(), "%s: nothing is charged", name)
 		_, want := p.Step(opening, storeless.Tally{}, 0)
-		if f.Key == 99 && f.Wide == nil {
+		if f.Key == 99 && f.Networks == nil {
 			require.Equal(t, want.Limits[0].Remaining, v.Limits[0].Remaining)
 			require.Zero(t, shown[0].Cur)
 		}
 		_, v = storeless.Take(s.m, p, opening, &f, 0)
 		require.True(t, v.Admitted, "%s: a peek keeps nothing", name)
 	}
-	_, v := storeless.Take(s.m, p, opening, &storeless.Family{Key: known(0), Wide: networks, MustKeep: true}, 1)
+	_, v := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: known(0), Networks: networks, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated, "all are known")
-	_, v = storeless.Take(s.m, p, opening.Add(2*time.Hour), &storeless.Family{Key: 99, MustKeep: true}, 1)
+	_, v = storeless.Take(s.m, p, opening.Add(2*time.Hour), &storeless.Candidate{Key: 99, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated, "there is room again")
 }
 
@@ -62,12 +62,12 @@ func TestMustKeepSpendsAProofOnlyWithoutRoom(t *testing.T) {
 	s := openShop(t, plain(1), 1)
 	s.fill(1)
 	p := perMinute(t, 5)
-	f := storeless.Family{Key: 99, MustKeep: true, Proof: proofOf(7, time.Minute)}
+	f := storeless.Candidate{Key: 99, MustKeep: true, Proof: proofOf(7, time.Minute)}
 	for range 5 {
 		_, v := storeless.Take(s.m, p, opening, &f, 1)
 		require.True(t, v.Admitted && !v.Saturated && !v.Spent)
 	}
-	other := storeless.Family{Key: 98, MustKeep: true, Proof: proofOf(8, time.Minute)}
+	other := storeless.Candidate{Key: 98, MustKeep: true, Proof: proofOf(8, time.Minute)}
 	_, v := storeless.Take(s.m, p, opening, &other, 1)
 	require.True(t, v.Admitted && v.Saturated, "the cell is taken, the proof is not spent")
 	for range 100 {
@@ -85,11 +85,11 @@ func TestMustKeepBehindALongerLimit(t *testing.T) {
 	require.NoError(t, err)
 	m := storeless.NewMemory(1, 1)
 	for n := range 16 {
-		storeless.Take(m, short, opening.Add(36*time.Hour), &storeless.Family{Key: numbered(m, 'f', n)}, 1)
+		storeless.Take(m, short, opening.Add(36*time.Hour), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
 	}
-	_, v := storeless.Take(m, both, opening, &storeless.Family{Key: 1, MustKeep: true}, 1)
+	_, v := storeless.Take(m, both, opening, &storeless.Candidate{Key: 1, MustKeep: true}, 1)
 	require.True(t, v.Saturated && !v.Admitted, "within three days and a day")
-	_, v = storeless.Take(m, both, opening.Add(37*time.Hour), &storeless.Family{Key: 1, MustKeep: true}, 1)
+	_, v = storeless.Take(m, both, opening.Add(37*time.Hour), &storeless.Candidate{Key: 1, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated)
 }
 
@@ -103,16 +103,16 @@ func TestMustKeepBehindADeeperNetwork(t *testing.T) {
 	}
 	m := storeless.NewMemory(1, 1)
 	for n := range 16 {
-		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Family{Key: numbered(m, 'f', n)}, 1)
+		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
 	}
-	deep := []storeless.Wide{{Key: 2, Policy: bucket(100_000)}}
-	_, v := storeless.Take(m, bucket(1), opening, &storeless.Family{Key: 1, MustKeep: true, Wide: deep}, 1)
+	deep := []storeless.Network{{Key: 2, Policy: bucket(100_000)}}
+	_, v := storeless.Take(m, bucket(1), opening, &storeless.Candidate{Key: 1, MustKeep: true, Networks: deep}, 1)
 	require.True(t, v.Saturated && !v.Admitted)
 	m = storeless.NewMemory(1, 1)
 	for n := range 16 {
-		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Family{Key: numbered(m, 'f', n)}, 1)
+		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
 	}
-	_, v = storeless.Take(m, bucket(1), opening, &storeless.Family{Key: 1, MustKeep: true}, 1)
+	_, v = storeless.Take(m, bucket(1), opening, &storeless.Candidate{Key: 1, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated, "without the network they are free")
 }
 
@@ -141,9 +141,9 @@ func TestRoomKeepsItsWord(t *testing.T) {
 				now = now.Add(time.Duration(r.Int64N(int64(20*time.Minute)) - int64(time.Minute)))
 			}
 			p := policies[r.IntN(len(policies))]
-			f := storeless.Family{Key: numbered(m, 'f', r.IntN(12)), MustKeep: r.IntN(4) > 0}
+			f := storeless.Candidate{Key: numbered(m, 'f', r.IntN(12)), MustKeep: r.IntN(4) > 0}
 			for i := range r.IntN(3) {
-				f.Wide = append(f.Wide, storeless.Wide{Key: numbered(m, "54"[i], r.IntN(3)), Policy: p.Scale(1 + r.Int64N(9))})
+				f.Networks = append(f.Networks, storeless.Network{Key: numbered(m, "54"[i], r.IntN(3)), Policy: p.Scale(1 + r.Int64N(9))})
 			}
 			if r.IntN(2) == 0 {
 				f.Proof = &storeless.Proof{Key: numbered(m, 'p', n), Expires: now.Add(time.Duration(1+r.IntN(30)) * time.Second)}

@@ -25,14 +25,14 @@ func perMinute(t testing.TB, quota int64) *storeless.Policy {
 // One proof buys one request, however many come with it at once.
 func TestProofBuysOneRequest(t *testing.T) {
 	p := perMinute(t, 1<<20)
-	for name, wide := range map[string][]storeless.Wide{"alone": nil, "in networks": {{Key: 8, Policy: p}, {Key: 9, Policy: p}}} {
+	for name, wide := range map[string][]storeless.Network{"alone": nil, "in networks": {{Key: 8, Policy: p}, {Key: 9, Policy: p}}} {
 		t.Run(name, func(t *testing.T) {
 			m := storeless.NewMemory(1<<10, 1)
 			var admitted, spent atomic.Int64
 			var group sync.WaitGroup
 			for range 1000 {
 				group.Go(func() {
-					f := storeless.Family{Key: 1, Wide: wide, Proof: proofOf(7, 10*time.Second)}
+					f := storeless.Candidate{Key: 1, Networks: wide, Proof: proofOf(7, 10*time.Second)}
 					_, v := storeless.Take(m, p, opening, &f, 1)
 					if v.Admitted {
 						admitted.Add(1)
@@ -46,7 +46,7 @@ func TestProofBuysOneRequest(t *testing.T) {
 			require.Equal(t, int64(1), admitted.Load())
 			require.Equal(t, int64(999), spent.Load())
 			for _, k := range []storeless.Key{1, 8, 9}[:1+len(wide)] {
-				_, v := storeless.Take(m, p, opening, &storeless.Family{Key: k}, 0)
+				_, v := storeless.Take(m, p, opening, &storeless.Candidate{Key: k}, 0)
 				require.Equal(t, int64(1<<20-1), v.Limits[0].Remaining, "a spent proof charges nothing")
 			}
 			require.Zero(t, m.Saturations())
@@ -58,14 +58,14 @@ func TestProofBuysOneRequest(t *testing.T) {
 // proof: it is good for the next request.
 func TestProofIsNotSpentByARefusal(t *testing.T) {
 	p, one := perMinute(t, 100), perMinute(t, 1)
-	for name, f := range map[string]storeless.Family{
+	for name, f := range map[string]storeless.Candidate{
 		"family":  {Key: 1},
-		"network": {Key: 1, Wide: []storeless.Wide{{Key: 2, Policy: one}}},
+		"network": {Key: 1, Networks: []storeless.Network{{Key: 2, Policy: one}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := storeless.NewMemory(1, 1)
 			policy := p
-			if f.Wide == nil {
+			if f.Networks == nil {
 				policy = one
 			}
 			_, v := storeless.Take(m, policy, opening, &f, 1)
@@ -96,7 +96,7 @@ func TestProofExpires(t *testing.T) {
 	p := perMinute(t, 100)
 	m := storeless.NewMemory(1, 1)
 	ask := func(now time.Time, n int, expires time.Time) storeless.Verdict {
-		f := storeless.Family{Key: 1, Proof: &storeless.Proof{Key: numbered(m, 'p', n), Expires: expires}}
+		f := storeless.Candidate{Key: 1, Proof: &storeless.Proof{Key: numbered(m, 'p', n), Expires: expires}}
 		_, v := storeless.Take(m, p, now, &f, 1)
 		return v
 	}
@@ -128,13 +128,13 @@ func TestRegisterFull(t *testing.T) {
 	s.fillPaid(0)
 	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
 	require.NoError(t, err)
-	f := storeless.Family{
-		Key:   numbered(s.m, 'f', 0), // remembered, as are its networks
-		Wide:  []storeless.Wide{{Key: numbered(s.m, 'f', 1), Policy: p}, {Key: numbered(s.m, 'f', 2), Policy: p}},
-		Proof: proofOf(7, time.Minute),
+	f := storeless.Candidate{
+		Key:      numbered(s.m, 'f', 0), // remembered, as are its networks
+		Networks: []storeless.Network{{Key: numbered(s.m, 'f', 1), Policy: p}, {Key: numbered(s.m, 'f', 2), Policy: p}},
+		Proof:    proofOf(7, time.Minute),
 	}
 	before := s.m.Saturations()
-	_, start := storeless.Take(s.m, p, opening, &storeless.Family{Key: f.Key}, 0)
+	_, start := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: f.Key}, 0)
 	for n := range 10 {
 		_, v := storeless.Take(s.m, p, opening, &f, 5)
 		require.True(t, v.Saturated)
@@ -146,7 +146,7 @@ func TestRegisterFull(t *testing.T) {
 
 // Without a memory there is nothing to strike a proof from.
 func TestProofWithoutMemory(t *testing.T) {
-	f := storeless.Family{Key: 1, Proof: proofOf(7, time.Minute), MustKeep: true}
+	f := storeless.Candidate{Key: 1, Proof: proofOf(7, time.Minute), MustKeep: true}
 	for range 3 {
 		_, v := storeless.Take(nil, perMinute(t, 5), opening, &f, 1)
 		require.True(t, v.Admitted && !v.Spent && !v.Saturated)
@@ -169,8 +169,8 @@ func TestProofsAgainstAList(t *testing.T) {
 			if !now.Before(ends) {
 				continue
 			}
-			f := storeless.Family{Key: numbered(m, 'f', r.IntN(4)), Proof: &storeless.Proof{Key: numbered(m, 'p', n), Expires: ends}}
-			_, free := storeless.Take(m, p, now, &storeless.Family{Key: f.Key}, 0)
+			f := storeless.Candidate{Key: numbered(m, 'f', r.IntN(4)), Proof: &storeless.Proof{Key: numbered(m, 'p', n), Expires: ends}}
+			_, free := storeless.Take(m, p, now, &storeless.Candidate{Key: f.Key}, 0)
 			_, v := storeless.Take(m, p, now, &f, 1)
 			within := free.Limits[0].Remaining > 0
 			require.Equal(t, within && !spent[n], v.Admitted)

@@ -121,10 +121,10 @@ func TestWaitIsTrueOfMemory(t *testing.T) {
 		for n := range 400 {
 			p := compile(t, randomLimits(r, 1+r.IntN(3), 40*second)...)
 			m := storeless.NewMemory(64, 4)
-			cousins := make([]storeless.Family, 4)
-			wide := []storeless.Wide{{Key: 100, Policy: p.Scale(1)}, {Key: 200, Policy: p.Scale(2)}}
+			cousins := make([]storeless.Candidate, 4)
+			wide := []storeless.Network{{Key: 100, Policy: p.Scale(1)}, {Key: 200, Policy: p.Scale(2)}}
 			for i := range cousins {
-				cousins[i] = storeless.Family{Key: storeless.Key(i), Wide: wide[:r.IntN(3)]}
+				cousins[i] = storeless.Candidate{Key: storeless.Key(i), Networks: wide[:r.IntN(3)]}
 			}
 			now := midnight
 			for range 40 {
@@ -195,8 +195,8 @@ func TestResetIsTrueOfNetworks(t *testing.T) {
 		for n := range 150 {
 			p := compile(t, randomLimits(r, 1, 40*second)...)
 			m := storeless.NewMemory(64, 1)
-			wide := []storeless.Wide{{Key: 100, Policy: p.Scale(1 + r.Int64N(2))}}
-			families := []storeless.Family{{Key: 1, Wide: wide}, {Key: 2, Wide: wide}}
+			wide := []storeless.Network{{Key: 100, Policy: p.Scale(1 + r.Int64N(2))}}
+			families := []storeless.Candidate{{Key: 1, Networks: wide}, {Key: 2, Networks: wide}}
 			now := midnight
 			for range 20 {
 				now = now.Add(time.Duration(r.Int64N(int64(5*second/tick))) * tick)

@@ -18,10 +18,10 @@ func TestNetworkIsCapped(t *testing.T) {
 		t.Run(a.String(), func(t *testing.T) {
 			p := compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: minute})
 			m := storeless.NewMemory(0, 1) // with room to spare: nobody here goes unremembered
-			wide := []storeless.Wide{{Key: m.Key([]byte("/56")), Policy: p.Scale(8)}, {Key: m.Key([]byte("/48")), Policy: p.Scale(64)}}
+			wide := []storeless.Network{{Key: m.Key([]byte("/56")), Policy: p.Scale(8)}, {Key: m.Key([]byte("/48")), Policy: p.Scale(64)}}
 			admitted := int64(0)
 			for i := range 300 {
-				n := drain(m, p, midnight, storeless.Family{Key: m.Key([]byte{byte(i), byte(i >> 8)}), Wide: wide})
+				n := drain(m, p, midnight, storeless.Candidate{Key: m.Key([]byte{byte(i), byte(i >> 8)}), Networks: wide})
 				require.LessOrEqual(t, n, p.Capacity(), "one /64")
 				admitted += n
 			}
@@ -29,10 +29,10 @@ func TestNetworkIsCapped(t *testing.T) {
 
 			for i := range 300 { // 300 more, in as many /56s of the same /48
 				wide[0].Key = m.Key([]byte{'w', byte(i), byte(i >> 8)})
-				admitted += drain(m, p, midnight, storeless.Family{Key: m.Key([]byte{'f', byte(i), byte(i >> 8)}), Wide: wide})
+				admitted += drain(m, p, midnight, storeless.Candidate{Key: m.Key([]byte{'f', byte(i), byte(i >> 8)}), Networks: wide})
 			}
 			require.Equal(t, 64*p.Capacity(), admitted, "the /48 of them all")
-			require.Equal(t, p.Capacity(), drain(m, p, midnight, storeless.Family{Key: m.Key([]byte("elsewhere"))}))
+			require.Equal(t, p.Capacity(), drain(m, p, midnight, storeless.Candidate{Key: m.Key([]byte("elsewhere"))}))
 		})
 	}
 }
@@ -41,12 +41,12 @@ func TestNetworkIsCapped(t *testing.T) {
 func TestNetworksAllOrNothing(t *testing.T) {
 	p := compile(t, storeless.Limit{Name: "a", Quota: 5, Window: minute}, storeless.Limit{Name: "b", Quota: 9, Window: hour})
 	m := storeless.NewMemory(64, 2)
-	wide := []storeless.Wide{{Key: 100, Policy: p.Scale(2)}, {Key: 200, Policy: p.Scale(3)}}
+	wide := []storeless.Network{{Key: 100, Policy: p.Scale(2)}, {Key: 200, Policy: p.Scale(3)}}
 	left := func(p *storeless.Policy, k storeless.Key) int64 {
 		return take(m, p, midnight, k, 0).Limits[0].Remaining
 	}
 	ask := func(k storeless.Key, cost int64) storeless.Verdict {
-		_, v := storeless.Take(m, p, midnight, &storeless.Family{Key: k, Wide: wide}, cost)
+		_, v := storeless.Take(m, p, midnight, &storeless.Candidate{Key: k, Networks: wide}, cost)
 		return v
 	}
 	rows := []struct {
@@ -73,16 +73,16 @@ func TestNetworksAllOrNothing(t *testing.T) {
 		require.Equal(t, !row.admitted && !v.Impossible, v.Wait > 0, "row %d", i)
 	}
 
-	wide[0] = storeless.Wide{Key: 101, Policy: p.Scale(2)} // a fresh /56 of the same /48
+	wide[0] = storeless.Network{Key: 101, Policy: p.Scale(2)} // a fresh /56 of the same /48
 	require.True(t, ask(4, 5).Admitted)
 	v := ask(5, 1)
 	require.False(t, v.Admitted, "the /48 refuses")
 	require.Equal(t, [2]int64{5, 5}, [2]int64{left(p, 5), left(wide[0].Policy, 101)}, "row 8: neither family nor /56")
 
-	_, v = storeless.Take(nil, p, midnight, &storeless.Family{Wide: wide}, 5)
+	_, v = storeless.Take(nil, p, midnight, &storeless.Candidate{Networks: wide}, 5)
 	require.True(t, v.Admitted, "without a memory there are no networks")
 	require.Panics(t, func() {
-		storeless.Take(m, p, midnight, &storeless.Family{Wide: make([]storeless.Wide, storeless.MaxWide+1)}, 1)
+		storeless.Take(m, p, midnight, &storeless.Candidate{Networks: make([]storeless.Network, storeless.MaxNetworks+1)}, 1)
 	})
 }
 
@@ -92,7 +92,7 @@ func TestNetworkMakesImpossible(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
 	small := compile(t, storeless.Limit{Quota: 2, Window: minute})
 	m := storeless.NewMemory(8, 1)
-	_, v := storeless.Take(m, p, midnight, &storeless.Family{Key: 1, Wide: []storeless.Wide{{Key: 2, Policy: small}}}, 3)
+	_, v := storeless.Take(m, p, midnight, &storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: small}}}, 3)
 	require.False(t, v.Admitted)
 	require.True(t, v.Impossible)
 	require.Zero(t, v.Wait)
@@ -109,8 +109,8 @@ func TestWaitOfTheLastToGiveWay(t *testing.T) {
 		{10, 72 * second}, // 60 s and a tenth: the network's comes first
 	} {
 		m := storeless.NewMemory(64, 1)
-		f := storeless.Family{Key: 1, Wide: []storeless.Wide{{Key: 2, Policy: p.Scale(2)}}}
-		require.True(t, take(m, f.Wide[0].Policy, midnight, 2, spent.network-5).Admitted)
+		f := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: p.Scale(2)}}}
+		require.True(t, take(m, f.Networks[0].Policy, midnight, 2, spent.network-5).Admitted)
 		_, v := storeless.Take(m, p, midnight, &f, 5)
 		require.True(t, v.Admitted)
 		_, v = storeless.Take(m, p, midnight, &f, 1)
@@ -135,12 +135,12 @@ func TestNetworksInParallel(t *testing.T) {
 			key := func(kind byte, n int) storeless.Key { return m.Key([]byte{kind, byte(n)}) }
 			for range each {
 				a, b := r.IntN(networks), r.IntN(networks)
-				f := storeless.Family{Key: key('f', r.IntN(64)), Wide: []storeless.Wide{{Key: key('n', a), Policy: wide}}}
+				f := storeless.Candidate{Key: key('f', r.IntN(64)), Networks: []storeless.Network{{Key: key('n', a), Policy: wide}}}
 				if a != b {
-					f.Wide = append(f.Wide, storeless.Wide{Key: key('n', b), Policy: wide})
+					f.Networks = append(f.Networks, storeless.Network{Key: key('n', b), Policy: wide})
 				}
 				if _, v := storeless.Take(m, p, midnight, &f, 1); v.Admitted {
-					for _, n := range []int{a, b}[:len(f.Wide)] {
+					for _, n := range []int{a, b}[:len(f.Networks)] {
 						admitted[n].Add(1)
 					}
 				}

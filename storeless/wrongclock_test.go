@@ -18,7 +18,7 @@ type echoer struct {
 }
 
 func (c *echoer) ask(m *storeless.Memory, now time.Time) storeless.Verdict {
-	t, v := storeless.Take(m, c.p, now, &storeless.Family{Key: 1, Shown: c.holds}, 1)
+	t, v := storeless.Take(m, c.p, now, &storeless.Candidate{Key: 1, Shown: c.holds}, 1)
 	if v.Admitted || !c.deaf && c.p.Exceeds(now, t, c.holds) {
 		c.holds = t
 	}
@@ -174,11 +174,11 @@ func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 				wrong := func() storeless.Tally { return storeless.Tally{{At: now.UnixMicro() + spread(r, 15_000_001, 1<<45)}} }
 				shown := p.Merge(now, wrong(), wrong()) // by header and cookie, perhaps
 				cost := spread(r, 0, 10)
-				t1, v1 := storeless.Take(echoes, p, now, &storeless.Family{Key: 1, Shown: shown}, cost)
-				t2, v2 := storeless.Take(drops, p, now, &storeless.Family{Key: 1}, cost)
+				t1, v1 := storeless.Take(echoes, p, now, &storeless.Candidate{Key: 1, Shown: shown}, cost)
+				t2, v2 := storeless.Take(drops, p, now, &storeless.Candidate{Key: 1}, cost)
 				require.Equal(t, t2, t1)
 				require.Equal(t, v2, v1)
-				require.Equal(t, storeless.Peek(drops, p, now, &storeless.Family{Key: 1}, 1), storeless.Peek(echoes, p, now, &storeless.Family{Key: 1, Shown: shown}, 1))
+				require.Equal(t, storeless.Peek(drops, p, now, &storeless.Candidate{Key: 1}, 1), storeless.Peek(echoes, p, now, &storeless.Candidate{Key: 1, Shown: shown}, 1))
 			}
 		}
 	})
@@ -188,7 +188,7 @@ func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 // what can be owed, and has it remembered, whatever it shows next.
 func TestAWrongMarkIsRemembered(t *testing.T) {
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
-	wrong := storeless.Family{Key: 1, Shown: storeless.Tally{{At: midnight.Add(hour).UnixMicro()}}}
+	wrong := storeless.Candidate{Key: 1, Shown: storeless.Tally{{At: midnight.Add(hour).UnixMicro()}}}
 	for name, look := range map[string]func(m *storeless.Memory) storeless.Verdict{
 		"take": func(m *storeless.Memory) storeless.Verdict {
 			_, v := storeless.Take(m, p, midnight, &wrong, 1)
@@ -200,7 +200,7 @@ func TestAWrongMarkIsRemembered(t *testing.T) {
 		v := look(m)
 		require.False(t, v.Admitted, name)
 		require.Equal(t, second, v.Wait, name)
-		require.Zero(t, drain(m, p, midnight, storeless.Family{Key: 1}), "%s: to drop the token does not help now", name)
+		require.Zero(t, drain(m, p, midnight, storeless.Candidate{Key: 1}), "%s: to drop the token does not help now", name)
 		require.Equal(t, int64(4), drain(m, p, midnight.Add(4*second), wrong), "%s: time passes", name)
 		require.Equal(t, int64(10), drain(m, p, midnight.Add(20*second), wrong), "%s: until all is as it was", name)
 	}
@@ -221,7 +221,7 @@ func TestDebtOutlivesAVisitAndAClock(t *testing.T) {
 		spent, v := large.Step(midnight.Add(ahead), storeless.Tally{}, 1000)
 		require.True(t, v.Admitted)
 		for _, m := range []*storeless.Memory{nil, storeless.NewMemory(1, 1)} {
-			f := storeless.Family{Key: 1, Shown: spent}
+			f := storeless.Candidate{Key: 1, Shown: spent}
 			visit, v := storeless.Take(m, small, midnight, &f, 1)
 			require.False(t, v.Admitted)
 			require.GreaterOrEqual(t, visit[0].At, midnight.Add(1000*second).UnixMicro(), "%s ahead", ahead)
@@ -269,7 +269,7 @@ func TestBackToNormal(t *testing.T) {
 						c = &echoer{p: p, deaf: true}
 					}
 					require.False(t, c.ask(m, now).Admitted)
-					left := storeless.Peek(m, p, now.Add(normal), &storeless.Family{Key: 1, Shown: c.holds}, 0).Limits[0].Remaining
+					left := storeless.Peek(m, p, now.Add(normal), &storeless.Candidate{Key: 1, Shown: c.holds}, 0).Limits[0].Remaining
 					require.Equal(t, p.Capacity(), left, "%s, %s, %s back, echo %v", a, window, back, echo)
 				}
 			}

@@ -43,7 +43,7 @@ func ExampleHolder_Verify_replay() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		family := storeless.Family{Key: memory.Key(identity), Shown: shown.Tally}
+		family := storeless.Candidate{Key: memory.Key(identity), Shown: shown.Tally}
 		if _, verdict := storeless.Take(memory, policy, noon, &family, 1); verdict.Admitted {
 			right++
 		}

@@ -32,7 +32,7 @@ func leaked(t *testing.T, names string) {
 			h := c.Holder(alice)
 			names := strings.ReplaceAll(names, "%s", string(h.subject[:]))
 			m := storeless.NewMemory(64, 1)
-			family := storeless.Family{Key: m.Key(alice)}
+			family := storeless.Candidate{Key: m.Key(alice)}
 			take := func(shown storeless.Tally) bool {
 				family.Shown = shown
 				_, v := storeless.Take(m, p, now, &family, 1)

@@ -225,7 +225,7 @@ func TestDecisionsFit(t *testing.T) {
 	for range rounds(200) {
 		c, p := randomCodec(t, r, secret("a"))
 		h, m := c.Holder(alice), storeless.NewMemory(4, p.Len())
-		family := storeless.Family{Key: m.Key(alice)}
+		family := storeless.Candidate{Key: m.Key(alice)}
 		at := now
 		for range 40 {
 			tally, v := storeless.Take(m, p, at, &family, 0)

@@ -87,7 +87,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 				exp / 60, exp * 1e6, exp*1e6 - now.UnixMicro(), storeless.MaxQuota, r.Int64N(storeless.MaxQuota)}[r.IntN(13)]
 		}
 		m := storeless.NewMemory(16, c.format.policy.Len())
-		family := storeless.Family{Key: m.Key(alice)}
+		family := storeless.Candidate{Key: m.Key(alice)}
 		accepted := 0
 		n := rounds(20_000)
 		for range n {

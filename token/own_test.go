@@ -179,7 +179,7 @@ func TestOwnIsNeverSilent(t *testing.T) {
 		h, m := c.Holder(alice), storeless.NewMemory(4, p.Len())
 		life := int64(OwnLife(p) / time.Second)
 		own := Own{ID: [8]byte(randomBytes(r, 8)), Expires: now.Unix() + life, Bound: true}
-		family := storeless.Family{Key: m.Key(own.ID[:])}
+		family := storeless.Candidate{Key: m.Key(own.ID[:])}
 		tok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
 		ends := unix(own.Expires)
 		for at := now.Add(-2 * time.Second); at.Before(ends); {

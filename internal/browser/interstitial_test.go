@@ -23,7 +23,7 @@ func TestInterstitial(t *testing.T) {
 	browser := launch(t)
 	for policy, visits := range map[string]int{"signup": 1, "contact": 3, "feedback": 1} {
 		t.Run(policy, func(t *testing.T) {
-			s := newSite(t, func(c *middleware.Config) { c.Page = middleware.Interstitial{} })
+			s := newSite(t, func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{} })
 			s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
 				_ = plain.Execute(w, policy)

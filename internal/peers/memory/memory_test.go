@@ -12,7 +12,7 @@ import (
 
 // The numbers that the documentation of storeless.Memory states.
 func TestFormula(t *testing.T) {
-	const families = storeless.DefaultFamilies
+	const families = storeless.DefaultClients
 	require.InEpsilon(t, 1.4e-4, full(mean(families, families)), 0.05)
 	require.InEpsilon(t, 2.6e-8, full(mean(families, families/2)), 0.05)
 	require.InDelta(t, 1, full(mean(families, 100*families)), 1e-9)

@@ -23,7 +23,7 @@ type Scaling struct {
 // by each number of processors from one to all there are. A family is chosen at
 // random, which is part of the time; the memory has room for all.
 func MeasureScaling(live int, each time.Duration, times int) []Scaling {
-	c := newCounterOf(max(storeless.DefaultFamilies, 2*live), storeless.MaxQuota)
+	c := newCounterOf(max(storeless.DefaultClients, 2*live), storeless.MaxQuota)
 	keys := make([]storeless.Key, live)
 	for i := range keys {
 		keys[i] = random()

@@ -72,14 +72,14 @@ type Parallel struct {
 // number of goroutines. Each shows the last tally that it was given, as clients
 // on parallel connections do: older ones than the memory's.
 func MeasureParallel(goroutines, quota int) Parallel {
-	c := newCounterOf(storeless.DefaultFamilies, int64(quota))
+	c := newCounterOf(storeless.DefaultClients, int64(quota))
 	k := random()
 	admitted := make([]int, goroutines)
 	each := (4*quota + goroutines - 1) / goroutines
 	var group sync.WaitGroup
 	for g := range goroutines {
 		group.Go(func() {
-			family := storeless.Family{Key: k}
+			family := storeless.Candidate{Key: k}
 			for range each {
 				tally, v := storeless.Take(c.memory, c.policy, c.now, &family, 1)
 				if v.Admitted {

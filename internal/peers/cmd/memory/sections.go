@@ -29,7 +29,7 @@ type plan struct {
 type load struct{ families, live int }
 
 func thorough() plan {
-	const std, large, huge = storeless.DefaultFamilies, 1 << 20, 1 << 24
+	const std, large, huge = storeless.DefaultClients, 1 << 20, 1 << 24
 	return plan{
 		loads: []load{
 			{std, 1000}, {std, 10_000}, {std, std / 2}, {std, std}, {std, 100_000}, {std, 200_000}, {std, 1_000_000}, {std, 10_000_000},
