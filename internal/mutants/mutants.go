@@ -17,11 +17,11 @@ package mutants
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"testing"
+	"time"
 )
 
 // A Mutant is one way to break a package.
@@ -33,8 +33,24 @@ type Mutant struct {
 	Why  string `json:"why"`  // what would be lost
 }
 
-// running is set for the tests that judge a mutant: they must not start others.
-const running = "TALLYSTICK_MUTANT"
+// An outcome is how a mutant fared.
+type outcome string
+
+const (
+	killed    outcome = "a test failed"
+	survived  outcome = "all tests passed"
+	misplaced outcome = "the old text does not occur exactly once"
+	broken    outcome = "does not compile: a mutant must be killed by a test, not by the compiler"
+	unusable  outcome = "could not be tried"
+)
+
+// A result is an outcome with what there is to say about it.
+type result struct {
+	outcome outcome
+	by      string // the first test that failed
+	output  string
+	took    time.Duration // by the tests, if they passed
+}
 
 // Load reads the mutants in the files that match a pattern. It fails the test if
 // there are none, or if a field of one is missing or unknown.
@@ -46,44 +62,6 @@ func Load(t *testing.T, pattern string) []Mutant {
 	}
 	return specs
 }
-
-// Run checks that every mutant of a package finds its place. Asked for by name, as
-// in
-//
-//	go test -run TestMutants ./token
-//	go test -run 'TestMutants/name_of_one' ./token
-//
-// it also tries every mutant, each as a subtest, which fails if the tests of the
-// package pass, and also if the mutant does not compile: it is the tests that must
-// notice, not the compiler. Not asked, it skips that and says so: it compiles the
-// package once for each mutant, and nobody's plain "go test ./..." should judge
-// tests.
-//
-// pkg is the package to break and to test, relative to the caller's directory:
-// "." for the caller's own. Its tests run with -short: a test that is to kill
-// mutants must not skip itself then.
-func Run(t *testing.T, pkg string, specs []Mutant) {
-	t.Helper()
-	if os.Getenv(running) != "" {
-		t.Skip("this is a mutant's own test run")
-	}
-	for i := range specs {
-		if _, r := mutated(filepath.Join(pkg, specs[i].File), &specs[i]); r.outcome != "" {
-			t.Errorf("%s: %s: %s", specs[i].Name, r.outcome, r.output)
-		}
-	}
-	if !asked(flag.Lookup("test.run").Value.String()) {
-		t.Skipf("%d mutants found their places, and were not tried: make mutants, or go test -run TestMutants", len(specs))
-	}
-	p, err := planned(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, pkg, specs, p)
-}
-
-// asked says whether the -run of "go test" names the mutants.
-func asked(pattern string) bool { return strings.Contains(pattern, "Mutants") }
 
 func load(pattern string) ([]Mutant, error) {
 	files, err := filepath.Glob(pattern)
@@ -124,3 +102,16 @@ func load(pattern string) ([]Mutant, error) {
 type fault struct{ file, problem string }
 
 func (f *fault) Error() string { return f.file + ": " + f.problem }
+
+// mutated returns the text of a file with the change in it, or says why it has no
+// place there.
+func mutated(file string, m *Mutant) ([]byte, result) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, result{outcome: unusable, output: err.Error()}
+	}
+	if n := bytes.Count(text, []byte(m.Old)); n != 1 {
+		return nil, result{outcome: misplaced, output: strconv.Itoa(n) + " times in " + m.File + ": " + m.Old}
+	}
+	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), result{}
+}

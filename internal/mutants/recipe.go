@@ -88,6 +88,14 @@ func record(pkg, dir string) (*recipe, error) {
 	return r, nil
 }
 
+// goTest is the go command that builds the tests of a package.
+func goTest(overlay, binary, pkg string, more ...string) *exec.Cmd {
+	// Debugging information would be a fifth of the work.
+	args := append([]string{"test", "-overlay=" + overlay, "-vet=off",
+		"-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary}, more...)
+	return exec.Command("go", append(args, pkg)...)
+}
+
 // learn reads a recording, if it is one of the two that matter.
 func (r *recipe) learn(file string) {
 	tool, _, _ := strings.Cut(filepath.Base(file), ".")

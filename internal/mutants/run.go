@@ -2,9 +2,13 @@ package mutants
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"hash/fnv"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +17,44 @@ import (
 // parallel is how many mutants are tried at once. Each is a compiler and a
 // linker run, and then a test process that may use every core.
 const parallel = 2
+
+// Run checks that every mutant of a package finds its place. Asked for by name, as
+// in
+//
+//	go test -run TestMutants ./token
+//	go test -run 'TestMutants/name_of_one' ./token
+//
+// it also tries every mutant, each as a subtest, which fails if the tests of the
+// package pass, and also if the mutant does not compile: it is the tests that must
+// notice, not the compiler. Not asked, it skips that and says so: it compiles the
+// package once for each mutant, and nobody's plain "go test ./..." should judge
+// tests.
+//
+// pkg is the package to break and to test, relative to the caller's directory:
+// "." for the caller's own. Its tests run with -short: a test that is to kill
+// mutants must not skip itself then.
+func Run(t *testing.T, pkg string, specs []Mutant) {
+	t.Helper()
+	if os.Getenv(running) != "" {
+		t.Skip("this is a mutant's own test run")
+	}
+	for i := range specs {
+		if _, r := mutated(filepath.Join(pkg, specs[i].File), &specs[i]); r.outcome != "" {
+			t.Errorf("%s: %s: %s", specs[i].Name, r.outcome, r.output)
+		}
+	}
+	if !asked(flag.Lookup("test.run").Value.String()) {
+		t.Skipf("%d mutants found their places, and were not tried: make mutants, or go test -run TestMutants", len(specs))
+	}
+	p, err := planned(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, pkg, specs, p)
+}
+
+// asked says whether the -run of "go test" names the mutants.
+func asked(pattern string) bool { return strings.Contains(pattern, "Mutants") }
 
 // A plan is which mutants are tried, as far as they are not picked by name.
 type plan struct {

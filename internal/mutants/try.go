@@ -8,33 +8,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"time"
 )
-
-// An outcome is how a mutant fared.
-type outcome string
-
-const (
-	killed    outcome = "a test failed"
-	survived  outcome = "all tests passed"
-	misplaced outcome = "the old text does not occur exactly once"
-	broken    outcome = "does not compile: a mutant must be killed by a test, not by the compiler"
-	unusable  outcome = "could not be tried"
-)
-
-// A result is an outcome with what there is to say about it.
-type result struct {
-	outcome outcome
-	by      string // the first test that failed
-	output  string
-	took    time.Duration // by the tests, if they passed
-}
 
 // patience is how long the tests of a mutant may take, given how long they took
 // without it. A mutant that makes a loop endless is killed by that. A busy machine
 // must not be taken for one: that would be a kill that no test has made.
 func patience(unbroken time.Duration) time.Duration { return max(time.Minute, 30*unbroken) }
+
+// running is set for the tests that judge a mutant: they must not start others.
+const running = "TALLYSTICK_MUTANT"
 
 // A bench is where the mutants of one package are tried.
 type bench struct {
@@ -96,14 +79,6 @@ func (b *bench) build(dir, binary string, m *Mutant) result {
 	return result{}
 }
 
-// goTest is the go command that builds the tests of a package.
-func goTest(overlay, binary, pkg string, more ...string) *exec.Cmd {
-	// Debugging information would be a fifth of the work.
-	args := append([]string{"test", "-overlay=" + overlay, "-vet=off",
-		"-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary}, more...)
-	return exec.Command("go", append(args, pkg)...)
-}
-
 // run runs a test binary. It knows no cache: -count=1 is implied.
 func (b *bench) run(binary string, more ...string) result {
 	args := append([]string{"-test.short", "-test.failfast", "-test.timeout=" + b.limit.String()}, more...)
@@ -121,19 +96,6 @@ func (b *bench) run(binary string, more ...string) result {
 		return result{outcome: unusable, output: err.Error()}
 	}
 	return result{outcome: killed, by: first(output), output: string(output)}
-}
-
-// mutated returns the text of a file with the change in it, or says why it has no
-// place there.
-func mutated(file string, m *Mutant) ([]byte, result) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, result{outcome: unusable, output: err.Error()}
-	}
-	if n := bytes.Count(text, []byte(m.Old)); n != 1 {
-		return nil, result{outcome: misplaced, output: strconv.Itoa(n) + " times in " + m.File + ": " + m.Old}
-	}
-	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), result{}
 }
 
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: (.*)|^fatal error: (.*)`)

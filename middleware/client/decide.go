@@ -3,20 +3,7 @@ package client
 import (
 	"net/http"
 	"time"
-
-	"github.com/tallystick/tallystick/pow"
 )
-
-// move is what follows a response: without an action, nothing.
-type move struct {
-	action    Action
-	reason    Reason        // with Returning
-	status    int           // of the response
-	challenge pow.Challenge // with Solving; its price is told in any case
-	kind      uint64        // of the challenge
-	expires   time.Time     // of the challenge
-	wait      time.Duration // with Waiting, how long; with WaitTooLong, how long it would be
-}
 
 // decide says what to do about a response. It does nothing itself.
 //
@@ -79,7 +66,7 @@ func (x *exchange) mayNotResend(r *refusal) Reason {
 		return NotRewindable
 	case r.status == http.StatusServiceUnavailable && !idempotent(x.req.Method):
 		return MaybeProcessed
-	case x.attempts-x.tries >= x.t.maxAttempts():
+	case x.attempts-x.tries >= x.opts.maxAttempts:
 		return NoMoreAttempts
 	}
 	return ""
@@ -93,9 +80,9 @@ func (x *exchange) mayNotSolve(r *refusal) Reason {
 		return CallerManaged
 	case c.Text == "", c.TTL <= 0, c.Text == x.answered:
 		return BadChallenge
-	case c.Work > x.t.maxWork():
+	case c.Work > x.opts.maxWork:
 		return TooMuchWork
-	case x.solves >= x.t.maxSolves():
+	case x.solves >= x.opts.maxSolves:
 		return NoMoreSolves
 	}
 	return ""
@@ -104,7 +91,7 @@ func (x *exchange) mayNotSolve(r *refusal) Reason {
 // patience returns the longest wait that is still worth it: a request whose
 // context ends with the wait could not be sent any more.
 func (x *exchange) patience() time.Duration {
-	most := x.t.maxWait() - x.waited
+	most := x.opts.maxWait - x.waited
 	if deadline, ok := x.req.Context().Deadline(); ok {
 		most = min(most, time.Until(deadline)-time.Nanosecond)
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"time"
@@ -9,9 +8,28 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
+// options are what a Transport is set to. None is left to a default any more.
+type options struct {
+	base        http.RoundTripper
+	maxWork     uint64
+	maxSolves   int
+	maxWait     time.Duration
+	maxAttempts int
+	workers     int
+	observe     func(Event)
+}
+
+// memory is what the exchanges of a Transport share. The zero value is empty.
+type memory struct {
+	jar    jar
+	queues queues
+	solver turn
+}
+
 // exchange is one RoundTrip: a request and what has been done for it so far.
 type exchange struct {
-	t      *Transport
+	opts   options
+	mem    *memory
 	req    *http.Request
 	origin string // "" if none of our fields are sent or kept
 	route  uint64
@@ -30,8 +48,19 @@ type exchange struct {
 	alone    bool   // what others buy does not help
 }
 
-func newExchange(t *Transport, req *http.Request) *exchange {
-	x := &exchange{t: t, req: req}
+// move is what follows a response: without an action, nothing.
+type move struct {
+	action    Action
+	reason    Reason        // with Returning
+	status    int           // of the response
+	challenge pow.Challenge // with Solving; its price is told in any case
+	kind      uint64        // of the challenge
+	expires   time.Time     // of the challenge
+	wait      time.Duration // with Waiting, how long; with WaitTooLong, how long it would be
+}
+
+func newExchange(opts options, mem *memory, req *http.Request) *exchange {
+	x := &exchange{opts: opts, mem: mem, req: req}
 	if !bringsOwn(req.Header) {
 		x.origin, x.route = originOf(req), routeOf(req)
 	}
@@ -51,7 +80,7 @@ func (x *exchange) send(body io.ReadCloser) (*http.Response, error) {
 		r.Header = x.fields(proof)
 	}
 	x.attempts++
-	resp, err := x.t.base().RoundTrip(r)
+	resp, err := x.opts.base.RoundTrip(r)
 	if err != nil || resp == nil {
 		return resp, err
 	}
@@ -65,7 +94,7 @@ func (x *exchange) send(body io.ReadCloser) (*http.Response, error) {
 // fields returns the header to send.
 func (x *exchange) fields(proof string) http.Header {
 	var tokens []string
-	tokens, x.sent = x.t.jar.show(x.origin, x.route)
+	tokens, x.sent = x.mem.jar.show(x.origin, x.route)
 	if len(tokens) == 0 && proof == "" {
 		return x.req.Header
 	}
@@ -100,11 +129,11 @@ func (x *exchange) keep(resp *http.Response, proved bool) {
 		}
 		tokens = append(tokens, k)
 	}
-	sold := x.t.jar.keep(x.origin, tokens)
+	sold := x.mem.jar.keep(x.origin, tokens)
 	switch {
 	case !proved || !passed:
 	case sold && x.place == nil:
-		x.t.queues.restock(want{x.origin, x.kind}, time.Now())
+		x.mem.queues.restock(want{x.origin, x.kind}, time.Now())
 	case sold:
 		x.quit(bought)
 	case resp.StatusCode < http.StatusInternalServerError: // else who knows
@@ -115,7 +144,7 @@ func (x *exchange) keep(resp *http.Response, proved bool) {
 // quit ends what this request does for others, if it does anything.
 func (x *exchange) quit(how outcome) {
 	if x.place != nil {
-		x.t.queues.leave(x.place, how, time.Now())
+		x.mem.queues.leave(x.place, how, time.Now())
 		x.place = nil
 	}
 }
@@ -123,33 +152,12 @@ func (x *exchange) quit(how outcome) {
 // leave must be called in the end, whatever happened.
 func (x *exchange) leave() { x.quit(gone) }
 
-// act does what was decided. A reason means that it came to nothing and the
-// refusal is the caller's; an error, that the context is done.
-func (x *exchange) act(m move) (Reason, error) {
-	if m.action == Waiting {
-		x.waited += m.wait
-		return "", x.sleep(m.wait)
-	}
-	return x.prove(m)
-}
-
-func (x *exchange) sleep(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-x.req.Context().Done():
-		return context.Cause(x.req.Context())
-	}
-}
-
 // report tells the observer.
 func (x *exchange) report(m move) {
-	if x.t.Observe == nil {
+	if x.opts.observe == nil {
 		return
 	}
-	x.t.Observe(Event{
+	x.opts.observe(Event{
 		Request: x.req,
 		Status:  m.status,
 		Attempt: x.attempts,

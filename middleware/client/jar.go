@@ -49,6 +49,16 @@ type kept struct {
 	room int
 }
 
+// stock is what is left of what was bought since a request was sent.
+type stock int
+
+const (
+	nothing stock = iota // nothing was bought
+	full                 // there is no room in it
+	unsure               // the server does not say
+	room                 // there was room, and it is taken for the request
+)
+
 // show returns what to show to an origin and the number of the request that will
 // show it.
 //

@@ -34,16 +34,6 @@ const (
 	closed                 // nothing is for sale, or nothing at a price that is paid
 )
 
-// stock is what is left of what was bought since a request was sent.
-type stock int
-
-const (
-	nothing stock = iota // nothing was bought
-	full                 // there is no room in it
-	unsure               // the server does not say
-	room                 // there was room, and it is taken for the request
-)
-
 // queues hold the requests that met a challenge and do not pay themselves. The
 // zero value is empty; it holds the queues that are in use and nothing else.
 type queues struct {

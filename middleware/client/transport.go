@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -56,9 +57,7 @@ type Transport struct {
 	// runs on the goroutine of the request, which waits for it.
 	Observe func(Event)
 
-	jar    jar
-	queues queues
-	solver turn
+	memory
 }
 
 // RoundTrip implements [http.RoundTripper]. It sends a copy of req and, after a
@@ -68,7 +67,7 @@ type Transport struct {
 // that were added, so that printing it shows no token. An error is one of Base,
 // or the cause of the end of the context while RoundTrip solved or waited.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	x := newExchange(t, req)
+	x := newExchange(t.options(), &t.memory, req)
 	defer x.leave()
 	body := req.Body
 	for {
@@ -110,42 +109,20 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections calls the method of that name of Base, if it has one. So
 // http.Client.CloseIdleConnections works through a Transport.
 func (t *Transport) CloseIdleConnections() {
-	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+	if c, ok := cmp.Or(t.Base, http.DefaultTransport).(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-func (t *Transport) base() http.RoundTripper {
-	if t.Base == nil {
-		return http.DefaultTransport
+// options returns what the fields say, with the defaults of those not set.
+func (t *Transport) options() options {
+	return options{
+		base:        cmp.Or(t.Base, http.DefaultTransport),
+		maxWork:     cmp.Or(t.MaxWork, defaultWork),
+		maxSolves:   cmp.Or(t.MaxSolves, defaultSolves),
+		maxWait:     cmp.Or(t.MaxWait, defaultWait),
+		maxAttempts: cmp.Or(t.MaxAttempts, defaultAttempts),
+		workers:     t.Workers,
+		observe:     t.Observe,
 	}
-	return t.Base
-}
-
-func (t *Transport) maxWork() uint64 {
-	if t.MaxWork == 0 {
-		return defaultWork
-	}
-	return t.MaxWork
-}
-
-func (t *Transport) maxSolves() int {
-	if t.MaxSolves == 0 {
-		return defaultSolves
-	}
-	return t.MaxSolves
-}
-
-func (t *Transport) maxWait() time.Duration {
-	if t.MaxWait == 0 {
-		return defaultWait
-	}
-	return t.MaxWait
-}
-
-func (t *Transport) maxAttempts() int {
-	if t.MaxAttempts == 0 {
-		return defaultAttempts
-	}
-	return t.MaxAttempts
 }

@@ -18,6 +18,16 @@ var members = [...][]string{
 	{"tiers"}, nil, {"limits"}, nil, {"name", "algorithm", "quota", "window", "burst"},
 }
 
+// allowed says, field by field, what a file may hold.
+var allowed = map[string]string{
+	"tiers":     "must hold at least one tier",
+	"limits":    "must hold 1 to 8 limits",
+	"algorithm": "must be sliding-window, fixed-window, token-bucket or leaky-bucket, or with an exact counter sliding-log or rolling-day",
+	"quota":     "must be from 1 to 2147483647",
+	"window":    `must be a duration such as "1s", "15m" or "24h"`,
+	"burst":     "must be from 1 to 2147483647, or left out for the quota",
+}
+
 // mostLevels is deeper than tiers ever are.
 const mostLevels = 9
 

@@ -8,6 +8,27 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
+// act does what was decided. A reason means that it came to nothing and the
+// refusal is the caller's; an error, that the context is done.
+func (x *exchange) act(m move) (Reason, error) {
+	if m.action == Waiting {
+		x.waited += m.wait
+		return "", x.sleep(m.wait)
+	}
+	return x.prove(m)
+}
+
+func (x *exchange) sleep(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-x.req.Context().Done():
+		return context.Cause(x.req.Context())
+	}
+}
+
 // prove gets the request what its next send needs: a proof of its own, or a token
 // that another request has bought since. A reason means that the challenge has no
 // answer; an error, that the request's context is done.
@@ -17,7 +38,7 @@ func (x *exchange) prove(m move) (Reason, error) {
 		// proof buys one request. (429 means that the token was good and is spent.)
 		x.alone = true
 	}
-	if x.tries >= x.t.maxAttempts() {
+	if x.tries >= x.opts.maxAttempts {
 		x.alone = true // the tokens of others have not helped so far
 	}
 	switch {
@@ -34,7 +55,7 @@ func (x *exchange) prove(m move) (Reason, error) {
 			return "", err
 		case to == trying, to == looking:
 			x.tries++
-			x.shared = x.t.jar.boughtSince(x.origin, x.kind, x.sent)
+			x.shared = x.mem.jar.boughtSince(x.origin, x.kind, x.sent)
 			return "", nil
 		}
 		x.alone = to == alone
@@ -50,7 +71,7 @@ func (x *exchange) queue(m move) (errand, error) {
 		x.place = p
 	}
 	p.sent, p.again, p.expires, p.ttl = x.sent, x.tries > 0, m.expires, m.challenge.TTL
-	to := x.t.queues.come(p, &x.t.jar, time.Now())
+	to := x.mem.queues.come(p, &x.mem.jar, time.Now())
 	if to != waiting {
 		return to, nil
 	}
@@ -61,7 +82,7 @@ func (x *exchange) queue(m move) (errand, error) {
 		case to := <-p.called:
 			return to, nil
 		case <-timer.C:
-			to, longer := x.t.queues.overdue(p, time.Now())
+			to, longer := x.mem.queues.overdue(p, time.Now())
 			if to != waiting {
 				return to, nil
 			}
@@ -92,10 +113,10 @@ func (x *exchange) pay(m move) (Reason, error) {
 // solve solves one challenge at a time: two in parallel are not quicker, only both
 // late.
 func (x *exchange) solve(ctx context.Context, c *pow.Challenge) (proof string, err error) {
-	if err := x.t.solver.take(ctx); err != nil {
+	if err := x.mem.solver.take(ctx); err != nil {
 		return "", err
 	}
-	defer x.t.solver.pass()
+	defer x.mem.solver.pass()
 	x.solves++
-	return pow.Solve(ctx, c.Text, pow.SolveOptions{MaxWork: x.t.maxWork(), Workers: x.t.Workers})
+	return pow.Solve(ctx, c.Text, pow.SolveOptions{MaxWork: x.opts.maxWork, Workers: x.opts.workers})
 }
