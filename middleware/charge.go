@@ -16,7 +16,7 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 
 func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost int64) (c charged) {
 	c.shown = f.Shown
-	c.tally, c.verdict = storeless.Take(e.memory, who.tier.policy, now, &f, cost)
+	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
 	return c
 }
 
@@ -61,7 +61,7 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 		}
 		return e.take(now, who, e.keptFamily(who, shown), cost), true
 	}
-	i, tally, v := storeless.Choose(e.memory, who.tier.policy, now, families, cost)
+	i, tally, v := e.memory.Choose(now, who.tier.policy, families, cost)
 	if shown.proof.opened {
 		i = shown.proof.index
 	}
@@ -92,7 +92,7 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 		f.Proof = shown.proof.spend
 		return e.take(now, who, f, cost), true
 	}
-	c.verdict = storeless.Peek(e.memory, who.tier.policy, now, &f, cost)
+	c.verdict = e.memory.Peek(now, who.tier.policy, &f, cost)
 	c.shown, c.tally = f.Shown, f.Shown
 	return c, !c.verdict.Admitted
 }

@@ -137,7 +137,7 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 	policy := who.tier.policy
 	left, best, full := int64(-1), 0, false
 	for i := range families {
-		v := storeless.Peek(e.memory, policy, now, &families[i], 0)
+		v := e.memory.Peek(now, policy, &families[i], 0)
 		if v.Saturated {
 			full = true
 		} else if least := v.Least(policy.Len()); least > left {
@@ -155,7 +155,7 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 		return -1, false, v
 	}
 	v.reason, v.status = OverLimit, http.StatusTooManyRequests
-	v.retryAfter = storeless.Peek(e.memory, policy, now, &families[best], cost).Wait
+	v.retryAfter = e.memory.Peek(now, policy, &families[best], cost).Wait
 	return left, false, v
 }
 
@@ -193,7 +193,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 		if sale.Granted {
 			f := storeless.Candidate{Key: e.ownKey(own.ID), MustKeep: true}
 			good := own.Expires - now.Unix()
-			if storeless.Peek(e.memory, e.base.policy, now, &f, 0).Saturated {
+			if e.memory.Peek(now, e.base.policy, &f, 0).Saturated {
 				// A token that nobody could remember is not believed: the proof itself
 				// must come with the request, and forms have no other way to send it.
 				good = e.setProofCookie(now, w, text, &receipt)

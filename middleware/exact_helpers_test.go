@@ -99,7 +99,7 @@ func (l *ledger) Refund(_ context.Context, r exact.Receipt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := storeless.Candidate{Shown: l.tallies[r.Key]}
-	l.tallies[r.Key] = storeless.Restore(nil, r.Policy.Tokens(), r.At, l.now(), &f, r.Cost)
+	l.tallies[r.Key] = (*storeless.Memory)(nil).Restore(l.now(), r.At, r.Policy.Tokens(), &f, r.Cost)
 	l.charged -= r.Cost
 	return nil
 }

@@ -114,7 +114,7 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 	case v.Admitted:
 		tally := c.fallback.Shown
 		if cost > 0 {
-			tally = storeless.Record(e.memory, who.tier.fallback, now, &c.fallback, cost)
+			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
 			dc.refund = e.refundOf(now, dc, *who, tally, c.refusal, v.Receipt)
 		}
 		tally[e.exact.stamp] = storeless.State{}
@@ -150,7 +150,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 		e.concludeExact(now, dc, who, shown, v, told{})
 		return
 	}
-	tally, v := storeless.Take(e.memory, who.tier.fallback, now, &c.fallback, d.Cost)
+	tally, v := e.memory.Take(now, who.tier.fallback, &c.fallback, d.Cost)
 	capOutageWait(&v)
 	if v.Admitted {
 		dc.refund = e.refundOf(now, dc, *who, tally, c.refusal, exact.Receipt{})

@@ -52,7 +52,7 @@ func (e *engine) refundOf(then time.Time, dc *decisionContext, who subject, tall
 			e.exact.refusals.Forget(refusal)
 		}
 		now, f := e.now(), e.sharedFamily(&who, &credentials{shared: tally})
-		tally := storeless.Restore(e.memory, who.tier.fallback, then, now, &f, dc.decision.Cost)
+		tally := e.memory.Restore(now, then, who.tier.fallback, &f, dc.decision.Cost)
 		e.reissue(now, dc, &who, &tally, h)
 		return nil
 	}

@@ -35,7 +35,7 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 	var buyers [1 + storeless.MaxNetworks]storeless.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
-	sale := storeless.Redeem(e.memory, e.challenge.prices, now, e.buyers(who, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
+	sale := e.memory.Redeem(now, e.challenge.prices, e.buyers(who, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
 	if sale.Granted && !sale.Held && surge != nil {
 		surge.Sold(now)
 	}
@@ -84,7 +84,7 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 	work := c.work
 	if c.mode != EveryRequest {
 		var buyers [1 + storeless.MaxNetworks]storeless.Buyer
-		sale := storeless.Quote(e.memory, c.prices, now, e.buyers(who, buyers[:0]))
+		sale := e.memory.Quote(now, c.prices, e.buyers(who, buyers[:0]))
 		if sale.Price == 0 {
 			return offer{soldOut: true, wait: sale.Wait}
 		}

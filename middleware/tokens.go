@@ -61,7 +61,7 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	if text == "" || shown.macs == maxTokens {
 		return false
 	}
-	t, err := who.holder.Verify(text, now)
+	t, err := who.holder.Verify(now, text)
 	own := t.Own.Expires != 0
 	if err == nil && own && !e.acceptsOwn(now, who, &t.Own) {
 		err = token.ErrHolder

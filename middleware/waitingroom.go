@@ -50,7 +50,7 @@ func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials) (
 			continue
 		}
 		if tok != "" {
-			if t, err := pass.holder.Verify(tok, now); err == nil && t.Own.IsZero() {
+			if t, err := pass.holder.Verify(now, tok); err == nil && t.Own.IsZero() {
 				pass.tally = who.tier.room.policy.Merge(now, pass.tally, t.Tally)
 			}
 		}
@@ -76,7 +76,7 @@ func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost in
 	}
 	f := e.roomFamily(who, pass)
 	c.shown = f.Shown
-	c.tally, c.verdict = storeless.Take(e.memory, who.tier.room.policy, now, &f, cost)
+	c.tally, c.verdict = e.memory.Take(now, who.tier.room.policy, &f, cost)
 	return c, c.verdict.Admitted
 }
 
@@ -102,7 +102,7 @@ func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost in
 		pass = e.newRoomPass(who)
 	}
 	f := e.roomFamily(who, &pass)
-	v := storeless.Peek(e.memory, who.tier.room.policy, now, &f, cost)
+	v := e.memory.Peek(now, who.tier.room.policy, &f, cost)
 	if v.Impossible {
 		return pass, 0 // it would be a wait for nothing
 	}

@@ -49,7 +49,7 @@ func BenchmarkTake(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				f := storeless.Candidate{Key: keys[n%len(keys)], Networks: bench.wide}
-				if _, v := storeless.Take(m, p, midnight, &f, 1); !v.Admitted {
+				if _, v := m.Take(midnight, p, &f, 1); !v.Admitted {
 					b.Fatal("refused")
 				}
 				n++
@@ -78,7 +78,7 @@ func BenchmarkTakeParallel(b *testing.B) {
 				asked := int64(0)
 				for pb.Next() {
 					f := storeless.Candidate{Key: keys[n%len(keys)]}
-					storeless.Take(m, p, midnight, &f, 1)
+					m.Take(midnight, p, &f, 1)
 					n++
 					asked++
 				}
@@ -109,7 +109,7 @@ func BenchmarkChoose(b *testing.B) {
 	families := []storeless.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, v := storeless.Choose(m, p, midnight, families, 1); !v.Admitted {
+		if _, _, v := m.Choose(midnight, p, families, 1); !v.Admitted {
 			b.Fatal("refused")
 		}
 	}

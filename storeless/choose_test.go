@@ -49,7 +49,7 @@ func TestChoose(t *testing.T) {
 					f.Shown[1] = alone[0]
 					take(m, hours, midnight, f.Key, spent[1])
 					families[i].Key = f.Key
-					tally, v := storeless.Take(m, row.policy, midnight, &f, spent[0])
+					tally, v := m.Take(midnight, row.policy, &f, spent[0])
 					require.True(t, v.Admitted)
 					if !remembered {
 						families[i].Shown = tally
@@ -58,7 +58,7 @@ func TestChoose(t *testing.T) {
 				if !remembered {
 					m = nil
 				}
-				i, tally, v := storeless.Choose(m, row.policy, midnight, families, row.cost)
+				i, tally, v := m.Choose(midnight, row.policy, families, row.cost)
 				require.Equal(t, row.charged, i)
 				require.Equal(t, row.admitted, v.Admitted)
 				require.Equal(t, row.cost > 5, v.Impossible)
@@ -83,8 +83,8 @@ func TestChoose(t *testing.T) {
 
 func TestChooseRefusesNonsense(t *testing.T) {
 	p, m := compile(t, storeless.Limit{Quota: 5, Window: minute}), storeless.NewMemory(1, 1)
-	require.Panics(t, func() { storeless.Choose(m, p, midnight, nil, 1) })
-	require.Panics(t, func() { storeless.Choose(m, p, midnight, make([]storeless.Candidate, 65), 1) })
+	require.Panics(t, func() { m.Choose(midnight, p, nil, 1) })
+	require.Panics(t, func() { m.Choose(midnight, p, make([]storeless.Candidate, 65), 1) })
 }
 
 // A family whose network is spent has nothing left, however fresh it is itself.
@@ -92,10 +92,10 @@ func TestChooseMindsNetworks(t *testing.T) {
 	p, m := compile(t, storeless.Limit{Quota: 5, Window: minute}), storeless.NewMemory(8, 1)
 	wide := []storeless.Network{{Key: 100, Policy: p.Scale(1)}}
 	drain(m, p, midnight, storeless.Candidate{Key: 1, Networks: wide})
-	i, _, v := storeless.Choose(m, p, midnight, []storeless.Candidate{{Key: 2, Networks: wide}, {Key: 3}}, 1)
+	i, _, v := m.Choose(midnight, p, []storeless.Candidate{{Key: 2, Networks: wide}, {Key: 3}}, 1)
 	require.Equal(t, 1, i)
 	require.True(t, v.Admitted)
-	i, _, v = storeless.Choose(m, p, midnight, []storeless.Candidate{{Key: 2, Networks: wide}, {Key: 4, Networks: wide}}, 1)
+	i, _, v = m.Choose(midnight, p, []storeless.Candidate{{Key: 2, Networks: wide}, {Key: 4, Networks: wide}}, 1)
 	require.Equal(t, 0, i)
 	require.False(t, v.Admitted)
 	require.Equal(t, 72*second, v.Wait)
@@ -116,7 +116,7 @@ func TestChooseFallsThrough(t *testing.T) {
 		for range families * quota / 4 {
 			group.Go(func() {
 				for range 4 {
-					if _, _, v := storeless.Choose(m, p, now, shown[:], 1); !v.Admitted {
+					if _, _, v := m.Choose(now, p, shown[:], 1); !v.Admitted {
 						refused.Add(1)
 					}
 				}

@@ -15,9 +15,9 @@ import (
 // then the tokens alone count, and nothing bounds a client that replays them.
 // It panics if there is no family, if there are more than 64, or if the cost is
 // negative.
-func Choose(m *Memory, p *Policy, now time.Time, families []Candidate, cost int64) (int, Tally, Verdict) {
+func (m *Memory) Choose(now time.Time, p *Policy, families []Candidate, cost int64) (int, Tally, Verdict) {
 	if len(families) == 1 { // the common case, without a second look
-		t, v := Take(m, p, now, &families[0], cost)
+		t, v := m.Take(now, p, &families[0], cost)
 		return 0, t, v
 	}
 	if len(families) == 0 || len(families) > 64 {
@@ -31,13 +31,13 @@ func Choose(m *Memory, p *Policy, now time.Time, families []Candidate, cost int6
 			if tried&(1<<i) != 0 {
 				continue
 			}
-			_, v := Take(m, p, now, &families[i], 0)
+			_, v := m.Take(now, p, &families[i], 0)
 			if left := v.Least(p.Len()); left > most {
 				next, most = i, left
 			}
 		}
 		tried |= 1 << next
-		t, v := Take(m, p, now, &families[next], cost)
+		t, v := m.Take(now, p, &families[next], cost)
 		if best < 0 || v.Admitted || v.Wait < verdict.Wait {
 			best, tally, verdict = next, t, v
 		}
@@ -54,18 +54,15 @@ func Choose(m *Memory, p *Policy, now time.Time, families []Candidate, cost int6
 // It returns the family's tally after the decision. A refusal marks nothing in
 // memory. m may be nil; then networks are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
-func Take(m *Memory, p *Policy, now time.Time, f *Candidate, cost int64) (Tally, Verdict) {
+func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally, Verdict) {
 	if m == nil {
 		return p.Step(now, f.Shown, cost)
 	}
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
-	us := micros(now)
-	tally := f.Shown
-	for i := range p.rules {
-		tally[i] = p.rules[i].shown(us, tally[i])
-	}
+	us, tally := micros(now), f.Shown
+	p.roll(us, &tally)
 
 	if len(f.Networks) > 0 || f.MustKeep || f.Proof != nil {
 		return m.takeAll(p, us, f, tally, cost, true)
@@ -90,19 +87,15 @@ func Take(m *Memory, p *Policy, now time.Time, f *Candidate, cost int64) (Tally,
 // Peek says what the limits would say to Take, and charges nothing. Of a family with
 // MustKeep it asks whether there is room, whatever the cost: it is Saturated, and not
 // admitted, if there is none. It does not ask whether a proof is spent.
-func Peek(m *Memory, p *Policy, now time.Time, f *Candidate, cost int64) Verdict {
+func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) Verdict {
+	if m == nil {
+		return p.Peek(now, f.Shown, cost)
+	}
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
 	us, tally := micros(now), f.Shown
-	for i := range p.rules {
-		tally[i] = p.rules[i].shown(us, tally[i])
-	}
-	if m == nil {
-		v := p.check(us, &tally, cost)
-		p.stand(us, &tally, cost, &v)
-		return v
-	}
+	p.roll(us, &tally)
 	_, v := m.takeAll(p, us, f, tally, cost, false)
 	return v
 }

@@ -20,7 +20,7 @@ func TestPeekChargesNothing(t *testing.T) {
 	m := storeless.NewMemory(64, 1)
 	wide := []storeless.Network{{Key: 2, Policy: p}}
 	for range 9 {
-		v := storeless.Peek(m, p, opening, &storeless.Candidate{Key: 1, Networks: wide}, 3)
+		v := m.Peek(opening, p, &storeless.Candidate{Key: 1, Networks: wide}, 3)
 		require.True(t, v.Admitted)
 		require.EqualValues(t, 3, v.Limits[0].Remaining)
 	}
@@ -100,7 +100,7 @@ func TestNetworksAtOnce(t *testing.T) {
 			wg.Go(func() {
 				f := storeless.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
 				for range 400 {
-					if _, v := storeless.Take(m, host, opening, &f, 1); v.Admitted {
+					if _, v := m.Take(opening, host, &f, 1); v.Admitted {
 						admitted.Add(1)
 					}
 				}

@@ -8,7 +8,7 @@
 //   - A tally proves nothing. Whoever can write one can write any; signing is the
 //     work of package token. Whoever can read one can show an older one.
 //   - Without a memory nothing bounds a client that shows an old tally again, or
-//     none: a decision by [Policy.Step] alone, or by [Take] with a nil memory, is
+//     none: a decision by [Policy.Step] alone, or by [Memory.Take] with a nil memory, is
 //     for clients that are trusted to echo.
 //   - With a memory the bound holds for one process and one life of it. Over N
 //     instances and C restarts in a window, a client that drops its tallies gets
@@ -179,7 +179,7 @@
 // # Families of one's own
 //
 // Clients that share an address share its tally. A client can buy a family of its own
-// with work that a caller has verified (package pow); [Redeem] sells it. The
+// with work that a caller has verified (package pow); [Memory.Redeem] sells it. The
 // first Crowd families of a buyer cost Work hashes, the next Crowd twice that,
 // then four and eight times; more than 4·Crowd are not sold while they are
 // remembered, which is for Memory at least and a third longer at most, and

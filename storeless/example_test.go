@@ -32,7 +32,7 @@ func ExamplePolicy_Step() {
 }
 
 // A memory bounds a client that drops its tally, or shows an older one.
-func ExampleTake() {
+func ExampleMemory_Take() {
 	policy, err := storeless.Compile("signup", []storeless.Limit{{Quota: 2, Window: time.Hour}})
 	if err != nil {
 		log.Fatal(err)
@@ -44,7 +44,7 @@ func ExampleTake() {
 	}
 	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	for range 3 {
-		_, v := storeless.Take(memory, policy, now, &family, 1)
+		_, v := memory.Take(now, policy, &family, 1)
 		fmt.Println(v.Admitted)
 	}
 	// Output:
@@ -72,7 +72,7 @@ func ExampleCompile() {
 // The wrong way. A tally is a note that the client carries, and nothing makes
 // him show the newest one. Whoever decides by Step alone must expect the same
 // old tally for ever; whoever throws the returned tally away plays that client
-// himself. Keep what Step returns, and decide by [storeless.Take] with a memory
+// himself. Keep what Step returns, and decide by [storeless.Memory.Take] with a memory
 // wherever the client carries it.
 func ExamplePolicy_Step_incorrect() {
 	policy, err := storeless.Compile("login", []storeless.Limit{{Quota: 2, Window: time.Hour}})
@@ -94,7 +94,7 @@ func ExamplePolicy_Step_incorrect() {
 	family := storeless.Candidate{Key: memory.Key([]byte("login/192.0.2.1")), Shown: old}
 	admitted = 0
 	for range 1000 {
-		if _, v := storeless.Take(memory, policy, now, &family, 1); v.Admitted {
+		if _, v := memory.Take(now, policy, &family, 1); v.Admitted {
 			admitted++
 		}
 	}

@@ -70,7 +70,7 @@ func FuzzStep(f *testing.F) {
 		again, _ := p.Step(clock, next, 0)
 		require.Equal(t, next, again, "what Step returns is rolled")
 		require.Equal(t, cost == 0 || fits(l, rolled[0], time.UnixMicro(us), cost), v.Admitted)
-		_, remembered := storeless.Take(storeless.NewMemory(1, 1), p, clock, &storeless.Candidate{Shown: shown}, cost)
+		_, remembered := storeless.NewMemory(1, 1).Take(clock, p, &storeless.Candidate{Shown: shown}, cost)
 		require.Equal(t, v, remembered, "an empty memory changes nothing")
 		if v.Wait > 0 && us == clock.UnixMicro() {
 			_, then := p.Step(clock.Add(v.Wait), next, cost)

@@ -77,7 +77,7 @@ func isBucket(a storeless.Algorithm) bool {
 
 // take asks for one family that shows nothing: the memory alone decides.
 func take(m *storeless.Memory, p *storeless.Policy, now time.Time, key storeless.Key, cost int64) storeless.Verdict {
-	_, v := storeless.Take(m, p, now, &storeless.Candidate{Key: key}, cost)
+	_, v := m.Take(now, p, &storeless.Candidate{Key: key}, cost)
 	return v
 }
 
@@ -85,7 +85,7 @@ func take(m *storeless.Memory, p *storeless.Policy, now time.Time, key storeless
 // it gives up on a limiter that never refuses.
 func drain(m *storeless.Memory, p *storeless.Policy, now time.Time, f storeless.Candidate) (n int64) {
 	for n < 1e6 {
-		if _, v := storeless.Take(m, p, now, &f, 1); !v.Admitted {
+		if _, v := m.Take(now, p, &f, 1); !v.Admitted {
 			break
 		}
 		n++

@@ -43,7 +43,7 @@ func TestAllOrNothing(t *testing.T) {
 	for i, row := range rows {
 		now := midnight.Add(row.at)
 		next, echoed := p.Step(now, shown, row.cost)
-		_, remembered := storeless.Take(m, p, now, &storeless.Candidate{Key: 7}, row.cost)
+		_, remembered := m.Take(now, p, &storeless.Candidate{Key: 7}, row.cost)
 		require.Equal(t, echoed, remembered, "row %d: the carriers agree", i)
 		require.Equal(t, row.admitted, echoed.Admitted, "row %d", i)
 		require.Equal(t, row.wait, echoed.Wait, "row %d", i)
@@ -75,9 +75,9 @@ func TestNegativeCostPanics(t *testing.T) {
 	family := []storeless.Candidate{{Key: 1}, {Key: 2}}
 	for _, m := range []*storeless.Memory{nil, storeless.NewMemory(1, 1)} {
 		require.Panics(t, func() { p.Step(midnight, storeless.Tally{}, -1) })
-		require.Panics(t, func() { storeless.Take(m, p, midnight, &family[0], -1) })
-		require.Panics(t, func() { storeless.Choose(m, p, midnight, family, -1) })
-		_, v := storeless.Take(m, p, midnight, &family[0], 5)
+		require.Panics(t, func() { m.Take(midnight, p, &family[0], -1) })
+		require.Panics(t, func() { m.Choose(midnight, p, family, -1) })
+		_, v := m.Take(midnight, p, &family[0], 5)
 		require.True(t, v.Admitted, "and no lock is left behind")
 	}
 }

@@ -57,12 +57,12 @@ func TestEveryStripeIsHeld(t *testing.T) {
 		table *table
 		keys  []Key
 	}{
-		{"Take", func() { Take(m, p, now, &plain, 1) }, &m.table, []Key{plain.Key}},
-		{"Take, networks", func() { Take(m, p, now, &family, 1) }, &m.table, counts},
-		{"Take, proof", func() { Take(m, p, now, &family, 1) }, &m.paid, []Key{family.Proof.Key}},
-		{"Peek", func() { Peek(m, p, now, &family, 1) }, &m.table, counts},
-		{"Quote", func() { Quote(m, prices, now, buyers) }, &m.paid, ledgers},
-		{"Redeem", func() { Redeem(m, prices, now, buyers, at(6), now.Add(time.Hour), 16) }, &m.paid, append(ledgers, at(6))},
+		{"Take", func() { m.Take(now, p, &plain, 1) }, &m.table, []Key{plain.Key}},
+		{"Take, networks", func() { m.Take(now, p, &family, 1) }, &m.table, counts},
+		{"Take, proof", func() { m.Take(now, p, &family, 1) }, &m.paid, []Key{family.Proof.Key}},
+		{"Peek", func() { m.Peek(now, p, &family, 1) }, &m.table, counts},
+		{"Quote", func() { m.Quote(now, prices, buyers) }, &m.paid, ledgers},
+		{"Redeem", func() { m.Redeem(now, prices, buyers, at(6), now.Add(time.Hour), 16) }, &m.paid, append(ledgers, at(6))},
 	} {
 		for i, key := range op.keys {
 			lock := &op.table.stripes[op.table.stripe(key)].mu

@@ -97,7 +97,7 @@ func TestTokensOnlyTighten(t *testing.T) {
 			}
 			shown := randomTally(r, p, now)
 			alone := take(m, p, now, 1, 0)
-			_, both := storeless.Take(m, p, now, &storeless.Candidate{Key: 1, Shown: shown}, 0)
+			_, both := m.Take(now, p, &storeless.Candidate{Key: 1, Shown: shown}, 0)
 			for i := range p.Len() {
 				without, with := alone.Limits[i].Remaining, both.Limits[i].Remaining
 				if begins := aheadOf(p, now, shown, i); begins.After(now) {

@@ -41,16 +41,16 @@ func TestEverythingInParallel(t *testing.T) {
 						case 0:
 							// Each worker sells wares of its own, and one of all.
 							family := numbered(s.m, 'w', int(worker)*rounds+b)
-							if sale := storeless.Redeem(s.m, s.prices, opening, buyers[:1], family, opening.Add(hour), 8000); sale.Granted && !sale.Held {
+							if sale := s.m.Redeem(opening, s.prices, buyers[:1], family, opening.Add(hour), 8000); sale.Granted && !sale.Held {
 								bought[a].Add(1)
 							}
-							storeless.Redeem(s.m, s.prices, opening, buyers[1:2], buyers[2].Key, opening.Add(hour), 16)
+							s.m.Redeem(opening, s.prices, buyers[1:2], buyers[2].Key, opening.Add(hour), 16)
 						case 1:
-							storeless.Quote(s.m, s.prices, opening, buyers)
+							s.m.Quote(opening, s.prices, buyers)
 						case 2:
-							storeless.Peek(s.m, p, opening, &f, 1)
+							s.m.Peek(opening, p, &f, 1)
 						default:
-							_, v := storeless.Take(s.m, p, opening, &f, 1)
+							_, v := s.m.Take(opening, p, &f, 1)
 							if !v.Admitted {
 								continue
 							}
@@ -100,6 +100,6 @@ func requireNoLockHeld(t *testing.T, s *shop, p *storeless.Policy) {
 	t.Helper()
 	for n := range 2000 {
 		f := storeless.Candidate{Key: numbered(s.m, 'x', n), Proof: &storeless.Proof{Key: numbered(s.m, 'y', n), Expires: opening.Add(time.Minute)}}
-		storeless.Take(s.m, p, opening, &f, 1)
+		s.m.Take(opening, p, &f, 1)
 	}
 }

@@ -27,9 +27,9 @@ func TestPeekIsTake(t *testing.T) {
 			}
 			cost := spread(r, 0, 2*p.Capacity())
 			for _, m := range []*storeless.Memory{m, nil} {
-				said := storeless.Peek(m, p, now, &f, cost)
-				require.Equal(t, said, storeless.Peek(m, p, now, &f, cost), "a peek leaves a trace")
-				_, v := storeless.Take(m, p, now, &f, cost)
+				said := m.Peek(now, p, &f, cost)
+				require.Equal(t, said, m.Peek(now, p, &f, cost), "a peek leaves a trace")
+				_, v := m.Take(now, p, &f, cost)
 				require.Equal(t, v.Admitted, said.Admitted)
 				if !v.Admitted {
 					require.Equal(t, v, said)
@@ -48,17 +48,17 @@ func TestPeekSpendsNothing(t *testing.T) {
 	m := storeless.NewMemory(1, 1)
 	f := storeless.Candidate{Key: 1, Proof: &storeless.Proof{Key: 2, Expires: midnight.Add(minute)}}
 	for range 3 {
-		require.True(t, storeless.Peek(m, p, midnight, &f, 1).Admitted)
+		require.True(t, m.Peek(midnight, p, &f, 1).Admitted)
 	}
-	_, v := storeless.Take(m, p, midnight, &f, 1)
+	_, v := m.Take(midnight, p, &f, 1)
 	require.True(t, v.Admitted, "the proof was there to be spent")
 
 	far := storeless.Candidate{Key: 3, Shown: storeless.Tally{{At: midnight.Unix()/60 + 1000, Cur: 5}}}
 	for _, m := range []*storeless.Memory{m, nil} {
-		require.True(t, storeless.Peek(m, p, midnight, &far, 1).Admitted)
-		_, v := storeless.Take(m, p, midnight, &far, 1)
+		require.True(t, m.Peek(midnight, p, &far, 1).Admitted)
+		_, v := m.Take(midnight, p, &far, 1)
 		require.True(t, v.Admitted)
-		require.Panics(t, func() { storeless.Peek(m, p, midnight, &f, -1) })
+		require.Panics(t, func() { m.Peek(midnight, p, &f, -1) })
 	}
 }
 
@@ -71,21 +71,21 @@ func TestPeekAsksForRoom(t *testing.T) {
 	for i := range 400 {
 		f := storeless.Candidate{Key: storeless.Key(i+1) * 0x9e3779b97f4a7c15, MustKeep: true}
 		before := m.Saturations()
-		v := storeless.Peek(m, p, midnight, &f, int64(i%2))
+		v := m.Peek(midnight, p, &f, int64(i%2))
 		require.Equal(t, before, m.Saturations())
-		require.Equal(t, v, storeless.Peek(m, p, midnight, &f, int64(i%2)))
+		require.Equal(t, v, m.Peek(midnight, p, &f, int64(i%2)))
 		require.NotEqual(t, v.Admitted, v.Saturated)
-		_, taken := storeless.Take(m, p, midnight, &f, 1)
+		_, taken := m.Take(midnight, p, &f, 1)
 		require.Equal(t, v.Saturated, taken.Saturated)
 		if v.Saturated {
 			full++
 			require.Equal(t, before+1, m.Saturations())
 		} else {
 			fits++
-			require.True(t, storeless.Peek(m, p, midnight, &f, 1).Admitted, "whoever is remembered has room")
+			require.True(t, m.Peek(midnight, p, &f, 1).Admitted, "whoever is remembered has room")
 		}
 		f.MustKeep = false
-		require.False(t, storeless.Peek(m, p, midnight, &f, 1).Saturated)
+		require.False(t, m.Peek(midnight, p, &f, 1).Saturated)
 	}
 	require.Positive(t, full)
 	require.Positive(t, fits)

@@ -6,16 +6,16 @@ import "time"
 // and its networks, so that the counts are there when the counter is not. It asks
 // no limit and refuses nothing: counts go beyond the quota, and a bucket's debt no
 // further than a full one. It returns the family's tally. m may be nil.
-func Record(m *Memory, p *Policy, now time.Time, f *Candidate, cost int64) Tally {
+func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
 }
 
-// Restore takes back what [Record] or a decision counted at then, where it still
+// Restore takes back what [Memory.Record] or a decision counted at then, where it still
 // counts: in a window of its own or the one after, and in a bucket what is still
 // owed. It returns the family's tally. Tokens that were sent in between still say
 // the old one; only a client that shows the new one has its quota back. m may be
 // nil.
-func Restore(m *Memory, p *Policy, then, now time.Time, f *Candidate, cost int64) Tally {
+func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	at := micros(then)
 	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.restore(at, us, s, cost) })
 }
@@ -24,9 +24,7 @@ func Restore(m *Memory, p *Policy, then, now time.Time, f *Candidate, cost int64
 // section. change gets states that are rolled to now.
 func adjust(m *Memory, p *Policy, now time.Time, f *Candidate, change func(*rule, int64, State) State) Tally {
 	us, tally := micros(now), f.Shown
-	for i := range p.rules {
-		tally[i] = p.rules[i].shown(us, tally[i])
-	}
+	p.roll(us, &tally)
 	if m == nil {
 		p.adjust(us, &tally, change)
 		return tally

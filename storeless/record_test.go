@@ -22,14 +22,14 @@ func TestRecordCountsWithoutAsking(t *testing.T) {
 			require.NoError(t, err)
 			f := storeless.Candidate{Key: 7}
 			for range 12 {
-				f.Shown = storeless.Record(m, p, now, &f, 1)
+				f.Shown = m.Record(now, p, &f, 1)
 			}
-			v := storeless.Peek(m, p, now, &f, 1)
+			v := m.Peek(now, p, &f, 1)
 			require.False(t, v.Admitted, a)
 			require.Zero(t, v.Limits[0].Remaining)
 			require.EqualValues(t, 88, v.Limits[1].Remaining)
 			if m != nil { // what the memory holds needs no token
-				v = storeless.Peek(m, p, now, &storeless.Candidate{Key: 7}, 1)
+				v = m.Peek(now, p, &storeless.Candidate{Key: 7}, 1)
 				require.EqualValues(t, 88, v.Limits[1].Remaining)
 			}
 		}
@@ -43,9 +43,9 @@ func TestRecordDoesNotOverflow(t *testing.T) {
 		require.NoError(t, err)
 		f := storeless.Candidate{}
 		for range 3 {
-			f.Shown = storeless.Record(nil, p, now, &f, 1<<62)
+			f.Shown = (*storeless.Memory)(nil).Record(now, p, &f, 1<<62)
 		}
-		v := storeless.Peek(nil, p, now, &f, 1)
+		v := (*storeless.Memory)(nil).Peek(now, p, &f, 1)
 		require.Zero(t, v.Limits[0].Remaining, a)
 		require.False(t, v.Admitted)
 		require.LessOrEqual(t, v.Wait, 2*366*24*time.Hour)
@@ -73,15 +73,15 @@ func TestRestoreIsTheInverseWithinAWindow(t *testing.T) {
 			m := storeless.NewMemory(64, 1)
 			wide := []storeless.Network{{Key: 9, Policy: p}}
 			f := storeless.Candidate{Key: 7, Networks: wide}
-			storeless.Record(m, p, start, &f, 6)
+			m.Record(start, p, &f, 6)
 			now := start.Add(test.after)
-			f.Shown = storeless.Restore(m, p, start, now, &f, 4)
-			require.Equal(t, test.left, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
-			require.Equal(t, test.left, storeless.Peek(m, p, now, &storeless.Candidate{Key: 9}, 1).Limits[0].Remaining, "the network")
-			storeless.Record(m, p, now, &f, 1)
-			require.Equal(t, test.other, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
-			storeless.Restore(m, p, start.Add(-time.Hour), now, &f, 100)
-			require.Equal(t, test.other, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining, "of a window long past")
+			f.Shown = m.Restore(now, start, p, &f, 4)
+			require.Equal(t, test.left, m.Peek(now, p, &f, 1).Limits[0].Remaining)
+			require.Equal(t, test.left, m.Peek(now, p, &storeless.Candidate{Key: 9}, 1).Limits[0].Remaining, "the network")
+			m.Record(now, p, &f, 1)
+			require.Equal(t, test.other, m.Peek(now, p, &f, 1).Limits[0].Remaining)
+			m.Restore(now, start.Add(-time.Hour), p, &f, 100)
+			require.Equal(t, test.other, m.Peek(now, p, &f, 1).Limits[0].Remaining, "of a window long past")
 		})
 	}
 }
@@ -91,11 +91,11 @@ func TestRestoreOfABucketPaysItsDebt(t *testing.T) {
 	p, err := storeless.Compile("api", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10}})
 	require.NoError(t, err)
 	m, f := storeless.NewMemory(64, 1), storeless.Candidate{Key: 7}
-	storeless.Record(m, p, now, &f, 6)
-	storeless.Restore(m, p, now, now, &f, 2)
-	require.EqualValues(t, 6, storeless.Peek(m, p, now, &f, 1).Limits[0].Remaining)
-	storeless.Restore(m, p, now, now.Add(time.Second), &f, 1000)
-	require.EqualValues(t, 10, storeless.Peek(m, p, now.Add(time.Second), &f, 1).Limits[0].Remaining, "never more than full")
+	m.Record(now, p, &f, 6)
+	m.Restore(now, now, p, &f, 2)
+	require.EqualValues(t, 6, m.Peek(now, p, &f, 1).Limits[0].Remaining)
+	m.Restore(now.Add(time.Second), now, p, &f, 1000)
+	require.EqualValues(t, 10, m.Peek(now.Add(time.Second), p, &f, 1).Limits[0].Remaining, "never more than full")
 }
 
 func TestShare(t *testing.T) {
@@ -138,12 +138,12 @@ func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
 			}
 			admitted++
 		}
-		f.Shown = storeless.Restore(nil, p, then, now, &f, 10)
+		f.Shown = (*storeless.Memory)(nil).Restore(now, then, p, &f, 10)
 	}
 	require.Equal(t, 10, admitted)
 	// What has not leaked out comes back.
 	f.Shown, _ = p.Step(now, storeless.Tally{}, 10)
-	f.Shown = storeless.Restore(nil, p, now, now.Add(3*time.Second), &f, 10)
+	f.Shown = (*storeless.Memory)(nil).Restore(now.Add(3*time.Second), now, p, &f, 10)
 	_, v = p.Step(now.Add(3*time.Second), f.Shown, 10)
 	require.True(t, v.Admitted)
 }

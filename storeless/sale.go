@@ -31,7 +31,7 @@ type Sale struct {
 // Quote returns the Price, or the Wait, of the next family. buyers are the
 // identity and its networks, at most 1+[MaxNetworks]. m may be nil: then nothing is
 // remembered, and the price never rises.
-func Quote(m *Memory, p *Prices, now time.Time, buyers []Buyer) Sale {
+func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
 	if m == nil {
 		return Sale{Price: p.work}
 	}
@@ -52,7 +52,7 @@ func Quote(m *Memory, p *Prices, now time.Time, buyers []Buyer) Sale {
 //
 // family derives from the challenge alone, so that whoever redeems it again, or
 // lost the answer, gets the same one: it is Held until ends.
-func Redeem(m *Memory, p *Prices, now time.Time, buyers []Buyer, family Key, ends time.Time, work int64) Sale {
+func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, ends time.Time, work int64) Sale {
 	if m == nil {
 		return Sale{Granted: work >= p.work, Price: p.work}
 	}

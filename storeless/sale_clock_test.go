@@ -67,17 +67,17 @@ func TestSaleBetweenSlots(t *testing.T) {
 func TestHeldWhenTheClockStepsBack(t *testing.T) {
 	s := openShop(t, plain(1), 1)
 	ends := opening.Add(time.Hour)
-	storeless.Redeem(s.m, s.prices, opening, s.address(0), 7, ends, 1000)
+	s.m.Redeem(opening, s.prices, s.address(0), 7, ends, 1000)
 	for _, back := range []time.Duration{time.Second, time.Hour, 48 * time.Hour} {
-		require.True(t, storeless.Redeem(s.m, s.prices, opening.Add(-back), s.address(0), 7, ends, 0).Held)
+		require.True(t, s.m.Redeem(opening.Add(-back), s.prices, s.address(0), 7, ends, 0).Held)
 	}
 	s.requireCount(opening, s.address(0)[0], 1)
 
 	f := storeless.Candidate{Key: 1, Proof: proofOf(7, 10*time.Second)}
-	_, v := storeless.Take(s.m, perMinute(t, 100), opening, &f, 1)
+	_, v := s.m.Take(opening, perMinute(t, 100), &f, 1)
 	require.True(t, v.Admitted)
 	for _, back := range []time.Duration{time.Second, time.Hour, 48 * time.Hour} {
-		_, v = storeless.Take(s.m, perMinute(t, 100), opening.Add(-back), &f, 1)
+		_, v = s.m.Take(opening.Add(-back), perMinute(t, 100), &f, 1)
 		require.True(t, v.Spent && !v.Admitted)
 	}
 }
@@ -110,9 +110,9 @@ func TestTariffChanges(t *testing.T) {
 			s.buyOut(opening, s.address(0))
 			prices, err := storeless.Tariff{Work: 500, Crowd: 2, Memory: to}.Compile()
 			require.NoError(t, err)
-			q := storeless.Quote(s.m, prices, opening, s.address(0))
+			q := s.m.Quote(opening, prices, s.address(0))
 			require.LessOrEqual(t, q.Wait, 2*max(from, to))
-			require.Equal(t, int64(500), storeless.Quote(s.m, prices, opening.Add(2*max(from, to)), s.address(0)).Price)
+			require.Equal(t, int64(500), s.m.Quote(opening.Add(2*max(from, to)), prices, s.address(0)).Price)
 		}
 	}
 }

@@ -25,17 +25,17 @@ func TestSaleAllocations(t *testing.T) {
 	keep := storeless.Candidate{Key: 4, MustKeep: true}
 	surge := storeless.NewSurge(60)
 	for name, f := range map[string]func(){
-		"Quote":                    func() { storeless.Quote(s.m, s.prices, opening, buyers) },
-		"Quote, sold out":          func() { storeless.Quote(s.m, s.prices, opening, soldOut) },
-		"Quote, nil":               func() { storeless.Quote(nil, s.prices, opening, buyers) },
+		"Quote":                    func() { s.m.Quote(opening, s.prices, buyers) },
+		"Quote, sold out":          func() { s.m.Quote(opening, s.prices, soldOut) },
+		"Quote, nil":               func() { (*storeless.Memory)(nil).Quote(opening, s.prices, buyers) },
 		"Redeem":                   func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
 		"Redeem, held":             func() { s.redeem(opening, buyers, 7, 1<<40) },
 		"Redeem, under the price":  func() { s.redeem(opening, buyers, 8, 1) },
 		"Redeem, sold out":         func() { s.redeem(opening, soldOut, 8, 1<<40) },
-		"Take, proof":              func() { proof.Key = fresh(); storeless.Take(s.m, policy, opening, &family, 1) },
-		"Take, proof spent":        func() { proof.Key = 9; storeless.Take(s.m, policy, opening, &family, 1) },
-		"Take, must keep, known":   func() { storeless.Take(s.m, policy, opening, &keep, 1) },
-		"Take, must keep, unknown": func() { keep.Key = fresh(); storeless.Take(s.m, policy, opening, &keep, 1) },
+		"Take, proof":              func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
+		"Take, proof spent":        func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
+		"Take, must keep, known":   func() { s.m.Take(opening, policy, &keep, 1) },
+		"Take, must keep, unknown": func() { keep.Key = fresh(); s.m.Take(opening, policy, &keep, 1) },
 		"Surge":                    func() { surge.Sold(opening); surge.Work(opening, 1000, 1<<40) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), name)
@@ -55,7 +55,7 @@ func BenchmarkQuote(b *testing.B) {
 			s.buy(opening, buyers)
 			b.ReportAllocs()
 			for b.Loop() {
-				if storeless.Quote(s.m, s.prices, opening, buyers).Price == 0 {
+				if s.m.Quote(opening, s.prices, buyers).Price == 0 {
 					b.Fatal("sold out")
 				}
 			}
@@ -82,7 +82,7 @@ func BenchmarkRedeem(b *testing.B) {
 	sell := func(buyers []storeless.Buyer) func(s *shop, n int) storeless.Sale {
 		return func(s *shop, n int) storeless.Sale {
 			now := opening.Add(time.Duration(n%1e5) * usual.Memory / 2)
-			return storeless.Redeem(s.m, s.prices, now, buyers, storeless.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
+			return s.m.Redeem(now, s.prices, buyers, storeless.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
 		}
 	}
 	sold := storeless.Sale{Granted: true, Price: usual.Work}
@@ -93,7 +93,7 @@ func BenchmarkRedeem(b *testing.B) {
 }
 
 // An address has bought a crowd of families; now they cost twice as much.
-func ExampleRedeem() {
+func ExampleMemory_Redeem() {
 	tariff := storeless.Tariff{Work: 1 << 18, Crowd: 2, Memory: time.Hour}
 	prices, err := tariff.Compile()
 	if err != nil {
@@ -106,7 +106,7 @@ func ExampleRedeem() {
 	// Four proofs, of what a challenge asked for when all were fetched.
 	for _, challenge := range []string{"first", "second", "second", "third", "fourth"} {
 		family := memory.Key([]byte(challenge))
-		sale := storeless.Redeem(memory, prices, now, buyers, family, now.Add(2*time.Hour), 1<<18)
+		sale := memory.Redeem(now, prices, buyers, family, now.Add(2*time.Hour), 1<<18)
 		switch {
 		case sale.Held:
 			fmt.Println(challenge, "has its family already")

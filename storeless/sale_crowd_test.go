@@ -79,7 +79,7 @@ func TestTwentyBesideAFlooder(t *testing.T) {
 		clients := honest(20, gap)
 		for i, c := range clients {
 			for range 100 { // the flood: requests, guesses, cheap proofs
-				storeless.Take(s.m, p, c.ready, &storeless.Candidate{Key: s.address(0)[0].Key}, 1)
+				s.m.Take(c.ready, p, &storeless.Candidate{Key: s.address(0)[0].Key}, 1)
 				require.False(t, s.offer(c.ready, s.address(0), usual.Work-1).Granted)
 			}
 			market(s, s.address(0), opening.Add(30*time.Minute), clients[:i+1])

@@ -69,7 +69,7 @@ func (s *shop) ware() storeless.Key {
 }
 
 func (s *shop) quote(now time.Time, buyers []storeless.Buyer) storeless.Sale {
-	return storeless.Quote(s.m, s.prices, now, buyers)
+	return s.m.Quote(now, s.prices, buyers)
 }
 
 // offer redeems work for a new family.
@@ -78,7 +78,7 @@ func (s *shop) offer(now time.Time, buyers []storeless.Buyer, work int64) storel
 }
 
 func (s *shop) redeem(now time.Time, buyers []storeless.Buyer, family storeless.Key, work int64) storeless.Sale {
-	return storeless.Redeem(s.m, s.prices, now, buyers, family, now.Add(2*time.Hour), work)
+	return s.m.Redeem(now, s.prices, buyers, family, now.Add(2*time.Hour), work)
 }
 
 // buy pays what a new family costs, which must be for sale, and returns the price.

@@ -36,8 +36,8 @@ func TestLevelsAreAtomic(t *testing.T) {
 							MustKeep: true,
 							Proof:    &storeless.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
 						}
-						storeless.Take(s.m, p, opening, &family, 1)
-						storeless.Quote(s.m, s.prices, opening, buyers)
+						s.m.Take(opening, p, &family, 1)
+						s.m.Quote(opening, s.prices, buyers)
 						if s.redeem(opening, buyers, numbered(s.m, 'x', n), 8000).Granted {
 							granted.Add(1)
 						}

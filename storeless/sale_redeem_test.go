@@ -105,7 +105,7 @@ func TestHeldUntilItEnds(t *testing.T) {
 	s := openShop(t, plain(2), 1<<12)
 	ends := opening.Add(time.Hour)
 	redeem := func(now time.Time) storeless.Sale {
-		return storeless.Redeem(s.m, s.prices, now, s.address(0), 7, ends, 1000)
+		return s.m.Redeem(now, s.prices, s.address(0), 7, ends, 1000)
 	}
 	require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, redeem(opening))
 	s.buy(opening, s.address(0))
@@ -117,7 +117,7 @@ func TestHeldUntilItEnds(t *testing.T) {
 	require.Equal(t, held, redeem(ends.Add(-time.Second)))
 	require.Equal(t, held, redeem(ends.Add(-time.Nanosecond)), "to the last moment")
 	require.Equal(t, storeless.Sale{Wait: 20 * time.Minute}, redeem(ends), "and then no more")
-	require.Equal(t, held, storeless.Redeem(s.m, s.prices, opening, s.host(1, 1, 1), 7, ends, 0), "whoever shows it")
+	require.Equal(t, held, s.m.Redeem(opening, s.prices, s.host(1, 1, 1), 7, ends, 0), "whoever shows it")
 }
 
 // Without a memory the base price is all there is, and nothing is remembered.
@@ -126,9 +126,9 @@ func TestSaleWithoutMemory(t *testing.T) {
 	require.NoError(t, err)
 	one := []storeless.Buyer{{Key: 1, Crowds: 1}}
 	for range 100 {
-		require.Equal(t, storeless.Sale{Price: 1000}, storeless.Quote(nil, prices, opening, one))
-		require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, storeless.Redeem(nil, prices, opening, one, 7, opening.Add(time.Hour), 1000))
-		require.Equal(t, storeless.Sale{Price: 1000}, storeless.Redeem(nil, prices, opening, one, 7, opening.Add(time.Hour), 999))
+		require.Equal(t, storeless.Sale{Price: 1000}, (*storeless.Memory)(nil).Quote(opening, prices, one))
+		require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, (*storeless.Memory)(nil).Redeem(opening, prices, one, 7, opening.Add(time.Hour), 1000))
+		require.Equal(t, storeless.Sale{Price: 1000}, (*storeless.Memory)(nil).Redeem(opening, prices, one, 7, opening.Add(time.Hour), 999))
 	}
 }
 
@@ -139,11 +139,11 @@ func TestSalesAreNoCounts(t *testing.T) {
 	require.NoError(t, err)
 	one := []storeless.Buyer{{Key: 7, Crowds: 1}}
 	f := storeless.Candidate{Key: 7, Proof: &storeless.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
-	_, v := storeless.Take(s.m, p, opening, &f, 1)
+	_, v := s.m.Take(opening, p, &f, 1)
 	require.True(t, v.Admitted)
 	require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, s.redeem(opening, one, 7, 1000))
 	require.Equal(t, int64(2000), s.quote(opening, one).Price)
-	_, v = storeless.Take(s.m, p, opening, &storeless.Candidate{Key: 7}, 0)
+	_, v = s.m.Take(opening, p, &storeless.Candidate{Key: 7}, 0)
 	require.Equal(t, int64(4), v.Limits[0].Remaining)
 	require.True(t, s.redeem(opening, one, 7, 0).Held)
 }

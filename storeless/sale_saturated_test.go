@@ -15,7 +15,7 @@ func (s *shop) fill(but int) {
 	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
 	require.NoError(s.t, err)
 	for n := range 16 - but {
-		_, v := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: numbered(s.m, 'f', n)}, 1)
+		_, v := s.m.Take(opening, p, &storeless.Candidate{Key: numbered(s.m, 'f', n)}, 1)
 		require.False(s.t, v.Saturated)
 	}
 }
@@ -28,7 +28,7 @@ func (s *shop) fillPaid(but int) {
 	require.NoError(s.t, err)
 	for n := range 16 - but {
 		f := storeless.Candidate{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', n), time.Hour)}
-		_, v := storeless.Take(s.m, p, opening, &f, 1)
+		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(s.t, v.Admitted)
 	}
 }
@@ -85,7 +85,7 @@ func TestFailedSaleForgetsNothing(t *testing.T) {
 	p := perMinute(t, 1000)
 	for i := range 13 { // of 16 cells one stays: for the family, not for a ledger
 		f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
-		_, v := storeless.Take(s.m, p, opening, &f, 1)
+		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(t, v.Admitted)
 	}
 	sale := s.redeem(opening, []storeless.Buyer{known, stranger}, 7, 1000)
@@ -104,7 +104,7 @@ func TestFailedSaleChangesNothing(t *testing.T) {
 		earlier := s.redeem(opening, s.host(1, 0, 0), 6, 1000).Granted
 		for i := range n % 50 {
 			f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
-			storeless.Take(s.m, p, opening, &f, 1)
+			s.m.Take(opening, p, &f, 1)
 		}
 		buyers := s.host(0, 0, 0)
 		var before []int64
@@ -138,7 +138,7 @@ func (s *shop) count(now time.Time, b storeless.Buyer) int64 {
 	for crowd := int64(1); crowd < 256; crowd++ {
 		prices, err := storeless.Tariff{Work: 1000, Crowd: crowd, Memory: s.tariff.Memory}.Compile()
 		require.NoError(s.t, err)
-		q := storeless.Quote(s.m, prices, now, []storeless.Buyer{{Key: b.Key, Crowds: 1}})
+		q := s.m.Quote(now, prices, []storeless.Buyer{{Key: b.Key, Crowds: 1}})
 		if q.Price == 1000 { // fewer than crowd
 			return crowd - 1
 		}
@@ -153,12 +153,12 @@ func TestSaleReusesExpiredCells(t *testing.T) {
 	ends := opening.Add(time.Minute)
 	one := []storeless.Buyer{{Key: 5, Crowds: 64}}
 	for n := range 15 { // beside the ledger
-		sale := storeless.Redeem(s.m, s.prices, opening, one, numbered(s.m, 'h', n), ends, 1000)
+		sale := s.m.Redeem(opening, s.prices, one, numbered(s.m, 'h', n), ends, 1000)
 		require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, sale, "family %d", n)
 	}
-	require.True(t, storeless.Redeem(s.m, s.prices, ends.Add(-time.Second), one, 7, ends, 1000).Saturated)
-	require.False(t, storeless.Redeem(s.m, s.prices, ends, one, 8, ends.Add(time.Minute), 1000).Saturated)
-	require.True(t, storeless.Redeem(s.m, s.prices, ends, one, 8, ends.Add(time.Minute), 0).Held)
+	require.True(t, s.m.Redeem(ends.Add(-time.Second), s.prices, one, 7, ends, 1000).Saturated)
+	require.False(t, s.m.Redeem(ends, s.prices, one, 8, ends.Add(time.Minute), 1000).Saturated)
+	require.True(t, s.m.Redeem(ends, s.prices, one, 8, ends.Add(time.Minute), 0).Held)
 }
 
 // What is remembered for more than a day is not taken for what a wrong clock has
@@ -169,16 +169,16 @@ func TestLongMemoryIsNoWrongClock(t *testing.T) {
 		"ledgers": func(s *shop, n int) bool {
 			one := s.address(n)
 			again := s.quote(opening, one).Price > 1000
-			storeless.Redeem(s.m, s.prices, opening, one, 7, time.Unix(1, 0), 1000)
+			s.m.Redeem(opening, s.prices, one, 7, time.Unix(1, 0), 1000)
 			return again
 		},
 		"families": func(s *shop, n int) bool {
 			one := []storeless.Buyer{{Key: 5, Crowds: 64}}
-			return storeless.Redeem(s.m, s.prices, opening, one, numbered(s.m, 'h', n), opening.Add(long), 1000).Held
+			return s.m.Redeem(opening, s.prices, one, numbered(s.m, 'h', n), opening.Add(long), 1000).Held
 		},
 		"proofs": func(s *shop, n int) bool {
 			f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'p', n), long)}
-			_, v := storeless.Take(s.m, perMinute(s.t, 1000), opening, &f, 1)
+			_, v := s.m.Take(opening, perMinute(s.t, 1000), &f, 1)
 			return v.Spent
 		},
 	} {

@@ -27,13 +27,13 @@ func TestSaturated(t *testing.T) {
 			v := take(m, p, midnight, late.Key, 0)
 			require.False(t, v.Saturated, "a peek remembers nothing, so it misses nothing")
 			for n := range p.Capacity() {
-				tally, v := storeless.Take(m, p, midnight, &late, 1)
+				tally, v := m.Take(midnight, p, &late, 1)
 				require.True(t, v.Admitted, "request %d: nobody is refused for lack of room", n)
 				require.True(t, v.Saturated)
 				late.Shown = tally
 			}
 			require.Equal(t, uint64(p.Capacity()), m.Saturations())
-			_, v = storeless.Take(m, p, midnight, &late, 1)
+			_, v = m.Take(midnight, p, &late, 1)
 			require.False(t, v.Admitted, "the token counts")
 			require.False(t, v.Saturated, "a refusal remembers nothing")
 

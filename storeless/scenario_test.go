@@ -37,10 +37,10 @@ func play(t *testing.T, scenarios []scenario) {
 			return p.Step(now, shown, cost)
 		}},
 		{"memory", func(m *storeless.Memory, p *storeless.Policy, now time.Time, _ storeless.Tally, cost int64) (storeless.Tally, storeless.Verdict) {
-			return storeless.Take(m, p, now, &storeless.Candidate{Key: 1}, cost)
+			return m.Take(now, p, &storeless.Candidate{Key: 1}, cost)
 		}},
 		{"both", func(m *storeless.Memory, p *storeless.Policy, now time.Time, shown storeless.Tally, cost int64) (storeless.Tally, storeless.Verdict) {
-			return storeless.Take(m, p, now, &storeless.Candidate{Key: 1, Shown: shown}, cost)
+			return m.Take(now, p, &storeless.Candidate{Key: 1, Shown: shown}, cost)
 		}},
 	}
 	for _, s := range scenarios {

@@ -25,7 +25,7 @@ func TestFixedWindowAcrossSkew(t *testing.T) {
 	require.Equal(t, int64(2*quota), admitted)
 
 	late := midnight.Add(56 * second)
-	next, v := storeless.Take(fast, p, late.Add(5*second), &storeless.Candidate{Key: 1}, 1)
+	next, v := fast.Take(late.Add(5*second), p, &storeless.Candidate{Key: 1}, 1)
 	require.True(t, v.Admitted, "the fast one is in the next window")
 	admitted++
 	spend(right, late, late, next) // which a token of it opens on the right one

@@ -8,11 +8,44 @@ import "time"
 // is all there is where no memory is kept. It panics if cost is negative.
 func (p *Policy) Step(now time.Time, t Tally, cost int64) (Tally, Verdict) {
 	us := micros(now)
-	for i := range p.rules {
-		t[i] = p.rules[i].shown(us, t[i])
-	}
+	p.roll(us, &t)
 	v := p.step(us, &t, cost)
 	return t, v
+}
+
+// Peek says what Step would say to a request of the given cost, and charges nothing. It
+// panics if cost is negative.
+func (p *Policy) Peek(now time.Time, t Tally, cost int64) Verdict {
+	us := micros(now)
+	p.roll(us, &t)
+	return p.peek(us, &t, cost)
+}
+
+// Restore takes back from t what was counted at then, as [Memory.Restore] does.
+func (p *Policy) Restore(now, then time.Time, t Tally, cost int64) Tally {
+	us, at := micros(now), micros(then)
+	p.roll(us, &t)
+	for i := range p.rules {
+		t[i] = p.rules[i].restore(at, us, t[i], cost)
+	}
+	return t
+}
+
+// roll brings what was shown to now.
+func (p *Policy) roll(now int64, t *Tally) {
+	for i := range p.rules {
+		t[i] = p.rules[i].shown(now, t[i])
+	}
+}
+
+// peek is step without the charge. t is rolled.
+func (p *Policy) peek(now int64, t *Tally, cost int64) Verdict {
+	if cost < 0 {
+		panic("storeless: negative cost")
+	}
+	v := p.check(now, t, cost)
+	p.stand(now, t, cost, &v)
+	return v
 }
 
 // step checks all limits, then charges all of them or none. t is rolled.

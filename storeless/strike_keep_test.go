@@ -21,7 +21,7 @@ func TestMustKeepInAFullMemory(t *testing.T) {
 	networks := []storeless.Network{{Key: known(1), Policy: p}, {Key: known(2), Policy: p}}
 	left := func() (left [3]int64) {
 		for n := range left {
-			_, v := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: known(n)}, 0)
+			_, v := s.m.Take(opening, p, &storeless.Candidate{Key: known(n)}, 0)
 			left[n] = v.Limits[0].Remaining
 		}
 		return left
@@ -34,7 +34,7 @@ func TestMustKeepInAFullMemory(t *testing.T) {
 		"second network":     {Key: known(0), Networks: []storeless.Network{networks[0], {Key: 99, Policy: p}}},
 	} {
 		f.MustKeep = true
-		shown, v := storeless.Take(s.m, p, opening, &f, 3)
+		shown, v := s.m.Take(opening, p, &f, 3)
 		full++
 		require.False(t, v.Admitted, name)
 		require.True(t, v.Saturated, name)
@@ -47,12 +47,12 @@ func TestMustKeepInAFullMemory(t *testing.T) {
 			require.Equal(t, want.Limits[0].Remaining, v.Limits[0].Remaining)
 			require.Zero(t, shown[0].Cur)
 		}
-		_, v = storeless.Take(s.m, p, opening, &f, 0)
+		_, v = s.m.Take(opening, p, &f, 0)
 		require.True(t, v.Admitted, "%s: a peek keeps nothing", name)
 	}
-	_, v := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: known(0), Networks: networks, MustKeep: true}, 1)
+	_, v := s.m.Take(opening, p, &storeless.Candidate{Key: known(0), Networks: networks, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated, "all are known")
-	_, v = storeless.Take(s.m, p, opening.Add(2*time.Hour), &storeless.Candidate{Key: 99, MustKeep: true}, 1)
+	_, v = s.m.Take(opening.Add(2*time.Hour), p, &storeless.Candidate{Key: 99, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated, "there is room again")
 }
 
@@ -64,14 +64,14 @@ func TestMustKeepSpendsAProofOnlyWithoutRoom(t *testing.T) {
 	p := perMinute(t, 5)
 	f := storeless.Candidate{Key: 99, MustKeep: true, Proof: proofOf(7, time.Minute)}
 	for range 5 {
-		_, v := storeless.Take(s.m, p, opening, &f, 1)
+		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(t, v.Admitted && !v.Saturated && !v.Spent)
 	}
 	other := storeless.Candidate{Key: 98, MustKeep: true, Proof: proofOf(8, time.Minute)}
-	_, v := storeless.Take(s.m, p, opening, &other, 1)
+	_, v := s.m.Take(opening, p, &other, 1)
 	require.True(t, v.Admitted && v.Saturated, "the cell is taken, the proof is not spent")
 	for range 100 {
-		_, v = storeless.Take(s.m, p, opening, &other, 1)
+		_, v = s.m.Take(opening, p, &other, 1)
 		require.True(t, v.Spent && !v.Admitted && !v.Saturated)
 	}
 }
@@ -85,11 +85,11 @@ func TestMustKeepBehindALongerLimit(t *testing.T) {
 	require.NoError(t, err)
 	m := storeless.NewMemory(1, 1)
 	for n := range 16 {
-		storeless.Take(m, short, opening.Add(36*time.Hour), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
+		m.Take(opening.Add(36*time.Hour), short, &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
 	}
-	_, v := storeless.Take(m, both, opening, &storeless.Candidate{Key: 1, MustKeep: true}, 1)
+	_, v := m.Take(opening, both, &storeless.Candidate{Key: 1, MustKeep: true}, 1)
 	require.True(t, v.Saturated && !v.Admitted, "within three days and a day")
-	_, v = storeless.Take(m, both, opening.Add(37*time.Hour), &storeless.Candidate{Key: 1, MustKeep: true}, 1)
+	_, v = m.Take(opening.Add(37*time.Hour), both, &storeless.Candidate{Key: 1, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated)
 }
 
@@ -103,16 +103,16 @@ func TestMustKeepBehindADeeperNetwork(t *testing.T) {
 	}
 	m := storeless.NewMemory(1, 1)
 	for n := range 16 {
-		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
+		m.Take(opening.Add(48*time.Hour), bucket(1), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
 	}
 	deep := []storeless.Network{{Key: 2, Policy: bucket(100_000)}}
-	_, v := storeless.Take(m, bucket(1), opening, &storeless.Candidate{Key: 1, MustKeep: true, Networks: deep}, 1)
+	_, v := m.Take(opening, bucket(1), &storeless.Candidate{Key: 1, MustKeep: true, Networks: deep}, 1)
 	require.True(t, v.Saturated && !v.Admitted)
 	m = storeless.NewMemory(1, 1)
 	for n := range 16 {
-		storeless.Take(m, bucket(1), opening.Add(48*time.Hour), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
+		m.Take(opening.Add(48*time.Hour), bucket(1), &storeless.Candidate{Key: numbered(m, 'f', n)}, 1)
 	}
-	_, v = storeless.Take(m, bucket(1), opening, &storeless.Candidate{Key: 1, MustKeep: true}, 1)
+	_, v = m.Take(opening, bucket(1), &storeless.Candidate{Key: 1, MustKeep: true}, 1)
 	require.True(t, v.Admitted && !v.Saturated, "without the network they are free")
 }
 
@@ -148,7 +148,7 @@ func TestRoomKeepsItsWord(t *testing.T) {
 			if r.IntN(2) == 0 {
 				f.Proof = &storeless.Proof{Key: numbered(m, 'p', n), Expires: now.Add(time.Duration(1+r.IntN(30)) * time.Second)}
 			}
-			_, v := storeless.Take(m, p, now, &f, 1)
+			_, v := m.Take(now, p, &f, 1)
 			require.False(t, v.Spent)
 			if !f.MustKeep {
 				continue
@@ -167,7 +167,7 @@ func TestRoomKeepsItsWord(t *testing.T) {
 			}
 			refused++
 			f.MustKeep = false
-			_, v = storeless.Take(m, p, now, &f, 1)
+			_, v = m.Take(now, p, &f, 1)
 			require.True(t, v.Saturated, "what is refused would not have been")
 			require.False(t, v.Spent, "and its proof is not struck out")
 		}

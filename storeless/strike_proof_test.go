@@ -33,7 +33,7 @@ func TestProofBuysOneRequest(t *testing.T) {
 			for range 1000 {
 				group.Go(func() {
 					f := storeless.Candidate{Key: 1, Networks: wide, Proof: proofOf(7, 10*time.Second)}
-					_, v := storeless.Take(m, p, opening, &f, 1)
+					_, v := m.Take(opening, p, &f, 1)
 					if v.Admitted {
 						admitted.Add(1)
 					}
@@ -46,7 +46,7 @@ func TestProofBuysOneRequest(t *testing.T) {
 			require.Equal(t, int64(1), admitted.Load())
 			require.Equal(t, int64(999), spent.Load())
 			for _, k := range []storeless.Key{1, 8, 9}[:1+len(wide)] {
-				_, v := storeless.Take(m, p, opening, &storeless.Candidate{Key: k}, 0)
+				_, v := m.Take(opening, p, &storeless.Candidate{Key: k}, 0)
 				require.Equal(t, int64(1<<20-1), v.Limits[0].Remaining, "a spent proof charges nothing")
 			}
 			require.Zero(t, m.Saturations())
@@ -68,20 +68,20 @@ func TestProofIsNotSpentByARefusal(t *testing.T) {
 			if f.Networks == nil {
 				policy = one
 			}
-			_, v := storeless.Take(m, policy, opening, &f, 1)
+			_, v := m.Take(opening, policy, &f, 1)
 			require.True(t, v.Admitted)
 			f.Proof = proofOf(7, time.Hour)
 			for _, cost := range []int64{1, 1, 100, 101} {
-				_, v = storeless.Take(m, policy, opening, &f, cost)
+				_, v = m.Take(opening, policy, &f, cost)
 				require.False(t, v.Admitted)
 				require.False(t, v.Spent)
 			}
-			_, v = storeless.Take(m, policy, opening, &f, 0)
+			_, v = m.Take(opening, policy, &f, 0)
 			require.True(t, v.Admitted, "nor does a peek spend it")
 			later := opening.Add(2 * time.Minute)
-			_, v = storeless.Take(m, policy, later, &f, 1)
+			_, v = m.Take(later, policy, &f, 1)
 			require.True(t, v.Admitted)
-			_, v = storeless.Take(m, policy, later.Add(2*time.Minute), &f, 1)
+			_, v = m.Take(later.Add(2*time.Minute), policy, &f, 1)
 			require.True(t, v.Spent)
 			require.False(t, v.Admitted || v.Saturated || v.Impossible)
 			require.Zero(t, v.Wait, "there is nothing to wait for")
@@ -97,7 +97,7 @@ func TestProofExpires(t *testing.T) {
 	m := storeless.NewMemory(1, 1)
 	ask := func(now time.Time, n int, expires time.Time) storeless.Verdict {
 		f := storeless.Candidate{Key: 1, Proof: &storeless.Proof{Key: numbered(m, 'p', n), Expires: expires}}
-		_, v := storeless.Take(m, p, now, &f, 1)
+		_, v := m.Take(now, p, &f, 1)
 		return v
 	}
 	ends := opening.Add(10 * time.Second)
@@ -134,9 +134,9 @@ func TestRegisterFull(t *testing.T) {
 		Proof:    proofOf(7, time.Minute),
 	}
 	before := s.m.Saturations()
-	_, start := storeless.Take(s.m, p, opening, &storeless.Candidate{Key: f.Key}, 0)
+	_, start := s.m.Take(opening, p, &storeless.Candidate{Key: f.Key}, 0)
 	for n := range 10 {
-		_, v := storeless.Take(s.m, p, opening, &f, 5)
+		_, v := s.m.Take(opening, p, &f, 5)
 		require.True(t, v.Saturated)
 		require.False(t, v.Admitted || v.Spent)
 		require.Equal(t, before+uint64(n+1), s.m.Saturations())
@@ -148,7 +148,7 @@ func TestRegisterFull(t *testing.T) {
 func TestProofWithoutMemory(t *testing.T) {
 	f := storeless.Candidate{Key: 1, Proof: proofOf(7, time.Minute), MustKeep: true}
 	for range 3 {
-		_, v := storeless.Take(nil, perMinute(t, 5), opening, &f, 1)
+		_, v := (*storeless.Memory)(nil).Take(opening, perMinute(t, 5), &f, 1)
 		require.True(t, v.Admitted && !v.Spent && !v.Saturated)
 	}
 }
@@ -170,8 +170,8 @@ func TestProofsAgainstAList(t *testing.T) {
 				continue
 			}
 			f := storeless.Candidate{Key: numbered(m, 'f', r.IntN(4)), Proof: &storeless.Proof{Key: numbered(m, 'p', n), Expires: ends}}
-			_, free := storeless.Take(m, p, now, &storeless.Candidate{Key: f.Key}, 0)
-			_, v := storeless.Take(m, p, now, &f, 1)
+			_, free := m.Take(now, p, &storeless.Candidate{Key: f.Key}, 0)
+			_, v := m.Take(now, p, &f, 1)
 			within := free.Limits[0].Remaining > 0
 			require.Equal(t, within && !spent[n], v.Admitted)
 			require.Equal(t, within && spent[n], v.Spent)

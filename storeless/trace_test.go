@@ -72,7 +72,7 @@ func (f *fleet) anything(r *rand.Rand, p *storeless.Policy, now time.Time) (t st
 func (f *fleet) ask(i int, p *storeless.Policy, now time.Time, shown storeless.Tally, cost int64) (time.Time, storeless.Verdict) {
 	in := f.instances[i]
 	now = now.Add(in.skew)
-	t, v := storeless.Take(in.memory, p, now, &storeless.Candidate{Key: 1, Shown: shown}, cost)
+	t, v := in.memory.Take(now, p, &storeless.Candidate{Key: 1, Shown: shown}, cost)
 	if v.Admitted && cost > 0 {
 		f.history.add(p, now, cost, t)
 		in.history.add(p, now, cost, t)

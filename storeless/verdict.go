@@ -13,7 +13,7 @@ type Verdict struct {
 	Impossible bool
 
 	// Saturated says that the memory had no room for this family, so that only
-	// the token counted; or, for a [Family] that must be kept, that it was
+	// the token counted; or, for a [Candidate] that must be kept, that it was
 	// refused for that.
 	Saturated bool
 

@@ -130,7 +130,7 @@ func TestWaitIsTrueOfMemory(t *testing.T) {
 			for range 40 {
 				now = now.Add(time.Duration(r.Int64N(int64(2*second/tick))) * tick)
 				f, cost := &cousins[r.IntN(len(cousins))], spread(r, 1, p.Capacity())
-				_, v := storeless.Take(m, p, now, f, cost)
+				_, v := m.Take(now, p, f, cost)
 				if v.Admitted {
 					continue
 				}
@@ -142,10 +142,10 @@ func TestWaitIsTrueOfMemory(t *testing.T) {
 					}
 				}
 				require.Equal(t, v.Wait, slowest, "case %d: t of the slowest limit is the wait", n)
-				_, early := storeless.Take(m, p, now.Add(v.Wait-second), f, cost)
+				_, early := m.Take(now.Add(v.Wait-second), p, f, cost)
 				require.False(t, early.Admitted, "case %d", n)
 				now = now.Add(v.Wait)
-				_, then := storeless.Take(m, p, now, f, cost)
+				_, then := m.Take(now, p, f, cost)
 				require.True(t, then.Admitted, "case %d: after %v", n, v.Wait)
 			}
 		}
@@ -201,17 +201,17 @@ func TestResetIsTrueOfNetworks(t *testing.T) {
 			for range 20 {
 				now = now.Add(time.Duration(r.Int64N(int64(5*second/tick))) * tick)
 				f := &families[r.IntN(2)]
-				storeless.Take(m, p, now, f, spread(r, 1, p.Capacity()))
-				_, v := storeless.Take(m, p, now, f, 0)
+				m.Take(now, p, f, spread(r, 1, p.Capacity()))
+				_, v := m.Take(now, p, f, 0)
 				s := v.Limits[0]
 				if s.Reset == 0 {
 					require.Equal(t, p.Capacity(), s.Remaining, "case %d", n)
 					continue
 				}
-				_, then := storeless.Take(m, p, now.Add(s.Reset), f, 0)
+				_, then := m.Take(now.Add(s.Reset), p, f, 0)
 				require.Greater(t, then.Limits[0].Remaining, s.Remaining, "case %d", n)
 				if s.Reset > second {
-					_, early := storeless.Take(m, p, now.Add(s.Reset-second), f, 0)
+					_, early := m.Take(now.Add(s.Reset-second), p, f, 0)
 					require.Equal(t, s.Remaining, early.Limits[0].Remaining, "case %d", n)
 				}
 			}

@@ -46,7 +46,7 @@ func TestNetworksAllOrNothing(t *testing.T) {
 		return take(m, p, midnight, k, 0).Limits[0].Remaining
 	}
 	ask := func(k storeless.Key, cost int64) storeless.Verdict {
-		_, v := storeless.Take(m, p, midnight, &storeless.Candidate{Key: k, Networks: wide}, cost)
+		_, v := m.Take(midnight, p, &storeless.Candidate{Key: k, Networks: wide}, cost)
 		return v
 	}
 	rows := []struct {
@@ -79,10 +79,10 @@ func TestNetworksAllOrNothing(t *testing.T) {
 	require.False(t, v.Admitted, "the /48 refuses")
 	require.Equal(t, [2]int64{5, 5}, [2]int64{left(p, 5), left(wide[0].Policy, 101)}, "row 8: neither family nor /56")
 
-	_, v = storeless.Take(nil, p, midnight, &storeless.Candidate{Networks: wide}, 5)
+	_, v = (*storeless.Memory)(nil).Take(midnight, p, &storeless.Candidate{Networks: wide}, 5)
 	require.True(t, v.Admitted, "without a memory there are no networks")
 	require.Panics(t, func() {
-		storeless.Take(m, p, midnight, &storeless.Candidate{Networks: make([]storeless.Network, storeless.MaxNetworks+1)}, 1)
+		m.Take(midnight, p, &storeless.Candidate{Networks: make([]storeless.Network, storeless.MaxNetworks+1)}, 1)
 	})
 }
 
@@ -92,7 +92,7 @@ func TestNetworkMakesImpossible(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
 	small := compile(t, storeless.Limit{Quota: 2, Window: minute})
 	m := storeless.NewMemory(8, 1)
-	_, v := storeless.Take(m, p, midnight, &storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: small}}}, 3)
+	_, v := m.Take(midnight, p, &storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: small}}}, 3)
 	require.False(t, v.Admitted)
 	require.True(t, v.Impossible)
 	require.Zero(t, v.Wait)
@@ -111,9 +111,9 @@ func TestWaitOfTheLastToGiveWay(t *testing.T) {
 		m := storeless.NewMemory(64, 1)
 		f := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: p.Scale(2)}}}
 		require.True(t, take(m, f.Networks[0].Policy, midnight, 2, spent.network-5).Admitted)
-		_, v := storeless.Take(m, p, midnight, &f, 5)
+		_, v := m.Take(midnight, p, &f, 5)
 		require.True(t, v.Admitted)
-		_, v = storeless.Take(m, p, midnight, &f, 1)
+		_, v = m.Take(midnight, p, &f, 1)
 		require.Equal(t, spent.want, v.Wait)
 		require.Equal(t, spent.want, v.Limits[0].Reset)
 		require.Zero(t, v.Limits[0].Remaining)
@@ -139,7 +139,7 @@ func TestNetworksInParallel(t *testing.T) {
 				if a != b {
 					f.Networks = append(f.Networks, storeless.Network{Key: key('n', b), Policy: wide})
 				}
-				if _, v := storeless.Take(m, p, midnight, &f, 1); v.Admitted {
+				if _, v := m.Take(midnight, p, &f, 1); v.Admitted {
 					for _, n := range []int{a, b}[:len(f.Networks)] {
 						admitted[n].Add(1)
 					}

@@ -18,7 +18,7 @@ type echoer struct {
 }
 
 func (c *echoer) ask(m *storeless.Memory, now time.Time) storeless.Verdict {
-	t, v := storeless.Take(m, c.p, now, &storeless.Candidate{Key: 1, Shown: c.holds}, 1)
+	t, v := m.Take(now, c.p, &storeless.Candidate{Key: 1, Shown: c.holds}, 1)
 	if v.Admitted || !c.deaf && c.p.Exceeds(now, t, c.holds) {
 		c.holds = t
 	}
@@ -174,11 +174,11 @@ func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 				wrong := func() storeless.Tally { return storeless.Tally{{At: now.UnixMicro() + spread(r, 15_000_001, 1<<45)}} }
 				shown := p.Merge(now, wrong(), wrong()) // by header and cookie, perhaps
 				cost := spread(r, 0, 10)
-				t1, v1 := storeless.Take(echoes, p, now, &storeless.Candidate{Key: 1, Shown: shown}, cost)
-				t2, v2 := storeless.Take(drops, p, now, &storeless.Candidate{Key: 1}, cost)
+				t1, v1 := echoes.Take(now, p, &storeless.Candidate{Key: 1, Shown: shown}, cost)
+				t2, v2 := drops.Take(now, p, &storeless.Candidate{Key: 1}, cost)
 				require.Equal(t, t2, t1)
 				require.Equal(t, v2, v1)
-				require.Equal(t, storeless.Peek(drops, p, now, &storeless.Candidate{Key: 1}, 1), storeless.Peek(echoes, p, now, &storeless.Candidate{Key: 1, Shown: shown}, 1))
+				require.Equal(t, drops.Peek(now, p, &storeless.Candidate{Key: 1}, 1), echoes.Peek(now, p, &storeless.Candidate{Key: 1, Shown: shown}, 1))
 			}
 		}
 	})
@@ -191,10 +191,10 @@ func TestAWrongMarkIsRemembered(t *testing.T) {
 	wrong := storeless.Candidate{Key: 1, Shown: storeless.Tally{{At: midnight.Add(hour).UnixMicro()}}}
 	for name, look := range map[string]func(m *storeless.Memory) storeless.Verdict{
 		"take": func(m *storeless.Memory) storeless.Verdict {
-			_, v := storeless.Take(m, p, midnight, &wrong, 1)
+			_, v := m.Take(midnight, p, &wrong, 1)
 			return v
 		},
-		"peek": func(m *storeless.Memory) storeless.Verdict { return storeless.Peek(m, p, midnight, &wrong, 1) },
+		"peek": func(m *storeless.Memory) storeless.Verdict { return m.Peek(midnight, p, &wrong, 1) },
 	} {
 		m := storeless.NewMemory(1, 1)
 		v := look(m)
@@ -206,7 +206,7 @@ func TestAWrongMarkIsRemembered(t *testing.T) {
 	}
 	m := storeless.NewMemory(1, 1)
 	m.Key(nil)
-	tally := storeless.Record(m, p, midnight, &wrong, 1)
+	tally := m.Record(midnight, p, &wrong, 1)
 	require.Equal(t, midnight.Add(10*second).UnixMicro(), tally[0].At)
 }
 
@@ -222,11 +222,11 @@ func TestDebtOutlivesAVisitAndAClock(t *testing.T) {
 		require.True(t, v.Admitted)
 		for _, m := range []*storeless.Memory{nil, storeless.NewMemory(1, 1)} {
 			f := storeless.Candidate{Key: 1, Shown: spent}
-			visit, v := storeless.Take(m, small, midnight, &f, 1)
+			visit, v := m.Take(midnight, small, &f, 1)
 			require.False(t, v.Admitted)
 			require.GreaterOrEqual(t, visit[0].At, midnight.Add(1000*second).UnixMicro(), "%s ahead", ahead)
 			f.Shown = visit
-			_, v = storeless.Take(m, large, midnight, &f, 1)
+			_, v = m.Take(midnight, large, &f, 1)
 			require.False(t, v.Admitted, "%s ahead", ahead)
 		}
 	}
@@ -269,7 +269,7 @@ func TestBackToNormal(t *testing.T) {
 						c = &echoer{p: p, deaf: true}
 					}
 					require.False(t, c.ask(m, now).Admitted)
-					left := storeless.Peek(m, p, now.Add(normal), &storeless.Candidate{Key: 1, Shown: c.holds}, 0).Limits[0].Remaining
+					left := m.Peek(now.Add(normal), p, &storeless.Candidate{Key: 1, Shown: c.holds}, 0).Limits[0].Remaining
 					require.Equal(t, p.Capacity(), left, "%s, %s, %s back, echo %v", a, window, back, echo)
 				}
 			}

@@ -34,7 +34,7 @@ func TestAllocations(t *testing.T) {
 
 	verify := func(tok string, want error) func() {
 		return func() {
-			if _, err := h.Verify(tok, now); err != want {
+			if _, err := h.Verify(now, tok); err != want {
 				t.Errorf("%v, not %v", err, want)
 			}
 		}
@@ -44,7 +44,7 @@ func TestAllocations(t *testing.T) {
 		"Verify under an older key":        verify(aged, nil),
 		"Verify own":                       verify(goodOwn, nil),
 		"Verify own, bound":                verify(goodBound, nil),
-		"Verify, long identity, older key": func() { _, _ = long.Verify(agedLong, now) },
+		"Verify, long identity, older key": func() { _, _ = long.Verify(now, agedLong) },
 		"AppendOwn":                        func() { buffer = h.AppendOwn(buffer[:0], own, &tally) },
 		"AppendOwn, bound":                 func() { buffer = h.AppendOwn(buffer[:0], bound, &odd) },
 		"Append":                           func() { buffer = h.Append(buffer[:0], &tally) },
@@ -61,11 +61,11 @@ func TestAllocations(t *testing.T) {
 		"T30 forged, as long as can be":    verify(good[:headerLen]+strings.Repeat("A", payloadMax)+good[len(good)-signatureLen-1:], ErrForged),
 		"T30 signed, not base64":           verify(signText(c.ring[0], "!!!!"), ErrMalformed),
 		"T30 signed, malformed":            verify(sign(c.ring[0], "{}"), ErrMalformed),
-		"T30 expired":                      func() { _, _ = h.Verify(good, exp) },
+		"T30 expired":                      func() { _, _ = h.Verify(exp, good) },
 		"T30 somebody else's":              verify(theirs, ErrHolder),
 		"T30 own, somebody else's":         verify(string(stranger.AppendOwn(nil, bound, &tally)), ErrHolder),
 		"T30 own, signed, malformed":       verify(sign(c.ring[0], strings.Replace(payload(t, goodOwn), `"fam":"`, `"fam":"!`, 1)), ErrMalformed),
-		"T30 somebody else's, older key's": func() { _, _ = stranger.Verify(aged, now) },
+		"T30 somebody else's, older key's": func() { _, _ = stranger.Verify(now, aged) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f() // also where nothing can be counted

@@ -19,7 +19,7 @@ func benchmarked(b *testing.B) (Holder, storeless.Tally, string) {
 	h := newCodec(b, p, secret("new"), secret("old")).Holder(alice)
 	tally := used(b, p, 3)
 	tok := string(h.Append(nil, &tally))
-	_, err := h.Verify(tok, now)
+	_, err := h.Verify(now, tok)
 	require.NoError(b, err)
 	b.ReportAllocs()
 	return h, tally, tok
@@ -55,7 +55,7 @@ func BenchmarkVerifyAndSign(b *testing.B) {
 	raw := rawTwoHMACs()
 	buffer := make([]byte, 0, MaxLen)
 	ours := func() {
-		got, err := h.Verify(tok, now)
+		got, err := h.Verify(now, tok)
 		if err != nil || got.Tally != tally {
 			b.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func BenchmarkVerifyAndSign(b *testing.B) {
 func BenchmarkVerify(b *testing.B) {
 	h, _, tok := benchmarked(b)
 	for b.Loop() {
-		_, _ = h.Verify(tok, now)
+		_, _ = h.Verify(now, tok)
 	}
 }
 
@@ -98,12 +98,12 @@ func BenchmarkOwn(b *testing.B) {
 		}
 		tok := string(h.AppendOwn(nil, own, &tally))
 		b.Run("Verify/"+name, func(b *testing.B) {
-			got, err := h.Verify(tok, now)
+			got, err := h.Verify(now, tok)
 			require.NoError(b, err)
 			require.Equal(b, Token{own.Expires, tally, own}, got)
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = h.Verify(tok, now)
+				_, _ = h.Verify(now, tok)
 			}
 		})
 		b.Run("Append/"+name, func(b *testing.B) {
@@ -120,10 +120,10 @@ func BenchmarkVerifyOlderKey(b *testing.B) {
 	h, tally, _ := benchmarked(b)
 	older := newCodec(b, h.codec.format.policy, secret("old")).Holder(alice)
 	tok := string(older.Append(nil, &tally))
-	_, err := h.Verify(tok, now)
+	_, err := h.Verify(now, tok)
 	require.NoError(b, err)
 	for b.Loop() {
-		_, _ = h.Verify(tok, now)
+		_, _ = h.Verify(now, tok)
 	}
 }
 
@@ -155,11 +155,11 @@ func BenchmarkRefused(b *testing.B) {
 		{"ForgedLongest", tok[:headerLen] + strings.Repeat("A", payloadMax) + tok[len(tok)-signatureLen-1:], ErrForged},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			_, err := h.Verify(bb.tok, now)
+			_, err := h.Verify(now, bb.tok)
 			require.Equal(b, bb.want, err)
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = h.Verify(bb.tok, now)
+				_, _ = h.Verify(now, bb.tok)
 			}
 		})
 	}

@@ -162,7 +162,7 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 //
 // A token of an own family that is not bound is good for every holder: whoever
 // needs more than that looks at Token.Own.
-func (h *Holder) Verify(tok string, now time.Time) (Token, error) {
+func (h *Holder) Verify(now time.Time, tok string) (Token, error) {
 	c := h.codec
 	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {
 		return Token{}, ErrMalformed
@@ -249,7 +249,7 @@ func (c *Codec) selfCheck() error {
 		if err != nil || theirs != ours {
 			return fmt.Errorf("token: golang-jwt signs a different token than we do (%v); do not use this build", err)
 		}
-		if _, err := holder.Verify(strings.Clone(theirs), now); err != nil {
+		if _, err := holder.Verify(now, strings.Clone(theirs)); err != nil {
 			return fmt.Errorf("token: cannot verify what golang-jwt has signed (%w); do not use this build", err)
 		}
 	}

@@ -12,7 +12,7 @@
 //   - Not that nothing was counted since. An older token of the same holder
 //     verifies as well, until it expires. Whoever acts on a token's count alone can
 //     be asked for ever with the first token of a window. Merge it with a memory
-//     ([storeless.Take]): then a token makes the limiter stricter, never looser.
+//     ([storeless.Memory.Take]): then a token makes the limiter stricter, never looser.
 //   - Not that the client has no other tokens, or shows the best it has.
 //   - Nothing that is secret. The payload is encoded, not encrypted: whoever
 //     holds a token reads its counts. It holds no address and no name, but its

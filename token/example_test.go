@@ -41,7 +41,7 @@ func ExampleCodec() {
 	shown := "" // the client's first request
 	for range 2 {
 		var tally storeless.Tally
-		if verified, err := holder.Verify(shown, noon); err == nil {
+		if verified, err := holder.Verify(noon, shown); err == nil {
 			tally = verified.Tally
 		} // a refused token is as if absent
 		tally, verdict := policy.Step(noon, tally, 1)
@@ -51,7 +51,7 @@ func ExampleCodec() {
 
 	// Nobody else can use it.
 	stranger := codec.Holder([]byte("203.0.113.9"))
-	_, err = stranger.Verify(shown, noon)
+	_, err = stranger.Verify(noon, shown)
 	fmt.Println(errors.Is(err, token.ErrHolder))
 	// Output:
 	// true 4 207 bytes
@@ -103,22 +103,22 @@ func ExampleHolder_AppendOwn() {
 
 	// It changes networks, and is charged in the same family.
 	moved := codec.Holder([]byte("203.0.113.9"))
-	verified, err := moved.Verify(first, noon)
+	verified, err := moved.Verify(noon, first)
 	if err != nil {
 		log.Fatal(err)
 	}
 	tally, verdict := policy.Step(noon, verified.Tally, 1)
 	next := string(moved.AppendOwn(nil, verified.Own, &tally))
-	verified, err = moved.Verify(next, noon)
+	verified, err = moved.Verify(noon, next)
 	fmt.Println(verdict.Limits[0].Remaining, verified.Own == own, err)
 
 	// When the family ends, so do all of its tokens.
-	_, err = moved.Verify(next, time.Unix(own.Expires, 0))
+	_, err = moved.Verify(time.Unix(own.Expires, 0), next)
 	fmt.Println(errors.Is(err, token.ErrExpired))
 
 	// A bound one is good for its buyer only.
 	own.Bound = true
-	_, err = moved.Verify(string(holder.AppendOwn(nil, own, &storeless.Tally{})), noon)
+	_, err = moved.Verify(noon, string(holder.AppendOwn(nil, own, &storeless.Tally{})))
 	fmt.Println(errors.Is(err, token.ErrHolder))
 	// Output:
 	// true 190 bytes

@@ -24,7 +24,7 @@ func ExampleHolder_Verify_replay() {
 
 	wrong := 0
 	for range 1000 {
-		shown, err := holder.Verify(kept, noon)
+		shown, err := holder.Verify(noon, kept)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -39,12 +39,12 @@ func ExampleHolder_Verify_replay() {
 	memory := storeless.NewMemory(0, policy.Len())
 	right := 0
 	for range 1000 {
-		shown, err := holder.Verify(kept, noon)
+		shown, err := holder.Verify(noon, kept)
 		if err != nil {
 			log.Fatal(err)
 		}
 		family := storeless.Candidate{Key: memory.Key(identity), Shown: shown.Tally}
-		if _, verdict := storeless.Take(memory, policy, noon, &family, 1); verdict.Admitted {
+		if _, verdict := memory.Take(noon, policy, &family, 1); verdict.Admitted {
 			right++
 		}
 	}

@@ -47,7 +47,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tok string) {
 		agree(t, &h, secrets, tok, now)
 		if !testkit.Race {
-			require.LessOrEqual(t, allocated(func() { _, _ = h.Verify(tok, now) }), uint64(2048))
+			require.LessOrEqual(t, allocated(func() { _, _ = h.Verify(now, tok) }), uint64(2048))
 		}
 	})
 }
@@ -65,7 +65,7 @@ func FuzzPayload(f *testing.F) {
 		if !agree(t, &h, secrets, tok, now) {
 			return
 		}
-		got, err := h.Verify(tok, now)
+		got, err := h.Verify(now, tok)
 		require.NoError(t, err)
 		again := string(repeat(&h, &got))
 		exp := expires(c.format.policy, got.Own, &got.Tally)
@@ -119,7 +119,7 @@ func TestSeeds(t *testing.T) {
 		sign(c.ring[0], read("FuzzPayload/three-limits")), sign(c.ring[0], read("FuzzPayload/own")),
 		sign(c.ring[0], read("FuzzPayload/own-and-bound")),
 	} {
-		_, err := h.Verify(tok, now)
+		_, err := h.Verify(now, tok)
 		require.NoError(t, err, "the seed is no longer a good token; write it anew")
 	}
 }

@@ -65,9 +65,9 @@ func TestGlobals(t *testing.T) {
 			holder := anew.Holder(alice)
 			for _, h := range []*Holder{&h, &holder} {
 				require.Equal(t, good, string(h.Append(nil, &tally)))
-				_, err = h.Verify(good, now)
+				_, err = h.Verify(now, good)
 				require.NoError(t, err)
-				_, err = h.Verify(forged, now)
+				_, err = h.Verify(now, forged)
 				require.Equal(t, ErrForged, err)
 			}
 		})
@@ -89,6 +89,6 @@ func TestSelfCheck(t *testing.T) {
 
 	// A codec that has started already is not touched.
 	require.Equal(t, good, string(h.Append(nil, &tally)))
-	_, err = h.Verify(good, now)
+	_, err = h.Verify(now, good)
 	require.NoError(t, err)
 }

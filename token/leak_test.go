@@ -35,7 +35,7 @@ func leaked(t *testing.T, names string) {
 			family := storeless.Candidate{Key: m.Key(alice)}
 			take := func(shown storeless.Tally) bool {
 				family.Shown = shown
-				_, v := storeless.Take(m, p, now, &family, 1)
+				_, v := m.Take(now, p, &family, 1)
 				return v.Admitted
 			}
 
@@ -48,7 +48,7 @@ func leaked(t *testing.T, names string) {
 			forge := func(age, cur, prev int64) {
 				text := fmt.Sprintf(`{"aud":"contact",%s,"exp":%d,"t":[%d,%d,%d,%d]}`,
 					names, now.Unix()+2*window, p.ID(0), age, cur, prev)
-				if got, err := h.Verify(sign(c.ring[0], text), now); err == nil {
+				if got, err := h.Verify(now, sign(c.ring[0], text)); err == nil {
 					accepted++
 					count(got.Tally)
 				}

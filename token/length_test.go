@@ -105,7 +105,7 @@ func TestLongest(t *testing.T) {
 			}
 			tok := string(give(&h, own, &tally))
 			require.Len(t, tok, length)
-			got, err := h.Verify(tok, at)
+			got, err := h.Verify(at, tok)
 			require.NoError(t, err)
 			require.Equal(t, Token{expires(q, own, &tally), tally, own}, got)
 		}
@@ -228,16 +228,16 @@ func TestDecisionsFit(t *testing.T) {
 		family := storeless.Candidate{Key: m.Key(alice)}
 		at := now
 		for range 40 {
-			tally, v := storeless.Take(m, p, at, &family, 0)
+			tally, v := m.Take(at, p, &family, 0)
 			cost := v.Least(p.Len())
 			if cost > 0 {
-				tally, v = storeless.Take(m, p, at, &family, 1+r.Int64N(cost))
+				tally, v = m.Take(at, p, &family, 1+r.Int64N(cost))
 				require.True(t, v.Admitted)
 			}
 			tok := string(h.Append(nil, &tally))
 			if p.Expires(tally) != 0 {
 				require.NotEmpty(t, tok)
-				got, err := h.Verify(tok, at)
+				got, err := h.Verify(at, tok)
 				require.NoError(t, err)
 				require.Equal(t, tally, p.Merge(at, tally, got.Tally))
 				family.Shown = got.Tally

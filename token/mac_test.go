@@ -96,9 +96,9 @@ func TestParallel(t *testing.T) {
 			for range 200 {
 				h := c.Holder(identity)
 				tok := string(h.Append(nil, &tally))
-				got, err := h.Verify(tok, now)
-				of, errOf := h.Verify(aged, now)
-				_, errBad := h.Verify(tok[:len(tok)-1]+"!", now)
+				got, err := h.Verify(now, tok)
+				of, errOf := h.Verify(now, aged)
+				_, errBad := h.Verify(now, tok[:len(tok)-1]+"!")
 				if tok != want || err != nil || got.Tally != tally || errOf != nil || of.Tally != tally || errBad != ErrForged {
 					t.Errorf("client %d: %v %v %v", g, err, errOf, errBad)
 				}

@@ -35,7 +35,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 
 	t.Run("a full count stays full", func(t *testing.T) {
 		window := now.Unix() / 60
-		got, err := h.Verify(token(exp, id(0), exp/60-window, storeless.MaxQuota, storeless.MaxQuota), now)
+		got, err := h.Verify(now, token(exp, id(0), exp/60-window, storeless.MaxQuota, storeless.MaxQuota))
 		require.NoError(t, err)
 		require.Equal(t, storeless.State{At: window, Cur: storeless.MaxQuota, Prev: storeless.MaxQuota}, got.Tally[0])
 		next, v := c.format.policy.Step(now, got.Tally, 1)
@@ -76,7 +76,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 			"age too small":      {token(exp, 1, -maxAge-1, 1, 0), ErrMalformed},
 			"least int64":        {token(exp, 1, math.MinInt64, 1, 0), ErrMalformed},
 		} {
-			_, err := h.Verify(tt.tok, now)
+			_, err := h.Verify(now, tt.tok)
 			require.Equal(t, tt.want, err, name)
 		}
 	})
@@ -91,7 +91,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 		accepted := 0
 		n := rounds(20_000)
 		for range n {
-			got, err := h.Verify(token(max(exp, odd()), id(r.IntN(3)), odd(), odd(), odd()), now)
+			got, err := h.Verify(now, token(max(exp, odd()), id(r.IntN(3)), odd(), odd(), odd()))
 			if err != nil {
 				continue
 			}
@@ -99,7 +99,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 			c.format.policy.Step(now, got.Tally, 1)
 			c.format.policy.Merge(now, got.Tally, got.Tally)
 			family.Shown = got.Tally
-			storeless.Take(m, c.format.policy, now, &family, 1) // must not panic
+			m.Take(now, c.format.policy, &family, 1) // must not panic
 			next, _ := c.format.policy.Step(now, got.Tally, 1)
 			require.LessOrEqual(t, len(repeat(h, &Token{Tally: next, Own: got.Own})), MaxLen)
 		}

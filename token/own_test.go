@@ -24,16 +24,16 @@ func TestOwnRoundTrip(t *testing.T) {
 			tok := string(h.AppendOwn(nil, own, &tally))
 			require.Equal(t, "prefix "+tok, string(h.AppendOwn([]byte("prefix "), own, &tally)))
 			want := Token{own.Expires, tally, own}
-			got, err := h.Verify(tok, now)
+			got, err := h.Verify(now, tok)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 
-			_, err = h.Verify(tok, unix(own.Expires).Add(-1))
+			_, err = h.Verify(unix(own.Expires).Add(-1), tok)
 			require.NoError(t, err)
-			_, err = h.Verify(tok, unix(own.Expires))
+			_, err = h.Verify(unix(own.Expires), tok)
 			require.Equal(t, ErrExpired, err)
 
-			got, err = stranger.Verify(tok, now)
+			got, err = stranger.Verify(now, tok)
 			if !own.Bound {
 				require.NoError(t, err)
 				require.Equal(t, want, got)
@@ -42,7 +42,7 @@ func TestOwnRoundTrip(t *testing.T) {
 			}
 			require.Equal(t, ErrHolder, err)
 			require.Zero(t, got)
-			_, err = stranger.Verify(tok, unix(own.Expires))
+			_, err = stranger.Verify(unix(own.Expires), tok)
 			require.Equal(t, ErrExpired, err, "before the holder")
 		}
 	}
@@ -115,7 +115,7 @@ func TestNames(t *testing.T) {
 					if sub > 0 && i >= sub && i < sub+subjectLen {
 						want = ErrHolder
 					}
-					got, err := h.Verify(sign(c.ring[0], changed), now)
+					got, err := h.Verify(now, sign(c.ring[0], changed))
 					if own != (Own{}) && i >= fam && i < fam+subjectLen && err == nil {
 						require.NotEqual(t, own.ID, got.Own.ID)
 						continue
@@ -124,7 +124,7 @@ func TestNames(t *testing.T) {
 				}
 			}
 			for i := range len(said) { // cut short anywhere, and signed
-				_, err := h.Verify(sign(c.ring[0], said[:i]), now)
+				_, err := h.Verify(now, sign(c.ring[0], said[:i]))
 				require.Equal(t, ErrMalformed, err, "%s %s: %s", name, kind, said[:i])
 			}
 		}
@@ -183,18 +183,18 @@ func TestOwnIsNeverSilent(t *testing.T) {
 		tok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
 		ends := unix(own.Expires)
 		for at := now.Add(-2 * time.Second); at.Before(ends); {
-			got, err := h.Verify(tok, at)
+			got, err := h.Verify(at, tok)
 			require.NoError(t, err)
 			require.Equal(t, own, got.Own)
 			family.Shown = got.Tally
-			tally, v := storeless.Take(m, p, at, &family, 0)
+			tally, v := m.Take(at, p, &family, 0)
 			if most := v.Least(p.Len()); most > 0 {
-				tally, v = storeless.Take(m, p, at, &family, []int64{1, most, 1 + r.Int64N(most)}[r.IntN(3)])
+				tally, v = m.Take(at, p, &family, []int64{1, most, 1 + r.Int64N(most)}[r.IntN(3)])
 				require.True(t, v.Admitted)
 			}
 			tok = string(h.AppendOwn(nil, own, &tally))
 			require.NotEmpty(t, tok, "%+v at %v of %d", describe(p), at.Sub(now), life)
-			got, err = h.Verify(tok, at)
+			got, err = h.Verify(at, tok)
 			require.NoError(t, err)
 			require.Equal(t, p.Merge(at, tally, tally), p.Merge(at, got.Tally, got.Tally))
 

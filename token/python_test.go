@@ -61,7 +61,7 @@ func TestPythonAgrees(t *testing.T) {
 		for _, name := range names {
 			q.Secrets = append(q.Secrets, hex.EncodeToString(secret(name)))
 		}
-		got, err := h.Verify(tok, unix(now))
+		got, err := h.Verify(unix(now), tok)
 		v := verdict{Expires: got.Expires}
 		if !got.Own.IsZero() {
 			v.Own = &vectorOwn{hex.EncodeToString(got.Own.ID[:]), got.Own.Expires, got.Own.Bound}

@@ -119,7 +119,7 @@ func believe(p *storeless.Policy, claims *Claims) (t Token, ok bool) {
 // and whatever we accept, golang-jwt accepts.
 func agree(t testing.TB, h *Holder, secrets [][]byte, tok string, now time.Time) bool {
 	t.Helper()
-	got, err := h.Verify(tok, now)
+	got, err := h.Verify(now, tok)
 	want, ok := reference(h.codec.format.policy, secrets, h.identity, tok, now)
 	if ok != (err == nil) || got != want {
 		require.Failf(t, "the reference disagrees", "%q\nwe %v %v\nit %v %v", tok, got, err, want, ok)

@@ -43,7 +43,7 @@ func rotate(t *testing.T, p *storeless.Policy, own Own) {
 		for j := range fleet {
 			known := slices.Contains(steps[j], steps[i][0])
 			require.True(t, known || i-j > 1 || j-i > 1, "neighbours: %d reads %d", j, i)
-			got, err := fleet[j].Verify(tok, now)
+			got, err := fleet[j].Verify(now, tok)
 			if !known {
 				require.Equal(t, ErrForeign, err, "%d reads %d", j, i)
 				continue
@@ -52,13 +52,13 @@ func rotate(t *testing.T, p *storeless.Policy, own Own) {
 			require.Equal(t, Token{expires(p, own, &tally), tally, own}, got)
 
 			// What is signed next is of the same family, under the newest key.
-			next, err := fleet[j].Verify(string(repeat(&fleet[j], &got)), now)
+			next, err := fleet[j].Verify(now, string(repeat(&fleet[j], &got)))
 			require.NoError(t, err)
 			require.Equal(t, got, next)
 
 			// The subject is looked up under the token's own key, and compared.
 			stranger := fleet[j].codec.Holder([]byte("stranger"))
-			of, err := stranger.Verify(tok, now)
+			of, err := stranger.Verify(now, tok)
 			if own != (Own{}) && !own.Bound {
 				require.NoError(t, err, "%d reads %d", j, i)
 				require.Equal(t, got, of)
@@ -106,7 +106,7 @@ func TestT15(t *testing.T) {
 			said := payload(t, string(h.Append(nil, &tally))) // what this verifier would believe
 			for _, from := range places {
 				k := deriveOther(t, from.purpose, from.typ, from.policy, secret(from.secret))
-				_, err := h.Verify(sign(k, said), now)
+				_, err := h.Verify(now, sign(k, said))
 				if from == (place{"window", "tally+jwt", policy, name}) {
 					require.NoError(t, err)
 					own++

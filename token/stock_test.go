@@ -71,7 +71,7 @@ func TestStockRandom(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, claims, theirs)
 
-			got, err := h.Verify(ours, now)
+			got, err := h.Verify(now, ours)
 			require.NoError(t, err)
 			require.Equal(t, own, got.Own)
 			require.Equal(t, claims, c.format.claims(h.subject[:], got.Own, got.Expires, &got.Tally))

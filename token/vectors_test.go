@@ -135,7 +135,7 @@ func TestVectors(t *testing.T) {
 			want, known := failures[v.Failure]
 			require.True(t, known, "failure class %q", v.Failure)
 
-			got, err := h.Verify(v.Token, time.Unix(v.Now, 0))
+			got, err := h.Verify(time.Unix(v.Now, 0), v.Token)
 			require.Equal(t, want, err)
 			require.Equal(t, Token{v.Expires, tallyOf(v.Tally), ownOf(t, v.Own)}, got)
 			if v.Ours {

@@ -14,7 +14,7 @@ import (
 // nothing beside it.
 func refused(t testing.TB, h *Holder, tok string) error {
 	t.Helper()
-	got, err := h.Verify(tok, now)
+	got, err := h.Verify(now, tok)
 	if err == nil || got != (Token{}) { // require is slow in a loop of 50 000
 		require.Failf(t, "accepted", "%q: %v %v", tok, got, err)
 	}
@@ -30,13 +30,13 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, "prefix "+string(tok), string(h.Append([]byte("prefix "), &tally)))
 
 	exp := c.format.policy.Expires(tally)
-	got, err := h.Verify(string(tok), now)
+	got, err := h.Verify(now, string(tok))
 	require.NoError(t, err)
 	require.Equal(t, Token{Expires: exp, Tally: tally}, got)
 
-	_, err = h.Verify(string(tok), time.Unix(exp, 0).Add(-1))
+	_, err = h.Verify(time.Unix(exp, 0).Add(-1), string(tok))
 	require.NoError(t, err)
-	_, err = h.Verify(string(tok), time.Unix(exp, 0))
+	_, err = h.Verify(time.Unix(exp, 0), string(tok))
 	require.Equal(t, ErrExpired, err)
 
 	require.Empty(t, h.Append(nil, new(used(t, c.format.policy, 0))), "nothing counted, nothing said")
@@ -77,7 +77,7 @@ func TestEveryChange(t *testing.T) {
 }
 
 func everyChange(t *testing.T, h *Holder, good string) {
-	_, err := h.Verify(good, now)
+	_, err := h.Verify(now, good)
 	require.NoError(t, err)
 
 	t.Run("T9 every character by every other", func(t *testing.T) { // so every single bit as well
@@ -192,7 +192,7 @@ func TestT45(t *testing.T) {
 		shown = append(shown, damage(r, good), sign(c.ring[0], damage(r, payload(t, good))))
 	}
 	for _, tok := range shown {
-		if _, err := h.Verify(tok, now); err != nil {
+		if _, err := h.Verify(now, tok); err != nil {
 			require.Contains(t, sentinels, err)
 		}
 	}

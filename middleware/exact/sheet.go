@@ -49,7 +49,7 @@ func (s *sheet) decide(cost int64, charge bool) storeless.Verdict {
 func (s *sheet) step(p *storeless.Policy, cost int64, charge bool) (v storeless.Verdict) {
 	tally := s.steps()
 	if !charge {
-		return storeless.Peek(nil, p, s.now, &storeless.Candidate{Shown: tally}, cost)
+		return p.Peek(s.now, tally, cost)
 	}
 	tally, v = p.Step(s.now, tally, cost)
 	s.setSteps(tally)
@@ -107,9 +107,9 @@ func (s *sheet) restore(at time.Time, cost int64) {
 	}
 	switch {
 	case !p.trail:
-		s.tally = storeless.Restore(nil, p.steps, at, s.now, &storeless.Candidate{Shown: s.tally}, cost)
+		s.tally = p.steps.Restore(s.now, at, s.tally, cost)
 	case p.steps != nil:
-		s.setSteps(storeless.Restore(nil, p.steps, at, s.now, &storeless.Candidate{Shown: s.steps()}, cost))
+		s.setSteps(p.steps.Restore(s.now, at, s.steps(), cost))
 	}
 }
 

@@ -66,7 +66,7 @@ func TestTrailsAgainstALog(t *testing.T) {
 				}
 			}
 			if !v.Admitted { // and the bucket stands as if nobody had asked
-				want := storeless.Peek(nil, bucket, now, &storeless.Candidate{Shown: owed}, cost)
+				want := (*storeless.Memory)(nil).Peek(now, bucket, &storeless.Candidate{Shown: owed}, cost)
 				require.Equal(t, want.Limits[0], v.Limits[1])
 				continue
 			}
@@ -74,7 +74,7 @@ func TestTrailsAgainstALog(t *testing.T) {
 			if rng.IntN(20) == 0 {
 				require.NoError(t, m.Refund(t.Context(), v.Receipt))
 				log = log[:len(log)-1]
-				owed = storeless.Restore(nil, bucket, now, now, &storeless.Candidate{Shown: owed}, cost)
+				owed = (*storeless.Memory)(nil).Restore(now, now, bucket, &storeless.Candidate{Shown: owed}, cost)
 			}
 		}
 		for i, n := range by {

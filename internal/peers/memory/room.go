@@ -83,7 +83,7 @@ func newCounterOf(families int, quota int64) *counter {
 
 // take asks for a family that shows no token.
 func (c *counter) take(k storeless.Key, cost int64) (storeless.Tally, storeless.Verdict) {
-	return storeless.Take(c.memory, c.policy, c.now, &storeless.Candidate{Key: k}, cost)
+	return c.memory.Take(c.now, c.policy, &storeless.Candidate{Key: k}, cost)
 }
 
 // random returns the key of a family that nobody has met.

@@ -81,7 +81,7 @@ func MeasureParallel(goroutines, quota int) Parallel {
 		group.Go(func() {
 			family := storeless.Candidate{Key: k}
 			for range each {
-				tally, v := storeless.Take(c.memory, c.policy, c.now, &family, 1)
+				tally, v := c.memory.Take(c.now, c.policy, &family, 1)
 				if v.Admitted {
 					admitted[g]++
 				}

@@ -114,7 +114,7 @@ func parallel(p plan) string {
 
 func scaling(p plan) string {
 	b := markdown.New("Decisions on several processors",
-		"Time on the wall per decision (storeless.Take), median and spread; more than one processor pays where it falls.",
+		"Time on the wall per decision (storeless.Memory.Take), median and spread; more than one processor pays where it falls.",
 		"families", "processors", "ns", "against one")
 	for _, n := range p.live {
 		one := 0.0
