@@ -56,32 +56,3 @@ func (p *Policy) adjust(now int64, t *Tally, change func(*rule, int64, State) St
 		t[i] = change(&p.rules[i], now, t[i])
 	}
 }
-
-func (r *rule) record(now int64, s State, cost int64) State {
-	if r.interval > 0 {
-		// Cost in emissions first: the product of the two may overflow.
-		owed := max(0, s.At-now)
-		room := max(0, r.empties-owed) / r.interval
-		return State{At: now + owed + min(cost, room)*r.interval}
-	}
-	s.Cur = uint32(min(int64(s.Cur)+min(cost, MaxQuota), MaxQuota))
-	return s
-}
-
-func (r *rule) restore(then, now int64, s State, cost int64) State {
-	if r.interval > 0 {
-		// What has leaked out since is gone: to give it back as well would make room
-		// for more than ever was charged at once.
-		back := min(cost, r.capacity)*r.interval - max(0, now-then)
-		s.At -= max(0, min(s.At-now, back))
-		return r.roll(now, s)
-	}
-	cost = min(cost, MaxQuota)
-	switch s.At - then/r.window {
-	case 0:
-		s.Cur -= min(s.Cur, uint32(cost))
-	case 1:
-		s.Prev -= min(s.Prev, uint32(cost))
-	}
-	return s
-}

@@ -31,13 +31,6 @@ func (p *Policy) Restore(now, then time.Time, t Tally, cost int64) Tally {
 	return t
 }
 
-// roll brings what was shown to now.
-func (p *Policy) roll(now int64, t *Tally) {
-	for i := range p.rules {
-		t[i] = p.rules[i].shown(now, t[i])
-	}
-}
-
 // peek is step without the charge. t is rolled.
 func (p *Policy) peek(now int64, t *Tally, cost int64) Verdict {
 	if cost < 0 {
@@ -59,47 +52,6 @@ func (p *Policy) step(now int64, t *Tally, cost int64) Verdict {
 	}
 	p.stand(now, t, cost, &v)
 	return v
-}
-
-// check says whether every limit has room. It fills in Admitted, Impossible,
-// Blocked and Wait, and leaves what depends on the charge to stand.
-func (p *Policy) check(now int64, t *Tally, cost int64) Verdict {
-	v := Verdict{Admitted: true}
-	for i := range p.rules {
-		r := &p.rules[i]
-		if cost > r.capacity {
-			v.Admitted, v.Impossible, v.Limits[i].Blocked = false, true, true
-			continue
-		}
-		if cost > 0 && cost > r.remaining(now, t[i]) {
-			v.Admitted, v.Limits[i].Blocked = false, true
-			v.Wait = max(v.Wait, wholeSeconds(r.wait(now, t[i], cost)))
-		}
-	}
-	if v.Impossible {
-		v.Wait = 0
-	}
-	return v
-}
-
-func (p *Policy) charge(now int64, t *Tally, cost int64) {
-	for i := range p.rules {
-		t[i] = p.rules[i].charge(now, t[i], cost)
-	}
-}
-
-// stand fills in how each limit stands.
-func (p *Policy) stand(now int64, t *Tally, cost int64, v *Verdict) {
-	for i := range p.rules {
-		r, s := &p.rules[i], &v.Limits[i]
-		s.Remaining = max(0, r.remaining(now, t[i]))
-		switch {
-		case s.Blocked && cost <= r.capacity:
-			s.Reset = wholeSeconds(r.wait(now, t[i], cost))
-		case s.Remaining < r.capacity:
-			s.Reset = wholeSeconds(r.wait(now, t[i], s.Remaining+1))
-		}
-	}
 }
 
 // Merge returns the element-wise maximum of two tallies shown at now, after
@@ -145,16 +97,4 @@ func (p *Policy) Life() time.Duration {
 		life = max(life, 2*r.limit.Window+time.Duration(r.empties)*time.Microsecond)
 	}
 	return life
-}
-
-// Expires returns when t stops to matter, in Unix seconds: the end of the second
-// window of the limit that looks furthest. It is 0 if t has counted nothing.
-func (p *Policy) Expires(t Tally) int64 {
-	var last int64
-	for i := range p.rules {
-		if r := &p.rules[i]; !r.blank(t[i]) {
-			last = max(last, r.expires(t[i]))
-		}
-	}
-	return last
 }

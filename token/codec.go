@@ -146,10 +146,8 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 	signed := text[headerLen : headerLen+n]
 	copy(signed, c.format.lead)
 	base64.RawURLEncoding.Encode(signed[len(c.format.lead):], payload)
-	s.begin(&k.sign)
-	s.hash.Write(signed)
 	text[headerLen+n] = '.'
-	base64.RawURLEncoding.Encode(text[headerLen+n+1:], s.end(&k.sign))
+	base64.RawURLEncoding.Encode(text[headerLen+n+1:], s.authenticate(&k.sign, signed))
 	return append(dst, text...)
 }
 
@@ -178,13 +176,11 @@ func (h *Holder) Verify(now time.Time, tok string) (Token, error) {
 
 	n := copy(s.text[:], tok[headerLen:])
 	payload, signature := s.text[:n-signatureLen-1], s.text[n-signatureLen:n]
-	s.begin(&k.sign)
-	s.hash.Write(payload)
 	// The MAC is compared as it is spelled. A token therefore has one spelling,
 	// where decoders take four, and the character set needs no check of its own:
 	// what passes is what we wrote.
 	var want [signatureLen]byte
-	base64.RawURLEncoding.Encode(want[:], s.end(&k.sign))
+	base64.RawURLEncoding.Encode(want[:], s.authenticate(&k.sign, payload))
 	if subtle.ConstantTimeCompare(want[:], signature) != 1 {
 		return Token{}, ErrForged
 	}

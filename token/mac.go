@@ -50,10 +50,11 @@ func newScratch() any {
 	return &scratch{hash: h, state: h.(encoding.BinaryUnmarshaler)}
 }
 
-// begin starts a MAC; end completes it. The sum is good until the next.
-func (s *scratch) begin(m *mac) { s.restore(m.inner) }
-
-func (s *scratch) end(m *mac) []byte {
+// authenticate returns the MAC of a message, of which the prefix is absorbed already. It
+// is good until the next.
+func (s *scratch) authenticate(m *mac, message []byte) []byte {
+	s.restore(m.inner)
+	s.hash.Write(message)
 	inner := s.hash.Sum(s.sum[:0])
 	s.restore(m.outer)
 	s.hash.Write(inner)

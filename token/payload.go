@@ -79,12 +79,12 @@ func beginning(policy string) (lead, prefix string) {
 // encoding/json writes of [Claims], but for what stands encoded in lead.
 func (fm *format) appendPayload(b, subject []byte, own Own, exp int64, t *storeless.Tally) []byte {
 	b = append(b, fm.prefix...)
-	if own.IsZero() || own.Bound {
+	if own.Expires == 0 || own.Bound {
 		b = append(b, `sub":"`...)
 		b = append(b, subject...)
 		b = append(b, `","`...)
 	}
-	if !own.IsZero() {
+	if own.Expires != 0 {
 		b = append(b, `fam":"`...)
 		b = base64.RawURLEncoding.AppendEncode(b, own.ID[:])
 		b = append(b, `","`...)
@@ -115,10 +115,10 @@ func (fm *format) appendPayload(b, subject []byte, own Own, exp int64, t *storel
 // claims is appendPayload for golang-jwt.
 func (fm *format) claims(subject []byte, own Own, exp int64, t *storeless.Tally) *Claims {
 	cl := &Claims{Policy: fm.policy.Name(), Expires: exp, Tally: []int64{}}
-	if own.IsZero() || own.Bound {
+	if own.Expires == 0 || own.Bound {
 		cl.Subject = string(subject)
 	}
-	if !own.IsZero() {
+	if own.Expires != 0 {
 		cl.Family = base64.RawURLEncoding.EncodeToString(own.ID[:])
 	}
 	for i := range fm.fields {

@@ -5,6 +5,25 @@ import (
 	"slices"
 )
 
+// SetAhead is set before the handler runs: for handlers that write past our writer, as
+// those of a framework's adapter may. Some outer middleware may have told the caches to
+// store all of a site; what the handler says is another matter.
+func (f *Fields) SetAhead(h http.Header) {
+	f.ahead = true
+	if len(h) > 0 && f.Lines[Cache] != "" {
+		ForbidStoring(h)
+	}
+	for i := range f.Lines {
+		if f.Lines[i] != "" {
+			f.sent++
+		}
+	}
+	if f.Cookie != "" {
+		f.sent++
+	}
+	f.Set(h)
+}
+
 // settle brings h into the state in which it is sent.
 func (f *Fields) settle(h http.Header) {
 	if f.ahead && f.stands(h) {
@@ -30,25 +49,6 @@ func (f *Fields) settle(h http.Header) {
 	default:
 		f.Set(h)
 	}
-}
-
-// SetAhead is set before the handler runs: for handlers that write past our writer, as
-// those of a framework's adapter may. Some outer middleware may have told the caches to
-// store all of a site; what the handler says is another matter.
-func (f *Fields) SetAhead(h http.Header) {
-	f.ahead = true
-	if len(h) > 0 && f.Lines[Cache] != "" {
-		ForbidStoring(h)
-	}
-	for i := range f.Lines {
-		if f.Lines[i] != "" {
-			f.sent++
-		}
-	}
-	if f.Cookie != "" {
-		f.sent++
-	}
-	f.Set(h)
 }
 
 // stands reports whether h is still as SetAhead has left it, as far as the fields go, and

@@ -1,13 +1,8 @@
 package reply
 
 import (
-	"net/http"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/tallystick/tallystick/token"
 )
 
 // The response fields, in net/http's canonical spelling, so that they are set
@@ -89,39 +84,3 @@ type Fields struct {
 // NoStore goes with every token: Set-Cookie alone does not keep a response out
 // of shared caches (RFC 9111 section 7.3).
 const NoStore = "no-store"
-
-// current returns the values that hold.
-func (f *Fields) current() *Values {
-	if v := f.reissued.Load(); v != nil {
-		return v
-	}
-	return &f.Values
-}
-
-// tokenStart begins every window token, whoever signed it: {"alg":"HS256","kid":" in
-// base64url.
-const tokenStart = "eyJhbGciOiJIUzI1NiIsImtpZCI6I"
-
-// beside returns our tokens, and after them those that a reverse proxy has brought from
-// an upstream that limits too: its client may have paid for one. Anything else of the
-// name is replaced, like the other fields, and so are older tokens of ours, which have
-// the header of ours.
-func beside(there, ours []string) []string {
-	for _, line := range there {
-		header, _, _ := strings.Cut(line, ".")
-		if len(line) <= token.MaxLen && strings.HasPrefix(header, tokenStart) &&
-			!slices.ContainsFunc(ours, func(tok string) bool { return strings.HasPrefix(tok, header+".") }) {
-			ours = append(ours, line)
-		}
-	}
-	return ours
-}
-
-func (f *Fields) setCookie(h http.Header) {
-	v := f.current()
-	for _, cookie := range [...]string{v.Cookie, v.Ticket} {
-		if cookie != "" && !slices.Contains(h[SetCookie], cookie) {
-			h[SetCookie] = append(h[SetCookie], cookie)
-		}
-	}
-}

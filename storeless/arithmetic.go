@@ -1,0 +1,303 @@
+package storeless
+
+import (
+	"math/bits"
+	"time"
+)
+
+// elapsed is how far now is into the window of s; a window that starts ahead of
+// the clock is at its very beginning.
+func (r *rule) elapsed(now int64, s State) int64 { return max(0, now-s.At*r.window) }
+
+// remaining returns how much cost would pass now; negative where a quota or a
+// burst was lowered below what is used already. s is rolled.
+//
+// For the sliding counter, prev·(W−e) + (cur+cost)·W ≤ L·W is, in integers, the
+// same as cost ≤ L − cur − ⌈prev·(W−e)/W⌉: exact, with one 128-bit product.
+func (r *rule) remaining(now int64, s State) int64 {
+	if r.interval > 0 {
+		return (r.empties - max(0, s.At-now)) / r.interval
+	}
+	left := r.limit.Quota - int64(s.Cur)
+	if s.Prev == 0 {
+		return left
+	}
+	return left - mulDivUp(int64(s.Prev), r.window-r.elapsed(now, s), r.window)
+}
+
+// charge adds cost, which must be within remaining.
+func (r *rule) charge(now int64, s State, cost int64) State {
+	if r.interval > 0 {
+		return State{At: max(s.At, now) + cost*r.interval}
+	}
+	s.Cur += uint32(cost) // cost ≤ remaining ≤ MaxQuota − Cur: no overflow
+	return s
+}
+
+// wait returns the time in µs until cost, from 1 to the capacity, would pass;
+// zero or less if it passes now. s is rolled.
+func (r *rule) wait(now int64, s State, cost int64) int64 {
+	if r.interval > 0 {
+		return max(0, s.At-now) + cost*r.interval - r.empties
+	}
+	start, spare := s.At*r.window, r.limit.Quota-cost
+	cur, prev := int64(s.Cur), int64(s.Prev)
+	switch {
+	case r.limit.Algorithm == FixedWindow && cur > spare:
+		return start + r.window - now
+	case cur > spare:
+		// Not in this window. In the next, cur weighs as prev does now:
+		// cur·(W−e) ≤ spare·W.
+		return start + 2*r.window - mulDiv(spare, r.window, cur) - now
+	case prev > 0:
+		// prev·(W−e) ≤ (spare−cur)·W; with more than W to spare, at once.
+		return start + r.window - mulDiv(min(spare-cur, prev), r.window, prev) - now
+	}
+	return 0
+}
+
+// shown prepares a state from outside, a token, for a decision at now (µs): as
+// [rule.seen] does, and a mark from a clock that went wrong is cut down to what
+// can be owed at the most. Not to nothing: a clock that steps back, or a burst that
+// is lowered with a new start, would hand out a burst to everybody.
+func (r *rule) shown(now int64, s State) State {
+	if r.beyond(now, s) {
+		return State{At: now + r.owes}
+	}
+	return r.seen(now, s)
+}
+
+// seen is s rolled to the present, or kept at its own window where that lies ahead
+// of the clock by no more than the skew allowed. Further ahead a window says
+// nothing. A mark stays where it is, however far ahead.
+func (r *rule) seen(now int64, s State) State {
+	if r.interval == 0 && r.ahead(now, s) {
+		s = State{}
+	}
+	return r.roll(now, s)
+}
+
+// beyond reports whether a mark lies further ahead of the clock than any tier's
+// bucket can be owed by a clock within the skew. Up to there it may be the debt of
+// a larger burst, and is owed; beyond, it was written under another clock.
+func (r *rule) beyond(now int64, s State) bool {
+	return r.interval > 0 && s.At > now && s.At-now > r.owes+r.skew
+}
+
+// ahead reports whether the window of s begins further ahead of the clock than
+// the skew allowed. In 128 bits: a token may show a number whose time overflows.
+// A number below zero is one of them.
+func (r *rule) ahead(now int64, s State) bool {
+	hi, lo := bits.Mul64(uint64(s.At), uint64(r.window))
+	return hi > 0 || lo > uint64(now+r.skew)
+}
+
+// roll brings s to the window of now, unless s is ahead of it already. A mark
+// that has passed owes nothing.
+func (r *rule) roll(now int64, s State) State {
+	if r.interval > 0 {
+		if s.At <= now {
+			return State{}
+		}
+		return State{At: s.At}
+	}
+	window := now / r.window
+	switch {
+	case s.At >= window:
+		return s
+	case s.At == window-1 && r.limit.Algorithm == SlidingWindow:
+		return State{At: window, Prev: s.Cur}
+	}
+	return State{At: window}
+}
+
+// merge returns the element-wise maximum of two rolled states. Each counts a
+// subset of the family's admitted requests, so each number is a lower bound of
+// the true one, and so is the larger of the two.
+func (r *rule) merge(a, b State) State {
+	if a.At < b.At {
+		a, b = b, a
+	}
+	if r.interval > 0 {
+		return a
+	}
+	if a.At != b.At { // one of them is ahead by the skew allowed
+		b = r.roll(a.At*r.window, b)
+	}
+	return State{At: a.At, Cur: max(a.Cur, b.Cur), Prev: max(a.Prev, b.Prev)}
+}
+
+// blank reports whether s has counted nothing.
+func (r *rule) blank(s State) bool {
+	if r.interval > 0 {
+		return s.At == 0
+	}
+	return s.Cur == 0 && s.Prev == 0
+}
+
+// expires returns a Unix second, a multiple of the window, at which s is spent.
+func (r *rule) expires(s State) int64 {
+	if r.interval > 0 {
+		return (s.At/r.window + 2) * r.seconds
+	}
+	return (s.At + 2) * r.seconds
+}
+
+// load returns the state in c.
+func (r *rule) load(c *cell) State {
+	if r.interval > 0 {
+		return State{At: int64(c.value & (1<<markBits - 1))}
+	}
+	return State{
+		At:   int64(c.expires)/r.seconds - 2,
+		Cur:  uint32(c.value >> 32),
+		Prev: uint32(c.value),
+	}
+}
+
+// store writes s to c at now.
+func (r *rule) store(c *cell, now int64, s State) {
+	c.expires = uint32(r.expires(s))
+	if r.interval > 0 {
+		// A debt that is larger than this bucket can be owed is another tier's.
+		owes := uint64(max(r.empties, s.At-now))
+		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(owes))<<markBits
+		return
+	}
+	c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
+}
+
+// remembered prepares a state of our own memory, which cannot be dismissed: a
+// clock that has stepped back must not hand out a fresh quota. What was counted
+// further ahead than the skew allowed is moved to the present window, its
+// fuller window for its present one; a mark that nobody could owe when it was
+// written is moved to where its writer's bucket is spent, or the largest of all
+// tiers, if that has become smaller. (Keeping it as it is until the clock is there
+// again would lock clients out for as long as the clock was off.)
+func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
+	s = r.load(c)
+	switch {
+	case r.blank(s):
+	case r.interval > 0 && s.At-now > min(c.owes(), r.owes)+r.skew:
+		moved, s.At = true, now+min(c.owes(), r.owes)
+	case r.interval == 0 && r.ahead(now, s):
+		moved, s = true, State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
+	}
+	return r.roll(now, s), moved
+}
+
+// roll brings what was shown to now.
+func (p *Policy) roll(now int64, t *Tally) {
+	for i := range p.rules {
+		t[i] = p.rules[i].shown(now, t[i])
+	}
+}
+
+// check says whether every limit has room. It fills in Admitted, Impossible,
+// Blocked and Wait, and leaves what depends on the charge to stand.
+func (p *Policy) check(now int64, t *Tally, cost int64) Verdict {
+	v := Verdict{Admitted: true}
+	for i := range p.rules {
+		r := &p.rules[i]
+		if cost > r.capacity {
+			v.Admitted, v.Impossible, v.Limits[i].Blocked = false, true, true
+			continue
+		}
+		if cost > 0 && cost > r.remaining(now, t[i]) {
+			v.Admitted, v.Limits[i].Blocked = false, true
+			v.Wait = max(v.Wait, wholeSeconds(r.wait(now, t[i], cost)))
+		}
+	}
+	if v.Impossible {
+		v.Wait = 0
+	}
+	return v
+}
+
+func (p *Policy) charge(now int64, t *Tally, cost int64) {
+	for i := range p.rules {
+		t[i] = p.rules[i].charge(now, t[i], cost)
+	}
+}
+
+// stand fills in how each limit stands.
+func (p *Policy) stand(now int64, t *Tally, cost int64, v *Verdict) {
+	for i := range p.rules {
+		r, s := &p.rules[i], &v.Limits[i]
+		s.Remaining = max(0, r.remaining(now, t[i]))
+		switch {
+		case s.Blocked && cost <= r.capacity:
+			s.Reset = wholeSeconds(r.wait(now, t[i], cost))
+		case s.Remaining < r.capacity:
+			s.Reset = wholeSeconds(r.wait(now, t[i], s.Remaining+1))
+		}
+	}
+}
+
+// Expires returns when t stops to matter, in Unix seconds: the end of the second
+// window of the limit that looks furthest. It is 0 if t has counted nothing.
+func (p *Policy) Expires(t Tally) int64 {
+	var last int64
+	for i := range p.rules {
+		if r := &p.rules[i]; !r.blank(t[i]) {
+			last = max(last, r.expires(t[i]))
+		}
+	}
+	return last
+}
+
+// mulDiv returns ⌊a·b/c⌋ for 0 ≤ a ≤ c or 0 ≤ b ≤ c, without overflow.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(q)
+}
+
+// mulDivUp returns ⌈a·b/c⌉ under the same conditions.
+func mulDivUp(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	q, rem := bits.Div64(hi, lo, uint64(c))
+	if rem > 0 {
+		q++
+	}
+	return int64(q)
+}
+
+// micros is the clock of a decision. Before 1970 it stands still, and so refuses
+// once the quota is spent: a clock that was never set must not count in windows
+// that nothing remembers.
+func micros(now time.Time) int64 { return max(0, now.UnixMicro()) }
+
+// wholeSeconds rounds µs up to whole seconds; what has passed is zero.
+func wholeSeconds(us int64) time.Duration {
+	return time.Duration(max(0, (us+999_999)/1_000_000)) * time.Second
+}
+
+func (r *rule) record(now int64, s State, cost int64) State {
+	if r.interval > 0 {
+		// Cost in emissions first: the product of the two may overflow.
+		owed := max(0, s.At-now)
+		room := max(0, r.empties-owed) / r.interval
+		return State{At: now + owed + min(cost, room)*r.interval}
+	}
+	s.Cur = uint32(min(int64(s.Cur)+min(cost, MaxQuota), MaxQuota))
+	return s
+}
+
+func (r *rule) restore(then, now int64, s State, cost int64) State {
+	if r.interval > 0 {
+		// What has leaked out since is gone: to give it back as well would make room
+		// for more than ever was charged at once.
+		back := min(cost, r.capacity)*r.interval - max(0, now-then)
+		s.At -= max(0, min(s.At-now, back))
+		return r.roll(now, s)
+	}
+	cost = min(cost, MaxQuota)
+	switch s.At - then/r.window {
+	case 0:
+		s.Cur -= min(s.Cur, uint32(cost))
+	case 1:
+		s.Prev -= min(s.Prev, uint32(cost))
+	}
+	return s
+}
