@@ -2,7 +2,6 @@ package pow
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -63,13 +62,7 @@ func (w *workspace) issue(at uint32, b Binding, work uint64) Challenge {
 	}
 	raw := h.append(w.raw[:0])
 	if h.k > 0 {
-		numbers := w.numbers(key, raw, h.span)
-		seed := sha256.Sum256(raw)
-		for i, n := range numbers {
-			m := newMessage(&seed, uint32(i))
-			sum := m.digest(n)
-			raw = append(raw, sum[:targetLen]...)
-		}
+		raw = appendTargets(raw, w.numbers(key, raw, h.span))
 	}
 	raw = append(raw, w.hmac(key.mac, raw)[:macLen]...)
 	var text [maxText]byte

@@ -26,6 +26,17 @@ func (m *message) digest(n uint32) [sha256.Size]byte {
 	return sha256.Sum256(m[:])
 }
 
+// appendTargets appends to a signed header the targets of its hidden numbers.
+func appendTargets(header []byte, numbers [puzzles]uint32) []byte {
+	seed := sha256.Sum256(header)
+	for i, n := range numbers {
+		m := newMessage(&seed, uint32(i))
+		sum := m.digest(n)
+		header = append(header, sum[:targetLen]...)
+	}
+	return header
+}
+
 // search tries the candidates in [from, to) against a target. A wrong candidate
 // matches 48 bits with probability 2^-48; over a span of 2^16 that spoils two
 // proofs in ten thousand million, and the cure is another challenge.
