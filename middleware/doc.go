@@ -143,9 +143,9 @@
 // # Statuses
 //
 //	429  over a limit, or sold out                type .../http-problem-types#quota-exceeded
-//	403  a proof of work is wanted                type .../tallystick#proof-required
-//	403  the request costs more than a quota      type .../tallystick#cost-above-quota
-//	403  cannot tell who is asking                type .../tallystick#identity-unknown
+//	403  a proof of work is wanted                type .../docs/problems.md#proof-required
+//	403  the request costs more than a quota      type .../docs/problems.md#cost-above-quota
+//	403  cannot tell who is asking                type .../docs/problems.md#identity-unknown
 //	401  or 403, as the identity function says    type about:blank
 //	425  TLS early data on an exact route         type about:blank
 //	503  the exact counter is down, or overloaded type .../http-problem-types#temporary-reduced-capacity
