@@ -11,17 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
 // blocksOf returns the blocks of a language on all pages.
-func blocksOf(t *testing.T, language string) (found []block) {
+func blocksOf(t *testing.T, language string) (found []printed.Block) {
 	t.Helper()
 	for _, page := range pages(t) {
 		blocks, _ := read(t, page)
 		for _, b := range blocks {
-			if b.language == language {
+			if b.Language == language {
 				found = append(found, b)
 			}
 		}
@@ -46,15 +47,15 @@ func TestHTMLBlocks(t *testing.T) {
 		return w.Code
 	}
 	for _, b := range blocksOf(t, "html") {
-		files := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(b.text, -1)
-		require.NotEmpty(t, files, b.text)
+		files := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(b.Text, -1)
+		require.NotEmpty(t, files, b.Text)
 		for _, file := range files {
 			require.Equal(t, http.StatusOK, status(file[1]), file[1])
 		}
-		element := regexp.MustCompile(`<tally-check endpoint="([^"]+)"></tally-check>`).FindStringSubmatch(b.text)
-		require.NotNil(t, element, b.text)
+		element := regexp.MustCompile(`<tally-check endpoint="([^"]+)"></tally-check>`).FindStringSubmatch(b.Text)
+		require.NotNil(t, element, b.Text)
 		require.Equal(t, http.StatusOK, status(element[1]+"challenge"))
-		require.Contains(t, b.text, `<form method="post" action="/signup">`)
+		require.Contains(t, b.Text, `<form method="post" action="/signup">`)
 	}
 }
 
@@ -75,12 +76,12 @@ func TestJSONBlocks(t *testing.T) {
 	sent["challenge"] = "Aa8BCGsA8F8A…"
 	for _, b := range blocksOf(t, "json") {
 		var printed map[string]any
-		require.NoError(t, json.Unmarshal([]byte(b.text), &printed), "%s:%d", b.page, b.line)
+		require.NoError(t, json.Unmarshal([]byte(b.Text), &printed), "%s:%d", b.Page, b.Line)
 		if _, tiers := printed["tiers"]; tiers {
-			_, err := policyfile.Tiers("tiers.json", []byte(b.text))
+			_, err := policyfile.Tiers("tiers.json", []byte(b.Text))
 			require.NoError(t, err)
 			continue
 		}
-		require.Equal(t, sent, printed, "%s:%d", b.page, b.line)
+		require.Equal(t, sent, printed, "%s:%d", b.Page, b.Line)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
 )
 
 // granted is what the fragments of the pages take for granted; a new one needs no more
@@ -49,14 +51,14 @@ var imported = map[string]string{
 
 // wholeFile makes a file of a fragment: declarations stand as they are, statements go into
 // a function, which uses what they define.
-func wholeFile(t *testing.T, b block) string {
+func wholeFile(t *testing.T, b printed.Block) string {
 	t.Helper()
-	body := b.text
+	body := b.Text
 	if !strings.HasPrefix(body, "func ") {
 		body = "func _() {\n" + body + "}\n"
 	}
 	parsed, err := parser.ParseFile(token.NewFileSet(), "", "package fragment\n"+body, 0)
-	require.NoError(t, err, "%s:%d", b.page, b.line)
+	require.NoError(t, err, "%s:%d", b.Page, b.Line)
 	var used []string
 	for _, statement := range parsed.Decls[0].(*ast.FuncDecl).Body.List {
 		if assign, ok := statement.(*ast.AssignStmt); ok && assign.Tok == token.DEFINE {
@@ -65,7 +67,7 @@ func wholeFile(t *testing.T, b block) string {
 			}
 		}
 	}
-	if !strings.HasPrefix(b.text, "func ") {
+	if !strings.HasPrefix(b.Text, "func ") {
 		body = strings.TrimSuffix(body, "}\n") + strings.Join(used, "") + "}\n"
 	}
 	var imports []string
@@ -125,9 +127,9 @@ func TestGoBlocks(t *testing.T) {
 	}
 	dir := moduleHere(t)
 	for i, b := range blocksOf(t, "go") {
-		name := fmt.Sprintf("%s%d", strings.TrimSuffix(filepath.Base(b.page), ".md"), i)
-		if strings.HasPrefix(b.text, "package ") {
-			write(t, filepath.Join(dir, name, "main.go"), b.text)
+		name := fmt.Sprintf("%s%d", strings.TrimSuffix(filepath.Base(b.Page), ".md"), i)
+		if strings.HasPrefix(b.Text, "package ") {
+			write(t, filepath.Join(dir, name, "main.go"), b.Text)
 			continue
 		}
 		write(t, filepath.Join(dir, name, "granted.go"), granted)
@@ -144,7 +146,7 @@ func TestFirstProgram(t *testing.T) {
 	comment, program, found := strings.Cut(string(source), "package main\n")
 	require.True(t, found)
 	require.NotContains(t, comment, "\n\n")
-	require.Equal(t, "package main\n"+program, blocksOf(t, "go")[0].text)
+	require.Equal(t, "package main\n"+program, blocksOf(t, "go")[0].Text)
 }
 
 // TestInstall does what the README says before there is a release: in an empty directory
@@ -158,11 +160,11 @@ func TestInstall(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(root, filepath.Join(dir, "tallystick")))
 	program := filepath.Join(dir, "form", "main.go")
-	write(t, program, blocksOf(t, "go")[0].text)
+	write(t, program, blocksOf(t, "go")[0].Text)
 	commands := ""
 	for _, b := range blocksOf(t, "sh") {
-		if b.runBy == t.Name() {
-			commands += b.text
+		if b.RunBy == t.Name() {
+			commands += b.Text
 		}
 	}
 	require.NotEmpty(t, commands)

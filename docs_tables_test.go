@@ -14,15 +14,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
 )
 
 // tableOf returns the table of a page whose first line begins so.
 func tableOf(t *testing.T, page, head string) [][]string {
 	t.Helper()
 	_, tables := read(t, page)
-	i := slices.IndexFunc(tables, func(table table) bool { return strings.HasPrefix(table.head, head) })
+	i := slices.IndexFunc(tables, func(table printed.Table) bool { return strings.HasPrefix(table.Head, head) })
 	require.GreaterOrEqual(t, i, 0, "%s has no table %s", page, head)
-	return tables[i].rows
+	return tables[i].Rows
 }
 
 // plain takes marks and links off a cell.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
 )
 
 // What README.md and docs/ print is run or made by a test. A block or a table without one
@@ -22,62 +24,11 @@ func pages(t *testing.T) []string {
 	return append([]string{"README.md"}, pages...)
 }
 
-// A block is what stands between two fences.
-type block struct {
-	page     string
-	line     int    // of the first fence
-	language string // after the first fence
-	runBy    string // a test that is named in a comment before it
-	text     string
-}
-
-// A table is one of Markdown, cell by cell.
-type table struct {
-	page string
-	head string // its first line
-	rows [][]string
-}
-
-var (
-	fence  = regexp.MustCompile("^ *```(.*)$")
-	runsBy = regexp.MustCompile(`^<!-- run by (Test\w+) -->$`)
-)
-
 // read takes a page apart.
-func read(t *testing.T, page string) (blocks []block, tables []table) {
+func read(t *testing.T, page string) ([]printed.Block, []printed.Table) {
 	t.Helper()
-	text, err := os.ReadFile(page)
+	blocks, tables, err := printed.Read(page)
 	require.NoError(t, err)
-	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	open, runBy := false, ""
-	for i, line := range lines {
-		opened := fence.FindStringSubmatch(line)
-		switch {
-		case open && opened != nil:
-			open = false
-		case open:
-			blocks[len(blocks)-1].text += line + "\n"
-		case opened != nil:
-			open = true
-			blocks = append(blocks, block{page: page, line: i + 1, language: opened[1], runBy: runBy})
-		case strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "|--:"):
-			tables = append(tables, table{page: page, head: lines[i-1]})
-		case strings.HasPrefix(line, "|") && len(tables) > 0 && strings.HasPrefix(lines[i-1], "|"):
-			cells := strings.Split(strings.Trim(line, "|"), "|")
-			for i := range cells {
-				cells[i] = strings.TrimSpace(cells[i])
-			}
-			tables[len(tables)-1].rows = append(tables[len(tables)-1].rows, cells)
-		default:
-			// Indented code would be a block that no test sees.
-			require.NotRegexp(t, `^(    |\t)`, line, "%s:%d is indented: use a fence", page, i+1)
-		}
-		runBy = ""
-		if named := runsBy.FindStringSubmatch(line); named != nil {
-			runBy = named[1]
-		}
-	}
-	require.False(t, open, "%s: a fence is not closed", page)
 	return blocks, tables
 }
 
@@ -125,23 +76,23 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 	for _, page := range pages(t) {
 		blocks, tables := read(t, page)
 		for _, b := range blocks {
-			runner, known := runners[b.language]
-			require.True(t, known, "%s:%d: no test runs %q", page, b.line, b.language)
-			switch b.runBy {
+			runner, known := runners[b.Language]
+			require.True(t, known, "%s:%d: no test runs %q", page, b.Line, b.Language)
+			switch b.RunBy {
 			case "TestInstall":
 				runner = "docs_go_test.go TestInstall"
 			case "TestTryIt":
 				runner = "demo/session_test.go TestTryIt"
 			default:
-				require.Empty(t, b.runBy, "%s:%d", page, b.line)
+				require.Empty(t, b.RunBy, "%s:%d", page, b.Line)
 			}
-			require.False(t, b.language == "text" && page != "docs/wire.md", "%s:%d: no test reads text there", page, b.line)
+			require.False(t, b.Language == "text" && page != "docs/wire.md", "%s:%d: no test reads text there", page, b.Line)
 			requireTest(t, runner, page)
 		}
 		for _, table := range tables {
-			key := page + " " + table.head
+			key := page + " " + table.Head
 			require.Contains(t, holders, key, "no test holds this table")
-			require.NotEmpty(t, table.rows, key)
+			require.NotEmpty(t, table.Rows, key)
 			requireTest(t, holders[key], key)
 			seen[key] = true
 		}

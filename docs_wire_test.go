@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -25,9 +26,9 @@ import (
 const wirePage = "docs/wire.md"
 
 // lines are the lines of an example by their first words.
-func (b block) lines() map[string]string {
+func linesOf(b printed.Block) map[string]string {
 	all := map[string]string{}
-	for line := range strings.Lines(b.text) {
+	for line := range strings.Lines(b.Text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		all[name] = strings.TrimSpace(value)
 	}
@@ -71,15 +72,15 @@ func readJSON(t *testing.T, file string, into any) {
 }
 
 func TestWireExamples(t *testing.T) {
-	var examples []block
+	var examples []printed.Block
 	for _, b := range blocksOf(t, "text") {
-		if b.page == wirePage {
+		if b.Page == wirePage {
 			examples = append(examples, b)
 		}
 	}
 	require.Len(t, examples, 2, "each has its test here")
-	t.Run("window token", func(t *testing.T) { tokenExample(t, examples[0].lines()) })
-	t.Run("proof of work", func(t *testing.T) { proofExample(t, examples[1].lines()) })
+	t.Run("window token", func(t *testing.T) { tokenExample(t, linesOf(examples[0])) })
+	t.Run("proof of work", func(t *testing.T) { proofExample(t, linesOf(examples[1])) })
 }
 
 func tokenExample(t *testing.T, said map[string]string) {
