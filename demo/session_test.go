@@ -236,9 +236,9 @@ func (s *session) run(commands string) (out, status string) {
 }
 
 var (
-	// Both are in base64url: a challenge begins with its version, and the numbers of a
-	// proof are behind it; a JWT has dots.
-	challenges = regexp.MustCompile(`\bA[A-Za-z0-9_-]{11,}(…|\b)(~[0-9.]+…?)?`)
+	// A challenge begins with its version; it may be shortened here, and a proof has its
+	// numbers behind it.
+	challenges = regexp.MustCompile(`\bA(?:[A-Za-z0-9_-]{11}…|[A-Za-z0-9_-]{60,})(~[0-9.]+…?)?`)
 	pseudonyms = regexp.MustCompile(`"(sub|fam)":"[^"]*"`)
 	waits      = regexp.MustCompile(`(Retry-After: |Try again in )\d+`)
 	resets     = regexp.MustCompile(`;t=\d+`)
