@@ -2,6 +2,7 @@ package tallystick_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -67,6 +68,7 @@ func TestJSONBlocks(t *testing.T) {
 		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
 		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
 		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
+		Logger:    slog.New(slog.DiscardHandler), // nobody has mounted the endpoints
 	})
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
