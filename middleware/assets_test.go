@@ -106,7 +106,7 @@ func TestAssetsAreTheSources(t *testing.T) {
 	require.Equal(t, get(m.StyleURL()), get("/tally/tally.css"))
 }
 
-// TestAssetsAreSmall holds all files together to what the README says: 26 KB, and
+// TestAssetsAreSmall holds all files together to what docs/browser.md says: 26 KB, and
 // 10 KB as a browser gets them from a server that compresses.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
@@ -126,7 +126,7 @@ func TestAssetsAreSmall(t *testing.T) {
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
 	require.Less(t, raw, 26_500)
 	require.Less(t, compressed, 10_500)
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../docs/browser.md")
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(strings.Fields(string(text)), " "), "Three files, 26 KB, 10 KB compressed")
 }

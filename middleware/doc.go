@@ -6,26 +6,24 @@
 // # What it does not promise
 //
 // These are the requests admitted for each policy, identity and aligned window.
-// L is the limit, N the number of instances, and C how many of them were started
-// afresh within the window.
+// L is the limit, N the number of instances, C how many of them were started within
+// the window, F how many tallies the client has bought, and S how many proofs it solves.
+// docs/bounds.md has the same table, explains the letters, and says what F costs. An
+// address can buy no more than 4·Crowd within an hour on each instance.
 //
-//	honest, one request after the other, any instances    L
-//	honest, B requests in parallel                        L on one instance, at most min(B, N)·L on N
-//	drops, replays, rolls back or forks tokens            (N+C)·L, if no work is offered; else, with
-//	                                                      F families bought or S proofs solved:
-//	  where work buys more (WhenExhausted)                (N+C)·L·(1+F)
-//	  where work comes first (Newcomers)                  (N+C)·L·F
-//	  where each request needs a proof (EveryRequest)     min((N+C)·L, (N+C)·S)
-//	has a whole IPv6 /56, or a whole /48                  (N+C)·8L, (N+C)·64L (Config.Net56Factor, Config.Net48Factor)
-//	waits, where work is asked for (the waiting room)        + (N+C)·max(1, L/5) (WaitingRoom.Share)
-//	on an exact route                                     L; in an outage, FailOpen: + (N+C)·max(1, L/Instances)
-//	any of these, new while the memory is full            no bound but that of the token it shows; one
-//	                                                      request for each proof, if work is offered
-//	any of these, with Config.InsecureNoMemory            no bound but that of the token it shows
-//	sends CORS preflights (OPTIONS, without credentials)  no bound: mount handlers with a method
-//
-// What F families cost is in the README, and that an address can buy no more than
-// 4·Crowd within an hour on each instance.
+//	echoes the newest token, one request after another, any number of instances  L
+//	the same, B requests at once                                                 L on one instance; at most min(B, N)·L on N
+//	sends no token, or an old one; no proof of work is configured                (N+C)·L
+//	the same, where work buys more (WhenExhausted)                               (N+C)·L·(1+F)
+//	the same, where work comes first (Newcomers)                                 (N+C)·L·F
+//	the same, where each request needs a proof (EveryRequest)                    min((N+C)·L, (N+C)·S)
+//	waits instead of working, where the waiting room is open                     + (N+C)·max(1, L/5)
+//	holds a whole IPv6 /56, or a whole /48                                       (N+C)·8·L, or (N+C)·64·L, before work
+//	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
+//	holds many IPv4 addresses, or unrelated networks                             L for each
+//	new while the memory is full, and sends no token                             not limited; where work is offered, one request for a proof
+//	sends no token where InsecureNoMemory is set                                 not limited
+//	sends CORS preflights (OPTIONS, no credentials, no body)                     not limited: mount handlers with a method
 //
 // An honest client is one that shows the newest token it was given. A sliding
 // window may show up to 2L−1 requests over the worst span of one window's
@@ -143,9 +141,9 @@
 // # Statuses
 //
 //	429  over a limit, or sold out                type .../http-problem-types#quota-exceeded
-//	403  a proof of work is wanted                type .../tallystick#proof-required
-//	403  the request costs more than a quota      type .../tallystick#cost-above-quota
-//	403  cannot tell who is asking                type .../tallystick#identity-unknown
+//	403  a proof of work is wanted                type .../docs/problems.md#proof-required
+//	403  the request costs more than a quota      type .../docs/problems.md#cost-above-quota
+//	403  cannot tell who is asking                type .../docs/problems.md#identity-unknown
 //	401  or 403, as the identity function says    type about:blank
 //	425  TLS early data on an exact route         type about:blank
 //	503  the exact counter is down, or overloaded type .../http-problem-types#temporary-reduced-capacity

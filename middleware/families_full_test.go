@@ -37,7 +37,7 @@ func TestMemoryFull(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, resp.StatusCode)
 		p := problemIn(t, resp)
 		require.Equal(t, middleware.MemoryFull, p.Reason)
-		require.Equal(t, "https://github.com/tallystick/tallystick#proof-required", p.Type)
+		require.Equal(t, "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#proof-required", p.Type)
 		proof := solved(t, resp)
 		first := send(h, proving(proof))
 		require.Equal(t, http.StatusOK, first.StatusCode)

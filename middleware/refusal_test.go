@@ -63,7 +63,7 @@ func refusal(t *testing.T, reason middleware.Reason, quiet middleware.Quiet, opt
 
 func TestRefusals(t *testing.T) {
 	const iana = "https://iana.org/assignments/http-problem-types#"
-	const ours = "https://github.com/tallystick/tallystick#"
+	const ours = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#"
 	for _, test := range []struct {
 		reason middleware.Reason
 		status int

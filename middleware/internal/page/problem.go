@@ -11,9 +11,9 @@ import (
 const (
 	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	typeCostAboveQuota  = "https://github.com/tallystick/tallystick#cost-above-quota"
-	typeIdentityUnknown = "https://github.com/tallystick/tallystick#identity-unknown"
-	typeProofRequired   = "https://github.com/tallystick/tallystick#proof-required"
+	typeCostAboveQuota  = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#cost-above-quota"
+	typeIdentityUnknown = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#identity-unknown"
+	typeProofRequired   = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#proof-required"
 )
 
 // problem returns the type and the title of a refusal's problem.

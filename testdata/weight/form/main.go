@@ -18,12 +18,12 @@ func main() {
 		log.Fatal(err)
 	}
 	limit, err := middleware.New(middleware.Config{
-		Policy:    "contact",
-		Limits:    []middleware.Limit{{Quota: 5, Window: time.Minute}},
-		Secrets:   [][]byte{[]byte(os.Getenv("SECRET"))},
-		Identity:  from,
-		Challenge: &middleware.Challenge{Path: "/tally/"},
-		Page:      middleware.Interstitial{},
+		Policy:      "contact",
+		Limits:      []middleware.Limit{{Quota: 5, Window: time.Minute}},
+		Secrets:     [][]byte{[]byte(os.Getenv("SECRET"))},
+		Identity:    from,
+		Challenge:   &middleware.Challenge{Path: "/tally/"},
+		PageHandler: middleware.Interstitial{},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -20,11 +20,11 @@ func (p platform) WriteHeader(int)             {}
 
 func main() {
 	limit, err := middleware.New(middleware.Config{
-		Policy:    "contact",
-		Limits:    []middleware.Limit{{Quota: 5, Window: time.Minute}},
-		Secrets:   [][]byte{[]byte(os.Getenv("SECRET"))},
-		Challenge: &middleware.Challenge{Path: "/tally/"},
-		Page:      middleware.Interstitial{},
+		Policy:      "contact",
+		Limits:      []middleware.Limit{{Quota: 5, Window: time.Minute}},
+		Secrets:     [][]byte{[]byte(os.Getenv("SECRET"))},
+		Challenge:   &middleware.Challenge{Path: "/tally/"},
+		PageHandler: middleware.Interstitial{},
 	})
 	if err != nil {
 		log.Fatal(err)

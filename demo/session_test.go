@@ -1,0 +1,356 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/internal/testkit"
+)
+
+// The sessions that README.md and docs/ print are run here, command by command, and their
+// output is compared.
+
+var update = flag.Bool("update", false, "rewrite the output of the sessions in README.md and docs/")
+
+// What the pages call the demo, and the first program.
+const (
+	demoURL  = "http://127.0.0.1:8080"
+	quickURL = "http://localhost:8080"
+)
+
+// asPrinted stands in for two commands of a session. The demo is started in this process,
+// by a clock that "sleep" moves, and the first program from its source, with a listener
+// and a clock of the test's. The rest are the commands of this machine.
+const asPrinted = `
+go() {
+	case "$*" in
+	"run .") curl -sS --fail-with-body --data-urlencode "secret=$TALLYSTICK_SECRET" "$STAGE/quickstart" ;;
+	"run ./demo "*) curl -sS --fail-with-body --data-urlencode "args=${*:3}" "$STAGE/demo" ;;
+	*) echo "go $*: no test runs that"; return 1 ;;
+	esac
+}
+sleep() { curl -sS --fail-with-body --data-urlencode "seconds=$1" "$STAGE/sleep"; }
+`
+
+// A session is a shell, and what its commands talk to.
+type session struct {
+	t      *testing.T
+	demo   atomic.Pointer[server]
+	slept  atomic.Bool // since the demo was started: what a client was told to wait is random
+	front  *httptest.Server
+	quick  net.Listener
+	input  io.WriteCloser
+	output *bufio.Reader
+	said   *bytes.Buffer // on standard error
+}
+
+func newSession(t *testing.T) *session {
+	for _, command := range []string{"bash", "curl", "python3", "openssl"} {
+		if _, err := exec.LookPath(command); err != nil {
+			testkit.Unable(t, "there is no %s", command)
+		}
+	}
+	s := &session{t: t, said: new(bytes.Buffer)}
+	s.front = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		to, _ := url.Parse(s.demo.Load().url)
+		r.SetURL(to)
+	}})
+	t.Cleanup(s.front.Close)
+	var err error
+	s.quick, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.quick.Close() })
+	stage := httptest.NewServer(http.HandlerFunc(s.direct))
+	t.Cleanup(stage.Close)
+
+	dir := t.TempDir()
+	solver, err := filepath.Abs("../pow")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(solver, filepath.Join(dir, "pow")))
+	shell := exec.Command("bash", "--norc", "--noprofile")
+	shell.Dir, shell.Stderr, shell.Env = dir, s.said, append(os.Environ(), "STAGE="+stage.URL, "LC_ALL=C")
+	s.input, err = shell.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := shell.StdoutPipe()
+	require.NoError(t, err)
+	s.output = bufio.NewReader(stdout)
+	require.NoError(t, shell.Start())
+	t.Cleanup(func() {
+		_ = s.input.Close()
+		_ = shell.Wait()
+	})
+	s.do(asPrinted)
+	return s
+}
+
+// direct does what the shell's stand-ins ask for.
+func (s *session) direct(w http.ResponseWriter, r *http.Request) {
+	fail := func(err error) bool {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+		return err != nil
+	}
+	switch r.URL.Path {
+	case "/demo":
+		o, err := parse(strings.Fields(r.FormValue("args")), w)
+		if fail(err) {
+			return
+		}
+		o.counter, o.deadline = "memory", standard(1).deadline
+		s.demo.Store(startWith(s.t, o))
+		s.slept.Store(false)
+		fmt.Fprintf(w, "Listening on %s/\n", s.front.URL)
+	case "/sleep":
+		seconds, err := strconv.ParseInt(r.FormValue("seconds"), 10, 64)
+		if fail(err) {
+			return
+		}
+		s.demo.Load().seconds.Add(seconds)
+		s.slept.Store(true)
+	case "/quickstart":
+		fail(s.quickstart(r.FormValue("secret")))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// quickstart builds and starts the first program. Two of its expressions are replaced:
+// the port, which may be taken, and the clock, because no test may depend on how long it
+// takes.
+func (s *session) quickstart(secret string) error {
+	const source = "quickstart/main.go"
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	program := string(text)
+	for old, now := range map[string]string{
+		`http.ListenAndServe(":8080", nil)`: `http.Serve(listener(), nil)`,
+		`Policy:  "contact",`:               `Policy: "contact", Now: clock,`,
+	} {
+		if strings.Count(program, old) != 1 {
+			return fmt.Errorf("%s has not one %s", source, old)
+		}
+		program = strings.Replace(program, old, now, 1)
+	}
+	const added = `package main
+
+import ("net"; "os"; "time")
+
+func listener() net.Listener {
+	l, err := net.FileListener(os.NewFile(3, ""))
+	if err != nil { panic(err) }
+	return l
+}
+
+func clock() time.Time { return time.Unix(1_800_000_000, 0) }
+`
+	dir := s.t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	files := map[string]string{}
+	for name, text := range map[string]string{"main.go": program, "added.go": added} {
+		files[filepath.Join(here, "quickstart", name)] = filepath.Join(dir, name)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": files})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "quickstart"), "./quickstart")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	file, err := s.quick.(*net.TCPListener).File()
+	if err != nil {
+		return err
+	}
+	run := exec.Command(filepath.Join(dir, "quickstart"))
+	run.Env = append(os.Environ(), "TALLYSTICK_SECRET="+secret)
+	run.ExtraFiles, run.Stderr = []*os.File{file}, os.Stderr
+	if err := run.Start(); err != nil {
+		return err
+	}
+	s.t.Cleanup(func() {
+		_ = run.Process.Kill()
+		_ = run.Wait()
+		_ = file.Close()
+	})
+	return nil
+}
+
+// do runs commands that must succeed.
+func (s *session) do(commands string) string {
+	s.t.Helper()
+	out, status := s.run(commands)
+	require.Equal(s.t, "0", status, "%s\n%s\n%s", commands, out, s.said)
+	return out
+}
+
+// run runs commands and returns what they print, with the pages' names for the servers,
+// and the status of the last.
+func (s *session) run(commands string) (out, status string) {
+	s.t.Helper()
+	const end = "--- that was all, and the status is "
+	ours := strings.NewReplacer(demoURL, s.front.URL, quickURL, "http://"+s.quick.Addr().String())
+	_, err := fmt.Fprintf(s.input, "{ %s\n} </dev/null\nprintf '\\n%s%%s\\n' $?\n", ours.Replace(commands), end)
+	require.NoError(s.t, err)
+	var printed strings.Builder
+	for {
+		line, err := s.output.ReadString('\n')
+		require.NoError(s.t, err, "%s: the shell has ended: %s", commands, s.said)
+		if status, ended := strings.CutPrefix(line, end); ended {
+			out := strings.ReplaceAll(printed.String(), s.front.URL, demoURL)
+			return strings.Trim(out, "\n"), strings.TrimSuffix(status, "\n")
+		}
+		printed.WriteString(line)
+	}
+}
+
+var (
+	// A challenge begins with its version; it may be shortened here, and a proof has its
+	// numbers behind it.
+	challenges = regexp.MustCompile(`\bA(?:[A-Za-z0-9_-]{11}…|[A-Za-z0-9_-]{60,})(~[0-9.]+…?)?`)
+	pseudonyms = regexp.MustCompile(`"(sub|fam)":"[^"]*"`)
+	waits      = regexp.MustCompile(`(Retry-After: |Try again in )\d+`)
+	resets     = regexp.MustCompile(`;t=\d+`)
+	lineEnds   = regexp.MustCompile(`(?m)[ \r]+$`)
+	spaces     = regexp.MustCompile(` {2,}`)
+)
+
+// shorten cuts what is long and different each time.
+func shorten(output string) string {
+	return challenges.ReplaceAllStringFunc(lineEnds.ReplaceAllString(output, ""), func(long string) string {
+		challenge, numbers, proof := strings.Cut(long, "~")
+		if challenge = challenge[:min(12, len(challenge))] + "…"; proof {
+			first, _, _ := strings.Cut(numbers, ".")
+			challenge += "~" + first + "…"
+		}
+		return challenge
+	})
+}
+
+// same replaces what may differ between two runs of one session.
+func (s *session) same(output string) string {
+	output = challenges.ReplaceAllStringFunc(output, func(long string) string {
+		if strings.Contains(long, "~") {
+			return "…~…"
+		}
+		return "…"
+	})
+	output = pseudonyms.ReplaceAllString(output, `"$1":"…"`)
+	output = waits.ReplaceAllString(output, "${1}N")
+	if s.slept.Load() {
+		output = resets.ReplaceAllString(output, ";t=N")
+	}
+	lines := strings.Split(spaces.ReplaceAllString(output, " "), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// play runs a console block, and returns it with the output of now.
+func (s *session) play(b printed.Block) string {
+	s.t.Helper()
+	var now strings.Builder
+	for step := range strings.SplitSeq(strings.TrimPrefix(b.Text, "$ "), "\n$ ") {
+		command, want, _ := strings.Cut(step, "\n")
+		got, status := s.run(strings.TrimSuffix(command, " &"))
+		// "base64 -d" complains that JWTs have no padding.
+		require.True(s.t, status == "0" || strings.HasSuffix(command, "2>/dev/null"), "%s:%d: %s: %s\n%s", b.Page, b.Line, command, got, s.said)
+		want = strings.TrimSuffix(want, "\n")
+		if s.same(want) != s.same(got) {
+			require.True(s.t, *update, "%s:%d: %s\nwants\n%s\nbut is\n%s", b.Page, b.Line, command, want, got)
+			want = shorten(got)
+		}
+		now.WriteString("$ " + command + "\n")
+		if want != "" {
+			now.WriteString(want + "\n")
+		}
+	}
+	return now.String()
+}
+
+func TestSessions(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	require.NoError(t, err)
+	played := 0
+	for _, page := range append(pages, "../README.md") {
+		blocks, _, err := printed.Read(page)
+		require.NoError(t, err)
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		fresh := string(text)
+		var s *session
+		for _, b := range blocks {
+			if b.Language != "sh" && b.Language != "console" || b.RunBy != "" {
+				continue
+			}
+			if s == nil {
+				s = newSession(t)
+			}
+			played++
+			if b.Language == "sh" {
+				require.Empty(t, s.do(b.Text), "%s:%d prints: make it a console", page, b.Line)
+				continue
+			}
+			require.True(t, strings.HasPrefix(b.Text, "$ "), "%s:%d", page, b.Line)
+			fresh = strings.Replace(fresh, "```console\n"+b.Text, "```console\n"+s.play(b), 1)
+		}
+		if *update && fresh != string(text) {
+			require.NoError(t, os.WriteFile(page, []byte(fresh), 0o644))
+		}
+	}
+	require.GreaterOrEqual(t, played, 8)
+}
+
+// TestTryIt sends what docs/platforms.md says: twice the quota, each request from an
+// address that the client has made up.
+func TestTryIt(t *testing.T) {
+	blocks, _, err := printed.Read("../docs/platforms.md")
+	require.NoError(t, err)
+	for _, b := range blocks {
+		if b.RunBy != t.Name() {
+			continue
+		}
+		s := newSession(t)
+		s.do("go run ./demo -instances 1")
+		require.Contains(t, b.Text, "https://example.com/contact")
+		statuses := strings.Fields(s.do(strings.Replace(b.Text, "https://example.com", demoURL, 1)))
+		require.Len(t, statuses, 10)
+		for i, status := range statuses {
+			require.Equal(t, i >= 5, status == "429", "%v: five must pass and five be refused", statuses)
+		}
+		return
+	}
+	t.Fatal("docs/platforms.md does not say how to try it")
+}

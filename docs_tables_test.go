@@ -1,0 +1,192 @@
+package tallystick_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
+
+// tableOf returns the table of a page whose first line begins so.
+func tableOf(t *testing.T, page, head string) [][]string {
+	t.Helper()
+	_, tables := read(t, page)
+	i := slices.IndexFunc(tables, func(table printed.Table) bool { return strings.HasPrefix(table.Head, head) })
+	require.GreaterOrEqual(t, i, 0, "%s has no table %s", page, head)
+	return tables[i].Rows
+}
+
+// plain takes marks and links off a cell.
+func plain(cell string) string {
+	cell = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(cell, "$1")
+	return strings.NewReplacer("`", "", "**", "").Replace(cell)
+}
+
+// The table of bounds is in docs/bounds.md. The package documentation has the same rows,
+// the README some of them, and each is shown by a test.
+func TestBoundsAreOne(t *testing.T) {
+	var source []string
+	for _, row := range tableOf(t, "docs/bounds.md", "| client |") {
+		source = append(source, plain(row[0])+"  "+plain(row[1]))
+		name := plain(row[2])
+		files, err := filepath.Glob("middleware/*_test.go")
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			return strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
+		}), "no test of middleware is called %s", name)
+	}
+
+	doc, err := os.ReadFile("middleware/doc.go")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(doc), "// # What it does not promise\n")
+	require.True(t, found)
+	promise, _, _ := strings.Cut(rest, "\n// # ")
+	var printed []string
+	for _, line := range regexp.MustCompile(`(?m)^//\t(.+)$`).FindAllStringSubmatch(promise, -1) {
+		printed = append(printed, regexp.MustCompile(` {2,}`).ReplaceAllString(line[1], "  "))
+	}
+	require.Equal(t, source, printed, "middleware/doc.go")
+
+	rows := tableOf(t, "README.md", "| client |")
+	require.Len(t, rows, 3)
+	for _, row := range rows {
+		require.Contains(t, source, plain(row[0])+"  "+plain(row[1]), "README.md")
+	}
+}
+
+// Every package that is not internal, and every module, is in the README, and nothing else.
+func TestPackagesAreNamed(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var packages []string
+	for pkg := range arrows {
+		if strings.Contains("/"+pkg, "/internal/") {
+			continue
+		}
+		if pkg == "middleware/exact/exacttest" { // named in the row of its parent
+			require.Contains(t, string(readme), "`exacttest`")
+			continue
+		}
+		packages = append(packages, pkg)
+	}
+	nested, err := filepath.Glob("middleware/exact/*/go.mod")
+	require.NoError(t, err)
+	for _, file := range append(nested, "demo/go.mod") {
+		packages = append(packages, path.Dir(filepath.ToSlash(file)))
+	}
+	var named []string
+	for _, row := range tableOf(t, "README.md", "| package |") {
+		name := plain(row[0])
+		require.Equal(t, "[`"+name+"`]("+name+")", row[0])
+		named = append(named, name)
+	}
+	require.ElementsMatch(t, packages, named)
+}
+
+// constants returns the names and the values of a file's constants, in order.
+func constants(t *testing.T, file string) (names, values []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	for _, decl := range parsed.Decls {
+		group, ok := decl.(*ast.GenDecl)
+		if !ok || group.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range group.Specs {
+			value := spec.(*ast.ValueSpec)
+			names = append(names, value.Names[0].Name)
+			text := ""
+			if len(value.Values) == 1 {
+				if literal, ok := value.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
+					text, err = strconv.Unquote(literal.Value)
+					require.NoError(t, err)
+				}
+			}
+			values = append(values, text)
+		}
+	}
+	return names, values
+}
+
+// first returns the first column of a table.
+func first(rows [][]string) (column []string) {
+	for _, row := range rows {
+		column = append(column, plain(row[0]))
+	}
+	return column
+}
+
+func TestModesAreNamed(t *testing.T) {
+	modes, _ := constants(t, "middleware/challenge.go")
+	require.Equal(t, append([]string{"no Challenge"}, modes...), first(tableOf(t, "docs/browser.md", "| mode |")))
+}
+
+// Tokens carry four of the algorithms; the two others have no clock but the counter's.
+func TestAlgorithmsAreNamed(t *testing.T) {
+	var named []string
+	for _, name := range first(tableOf(t, "docs/clocks.md", "| algorithm |")) {
+		named = append(named, name)
+	}
+	all, _ := constants(t, "storeless/limit.go")
+	var carried []string
+	for _, name := range all {
+		if strings.HasSuffix(name, "Window") && name != "MaxWindow" || strings.HasSuffix(name, "Bucket") {
+			carried = append(carried, name)
+		}
+	}
+	require.ElementsMatch(t, carried, named)
+}
+
+// Each counter of the table is there, and each module of a counter is in the table.
+func TestCountersAreNamed(t *testing.T) {
+	var linked []string
+	for _, row := range tableOf(t, "docs/exact.md", "| counter |") {
+		linked = append(linked, strings.TrimPrefix(link.FindStringSubmatch(row[0])[1], "../"))
+	}
+	modules, err := filepath.Glob("middleware/exact/*/go.mod")
+	require.NoError(t, err)
+	for _, file := range modules {
+		require.Contains(t, linked, path.Dir(filepath.ToSlash(file)))
+	}
+}
+
+// The reasons for which a proof is asked for are those of the code.
+func TestReasonsAreNamed(t *testing.T) {
+	names, values := constants(t, "middleware/reason.go")
+	var reasons []string
+	for i, name := range names {
+		if strings.HasPrefix(name, "Proof") || name == "NoToken" || name == "MemoryFull" {
+			reasons = append(reasons, values[i])
+		}
+	}
+	require.ElementsMatch(t, reasons, first(tableOf(t, "docs/problems.md", "| reason |")))
+}
+
+// The addresses of problem types are on the wire: each is a heading of a page, and stays.
+func TestProblemTypesHaveAPage(t *testing.T) {
+	const base = "https://github.com/tallystick/tallystick/blob/main/"
+	_, values := constants(t, "middleware/internal/page/problem.go")
+	var ours []string
+	for _, value := range values {
+		if file, found := strings.CutPrefix(value, base); found {
+			ours = append(ours, file)
+			name, fragment, _ := strings.Cut(file, "#")
+			require.True(t, anchors(t, name)[fragment], value)
+		}
+	}
+	require.Equal(t, []string{"docs/problems.md#cost-above-quota", "docs/problems.md#identity-unknown", "docs/problems.md#proof-required"}, ours)
+}

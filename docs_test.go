@@ -1,0 +1,155 @@
+package tallystick_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
+
+// What README.md and docs/ print is run or made by a test. A block or a table without one
+// fails here, so that nothing new escapes.
+
+// pages returns the README and all of docs.
+func pages(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	return append([]string{"README.md"}, pages...)
+}
+
+// read takes a page apart.
+func read(t *testing.T, page string) ([]printed.Block, []printed.Table) {
+	t.Helper()
+	blocks, tables, err := printed.Read(page)
+	require.NoError(t, err)
+	return blocks, tables
+}
+
+// runners are the tests that run blocks, by language: those of a shell are run by the
+// demo's tests, on every page there is.
+var runners = map[string]string{
+	"go":      "docs_go_test.go TestGoBlocks",
+	"html":    "docs_blocks_test.go TestHTMLBlocks",
+	"json":    "docs_blocks_test.go TestJSONBlocks",
+	"text":    "docs_wire_test.go TestWireExamples",
+	"sh":      "demo/session_test.go TestSessions",
+	"console": "demo/session_test.go TestSessions",
+}
+
+// holders are the tests that hold tables to the code, by page and first line.
+var holders = map[string]string{
+	"README.md | client | requests admitted |":                                    "docs_tables_test.go TestBoundsAreOne",
+	"README.md | package | what it is |":                                          "docs_tables_test.go TestPackagesAreNamed",
+	"docs/bounds.md | client | requests admitted | shown by |":                    "docs_tables_test.go TestBoundsAreOne",
+	"docs/browser.md | mode | what a client without a token meets | use it for |": "docs_tables_test.go TestModesAreNamed",
+	"docs/clocks.md | limit, load | clocks | under the limit | of them refused | longest Retry-After | over the limit | of them admitted |":     "storeless/skew_table_test.go TestSkewTables",
+	"docs/clocks.md | limit | clocks | refused | again after Retry-After |":                                                                     "storeless/skew_table_test.go TestSkewTables",
+	"docs/clocks.md | algorithm | clocks that differ by D, within what is permitted | clocks that are wrong by far |":                           "docs_tables_test.go TestAlgorithmsAreNamed",
+	"docs/exact.md | counter | for | what it can lose |":                                                                                        "docs_tables_test.go TestCountersAreNamed",
+	"docs/performance.md | limiter | allowed, 1 client | allowed, a million | refused, a million | heap per client |":                           "internal/peers/page_test.go TestPageNamesEveryLimiter",
+	"docs/performance.md | counter | one hot key | 10,000 keys |":                                                                               "internal/peers/counters/page_test.go TestPageNamesEveryCounter",
+	"docs/platforms.md | Platform | What your server sees as the peer | `trusted` | Identity, of package `middleware` | What the proxy needs |": "middleware/platforms_test.go TestPlatforms",
+	"docs/problems.md | reason | why | then |":                                                                                                  "docs_tables_test.go TestReasonsAreNamed",
+	"docs/wire.md | field | in | what it carries |":                                                                                             "docs_wire_test.go TestWireFields",
+	"docs/wire.md | claim | what it is |":                                                                                                       "docs_wire_test.go TestWireExamples",
+	"docs/wire.md | offset | bytes | what |":                                                                                                    "docs_wire_test.go TestWireExamples",
+}
+
+// requireTest checks that "file name" names a test that exists.
+func requireTest(t *testing.T, named, why string) {
+	t.Helper()
+	file, name, _ := strings.Cut(named, " ")
+	source, err := os.ReadFile(file)
+	require.NoError(t, err, why)
+	require.Contains(t, string(source), "\nfunc "+name+"(t *testing.T) {", "%s: %s", why, file)
+}
+
+func TestEverythingPrintedHasATest(t *testing.T) {
+	seen := map[string]bool{}
+	for _, page := range pages(t) {
+		blocks, tables := read(t, page)
+		for _, b := range blocks {
+			runner, known := runners[b.Language]
+			require.True(t, known, "%s:%d: no test runs %q", page, b.Line, b.Language)
+			switch b.RunBy {
+			case "TestInstall":
+				runner = "docs_go_test.go TestInstall"
+			case "TestTryIt":
+				runner = "demo/session_test.go TestTryIt"
+			default:
+				require.Empty(t, b.RunBy, "%s:%d", page, b.Line)
+			}
+			require.False(t, b.Language == "text" && page != "docs/wire.md", "%s:%d: no test reads text there", page, b.Line)
+			requireTest(t, runner, page)
+		}
+		for _, table := range tables {
+			key := page + " " + table.Head
+			require.Contains(t, holders, key, "no test holds this table")
+			require.NotEmpty(t, table.Rows, key)
+			requireTest(t, holders[key], key)
+			seen[key] = true
+		}
+	}
+	for key := range holders {
+		require.True(t, seen[key], "%s is gone", key)
+	}
+}
+
+// Each page says first for whom it is.
+func TestPagesSayForWhomTheyAre(t *testing.T) {
+	for _, page := range pages(t)[1:] {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		require.Regexp(t, `^# .+\n\nThis page is for [^.]+\.\n`, string(text), page)
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	code    = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+)
+
+// anchors are the fragments that GitHub gives the headings of a page.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	all := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+		kept := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		all[strings.ReplaceAll(kept, " ", "-")] = true
+	}
+	return all
+}
+
+// Every link within the repository leads somewhere, to the heading.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range append(pages(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+			if strings.Contains(l[1], "://") {
+				continue
+			}
+			file, fragment, _ := strings.Cut(l[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			info, err := os.Stat(target)
+			require.NoError(t, err, "%s: %s", page, l[1])
+			if fragment != "" {
+				require.False(t, info.IsDir(), "%s: %s", page, l[1])
+				require.True(t, anchors(t, target)[fragment], "%s: %s has no such heading", page, l[1])
+			}
+		}
+	}
+}

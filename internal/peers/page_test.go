@@ -1,0 +1,34 @@
+package peers
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
+
+// The table of docs/performance.md has a row for the middleware and for every other
+// limiter that is measured, by the names of the benchmarks, and a figure in each cell.
+func TestPageNamesEveryLimiter(t *testing.T) {
+	_, tables, err := printed.Read("../../docs/performance.md")
+	require.NoError(t, err)
+	names := []string{Ours + "-post"}
+	for _, l := range Limiters() {
+		if !l.Ours && !l.Unlimited {
+			names = append(names, l.Name)
+		}
+	}
+	var printed []string
+	for _, row := range tables[0].Rows {
+		require.Len(t, row, strings.Count(tables[0].Head, "|")-1)
+		printed = append(printed, strings.Split(row[0], "`")[1])
+		for _, cell := range row[1 : len(row)-1] {
+			require.Regexp(t, regexp.MustCompile(`^[0-9.]+ (ns|µs)`), cell)
+		}
+		require.Regexp(t, `^([0-9]+ B|in Redis)$`, row[len(row)-1])
+	}
+	require.Equal(t, names, printed)
+}
