@@ -213,10 +213,10 @@ func proofExample(t *testing.T, said map[string]string) {
 		field[regexp.MustCompile(`\w+$`).FindString(strings.Split(plain(row[2]), ",")[0])] = raw[number(row[0]):end]
 	}
 	require.Len(t, raw, end)
-	uint := func(name string) int64 {
+	value := func(name string) int64 {
 		return int64(binary.BigEndian.Uint64(append(make([]byte, 8-len(field[name])), field[name]...)))
 	}
-	require.Equal(t, []int64{1, 1, 8, v.At, 10}, []int64{uint("version"), uint("algorithm"), uint("k"), uint("issued"), uint("ttl")})
+	require.Equal(t, []int64{1, 1, 8, v.At, 10}, []int64{value("version"), value("algorithm"), value("k"), value("issued"), value("ttl")})
 	require.Equal(t, said["nonce"], hex.EncodeToString(field["nonce"]))
 
 	key := map[string][]byte{}
@@ -240,7 +240,7 @@ func proofExample(t *testing.T, said map[string]string) {
 	numbers := mac(key["num"], word(0), header)
 	answers := strings.Split(strings.TrimPrefix(said["proof"], challenge+"~"), ".")
 	require.Len(t, answers, k)
-	r := uint("R")
+	r := value("R")
 	for i, answer := range answers {
 		n, err := strconv.ParseUint(answer, 10, 32)
 		require.NoError(t, err)
