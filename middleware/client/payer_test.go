@@ -102,14 +102,14 @@ func TestContextEndsSharing(t *testing.T) {
 		require.NoError(t, err)
 		_, kind := l.kind(req)
 		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan errand, 1)}
-		require.Equal(t, paying, tr.queues.come(payer, &tr.jar, time.Now()))
+		require.Equal(t, paying, tr.queues.come(time.Now(), payer, &tr.jar))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		start := time.Now()
 		_, err = tr.RoundTrip(req.WithContext(ctx))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 3*time.Second, time.Since(start))
-		tr.queues.leave(payer, gone, time.Now())
+		tr.queues.leave(time.Now(), payer, gone)
 		require.Empty(t, tr.queues.going)
 	})
 }

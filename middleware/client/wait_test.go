@@ -76,7 +76,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestRetryAfterIsNeverNegative(t *testing.T) {
 	for _, value := range []string{"9223372036", "9223372037", "18446744073709551615", "18446744073709551616"} {
-		require.Equal(t, forever, retryAfter(http.Header{"Retry-After": {value}}, time.Now()), value)
+		require.Equal(t, forever, retryAfter(time.Now(), http.Header{"Retry-After": {value}}), value)
 	}
 }
 

@@ -238,10 +238,10 @@ func tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, erro
 		l := p.Limit(i)
 		switch {
 		case trailed(l.Algorithm):
-			t := &before.Trails[i]
+			t := &before.Logs[i]
 			t.Used = words.next()
 			for range words.next() {
-				t.Ends = append(t.Ends, exact.End{Until: words.next() * 1000, Cost: words.next()})
+				t.Entries = append(t.Entries, exact.LogEntry{Until: words.next() * 1000, Cost: words.next()})
 			}
 		case l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket:
 			before.States[i].At = words.next()
@@ -256,15 +256,15 @@ func tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, erro
 		switch what := words.next(); what {
 		case refused, admitted:
 			if charge {
-				*v = a.Take(&calls[i], now)
+				*v = a.Take(now, &calls[i])
 			} else {
-				*v = a.Peek(&calls[i], now)
+				*v = a.Peek(now, &calls[i])
 			}
 			if v.Admitted != (what == admitted) {
 				return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
 			}
 		case refusedBefore:
-			*v = a.Peek(&calls[i], now)
+			*v = a.Peek(now, &calls[i])
 			if v.Replayed = true; v.Admitted {
 				v.Admitted, v.Wait = false, time.Second // it would pass now, and was told not to
 			}
@@ -273,7 +273,7 @@ func tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, erro
 			v.Receipt = exact.Receipt{Key: calls[i].Key, Policy: p}
 			v.Receipt.Serial = strconv.FormatInt(words.next(), 36)
 			v.Receipt.At, v.Receipt.Cost = time.UnixMicro(words.next()), words.next()
-			*v = a.Replay(*v, &calls[i], now)
+			*v = a.Replay(now, *v, &calls[i])
 		default:
 			return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
 		}

@@ -93,7 +93,7 @@ func TestTrailKeepsNoMoreThanItsQuota(t *testing.T) {
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	for range 100_000 {
 		clock.Advance(3 * time.Second)
-		a.Take(&call, clock.Now())
+		a.Take(clock.Now(), &call)
 	}
 	b, err := a.AppendBinary(nil)
 	require.NoError(t, err)
