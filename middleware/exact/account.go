@@ -140,7 +140,7 @@ func (a *Account) open(now time.Time, p *Policy) (s working) {
 	return s
 }
 
-// store puts back what a sheet has changed, and forgets what has ended.
+// store puts back what a working copy has changed, and forgets what has ended.
 func (a *Account) store(s *working) {
 	second := s.now.Unix()
 	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.ends <= second })

@@ -53,7 +53,7 @@ func TestReceiptsThatWereTamperedWith(t *testing.T) {
 }
 
 // What is remembered is remembered for IDLife from whenever it was.
-func TestRepliesLastLongEnough(t *testing.T) {
+func TestIdempotencyLastsLongEnough(t *testing.T) {
 	clock := exacttest.NewClock()
 	for later := range 20 {
 		var r exact.Idempotency

@@ -62,8 +62,8 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		e.id = uint32(d.atMost(1<<32 - 1))
 		e.ends = d.int()
 		e.state = storeless.State{At: d.int(), Cur: uint32(d.atMost(storeless.MaxQuota)), Prev: uint32(d.atMost(storeless.MaxQuota))}
-		if marks := d.length(len(d.rest) / 2); marks > 0 { // two bytes each at least
-			e.log.entries = make([]logEntry, marks)
+		if n := d.length(len(d.rest) / 2); n > 0 { // two bytes each at least
+			e.log.entries = make([]logEntry, n)
 		}
 		last := int64(0)
 		for j := range e.log.entries {

@@ -75,7 +75,7 @@ func (t *chargeLog) wait(now, quota, cost int64) int64 {
 	return last - now
 }
 
-// status says how the limit stands for a call of a cost. The trail is rolled.
+// status says how the limit stands for a call of a cost. The log is rolled.
 func (t *chargeLog) status(now, quota, cost int64) (s storeless.LimitStatus) {
 	s.Remaining = max(0, quota-t.used)
 	switch {

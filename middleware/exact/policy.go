@@ -28,7 +28,7 @@ type Policy struct {
 
 	tokens *storeless.Policy
 
-	// What counts in accounts. Of a policy with trails: the other limits, if any,
+	// What counts in accounts. Of a policy with logs: the other limits, if any,
 	// and where they are in it.
 	steps  *storeless.Policy
 	place  []int

@@ -10,7 +10,7 @@ import (
 // a script or in SQL, so that what it has decided can be told in full: make an
 // [Account] of it as it stood before, and take the same calls.
 type Snapshot struct {
-	// States of the limits, in order, but for those with a trail.
+	// States of the limits, in order, without those that keep a log.
 	States [storeless.MaxLimits]storeless.State
 
 	// Logs of sliding logs and rolling days.

@@ -16,7 +16,7 @@ func TestDebtOfALargerTierStaysInTheAccount(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	for name, more := range map[string][]storeless.Limit{
 		"buckets alone": nil,
-		"with a trail":  {{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Hour}},
+		"with a log":    {{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bucket := func(quota, burst int64) *exact.Policy {

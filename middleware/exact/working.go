@@ -11,8 +11,8 @@ import (
 type working struct {
 	policy *Policy
 	now    time.Time
-	tally  storeless.Tally // of the limits that are no trails
-	logs   []chargeLog     // rolled; nil: there are none
+	tally  storeless.Tally // of the limits that keep no log
+	logs   []chargeLog     // rolled; nil: no limit keeps one
 }
 
 // decide checks every limit, and if charge is set and all of them have room charges
@@ -45,7 +45,7 @@ func (s *working) decide(cost int64, charge bool) storeless.Verdict {
 	return v
 }
 
-// step decides by limits that are no trails: all of the policy, or its steps.
+// step decides by the limits that keep no log: all of the policy, or its steps.
 func (s *working) step(p *storeless.Policy, cost int64, charge bool) (v storeless.Verdict) {
 	tally := s.steps()
 	if !charge {
@@ -78,7 +78,7 @@ func (s *working) setSteps(tally storeless.Tally) {
 	}
 }
 
-// logStatus says what the trails say of a call.
+// logStatus says what the logs say of a call.
 func (s *working) logStatus(cost int64) (v storeless.Verdict) {
 	v.Admitted = true
 	for i := range s.policy.limits {

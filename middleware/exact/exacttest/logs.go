@@ -80,8 +80,8 @@ func rollingDay(r *run) error {
 	return nil
 }
 
-// trailWaits checks that a refusal passes when it says, and not before.
-func trailWaits(r *run) error {
+// logWaits checks that a refusal passes when it says, and not before.
+func logWaits(r *run) error {
 	start := r.clock.Now()
 	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
 	for n, l := range []storeless.Limit{
