@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // The one that pays is cancelled: the next one pays.
 func TestPayerIsCancelled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		const n = 10
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +49,7 @@ func TestPayerIsCancelled(t *testing.T) {
 
 // The one that pays is served slowly: nobody waits for longer than a challenge lives.
 func TestPayerIsSlow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		var first atomic.Bool
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +72,7 @@ func TestPayerIsSlow(t *testing.T) {
 
 // A payer who is told to wait is not waited for.
 func TestPayerHasToWait(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		var first atomic.Bool
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +97,7 @@ func TestPayerHasToWait(t *testing.T) {
 
 // Those who wait for a payer leave when their context ends.
 func TestContextEndsSharing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		tr := &Transport{Base: inMemory{l}}
 		req, err := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)
