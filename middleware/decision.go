@@ -31,20 +31,20 @@ type Decision struct {
 	TokenErr error
 
 	// IdentityErr is the error of the identity function that could not tell who is
-	// asking, or nil. The client is never told, nor is the log: it may hold what the
+	// asking, or nil. It goes neither to the client nor to the log: it may hold what the
 	// client has sent.
 	IdentityErr error
 
-	// Own says that a family of the client's own was charged, or would have
+	// Own says that a tally of the client's own was charged, or would have
 	// been, rather than the one that its address shares.
 	Own bool
 
 	// Proof is why the proof of the request was not accepted; "" if it was, or
-	// if there was none. Challenge is what went out with the refusal, or nil.
+	// if there was none. Offered is the challenge that went out with the refusal, or nil.
 	Proof   Reason
 	Offered *pow.Challenge
 
-	// FromWaitingRoom says that the wait lane was charged, for a request that would have
+	// FromWaitingRoom says that the waiting room was charged, for a request that would have
 	// been refused otherwise. Its quotas are those that Limits returns then.
 	FromWaitingRoom bool
 

@@ -69,7 +69,7 @@ func (h *leaseholder) held(now time.Time, p *Policy) int64 {
 	return h.block.left
 }
 
-// samePolicy reports whether limits are the very same, whoever compiled them.
+// samePolicy reports whether limits are the very same, also if they were compiled apart.
 func samePolicy(p, q *Policy) bool { return p == q || slices.Equal(p.limits, q.limits) }
 
 // count counts a call within the block, which has room for it.

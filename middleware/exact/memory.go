@@ -17,7 +17,7 @@ import (
 // with [ErrFull]: to admit it uncounted would be no limit, and to evict another
 // would give that one a fresh quota.
 //
-// No lock is held across keys, but for those of one of its 64 shards, for the time
+// No lock is held across keys, except those of one of its 64 shards, for the time
 // of one decision. There is no goroutine: who needs room looks for it.
 type Memory struct {
 	now    func() time.Time

@@ -61,7 +61,7 @@ type Counter struct {
 	closed  bool
 	idle    chan struct{} // closed when the last write of a closed Counter is done
 
-	// Of whoever writes, one at a time.
+	// Of the one goroutine that writes.
 	replies exact.Idempotency
 	swept   []byte // the last key that was looked at to be forgotten
 	full    int64  // Unix second of the last search for room
