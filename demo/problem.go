@@ -24,7 +24,7 @@ func unprocessable(problems map[string]string) *problem {
 	return &problem{Status: http.StatusUnprocessableEntity, Detail: "Some fields are not valid.", Errors: problems}
 }
 
-// showRefusal shows people what a limiter refused: Config.Page.
+// showRefusal shows people what a limiter refused: Config.PageHandler.
 func showRefusal(w http.ResponseWriter, r *http.Request) {
 	d, _ := middleware.FromContext(r.Context())
 	p := &problem{Title: http.StatusText(d.Status), Status: d.Status, Limits: d.Limits()}

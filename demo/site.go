@@ -42,7 +42,7 @@ func (o options) challenge(policy string, mode middleware.Mode) *middleware.Chal
 		Work:        o.work,
 		NonceOnly:   o.work == 0 && mode == middleware.EveryRequest,
 		Crowd:       o.crowd,
-		WaitingRoom: middleware.WaitingRoom{Share: 5}, // the default, but for EveryRequest, which has no wait lane unless asked
+		WaitingRoom: middleware.WaitingRoom{Share: 5}, // the default; EveryRequest has no waiting room unless asked
 		Path:        tallyPath(policy),
 	}
 }

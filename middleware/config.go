@@ -30,8 +30,8 @@ type Config struct {
 	// Required.
 	Secrets [][]byte
 
-	// Tiers are further sets of limits, chosen by the Tier of the request's
-	// [Identity]. They have the names, algorithms and windows of Limits, in
+	// Tiers are further sets of limits. The Tier of the request's [Identity] chooses
+	// among them. They have the names, algorithms and windows of Limits, in
 	// that order, and differ in Quota and Burst. An identity without tier, or
 	// with one not listed here (which is logged), gets Limits.
 	Tiers map[string][]Limit
@@ -60,8 +60,8 @@ type Config struct {
 	// sibling domains from planting tokens. For development over plain HTTP.
 	InsecureCookie bool
 
-	// MaxClients is how many live families the memory is made for; it takes 48
-	// bytes for each of them and each limit, and 12 more for each, for ever.
+	// MaxClients is how many clients that are active at once the memory is made for. It
+	// takes 48 bytes for each of them and each limit, and 12 more for each, for ever.
 	// Default: 65536. Permitted: up to 16777216. It cannot change in Reconfigure.
 	MaxClients int
 
@@ -87,7 +87,7 @@ type Config struct {
 	Quiet Quiet
 
 	// XRateLimit adds the X-RateLimit-Limit, -Remaining and -Reset fields of
-	// the tightest limit, for clients that know no better. Default: none.
+	// the tightest limit, for clients that know no other. Default: none.
 	XRateLimit XRateLimit
 
 	// Shadow decides and counts but never refuses: to try a policy on real
@@ -100,11 +100,11 @@ type Config struct {
 	// says why and which Status is meant, and all fields are set already.
 	RefusalHandler http.Handler
 
-	// PageHandler answers, in place of the built-in page alone, the refused requests of
-	// those who prefer HTML: people. Scripts still get problem details. As with
-	// Refused, the decision is in the context and the fields are set; PageHandler writes
-	// the Status. [Interstitial] is one, for sites with plain HTML forms. Prohibited
-	// with Refused, which answers everybody.
+	// PageHandler replaces the built-in page alone, which answers refused clients that
+	// prefer HTML: people. Scripts still get problem details. As with RefusalHandler, the
+	// decision is in the context and the fields are set; PageHandler writes the Status.
+	// [Interstitial] is one, for sites with plain HTML forms. Prohibited with
+	// RefusalHandler, which answers every client.
 	PageHandler http.Handler
 
 	// OnDecision is called once for every decision, before the handler runs,
@@ -151,7 +151,7 @@ const (
 	QuietOff Quiet = iota
 
 	// QuietRetryAfterOnly sends no RateLimit fields and names no policy in problem
-	// details. The token still carries the counts, for whoever decodes it.
+	// details. A client that decodes the token still finds the counts.
 	QuietRetryAfterOnly
 
 	// QuietNoToken is QuietRetryAfterOnly without the token: the memory alone counts.

@@ -31,20 +31,20 @@ type Decision struct {
 	TokenErr error
 
 	// IdentityErr is the error of the identity function that could not tell who is
-	// asking, or nil. The client is never told, nor is the log: it may hold what the
+	// asking, or nil. It goes neither to the client nor to the log: it may hold what the
 	// client has sent.
 	IdentityErr error
 
-	// Own says that a family of the client's own was charged, or would have
+	// Own says that a tally of the client's own was charged, or would have
 	// been, rather than the one that its address shares.
 	Own bool
 
 	// Proof is why the proof of the request was not accepted; "" if it was, or
-	// if there was none. Challenge is what went out with the refusal, or nil.
+	// if there was none. Offered is the challenge that went out with the refusal, or nil.
 	Proof   Reason
 	Offered *pow.Challenge
 
-	// FromWaitingRoom says that the wait lane was charged, for a request that would have
+	// FromWaitingRoom says that the waiting room was charged, for a request that would have
 	// been refused otherwise. Its quotas are those that Limits returns then.
 	FromWaitingRoom bool
 
@@ -60,20 +60,20 @@ type Decision struct {
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
 
-	tier      *tier
-	decided   bool // the limits were asked
-	standings [storeless.MaxLimits]standing
+	tier     *tier
+	decided  bool // the limits were asked
+	statuses [storeless.MaxLimits]packedStatus
 }
 
-// A standing is a [storeless.Standing] in a third of its size: every request
+// A packedStatus is a [storeless.LimitStatus] in a third of its size: every request
 // allocates those of its decision. Counts fit 31 bits, and so do the seconds of
 // the two longest windows.
-type standing struct {
+type packedStatus struct {
 	remaining int32
 	reset     uint32 // seconds, times two, plus one where the limit refused
 }
 
-func (s standing) blocked() bool { return s.reset&1 != 0 }
+func (s packedStatus) blocked() bool { return s.reset&1 != 0 }
 
 // A LimitStatus is how one limit stands after a decision.
 type LimitStatus struct {
@@ -91,7 +91,7 @@ func (d Decision) Limits() []LimitStatus {
 	}
 	all := make([]LimitStatus, d.tier.policy.Len())
 	for i := range all {
-		s := d.standings[i]
+		s := d.statuses[i]
 		all[i] = LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
 	}
 	return all

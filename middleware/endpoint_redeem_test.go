@@ -185,3 +185,25 @@ func TestBrowserPostsAForm(t *testing.T) {
 		})
 	}
 }
+
+// Where families are sold, a proof by cookie is for forms while the memory is full. It
+// opens the family that the proof by field opens, and no other.
+func TestProofCookieOpensTheSameFamily(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		now := new(clock)
+		s := newSite(t, challenging(now, mode))
+		if mode == middleware.WhenExhausted {
+			exhaust(t, s)
+		}
+		proof := solved(t, fetched(s))
+		cookie := with("Cookie", "__Host-tallystick-contact.proof="+proof)
+		require.Equal(t, 3, admitted(s, 3, cookie))
+		require.Equal(t, 2, admitted(s, 3, proving(proof)), "five in all")
+		require.Equal(t, 0, admitted(s, 3, cookie))
+		stranger := from("203.0.113.77")
+		if mode == middleware.WhenExhausted {
+			exhaust(t, s, stranger)
+		}
+		require.Equal(t, 0, admitted(s, 3, cookie, stranger), "nor is it good for others")
+	}
+}

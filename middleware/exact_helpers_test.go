@@ -161,3 +161,13 @@ func (h *heldBack) Take(ctx context.Context, call exact.Call) (exact.Verdict, er
 	}
 	return v, err
 }
+
+// paidRoute is an exact route, its engine, and what is logged.
+func paidRoute() (c *clock, l *ledger, cfg middleware.Config, log *bytes.Buffer) {
+	c = new(clock)
+	l = newLedger(c)
+	cfg = paid(c, l)
+	return c, l, cfg, logging(&cfg)
+}
+
+func onFire(context.Context, int) error { return errEngine }

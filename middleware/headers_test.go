@@ -189,3 +189,14 @@ func TestFieldsAreNotShared(t *testing.T) {
 		}
 	}
 }
+
+// A refusal is negotiated, whatever else the response varies by.
+func TestRefusalVariesToo(t *testing.T) {
+	h, _ := limited(t, contact(new(clock)))
+	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Origin")
+		h.ServeHTTP(w, r)
+	})
+	exhaust(t, outer)
+	require.Equal(t, []string{"Origin", "Accept"}, send(outer).Header.Values("Vary"))
+}

@@ -230,3 +230,28 @@ func mustURL(t testing.TB, s string) *url.URL {
 	require.NoError(t, err)
 	return u
 }
+
+// fleet returns n instances that share nothing but the secrets.
+func fleet(t testing.TB, n int, cfg middleware.Config) []http.Handler {
+	t.Helper()
+	all := make([]http.Handler, n)
+	for i := range all {
+		all[i], _ = limited(t, cfg)
+	}
+	return all
+}
+
+// inTurn sends each request to the next instance.
+func inTurn(instances []http.Handler) http.Handler {
+	var next atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		instances[int(next.Add(1)-1)%len(instances)].ServeHTTP(w, r)
+	})
+}
+
+// contactForm is the policy of the demo: 5 per minute and 50 per day, sliding.
+func contactForm(c *clock) middleware.Config {
+	cfg := contact(c)
+	cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}}
+	return cfg
+}

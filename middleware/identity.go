@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// An Identity is who the server thinks is asking. Everybody with the same
-// identity shares a quota. Make one with [Address], [APIKey] or [Principal]; the
+// An Identity says which client the server thinks is asking. All clients with the same
+// identity share a quota. Make one with [Address], [APIKey] or [Principal]; the
 // zero Identity is nobody, and a request by nobody is refused.
 type Identity struct {
 	// Tier chooses among Config.Tiers. It is no part of who is asking: a client
@@ -35,7 +35,7 @@ const (
 	narrowed byte = 0x80 // added to the kind of an identity in one thing
 )
 
-// Address returns the identity of whoever holds addr: one IPv4 address or one
+// Address returns the identity of the client that holds addr: one IPv4 address or one
 // IPv6 /64, the least that is ever handed out. IPv4-mapped addresses and those of
 // 64:ff9b::/96 are IPv4 addresses; each address of 64:ff9b:1::/48 stands for an IPv4
 // address, and is an identity of its own; zones are dropped. The /56 and /48 of an IPv6
@@ -174,11 +174,11 @@ func peer(r *http.Request) (netip.Addr, bool) {
 // is no address may have come from anywhere.
 func unnamed(remote string) bool { return remote == "" || remote == "@" }
 
-// ValidatedKey identifies by API key, and whoever shows none by otherwise. The
-// program validates: it returns the identity that [APIKey] or [Principal] made of
+// ValidatedKey identifies by API key, and a client that shows none by otherwise. The
+// program validates: validate returns the identity that [APIKey] or [Principal] made of
 // the key's owner, with its tier; nobody if there is no key or the key is not
 // known, and otherwise decides; or an error, such as a [Denial], to refuse.
-// If otherwise is nil, whoever shows no key is refused with 401. It panics if
+// If otherwise is nil, a client that shows no key is refused with 401. It panics if
 // validate is nil.
 func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
 	if validate == nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/page"
 )
 
-// An Interstitial is a Config.Page for sites with plain HTML forms. Where a form
+// An Interstitial is a Config.PageHandler for sites with plain HTML forms. Where a form
 // was refused it answers with a page that holds what was filled in, so that it
 // can be sent again from there: after the work that a script does, or after a
-// wait. All else that is refused gets Page.
+// wait. Every other refused request gets Page.
 //
 // It changes no decision, and runs after it: status and fields are those of the
 // refusal. Unlike the rest of this package it reads bodies, those of refused
@@ -28,8 +28,8 @@ import (
 //     not UTF-8: there the page asks to go back and send it again.
 //
 // The form goes back to the URL it was sent to. The page names no other, and its
-// Content-Security-Policy permits none, nor anything inline, nor to be framed
-// (but with Config.EmbeddedCookie): a handler that redirects a form to another
+// Content-Security-Policy permits no other. It permits nothing inline, and no framing
+// except with Config.EmbeddedCookie. A handler that redirects a form to another
 // origin will find that some browsers stop there. The policy is added to one
 // that is set already, and both hold. The script needs Challenge.Path.
 type Interstitial struct {
@@ -51,12 +51,12 @@ type Interstitial struct {
 // defaultMaxBody holds long letters, and no files.
 const defaultMaxBody = 64 << 10
 
-// ServeHTTP implements [http.Handler]. Outside of Config.Page or Config.Refused
-// it has nothing to say and answers 500.
+// ServeHTTP implements [http.Handler]. Outside of Config.PageHandler or
+// Config.RefusalHandler it has nothing to say and answers 500.
 func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	dc := contextOf(r.Context())
 	if dc == nil || dc.aside == nil || dc.aside.refusal == nil {
-		http.Error(w, "middleware.Interstitial belongs in Config.Page", http.StatusInternalServerError)
+		http.Error(w, "middleware.Interstitial belongs in Config.PageHandler", http.StatusInternalServerError)
 		return
 	}
 	refusal := dc.aside.refusal

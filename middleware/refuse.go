@@ -54,7 +54,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	if e.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i := range d.tier.names {
-			if d.standings[i].blocked() {
+			if d.statuses[i].blocked() {
 				refusal.Violated |= 1 << i
 			}
 		}

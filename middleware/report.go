@@ -30,7 +30,7 @@ func (r *reporter) warn(now time.Time, a *alarm, message string, args ...any) {
 	}
 }
 
-// saturated is for whoever should make the memory larger.
+// saturated tells the operator to make the memory larger.
 func (r *reporter) saturated(now time.Time) {
 	r.warn(now, &r.alarms.saturated, "memory saturated: new clients are limited by their tokens alone, asked for work, or sold nothing", "remedy", "raise Config.MaxClients")
 }

@@ -67,7 +67,7 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 	return list
 }
 
-// ownKey names an own tally in memory, whoever shows it.
+// ownKey names an own tally in memory, the same for every client that shows it.
 func (e *engine) ownKey(id [8]byte) storeless.Key {
 	if e.memory == nil {
 		return 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
@@ -68,7 +69,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 the counter hangs", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
@@ -99,7 +100,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a flood never turns into the fallback", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(context.Context, int) error { time.Sleep(40 * time.Millisecond); return nil }
@@ -127,7 +128,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a flood that makes the counter slow never turns into the fallback", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			// It answers one call after the other, 20 ms each.
@@ -161,7 +162,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a flood at a counter that hangs is an outage after a second", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			cfg := hasty(c, l)
@@ -216,7 +217,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 calls that are slow while others are answered are no outage", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, n int) error {
@@ -245,7 +246,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 	})
 
 	t.Run("T34 a slow answer among few is an outage", func(t *testing.T) {
-		bubble(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, n int) error {

@@ -57,8 +57,8 @@ func validate(cfg *Config) error {
 		{cfg.EmbeddedCookie && cfg.InsecureCookie,
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
-			"Challenge", "cannot go with Exact: a family of one's own would be a quota beside the counter's"},
-		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "Page", "cannot go with Refused, which answers everybody"},
+			"Challenge", "cannot go with Exact: a tally that is bought would be a quota beside the counter's"},
+		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "PageHandler", "cannot go with RefusalHandler, which answers every client"},
 	} {
 		if rule.broken {
 			errs = append(errs, &ConfigError{Field: rule.field, Problem: rule.problem})

@@ -102,9 +102,9 @@ func (d *Decision) noteLimits(who *subject, v *storeless.Verdict) {
 	d.decided, d.Tier, d.tier = true, who.tier.name, who.tier
 	for i := range who.tier.names {
 		s := &v.Limits[i]
-		d.standings[i] = standing{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
+		d.statuses[i] = packedStatus{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
 		if s.Blocked {
-			d.standings[i].reset |= 1
+			d.statuses[i].reset |= 1
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (r *rule) load(c *cell) State {
 }
 
 // store writes s to c at now.
-func (r *rule) store(c *cell, now int64, s State) {
+func (r *rule) store(now int64, c *cell, s State) {
 	c.expires = uint32(r.expires(s))
 	if r.interval > 0 {
 		// A debt that is larger than this bucket can be owed is another tier's.
@@ -220,8 +220,8 @@ func (p *Policy) charge(now int64, t *Tally, cost int64) {
 	}
 }
 
-// stand fills in how each limit stands.
-func (p *Policy) stand(now int64, t *Tally, cost int64, v *Verdict) {
+// status fills in how each limit stands.
+func (p *Policy) status(now int64, t *Tally, cost int64, v *Verdict) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &v.Limits[i]
 		s.Remaining = max(0, r.remaining(now, t[i]))
@@ -284,7 +284,7 @@ func (r *rule) record(now int64, s State, cost int64) State {
 	return s
 }
 
-func (r *rule) restore(then, now int64, s State, cost int64) State {
+func (r *rule) restore(now, then int64, s State, cost int64) State {
 	if r.interval > 0 {
 		// What has leaked out since is gone: to give it back as well would make room
 		// for more than ever was charged at once.

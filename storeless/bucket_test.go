@@ -2,7 +2,9 @@ package storeless_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -103,4 +105,18 @@ func TestLeakyBucket(t *testing.T) {
 			{at: 666_668 * tick, cost: 1, admitted: true, reset: 1},
 		}},
 	})
+}
+
+func TestAMarkThatHasPassedIsNone(t *testing.T) {
+	p, err := storeless.Compile("p", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute}})
+	require.NoError(t, err)
+	tally, _ := p.Step(opening, storeless.Tally{}, 5)
+	for _, after := range []time.Duration{5 * time.Second, time.Hour} {
+		then := opening.Add(after)
+		require.Zero(t, p.Merge(then, tally, storeless.Tally{}))
+		require.False(t, p.Exceeds(then, tally, storeless.Tally{}))
+		left, _ := p.Step(then, tally, 0)
+		require.Zero(t, p.Expires(left))
+	}
+	require.NotZero(t, p.Merge(opening.Add(5*time.Second-time.Microsecond), tally, storeless.Tally{}))
 }

@@ -123,3 +123,14 @@ func TestSmallerTierForgivesNothing(t *testing.T) {
 	take(m, small, midnight, 2, 1)
 	require.LessOrEqual(t, take(m, small, midnight.Add(-hour), 2, 1).Wait, 2*second)
 }
+
+// An instance whose clock is three seconds behind is shown a token of the next
+// window: the window before weighs in full there, and no more than that.
+func TestAWindowAheadIsAtItsBeginning(t *testing.T) {
+	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 100, Window: time.Minute}})
+	require.NoError(t, err)
+	before, _ := p.Step(opening.Add(59*time.Second), storeless.Tally{}, 60)
+	ahead, _ := p.Step(opening.Add(time.Minute), before, 10)
+	_, v := p.Step(opening.Add(57*time.Second), ahead, 0)
+	require.EqualValues(t, 100-60-10, v.Limits[0].Remaining)
+}

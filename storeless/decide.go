@@ -65,22 +65,22 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 	p.roll(us, &tally)
 
 	if len(f.Networks) > 0 || f.MustKeep || f.Proof != nil {
-		return m.takeAll(p, us, f, tally, cost, true)
+		return m.takeAll(us, p, f, tally, cost, true)
 	}
 	lock := &m.stripes[m.stripe(f.Key)].mu
 	lock.Lock()
 	defer lock.Unlock()
 
-	m.recall(p, us, f.Key, &f.Shown, &tally)
+	m.recall(us, p, f.Key, &f.Shown, &tally)
 	v := p.check(us, &tally, cost)
 	if v.Admitted && cost > 0 {
 		p.charge(us, &tally, cost)
-		if !m.keep(p, us, f.Key, &tally) {
+		if !m.keep(us, p, f.Key, &tally) {
 			v.Saturated = true
 			m.full.Add(1)
 		}
 	}
-	p.stand(us, &tally, cost, &v)
+	p.status(us, &tally, cost, &v)
 	return tally, v
 }
 
@@ -96,13 +96,13 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) Verdic
 	}
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
-	_, v := m.takeAll(p, us, f, tally, cost, false)
+	_, v := m.takeAll(us, p, f, tally, cost, false)
 	return v
 }
 
 // takeAll is Take with all that may go with a family, or without charge. tally
 // is rolled.
-func (m *Memory) takeAll(p *Policy, now int64, f *Candidate, tally Tally, cost int64, charge bool) (Tally, Verdict) {
+func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost int64, charge bool) (Tally, Verdict) {
 	var locked locks
 	locked.add(m.stripe(f.Key))
 	for i := range f.Networks {
@@ -117,38 +117,38 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Candidate, tally Tally, cost i
 		defer lock.Unlock()
 	}
 
-	m.recall(p, now, f.Key, &f.Shown, &tally)
+	m.recall(now, p, f.Key, &f.Shown, &tally)
 	v := p.check(now, &tally, cost)
 	var (
 		tallies  [MaxNetworks]Tally
 		verdicts [MaxNetworks]Verdict
 	)
 	for i, w := range f.Networks {
-		m.recall(w.Policy, now, w.Key, &tallies[i], &tallies[i])
+		m.recall(now, w.Policy, w.Key, &tallies[i], &tallies[i])
 		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
 		v.restrict(&verdicts[i])
 	}
 	switch {
 	case charge && v.Admitted && cost > 0:
-		m.admit(p, now, f, &v)
-	case !charge && v.Admitted && f.MustKeep && !m.room(p, now/1_000_000, f):
+		m.admit(now, p, f, &v)
+	case !charge && v.Admitted && f.MustKeep && !m.room(now/1_000_000, p, f):
 		v.Admitted, v.Saturated = false, true
 	}
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, &tally, cost)
-		kept := m.keep(p, now, f.Key, &tally)
+		kept := m.keep(now, p, f.Key, &tally)
 		for i, w := range f.Networks {
 			w.Policy.charge(now, &tallies[i], cost)
-			kept = m.keep(w.Policy, now, w.Key, &tallies[i]) && kept
+			kept = m.keep(now, w.Policy, w.Key, &tallies[i]) && kept
 		}
 		v.Saturated = !kept
 	}
 	if charge && v.Saturated {
 		m.full.Add(1)
 	}
-	p.stand(now, &tally, cost, &v)
+	p.status(now, &tally, cost, &v)
 	for i, w := range f.Networks {
-		w.Policy.stand(now, &tallies[i], cost, &verdicts[i])
+		w.Policy.status(now, &tallies[i], cost, &verdicts[i])
 		v.narrow(&verdicts[i], p.Len())
 	}
 	return tally, v
@@ -156,9 +156,9 @@ func (m *Memory) takeAll(p *Policy, now int64, f *Candidate, tally Tally, cost i
 
 // admit says whether what goes with a family lets pass what its limits admit,
 // and spends the proof if so.
-func (m *Memory) admit(p *Policy, now int64, f *Candidate, v *Verdict) {
+func (m *Memory) admit(now int64, p *Policy, f *Candidate, v *Verdict) {
 	second := now / 1_000_000
-	if f.MustKeep && m.room(p, second, f) {
+	if f.MustKeep && m.room(second, p, f) {
 		return
 	}
 	if f.Proof == nil {
@@ -170,7 +170,7 @@ func (m *Memory) admit(p *Policy, now int64, f *Candidate, v *Verdict) {
 		return
 	}
 	ends := f.Proof.Expires.Unix()
-	c := m.paid.claim(f.Proof.Key, spentID, second, m.paid.horizon(ends-second+farFutureSlack))
+	c := m.paid.claim(second, f.Proof.Key, spentID, m.paid.horizon(ends-second+farFutureSlack))
 	if c == nil {
 		v.Admitted, v.Saturated = false, true
 		return
@@ -187,22 +187,22 @@ func (m *Memory) admit(p *Policy, now int64, f *Candidate, v *Verdict) {
 // by a family that the memory does not know. Of one that it knows, it knows also
 // what was admitted here, and a shown mark from a wrong clock adds nothing to
 // that: to obey must be no worse than to drop the token.
-func (m *Memory) recall(p *Policy, now int64, k Key, shown, t *Tally) {
+func (m *Memory) recall(now int64, p *Policy, k Key, shown, t *Tally) {
 	for i := range p.rules {
 		r := &p.rules[i]
 		c := m.find(k, r.id)
 		if c == nil {
 			t[i] = r.roll(now, t[i])
 			if r.beyond(now, shown[i]) {
-				if c = m.claim(k, r.id, now/1_000_000, m.horizon(r.reach)); c != nil {
-					r.store(c, now, t[i])
+				if c = m.claim(now/1_000_000, k, r.id, m.horizon(r.reach)); c != nil {
+					r.store(now, c, t[i])
 				}
 			}
 			continue
 		}
 		s, moved := r.remembered(now, c)
 		if moved {
-			r.store(c, now, s)
+			r.store(now, c, s)
 		}
 		if r.beyond(now, shown[i]) {
 			t[i] = s
@@ -213,12 +213,12 @@ func (m *Memory) recall(p *Policy, now int64, k Key, shown, t *Tally) {
 }
 
 // keep writes t to memory and reports whether there was room for all of it.
-func (m *Memory) keep(p *Policy, now int64, k Key, t *Tally) bool {
+func (m *Memory) keep(now int64, p *Policy, k Key, t *Tally) bool {
 	kept := true
 	for i := range p.rules {
 		r := &p.rules[i]
-		if c := m.claim(k, r.id, now/1_000_000, m.horizon(r.reach)); c != nil {
-			r.store(c, now, t[i])
+		if c := m.claim(now/1_000_000, k, r.id, m.horizon(r.reach)); c != nil {
+			r.store(now, c, t[i])
 		} else {
 			kept = false
 		}

@@ -112,3 +112,14 @@ func TestExpires(t *testing.T) {
 		require.Equal(t, [2]int64{5, 600}, [2]int64{after.Limits[0].Remaining, after.Limits[1].Remaining}, "cost %d", cost)
 	}
 }
+
+func TestExpiresWithTheLimitThatLooksFurthest(t *testing.T) {
+	day := storeless.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}
+	minute := storeless.Limit{Name: "minute", Quota: 9, Window: time.Minute}
+	for _, limits := range [][]storeless.Limit{{day, minute}, {minute, day}} {
+		p, err := storeless.Compile("p", limits)
+		require.NoError(t, err)
+		tally, _ := p.Step(opening, storeless.Tally{}, 1)
+		require.Equal(t, opening.Add(48*time.Hour).Unix(), p.Expires(tally))
+	}
+}

@@ -124,7 +124,7 @@ func (t *table) find(k Key, id uint32) *cell {
 
 // claim returns the cell of one limit of a family, taking a free one if need
 // be, or nil if the set is full. The stripe is locked.
-func (t *table) claim(k Key, id uint32, now, horizon int64) *cell {
+func (t *table) claim(now int64, k Key, id uint32, horizon int64) *cell {
 	set, first, tag := t.place(k, id)
 	var free *cell
 	for i := range uint32(setSize) {
@@ -245,16 +245,16 @@ type vacancy struct {
 
 // room reports whether every limit of a family, and of its networks, has a live
 // cell or could claim one, all of them together. The stripes are locked.
-func (m *Memory) room(p *Policy, now int64, f *Candidate) bool {
+func (m *Memory) room(now int64, p *Policy, f *Candidate) bool {
 	// The horizon that keep will see: a longer one makes fewer cells free.
 	horizon := m.furthest(p)
 	for i := range f.Networks {
 		horizon = m.furthest(f.Networks[i].Policy)
 	}
 	var v vacancy
-	fits := v.claim(m, p, f.Key, now, horizon)
+	fits := v.claim(now, m, p, f.Key, horizon)
 	for i := range f.Networks {
-		fits = fits && v.claim(m, f.Networks[i].Policy, f.Networks[i].Key, now, horizon)
+		fits = fits && v.claim(now, m, f.Networks[i].Policy, f.Networks[i].Key, horizon)
 	}
 	return fits
 }
@@ -270,7 +270,7 @@ func (m *Memory) furthest(p *Policy) (horizon int64) {
 // claim adds what the limits of p would claim for k, and reports whether there
 // is that much. A family's own cell that has expired is claimed like any other,
 // and perhaps by another.
-func (v *vacancy) claim(m *Memory, p *Policy, k Key, now, horizon int64) bool {
+func (v *vacancy) claim(now int64, m *Memory, p *Policy, k Key, horizon int64) bool {
 	for i := range p.rules {
 		id := p.rules[i].id
 		if c := m.find(k, id); c != nil && !c.free(now, horizon) {

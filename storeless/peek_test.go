@@ -90,3 +90,15 @@ func TestPeekAsksForRoom(t *testing.T) {
 	require.Positive(t, full)
 	require.Positive(t, fits)
 }
+
+func TestPeekChargesNothing(t *testing.T) {
+	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 3, Window: time.Minute}})
+	require.NoError(t, err)
+	m := storeless.NewMemory(64, 1)
+	wide := []storeless.Network{{Key: 2, Policy: p}}
+	for range 9 {
+		v := m.Peek(opening, p, &storeless.Candidate{Key: 1, Networks: wide}, 3)
+		require.True(t, v.Admitted)
+		require.EqualValues(t, 3, v.Limits[0].Remaining)
+	}
+}

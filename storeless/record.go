@@ -7,7 +7,7 @@ import "time"
 // no limit and refuses nothing: counts go beyond the quota, and a bucket's debt no
 // further than a full one. It returns the family's tally. m may be nil.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
-	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
 }
 
 // Restore takes back what [Memory.Record] or a decision counted at then, where it still
@@ -17,12 +17,12 @@ func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tall
 // nil.
 func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	at := micros(then)
-	return adjust(m, p, now, f, func(r *rule, us int64, s State) State { return r.restore(at, us, s, cost) })
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) })
 }
 
 // adjust changes the states of a family and of its networks in one critical
 // section. change gets states that are rolled to now.
-func adjust(m *Memory, p *Policy, now time.Time, f *Candidate, change func(*rule, int64, State) State) Tally {
+func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State) Tally {
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
 	if m == nil {
@@ -36,14 +36,14 @@ func adjust(m *Memory, p *Policy, now time.Time, f *Candidate, change func(*rule
 	}
 	locked.lock(&m.table)
 	defer locked.unlock(&m.table)
-	m.recall(p, us, f.Key, &f.Shown, &tally)
+	m.recall(us, p, f.Key, &f.Shown, &tally)
 	p.adjust(us, &tally, change)
-	kept := m.keep(p, us, f.Key, &tally)
+	kept := m.keep(us, p, f.Key, &tally)
 	for _, w := range f.Networks {
 		var t Tally
-		m.recall(w.Policy, us, w.Key, &t, &t)
+		m.recall(us, w.Policy, w.Key, &t, &t)
 		w.Policy.adjust(us, &t, change)
-		kept = m.keep(w.Policy, us, w.Key, &t) && kept
+		kept = m.keep(us, w.Policy, w.Key, &t) && kept
 	}
 	if !kept {
 		m.full.Add(1)

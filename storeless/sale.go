@@ -41,7 +41,7 @@ func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
 	}
 	locked.lock(t)
 	defer locked.unlock(t)
-	s, _ := t.quote(p, clock(now), buyers)
+	s, _ := t.quote(clock(now), p, buyers)
 	return s
 }
 
@@ -68,11 +68,11 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 	if c := t.find(family, heldID); c != nil && int64(c.expires) > second {
 		return Sale{Granted: true, Held: true}
 	}
-	s, ledgers := t.quote(p, second, buyers)
+	s, ledgers := t.quote(second, p, buyers)
 	if s.Price == 0 || work < s.Price {
 		return s
 	}
-	s.Granted = t.sell(p, second, buyers, &ledgers, family, ends.Unix())
+	s.Granted = t.sell(second, p, buyers, &ledgers, family, ends.Unix())
 	if !s.Granted {
 		s.Saturated = true
 		m.full.Add(1)
@@ -82,7 +82,7 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 
 // sell writes a sale down, all of it or nothing: one that is not remembered
 // would leave the price where it was, for as many more.
-func (t *table) sell(p *Prices, now int64, buyers []Buyer, ledgers *[1 + MaxNetworks]ledger, family Key, ends int64) bool {
+func (t *table) sell(now int64, p *Prices, buyers []Buyer, ledgers *[1 + MaxNetworks]ledger, family Key, ends int64) bool {
 	var (
 		cells  [2 + MaxNetworks]*cell
 		before [2 + MaxNetworks]cell
@@ -92,7 +92,7 @@ func (t *table) sell(p *Prices, now int64, buyers []Buyer, ledgers *[1 + MaxNetw
 		if old != nil {
 			before[i] = *old
 		}
-		cells[i] = t.claim(k, id, now, t.horizon(reach))
+		cells[i] = t.claim(now, k, id, t.horizon(reach))
 		return cells[i]
 	}
 	if c := take(0, family, heldID, ends-now+farFutureSlack); c != nil {
@@ -117,7 +117,7 @@ func (t *table) sell(p *Prices, now int64, buyers []Buyer, ledgers *[1 + MaxNetw
 }
 
 // quote asks every buyer's ledger. The stripes are locked.
-func (t *table) quote(p *Prices, now int64, buyers []Buyer) (s Sale, ledgers [1 + MaxNetworks]ledger) {
+func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, ledgers [1 + MaxNetworks]ledger) {
 	var opens int64
 	soldOut := false
 	for i, b := range buyers {

@@ -75,3 +75,26 @@ func TestLocksOfTheSameStripe(t *testing.T) {
 		require.True(t, large.redeem(opening, large.host(n, n, n), large.ware(), 1000).Granted)
 	}
 }
+
+// TestRedeemsAtOnce sells to one buyer from several goroutines, each with families
+// of its own, until nothing is for sale: a sale that is lost is one too many.
+func TestRedeemsAtOnce(t *testing.T) {
+	s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 255, Memory: time.Hour}, 1<<16)
+	buyers := s.address(0)
+	for round := range 20 {
+		now := opening.Add(time.Duration(round) * 4 * s.slot())
+		var sold atomic.Int64
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				for n := range 600 {
+					if s.redeem(now, buyers, numbered(s.m, byte(g), round<<16+n), 8000).Granted {
+						sold.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 4*255, sold.Load(), "four crowds, to the family")
+	}
+}

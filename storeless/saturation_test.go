@@ -3,7 +3,6 @@ package storeless_test
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/storeless"
@@ -146,43 +145,4 @@ func fullChance(mean float64) float64 {
 		term *= mean / float64(k+1)
 	}
 	return 1 - below
-}
-
-// Cells that were written while the clock was far ahead would be taken until
-// that day. They are not, once the clock is right again.
-func TestWrongClockIsReclaimed(t *testing.T) {
-	for _, a := range algorithms {
-		t.Run(a.String(), func(t *testing.T) {
-			p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: minute})
-			for _, off := range []time.Duration{2 * day, 20 * 365 * day} {
-				m := storeless.NewMemory(1, 1)
-				for n := range 100 {
-					take(m, p, midnight.Add(off), stranger(m, n), 1)
-				}
-				require.Positive(t, m.Saturations(), "the workload fills the memory")
-				family := storeless.Candidate{Key: stranger(m, 1000)}
-				require.Equal(t, p.Capacity(), drain(m, p, midnight, family))
-				require.Zero(t, drain(m, p, midnight, family), "off by %v: remembered at once", off)
-			}
-		})
-	}
-}
-
-// Neither a clock before 1970 nor one after 2106, where the cells' 32 bits end,
-// makes a decision panic or leaves a lock behind.
-func TestAbsurdClocks(t *testing.T) {
-	for _, a := range algorithms {
-		p := compile(t, storeless.Limit{Algorithm: a, Quota: 6, Window: minute})
-		m := storeless.NewMemory(1, 1)
-		for _, now := range []time.Time{{}, time.Unix(-1, 0), time.Unix(0, 0), time.Unix(1<<32, 0), time.Unix(1<<33, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)} {
-			for range 10 {
-				require.NotPanics(t, func() { take(m, p, now, 1, 1) }, "%s %v", a, now)
-			}
-			if now.Before(midnight) {
-				require.False(t, take(m, p, now, 1, 1).Admitted, "%s %v: a clock that was never set still counts", a, now)
-			}
-		}
-		last := time.Unix(1<<32, 0).Add(-time.Hour)
-		require.Equal(t, p.Capacity(), drain(m, p, last, storeless.Candidate{Key: 2}), "%s: until 2106", a)
-	}
 }

@@ -26,7 +26,7 @@ func (p *Policy) Restore(now, then time.Time, t Tally, cost int64) Tally {
 	us, at := micros(now), micros(then)
 	p.roll(us, &t)
 	for i := range p.rules {
-		t[i] = p.rules[i].restore(at, us, t[i], cost)
+		t[i] = p.rules[i].restore(us, at, t[i], cost)
 	}
 	return t
 }
@@ -37,7 +37,7 @@ func (p *Policy) peek(now int64, t *Tally, cost int64) Verdict {
 		panic("storeless: negative cost")
 	}
 	v := p.check(now, t, cost)
-	p.stand(now, t, cost, &v)
+	p.status(now, t, cost, &v)
 	return v
 }
 
@@ -50,7 +50,7 @@ func (p *Policy) step(now int64, t *Tally, cost int64) Verdict {
 	if v.Admitted && cost > 0 {
 		p.charge(now, t, cost)
 	}
-	p.stand(now, t, cost, &v)
+	p.status(now, t, cost, &v)
 	return v
 }
 

@@ -26,11 +26,11 @@ type Verdict struct {
 	Wait time.Duration
 
 	// Limits says how each limit of the policy stands after the decision.
-	Limits [MaxLimits]Standing
+	Limits [MaxLimits]LimitStatus
 }
 
-// A Standing is how one limit stands.
-type Standing struct {
+// A LimitStatus is how one limit stands.
+type LimitStatus struct {
 	Remaining int64         // cost that would still pass now; never negative
 	Reset     time.Duration // whole seconds until a blocked limit admits this cost, else until Remaining next rises; 0 if it is full
 	Blocked   bool          // this limit refused

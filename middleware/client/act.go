@@ -71,7 +71,7 @@ func (x *exchange) queue(m move) (errand, error) {
 		x.place = p
 	}
 	p.sent, p.again, p.expires, p.ttl = x.sent, x.tries > 0, m.expires, m.challenge.TTL
-	to := x.mem.queues.come(p, &x.mem.jar, time.Now())
+	to := x.mem.queues.come(time.Now(), p, &x.mem.jar)
 	if to != waiting {
 		return to, nil
 	}
@@ -82,7 +82,7 @@ func (x *exchange) queue(m move) (errand, error) {
 		case to := <-p.called:
 			return to, nil
 		case <-timer.C:
-			to, longer := x.mem.queues.overdue(p, time.Now())
+			to, longer := x.mem.queues.overdue(time.Now(), p)
 			if to != waiting {
 				return to, nil
 			}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // plain hides what http.NewRequest knows how to rewind.
@@ -133,7 +135,7 @@ func (e *endless) Read(p []byte) (int, error) { e.read.Add(int64(len(p))); retur
 func (e *endless) Close() error               { e.closed.Add(1); return nil }
 
 func TestRefusalWithoutEnd(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		e := new(endless)
 		n := 0
 		tr := &Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
@@ -149,7 +151,7 @@ func TestRefusalWithoutEnd(t *testing.T) {
 }
 
 func TestRefusalWithoutEndIsClosedOnError(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		e := new(endless)
 		tr := &Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: e}, nil

@@ -133,7 +133,7 @@ func (x *exchange) keep(resp *http.Response, proved bool) {
 	switch {
 	case !proved || !passed:
 	case sold && x.place == nil:
-		x.mem.queues.restock(want{x.origin, x.kind}, time.Now())
+		x.mem.queues.restock(time.Now(), want{x.origin, x.kind})
 	case sold:
 		x.quit(bought)
 	case resp.StatusCode < http.StatusInternalServerError: // else who knows
@@ -144,7 +144,7 @@ func (x *exchange) keep(resp *http.Response, proved bool) {
 // quit ends what this request does for others, if it does anything.
 func (x *exchange) quit(how outcome) {
 	if x.place != nil {
-		x.mem.queues.leave(x.place, how, time.Now())
+		x.mem.queues.leave(time.Now(), x.place, how)
 		x.place = nil
 	}
 }

@@ -82,7 +82,7 @@ type place struct {
 
 // come lets a request that was refused come, or come back, to the queue. Unless it
 // is called at once, it waits.
-func (s *queues) come(p *place, j *jar, now time.Time) errand {
+func (s *queues) come(now time.Time, p *place, j *jar) errand {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.open(p.of, j)
@@ -94,7 +94,7 @@ func (s *queues) come(p *place, j *jar, now time.Time) errand {
 		delete(q.scouts, p)
 		q.width = 1
 	}
-	e := q.assign(p, now, true)
+	e := q.assign(now, p, true)
 	if e == waiting {
 		p.since = now
 		if p.again {
@@ -103,7 +103,7 @@ func (s *queues) come(p *place, j *jar, now time.Time) errand {
 			p.at = q.waiting.PushBack(p)
 		}
 	}
-	s.tidy(q, now)
+	s.tidy(now, q)
 	return e
 }
 
@@ -126,7 +126,7 @@ func (s *queues) open(w want, j *jar) *queue {
 }
 
 // assign says what a place is called to now. One that comes has just been refused.
-func (q *queue) assign(p *place, now time.Time, comes bool) errand {
+func (q *queue) assign(now time.Time, p *place, comes bool) errand {
 	switch q.stock(p.sent) {
 	case room:
 		return trying
@@ -150,7 +150,7 @@ func (q *queue) assign(p *place, now time.Time, comes bool) errand {
 func (q *queue) call(now time.Time) {
 	for e := q.waiting.Front(); e != nil; e = q.waiting.Front() {
 		p := e.Value.(*place)
-		to := q.assign(p, now, false)
+		to := q.assign(now, p, false)
 		if to == waiting {
 			return
 		}
@@ -177,7 +177,7 @@ func (q *queue) all(to errand) {
 //
 // Who pays or looks has had that long as well, and is given up, so that a request
 // served slowly holds up others once.
-func (s *queues) overdue(p *place, now time.Time) (e errand, longer time.Duration) {
+func (s *queues) overdue(now time.Time, p *place) (e errand, longer time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.at == nil {
@@ -203,12 +203,12 @@ func (s *queues) overdue(p *place, now time.Time) (e errand, longer time.Duratio
 		q.until = now.Add(p.ttl)
 		e = looking
 	}
-	s.tidy(q, now)
+	s.tidy(now, q)
 	return e, 0
 }
 
 // leave takes a request out, whose errand has ended, or which is gone.
-func (s *queues) leave(p *place, how outcome, now time.Time) {
+func (s *queues) leave(now time.Time, p *place, how outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.going[p.of]
@@ -240,21 +240,21 @@ func (s *queues) leave(p *place, how outcome, now time.Time) {
 			q.all(trying) // each has a refusal of its own coming
 		}
 	}
-	s.tidy(q, now)
+	s.tidy(now, q)
 }
 
 // restock calls those for whom a request that paid for itself has bought room.
-func (s *queues) restock(w want, now time.Time) {
+func (s *queues) restock(now time.Time, w want) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := s.going[w]; q != nil {
 		q.moved = now
-		s.tidy(q, now)
+		s.tidy(now, q)
 	}
 }
 
 // tidy calls who can be called, and drops a queue that is not in use.
-func (s *queues) tidy(q *queue, now time.Time) {
+func (s *queues) tidy(now time.Time, q *queue) {
 	q.call(now)
 	if q.waiting.Len() == 0 && q.payer == nil && len(q.scouts) == 0 {
 		delete(s.going, q.of)

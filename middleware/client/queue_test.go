@@ -33,14 +33,14 @@ func (l *till) refused() *place {
 // come lets one come that has just been refused.
 func (l *till) come() (*place, errand) {
 	p := l.refused()
-	return p, l.s.come(p, &l.jar, l.now)
+	return p, l.s.come(l.now, p, &l.jar)
 }
 
 // again lets one come that was called and refused.
 func (l *till) again(p *place) errand {
 	_, p.sent = l.jar.show("o", 0)
 	p.expires, p.again = l.now.Add(p.ttl), true
-	return l.s.come(p, &l.jar, l.now)
+	return l.s.come(l.now, p, &l.jar)
 }
 
 // buy files a tally of which so much is left.
@@ -88,7 +88,7 @@ func TestAsManyAreCalledAsThereIsRoomFor(t *testing.T) {
 		l := newTill(t)
 		payer, behind := l.line(5)
 		l.buy(left)
-		l.s.leave(payer, bought, l.now)
+		l.s.leave(l.now, payer, bought)
 		require.Equal(t, want, called(behind), "room for %d", left)
 	}
 }
@@ -98,12 +98,12 @@ func TestWhoLooksPays(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.line(5)
 	l.buy(0)
-	l.s.leave(payer, bought, l.now)
+	l.s.leave(l.now, payer, bought)
 	require.Equal(t, []errand{looking, waiting, waiting, waiting, waiting}, called(behind))
 	require.Equal(t, paying, l.again(behind[0]))
 	require.Equal(t, paying, l.again(behind[0]), "the price has risen")
 	l.buy(2)
-	l.s.leave(behind[0], bought, l.now)
+	l.s.leave(l.now, behind[0], bought)
 	require.Equal(t, []errand{trying, trying, looking, waiting}, called(behind[1:]))
 }
 
@@ -112,7 +112,7 @@ func TestLookingDoubles(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.line(40)
 	l.buy(unknown)
-	l.s.leave(payer, bought, l.now)
+	l.s.leave(l.now, payer, bought)
 	front := 0
 	for _, looks := range []int{1, 2, 4, 8} {
 		want := make([]errand, len(behind)-front)
@@ -121,19 +121,19 @@ func TestLookingDoubles(t *testing.T) {
 		}
 		require.Equal(t, want, called(behind[front:]))
 		for _, p := range behind[front : front+looks] {
-			l.s.leave(p, served, l.now)
+			l.s.leave(l.now, p, served)
 		}
 		front += looks
 	}
 	called(behind[front : front+16])
 	require.Equal(t, paying, l.again(behind[front]))
 	require.Equal(t, waiting, l.again(behind[front+1]))
-	l.s.leave(behind[front+2], served, l.now) // there is one who pays: no more
+	l.s.leave(l.now, behind[front+2], served) // there is one who pays: no more
 	for _, e := range called(behind[front+16:]) {
 		require.Equal(t, waiting, e)
 	}
 	l.buy(1)
-	l.s.leave(behind[front], bought, l.now)
+	l.s.leave(l.now, behind[front], bought)
 	require.Equal(t, trying, <-behind[front+1].called, "who comes back stands in front")
 }
 
@@ -156,7 +156,7 @@ func TestNextPayer(t *testing.T) {
 			l := newTill(t)
 			payer, behind := l.line(3)
 			test.before(l)
-			l.s.leave(payer, test.how, l.now)
+			l.s.leave(l.now, payer, test.how)
 			require.Equal(t, test.want, called(behind))
 		})
 	}
@@ -167,13 +167,13 @@ func TestClosedWhileOnePays(t *testing.T) {
 	l := newTill(t)
 	payer, behind := l.line(3)
 	l.buy(0)
-	l.s.leave(payer, bought, l.now)
+	l.s.leave(l.now, payer, bought)
 	require.Equal(t, looking, <-behind[0].called)
 	second, e := l.come()
 	require.Equal(t, paying, e)
-	l.s.leave(behind[0], closed, l.now)
+	l.s.leave(l.now, behind[0], closed)
 	require.Equal(t, []errand{waiting, waiting}, called(behind[1:]))
-	l.s.leave(second, closed, l.now)
+	l.s.leave(l.now, second, closed)
 	require.Equal(t, []errand{trying, trying}, called(behind[1:]))
 	require.Empty(t, l.s.going)
 }
@@ -187,11 +187,11 @@ func TestLateRefusals(t *testing.T) {
 	}
 	payer, _ := l.line(0)
 	l.buy(2)
-	l.s.leave(payer, bought, l.now)
+	l.s.leave(l.now, payer, bought)
 	require.Empty(t, l.s.going)
 	var got []errand
 	for _, p := range late {
-		got = append(got, l.s.come(p, &l.jar, l.now))
+		got = append(got, l.s.come(l.now, p, &l.jar))
 	}
 	require.Equal(t, []errand{trying, trying, looking, waiting}, got)
 	// The refusal of one that has shown it says that there is no room.
@@ -208,14 +208,14 @@ func TestOverdue(t *testing.T) {
 	payer, behind := l.line(3)
 	at := func(s int) { l.now = time.Unix(1e9+int64(s), 0) }
 	overdue := func(i int) errand {
-		e, longer := l.s.overdue(behind[i], l.now)
+		e, longer := l.s.overdue(l.now, behind[i])
 		require.Equal(t, e == waiting, longer > 0)
 		return e
 	}
 	at(9)
 	require.Equal(t, waiting, overdue(0))
 	l.buy(0)
-	l.s.leave(payer, bought, l.now)
+	l.s.leave(l.now, payer, bought)
 	require.Equal(t, looking, <-behind[0].called)
 	at(18)
 	require.Equal(t, waiting, overdue(1), "nine seconds since the purchase")
@@ -224,10 +224,10 @@ func TestOverdue(t *testing.T) {
 	require.Equal(t, trying, overdue(2), "and looks for itself")
 	require.Equal(t, paying, l.again(behind[1]))
 	require.Equal(t, waiting, l.again(behind[2]))
-	l.s.leave(behind[0], bought, l.now) // at last, and too late to call anybody who has come since
+	l.s.leave(l.now, behind[0], bought) // at last, and too late to call anybody who has come since
 	require.Equal(t, []errand{waiting}, called(behind[2:]))
 	l.buy(1)
-	l.s.leave(behind[0], bought, l.now)
+	l.s.leave(l.now, behind[0], bought)
 	require.Equal(t, trying, overdue(2), "called a moment before its time")
 }
 
@@ -264,11 +264,11 @@ func TestQueueNeverStalls(t *testing.T) {
 				p, e := l.come()
 				took(p, e)
 			case op == 3 && len(wait) > 0: // cancelled
-				l.s.leave(pick(&wait), gone, l.now)
+				l.s.leave(l.now, pick(&wait), gone)
 			case op == 4 && len(wait) > 0:
 				l.now = l.now.Add(time.Duration(rnd.IntN(20)) * time.Second)
 				p := pick(&wait)
-				e, _ := l.s.overdue(p, l.now)
+				e, _ := l.s.overdue(l.now, p)
 				took(p, e)
 			case op == 5 && len(busy) > 0 && grow:
 				p := pick(&busy)
@@ -278,7 +278,7 @@ func TestQueueNeverStalls(t *testing.T) {
 				if how == bought {
 					l.buy(rnd.IntN(6) - 1)
 				}
-				l.s.leave(pick(&busy), how, l.now)
+				l.s.leave(l.now, pick(&busy), how)
 			}
 			sort()
 			q := l.s.going[l.of]

@@ -38,7 +38,7 @@ func readRefusal(resp *http.Response) (r refusal, ok bool) {
 	default:
 		return refusal{}, false
 	}
-	r.wait = retryAfter(h, time.Now())
+	r.wait = retryAfter(time.Now(), h)
 	switch r.status {
 	case http.StatusForbidden:
 		ok = r.challenged // any other is about what the client may do

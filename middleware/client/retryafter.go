@@ -19,7 +19,7 @@ const forever = math.MaxInt64 / time.Second * time.Second
 //
 // A date is compared with the Date of the same response, if it has one: the
 // server's own clock, where ours may be wrong.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+func retryAfter(now time.Time, h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if value == "" {
 		return 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/pow"
 )
 
@@ -50,7 +51,7 @@ func TestWaitsWhereWorkIsTooDear(t *testing.T) {
 		"dear, not wait": {MaxWork: 255, MaxWait: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				l := newLimiter(t, "contact", whenExhausted, 1)
 				var seen events
 				if tr.MaxWait == 0 {
@@ -185,7 +186,7 @@ func TestContextEndsASolve(t *testing.T) {
 
 // A challenge that expires while others are solved is exchanged for a fresh one.
 func TestExpiredChallengeIsExchanged(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 1)
 		var seen events
 		tr := &Transport{Base: inMemory{l}, Observe: seen.observe}

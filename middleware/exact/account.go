@@ -29,7 +29,7 @@ type entry struct {
 	id    uint32
 	ends  int64 // Unix second from which it counts nothing
 	state storeless.State
-	trail trail // or
+	log   chargeLog // or
 }
 
 // maxEntries bounds what policies of one name may leave behind: beyond it, what ends
@@ -37,9 +37,9 @@ type entry struct {
 const maxEntries = 4 * storeless.MaxLimits
 
 // Take decides a call and charges it if it is admitted.
-func (a *Account) Take(call *Call, now time.Time) Verdict {
+func (a *Account) Take(now time.Time, call *Call) Verdict {
 	at := a.moment(now)
-	s := a.open(call.Policy, at)
+	s := a.open(at, call.Policy)
 	v := Verdict{Verdict: s.decide(call.Cost, true)}
 	if !v.Admitted {
 		return v
@@ -52,16 +52,16 @@ func (a *Account) Take(call *Call, now time.Time) Verdict {
 }
 
 // Peek says what Take would.
-func (a *Account) Peek(call *Call, now time.Time) Verdict {
-	s := a.open(call.Policy, a.moment(now))
+func (a *Account) Peek(now time.Time, call *Call) Verdict {
+	s := a.open(a.moment(now), call.Policy)
 	return Verdict{Verdict: s.decide(call.Cost, false)}
 }
 
-// Replay completes what [Replies] has found: with how the limits of an admitted call
+// Replay completes what [Idempotency] has found: with how the limits of an admitted call
 // stand now, which would be long to keep.
-func (a *Account) Replay(v Verdict, call *Call, now time.Time) Verdict {
+func (a *Account) Replay(now time.Time, v Verdict, call *Call) Verdict {
 	if v.Admitted {
-		s := a.open(call.Policy, a.moment(now))
+		s := a.open(a.moment(now), call.Policy)
 		v.Limits = s.decide(0, false).Limits
 	}
 	v.Replayed = true
@@ -70,7 +70,7 @@ func (a *Account) Replay(v Verdict, call *Call, now time.Time) Verdict {
 
 // Refund gives back a charge of this account, once, while it counts. It reports
 // whether it did.
-func (a *Account) Refund(r *Receipt, now time.Time) bool {
+func (a *Account) Refund(now time.Time, r *Receipt) bool {
 	serial, err := strconv.ParseUint(r.Serial, 36, 64)
 	if err != nil || serial < 1 || serial > a.serial || r.Policy == nil || r.Cost < 1 {
 		return false
@@ -89,7 +89,7 @@ func (a *Account) Refund(r *Receipt, now time.Time) bool {
 		}
 	}
 	a.refunded[serial] = ends
-	s := a.open(r.Policy, now)
+	s := a.open(now, r.Policy)
 	s.restore(r.At, r.Cost)
 	a.store(&s)
 	return true
@@ -121,18 +121,18 @@ func (a *Account) entry(id uint32) *entry {
 }
 
 // open returns the account under the limits of a policy, at a time.
-func (a *Account) open(p *Policy, now time.Time) (s sheet) {
+func (a *Account) open(now time.Time, p *Policy) (s working) {
 	s.policy, s.now = p, now
-	if p.trail {
-		s.trails = make([]trail, len(p.limits))
+	if p.hasLog {
+		s.logs = make([]chargeLog, len(p.limits))
 	}
 	for i := range p.limits {
 		e := a.entry(p.ids[i])
 		switch {
 		case e == nil:
-		case trailed(p.limits[i].Algorithm):
-			s.trails[i] = e.trail
-			s.trails[i].roll(now.UnixNano())
+		case logged(p.limits[i].Algorithm):
+			s.logs[i] = e.log
+			s.logs[i].roll(now.UnixNano())
 		default:
 			s.tally[i] = e.state
 		}
@@ -140,8 +140,8 @@ func (a *Account) open(p *Policy, now time.Time) (s sheet) {
 	return s
 }
 
-// store puts back what a sheet has changed, and forgets what has ended.
-func (a *Account) store(s *sheet) {
+// store puts back what a working copy has changed, and forgets what has ended.
+func (a *Account) store(s *working) {
 	second := s.now.Unix()
 	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.ends <= second })
 	for i := range s.policy.limits {
@@ -160,8 +160,8 @@ func (a *Account) store(s *sheet) {
 			a.entries = append(a.entries, entry{id: id})
 			e = &a.entries[len(a.entries)-1]
 		}
-		if trailed(s.policy.limits[i].Algorithm) {
-			e.trail = s.trails[i]
+		if logged(s.policy.limits[i].Algorithm) {
+			e.log = s.logs[i]
 		} else {
 			e.state = s.tally[i]
 		}

@@ -28,7 +28,7 @@ func TestIdle(t *testing.T) {
 		clock := exacttest.NewClock()
 		var a exact.Account
 		require.True(t, a.Idle(clock.Now()), name)
-		require.True(t, a.Take(&exact.Call{Key: "k", Cost: 1, Policy: compile(t, tt.limits...)}, clock.Now()).Admitted)
+		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: compile(t, tt.limits...)}).Admitted)
 		require.False(t, a.Idle(clock.Now().Add(tt.after-time.Second)), name)
 		require.True(t, a.Idle(clock.Now().Add(tt.after)), name)
 	}
@@ -40,23 +40,23 @@ func TestReceiptsThatWereTamperedWith(t *testing.T) {
 	clock := exacttest.NewClock()
 	var a exact.Account
 	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})}
-	first := a.Take(&call, clock.Now()).Receipt
+	first := a.Take(clock.Now(), &call).Receipt
 	clock.Advance(time.Minute)
 	call.Cost = 3
-	require.True(t, a.Take(&call, clock.Now()).Admitted)
+	require.True(t, a.Take(clock.Now(), &call).Admitted)
 	madeUp := first
 	madeUp.Serial = "zz"
-	require.False(t, a.Refund(&madeUp, clock.Now()))
+	require.False(t, a.Refund(clock.Now(), &madeUp))
 	first.Cost = 100
-	require.True(t, a.Refund(&first, clock.Now()))
-	require.EqualValues(t, 7, a.Peek(&call, clock.Now()).Limits[0].Remaining)
+	require.True(t, a.Refund(clock.Now(), &first))
+	require.EqualValues(t, 7, a.Peek(clock.Now(), &call).Limits[0].Remaining)
 }
 
 // What is remembered is remembered for IDLife from whenever it was.
-func TestRepliesLastLongEnough(t *testing.T) {
+func TestIdempotencyLastsLongEnough(t *testing.T) {
 	clock := exacttest.NewClock()
 	for later := range 20 {
-		var r exact.Replies
+		var r exact.Idempotency
 		_, found := r.Find(clock.Now(), "k", "id")
 		require.False(t, found)
 		then := clock.Now().Add(time.Duration(later) * time.Second)
@@ -82,17 +82,17 @@ func TestPoliciesOfOneNameLeaveEachOtherAlone(t *testing.T) {
 	tooMuch.Cost = 51
 	for name, between := range map[string]func(*exact.Account, *exact.Receipt){
 		"nothing":   func(*exact.Account, *exact.Receipt) {},
-		"a peek":    func(a *exact.Account, _ *exact.Receipt) { a.Peek(&was, clock.Now()) },
-		"a refusal": func(a *exact.Account, _ *exact.Receipt) { require.False(t, a.Take(&tooMuch, clock.Now()).Admitted) },
-		"a call":    func(a *exact.Account, _ *exact.Receipt) { require.True(t, a.Take(&was, clock.Now()).Admitted) },
-		"a refund":  func(a *exact.Account, r *exact.Receipt) { require.True(t, a.Refund(r, clock.Now())) },
+		"a peek":    func(a *exact.Account, _ *exact.Receipt) { a.Peek(clock.Now(), &was) },
+		"a refusal": func(a *exact.Account, _ *exact.Receipt) { require.False(t, a.Take(clock.Now(), &tooMuch).Admitted) },
+		"a call":    func(a *exact.Account, _ *exact.Receipt) { require.True(t, a.Take(clock.Now(), &was).Admitted) },
+		"a refund":  func(a *exact.Account, r *exact.Receipt) { require.True(t, a.Refund(clock.Now(), r)) },
 	} {
 		var a exact.Account
 		admitted := 0
 		for range 5 {
-			r := a.Take(&was, clock.Now()).Receipt
+			r := a.Take(clock.Now(), &was).Receipt
 			for range 20 {
-				if a.Take(&is, clock.Now()).Admitted {
+				if a.Take(clock.Now(), &is).Admitted {
 					admitted++
 				}
 			}
@@ -108,17 +108,17 @@ func TestAccountIsBounded(t *testing.T) {
 	clock := exacttest.NewClock()
 	var a exact.Account
 	kept := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "kept", Quota: 10, Window: 30 * day})}
-	a.Take(&kept, clock.Now())
+	a.Take(clock.Now(), &kept)
 	for i := range 200 {
 		l := storeless.Limit{Name: "gone", Quota: 10, Window: time.Hour + time.Duration(i)*time.Second}
-		require.True(t, a.Take(&exact.Call{Key: "k", Cost: 1, Policy: compile(t, l)}, clock.Now()).Admitted)
+		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: compile(t, l)}).Admitted)
 	}
 	b, err := a.AppendBinary(nil)
 	require.NoError(t, err)
 	require.Less(t, len(b), 1000)
-	require.EqualValues(t, 9, a.Peek(&kept, clock.Now()).Limits[0].Remaining)
+	require.EqualValues(t, 9, a.Peek(clock.Now(), &kept).Limits[0].Remaining)
 	clock.Advance(day)
-	a.Take(&kept, clock.Now())
+	a.Take(clock.Now(), &kept)
 	b, err = a.AppendBinary(nil)
 	require.NoError(t, err)
 	require.Less(t, len(b), 50, "what has ended is forgotten")

@@ -29,9 +29,9 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.AppendVarint(b, e.state.At)
 		b = binary.AppendUvarint(b, uint64(e.state.Cur))
 		b = binary.AppendUvarint(b, uint64(e.state.Prev))
-		b = binary.AppendUvarint(b, uint64(len(e.trail.marks)))
+		b = binary.AppendUvarint(b, uint64(len(e.log.entries)))
 		last := int64(0)
-		for _, m := range e.trail.marks {
+		for _, m := range e.log.entries {
 			b = binary.AppendVarint(b, m.until-last)
 			b = binary.AppendUvarint(b, uint64(m.cost))
 			last = m.until
@@ -62,17 +62,17 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		e.id = uint32(d.atMost(1<<32 - 1))
 		e.ends = d.int()
 		e.state = storeless.State{At: d.int(), Cur: uint32(d.atMost(storeless.MaxQuota)), Prev: uint32(d.atMost(storeless.MaxQuota))}
-		if marks := d.length(len(d.rest) / 2); marks > 0 { // two bytes each at least
-			e.trail.marks = make([]mark, marks)
+		if n := d.length(len(d.rest) / 2); n > 0 { // two bytes each at least
+			e.log.entries = make([]logEntry, n)
 		}
 		last := int64(0)
-		for j := range e.trail.marks {
-			m := mark{last + d.int(), int64(d.atMost(storeless.MaxQuota))}
+		for j := range e.log.entries {
+			m := logEntry{last + d.int(), int64(d.atMost(storeless.MaxQuota))}
 			d.failed = d.failed || j > 0 && m.until <= last
-			e.trail.marks[j], last = m, m.until
-			e.trail.used += m.cost
+			e.log.entries[j], last = m, m.until
+			e.log.used += m.cost
 		}
-		d.failed = d.failed || e.trail.used > 2*storeless.MaxQuota
+		d.failed = d.failed || e.log.used > 2*storeless.MaxQuota
 	}
 	if refunds := d.length(len(d.rest) / 2); refunds > 0 {
 		read.refunded = make(map[uint64]int64, refunds)

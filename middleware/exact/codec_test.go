@@ -29,8 +29,8 @@ func busy(t testing.TB, seed uint64) (a exact.Account, clock *exacttest.Clock, c
 	call = exact.Call{Key: "k", Cost: 1, Policy: compile(t, every[:1+seed%6]...)}
 	for range 200 {
 		clock.Advance(time.Duration(rng.Int64N(int64(20 * time.Second))))
-		if v := a.Take(&call, clock.Now()); v.Admitted && rng.IntN(10) == 0 {
-			require.True(t, a.Refund(&v.Receipt, clock.Now()))
+		if v := a.Take(clock.Now(), &call); v.Admitted && rng.IntN(10) == 0 {
+			require.True(t, a.Refund(clock.Now(), &v.Receipt))
 			refunded = v.Receipt
 		}
 	}
@@ -50,12 +50,12 @@ func TestAccountOutlivesItsBytes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, b[6:], again)
 		clock.Advance(-time.Hour) // a restart on a machine whose clock is behind
-		require.Equal(t, a.Take(&call, clock.Now()), loaded.Take(&call, clock.Now()))
+		require.Equal(t, a.Take(clock.Now(), &call), loaded.Take(clock.Now(), &call))
 		clock.Advance(time.Hour)
-		require.False(t, loaded.Refund(&refunded, clock.Now()), "it was given back before")
+		require.False(t, loaded.Refund(clock.Now(), &refunded), "it was given back before")
 		for range 300 {
 			clock.Advance(9 * time.Second)
-			want, got := a.Take(&call, clock.Now()), loaded.Take(&call, clock.Now())
+			want, got := a.Take(clock.Now(), &call), loaded.Take(clock.Now(), &call)
 			require.Equal(t, want, got)
 		}
 	}
@@ -98,7 +98,7 @@ func FuzzAccount(f *testing.F) {
 		require.Equal(t, once, twice)
 		clock := exacttest.NewClock()
 		for range 3 {
-			a.Take(&exact.Call{Key: "k", Cost: 1, Policy: policy}, clock.Now())
+			a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: policy})
 		}
 	})
 }

@@ -55,7 +55,7 @@ type Call struct {
 
 	// ID makes the call repeatable, see [Counter.Take]; "" does not. It must be
 	// fresh for each request, 16 random bytes or so, and at most [MaxID] long:
-	// whoever can choose it chooses to be counted once.
+	// a client that can choose it chooses to be counted once.
 	ID string
 }
 
@@ -92,7 +92,7 @@ type Verdict struct {
 	// Replayed says that this is the verdict of an earlier call of the same ID.
 	Replayed bool
 
-	// Receipt of a call that was admitted, for [Counter.Refund]. Whoever holds it
+	// Receipt of a call that was admitted, for [Counter.Refund]. Its holder
 	// may lower a count.
 	Receipt Receipt
 }

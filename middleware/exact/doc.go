@@ -17,7 +17,7 @@
 // # A counter of your own
 //
 // An engine that can keep some bytes for a key needs no arithmetic: load an [Account],
-// take the call, store it, as one atomic step, and keep [Replies] for IDs. An engine
+// take the call, store it, as one atomic step, and keep [Idempotency] for IDs. An engine
 // that does the arithmetic itself, in a script or in SQL, says how the account stood,
 // and a [Snapshot] makes the verdict of it. Package exacttest says whether it counts
 // exactly.

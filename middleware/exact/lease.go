@@ -31,7 +31,7 @@ type Leased struct {
 
 	mu      sync.Mutex
 	keys    map[string]*leaseholder
-	replies Replies
+	replies Idempotency
 	back    []Receipt   // to give back when the timer looks
 	timer   *time.Timer // nil: nothing to do
 	tidying sync.WaitGroup

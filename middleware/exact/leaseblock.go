@@ -57,29 +57,29 @@ func (b *block) good(now time.Time) bool {
 }
 
 // has reports whether there is room for a call in the block.
-func (h *leaseholder) has(call *Call, now time.Time) bool {
-	return h.held(call.Policy, now) >= call.Cost
+func (h *leaseholder) has(now time.Time, call *Call) bool {
+	return h.held(now, call.Policy) >= call.Cost
 }
 
 // held is how much of p could be counted within the block.
-func (h *leaseholder) held(p *Policy, now time.Time) int64 {
+func (h *leaseholder) held(now time.Time, p *Policy) int64 {
 	if h.block == nil || !h.block.good(now) || !samePolicy(h.block.verdict.Receipt.Policy, p) {
 		return 0
 	}
 	return h.block.left
 }
 
-// samePolicy reports whether limits are the very same, whoever compiled them.
+// samePolicy reports whether limits are the very same, also if they were compiled apart.
 func samePolicy(p, q *Policy) bool { return p == q || slices.Equal(p.limits, q.limits) }
 
 // count counts a call within the block, which has room for it.
-func (h *leaseholder) count(call *Call, now time.Time) Verdict {
+func (h *leaseholder) count(now time.Time, call *Call) Verdict {
 	b := h.block
 	b.left -= call.Cost
 	b.units++
 	b.used = true
 	v := b.verdict
-	v.Limits = h.standings(call.Policy, now)
+	v.Limits = h.statuses(now, call.Policy)
 	v.Receipt.Cost = call.Cost
 	v.Receipt.Serial = leasedSerial + v.Receipt.Serial + "." + strconv.FormatInt(b.units, 36)
 	b.out[v.Receipt.Serial] = call.Cost
@@ -87,15 +87,15 @@ func (h *leaseholder) count(call *Call, now time.Time) Verdict {
 }
 
 // hear takes note of what the engine has said.
-func (h *leaseholder) hear(v Verdict, p *Policy, now time.Time) { h.said, h.of, h.at = v, p, now }
+func (h *leaseholder) hear(now time.Time, v Verdict, p *Policy) { h.said, h.of, h.at = v, p, now }
 
-// standings are what the engine has said, and what is held beside it, for a call that
+// statuses are what the engine has said, and what is held beside it, for a call that
 // is admitted.
-func (h *leaseholder) standings(p *Policy, now time.Time) [storeless.MaxLimits]storeless.Standing {
+func (h *leaseholder) statuses(now time.Time, p *Policy) [storeless.MaxLimits]storeless.LimitStatus {
 	limits := h.said.Limits
 	for i := range p.Len() {
 		s := &limits[i]
-		s.Remaining += h.held(p, now)
+		s.Remaining += h.held(now, p)
 		s.Reset = max(time.Second, s.Reset-now.Sub(h.at).Truncate(time.Second))
 		s.Blocked = false
 	}

@@ -56,10 +56,10 @@ func (l *Leased) within(call *Call) (v Verdict, done bool, size int64) {
 		}
 		_, asked = l.replies.Find(now, "?"+name, call.ID)
 	}
-	h := l.holder(name, now)
+	h := l.holder(now, name)
 	// What was asked of the engine before may be counted there: ask again, there.
-	if !asked && h.has(call, now) {
-		v = h.count(call, now)
+	if !asked && h.has(now, call) {
+		v = h.count(now, call)
 		l.keep(now, name, call, v)
 		return v, true, 0
 	}
@@ -97,7 +97,7 @@ func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, 
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		now := l.terms.Now()
-		h := l.holder(name, now)
+		h := l.holder(now, name)
 		h.rest = now.Add(lostPause)
 		l.failed(name, call, h, err)
 		return Verdict{}, true, err
@@ -113,8 +113,8 @@ func (l *Leased) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name, now := call.Policy.AccountName(call.Key), l.terms.Now()
-	h := l.holder(name, now)
-	h.hear(v, call.Policy, now)
+	h := l.holder(now, name)
+	h.hear(now, v, call.Policy)
 	if !v.Admitted {
 		return Verdict{}, false, nil
 	}
@@ -124,7 +124,7 @@ func (l *Leased) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done
 		before.Replayed = true
 		v = before
 	} else {
-		v = h.count(call, now) // even if the block has come too late for others
+		v = h.count(now, call) // even if the block has come too late for others
 		l.keep(now, name, call, v)
 	}
 	if l.closed {
@@ -141,7 +141,7 @@ func (l *Leased) through(ctx context.Context, call *Call) (Verdict, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		name := call.Policy.AccountName(call.Key)
-		l.failed(name, call, l.holder(name, l.terms.Now()), err)
+		l.failed(name, call, l.holder(l.terms.Now(), name), err)
 		return v, err
 	}
 	said := v
@@ -162,8 +162,8 @@ func (l *Leased) settle(call *Call, v Verdict) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
-	h := l.holder(name, now)
-	h.hear(v, call.Policy, now)
+	h := l.holder(now, name)
+	h.hear(now, v, call.Policy)
 	if before, ok := l.replies.Find(now, name, call.ID); ok && call.ID != "" {
 		before.Replayed = true
 		return before
@@ -172,12 +172,12 @@ func (l *Leased) settle(call *Call, v Verdict) Verdict {
 	case v.Admitted:
 		l.keep(now, name, call, v)
 		if !v.Replayed {
-			v.Limits = h.standings(call.Policy, now)
+			v.Limits = h.statuses(now, call.Policy)
 		}
 		return v
-	case !v.Replayed && h.has(call, now): // a block has come meanwhile
-		v = h.count(call, now)
-	case !v.Replayed && !v.Impossible && l.mayComeBack(h, call.Policy, now):
+	case !v.Replayed && h.has(now, call): // a block has come meanwhile
+		v = h.count(now, call)
+	case !v.Replayed && !v.Impossible && l.mayComeBack(now, h, call.Policy):
 		v.Wait = min(v.Wait, max(time.Second, wholeSeconds(int64(l.terms.Idle))))
 	}
 	l.keep(now, name, call, v)
@@ -199,8 +199,8 @@ func (l *Leased) failed(name string, call *Call, h *leaseholder, err error) {
 }
 
 // mayComeBack reports whether somebody may hold a block that was refused to another.
-func (l *Leased) mayComeBack(h *leaseholder, p *Policy, now time.Time) bool {
-	return h.held(p, now) > 0 || l.terms.Instances > 1 && p.tokens.Capacity()/(20*l.terms.Instances) >= 2
+func (l *Leased) mayComeBack(now time.Time, h *leaseholder, p *Policy) bool {
+	return h.held(now, p) > 0 || l.terms.Instances > 1 && p.tokens.Capacity()/(20*l.terms.Instances) >= 2
 }
 
 func (l *Leased) keep(now time.Time, name string, call *Call, v Verdict) {
@@ -210,7 +210,7 @@ func (l *Leased) keep(now time.Time, name string, call *Call, v Verdict) {
 }
 
 // holder returns what is held of a key.
-func (l *Leased) holder(name string, now time.Time) *leaseholder {
+func (l *Leased) holder(now time.Time, name string) *leaseholder {
 	h := l.keys[name]
 	if h == nil {
 		h = new(leaseholder)
@@ -236,11 +236,11 @@ func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
 	if h == nil {
 		return v, nil
 	}
-	held := h.held(call.Policy, now)
+	held := h.held(now, call.Policy)
 	for i := range call.Policy.Len() {
 		v.Limits[i].Remaining += held
 	}
-	if !v.Admitted && h.has(&call, now) {
+	if !v.Admitted && h.has(now, &call) {
 		v.Admitted, v.Wait = true, 0
 		for i := range call.Policy.Len() {
 			v.Limits[i].Blocked = false

@@ -17,7 +17,7 @@ import (
 // with [ErrFull]: to admit it uncounted would be no limit, and to evict another
 // would give that one a fresh quota.
 //
-// No lock is held across keys, but for those of one of its 64 shards, for the time
+// No lock is held across keys, except those of one of its 64 shards, for the time
 // of one decision. There is no goroutine: who needs room looks for it.
 type Memory struct {
 	now    func() time.Time
@@ -40,7 +40,7 @@ type shard struct {
 	accounts map[string]*Account
 	most     int
 	swept    int64 // Unix second of the last search for free keys
-	replies  Replies
+	replies  Idempotency
 }
 
 // NewMemory returns a memory for at least so many live keys, [DefaultKeys] if 0, by
@@ -81,13 +81,13 @@ func (m *Memory) Take(ctx context.Context, call Call) (Verdict, error) {
 	}
 	if call.ID != "" {
 		if v, ok := s.replies.Find(now, key, call.ID); ok {
-			return a.Replay(v, &call, now), nil
+			return a.Replay(now, v, &call), nil
 		}
 	}
 	if !known && !s.room(now) {
 		return Verdict{}, ErrFull
 	}
-	v := a.Take(&call, now)
+	v := a.Take(now, &call)
 	if v.Admitted && !known {
 		s.accounts[key] = a
 	}
@@ -109,7 +109,7 @@ func (m *Memory) Peek(ctx context.Context, call Call) (Verdict, error) {
 	if !known {
 		a = new(Account)
 	}
-	return a.Peek(&call, m.now()), nil
+	return a.Peek(m.now(), &call), nil
 }
 
 // Refund implements [Counter].
@@ -124,7 +124,7 @@ func (m *Memory) Refund(ctx context.Context, r Receipt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, known := s.accounts[key]
-	if !known || !a.Refund(&r, m.now()) {
+	if !known || !a.Refund(m.now(), &r) {
 		return ErrNoRefund
 	}
 	return nil

@@ -28,11 +28,11 @@ type Policy struct {
 
 	tokens *storeless.Policy
 
-	// What counts in accounts. Of a policy with trails: the other limits, if any,
+	// What counts in accounts. Of a policy with logs: the other limits, if any,
 	// and where they are in it.
-	steps *storeless.Policy
-	place []int
-	trail bool
+	steps  *storeless.Policy
+	place  []int
+	hasLog bool
 }
 
 // Compile checks limits and compiles them, like [storeless.Compile], but for one
@@ -43,7 +43,7 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 	var errs []error
 	for i := range carried {
 		l := &carried[i]
-		if !trailed(l.Algorithm) {
+		if !logged(l.Algorithm) {
 			continue
 		}
 		field := fmt.Sprintf("Limits[%d].", i)
@@ -75,10 +75,10 @@ func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
 	var steps []storeless.Limit
 	for i, l := range limits {
 		p.ids[i] = tokens.ID(i)
-		if trailed(l.Algorithm) {
+		if logged(l.Algorithm) {
 			// Not the count of the sliding window that stands for it in tokens.
 			p.ids[i] |= uint32(l.Algorithm) << 24
-			p.trail = true
+			p.hasLog = true
 			continue
 		}
 		steps, p.place = append(steps, l), append(p.place, i)
@@ -116,9 +116,9 @@ func deepest(limits []storeless.Limit) []storeless.Limit {
 	return limits
 }
 
-// trailed reports whether a limit keeps what was charged, and when, rather than a
+// logged reports whether a limit keeps what was charged, and when, rather than a
 // state of fixed size.
-func trailed(a storeless.Algorithm) bool {
+func logged(a storeless.Algorithm) bool {
 	return a == storeless.SlidingLog || a == storeless.RollingDay
 }
 

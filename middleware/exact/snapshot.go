@@ -10,29 +10,29 @@ import (
 // a script or in SQL, so that what it has decided can be told in full: make an
 // [Account] of it as it stood before, and take the same calls.
 type Snapshot struct {
-	// States of the limits, in order, but for those with a trail.
+	// States of the limits, in order, without those that keep a log.
 	States [storeless.MaxLimits]storeless.State
 
-	// Trails of sliding logs and rolling days.
-	Trails [storeless.MaxLimits]Trail
+	// Logs of sliding logs and rolling days.
+	Logs [storeless.MaxLimits]Log
 
 	// Serial of the last receipt.
 	Serial uint64
 }
 
-// A Trail is what a sliding log or a rolling day holds.
-type Trail struct {
+// A Log is what a sliding log or a rolling day holds.
+type Log struct {
 	// Used is the sum of all that counts.
 	Used int64
 
-	// Ends are the charges that end first, as many as the waits of the calls depend
+	// Entries are the charges that end first, as many as the waits of the calls depend
 	// on: one for calls that are admitted, and so many that there is room for the
 	// dearest without them.
-	Ends []End
+	Entries []LogEntry
 }
 
-// An End is what was charged and stops counting at the same moment.
-type End struct {
+// An LogEntry is what was charged and stops counting at the same moment.
+type LogEntry struct {
 	Until int64 // Unix ns
 	Cost  int64
 }
@@ -43,9 +43,9 @@ func (s *Snapshot) Account(p *Policy) *Account {
 	for i := range p.limits {
 		e := &a.entries[i]
 		e.id, e.ends, e.state = p.ids[i], math.MaxInt64, s.States[i]
-		e.trail.used = s.Trails[i].Used
-		for _, end := range s.Trails[i].Ends {
-			e.trail.marks = append(e.trail.marks, mark{end.Until, end.Cost})
+		e.log.used = s.Logs[i].Used
+		for _, end := range s.Logs[i].Entries {
+			e.log.entries = append(e.log.entries, logEntry{end.Until, end.Cost})
 		}
 	}
 	return a

@@ -16,7 +16,7 @@ var ErrImpossible = fmt.Errorf("%w: the call costs more than a limit admits at o
 // long to wait; if the deadline of ctx comes before that, Wait does not, and returns
 // [context.DeadlineExceeded] at once. That, and the end of ctx while it waits, is
 // [ErrNotCounted] too. An error of the counter is returned at once, not waited out. The
-// ID of the call is for its first attempt. There is no queue: whoever asks first when
+// ID of the call is for its first attempt. There is no queue: the caller that asks first when
 // there is room has it.
 func Wait(ctx context.Context, c Counter, call Call) (Verdict, error) {
 	for {

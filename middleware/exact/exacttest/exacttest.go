@@ -51,7 +51,7 @@ func TestCounter(open func() (exact.Counter, error), clock *Clock) error {
 		{"every algorithm is that of storeless", true, algorithms},
 		{"a sliding log is a log", true, slidingLog},
 		{"a rolling day is never over", true, rollingDay},
-		{"what a trail says when", true, trailWaits},
+		{"when a log says to come back", true, logWaits},
 		{"a refund in its own window", true, lateRefunds},
 		{"a clock that steps back", true, stepBack},
 	} {

@@ -61,8 +61,8 @@ type Counter struct {
 	closed  bool
 	idle    chan struct{} // closed when the last write of a closed Counter is done
 
-	// Of whoever writes, one at a time.
-	replies exact.Replies
+	// Of the one goroutine that writes.
+	replies exact.Idempotency
 	swept   []byte // the last key that was looked at to be forgotten
 	full    int64  // Unix second of the last search for room
 }
@@ -102,7 +102,7 @@ func (c *Counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, e
 		return c.db.View(func(tx *bolt.Tx) error {
 			a, _, err := load(tx.Bucket(bucketAccounts), call.Policy.AccountName(call.Key))
 			if err == nil {
-				v = a.Peek(&call, c.now())
+				v = a.Peek(c.now(), &call)
 			}
 			return err
 		})

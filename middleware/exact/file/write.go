@@ -87,7 +87,7 @@ func (c *Counter) commit(jobs []*job, outcomes []outcome) error {
 			}
 			entries[j.name] = e
 		}
-		outcomes[i] = c.decide(j, e, now, func() bool { return c.room(accounts, whole, entries, now) }, whole)
+		outcomes[i] = c.decide(now, j, e, func() bool { return c.room(now, accounts, whole, entries) }, whole)
 	}
 	written := 0
 	for name, e := range entries {
@@ -102,7 +102,7 @@ func (c *Counter) commit(jobs []*job, outcomes []outcome) error {
 	if written == 0 && !whole.changed {
 		return nil // refusals write nothing
 	}
-	if err := c.sweep(accounts, whole, entries, now, 2*written); err != nil {
+	if err := c.sweep(now, accounts, whole, entries, 2*written); err != nil {
 		return err
 	}
 	if err := whole.store(tx); err != nil {
@@ -112,13 +112,13 @@ func (c *Counter) commit(jobs []*job, outcomes []outcome) error {
 }
 
 // decide does one job.
-func (c *Counter) decide(j *job, e *entry, now time.Time, room func() bool, w *whole) (o outcome) {
+func (c *Counter) decide(now time.Time, j *job, e *entry, room func() bool, w *whole) (o outcome) {
 	if err := j.ctx.Err(); err != nil {
 		o.err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 		return o
 	}
 	if j.receipt != nil {
-		if !e.account.Refund(j.receipt, now) {
+		if !e.account.Refund(now, j.receipt) {
 			o.err = exact.ErrNoRefund
 			return o
 		}
@@ -127,7 +127,7 @@ func (c *Counter) decide(j *job, e *entry, now time.Time, room func() bool, w *w
 	}
 	if j.call.ID != "" {
 		if v, ok := c.replies.Find(now, j.name, j.call.ID); ok {
-			o.verdict = e.account.Replay(v, j.call, now)
+			o.verdict = e.account.Replay(now, v, j.call)
 			return o
 		}
 	}
@@ -136,7 +136,7 @@ func (c *Counter) decide(j *job, e *entry, now time.Time, room func() bool, w *w
 		o.err = exact.ErrFull // or the search has met damage, which the commit will meet too
 		return o
 	}
-	o.verdict = e.account.Take(j.call, now)
+	o.verdict = e.account.Take(now, j.call)
 	if j.call.ID != "" {
 		c.replies.Keep(now, j.name, j.call.ID, o.verdict)
 	}
@@ -151,10 +151,10 @@ func (c *Counter) decide(j *job, e *entry, now time.Time, room func() bool, w *w
 
 // room looks for accounts to forget when there are as many as may be: once a second,
 // so that a full file does not cost everybody a search.
-func (c *Counter) room(accounts *bolt.Bucket, w *whole, using batch, now time.Time) bool {
+func (c *Counter) room(now time.Time, accounts *bolt.Bucket, w *whole, using batch) bool {
 	if second := now.Unix(); second != c.full {
 		c.full = second
-		if err := c.sweep(accounts, w, using, now, 4096); err != nil {
+		if err := c.sweep(now, accounts, w, using, 4096); err != nil {
 			return false
 		}
 	}
@@ -163,7 +163,7 @@ func (c *Counter) room(accounts *bolt.Bucket, w *whole, using batch, now time.Ti
 
 // sweep looks at so many accounts, from where it stopped the last time, and forgets
 // those that count nothing any more and that nobody is using.
-func (c *Counter) sweep(accounts *bolt.Bucket, w *whole, using batch, now time.Time, look int) error {
+func (c *Counter) sweep(now time.Time, accounts *bolt.Bucket, w *whole, using batch, look int) error {
 	var idle [][]byte
 	cursor := accounts.Cursor()
 	k, v := cursor.Seek(c.swept)

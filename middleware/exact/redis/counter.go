@@ -60,7 +60,7 @@ func Open(url string, cfg Config) (*Counter, error) {
 	// Without it, a lone call that meets its deadline closes the connection that all
 	// others are on: a slow answer would become an outage.
 	option.AlwaysPipelining = true
-	// A server that hangs is given up for dead before long, lest calls pile up.
+	// A server that hangs is given up for dead before long, so that calls do not pile up.
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
 	return open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
 }

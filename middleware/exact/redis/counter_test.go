@@ -191,12 +191,12 @@ func TestKeysExpire(t *testing.T) {
 			n = n + 1
 		end
 		return tostring(n)`, "0")
-	require.Equal(t, strconv.Itoa(1+2+7+1), keys, "an account, two trails, seven IDs, one refund")
+	require.Equal(t, strconv.Itoa(1+2+7+1), keys, "an account, two logs, seven IDs, one refund")
 }
 
-// Parts of a trail that is refunded keep their time to live, and a trail that outlives
+// Parts of a log that is refunded keep their time to live, and a log that outlives
 // its account, or the other way round, counts nothing.
-func TestTrailsAndAccountsEndTogether(t *testing.T) {
+func TestLogsAndAccountsEndTogether(t *testing.T) {
 	s := startServer(t)
 	c := open(t, s.url())
 	p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})
@@ -219,7 +219,7 @@ func TestTrailsAndAccountsEndTogether(t *testing.T) {
 		for _, k in ipairs(redis.call('KEYS', '*')) do if redis.call('TTL', k) < 1 then n = n + 1 end end
 		return tostring(n)`, "0"), "every key expires")
 	require.Equal(t, 1, all("a"))
-	for what, pattern := range map[string]string{"its trail": "*:t:*", "its account": "*}"} {
+	for what, pattern := range map[string]string{"its log": "*:t:*", "its account": "*}"} {
 		s.do("FLUSHALL")
 		require.Equal(t, 10, all("b"))
 		require.Equal(t, ":1", s.do("EVAL", `return redis.call('DEL', unpack(redis.call('KEYS', ARGV[1])))`, "0", pattern))

@@ -30,7 +30,7 @@
 //
 // In a cluster the keys of one account share a hash tag, and every key expires when
 // nothing of it counts any more. The keys of an account are {tag}, {tag}:t:<limit> for
-// the trail of a sliding log or a rolling day, {tag}:i:<id> for IDs and {tag}:r:<receipt>
+// the entries of a sliding log or a rolling day, {tag}:i:<id> for IDs and {tag}:r:<receipt>
 // for refunds, each behind the prefix; the tag is the hash of policy and key.
 //
 // The client is rueidis, which sends concurrent commands together. One that New is given

@@ -85,7 +85,7 @@ func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, erro
 func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]exact.Verdict, error) {
 	call := &calls[0]
 	p, tag := call.Policy, e.tag(call.Policy, call.Key)
-	keys := append([]string{tag}, trails(tag, p)...)
+	keys := append([]string{tag}, logKeys(tag, p)...)
 	args := append(make([]string, 0, 5+7*p.Len()+len(calls)),
 		strconv.FormatInt(call.Cost, 10), flag(charge), strconv.FormatInt(exact.IDLife.Milliseconds()*6/5, 10),
 		strconv.Itoa(p.Len()), strconv.Itoa(len(calls)))
@@ -113,7 +113,7 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	tag, at := e.tag(r.Policy, r.Key), strconv.FormatInt(r.At.UnixMicro(), 10)
-	keys := append([]string{tag, tag + ":r:" + strconv.FormatInt(serial, 10) + ":" + at}, trails(tag, r.Policy)...)
+	keys := append([]string{tag, tag + ":r:" + strconv.FormatInt(serial, 10) + ":" + at}, logKeys(tag, r.Policy)...)
 	args := append([]string{strconv.FormatInt(serial, 10), at, strconv.FormatInt(r.Cost, 10), strconv.Itoa(r.Policy.Len())}, limits(r.Policy)...)
 	reply, err := e.run(ctx, e.refunding, keys, args)
 	if err == nil && (len(reply) != 1 || reply[0] != 1) {
@@ -180,14 +180,14 @@ var kinds = map[storeless.Algorithm]string{
 	storeless.RollingDay:    "5",
 }
 
-func trailed(a storeless.Algorithm) bool {
+func logged(a storeless.Algorithm) bool {
 	return a == storeless.SlidingLog || a == storeless.RollingDay
 }
 
-// trails are the keys of the trails of a policy.
-func trails(tag string, p *exact.Policy) (keys []string) {
+// logKeys are the keys of the logs of a policy.
+func logKeys(tag string, p *exact.Policy) (keys []string) {
 	for i := range p.Len() {
-		if trailed(p.Limit(i).Algorithm) {
+		if logged(p.Limit(i).Algorithm) {
 			keys = append(keys, tag+":t:"+strconv.FormatUint(uint64(p.ID(i)), 36))
 		}
 	}
@@ -237,11 +237,11 @@ func tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, erro
 	for i := range p.Len() {
 		l := p.Limit(i)
 		switch {
-		case trailed(l.Algorithm):
-			t := &before.Trails[i]
+		case logged(l.Algorithm):
+			t := &before.Logs[i]
 			t.Used = words.next()
 			for range words.next() {
-				t.Ends = append(t.Ends, exact.End{Until: words.next() * 1000, Cost: words.next()})
+				t.Entries = append(t.Entries, exact.LogEntry{Until: words.next() * 1000, Cost: words.next()})
 			}
 		case l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket:
 			before.States[i].At = words.next()
@@ -256,15 +256,15 @@ func tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, erro
 		switch what := words.next(); what {
 		case refused, admitted:
 			if charge {
-				*v = a.Take(&calls[i], now)
+				*v = a.Take(now, &calls[i])
 			} else {
-				*v = a.Peek(&calls[i], now)
+				*v = a.Peek(now, &calls[i])
 			}
 			if v.Admitted != (what == admitted) {
 				return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
 			}
 		case refusedBefore:
-			*v = a.Peek(&calls[i], now)
+			*v = a.Peek(now, &calls[i])
 			if v.Replayed = true; v.Admitted {
 				v.Admitted, v.Wait = false, time.Second // it would pass now, and was told not to
 			}
@@ -273,7 +273,7 @@ func tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, erro
 			v.Receipt = exact.Receipt{Key: calls[i].Key, Policy: p}
 			v.Receipt.Serial = strconv.FormatInt(words.next(), 36)
 			v.Receipt.At, v.Receipt.Cost = time.UnixMicro(words.next()), words.next()
-			*v = a.Replay(*v, &calls[i], now)
+			*v = a.Replay(now, *v, &calls[i])
 		default:
 			return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
 		}

@@ -23,9 +23,9 @@ const (
 
 // publiclyCacheable reports whether h lets shared caches keep the response and
 // serve it without asking (RFC 9111 sections 3 and 4.2).
-func publiclyCacheable(h http.Header, now time.Time) bool {
+func publiclyCacheable(now time.Time, h http.Header) bool {
 	lines := h[CacheControl]
-	if len(lines) == 0 && future(h[expiresField], now) || fresh(lines) {
+	if len(lines) == 0 && future(now, h[expiresField]) || fresh(lines) {
 		return true
 	}
 	for name, lines := range h {
@@ -78,7 +78,7 @@ func ForbidStoring(h http.Header) {
 
 // future reports whether an Expires field lies ahead. By RFC 9111 section 5.3 what is
 // no date, "0" above all, has passed.
-func future(lines []string, now time.Time) bool {
+func future(now time.Time, lines []string) bool {
 	if len(lines) == 0 {
 		return false
 	}

@@ -33,7 +33,7 @@ func (f *Fields) settle(h http.Header) {
 	for _, g := range f.stack(room[:]) {
 		g.replaceReissued(h)
 	}
-	public := publiclyCacheable(h, f.Now)
+	public := publiclyCacheable(f.Now, h)
 	switch {
 	case f.precious():
 		if public {

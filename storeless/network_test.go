@@ -154,3 +154,29 @@ func TestNetworksInParallel(t *testing.T) {
 		require.Equal(t, 100-got, take(m, wide, midnight, m.Key([]byte{'n', byte(n)}), 0).Limits[0].Remaining, "network %d", n)
 	}
 }
+
+// TestNetworksAtOnce is the same for the hosts of one network.
+func TestNetworksAtOnce(t *testing.T) {
+	host, err := storeless.Compile("p", []storeless.Limit{{Quota: 1000, Window: time.Hour}})
+	require.NoError(t, err)
+	network, err := storeless.Compile("p", []storeless.Limit{{Quota: 800, Window: time.Hour}})
+	require.NoError(t, err)
+	m := storeless.NewMemory(1<<12, 1)
+	for round := range 20 {
+		wide := []storeless.Network{{Key: numbered(m, 'n', round), Policy: network}}
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				f := storeless.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
+				for range 400 {
+					if _, v := m.Take(opening, host, &f, 1); v.Admitted {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 800, admitted.Load())
+	}
+}

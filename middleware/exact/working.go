@@ -6,23 +6,23 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A sheet is an account under the limits of one policy, at one moment: a copy, which
+// A working is an account under the limits of one policy, at one moment: a copy, which
 // is stored only if something was charged or given back.
-type sheet struct {
+type working struct {
 	policy *Policy
 	now    time.Time
-	tally  storeless.Tally // of the limits that are no trails
-	trails []trail         // rolled; nil: there are none
+	tally  storeless.Tally // of the limits that keep no log
+	logs   []chargeLog     // rolled; nil: no limit keeps one
 }
 
 // decide checks every limit, and if charge is set and all of them have room charges
 // all.
-func (s *sheet) decide(cost int64, charge bool) storeless.Verdict {
+func (s *working) decide(cost int64, charge bool) storeless.Verdict {
 	p := s.policy
-	if !p.trail {
+	if !p.hasLog {
 		return s.step(p.steps, cost, charge)
 	}
-	v := s.stand(cost)
+	v := s.logStatus(cost)
 	of := storeless.Verdict{Admitted: true}
 	if p.steps != nil {
 		of = s.step(p.steps, cost, charge && v.Admitted)
@@ -30,11 +30,11 @@ func (s *sheet) decide(cost int64, charge bool) storeless.Verdict {
 	v.Admitted, v.Impossible, v.Wait = v.Admitted && of.Admitted, v.Impossible || of.Impossible, max(v.Wait, of.Wait)
 	if v.Admitted && charge {
 		for i := range p.limits {
-			if trailed(p.limits[i].Algorithm) {
-				s.trails[i].charge(until(&p.limits[i], s.now), cost)
+			if logged(p.limits[i].Algorithm) {
+				s.logs[i].charge(until(&p.limits[i], s.now), cost)
 			}
 		}
-		v.Limits = s.stand(0).Limits // how they stand now
+		v.Limits = s.logStatus(0).Limits // how they stand now
 	}
 	for j, i := range p.place {
 		v.Limits[i] = of.Limits[j]
@@ -45,8 +45,8 @@ func (s *sheet) decide(cost int64, charge bool) storeless.Verdict {
 	return v
 }
 
-// step decides by limits that are no trails: all of the policy, or its steps.
-func (s *sheet) step(p *storeless.Policy, cost int64, charge bool) (v storeless.Verdict) {
+// step decides by the limits that keep no log: all of the policy, or its steps.
+func (s *working) step(p *storeless.Policy, cost int64, charge bool) (v storeless.Verdict) {
 	tally := s.steps()
 	if !charge {
 		return p.Peek(s.now, tally, cost)
@@ -57,8 +57,8 @@ func (s *sheet) step(p *storeless.Policy, cost int64, charge bool) (v storeless.
 }
 
 // steps returns the states where the compiled steps of the policy have them.
-func (s *sheet) steps() storeless.Tally {
-	if !s.policy.trail {
+func (s *working) steps() storeless.Tally {
+	if !s.policy.hasLog {
 		return s.tally
 	}
 	var tally storeless.Tally
@@ -68,8 +68,8 @@ func (s *sheet) steps() storeless.Tally {
 	return tally
 }
 
-func (s *sheet) setSteps(tally storeless.Tally) {
-	if !s.policy.trail {
+func (s *working) setSteps(tally storeless.Tally) {
+	if !s.policy.hasLog {
 		s.tally = tally
 		return
 	}
@@ -78,15 +78,15 @@ func (s *sheet) setSteps(tally storeless.Tally) {
 	}
 }
 
-// stand says what the trails say of a call.
-func (s *sheet) stand(cost int64) (v storeless.Verdict) {
+// logStatus says what the logs say of a call.
+func (s *working) logStatus(cost int64) (v storeless.Verdict) {
 	v.Admitted = true
 	for i := range s.policy.limits {
-		if !trailed(s.policy.limits[i].Algorithm) {
+		if !logged(s.policy.limits[i].Algorithm) {
 			continue
 		}
 		quota := s.policy.limits[i].Quota
-		of := s.trails[i].stand(s.now.UnixNano(), quota, cost)
+		of := s.logs[i].status(s.now.UnixNano(), quota, cost)
 		v.Limits[i] = of
 		v.Admitted = v.Admitted && !of.Blocked
 		v.Impossible = v.Impossible || cost > quota
@@ -98,15 +98,15 @@ func (s *sheet) stand(cost int64) (v storeless.Verdict) {
 }
 
 // restore takes back what was charged at a time.
-func (s *sheet) restore(at time.Time, cost int64) {
+func (s *working) restore(at time.Time, cost int64) {
 	p := s.policy
-	for i := range s.trails {
-		if trailed(p.limits[i].Algorithm) {
-			s.trails[i].restore(until(&p.limits[i], at), cost)
+	for i := range s.logs {
+		if logged(p.limits[i].Algorithm) {
+			s.logs[i].restore(until(&p.limits[i], at), cost)
 		}
 	}
 	switch {
-	case !p.trail:
+	case !p.hasLog:
 		s.tally = p.steps.Restore(s.now, at, s.tally, cost)
 	case p.steps != nil:
 		s.setSteps(p.steps.Restore(s.now, at, s.steps(), cost))
@@ -114,11 +114,11 @@ func (s *sheet) restore(at time.Time, cost int64) {
 }
 
 // ends returns the Unix second from which the i-th limit counts nothing.
-func (s *sheet) ends(i int) int64 {
+func (s *working) ends(i int) int64 {
 	p := s.policy
-	if trailed(p.limits[i].Algorithm) {
-		if n := len(s.trails[i].marks); n > 0 {
-			return s.trails[i].marks[n-1].until/int64(time.Second) + 1
+	if logged(p.limits[i].Algorithm) {
+		if n := len(s.logs[i].entries); n > 0 {
+			return s.logs[i].entries[n-1].until/int64(time.Second) + 1
 		}
 		return 0
 	}

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // The one that pays is cancelled: the next one pays.
 func TestPayerIsCancelled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		const n = 10
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +49,7 @@ func TestPayerIsCancelled(t *testing.T) {
 
 // The one that pays is served slowly: nobody waits for longer than a challenge lives.
 func TestPayerIsSlow(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		var first atomic.Bool
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +72,7 @@ func TestPayerIsSlow(t *testing.T) {
 
 // A payer who is told to wait is not waited for.
 func TestPayerHasToWait(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		var first atomic.Bool
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,21 +97,21 @@ func TestPayerHasToWait(t *testing.T) {
 
 // Those who wait for a payer leave when their context ends.
 func TestContextEndsSharing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		l := newLimiter(t, "contact", newcomers, 100)
 		tr := &Transport{Base: inMemory{l}}
 		req, err := http.NewRequest(http.MethodGet, "http://example.com/contact", nil)
 		require.NoError(t, err)
 		_, kind := l.kind(req)
 		payer := &place{of: want{originOf(req), kind}, expires: time.Now().Add(time.Minute), called: make(chan errand, 1)}
-		require.Equal(t, paying, tr.queues.come(payer, &tr.jar, time.Now()))
+		require.Equal(t, paying, tr.queues.come(time.Now(), payer, &tr.jar))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		start := time.Now()
 		_, err = tr.RoundTrip(req.WithContext(ctx))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 3*time.Second, time.Since(start))
-		tr.queues.leave(payer, gone, time.Now())
+		tr.queues.leave(time.Now(), payer, gone)
 		require.Empty(t, tr.queues.going)
 	})
 }

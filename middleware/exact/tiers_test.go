@@ -16,7 +16,7 @@ func TestDebtOfALargerTierStaysInTheAccount(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)
 	for name, more := range map[string][]storeless.Limit{
 		"buckets alone": nil,
-		"with a trail":  {{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Hour}},
+		"with a log":    {{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bucket := func(quota, burst int64) *exact.Policy {
@@ -27,14 +27,14 @@ func TestDebtOfALargerTierStaysInTheAccount(t *testing.T) {
 			}
 			large, small := bucket(1, 600), bucket(60, 1) // ten hours of debt, and a second
 			var a exact.Account
-			require.True(t, a.Take(&exact.Call{Key: "k", Cost: 600, Policy: large}, start).Admitted)
-			v := a.Take(&exact.Call{Key: "k", Cost: 1, Policy: small}, start)
+			require.True(t, a.Take(start, &exact.Call{Key: "k", Cost: 600, Policy: large}).Admitted)
+			v := a.Take(start, &exact.Call{Key: "k", Cost: 1, Policy: small})
 			require.False(t, v.Admitted)
 			require.Equal(t, 10*time.Hour, v.Wait)
 
 			passed := start.Add(10 * time.Hour)
-			require.True(t, a.Take(&exact.Call{Key: "k", Cost: 1, Policy: small}, passed).Admitted)
-			require.Equal(t, int64(599), a.Peek(&exact.Call{Key: "k", Cost: 1, Policy: large}, passed).Limits[0].Remaining)
+			require.True(t, a.Take(passed, &exact.Call{Key: "k", Cost: 1, Policy: small}).Admitted)
+			require.Equal(t, int64(599), a.Peek(passed, &exact.Call{Key: "k", Cost: 1, Policy: large}).Limits[0].Remaining)
 		})
 	}
 }

@@ -1,8 +1,6 @@
 package middleware_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -13,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // What the operator of a service is told, and what is kept out of his log.
@@ -158,149 +155,6 @@ func TestAnOutageAfterAnOutageIsLogged(t *testing.T) {
 	require.Equal(t, 2, strings.Count(log.String(), "answers again"))
 }
 
-// Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
-func TestAnOutageOutlivesAConfiguration(t *testing.T) {
-	_, l, cfg, log := paidRoute()
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
-	l.fault = onFire
-	for range 5 {
-		admitted(h, 8)
-		require.NoError(t, m.Reconfigure(cfg))
-	}
-	require.Equal(t, 1, strings.Count(log.String(), "does not answer"))
-	l.fault = nil
-	send(h)
-	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
-}
-
-// An outage of two seconds must not send a polite client away for a day.
-func TestOutageSendsNobodyAwayForLong(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	l.fault = onFire
-	cfg := paid(c, l)
-	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
-	cfg.Exact.Outage, cfg.Exact.Instances = middleware.FailOpen, 2
-	h, _ := limited(t, cfg)
-	require.Equal(t, 2, admitted(h, 2))
-	resp := send(h)
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.LessOrEqual(t, retryAfter(t, resp), 66*time.Second)
-	require.Equal(t, `"day";r=0;t=60`, resp.Header.Get("RateLimit"))
-	l.fault = nil
-	c.advance(time.Minute)
-	require.Equal(t, http.StatusOK, send(h, showing(tokenIn(resp))).StatusCode)
-}
-
-func TestRefundMayBeTriedAgain(t *testing.T) {
-	c := new(clock)
-	counter := &unrefundable{Counter: exact.NewMemory(0, c.Now)}
-	var errs []error
-	h := newLimiter(t, paid(c, counter)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, err := range []error{exact.ErrNotCounted, exact.ErrNotCounted, nil, nil} {
-			counter.err = err
-			errs = append(errs, middleware.Refund(w, r))
-		}
-	}))
-	send(h)
-	require.ErrorIs(t, errs[0], exact.ErrNotCounted)
-	require.ErrorIs(t, errs[1], exact.ErrNotCounted)
-	require.NoError(t, errs[2])
-	require.ErrorIs(t, errs[3], exact.ErrNoRefund)
-
-	var err error
-	plain := newLimiter(t, contact(c)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = middleware.Refund(w, r) }))
-	send(plain)
-	require.ErrorIs(t, err, exact.ErrNoRefund)
-	require.ErrorContains(t, err, "route with a counter")
-}
-
-// unrefundable is a counter that fails to refund.
-type unrefundable struct {
-	exact.Counter
-	err error
-}
-
-func (u *unrefundable) Refund(ctx context.Context, r exact.Receipt) error {
-	if u.err != nil {
-		return u.err
-	}
-	return u.Counter.Refund(ctx, r)
-}
-
-// A worker spends the quota that its customer spends by requests.
-func TestExactCallIsTheCallOfARequest(t *testing.T) {
-	c := new(clock)
-	counter := exact.NewMemory(0, c.Now)
-	cfg := paid(c, counter)
-	pro := cfg.Limits[0]
-	pro.Quota = 9
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {pro}}
-	customer := middleware.APIKey("c1").For("maps")
-	customer.Tier = "pro"
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return customer, nil }
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
-	require.Equal(t, 4, admitted(h, 4))
-	call, err := m.CallFor(customer)
-	require.NoError(t, err)
-	for range 5 {
-		v, err := exact.Wait(t.Context(), counter, call)
-		require.NoError(t, err)
-		require.True(t, v.Admitted)
-	}
-	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-	v, err := counter.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.Zero(t, v.Limits[0].Remaining)
-
-	_, err = m.CallFor(middleware.Identity{})
-	require.ErrorContains(t, err, "nobody")
-	_, err = newLimiter(t, contact(c)).CallFor(customer)
-	require.ErrorContains(t, err, "Config.Exact")
-}
-
-func TestTokenLife(t *testing.T) {
-	bucket := middleware.Limit{Name: "b", Algorithm: middleware.TokenBucket, Quota: 1, Window: time.Minute, Burst: 60}
-	for name, tt := range map[string]struct {
-		change func(*middleware.Config)
-		want   time.Duration
-	}{
-		"a window": {func(*middleware.Config) {}, 2 * time.Minute},
-		"a bucket": {func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{bucket} }, 62 * time.Minute},
-		"a larger tier": {func(cfg *middleware.Config) {
-			small := bucket
-			small.Burst = 2
-			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
-		}, 62 * time.Minute},
-		"a counter": {func(cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
-		}, 3 * time.Minute},
-		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},
-		"a sale, a day": {func(cfg *middleware.Config) {
-			cfg.Challenge, cfg.Limits[0].Window = &middleware.Challenge{}, 24*time.Hour
-		}, 48 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := new(clock)
-			cfg := contact(c)
-			tt.change(&cfg)
-			m := newLimiter(t, cfg)
-			require.Equal(t, tt.want, m.TokenLife())
-			c.advance(59 * time.Second)
-			h := m.Handler(new(spy))
-			var tok string
-			for range 80 { // a full bucket has the longest token
-				if resp := send(h); resp.StatusCode == http.StatusOK {
-					tok = tokenIn(resp)
-				}
-			}
-			require.LessOrEqual(t, time.Unix(claimsIn(t, tok).Exp, 0).Sub(c.Now()), m.TokenLife())
-		})
-	}
-}
-
 func TestMisuseIsToldAtOnce(t *testing.T) {
 	require.Panics(t, func() { new(middleware.Middleware).Handler(new(spy)) })
 	require.Panics(t, func() { new(middleware.Middleware).Endpoints() })
@@ -316,13 +170,3 @@ func TestMisuseIsToldAtOnce(t *testing.T) {
 	_, err := middleware.ForwardedFor(netip.Prefix{}, netip.MustParsePrefix("0.0.0.0/0"))
 	require.Equal(t, []string{"trusted[0]", "trusted[1]"}, problems(t, err))
 }
-
-// paidRoute is an exact route, its engine, and what is logged.
-func paidRoute() (c *clock, l *ledger, cfg middleware.Config, log *bytes.Buffer) {
-	c = new(clock)
-	l = newLedger(c)
-	cfg = paid(c, l)
-	return c, l, cfg, logging(&cfg)
-}
-
-func onFire(context.Context, int) error { return errEngine }

@@ -2,10 +2,10 @@ package exact
 
 import "time"
 
-// Replies remembers what became of calls that have an ID, for [IDLife] at least and
+// Idempotency remembers what became of calls that have an ID, for [IDLife] at least and
 // twice that at most. Like [Account] it is for those who write a [Counter], and not
-// safe for concurrent use. The zero Replies remembers nothing yet.
-type Replies struct {
+// safe for concurrent use. The zero Idempotency remembers nothing yet.
+type Idempotency struct {
 	young, old map[asked]reply // of the last IDLife, and of the one before
 	turned     time.Time
 }
@@ -21,7 +21,7 @@ type reply struct {
 
 // Find returns the verdict of an earlier call with that ID for that name of what is
 // counted. It is for [Account.Replay] to complete.
-func (r *Replies) Find(now time.Time, name, id string) (Verdict, bool) {
+func (r *Idempotency) Find(now time.Time, name, id string) (Verdict, bool) {
 	r.turn(now)
 	key := asked{name, id}
 	found, ok := r.young[key]
@@ -40,7 +40,7 @@ func (r *Replies) Find(now time.Time, name, id string) (Verdict, bool) {
 }
 
 // Keep remembers a verdict.
-func (r *Replies) Keep(now time.Time, name, id string, v Verdict) {
+func (r *Idempotency) Keep(now time.Time, name, id string, v Verdict) {
 	r.turn(now)
 	kept := reply{receipt: v.Receipt}
 	if !v.Admitted {
@@ -53,14 +53,14 @@ func (r *Replies) Keep(now time.Time, name, id string, v Verdict) {
 }
 
 // Forget forgets a call.
-func (r *Replies) Forget(name, id string) {
+func (r *Idempotency) Forget(name, id string) {
 	delete(r.young, asked{name, id})
 	delete(r.old, asked{name, id})
 }
 
 // turn forgets what need not be remembered any more. A clock that steps back keeps
 // it, until it is there again.
-func (r *Replies) turn(now time.Time) {
+func (r *Idempotency) turn(now time.Time) {
 	switch passed := now.Sub(r.turned); {
 	case passed >= 2*IDLife:
 		r.young, r.old, r.turned = nil, nil, now

@@ -15,7 +15,7 @@ type event struct {
 }
 
 // charged sums what was charged in the last span.
-func charged(log []event, now time.Time, span time.Duration) (sum int64) {
+func charged(now time.Time, log []event, span time.Duration) (sum int64) {
 	for _, e := range log {
 		if now.Sub(e.at) < span {
 			sum += e.cost
@@ -37,14 +37,14 @@ func slidingLog(r *run) error {
 		if err != nil {
 			return err
 		}
-		fits := charged(log, now, window)+cost <= quota && charged(log, now, 24*time.Hour)+cost <= 500
+		fits := charged(now, log, window)+cost <= quota && charged(now, log, 24*time.Hour)+cost <= 500
 		if v.Admitted != fits {
 			return fmt.Errorf("step %d: admitted is %t, the log says %t", step, v.Admitted, fits)
 		}
 		if v.Admitted {
 			log = append(log, event{now, cost})
 		}
-		if left := quota - charged(log, now, window); v.Limits[0].Remaining != left {
+		if left := quota - charged(now, log, window); v.Limits[0].Remaining != left {
 			return fmt.Errorf("step %d: %d remaining, the log says %d", step, v.Limits[0].Remaining, left)
 		}
 	}
@@ -67,21 +67,21 @@ func rollingDay(r *run) error {
 		if v.Admitted {
 			log = append(log, event{now, cost})
 		}
-		if sum := charged(log, now, window); sum > quota {
+		if sum := charged(now, log, window); sum > quota {
 			return fmt.Errorf("step %d: %d admitted in 24 h, at a limit of %d", step, sum, quota)
 		}
-		if !v.Admitted && charged(log, now, window+time.Minute)+cost <= quota {
+		if !v.Admitted && charged(now, log, window+time.Minute)+cost <= quota {
 			return fmt.Errorf("step %d: refused, though 24 h and a minute have room", step)
 		}
 	}
-	if charged(log, r.clock.Now(), 365*window) < 2*quota {
+	if charged(r.clock.Now(), log, 365*window) < 2*quota {
 		return errors.New("hardly anything is admitted")
 	}
 	return nil
 }
 
-// trailWaits checks that a refusal passes when it says, and not before.
-func trailWaits(r *run) error {
+// logWaits checks that a refusal passes when it says, and not before.
+func logWaits(r *run) error {
 	start := r.clock.Now()
 	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
 	for n, l := range []storeless.Limit{

@@ -8,16 +8,16 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A trail is what a sliding log or a rolling day remembers: charges in the order in
+// A chargeLog is what a sliding log or a rolling day remembers: charges in the order in
 // which they end. Their sum is kept beside them, so that a decision, far from the
 // limit and near it, looks at no more of them than have ended since the last.
-type trail struct {
-	marks []mark
-	used  int64 // their sum
+type chargeLog struct {
+	entries []logEntry
+	used    int64 // their sum
 }
 
-// A mark is what was charged and counts until the same moment.
-type mark struct {
+// A logEntry is what was charged and counts until the same moment.
+type logEntry struct {
 	until int64 // Unix ns: from then on it does not count
 	cost  int64
 }
@@ -33,50 +33,50 @@ func until(l *storeless.Limit, at time.Time) int64 {
 }
 
 // roll forgets what does not count any more.
-func (t *trail) roll(now int64) {
+func (t *chargeLog) roll(now int64) {
 	n := 0
-	for ; n < len(t.marks) && t.marks[n].until <= now; n++ {
-		t.used -= t.marks[n].cost
+	for ; n < len(t.entries) && t.entries[n].until <= now; n++ {
+		t.used -= t.entries[n].cost
 	}
-	t.marks = t.marks[n:]
-	if len(t.marks) == 0 {
-		t.marks = nil // what is empty keeps no room
+	t.entries = t.entries[n:]
+	if len(t.entries) == 0 {
+		t.entries = nil // what is empty keeps no room
 	}
 }
 
 // charge adds cost. No earlier charge ends later: time does not step back.
-func (t *trail) charge(until, cost int64) {
+func (t *chargeLog) charge(until, cost int64) {
 	t.used += cost
-	if last := len(t.marks) - 1; last >= 0 && t.marks[last].until == until {
-		t.marks[last].cost += cost
+	if last := len(t.entries) - 1; last >= 0 && t.entries[last].until == until {
+		t.entries[last].cost += cost
 		return
 	}
-	t.marks = append(t.marks, mark{until, cost})
+	t.entries = append(t.entries, logEntry{until, cost})
 }
 
 // restore takes cost back from what ends at a moment.
-func (t *trail) restore(until, cost int64) {
-	i, found := slices.BinarySearchFunc(t.marks, until, func(m mark, until int64) int { return cmp.Compare(m.until, until) })
+func (t *chargeLog) restore(until, cost int64) {
+	i, found := slices.BinarySearchFunc(t.entries, until, func(m logEntry, until int64) int { return cmp.Compare(m.until, until) })
 	if !found {
 		return
 	}
-	cost = min(cost, t.marks[i].cost)
-	t.marks[i].cost -= cost
+	cost = min(cost, t.entries[i].cost)
+	t.entries[i].cost -= cost
 	t.used -= cost
 }
 
 // wait returns for how long, in ns, so much cost has no room in a quota that is at
 // least as large; zero or less if it has.
-func (t *trail) wait(now, quota, cost int64) int64 {
+func (t *chargeLog) wait(now, quota, cost int64) int64 {
 	over, last := t.used+cost-quota, now
-	for i := 0; over > 0 && i < len(t.marks); i++ {
-		over, last = over-t.marks[i].cost, t.marks[i].until
+	for i := 0; over > 0 && i < len(t.entries); i++ {
+		over, last = over-t.entries[i].cost, t.entries[i].until
 	}
 	return last - now
 }
 
-// stand says how the limit stands for a call of a cost. The trail is rolled.
-func (t *trail) stand(now, quota, cost int64) (s storeless.Standing) {
+// status says how the limit stands for a call of a cost. The log is rolled.
+func (t *chargeLog) status(now, quota, cost int64) (s storeless.LimitStatus) {
 	s.Remaining = max(0, quota-t.used)
 	switch {
 	case cost > quota:

@@ -27,10 +27,10 @@ func sum(log []charged, now time.Time, span time.Duration) (n int64) {
 	return n
 }
 
-// TestTrailsAgainstALog runs random traces with refunds: a sliding log admits what a
+// TestLogsAgainstAModel runs random traces with refunds: a sliding log admits what a
 // log of everything would, and a rolling day never more, nor less than one that
 // counts a minute longer; and whatever one limit refuses, no limit is charged for.
-func TestTrailsAgainstALog(t *testing.T) {
+func TestLogsAgainstAModel(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		p := compile(t,
@@ -84,7 +84,7 @@ func TestTrailsAgainstALog(t *testing.T) {
 }
 
 // A key that is refused costs no more room than one that is not.
-func TestTrailKeepsNoMoreThanItsQuota(t *testing.T) {
+func TestLogKeepsNoMoreThanItsQuota(t *testing.T) {
 	clock := exacttest.NewClock()
 	p := compile(t,
 		storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 50, Window: time.Hour},
@@ -93,7 +93,7 @@ func TestTrailKeepsNoMoreThanItsQuota(t *testing.T) {
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	for range 100_000 {
 		clock.Advance(3 * time.Second)
-		a.Take(&call, clock.Now())
+		a.Take(clock.Now(), &call)
 	}
 	b, err := a.AppendBinary(nil)
 	require.NoError(t, err)

@@ -11,34 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tallystick/tallystick/middleware"
 )
-
-// fleet returns n instances that share nothing but the secrets.
-func fleet(t testing.TB, n int, cfg middleware.Config) []http.Handler {
-	t.Helper()
-	all := make([]http.Handler, n)
-	for i := range all {
-		all[i], _ = limited(t, cfg)
-	}
-	return all
-}
-
-// inTurn sends each request to the next instance.
-func inTurn(instances []http.Handler) http.Handler {
-	var next atomic.Int64
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		instances[int(next.Add(1)-1)%len(instances)].ServeHTTP(w, r)
-	})
-}
-
-// contactForm is the policy of the demo: 5 per minute and 50 per day, sliding.
-func contactForm(c *clock) middleware.Config {
-	cfg := contact(c)
-	cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}}
-	return cfg
-}
 
 func TestEchoingClientOnThreeInstances(t *testing.T) {
 	now := new(clock)
@@ -142,47 +115,6 @@ func TestSpentNewsletterTokenOnContactChangesNothing(t *testing.T) {
 	with, without := send(h, showing(spent)), send(h, from("203.0.113.2"))
 	require.Equal(t, without.StatusCode, with.StatusCode)
 	require.Equal(t, without.Header.Get("RateLimit"), with.Header.Get("RateLimit"))
-}
-
-// Secrets are rotated one instance after the other: for a while some of the
-// fleet sign with the old one and some with the new.
-func TestRotationInEitherOrderKeepsTheTally(t *testing.T) {
-	ring := func(names ...string) (secrets [][]byte) {
-		for _, name := range names {
-			secrets = append(secrets, secret(name))
-		}
-		return secrets
-	}
-	for name, rings := range map[string][2][][]byte{
-		"old first, then new first": {ring("old", "new"), ring("new", "old")},
-		"new first, then old first": {ring("new", "old"), ring("old", "new")},
-		"only the old knows one":    {ring("old"), ring("old", "new")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			var instances []http.Handler
-			for _, secrets := range rings {
-				cfg := contact(now)
-				cfg.Secrets = secrets
-				h, _ := limited(t, cfg)
-				instances = append(instances, h)
-			}
-			h := inTurn(instances)
-			tok := spend(t, h, 5)
-			require.Equal(t, 0, admitted(h, 4, showing(tok)))
-		})
-	}
-	t.Run("in one instance, while serving", func(t *testing.T) {
-		cfg := contact(new(clock))
-		m := newLimiter(t, cfg)
-		h := m.Handler(new(spy))
-		tok := spend(t, h, 3)
-		cfg.Secrets = ring("b", "a")
-		require.NoError(t, m.Reconfigure(cfg))
-		resp := send(h, showing(tok))
-		require.Equal(t, `"contact";r=1;t=60`, resp.Header.Get("RateLimit"))
-		require.NotEqual(t, tok[:64], tokenIn(resp)[:64], "signed by the new secret")
-	})
 }
 
 func TestRestartInTheMiddleOfAWindow(t *testing.T) {

@@ -1,4 +1,4 @@
-package client
+package testkit
 
 import (
 	"crypto/fips140"
@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 )
 
-// bubble is [synctest.Test], where random bytes can be had in FIPS mode too: their source
+// Bubble is [synctest.Test], where random bytes can be had in FIPS mode too: their source
 // there measures how unevenly the clock runs, and panics in a bubble, whose clock stands.
-func bubble(t *testing.T, f func(*testing.T)) {
+func Bubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	if fips140.Enabled() {
 		cryptotest.SetGlobalRandom(t, 1)

@@ -1,0 +1,52 @@
+package middleware_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+func TestTokenLife(t *testing.T) {
+	bucket := middleware.Limit{Name: "b", Algorithm: middleware.TokenBucket, Quota: 1, Window: time.Minute, Burst: 60}
+	for name, tt := range map[string]struct {
+		change func(*middleware.Config)
+		want   time.Duration
+	}{
+		"a window": {func(*middleware.Config) {}, 2 * time.Minute},
+		"a bucket": {func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{bucket} }, 62 * time.Minute},
+		"a larger tier": {func(cfg *middleware.Config) {
+			small := bucket
+			small.Burst = 2
+			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
+		}, 62 * time.Minute},
+		"a counter": {func(cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
+		}, 3 * time.Minute},
+		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},
+		"a sale, a day": {func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.Limits[0].Window = &middleware.Challenge{}, 24*time.Hour
+		}, 48 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := new(clock)
+			cfg := contact(c)
+			tt.change(&cfg)
+			m := newLimiter(t, cfg)
+			require.Equal(t, tt.want, m.TokenLife())
+			c.advance(59 * time.Second)
+			h := m.Handler(new(spy))
+			var tok string
+			for range 80 { // a full bucket has the longest token
+				if resp := send(h); resp.StatusCode == http.StatusOK {
+					tok = tokenIn(resp)
+				}
+			}
+			require.LessOrEqual(t, time.Unix(claimsIn(t, tok).Exp, 0).Sub(c.Now()), m.TokenLife())
+		})
+	}
+}
