@@ -72,9 +72,12 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	if header {
 		f.Lines[reply.Token] = all[retry:tok]
 	}
-	f.Cookie, f.Ticket = all[tok:], give.roomCookie
-	if f.Cookie == "" {
-		f.Cookie, f.Ticket = f.Ticket, ""
+	switch f.Cookie = all[tok:]; {
+	case give.roomCookie == "":
+	case d.Admitted:
+		f.Cookie = give.roomCookie
+	default:
+		dc.withAside().ticket = give.roomCookie
 	}
 	f.Lines[reply.Challenge] = give.challenge
 	f.Paid = tell.paid

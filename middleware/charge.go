@@ -10,10 +10,14 @@ import (
 // step in memory. Which tally is charged is decided here.
 
 // chargeShared charges the tally that everybody of the identity shares.
-func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64) charged {
-	return e.take(now, who, e.sharedFamily(who, shown), cost)
+func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64) (c charged) {
+	f := e.sharedFamily(who, shown)
+	c.shown = f.Shown
+	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
+	return c
 }
 
+// take charges the shared tally as it is given.
 func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost int64) (c charged) {
 	c.shown = f.Shown
 	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)

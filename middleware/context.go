@@ -18,11 +18,24 @@ type decisionContext struct {
 	context.Context
 	decision         Decision
 	reply            reply.Guard
-	address          [24]byte
-	negotiated, html bool          // HTML is preferred; if negotiated
-	refusal          *page.Refusal // what an Interstitial tells; nil unless there may be one
-	embedded         bool          // that page may stand in a frame of another site
-	refund           refund        // on an exact route; nil: nothing to give back
+	address          [22]byte
+	negotiated, html bool   // HTML is preferred; if negotiated
+	aside            *aside // nil for most
+}
+
+// An aside is what few decisions have.
+type aside struct {
+	refusal *page.Refusal // what an Interstitial tells
+	ticket  string        // the cookie of the waiting room that goes with a refusal
+	refund  refund        // on an exact route; nil: nothing to give back
+}
+
+// withAside returns the aside of a decision that needs one.
+func (dc *decisionContext) withAside() *aside {
+	if dc.aside == nil {
+		dc.aside = new(aside)
+	}
+	return dc.aside
 }
 
 // A refund gives back what a request was charged, and replaces the token in h if that

@@ -115,7 +115,7 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		tally := c.fallback.Shown
 		if cost > 0 {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
-			dc.refund = e.refundOf(now, dc, *who, tally, c.refusal, v.Receipt)
+			dc.withAside().refund = e.refundOf(now, dc, *who, tally, c.refusal, v.Receipt)
 		}
 		tally[e.exact.stamp] = storeless.State{}
 		tell.tally = &tally
@@ -153,7 +153,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 	tally, v := e.memory.Take(now, who.tier.fallback, &c.fallback, d.Cost)
 	capOutageWait(&v)
 	if v.Admitted {
-		dc.refund = e.refundOf(now, dc, *who, tally, c.refusal, exact.Receipt{})
+		dc.withAside().refund = e.refundOf(now, dc, *who, tally, c.refusal, exact.Receipt{})
 	}
 	tell := told{standings: &v}
 	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {

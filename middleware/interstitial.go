@@ -55,18 +55,19 @@ const defaultMaxBody = 64 << 10
 // it has nothing to say and answers 500.
 func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	dc := contextOf(r.Context())
-	if dc == nil || dc.refusal == nil {
+	if dc == nil || dc.aside == nil || dc.aside.refusal == nil {
 		http.Error(w, "middleware.Interstitial belongs in Config.Page", http.StatusInternalServerError)
 		return
 	}
+	refusal := dc.aside.refusal
 	html, kind := dc.wantsPage(r), page.KindOf(r)
-	helps := dc.refusal.HasScript() || dc.refusal.Wait() > 0 // to send it again
+	helps := refusal.HasScript() || refusal.Wait() > 0 // to send it again
 	if kind == page.NoForm || !html || !helps || !page.FromSameOrigin(r) {
 		if html && i.Page != nil {
 			i.Page.ServeHTTP(w, r)
 			return
 		}
-		writeRefusal(w, r, dc.refusal, new(refusalBody), html)
+		writeRefusal(w, r, refusal, new(refusalBody), html)
 		return
 	}
 	maxBody := i.MaxBody
@@ -74,12 +75,12 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		maxBody = defaultMaxBody
 	}
 	form := page.Keep(w, r, kind, maxBody, i.Secret)
-	body := page.AppendForm(nil, dc.refusal, form)
+	body := page.AppendForm(nil, refusal, form)
 	h := w.Header()
-	h.Add("Content-Security-Policy", page.FormPolicy(dc.refusal))
+	h.Add("Content-Security-Policy", page.FormPolicy(refusal))
 	h["Content-Type"] = []string{"text/html; charset=utf-8"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
-	w.WriteHeader(dc.refusal.Status)
+	w.WriteHeader(refusal.Status)
 	_, _ = w.Write(body)
 }

@@ -26,14 +26,14 @@ import (
 // remembered costs.
 func Refund(w http.ResponseWriter, r *http.Request) error {
 	dc := contextOf(r.Context())
-	if dc == nil || dc.refund == nil {
+	if dc == nil || dc.aside == nil || dc.aside.refund == nil {
 		return fmt.Errorf("%w: this request was not charged on a route with a counter, or has its charge back", exact.ErrNoRefund)
 	}
-	giveBack := dc.refund
-	dc.refund = nil
+	giveBack := dc.aside.refund
+	dc.aside.refund = nil
 	err := giveBack(r.Context(), w.Header())
 	if errors.Is(err, exact.ErrNotCounted) {
-		dc.refund = giveBack // nothing was done: ask again
+		dc.aside.refund = giveBack // nothing was done: ask again
 	}
 	return err
 }

@@ -22,10 +22,13 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		}
 		h.Set("WWW-Authenticate", challenge)
 	}
+	if dc.aside != nil && dc.aside.ticket != "" {
+		h.Add(reply.SetCookie, dc.aside.ticket)
+	}
 	refusal := e.refusalOf(dc)
 	if e.refused != nil || e.page != nil {
 		told := refusal // a copy, which lives as long as the request
-		dc.refusal = &told
+		dc.withAside().refusal = &told
 	}
 	if e.refused != nil {
 		e.refused.ServeHTTP(w, r)

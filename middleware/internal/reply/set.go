@@ -60,11 +60,8 @@ func beside(there, ours []string) []string {
 }
 
 func (f *Fields) setCookie(h http.Header) {
-	v := f.current()
-	for _, cookie := range [...]string{v.Cookie, v.Ticket} {
-		if cookie != "" && !slices.Contains(h[SetCookie], cookie) {
-			h[SetCookie] = append(h[SetCookie], cookie)
-		}
+	if cookie := f.current().Cookie; cookie != "" && !slices.Contains(h[SetCookie], cookie) {
+		h[SetCookie] = append(h[SetCookie], cookie)
 	}
 }
 

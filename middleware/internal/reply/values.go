@@ -58,7 +58,6 @@ var names = [numFields]string{
 type Values struct {
 	Lines  [numFields]string // one for each field
 	Cookie string            // that of the token, or of the pass that has admitted
-	Ticket string            // a further cookie, of a refusal
 }
 
 // Fields are the values of a decision among those of others. They do not change once
