@@ -6,8 +6,8 @@ import (
 	"github.com/tallystick/tallystick/internal/mutants"
 )
 
-// TestMutants breaks each step of signing and verifying in turn; each time some test of this
-// package must fail. What only requests can notice is in the list of package middleware.
+// TestMutants breaks each step of signing and verifying; each time some test of this
+// package must fail. What requests alone can notice is in the list of package middleware.
 func TestMutants(t *testing.T) {
 	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
 }
