@@ -21,6 +21,8 @@ func TestRefusalsAreRememberedUntilTheirTime(t *testing.T) {
 
 	r.Note(now, a, 1, 5*time.Second)
 	require.Equal(t, 5*time.Second, r.Blocked(now, a, 1))
+	r.Note(now, a, 1, 20*time.Second)
+	require.Equal(t, 20*time.Second, r.Blocked(now, a, 1), "the newest counts, in the place of the older")
 	r.Forget(a)
 	require.Zero(t, r.Blocked(now, a, 9))
 }

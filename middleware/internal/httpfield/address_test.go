@@ -16,6 +16,7 @@ func TestTheWalkIsBounded(t *testing.T) {
 		"long entries": {strings.Repeat(strings.Repeat("9", 500)+",", 1000)},
 		"full entries": {strings.Repeat(strings.Repeat("9", longestAddress)+",", 1000)},
 		"commas":       {strings.Repeat(",", 900<<10)},
+		"addresses":    {strings.Repeat("10.0.0.1,", 10_000)},
 		"lines":        slices.Repeat([]string{""}, 10_000),
 		"spaces":       {strings.Repeat(" ", 900<<10) + "203.0.113.5"},
 	} {
@@ -31,7 +32,12 @@ func TestTheWalkIsBounded(t *testing.T) {
 			}
 			require.LessOrEqual(t, seen, (maxHops+1)*(longestAddress+1))
 			field := AddressFieldNamed("x-forwarded-for")
-			client, ok := field.Client(lines, func(netip.Addr) bool { return false })
+			yielded := 0
+			for range field.Entries(lines) {
+				yielded++
+			}
+			require.LessOrEqual(t, yielded, maxHops)
+			client, ok := field.Client(lines, func(a netip.Addr) bool { return a.IsPrivate() })
 			require.False(t, ok)
 			require.False(t, client.IsValid())
 		})

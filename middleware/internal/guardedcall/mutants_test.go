@@ -1,0 +1,13 @@
+package guardedcall
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks the breaker and the memory of refusals; each time some test of this
+// package must fail. What requests alone can notice is in the list of package middleware.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

@@ -1,0 +1,22 @@
+package httpfield
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Package middleware tests which of the two is preferred, by requests.
+func TestAcceptIsReadSoFarAndNoFurther(t *testing.T) {
+	require.True(t, PrefersHTML([]string{strings.Repeat("text/plain,", maxRanges-1) + "text/html"}))
+	require.False(t, PrefersHTML([]string{strings.Repeat("text/plain,", maxRanges) + "text/html"}))
+	require.False(t, PrefersHTML([]string{strings.Repeat(",", 900<<10) + "text/html"}))
+}
+
+func TestJSONWinsATie(t *testing.T) {
+	require.True(t, PrefersHTML([]string{"text/html, application/json;q=0.999"}))
+	for _, line := range []string{"", "*/*", "text/html, application/json", "text/html;q=0.5, application/*;q=0.5"} {
+		require.False(t, PrefersHTML([]string{line}), line)
+	}
+}

@@ -1,0 +1,31 @@
+package page
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever can end a text or a value, in either kind of quotes, is escaped, and so is
+// what a parser would change.
+func TestEscaping(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          "",
+		"plain \u00e9 \U0001f600\n": "plain \u00e9 \U0001f600\n",
+		"&lt;":                      "&amp;lt;",
+		`"><script>`:                "&#34;&gt;&lt;script&gt;",
+		"' onfocus='x":              "&#39; onfocus=&#39;x",
+		"a\r\nb\rc":                 "a&#13;\nb&#13;c",
+	} {
+		require.Equal(t, "before"+want, string(appendEscaped([]byte("before"), text)))
+	}
+}
+
+// Names are written by the page that has sent the form, as values are.
+func TestFieldsAreEscaped(t *testing.T) {
+	f := field{name: `n"<`, value: `v"<`}
+	require.Equal(t, "<input type=\"hidden\" name=\"n&#34;&lt;\" value=\"v&#34;&lt;\">\n", string(f.append(nil)))
+	f.secret = true
+	require.Equal(t, "<p><label>Please type again: n&#34;&lt; <input type=\"password\" required name=\"n&#34;&lt;\"></label></p>\n",
+		string(f.append(nil)), "without its value")
+}
