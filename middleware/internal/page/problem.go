@@ -6,39 +6,43 @@ import (
 	"time"
 )
 
-// The problem types (RFC 9457). The first two are those that the RateLimit draft
-// registers; the others are documented where they point to.
+// The problem types (RFC 9457) are headings of two pages: the types that the RateLimit
+// draft registers, and our own, which are documented where they point to. That page may
+// not move: its address is on the wire.
 const (
-	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	typeCostAboveQuota  = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#cost-above-quota"
-	typeIdentityUnknown = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#identity-unknown"
-	typeProofRequired   = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#proof-required"
+	registered = "https://iana.org/assignments/http-problem-types#"
+	documented = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#"
+
+	typeQuotaExceeded   = "quota-exceeded"
+	typeReducedCapacity = "temporary-reduced-capacity"
+	typeCostAboveQuota  = "cost-above-quota"
+	typeIdentityUnknown = "identity-unknown"
+	typeProofRequired   = "proof-required"
 )
 
-// problem returns the type and the title of a refusal's problem.
-func (r *Refusal) problem() (uri, title string) {
+// problem returns the two halves of the type and the title of a refusal's problem.
+func (r *Refusal) problem() (page, heading, title string) {
 	switch r.Cause {
 	case ProofRequired:
-		return typeProofRequired, "Proof of work required"
+		return documented, typeProofRequired, "Proof of work required"
 	case QuotaExceeded:
-		return typeQuotaExceeded, "Quota exceeded"
+		return registered, typeQuotaExceeded, "Quota exceeded"
 	case CostAboveQuota:
-		return typeCostAboveQuota, "Request costs more than the quota"
+		return documented, typeCostAboveQuota, "Request costs more than the quota"
 	case ReducedCapacity:
-		return typeReducedCapacity, "Temporary reduced capacity"
+		return registered, typeReducedCapacity, "Temporary reduced capacity"
 	case IdentityUnknown:
-		return typeIdentityUnknown, "Cannot tell who is asking"
+		return documented, typeIdentityUnknown, "Cannot tell who is asking"
 	}
-	return "about:blank", http.StatusText(r.Status)
+	return "about:blank", "", http.StatusText(r.Status)
 }
 
 // AppendProblem appends problem details. Every string in them is ours and needs no
 // escaping.
 func AppendProblem(b []byte, r *Refusal) []byte {
-	uri, title := r.problem()
+	page, heading, title := r.problem()
 	b = append(b, `{"type":"`...)
-	b = append(b, uri...)
+	b = append(append(b, page...), heading...)
 	b = append(b, `","title":"`...)
 	b = append(b, title...)
 	b = append(b, `","status":`...)
