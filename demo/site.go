@@ -34,7 +34,7 @@ func routes(o options) []route {
 	}
 }
 
-// challenge returns what a policy asks for. Where families are sold the work
+// challenge returns what a policy asks for. Where tallies are sold the work
 // cannot be 0: what costs nothing is no limit. There the default stands.
 func (o options) challenge(policy string, mode middleware.Mode) *middleware.Challenge {
 	return &middleware.Challenge{

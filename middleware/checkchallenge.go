@@ -42,21 +42,21 @@ func newChallenger(cfg *Config) (*challenger, error) {
 		problem(field, "%s", p.Problem)
 	}
 	if c.NonceOnly && c.Mode != EveryRequest {
-		problem("NonceOnly", "belongs to EveryRequest: a family that costs nothing is no limit")
+		problem("NonceOnly", "belongs to EveryRequest: a tally that costs nothing is no limit")
 	}
 	if c.NonceOnly && cfg.Challenge.Work != 0 {
 		problem("NonceOnly", "asks for no work; leave Work 0")
 	}
 	switch {
 	case c.SurgeBudget < 0:
-		problem("SurgeBudget", "must be families a minute, or 0 for never, not %d", c.SurgeBudget)
+		problem("SurgeBudget", "must be tallies a minute, or 0 for never, not %d", c.SurgeBudget)
 	case c.SurgeBudget > 0 && c.Mode == EveryRequest:
-		problem("SurgeBudget", "belongs to WhenExhausted and Newcomers: EveryRequest sells no families")
+		problem("SurgeBudget", "belongs to WhenExhausted and Newcomers: EveryRequest sells no tallies")
 	case c.SurgeBudget > 0 && cfg.InsecureNoMemory:
 		problem("SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales")
 	}
 	if c.Mode < EveryRequest && cfg.Quiet == QuietNoToken {
-		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a family would never get its token")
+		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a tally would never get its token")
 	}
 	share := roomShare(cfg, &c, problem)
 	if c.Path != "" && !plainPath(c.Path) {

@@ -41,8 +41,8 @@ func New(cfg Config) (*Middleware, error) {
 // What was counted stays, in memory and tokens, for every limit that keeps its name,
 // algorithm and window, whatever its quota is now. A limit that changes one of them
 // is a new one, and begins at zero; so does a counter that takes over, or is gone,
-// with Exact. Policy cannot change, because tokens are made out to it, nor can
-// MaxClients: the memory keeps the size it had at first, and more limits share it.
+// with Exact. Policy cannot change, because tokens are made out to it. MaxClients
+// cannot change either: the memory keeps the size it had at first, and more limits share it.
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 
 // TokenLife returns for how long a token that is signed now may be worth something:
 // two of the longest windows and what the slowest bucket takes to empty, and an hour
-// at least where a [Challenge] sells families. A secret that signs no more should
+// at least where a [Challenge] sells tallies. A secret that signs no more should
 // stay in Config.Secrets for so long.
 func (m *Middleware) TokenLife() time.Duration { return m.loaded().life }
 
@@ -144,7 +144,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 //	GET  <path>tally.js   the script for browsers; see the package documentation
 //	GET  <path>solver.js  and <path>tally.css: what goes with it
 //
-// Redeeming answers the family's first token: its count is zero and every byte
+// Redeeming answers the first token of a tally: its count is zero and every byte
 // derives from the challenge, so that a lost answer can be asked for again and
 // a replay gains nothing. In [EveryRequest], and while the memory is full, it sets a
 // cookie that carries the proof along with the next request, for forms that cannot

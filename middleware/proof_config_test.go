@@ -48,8 +48,8 @@ func TestBadChallenges(t *testing.T) {
 		{"NonceOnly", with(func(c *challenge) { c.NonceOnly = true }), "belongs to EveryRequest"},
 		{"NonceOnly", with(func(c *challenge) { c.Mode, c.NonceOnly = middleware.Newcomers, true }), "no limit"},
 		{"NonceOnly", every(func(c *challenge) { c.NonceOnly, c.Work = true, 1024 }), "leave Work 0"},
-		{"SurgeBudget", with(func(c *challenge) { c.SurgeBudget = -1 }), "families a minute"},
-		{"SurgeBudget", every(func(c *challenge) { c.SurgeBudget = 60 }), "sells no families"},
+		{"SurgeBudget", with(func(c *challenge) { c.SurgeBudget = -1 }), "tallies a minute"},
+		{"SurgeBudget", every(func(c *challenge) { c.SurgeBudget = 60 }), "sells no tallies"},
 		{"SurgeBudget", func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.InsecureNoMemory = &challenge{SurgeBudget: 60}, true
 		}, "InsecureNoMemory"},

@@ -14,17 +14,17 @@ const (
 	// pass. 403.
 	CostAboveQuota Reason = "cost-above-quota"
 
-	// IdentityUnknown: the identity function could not tell who is asking. 403.
+	// IdentityUnknown: the identity function could not tell which client is asking. 403.
 	IdentityUnknown Reason = "identity-unknown"
 
 	// IdentityDenied: the identity function returned a [Denial]. 401 or 403.
 	IdentityDenied Reason = "identity-denied"
 
-	// NoToken: the policy wants a proof of work, or a token bought with one, and
+	// NoToken: the policy requires a proof of work, or a token bought with one, and
 	// the request shows neither. 403 with a challenge.
 	NoToken Reason = "no-token"
 
-	// SoldOut: the same, and no family is for sale to this address before
+	// SoldOut: the same, and no tally is for sale to this address before
 	// RetryAfter. 429.
 	SoldOut Reason = "sold-out"
 
@@ -33,8 +33,8 @@ const (
 	MemoryFull Reason = "memory-full"
 
 	// The reasons for which a proof was not accepted: its time has passed, its
-	// answers are wrong or it was not issued here, another client asked for the challenge, it is worth
-	// less than a family costs by now, or it has bought a request already.
+	// answers are wrong or it was not issued here, another client asked
+	// for the challenge, it is worth less than a tally costs by now, or it has bought a request already.
 	ProofExpired       Reason = "expired"
 	ProofWrong         Reason = "wrong-solution"
 	ProofClientChanged Reason = "client-changed"
@@ -45,8 +45,8 @@ const (
 	// every replay would be charged on an exact counter. 425.
 	TooEarly Reason = "too-early"
 
-	// CounterDown: the exact counter did not answer, and [FailClosed] is what
-	// the policy wants then. 503.
+	// CounterDown: the exact counter did not answer, and the policy says
+	// [FailClosed]. 503.
 	CounterDown Reason = "counter-down"
 
 	// Overloaded: as many calls wait for the exact counter as may, or it is full of

@@ -30,9 +30,9 @@ func withDefaults(cfg Config) Config {
 	return cfg
 }
 
-// mostFamilies keeps a mistaken size from taking all memory: 16 Mi families of one limit
+// mostClients keeps a mistaken size from taking all memory: 16 Mi clients of one limit
 // are a GiB.
-const mostFamilies = 1 << 24
+const mostClients = 1 << 24
 
 // validate reports every problem of cfg, which has its defaults, that is not one of limits
 // or secrets. The rules are written out: a validation library would link more than the rest
@@ -50,7 +50,7 @@ func validate(cfg *Config) error {
 		{cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory,
 			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
 		{cfg.XRateLimit > ResetAsUnixTime, "XRateLimit", "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime"},
-		{cfg.MaxClients < 0 || cfg.MaxClients > mostFamilies, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
+		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
 		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
 		{cfg.Net48Factor < max(1, cfg.Net56Factor) || cfg.Net48Factor > storeless.MaxQuota,
 			"Net48Factor", "must be from Net56Factor to 2147483647, or 0 for 64 or a larger Net56Factor"},

@@ -13,19 +13,19 @@
 //	50 µs     one GPU (so about 20 000 challenges a second)
 //
 // (rates that others published for WebAssembly on phones and for GPUs; double the
-// phones for plain JavaScript), so an attacker who brings native code gains a factor of about 20 over a
-// JavaScript thread, and one who brings a GPU a factor of 1300 to 4400. No
+// phones for plain JavaScript), so an attacker with native code gains a factor of about 20 over a
+// JavaScript thread, and one with a GPU a factor of 1300 to 4400. No
 // function that plain JavaScript can run removes that gap. What the price does
 // buy: dropping a token and starting over is no longer free.
 //
 // A proof is good for as long as its challenge lives, and as often as it is
-// shown: [Issuer.Verify] keeps no state. Whoever needs it once remembers
-// [Receipt.ID] until [Receipt.Expires]; whoever derives everything it grants
+// shown: [Issuer.Verify] keeps no state. A program that may accept it once remembers
+// [Receipt.ID] until [Receipt.Expires]. A program that derives everything it grants
 // from the receipt alone needs no memory, because a replay then grants the same
 // thing again.
 //
 // A proof is bound to a client, a route and a tier, but the work can be
-// outsourced: nothing tells who computed the answers. Price the route as if
+// outsourced: nothing tells which machine computed the answers. Price the route as if
 // attackers owned the machines they rent.
 //
 // Only a holder of a secret can check answers. A challenge is authenticated by

@@ -18,8 +18,8 @@ const idLabel = "tallystick/pow/id/1"
 // alone: the same proof always gives the same receipt, on every instance, so
 // what is granted from a receipt can be granted again without loss.
 type Receipt struct {
-	// ID names the challenge. It is not secret: whoever has the challenge can
-	// compute it.
+	// ID names the challenge. It is not secret: it can be computed from the
+	// challenge.
 	ID [16]byte
 	// Issued is when the challenge was issued, rounded down to the second.
 	Issued time.Time

@@ -5,8 +5,8 @@
 //
 // # What it does not promise
 //
-//   - A tally proves nothing. Whoever can write one can write any; signing is the
-//     work of package token. Whoever can read one can show an older one.
+//   - A tally proves nothing. A client that can write one can write any; signing is
+//     the work of package token. A client that can read one can show an older one.
 //   - Without a memory nothing bounds a client that shows an old tally again, or
 //     none: a decision by [Policy.Step] alone, or by [Memory.Take] with a nil memory, is
 //     for clients that are trusted to echo.
@@ -31,10 +31,10 @@
 // A limit ([Limit]) is a quota per window, with an algorithm. A policy ([Policy])
 // is a named set of limits; all of them are checked, then all are charged, or
 // none is. Its tiers are policies of the same shape ([Policy.SameShape]): the
-// same limits, but for quota and burst. A tally ([Tally]) is what one family has
+// same limits, which differ in quota and burst only. A tally ([Tally]) is what one family has
 // used of each limit: never what remains, so that a changed quota applies at
-// once. A family ([Candidate]) is whoever shares a tally: the tokens that descend
-// from one first token. A memory ([Memory]) holds the highest tally seen of each
+// once. A family ([Candidate]) is all tokens that descend from one first token: they
+// share a tally. A memory ([Memory]) holds the highest tally seen of each
 // family. It is never a source of truth, only a floor: a decision is made on the
 // larger of what is shown and what is remembered, number by number, and both
 // count parts of what was admitted, so the larger does not exceed the truth.
@@ -176,26 +176,26 @@
 // Nothing else returns an error; programming errors (a negative cost, no family
 // to choose from, a factor below 1) panic.
 //
-// # Families of one's own
+// # Own tallies
 //
-// Clients that share an address share its tally. A client can buy a family of its own
+// Clients that share an address share its tally. A client can buy a tally of its own
 // with work that a caller has verified (package pow); [Memory.Redeem] sells it. The
-// first Crowd families of a buyer cost Work hashes, the next Crowd twice that,
+// first Crowd tallies of a buyer cost Work hashes, the next Crowd twice that,
 // then four and eight times; more than 4·Crowd are not sold while they are
 // remembered, which is for Memory at least and a third longer at most, and
 // [Sale.Wait] says exactly when the next one is. An IPv6 identity pays the
 // highest of the prices of its /64, /56 and /48, whose crowds are as many times
-// larger as their quotas. F families within any span of Memory cost at least
+// larger as their quotas. F tallies within any span of Memory cost at least
 //
 //	Crowd·Work·(2^(F/Crowd) − 1)
 //
 // on one instance; on N instances N·Crowd stands for Crowd, and a restart counts
 // as one more. The price is that of the moment of redemption, whatever the
-// challenge had asked for. The same family can be redeemed any number of times
+// challenge had asked for. The same tally can be redeemed any number of times
 // until it ends, and is sold once ([Sale.Held]).
 //
-// What this does not promise: that a client gets a family. A neighbour behind the
-// same address who computes faster can buy all 4·Crowd of them, for 15·Crowd·Work
+// What this does not promise: that a client gets a tally. A neighbour behind the
+// same address that computes faster can buy all 4·Crowd of them, for 15·Crowd·Work
 // hashes, and the others then wait.
 //
 // A [Proof] with a [Candidate] buys one request instead. It is spent if and only if

@@ -31,7 +31,7 @@ const DefaultClients = 1 << 16
 //
 // What was paid for with work, sales and spent proofs, has cells of its own, a
 // quarter as many: nobody can fill those for nothing, so that a crowd that fills
-// the rest leaves a way in for whoever pays.
+// the rest leaves a way in for clients that pay.
 type Memory struct {
 	seed maphash.Seed
 	table

@@ -2,7 +2,7 @@ package storeless
 
 import "time"
 
-// A Buyer is an identity that buys a family, or a network it belongs to.
+// A Buyer is an identity that buys a tally, or a network it belongs to.
 type Buyer struct {
 	Key Key
 
@@ -11,13 +11,13 @@ type Buyer struct {
 	Crowds int64
 }
 
-// A Sale is what became of an attempt to buy a family.
+// A Sale is what became of an attempt to buy a tally.
 type Sale struct {
-	// Granted says that the family is open: sold now, or Held by this instance
+	// Granted says that the tally is open: sold now, or Held by this instance
 	// already, which is honoured however prices have risen since.
 	Granted, Held bool
 
-	// Price is what a family cost at this moment, in expected hashes: the highest
+	// Price is what a tally cost at this moment, in expected hashes: the highest
 	// of all buyers' prices. 0 if it was Held, and if none is for sale; then Wait
 	// is how long until one is, in whole seconds.
 	Price int64
@@ -28,7 +28,7 @@ type Sale struct {
 	Saturated bool
 }
 
-// Quote returns the Price, or the Wait, of the next family. buyers are the
+// Quote returns the Price, or the Wait, of the next tally. buyers are the
 // identity and its networks, at most 1+[MaxNetworks]. m may be nil: then nothing is
 // remembered, and the price never rises.
 func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
@@ -45,13 +45,13 @@ func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
 	return s
 }
 
-// Redeem opens a family for work that has been proved, if it is worth the price
+// Redeem opens a tally for work that has been proved, if it is worth the price
 // at this moment on this instance: what the challenge had asked for does not
 // bind, or a stock of challenges fetched while the price was low would buy any
-// number of families at that price. Check and sale are one critical section.
+// number of tallies at that price. Check and sale are one critical section.
 //
-// family derives from the challenge alone, so that whoever redeems it again, or
-// lost the answer, gets the same one: it is Held until ends.
+// family derives from the challenge alone, so that a client that redeems again, or
+// that lost the answer, gets the same one: it is Held until ends.
 func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, ends time.Time, work int64) Sale {
 	if m == nil {
 		return Sale{Granted: work >= p.work, Price: p.work}
@@ -192,7 +192,7 @@ func (l *ledger) sold() (n int64) {
 	return n
 }
 
-// opens returns the Unix second at which a family is for sale again.
+// opens returns the Unix second at which a tally is for sale again.
 func (l *ledger) opens(p *Prices, crowds int64) int64 {
 	left := l.sold()
 	for ago := int64(saleSlots - 1); ago >= 0; ago-- {

@@ -6,7 +6,7 @@ import (
 )
 
 // A Surge raises the work of all challenges while an instance sells more
-// families than its owner planned for, and lowers it again: quickly up, slowly
+// tallies than its owner planned for, and lowers it again: quickly up, slowly
 // down, as Tor's proof-of-work defence does (proposal 327). It limits what a
 // crowd of addresses can do together, each of which still pays the base price.
 // Safe for concurrent use; the clock is an argument.
@@ -58,8 +58,8 @@ func (s *Surge) Work(now time.Time, work, most int64) int64 {
 
 // Worth returns the price that work covers at a redemption: the largest that [Surge.Work]
 // would have raised to no more, one rise ago. Without it a challenge from an instance
-// where all is calm would buy here at the price of there. One rise is for whoever was
-// solving while it happened.
+// where all is calm would buy here at the price of there. One rise is forgiven, for clients
+// that were solving while it happened.
 func (s *Surge) Worth(now time.Time, work, most int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

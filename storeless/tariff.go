@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Tariff says what a family of one's own costs an identity. It is plain data;
+// A Tariff says what an own tally costs an identity. It is plain data;
 // [Tariff.Compile] checks it.
 //
-// The first Crowd families of an identity cost Work; with every further Crowd
-// the price doubles. F families therefore cost at least
+// The first Crowd tallies of an identity cost Work; with every further Crowd
+// the price doubles. F tallies therefore cost at least
 // Crowd·Work·(2^(F/Crowd) − 1) on an instance: what a client gains grows with
-// the logarithm of what it pays. At most [MaxCrowds]·Crowd families are sold to
+// the logarithm of what it pays. At most [MaxCrowds]·Crowd tallies are sold to
 // an identity within Memory.
 type Tariff struct {
 	// Work is in expected hashes. Permitted: 16 to 2²⁹.
@@ -29,7 +29,7 @@ type Tariff struct {
 	Memory time.Duration
 }
 
-// MaxCrowds is how many times Crowd families an identity may buy within Memory.
+// MaxCrowds is how many times Crowd tallies an identity may buy within Memory.
 // The last of them cost eight times the first.
 const MaxCrowds = 4
 
@@ -44,7 +44,7 @@ type Prices struct {
 func (t Tariff) Compile() (*Prices, error) {
 	var errs []error
 	if t.Work < 16 || t.Work > 1<<29 {
-		errs = append(errs, &ConfigError{"Work", fmt.Sprintf("must be from 16 to %d expected hashes, not %d: a family that costs nothing is no limit", 1<<29, t.Work)})
+		errs = append(errs, &ConfigError{"Work", fmt.Sprintf("must be from 16 to %d expected hashes, not %d: a tally that costs nothing is no limit", 1<<29, t.Work)})
 	}
 	if t.Crowd < 1 || t.Crowd > 255 {
 		errs = append(errs, &ConfigError{"Crowd", fmt.Sprintf("must be from 1 to 255, not %d", t.Crowd)})
@@ -58,8 +58,8 @@ func (t Tariff) Compile() (*Prices, error) {
 	return &Prices{work: t.Work, crowd: t.Crowd, slot: (int64(t.Memory/time.Second) + saleSlots - 2) / (saleSlots - 1)}, nil
 }
 
-// at returns the price of the next family for a buyer of so many crowds who has
-// bought sold families; 0 if none is for sale.
+// at returns the price of the next tally for a buyer of so many crowds who has
+// bought sold tallies; 0 if none is for sale.
 func (p *Prices) at(sold, crowds int64) int64 {
 	crowd := p.crowd * crowds
 	if sold >= min(MaxCrowds*crowd, maxSales) {

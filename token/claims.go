@@ -17,16 +17,16 @@ type Claims struct {
 	// Policy is the audience: a token counts for one policy only.
 	Policy string `json:"aud"`
 
-	// Subject says to whom a shared family belongs, and an own one that is bound:
+	// Subject says to whom a shared tally belongs, and an own one that is bound:
 	// a keyed hash of the identity, never the identity.
 	Subject string `json:"sub,omitempty"`
 
-	// Family is the id of an own family: derived from the challenge that was
+	// Tally is the id of an own tally: derived from the challenge that was
 	// solved for it.
-	Family string `json:"fam,omitempty"`
+	OwnTally string `json:"fam,omitempty"`
 
 	// Expires is the end of the second window of the longest limit, or of the
-	// own family's life, in Unix seconds: a NumericDate of RFC 7519.
+	// own tally's life, in Unix seconds: a NumericDate of RFC 7519.
 	Expires int64 `json:"exp"`
 
 	// Tally holds four integers for each limit that has counted something:
@@ -81,8 +81,8 @@ func hs256() *jwt.SigningMethodHMAC {
 //		jwt.WithAudience(policy), jwt.WithExpirationRequired())
 //
 // and remember that a token proves what was counted, not that nothing was
-// counted since: an older token of the same client verifies as well. Whoever
-// holds the secrets can also sign.
+// counted since: an older token of the same client verifies as well. A
+// program that holds the secrets can also sign.
 func Keyfunc(policy string, secrets [][]byte) (jwt.Keyfunc, error) {
 	ring, err := newRing(policy, secrets)
 	if err != nil {

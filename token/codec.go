@@ -108,7 +108,7 @@ func (c *Codec) subject(k *key, identity []byte) (sub [subjectLen]byte) {
 	return sub
 }
 
-// Append appends to dst the token that says t of the holder's shared family, and
+// Append appends to dst the token that says t of the holder's shared tally, and
 // returns the extended slice. The same holder and tally give the same bytes. It
 // appends nothing if t has counted nothing, or if its counts, made under far
 // larger quotas, no longer fit [MaxLen].
@@ -116,8 +116,8 @@ func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
 	return h.append(dst, Own{}, h.codec.format.policy.Expires(*t), t)
 }
 
-// AppendOwn is [Holder.Append] for a family of the holder's own. A token that has
-// counted nothing is its first, and worth having: it says that the family exists.
+// AppendOwn is [Holder.Append] for a tally of the holder's own. A token that has
+// counted nothing is its first, and worth having: it says that the tally exists.
 // Nothing in it depends on when it is made, so that redeeming a challenge twice
 // gives the same bytes.
 //
@@ -158,7 +158,7 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 // more than one MAC of MaxLen bytes. (A token of an older key takes one more hash,
 // of the identity.)
 //
-// A token of an own family that is not bound is good for every holder: whoever
+// A token of an own tally that is not bound is good for every holder: a program that
 // needs more than that looks at Token.Own.
 func (h *Holder) Verify(now time.Time, tok string) (Token, error) {
 	c := h.codec
@@ -200,7 +200,7 @@ func (h *Holder) Verify(now time.Time, tok string) (Token, error) {
 		return Token{}, ErrExpired
 	}
 	if subject == nil {
-		return t, nil // a family of its own, for whoever shows it
+		return t, nil // an own tally, good for every client that shows it
 	}
 	mine := h.subject
 	if k != c.ring[0] {

@@ -6,31 +6,31 @@
 // # What a token does not prove
 //
 // A token proves that this deployment counted what it says, for this policy and
-// this holder, or for a family of its own that somebody has bought. That is less
+// this holder, or for a tally of its own that somebody has bought. That is less
 // than it seems:
 //
 //   - Not that nothing was counted since. An older token of the same holder
-//     verifies as well, until it expires. Whoever acts on a token's count alone can
+//     verifies as well, until it expires. A server that acts on a token's count alone can
 //     be asked for ever with the first token of a window. Merge it with a memory
 //     ([storeless.Memory.Take]): then a token makes the limiter stricter, never looser.
 //   - Not that the client has no other tokens, or shows the best it has.
-//   - Nothing that is secret. The payload is encoded, not encrypted: whoever
-//     holds a token reads its counts. It holds no address and no name, but its
+//   - Nothing that is secret. The payload is encoded, not encrypted: the holder
+//     of a token reads its counts. It holds no address and no name, but its
 //     subject is the same in every token of a holder while the key lasts, and
-//     its family in every token of that family: pseudonyms, and personal data
+//     an own tally's id in every token of it: pseudonyms, and personal data
 //     where the law says so.
 //   - Not who is asking. The holder is whatever identity the caller says; the
-//     token is only good for it, and one of an own family that is not bound is
+//     token is only good for it, and one of an own tally that is not bound is
 //     good for everybody: its bearer is the client.
 //
 // A leaked secret opens less than it seems, as long as nothing is for sale. A
 // thief can sign a count of zero, which is no more than showing no token at all:
-// it takes away a client's own memory of use, while what the servers remember, and
-// what exact counters count, stands. A thief can sign a full count for somebody
-// else, who is then refused for as long as they are made to show it, and can try
-// addresses to find whose a subject is. But a thief can also sign own families that nobody worked for, each with a quota of its own; and
-// whatever else is derived from the secret, such as challenges, is open too. So
-// rotate.
+// it takes away a client's own memory of use. What the servers remember and what exact
+// counters count stands. A thief can sign a full count for another client, which is then
+// refused for as long as it is made to show it. A thief can try addresses to find whose a
+// subject is. But a thief can also sign own tallies without work, each with a quota of its
+// own. Everything else that is derived from the secret, such as challenges, is open too.
+// So rotate.
 //
 // # Format
 //
@@ -52,8 +52,8 @@
 //	{"aud":"contact","sub":"tNF6nHMBbgE","exp":1700092800,
 //	 "t":[8060369,1547,1,0, 1872652,2,1,0, 13735150,92790000000,0,0]}
 //
-// and of a client that has just bought a family of its own, before and after its
-// first request, and the first again where the family is bound to its buyer:
+// and of a client that has just bought a tally of its own, before and after its
+// first request, and the first again where the tally is bound to its buyer:
 //
 //	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
 //	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,
@@ -64,20 +64,20 @@
 //
 //	aud  the policy's name, a string
 //	sub  11 characters: the first 64 bits of the identity's hash, see below. In
-//	     tokens of the shared family, and of an own family that is bound; no
+//	     tokens of the shared tally, and of an own tally that is bound; no
 //	     others
-//	fam  11 characters: the 64 bits of an own family's id. In its tokens only
+//	fam  11 characters: the 64 bits of an own tally's id. In its tokens only
 //	exp  a NumericDate (RFC 7519 section 4.1.4), an integer. On that second the
 //	     token is expired. Shared: the end of the second window of the limit that
-//	     looks furthest. Own: the end of the family's life, the same in all of
+//	     looks furthest. Own: the end of the tally's life, the same in all of
 //	     its tokens
 //	t    four integers for each limit that has counted something: id, age,
-//	     current, previous. Only an own family has tokens that have counted
+//	     current, previous. Only an own tally has tokens that have counted
 //	     nothing
 //
-// An own family's id is the caller's, derived from the challenge that was solved
+// An own tally's id is the caller's, derived from the challenge that was solved
 // for it, and so is its end: [OwnLife] after the challenge was issued, two of the
-// longest windows and an hour at least. The second example is of a family whose
+// longest windows and an hour at least. The second example is of a tally whose
 // challenge was issued at 1700000000: it ends 172800 s later. So nothing in the
 // first token depends on when, where or how often the challenge is redeemed, and a
 // replay is worth nothing.
@@ -86,7 +86,7 @@
 // no plus, no leading zero, no minus zero, no fraction, no exponent. exp is from 1
 // to 2³³, an id below 2²⁴, an age from -2⁵³ to 2⁵³, a count at most 2³¹-1, and
 // no state lies before 1970 or after 2³³. So every number is exact in a float64,
-// and no product of a decision leaves 64 bits, whoever signed.
+// and no product of a decision leaves 64 bits, also of a token that was signed elsewhere.
 //
 // The id says which limit ([storeless.Policy.ID]). Entries of limits that the
 // policy does not have are skipped, limits without an entry have counted
@@ -100,8 +100,8 @@
 // counts are that window's and the one's before it. For a bucket (GCRA) it is the
 // microseconds from the theoretical arrival time to exp: one of 6 a minute takes
 // 10 s to leak, so the mark is 1700000010, and the age 92790 s. Both counts are 0
-// for a bucket. In an own family, whose end has nothing to do with its windows, an
-// age is below zero where a bucket owes for longer than the family has to live, or
+// for a bucket. In an own tally, whose end has nothing to do with its windows, an
+// age is below zero where a bucket owes for longer than the tally has to live, or
 // an instance whose clock is ahead has begun a window.
 //
 // The signature is HMAC-SHA256 (RFC 2104) over the first two segments and the
@@ -109,7 +109,7 @@
 //
 // [Claims] is the same as a Go type; testdata/windowtoken.py is the same again,
 // as a program without this package, and testdata/vectors.json has tokens of both
-// kinds, good and bad, for whoever writes a third.
+// kinds, good and bad, for the authors of a third.
 //
 // # Keys
 //
@@ -138,8 +138,8 @@
 // from there to that of a longer one. Of this state a quarter is shown, and to go
 // on one would have to guess the other 192 bits: a hash that is cut is as good as
 // a random function until far more than 2⁶⁴ queries (Coron, Dodis, Malinaud and
-// Puniya, Merkle-Damgård Revisited, on chopping), as SHA-512/256 is. Nor would
-// there be anything to win: a subject is no credential. It is compared only within
+// Puniya, Merkle-Damgård Revisited, on chopping), as SHA-512/256 is. There would
+// be nothing to win either: a subject is no credential. It is compared only within
 // a token whose MAC is good.
 //
 // The key has 32 bytes, always, and comes first, so that key and identity cannot
@@ -161,7 +161,7 @@
 // where there is one, recomputed under the key that signed ([ErrHolder]).
 //
 // The MAC comes before all parsing. A parser that runs first is code that a
-// stranger feeds, with choices that he makes: algorithms (RFC 8725 section 3.1),
+// stranger feeds, and the stranger makes the choices: algorithms (RFC 8725 section 3.1),
 // key ids that are paths, nested objects by the megabyte. Here a stranger gets
 // two comparisons and one MAC of at most MaxLen bytes, and no allocation. The
 // header is not parsed at all; golang-jwt's registry of algorithms, which any
@@ -185,14 +185,14 @@
 //
 // Between neighbouring steps every instance reads the tokens of every other, and
 // nobody's tally is lost: a subject is recomputed under the key that signed the
-// token, a family is the same under every key, and the next token is signed by
+// token, a tally is the same under every key, and the next token is signed by
 // the first. Dropping a secret early costs clients their tokens, and with them
-// the families they have bought, not the servers their memory. After a leak, do
+// the tallies they have bought, not the servers their memory. After a leak, do
 // all three steps at once.
 //
 // # Limits
 //
-// [New] refuses a policy whose fullest token, of a bound family at any moment of
+// [New] refuses a policy whose fullest token, of a bound tally at any moment of
 // its life, would be longer than MaxLen bytes.
 // Eight limits fit with quotas up to some ten thousand; five with quotas of a
 // thousand million. Names of limits take no room, being hashed. Tokens expire in

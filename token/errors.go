@@ -16,10 +16,10 @@ var (
 	ErrForged = errors.New("token: bad signature")
 
 	// ErrExpired: signed by us, but every window it speaks of has passed, or the
-	// life of its own family.
+	// life of its own tally.
 	ErrExpired = errors.New("token: expired")
 
-	// ErrHolder: signed by us for somebody else. A token of an own family that is
+	// ErrHolder: signed by us for somebody else. A token of an own tally that is
 	// not bound is signed for nobody in particular.
 	ErrHolder = errors.New("token: held by another identity")
 )

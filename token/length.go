@@ -13,10 +13,10 @@ import (
 const lag = 5
 
 // longest returns the length of the longest token that policies can make: every
-// limit used to the full in both of its windows, in a shared family or in an own
+// limit used to the full in both of its windows, in a shared tally or in an own
 // one that is bound, at any moment of its life.
 func (fm *format) longest(policies []*storeless.Policy) int {
-	// How far ahead of the clock a token of a shared family expires: at most
+	// How far ahead of the clock a token of a shared tally expires: at most
 	// three windows (one more than it looks ahead, for a clock that lags), and
 	// what a full bucket owes, of the limit that looks furthest.
 	ahead := int64(0)
@@ -35,7 +35,7 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 		if f.mark {
 			both += len("00")
 			shared += digits(ahead * 1_000_000)
-			// A bucket may owe for longer than the family lives: its age is
+			// A bucket may owe for longer than the tally lives: its age is
 			// then below zero.
 			own += max(digits(life*1_000_000), digits(-fm.owes(policies, i)-lag*1_000_000))
 			continue

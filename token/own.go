@@ -11,22 +11,22 @@ type Token struct {
 	Expires int64 // Unix seconds
 	Tally   storeless.Tally
 
-	// Own is the family of its own that the token belongs to; zero for the
-	// holder's shared family.
+	// Own is the own tally that the token belongs to; zero for the holder's
+	// shared tally.
 	Own Own
 }
 
-// An Own is a family of one's own, as its challenge made it.
+// An Own is an own tally, as its challenge made it.
 type Own struct {
 	ID      [8]byte // derived from the challenge
-	Expires int64   // the end of the family's life, in Unix seconds
-	Bound   bool    // its tokens are good for the holder who bought it alone
+	Expires int64   // the end of the tally's life, in Unix seconds
+	Bound   bool    // its tokens are good only for the holder that bought it
 }
 
-// IsZero reports whether o is no family: one that never ends is none.
+// IsZero reports whether o is no tally: one that never ends is none.
 func (o Own) IsZero() bool { return o.Expires == 0 }
 
-// OwnLife returns how long a family of one's own lives: two of the longest
+// OwnLife returns how long an own tally lives: two of the longest
 // windows, and an hour at least. It ends then, so that what was paid for once is
 // not good for ever.
 func OwnLife(p *storeless.Policy) time.Duration {

@@ -76,7 +76,7 @@ func beginning(policy string) (lead, prefix string) {
 }
 
 // appendPayload writes the JSON of the claims, the same bytes that
-// encoding/json writes of [Claims], but for what stands encoded in lead.
+// encoding/json writes of [Claims], except what stands encoded in lead.
 func (fm *format) appendPayload(b, subject []byte, own Own, exp int64, t *storeless.Tally) []byte {
 	b = append(b, fm.prefix...)
 	if own.Expires == 0 || own.Bound {
@@ -119,7 +119,7 @@ func (fm *format) claims(subject []byte, own Own, exp int64, t *storeless.Tally)
 		cl.Subject = string(subject)
 	}
 	if own.Expires != 0 {
-		cl.Family = base64.RawURLEncoding.EncodeToString(own.ID[:])
+		cl.OwnTally = base64.RawURLEncoding.EncodeToString(own.ID[:])
 	}
 	for i := range fm.fields {
 		if f, s := &fm.fields[i], t[i]; !f.blank(s) {
@@ -130,7 +130,7 @@ func (fm *format) claims(subject []byte, own Own, exp int64, t *storeless.Tally)
 }
 
 // Ranges of what a payload may say. They keep every product of a decision far
-// from overflow, whoever holds the key.
+// from overflow, also where somebody else holds the key.
 const (
 	maxExpires = 1 << 33 // the year 2242
 	maxAge     = 1 << 53
@@ -162,7 +162,7 @@ func (fm *format) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
 		t.Own.Expires, t.Own.Bound = t.Expires, subject != nil
 	}
 	p.expect(`,"t":[`)
-	p.ok = p.ok && (own || !p.next(']')) // a shared family that has counted nothing has no token
+	p.ok = p.ok && (own || !p.next(']')) // a shared tally that has counted nothing has no token
 	for n := 0; p.ok && !p.next(']'); n++ {
 		if n > 0 {
 			p.expect(",")

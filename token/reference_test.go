@@ -63,7 +63,7 @@ func reference(p *storeless.Policy, secrets [][]byte, identity []byte, tok strin
 			return t, false // not the one spelling
 		}
 		sum := sha256.Sum256(slices.Concat(derive(secret, "bind"), identity))
-		bound := claims.Family == "" || claims.Subject != ""
+		bound := claims.OwnTally == "" || claims.Subject != ""
 		if bound && claims.Subject != base64.RawURLEncoding.EncodeToString(sum[:8]) {
 			return t, false
 		}
@@ -82,9 +82,9 @@ func believe(p *storeless.Policy, claims *Claims) (t Token, ok bool) {
 		return t, false
 	}
 	t.Expires = claims.Expires
-	if claims.Family != "" {
-		id, err := base64.RawURLEncoding.Strict().DecodeString(claims.Family)
-		if err != nil || len(claims.Family) != 11 || len(id) != 8 {
+	if claims.OwnTally != "" {
+		id, err := base64.RawURLEncoding.Strict().DecodeString(claims.OwnTally)
+		if err != nil || len(claims.OwnTally) != 11 || len(id) != 8 {
 			return Token{}, false
 		}
 		t.Own = Own{ID: [8]byte(id), Expires: t.Expires, Bound: claims.Subject != ""}

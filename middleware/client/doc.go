@@ -32,7 +32,7 @@
 // GetBody, or send a small request first that buys the token.
 //
 // It does not check tokens. It has no key, and reads of a token only which policy
-// and family it says it is for ("aud", and "fam" or else "sub"), to know which
+// and tally it says it is for ("aud", and "fam" or else "sub"), to know which
 // older one it replaces, and that one with a "fam" was bought.
 //
 // # What is sent to whom
@@ -46,13 +46,13 @@
 // again. And once, in a Tallystick-Proof field, the answer to the challenge that
 // the same request met a moment before.
 //
-// Of a policy the newest token of each of up to three families is kept: what was
+// Of a policy the newest token of each of up to three tallies is kept: what was
 // bought is not lost to the late answer to a request from before. Newest means
 // brought by the answer to the request that was sent last. The fourth takes the
 // place of one that is spent, or else of the oldest.
 //
-// A request that already has a Tallystick-Token or Tallystick-Proof field is its
-// maker's affair. Its fields are sent as they are (none, if the value is nil),
+// The caller manages a request that already has a Tallystick-Token or Tallystick-Proof
+// field. Its fields are sent as they are (none, if the value is nil),
 // nothing of its response is kept, no challenge to it is solved; only Retry-After
 // is obeyed. Mind that http.Client copies fields set by hand to the next origin on
 // a redirect, as it does with any field that it does not know to be secret.
@@ -60,14 +60,13 @@
 // # Privacy
 //
 // A token does what a cookie does: it lets the server see that two requests come
-// from the same client. It lives as long as the Transport, in memory only. Whoever
-// wants to be two clients makes two Transports, and one that serves several
-// accounts or customers needs one for each: with one for all they would share a
-// tally, and the server would learn that they belong together.
+// from the same client. It lives as long as the Transport, in memory only. A
+// program that serves several accounts or customers needs a Transport for each: with one
+// for all they would share a tally, and the server would learn that they belong together.
 //
-// Plain http is no special case. A token gives nobody access to anything: who
-// steals one can use up its count, and who reads it in clear reads the request
-// beside it as well.
+// Plain http is no special case. A token gives nobody access to anything. A thief
+// can use up its count, and one that reads it in clear reads the request beside it as
+// well.
 //
 // # What a hostile server can cost
 //

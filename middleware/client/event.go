@@ -63,6 +63,6 @@ const (
 	// BadChallenge: one that cannot be read, has no answer or no time to find it,
 	// or has been answered already.
 	BadChallenge Reason = "bad-challenge"
-	// NoAdvice: a 429 that says neither how nor when.
+	// NoAdvice: a 429 that does not say how or when to try again.
 	NoAdvice Reason = "no-advice"
 )

@@ -16,10 +16,10 @@ const (
 
 // jar keeps the newest tokens of each origin. The zero value is empty.
 //
-// It keeps one for each policy and family, not one for each policy: requests in
-// parallel are answered with the tokens of different families, as some were sent
+// It keeps one for each policy and tally, not one for each policy: requests in
+// parallel are answered with the tokens of different tallies, as some were sent
 // before a purchase and some after it. A single place would go to whichever answer
-// comes last, and what was paid for would be lost. The server picks the family
+// comes last, and what was paid for would be lost. The server picks the tally
 // that serves the client best out of those it is shown.
 type jar struct {
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ type kept struct {
 	route uint64 // of that request
 	spent bool   // that answer left nothing of the tally
 
-	// The last request sent before the family came, if a proof of ours bought it,
+	// The last request sent before the tally came, if a proof of ours bought it,
 	// and the kind of the challenge which that answered; else zero.
 	bought, kind uint64
 	// How many more requests may be called to show it, or unknown. It only falls:
@@ -84,7 +84,7 @@ func (j *jar) show(origin string, route uint64) (tokens []string, sent uint64) {
 	return tokens, j.sends
 }
 
-// keep files tokens of an origin. It reports whether a family is new that a proof
+// keep files tokens of an origin. It reports whether a tally is new that a proof
 // bought, for an answer to a challenge, whose kind the tokens name.
 func (j *jar) keep(origin string, tokens []kept) (sold bool) {
 	if len(tokens) == 0 {
@@ -167,14 +167,14 @@ func (j *jar) open(origin string) *site {
 	return s
 }
 
-// has reports whether a token of k's family is kept.
+// has reports whether a token of k's tally is kept.
 func (s *site) has(k *kept) bool { return s.find(k) >= 0 }
 
 func (s *site) find(k *kept) int {
 	return slices.IndexFunc(s.tokens, func(o kept) bool { return o.policy == k.policy && o.family == k.family })
 }
 
-// put adds a token. In its family it gives way to one from a request that was
+// put adds a token. In its tally it gives way to one from a request that was
 // sent later, and replaces any other.
 func (s *site) put(k kept) {
 	if i := s.find(&k); i >= 0 {
@@ -185,7 +185,7 @@ func (s *site) put(k kept) {
 		if old.sent > k.sent {
 			return
 		}
-		// Still the family that was bought then.
+		// Still the tally that was bought then.
 		k.bought, k.kind, k.room = old.bought, old.kind, old.room
 		s.tokens = slices.Delete(s.tokens, i, i+1)
 	}

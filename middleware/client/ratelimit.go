@@ -80,7 +80,7 @@ func member(s string) (r int, rest string, ok bool) {
 	return r, s, s != "" // a list does not end in a comma
 }
 
-// bareItem cuts a bare item off, without a look at its type but for a String,
+// bareItem cuts a bare item off, without a look at its type except for a String,
 // which may hold what else ends an item.
 func bareItem(s string) (item, rest string, ok bool) {
 	if !strings.HasPrefix(s, `"`) {

@@ -71,7 +71,7 @@ func parseToken(text string) (t windowToken, ok bool) {
 	}
 	h := fnv.New64a()
 	if claims.Family != nil {
-		// Its subject, if it has one, is that of the shared family as well, and
+		// Its subject, if it has one, is that of the shared tally as well, and
 		// changes with the server's key.
 		_, _ = h.Write([]byte("fam"))
 		_, _ = h.Write(claims.Family)

@@ -23,8 +23,8 @@ const (
 //	c := &http.Client{Transport: &client.Transport{}}
 //
 // A Transport is safe for concurrent use. Its fields must not change and it must
-// not be copied after its first request. Whoever it sends requests for is one
-// client to the servers: use one for each account.
+// not be copied after its first request. To the servers a Transport is one
+// client: use one for each account.
 type Transport struct {
 	// Base sends the requests. Nil means http.DefaultTransport.
 	Base http.RoundTripper

@@ -114,8 +114,8 @@ var (
 	ErrNotCounted = errors.New("exact: not counted")
 
 	// ErrFull says that a counter has no room for another key. It is
-	// [ErrNotCounted], and load rather than failure: the engine works, and whoever
-	// makes up keys must not be able to have it taken for dead.
+	// [ErrNotCounted], and load rather than failure: the engine works, and a client
+	// that makes up keys must not be able to have it taken for dead.
 	ErrFull = fmt.Errorf("%w: the counter is full of live keys; give it more room", ErrNotCounted)
 
 	// ErrBusy says that a counter has more calls under way than it may. It is

@@ -185,7 +185,7 @@ func (l *Leased) settle(call *Call, v Verdict) Verdict {
 }
 
 // failed forgets a key that an engine has not counted, if nothing is held of it:
-// whoever makes up keys must not fill our memory with them.
+// a client that makes up keys must not fill our memory with them.
 func (l *Leased) failed(name string, call *Call, h *leaseholder, err error) {
 	if !errors.Is(err, ErrNotCounted) {
 		return

@@ -35,8 +35,8 @@ type Policy struct {
 	hasLog bool
 }
 
-// Compile checks limits and compiles them, like [storeless.Compile], but for one
-// thing: it takes [storeless.SlidingLog], of a Quota up to [MaxLog], and
+// Compile checks limits and compiles them, like [storeless.Compile], with one
+// difference: it takes [storeless.SlidingLog], of a Quota up to [MaxLog], and
 // [storeless.RollingDay], of a Window of 24 h.
 func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 	carried := slices.Clone(limits)

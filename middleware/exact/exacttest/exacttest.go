@@ -1,5 +1,5 @@
-// Package exacttest tells whether a counter counts exactly. Whoever implements
-// [exact.Counter] runs it in a test of its own:
+// Package exacttest tells whether a counter counts exactly. A package that implements
+// [exact.Counter] runs it in a test:
 //
 //	func TestCounter(t *testing.T) {
 //		clock := exacttest.NewClock()

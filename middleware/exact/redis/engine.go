@@ -36,7 +36,7 @@ type engine struct {
 }
 
 // maxOut is how many calls may be unanswered at once, with those whose callers have
-// given up: the client has 1024 places on a connection, and whoever finds none waits
+// given up: the client has 1024 places on a connection, and a call that finds none waits
 // for one, whatever its context says.
 const maxOut = 512
 
@@ -122,7 +122,7 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 	return err
 }
 
-// run runs a script, as one round trip but for the first time on a server.
+// run runs a script, as one round trip, except for the first time on a server.
 func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]int64, error) {
 	client, err := e.line.get(ctx)
 	if err != nil {
