@@ -136,6 +136,24 @@ func TestSeveralProofs(t *testing.T) {
 	}
 }
 
+func TestSeveralProofCookies(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, challenging(new(clock), mode))
+			if mode == middleware.WhenExhausted {
+				exhaust(t, h)
+			}
+			other := solved(t, fetched(h, from("203.0.113.2")))
+			cookies := func(others int) option {
+				const cookie = "__Host-tallystick-contact.proof="
+				return with("Cookie", strings.Repeat(cookie+other+"; ", others)+cookie+solved(t, fetched(h)))
+			}
+			require.Equal(t, http.StatusOK, send(h, cookies(3)).StatusCode)
+			require.NotEqual(t, http.StatusOK, send(h, cookies(4)).StatusCode)
+		})
+	}
+}
+
 // Shadow mode decides, counts and tells the hook, and asks nobody for work.
 func TestShadowNeverChallenges(t *testing.T) {
 	for name, mode := range allModes {

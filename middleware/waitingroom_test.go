@@ -11,6 +11,19 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
+// A ticket goes with a refusal.
+func TestAdmittedPagesGetNoTicket(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, waiting(new(clock), mode))
+			resp := send(h, html, proving(solved(t, fetched(h))))
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Empty(t, waitCookieIn(t, resp))
+			require.Zero(t, h.decisions.last().RoomWait)
+		})
+	}
+}
+
 // A person without JavaScript is refused a page, waits, and sends again.
 func TestWaitLane(t *testing.T) {
 	for name, mode := range allModes {
