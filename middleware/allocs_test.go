@@ -59,8 +59,8 @@ func open() middleware.Config {
 	return cfg
 }
 
-// lane is one that wants work, or a wait.
-func lane() middleware.Config { return waiting(new(clock), middleware.Newcomers) }
+// room is a policy that requires work, or a wait.
+func room() middleware.Config { return waiting(new(clock), middleware.Newcomers) }
 
 func shut() middleware.Config {
 	cfg := contact(new(clock))
@@ -109,8 +109,8 @@ func TestAllocations(t *testing.T) {
 		{"refused, no token", 6, shut(), middleware.OverLimit, 0, nil},
 		{"refused, HTML", 5, shut(), middleware.OverLimit, 1, []option{showing(tok), html}},
 		{"refused, forged", 6, shut(), middleware.OverLimit, 0, []option{showing(forgery(tok))}},
-		{"refused, wait lane", 11, lane(), middleware.NoToken, 0, nil},
-		{"refused, HTML, wait ticket", 26, lane(), middleware.NoToken, 0, []option{html}},
+		{"refused, waiting room", 11, room(), middleware.NoToken, 0, nil},
+		{"refused, HTML, wait ticket", 26, room(), middleware.NoToken, 0, []option{html}},
 		{"preflight", 0, shut(), middleware.OverLimit, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // chargeShared charges the tally that everybody of the identity shares.
 func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64) (c charged) {
-	f := e.sharedFamily(who, shown)
+	f := e.sharedCandidate(who, shown)
 	c.shown = f.Shown
 	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
 	return c
@@ -24,8 +24,8 @@ func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost i
 	return c
 }
 
-// sharedFamily returns the tally that everybody of the identity is in.
-func (e *engine) sharedFamily(who *subject, shown *credentials) storeless.Candidate {
+// sharedCandidate returns the tally that everybody of the identity is in.
+func (e *engine) sharedCandidate(who *subject, shown *credentials) storeless.Candidate {
 	f := storeless.Candidate{Shown: shown.shared}
 	if e.memory != nil {
 		f.Key = e.memory.Key(who.bytes)
@@ -36,9 +36,9 @@ func (e *engine) sharedFamily(who *subject, shown *credentials) storeless.Candid
 	return f
 }
 
-// ownFamilies lists the own tallies that may be charged: all that are shown or,
+// ownCandidates lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (e *engine) ownFamilies(shown *credentials) []storeless.Candidate {
+func (e *engine) ownCandidates(shown *credentials) []storeless.Candidate {
 	own := shown.own
 	if shown.proof.opened {
 		own = own[shown.proof.index : shown.proof.index+1]
@@ -58,14 +58,14 @@ func (e *engine) ownFamilies(shown *credentials) []storeless.Candidate {
 // must be a token of what it has paid for. Among own tallies the one with most left
 // is charged, so that a spent token, planted or not, locks nobody out.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	families := e.ownFamilies(shown)
-	if len(families) == 0 {
+	candidates := e.ownCandidates(shown)
+	if len(candidates) == 0 {
 		if e.challenge.mode == Newcomers {
 			return c, false
 		}
-		return e.take(now, who, e.keptFamily(who, shown), cost), true
+		return e.take(now, who, e.keptCandidate(who, shown), cost), true
 	}
-	i, tally, v := e.memory.Choose(now, who.tier.policy, families, cost)
+	i, tally, v := e.memory.Choose(now, who.tier.policy, candidates, cost)
 	if shown.proof.opened {
 		i = shown.proof.index
 	}
@@ -74,16 +74,16 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 	if v.Admitted || shown.proof.opened || e.challenge.mode == Newcomers {
 		return c, true
 	}
-	if s := e.take(now, who, e.keptFamily(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait {
+	if s := e.take(now, who, e.keptCandidate(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait {
 		return s, true
 	}
 	return c, true
 }
 
-// keptFamily is the shared tally where tallies are for sale: what cannot be remembered
+// keptCandidate is the shared tally where tallies are for sale: what cannot be remembered
 // is not believed, but asked for work.
-func (e *engine) keptFamily(who *subject, shown *credentials) storeless.Candidate {
-	f := e.sharedFamily(who, shown)
+func (e *engine) keptCandidate(who *subject, shown *credentials) storeless.Candidate {
+	f := e.sharedCandidate(who, shown)
 	f.MustKeep = true
 	return f
 }
@@ -91,7 +91,7 @@ func (e *engine) keptFamily(who *subject, shown *credentials) storeless.Candidat
 // chargeProof charges the shared tally for a request that comes with a proof of
 // its own. Without one it is not ok, unless a proof would not help.
 func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	f := e.sharedFamily(who, shown)
+	f := e.sharedCandidate(who, shown)
 	if shown.proof.good {
 		f.Proof = shown.proof.spend
 		return e.take(now, who, f, cost), true

@@ -33,7 +33,7 @@ func asked(t testing.TB, h http.Handler, cost int64, options ...option) (needed 
 	return needed
 }
 
-func TestForeseeKnowsTheCost(t *testing.T) {
+func TestChallengeEndpointKnowsTheCost(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		cfg := challenging(new(clock), mode)
 		cfg.Cost = postsCostThree
@@ -140,7 +140,7 @@ func TestProofCookieHidesNothing(t *testing.T) {
 }
 
 // Who asks for a dear request is told when a dear one passes.
-func TestForeseeTellsTheWaitOfADearRequest(t *testing.T) {
+func TestChallengeEndpointTellsTheWaitOfADearRequest(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
 	cfg.Limits = []middleware.Limit{{Name: "b", Algorithm: middleware.TokenBucket, Quota: 5, Window: 5 * time.Minute}}

@@ -188,7 +188,7 @@ func TestBrowserPostsAForm(t *testing.T) {
 
 // Where families are sold, a proof by cookie is for forms while the memory is full. It
 // opens the family that the proof by field opens, and no other.
-func TestProofCookieOpensTheSameFamily(t *testing.T) {
+func TestProofCookieOpensTheSameTally(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		now := new(clock)
 		s := newSite(t, challenging(now, mode))

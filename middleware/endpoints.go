@@ -128,16 +128,16 @@ func costOf(r *http.Request, who *subject) int64 {
 // shows this, or -1 if they cannot be asked or nobody could be remembered; whether that
 // is enough for a request of this cost; and the verdict about it if not.
 func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int64) (left int64, enough bool, v verdict) {
-	families := e.ownFamilies(shown)
+	candidates := e.ownCandidates(shown)
 	if e.challenge.mode != Newcomers {
-		f := e.sharedFamily(who, shown)
+		f := e.sharedCandidate(who, shown)
 		f.MustKeep = e.challenge.mode != EveryRequest
-		families = append(families, f)
+		candidates = append(candidates, f)
 	}
 	policy := who.tier.policy
 	left, best, full := int64(-1), 0, false
-	for i := range families {
-		v := e.memory.Peek(now, policy, &families[i], 0)
+	for i := range candidates {
+		v := e.memory.Peek(now, policy, &candidates[i], 0)
 		if v.Saturated {
 			full = true
 		} else if least := v.Least(policy.Len()); least > left {
@@ -155,7 +155,7 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 		return -1, false, v
 	}
 	v.reason, v.status = OverLimit, http.StatusTooManyRequests
-	v.retryAfter = e.memory.Peek(now, policy, &families[best], cost).Wait
+	v.retryAfter = e.memory.Peek(now, policy, &candidates[best], cost).Wait
 	return left, false, v
 }
 

@@ -73,7 +73,7 @@ func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCa
 		h.Write([]byte{0, byte(mathrand.Int64N(e.exact.Shards))})
 	}
 	sum := h.Sum(nil)
-	c := exactCall{fallback: e.sharedFamily(who, shown)}
+	c := exactCall{fallback: e.sharedCandidate(who, shown)}
 	c.Call = exact.Call{Key: base64.RawURLEncoding.EncodeToString(sum[:16]), Cost: max(cost, 1), Policy: quotas}
 	// A client that moves to a larger tier is not what was refused before.
 	for i := range c.refusal {

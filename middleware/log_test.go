@@ -27,7 +27,7 @@ func TestWhyNobodyCanBeTold(t *testing.T) {
 		err      string
 	}{
 		"no address":  {nil, []option{from("@")}, "the connection has no address, as on a Unix socket; set Config.Identity", "no address"},
-		"bad hop":     {forwarded, []option{from("192.0.2.1"), with("X-Forwarded-For", "banana")}, "X-Forwarded-For from a trusted proxy holds what is no address", "X-Forwarded-For"},
+		"bad hop":     {forwarded, []option{from("192.0.2.1"), with("X-Forwarded-For", "banana")}, "X-Forwarded-For from a trusted proxy holds something that is not an address", "X-Forwarded-For"},
 		"nobody":      {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }, nil, "returned nobody", ""},
 		"a failure":   {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, down }, nil, "Decision.IdentityErr", "4711"},
 		"and a value": {func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), down }, nil, "Decision.IdentityErr", "4711"},
@@ -110,7 +110,7 @@ func TestUnknownTierIsLoggedByName(t *testing.T) {
 
 // A counter that fails now and then is told of from the first failure, and never more
 // often than once a minute for each kind of line.
-func TestCounterTroubleIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
+func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
 	c, l, cfg, log := paidRoute()
 	h, _ := limited(t, cfg)
 	l.fault = onFire

@@ -17,9 +17,9 @@ import (
 type Middleware struct {
 	engine atomic.Pointer[engine]
 
-	mu       sync.Mutex // guards the rest, which only Reconfigure changes
-	memory   *storeless.Memory
-	families int
+	mu         sync.Mutex // guards the rest, which only Reconfigure changes
+	memory     *storeless.Memory
+	maxClients int
 
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
@@ -57,8 +57,8 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	}
 	if !cfg.InsecureNoMemory {
 		if m.memory == nil {
-			m.families = withDefaults(cfg).MaxClients
-			m.memory = storeless.NewMemory(m.families, e.base.policy.Len())
+			m.maxClients = withDefaults(cfg).MaxClients
+			m.memory = storeless.NewMemory(m.maxClients, e.base.policy.Len())
 		}
 		e.memory = m.memory
 	}
@@ -80,8 +80,8 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	if cfg.InsecureNoMemory || m.memory == nil {
 		return errors.Join(errs...)
 	}
-	if withDefaults(*cfg).MaxClients != m.families {
-		problem("MaxClients", "is %d and cannot change while serving", m.families)
+	if withDefaults(*cfg).MaxClients != m.maxClients {
+		problem("MaxClients", "is %d and cannot change while serving", m.maxClients)
 	}
 	return errors.Join(errs...)
 }

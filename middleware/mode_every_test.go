@@ -126,7 +126,7 @@ func TestNonceOnly(t *testing.T) {
 	require.Equal(t, middleware.ProofExpired, h.decisions.last().Proof)
 }
 
-// Tokens of own families count where families are sold: not here, and not where
+// Tokens of own families count where tallies are sold: not here, and not where
 // nothing is ever asked.
 func TestOwnTokensElsewhere(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)

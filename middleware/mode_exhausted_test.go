@@ -61,7 +61,7 @@ func TestWhenExhausted(t *testing.T) {
 
 // An own family is limited by its id, whoever shows it; where it is bound it is
 // good for its buyer alone.
-func TestOwnFamilyAndAddresses(t *testing.T) {
+func TestOwnTallyAndAddresses(t *testing.T) {
 	key := func(id string) option { return with("Key", id) }
 	byKey := middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {
 		return middleware.APIKey(r.Header.Get("Key")), nil

@@ -22,7 +22,7 @@ func leastHashes(families, n, crowd int, work int64) float64 {
 
 // Buying families costs what the formula says: counted, hash by hash, for a buyer
 // who always goes to the cheapest instance.
-func TestFamiliesCostTheFormula(t *testing.T) {
+func TestOwnTalliesCostTheFormula(t *testing.T) {
 	const work, crowd = 512, 8
 	for _, n := range []int{1, 3} {
 		cfg := challenging(new(clock), middleware.Newcomers)
@@ -148,7 +148,7 @@ func TestTiersAndPrices(t *testing.T) {
 
 // A life of two longest windows, an hour at least, from the second of issue on
 // whatever instance's clock.
-func TestLifeOfAFamily(t *testing.T) {
+func TestLifeOfAnOwnTally(t *testing.T) {
 	for window, life := range map[time.Duration]time.Duration{time.Minute: time.Hour, 24 * time.Hour: 48 * time.Hour} {
 		now := new(clock)
 		cfg := challenging(now, middleware.Newcomers)

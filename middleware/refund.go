@@ -51,7 +51,7 @@ func (e *engine) refundOf(then time.Time, dc *decisionContext, who subject, tall
 			e.exact.refunds.Add(1)
 			e.exact.refusals.Forget(refusal)
 		}
-		now, f := e.now(), e.sharedFamily(&who, &credentials{shared: tally})
+		now, f := e.now(), e.sharedCandidate(&who, &credentials{shared: tally})
 		tally := e.memory.Restore(now, then, who.tier.fallback, &f, dc.decision.Cost)
 		e.reissue(now, dc, &who, &tally, h)
 		return nil

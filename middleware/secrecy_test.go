@@ -70,7 +70,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		requireNoSecret(t, printed(m), secrets...)
 		requireNoSecret(t, printed(m.Handler(new(spy))), secrets...)
 	})
-	t.Run("Middleware with a wait lane", func(t *testing.T) {
+	t.Run("Middleware with a waiting room", func(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
 		cfg.Secrets = secrets
 		h := newSite(t, cfg)

@@ -13,8 +13,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// The threats that wait tickets bring. What bounds them all is the lane's family.
-func TestThreatsOfTheWaitLane(t *testing.T) {
+// The threats that wait tickets bring. What bounds them all is the waiting room's family.
+func TestThreatsOfTheWaitingRoom(t *testing.T) {
 	const instances = 3
 	// opened returns a site of Newcomers and a ticket of 203.0.113.1 that is open.
 	opened := func(t *testing.T) (*site, *clock, string) {
@@ -80,7 +80,7 @@ func TestThreatsOfTheWaitLane(t *testing.T) {
 				if mode == middleware.WhenExhausted {
 					want += n * 5 * laneQuota // that all have anyway
 				}
-				require.EqualValues(t, want, total, "(N+C) of the lane's quota, on top, and no less: what the bound says is true")
+				require.EqualValues(t, want, total, "(N+C) of the waiting room's quota, on top, and no less: what the bound says is true")
 			})
 		}
 	})

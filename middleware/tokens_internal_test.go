@@ -13,7 +13,7 @@ import (
 
 // Tokens of one own family, shown side by side, are merged: a client cannot gain
 // by showing an older one too, in whatever order.
-func TestShownTokensOfAnOwnFamilyAreMerged(t *testing.T) {
+func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	m, err := New(Config{
 		Policy:  "contact",
 		Limits:  []Limit{{Quota: 9, Window: time.Minute}},

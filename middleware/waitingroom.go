@@ -74,15 +74,15 @@ func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost in
 	if !pass.admits(now) {
 		return c, false
 	}
-	f := e.roomFamily(who, pass)
+	f := e.roomCandidate(who, pass)
 	c.shown = f.Shown
 	c.tally, c.verdict = e.memory.Take(now, who.tier.room.policy, &f, cost)
 	return c, c.verdict.Admitted
 }
 
-// roomFamily returns the tally of the room. Its networks are counted apart from those
+// roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a crowd that fills one room would fill the other.
-func (e *engine) roomFamily(who *subject, pass *roomPass) storeless.Candidate {
+func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
 	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, MustKeep: true}
 	if who.networks[0].Policy != nil {
 		room := who.tier.room
@@ -101,7 +101,7 @@ func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost in
 	if pass.bytes == nil {
 		pass = e.newRoomPass(who)
 	}
-	f := e.roomFamily(who, &pass)
+	f := e.roomCandidate(who, &pass)
 	v := e.memory.Peek(now, who.tier.room.policy, &f, cost)
 	if v.Impossible {
 		return pass, 0 // it would be a wait for nothing

@@ -10,9 +10,9 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// The lane is on by default where families are sold, and off in EveryRequest:
+// The waiting room is on by default where tallies are sold, and off in EveryRequest:
 // there even a fifth without work is more than the owner asked for.
-func TestWhereTheLaneIs(t *testing.T) {
+func TestWhereTheWaitingRoomIs(t *testing.T) {
 	offered := func(t *testing.T, cfg middleware.Config) bool {
 		h := newSite(t, cfg)
 		admitted(h, 20)
@@ -75,7 +75,7 @@ func TestBadWaitShares(t *testing.T) {
 }
 
 // Every limit of every tier has its share, at least 1, in quota and burst.
-func TestQuotasOfTheLane(t *testing.T) {
+func TestQuotasOfTheWaitingRoom(t *testing.T) {
 	limits := func(quota int64) []middleware.Limit {
 		return []middleware.Limit{
 			{Name: "s", Quota: quota, Window: time.Minute},

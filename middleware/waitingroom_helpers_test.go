@@ -11,7 +11,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// The wait lane of most tests: 20 a minute, of which one in five without work.
+// The waiting room of most tests: 20 a minute, of which one in five without work.
 const laneQuota = 4
 
 func waiting(c *clock, mode middleware.Mode) middleware.Config {

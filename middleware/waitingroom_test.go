@@ -25,7 +25,7 @@ func TestAdmittedPagesGetNoTicket(t *testing.T) {
 }
 
 // A person without JavaScript is refused a page, waits, and sends again.
-func TestWaitLane(t *testing.T) {
+func TestWaitingRoom(t *testing.T) {
 	for name, mode := range allModes {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -59,7 +59,7 @@ func TestWaitLane(t *testing.T) {
 			require.False(t, d.Own)
 			require.Equal(t, middleware.WithinLimits, d.Reason)
 			require.Zero(t, d.RoomWait)
-			require.Equal(t, `"contact";q=4;w=60`, resp.Header.Get("RateLimit-Policy"), "it has the quotas of the lane")
+			require.Equal(t, `"contact";q=4;w=60`, resp.Header.Get("RateLimit-Policy"), "it has the quotas of the waiting room")
 			require.Equal(t, `"contact";r=3;t=55`, resp.Header.Get("RateLimit"))
 			require.EqualValues(t, laneQuota, d.Limits()[0].Quota)
 			require.Empty(t, tokenIn(resp), "its tally is in the cookie of the ticket")
@@ -73,7 +73,7 @@ func TestWaitLane(t *testing.T) {
 			require.Equal(t, refused.StatusCode, full.StatusCode)
 			require.False(t, h.decisions.last().FromWaitingRoom)
 			wait := h.decisions.last().RoomWait
-			require.Equal(t, 55*time.Second, wait, "until the lane has room")
+			require.Equal(t, 55*time.Second, wait, "until the waiting room has room")
 			require.Equal(t, ticket, ticketOf(waitCookieIn(t, full)))
 			now.advance(wait)
 			require.Equal(t, http.StatusOK, send(h, holding(value)).StatusCode, "and that was true")
@@ -100,9 +100,9 @@ func TestTicketEnds(t *testing.T) {
 	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode)
 }
 
-// Where the lane is full for longer than a ticket lives, the ticket opens when the
-// lane does.
-func TestTicketForAFullLane(t *testing.T) {
+// Where the waiting room is full for longer than a ticket lives, the ticket opens when the
+// room does.
+func TestTicketForAFullRoom(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{fixed(5, 24*time.Hour)}
@@ -124,7 +124,7 @@ func TestTicketForAFullLane(t *testing.T) {
 		send(h, html)
 		waits[h.decisions.last().RoomWait] = true
 	}
-	require.Greater(t, len(waits), 1, "those who share the lane do not return together")
+	require.Greater(t, len(waits), 1, "those who share the waiting room do not return together")
 	require.Contains(t, bodyOf(t, full), " hours. Go back")
 	require.Empty(t, full.Header.Get("Retry-After"), "a program does not wait")
 	now.advance(wait - time.Second)
@@ -144,9 +144,9 @@ func TestTicketForAFullLane(t *testing.T) {
 	})
 }
 
-// Costs count in the lane as elsewhere. A ticket is not offered for what costs
-// more than the lane ever has, nor does holding one change that refusal.
-func TestCostsInTheLane(t *testing.T) {
+// Costs count in the waiting room as elsewhere. A ticket is not offered for what costs
+// more than the waiting room ever has, nor does holding one change that refusal.
+func TestCostsInTheWaitingRoom(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
 	cfg.Cost = costOf
@@ -164,7 +164,7 @@ func TestCostsInTheLane(t *testing.T) {
 }
 
 // A ticket founds nothing and changes no price: work buys what it buys without.
-func TestLaneAndWorkDoNotMeet(t *testing.T) {
+func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
 	h := newSite(t, cfg)
@@ -178,7 +178,7 @@ func TestLaneAndWorkDoNotMeet(t *testing.T) {
 	require.Zero(t, admitted(h, 5, showing(own), holding(ticket)))
 	require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work, "one has been sold, not two")
 
-	t.Run("own before lane", func(t *testing.T) {
+	t.Run("own before room", func(t *testing.T) {
 		now.advance(time.Minute)
 		resp := send(h, showing(own), holding(ticket))
 		require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -186,18 +186,18 @@ func TestLaneAndWorkDoNotMeet(t *testing.T) {
 		require.False(t, h.decisions.last().FromWaitingRoom)
 		require.Empty(t, waitCookieIn(t, resp))
 	})
-	t.Run("lane after own, whose token is kept", func(t *testing.T) {
+	t.Run("room after own, whose token is kept", func(t *testing.T) {
 		admitted(h, 5*laneQuota, showing(own))
 		resp := send(h, showingCookie(own), holding(ticket))
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.True(t, h.decisions.last().FromWaitingRoom)
-		require.Len(t, resp.Cookies(), 1, "the lane's alone")
+		require.Len(t, resp.Cookies(), 1, "the waiting room's alone")
 		require.NotEmpty(t, waitCookieIn(t, resp))
 	})
 }
 
-// A quiet policy shows nothing of the lane's counts either.
-func TestQuietLane(t *testing.T) {
+// A quiet policy shows nothing of the waiting room's counts either.
+func TestQuietWaitingRoom(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.EveryRequest)
 	cfg.Quiet = middleware.QuietNoToken
@@ -213,7 +213,7 @@ func TestQuietLane(t *testing.T) {
 }
 
 // The tally beside the ticket counts on other instances, and after a rotation.
-func TestLaneTokens(t *testing.T) {
+func TestWaitingRoomTokens(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
 	a, b := newSite(t, cfg), newSite(t, cfg)
@@ -230,21 +230,21 @@ func TestLaneTokens(t *testing.T) {
 	require.Equal(t, 1, admitted(c, 10, holding(value)))
 	require.Equal(t, laneQuota, admitted(newSite(t, rotated), 10, holding(ticketOf(value))), "without it, (N+C)·quota")
 
-	t.Run("a token of another family says nothing of the lane", func(t *testing.T) {
+	t.Run("a token of another family says nothing of the waiting room", func(t *testing.T) {
 		h := newSite(t, cfg)
 		own := spend(t, h, 15, proving(solved(t, fetched(h))))
 		cfg := cfg
 		cfg.Challenge = nil
 		shared := spend(t, newSite(t, cfg), 15)
 		require.Equal(t, laneQuota, admitted(h, 10, holding(ticket+"~"+own, ticket+"~"+shared, ticket+"~", ticket+"~~")))
-		_, lane, _ := strings.Cut(value, "~")
-		require.Equal(t, http.StatusForbidden, send(h, showing(lane), showingCookie(lane)).StatusCode, "nor the lane's of any other")
+		_, room, _ := strings.Cut(value, "~")
+		require.Equal(t, http.StatusForbidden, send(h, showing(room), showingCookie(room)).StatusCode, "nor the waiting room's of any other")
 		require.Zero(t, h.decisions.last().Tokens)
 	})
 }
 
-// A lane of its own for each policy of a stack.
-func TestStackedLanes(t *testing.T) {
+// A waiting room of its own for each policy of a stack.
+func TestStackedWaitingRooms(t *testing.T) {
 	now := new(clock)
 	outer, inner := waiting(now, middleware.Newcomers), waiting(now, middleware.Newcomers)
 	inner.Policy = "inner"
@@ -293,7 +293,7 @@ func TestWaitPage(t *testing.T) {
 }
 
 // A GET whose response is for everybody to cache carries no ticket and no tally.
-func TestLaneAndSharedCaches(t *testing.T) {
+func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, waiting(now, middleware.Newcomers))
 	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }

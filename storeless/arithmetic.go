@@ -194,7 +194,7 @@ func (p *Policy) roll(now int64, t *Tally) {
 }
 
 // check says whether every limit has room. It fills in Admitted, Impossible,
-// Blocked and Wait, and leaves what depends on the charge to stand.
+// Blocked and Wait, and leaves what depends on the charge to status.
 func (p *Policy) check(now int64, t *Tally, cost int64) Verdict {
 	v := Verdict{Admitted: true}
 	for i := range p.rules {

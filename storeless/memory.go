@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// DefaultClients is how many live families a [Memory] is made for by default.
+// DefaultClients is how many active clients a [Memory] is made for by default.
 const DefaultClients = 1 << 16
 
 // A Memory is a fixed-size table of the highest tallies seen: never a source of
@@ -62,21 +62,21 @@ const (
 	maxStripes    = 1024
 )
 
-// NewMemory returns a memory made for the given number of families (0 means
+// NewMemory returns a memory made for the given number of clients (0 means
 // [DefaultClients]) of policies with the given number of limits. It takes
-// 48 bytes for each family and limit and 12 for each family besides, 3.75 MiB by
+// 48 bytes for each client and limit and 12 for each client besides, 3.75 MiB by
 // default for one limit.
 // It panics if a number is negative or limits is 0.
-func NewMemory(families, limits int) *Memory {
-	if families == 0 {
-		families = DefaultClients
+func NewMemory(clients, limits int) *Memory {
+	if clients == 0 {
+		clients = DefaultClients
 	}
-	if families < 0 || limits < 1 {
-		panic(fmt.Sprintf("storeless: no memory for %d families of %d limits", families, limits))
+	if clients < 0 || limits < 1 {
+		panic(fmt.Sprintf("storeless: no memory for %d clients of %d limits", clients, limits))
 	}
 	m := &Memory{seed: maphash.MakeSeed()}
-	m.table.make(families * limits)
-	m.paid.make((families + 3) / 4)
+	m.table.make(clients * limits)
+	m.paid.make((clients + 3) / 4)
 	return m
 }
 

@@ -41,7 +41,7 @@ func TestJarNewest(t *testing.T) {
 
 // A purchase is answered before requests that were sent after it without what it
 // bought.
-func TestJarKeepsFamiliesApart(t *testing.T) {
+func TestJarKeepsTalliesApart(t *testing.T) {
 	var j jar
 	put(&j, "o", "contact", "own", 0, 10, 0)
 	put(&j, "o", "contact", "shared", 5, 11, 0)
@@ -56,7 +56,7 @@ func TestJarKeepsFamiliesApart(t *testing.T) {
 }
 
 // What a bound family's token says of its holder, the shared one's says too.
-func TestJarKeepsBoundFamiliesApart(t *testing.T) {
+func TestJarKeepsBoundTalliesApart(t *testing.T) {
 	var j jar
 	for i, payload := range []string{
 		`{"aud":"contact","sub":"alice","n":1}`,

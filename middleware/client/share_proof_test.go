@@ -85,7 +85,7 @@ func TestOneBuysForAllOverTheNetwork(t *testing.T) {
 }
 
 // A family that is spent by the crowd is followed by another, one at a time.
-func TestCrowdLargerThanAFamily(t *testing.T) {
+func TestCrowdLargerThanATally(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		const n = 30
 		l := newLimiter(t, "contact", newcomers, 10)

@@ -52,7 +52,7 @@ func TestReadTokens(t *testing.T) {
 	}
 }
 
-func TestFamilies(t *testing.T) {
+func TestTallyOfAToken(t *testing.T) {
 	of := func(payload string) windowToken {
 		tok, ok := parseToken(rawToken(payload))
 		require.True(t, ok)
