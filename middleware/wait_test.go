@@ -305,6 +305,20 @@ func TestLaneAndSharedCaches(t *testing.T) {
 	require.Equal(t, laneQuota-1, admitted(h, 10, method("GET"), holding(ticket)), "the memory counts")
 }
 
+// Of several tallies of the room the highest counts, in whatever order they are shown.
+func TestSeveralTalliesOfARoom(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.Newcomers)
+	h := newSite(t, cfg)
+	ticket := refusedWithTicket(t, h)
+	now.advance(5 * time.Second)
+	low := waitCookieIn(t, send(h, holding(ticket)))
+	high := waitCookieIn(t, send(h, holding(low)))
+	for _, shown := range []option{holding(low, high), holding(high, low)} {
+		require.Equal(t, laneQuota-2, admitted(newSite(t, cfg), 10, shown), "on an instance that remembers neither")
+	}
+}
+
 // A client may still show a tally that the policy has sent before it became quiet.
 func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
 	now := new(clock)
