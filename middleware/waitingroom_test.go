@@ -304,3 +304,48 @@ func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	require.Empty(t, resp.Cookies())
 	require.Equal(t, laneQuota-1, admitted(h, 10, method("GET"), holding(ticket)), "the memory counts")
 }
+
+// Of several tallies of the room the highest counts, in whatever order they are shown.
+func TestSeveralTalliesOfARoom(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.Newcomers)
+	h := newSite(t, cfg)
+	ticket := refusedWithTicket(t, h)
+	now.advance(5 * time.Second)
+	low := waitCookieIn(t, send(h, holding(ticket)))
+	high := waitCookieIn(t, send(h, holding(low)))
+	for _, shown := range []option{holding(low, high), holding(high, low)} {
+		require.Equal(t, laneQuota-2, admitted(newSite(t, cfg), 10, shown), "on an instance that remembers neither")
+	}
+}
+
+// A client may still show a tally that the policy has sent before it became quiet.
+func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.EveryRequest)
+	h := newSite(t, cfg)
+	ticket := refusedWithTicket(t, h)
+	now.advance(5 * time.Second)
+	value := waitCookieIn(t, send(h, html, holding(ticket)))
+	require.Greater(t, len(value), 44)
+	require.Equal(t, laneQuota-1, admitted(h, laneQuota, holding(value)))
+	require.Greater(t, len(waitCookieIn(t, send(h, html, holding(value)))), 44, "the refusal repeats it")
+
+	cfg.Quiet = middleware.QuietNoToken
+	require.NoError(t, h.m.Reconfigure(cfg))
+	refused := send(h, html, holding(value))
+	require.Equal(t, http.StatusForbidden, refused.StatusCode)
+	require.Equal(t, ticket, waitCookieIn(t, refused))
+}
+
+// While the memory is full no ticket would admit. Cells come free as windows end, and
+// pages that load themselves anew every five seconds would not make it sooner.
+func TestTicketsWhileTheMemoryIsFull(t *testing.T) {
+	cfg := waiting(new(clock), middleware.WhenExhausted)
+	cfg.MaxClients = 1 // sixteen cells
+	h := newSite(t, cfg)
+	crowd(h, 40)
+	refusedWithTicket(t, h)
+	require.Equal(t, middleware.MemoryFull, h.decisions.last().Reason)
+	require.GreaterOrEqual(t, h.decisions.last().RoomWait, time.Minute)
+}
