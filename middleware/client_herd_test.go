@@ -7,11 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/pow"
@@ -130,7 +130,7 @@ func TestHerd(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				cfg := challenging(new(clock), test.mode)
 				cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Quiet = test.quota, time.Hour, test.quiet
 				cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.MaxClients = 255, "", 0
@@ -166,7 +166,7 @@ func TestHerd(t *testing.T) {
 // Two policies that sell around one handler: what is left of the tighter one says
 // how many are called, and a tally is bought of the one that refuses.
 func TestHerdBeforeTwoPolicies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		policy := func(name string, quota int64) *middleware.Middleware {
 			cfg := challenging(new(clock), middleware.Newcomers)
 			cfg.Policy, cfg.Limits[0].Quota, cfg.Limits[0].Window = name, quota, time.Hour
@@ -187,7 +187,7 @@ func TestHerdBeforeTwoPolicies(t *testing.T) {
 // Windows that roll over while requests wait: who looks finds room, and nothing
 // is bought that is not needed.
 func TestHerdFindsRoomAfterAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		cfg := challenging(new(clock), middleware.WhenExhausted)
 		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.Path, cfg.Now = 50, 2*time.Second, "", time.Now
 		handler, _ := limited(t, cfg)
