@@ -64,7 +64,9 @@
 //
 // From the outside in: logging and metrics; CORS, with the lists of [CORSAllowHeaders] and
 // [CORSExposeHeaders], so that refusals carry its fields too; [http.CrossOriginProtection], so
-// that pages of other sites cannot spend a visitor's quota; the limiter; [http.TimeoutHandler],
+// that pages of other sites cannot spend a visitor's quota; [http.MaxBytesHandler], which closes
+// the connection of a body that is too large only if it has the server's own writer; the
+// limiter; [http.TimeoutHandler],
 // which throws away the header, and the token in it, of everything inside it; middleware that
 // recovers from panics; the handler.
 //

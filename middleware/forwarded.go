@@ -27,7 +27,8 @@ import (
 // have forgotten the header, and then all its clients share one quota. It is logged in
 // other words if the header has been there at times: then it may be that the clients
 // write it. An entry that is no address ends the walk: nobody can be told, and the
-// request is refused. Empty entries are passed over.
+// request is refused. An empty entry
+// before an address does so too; a field of empty entries alone is as if missing.
 func ForwardedFor(trusted ...netip.Prefix) (IdentityFunc, error) {
 	if err := checkTrusted(trusted); err != nil {
 		return nil, err

@@ -18,7 +18,10 @@ func customary() [9]string {
 
 // watchForProxy looks whether the client of a request is a proxy.
 func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
-	const remedy = "trust it, with ForwardedFor, Forwarded or AddressFromHeader"
+	const (
+		trust  = "trust it, with ForwardedFor, Forwarded or AddressFromHeader"
+		ifOurs = "if it is a proxy of yours, " + trust + "; if not, leave it: a client can write this field"
+	)
 	from, _ := peer(r)
 	for _, name := range customary() {
 		lines := r.Header[name]
@@ -32,7 +35,7 @@ func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
 		}
 		if near(who) {
 			e.report.warn(now, &e.report.alarms.proxy, "the client is a private address that names another, as proxies do: all of its clients share one quota",
-				"field", name, "remedy", remedy)
+				"field", name, "remedy", trust)
 			return
 		}
 		if who == from && listed(&t, lines, id) {
@@ -41,7 +44,7 @@ func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
 		other := Address(named)
 		if named.IsGlobalUnicast() && !near(named) && other.addr != id.addr && e.report.alarms.watch.note(now, id.addr, other.addr) {
 			e.report.warn(now, &e.report.alarms.crowd, "one client names many others, as proxies do: all of its clients share one quota",
-				"field", name, "remedy", remedy)
+				"field", name, "remedy", ifOurs)
 			return
 		}
 	}

@@ -37,13 +37,13 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 		// for one. The memory counts the shared one.
 		tell.tally = nil
 	}
+	if v.reason == ProofReplayed {
+		d.Proof = ProofReplayed // also where the offer has another reason
+	}
 	if v.helpedByProof(e.challenge.mode) && !e.shadow {
 		o := e.offer(now, who)
 		v = v.offering(o)
 		d.Offered, give.challenge = o.challenge, o.field
-	}
-	if d.Proof == "" && v.reason == ProofReplayed {
-		d.Proof = ProofReplayed
 	}
 	v.jitter()
 	d.conclude(&v)

@@ -45,16 +45,20 @@ func (f *AddressField) Client(lines []string, trusts func(netip.Addr) bool) (_ n
 	if !f.List {
 		return f.Only(lines)
 	}
-	hops := 0
+	hops, empty := 0, false
 	for entry, whole := range fromTheRight(lines, f.longest) {
 		if hops++; !whole || hops > maxHops {
 			return netip.Addr{}, false
 		}
 		if entry == "" {
-			continue // RFC 9110 section 5.6.1.2: a reasonable number of them is ignored
+			// RFC 9110 section 5.6.1.2 has recipients ignore empty elements. That is about
+			// reading a list, not about whom to believe: a proxy that knows no address may
+			// have written this one, and all to its left is then hearsay.
+			empty = true
+			continue
 		}
 		hop, ok := f.parse(entry)
-		if !ok {
+		if !ok || empty {
 			return netip.Addr{}, false
 		}
 		if hop = hop.Unmap().WithZone(""); !trusts(hop) {

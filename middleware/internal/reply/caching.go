@@ -107,8 +107,10 @@ func directives(lines []string) (lives, forbidden bool) {
 		for directive := range strings.SplitSeq(line, ",") {
 			name, value, _ := strings.Cut(strings.ToLower(strings.Trim(directive, " \t")), "=")
 			switch name {
-			case "no-store", "private", "no-cache":
+			case "no-store":
 				forbidden = true
+			case "private", "no-cache": // with a value they are about some fields alone
+				forbidden = forbidden || value == ""
 			case "public":
 				lives = true
 			case "max-age", "s-maxage":
