@@ -3,6 +3,7 @@ package redis_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -361,4 +362,29 @@ func TestConnectingKeepsDeadlines(t *testing.T) {
 	_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A server that does not answer holds so many calls and no more: the next one is told at
+// once that it was not counted.
+func TestUnansweredCallsHaveABound(t *testing.T) {
+	s := startServer(t)
+	p := startProxy(t, s.addr())
+	counter := open(t, p.url())
+	policy := compile(t, yearly(5))
+	_, err := counter.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: policy})
+	require.NoError(t, err)
+	p.set(func(p *proxy) { p.swallow = true })
+	var busy atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 2048 {
+		wg.Go(func() {
+			call := exact.Call{Key: fmt.Sprint("k", n), Cost: 1, Policy: policy}
+			if _, err := counter.Take(t.Context(), call); errors.Is(err, exact.ErrBusy) {
+				busy.Add(1)
+			}
+		})
+	}
+	ends(t, &wg)
+	t.Logf("%d of 2048 calls found no place", busy.Load())
+	require.Positive(t, busy.Load())
 }
