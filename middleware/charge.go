@@ -9,7 +9,8 @@ import (
 // Check and charge of one tally, all its limits and networks together, are one atomic
 // step in memory. Which tally is charged is decided here.
 
-// chargeShared charges the tally that everybody of the identity shares.
+// chargeShared charges the tally that everybody of the identity shares. It is the way of
+// most requests, and so does without take: that would copy the result once more.
 func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64) (c charged) {
 	f := e.sharedCandidate(who, shown)
 	c.shown = f.Shown

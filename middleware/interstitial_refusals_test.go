@@ -119,7 +119,7 @@ func TestInterstitialLeavesTheRestAlone(t *testing.T) {
 		h := newSite(t, keeping(new(clock), middleware.Newcomers))
 		require.Equal(t, middleware.NoToken, problemIn(t, send(h, submitting(urlencoded, "a=b"), replace("Accept", "*/*"))).Reason)
 	})
-	t.Run("programs, as Config.Refused", func(t *testing.T) {
+	t.Run("programs, as Config.RefusalHandler", func(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
 		cfg.RefusalHandler = middleware.Interstitial{}
 		h := newSite(t, cfg)

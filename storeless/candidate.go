@@ -2,16 +2,16 @@ package storeless
 
 import "time"
 
-// A Candidate is a family of tokens as one request shows it.
+// A Candidate is one tally as a request shows it: it may be charged.
 type Candidate struct {
-	// Key names the family in memory. Families of different policies that share
+	// Key names the tally in memory. Tallies of different policies that share
 	// a memory need different keys.
 	Key Key
 
-	// Shown is what the tokens of the family show, merged; zero if none.
+	// Shown is what the tokens of the tally show, merged; zero if none.
 	Shown Tally
 
-	// Networks are the networks the family belongs to, counted in memory only.
+	// Networks are the networks that its client belongs to, counted in memory only.
 	Networks []Network
 
 	// Proof, if not nil, is spent if the request is admitted, and refuses it if
