@@ -23,6 +23,9 @@ LONGCOUNT ?= 10
 # $(call each,COMMAND) runs COMMAND in every module and says so.
 each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 
+# A target for each module: all its tests, with the race detector.
+RACES := $(MODULES:%=race@%)
+
 .PHONY: test fips lint need vuln mutants fuzz bench long cover rehearse help
 
 help: ## this list
@@ -30,13 +33,19 @@ help: ## this list
 
 # TALLYSTICK_REQUIRE turns tests that would skip for want of a tool into failures.
 # The short run before the full one is for what the race detector spoils, such as
-# allocation budgets. The time limit is for a test that hangs; a machine that is busy
-# with other things must not meet it.
+# allocation budgets. Then two modules at a time: those with a browser and a Redis wait
+# for them most of the time. The time limit is for a test that hangs; a machine that is
+# busy with other things must not meet it.
 test: need lint fips ## lint, then every test of every module with the race detector
-	@export TALLYSTICK_REQUIRE=1 CGO_ENABLED=1; $(call each,go test -short ./...); \
-	$(call each,go test -race -shuffle=on -timeout=1h ./...)
+	@export TALLYSTICK_REQUIRE=1; $(call each,go test -short ./...)
+	@$(MAKE) -j2 --output-sync=target $(RACES)
 	@echo "make test: ran every test of $(words $(MODULES)) modules, each by its own go.mod: $(MODULES)"
 	@.ci/vuln $(MODULES) || [[ $$? == 3 ]]
+
+.PHONY: $(RACES)
+$(RACES): race@%:
+	@echo "--- $*: go test -race"
+	@cd "$*" && TALLYSTICK_REQUIRE=1 CGO_ENABLED=1 go test -race -shuffle=on -timeout=1h ./...
 
 # For the tests alone: the go command may want more, to download what they need.
 fips: need ## the root module's short tests where cryptography that is not FIPS 140-3 approved panics
