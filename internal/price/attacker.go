@@ -1,0 +1,50 @@
+package main
+
+import "github.com/tallystick/tallystick/storeless"
+
+// Hash rates, a second, of the clients that the page names.
+const (
+	desktop = int64(4_000_000)  // a browser's script, one thread
+	phone   = int64(700_000)    // a slow phone's
+	core    = int64(10_000_000) // a core that runs Go
+	vector  = int64(89_000_000) // a core with AVX-512
+)
+
+// An attacker buys tallies from his neighbours' address. He solves at once, and pays the
+// expected work and no more: luck evens out.
+type attacker struct {
+	purse  int64 // hashes that he can pay now
+	hourly int64 // what he earns at the start of each hour
+	target int64 // the highest price at which he buys; 0: any
+
+	// stock says that he fetches challenges first and redeems them then, as many as
+	// the price of the first is still good for.
+	stock bool
+
+	// as is the buyer of his n-th tally: who holds a network has many addresses.
+	as func(n int64) []storeless.Buyer
+
+	spent, bought int64
+}
+
+// earn is called at the start of each hour.
+func (a *attacker) earn() { a.purse += a.hourly }
+
+// look buys while the price is low enough.
+func (a *attacker) look(s *shop, now int64) {
+	for {
+		buyers := a.as(a.bought)
+		price := s.price(now, buyers)
+		if price == 0 || price > a.purse || a.target > 0 && price > a.target {
+			return
+		}
+		for price <= a.purse && s.redeem(now, buyers, price) {
+			a.purse -= price
+			a.spent += price
+			a.bought++
+			if !a.stock {
+				break
+			}
+		}
+	}
+}
