@@ -21,7 +21,7 @@ type attacker struct {
 	// the price of the first is still good for.
 	stock bool
 
-	// as is the buyer of his n-th tally: who holds a network has many addresses.
+	// as is the buyer of his n-th tally: the holder of a network has many addresses.
 	as func(n int64) []storeless.Buyer
 
 	spent, bought int64

@@ -9,7 +9,9 @@ import (
 )
 
 // Each table of the page stands between two lines.
-func begin(name string) string { return "<!-- made by: go run ./internal/price -update; table: " + name + " -->\n" }
+func begin(name string) string {
+	return "<!-- made by: go run ./internal/price -update; table: " + name + " -->\n"
+}
 
 const end = "<!-- end of what is made -->\n"
 

@@ -66,4 +66,3 @@ func (u *use) admitted(from, until int64) int64 {
 	u.had[[2]int64{from, until}] = n
 	return n
 }
-
