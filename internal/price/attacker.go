@@ -17,9 +17,11 @@ type attacker struct {
 	hourly int64 // what he earns at the start of each hour
 	target int64 // the highest price at which he buys; 0: any
 
-	// stock says that he fetches challenges first and redeems them then, as many as
-	// the price of the first is still good for.
+	// stock says that he makes use of challenges for as long as they are good: their
+	// work is what the price was, and half the price is enough.
 	stock bool
+	asked int64 // the work of his challenges
+	until int64 // how long they are good
 
 	// as is the buyer of his n-th tally: the holder of a network has many addresses.
 	as func(n int64) []storeless.Buyer
@@ -30,21 +32,25 @@ type attacker struct {
 // earn is called at the start of each hour.
 func (a *attacker) earn() { a.purse += a.hourly }
 
+// challengeLife is the longest for which a challenge is good.
+const challengeLife = 5 * minute
+
 // look buys while the price is low enough.
 func (a *attacker) look(s *shop, now int64) {
 	for {
 		buyers := a.as(a.bought)
 		price := s.price(now, buyers)
-		if price == 0 || price > a.purse || a.target > 0 && price > a.target {
+		if !a.stock || now >= a.until || price < a.asked || price > 2*a.asked {
+			if price == 0 || a.target > 0 && price > a.target {
+				return
+			}
+			a.asked, a.until = price, now+challengeLife
+		}
+		if a.asked > a.purse || !s.redeem(now, buyers, a.asked) {
 			return
 		}
-		for price <= a.purse && s.redeem(now, buyers, price) {
-			a.purse -= price
-			a.spent += price
-			a.bought++
-			if !a.stock {
-				break
-			}
-		}
+		a.purse -= a.asked
+		a.spent += a.asked
+		a.bought++
 	}
 }

@@ -10,11 +10,14 @@ type raid struct {
 // A lot is some tallies that were bought at one moment.
 type lot struct{ now, tallies int64 }
 
+// step is how often he looks.
+func (g *raid) step() int64 { return g.lasts / 2880 }
+
 // bought plays one plan: hold the price at target, and spend all the rest at burst.
 func (g *raid) bought(target, burst int64, stock bool) (list []lot) {
 	s := open()
 	a := &attacker{purse: g.purse, target: target, stock: stock, as: g.place.attacker(s)}
-	for now := int64(0); now < g.lasts; now += 10 * second {
+	for now := int64(0); now < g.lasts; now += g.step() {
 		before := a.bought
 		a.look(s, now)
 		if now == burst {
@@ -32,9 +35,9 @@ func (g *raid) bought(target, burst int64, stock bool) (list []lot) {
 // plans plays every plan there is, and returns what each of them buys.
 func (g *raid) plans() (all [][]lot) {
 	// A tally that lives for an hour is worth less if it is bought later.
-	bursts := []int64{0, max(0, g.lasts-hour), g.lasts - 10*second}
+	bursts := []int64{0, max(0, g.lasts-hour), g.lasts - g.step()}
 	for _, stock := range []bool{false, true} {
-		for target := int64(work); target <= work<<12; target += target / 2 {
+		for target := int64(work); target <= work<<12; target *= 2 {
 			for _, burst := range bursts {
 				all = append(all, g.bought(target, burst, stock))
 			}
