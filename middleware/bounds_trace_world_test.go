@@ -31,7 +31,7 @@ type sold struct {
 }
 
 // A buyerWorld is some instances whose clocks differ, and clients that buy, drop, replay,
-// fork and steal. It asks for nothing but the bounds: who is admitted too often.
+// fork and steal. It asks for nothing but the bounds: is a client admitted too often?
 type buyerWorld struct {
 	t      *testing.T
 	r      *rand.Rand

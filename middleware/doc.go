@@ -8,8 +8,9 @@
 // These are the requests admitted for each policy, identity and aligned window.
 // L is the limit, N the number of instances, C how many of them were started within
 // the window, F how many tallies the client has bought, and S how many proofs it solves.
-// docs/bounds.md has the same table, explains the letters, and says what F costs. An
-// address can buy no more than 4·Crowd within an hour on each instance.
+// docs/bounds.md has the same table, explains the letters, and says what F costs: an
+// address can buy what leaks, by default 32 an hour on each instance, and a few more for
+// ever more work.
 //
 //	echoes the newest token, one request after another, any number of instances  L
 //	the same, B requests at once                                                 L on one instance; at most min(B, N)·L on N
@@ -19,6 +20,7 @@
 //	the same, where each request needs a proof (EveryRequest)                    min((N+C)·L, (N+C)·S)
 //	waits instead of working, where the waiting room is open                     + (N+C)·max(1, L/5)
 //	holds a whole IPv6 /56, or a whole /48                                       (N+C)·8·L, or (N+C)·64·L, before work
+//	the same, and works                                                          + (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
 //	holds many IPv4 addresses, or unrelated networks                             L for each
 //	new while the memory is full, and sends no token                             not limited; where work is offered, one request for a proof
@@ -28,10 +30,9 @@
 // An honest client shows the newest token it was given. A sliding window may show up to 2L−1
 // requests over the worst span of one window's length. A bucket of burst b, filled at one
 // request every T, admits b + W/T in any span W. Many unrelated addresses are as many
-// identities, and each has its own quota. An address can buy at most 4·Crowd tallies within
-// PriceMemory on each instance; docs/bounds.md says what they cost. Where a platform starts an
-// instance for each concurrent request, the attacker chooses N. There, and wherever a request
-// costs real money, use a counter that all instances share: [Exact].
+// identities, and each has its own quota. Where a platform starts an instance for each
+// concurrent request, the attacker chooses N. There, and wherever a request costs real money,
+// use a counter that all instances share: [Exact].
 //
 // # What it promises
 //

@@ -10,20 +10,20 @@ const (
 	vector  = int64(89_000_000) // a core with AVX-512
 )
 
-// An attacker buys tallies from his neighbours' address. He solves at once, and pays the
+// An attacker buys tallies at its neighbours' address. It solves at once, and pays the
 // expected work and no more: luck evens out.
 type attacker struct {
-	purse  int64 // hashes that he can pay now
-	hourly int64 // what he earns at the start of each hour
-	target int64 // the highest price at which he buys; 0: any
+	purse  int64 // hashes that it can pay now
+	hourly int64 // what it earns at the start of each hour
+	target int64 // the highest price at which it buys; 0: any
 
-	// stock says that he makes use of challenges for as long as they are good: their
+	// stock says that it makes use of challenges for as long as they are good: their
 	// work is what the price was, and half the price is enough.
 	stock bool
-	asked int64 // the work of his challenges
+	asked int64 // the work of its challenges
 	until int64 // how long they are good
 
-	// as is the buyer of his n-th tally: the holder of a network has many addresses.
+	// as is the buyer of its n-th tally: the holder of a network has many addresses.
 	as func(n int64) []storeless.Buyer
 
 	spent, bought int64

@@ -85,7 +85,7 @@ func (a *attempts) Pop() any {
 	return last
 }
 
-// A street is a shop, those who come to it, and at most one attacker.
+// A street is a shop, the newcomers that come to it, and at most one attacker.
 type street struct {
 	shop     *shop
 	random   *rand.Rand
@@ -144,7 +144,7 @@ func (s *street) serve(a attempt) {
 	}
 }
 
-// A tally of newcomers: how many came, and how many of them got in.
+// A share is of newcomers: how many came, and how many of them got in.
 type share struct{ came, in int64 }
 
 func (s share) percent() int64 {
@@ -163,7 +163,7 @@ func (c crowd) plus(other crowd) crowd {
 	return crowd{c.desktops.plus(other.desktops), c.phones.plus(other.phones)}
 }
 
-// fared counts those who came from the second day on: on the first the level is new.
+// fared counts those that came from the second day on: on the first the level is new.
 func (s *street) fared() (c crowd) {
 	for i := range s.list {
 		n := &s.list[i]

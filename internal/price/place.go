@@ -66,7 +66,7 @@ var (
 		},
 		subscribers64.attacker,
 	}
-	// A carrier that gives each a /56: the attacker uses all of his.
+	// A carrier that gives each a /56: the attacker uses all of its own.
 	subscribers56 = place{"a /48 of subscribers with a /56 each",
 		func(s *shop) func(*rand.Rand) []storeless.Buyer {
 			return func(r *rand.Rand) []storeless.Buyer { return s.v6(uint64(1+r.Int64N(1<<8-1)) << 8) }
@@ -75,7 +75,7 @@ var (
 			return func(n int64) []storeless.Buyer { return s.v6(uint64(n % (1 << 8))) }
 		},
 	}
-	// Nobody but the attacker, who uses each /64 in turn.
+	// Nobody but an attacker, which uses each /64 in turn.
 	whole56 = place{"a whole /56", nil, subscribers56.attacker}
 	// The same of a /48: each /56 in turn, and a new /64 in it.
 	whole48 = place{"a whole /48", nil,

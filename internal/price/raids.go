@@ -1,6 +1,6 @@
 package main
 
-// A raid is what an attacker who is alone in a place buys in a time.
+// A raid is what an attacker that is alone in a place buys in a time.
 type raid struct {
 	place place
 	purse int64 // hashes
@@ -10,7 +10,7 @@ type raid struct {
 // A lot is some tallies that were bought at one moment.
 type lot struct{ now, tallies int64 }
 
-// step is how often he looks.
+// step is how often it looks.
 func (g *raid) step() int64 { return g.lasts / 2880 }
 
 // bought plays one plan: hold the price at target, and spend all the rest at burst.

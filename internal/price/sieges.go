@@ -20,7 +20,7 @@ func random(daily int64, run int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(daily), uint64(run)))
 }
 
-// met lets one kind of attacker meet the newcomers, who are fresh in each run.
+// met lets one kind of attacker meet the newcomers, which are fresh in each run.
 func (g *siege) met(kind func() *attacker) (all crowd, spent int64) {
 	for run := range g.runs {
 		s := g.street(run)
@@ -44,7 +44,7 @@ func (g *siege) street(run int) *street {
 }
 
 // fared is the worst of what an attacker with this budget can do to desktops, and the
-// worst of what he can do to phones. He spends all at the start of each hour; or he has
+// worst of what it can do to phones. It spends all at the start of each hour; or it has
 // saved a day's budget, and buys only below what a victim can pay.
 func (g *siege) fared() crowd {
 	if g.hourly == 0 {
@@ -78,8 +78,8 @@ func targets(patience int64) (list []int64) {
 	return list
 }
 
-// shut is what it costs an hour to leave fewer than one in fifty of the victims in: the
-// cheapest of the attackers who hold the price at a target. rate is the victims'.
+// shut is what it costs an hour so that fewer than one in fifty of the victims get in: the
+// cheapest of the attackers that hold the price at a target. rate is the victims'.
 func (g *siege) shut(rate int64) int64 {
 	least := int64(0)
 	for _, stock := range []bool{false, true} {

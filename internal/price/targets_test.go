@@ -46,7 +46,7 @@ func TestNewcomersGetIn(t *testing.T) {
 	}
 }
 
-// An attacker with less than these budgets lets some of the victims in, whatever he does.
+// An attacker with less than these budgets lets some of the victims in, whatever it does.
 func TestAddressIsNotShutForLess(t *testing.T) {
 	for name, c := range map[string]struct{ rate, seconds int64 }{
 		"desktops": {desktop, 80},
@@ -59,7 +59,7 @@ func TestAddressIsNotShutForLess(t *testing.T) {
 	}
 }
 
-// A subscriber of a carrier cannot shut out those who have other addresses.
+// A subscriber of a carrier cannot shut out those that have other addresses.
 func TestSubscribersAreNotShutOut(t *testing.T) {
 	for _, p := range []place{subscribers64, subscribers56} {
 		g := siege{p, 500, 60 * second, 360 * vector, 1}
