@@ -23,6 +23,7 @@ type engine struct {
 	memory       *storeless.Memory // nil if switched off
 	carried      *storeless.Policy // what tokens carry: the limits, and more on an exact route
 	life         time.Duration     // of what is signed
+	passLife     time.Duration     // of a tally that is bought
 	net56, net48 int64
 
 	challenge *challenger   // nil: never
@@ -57,6 +58,7 @@ type challenger struct {
 	bindOwn       bool
 	issuer        *pow.Issuer
 	prices        *storeless.Prices
+	priceMemory   time.Duration    // for which a pass is one
 	surge         *storeless.Surge // nil: off
 	path          string           // of the endpoints; "": none
 	assets        *assets.Set      // nil without path

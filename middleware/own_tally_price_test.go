@@ -146,13 +146,19 @@ func TestTiersAndPrices(t *testing.T) {
 	require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work, "two were sold to the address")
 }
 
-// A life of two longest windows, an hour at least, from the second of issue on
-// whatever instance's clock.
+// A life of two of the longest windows that are not above PriceMemory, an hour at least,
+// from the second of issue on whatever instance's clock.
 func TestLifeOfAnOwnTally(t *testing.T) {
-	for window, life := range map[time.Duration]time.Duration{time.Minute: time.Hour, 24 * time.Hour: 48 * time.Hour} {
-		now := new(clock)
+	const day = 24 * time.Hour
+	for _, test := range []struct{ window, memory, life time.Duration }{
+		{time.Minute, 0, time.Hour},
+		{time.Hour, 0, 2 * time.Hour},
+		{day, 0, time.Hour},
+		{day, day, 2 * day},
+	} {
+		now, life := new(clock), test.life
 		cfg := challenging(now, middleware.Newcomers)
-		cfg.Limits[0].Window = window
+		cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Challenge.PriceMemory = 120, test.window, test.memory
 		h := newSite(t, cfg)
 		tok := bought(t, h)
 		newest := tok

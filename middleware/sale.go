@@ -25,7 +25,7 @@ func (e *engine) binding(holder []byte) pow.Binding {
 
 // redeem opens the tally of a receipt, if it is worth its price now.
 func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
-	ends := receipt.Issued.Add(token.OwnLife(e.base.policy))
+	ends := receipt.Issued.Add(e.passLife)
 	own := token.Own{Expires: ends.Unix(), Bound: e.bindsOwn(&who.id)}
 	copy(own.ID[:], receipt.ID[:])
 	work, surge := int64(receipt.Work), e.challenge.surge
