@@ -63,7 +63,7 @@ func (w *buyerWorld) request() {
 	}
 	l.admitted[family] = append(l.admitted[family], w.now.Now().Add(l.offset).UnixMicro())
 	for i := range limits[0] {
-		w.requireQuota(l.admitted[family], limits[0][i], limits[1][i], family)
+		w.requireQuota(l.admitted[family], limits[0][i], limits[1][i], family != shared(addr), family)
 	}
 }
 
@@ -80,7 +80,7 @@ func (w *buyerWorld) bought(family string) bool {
 // requireQuota checks that an instance has admitted no more than the larger tier's quota to
 // a tally: in the aligned window of the last request, or in any span that ends with it.
 // (N+C)·L, and with F bought tallies (N+C)·L·(1+F), are the sums of that.
-func (w *buyerWorld) requireQuota(times []int64, a, b middleware.Limit, family string) {
+func (w *buyerWorld) requireQuota(times []int64, a, b middleware.Limit, own bool, family string) {
 	last := times[len(times)-1]
 	if bucket(a) {
 		// Under two tiers: the larger debt, and the smaller step.
@@ -93,8 +93,9 @@ func (w *buyerWorld) requireQuota(times []int64, a, b middleware.Limit, family s
 	}
 	size, n := a.Window.Microseconds(), int64(0)
 	for _, at := range times {
-		// The last moments of a window may belong to the next, by another clock.
-		if at/size == last/size && at+w.skew.Microseconds() < (at/size+1)*size {
+		// A pass never gets back what it has of a long limit. And the last moments of a
+		// window may belong to the next, by another clock.
+		if own && a.Window > time.Hour || at/size == last/size && at+w.skew.Microseconds() < (at/size+1)*size {
 			n++
 		}
 	}

@@ -90,6 +90,7 @@ func newBuyerWorld(t *testing.T, seed uint64, mode middleware.Mode, sells, full 
 func passOf(t *testing.T, limits []middleware.Limit) (all []middleware.Limit) {
 	p, err := storeless.Compile("contact", limits)
 	require.NoError(t, err)
+	p = p.Pass(time.Hour)
 	for i := range p.Len() {
 		all = append(all, p.Limit(i))
 	}

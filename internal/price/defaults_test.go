@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,5 +24,5 @@ func TestDefaultsAreTheMiddlewares(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1<<18, work)
-	require.Equal(t, hour, priceMemory)
+	require.Equal(t, time.Hour, priceMemory)
 }

@@ -24,7 +24,7 @@ func at(now int64) time.Time { return opening.Add(time.Duration(now) * time.Mill
 const (
 	work        = 1 << 18
 	expected    = 8 // Crowd
-	priceMemory = hour
+	priceMemory = time.Hour
 )
 
 // A shop is one instance that sells tallies: the real memory and the real prices.
@@ -36,7 +36,7 @@ type shop struct {
 
 // open returns a shop with room for all that is remembered in a simulation.
 func open() *shop {
-	tariff := storeless.Tariff{Work: work, Crowd: expected, Memory: time.Duration(priceMemory) * time.Millisecond}
+	tariff := storeless.Tariff{Work: work, Crowd: expected, Memory: priceMemory}
 	prices, err := tariff.Compile()
 	if err != nil {
 		panic(err) // all of it is constant

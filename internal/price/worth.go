@@ -20,30 +20,8 @@ func newUse(name string, limits ...storeless.Limit) *use {
 	if err != nil {
 		panic(err) // all of it is constant
 	}
-	return &use{name: name, pass: passOf(policy), life: hour, had: map[[2]int64]int64{}}
-}
-
-// TODO(merge): the real pass.
-func passOf(p *storeless.Policy) *storeless.Policy {
-	most := int64(1)
-	for i := range p.Len() {
-		if l := p.Limit(i); l.Window <= time.Hour {
-			most = max(most, l.Quota)
-		}
-	}
-	var limits []storeless.Limit
-	for i := range p.Len() {
-		l := p.Limit(i)
-		if l.Window > time.Hour {
-			l.Quota = max(most, (l.Quota*int64(time.Hour)+int64(l.Window)-1)/int64(l.Window))
-		}
-		limits = append(limits, l)
-	}
-	q, err := storeless.Compile("contact", limits)
-	if err != nil {
-		panic(err)
-	}
-	return q
+	life := int64(policy.PassLife(priceMemory) / time.Millisecond)
+	return &use{name: name, pass: policy.Pass(priceMemory), life: life, had: map[[2]int64]int64{}}
 }
 
 // admitted is how many requests a tally that is bought at one moment admits until
