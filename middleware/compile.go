@@ -43,8 +43,6 @@ func compile(cfg Config) (*engine, error) {
 		carried:    c.carried,
 		life:       c.life,
 		challenge:  c.challenge,
-		net56:      cfg.Net56Factor,
-		net48:      cfg.Net48Factor,
 		identity:   cfg.Identity,
 		cost:       cfg.Cost,
 		skip:       cfg.Skip,

@@ -42,7 +42,7 @@ func TestWholeNetworksThatWork(t *testing.T) {
 			}
 			bound := crowd * c.crowds * math.Log2(1+2*paid/(crowd*c.crowds*work))
 			require.LessOrEqual(t, float64(tallies), bound)
-			require.GreaterOrEqual(t, float64(tallies), bound-crowd*c.crowds, "work buys what it may")
+			require.GreaterOrEqual(t, float64(tallies), bound-2*crowd*c.crowds, "work buys what it may")
 		})
 	}
 }
