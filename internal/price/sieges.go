@@ -78,20 +78,25 @@ func targets(patience int64) (list []int64) {
 	return list
 }
 
-// shut is what it costs an hour so that fewer than one in fifty of the victims get in: the
-// cheapest of the attackers that hold the price at a target. rate is the victims'.
-func (g *siege) shut(rate int64) int64 {
-	least := int64(0)
+// held is what it costs an hour to hold the price at a target, and whether fewer than one
+// in fifty of the victims get in then. rate is the victims'.
+func (g *siege) held(rate, target int64, stock bool) (hourly int64, shut bool) {
+	all, spent := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: target, stock: stock} })
+	victims := all.desktops
+	if rate == phone {
+		victims = all.phones
+	}
+	return spent / int64(g.runs) / (days * 24), 50*victims.in < victims.came
+}
+
+// shut is what it costs an hour to shut the victims out: the cheapest of the attackers
+// that hold the price at a target, from a third of what a victim can pay upwards, in steps
+// of about an eighth.
+func (g *siege) shut(rate int64) (least int64) {
 	for _, stock := range []bool{false, true} {
-		// From a third of what a victim can pay upwards, in steps of about an eighth.
 		for target := rate * g.patience / second / 3; ; target += target / 8 {
-			all, spent := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: target, stock: stock} })
-			victims := all.desktops
-			if rate == phone {
-				victims = all.phones
-			}
-			if 50*victims.in < victims.came {
-				if hourly := spent / int64(g.runs) / (days * 24); least == 0 || hourly < least {
+			if hourly, shut := g.held(rate, target, stock); shut {
+				if least == 0 || hourly < least {
 					least = hourly
 				}
 				break
