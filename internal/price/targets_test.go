@@ -64,11 +64,12 @@ func TestAddressIsNotShutForLess(t *testing.T) {
 	}
 }
 
-// A subscriber of a carrier cannot shut out those that have other addresses.
+// A subscriber of a carrier, with any budget, that holds its own price at what a desktop can
+// pay, does not shut out those that have other addresses.
 func TestSubscribersAreNotShutOut(t *testing.T) {
 	for _, p := range []place{subscribers64, subscribers56} {
 		g := siege{p, 500, 60 * second, 0, 1}
-		c, _ := g.met(func() *attacker { return &attacker{hourly: 360 * vector, stock: true} })
+		c, _ := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: desktop * 60, stock: true} })
 		require.GreaterOrEqual(t, c.desktops.percent(), int64(95), p.name)
 		require.GreaterOrEqual(t, c.phones.percent(), int64(90), p.name)
 	}
