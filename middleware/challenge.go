@@ -26,8 +26,10 @@ type Challenge struct {
 	// 1 to 255.
 	Crowd int64
 
-	// PriceMemory is how long a sale is remembered, at least. Default: one
-	// hour. Permitted: whole seconds, from one minute to one day.
+	// PriceMemory is how long a sale is remembered, at least, and what a tally is a pass
+	// for: of a limit with a longer window it has only the part that falls on PriceMemory
+	// (see the package documentation). Default: one hour. Permitted: whole seconds, from
+	// one minute to one day.
 	PriceMemory time.Duration
 
 	// BindOwn makes an own tally good only for the address that bought it. Without it,

@@ -41,6 +41,7 @@ func TestPass(t *testing.T) {
 		"a bucket of a day":         {[]storeless.Limit{bucket(50, day, 0)}, time.Hour, time.Hour, []int64{3}},
 		"a large one leaks a part":  {[]storeless.Limit{bucket(24_000, day, 0)}, time.Hour, time.Hour, []int64{960}},
 		"a meter of a day":          {[]storeless.Limit{meter}, time.Hour, time.Hour, []int64{1}},
+		"a bucket no faster":        {[]storeless.Limit{limit(50, time.Minute), bucket(24, day, 3)}, time.Hour, time.Hour, []int64{50, 3}},
 		"the largest":               {[]storeless.Limit{limit(storeless.MaxQuota, storeless.MaxWindow)}, time.Second, time.Hour, []int64{68}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +101,10 @@ func TestPassAdmitsWhatItStates(t *testing.T) {
 		}
 		p := compile(t, limits...)
 		pass, life := p.Pass(memory), p.PassLife(memory)
+		for i := range limits {
+			require.LessOrEqual(t, pass.Limit(i).Quota, limits[i].Quota, "a pass is no faster than its limit")
+			require.LessOrEqual(t, pass.Limit(i).Burst, p.Limit(i).Burst)
+		}
 		echoes := r.IntN(2) == 0
 		instances := make([]*storeless.Memory, 1+r.IntN(3))
 		lives := len(instances)
@@ -148,6 +153,19 @@ func TestPassAdmitsWhatItStates(t *testing.T) {
 		}
 	}
 	require.Greater(t, full, traces/10, "passes are used up")
+}
+
+// A memory knows what a pass has used for as long as the pass lives, also where that is many
+// windows: a client that drops its tokens gains nothing by waiting.
+func TestPassIsRememberedForItsLife(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 21, Window: 7 * time.Minute})
+	pass, life, m := p.Pass(time.Minute), p.PassLife(time.Minute), storeless.NewMemory(8, 1)
+	start := midnight.Add(7*time.Minute - time.Second)
+	require.EqualValues(t, 3, drain(m, pass, start, storeless.Candidate{Key: 1}))
+	for at := time.Second; at < life; at += time.Minute {
+		require.Zero(t, drain(m, pass, start.Add(at), storeless.Candidate{Key: 1}), at)
+	}
+	require.Zero(t, drain(m, pass, start.Add(life-time.Microsecond), storeless.Candidate{Key: 1}))
 }
 
 // What is used of a pass stays used: at midnight, after a step of the clock, in a merge.
