@@ -52,6 +52,7 @@ var holders = map[string]string{
 	"docs/clocks.md | limit, load | clocks | under the limit | of them refused | longest Retry-After | over the limit | of them admitted |":     "storeless/skew_table_test.go TestSkewTables",
 	"docs/clocks.md | limit | clocks | refused | again after Retry-After |":                                                                     "storeless/skew_table_test.go TestSkewTables",
 	"docs/clocks.md | algorithm | clocks that differ by D, within what is permitted | clocks that are wrong by far |":                           "docs_tables_test.go TestAlgorithmsAreNamed",
+	"docs/bounds.md | limits | `PriceMemory` | a pass has | and lives |":                                                                        "docs_tables_test.go TestPassesAreTrue",
 	"docs/exact.md | counter | for | what it can lose |":                                                                                        "docs_tables_test.go TestCountersAreNamed",
 	"docs/performance.md | limiter | allowed, 1 client | allowed, a million | refused, a million | heap per client |":                           "internal/peers/page_test.go TestPageNamesEveryLimiter",
 	"docs/performance.md | counter | one hot key | 10,000 keys |":                                                                               "internal/peers/counters/page_test.go TestPageNamesEveryCounter",

@@ -28,8 +28,10 @@ type Challenge struct {
 
 	// PriceMemory is the time in which four Crowds of sales leak away, evenly, and the
 	// price comes down with them. So many newcomers behind an address are served at the
-	// price of Work for as long as they come: 32 an hour by default. Default: one hour.
-	// Permitted: whole seconds, from one minute to one day.
+	// price of Work for as long as they come: 32 an hour by default. A tally is a pass for
+	// one PriceMemory: of a limit with a longer window it has only the part that falls on
+	// it (see the package documentation). Default: one hour. Permitted: whole seconds, from
+	// one minute to one day.
 	PriceMemory time.Duration
 
 	// BindOwn makes an own tally good only for the address that bought it. Without it,

@@ -144,6 +144,14 @@
 // second of work. It is a price on starting over. It does not tell people from programs, and native code works some twenty times as fast as a
 // browser.
 //
+// A tally that is bought is a pass for one PriceMemory, or a day's quota would be for sale every
+// hour. Limits with longer windows are cut to the part of their quota that falls on PriceMemory,
+// rounded up, and to no less than the largest quota of a shorter limit: of 5 a minute and 50 a
+// day a pass has 5. That is for all of its life, which is two of the longest windows that are
+// not longer than PriceMemory, and an hour at least. A client that needs more buys the next. A request
+// that costs more than a pass has is charged to the shared tally, in Newcomers too.
+// docs/bounds.md has the rule.
+//
 // [Middleware.Endpoints] serves a script with an element that proves work for the form it is in;
 // [Middleware.ScriptURL] names the script:
 //

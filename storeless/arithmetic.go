@@ -1,6 +1,7 @@
 package storeless
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -315,3 +316,6 @@ func (r *rule) restore(now, then int64, s State, cost int64) State {
 	}
 	return s
 }
+
+// sum adds two counts. It stops at what a tally can hold.
+func sum(a, b uint32) uint32 { return uint32(min(uint64(a)+uint64(b), math.MaxInt32)) }

@@ -208,6 +208,13 @@
 // within a day of its own time, the level goes on from there, and what was sold meanwhile
 // is counted.
 //
+// A tally that is bought is charged under a pass ([Policy.Pass]), a policy of the same shape
+// and for the same tokens: limits with windows longer than Memory have a part of their quota
+// in it, which does not come back while the tally lives ([Policy.PassLife]). The state of a
+// window's limit has another meaning there: Cur is what was used in the window At, and Prev all
+// that was used before, however long ago; a request passes if and only if prev+cur+cost ≤ L. So
+// a merge of two is still a lower bound, number by number. A bucket's pass is a slower bucket.
+//
 // What this does not promise: that a client gets a tally. In the long run an address lets
 // in what leaks. A neighbour that pays more than others can, all the time, gets all of it.
 //

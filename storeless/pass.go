@@ -2,7 +2,6 @@ package storeless
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -61,18 +60,6 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 	return pass
 }
 
-// last makes a rule that counts in windows that of a pass: what was used stays used for life.
-// (A window that forgets would give most passes of a day's quota a second one, at midnight.)
-func (r *rule) last(life int64) {
-	if life == 0 || r.interval > 0 {
-		return
-	}
-	r.life = life
-	// A cell has to outlive the tally, also one that was last charged at a window's end.
-	r.keeps = 1 + (life+r.window-1)/r.window
-	r.owe(r.owes)
-}
-
 // passBucket returns the rule of a bucket's pass. A bucket leaks, so burst and rate are
 // chosen together: no more than quota passes within life, the burst counted. The burst
 // is as large as it can be while the bucket is empty again within a window (else a cell of
@@ -93,6 +80,3 @@ func (r *rule) passBucket(quota, life int64) rule {
 	}
 	return pass
 }
-
-// sum adds two counts. It stops at what a tally can hold.
-func sum(a, b uint32) uint32 { return uint32(min(uint64(a)+uint64(b), math.MaxInt32)) }

@@ -52,6 +52,18 @@ func (r *rule) owe(most int64) {
 	r.reach = (r.keeps+1)*r.seconds + r.owes/1_000_000 + farFutureSlack
 }
 
+// last makes a rule that counts in windows that of a pass: what was used stays used for life.
+// (A window that forgets would give most passes of a day's quota a second one, at midnight.)
+func (r *rule) last(life int64) {
+	if life == 0 || r.interval > 0 {
+		return
+	}
+	r.life = life
+	// A cell has to outlive the tally, also one that was last charged at a window's end.
+	r.keeps = 1 + (life+r.window-1)/r.window
+	r.owe(r.owes)
+}
+
 // limitID identifies a limit's count in tokens and memory. Quota and burst are
 // left out on purpose: counts say what was used, so a changed quota applies to
 // them at once. 24 bits keep a token's entry short; a policy whose own ids
