@@ -1,6 +1,7 @@
 package tallystick_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,10 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // tableOf returns the table of a page whose first line begins so.
@@ -189,4 +192,43 @@ func TestProblemTypesHaveAPage(t *testing.T) {
 	}
 	require.Len(t, headings, 1+3)
 	require.Equal(t, headings, anchors(t, page))
+}
+
+// TestPassesAreTrue compiles the passes of docs/bounds.md. "n/w" is a limit, and "n in all" what
+// does not come back while the tally lives.
+func TestPassesAreTrue(t *testing.T) {
+	for _, row := range tableOf(t, "docs/bounds.md", "| limits | `PriceMemory` |") {
+		var limits []storeless.Limit
+		for i, text := range strings.Split(row[0], ", ") {
+			quota, window, _ := strings.Cut(text, "/")
+			n, err := strconv.ParseInt(quota, 10, 64)
+			require.NoError(t, err)
+			w, err := time.ParseDuration(window)
+			require.NoError(t, err)
+			limits = append(limits, storeless.Limit{Name: fmt.Sprint(i), Quota: n, Window: w})
+		}
+		memory, err := time.ParseDuration(row[1])
+		require.NoError(t, err)
+		policy, err := storeless.Compile("docs", limits)
+		require.NoError(t, err)
+		pass, now := policy.Pass(memory), time.Unix(0, 0)
+		var has []string
+		for i, text := range strings.Split(row[0], ", ") {
+			_, window, _ := strings.Cut(text, "/")
+			quota := pass.Limit(i).Quota
+			// Used up, what comes back in two windows?
+			only, _ := storeless.Compile("docs", limits[i:i+1])
+			full, _ := only.Pass(memory).Step(now, storeless.Tally{}, 1)
+			later := only.Pass(memory).Peek(now.Add(2*limits[i].Window), full, 0)
+			if later.Limits[0].Remaining == only.Pass(memory).Limit(0).Quota {
+				has = append(has, fmt.Sprintf("%d/%s", quota, window))
+			} else {
+				has = append(has, fmt.Sprintf("%d in all", quota))
+			}
+		}
+		require.Equal(t, row[2], strings.Join(has, ", "), row)
+		life, err := time.ParseDuration(row[3])
+		require.NoError(t, err)
+		require.Equal(t, life, policy.PassLife(memory), row)
+	}
 }

@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
+	"internal/price":                  {module + "/storeless"},
 	"internal/printed":                {},
 	"internal/testkit":                {},
 }

@@ -57,7 +57,7 @@ import (
 )
 
 // maxWork is what middleware permits: the price can double three times before it
-// reaches pow.MaxWork.
+// reaches the most that a challenge can ask for.
 const maxWork = 1 << 29
 
 func main() {

@@ -10,9 +10,9 @@ type Challenge struct {
 	// Mode says when. Default: [WhenExhausted].
 	Mode Mode
 
-	// Work is the price in expected hashes, of the first Crowd tallies of an
-	// identity or, in [EveryRequest], of each request. Default: 262144, a third
-	// of a second on a slow phone. Permitted: 16 to 2²⁹.
+	// Work is the price in expected hashes: of a tally while few are sold to its identity
+	// or, in [EveryRequest], of each request. Default: 262144, a third of a second on a
+	// slow phone. Permitted: 16 to 2²⁹.
 	Work int64
 
 	// NonceOnly asks for no work at all, only for a round trip within ten
@@ -20,14 +20,18 @@ type Challenge struct {
 	// is no limit.
 	NonceOnly bool
 
-	// Crowd is how many honest clients one address is expected to hide. With
-	// every further Crowd of tallies the price doubles, and at most four
-	// Crowds are sold to an address within PriceMemory. Default: 8. Permitted:
-	// 1 to 255.
+	// Crowd is how many honest clients one address is expected to hide. With every
+	// Crowd of tallies that it has bought, and that have not leaked, the price doubles; in
+	// between it rises evenly. An IPv6 /56 is expected to hide two Crowds and a /48 eight,
+	// and the dearest of the three counts. Default: 8. Permitted: 1 to 255.
 	Crowd int64
 
-	// PriceMemory is how long a sale is remembered, at least. Default: one
-	// hour. Permitted: whole seconds, from one minute to one day.
+	// PriceMemory is the time in which four Crowds of sales leak away, evenly, and the
+	// price comes down with them. So many newcomers behind an address are served at the
+	// price of Work for as long as they come: 32 an hour by default. A tally is a pass for
+	// one PriceMemory: of a limit with a longer window it has only the part that falls on
+	// it (see the package documentation). Default: one hour. Permitted: whole seconds, from
+	// one minute to one day.
 	PriceMemory time.Duration
 
 	// BindOwn makes an own tally good only for the address that bought it. Without it,

@@ -58,6 +58,12 @@ func (e *engine) ownCandidates(shown *credentials) []storeless.Candidate {
 // have used it up: its quota is everybody's, and the answer to a client that has paid
 // must be a token of what it has paid for. Among own tallies the one with most left
 // is charged, so that a spent token, planted or not, locks nobody out.
+//
+// An own tally is a pass: where a limit is longer than PriceMemory it has a part of the
+// quota. A request that costs more than a pass has is charged to the shared tally, in
+// [Newcomers] too, for a client that has an own one. To refuse it would lock out
+// all who send such requests, for ever; and a pass that took it all the same, or as much as
+// such a request costs, would be the whole quota again, for sale every hour.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
 	candidates := e.ownCandidates(shown)
 	if len(candidates) == 0 {
@@ -66,16 +72,22 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 		}
 		return e.take(now, who, e.keptCandidate(who, shown), cost), true
 	}
-	i, tally, v := e.memory.Choose(now, who.tier.policy, candidates, cost)
+	if who.tier.tooDear(cost) {
+		return e.take(now, who, e.keptCandidate(who, shown), cost), true
+	}
+	i, tally, v := e.memory.Choose(now, who.tier.pass.policy, candidates, cost)
 	if shown.proof.opened {
 		i = shown.proof.index
 	}
 	o := &shown.own[i]
 	c = charged{own: &o.own, opened: shown.proof.opened, shown: o.tally, tally: tally, verdict: v}
+	left := restOf(now, &o.own)
+	capWaits(&c.verdict, left)
 	if v.Admitted || shown.proof.opened || e.challenge.mode == Newcomers {
 		return c, true
 	}
-	if s := e.take(now, who, e.keptCandidate(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait {
+	// What is used up for good is no nearer way than the shared tally.
+	if s := e.take(now, who, e.keptCandidate(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
 		return s, true
 	}
 	return c, true

@@ -69,7 +69,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, path: c.Path, share: share}
+	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share}
 	if c.NonceOnly {
 		ch.work = 0
 	}

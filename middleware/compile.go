@@ -43,8 +43,6 @@ func compile(cfg Config) (*engine, error) {
 		carried:    c.carried,
 		life:       c.life,
 		challenge:  c.challenge,
-		net56:      cfg.Net56Factor,
-		net48:      cfg.Net48Factor,
 		identity:   cfg.Identity,
 		cost:       cfg.Cost,
 		skip:       cfg.Skip,
@@ -77,6 +75,7 @@ func compile(cfg Config) (*engine, error) {
 	if err := e.openRoom(&cfg); err != nil {
 		return nil, err
 	}
+	e.issuePasses()
 	e.introduce()
 	e.report = reporter{log: cfg.Logger, policy: cfg.Policy}
 	if cfg.Logger == nil {
@@ -97,11 +96,7 @@ func (e *engine) openRoom(cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	tiers := []*tier{&e.base}
-	for _, t := range e.tiers {
-		tiers = append(tiers, t)
-	}
-	for _, t := range tiers {
+	for _, t := range e.tiersOf() {
 		room := newTier(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
 		t.room = &room
 	}
@@ -110,19 +105,41 @@ func (e *engine) openRoom(cfg *Config) error {
 	return nil
 }
 
+// issuePasses compiles what a bought tally may use, for each tier, where tallies are sold.
+func (e *engine) issuePasses() {
+	if !e.sellsTallies() {
+		return
+	}
+	memory := e.challenge.priceMemory
+	e.passLife = e.base.policy.PassLife(memory) // the windows of all tiers are the same
+	for _, t := range e.tiersOf() {
+		p := t.policy.Pass(memory)
+		t.pass = &tier{name: t.name, policy: p, field: policyField(p), names: t.names, room: t.room}
+	}
+}
+
+// tiersOf returns the base and all other tiers.
+func (e *engine) tiersOf() []*tier {
+	all := []*tier{&e.base}
+	for _, t := range e.tiers {
+		all = append(all, t)
+	}
+	return all
+}
+
 // introduce tells the tiers of each other. They count in the same tallies, so each
 // has to know how much a bucket of any of them may be owed.
 func (e *engine) introduce() {
-	tiers, rooms := []*tier{&e.base}, []*tier(nil)
-	for _, t := range e.tiers {
-		tiers = append(tiers, t)
-	}
+	tiers, rooms, passes := e.tiersOf(), []*tier(nil), []*tier(nil)
 	for _, t := range tiers {
 		if t.room != nil {
 			rooms = append(rooms, t.room)
 		}
+		if t.pass != nil {
+			passes = append(passes, t.pass)
+		}
 	}
-	for _, group := range [][]*tier{tiers, rooms} {
+	for _, group := range [][]*tier{tiers, rooms, passes} {
 		for _, role := range []func(*tier) **storeless.Policy{
 			func(t *tier) **storeless.Policy { return &t.policy },
 			func(t *tier) **storeless.Policy { return &t.net56 },

@@ -8,8 +8,7 @@
 // These are the requests admitted for each policy, identity and aligned window.
 // L is the limit, N the number of instances, C how many of them were started within
 // the window, F how many tallies the client has bought, and S how many proofs it solves.
-// docs/bounds.md has the same table, explains the letters, and says what F costs. An
-// address can buy no more than 4·Crowd within an hour on each instance.
+// docs/bounds.md has the same table, explains the letters, and says what F costs.
 //
 //	echoes the newest token, one request after another, any number of instances  L
 //	the same, B requests at once                                                 L on one instance; at most min(B, N)·L on N
@@ -19,6 +18,7 @@
 //	the same, where each request needs a proof (EveryRequest)                    min((N+C)·L, (N+C)·S)
 //	waits instead of working, where the waiting room is open                     + (N+C)·max(1, L/5)
 //	holds a whole IPv6 /56, or a whole /48                                       (N+C)·8·L, or (N+C)·64·L, before work
+//	the same, and works                                                          + (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
 //	holds many IPv4 addresses, or unrelated networks                             L for each
 //	new while the memory is full, and sends no token                             not limited; where work is offered, one request for a proof
@@ -28,10 +28,10 @@
 // An honest client shows the newest token it was given. A sliding window may show up to 2L−1
 // requests over the worst span of one window's length. A bucket of burst b, filled at one
 // request every T, admits b + W/T in any span W. Many unrelated addresses are as many
-// identities, and each has its own quota. An address can buy at most 4·Crowd tallies within
-// PriceMemory on each instance; docs/bounds.md says what they cost. Where a platform starts an
-// instance for each concurrent request, the attacker chooses N. There, and wherever a request
-// costs real money, use a counter that all instances share: [Exact].
+// identities, and each has its own quota. How many tallies an address buys grows with the
+// logarithm of its work, and with what leaks, 4·Crowd in PriceMemory, on each instance. Where
+// a platform starts an instance for each concurrent request, the attacker chooses N. There, and
+// wherever a request costs real money, use a counter that all instances share: [Exact].
 //
 // # What it promises
 //
@@ -118,7 +118,7 @@
 //
 // # Statuses
 //
-//	429  over a limit, or sold out                type .../http-problem-types#quota-exceeded
+//	429  over a limit, or no tally for sale        type .../http-problem-types#quota-exceeded
 //	403  a proof of work is required              type .../docs/problems.md#proof-required
 //	403  the request costs more than a quota      type .../docs/problems.md#cost-above-quota
 //	403  cannot tell who is asking                type .../docs/problems.md#identity-unknown
@@ -137,11 +137,20 @@
 // once the shared quota is used up; [Newcomers], before the first request; [EveryRequest], for
 // each request, and then no tallies are sold. A challenge is signed, lives for 10 to 60 seconds,
 // and is bound to policy and identity. A proof is good for one tally, or one request, on each
-// instance, however often it is shown. It must be worth the price at the moment it is redeemed.
-// The price is Work for the first Crowd tallies of an address within PriceMemory and doubles
-// with each further Crowd; after four Crowds none is sold. It is a price on starting over. It
-// does not tell people from programs, and native code works some twenty times as fast as a
+// instance, however often it is shown. It must be worth half the price at the moment it is
+// redeemed. The price begins at Work and doubles with each Crowd of tallies that the address
+// has bought; four Crowds leak away in PriceMemory. Nothing is ever sold out below 2³² hashes: a
+// fixed cap would let a neighbour shut everybody behind an address out for a fraction of a
+// second of work. It is a price on starting over. It does not tell people from programs, and native code works some twenty times as fast as a
 // browser.
+//
+// A tally that is bought is a pass for one PriceMemory, or a day's quota would be for sale every
+// hour. Limits with longer windows are cut to the part of their quota that falls on PriceMemory,
+// rounded up, and to no less than the largest quota of a shorter limit: of 5 a minute and 50 a
+// day a pass has 5. That is for all of its life, which is two of the longest windows that are
+// not longer than PriceMemory, and an hour at least. A client that needs more buys the next. A request
+// that costs more than a pass has is charged to the shared tally, in Newcomers too.
+// docs/bounds.md has the rule.
 //
 // [Middleware.Endpoints] serves a script with an element that proves work for the form it is in;
 // [Middleware.ScriptURL] names the script:

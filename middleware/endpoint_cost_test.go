@@ -147,9 +147,7 @@ func TestChallengeEndpointTellsTheWaitOfADearRequest(t *testing.T) {
 	cfg.Challenge.Crowd = 1
 	h := newSite(t, cfg)
 	require.Equal(t, 5, admitted(h, 5))
-	for range 4 { // until it is sold out
-		bought(t, h)
-	}
+	h.m.SellOut(now.Now(), peerIdentity)
 	dear := func(r *http.Request) { r.URL.RawQuery = "cost=5" }
 	resp := fetched(h, dear)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)

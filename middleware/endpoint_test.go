@@ -140,7 +140,7 @@ func TestCrossSiteRedeems(t *testing.T) {
 			}
 		})
 	}
-	require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work, "one sale")
+	require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
 	for _, origin := range []string{"cross-site", "same-site"} { // a GET changes nothing
 		require.Equal(t, http.StatusOK, fetched(h, with("Sec-Fetch-Site", origin)).StatusCode)
 	}

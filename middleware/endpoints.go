@@ -88,10 +88,12 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
 	d := &dc.decision
 	shown := e.readTokens(now, r, who)
-	left, enough, v := e.peek(now, who, &shown, costOf(r, who))
+	cost := costOf(r, who)
+	left, enough, v := e.peek(now, who, &shown, cost)
 	needed := !enough || e.challenge.mode == EveryRequest
 	var o offer
-	if e.challenge.mode != EveryRequest || enough {
+	dear := v.reason == OverLimit && who.tier.tooDear(cost) // no tally that is sold would do
+	if (e.challenge.mode != EveryRequest || enough) && !dear {
 		o = e.offer(now, who)
 		if v = v.offering(o); v.reason == SoldOut {
 			v.jitter()
@@ -129,18 +131,29 @@ func costOf(r *http.Request, who *subject) int64 {
 // is enough for a request of this cost; and the verdict about it if not.
 func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int64) (left int64, enough bool, v verdict) {
 	candidates := e.ownCandidates(shown)
-	if e.challenge.mode != Newcomers {
+	asksShared := e.challenge.mode != Newcomers
+	if who.tier.tooDear(cost) { // as chargeBought does
+		asksShared = asksShared || len(candidates) > 0
+		candidates = nil
+	}
+	own := len(candidates)
+	if asksShared {
 		f := e.sharedCandidate(who, shown)
 		f.MustKeep = e.challenge.mode != EveryRequest
 		candidates = append(candidates, f)
 	}
-	policy := who.tier.policy
+	policyOf := func(i int) *storeless.Policy {
+		if i < own {
+			return who.tier.pass.policy
+		}
+		return who.tier.policy
+	}
 	left, best, full := int64(-1), 0, false
 	for i := range candidates {
-		v := e.memory.Peek(now, policy, &candidates[i], 0)
+		v := e.memory.Peek(now, policyOf(i), &candidates[i], 0)
 		if v.Saturated {
 			full = true
-		} else if least := v.Least(policy.Len()); least > left {
+		} else if least := v.Least(who.tier.policy.Len()); least > left {
 			left, best = least, i
 		}
 	}
@@ -155,7 +168,15 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 		return -1, false, v
 	}
 	v.reason, v.status = OverLimit, http.StatusTooManyRequests
-	v.retryAfter = e.memory.Peek(now, policy, &candidates[best], cost).Wait
+	v.retryAfter = e.memory.Peek(now, policyOf(best), &candidates[best], cost).Wait
+	if best < own {
+		rest := restOf(now, &shown.own[best].own)
+		if v.retryAfter >= rest && asksShared { // it is used up for good
+			v.retryAfter = e.memory.Peek(now, who.tier.policy, &candidates[own], cost).Wait
+		} else {
+			v.retryAfter = min(v.retryAfter, rest)
+		}
+	}
 	return left, false, v
 }
 
@@ -193,7 +214,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 		if sale.Granted {
 			f := storeless.Candidate{Key: e.ownKey(own.ID), MustKeep: true}
 			good := own.Expires - now.Unix()
-			if e.memory.Peek(now, e.base.policy, &f, 0).Saturated {
+			if e.memory.Peek(now, e.base.pass.policy, &f, 0).Saturated {
 				// A token that nobody could remember is not believed: the proof itself
 				// must come with the request, and forms have no other way to send it.
 				good = e.setProofCookie(now, w, text, &receipt)

@@ -16,14 +16,14 @@ import (
 // An engine is a compiled [Config], and immutable: all that the steps of a decision
 // need, and nothing that they do.
 type engine struct {
-	name         string // of the policy
-	base         tier
-	tiers        map[string]*tier
-	codec        *token.Codec
-	memory       *storeless.Memory // nil if switched off
-	carried      *storeless.Policy // what tokens carry: the limits, and more on an exact route
-	life         time.Duration     // of what is signed
-	net56, net48 int64
+	name     string // of the policy
+	base     tier
+	tiers    map[string]*tier
+	codec    *token.Codec
+	memory   *storeless.Memory // nil if switched off
+	carried  *storeless.Policy // what tokens carry: the limits, and more on an exact route
+	life     time.Duration     // of what is signed
+	passLife time.Duration     // of a tally that is bought
 
 	challenge *challenger   // nil: never
 	room      *waitingRoom  // nil: none
@@ -57,6 +57,7 @@ type challenger struct {
 	bindOwn       bool
 	issuer        *pow.Issuer
 	prices        *storeless.Prices
+	priceMemory   time.Duration    // for which a pass is one
 	surge         *storeless.Surge // nil: off
 	path          string           // of the endpoints; "": none
 	assets        *assets.Set      // nil without path

@@ -130,15 +130,15 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 	require.False(t, h.decisions.last().Own, "its life is over")
 }
 
-// Where the window's rest is shorter than the time to the next sale, that is what
-// Retry-After says; where a sale opens first, it is that.
+// Where the window's rest is shorter than the time until the price is below the highest,
+// that is what Retry-After says; where a tally is for sale first, it is that.
 func TestRetryAfterIsTheNearerWay(t *testing.T) {
 	for name, test := range map[string]struct {
 		window, memory time.Duration
 		least, most    time.Duration
 	}{
 		"the window": {time.Minute, time.Hour, time.Minute, 66 * time.Second},
-		"the sale":   {24 * time.Hour, time.Minute, 80 * time.Second, 88 * time.Second},
+		"the sale":   {24 * time.Hour, time.Minute, time.Second, 17 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -146,9 +146,7 @@ func TestRetryAfterIsTheNearerWay(t *testing.T) {
 			cfg.Limits[0].Window, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = test.window, 1, test.memory
 			h := newSite(t, cfg)
 			exhaust(t, h)
-			for range 4 {
-				bought(t, h)
-			}
+			h.m.SellOut(now.Now(), peerIdentity)
 			resp := send(h)
 			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 			wait := retryAfter(t, resp)

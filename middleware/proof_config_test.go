@@ -142,22 +142,21 @@ func TestDefaultChallenge(t *testing.T) {
 	require.Equal(t, 10*time.Second, c.TTL)
 	require.Empty(t, problemIn(t, resp).RedeemURL)
 
-	// Eight at the base price, and what is sold is remembered for an hour.
+	// The price doubles with every eight, and four times eight leak within an hour.
 	cfg.Challenge = &middleware.Challenge{Work: 16}
 	h = newSite(t, cfg)
 	exhaust(t, h)
-	for i := range 32 {
+	for i := range 48 {
 		offer := challengeIn(t, send(h))
-		require.EqualValues(t, 16<<(i/8), offer.Work)
+		require.Equal(t, priceAfter(i, 8, 16), offer.Work)
 		require.Equal(t, 200, send(h, proving(solve(t, offer))).StatusCode)
 	}
-	requireNoChallenge(t, send(h))
 	now.advance(time.Hour)
 	exhaust(t, h)
-	requireNoChallenge(t, send(h))
-	now.advance(20 * time.Minute)
+	require.EqualValues(t, 64, challengeIn(t, send(h)).Work)
+	now.advance(30 * time.Minute)
 	exhaust(t, h)
-	require.EqualValues(t, 16, challengeIn(t, send(h)).Work, "a third longer at most")
+	require.EqualValues(t, 16, challengeIn(t, send(h)).Work)
 }
 
 const http429 = 429

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"testing"
@@ -123,6 +124,17 @@ func bought(t testing.TB, h http.Handler, options ...option) string {
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.NotEmpty(t, tokenIn(resp))
 	return tokenIn(resp)
+}
+
+// peerIdentity is the identity of a client that send speaks for, if nothing else is said.
+var peerIdentity = middleware.Address(netip.MustParseAddr("203.0.113.1"))
+
+// priceAfter is what the next tally costs, and so what its challenge asks for, when so
+// many were sold and none has leaked.
+func priceAfter(sold, crowd int, work uint64) uint64 {
+	doubled, rest := work<<(sold/crowd), uint64(sold%crowd)
+	price := doubled + (doubled*rest+uint64(crowd)-1)/uint64(crowd)
+	return (price + 3) &^ 3
 }
 
 // exhaust uses up the shared quota of the policy contact.

@@ -45,7 +45,7 @@ func TestThousandRedeemsOfOneChallenge(t *testing.T) {
 		require.Equal(t, bind, claims.Sub != "")
 		for _, h := range sites {
 			require.Equal(t, 5, admitted(h, 20, showing(tokens[0])), "one family")
-			require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work, "one sale: the second is at the base price")
+			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
 			bought(t, h)
 			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
 		}
@@ -64,7 +64,7 @@ func TestThousandRequestsWithOneProof(t *testing.T) {
 			proof := solved(t, fetched(h))
 			inParallel(1000, func(int) { send(h, proving(proof)) })
 			require.EqualValues(t, 5, h.spy.calls.Load())
-			require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work)
+			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
 		})
 	}
 }
@@ -130,8 +130,8 @@ func TestStockpiledChallenges(t *testing.T) {
 					families++
 				}
 			}
-			require.Equal(t, 8, families, "a Crowd, and none of the rest")
-			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
+			require.Equal(t, 9, families, "until the price is more than twice theirs, and none of the rest")
+			require.EqualValues(t, 36, challengeIn(t, fetched(h)).Work)
 			for i, ok := range granted {
 				require.Equal(t, ok, redeem(h, proofs[i]), "and it stays that way")
 			}

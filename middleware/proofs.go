@@ -43,7 +43,7 @@ func (e *engine) acceptProof(now time.Time, who *subject, shown credentials, rec
 			return shown
 		}
 		p.opened = true
-		p.index = shown.addOwn(now, e.carried, own, storeless.Tally{})
+		p.index = shown.addOwn(now, e.base.pass.policy, own, storeless.Tally{})
 	}
 	p.good, p.reason = true, ""
 	if e.memory != nil {

@@ -24,8 +24,8 @@ const (
 	// the request shows neither. 403 with a challenge.
 	NoToken Reason = "no-token"
 
-	// SoldOut: the same, and no tally is for sale to this address before
-	// RetryAfter. 429.
+	// SoldOut: the same, and until RetryAfter the price is above 2³² hashes, the most
+	// that a challenge can ask for: somebody behind the address has paid almost as much. 429.
 	SoldOut Reason = "sold-out"
 
 	// MemoryFull: the memory has no room, so that a proof must come with the
@@ -34,7 +34,7 @@ const (
 
 	// The reasons for which a proof was not accepted: its time has passed, its
 	// answers are wrong or it was not issued here, another client asked
-	// for the challenge, it is worth less than a tally costs by now, or it has bought a request already.
+	// for the challenge, it is worth less than half of what a tally costs by now, or it has bought a request already.
 	ProofExpired       Reason = "expired"
 	ProofWrong         Reason = "wrong-solution"
 	ProofClientChanged Reason = "client-changed"

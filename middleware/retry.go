@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
 )
 
 // jittered adds up to a tenth, and up to 30 seconds, so that clients refused
@@ -30,5 +31,19 @@ func capOutageWait(v *storeless.Verdict) {
 		if s := &v.Limits[i]; s.Blocked {
 			s.Reset = min(s.Reset, outageWait)
 		}
+	}
+}
+
+// restOf returns how long an own tally has to live.
+func restOf(now time.Time, own *token.Own) time.Duration {
+	return wholeSeconds(time.Unix(own.Expires, 0).Sub(now))
+}
+
+// capWaits shortens what a verdict on an own tally says of later than its end: after that
+// it stands in nobody's way, and nothing comes back to it.
+func capWaits(v *storeless.Verdict, rest time.Duration) {
+	v.Wait = min(v.Wait, rest)
+	for i := range v.Limits {
+		v.Limits[i].Reset = min(v.Limits[i].Reset, rest)
 	}
 }

@@ -9,8 +9,17 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// mostWork is what a surge may raise a challenge to.
-const mostWork = 1 << 32
+// The crowds of an IPv6 /56 and /48, where an address is one: so many honest clients,
+// times Challenge.Crowd, each is expected to hide. They are no quota factors. Work is not
+// bought by the /64: a home has a /56 and a tunnel broker gives a /48 away, and each
+// with as many crowds as quotas would buy 64 times what an address can. A carrier that
+// gives each subscriber one /64 has hundreds of them in a /56 and thousands in a /48:
+// they pay a higher price when many are new within the hour, and are served. What each
+// choice costs either side is in docs/price.md.
+const (
+	crowds56 = 2
+	crowds48 = 8
+)
 
 // binding is what a challenge of this policy is bound to. The kind keeps a
 // proof that buys a request from opening a tally.
@@ -25,12 +34,12 @@ func (e *engine) binding(holder []byte) pow.Binding {
 
 // redeem opens the tally of a receipt, if it is worth its price now.
 func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
-	ends := receipt.Issued.Add(token.OwnLife(e.base.policy))
+	ends := receipt.Issued.Add(e.passLife)
 	own := token.Own{Expires: ends.Unix(), Bound: e.bindsOwn(&who.id)}
 	copy(own.ID[:], receipt.ID[:])
 	work, surge := int64(receipt.Work), e.challenge.surge
 	if surge != nil {
-		work = surge.Worth(now, work, mostWork)
+		work = surge.Worth(now, work, storeless.MaxPrice)
 	}
 	var buyers [1 + storeless.MaxNetworks]storeless.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
@@ -61,8 +70,8 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1})
 	if who.networks[0].Policy != nil {
 		list = append(list,
-			storeless.Buyer{Key: who.networks[0].Key, Crowds: e.net56},
-			storeless.Buyer{Key: who.networks[1].Key, Crowds: e.net48})
+			storeless.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
+			storeless.Buyer{Key: who.networks[1].Key, Crowds: crowds48})
 	}
 	return list
 }
@@ -78,7 +87,7 @@ func (e *engine) ownKey(id [8]byte) storeless.Key {
 }
 
 // offer issues the challenge that goes with a refusal, at the price of this moment, or
-// says when a tally will be for sale.
+// says when the price will be one that a challenge can ask for.
 func (e *engine) offer(now time.Time, who *subject) offer {
 	c := e.challenge
 	work := c.work
@@ -91,7 +100,7 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 		work = sale.Price
 	}
 	if c.surge != nil && work > 0 {
-		work = c.surge.Work(now, work, mostWork)
+		work = c.surge.Work(now, work, storeless.MaxPrice)
 	}
 	challenge, err := c.issuer.Issue(now, e.binding(who.bytes), uint64(work))
 	if err != nil {

@@ -23,7 +23,7 @@ func proxied(t *testing.T, upstream http.Handler) http.Handler {
 
 // TestWhatWasPaidForIsNotLost: a client that proves its work with the request itself
 // gets its token by the response to that, and by nothing else. If it is lost the client
-// pays again for each request, until its address is sold out.
+// pays again for each request, at a price that rises.
 func TestWhatWasPaidForIsNotLost(t *testing.T) {
 	replying := func(change func(w http.ResponseWriter)) func(*testing.T) http.Handler {
 		return func(t *testing.T) http.Handler {

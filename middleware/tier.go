@@ -14,9 +14,14 @@ type tier struct {
 	field        string            // RateLimit-Policy
 	names        []string          // of the limits
 	room         *tier             // for the waiting room; nil: none
+	pass         *tier             // what a tally that is bought may use; nil: none is sold
 
 	// On an exact route alone.
 	exact, shard *exact.Policy
 	fallback     *storeless.Policy // when the counter does not answer
 	quotaHash    guardedcall.Key
 }
+
+// tooDear reports whether a request of this cost is more than any pass has, so that no
+// tally that is for sale can pay for it.
+func (t *tier) tooDear(cost int64) bool { return t.pass != nil && cost > t.pass.policy.Capacity() }

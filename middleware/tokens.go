@@ -77,7 +77,7 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	shown.accepted++
 	switch {
 	case own:
-		shown.addOwn(now, e.carried, t.Own, t.Tally)
+		shown.addOwn(now, e.base.pass.policy, t.Own, t.Tally)
 	case shown.shared == storeless.Tally{}:
 		shown.shared = t.Tally
 	default:
@@ -90,6 +90,6 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 // nothing is sold, or for longer than anything sold lives, a thief of the key made it.
 // The thief must not get more than that takes.
 func (e *engine) acceptsOwn(now time.Time, who *subject, own *token.Own) bool {
-	longest := now.Add(token.OwnLife(e.base.policy) + time.Minute).Unix()
+	longest := now.Add(e.passLife + time.Minute).Unix()
 	return e.sellsTallies() && own.Expires <= longest && (own.Bound || !e.bindsOwn(&who.id))
 }

@@ -18,6 +18,8 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 		Policy:  "contact",
 		Limits:  []Limit{{Quota: 9, Window: time.Minute}},
 		Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
+
+		Challenge: &Challenge{},
 	})
 	require.NoError(t, err)
 	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [8]byte{1}, Expires: 1_800_003_600}
@@ -26,7 +28,7 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	for _, order := range [][]storeless.Tally{{low, high}, {high, low}} {
 		var s credentials
 		for _, tally := range order {
-			require.Zero(t, s.addOwn(now, e.carried, own, tally))
+			require.Zero(t, s.addOwn(now, e.base.pass.policy, own, tally))
 		}
 		require.Len(t, s.own, 1)
 		require.Equal(t, high, s.own[0].tally)
@@ -45,7 +47,7 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	require.NoError(t, err)
 	e := m.engine.Load()
 	now, who := time.Unix(1_800_000_000, 0), subject{id: Address(netip.MustParseAddr("203.0.113.1"))}
-	life := token.OwnLife(e.base.policy)
+	life := e.passLife
 	for _, test := range []struct {
 		life time.Duration
 		want bool

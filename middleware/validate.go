@@ -168,8 +168,14 @@ func check(cfg *Config) (c compiled, err error) {
 	for _, p := range all {
 		c.life = max(c.life, p.Life())
 	}
-	if cfg.Challenge != nil {
-		c.life = max(c.life, token.OwnLife(c.base.tokens))
+	if cfg.Exact == nil && c.challenge != nil && c.challenge.mode != EveryRequest {
+		memory := c.challenge.priceMemory
+		c.life = max(c.life, c.base.tokens.PassLife(memory))
+		passes := []*storeless.Policy{c.base.tokens.Pass(memory)}
+		for _, p := range all {
+			passes = append(passes, p.Pass(memory))
+		}
+		all = append(all, passes...) // tokens carry those too
 	}
 	var problem error
 	c.codec, problem = token.New(cfg.Secrets, c.carried, all...)

@@ -176,7 +176,7 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 	own := bought(t, h, holding(ticket))
 	require.Equal(t, 5*laneQuota, admitted(h, 5*laneQuota, showing(own), holding(ticket)), "its own comes first")
 	require.Zero(t, admitted(h, 5, showing(own), holding(ticket)))
-	require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work, "one has been sold, not two")
+	require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one has been sold, not two")
 
 	t.Run("own before room", func(t *testing.T) {
 		now.advance(time.Minute)

@@ -28,6 +28,10 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	}
 
 	v, tell, give := proofWanted(), told{}, given{}
+	dear := asked && who.tier.tooDear(d.Cost)
+	if c.own != nil || !asked && e.sellsTallies() {
+		who.tier = who.tier.pass // these are the quotas that the answer is about
+	}
 	if asked {
 		v, tell = verdictOf(&c.verdict), e.tellOf(now, who, &c)
 		d.noteCharge(who, &c)
@@ -36,11 +40,14 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 		// The client keeps the token of the tally that it has paid for; a cookie has room
 		// for one. The memory counts the shared one.
 		tell.tally = nil
+		if p := &shown.proof; p.opened {
+			tell.own, tell.tally, tell.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
+		}
 	}
 	if v.reason == ProofReplayed {
 		d.Proof = ProofReplayed // also where the offer has another reason
 	}
-	if v.helpedByProof(e.challenge.mode) && !e.shadow {
+	if v.helpedByProof(e.challenge.mode) && !dear && !e.shadow {
 		o := e.offer(now, who)
 		v = v.offering(o)
 		d.Offered, give.challenge = o.challenge, o.field

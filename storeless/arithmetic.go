@@ -1,6 +1,7 @@
 package storeless
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -10,7 +11,8 @@ import (
 func (r *rule) elapsed(now int64, s State) int64 { return max(0, now-s.At*r.window) }
 
 // remaining returns how much cost would pass now; negative where a quota or a
-// burst was lowered below what is used already. s is rolled.
+// burst was lowered below what is used already. s is rolled. The counts of a pass have
+// their full weight for all of its life.
 //
 // For the sliding counter, prev·(W−e) + (cur+cost)·W ≤ L·W is, in integers, the
 // same as cost ≤ L − cur − ⌈prev·(W−e)/W⌉: exact, with one 128-bit product.
@@ -19,8 +21,11 @@ func (r *rule) remaining(now int64, s State) int64 {
 		return (r.empties - max(0, s.At-now)) / r.interval
 	}
 	left := r.limit.Quota - int64(s.Cur)
-	if s.Prev == 0 {
+	switch {
+	case s.Prev == 0:
 		return left
+	case r.life > 0:
+		return left - int64(s.Prev)
 	}
 	return left - mulDivUp(int64(s.Prev), r.window-r.elapsed(now, s), r.window)
 }
@@ -35,7 +40,8 @@ func (r *rule) charge(now int64, s State, cost int64) State {
 }
 
 // wait returns the time in µs until cost, from 1 to the capacity, would pass;
-// zero or less if it passes now. s is rolled.
+// zero or less if it passes now. s is rolled. A pass that is used up admits nothing more:
+// the wait is all of its life, which is longer than what is left of it.
 func (r *rule) wait(now int64, s State, cost int64) int64 {
 	if r.interval > 0 {
 		return max(0, s.At-now) + cost*r.interval - r.empties
@@ -43,6 +49,10 @@ func (r *rule) wait(now int64, s State, cost int64) int64 {
 	start, spare := s.At*r.window, r.limit.Quota-cost
 	cur, prev := int64(s.Cur), int64(s.Prev)
 	switch {
+	case r.life > 0 && cur+prev > spare:
+		return r.life
+	case r.life > 0:
+		return 0
 	case r.limit.Algorithm == FixedWindow && cur > spare:
 		return start + r.window - now
 	case cur > spare:
@@ -93,7 +103,7 @@ func (r *rule) ahead(now int64, s State) bool {
 }
 
 // roll brings s to the window of now, unless s is ahead of it already. A mark
-// that has passed owes nothing.
+// that has passed owes nothing. Of a pass, prev is all that was used before.
 func (r *rule) roll(now int64, s State) State {
 	if r.interval > 0 {
 		if s.At <= now {
@@ -105,6 +115,8 @@ func (r *rule) roll(now int64, s State) State {
 	switch {
 	case s.At >= window:
 		return s
+	case r.life > 0:
+		return State{At: window, Prev: sum(s.Cur, s.Prev)}
 	case s.At == window-1 && r.limit.Algorithm == SlidingWindow:
 		return State{At: window, Prev: s.Cur}
 	}
@@ -140,7 +152,7 @@ func (r *rule) expires(s State) int64 {
 	if r.interval > 0 {
 		return (s.At/r.window + 2) * r.seconds
 	}
-	return (s.At + 2) * r.seconds
+	return (s.At + r.keeps) * r.seconds
 }
 
 // load returns the state in c.
@@ -149,7 +161,7 @@ func (r *rule) load(c *cell) State {
 		return State{At: int64(c.value & (1<<markBits - 1))}
 	}
 	return State{
-		At:   int64(c.expires)/r.seconds - 2,
+		At:   int64(c.expires)/r.seconds - r.keeps,
 		Cur:  uint32(c.value >> 32),
 		Prev: uint32(c.value),
 	}
@@ -176,6 +188,9 @@ func (r *rule) store(now int64, c *cell, s State) {
 // again would lock clients out for as long as the clock was off.)
 func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
 	s = r.load(c)
+	if r.life > 0 && r.ahead(now, s) {
+		s.Cur, s.Prev = sum(s.Cur, s.Prev), 0 // of a pass, both stay used
+	}
 	switch {
 	case r.blank(s):
 	case r.interval > 0 && s.At-now > min(c.owes(), r.owes)+r.skew:
@@ -293,11 +308,14 @@ func (r *rule) restore(now, then int64, s State, cost int64) State {
 		return r.roll(now, s)
 	}
 	cost = min(cost, MaxQuota)
-	switch s.At - then/r.window {
-	case 0:
+	switch passed := s.At - then/r.window; {
+	case passed == 0:
 		s.Cur -= min(s.Cur, uint32(cost))
-	case 1:
+	case passed == 1 || passed > 1 && r.life > 0:
 		s.Prev -= min(s.Prev, uint32(cost))
 	}
 	return s
 }
+
+// sum adds two counts. It stops at what a tally can hold.
+func sum(a, b uint32) uint32 { return uint32(min(uint64(a)+uint64(b), math.MaxInt32)) }

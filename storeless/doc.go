@@ -179,24 +179,44 @@
 // # Own tallies
 //
 // Clients that share an address share its tally. A client can buy a tally of its own
-// with work that a caller has verified (package pow); [Memory.Redeem] sells it. The
-// first Crowd tallies of a buyer cost Work hashes, the next Crowd twice that,
-// then four and eight times; more than 4·Crowd are not sold while they are
-// remembered, which is for Memory at least and a third longer at most, and
-// [Sale.Wait] says exactly when the next one is. An IPv6 identity pays the
-// highest of the prices of its /64, /56 and /48, whose crowds are as many times
-// larger as their quotas. F tallies within any span of Memory cost at least
+// with work that a caller has verified (package pow); [Memory.Redeem] sells it. Each
+// buyer has a level. A sale raises it by one, and it falls evenly, by 4·Crowd in Memory,
+// while it is above zero. The price is
 //
-//	Crowd·Work·(2^(F/Crowd) − 1)
+//	Work·2^k·(1+f)      k the whole and f the rest of level/Crowd
 //
-// on one instance; on N instances N·Crowd stands for Crowd, and a restart counts
-// as one more. The price is that of the moment of redemption, whatever the
-// challenge had asked for. The same tally can be redeemed any number of times
-// until it ends, and is sold once ([Sale.Held]).
+// rounded up: continuous, so that a buyer who waits for a step to pass gains nothing. An
+// IPv6 identity pays the highest of the prices of its /64, /56 and /48, which may be
+// [Buyer]s of several crowds. The price is that of the moment of redemption, whatever the
+// challenge had asked for, and a proof that is worth half of it is good: the price may
+// double while an honest client works. In a time T, so much work buys at most
 //
-// What this does not promise: that a client gets a tally. A neighbour behind the
-// same address that computes faster can buy all 4·Crowd of them, for 15·Crowd·Work
-// hashes, and the others then wait.
+//	4·Crowd·T/Memory + Crowd·log2(1 + 2·work/(Crowd·Work))
+//
+// tallies on one instance, and a restart counts as one more. The same tally can be
+// redeemed any number of times until it ends, and is sold once ([Sale.Held]).
+//
+// There is no cap below [MaxPrice]. One of 4·Crowd tallies was tried: a neighbour that
+// computes faster buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the
+// usual price, and nobody else behind the address can buy for an hour. Above MaxPrice
+// nothing is for sale, and [Sale.Wait] says exactly when something is.
+//
+// A level is kept in parts of 2⁻¹⁵ of a sale. What leaks is rounded down, so no price is
+// below the formula's. The level counts sales, not money or time: another [Tariff] finds as
+// many, and says what they cost. A clock that steps back leaves the level as it is, and
+// from then on it leaks by the new time. If the clock steps forward again to where it was,
+// within a day of its own time, the level goes on from there, and what was sold meanwhile
+// is counted.
+//
+// A tally that is bought is charged under a pass ([Policy.Pass]), a policy of the same shape
+// and for the same tokens: limits with windows longer than Memory have a part of their quota
+// in it, which does not come back while the tally lives ([Policy.PassLife]). The state of a
+// window's limit has another meaning there: Cur is what was used in the window At, and Prev all
+// that was used before, however long ago; a request passes if and only if prev+cur+cost ≤ L. So
+// a merge of two is still a lower bound, number by number. A bucket's pass is a slower bucket.
+//
+// What this does not promise: that a client gets a tally. In the long run an address lets
+// in what leaks. A neighbour that pays more than others can, all the time, gets all of it.
 //
 // A [Proof] with a [Candidate] buys one request instead. It is spent if and only if
 // the request is admitted. A family with MustKeep is refused where it, or one of

@@ -68,7 +68,7 @@ func TestEverythingInParallel(t *testing.T) {
 			group.Wait()
 			for n := range keys {
 				require.LessOrEqual(t, spent[n].Load(), int64(1), "proof %d", n)
-				require.LessOrEqual(t, bought[n].Load(), int64(4), "buyer %d", n)
+				require.LessOrEqual(t, bought[n].Load(), int64(5), "buyer %d: 8000 is half of what the fifth costs", n)
 			}
 			if families == 1 {
 				require.Positive(t, s.m.Saturations(), "the workload fills the memory")

@@ -126,6 +126,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 			l.Burst = min(l.Burst*factor, mostBurst(l))
 		}
 		scaled.rules[i] = compile(l)
+		scaled.rules[i].last(p.rules[i].life)
 	}
 	return scaled
 }
@@ -152,6 +153,7 @@ func (p *Policy) Share(n int64) *Policy {
 			l.Burst = min(max(1, l.Burst/n), mostBurst(l))
 		}
 		share.rules[i] = compile(l)
+		share.rules[i].last(p.rules[i].life)
 	}
 	return share
 }

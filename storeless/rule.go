@@ -18,6 +18,8 @@ type rule struct {
 	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
 	skew     int64 // how far ahead of the clock a tally may be, µs
 	reach    int64 // how far ahead of the clock its cells may end, seconds
+	keeps    int64 // for how many windows a count is remembered, its own included
+	life     int64 // of a tally whose counts stay for all of it, µs; 0: none; see Policy.Pass
 }
 
 // maxSkew is the most by which the clocks of two instances may differ. More is
@@ -33,6 +35,7 @@ func compile(l Limit) rule {
 		window:   l.Window.Microseconds(),
 		seconds:  int64(l.Window / time.Second),
 		skew:     min(maxSkew, l.Window/10).Microseconds(),
+		keeps:    2,
 	}
 	if l.Algorithm.gcra() {
 		r.interval = emissionInterval(l)
@@ -46,7 +49,19 @@ func compile(l Limit) rule {
 // owe sets the most that any tier's bucket may be owed.
 func (r *rule) owe(most int64) {
 	r.owes = most
-	r.reach = 3*r.seconds + r.owes/1_000_000 + farFutureSlack
+	r.reach = (r.keeps+1)*r.seconds + r.owes/1_000_000 + farFutureSlack
+}
+
+// last makes a rule that counts in windows that of a pass: what was used stays used for life.
+// (A window that forgets would give most passes of a day's quota a second one, at midnight.)
+func (r *rule) last(life int64) {
+	if life == 0 || r.interval > 0 {
+		return
+	}
+	r.life = life
+	// A cell has to outlive the tally, also one that was last charged at a window's end.
+	r.keeps = 1 + (life+r.window-1)/r.window
+	r.owe(r.owes)
 }
 
 // limitID identifies a limit's count in tokens and memory. Quota and burst are

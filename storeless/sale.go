@@ -6,8 +6,8 @@ import "time"
 type Buyer struct {
 	Key Key
 
-	// Crowds is how many identities are expected in it: 1 for an identity, as
-	// many as its policies scale by for a network.
+	// Crowds is how many times the crowd of an identity is expected in it: 1 for an
+	// identity. Less counts as 1, and more than a cell of the memory can count as that.
 	Crowds int64
 }
 
@@ -18,8 +18,8 @@ type Sale struct {
 	Granted, Held bool
 
 	// Price is what a tally cost at this moment, in expected hashes: the highest
-	// of all buyers' prices. 0 if it was Held, and if none is for sale; then Wait
-	// is how long until one is, in whole seconds.
+	// of all buyers' prices. 0 if it was Held, and if it would be above [MaxPrice]:
+	// then none is for sale, and Wait is how long until one is, in whole seconds.
 	Price int64
 	Wait  time.Duration
 
@@ -45,16 +45,18 @@ func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
 	return s
 }
 
-// Redeem opens a tally for work that has been proved, if it is worth the price
-// at this moment on this instance: what the challenge had asked for does not
+// Redeem opens a tally for work that has been proved, if it is worth at least half
+// the price at this moment on this instance. What the challenge had asked for does not
 // bind, or a stock of challenges fetched while the price was low would buy any
-// number of tallies at that price. Check and sale are one critical section.
+// number of tallies at that price. Half is for honest clients whose neighbours buy while
+// they work: they lose no proof until the price has doubled. Check and sale are one
+// critical section.
 //
 // family derives from the challenge alone, so that a client that redeems again, or
 // that lost the answer, gets the same one: it is Held until ends.
 func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, ends time.Time, work int64) Sale {
 	if m == nil {
-		return Sale{Granted: work >= p.work, Price: p.work}
+		return Sale{Granted: work >= p.work-p.work/2, Price: p.work}
 	}
 	t, locked := &m.paid, locks{}
 	locked.add(t.stripe(family))
@@ -69,7 +71,7 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 		return Sale{Granted: true, Held: true}
 	}
 	s, ledgers := t.quote(second, p, buyers)
-	if s.Price == 0 || work < s.Price {
+	if s.Price == 0 || work < s.Price-s.Price/2 {
 		return s
 	}
 	s.Granted = t.sell(second, p, buyers, &ledgers, family, ends.Unix())
@@ -98,11 +100,12 @@ func (t *table) sell(now int64, p *Prices, buyers []Buyer, ledgers *[1 + MaxNetw
 	if c := take(0, family, heldID, ends-now+farFutureSlack); c != nil {
 		c.expires = uint32(ends)
 		for i, b := range buyers {
-			if c = take(1+i, b.Key, salesID, ledgerReach(p)); c == nil {
+			crowd := p.crowdOf(b.Crowds)
+			if c = take(1+i, b.Key, salesID, ledgerReach(p, crowd)); c == nil {
 				break
 			}
-			ledgers[i].add()
-			ledgers[i].store(p, c)
+			ledgers[i].sell(now, p.leakOf(crowd))
+			ledgers[i].store(c, p.leakOf(crowd))
 		}
 		if c != nil {
 			return true
@@ -119,86 +122,18 @@ func (t *table) sell(now int64, p *Prices, buyers []Buyer, ledgers *[1 + MaxNetw
 // quote asks every buyer's ledger. The stripes are locked.
 func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, ledgers [1 + MaxNetworks]ledger) {
 	var opens int64
-	soldOut := false
 	for i, b := range buyers {
+		crowd := p.crowdOf(b.Crowds)
 		l := &ledgers[i]
-		if c := t.find(b.Key, salesID); c == nil {
-			l.slot = now / p.slot
-		} else if l.load(p, c); l.roll(now / p.slot) {
-			// The clock has stepped back. Unless the move to the present is
-			// written down it would be made anew at every look, and the sales
-			// would be remembered until the clock is there again.
-			l.store(p, c)
-		}
-		price := p.at(l.sold(), b.Crowds)
-		if price == 0 {
-			soldOut = true
-			opens = max(opens, l.opens(p, b.Crowds))
-		}
-		s.Price = max(s.Price, price)
+		*l = p.read(now, t.find(b.Key, salesID), crowd)
+		s.Price = max(s.Price, p.at(l.now(now, p.leakOf(crowd)), crowd))
+		opens = max(opens, l.opens(now, p.leakOf(crowd), p.top(crowd)))
 	}
-	if soldOut {
-		s.Price, s.Wait = 0, time.Duration(opens-now)*time.Second
+	if opens > 0 {
+		s.Price, s.Wait = 0, time.Duration(opens)*time.Second
 	}
 	return s, ledgers
 }
 
-// A ledger counts a buyer's sales, in a cell's 64 bits. It keeps no sliding
-// window: weighting the past would let a buyer who waits for the boundary have
-// two crowds for the price of one, and the bound on work would not hold.
-type ledger struct {
-	slot  int64  // number of the slot that fills
-	sales uint64 // 16 bits a slot, the one that fills lowest
-}
-
 // clock is the second of a sale. Before 1970 it stands still.
 func clock(now time.Time) int64 { return max(0, now.Unix()) }
-
-func ledgerReach(p *Prices) int64 { return (saleSlots+1)*p.slot + farFutureSlack }
-
-func (l *ledger) load(p *Prices, c *cell) {
-	l.slot, l.sales = int64(c.expires)/p.slot-saleSlots, c.value
-}
-
-func (l *ledger) store(p *Prices, c *cell) {
-	c.expires, c.value = uint32((l.slot+saleSlots)*p.slot), l.sales
-}
-
-// roll drops the slots that have passed. A ledger from further ahead than the
-// next slot was written before the clock stepped back: it is moved to count from
-// now.
-func (l *ledger) roll(slot int64) (moved bool) {
-	switch passed := slot - l.slot; {
-	case passed >= saleSlots:
-		*l = ledger{slot: slot}
-	case passed > 0:
-		l.slot, l.sales = slot, l.sales<<(16*passed)
-	case passed < -1:
-		l.slot, moved = slot, true
-	}
-	return moved
-}
-
-// add counts a sale. There are never more than maxSales, so no slot overflows.
-func (l *ledger) add() { l.sales++ }
-
-// in returns the sales of the slot that filled so many slots ago.
-func (l *ledger) in(ago int64) int64 { return int64(l.sales >> (16 * ago) & 0xffff) }
-
-func (l *ledger) sold() (n int64) {
-	for ago := range int64(saleSlots) {
-		n += l.in(ago)
-	}
-	return n
-}
-
-// opens returns the Unix second at which a tally is for sale again.
-func (l *ledger) opens(p *Prices, crowds int64) int64 {
-	left := l.sold()
-	for ago := int64(saleSlots - 1); ago >= 0; ago-- {
-		if left -= l.in(ago); p.at(left, crowds) > 0 {
-			return (l.slot + saleSlots - ago) * p.slot
-		}
-	}
-	return (l.slot + saleSlots) * p.slot
-}

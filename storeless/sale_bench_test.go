@@ -10,14 +10,14 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Nothing that runs for each request allocates: not what is granted, held, refused
-// or sold out, nor what must be kept or is spent.
+// Nothing that runs for each request allocates: not what is granted, held or refused
+// or too dear, nor what must be kept or is spent.
 func TestSaleAllocations(t *testing.T) {
 	s := openShop(t, plain(8), 1<<12)
 	policy := perMinute(t, 1<<30)
 	wide := policy.Scale(8)
-	buyers, soldOut := s.host(0, 0, 0), s.address(0)
-	s.buyOut(opening, soldOut)
+	buyers, dear := s.host(0, 0, 0), s.address(0)
+	s.buyOut(opening, dear)
 	n := 0
 	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
 	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
@@ -26,12 +26,12 @@ func TestSaleAllocations(t *testing.T) {
 	surge := storeless.NewSurge(60)
 	for name, f := range map[string]func(){
 		"Quote":                    func() { s.m.Quote(opening, s.prices, buyers) },
-		"Quote, sold out":          func() { s.m.Quote(opening, s.prices, soldOut) },
+		"Quote, too dear":          func() { s.m.Quote(opening, s.prices, dear) },
 		"Quote, nil":               func() { (*storeless.Memory)(nil).Quote(opening, s.prices, buyers) },
 		"Redeem":                   func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
 		"Redeem, held":             func() { s.redeem(opening, buyers, 7, 1<<40) },
 		"Redeem, under the price":  func() { s.redeem(opening, buyers, 8, 1) },
-		"Redeem, sold out":         func() { s.redeem(opening, soldOut, 8, 1<<40) },
+		"Redeem, too dear":         func() { s.redeem(opening, dear, 8, 1<<40) },
 		"Take, proof":              func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
 		"Take, proof spent":        func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
 		"Take, must keep, known":   func() { s.m.Take(opening, policy, &keep, 1) },
@@ -78,10 +78,10 @@ func BenchmarkRedeem(b *testing.B) {
 	}
 	one := []storeless.Buyer{{Key: 1, Crowds: 1 << 31}}
 	host := []storeless.Buyer{{Key: 1, Crowds: 1 << 31}, {Key: 2, Crowds: 1 << 31}, {Key: 3, Crowds: 1 << 31}}
-	// Half a Memory later for each, so that no ledger fills and no family stays.
+	// A Memory later for each, so that all has leaked and no family stays.
 	sell := func(buyers []storeless.Buyer) func(s *shop, n int) storeless.Sale {
 		return func(s *shop, n int) storeless.Sale {
-			now := opening.Add(time.Duration(n%1e5) * usual.Memory / 2)
+			now := opening.Add(time.Duration(n%1e5) * usual.Memory)
 			return s.m.Redeem(now, s.prices, buyers, storeless.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
 		}
 	}
@@ -92,7 +92,8 @@ func BenchmarkRedeem(b *testing.B) {
 	run("under-the-price", func(s *shop, _ int) storeless.Sale { return s.redeem(opening, one, 7, 1) }, storeless.Sale{Price: usual.Work})
 }
 
-// An address has bought a crowd of families; now they cost twice as much.
+// An address has bought some tallies; now they cost more. A proof is good down to half
+// the price.
 func ExampleMemory_Redeem() {
 	tariff := storeless.Tariff{Work: 1 << 18, Crowd: 2, Memory: time.Hour}
 	prices, err := tariff.Compile()
@@ -109,17 +110,17 @@ func ExampleMemory_Redeem() {
 		sale := memory.Redeem(now, prices, buyers, family, now.Add(2*time.Hour), 1<<18)
 		switch {
 		case sale.Held:
-			fmt.Println(challenge, "has its family already")
+			fmt.Println(challenge, "has its tally already")
 		case sale.Granted:
-			fmt.Println(challenge, "buys a family for", sale.Price)
+			fmt.Println(challenge, "buys a tally, the price is", sale.Price)
 		default:
 			fmt.Println(challenge, "is worth too little, the price is", sale.Price)
 		}
 	}
 	// Output:
-	// first buys a family for 262144
-	// second buys a family for 262144
-	// second has its family already
-	// third is worth too little, the price is 524288
-	// fourth is worth too little, the price is 524288
+	// first buys a tally, the price is 262144
+	// second buys a tally, the price is 393216
+	// second has its tally already
+	// third buys a tally, the price is 524288
+	// fourth is worth too little, the price is 786432
 }

@@ -43,16 +43,15 @@ func newCampaign(t *testing.T, r *rand.Rand) *campaign {
 	return c
 }
 
-// pass lets time pass: nothing, a moment, some hours, to the edge of a slot.
+// pass lets time pass: nothing, a moment, some hours, until something is for sale.
 func (c *campaign) pass(s *shop, buyers []storeless.Buyer) {
-	switch c.IntN(8) {
+	switch c.IntN(16) {
 	case 0:
 		c.now = c.now.Add(time.Duration(c.Int64N(int64(c.tariff.Memory) / 8)))
 	case 1:
 		c.now = c.now.Add(time.Duration(c.Int64N(int64(c.tariff.Memory) * 3 / 2)))
-	case 2: // the last second of a slot, or the first
-		slot := int64(s.slot() / time.Second)
-		c.now = time.Unix((c.now.Unix()/slot+1)*slot-1+c.Int64N(2), 0)
+	case 2:
+		c.now = c.now.Add(c.tariff.Memory / time.Duration(4*c.tariff.Crowd))
 	case 3:
 		if q := s.quote(c.now, buyers); q.Price == 0 && c.IntN(2) == 0 {
 			c.now = c.now.Add(q.Wait)
@@ -60,7 +59,7 @@ func (c *campaign) pass(s *shop, buyers []storeless.Buyer) {
 	}
 }
 
-// buy tries to buy once: below the price, at it, or above.
+// buy tries to buy once: below half the price, at half of it, or above.
 func (c *campaign) buy(t *testing.T, i int) {
 	s, buyers := c.shops[i], c.shops[i].address(0)
 	q := s.quote(c.now, buyers)
@@ -70,8 +69,9 @@ func (c *campaign) buy(t *testing.T, i int) {
 		require.False(t, s.offer(c.now, buyers, math.MaxInt64).Granted)
 		return
 	}
-	require.False(t, s.offer(c.now, buyers, q.Price-1-c.Int64N(q.Price)).Granted)
-	work := q.Price
+	half := (q.Price + 1) / 2
+	require.False(t, s.offer(c.now, buyers, half-1-c.Int64N(half)).Granted)
+	work := half
 	if c.IntN(4) == 0 {
 		work += c.Int64N(3 * work)
 	}
@@ -79,63 +79,79 @@ func (c *campaign) buy(t *testing.T, i int) {
 	c.log = append(c.log, record{c.now.Unix(), c.lives[i], work})
 }
 
-// requirePriceOfRecord checks a price against the log: every sale of the last
-// Memory counts, and none that is older by more than a third, rounded up.
+// levelOfRecord is the level by the log, in floating point, and how many sales there
+// were.
+func (c *campaign) levelOfRecord(i int) (level float64, sales int) {
+	leak := 4 * float64(c.tariff.Crowd) / c.tariff.Memory.Seconds()
+	at := int64(0)
+	fall := func(now int64) {
+		level, at = math.Max(0, level-leak*float64(now-at)), now
+	}
+	for _, r := range c.log {
+		if r.life == c.lives[i] {
+			fall(r.second)
+			level++
+			sales++
+		}
+	}
+	fall(c.now.Unix())
+	return level, sales
+}
+
+// priceAt is the formula, in floating point.
+func priceAt(tariff storeless.Tariff, crowds int64, level float64) float64 {
+	k, f := math.Modf(level / float64(tariff.Crowd*crowds))
+	return float64(tariff.Work) * math.Exp2(k) * (1 + f)
+}
+
+// requirePriceOfRecord checks a price against the log: never below that of the exact
+// level, and above it only by what each sale may have rounded up.
 func (c *campaign) requirePriceOfRecord(t *testing.T, i int, price int64) {
-	slot := int64(c.shops[i].slot() / time.Second)
-	ladder := func(reach int64) int64 {
-		n := int64(0)
-		for _, r := range c.log {
-			if r.life == c.lives[i] && c.now.Unix()-r.second <= reach {
-				n++
-			}
-		}
-		if n >= 4*c.tariff.Crowd {
-			return math.MaxInt64
-		}
-		return c.tariff.Work << (n / c.tariff.Crowd)
-	}
+	level, sales := c.levelOfRecord(i)
+	least, most := priceAt(c.tariff, 1, level), priceAt(c.tariff, 1, level+float64(sales)/(1<<15))
 	if price == 0 {
-		price = math.MaxInt64
+		require.Greater(t, most*(1+1e-9), float64(storeless.MaxPrice))
+		return
 	}
-	require.GreaterOrEqual(t, price, ladder(int64(c.tariff.Memory/time.Second)), "a sale is remembered for Memory")
-	require.LessOrEqual(t, price, ladder(4*slot-1), "and for a third longer at most")
+	require.GreaterOrEqual(t, float64(price), least*(1-1e-9))
+	require.LessOrEqual(t, float64(price), most*(1+1e-9)+1)
 }
 
-// leastWork is what F families on N instances cost at least, by the formula.
-func leastWork(tariff storeless.Tariff, families, instances int) float64 {
-	crowd := float64(instances) * float64(tariff.Crowd)
-	return crowd * float64(tariff.Work) * (math.Pow(2, float64(families)/crowd) - 1)
+// mostTallies is how many tallies so much work buys on an instance in a time, at most.
+func mostTallies(tariff storeless.Tariff, work float64, in time.Duration) float64 {
+	crowd := float64(tariff.Crowd)
+	return 4*crowd*in.Seconds()/tariff.Memory.Seconds() + crowd*math.Log2(1+2*work/(crowd*float64(tariff.Work)))
 }
 
-// requireBound checks every span of up to Memory, of each life and of all.
-func (c *campaign) requireBound(t *testing.T) {
+// requireBound checks every span, of each life, and returns how near the formula the
+// attack came: 1 is all that it allows.
+func (c *campaign) requireBound(t *testing.T) (nearest float64) {
 	for last, end := range c.log {
-		own, families, paid := 0, map[int]bool{}, 0.0
-		ownPaid := 0.0
+		own, paid := 0, 0.0
 		for first := last; first >= 0; first-- {
 			r := c.log[first]
-			if end.second-r.second > int64(c.tariff.Memory/time.Second) {
-				break
+			if r.life != end.life {
+				continue
 			}
-			families[r.life] = true
+			own++
 			paid += float64(r.work)
-			require.GreaterOrEqual(t, paid*(1+1e-9), leastWork(c.tariff, last-first+1, len(families)))
-			if r.life == end.life {
-				own++
-				ownPaid += float64(r.work)
-				require.GreaterOrEqual(t, ownPaid*(1+1e-9), leastWork(c.tariff, own, 1))
+			most := mostTallies(c.tariff, paid, time.Duration(end.second-r.second)*time.Second)
+			require.LessOrEqual(t, float64(own), most*(1+1e-9))
+			if own > 50 {
+				nearest = math.Max(nearest, float64(own)/most)
 			}
 		}
-		require.LessOrEqual(t, int64(own), 4*c.tariff.Crowd, "sold within one Memory")
 	}
+	return nearest
 }
 
-// Whatever the timing: F families within any span of Memory cost at least what
-// the formula says, on each instance and on all together, and there are never
-// more than four crowds of them on one.
-func TestFamiliesCostTheFormula(t *testing.T) {
-	dearest, soldOut := 0, 0
+// Whatever the timing: in a time T so much work buys at most
+//
+//	4·Crowd·T/Memory + Crowd·log2(1 + 2·work/(Crowd·Work))
+//
+// tallies on an instance.
+func TestTalliesCostTheFormula(t *testing.T) {
+	closed, nearest := 0, 0.0
 	seeds(t, 40, func(t *testing.T, r *rand.Rand) {
 		c := newCampaign(t, r)
 		for range 600 {
@@ -145,86 +161,102 @@ func TestFamiliesCostTheFormula(t *testing.T) {
 				c.shops[i], c.lives[i] = openShop(t, c.tariff, 1<<12), c.born
 			}
 			c.pass(c.shops[i], c.shops[i].address(0))
-			q := c.shops[i].quote(c.now, c.shops[i].address(0))
-			if q.Price == 0 {
-				soldOut++
-			}
-			if q.Price == 8*c.tariff.Work {
-				dearest++
+			if c.shops[i].quote(c.now, c.shops[i].address(0)).Price == 0 {
+				closed++
 			}
 			c.buy(t, i)
 		}
-		c.requireBound(t)
+		nearest = math.Max(nearest, c.requireBound(t))
 		require.Greater(t, len(c.log), 20)
 	})
-	require.Greater(t, soldOut, 100, "the attack reaches the cap")
-	require.Greater(t, dearest, 100)
+	require.Greater(t, closed, 10, "the attack reaches the highest price")
+	t.Logf("random buyers come to %.2f of the formula", nearest)
 }
 
-// The whole ladder, to the hash: four crowds cost fifteen crowds of base work.
-func TestFourCrowdsCostFifteen(t *testing.T) {
+// Buyers that spend a budget as well as they can: at once, evenly, or only below a
+// price. They come near the formula and not above it.
+func TestGreedyBuyersCostTheFormula(t *testing.T) {
+	nearest := 0.0
+	for _, tariff := range []storeless.Tariff{plain(1), plain(8), {Work: 1 << 18, Crowd: 8, Memory: 24 * time.Hour}, {Work: 16, Crowd: 32, Memory: time.Minute}} {
+		for _, most := range []float64{1, 1.5, 4, 64, 1 << 12} { // times Work
+			s := openShop(t, tariff, 1<<12)
+			paid, n := 0.0, 0
+			step := max(time.Second, tariff.Memory/time.Duration(16*tariff.Crowd))
+			for d := time.Duration(0); d <= 6*tariff.Memory; d += step {
+				for {
+					q := s.quote(opening.Add(d), s.address(0))
+					if q.Price == 0 || float64(q.Price) > most*float64(tariff.Work) {
+						break
+					}
+					work := (q.Price + 1) / 2
+					require.True(t, s.offer(opening.Add(d), s.address(0), work).Granted)
+					paid += float64(work)
+					n++
+				}
+				require.LessOrEqual(t, float64(n), mostTallies(tariff, paid, d)*(1+1e-9))
+			}
+			nearest = math.Max(nearest, float64(n)/mostTallies(tariff, paid, 6*tariff.Memory))
+		}
+	}
+	require.Greater(t, nearest, 0.9, "the formula is not far from what there is")
+	t.Logf("greedy buyers come to %.2f of the formula", nearest)
+}
+
+// The ladder in a straight line between doublings, to the hash, at the middle and the
+// end of a crowd.
+func TestLadderToTheHash(t *testing.T) {
 	s, paid := openShop(t, plain(8), 1<<12), int64(0)
-	for n := range 32 {
+	var prices []int64
+	for range 33 {
+		prices = append(prices, s.quote(opening, s.address(0)).Price)
 		paid += s.buy(opening, s.address(0))
-		require.GreaterOrEqual(t, float64(paid), leastWork(s.tariff, n+1, 1)*(1-1e-9))
 	}
-	require.Equal(t, int64(15*8*1000), paid)
-	require.InDelta(t, float64(paid), leastWork(s.tariff, 32, 1), 1e-6)
+	require.Equal(t, []int64{1000, 1125, 1250, 1375, 1500, 1625, 1750, 1875, 2000, 2250}, prices[:10])
+	require.Equal(t, []int64{4000, 8000, 16000}, []int64{prices[16], prices[24], prices[32]})
+	require.Equal(t, int64(172500+16000), paid)
 }
 
-// A sale is forgotten when its slot is: after Memory at the earliest, after 4/3
-// of it at the latest.
-func TestSalesAreForgotten(t *testing.T) {
+// A level falls by a sale in every Memory/(4·Crowd), to the second, and with it the
+// price.
+func TestSalesLeakAway(t *testing.T) {
 	for _, memory := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
-		third := memory / 3
-		for _, into := range []time.Duration{0, time.Second, third / 2, third - time.Second} {
-			s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 1, Memory: memory}, 1<<12)
-			now := opening.Add(into)
-			s.buy(now, s.address(0))
-			forgotten := opening.Add(memory + third)
-			require.Equal(t, int64(2000), s.quote(forgotten.Add(-time.Nanosecond), s.address(0)).Price)
-			require.Equal(t, int64(1000), s.quote(forgotten, s.address(0)).Price)
-			require.Greater(t, forgotten.Sub(now), memory)
-			require.LessOrEqual(t, forgotten.Sub(now), memory*4/3)
+		s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 1, Memory: memory}, 1<<12)
+		for range 5 {
+			s.buy(opening, s.address(0))
+		}
+		for n := range 6 {
+			then := opening.Add(time.Duration(n) * memory / 4)
+			require.Equal(t, int64(1000)<<(5-n), s.quote(then, s.address(0)).Price)
+			if n > 0 {
+				require.Greater(t, s.quote(then.Add(-time.Nanosecond), s.address(0)).Price, int64(1000)<<(5-n))
+			}
 		}
 	}
 }
 
-// Buyers who wait at the boundary of a slot gain nothing: what was sold in its
-// last second counts for a whole Memory more.
-func TestNoBargainAtTheBoundary(t *testing.T) {
-	s := openShop(t, plain(2), 1<<12)
-	last := opening.Add(s.slot() - time.Second)
-	require.Equal(t, 8, s.buyOut(last, s.address(0)))
-	for d := time.Duration(0); d <= s.tariff.Memory; d += time.Second {
-		require.Zero(t, s.quote(last.Add(d), s.address(0)).Price)
-	}
-	require.Equal(t, s.tariff.Memory+time.Second, s.requireExactWait(last, s.address(0)))
-}
+// At the highest price there is, nothing more is for sale, and the wait says to the
+// second when something is, for the level that opens last.
+func TestWaitIsExactAboveTheHighestPrice(t *testing.T) {
+	for _, tariff := range []storeless.Tariff{plain(1), plain(8), {Work: 1 << 29, Crowd: 255, Memory: time.Minute}, {Work: 16, Crowd: 7, Memory: 24 * time.Hour}} {
+		s := openShop(t, tariff, 1<<17)
+		one, host := s.address(0), s.host(0, 0, 0)
+		dearest := int64(0)
+		for s.quote(opening, one).Price > 0 {
+			dearest = s.buy(opening, one)
+		}
+		require.LessOrEqual(t, dearest, int64(storeless.MaxPrice))
+		require.Greater(t, dearest, int64(storeless.MaxPrice/4))
+		wait := s.requireExactWait(opening, one)
+		sale := tariff.Memory / time.Duration(4*tariff.Crowd)
+		require.LessOrEqual(t, wait, sale+time.Second, "one sale at most is above the highest price")
 
-// The wait of several levels is that of the one that opens last.
-func TestWaitOfTheLastToOpen(t *testing.T) {
-	for first := range 2 {
-		s := openShop(t, plain(1), 1<<10)
-		buyers := s.host(0, 0, 0)
-		s.buyOut(opening, buyers[first:first+1])
-		later := opening.Add(s.slot())
-		s.buyOut(later, buyers[1-first:2-first])
-		now := later.Add(time.Minute)
-		require.Equal(t, 5*s.slot()-now.Sub(opening), s.requireExactWait(now, buyers))
-		require.Equal(t, 4*s.slot()-now.Sub(opening), s.requireExactWait(now, buyers[first:first+1]))
-	}
-
-	// Sold in three slots, it opens when the oldest of them is forgotten.
-	s := openShop(t, plain(4), 1<<10)
-	one := s.address(0)
-	for slot, n := range []int{0: 3, 1: 6, 3: 7} {
-		for range n {
-			s.buy(opening.Add(time.Duration(slot)*s.slot()), one)
+		s.buyOut(opening, host[:1])
+		s.buyOut(opening, host[1:2])
+		later := opening.Add(time.Second)
+		s.buyOut(later, host[:1])
+		require.Equal(t, max(s.quote(later, host[:1]).Wait, s.quote(later, host[1:2]).Wait), s.quote(later, host).Wait)
+		if s.quote(later, host).Price == 0 {
+			s.requireExactWait(later, host)
 		}
 	}
-	now := opening.Add(3*s.slot() + 7*time.Second)
-	require.Equal(t, s.slot()-7*time.Second, s.requireExactWait(now, one))
-	now = now.Add(s.slot() - 7*time.Second)
-	require.Equal(t, 3, s.buyOut(now, one), "those of the oldest slot")
 }

@@ -8,59 +8,80 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A clock that steps back makes nothing cheaper for a whole Memory, and locks
-// nobody out for more than two thirds longer: however far it went, and whether
-// or not anybody looks meanwhile. The wait stays exact.
+// A clock that steps back makes nothing cheaper, and dearer for no longer than the
+// level takes to leak from then on: however far it went.
 func TestSaleClockStepsBack(t *testing.T) {
 	for _, memory := range []time.Duration{time.Minute, time.Hour} {
 		for _, back := range []time.Duration{time.Second, 7 * time.Second, memory / 3, memory / 2, time.Hour, 25 * time.Hour, 400 * 24 * time.Hour} {
 			for _, bought := range []int{3, 13, 16} {
-				for _, looks := range []time.Duration{time.Second, memory / 7, 2 * memory} {
-					s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 4, Memory: memory}, 1<<12)
-					one := s.address(0)
-					before := opening.Add(memory / 5)
-					for range bought {
-						s.buy(before, one)
-					}
-					price := s.quote(before, one).Price
-
-					now := before.Add(-back)
-					require.Equal(t, price, s.quote(now, one).Price)
-					if price == 0 {
-						require.LessOrEqual(t, s.requireExactWait(now, one), memory*5/3, "back %v", back)
-					}
-					for d := looks; d < memory; d += looks {
-						require.Equal(t, price, s.quote(now.Add(d), one).Price, "back %v, after %v: neither cheaper nor dearer", back, d)
-					}
-					require.Equal(t, int64(1000), s.quote(now.Add(memory*5/3), one).Price, "back %v: as it was before", back)
+				s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 4, Memory: memory}, 1<<12)
+				one, leak := s.address(0), memory/16
+				before := opening.Add(memory / 5)
+				for range bought {
+					s.buy(before, one)
 				}
+				price := s.quote(before, one).Price
+				now := before.Add(-back)
+				require.Equal(t, price, s.quote(now, one).Price, "back %v", back)
+				half := now.Add(min(back, lateSlack) + time.Duration(bought)*leak/2)
+				require.Less(t, s.quote(half, one).Price, price, "back %v: it leaks meanwhile", back)
+				gone := now.Add(time.Duration(bought)*leak + time.Second)
+				if !gone.Before(before) || back <= lateSlack { // the clock is back where it was
+					gone = before.Add(time.Duration(bought)*leak + time.Second)
+				}
+				require.Equal(t, int64(1000), s.quote(gone, one).Price, "back %v: as it was before", back)
 			}
 		}
 	}
 }
 
-// Stepping back again and again buys nothing either.
+// lateSlack is how much older than the last sale a request may be.
+const lateSlack = 5 * time.Second
+
+// What is sold while the clock is behind counts as well when it is back; what has
+// leaked meanwhile is gone for good.
+func TestSaleWhileTheClockIsBehind(t *testing.T) {
+	s := openShop(t, plain(8), 1<<12)
+	s.spend(opening, s.address(0), 60_000)
+	price := s.quote(opening, s.address(0)).Price
+	behind := opening.Add(-24 * time.Hour)
+	s.quote(behind, s.address(0))
+	require.Equal(t, price, s.buy(behind, s.address(0)))
+	dearer := s.quote(behind, s.address(0)).Price
+	require.Greater(t, dearer, price)
+	require.Equal(t, dearer, s.quote(opening, s.address(0)).Price, "when the clock is back")
+	require.Less(t, s.quote(opening.Add(10*time.Minute), s.address(0)).Price, price)
+
+	s = openShop(t, plain(8), 1<<12)
+	s.spend(opening, s.address(0), 60_000)
+	s.quote(behind, s.address(0))
+	require.Equal(t, int64(1000), s.quote(behind.Add(3*time.Hour), s.address(0)).Price, "leaked")
+	require.Equal(t, int64(1000), s.quote(opening, s.address(0)).Price, "and does not come back with the clock")
+}
+
+// Stepping back again and again buys little.
 func TestSaleClockWanders(t *testing.T) {
 	s := openShop(t, plain(2), 1<<12)
 	now, sold := opening, 0
 	for n := range 500 {
-		sold += s.buyOut(now, s.address(0))
+		sold += s.spend(now, s.address(0), 30_000)
 		now = now.Add(time.Duration(n%7-4) * 5 * time.Minute)
 		if n%50 == 0 {
 			now = now.Add(-24 * time.Hour)
 		}
 	}
-	require.Equal(t, 8, sold, "as many as in one Memory: the clock went back more than forward")
+	// 2·log2(1 + 15·500) and what leaks in the time that goes forward, some 18 hours.
+	require.Less(t, sold, 26+18*8)
 }
 
-// A sale that waited for the lock while another began the next slot is counted.
-func TestSaleBetweenSlots(t *testing.T) {
+// A sale that waited for the lock while another was made later is counted, and
+// steps no clock back.
+func TestSaleThatWaitedForTheLock(t *testing.T) {
 	s := openShop(t, plain(1), 1)
-	next := opening.Add(s.slot())
-	require.Equal(t, int64(1000), s.buy(next, s.address(0)))
-	require.Equal(t, int64(2000), s.buy(next.Add(-time.Second), s.address(0)))
-	require.Equal(t, int64(4000), s.buy(next, s.address(0)))
-	s.requireCount(next, s.address(0)[0], 3)
+	require.Equal(t, int64(1000), s.buy(opening, s.address(0)))
+	require.Equal(t, int64(2000), s.buy(opening.Add(-lateSlack), s.address(0)))
+	require.Equal(t, int64(4000), s.buy(opening, s.address(0)))
+	require.Equal(t, int64(4000), s.quote(opening.Add(15*time.Minute), s.address(0)).Price, "the leak is from the latest on")
 }
 
 // Families that are held, and proofs that are spent, stay so when the clock goes back.
@@ -92,27 +113,37 @@ func TestSaleBefore1970(t *testing.T) {
 		sold += s.buyOut(now, s.address(0))
 		sold += s.buyOut(time.Unix(-int64(n), 0), s.address(0))
 	}
-	require.Equal(t, 8, sold)
-	for n := range 100 { // who else buys takes no cell that is in use
+	require.Equal(t, 45, sold, "22 doublings, and a rest")
+	for n := range 100 { // a stranger that buys takes no cell that is in use
 		s.offer(time.Time{}, s.address(1+n), 1000)
 	}
 	require.Zero(t, s.quote(time.Time{}, s.address(0)).Price)
 	require.Equal(t, int64(1000), s.quote(opening, s.address(0)).Price)
 }
 
-// A tariff with a shorter or longer memory, over sales that another has made,
-// neither panics nor locks anybody out for longer than its own or the other's.
+// Another tariff, over sales that an older one has made, knows as many of them: it
+// neither forgets any at once nor asks for more than its own ladder.
 func TestTariffChanges(t *testing.T) {
 	spans := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
 	for _, from := range spans {
 		for _, to := range spans {
 			s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 4, Memory: from}, 1<<12)
-			s.buyOut(opening, s.address(0))
-			prices, err := storeless.Tariff{Work: 500, Crowd: 2, Memory: to}.Compile()
-			require.NoError(t, err)
-			q := s.m.Quote(opening, prices, s.address(0))
-			require.LessOrEqual(t, q.Wait, 2*max(from, to))
-			require.Equal(t, int64(500), s.m.Quote(opening.Add(2*max(from, to)), prices, s.address(0)).Price)
+			for range 8 {
+				s.buy(opening, s.address(0))
+			}
+			for crowd, price := range map[int64]int64{1: 500 << 8, 2: 500 << 4, 8: 500 << 1, 16: 750} {
+				prices, err := storeless.Tariff{Work: 500, Crowd: crowd, Memory: to}.Compile()
+				require.NoError(t, err)
+				require.Equal(t, price, s.m.Quote(opening, prices, s.address(0)).Price, "%v to %v", from, to)
+				gone := opening.Add(8*to/time.Duration(4*crowd) + time.Second)
+				require.Equal(t, int64(500), s.m.Quote(gone, prices, s.address(0)).Price)
+			}
 		}
 	}
+	// A level that is higher than the new tariff's highest is cut down to it.
+	s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 255, Memory: time.Hour}, 1<<16)
+	s.buyOut(opening, s.address(0))
+	prices, err := plain(1).Compile()
+	require.NoError(t, err)
+	require.LessOrEqual(t, s.m.Quote(opening, prices, s.address(0)).Wait, 15*time.Minute)
 }

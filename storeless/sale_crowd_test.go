@@ -70,7 +70,7 @@ func honest(n int, gap time.Duration) (all []*solver) {
 var usual = storeless.Tariff{Work: 1 << 18, Crowd: 8, Memory: time.Hour}
 
 // Twenty honest clients behind one address, beside one that floods it and solves
-// nothing: each gets a family, and none pays more than four times the base.
+// nothing: each gets a tally, and none pays more than six times the base.
 func TestTwentyBesideAFlooder(t *testing.T) {
 	for _, gap := range []time.Duration{0, time.Second, time.Minute} {
 		s := openShop(t, usual, 0)
@@ -80,7 +80,7 @@ func TestTwentyBesideAFlooder(t *testing.T) {
 		for i, c := range clients {
 			for range 100 { // the flood: requests, guesses, cheap proofs
 				s.m.Take(c.ready, p, &storeless.Candidate{Key: s.address(0)[0].Key}, 1)
-				require.False(t, s.offer(c.ready, s.address(0), usual.Work-1).Granted)
+				require.False(t, s.offer(c.ready, s.address(0), usual.Work/2-1).Granted)
 			}
 			market(s, s.address(0), opening.Add(30*time.Minute), clients[:i+1])
 		}
@@ -91,43 +91,31 @@ func TestTwentyBesideAFlooder(t *testing.T) {
 			require.Empty(t, c.waits)
 			dearest = max(dearest, c.paid)
 		}
-		require.Equal(t, 4*usual.Work, dearest, "the last four pay most")
+		require.LessOrEqual(t, dearest, 6*usual.Work)
+		require.Greater(t, dearest, 2*usual.Work)
 		t.Logf("one every %v: the last has its family after %v", gap, clients[19].ready.Sub(opening))
 	}
 }
 
-// Twenty honest clients beside one that buys as fast as he can: all get through
-// up to the cap, and those who come later are told when the next sale opens.
+// Twenty honest clients, of a million hashes a second, beside one that buys as fast as it
+// can: nobody is told to come back, and when the buyer is gone all have a tally.
 func TestTwentyBesideABuyer(t *testing.T) {
 	for _, rate := range []int64{1_000_000, 14_000_000, 1_000_000_000} {
 		s := openShop(t, usual, 0)
 		buyer := &solver{rate: rate, many: true, ready: opening}
 		clients := honest(20, 0)
 		market(s, s.address(0), opening.Add(time.Minute), append(clients, buyer))
-
 		through := 0
-		for i, c := range clients {
-			if c.bought == 1 {
-				through++
-				require.LessOrEqual(t, c.paid, 8*usual.Work)
-				continue
-			}
-			require.NotEmpty(t, c.waits, "client %d: who gets none is told when", i)
-			require.LessOrEqual(t, c.waits[0], usual.Memory*4/3)
+		for _, c := range clients {
+			through += c.bought
+			require.Empty(t, c.waits)
 		}
-		require.Equal(t, 32, through+buyer.bought, "as many as may be sold are sold")
-		first := time.Duration(0)
-		if through < 20 {
-			for _, c := range clients {
-				if c.bought == 0 {
-					first = c.waits[0]
-				}
-			}
+		if rate <= 1_000_000 {
+			require.Equal(t, 20, through)
 		}
-		t.Logf("beside %d hashes a second: %d of 20 get a family at once, the buyer %d; the others are told %v",
-			rate, through, buyer.bought, first)
+		t.Logf("beside %d hashes a second: %d of 20 have a tally within a minute, the buyer %d", rate, through, buyer.bought)
 
-		// The buyer is gone: what opens is theirs.
+		// The buyer is gone: what leaks is theirs.
 		market(s, s.address(0), opening.Add(3*time.Hour), clients)
 		for i, c := range clients {
 			require.Equal(t, 1, c.bought, "client %d", i)

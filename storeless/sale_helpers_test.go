@@ -11,8 +11,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// opening is when every shop opens: a boundary of every third of an hour, so that
-// times read as offsets from the start of a slot.
+// opening is when every shop opens.
 var opening = time.Unix(19800*86400, 0)
 
 // A shop sells families on one instance.
@@ -34,11 +33,6 @@ func openShop(t testing.TB, tariff storeless.Tariff, families int) *shop {
 // plain is a tariff whose prices are easy to read.
 func plain(crowd int64) storeless.Tariff {
 	return storeless.Tariff{Work: 1000, Crowd: crowd, Memory: time.Hour}
-}
-
-// slot is a third of the tariff's memory, in whole seconds.
-func (s *shop) slot() time.Duration {
-	return (s.tariff.Memory/3 + time.Second - 1).Truncate(time.Second)
 }
 
 // numbered is the n-th key of a kind.
@@ -116,12 +110,37 @@ func (s *shop) requireExactWait(now time.Time, buyers []storeless.Buyer) time.Du
 	return q.Wait
 }
 
-// requireCount checks how many families a buyer alone has bought, as far as the
-// price and the number left for sale tell: it buys them.
+// spend buys as many tallies as so much work pays for, at the price of now.
+func (s *shop) spend(now time.Time, buyers []storeless.Buyer, work int64) (n int) {
+	s.t.Helper()
+	for {
+		q := s.quote(now, buyers)
+		if q.Price == 0 || q.Price > work {
+			return n
+		}
+		work -= q.Price
+		s.buy(now, buyers)
+		n++
+	}
+}
+
+// count returns how many sales of a buyer have not leaked, rounded down, without
+// selling: it asks at the prices of a crowd that is larger than they are.
+func (s *shop) count(now time.Time, b storeless.Buyer) int64 {
+	s.t.Helper()
+	const work, crowd, crowds = 1 << 27, 255, 8
+	prices, err := storeless.Tariff{Work: work, Crowd: crowd, Memory: s.tariff.Memory}.Compile()
+	require.NoError(s.t, err)
+	q := s.m.Quote(now, prices, []storeless.Buyer{{Key: b.Key, Crowds: crowds}})
+	require.GreaterOrEqual(s.t, q.Price, int64(work))
+	require.Less(s.t, q.Price, int64(2*work), "too many to count")
+	return (q.Price - work) * crowd * crowds / work
+}
+
+// requireCount checks how many sales of a buyer have not leaked.
 func (s *shop) requireCount(now time.Time, b storeless.Buyer, count int) {
 	s.t.Helper()
-	left := s.buyOut(now, []storeless.Buyer{b})
-	require.Equal(s.t, count, int(storeless.MaxCrowds*s.tariff.Crowd*b.Crowds)-left)
+	require.EqualValues(s.t, count, s.count(now, b))
 }
 
 // seeds runs f under a few fixed seeds, fewer where time is short.

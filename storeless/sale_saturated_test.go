@@ -50,7 +50,7 @@ func TestSaleSaturated(t *testing.T) {
 	before := s.m.Saturations()
 	for n := range uint64(100) {
 		require.Equal(t, storeless.Sale{Price: 1000}, s.quote(opening, s.address(0)))
-		require.Equal(t, storeless.Sale{Price: 1000}, s.redeem(opening, s.address(0), 7, 999), "work is still due")
+		require.Equal(t, storeless.Sale{Price: 1000}, s.redeem(opening, s.address(0), 7, 499), "work is still due")
 		require.Equal(t, before+n, s.m.Saturations())
 		require.Equal(t, storeless.Sale{Price: 1000, Saturated: true}, s.redeem(opening, s.address(0), 7, 1000))
 	}
@@ -58,7 +58,7 @@ func TestSaleSaturated(t *testing.T) {
 
 	// When there is room again, all is as it should be.
 	later := opening.Add(2 * time.Hour)
-	require.Equal(t, 8, s.buyOut(later, s.address(0)))
+	require.Equal(t, 4, s.spend(later, s.address(0), 10_000), "1000, 1500, 2000 and 3000")
 }
 
 // A sale is written down as a whole, or not at all.
@@ -88,8 +88,8 @@ func TestFailedSaleForgetsNothing(t *testing.T) {
 		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(t, v.Admitted)
 	}
-	sale := s.redeem(opening, []storeless.Buyer{known, stranger}, 7, 1000)
-	require.Equal(t, storeless.Sale{Price: 1000, Saturated: true}, sale)
+	sale := s.redeem(opening, []storeless.Buyer{known, stranger}, 7, 1500)
+	require.Equal(t, storeless.Sale{Price: 1500, Saturated: true}, sale)
 	require.Equal(t, int64(1), s.count(opening, known))
 	require.Zero(t, s.count(opening, stranger))
 }
@@ -131,22 +131,6 @@ func TestFailedSaleChangesNothing(t *testing.T) {
 	require.Less(t, lost, 380)
 }
 
-// count returns how many sales of a buyer are remembered, without selling: it
-// asks as ever smaller crowds would.
-func (s *shop) count(now time.Time, b storeless.Buyer) int64 {
-	s.t.Helper()
-	for crowd := int64(1); crowd < 256; crowd++ {
-		prices, err := storeless.Tariff{Work: 1000, Crowd: crowd, Memory: s.tariff.Memory}.Compile()
-		require.NoError(s.t, err)
-		q := s.m.Quote(now, prices, []storeless.Buyer{{Key: b.Key, Crowds: 1}})
-		if q.Price == 1000 { // fewer than crowd
-			return crowd - 1
-		}
-	}
-	require.Fail(s.t, "too many to count")
-	return 0
-}
-
 // Cells of strangers that have expired are room for sales.
 func TestSaleReusesExpiredCells(t *testing.T) {
 	s := openShop(t, plain(1), 1)
@@ -154,7 +138,7 @@ func TestSaleReusesExpiredCells(t *testing.T) {
 	one := []storeless.Buyer{{Key: 5, Crowds: 64}}
 	for n := range 15 { // beside the ledger
 		sale := s.m.Redeem(opening, s.prices, one, numbered(s.m, 'h', n), ends, 1000)
-		require.Equal(t, storeless.Sale{Granted: true, Price: 1000}, sale, "family %d", n)
+		require.True(t, sale.Granted, "family %d", n)
 	}
 	require.True(t, s.m.Redeem(ends.Add(-time.Second), s.prices, one, 7, ends, 1000).Saturated)
 	require.False(t, s.m.Redeem(ends, s.prices, one, 8, ends.Add(time.Minute), 1000).Saturated)

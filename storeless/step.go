@@ -94,7 +94,7 @@ func (p *Policy) Life() time.Duration {
 	var life time.Duration
 	for i := range p.rules {
 		r := &p.rules[i]
-		life = max(life, 2*r.limit.Window+time.Duration(r.empties)*time.Microsecond)
+		life = max(life, time.Duration(r.keeps)*r.limit.Window+time.Duration(r.empties)*time.Microsecond)
 	}
 	return life
 }

@@ -9,11 +9,11 @@ import (
 // A Tariff says what an own tally costs an identity. It is plain data;
 // [Tariff.Compile] checks it.
 //
-// The first Crowd tallies of an identity cost Work; with every further Crowd
-// the price doubles. F tallies therefore cost at least
-// Crowd·Work·(2^(F/Crowd) − 1) on an instance: what a client gains grows with
-// the logarithm of what it pays. At most [MaxCrowds]·Crowd tallies are sold to
-// an identity within Memory.
+// The price follows a level, which a sale raises by one, and which falls by
+// 4·Crowd within Memory, evenly. At level 0 a tally costs Work; with every Crowd
+// that the level rises the price doubles, and between two doublings it rises in a
+// straight line. So what a client gains grows with the logarithm of what it pays,
+// and with what leaks: see the package documentation.
 type Tariff struct {
 	// Work is in expected hashes. Permitted: 16 to 2²⁹.
 	Work int64
@@ -22,21 +22,20 @@ type Tariff struct {
 	// Permitted: 1 to 255.
 	Crowd int64
 
-	// Memory is how long a sale is remembered, at least; at most a third
-	// longer, and three seconds where it is no multiple of three. Sales that
-	// were made under another Memory may be forgotten sooner. Permitted: whole
-	// seconds, from one minute to one day.
+	// Memory is the time in which 4·Crowd sales leak away. Permitted: whole seconds,
+	// from one minute to one day.
 	Memory time.Duration
 }
 
-// MaxCrowds is how many times Crowd tallies an identity may buy within Memory.
-// The last of them cost eight times the first.
-const MaxCrowds = 4
+// MaxPrice is the highest price in expected hashes. Where the next tally would cost
+// more, none is for sale.
+const MaxPrice = 1 << 32
 
 // Prices are a compiled [Tariff]: immutable, safe for concurrent use.
 type Prices struct {
 	work, crowd int64
-	slot        int64 // seconds; sales are counted in slots of a third of Memory
+	memory      int64 // seconds
+	doublings   int64 // of work, up to MaxPrice
 }
 
 // Compile checks t. It reports all problems at once, each a [ConfigError] whose
@@ -55,25 +54,52 @@ func (t Tariff) Compile() (*Prices, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return &Prices{work: t.Work, crowd: t.Crowd, slot: (int64(t.Memory/time.Second) + saleSlots - 2) / (saleSlots - 1)}, nil
-}
-
-// at returns the price of the next tally for a buyer of so many crowds who has
-// bought sold tallies; 0 if none is for sale.
-func (p *Prices) at(sold, crowds int64) int64 {
-	crowd := p.crowd * crowds
-	if sold >= min(MaxCrowds*crowd, maxSales) {
-		return 0
+	p := &Prices{work: t.Work, crowd: t.Crowd, memory: int64(t.Memory / time.Second)}
+	for p.work<<(p.doublings+1) <= MaxPrice {
+		p.doublings++
 	}
-	return p.work << (sold / crowd)
+	return p, nil
 }
 
-const (
-	// saleSlots is how many slots a ledger has: one that fills, and three that
-	// make up the time for which every sale is remembered.
-	saleSlots = 4
+// A sale is so many parts of a level: a level is counted in parts, and what has
+// leaked is rounded down to them, so that no price is ever lower than the exact one.
+const salePart = 1 << 15
 
-	// maxSales is what a slot can count, and so the most that a ledger may: a
-	// network may be expected to hold any number of crowds.
-	maxSales = 1<<16 - 1
-)
+// maxLevel is the largest level that a cell holds: 31 bits.
+const maxLevel = 1<<31 - 1
+
+// crowdOf returns the crowd of a buyer, in parts. A buyer of none is one of one: a
+// mistake must be no free pass, and no lockout. The largest is the one whose highest
+// level a cell can hold, of some 2000 sales at the least Work and 4000 at the default.
+func (p *Prices) crowdOf(crowds int64) int64 {
+	largest := maxLevel/(p.doublings+2) - salePart
+	return min(p.crowd*min(max(crowds, 1), maxLevel), largest/salePart) * salePart
+}
+
+// at returns the price at a level, rounded up; more than MaxPrice if none is for sale.
+func (p *Prices) at(level, crowd int64) int64 {
+	doubled, rest := level/crowd, level%crowd
+	if doubled > p.doublings {
+		return MaxPrice + 1
+	}
+	price := p.work << doubled
+	return price + (price*rest+crowd-1)/crowd
+}
+
+// top returns the highest level at which a tally is for sale.
+func (p *Prices) top(crowd int64) int64 {
+	price := p.work << p.doublings
+	return p.doublings*crowd + (MaxPrice-price)*crowd/price
+}
+
+// leakOf returns how a level of a crowd leaks.
+func (p *Prices) leakOf(crowd int64) leak { return leak{parts: 4 * crowd, within: p.memory} }
+
+// A leak is how many parts of a level leak away within how many seconds.
+type leak struct{ parts, within int64 }
+
+// in returns what leaks in so many seconds, rounded down.
+func (k leak) in(seconds int64) int64 { return seconds * k.parts / k.within }
+
+// time returns in how many seconds so much has leaked, rounded up.
+func (k leak) time(parts int64) int64 { return (parts*k.within + k.parts - 1) / k.parts }

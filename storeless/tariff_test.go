@@ -54,8 +54,8 @@ func TestTariffRefusals(t *testing.T) {
 	}
 }
 
-// The price of each level doubles with every further crowd of it, to eight times
-// the base; then nothing is for sale, and a hash too few buys nothing.
+// The price of each level rises in a straight line from one doubling to the next, a
+// doubling for every crowd of it, and a hash below half of it buys nothing.
 func TestPriceLadder(t *testing.T) {
 	for name, level := range map[string]struct {
 		crowds int
@@ -69,43 +69,37 @@ func TestPriceLadder(t *testing.T) {
 		for _, crowd := range []int{1, 3, 8} {
 			t.Run(name, func(t *testing.T) {
 				s := openShop(t, plain(int64(crowd)), 1<<16)
-				for n := range storeless.MaxCrowds * crowd * level.crowds {
-					price := int64(1000) << (n / (crowd * level.crowds))
-					buyers := level.buyers(s, n)
-					require.Equal(t, storeless.Sale{Price: price}, s.offer(opening, buyers, price-1), "sale %d", n)
+				whole := int64(crowd * level.crowds)
+				for n := range 5 * whole {
+					doubled := int64(1000) << (n / whole)
+					price := doubled + (doubled*(n%whole)+whole-1)/whole
+					buyers := level.buyers(s, int(n))
+					require.Equal(t, storeless.Sale{Price: price}, s.offer(opening, buyers, (price-1)/2), "sale %d", n)
 					require.Equal(t, price, s.buy(opening, buyers), "sale %d", n)
 				}
-				buyers := level.buyers(s, 1<<20)
-				sale := s.offer(opening, buyers, 1<<40)
-				require.Equal(t, storeless.Sale{Wait: 80 * time.Minute}, sale, "no work buys more")
-				s.requireExactWait(opening, buyers)
 			})
 		}
 	}
 }
 
-// Of the levels the dearest counts, whichever it is, and one that is sold out
-// closes the shop until it opens.
+// Of the levels the dearest counts, whichever it is.
 func TestHighestPriceCounts(t *testing.T) {
 	const crowd = 2
 	for _, row := range []struct{ sold64, sold56, sold48, price int64 }{
 		{0, 0, 0, 1000},
+		{1, 0, 0, 1500},
 		{2, 0, 0, 2000},
-		{4, 0, 0, 4000},
-		{6, 0, 0, 8000},
-		{8, 0, 0, 0},
+		{8, 0, 0, 16000},
 		{0, 16, 0, 2000},
-		{0, 48, 0, 8000},
-		{0, 64, 0, 0},
+		{0, 24, 0, 3000},
+		{0, 64, 0, 16000},
 		{0, 0, 128, 2000},
-		{0, 0, 383, 4000},
-		{0, 0, 512, 0},
+		{0, 0, 383, 7969},
 		{2, 32, 0, 4000},
 		{6, 16, 128, 8000},
-		{7, 63, 511, 8000},
-		{7, 63, 512, 0},
-		{7, 64, 511, 0},
-		{8, 63, 511, 0},
+		{7, 63, 512, 16000},
+		{7, 64, 511, 16000},
+		{8, 63, 511, 16000},
 	} {
 		s := openShop(t, plain(crowd), 1<<12)
 		buyers := s.host(0, 0, 0)
@@ -115,45 +109,45 @@ func TestHighestPriceCounts(t *testing.T) {
 			}
 		}
 		require.Equal(t, row.price, s.quote(opening, buyers).Price, "%+v", row)
-		require.Equal(t, row.price > 0, s.offer(opening, buyers, max(row.price, 1)).Granted)
+		require.False(t, s.offer(opening, buyers, row.price/2-1).Granted)
+		require.True(t, s.offer(opening, buyers, (row.price+1)/2).Granted)
 		for i, sold := range []int64{row.sold64, row.sold56, row.sold48} {
-			if row.price > 0 {
-				sold++
-			}
-			s.requireCount(opening, buyers[i], int(sold))
+			s.requireCount(opening, buyers[i], int(sold+1))
 		}
 	}
 }
 
-// A network may be expected to hold any number of crowds. What a ledger cannot
-// count it does not sell: a count that wrapped would begin the ladder anew.
-func TestLedgerNeverWraps(t *testing.T) {
-	for _, slots := range []int{1, 3} {
-		s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 255, Memory: time.Hour}, 1<<10)
-		huge := []storeless.Buyer{{Key: 1, Crowds: 1<<31 - 1}}
-		now, sold := opening, 0
-		for n := range slots {
-			now = opening.Add(time.Duration(n) * s.slot())
-			for range (1<<16 + 10) / slots {
-				if s.m.Redeem(now, s.prices, huge, 7, now, 1000).Granted {
-					sold++
+// A network may be expected to hold any number of crowds. More than a cell can count
+// are as few as it can: a level that wrapped would begin the ladder anew.
+func TestLevelNeverWraps(t *testing.T) {
+	for _, work := range []int64{16, 1 << 18, 1 << 29} {
+		for _, crowds := range []int64{2184, 1<<31 - 1, 1<<63 - 1} {
+			s := openShop(t, storeless.Tariff{Work: work, Crowd: 255, Memory: 24 * time.Hour}, 1<<10)
+			huge := []storeless.Buyer{{Key: 1, Crowds: crowds}}
+			price := int64(0)
+			for n := 0; ; n++ {
+				sale := s.m.Redeem(opening, s.prices, huge, 7, time.Unix(1, 0), 1<<40)
+				if !sale.Granted {
+					require.Zero(t, sale.Price)
+					break
 				}
+				require.GreaterOrEqual(t, sale.Price, price, "sale %d", n)
+				price = sale.Price
+				require.Less(t, n, 1<<16)
 			}
+			require.Greater(t, price, int64(storeless.MaxPrice*9/10))
+			require.LessOrEqual(t, s.requireExactWait(opening, huge), 13*time.Second)
+			require.Equal(t, work, s.quote(opening.Add(8*24*time.Hour), huge).Price)
 		}
-		require.Equal(t, 1<<16-1, sold)
-		require.False(t, s.offer(now, huge, 1<<40).Granted)
-		s.requireExactWait(now, huge)
 	}
 }
 
-// A buyer of no crowds can buy nothing: a mistake must not be a free pass.
+// A buyer of no crowds is one of one: a mistake is no free pass. Nobody buys nothing.
 func TestBuyerOfNoCrowds(t *testing.T) {
-	s := openShop(t, plain(8), 1)
-	for _, crowds := range []int64{0, -1, -1 << 40} {
-		sale := s.offer(opening, []storeless.Buyer{{Key: 1, Crowds: crowds}}, 1<<40)
-		require.False(t, sale.Granted)
-		require.Zero(t, sale.Price)
-		require.Positive(t, sale.Wait)
+	for _, crowds := range []int64{0, -1, -1 << 63} {
+		s := openShop(t, plain(8), 1<<10)
+		none := []storeless.Buyer{{Key: 1, Crowds: crowds}}
+		require.Equal(t, s.spend(opening, s.address(0), 120_000), s.spend(opening, none, 120_000))
 	}
-	require.False(t, s.offer(opening, nil, 1<<40).Granted, "nor can nobody")
+	require.False(t, openShop(t, plain(8), 1).offer(opening, nil, 1<<40).Granted)
 }

@@ -76,9 +76,9 @@
 //	     nothing
 //
 // An own tally's id is the caller's, derived from the challenge that was solved
-// for it, and so is its end: [OwnLife] after the challenge was issued, two of the
-// longest windows and an hour at least. The second example is of a tally whose
-// challenge was issued at 1700000000: it ends 172800 s later. So nothing in the
+// for it, and so is its end: [storeless.Policy.PassLife] after the challenge was issued.
+// The second example is of a tally whose challenge was issued at 1700000000, where sales
+// are remembered for a day: it ends 172800 s later. So nothing in the
 // first token depends on when, where or how often the challenge is redeemed, and a
 // replay is worth nothing.
 //
@@ -97,7 +97,9 @@
 // both since 1970: the minute of 1700000000 is the 28333333rd, and
 // 1700092800/60 = 28334880, so the age is 1547; the day is the 19675th, and
 // 1700092800/86400 = 19677, so it is 2, as it is for the limit that set exp. The
-// counts are that window's and the one's before it. For a bucket (GCRA) it is the
+// counts are that window's and the one's before it; of a limit that an own tally has a part
+// of for all of its life ([storeless.Policy.Pass]), that window's and all that came before.
+// For a bucket (GCRA) it is the
 // microseconds from the theoretical arrival time to exp: one of 6 a minute takes
 // 10 s to leak, so the mark is 1700000010, and the age 92790 s. Both counts are 0
 // for a bucket. In an own tally, whose end has nothing to do with its windows, an

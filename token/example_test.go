@@ -97,7 +97,7 @@ func ExampleHolder_AppendOwn() {
 
 	// A client has solved a challenge, which was issued at noon.
 	holder := codec.Holder([]byte("198.51.100.1"))
-	own := token.Own{ID: [8]byte([]byte("receipt!")), Expires: noon.Add(token.OwnLife(policy)).Unix()}
+	own := token.Own{ID: [8]byte([]byte("receipt!")), Expires: noon.Add(48 * time.Hour).Unix()}
 	first := string(holder.AppendOwn(nil, own, &storeless.Tally{}))
 	fmt.Println(first == string(holder.AppendOwn(nil, own, &storeless.Tally{})), len(first), "bytes")
 
@@ -143,7 +143,7 @@ func ExampleClaims() {
 	}
 	holder := codec.Holder([]byte("198.51.100.1"))
 	tally, _ := policy.Step(noon, storeless.Tally{}, 1)
-	own := token.Own{ID: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Expires: noon.Add(token.OwnLife(policy)).Unix()}
+	own := token.Own{ID: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Expires: noon.Add(48 * time.Hour).Unix()}
 	bound := own
 	bound.Bound = true
 	for i, tok := range [][]byte{

@@ -64,7 +64,7 @@ func used(t testing.TB, p *storeless.Policy, n int64) storeless.Tally {
 
 // bought returns an own family of a policy, bought at now.
 func bought(p *storeless.Policy, name string, bound bool) Own {
-	own := Own{Expires: now.Add(OwnLife(p)).Unix(), Bound: bound}
+	own := Own{Expires: now.Add(ownLife(p)).Unix(), Bound: bound}
 	copy(own.ID[:], name)
 	return own
 }
@@ -128,3 +128,6 @@ func rounds(n int) int {
 
 // random returns a generator with a fixed seed: a failure repeats itself.
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 20)) }
+
+// ownLife is the longest that an own tally of p may live, wherever it is sold.
+func ownLife(p *storeless.Policy) time.Duration { return p.PassLife(storeless.MaxWindow) }

@@ -23,8 +23,9 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 	for i := range fm.fields {
 		ahead = max(ahead, 3*fm.fields[i].seconds+fm.owes(policies, i)/1_000_000+1)
 	}
-	// An own one has all of its life before it, or nearly none.
-	life := int64(OwnLife(fm.policy)/time.Second) + lag
+	// An own one has all of its life before it, or nearly none: at most that of a
+	// pass which has all limits whole.
+	life := int64(fm.policy.PassLife(storeless.MaxWindow)/time.Second) + lag
 
 	shared := len(`sub":"","`) + subjectLen
 	own := shared + len(`fam":"","`) + subjectLen

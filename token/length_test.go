@@ -109,7 +109,7 @@ func TestLongest(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, Token{expires(q, own, &tally), tally, own}, got)
 		}
-		life := int64(OwnLife(p) / time.Second)
+		life := int64(ownLife(p) / time.Second)
 		for _, at := range moments(r, p) {
 			for _, q := range []*storeless.Policy{p, tier} {
 				for far := range p.Len() {

@@ -1,10 +1,6 @@
 package token
 
-import (
-	"time"
-
-	"github.com/tallystick/tallystick/storeless"
-)
+import "github.com/tallystick/tallystick/storeless"
 
 // A Token is a verified window token.
 type Token struct {
@@ -25,14 +21,3 @@ type Own struct {
 
 // IsZero reports whether o is no tally: one that never ends is none.
 func (o Own) IsZero() bool { return o.Expires == 0 }
-
-// OwnLife returns how long an own tally lives: two of the longest
-// windows, and an hour at least. It ends then, so that what was paid for once is
-// not good for ever.
-func OwnLife(p *storeless.Policy) time.Duration {
-	life := time.Hour
-	for i := range p.Len() {
-		life = max(life, 2*p.Limit(i).Window)
-	}
-	return life
-}

@@ -149,27 +149,6 @@ func TestOutOfTime(t *testing.T) {
 	require.False(t, Own{Expires: 1}.IsZero())
 }
 
-// TestOwnLife: two of the longest windows, an hour at least.
-func TestOwnLife(t *testing.T) {
-	for name, tt := range map[string]struct {
-		windows []time.Duration
-		want    time.Duration
-	}{
-		"a second":          {[]time.Duration{time.Second}, time.Hour},
-		"half an hour":      {[]time.Duration{30 * time.Minute}, time.Hour},
-		"a little more":     {[]time.Duration{30*time.Minute + time.Second}, time.Hour + 2*time.Second},
-		"the longest first": {[]time.Duration{24 * time.Hour, time.Minute}, 48 * time.Hour},
-		"the longest last":  {[]time.Duration{time.Minute, 24 * time.Hour}, 48 * time.Hour},
-		"the longest":       {[]time.Duration{storeless.MaxWindow}, 2 * storeless.MaxWindow},
-	} {
-		var limits []storeless.Limit
-		for _, w := range tt.windows {
-			limits = append(limits, storeless.Limit{Quota: 1, Window: w})
-		}
-		require.Equal(t, tt.want, OwnLife(compile(t, "p", limits...)), name)
-	}
-}
-
 // TestOwnIsNeverSilent runs real decisions over the whole life of families: each
 // is told, and what is told is what the next instance goes on with.
 func TestOwnIsNeverSilent(t *testing.T) {
@@ -177,7 +156,7 @@ func TestOwnIsNeverSilent(t *testing.T) {
 	for range rounds(150) {
 		c, p := randomCodec(t, r, secret("a"))
 		h, m := c.Holder(alice), storeless.NewMemory(4, p.Len())
-		life := int64(OwnLife(p) / time.Second)
+		life := int64(ownLife(p) / time.Second)
 		own := Own{ID: [8]byte(randomBytes(r, 8)), Expires: now.Unix() + life, Bound: true}
 		family := storeless.Candidate{Key: m.Key(own.ID[:])}
 		tok := string(h.AppendOwn(nil, own, &storeless.Tally{}))

@@ -101,7 +101,7 @@ func randomOwn(r *rand.Rand, p *storeless.Policy) (own Own) {
 	if r.IntN(3) == 0 {
 		return own
 	}
-	life := int64(OwnLife(p) / time.Second)
+	life := int64(ownLife(p) / time.Second)
 	own = Own{Expires: now.Unix() + 1 + [...]int64{0, r.Int64N(life), life - 1}[r.IntN(3)], Bound: r.IntN(2) == 0}
 	copy(own.ID[:], randomBytes(r, len(own.ID)))
 	return own

@@ -66,7 +66,8 @@ func readChallenge(h http.Header) pow.Challenge {
 
 // kindOf tells challenges apart by what they are for, so that requests which want
 // the same can pay together. A challenge does not name its policy, but the
-// RateLimit-Policy beside it is the same for all requests that the policy limits.
+// RateLimit-Policy beside it is the same for all requests that the policy limits; where a
+// pass has another quota than the shared tally, it is one of two, and two may pay at a time.
 // In quiet mode there is none, and the route has to do. The worst that comes of a
 // wrong guess is a request that waits for a token which does not help it.
 func kindOf(h http.Header, route uint64) uint64 {

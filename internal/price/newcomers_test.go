@@ -1,0 +1,66 @@
+package main
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A proof takes its work on average, twice that at most, and at least a hash a puzzle.
+func TestHashes(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var sum int64
+	const proofs = 10_000
+	for range proofs {
+		n := hashes(r, work)
+		require.LessOrEqual(t, n, int64(2*work))
+		require.GreaterOrEqual(t, n, int64(puzzles))
+		sum += n
+	}
+	require.InEpsilon(t, work, sum/proofs, 0.01)
+}
+
+// As many come as were asked for, on every day, most of them in the evening, half of them
+// on phones, in the order of time.
+func TestArrivals(t *testing.T) {
+	nowhere := func(*rand.Rand) []storeless.Buyer { return nil }
+	list := arrivals(random(5000, 0), days, 5000, nowhere)
+	require.Len(t, list, days*5000)
+	phones, night, evening, last := 0, 0, 0, int64(0)
+	for _, n := range list {
+		require.GreaterOrEqual(t, n.arrives, last)
+		last = n.arrives
+		if n.phone {
+			phones++
+		}
+		switch n.arrives % day / hour {
+		case 3:
+			night++
+		case 20:
+			evening++
+		}
+	}
+	require.Less(t, last, days*day)
+	require.InEpsilon(t, len(list)/2, phones, 0.05)
+	require.InEpsilon(t, 8*night, evening, 0.2)
+}
+
+// A newcomer solves until its patience ends, and not after.
+func TestPatience(t *testing.T) {
+	for patience, in := range map[int64]int64{10 * second: 1, 1: 0} {
+		s := &street{shop: open(), random: random(1, 0), patience: patience}
+		s.list = []newcomer{{arrives: day, buyers: s.shop.v4()}}
+		s.run(2)
+		require.Equal(t, share{1, in}, s.fared().desktops)
+		require.Zero(t, s.fared().phones)
+	}
+}
+
+func TestPercent(t *testing.T) {
+	require.Zero(t, share{}.percent())
+	require.Equal(t, int64(67), share{3, 2}.percent())
+	require.Equal(t, int64(100), share{7, 7}.percent())
+}

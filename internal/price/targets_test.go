@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a day is worth: at the defaults, 5/min + 50/day, ten hours of a core buy less than
+// a hundred times the quota of the day.
+func TestWorthOfADay(t *testing.T) {
+	u := uses()[0]
+	require.Equal(t, int64(5), u.admitted(0, day), "a tally is a pass for an hour")
+	plans := (&raid{oneAddress, purses[2], day}).plans()
+	requests, tallies := u.best(plans, day)
+	require.LessOrEqual(t, requests, int64(4400))
+	require.GreaterOrEqual(t, tallies, int64(800), "the plans are good ones: the leak and some crowds")
+}
+
+// Whatever the plan, an instance sells no more than the bound says.
+func TestPlansStayBelowTheBound(t *testing.T) {
+	for _, lasts := range []int64{hour, day} {
+		for _, purse := range purses {
+			t.Run(fmt.Sprint(lasts/hour, " h, ", purse/core, " s"), func(t *testing.T) {
+				crowd := float64(expected)
+				bound := 4*crowd*float64(lasts)/float64(hour) + crowd*math.Log2(1+2*float64(purse)/(crowd*work))
+				bought := most((&raid{oneAddress, purse, lasts}).plans())
+				require.LessOrEqual(t, float64(bought), bound)
+				require.Greater(t, float64(bought), 0.8*min(bound, float64(purse)/work), "and the plans come near")
+			})
+		}
+	}
+}
+
+// Without an attacker, 500 newcomers a day get in behind one address.
+func TestNewcomersGetIn(t *testing.T) {
+	for _, daily := range []int64{20, 100, 500} {
+		for _, patience := range []int64{10, 60} {
+			g := siege{oneAddress, daily, patience * second, 0, 1}
+			c := g.fared()
+			require.GreaterOrEqual(t, c.desktops.percent(), int64(99), "%d a day, %d s", daily, patience)
+			require.GreaterOrEqual(t, c.phones.percent(), int64(95), "%d a day, %d s", daily, patience)
+		}
+	}
+}
+
+// An attacker with these budgets, which are less than the table says, lets some of the
+// victims in. What leaks in an hour is for sale at the price that is held.
+func TestAddressIsNotShutForLess(t *testing.T) {
+	for name, c := range map[string]struct{ rate, seconds int64 }{
+		"desktops": {desktop, 80},
+		"phones":   {phone, 13},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := siege{oneAddress, 20, 60 * second, 0, 2}
+			for _, stock := range []bool{false, true} {
+				hourly, shut := g.held(c.rate, c.seconds*vector/(4*expected), stock)
+				require.InEpsilon(t, c.seconds*vector, hourly, 0.15, "the budget")
+				require.False(t, shut)
+			}
+		})
+	}
+}
+
+// A subscriber of a carrier, with any budget, that holds its own price at what a desktop can
+// pay, does not shut out those that have other addresses.
+func TestSubscribersAreNotShutOut(t *testing.T) {
+	for _, p := range []place{subscribers64, subscribers56} {
+		g := siege{p, 500, 60 * second, 0, 1}
+		c, _ := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: desktop * 60, stock: true} })
+		require.GreaterOrEqual(t, c.desktops.percent(), int64(95), p.name)
+		require.GreaterOrEqual(t, c.phones.percent(), int64(90), p.name)
+	}
+}
+
+// The same seeds make the same numbers, whatever else runs.
+func TestRunsAreTheSame(t *testing.T) {
+	g := siege{oneAddress, 500, 60 * second, 5 * vector, 1}
+	first := g.fared()
+	require.Equal(t, first, g.fared())
+	require.NotZero(t, first.desktops.came*first.phones.came)
+}
