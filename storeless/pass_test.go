@@ -163,6 +163,9 @@ func TestPassIsRememberedForItsLife(t *testing.T) {
 	start := midnight.Add(7*time.Minute - time.Second)
 	require.EqualValues(t, 3, drain(m, pass, start, storeless.Candidate{Key: 1}))
 	for at := time.Second; at < life; at += time.Minute {
+		for other := range storeless.Key(200) { // they take every cell that is free
+			take(m, pass, start.Add(at), 1e18*(other%18+1)+other, 1)
+		}
 		require.Zero(t, drain(m, pass, start.Add(at), storeless.Candidate{Key: 1}), at)
 	}
 	require.Zero(t, drain(m, pass, start.Add(life-time.Microsecond), storeless.Candidate{Key: 1}))
