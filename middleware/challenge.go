@@ -40,7 +40,9 @@ type Challenge struct {
 	BindOwn bool
 
 	// SurgeBudget is how many tallies this instance may sell in a minute before
-	// the work of every challenge begins to rise. Prohibited in [EveryRequest],
+	// the work of every challenge begins to rise, to 2²⁸ hashes at the most, which a
+	// browser can do. A quarter of it at most is counted of one network, an IPv4 /16 or
+	// IPv6 /29: no one client makes others pay. Prohibited in [EveryRequest],
 	// which sells none, and with InsecureNoMemory. Default: 0, never.
 	SurgeBudget int64
 

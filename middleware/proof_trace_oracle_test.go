@@ -102,7 +102,7 @@ func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middl
 	}
 	worth := c.Work
 	if b.surge != nil {
-		worth = uint64(b.surge.Worth(now, int64(c.Work), 1<<32))
+		worth = uint64(b.surge.Worth(now, int64(c.Work), 1<<28))
 	}
 	// The books of prices are another memory: what it sells is checked in its package.
 	if !b.shop.Redeem(now, b.prices, b.buyers(c.addr), b.shop.Key([]byte(c.family())), now, int64(worth)).Granted {
@@ -110,7 +110,7 @@ func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middl
 	}
 	b.held[c.family()] = true
 	if b.surge != nil {
-		b.surge.Sold(now)
+		b.surge.Sold(now, b.shop.Key([]byte(c.addr[:4])))
 	}
 	return ""
 }

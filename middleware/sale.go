@@ -21,6 +21,11 @@ const (
 	crowds48 = 8
 )
 
+// surgeMost is what a surge may raise a challenge to: what a browser does. The element and
+// package client refuse more, and a storm elsewhere must not lock them out. Only what is
+// sold to an address itself makes it dearer.
+const surgeMost = 1 << 28
+
 // binding is what a challenge of this policy is bound to. The kind keeps a
 // proof that buys a request from opening a tally.
 func (e *engine) binding(holder []byte) pow.Binding {
@@ -39,19 +44,38 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 	copy(own.ID[:], receipt.ID[:])
 	work, surge := int64(receipt.Work), e.challenge.surge
 	if surge != nil {
-		work = surge.Worth(now, work, storeless.MaxPrice)
+		work = surge.Worth(now, work, surgeMost)
 	}
 	var buyers [1 + storeless.MaxNetworks]storeless.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
 	sale := e.memory.Redeem(now, e.challenge.prices, e.buyers(who, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
 	if sale.Granted && !sale.Held && surge != nil {
-		surge.Sold(now)
+		surge.Sold(now, e.surgeNetwork(who))
 	}
 	if sale.Saturated {
 		e.report.saturated(now)
 	}
 	return own, sale
+}
+
+// surgeNetwork names the network of which a surge counts a part of the budget at most: the
+// IPv4 /16 or IPv6 /29. A /48 is to be had for nothing, five of them too, and a /29 is what
+// a member of a registry gets for the asking; hosts that rent their addresses by the hour
+// have them in few /16s. A crowd that comes from one network alone raises nothing: it pays
+// what its addresses and its own /56 and /48 have bought.
+func (e *engine) surgeNetwork(who *subject) storeless.Key {
+	id := &who.id
+	if id.kind != kindAddress || nat64Local.Contains(id.addr) {
+		return e.memory.Key(who.bytes)
+	}
+	bits := 29
+	if id.addr.Is4() {
+		bits = 16
+	}
+	p, _ := id.addr.Prefix(bits)
+	a := p.Addr().As16()
+	return e.memory.Key(append([]byte{kindNet, byte(bits)}, a[:]...))
 }
 
 // saleReason says why a good proof opened no tally.
@@ -100,7 +124,7 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 		work = sale.Price
 	}
 	if c.surge != nil && work > 0 {
-		work = c.surge.Work(now, work, storeless.MaxPrice)
+		work = c.surge.Work(now, work, surgeMost)
 	}
 	challenge, err := c.issuer.Issue(now, e.binding(who.bytes), uint64(work))
 	if err != nil {

@@ -36,7 +36,7 @@ func TestSaleAllocations(t *testing.T) {
 		"Take, proof spent":        func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
 		"Take, must keep, known":   func() { s.m.Take(opening, policy, &keep, 1) },
 		"Take, must keep, unknown": func() { keep.Key = fresh(); s.m.Take(opening, policy, &keep, 1) },
-		"Surge":                    func() { surge.Sold(opening); surge.Work(opening, 1000, 1<<40) },
+		"Surge":                    func() { surge.Sold(opening, fresh()); surge.Work(opening, 1000, 1<<40) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), name)
 	}

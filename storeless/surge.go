@@ -9,15 +9,21 @@ import (
 // tallies than its owner planned for, and lowers it again: quickly up, slowly
 // down, as Tor's proof-of-work defence does (proposal 327). It limits what a
 // crowd of addresses can do together, each of which still pays the base price.
+//
+// Of the budget one network can use up a quarter. Else a single client could make all
+// others pay: by what it buys itself, or from the /64s of a network that it was given. It takes
+// sales from five networks to raise anything.
+//
 // Safe for concurrent use; the clock is an argument.
 type Surge struct {
 	budget int64 // sales per interval
 
 	mu    sync.Mutex
-	began int64 // Unix second of the interval
-	sold  int64 // in it
-	calm  int64 // quiet intervals in a row
-	level int   // steps of one and a half above the base
+	began int64                // Unix second of the interval
+	sold  int64                // in it, in quarters of a sale; of each network as many as budget
+	by    [surgeNetworks]int64 // the same, by network
+	calm  int64                // quiet intervals in a row
+	level int                  // steps of one and a half above the base
 }
 
 const (
@@ -25,20 +31,30 @@ const (
 	surgeCalm     = 3  // intervals below half the budget until a step down
 	surgeUp       = 2  // steps up for each interval over the budget: 2.25 times
 	surgeTop      = 10 // steps; 57 times the base
+
+	// surgeNetworks is how many networks are told apart. Two that are not share a
+	// quarter of the budget.
+	surgeNetworks = 256
 )
 
 // NewSurge returns a Surge for a budget of so many sales a minute, at least 1.
 func NewSurge(perMinute int64) *Surge {
-	return &Surge{budget: max(1, perMinute/60*surgeInterval+perMinute%60*surgeInterval/60)}
+	budget := perMinute/60*surgeInterval + perMinute%60*surgeInterval/60
+	return &Surge{budget: max(1, min(budget, 1<<60))}
 }
 
-// Sold counts a sale.
-func (s *Surge) Sold(now time.Time) {
+// Sold counts a sale to a client of a network, which is named by a hash of the largest that
+// one holder may have; see [Memory.Key].
+func (s *Surge) Sold(now time.Time, network Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.roll(now.Unix())
-	s.sold++
-	if s.sold == s.budget+1 { // at once, not when the interval is over
+	by := &s.by[network%surgeNetworks]
+	more := min(4, s.budget-*by)
+	within := s.sold <= 4*s.budget
+	*by += more
+	s.sold += more
+	if within && s.sold > 4*s.budget { // at once, not when the interval is over
 		s.level = min(s.level+surgeUp, surgeTop)
 	}
 }
@@ -81,7 +97,7 @@ func (s *Surge) roll(now int64) {
 		return
 	}
 	passed := max(0, (now-s.began)/surgeInterval)
-	if s.sold*2 < s.budget {
+	if s.sold < 2*s.budget {
 		s.calm += passed
 	} else {
 		s.calm = max(0, passed-1)
@@ -89,5 +105,5 @@ func (s *Surge) roll(now int64) {
 	for ; s.calm >= surgeCalm && s.level > 0; s.calm -= surgeCalm {
 		s.level--
 	}
-	s.began, s.sold = now-now%surgeInterval, 0
+	s.began, s.sold, s.by = now-now%surgeInterval, 0, [surgeNetworks]int64{}
 }

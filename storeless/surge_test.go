@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,13 @@ func rung(n int) int64 {
 
 // surgeAt is the time so many intervals after the opening.
 func surgeAt(interval int) time.Time { return opening.Add(time.Duration(interval) * 10 * time.Second) }
+
+// sold counts a sale to a network that has bought nothing before.
+func sold(s *storeless.Surge, now time.Time) {
+	s.Sold(now, storeless.Key(surgeNetwork.Add(1)))
+}
+
+var surgeNetwork atomic.Uint64
 
 // Sales of each interval of ten seconds, at a budget of ten, and how many steps
 // above the base the work is when the next one begins.
@@ -47,9 +55,9 @@ func TestSurgeIntervals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := storeless.NewSurge(60)
-			for i, sold := range row.sold {
-				for range sold {
-					s.Sold(surgeAt(i).Add(time.Second))
+			for i, n := range row.sold {
+				for range n {
+					sold(s, surgeAt(i).Add(time.Second))
 				}
 				require.Equal(t, rung(row.want[i]), s.Work(surgeAt(i+1), surgeBase, surgeMost), "after interval %d", i)
 			}
@@ -67,23 +75,24 @@ func TestSurgeRisesAtOnce(t *testing.T) {
 			want = rung(2)
 		}
 		require.Equal(t, want, s.Work(now, surgeBase, surgeMost), "after %d", n)
-		s.Sold(now)
+		sold(s, now)
 	}
 	require.Equal(t, int64(57), rung(10)/surgeBase, "the top, as the doc has it")
 }
 
-// The budget is per minute, and at least one sale in an interval.
+// The budget is per minute, and at least one sale in an interval; four networks that buy
+// one each are within any.
 func TestSurgeBudget(t *testing.T) {
 	for _, row := range []struct {
 		perMinute int64
 		within    int
-	}{{-5, 1}, {0, 1}, {1, 1}, {6, 1}, {11, 1}, {12, 2}, {60, 10}, {6000, 1000}} {
+	}{{-5, 4}, {0, 4}, {1, 4}, {6, 4}, {11, 4}, {12, 4}, {29, 4}, {30, 5}, {60, 10}, {6000, 1000}} {
 		s := storeless.NewSurge(row.perMinute)
 		for range row.within {
-			s.Sold(opening)
+			sold(s, opening)
 			require.Equal(t, rung(0), s.Work(opening, surgeBase, surgeMost), "%d a minute", row.perMinute)
 		}
-		s.Sold(opening)
+		sold(s, opening)
 		require.Equal(t, rung(2), s.Work(opening, surgeBase, surgeMost), "%d a minute", row.perMinute)
 	}
 }
@@ -95,16 +104,16 @@ func TestSurgeRests(t *testing.T) {
 			s := storeless.NewSurge(60)
 			for i := range 6 {
 				for range 11 {
-					s.Sold(surgeAt(i))
+					sold(s, surgeAt(i))
 				}
 			}
 			for range busy {
-				s.Sold(surgeAt(6))
+				sold(s, surgeAt(6))
 			}
 			require.Equal(t, rung(10), s.Work(surgeAt(6), surgeBase, surgeMost))
 			require.Equal(t, rung(0), s.Work(surgeAt(6+rest), surgeBase, surgeMost), "busy %d, rest %d", busy, rest)
 			for range 11 {
-				s.Sold(surgeAt(6 + rest))
+				sold(s, surgeAt(6 + rest))
 			}
 			require.Equal(t, rung(2), s.Work(surgeAt(7+rest), surgeBase, surgeMost))
 		}
@@ -112,7 +121,7 @@ func TestSurgeRests(t *testing.T) {
 	// Partly rested: the interval that was busy is not a quiet one.
 	s := storeless.NewSurge(60)
 	for range 11 {
-		s.Sold(opening)
+		sold(s, opening)
 	}
 	require.Equal(t, rung(2), s.Work(surgeAt(3), surgeBase, surgeMost))
 	require.Equal(t, rung(1), s.Work(surgeAt(4), surgeBase, surgeMost))
@@ -130,7 +139,7 @@ func TestSurgeStaysWithin(t *testing.T) {
 				now = now.Add(time.Duration(r.Int64N(int64(4*time.Hour)) - int64(2*time.Hour)))
 			}
 			for range r.IntN(30) {
-				s.Sold(now)
+				sold(s, now)
 			}
 			work, most := 16+r.Int64N(1<<29), r.Int64N(1<<33)
 			got := s.Work(now, work, most)
@@ -141,8 +150,9 @@ func TestSurgeStaysWithin(t *testing.T) {
 	})
 	s := storeless.NewSurge(0)
 	for i := range 10 {
-		s.Sold(surgeAt(i))
-		s.Sold(surgeAt(i))
+		for range 5 {
+			sold(s, surgeAt(i))
+		}
 	}
 	require.Equal(t, int64(1500), s.Work(surgeAt(9), surgeBase, 1500), "the most")
 	require.Equal(t, int64(surgeBase), s.Work(surgeAt(9), surgeBase, 10), "never less than was asked for")
@@ -154,19 +164,19 @@ func TestSurgeClockStepsBack(t *testing.T) {
 	for _, back := range []time.Duration{time.Second, 9 * time.Second, 10 * time.Second, time.Minute, time.Hour, 400 * 24 * time.Hour} {
 		s := storeless.NewSurge(60)
 		for range 11 {
-			s.Sold(surgeAt(5))
+			sold(s, surgeAt(5))
 		}
 		now := surgeAt(5).Add(-back)
 		require.Equal(t, rung(2), s.Work(now, surgeBase, surgeMost), "back %v", back)
 		for range 11 { // no interval is over twice
-			s.Sold(now)
+			sold(s, now)
 		}
 		require.LessOrEqual(t, s.Work(now, surgeBase, surgeMost), rung(4), "back %v", back)
 		require.Equal(t, rung(0), s.Work(now.Add(3*time.Minute), surgeBase, surgeMost), "back %v", back)
 	}
 	s := storeless.NewSurge(60)
 	for range 11 {
-		s.Sold(opening)
+		sold(s, opening)
 	}
 	for n := range 1000 {
 		require.Equal(t, rung(2), s.Work(opening.Add(-time.Duration(n)*time.Minute), surgeBase, surgeMost), "stepping back only")
@@ -179,14 +189,14 @@ func TestSurgeClockStepsBack(t *testing.T) {
 func TestSurgeOutOfOrder(t *testing.T) {
 	s := storeless.NewSurge(60)
 	for range 11 {
-		s.Sold(opening)
+		sold(s, opening)
 	}
 	for n := range 1000 {
 		now := surgeAt(1).Add(-time.Duration(n%2) * time.Second)
 		require.Equal(t, rung(2), s.Work(now, surgeBase, surgeMost), "reading %d", n)
 	}
 	for range 11 { // of the new interval, whenever they began
-		s.Sold(surgeAt(1).Add(-time.Second))
+		sold(s, surgeAt(1).Add(-time.Second))
 	}
 	require.Equal(t, rung(4), s.Work(surgeAt(1), surgeBase, surgeMost))
 }
@@ -198,14 +208,14 @@ func TestSurgeParallel(t *testing.T) {
 	for range 10 {
 		group.Go(func() {
 			for range 100 {
-				s.Sold(opening)
+				sold(s, opening)
 				s.Work(opening, surgeBase, surgeMost)
 			}
 		})
 	}
 	group.Wait()
 	require.Equal(t, rung(0), s.Work(opening, surgeBase, surgeMost), "as many as planned")
-	s.Sold(opening)
+	sold(s, opening)
 	require.Equal(t, rung(2), s.Work(opening, surgeBase, surgeMost), "and one more")
 }
 
@@ -216,9 +226,9 @@ func TestSurgeWorthIsTheInverseOfWork(t *testing.T) {
 		s, before := storeless.NewSurge(60), storeless.NewSurge(60)
 		for i := range levels / 2 {
 			for range 11 {
-				s.Sold(surgeAt(i))
+				sold(s, surgeAt(i))
 				if i < levels/2-1 {
-					before.Sold(surgeAt(i))
+					sold(before, surgeAt(i))
 				}
 			}
 		}
@@ -237,7 +247,62 @@ func TestSurgeWorthIsTheInverseOfWork(t *testing.T) {
 func TestSurgeBudgetMayBeHuge(t *testing.T) {
 	s := storeless.NewSurge(math.MaxInt64)
 	for range 100 {
-		s.Sold(opening)
+		sold(s, opening)
 	}
 	require.EqualValues(t, surgeBase, s.Work(opening, surgeBase, surgeMost))
+}
+
+// A surgeAttack buys for an hour from one network, as often as makes the most of it, with
+// work for a million W in all, and looks what others are asked.
+type surgeAttack struct {
+	sales        int
+	paid, raised int64 // in W; and seconds in which others pay more than 1.4 W
+	peak         int64 // in hundredths of W
+}
+
+func attackSurge(t *testing.T, perMinute int64, wide bool) (a surgeAttack) {
+	s := openShop(t, usual, 1<<16)
+	surge := storeless.NewSurge(perMinute)
+	perInterval := int(perMinute/6) + 1
+	for second := range 3600 {
+		now := opening.Add(time.Duration(second) * time.Second)
+		for n := range perInterval {
+			if second%10 != 0 {
+				break
+			}
+			buyers := s.address(1)
+			if wide {
+				buyers = s.host(second*perInterval+n, (second*perInterval+n)/256, 0)
+				buyers[1].Crowds, buyers[2].Crowds = 2, 8
+			}
+			asked := surge.Work(now, s.quote(now, buyers).Price, storeless.MaxPrice)
+			if a.paid+asked/usual.Work > 1_000_000 {
+				break
+			}
+			sale := s.offer(now, buyers, surge.Worth(now, asked, storeless.MaxPrice))
+			if !sale.Granted {
+				break
+			}
+			a.paid += asked / usual.Work
+			a.sales++
+			surge.Sold(now, buyers[len(buyers)-1].Key)
+		}
+		asked := surge.Work(now, s.quote(now, s.address(2)).Price, storeless.MaxPrice)
+		if asked*10 > 14*usual.Work {
+			a.raised++
+		}
+		a.peak = max(a.peak, asked*100/usual.Work)
+	}
+	return a
+}
+
+// One network, however much it buys, does not raise what others pay.
+func TestSurgeIsNotRaisedByOneNetwork(t *testing.T) {
+	for _, perMinute := range []int64{6, 60, 600} {
+		for name, wide := range map[string]bool{"one IPv4": false, "one /48": true} {
+			a := attackSurge(t, perMinute, wide)
+			t.Logf("budget %d, %s: %d sales for %d W; others pay more for %d s, at most %.1f W", perMinute, name, a.sales, a.paid, a.raised, float64(a.peak)/100)
+			require.Zero(t, a.raised)
+		}
+	}
 }
