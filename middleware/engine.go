@@ -72,7 +72,10 @@ const (
 )
 
 // A waitingRoom is the compiled waiting room of a policy.
-type waitingRoom struct{ tickets ticket.Keys }
+type waitingRoom struct {
+	tickets ticket.Keys
+	uses    *ticket.Uses
+}
 
 // An exactCounter is a compiled [Exact].
 type exactCounter struct {

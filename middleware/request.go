@@ -5,6 +5,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/middleware/internal/ticket"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -53,8 +54,8 @@ type roomPass struct {
 	bytes  []byte // of the room's tally
 	holder token.Holder
 	tally  storeless.Tally
-	ticket string    // the one that opens first, of those that are still good; "": none
-	opens  time.Time // when
+	text   string        // the ticket that opens first, of those that are still good; "": none
+	ticket ticket.Ticket // what it says
 }
 
 // A charged is which tally was charged, or refused, and how its limits stand.
