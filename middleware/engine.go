@@ -65,9 +65,11 @@ type challenger struct {
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No
-// policy has a dot in its name: they are no cookies of another policy.
+// policy has a dot in its name: they are no cookies of another policy. Each proof has a
+// cookie of its own: of two pages that are checked before either is sent, the second
+// would take the proof of the first.
 const (
-	proofSuffix = ".proof"
+	proofSuffix = ".proof." // and eight digits of the challenge
 	roomSuffix  = ".wait"
 )
 

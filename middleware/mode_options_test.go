@@ -145,7 +145,7 @@ func TestSeveralProofCookies(t *testing.T) {
 			}
 			other := solved(t, fetched(h, from("203.0.113.2")))
 			cookies := func(others int) option {
-				const cookie = "__Host-tallystick-contact.proof="
+				const cookie = "__Host-tallystick-contact.proof.0badcafe="
 				return with("Cookie", strings.Repeat(cookie+other+"; ", others)+cookie+solved(t, fetched(h)))
 			}
 			require.Equal(t, http.StatusOK, send(h, cookies(3)).StatusCode)

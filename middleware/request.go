@@ -47,6 +47,11 @@ type proof struct {
 	index  int              //
 	spend  *storeless.Proof // what is spent if the request is admitted; nil without memory
 	reason Reason           // why the last one was not accepted
+
+	id       [4]byte   // of the challenge, for the name of its cookie
+	byCookie bool      //
+	rest     []string  // proofs that nobody has looked at yet
+	used     [][4]byte // whose cookies are of no use any more
 }
 
 // A roomPass is what a request shows of the waiting room.

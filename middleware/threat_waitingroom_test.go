@@ -174,7 +174,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		other := newSite(t, cfg)
 		require.Equal(t, http.StatusForbidden, send(other, with("Cookie", "__Host-tallystick-other.wait="+ticket)).StatusCode)
 		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact="+ticket)).StatusCode)
-		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof="+ticket)).StatusCode)
+		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+ticket)).StatusCode)
 		require.Equal(t, http.StatusForbidden, send(h, showing(ticket), proving(ticket)).StatusCode)
 		own := bought(t, h)
 		require.Equal(t, http.StatusForbidden, send(h, holding(own)).StatusCode)

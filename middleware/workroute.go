@@ -17,6 +17,12 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	shown = e.readProofs(now, r, who, shown)
 	d.Proof = shown.proof.reason
 	c, asked := e.chargeByMode(now, who, &shown, d.Cost)
+	if shown.proof.byCookie {
+		for _, id := range shown.proof.used { // else they would pile up until they end
+			a := dc.withAside()
+			a.cookies = append(a.cookies, e.proofCookie(id, "", 0))
+		}
+	}
 
 	var pass roomPass
 	if e.room != nil && !(asked && c.verdict.Admitted) {
