@@ -61,6 +61,7 @@ type challenger struct {
 	path          string           // of the endpoints; "": none
 	assets        *assets.Set      // nil without path
 	script, style string           // their URLs
+	keptStyle     string           // of the page that keeps a form
 	share         int64            // of the waiting room; 0: none
 }
 

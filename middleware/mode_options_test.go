@@ -222,7 +222,7 @@ func TestChallengePage(t *testing.T) {
 	challengeIn(t, resp)
 	page := bodyOf(t, resp)
 	require.Contains(t, page, "<title>Forbidden</title>")
-	require.Contains(t, page, "a little work")
+	require.Contains(t, page, "a short check")
 	require.NotContains(t, page, "Try again in")
 
 	own := bought(t, h)
@@ -239,7 +239,7 @@ func TestChallengePage(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "sold out")
 	page = bodyOf(t, resp)
 	require.Contains(t, page, "Try again in 8")
-	require.NotContains(t, page, "a little work")
+	require.NotContains(t, page, "a short check")
 }
 
 // The program's own refusal page finds everything in the decision.

@@ -68,6 +68,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	}
 	if c := e.challenge; c != nil {
 		refusal.Base, refusal.Script, refusal.Style = c.path, c.script, c.style
+		refusal.KeptStyle = c.keptStyle
 	}
 	return refusal
 }
