@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"middleware/internal/assets":      {module + "/pow"},
 	"middleware/internal/guardedcall": {module + "/middleware/exact"},
 	"middleware/internal/httpfield":   {},
-	"middleware/internal/page":        {},
+	"middleware/internal/page":        {inner + "httpfield"},
 	"middleware/internal/reply":       {module + "/token"},
 	"middleware/internal/ticket":      {},
 	"middleware/exact":                {module + "/storeless"},

@@ -77,7 +77,8 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	case d.Admitted:
 		f.Cookie = give.roomCookie
 	default:
-		dc.withAside().ticket = give.roomCookie
+		a := dc.withAside()
+		a.cookies = append(a.cookies, give.roomCookie)
 	}
 	f.Lines[reply.Challenge] = give.challenge
 	f.Paid = tell.paid

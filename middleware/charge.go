@@ -102,12 +102,23 @@ func (e *engine) keptCandidate(who *subject, shown *credentials) storeless.Candi
 }
 
 // chargeProof charges the shared tally for a request that comes with a proof of
-// its own. Without one it is not ok, unless a proof would not help.
+// its own. Without one it is not ok, unless a proof would not help. Of several proofs
+// the first that is not spent is: a browser sends those of all its pages along.
 func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
 	f := e.sharedCandidate(who, shown)
-	if shown.proof.good {
-		f.Proof = shown.proof.spend
-		return e.take(now, who, f, cost), true
+	for p := &shown.proof; p.good; {
+		f.Proof = p.spend
+		c, ok = e.take(now, who, f, cost), true
+		if c.verdict.Spent || c.verdict.Admitted && cost > 0 {
+			p.used = append(p.used, p.id)
+		}
+		if !c.verdict.Spent {
+			return c, true
+		}
+		*shown = e.nextProof(now, who, *shown)
+	}
+	if ok {
+		return c, true // all are spent
 	}
 	c.verdict = e.memory.Peek(now, who.tier.policy, &f, cost)
 	c.shown, c.tally = f.Shown, f.Shown

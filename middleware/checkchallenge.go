@@ -76,6 +76,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if c.Path != "" {
 		ch.assets = assets.NewSet()
 		ch.script, ch.style = c.Path+ch.assets.Script(), c.Path+ch.assets.Style()
+		ch.keptStyle = c.Path + ch.assets.KeptStyle()
 	}
 	if c.SurgeBudget > 0 {
 		ch.surge = storeless.NewSurge(c.SurgeBudget)

@@ -100,7 +100,7 @@ func (e *engine) openRoom(cfg *Config) error {
 		room := newTier(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
 		t.room = &room
 	}
-	e.room = &waitingRoom{tickets}
+	e.room = &waitingRoom{tickets, new(ticket.Uses)}
 	e.cookieSuffixes = append(e.cookieSuffixes, roomSuffix)
 	return nil
 }

@@ -26,7 +26,7 @@ type decisionContext struct {
 // An aside is what few decisions have.
 type aside struct {
 	refusal *page.Refusal // what an Interstitial tells
-	ticket  string        // the cookie of the waiting room that goes with a refusal
+	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
 	refund  refund        // on an exact route; nil: nothing to give back
 }
 
@@ -36,6 +36,16 @@ func (dc *decisionContext) withAside() *aside {
 		dc.aside = new(aside)
 	}
 	return dc.aside
+}
+
+// setAside adds the cookies of the aside to h.
+func (dc *decisionContext) setAside(h http.Header) {
+	if dc.aside == nil {
+		return
+	}
+	for _, cookie := range dc.aside.cookies {
+		h.Add(reply.SetCookie, cookie)
+	}
 }
 
 // A refund gives back what a request was charged, and replaces the token in h if that

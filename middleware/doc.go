@@ -174,11 +174,12 @@
 //
 // Where work is asked for, people whose browser cannot work may wait instead. A page that is
 // refused (Accept prefers HTML) sets a cookie with a wait ticket. The ticket opens after five
-// seconds, or later where the waiting room is full. From then on, for ten minutes, it admits the
-// same request to one further tally that everybody of the identity shares, with a part of each
-// quota: max(1, L/5) by default. A ticket is signed for one policy and identity. It proves
-// nothing, and it can be shown again, by many at once: the bound is the room's quota, counted
-// like any other. A client that the full memory cannot count is not let in. In [Newcomers] the
+// seconds or, where the waiting room is full, at a random time after it has space again. From
+// then on, for ten minutes, it admits to one further tally that everybody of the identity
+// shares, with a part of each quota: max(1, L/5) by default. One ticket is good for a quarter
+// of that, at least one request, on each instance; what it admits brings the next. A ticket is
+// signed for one policy and identity. It proves nothing, and anybody can have many: the bound is
+// the room's quota, counted like any other. A client that the full memory cannot count is not let in. In [Newcomers] the
 // room is all that an address has for nothing; WaitingRoom.Closed closes it. In [EveryRequest]
 // there is a room only if WaitingRoom.Share asks for one. Without memory, or without cookies,
 // there is none.

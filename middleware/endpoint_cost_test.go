@@ -132,7 +132,7 @@ func expiresIn(t testing.TB, resp *http.Response) int64 {
 func TestProofCookieHidesNothing(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		h := newSite(t, challenging(new(clock), mode))
-		cookie := "__Host-tallystick-contact.proof=" + solved(t, fetched(h))
+		cookie := "__Host-tallystick-contact.proof.0badcafe=" + solved(t, fetched(h))
 		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie)), "the family that it opens")
 		tok := bought(t, h)
 		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie+"; __Host-tallystick-contact="+tok)), "%v", mode)

@@ -121,14 +121,14 @@ func TestProofCookie(t *testing.T) {
 			cookie := cookieIn(resp)
 			if name == "HeaderOnly" {
 				require.Nil(t, cookie)
-				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof="+proof)).StatusCode)
+				require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+proof)).StatusCode)
 				return
 			}
 			prefix := "__Host-"
 			if cfg.InsecureCookie {
 				prefix = ""
 			}
-			require.Equal(t, prefix+"tallystick-contact.proof", cookie.Name)
+			require.Regexp(t, "^"+prefix+"tallystick-contact\\.proof\\.[0-9a-f]{8}$", cookie.Name)
 			require.Equal(t, proof, cookie.Value)
 			require.Equal(t, 7, cookie.MaxAge)
 			require.True(t, cookie.HttpOnly)
@@ -196,7 +196,7 @@ func TestProofCookieOpensTheSameTally(t *testing.T) {
 			exhaust(t, s)
 		}
 		proof := solved(t, fetched(s))
-		cookie := with("Cookie", "__Host-tallystick-contact.proof="+proof)
+		cookie := with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+proof)
 		require.Equal(t, 3, admitted(s, 3, cookie))
 		require.Equal(t, 2, admitted(s, 3, proving(proof)), "five in all")
 		require.Equal(t, 0, admitted(s, 3, cookie))
@@ -206,4 +206,90 @@ func TestProofCookieOpensTheSameTally(t *testing.T) {
 		}
 		require.Equal(t, 0, admitted(s, 3, cookie, stranger), "nor is it good for others")
 	}
+}
+
+// Two pages that are checked before either is sent: each has a proof of its own, and the
+// cookie of one that is spent goes away.
+func TestProofsOfTwoPages(t *testing.T) {
+	at := func(t *testing.T) (*site, []string, []*http.Cookie) {
+		cfg := challenging(new(clock), middleware.EveryRequest)
+		cfg.Limits[0].Quota = 8
+		h := newSite(t, cfg)
+		var proofs []string
+		var cookies []*http.Cookie
+		for range 6 {
+			proof := solved(t, fetched(h))
+			proofs, cookies = append(proofs, proof), append(cookies, cookieIn(redeemed(h, proof)))
+		}
+		return h, proofs, cookies
+	}
+	showing := func(cookies ...*http.Cookie) option {
+		return func(r *http.Request) {
+			for _, c := range cookies {
+				r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+			}
+		}
+	}
+	// gone returns the names of the cookies that a response takes away.
+	gone := func(resp *http.Response) (names []string) {
+		for _, c := range resp.Cookies() {
+			if c.MaxAge < 0 {
+				require.Empty(t, c.Value)
+				require.True(t, c.Secure && c.HttpOnly)
+				require.Equal(t, "/", c.Path)
+				names = append(names, c.Name)
+			}
+		}
+		return names
+	}
+	t.Run("one after the other", func(t *testing.T) {
+		h, _, cookies := at(t)
+		require.NotEqual(t, cookies[0].Name, cookies[1].Name)
+		first := send(h, showing(cookies[0], cookies[1]))
+		require.Equal(t, http.StatusOK, first.StatusCode)
+		require.Equal(t, []string{cookies[0].Name}, gone(first))
+		second := send(h, showing(cookies[1]))
+		require.Equal(t, http.StatusOK, second.StatusCode)
+		require.Equal(t, []string{cookies[1].Name}, gone(second))
+	})
+	t.Run("both at once, with the cookies of both", func(t *testing.T) {
+		h, _, cookies := at(t)
+		both := showing(cookies[0], cookies[1])
+		require.Equal(t, http.StatusOK, send(h, both).StatusCode)
+		second := send(h, both)
+		require.Equal(t, http.StatusOK, second.StatusCode)
+		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(second))
+		third := send(h, both)
+		require.Equal(t, http.StatusForbidden, third.StatusCode, "a proof is one request")
+		require.Equal(t, middleware.ProofReplayed, h.decisions.last().Proof)
+		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(third))
+	})
+	t.Run("by field, and two in one", func(t *testing.T) {
+		h, proofs, _ := at(t)
+		require.Equal(t, http.StatusOK, send(h, proving(proofs[0], proofs[1])).StatusCode)
+		second := send(h, proving(proofs[0]+","+proofs[1]))
+		require.Equal(t, http.StatusOK, second.StatusCode)
+		require.Empty(t, gone(second), "there was no cookie")
+		require.Equal(t, http.StatusForbidden, send(h, proving(proofs[0], proofs[1])).StatusCode)
+	})
+	t.Run("four are looked at", func(t *testing.T) {
+		h, proofs, cookies := at(t)
+		for _, proof := range proofs[:4] {
+			require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
+		}
+		require.Equal(t, http.StatusOK, send(h, showing(cookies[1:]...)).StatusCode)
+		replay := send(h, showing(cookies[:5]...))
+		require.Equal(t, http.StatusForbidden, replay.StatusCode)
+		require.Len(t, gone(replay), 4, "so that the fifth is looked at the next time")
+		require.Equal(t, http.StatusOK, send(h, showing(cookies[5])).StatusCode)
+	})
+	t.Run("a request that is refused spends none", func(t *testing.T) {
+		h, _, cookies := at(t)
+		for range 8 {
+			require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+		}
+		full := send(h, showing(cookies[0]))
+		require.Equal(t, http429, full.StatusCode)
+		require.Empty(t, gone(full))
+	})
 }

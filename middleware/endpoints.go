@@ -240,7 +240,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 func (e *engine) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
 	left = max(1, int64(receipt.Expires.Sub(now)/time.Second))
 	if e.carriage != HeaderOnly {
-		w.Header().Add(reply.SetCookie, e.cookieName+proofSuffix+"="+proof+"; Max-Age="+strconv.FormatInt(left, 10)+e.cookieAttributes)
+		w.Header().Add(reply.SetCookie, e.proofCookie([4]byte(receipt.ID[:4]), proof, left))
 	}
 	return left
 }

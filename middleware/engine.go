@@ -62,18 +62,24 @@ type challenger struct {
 	path          string           // of the endpoints; "": none
 	assets        *assets.Set      // nil without path
 	script, style string           // their URLs
+	keptStyle     string           // of the page that keeps a form
 	share         int64            // of the waiting room; 0: none
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No
-// policy has a dot in its name: they are no cookies of another policy.
+// policy has a dot in its name: they are no cookies of another policy. Each proof has a
+// cookie of its own: of two pages that are checked before either is sent, the second
+// would take the proof of the first.
 const (
-	proofSuffix = ".proof"
+	proofSuffix = ".proof." // and eight digits of the challenge
 	roomSuffix  = ".wait"
 )
 
 // A waitingRoom is the compiled waiting room of a policy.
-type waitingRoom struct{ tickets ticket.Keys }
+type waitingRoom struct {
+	tickets ticket.Keys
+	uses    *ticket.Uses
+}
 
 // An exactCounter is a compiled [Exact].
 type exactCounter struct {

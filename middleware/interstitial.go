@@ -27,11 +27,15 @@ import (
 //   - No multipart form, no more than MaxBody and 500 fields, and nothing that is
 //     not UTF-8: there the page asks to go back and send it again.
 //
-// The form goes back to the URL it was sent to. The page names no other, and its
-// Content-Security-Policy permits no other. It permits nothing inline, and no framing
-// except with Config.EmbeddedCookie. A handler that redirects a form to another
+// The form goes back to the URL it was sent to, and a link to the page it came from, if
+// that is of the same origin. The page's Content-Security-Policy permits forms to no
+// other origin. It permits nothing inline, and no framing except with
+// Config.EmbeddedCookie. A handler that redirects a form to another
 // origin will find that some browsers stop there. The policy is added to one
-// that is set already, and both hold. The script needs Challenge.Path.
+// that is set already, and both hold. Script and style need Challenge.Path.
+//
+// The page is in English, German or French, by the Content-Language that is set already
+// or else by Accept-Language.
 type Interstitial struct {
 	_ [0]func()
 

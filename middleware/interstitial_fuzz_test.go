@@ -41,7 +41,30 @@ func FuzzInterstitial(f *testing.F) {
 		require.True(t, utf8.ValidString(page))
 		return page
 	}
+	// A program may call any field secret, and the page says its name. A way back may lead
+	// anywhere that a URL can name.
+	var cfg = keeping(new(clock), middleware.Newcomers, func(i *middleware.Interstitial) { i.Secret = func(string) bool { return true } })
+	all, _ := limited(f, cfg)
+	secretive := func(t *testing.T, body string) {
+		for _, language := range []string{"en", "de", "fr"} {
+			page := bodyOf(t, send(all, submitting(urlencoded, body), with("Accept-Language", language, "Referer", "https://example.com/?"+body)))
+			for _, tag := range tagsIn(t, page) {
+				require.Contains(t, []string{
+					"!doctype", "html", "meta", "link", "script", "/script", "title", "/title", "h1", "/h1", "p", "/p", "form", "/form",
+					"label", "/label", "input", "tally-check", "/tally-check", "noscript", "/noscript", "button", "/button", "a", "/a",
+				}, tag.name)
+				if tag.name == "a" {
+					require.NotRegexp(t, `^(//|/\\\\|[^/])`, tag.attributes["href"])
+					require.LessOrEqual(t, len(tag.attributes["href"]), 2048)
+				}
+				if tag.name == "script" {
+					require.Regexp(t, `^/tally/tally\.[0-9a-f]+\.js$`, tag.attributes["src"])
+				}
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, body string) {
+		secretive(t, body)
 		page := post(t, body)
 		values, err := url.ParseQuery(body)
 		if !strings.Contains(page, "<form") {

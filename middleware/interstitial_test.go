@@ -54,7 +54,7 @@ func TestInterstitialPage(t *testing.T) {
 	}, resp.Header.Values("Content-Security-Policy"))
 	page := bodyOf(t, resp)
 	require.Equal(t, 1, strings.Count(page, "evil.example"), "in a value, and not in the form's action")
-	var names []string
+	var names, sheets []string
 	for _, tag := range tagsIn(t, page) {
 		if tag.name == "input" {
 			continue
@@ -64,14 +64,21 @@ func TestInterstitialPage(t *testing.T) {
 		case "script":
 			require.Equal(t, map[string]string{"type": "module", "src": h.m.ScriptURL()}, tag.attributes)
 		case "link":
-			require.Equal(t, map[string]string{"rel": "stylesheet", "href": h.m.StyleURL()}, tag.attributes)
+			require.Equal(t, "stylesheet", tag.attributes["rel"])
+			sheets = append(sheets, tag.attributes["href"])
 		case "tally-check":
 			require.Equal(t, map[string]string{"endpoint": "/tally/"}, tag.attributes)
 		case "form":
 			require.Equal(t, map[string]string{"method": "post", "accept-charset": "utf-8"}, tag.attributes, "no action: its own URL")
 		}
 	}
-	require.Equal(t, strings.Fields(`!doctype html meta meta meta link script /script title /title h1 /h1 p /p
+	require.Len(t, sheets, 2)
+	require.Regexp(t, `^/tally/kept\.[0-9a-f]{16}\.css$`, sheets[0])
+	require.Equal(t, h.m.StyleURL(), sheets[1])
+	sheet := send(h, method("GET"), path(sheets[0]))
+	require.Equal(t, "text/css; charset=utf-8", sheet.Header.Get("Content-Type"))
+	require.Contains(t, bodyOf(t, sheet), "color-scheme: light dark")
+	require.Equal(t, strings.Fields(`!doctype html meta meta meta link link script /script title /title h1 /h1 p /p
 		form tally-check /tally-check noscript p /p /noscript p button /button /p /form`), names)
 
 	t.Run("without Path there is no script", func(t *testing.T) {
@@ -104,14 +111,14 @@ func TestInterstitialPage(t *testing.T) {
 		resp := send(h, submitting(urlencoded, "a=b"))
 		require.Equal(t, http429, resp.StatusCode)
 		page := bodyOf(t, resp)
-		require.Contains(t, page, "too many requests")
+		require.Contains(t, page, "too many requests from your network")
 		require.Contains(t, page, "Try again in 6")
 	})
 	t.Run("nothing but work helps", func(t *testing.T) {
 		cfg := keeping(new(clock), middleware.Newcomers)
 		cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 0, true
 		page := bodyOf(t, send(newSite(t, cfg), submitting(urlencoded, "a=b")))
-		require.Contains(t, page, "<noscript><p>It needs JavaScript for that.</p></noscript>")
+		require.Contains(t, page, "<noscript><p>The check needs JavaScript.</p></noscript>")
 		cfg.Challenge.Path = ""
 		fields, _ := fieldsIn(t, bodyOf(t, send(newSite(t, cfg), submitting(urlencoded, "a=b"))))
 		require.Empty(t, fields, "there is nothing to offer: the built-in page")
@@ -227,4 +234,56 @@ func TestFormWithoutJavaScript(t *testing.T) {
 			require.GreaterOrEqual(t, status(submit(written)), 400, "one in five")
 		})
 	}
+}
+
+// The page speaks the language of the browser, or that of the site where the program has
+// said which that is.
+func TestInterstitialSpeaks(t *testing.T) {
+	h := newSite(t, keeping(new(clock), middleware.Newcomers))
+	german := with("Accept-Language", "de-CH,de;q=0.9,en;q=0.8")
+	page := func(h http.Handler, contentType, body string) string {
+		return bodyOf(t, send(h, submitting(contentType, body), german))
+	}
+	kept := page(h, urlencoded, "password=x&a=b")
+	for _, part := range []string{
+		`<html lang="de">`, "<title>Noch nicht gesendet</title>", "kurz geprüft", "Passwort (bitte noch einmal eingeben)",
+		"Bitte in 5 Sekunden erneut senden.", "<button>Erneut senden</button>",
+	} {
+		require.Contains(t, kept, part)
+	}
+	require.Contains(t, page(h, "multipart/form-data; boundary=x", ""), "Bitte gehen Sie zurück")
+	site := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Language", "fr")
+		h.ServeHTTP(w, r)
+	})
+	require.Contains(t, page(site, urlencoded, "a=b"), "Pas encore envoyé")
+}
+
+// There is a way back to where the form came from.
+func TestInterstitialLeadsBack(t *testing.T) {
+	h := newSite(t, keeping(new(clock), middleware.Newcomers))
+	back := func(referer string) string {
+		for _, tag := range tagsIn(t, bodyOf(t, send(h, submitting(urlencoded, "a=b"), with("Referer", referer)))) {
+			if tag.name == "a" {
+				return tag.attributes["href"]
+			}
+		}
+		return ""
+	}
+	require.Equal(t, "/form?x=1", back("https://example.com/form?x=1"))
+	require.Empty(t, back("https://evil.example/form"))
+}
+
+// Where nothing is for sale the page has the script all the same, which waits.
+func TestInterstitialWhereNothingIsForSale(t *testing.T) {
+	h := newSite(t, keeping(new(clock), middleware.EveryRequest))
+	for range 5 * laneQuota {
+		require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+	}
+	resp := send(h, submitting(urlencoded, "a=b"))
+	require.Equal(t, http429, resp.StatusCode)
+	require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
+	page := bodyOf(t, resp)
+	require.Contains(t, page, `<tally-check endpoint="/tally/">`)
+	require.Contains(t, page, "<noscript><p>Try again in 5 seconds.</p></noscript>")
 }

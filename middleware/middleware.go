@@ -62,6 +62,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory = m.memory
 	}
+	if was := m.engine.Load(); was != nil && was.room != nil && e.room != nil {
+		e.room.uses = was.room.uses
+	}
 	e.mounted, e.report.alarms = &m.mounted, &m.alarms
 	m.engine.Store(e)
 	return nil

@@ -146,7 +146,7 @@ func TestSeveralProofCookies(t *testing.T) {
 			}
 			other := solved(t, fetched(h, from("203.0.113.2")))
 			cookies := func(others int) option {
-				const cookie = "__Host-tallystick-contact.proof="
+				const cookie = "__Host-tallystick-contact.proof.0badcafe="
 				return with("Cookie", strings.Repeat(cookie+other+"; ", others)+cookie+solved(t, fetched(h)))
 			}
 			require.Equal(t, http.StatusOK, send(h, cookies(3)).StatusCode)
@@ -223,7 +223,7 @@ func TestChallengePage(t *testing.T) {
 	challengeIn(t, resp)
 	page := bodyOf(t, resp)
 	require.Contains(t, page, "<title>Forbidden</title>")
-	require.Contains(t, page, "a little work")
+	require.Contains(t, page, "a short check")
 	require.NotContains(t, page, "Try again in")
 
 	own := bought(t, h)
@@ -238,7 +238,7 @@ func TestChallengePage(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "sold out")
 	page = bodyOf(t, resp)
 	require.Regexp(t, "Try again in [0-9]+ (seconds|minutes)", page)
-	require.NotContains(t, page, "a little work")
+	require.NotContains(t, page, "a short check")
 }
 
 // The program's own refusal page finds everything in the decision.

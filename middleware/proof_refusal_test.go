@@ -188,7 +188,7 @@ func TestKindsDoNotMix(t *testing.T) {
 				require.NotEqual(t, http.StatusOK, send(h, showing(shown), showingCookie(shown)).StatusCode)
 				require.Zero(t, h.decisions.last().Tokens)
 			}
-			require.NotEqual(t, http.StatusOK, send(h, with("Cookie", "__Host-tallystick-contact.proof="+text)).StatusCode)
+			require.NotEqual(t, http.StatusOK, send(h, with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+text)).StatusCode)
 			require.Zero(t, h.spy.calls.Load())
 		})
 	}

@@ -187,7 +187,7 @@ func TestForgedProofsAreCheap(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.EveryRequest))
 	without := allocatedBy(h)
 	long := strings.Repeat("A", 600<<10)
-	name := "__Host-tallystick-contact.proof="
+	name := "__Host-tallystick-contact.proof.0badcafe="
 	cookies := ""
 	for i := range 2900 {
 		cookies += fmt.Sprintf("%s%d~; ", name, i)

@@ -1,8 +1,10 @@
 package middleware
 
 import (
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,22 +15,29 @@ import (
 // readProofs verifies the proofs of r, redeems the first that is good, and returns the
 // credentials with it. One that is not accepted is as if absent.
 func (e *engine) readProofs(now time.Time, r *http.Request, who *subject, shown credentials) credentials {
-	texts, byCookie := proofsIn(r, &shown)
-	for _, text := range texts {
-		if shown.proof.good {
-			return shown
-		}
-		receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
-		if err != nil {
-			shown.proof.reason = proofReason(err)
-			continue
-		}
-		shown = e.acceptProof(now, who, shown, &receipt)
-	}
-	if byCookie {
+	shown.proof.rest, shown.proof.byCookie = proofsIn(r, &shown)
+	shown = e.nextProof(now, who, shown)
+	if shown.proof.byCookie {
 		// A browser sends it along whether the form has need of it or not: it adds a
 		// tally, and does not choose it.
 		shown.proof.opened = false
+	}
+	return shown
+}
+
+// nextProof redeems the first good one of the proofs that are left.
+func (e *engine) nextProof(now time.Time, who *subject, shown credentials) credentials {
+	p := &shown.proof
+	p.good = false
+	for len(p.rest) > 0 && !p.good {
+		text := p.rest[0]
+		p.rest = p.rest[1:]
+		receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
+		if err != nil {
+			p.reason = proofReason(err)
+			continue
+		}
+		shown = e.acceptProof(now, who, shown, &receipt)
 	}
 	return shown
 }
@@ -46,6 +55,7 @@ func (e *engine) acceptProof(now time.Time, who *subject, shown credentials, rec
 		p.index = shown.addOwn(now, e.base.pass.policy, own, storeless.Tally{})
 	}
 	p.good, p.reason = true, ""
+	p.id = [4]byte(receipt.ID[:4])
 	if e.memory != nil {
 		id := append([]byte{kindProof}, receipt.ID[:]...)
 		p.spend = &storeless.Proof{Key: e.memory.Key(id), Expires: receipt.Expires}
@@ -69,6 +79,11 @@ func proofsIn(r *http.Request, shown *credentials) (texts []string, byCookie boo
 		}
 	}
 	return texts, false
+}
+
+// proofCookie returns the cookie of a proof, or with age 0 the one that takes it away.
+func (e *engine) proofCookie(id [4]byte, proof string, age int64) string {
+	return e.cookieName + proofSuffix + hex.EncodeToString(id[:]) + "=" + proof + "; Max-Age=" + strconv.FormatInt(age, 10) + e.cookieAttributes
 }
 
 // proofReason names the refusals of package pow for clients and logs. What is

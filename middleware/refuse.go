@@ -22,9 +22,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		}
 		h.Set("WWW-Authenticate", challenge)
 	}
-	if dc.aside != nil && dc.aside.ticket != "" {
-		h.Add(reply.SetCookie, dc.aside.ticket)
-	}
+	dc.setAside(h)
 	refusal := e.refusalOf(dc)
 	if e.refused != nil || e.page != nil {
 		told := refusal // a copy, which lives as long as the request
@@ -70,6 +68,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	}
 	if c := e.challenge; c != nil {
 		refusal.Base, refusal.Script, refusal.Style = c.path, c.script, c.style
+		refusal.KeptStyle = c.keptStyle
 	}
 	return refusal
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/middleware/internal/ticket"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -46,6 +47,11 @@ type proof struct {
 	index  int              //
 	spend  *storeless.Proof // what is spent if the request is admitted; nil without memory
 	reason Reason           // why the last one was not accepted
+
+	id       [4]byte   // of the challenge, for the name of its cookie
+	byCookie bool      //
+	rest     []string  // proofs that nobody has looked at yet
+	used     [][4]byte // whose cookies are of no use any more
 }
 
 // A roomPass is what a request shows of the waiting room.
@@ -53,8 +59,8 @@ type roomPass struct {
 	bytes  []byte // of the room's tally
 	holder token.Holder
 	tally  storeless.Tally
-	ticket string    // the one that opens first, of those that are still good; "": none
-	opens  time.Time // when
+	text   string        // the ticket that opens first, of those that are still good; "": none
+	ticket ticket.Ticket // what it says
 }
 
 // A charged is which tally was charged, or refused, and how its limits stand.

@@ -33,6 +33,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	// whose handlers write past our writer would have tokens stored by caches.
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		fields.SetAhead(w.Header())
+		dc.setAside(w.Header()) // nothing is lost if a handler drops it
 	}
 	guarded := dc.reply.Wrap(w)
 	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers

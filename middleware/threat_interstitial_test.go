@@ -26,7 +26,7 @@ func TestThreatsOfTheInterstitial(t *testing.T) {
 		require.Equal(t, strings.Contains(page, "<form"), strings.Contains(page, words))
 		if !strings.Contains(page, "<form") {
 			require.Zero(t, read.read, "not even read")
-			require.Contains(t, page, "a little work", "the plain page")
+			require.Contains(t, page, "a short check", "the plain page")
 		}
 		return strings.Contains(page, words)
 	}

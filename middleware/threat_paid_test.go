@@ -85,7 +85,7 @@ func TestWhatWasPaidForIsNotLost(t *testing.T) {
 // TestThreatsOfPlantedCookies: any sibling domain may set an ordinary cookie whose value
 // spells our name, as often as it fits.
 func TestThreatsOfPlantedCookies(t *testing.T) {
-	for mode, suffix := range map[middleware.Mode]string{middleware.Newcomers: "", middleware.EveryRequest: ".proof"} {
+	for mode, suffix := range map[middleware.Mode]string{middleware.Newcomers: "", middleware.EveryRequest: ".proof.0badcafe"} {
 		h := newSite(t, challenging(new(clock), mode))
 		planted := "x=" + strings.Repeat("__Host-tallystick-contact"+suffix, 300)
 		var cousins []string // policies whose names begin like this one

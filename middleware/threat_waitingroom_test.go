@@ -16,13 +16,14 @@ import (
 // The threats that wait tickets bring. What bounds them all is the waiting room's family.
 func TestThreatsOfTheWaitingRoom(t *testing.T) {
 	const instances = 3
-	// opened returns a site of Newcomers and a ticket of 203.0.113.1 that is open.
-	opened := func(t *testing.T) (*site, *clock, string) {
+	// opened returns a site of Newcomers, and tickets of 203.0.113.1 that are open: more
+	// than the room has quota.
+	opened := func(t *testing.T) (*site, *clock, []string) {
 		now := new(clock)
 		h := newSite(t, waiting(now, middleware.Newcomers))
-		ticket := refusedWithTicket(t, h)
+		tickets := ticketsOf(t, h, 2*laneQuota)
 		now.advance(5 * time.Second)
-		return h, now, ticket
+		return h, now, tickets
 	}
 
 	t.Run("T1 T5 gather tickets, drop the tally", func(t *testing.T) {
@@ -39,21 +40,30 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 			passed += admitted(h, 2, holding(ticket))
 		}
 		require.Equal(t, laneQuota, passed)
-		require.Equal(t, 0, admitted(h, 2, holding(tickets[:4]...)))
+		require.Equal(t, 0, admitted(h, 2, holding(tickets[196:]...)))
 	})
 	t.Run("T2 replay a ticket, roll back its tally", func(t *testing.T) {
-		h, _, ticket := opened(t)
-		first := waitCookieIn(t, send(h, holding(ticket)))
-		require.Equal(t, laneQuota-1, admitted(h, 1000, holding(first)))
-		require.Zero(t, admitted(h, 1000, holding(ticket)))
+		h, now, tickets := opened(t)
+		next := waitCookieIn(t, send(h, holding(tickets[0])))
+		require.Zero(t, admitted(h, 1000, holding(tickets[0])), "it is used up")
+		require.Zero(t, admitted(h, 1000, holding(next)), "and the next opens later")
+		now.advance(5 * time.Second)
+		require.Equal(t, 1, admitted(h, 1000, holding(next)))
+		require.Equal(t, laneQuota-2, admittedWith(h, tickets[1:]))
+		require.Zero(t, admitted(h, 1000, holding(tickets[0])))
 	})
 	t.Run("T4 in parallel", func(t *testing.T) {
-		h, _, ticket := opened(t)
-		var group sync.WaitGroup
-		for range 8 {
-			group.Go(func() { admitted(h, 10, holding(ticket)) })
+		h, _, tickets := opened(t)
+		parallel := func(f func()) {
+			var group sync.WaitGroup
+			for range 8 {
+				group.Go(f)
+			}
+			group.Wait()
 		}
-		group.Wait()
+		parallel(func() { admitted(h, 10, holding(tickets[0])) })
+		require.EqualValues(t, 1, h.spy.calls.Load(), "one ticket")
+		parallel(func() { admittedWith(h, tickets) })
 		require.EqualValues(t, laneQuota, h.spy.calls.Load())
 	})
 	t.Run("T3 T42 several instances, and cold starts", func(t *testing.T) {
@@ -64,7 +74,7 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 				cfg := waiting(now, mode)
 				first := newSite(t, cfg)
 				spendShared(t, first, mode)
-				ticket := refusedWithTicket(t, first)
+				tickets := ticketsOf(t, first, 2*laneQuota)
 				now.advance(5 * time.Second)
 				total := int64(0)
 				sites := []*site{first}
@@ -72,7 +82,8 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 					sites = append(sites, newSite(t, cfg))
 				}
 				for _, s := range sites {
-					admitted(s, 200, holding(ticket))
+					admitted(s, 200)
+					admittedWith(s, tickets)
 					total += s.spy.calls.Load()
 				}
 				const n = instances + cold
@@ -87,27 +98,27 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 	t.Run("EveryRequest, with S proofs", func(t *testing.T) {
 		now := new(clock)
 		h := newSite(t, waiting(now, middleware.EveryRequest))
-		ticket := refusedWithTicket(t, h)
+		tickets := ticketsOf(t, h, 2*laneQuota)
 		now.advance(5 * time.Second)
 		const proofs = 3
 		for range proofs {
 			proof := solved(t, fetched(h))
-			require.Equal(t, http.StatusOK, send(h, proving(proof), holding(ticket)).StatusCode)
+			require.Equal(t, http.StatusOK, send(h, proving(proof), holding(tickets[0])).StatusCode)
 			require.False(t, h.decisions.last().FromWaitingRoom, "a proof that is good is used")
 		}
-		require.Equal(t, laneQuota, admitted(h, 100, holding(ticket)))
+		require.Equal(t, laneQuota, admittedWith(h, tickets))
 		require.EqualValues(t, proofs+laneQuota, h.spy.calls.Load())
 	})
 	t.Run("T6 another address's", func(t *testing.T) {
-		h, now, ticket := opened(t)
+		h, now, tickets := opened(t)
 		other := from("203.0.113.2")
-		require.Zero(t, admitted(h, 10, holding(ticket), other))
-		value := waitCookieIn(t, send(h, holding(ticket)))
+		require.Zero(t, admittedWith(h, tickets, other))
+		value := waitCookieIn(t, send(h, holding(tickets[0])))
 		require.Zero(t, admitted(h, 10, holding(value), other))
-		own := refusedWithTicket(t, h, holding(value), other)
-		require.NotEqual(t, ticket, own)
+		own := ticketsOf(t, h, 2*laneQuota, holding(value), other)
+		require.NotContains(t, own, ticketOf(value))
 		now.advance(5 * time.Second)
-		require.Equal(t, laneQuota, admitted(h, 10, holding(value, own), other), "and it takes nothing from who shows it")
+		require.Equal(t, laneQuota, admittedWith(h, own, holding(value), other), "and it takes nothing from who shows it")
 	})
 	t.Run("T7 IPv6 networks", func(t *testing.T) {
 		now := new(clock)
@@ -117,9 +128,9 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		at := func(third, fourth int) option { return from(fmt.Sprintf("2001:db8:%x:%x::1", third, fourth)) }
 		passed := func(third int, fourth ...int) (n int) {
 			for _, f := range fourth {
-				ticket := refusedWithTicket(t, h, at(third, f))
+				tickets := ticketsOf(t, h, 2*laneQuota, at(third, f))
 				now.advance(5 * time.Second)
-				n += admitted(h, 10, holding(ticket), at(third, f))
+				n += admittedWith(h, tickets, at(third, f))
 			}
 			return n
 		}
@@ -134,13 +145,14 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 			cfg.Net56Factor, cfg.Net48Factor = 1, 1
 			h := newSite(t, cfg)
 			require.Equal(t, 5*laneQuota, admitted(h, 100, at(1, 1)))
-			ticket := refusedWithTicket(t, h, at(1, 1))
+			tickets := ticketsOf(t, h, 2*laneQuota, at(1, 1))
 			now.advance(5 * time.Second)
-			require.Equal(t, laneQuota, admitted(h, 10, holding(ticket), at(1, 1)))
+			require.Equal(t, laneQuota, admittedWith(h, tickets, at(1, 1)))
 		})
 	})
 	t.Run("T9 T14 change any character, or the spelling", func(t *testing.T) {
-		h, _, ticket := opened(t)
+		h, _, tickets := opened(t)
+		ticket := tickets[0]
 		forged := []string{"", "~", strings.Repeat("A", 44), ticket[:43], ticket + "A", ticket + "=", `"` + ticket + `"`, ticket[:20] + " " + ticket[20:]}
 		for i := range ticket {
 			for _, c := range "AZaz09-_" {
@@ -155,20 +167,22 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.Equal(t, http.StatusOK, send(h, holding(ticket)).StatusCode)
 	})
 	t.Run("T15 another policy's, another mode's, another kind", func(t *testing.T) {
-		h, now, ticket := opened(t)
+		h, now, tickets := opened(t)
+		ticket := tickets[0]
 		cfg := waiting(now, middleware.Newcomers)
 		cfg.Policy = "other"
 		other := newSite(t, cfg)
 		require.Equal(t, http.StatusForbidden, send(other, with("Cookie", "__Host-tallystick-other.wait="+ticket)).StatusCode)
 		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact="+ticket)).StatusCode)
-		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof="+ticket)).StatusCode)
+		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", "__Host-tallystick-contact.proof.0badcafe="+ticket)).StatusCode)
 		require.Equal(t, http.StatusForbidden, send(h, showing(ticket), proving(ticket)).StatusCode)
 		own := bought(t, h)
 		require.Equal(t, http.StatusForbidden, send(h, holding(own)).StatusCode)
 		require.Equal(t, http.StatusForbidden, send(h, holding(challengeIn(t, fetched(h)).Text)).StatusCode)
 	})
 	t.Run("T16 T46 clocks that differ, and step back", func(t *testing.T) {
-		h, now, ticket := opened(t)
+		h, now, tickets := opened(t)
+		ticket := tickets[0]
 		now.advance(-time.Second)
 		require.Equal(t, http.StatusForbidden, send(h, html, holding(ticket)).StatusCode)
 		require.Equal(t, time.Second, h.decisions.last().RoomWait)
@@ -176,30 +190,35 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		resp := send(h, html, holding(ticket))
 		require.Equal(t, 5*time.Second, h.decisions.last().RoomWait, "a ticket of another time locks nobody out")
 		now.advance(5 * time.Second)
-		require.Equal(t, laneQuota, admitted(h, 10, holding(waitCookieIn(t, resp))))
+		require.Equal(t, 1, admitted(h, 10, holding(waitCookieIn(t, resp))))
 	})
 	t.Run("T18 T19 T20 huge, repeated and odd cookies", func(t *testing.T) {
-		h, _, ticket := opened(t)
+		h, _, tickets := opened(t)
 		junk := strings.Repeat("A", 44)
-		require.Equal(t, http.StatusForbidden, send(h, holding(junk, junk, junk, junk, ticket)).StatusCode, "four are looked at")
-		require.Equal(t, http.StatusOK, send(h, holding(junk, junk, junk, ticket)).StatusCode)
-		require.Equal(t, http.StatusOK, send(h, holding(strings.Repeat("A", 4<<10), ticket+"~"+strings.Repeat("A", 8<<10))).StatusCode)
-		require.Equal(t, http.StatusOK, send(h, with("Cookie", strings.Repeat("x=y; ", 3000)+"__Host-tallystick-contact.wait="+ticket)).StatusCode)
-		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", strings.Repeat("x=y; ", 4000)+"__Host-tallystick-contact.wait="+ticket)).StatusCode)
+		require.Equal(t, http.StatusForbidden, send(h, holding(junk, junk, junk, junk, tickets[0])).StatusCode, "four are looked at")
+		require.Equal(t, http.StatusOK, send(h, holding(junk, junk, junk, tickets[0])).StatusCode)
+		require.Equal(t, http.StatusOK, send(h, holding(strings.Repeat("A", 4<<10), tickets[1]+"~"+strings.Repeat("A", 8<<10))).StatusCode)
+		require.Equal(t, http.StatusOK, send(h, with("Cookie", strings.Repeat("x=y; ", 3000)+"__Host-tallystick-contact.wait="+tickets[2])).StatusCode)
+		require.Equal(t, http.StatusForbidden, send(h, with("Cookie", strings.Repeat("x=y; ", 4000)+"__Host-tallystick-contact.wait="+tickets[3])).StatusCode)
 		w, r := &sink{http.Header{}}, newRequest(holding(strings.Repeat("A", 600<<10)))
 		require.Less(t, allocated(func() { h.ServeHTTP(w, r) }), uint64(64<<10))
 	})
 	t.Run("T22 plant a spent tally", func(t *testing.T) {
-		h, now, ticket := opened(t)
+		h, now, tickets := opened(t)
 		attacker := from("198.51.100.1")
-		theirs := refusedWithTicket(t, h, attacker)
+		var theirs string
+		stock := ticketsOf(t, h, laneQuota, attacker)
 		now.advance(5 * time.Second)
-		for range laneQuota {
-			theirs = waitCookieIn(t, send(h, holding(theirs), attacker))
+		for _, ticket := range stock {
+			theirs = waitCookieIn(t, send(h, holding(ticket), attacker))
 		}
 		_, spent, _ := strings.Cut(theirs, "~")
 		require.NotEmpty(t, spent)
-		require.Equal(t, laneQuota, admitted(h, 10, holding(theirs, ticket+"~"+spent)))
+		passed := 0
+		for _, ticket := range tickets {
+			passed += admitted(h, 1, holding(theirs, ticket+"~"+spent))
+		}
+		require.Equal(t, laneQuota, passed)
 	})
 	t.Run("T31 the memory is full", func(t *testing.T) {
 		now := new(clock)
@@ -210,41 +229,47 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		const crowd = 500
 		for i := range crowd {
 			at := from(fmt.Sprintf("198.51.%d.%d", i/250, i%250))
-			ticket := refusedWithTicket(t, h, at)
+			tickets := ticketsOf(t, h, 2*laneQuota, at)
 			now.advance(5 * time.Second)
-			passed += admitted(h, 2*laneQuota, holding(ticket), at)
+			passed += admittedWith(h, tickets, at)
 			now.advance(-5 * time.Second)
 		}
 		require.Less(t, passed, crowd*laneQuota, "it was full")
 		require.Zero(t, passed%laneQuota, "who cannot be counted does not pass, and who can has the quota")
 	})
 	t.Run("T43 the quota changes", func(t *testing.T) {
-		h, now, ticket := opened(t)
-		require.Equal(t, laneQuota, admitted(h, 10, holding(ticket)))
+		h, now, tickets := opened(t)
+		require.Equal(t, laneQuota, admittedWith(h, tickets))
 		cfg := waiting(now, middleware.Newcomers)
 		cfg.Challenge.WaitingRoom.Share = 2
 		require.NoError(t, h.m.Reconfigure(cfg))
-		require.Equal(t, 10-laneQuota, admitted(h, 20, holding(ticket)), "what was used stays used")
+		require.Equal(t, laneQuota, admittedWith(h, tickets[:laneQuota]), "each lets in two now, and what it has let in stays counted")
+		require.Zero(t, admittedWith(h, tickets[:laneQuota]))
+		require.Equal(t, 10-2*laneQuota, admittedWith(h, tickets), "what was used stays used")
 		cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 0, true
 		require.NoError(t, h.m.Reconfigure(cfg))
 		now.advance(time.Minute)
-		require.Zero(t, admitted(h, 10, holding(ticket)))
+		require.Zero(t, admittedWith(h, tickets))
 	})
 	t.Run("T45 the answer does not say what is wrong with a ticket", func(t *testing.T) {
-		h, now, expired := opened(t)
+		h, now, tickets := opened(t)
+		expired := tickets[0]
 		now.advance(time.Hour)
-		fresh := refusedWithTicket(t, h)
+		used, fresh := refusedWithTicket(t, h), refusedWithTicket(t, h)
+		now.advance(5 * time.Second)
+		require.Equal(t, http.StatusOK, send(h, holding(used)).StatusCode)
 		forged := fresh[:43] + map[bool]string{true: "B", false: "A"}[fresh[43] == 'A']
 		strange := refusedWithTicket(t, h, from("203.0.113.9"))
 		answer := func(options ...option) string {
 			resp := send(h, append(options, html)...)
-			challenge := challengeIn(t, resp).Text
+			challenge, ticket := challengeIn(t, resp).Text, waitCookieIn(t, resp)
+			require.NotEmpty(t, ticket)
 			var b strings.Builder
 			require.NoError(t, resp.Header.Write(&b))
-			return strings.ReplaceAll(b.String()+bodyOf(t, resp), challenge, "CHALLENGE")
+			return strings.NewReplacer(challenge, "CHALLENGE", ticket, "TICKET").Replace(b.String() + bodyOf(t, resp))
 		}
 		absent := answer()
-		for name, ticket := range map[string]string{"expired": expired, "forged": forged, "strange": strange, "garbage": "x"} {
+		for name, ticket := range map[string]string{"used up": used, "expired": expired, "forged": forged, "strange": strange, "garbage": "x"} {
 			require.Equal(t, absent, answer(holding(ticket)), name)
 		}
 		require.NotContains(t, absent, "203.0.113")

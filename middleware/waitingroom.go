@@ -5,15 +5,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/ticket"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // The waiting room is for people whose browser cannot work. A client that is refused a
 // page gets a ticket with it, waits, and sends the request again. The room is one more
 // tally that everybody of the identity shares, with a part of each quota. A ticket
-// founds no tally and changes no price. It can be shown again, by any number of clients
-// at once, to any number of instances, and so can any number of tickets: what they get
-// together is the room's quota, on each instance.
+// founds no tally and changes no price. It lets in a quarter of the room's quota, at
+// least one request, and what it lets in brings the next ticket. It can be shown by any
+// number of clients, to any number of instances, and so can any number of tickets: what
+// they get together is the room's quota, on each instance.
+//
+// Waiting is free, and many can wait at once. So of two with one ticket each the chances
+// are even, but a script that holds most tickets gets most of the room. No rule helps
+// there: what tells clients of one address apart is free too. (Work for each ticket was
+// tried. Then the room is that of the client that works most, and those that cannot
+// work have none.)
 //
 // Ticket and tally travel in a cookie of their own, because a request for a page
 // has no other place for them (its body is never read, and a URL is logged), and
@@ -28,24 +36,30 @@ const (
 	// fullWait is how long a ticket takes to open while the memory is full.
 	fullWait = time.Minute
 
+	// leastSpread and largestSpread bound the time within which tickets open for a room
+	// that was full. People press the button some seconds after they may: a spread of
+	// less would leave the room to those that come on the dot.
+	leastSpread   = 10 * time.Second
+	largestSpread = time.Minute
+
 	// ticketLife must outlive a person who types a password again. It bounds nothing
 	// either: a new ticket is there for the asking.
 	ticketLife = 10 * time.Minute
 )
 
 // admits reports whether the ticket admits now.
-func (p *roomPass) admits(now time.Time) bool { return p.ticket != "" && !now.Before(p.opens) }
+func (p *roomPass) admits(now time.Time) bool { return p.text != "" && !now.Before(p.ticket.Opens) }
 
 // readRoomPass verifies the tickets and the tallies beside them. Like tokens, all
-// that are ours count.
-func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials) (pass roomPass) {
+// that are ours count. A ticket that is used up is none.
+func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials, cost int64) (pass roomPass) {
 	if len(shown.roomCookies) == 0 {
 		return pass // most clients that are refused are programs
 	}
 	pass = e.newRoomPass(who)
 	for _, value := range shown.roomCookies {
-		ticket, tok, _ := strings.Cut(value, "~")
-		opens, ok := e.room.tickets.Verify(ticket, who.bytes)
+		text, tok, _ := strings.Cut(value, "~")
+		t, ok := e.room.tickets.Verify(text, who.bytes)
 		if !ok {
 			continue
 		}
@@ -54,12 +68,17 @@ func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials) (
 				pass.tally = who.tier.room.policy.Merge(now, pass.tally, t.Tally)
 			}
 		}
-		if now.Before(opens.Add(ticketLife)) && (pass.ticket == "" || opens.Before(pass.opens)) {
-			pass.ticket, pass.opens = ticket, opens
+		good := now.Before(t.Opens.Add(ticketLife)) && e.room.uses.Left(now, t, cost, ticketShare(who))
+		if good && (pass.text == "" || t.Opens.Before(pass.ticket.Opens)) {
+			pass.text, pass.ticket = text, t
 		}
 	}
 	return pass
 }
+
+// ticketShare is how much of the room one ticket lets in: a quarter, so that at least
+// four people share it, and a page and what belongs to it may be on one ticket.
+func ticketShare(who *subject) int64 { return who.tier.room.policy.Capacity() / 4 }
 
 // newRoomPass returns what a client of the room has without showing anything.
 func (e *engine) newRoomPass(who *subject) roomPass {
@@ -71,12 +90,15 @@ func (e *engine) newRoomPass(who *subject) roomPass {
 // if no ticket has opened, or if the room refuses too: then the refusal is what it would
 // be without a room.
 func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost int64) (c charged, ok bool) {
-	if !pass.admits(now) {
+	if !pass.admits(now) || !e.room.uses.Take(now, pass.ticket, cost, ticketShare(who), pass.ticket.Opens.Add(ticketLife)) {
 		return c, false
 	}
 	f := e.roomCandidate(who, pass)
 	c.shown = f.Shown
 	c.tally, c.verdict = e.memory.Take(now, who.tier.room.policy, &f, cost)
+	if !c.verdict.Admitted {
+		e.room.uses.GiveBack(now, pass.ticket, cost)
+	}
 	return c, c.verdict.Admitted
 }
 
@@ -95,8 +117,9 @@ func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate
 }
 
 // issueTicket returns the pass that goes with the refusal of a page, and how long until
-// it admits; 0 if none would help. It opens when the room has space, so that it is worth
-// its wait, and no earlier than any client has to wait.
+// it admits; 0 if none would help. Where the room has space it opens after the first
+// wait. Where the room is full it opens at a random time after the room does: else all
+// who wait would come at once, and a script that comes on the dot be first for ever.
 func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost int64) (roomPass, time.Duration) {
 	if pass.bytes == nil {
 		pass = e.newRoomPass(who)
@@ -109,20 +132,36 @@ func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost in
 	if v.Saturated { // until windows have ended; pages load themselves anew meanwhile
 		v.Wait = max(v.Wait, fullWait)
 	}
-	wait := firstWait
-	if v.Wait > wait {
-		wait = jittered(v.Wait)
+	first, spread := max(firstWait, v.Wait), time.Duration(0)
+	if v.Wait > 0 {
+		spread = min(max(v.Wait, leastSpread), largestSpread)
 	}
 	// A client that comes too early keeps its ticket: a new one would begin its wait anew.
-	good := pass.ticket != "" && now.Add(v.Wait).Before(pass.opens.Add(ticketLife))
-	switch left := max(pass.opens.Sub(now), v.Wait); {
-	case !good || left > wait:
-		pass.opens = now.Add(wait)
-		pass.ticket = e.room.tickets.Issue(pass.opens, who.bytes)
-	case left > 0:
-		wait = left
+	// Nor does it get a better one for asking again: it gets a new one only where every
+	// new one opens sooner.
+	good := pass.text != "" && now.Add(v.Wait).Before(pass.ticket.Opens.Add(ticketLife))
+	left := max(pass.ticket.Opens.Sub(now), v.Wait)
+	if !good || left > first+spread {
+		pass.ticket = ticket.Draw(now.Add(first), spread)
+		pass.text = e.room.tickets.Sign(pass.ticket, who.bytes)
+		left = pass.ticket.Opens.Sub(now)
 	}
-	return pass, wholeSeconds(wait)
+	if left <= 0 { // it is open, and the room was full a moment ago
+		left = first
+	}
+	return pass, wholeSeconds(left)
+}
+
+// nextPass returns the pass that goes with the answer to a request that the room has let
+// in: with the same ticket or, if that is used up, with the next. So a client that
+// goes on to another page is not refused once more for each.
+func (e *engine) nextPass(now time.Time, who *subject, pass roomPass, c *charged, cost int64) roomPass {
+	pass.tally = c.tally
+	if !e.room.uses.Left(now, pass.ticket, cost, ticketShare(who)) {
+		pass.text = ""
+		pass, _ = e.issueTicket(now, who, pass, cost)
+	}
+	return pass
 }
 
 // roomCookie returns the cookie with the ticket and the tally of the room. It stays for
@@ -131,8 +170,8 @@ func (e *engine) roomCookie(now time.Time, who *subject, pass *roomPass, tally *
 	b := append(make([]byte, 0, 640), e.cookieName...)
 	b = append(b, roomSuffix...)
 	b = append(b, '=')
-	b = append(b, pass.ticket...)
-	ends := pass.opens.Add(ticketLife).Unix()
+	b = append(b, pass.text...)
+	ends := pass.ticket.Opens.Add(ticketLife).Unix()
 	if e.quiet != QuietNoToken {
 		n := len(b)
 		b = append(b, '~')

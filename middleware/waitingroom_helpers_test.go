@@ -65,6 +65,23 @@ func refusedWithTicket(t testing.TB, h http.Handler, options ...option) string {
 	return value
 }
 
+// ticketsOf returns tickets of one client, or of many behind one address.
+func ticketsOf(t testing.TB, h http.Handler, n int, options ...option) (tickets []string) {
+	t.Helper()
+	for range n {
+		tickets = append(tickets, refusedWithTicket(t, h, options...))
+	}
+	return tickets
+}
+
+// admittedWith shows each ticket once and returns how many requests were not refused.
+func admittedWith(h http.Handler, tickets []string, options ...option) (passed int) {
+	for _, ticket := range tickets {
+		passed += admitted(h, 1, append([]option{holding(ticket)}, options...)...)
+	}
+	return passed
+}
+
 // spendShared uses up what the identity has without work and without waiting.
 func spendShared(t testing.TB, h http.Handler, mode middleware.Mode, options ...option) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -64,17 +65,25 @@ func TestWaitingRoom(t *testing.T) {
 			require.EqualValues(t, laneQuota, d.Limits()[0].Quota)
 			require.Empty(t, tokenIn(resp), "its tally is in the cookie of the ticket")
 			value := waitCookieIn(t, resp)
-			require.Equal(t, ticket, ticketOf(value))
+			require.NotEqual(t, ticket, ticketOf(value), "what a ticket lets in brings the next one")
 			require.Greater(t, len(value), 44)
-
-			require.Equal(t, laneQuota-1, admitted(h, 50, holding(value)), "the ticket is good again, and the quota is what counts")
+			require.Zero(t, admitted(h, 50, holding(ticket)), "it is used up")
+			require.Zero(t, admitted(h, 50, holding(value)), "and the next is not yet open")
+			for range laneQuota - 1 {
+				now.advance(5 * time.Second)
+				resp = send(h, html, holding(value))
+				require.Equal(t, http.StatusOK, resp.StatusCode, "but opens after the wait of any first")
+				value = waitCookieIn(t, resp)
+			}
 			require.EqualValues(t, laneQuota, h.spy.calls.Load())
 			full := send(h, html, holding(value))
 			require.Equal(t, refused.StatusCode, full.StatusCode)
 			require.False(t, h.decisions.last().FromWaitingRoom)
 			wait := h.decisions.last().RoomWait
-			require.Equal(t, 55*time.Second, wait, "until the waiting room has room")
-			require.Equal(t, ticket, ticketOf(waitCookieIn(t, full)))
+			const opens = 40 * time.Second // what is left of the minute
+			require.GreaterOrEqual(t, wait, opens, "until the waiting room has room")
+			require.LessOrEqual(t, wait, 2*opens, "and a while that nobody knows")
+			require.Equal(t, ticketOf(value), ticketOf(waitCookieIn(t, full)), "it came with the answer")
 			now.advance(wait)
 			require.Equal(t, http.StatusOK, send(h, holding(value)).StatusCode, "and that was true")
 		})
@@ -84,20 +93,25 @@ func TestWaitingRoom(t *testing.T) {
 // A ticket ends, and the one that takes its place opens after a wait of its own.
 func TestTicketEnds(t *testing.T) {
 	now := new(clock)
-	h := newSite(t, waiting(now, middleware.Newcomers))
+	cfg := waiting(now, middleware.Newcomers)
+	cfg.Cost = costOf
+	h := newSite(t, cfg)
 	ticket := refusedWithTicket(t, h)
 	now.advance(5*time.Second + 10*time.Minute - time.Millisecond)
-	require.Equal(t, http.StatusOK, send(h, holding(ticket)).StatusCode)
+	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(0)).StatusCode)
 	now.advance(time.Millisecond)
 	second := refusedWithTicket(t, h, holding(ticket))
 	require.NotEqual(t, ticket, second)
 	require.Equal(t, http.StatusForbidden, send(h, holding(second)).StatusCode)
 	now.advance(5 * time.Second)
-	require.Equal(t, http.StatusOK, send(h, holding(ticket, second)).StatusCode, "the one that is good counts")
+	require.Equal(t, http.StatusOK, send(h, holding(ticket, second), costing(0)).StatusCode, "the one that is good counts")
 	now.advance(time.Second)
 	third := refusedWithTicket(t, h)
-	require.Equal(t, http.StatusOK, send(h, holding(third, second)).StatusCode, "whatever the order")
+	require.Equal(t, http.StatusOK, send(h, holding(third, second), costing(0)).StatusCode, "whatever the order")
 	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode)
+	require.Equal(t, http.StatusForbidden, send(h, holding(second, third)).StatusCode)
+	now.advance(5 * time.Second)
+	require.Equal(t, http.StatusOK, send(h, holding(second, third)).StatusCode, "one that is used up is none")
 }
 
 // Where the waiting room is full for longer than a ticket lives, the ticket opens when the
@@ -153,14 +167,15 @@ func TestCostsInTheWaitingRoom(t *testing.T) {
 	h := newSite(t, cfg)
 	require.Empty(t, waitCookieIn(t, send(h, html, costing(laneQuota+1))))
 	require.Zero(t, h.decisions.last().RoomWait)
-	ticket := refusedWithTicket(t, h, costing(laneQuota))
+	ticket, second := refusedWithTicket(t, h, costing(laneQuota)), refusedWithTicket(t, h)
 	now.advance(5 * time.Second)
 	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(laneQuota+1)).StatusCode)
 	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
 	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(0)).StatusCode, "a peek")
-	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(3)).StatusCode)
-	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(2)).StatusCode)
-	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(1)).StatusCode)
+	require.Equal(t, http.StatusOK, send(h, holding(ticket), costing(3)).StatusCode, "the first of any cost")
+	require.Equal(t, http.StatusForbidden, send(h, holding(ticket), costing(1)).StatusCode)
+	require.Equal(t, http.StatusForbidden, send(h, holding(second), costing(2)).StatusCode, "the room has less")
+	require.Equal(t, http.StatusOK, send(h, holding(second), costing(1)).StatusCode, "and a refusal uses nothing up")
 }
 
 // A ticket founds nothing and changes no price: work buys what it buys without.
@@ -168,9 +183,10 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
 	h := newSite(t, cfg)
-	ticket := refusedWithTicket(t, h)
+	tickets := ticketsOf(t, h, 2*laneQuota)
+	ticket := tickets[0]
 	now.advance(5 * time.Second)
-	require.Equal(t, laneQuota, admitted(h, 10, holding(ticket)))
+	require.Equal(t, laneQuota, admittedWith(h, tickets))
 
 	require.EqualValues(t, 16, challengeIn(t, fetched(h, holding(ticket))).Work)
 	own := bought(t, h, holding(ticket))
@@ -180,6 +196,7 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 
 	t.Run("own before room", func(t *testing.T) {
 		now.advance(time.Minute)
+		ticket = tickets[laneQuota]
 		resp := send(h, showing(own), holding(ticket))
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.True(t, h.decisions.last().Own)
@@ -202,14 +219,14 @@ func TestQuietWaitingRoom(t *testing.T) {
 	cfg := waiting(now, middleware.EveryRequest)
 	cfg.Quiet = middleware.QuietNoToken
 	h := newSite(t, cfg)
-	ticket := refusedWithTicket(t, h)
+	tickets := ticketsOf(t, h, 2*laneQuota)
 	now.advance(5 * time.Second)
-	resp := send(h, holding(ticket))
+	resp := send(h, holding(tickets[0]))
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Empty(t, resp.Header.Get("RateLimit"))
 	require.Empty(t, resp.Cookies())
-	require.Equal(t, laneQuota-1, admitted(h, 10, holding(ticket)))
-	require.Len(t, refusedWithTicket(t, h, holding(ticket)), 44, "no tally beside it")
+	require.Equal(t, laneQuota-1, admittedWith(h, tickets))
+	require.Len(t, refusedWithTicket(t, h, holding(tickets[0])), 44, "no tally beside it")
 }
 
 // The tally beside the ticket counts on other instances, and after a rotation.
@@ -217,18 +234,24 @@ func TestWaitingRoomTokens(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
 	a, b := newSite(t, cfg), newSite(t, cfg)
-	ticket := refusedWithTicket(t, a)
+	tickets := ticketsOf(t, a, 2*laneQuota)
 	now.advance(5 * time.Second)
-	value := waitCookieIn(t, send(a, holding(ticket)))
-	value = waitCookieIn(t, send(b, holding(value)))
-	value = waitCookieIn(t, send(a, holding(value)))
-	require.Equal(t, 1, admitted(b, 10, holding(value)), "one after the other: the quota, on any number of instances")
+	_, tally, _ := strings.Cut(waitCookieIn(t, send(a, holding(tickets[0]))), "~")
+	_, tally, _ = strings.Cut(waitCookieIn(t, send(b, holding(tickets[1]+"~"+tally))), "~")
+	_, tally, _ = strings.Cut(waitCookieIn(t, send(a, holding(tickets[2]+"~"+tally))), "~")
+	beside := func(tally string) (values []string) {
+		for _, ticket := range tickets {
+			values = append(values, ticket+"~"+tally)
+		}
+		return values
+	}
+	require.Equal(t, 1, admittedWith(b, beside(tally)), "one after the other: the quota, on any number of instances")
 
 	rotated := cfg
 	rotated.Secrets = [][]byte{secret("new"), secret("a")}
 	c := newSite(t, rotated)
-	require.Equal(t, 1, admitted(c, 10, holding(value)))
-	require.Equal(t, laneQuota, admitted(newSite(t, rotated), 10, holding(ticketOf(value))), "without it, (N+C)·quota")
+	require.Equal(t, 1, admittedWith(c, beside(tally)))
+	require.Equal(t, laneQuota, admittedWith(newSite(t, rotated), tickets), "without it, (N+C)·quota")
 
 	t.Run("a token of another family says nothing of the waiting room", func(t *testing.T) {
 		h := newSite(t, cfg)
@@ -236,9 +259,12 @@ func TestWaitingRoomTokens(t *testing.T) {
 		cfg := cfg
 		cfg.Challenge = nil
 		shared := spend(t, newSite(t, cfg), 15)
-		require.Equal(t, laneQuota, admitted(h, 10, holding(ticket+"~"+own, ticket+"~"+shared, ticket+"~", ticket+"~~")))
-		_, room, _ := strings.Cut(value, "~")
-		require.Equal(t, http.StatusForbidden, send(h, showing(room), showingCookie(room)).StatusCode, "nor the waiting room's of any other")
+		passed := 0
+		for _, ticket := range tickets {
+			passed += admitted(h, 1, holding(ticket+"~"+own, ticket+"~"+shared, ticket+"~", ticket+"~~"))
+		}
+		require.Equal(t, laneQuota, passed)
+		require.Equal(t, http.StatusForbidden, send(h, showing(tally), showingCookie(tally)).StatusCode, "nor the waiting room's of any other")
 		require.Zero(t, h.decisions.last().Tokens)
 	})
 }
@@ -297,12 +323,12 @@ func TestWaitingRoomAndSharedCaches(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, waiting(now, middleware.Newcomers))
 	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") }
-	ticket := refusedWithTicket(t, h, method("GET"))
+	tickets := ticketsOf(t, h, 2*laneQuota, method("GET"))
 	now.advance(5 * time.Second)
-	resp := send(h, method("GET"), holding(ticket))
+	resp := send(h, method("GET"), holding(tickets[0]))
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Empty(t, resp.Cookies())
-	require.Equal(t, laneQuota-1, admitted(h, 10, method("GET"), holding(ticket)), "the memory counts")
+	require.Equal(t, laneQuota-1, admittedWith(h, tickets, method("GET")), "the memory counts")
 }
 
 // Of several tallies of the room the highest counts, in whatever order they are shown.
@@ -310,12 +336,12 @@ func TestSeveralTalliesOfARoom(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.Newcomers)
 	h := newSite(t, cfg)
-	ticket := refusedWithTicket(t, h)
+	tickets := ticketsOf(t, h, 2*laneQuota)
 	now.advance(5 * time.Second)
-	low := waitCookieIn(t, send(h, holding(ticket)))
-	high := waitCookieIn(t, send(h, holding(low)))
+	low := waitCookieIn(t, send(h, holding(tickets[0])))
+	high := waitCookieIn(t, send(h, holding(tickets[1])))
 	for _, shown := range []option{holding(low, high), holding(high, low)} {
-		require.Equal(t, laneQuota-2, admitted(newSite(t, cfg), 10, shown), "on an instance that remembers neither")
+		require.Equal(t, laneQuota-2, admittedWith(newSite(t, cfg), tickets, shown), "on an instance that remembers neither")
 	}
 }
 
@@ -328,14 +354,13 @@ func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
 	now.advance(5 * time.Second)
 	value := waitCookieIn(t, send(h, html, holding(ticket)))
 	require.Greater(t, len(value), 44)
-	require.Equal(t, laneQuota-1, admitted(h, laneQuota, holding(value)))
 	require.Greater(t, len(waitCookieIn(t, send(h, html, holding(value)))), 44, "the refusal repeats it")
 
 	cfg.Quiet = middleware.QuietNoToken
 	require.NoError(t, h.m.Reconfigure(cfg))
 	refused := send(h, html, holding(value))
 	require.Equal(t, http.StatusForbidden, refused.StatusCode)
-	require.Equal(t, ticket, waitCookieIn(t, refused))
+	require.Equal(t, ticketOf(value), waitCookieIn(t, refused))
 }
 
 // While the memory is full no ticket would admit. Cells come free as windows end, and
@@ -348,4 +373,48 @@ func TestTicketsWhileTheMemoryIsFull(t *testing.T) {
 	refusedWithTicket(t, h)
 	require.Equal(t, middleware.MemoryFull, h.decisions.last().Reason)
 	require.GreaterOrEqual(t, h.decisions.last().RoomWait, time.Minute)
+}
+
+// Where the room is full, tickets open at random times after it has space again: nobody
+// can know that one of them is the first. Asking again with one does not change it.
+func TestTicketsOfAFullRoomOpenAtRandom(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 1)
+	now := new(clock)
+	h := newSite(t, waiting(now, middleware.Newcomers))
+	tickets := ticketsOf(t, h, laneQuota)
+	now.advance(5 * time.Second)
+	require.Equal(t, laneQuota, admittedWith(h, tickets))
+	const space = 55 * time.Second // until the minute ends
+	waits, minutes := map[time.Duration]bool{}, [2]int{}
+	for range 200 {
+		ticket := refusedWithTicket(t, h)
+		wait := h.decisions.last().RoomWait
+		require.GreaterOrEqual(t, wait, space)
+		require.LessOrEqual(t, wait, 2*space)
+		waits[wait] = true
+		minutes[(wait-space)/(space/2+time.Second)]++
+		for range 3 {
+			require.Equal(t, ticket, refusedWithTicket(t, h, holding(ticket)))
+			require.Equal(t, wait, h.decisions.last().RoomWait)
+		}
+	}
+	require.Greater(t, len(waits), 40)
+	require.InDelta(t, minutes[0], minutes[1], 40, "early and late are as likely")
+}
+
+// A ticket lets in a quarter of what the room has: a page and what belongs to it, and
+// not all of the room.
+func TestTicketsOfALargeRoom(t *testing.T) {
+	now := new(clock)
+	cfg := waiting(now, middleware.Newcomers)
+	cfg.Limits = []middleware.Limit{fixed(5*40, time.Minute)}
+	h := newSite(t, cfg)
+	tickets := ticketsOf(t, h, 5)
+	now.advance(5 * time.Second)
+	value := waitCookieIn(t, send(h, holding(tickets[0])))
+	require.Equal(t, tickets[0], ticketOf(value), "it is good again")
+	require.Equal(t, 9, admitted(h, 50, holding(value)))
+	for i, want := range []int{0, 10, 10, 10, 0} {
+		require.Equal(t, want, admitted(h, 50, holding(tickets[i])), i)
+	}
 }

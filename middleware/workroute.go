@@ -17,10 +17,16 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	shown = e.readProofs(now, r, who, shown)
 	d.Proof = shown.proof.reason
 	c, asked := e.chargeByMode(now, who, &shown, d.Cost)
+	if shown.proof.byCookie {
+		for _, id := range shown.proof.used { // else they would pile up until they end
+			a := dc.withAside()
+			a.cookies = append(a.cookies, e.proofCookie(id, "", 0))
+		}
+	}
 
 	var pass roomPass
 	if e.room != nil && !(asked && c.verdict.Admitted) {
-		pass = e.readRoomPass(now, who, &shown)
+		pass = e.readRoomPass(now, who, &shown, d.Cost)
 		if room, ok := e.chargeRoom(now, who, &pass, d.Cost); ok {
 			e.admitFromRoom(now, dc, who, &shown, &pass, &room)
 			return
@@ -66,13 +72,14 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 // admitFromRoom concludes a request that the waiting room has admitted.
 func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
 	d := &dc.decision
+	var give given
+	if e.quiet != QuietNoToken {
+		next := e.nextPass(now, who, *pass, c, d.Cost)
+		give.roomCookie = e.roomCookie(now, who, &next, &c.tally)
+	}
 	who.tier = who.tier.room
 	d.concludeCharge(who, c)
 	d.FromWaitingRoom = true
-	var give given
-	if e.quiet != QuietNoToken {
-		give.roomCookie = e.roomCookie(now, who, pass, &c.tally)
-	}
 	e.answer(now, dc, who, shown, told{standings: &c.verdict}, give)
 }
 

@@ -1,17 +1,28 @@
 // Says below each form what is left of its tally and what the next one costs, as
 // the endpoint of its policy tells everybody who asks.
-const work = (hashes) => `${hashes.toLocaleString()} hashes of work`;
+
+// A browser computes some three million hashes a second; a slow phone, a quarter of that.
+function effort(hashes) {
+	const seconds = hashes / 3e6;
+	return seconds < 1 ? "less than a second of work" : seconds < 90 ? `about ${Math.ceil(seconds)} seconds of work` : `about ${Math.ceil(seconds / 60)} minutes of work`;
+}
+
+// In the largest unit that does not mislead, as the element says it.
+function later(seconds) {
+	const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]].find(([size]) => seconds >= 2 * size || size < 2);
+	return new Intl.RelativeTimeFormat("en").format(Math.ceil(seconds / size), unit);
+}
 
 async function show(line) {
 	const response = await fetch(`/tally/${line.dataset.tally}/challenge`);
 	if (!response.ok) {
 		const seconds = response.headers.get("Retry-After");
-		line.textContent = seconds ? `Nothing is left, and nothing is for sale for ${seconds} seconds.` : "";
+		line.textContent = seconds ? `Nothing is left, and no work buys more. There will be more ${later(+seconds)}.` : "";
 		return;
 	}
 	const { needed, left, work: price } = await response.json();
 	const tally = left === undefined ? "You have no tally of your own yet." : `${left} left on your tally.`;
-	const cost = price === undefined ? "" : price === 0 ? " The next proof is free." : needed ? ` The next request costs ${work(price)}.` : ` More than that costs ${work(price)}.`;
+	const cost = price === undefined ? "" : price === 0 ? " The next proof is free." : needed ? ` The next request costs your browser ${effort(price)}.` : ` More than that costs your browser ${effort(price)}.`;
 	line.textContent = tally + cost;
 }
 
@@ -21,5 +32,5 @@ for (const line of document.querySelectorAll("[data-tally]")) {
 addEventListener("tally-state", ({ target, detail }) => {
 	if (detail.state !== "done") return;
 	const line = target.parentElement.querySelector("[data-tally]");
-	if (detail.work) line.textContent = `Solved: ${work(detail.work)}.`;
+	if (detail.work) line.textContent = `Your browser has done ${effort(detail.work)}.`;
 });

@@ -158,8 +158,8 @@ func TestDemo(t *testing.T) {
 	t.Run("the page shows what is left and what it costs", func(t *testing.T) {
 		d := startDemo(t, program)
 		b := open(t, browser, d.URL)
-		b.wait(`document.querySelector("[data-tally=contact]").textContent === "5 left on your tally. More than that costs 262,144 hashes of work."`)
-		b.wait(`document.querySelector("[data-tally=signup]").textContent === "You have no tally of your own yet. The next request costs 262,144 hashes of work."`)
+		b.wait(`document.querySelector("[data-tally=contact]").textContent === "5 left on your tally. More than that costs your browser less than a second of work."`)
+		b.wait(`document.querySelector("[data-tally=signup]").textContent === "You have no tally of your own yet. The next request costs your browser less than a second of work."`)
 		b.wait(`document.querySelector("[data-tally=feedback]").textContent.startsWith("20 left on your tally.")`)
 		d.clean(t, b)
 	})

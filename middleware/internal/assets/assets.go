@@ -22,6 +22,9 @@ var tallyJS string
 //go:embed tally.css
 var tallyCSS string
 
+//go:embed kept.css
+var keptCSS string
+
 // A File is a file for browsers.
 type File struct {
 	name, extension string
@@ -43,7 +46,7 @@ func (a *File) pinned() string { return a.name + "." + a.hash + a.extension }
 // Only the script differs between its two names, in one word. Under the plain one it
 // imports the plain solver, so that a copy of the files works wherever it lies. Under
 // the other it never changes, and so may import only what never changes.
-type Set struct{ script, plainScript, solver, style *File }
+type Set struct{ script, plainScript, solver, style, kept *File }
 
 // importSolver is the end of a line of the script, and is in it once.
 const importSolver = ` from "./solver.js";`
@@ -58,6 +61,7 @@ func NewSet() *Set {
 		plainScript: newFile("tally", ".js", javascript, tallyJS),
 		solver:      solver,
 		style:       newFile("tally", ".css", css, tallyCSS),
+		kept:        newFile("kept", ".css", css, keptCSS),
 	}
 }
 
@@ -67,11 +71,14 @@ func (all *Set) Script() string { return all.script.pinned() }
 // Style returns the name of the style sheet that changes with its content.
 func (all *Set) Style() string { return all.style.pinned() }
 
+// KeptStyle returns the name of the style sheet of the page that keeps a form.
+func (all *Set) KeptStyle() string { return all.kept.pinned() }
+
 // Find returns the file of a file name, plain or with a hash, and whether the
 // hash is the file's. One that is not is of another version: while instances of
 // both serve, their pages get the script all the same, if not the very same.
 func (all *Set) Find(file string) (a *File, exact bool) {
-	for _, a := range []*File{all.script, all.solver, all.style} {
+	for _, a := range []*File{all.script, all.solver, all.style, all.kept} {
 		hash, ok := strings.CutSuffix(file, a.extension)
 		if ok {
 			hash, ok = strings.CutPrefix(hash, a.name)

@@ -16,7 +16,8 @@ const (
 )
 
 // Cookies returns the values of the cookies of a name, and of those whose name is that
-// one and a suffix, with their suffix. Names and values need no unquoting. It is what
+// one and a suffix, with their suffix. A suffix that ends in a dot is that of many
+// cookies: eight hexadecimal digits follow it, small ones. Names and values need no unquoting. It is what
 // Request.CookiesNamed is, but for its cost: that one cuts every line into pieces first,
 // and allocates for each of the name.
 func Cookies(lines []string, name string, suffixes ...string) iter.Seq2[string, string] {
@@ -33,12 +34,12 @@ func Cookies(lines []string, name string, suffixes ...string) iter.Seq2[string, 
 				}
 				before := strings.TrimRight(line[:at+i], " \t")
 				at += i + len(name)
-				suffix, ok := suffixOf(line[at:], suffixes)
+				suffix, length, ok := suffixOf(line[at:], suffixes)
 				if before != "" && !strings.HasSuffix(before, ";") || !ok {
 					continue // part of another name, or of a value: anybody's to plant, and no glance
 				}
 				glances++
-				value, _, _ := strings.Cut(line[at+len(suffix)+1:], ";")
+				value, _, _ := strings.Cut(line[at+length+1:], ";")
 				if !yield(suffix, strings.TrimRight(value, " \t")) {
 					return
 				}
@@ -47,16 +48,30 @@ func Cookies(lines []string, name string, suffixes ...string) iter.Seq2[string, 
 	}
 }
 
+// digits is how many follow a suffix that ends in a dot.
+const digits = 8
+
 // suffixOf returns which of the suffixes, or none, ends the name of a cookie whose rest
-// is given. It is not ok if the name ends otherwise.
-func suffixOf(rest string, suffixes []string) (suffix string, ok bool) {
+// is given, and how long the end is. It is not ok if the name ends otherwise.
+func suffixOf(rest string, suffixes []string) (suffix string, length int, ok bool) {
 	if strings.HasPrefix(rest, "=") {
-		return "", true
+		return "", 0, true
 	}
 	for _, suffix := range suffixes {
-		if strings.HasPrefix(rest, suffix) && strings.HasPrefix(rest[len(suffix):], "=") {
-			return suffix, true
+		after, found := strings.CutPrefix(rest, suffix)
+		if !found {
+			continue
+		}
+		length := len(suffix)
+		if strings.HasSuffix(suffix, ".") {
+			if len(after) < digits || strings.Trim(after[:digits], "0123456789abcdef") != "" {
+				continue
+			}
+			after, length = after[digits:], length+digits
+		}
+		if strings.HasPrefix(after, "=") {
+			return suffix, length, true
 		}
 	}
-	return "", false
+	return "", 0, false
 }

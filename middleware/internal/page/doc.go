@@ -4,5 +4,5 @@
 // No page holds a script, a style or a URL of another origin, so that any
 // Content-Security-Policy lets it pass. Nothing in them depends on why a token was not
 // accepted. What comes from a request is escaped, and stands in attributes and labels
-// alone.
+// alone. The page that keeps a form speaks some languages, the others English.
 package page

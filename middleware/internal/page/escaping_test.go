@@ -25,7 +25,6 @@ func TestEscaping(t *testing.T) {
 func TestFieldsAreEscaped(t *testing.T) {
 	f := field{name: `n"<`, value: `v"<`}
 	require.Equal(t, "<input type=\"hidden\" name=\"n&#34;&lt;\" value=\"v&#34;&lt;\">\n", string(f.append(nil)))
-	f.secret = true
-	require.Equal(t, "<p><label>Please type again: n&#34;&lt; <input type=\"password\" required name=\"n&#34;&lt;\"></label></p>\n",
-		string(f.append(nil)), "without its value")
+	require.Equal(t, "<p><label>l&#34;&lt; <input type=\"password\" required autofocus name=\"n&#34;&lt;\"></label></p>\n",
+		string(f.appendSecret(nil, `l"<`, true)), "without its value")
 }

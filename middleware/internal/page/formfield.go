@@ -54,21 +54,26 @@ func parseForm(body string) (fields []field, err error) {
 	return fields, nil
 }
 
-// append appends the input that sends the field again. Whoever types a secret again
-// sees what it is for by its name; nobody told us its label.
+// append appends the input that sends the field again.
 func (f *field) append(b []byte) []byte {
-	if f.secret {
-		b = append(b, "<p><label>Please type again: "...)
-		b = appendEscaped(b, f.name)
-		b = append(b, ` <input type="password" required name="`...)
-		b = appendEscaped(b, f.name)
-		return append(b, "\"></label></p>\n"...)
-	}
 	b = append(b, `<input type="hidden" name="`...)
 	b = appendEscaped(b, f.name)
 	b = append(b, `" value="`...)
 	b = appendEscaped(b, f.value)
 	return append(b, "\">\n"...)
+}
+
+// appendSecret appends the input in which a secret is typed again, with its label.
+func (f *field) appendSecret(b []byte, label string, focus bool) []byte {
+	b = append(b, "<p><label>"...)
+	b = appendEscaped(b, label)
+	b = append(b, ` <input type="password" required`...)
+	if focus {
+		b = append(b, " autofocus"...)
+	}
+	b = append(b, ` name="`...)
+	b = appendEscaped(b, f.name)
+	return append(b, "\"></label></p>\n"...)
 }
 
 // appendEscaped appends s for the text of an element or a quoted attribute. CR is
@@ -111,6 +116,47 @@ var (
 		"cardnumber", "cardno", "creditcard", "cvv", "cvc",
 	}
 )
+
+// kindsOfSecrets are the parts of names by which people are told what to type again, the
+// longer ones first. A name without any is told as it is.
+var kindsOfSecrets = []struct {
+	part string
+	kind secretKind
+}{
+	{"passcode", otherSecret},
+	{"pass", password}, {"pwd", password}, {"kennwort", password}, {"motdepasse", password}, {"mdp", password},
+	{"contrasena", password}, {"contraseña", password}, {"senha", password}, {"wachtwoord", password}, {"haslo", password}, {"пароль", password},
+	{"totp", oneTimeCode}, {"otp", oneTimeCode}, {"2fa", oneTimeCode}, {"mfa", oneTimeCode}, {"verificationcode", oneTimeCode},
+	{"cvv", cardCode}, {"cvc", cardCode}, {"csc", cardCode}, {"cvn", cardCode},
+	{"cardnumber", cardNumber}, {"cardno", cardNumber}, {"ccnum", cardNumber}, {"ccno", cardNumber}, {"creditcard", cardNumber}, {"kreditkarte", cardNumber},
+	{"pin", pin},
+}
+
+// label returns what a secret is called: nobody told us the label that it had.
+func (f *field) label(w *words) string {
+	joined := strings.Join(wordsOf(f.name), "")
+	for _, known := range kindsOfSecrets {
+		if strings.Contains(joined, known.part) {
+			if known.kind == otherSecret {
+				break
+			}
+			return w.secrets[known.kind]
+		}
+	}
+	return f.quoted(w)
+}
+
+// maxLabel is how much of a name is shown, in characters.
+const maxLabel = 40
+
+// quoted returns the name of a field, in quotes.
+func (f *field) quoted(w *words) string {
+	name := []rune(f.name)
+	if len(name) > maxLabel {
+		name = append(name[:maxLabel:maxLabel], '…')
+	}
+	return strings.Replace(w.name, "%s", string(name), 1)
+}
 
 // secretName reports whether a field's name is that of something secret.
 func secretName(name string) bool {

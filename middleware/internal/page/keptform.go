@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,15 +57,10 @@ func FromSameOrigin(r *http.Request) bool {
 // A KeptForm is a form that was refused, or why it is not kept.
 type KeptForm struct {
 	fields []field
-	why    string
+	why    why
+	words  *words
+	back   string // the path of the page that has sent it; "": not known
 }
-
-// Why a form cannot be kept: what people are told.
-const (
-	whyKind    = "This kind of form cannot be kept in this page."
-	whyLong    = "It is too long to be kept in this page."
-	whyStrange = "It was sent in a way that this page cannot keep."
-)
 
 // Keep reads the form that r submits from its body, up to maxBody bytes. Fields whose
 // names say that they are secret are kept without their value, and so are those for
@@ -75,11 +71,11 @@ func Keep(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64, 
 		f := &fields[i]
 		f.secret = f.value != "" && (secretName(f.name) || isSecret != nil && isSecret(f.name))
 	}
-	return KeptForm{fields, why}
+	return KeptForm{fields, why, wordsFor(w.Header(), r), backOf(r)}
 }
 
 // read reads the fields of a form, or says why not.
-func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) (fields []field, why string) {
+func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) (fields []field, why why) {
 	if kind != URLEncoded {
 		return nil, whyKind
 	}
@@ -108,7 +104,7 @@ func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) 
 	case err != nil:
 		return nil, whyStrange
 	}
-	return fields, ""
+	return fields, isKept
 }
 
 // FormPolicy is the Content-Security-Policy of a page with a form: it needs our own
@@ -124,30 +120,27 @@ func FormPolicy(r *Refusal) string {
 // AppendForm appends the page that holds a form or, where it is not kept, asks to go
 // back to it.
 func AppendForm(b []byte, r *Refusal, form KeptForm) []byte {
-	if form.why != "" {
-		return appendGoBack(b, r, form.why)
+	w := form.words
+	b = appendTop(b, r, &form)
+	if form.why != isKept {
+		b = append(b, w.why[form.why]...)
+		b = append(append(append(b, ' '), w.goBack...), "</p>\n"...)
+		if wait := r.Wait(); wait > 0 {
+			b = append(w.appendWait(append(b, "<p>"...), wait), "</p>\n"...)
+		}
+		return b
 	}
-	script := r.HasScript()
-	b = append(b, head...)
-	if script {
-		b = append(b, `<link rel="stylesheet" href="`...)
-		b = appendEscaped(b, r.Style)
-		b = append(b, "\">\n<script type=\"module\" src=\""...)
-		b = appendEscaped(b, r.Script)
-		b = append(b, "\"></script>\n"...)
-	}
-	b = append(b, "<title>Not sent yet</title>\n<h1>Not sent yet</h1>\n<p>"...)
 	if r.Cause == QuotaExceeded {
-		b = append(b, "There were too many requests from where you are."...)
+		b = append(b, w.many...)
 	} else {
-		b = append(b, "This form wants your browser to do a little work first, to show that it is worth serving."...)
+		b = append(b, w.check...)
 	}
+	b = append(append(b, ' '), w.kept...)
 	// The form has no action: that is the URL of the page, which is the one it was sent
 	// to, whatever stands in it.
-	b = append(b, " What you have written is kept in this page.</p>\n<form method=\"post\" accept-charset=\"utf-8\">\n"...)
-	for i := range form.fields {
-		b = form.fields[i].append(b)
-	}
+	b = append(b, "</p>\n<form method=\"post\" accept-charset=\"utf-8\">\n"...)
+	b = appendFields(b, w, form.fields)
+	script := r.HasScript()
 	if script {
 		b = append(b, `<tally-check endpoint="`...)
 		b = appendEscaped(b, r.Base)
@@ -159,26 +152,79 @@ func AppendForm(b []byte, r *Refusal, form KeptForm) []byte {
 	}
 	b = append(b, "<p>"...)
 	if wait := r.Wait(); wait > 0 {
-		b = appendWait(b, wait)
+		b = w.appendWait(b, wait)
 	} else {
-		b = append(b, "It needs JavaScript for that."...)
+		b = append(b, w.script...)
 	}
 	b = append(b, "</p>"...)
 	if script {
 		b = append(b, "</noscript>"...)
 	}
-	return append(b, "\n<p><button>Send again</button></p>\n</form>\n"...)
-}
-
-// appendGoBack appends the page about a form that is not kept. The browser has what was
-// written.
-func appendGoBack(b []byte, r *Refusal, why string) []byte {
-	b = append(b, head...)
-	b = append(b, "<title>Not sent yet</title>\n<h1>Not sent yet</h1>\n<p>"...)
-	b = append(b, why...)
-	b = append(b, " Please go back, where your browser has kept it, and send it again.</p>\n"...)
-	if wait := r.Wait(); wait > 0 {
-		b = append(appendWait(append(b, "<p>"...), wait), "</p>\n"...)
+	b = append(append(append(b, "\n<p><button>"...), w.send...), "</button></p>\n</form>\n"...)
+	if form.back != "" {
+		b = append(b, `<p><a href="`...)
+		b = appendEscaped(b, form.back)
+		b = append(append(append(b, "\">"...), w.back...), "</a></p>\n"...)
 	}
 	return b
+}
+
+// appendTop appends all before the first text of the page.
+func appendTop(b []byte, r *Refusal, form *KeptForm) []byte {
+	w := form.words
+	b = appendHead(b, w.language)
+	sheets, script := []string{r.KeptStyle}, r.HasScript() && form.why == isKept
+	if script {
+		sheets = append(sheets, r.Style)
+	}
+	for _, sheet := range sheets {
+		if sheet != "" {
+			b = append(b, `<link rel="stylesheet" href="`...)
+			b = append(appendEscaped(b, sheet), "\">\n"...)
+		}
+	}
+	if script {
+		b = append(b, `<script type="module" src="`...)
+		b = append(appendEscaped(b, r.Script), "\"></script>\n"...)
+	}
+	b = append(append(b, "<title>"...), w.title...)
+	b = append(append(b, "</title>\n<h1>"...), w.title...)
+	return append(b, "</h1>\n<p>"...)
+}
+
+// appendFields appends the inputs of the form. The first secret that is wanted has the
+// focus.
+func appendFields(b []byte, w *words, fields []field) []byte {
+	var labels []string
+	for i := range fields {
+		f := &fields[i]
+		if !f.secret {
+			b = f.append(b)
+			continue
+		}
+		label := f.label(w)
+		if slices.Contains(labels, label) { // two that sound alike: the name tells them apart
+			label += " " + f.quoted(w)
+		}
+		labels = append(labels, label)
+		b = f.appendSecret(b, strings.Replace(w.again, "%s", label, 1), len(labels) == 1)
+	}
+	return b
+}
+
+// maxBack is how long a path to go back to may be.
+const maxBack = 2048
+
+// backOf returns the path of the page that has sent r, if that is of the same origin and
+// known; it is the browser that says so. No path begins like a host's name.
+func backOf(r *http.Request) string {
+	u, err := url.Parse(r.Referer())
+	if err != nil || u.Host == "" || u.Host != r.Host || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	path := u.RequestURI()
+	if len(path) > maxBack || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.Contains(path, "\\") {
+		return ""
+	}
+	return path
 }

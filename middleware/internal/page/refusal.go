@@ -1,9 +1,6 @@
 package page
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // A Refusal is what is told of a refused request. The zero value of a field says
 // nothing.
@@ -28,6 +25,9 @@ type Refusal struct {
 	// that sell for it; Script and Style are the URLs of the files below it.
 	Challenge           Challenge
 	Base, Script, Style string
+
+	// KeptStyle is the URL of the style sheet of a page that keeps a form; "": none.
+	KeptStyle string
 
 	// Cost is what the request costs.
 	Cost int64
@@ -56,8 +56,11 @@ const (
 	IdentityUnknown
 )
 
-// HasScript reports whether a script can do something for the request.
-func (r *Refusal) HasScript() bool { return r.Challenge.Text != "" && r.Base != "" }
+// HasScript reports whether a script can do something for the request: the work, or wait
+// for the waiting room where none is for sale.
+func (r *Refusal) HasScript() bool {
+	return r.Base != "" && (r.Challenge.Text != "" || r.RoomWait > 0)
+}
 
 // Wait returns how long a person has to wait who does no work; 0 if waiting does not
 // help.
@@ -68,23 +71,5 @@ func (r *Refusal) Wait() time.Duration {
 	return r.RetryAfter
 }
 
-// appendWait says how long to wait, in the largest unit that does not mislead.
-func appendWait(b []byte, wait time.Duration) []byte {
-	n, unit := int64(wait/time.Second), "second"
-	switch {
-	case wait >= 48*time.Hour:
-		n, unit = int64((wait+24*time.Hour-1)/(24*time.Hour)), "day"
-	case wait >= 2*time.Hour:
-		n, unit = int64((wait+time.Hour-1)/time.Hour), "hour"
-	case wait >= 2*time.Minute:
-		n, unit = int64((wait+time.Minute-1)/time.Minute), "minute"
-	}
-	b = append(b, "Try again in "...)
-	b = strconv.AppendInt(b, n, 10)
-	b = append(b, ' ')
-	b = append(b, unit...)
-	if n != 1 {
-		b = append(b, 's')
-	}
-	return append(b, '.')
-}
+// appendWait says in English how long to wait.
+func appendWait(b []byte, wait time.Duration) []byte { return speech[0].appendWait(b, wait) }

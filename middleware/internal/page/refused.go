@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// head begins every page.
-const head = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"
+// appendHead begins every page.
+func appendHead(b []byte, language string) []byte {
+	b = append(b, "<!doctype html>\n<html lang=\""...)
+	b = append(b, language...)
+	return append(b, "\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
+}
 
 // AppendPage appends a page for people about a request that was made by a method.
 func AppendPage(b []byte, r *Refusal, method string) []byte {
@@ -16,12 +20,12 @@ func AppendPage(b []byte, r *Refusal, method string) []byte {
 	case QuotaExceeded:
 		text = ""
 	case ProofRequired:
-		text = "This page wants your browser to do a little work first, to show that it is worth serving. It needs JavaScript for that."
+		text = "This page needs a short check first, which your browser does by itself. It needs JavaScript for that."
 		if r.RoomWait > 0 {
 			text += " Without it you can wait."
 		}
 	}
-	b = append(b, head...)
+	b = appendHead(b, "en")
 	safe := method == http.MethodGet || method == http.MethodHead
 	if safe {
 		b = appendRefresh(b, r)

@@ -1,4 +1,5 @@
-// Package ticket signs and verifies the tickets of the waiting room.
+// Package ticket signs and verifies the tickets of the waiting room, and counts what
+// each has let in.
 //
 // A ticket is no secret and no proof. Its holder may show it again, to many
 // instances at once, and anybody can have any number. The quota of the waiting room
@@ -8,6 +9,7 @@ package ticket
 import (
 	"crypto/hkdf"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -15,20 +17,40 @@ import (
 	"time"
 )
 
-// A ticket says from when on its holder may use the waiting room. It is
+// A Ticket says from when on its holder may use the waiting room. No two tickets are the
+// same. As text it is
 //
 //	kid      1 byte    which secret
-//	opens    8 bytes   Unix milliseconds, big-endian
-//	MAC     24 bytes   of opens and the identity
+//	opens    6 bytes   Unix milliseconds, big-endian
+//	serial   8 bytes   random
+//	MAC     18 bytes   of opens, serial and the identity
 //
 // in base64url: 44 characters, and no bits to spare, so that a ticket has one
 // spelling. It does not name policy and identity. It is keyed by the one and covers
 // the other: for any other it is a forgery.
+type Ticket struct {
+	Opens  time.Time
+	Serial uint64
+}
+
 const (
-	textLen  = 44
-	macLen   = 24
-	opensEnd = 1 + 8
+	textLen   = 44
+	opensEnd  = 1 + 6
+	serialEnd = opensEnd + 8
+	macLen    = 18
 )
+
+// Draw returns a new ticket, which opens at a random time of the spread that begins at
+// first. Nobody can know it before, so that who comes most often has no better chance
+// than anybody else with one ticket.
+func Draw(first time.Time, spread time.Duration) Ticket {
+	var raw [16]byte
+	rand.Read(raw[:]) // never fails: the process ends first
+	// The remainder of 64 bits favours the early times of a minute by less than one in
+	// 10⁸: nothing to anybody.
+	late := time.Duration(binary.BigEndian.Uint64(raw[8:]) % uint64(spread+1))
+	return Ticket{Opens: first.Add(late), Serial: binary.BigEndian.Uint64(raw[:8])}
+}
 
 // Keys sign tickets: the first signs, all verify.
 type Keys []key
@@ -45,10 +67,10 @@ type key struct {
 func NewKeys(policy string, secrets [][]byte) (Keys, error) {
 	keys := make(Keys, len(secrets))
 	for i, secret := range secrets {
-		kid, err := hkdf.Key(sha256.New, secret, nil, "tallystick/wait/kid/1/"+policy, 1)
+		kid, err := hkdf.Key(sha256.New, secret, nil, "tallystick/wait/kid/2/"+policy, 1)
 		if err == nil {
 			keys[i].kid = kid[0]
-			keys[i].mac, err = hkdf.Key(sha256.New, secret, nil, "tallystick/wait/mac/1/"+policy, sha256.Size)
+			keys[i].mac, err = hkdf.Key(sha256.New, secret, nil, "tallystick/wait/mac/2/"+policy, sha256.Size)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("middleware: deriving the keys of wait tickets: %w", err)
@@ -57,44 +79,48 @@ func NewKeys(policy string, secrets [][]byte) (Keys, error) {
 	return keys, nil
 }
 
-// Issue returns the ticket that admits the holder from opens on. The holder is the
-// bytes of an identity.
-func (keys Keys) Issue(opens time.Time, holder []byte) string {
-	var raw [opensEnd + macLen]byte
+// Sign returns the text of a ticket for a holder, who is the bytes of an identity.
+func (keys Keys) Sign(t Ticket, holder []byte) string {
+	var raw [serialEnd + macLen]byte
+	var opens [8]byte
+	binary.BigEndian.PutUint64(opens[:], uint64(t.Opens.UnixMilli()))
 	raw[0] = keys[0].kid
-	binary.BigEndian.PutUint64(raw[1:], uint64(opens.UnixMilli()))
-	keys[0].sign(raw[opensEnd:], raw[1:opensEnd], holder)
+	copy(raw[1:opensEnd], opens[2:]) // enough until the year 10889
+	binary.BigEndian.PutUint64(raw[opensEnd:], t.Serial)
+	keys[0].sign(raw[serialEnd:], raw[1:serialEnd], holder)
 	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
-// Verify returns when the ticket of a holder opens. It is not ok if these keys did not
-// sign it for that holder. Nothing of it is read before its MAC has been found good.
-func (keys Keys) Verify(text string, holder []byte) (opens time.Time, ok bool) {
-	var raw [opensEnd + macLen]byte
+// Verify returns the ticket of a holder. It is not ok if these keys did not sign it for
+// that holder. Nothing of it is read before its MAC has been found good.
+func (keys Keys) Verify(text string, holder []byte) (t Ticket, ok bool) {
+	var raw [serialEnd + macLen]byte
 	if len(text) != textLen {
-		return time.Time{}, false
+		return t, false
 	}
 	// The decoder skips line breaks: fewer bytes then.
 	if n, err := base64.RawURLEncoding.Decode(raw[:], []byte(text)); err != nil || n != len(raw) {
-		return time.Time{}, false
+		return t, false
 	}
 	for i := range keys { // two secrets may have the same short kid
 		var want [macLen]byte
 		if keys[i].kid != raw[0] {
 			continue
 		}
-		if keys[i].sign(want[:], raw[1:opensEnd], holder); hmac.Equal(want[:], raw[opensEnd:]) {
-			return time.UnixMilli(int64(binary.BigEndian.Uint64(raw[1:]))), true
+		if keys[i].sign(want[:], raw[1:serialEnd], holder); hmac.Equal(want[:], raw[serialEnd:]) {
+			var opens [8]byte
+			copy(opens[2:], raw[1:opensEnd])
+			return Ticket{time.UnixMilli(int64(binary.BigEndian.Uint64(opens[:]))), binary.BigEndian.Uint64(raw[opensEnd:])}, true
 		}
 	}
-	return time.Time{}, false
+	return t, false
 }
 
-// sign writes the MAC. The time has a fixed size, so that nothing of it can pass
-// for a piece of the identity.
-func (k *key) sign(mac, opens, holder []byte) {
+// sign writes the MAC. Time and serial have a fixed size, so that nothing of them can
+// pass for a piece of the identity.
+func (k *key) sign(mac, signed, holder []byte) {
 	h := hmac.New(sha256.New, k.mac)
-	h.Write(opens)
+	h.Write(signed)
 	h.Write(holder)
 	var sum [sha256.Size]byte
 	copy(mac, h.Sum(sum[:0]))

@@ -1,0 +1,179 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// keepForms has forms kept that are refused, those of /plain to begin with.
+func keepForms(t *testing.T) *site {
+	s := newSite(t, func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{} })
+	s.mux.HandleFunc("GET /plain", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_ = plain.Execute(w, "signup")
+	})
+	return s
+}
+
+// speaking sends what a browser of a language sends.
+func (b *tab) speaking(language string) {
+	_, err := chromedp.Call(b.ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}})
+	require.NoError(b.t, err)
+}
+
+// emulate has the page shown in a width, and with features of media.
+func (b *tab) emulate(width int64, features ...*emulation.MediaFeature) {
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+	require.NoError(b.t, err)
+	_, err = chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 640, DeviceScaleFactor: 1})
+	require.NoError(b.t, err)
+}
+
+// scripts switches JavaScript of the pages on or off; evaluate works all the same.
+func (b *tab) scripts(on bool) {
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on})
+	require.NoError(b.t, err)
+}
+
+// refusedForm sends the plain form, and waits for the page that keeps it.
+func (b *tab) refusedForm(s *site) {
+	b.do(chromedp.Navigate(s.URL + "/plain"))
+	b.click("#send")
+	b.wait(`document.querySelector("input[type=password][required]") && document.readyState === "complete"`)
+}
+
+// TestKeptForm looks at the page as people get it: what it is called, what stands in it,
+// where the focus is, and that it fits a narrow window.
+func TestKeptForm(t *testing.T) {
+	browser := launch(t)
+	for language, want := range map[string]struct{ title, password, send, back, wait string }{
+		"en": {"Not sent yet", "Password (please type it again)", "Send again", "Back without sending", "Try again in 5 seconds."},
+		"de": {"Noch nicht gesendet", "Passwort (bitte noch einmal eingeben)", "Erneut senden", "Zurück, ohne zu senden", "Bitte in 5 Sekunden erneut senden."},
+		"fr": {"Pas encore envoyé", "Mot de passe (à saisir de nouveau)", "Renvoyer", "Revenir sans envoyer", "Veuillez renvoyer dans 5 secondes."},
+	} {
+		for _, scripts := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, scripts %v", language, scripts), func(t *testing.T) {
+				s := keepForms(t)
+				b := open(t, browser, s.URL+"/elsewhere")
+				b.speaking(language)
+				b.emulate(320)
+				b.scripts(scripts)
+				b.refusedForm(s)
+				require.Equal(t, want.title, eval[string](b, "document.title"))
+				require.Equal(t, language, eval[string](b, "document.documentElement.lang"))
+				require.Equal(t, "password", eval[string](b, `document.activeElement.name ?? ""`), "the focus is on what is wanted")
+				require.LessOrEqual(t, eval[int](b, "document.documentElement.scrollWidth"), 320)
+				require.Equal(t, !scripts, eval[bool](b, fmt.Sprintf("document.body.innerText.includes(%q)", want.wait)))
+				require.Equal(t, "512px", eval[string](b, "getComputedStyle(document.body).maxInlineSize"), "it has a style")
+
+				tree, err := chromedp.Call(b.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+				require.NoError(t, err)
+				names := map[string][]string{}
+				for _, node := range tree.Nodes {
+					if node.Ignored || node.Role == nil || node.Name == nil {
+						continue
+					}
+					var role, name string
+					require.NoError(t, json.Unmarshal(node.Role.Value, &role))
+					require.NoError(t, json.Unmarshal(node.Name.Value, &name))
+					names[role] = append(names[role], name)
+				}
+				require.Contains(t, names["heading"], want.title)
+				require.Contains(t, names["textbox"], want.password)
+				require.Contains(t, names["button"], want.send)
+				require.Contains(t, names["link"], want.back)
+				s.clean()
+			})
+		}
+	}
+	t.Run("without scripts, to the end", func(t *testing.T) {
+		s := keepForms(t)
+		b := open(t, browser, s.URL+"/elsewhere")
+		b.scripts(false)
+		b.refusedForm(s)
+		b.fill("[type=password]", "secret")
+		b.click("button")
+		b.wait(`document.querySelector("[type=password]")?.value === ""`)
+		require.Empty(t, s.got(), "too early: what is written is there still")
+		sleep(b, 5)
+		b.fill("[type=password]", "secret")
+		b.click("button")
+		b.wait(thanked)
+		require.Equal(t, []string{"a & b", "twice"}, s.got()[0].values["message"])
+		require.Equal(t, []string{"secret"}, s.got()[0].values["password"])
+	})
+}
+
+// TestTwoTabs has two pages of an EveryRequest form checked before either is sent.
+func TestTwoTabs(t *testing.T) {
+	browser := launch(t)
+	s := newSite(t)
+	b := open(t, browser, s.URL+"/feedback")
+	require.True(t, eval[bool](b, element+`.verify()`))
+	// A second page of the same profile, within the first: it has its cookies.
+	b.run(`new Promise((done) => {
+		const frame = document.createElement("iframe");
+		frame.src = "/feedback";
+		frame.onload = done;
+		document.body.append(frame);
+	})`)
+	const inner = `document.querySelector("iframe").contentDocument`
+	b.wait(inner + `.querySelector("tally-check")?.dataset.state === "idle"`)
+	require.True(t, eval[bool](b, inner+`.querySelector("tally-check").verify()`))
+	require.Len(t, b.loaded("/redeem"), 2)
+	b.run(inner + `.querySelector("#send").click()`)
+	b.wait(inner + `.querySelector("#thanks")`)
+	b.click("#send")
+	b.wait(thanked)
+	require.Len(t, s.got(), 2)
+	require.Len(t, b.loaded("/redeem"), 2, "no proof was lost")
+	cookies, err := chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{})
+	require.NoError(t, err)
+	for _, c := range cookies.Cookies {
+		require.NotContains(t, c.Name, ".proof.", "what is spent is taken away")
+	}
+	s.clean()
+}
+
+// TestKeptFormScreenshots writes pictures of the page to the directory TALLYSTICK_SHOTS.
+func TestKeptFormScreenshots(t *testing.T) {
+	dir := os.Getenv("TALLYSTICK_SHOTS")
+	if dir == "" {
+		t.Skip("TALLYSTICK_SHOTS is not set: nobody wants pictures")
+	}
+	browser := launch(t)
+	for look, feature := range map[string]*emulation.MediaFeature{
+		"light":  {Name: "prefers-color-scheme", Value: "light"},
+		"dark":   {Name: "prefers-color-scheme", Value: "dark"},
+		"forced": {Name: "forced-colors", Value: "active"},
+	} {
+		for _, width := range []int64{320, 1000} {
+			for _, language := range []string{"en", "de", "fr"} {
+				for _, scripts := range []bool{true, false} {
+					s := keepForms(t)
+					b := open(t, browser, s.URL+"/elsewhere")
+					b.speaking(language)
+					b.emulate(width, feature)
+					b.scripts(scripts)
+					b.refusedForm(s)
+					picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+					require.NoError(t, err)
+					name := fmt.Sprintf("kept-%s-%d-%s-scripts-%v.png", look, width, language, scripts)
+					require.NoError(t, os.WriteFile(filepath.Join(dir, name), picture, 0o600))
+				}
+			}
+		}
+	}
+}
