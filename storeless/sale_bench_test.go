@@ -11,7 +11,7 @@ import (
 )
 
 // Nothing that runs for each request allocates: not what is granted, held, refused
-// or sold out, nor what must be kept or is spent.
+// or sold out, nor what is spent, nor a newcomer to a full set.
 func TestSaleAllocations(t *testing.T) {
 	s := openShop(t, plain(8), 1<<12)
 	policy := perMinute(t, 1<<30)
@@ -21,8 +21,9 @@ func TestSaleAllocations(t *testing.T) {
 	n := 0
 	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
 	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
-	family := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof, MustKeep: true}
-	keep := storeless.Candidate{Key: 4, MustKeep: true}
+	family := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
+	full := storeless.NewMemory(1, 1)
+	guest := storeless.Candidate{Provider: 7}
 	surge := storeless.NewSurge(60)
 	for name, f := range map[string]func(){
 		"Quote":                    func() { s.m.Quote(opening, s.prices, buyers) },
@@ -34,8 +35,7 @@ func TestSaleAllocations(t *testing.T) {
 		"Redeem, sold out":         func() { s.redeem(opening, soldOut, 8, 1<<40) },
 		"Take, proof":              func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
 		"Take, proof spent":        func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
-		"Take, must keep, known":   func() { s.m.Take(opening, policy, &keep, 1) },
-		"Take, must keep, unknown": func() { keep.Key = fresh(); s.m.Take(opening, policy, &keep, 1) },
+		"Take, full":               func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
 		"Surge":                    func() { surge.Sold(opening); surge.Work(opening, 1000, 1<<40) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), name)
