@@ -46,7 +46,7 @@ func (e *engine) acceptProof(now time.Time, who *subject, shown credentials, rec
 		p.index = shown.addOwn(now, e.carried, own, storeless.Tally{})
 	}
 	p.good, p.reason = true, ""
-	if e.memory != nil {
+	if e.memory != nil && e.challenge.mode == EveryRequest {
 		id := append([]byte{kindProof}, receipt.ID[:]...)
 		p.spend = &storeless.Proof{Key: e.memory.Key(id), Expires: receipt.Expires}
 	}

@@ -25,9 +25,6 @@ const (
 	// one to people. That is all it is for: the bound is the room's quota.
 	firstWait = 5 * time.Second
 
-	// fullWait is how long a ticket takes to open while the memory is full.
-	fullWait = time.Minute
-
 	// ticketLife must outlive a person who types a password again. It bounds nothing
 	// either: a new ticket is there for the asking.
 	ticketLife = 10 * time.Minute
@@ -83,7 +80,7 @@ func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost in
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a crowd that fills one room would fill the other.
 func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
-	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, MustKeep: true}
+	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
 	if who.networks[0].Policy != nil {
 		room := who.tier.room
 		f.Networks = []storeless.Network{
@@ -105,9 +102,6 @@ func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost in
 	v := e.memory.Peek(now, who.tier.room.policy, &f, cost)
 	if v.Impossible {
 		return pass, 0 // it would be a wait for nothing
-	}
-	if v.Saturated { // until windows have ended; pages load themselves anew meanwhile
-		v.Wait = max(v.Wait, fullWait)
 	}
 	wait := firstWait
 	if v.Wait > wait {

@@ -337,15 +337,3 @@ func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, refused.StatusCode)
 	require.Equal(t, ticket, waitCookieIn(t, refused))
 }
-
-// While the memory is full no ticket would admit. Cells come free as windows end, and
-// pages that load themselves anew every five seconds would not make it sooner.
-func TestTicketsWhileTheMemoryIsFull(t *testing.T) {
-	cfg := waiting(new(clock), middleware.WhenExhausted)
-	cfg.MaxClients = 1 // sixteen cells
-	h := newSite(t, cfg)
-	crowd(h, 40)
-	refusedWithTicket(t, h)
-	require.Equal(t, middleware.MemoryFull, h.decisions.last().Reason)
-	require.GreaterOrEqual(t, h.decisions.last().RoomWait, time.Minute)
-}
