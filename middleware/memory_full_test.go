@@ -85,7 +85,7 @@ func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
 	cfg.MaxClients = 1
 	h := newSite(t, cfg)
 	crowd(h, 20) // one each: four have taken a cell that had counted one
-	exhaust(t, h)
+	admitted(h, 10)
 	proof := solved(t, send(h))
 	first := send(h, proving(proof))
 	require.Equal(t, http.StatusOK, first.StatusCode)

@@ -128,9 +128,10 @@ func TestThreatsOfFloods(t *testing.T) {
 		f.cfg.MaxClients = 1
 		m := newLimiter(t, f.cfg)
 		h := m.Handler(new(spy))
-		f.send(h, 1000)
-		tok := spend(t, h, 5, victim)
+		f.send(h, 20)
+		tok := spend(t, newLimiter(t, f.cfg).Handler(new(spy)), 5, victim)
 		require.Equal(t, http.StatusTooManyRequests, send(h, victim, showing(tok)).StatusCode)
+		require.Equal(t, http.StatusOK, send(h, victim).StatusCode, "whose bearer is new here")
 	})
 }
 

@@ -212,11 +212,13 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 			at := from(fmt.Sprintf("198.51.%d.%d", i/250, i%250))
 			ticket := refusedWithTicket(t, h, at)
 			now.advance(5 * time.Second)
-			passed += admitted(h, 2*laneQuota, holding(ticket), at)
+			n := admitted(h, 2*laneQuota, holding(ticket), at)
+			require.LessOrEqual(t, n, laneQuota, "nobody has more for that")
+			passed += n
 			now.advance(-5 * time.Second)
 		}
 		require.Less(t, passed, crowd*laneQuota, "it was full")
-		require.Zero(t, passed%laneQuota, "who cannot be counted does not pass, and who can has the quota")
+		require.GreaterOrEqual(t, passed, 16*laneQuota)
 	})
 	t.Run("T43 the quota changes", func(t *testing.T) {
 		h, now, ticket := opened(t)
