@@ -52,10 +52,10 @@ func TestEveryStripeIsHeld(t *testing.T) {
 	counts := []Key{family.Key, family.Networks[0].Key, family.Networks[1].Key}
 	ledgers := []Key{buyers[0].Key, buyers[1].Key, buyers[2].Key}
 	for _, op := range []struct {
-		name  string
-		do    func()
-		all   stripes
-		keys  []Key
+		name string
+		do   func()
+		all  stripes
+		keys []Key
 	}{
 		{"Take", func() { m.Take(now, p, &plain, 1) }, m.counts.stripes, []Key{plain.Key}},
 		{"Take, networks", func() { m.Take(now, p, &family, 1) }, m.counts.stripes, counts},

@@ -45,7 +45,7 @@ const partsOfQuota = 1 << 20
 
 // NewMemory returns a memory made for the given number of clients (0 means
 // [DefaultClients]) of policies with the given number of limits. It takes 102 bytes for
-// each client and limit, 12 for each client and 8 KiB for each limit besides, 7.1 MiB by
+// each client and limit, 12 for each client and 8 KiB for each limit besides, 7.2 MiB by
 // default for one limit. If more limits are met than it was made for it grows by as much
 // for each; see [Memory.Retain].
 // It panics if a number is negative or limits is 0.

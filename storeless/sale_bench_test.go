@@ -26,17 +26,17 @@ func TestSaleAllocations(t *testing.T) {
 	guest := storeless.Candidate{Provider: 7}
 	surge := storeless.NewSurge(60)
 	for name, f := range map[string]func(){
-		"Quote":                    func() { s.m.Quote(opening, s.prices, buyers) },
-		"Quote, sold out":          func() { s.m.Quote(opening, s.prices, soldOut) },
-		"Quote, nil":               func() { (*storeless.Memory)(nil).Quote(opening, s.prices, buyers) },
-		"Redeem":                   func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
-		"Redeem, held":             func() { s.redeem(opening, buyers, 7, 1<<40) },
-		"Redeem, under the price":  func() { s.redeem(opening, buyers, 8, 1) },
-		"Redeem, sold out":         func() { s.redeem(opening, soldOut, 8, 1<<40) },
-		"Take, proof":              func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
-		"Take, proof spent":        func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
-		"Take, full":               func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
-		"Surge":                    func() { surge.Sold(opening); surge.Work(opening, 1000, 1<<40) },
+		"Quote":                   func() { s.m.Quote(opening, s.prices, buyers) },
+		"Quote, sold out":         func() { s.m.Quote(opening, s.prices, soldOut) },
+		"Quote, nil":              func() { (*storeless.Memory)(nil).Quote(opening, s.prices, buyers) },
+		"Redeem":                  func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
+		"Redeem, held":            func() { s.redeem(opening, buyers, 7, 1<<40) },
+		"Redeem, under the price": func() { s.redeem(opening, buyers, 8, 1) },
+		"Redeem, sold out":        func() { s.redeem(opening, soldOut, 8, 1<<40) },
+		"Take, proof":             func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
+		"Take, proof spent":       func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
+		"Take, full":              func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
+		"Surge":                   func() { surge.Sold(opening); surge.Work(opening, 1000, 1<<40) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), name)
 	}
