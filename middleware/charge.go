@@ -29,7 +29,7 @@ func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost i
 func (e *engine) sharedCandidate(who *subject, shown *credentials) storeless.Candidate {
 	f := storeless.Candidate{Shown: shown.shared}
 	if e.memory != nil {
-		f.Key = e.memory.Key(who.bytes)
+		f.Key, f.Provider = e.memory.Key(who.bytes), who.id.provider()
 		if who.networks[0].Policy != nil {
 			f.Networks = who.networks[:]
 		}
@@ -46,7 +46,7 @@ func (e *engine) ownCandidates(shown *credentials) []storeless.Candidate {
 	}
 	list := make([]storeless.Candidate, len(own))
 	for i := range own {
-		list[i] = storeless.Candidate{Key: e.ownKey(own[i].own.ID), Shown: own[i].tally, MustKeep: true, Proof: shown.proof.spend}
+		list[i] = storeless.Candidate{Key: e.ownKey(own[i].own.ID), Shown: own[i].tally}
 	}
 	return list
 }
@@ -70,10 +70,10 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 		if e.challenge.mode == Newcomers {
 			return c, false
 		}
-		return e.take(now, who, e.keptCandidate(who, shown), cost), true
+		return e.take(now, who, e.sharedCandidate(who, shown), cost), true
 	}
 	if who.tier.tooDear(cost) {
-		return e.take(now, who, e.keptCandidate(who, shown), cost), true
+		return e.take(now, who, e.sharedCandidate(who, shown), cost), true
 	}
 	i, tally, v := e.memory.Choose(now, who.tier.pass.policy, candidates, cost)
 	if shown.proof.opened {
@@ -87,18 +87,10 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 		return c, true
 	}
 	// What is used up for good is no nearer way than the shared tally.
-	if s := e.take(now, who, e.keptCandidate(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
+	if s := e.take(now, who, e.sharedCandidate(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
 		return s, true
 	}
 	return c, true
-}
-
-// keptCandidate is the shared tally where tallies are for sale: what cannot be remembered
-// is not believed, but asked for work.
-func (e *engine) keptCandidate(who *subject, shown *credentials) storeless.Candidate {
-	f := e.sharedCandidate(who, shown)
-	f.MustKeep = true
-	return f
 }
 
 // chargeProof charges the shared tally for a request that comes with a proof of

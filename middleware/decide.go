@@ -53,6 +53,9 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *De
 		d.concludeCharge(&who, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
+	if d.Inherited > 0 {
+		e.report.crowded(now)
+	}
 	if d.Saturated {
 		e.report.saturated(now)
 	}

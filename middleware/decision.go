@@ -53,7 +53,13 @@ type Decision struct {
 	// 0: none.
 	RoomWait time.Duration
 
-	// Saturated says that the memory was full, and only the token counted.
+	// Inherited is what a client began with that the full memory did not know: the cost
+	// that it was counted for before its first request, of the limit of which that is
+	// the largest part. 0: nothing.
+	Inherited int64
+
+	// Saturated says that the memory had no room to remember that the proof of the request
+	// is spent, and that it was refused for that.
 	Saturated bool
 
 	// Degraded says that the exact counter did not answer, and that the decision

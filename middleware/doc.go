@@ -21,7 +21,7 @@
 //	the same, and works                                                          + (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
 //	holds many IPv4 addresses, or unrelated networks                             L for each
-//	new while the memory is full, and sends no token                             not limited; where work is offered, one request for a proof
+//	new while the memory is full                                                 (N+C)·L; may be refused early
 //	sends no token where InsecureNoMemory is set                                 not limited
 //	sends CORS preflights (OPTIONS, no credentials, no body)                     not limited: mount handlers with a method
 //
@@ -36,8 +36,9 @@
 // # What it promises
 //
 // A client under its limit is not refused, whatever it shows and wherever it is sent, while the
-// clocks of the instances agree. There are two exceptions: its IPv6 network is over the
-// network's own limit, or two clients share a hash in memory (a chance below 2⁻²⁸).
+// clocks of the instances agree. There are three exceptions: its IPv6 network is over the
+// network's own limit; it is new to an instance whose memory is full (docs/memory.md); or two
+// clients share a hash in memory (a chance below 2⁻²⁸).
 //
 // Clocks may differ by up to five seconds or a tenth of the window. A window is then that of the
 // clock that is ahead: a client close to its limit may be refused in the seconds after a
@@ -179,7 +180,7 @@
 // shares, with a part of each quota: max(1, L/5) by default. One ticket is good for a quarter
 // of that, at least one request, on each instance; what it admits brings the next. A ticket is
 // signed for one policy and identity. It proves nothing, and anybody can have many: the bound is
-// the room's quota, counted like any other. A client that the full memory cannot count is not let in. In [Newcomers] the
+// the room's quota, counted like any other. In [Newcomers] the
 // room is all that an address has for nothing; WaitingRoom.Closed closes it. In [EveryRequest]
 // there is a room only if WaitingRoom.Share asks for one. Without memory, or without cookies,
 // there is none.
@@ -223,14 +224,14 @@
 // Config.Shadow decides, counts and sends the fields, but never refuses; the [Decision] says
 // what would have happened. No challenge is sent, so in [Newcomers] and [EveryRequest] every
 // request without a proof counts as refused. [Middleware.Reconfigure] replaces everything while
-// serving, except the policy's name and the size of the memory, and keeps what was counted. To
+// serving, except the policy's name and MaxClients, and keeps what was counted. To
 // rotate secrets, add the new one last everywhere, then move it first everywhere, then drop the
 // old one after [Middleware.TokenLife]: no count changes.
 //
 // Config.OnDecision sees every decision once, and [FromContext] tells the handler of it. The log
 // gets at most one line a minute for each of: no identity; a trusted proxy names no client, or
 // with some requests only; a client of a private address names others, as proxies do; one of a
-// public address names many; an unknown tier; a negative cost; the memory is full; a challenge
+// public address names many; an unknown tier; a negative cost; the memory is full of counts, or of what was sold; a challenge
 // cannot be made, or names URLs where Endpoints was never mounted; the exact counter has failed
 // a request, has stopped answering, answers again. No line holds a secret or anything that a
 // client sent. Those about the counter hold its own error, and that about a tier the name that

@@ -127,7 +127,7 @@ func costOf(r *http.Request, who *subject) int64 {
 }
 
 // peek looks at the limits without charging them: what they leave to a client that
-// shows this, or -1 if they cannot be asked or nobody could be remembered; whether that
+// shows this, or -1 if they cannot be asked; whether that
 // is enough for a request of this cost; and the verdict about it if not.
 func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int64) (left int64, enough bool, v verdict) {
 	candidates := e.ownCandidates(shown)
@@ -138,9 +138,7 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 	}
 	own := len(candidates)
 	if asksShared {
-		f := e.sharedCandidate(who, shown)
-		f.MustKeep = e.challenge.mode != EveryRequest
-		candidates = append(candidates, f)
+		candidates = append(candidates, e.sharedCandidate(who, shown))
 	}
 	policyOf := func(i int) *storeless.Policy {
 		if i < own {
@@ -148,12 +146,10 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 		}
 		return who.tier.policy
 	}
-	left, best, full := int64(-1), 0, false
+	left, best := int64(-1), 0
 	for i := range candidates {
 		v := e.memory.Peek(now, policyOf(i), &candidates[i], 0)
-		if v.Saturated {
-			full = true
-		} else if least := v.Least(who.tier.policy.Len()); least > left {
+		if least := v.Least(who.tier.policy.Len()); least > left {
 			left, best = least, i
 		}
 	}
@@ -161,9 +157,6 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 	switch {
 	case left >= cost:
 		return left, true, v
-	case full:
-		v.reason = MemoryFull
-		return -1, false, v
 	case left < 0:
 		return -1, false, v
 	}
@@ -212,17 +205,10 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	default:
 		own, sale := e.redeem(now, who, &receipt)
 		if sale.Granted {
-			f := storeless.Candidate{Key: e.ownKey(own.ID), MustKeep: true}
-			good := own.Expires - now.Unix()
-			if e.memory.Peek(now, e.base.pass.policy, &f, 0).Saturated {
-				// A token that nobody could remember is not believed: the proof itself
-				// must come with the request, and forms have no other way to send it.
-				good = e.setProofCookie(now, w, text, &receipt)
-			}
 			e.answer(now, dc, who, new(credentials), told{own: &own, tally: new(storeless.Tally)}, given{})
 			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
 			dc.setFields(w.Header())
-			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), good, 10))
+			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-now.Unix(), 10))
 			return
 		}
 		d.Proof = saleReason(&sale)

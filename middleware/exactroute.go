@@ -159,7 +159,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
 		tell.tally = &tally
 	}
-	d.Saturated = v.Saturated
+	d.Inherited = v.Inherited
 	e.concludeExact(now, dc, who, shown, verdictOf(&v), tell)
 }
 

@@ -112,6 +112,21 @@ func (id *Identity) appendNet(b []byte, bits int) []byte {
 	return append(append(b, kindNet, byte(bits)), a[:8]...)
 }
 
+// provider returns a number for whom an address comes from: the first 16 bits of an IPv4
+// address, 29 of an IPv6 address, which is what a provider gets for the asking. 0 stands
+// for identities that nobody can have any number of, such as keys and users.
+func (id *Identity) provider() uint64 {
+	switch {
+	case id.kind&^narrowed != kindAddress:
+		return 0
+	case id.addr.Is4():
+		a := id.addr.As4()
+		return 1<<32 | uint64(a[0])<<8 | uint64(a[1])
+	}
+	a := id.addr.As16()
+	return 2<<32 | uint64(binary.BigEndian.Uint32(a[:4])>>3)
+}
+
 // wide reports whether id belongs to larger networks that are limited too.
 func (id *Identity) wide() bool {
 	return id.kind == kindAddress && id.addr.Is6() && !nat64Local.Contains(id.addr)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,40 +18,108 @@ func crowd(h http.Handler, n int) {
 	}
 }
 
-// Addresses cost nothing, so a crowd of them can fill the memory. It leaves a way
-// in for whoever pays: one request for each proof, and none for a replay.
+// Addresses cost nothing, so a crowd of them can fill the memory. It gains nothing for
+// anybody by that: also who is new while the memory is full gets L on each instance, and
+// perhaps less.
 func TestMemoryFull(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.MaxClients = 1 // sixteen cells
-	cfg.Challenge.Crowd = 8
-	lines := logTo(&cfg)
-	h := newSite(t, cfg)
-	crowd(h, 40)
-	require.Equal(t, middleware.MemoryFull, h.decisions.last().Reason)
-	require.True(t, h.decisions.last().Saturated)
-	require.Positive(t, h.m.Stats().Saturations)
-	require.Contains(t, lines.lines()[0], "memory")
-	h.spy.calls.Store(0)
+	const L, N, C = 5, 3, 1
+	bucket := middleware.Limit{Algorithm: middleware.TokenBucket, Quota: L, Window: time.Hour}
+	for name, limit := range map[string]middleware.Limit{"window": {Quota: L, Window: time.Minute}, "bucket": bucket} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := contact(now)
+			cfg.Limits = []middleware.Limit{limit}
+			cfg.MaxClients = 1 // sixteen cells
+			lines := logTo(&cfg)
+			decisions := record(&cfg)
+			var instances []*middleware.Middleware
+			for range N {
+				instances = append(instances, newLimiter(t, cfg))
+			}
+			got := make([]int, 60)
+			round := func() {
+				for i := range got {
+					for _, m := range instances {
+						if send(m.Handler(new(spy)), from(fmt.Sprintf("198.51.100.%d", i))).StatusCode == http.StatusOK {
+							got[i]++
+						}
+					}
+				}
+			}
+			for range 2 * L {
+				round()
+			}
+			require.Positive(t, decisions.last().Inherited, "which the decision says")
+			require.Equal(t, middleware.OverLimit, decisions.last().Reason)
+			require.Contains(t, lines.lines()[0], "memory saturated")
+			require.Contains(t, lines.lines()[0], "may be refused early")
+			instances[0] = newLimiter(t, cfg) // a cold start
+			for range 2 * L {
+				round()
+			}
+			early := 0
+			for i := range got {
+				require.LessOrEqual(t, got[i], (N+C)*L, "client %d", i)
+				if got[i] < (N+C)*L {
+					early++
+				}
+			}
+			require.Positive(t, early, "newcomers are refused early")
+			s := instances[1].Stats()
+			require.InDelta(t, 1, s.Fill, 0.001)
+			require.Positive(t, s.Inherited)
+			require.Greater(t, s.InheritedQuotas/float64(s.Inherited), 0.5)
+			require.Zero(t, s.Saturations)
 
-	for i := range int64(4) {
-		resp := send(h)
-		require.Equal(t, http.StatusForbidden, resp.StatusCode)
-		p := problemIn(t, resp)
-		require.Equal(t, middleware.MemoryFull, p.Reason)
-		require.Equal(t, "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#proof-required", p.Type)
-		proof := solved(t, resp)
-		first := send(h, proving(proof))
-		require.Equal(t, http.StatusOK, first.StatusCode)
-		require.True(t, h.decisions.last().Saturated)
-		inParallel(50, func(int) { send(h, proving(proof)) })
-		replay := send(h, proving(proof))
-		require.Equal(t, http.StatusForbidden, replay.StatusCode)
-		require.Equal(t, middleware.ProofReplayed, h.decisions.last().Reason)
-		challengeIn(t, replay)
-		again := send(h, showing(tokenIn(first)))
-		require.Equal(t, http.StatusForbidden, again.StatusCode, "a token alone need not be believed")
-		require.Equal(t, middleware.MemoryFull, h.decisions.last().Reason)
-		require.Equal(t, i+1, h.spy.calls.Load())
+			now.advance(3 * time.Hour)
+			require.Zero(t, instances[1].Stats().Fill)
+			require.Equal(t, L, admitted(instances[1].Handler(new(spy)), 10, from("198.51.100.1")), "all is forgotten")
+		})
+	}
+}
+
+// What is bought is counted like everything else: a purchase is no way round a full memory,
+// and needs no second proof in it.
+func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	cfg.MaxClients = 1
+	h := newSite(t, cfg)
+	crowd(h, 20) // one each: four have taken a cell that had counted one
+	admitted(h, 10)
+	proof := solved(t, send(h))
+	first := send(h, proving(proof))
+	require.Equal(t, http.StatusOK, first.StatusCode)
+	require.True(t, h.decisions.last().Own)
+	began := h.decisions.last().Inherited
+	require.Positive(t, began)
+	more := admitted(h, 20, proving(proof)) + admitted(h, 20, showing(tokenIn(first)))
+	require.EqualValues(t, 5-began-1, more, "one quota, however it is shown")
+}
+
+// An IPv4 /16, or an IPv6 /29, that has claimed a quarter of a memory that is full takes no
+// more of it from others. What its newcomers share they do not get from anybody else.
+func TestAQuarterForAProvider(t *testing.T) {
+	for name, row := range map[string]struct{ mine, other string }{
+		"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
+		"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Limits[0].Quota = 50
+			cfg.MaxClients = 8 // 48 cells
+			decisions := record(&cfg)
+			h := newLimiter(t, cfg).Handler(new(spy))
+			for i := range 48 {
+				send(h, from(fmt.Sprintf("192.%d.0.1", i)))
+			}
+			for i := range 6000 {
+				send(h, from(fmt.Sprintf(row.mine, i/256, i%256)))
+			}
+			for i := range 20 {
+				send(h, from(fmt.Sprintf(row.other, 1, i)))
+				require.Less(t, decisions.last().Inherited, int64(20), "6000 over 48 cells would be more than 100")
+			}
+		})
 	}
 }
 
@@ -95,32 +164,4 @@ func TestRegisterFull(t *testing.T) {
 			require.EqualValues(t, 16, challengeIn(t, fetched(h, buyer)).Work)
 		})
 	}
-}
-
-// Where only some places are taken, the next challenge leads to another.
-func TestMemoryNearlyFull(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.MaxClients, cfg.Challenge.Crowd = 256, 255
-	h := newSite(t, cfg)
-	exhaust(t, h)
-	crowd(h, 650)
-	kept, once, unsold := 0, 0, 0
-	for range 60 {
-		switch n := admitted(h, 12, proving(solved(t, send(h)))); n {
-		case 5:
-			kept++
-		case 1:
-			once++
-		case 0: // by chance, a few in a thousand: the set where the sale would be noted is full
-			d := h.decisions.last() // refused for it, or for the shared family as ever
-			require.Contains(t, []middleware.Reason{d.Reason, d.Proof}, middleware.MemoryFull)
-			unsold++
-		default:
-			require.Fail(t, "a proof bought", "%d requests", n)
-		}
-	}
-	require.LessOrEqual(t, unsold, 3)
-	require.Positive(t, kept)
-	require.Positive(t, once)
-	t.Logf("of 60 families %d were remembered, %d had one request", kept, once)
 }

@@ -28,8 +28,8 @@ const (
 	// that a challenge can ask for: somebody behind the address has paid almost as much. 429.
 	SoldOut Reason = "sold-out"
 
-	// MemoryFull: the memory has no room, so that a proof must come with the
-	// request. 403 with a challenge.
+	// MemoryFull: the memory has no room to remember what is paid for with work, so that
+	// nothing is sold and no proof accepted. 403 with a challenge, for what comes later.
 	MemoryFull Reason = "memory-full"
 
 	// The reasons for which a proof was not accepted: its time has passed, its

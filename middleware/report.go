@@ -17,7 +17,7 @@ type reporter struct {
 // The alarms of a Middleware outlive its configurations: else each Reconfigure would
 // ring them anew, and leave an outage without its end.
 type alarms struct {
-	negativeCost, nobody, tier, doubt, proxy, crowd, saturated, issue, unmounted, failed, outage alarm
+	negativeCost, nobody, tier, doubt, proxy, crowd, saturated, crowded, issue, unmounted, failed, outage alarm
 
 	down  atomic.Bool // the log says that the exact counter does not answer
 	watch watch       // for proxies that are taken for clients
@@ -30,9 +30,14 @@ func (r *reporter) warn(now time.Time, a *alarm, message string, args ...any) {
 	}
 }
 
-// saturated tells the operator to make the memory larger.
+// crowded tells the operator to make the memory larger, or of a flood.
+func (r *reporter) crowded(now time.Time) {
+	r.warn(now, &r.alarms.crowded, "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", "remedy", "raise Config.MaxClients")
+}
+
+// saturated is the same for what is paid for with work.
 func (r *reporter) saturated(now time.Time) {
-	r.warn(now, &r.alarms.saturated, "memory saturated: new clients are limited by their tokens alone, asked for work, or sold nothing", "remedy", "raise Config.MaxClients")
+	r.warn(now, &r.alarms.saturated, "memory saturated: it has no room for what is paid for with work, and nothing more is sold", "remedy", "raise Config.MaxClients")
 }
 
 // counterFailed tells of a call that has failed.

@@ -231,11 +231,13 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 			at := from(fmt.Sprintf("198.51.%d.%d", i/250, i%250))
 			tickets := ticketsOf(t, h, 2*laneQuota, at)
 			now.advance(5 * time.Second)
-			passed += admittedWith(h, tickets, at)
+			n := admittedWith(h, tickets, at)
+			require.LessOrEqual(t, n, laneQuota, "nobody has more for that")
+			passed += n
 			now.advance(-5 * time.Second)
 		}
 		require.Less(t, passed, crowd*laneQuota, "it was full")
-		require.Zero(t, passed%laneQuota, "who cannot be counted does not pass, and who can has the quota")
+		require.GreaterOrEqual(t, passed, 16*laneQuota)
 	})
 	t.Run("T43 the quota changes", func(t *testing.T) {
 		h, now, tickets := opened(t)

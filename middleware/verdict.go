@@ -93,7 +93,7 @@ func (d *Decision) concludeCharge(who *subject, c *charged) {
 
 // noteCharge notes what was charged, and how its limits stand.
 func (d *Decision) noteCharge(who *subject, c *charged) {
-	d.Saturated, d.Own = c.verdict.Saturated, c.own != nil
+	d.Inherited, d.Saturated, d.Own = c.verdict.Inherited, c.verdict.Saturated, c.own != nil
 	d.noteLimits(who, &c.verdict)
 }
 

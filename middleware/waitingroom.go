@@ -33,9 +33,6 @@ const (
 	// one to people. That is all it is for: the bound is the room's quota.
 	firstWait = 5 * time.Second
 
-	// fullWait is how long a ticket takes to open while the memory is full.
-	fullWait = time.Minute
-
 	// leastSpread and largestSpread bound the time within which tickets open for a room
 	// that was full. People press the button some seconds after they may: a spread of
 	// less would leave the room to those that come on the dot.
@@ -105,7 +102,7 @@ func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost in
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a crowd that fills one room would fill the other.
 func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
-	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, MustKeep: true}
+	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
 	if who.networks[0].Policy != nil {
 		room := who.tier.room
 		f.Networks = []storeless.Network{
@@ -128,9 +125,6 @@ func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost in
 	v := e.memory.Peek(now, who.tier.room.policy, &f, cost)
 	if v.Impossible {
 		return pass, 0 // it would be a wait for nothing
-	}
-	if v.Saturated { // until windows have ended; pages load themselves anew meanwhile
-		v.Wait = max(v.Wait, fullWait)
 	}
 	first, spread := max(firstWait, v.Wait), time.Duration(0)
 	if v.Wait > 0 {

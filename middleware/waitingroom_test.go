@@ -363,18 +363,6 @@ func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
 	require.Equal(t, ticketOf(value), waitCookieIn(t, refused))
 }
 
-// While the memory is full no ticket would admit. Cells come free as windows end, and
-// pages that load themselves anew every five seconds would not make it sooner.
-func TestTicketsWhileTheMemoryIsFull(t *testing.T) {
-	cfg := waiting(new(clock), middleware.WhenExhausted)
-	cfg.MaxClients = 1 // sixteen cells
-	h := newSite(t, cfg)
-	crowd(h, 40)
-	refusedWithTicket(t, h)
-	require.Equal(t, middleware.MemoryFull, h.decisions.last().Reason)
-	require.GreaterOrEqual(t, h.decisions.last().RoomWait, time.Minute)
-}
-
 // Where the room is full, tickets open at random times after it has space again: nobody
 // can know that one of them is the first. Asking again with one does not change it.
 func TestTicketsOfAFullRoomOpenAtRandom(t *testing.T) {

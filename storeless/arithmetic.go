@@ -187,14 +187,19 @@ func (r *rule) store(now int64, c *cell, s State) {
 // tiers, if that has become smaller. (Keeping it as it is until the clock is there
 // again would lock clients out for as long as the clock was off.)
 func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
+	return r.held(now, c, min(c.owes(), r.owes))
+}
+
+// held is what a cell holds, of which no more can be owed than owes.
+func (r *rule) held(now int64, c *cell, owes int64) (s State, moved bool) {
 	s = r.load(c)
 	if r.life > 0 && r.ahead(now, s) {
 		s.Cur, s.Prev = sum(s.Cur, s.Prev), 0 // of a pass, both stay used
 	}
 	switch {
 	case r.blank(s):
-	case r.interval > 0 && s.At-now > min(c.owes(), r.owes)+r.skew:
-		moved, s.At = true, now+min(c.owes(), r.owes)
+	case r.interval > 0 && s.At-now > owes+r.skew:
+		moved, s.At = true, now+owes
 	case r.interval == 0 && r.ahead(now, s):
 		moved, s = true, State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
 	}

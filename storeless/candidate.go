@@ -18,11 +18,12 @@ type Candidate struct {
 	// it was spent before.
 	Proof *Proof
 
-	// MustKeep refuses what the memory has no room for, be it the family's count
-	// or that of one of its networks, instead of believing the token alone. With
-	// a Proof that one is spent then, and only then: a family that cannot be
-	// remembered gets one request for it.
-	MustKeep bool
+	// Provider is any number that stands for whom the client has its address from, such
+	// as the first bits of the address; 0 if there is nobody. Newcomers of a provider
+	// that has claimed a quarter of the memory's cells take no more from others where the
+	// memory is full, but share one in each set. So nobody can fill the memory on behalf
+	// of all from one network.
+	Provider uint64
 }
 
 // A Proof is a proof of work that buys a single request.

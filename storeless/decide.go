@@ -64,29 +64,30 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
 
-	if len(f.Networks) > 0 || f.MustKeep || f.Proof != nil {
+	if len(f.Networks) > 0 || f.Proof != nil {
 		return m.takeAll(us, p, f, tally, cost, true)
 	}
-	lock := &m.stripes[m.stripe(f.Key)].mu
+	at, from := m.place(f.Key), guest{provider: f.Provider}
+	lock := &m.stripes[at.stripe]
 	lock.Lock()
 	defer lock.Unlock()
 
-	m.recall(us, p, f.Key, &f.Shown, &tally)
+	var known cells
+	start := m.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	v := p.check(us, &tally, cost)
 	if v.Admitted && cost > 0 {
 		p.charge(us, &tally, cost)
-		if !m.keep(us, p, f.Key, &tally) {
-			v.Saturated = true
-			m.full.Add(1)
-		}
+		m.keep(us, p, &at, from, &tally, &known)
+	}
+	if start.cost > 0 {
+		m.note(&v, start, cost > 0)
 	}
 	p.status(us, &tally, cost, &v)
 	return tally, v
 }
 
-// Peek says what the limits would say to Take, and charges nothing. Of a family with
-// MustKeep it asks whether there is room, whatever the cost: it is Saturated, and not
-// admitted, if there is none. It does not ask whether a proof is spent.
+// Peek says what the limits would say to Take, and charges nothing. It does not ask
+// whether a proof is spent.
 func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) Verdict {
 	if m == nil {
 		return p.Peek(now, f.Shown, cost)
@@ -103,48 +104,53 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) Verdic
 // takeAll is Take with all that may go with a family, or without charge. tally
 // is rolled.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost int64, charge bool) (Tally, Verdict) {
-	var locked locks
-	locked.add(m.stripe(f.Key))
+	var (
+		spots  [1 + MaxNetworks]spot
+		locked locks
+	)
+	spots[0] = m.place(f.Key)
+	locked.add(spots[0].stripe)
 	for i := range f.Networks {
-		locked.add(m.stripe(f.Networks[i].Key))
+		spots[1+i] = m.place(f.Networks[i].Key)
+		locked.add(spots[1+i].stripe)
 	}
-	locked.lock(&m.table)
-	defer locked.unlock(&m.table)
+	locked.hold(m.counts.stripes)
+	defer locked.release(m.counts.stripes)
 	if f.Proof != nil {
 		// Always after the others, so that no two requests wait for each other.
-		lock := &m.paid.stripes[m.paid.stripe(f.Proof.Key)].mu
+		lock := &m.paid.stripes[m.paid.stripe(f.Proof.Key)]
 		lock.Lock()
 		defer lock.Unlock()
 	}
 
-	m.recall(now, p, f.Key, &f.Shown, &tally)
+	var known [1 + MaxNetworks]cells
+	start := m.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, &tally, &known[0])
 	v := p.check(now, &tally, cost)
 	var (
 		tallies  [MaxNetworks]Tally
 		verdicts [MaxNetworks]Verdict
 	)
 	for i, w := range f.Networks {
-		m.recall(now, w.Policy, w.Key, &tallies[i], &tallies[i])
+		s := m.recall(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &tallies[i], &known[1+i])
+		if s.part > start.part {
+			start = s
+		}
 		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
 		v.restrict(&verdicts[i])
 	}
-	switch {
-	case charge && v.Admitted && cost > 0:
-		m.admit(now, p, f, &v)
-	case !charge && v.Admitted && f.MustKeep && !m.room(now/1_000_000, p, f):
-		v.Admitted, v.Saturated = false, true
+	if charge && v.Admitted && cost > 0 && f.Proof != nil {
+		m.spend(now/1_000_000, f.Proof, &v)
 	}
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, &tally, cost)
-		kept := m.keep(now, p, f.Key, &tally)
+		m.keep(now, p, &spots[0], guest{f.Provider, 0}, &tally, &known[0])
 		for i, w := range f.Networks {
 			w.Policy.charge(now, &tallies[i], cost)
-			kept = m.keep(now, w.Policy, w.Key, &tallies[i]) && kept
+			m.keep(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &known[1+i])
 		}
-		v.Saturated = !kept
 	}
-	if charge && v.Saturated {
-		m.full.Add(1)
+	if start.cost > 0 {
+		m.note(&v, start, charge && cost > 0)
 	}
 	p.status(now, &tally, cost, &v)
 	for i, w := range f.Networks {
@@ -154,28 +160,35 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 	return tally, v
 }
 
-// admit says whether what goes with a family lets pass what its limits admit,
-// and spends the proof if so.
-func (m *Memory) admit(now int64, p *Policy, f *Candidate, v *Verdict) {
-	second := now / 1_000_000
-	if f.MustKeep && m.room(second, p, f) {
-		return
-	}
-	if f.Proof == nil {
-		v.Admitted, v.Saturated = !f.MustKeep, f.MustKeep
-		return
-	}
-	if c := m.paid.find(f.Proof.Key, spentID); c != nil && int64(c.expires) > second {
+// spend spends the proof that goes with a family whose limits admit it, or refuses.
+func (m *Memory) spend(now int64, proof *Proof, v *Verdict) {
+	if c := m.paid.find(proof.Key, spentID); c != nil && int64(c.expires) > now {
 		v.Admitted, v.Spent = false, true
 		return
 	}
-	ends := f.Proof.Expires.Unix()
-	c := m.paid.claim(second, f.Proof.Key, spentID, m.paid.horizon(ends-second+farFutureSlack))
+	ends := proof.Expires.Unix()
+	c := m.paid.claim(now, proof.Key, spentID, m.paid.horizon(ends-now+farFutureSlack))
 	if c == nil {
 		v.Admitted, v.Saturated = false, true
+		m.full.Add(1)
 		return
 	}
 	c.expires = uint32(ends)
+}
+
+// A start is what a newcomer begins with.
+type start struct {
+	cost int64
+	part int64 // of the quota, in 1/partsOfQuota
+}
+
+// note tells of a newcomer that begins with something.
+func (m *Memory) note(v *Verdict, s start, asks bool) {
+	v.Inherited = s.cost
+	if asks {
+		m.inherited.Add(1)
+		m.inheritedParts.Add(uint64(s.part))
+	}
 }
 
 // recall merges what the memory holds of a family into t, which is what is shown,
@@ -187,19 +200,30 @@ func (m *Memory) admit(now int64, p *Policy, f *Candidate, v *Verdict) {
 // by a family that the memory does not know. Of one that it knows, it knows also
 // what was admitted here, and a shown mark from a wrong clock adds nothing to
 // that: to obey must be no worse than to drop the token.
-func (m *Memory) recall(now int64, p *Policy, k Key, shown, t *Tally) {
+//
+// It returns what a family begins with that the memory has no cell for, and notes the
+// cells that it has.
+func (m *Memory) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *cells) (begun start) {
 	for i := range p.rules {
 		r := &p.rules[i]
-		c := m.find(k, r.id)
+		col := m.column(i, r.id)
+		furthest(&col.reach, r.reach)
+		c := at.find(col)
 		if c == nil {
 			t[i] = r.roll(now, t[i])
-			if r.beyond(now, shown[i]) {
-				if c = m.claim(now/1_000_000, k, r.id, m.horizon(r.reach)); c != nil {
-					r.store(now, c, t[i])
+			if s := m.begin(now, r, col, at, from); !r.blank(s) {
+				t[i] = r.merge(t[i], s)
+				cost := r.used(now, s)
+				if part := partsOfQuota * min(cost, r.capacity) / r.capacity; cost > 0 && part >= begun.part {
+					begun = start{cost, part}
 				}
+			}
+			if r.beyond(now, shown[i]) {
+				r.store(now, m.claim(now, r, col, at, from), t[i])
 			}
 			continue
 		}
+		known[i] = c
 		s, moved := r.remembered(now, c)
 		if moved {
 			r.store(now, c, s)
@@ -210,18 +234,20 @@ func (m *Memory) recall(now int64, p *Policy, k Key, shown, t *Tally) {
 		}
 		t[i] = r.merge(t[i], s)
 	}
+	return begun
 }
 
-// keep writes t to memory and reports whether there was room for all of it.
-func (m *Memory) keep(now int64, p *Policy, k Key, t *Tally) bool {
-	kept := true
+// cells are those of a family, as far as it has any.
+type cells [MaxLimits]*cell
+
+// keep writes t to memory.
+func (m *Memory) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *cells) {
 	for i := range p.rules {
-		r := &p.rules[i]
-		if c := m.claim(now/1_000_000, k, r.id, m.horizon(r.reach)); c != nil {
-			r.store(now, c, t[i])
-		} else {
-			kept = false
+		r, c := &p.rules[i], known[i]
+		// A newcomer in the same request, a family or another network, may have taken it.
+		if c == nil || c.tag != at.tag {
+			c = m.claim(now, r, m.column(i, r.id), at, from)
 		}
+		r.store(now, c, t[i])
 	}
-	return kept
 }

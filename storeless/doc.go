@@ -16,15 +16,15 @@
 //     instances need a shared counter, which this is not.
 //   - An honest client that sends B requests at once to N instances gets up to
 //     min(B, N)·L, for none of them has seen the others yet.
-//   - A [Memory] that is full of live counts does not remember new families. It
-//     says so ([Verdict.Saturated]) and admits them by what they show.
+//   - A [Memory] that is full of live counts refuses new families early, and says
+//     with how much they began ([Verdict.Inherited]). It never counts one too low.
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
 //     that stepped back and comes to a window again grants its quota again.
 //
 // What it does promise: while clocks go forward and agree (see Clocks), no family
 // that is under its limits is refused, whatever tallies are shown in whatever
-// order; and whatever the clocks of others say, a memory that is not full admits
-// for one family, in each window of its own clock, no more than the quota.
+// order, but as a newcomer to a full memory; and whatever the clocks of others say, a memory
+// admits for one family, in each window of its own clock, no more than the quota.
 //
 // # Words
 //
@@ -136,25 +136,41 @@
 //
 // # Memory
 //
-// A memory for F families of K limits has S = ⌈3·F·K/16⌉ sets of 16 cells, under
+// A memory for F clients of K limits has S = ⌈6·F/16⌉ sets of 16 cells for each limit, under
 // min(1024, max(1, ⌊S/64⌋)) locks with the same number of sets each, S rounded up
 // to that. It takes
 //
-//	256 bytes a set + 64 bytes a lock
+//	272 bytes a set and limit + 8,200 bytes a limit + 64 bytes a lock
 //
-// from the start and for ever, and besides what a quarter of the families would
-// take with one limit, for what is paid for with work. [Memory.Size] is both:
-// 3.75 MiB and the locks for the default of 65,536 families with one limit.
-// Nothing live is evicted, and nothing runs in the background: a cell is free
-// when its windows have passed, two of them after the last count. A family's
-// first count finds no room with the probability that its set of 16 cells is
-// full. With f counts alive beside c cells that is
+// from the start and for ever, and besides 3·⌈F/4⌉ cells of 16 bytes, for what is paid for
+// with work. [Memory.Size] is all of it: 7.2 MiB for the default of 65,536 clients with one
+// limit, 13.5 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
+// those of limits that stay where a configuration changes. A client takes one cell for each
+// limit, and one of IPv6, whose networks are counted, up to three.
+//
+// Nothing runs in the background: a cell is free when its windows have passed, two of
+// them after the last count. A family that finds its set full takes the cell with the
+// smallest count, of sliding windows as it weighs now. What that cell had counted raises the
+// floor of its set, number by number to the larger one, and a family that has no cell
+// begins with the floor. So for each family, at any time, its cell or the floor counts no
+// less than what was admitted for it: by induction over what is taken. It is so whichever
+// cell is taken; to take the smallest keeps the floor low. This is Space-Saving (Metwally,
+// Agrawal and El Abbadi, 2005) for counts that fade. There the newcomer goes on from the count
+// that it takes, which is enough where counts only grow. Of two counts that fade, the larger
+// can be the smaller one later, and a cell that has expired would begin at zero: both would give
+// the family that was forgotten first a second quota.
+//
+// While sets are full, the newcomers of one [Candidate.Provider] that has claimed a quarter
+// of a limit's cells within two windows, and of all that was claimed, take no more cells from
+// others: they share one in each set, and its count, with the same limit. So a network can
+// raise the floor for others by one cell a set beyond its quarter.
+//
+// A family's set is full with the probability, where f cells of the limit are in use beside c,
 //
 //	P(X ≥ 16), X Poisson of mean 16·f/c
 //
-// or 1.4·10⁻⁴ when the memory carries just what it was made for, 2.6·10⁻⁸ at
-// half of it, 8 % at twice; with eight limits up to four times that, for the
-// counts of one family lie near each other. Families are known by a 64-bit hash
+// or 2.6·10⁻⁸ when the memory carries as many clients of IPv4 as it was made for, and 0.8 %
+// with as many of IPv6 that are in no network together. Families are known by a 64-bit hash
 // under a seed of the memory's own, of which a cell keeps 32 bits.
 //
 // # Units
@@ -163,6 +179,7 @@
 //	Limit.Quota, Burst    cost, 1 to 2³¹−1; B·W/L at most 366 days
 //	cost                  any unit the caller likes; a request usually costs 1
 //	now                   any time.Time; decided in whole microseconds, rounded down
+//	Verdict.Inherited     cost
 //	Verdict.Wait          whole seconds, rounded up; so is Standing.Reset
 //	State.At              windows since 1970; of buckets, microseconds since 1970
 //	Policy.Expires        Unix seconds
@@ -219,6 +236,6 @@
 // in what leaks. A neighbour that pays more than others can, all the time, gets all of it.
 //
 // A [Proof] with a [Candidate] buys one request instead. It is spent if and only if
-// the request is admitted. A family with MustKeep is refused where it, or one of
-// its networks, could not be remembered, unless a proof is spent for it.
+// the request is admitted; where there is no room to remember that, the request is refused
+// ([Verdict.Saturated]).
 package storeless

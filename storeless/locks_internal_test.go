@@ -52,20 +52,20 @@ func TestEveryStripeIsHeld(t *testing.T) {
 	counts := []Key{family.Key, family.Networks[0].Key, family.Networks[1].Key}
 	ledgers := []Key{buyers[0].Key, buyers[1].Key, buyers[2].Key}
 	for _, op := range []struct {
-		name  string
-		do    func()
-		table *table
-		keys  []Key
+		name string
+		do   func()
+		all  stripes
+		keys []Key
 	}{
-		{"Take", func() { m.Take(now, p, &plain, 1) }, &m.table, []Key{plain.Key}},
-		{"Take, networks", func() { m.Take(now, p, &family, 1) }, &m.table, counts},
-		{"Take, proof", func() { m.Take(now, p, &family, 1) }, &m.paid, []Key{family.Proof.Key}},
-		{"Peek", func() { m.Peek(now, p, &family, 1) }, &m.table, counts},
-		{"Quote", func() { m.Quote(now, prices, buyers) }, &m.paid, ledgers},
-		{"Redeem", func() { m.Redeem(now, prices, buyers, at(6), now.Add(time.Hour), 16) }, &m.paid, append(ledgers, at(6))},
+		{"Take", func() { m.Take(now, p, &plain, 1) }, m.counts.stripes, []Key{plain.Key}},
+		{"Take, networks", func() { m.Take(now, p, &family, 1) }, m.counts.stripes, counts},
+		{"Take, proof", func() { m.Take(now, p, &family, 1) }, m.paid.stripes, []Key{family.Proof.Key}},
+		{"Peek", func() { m.Peek(now, p, &family, 1) }, m.counts.stripes, counts},
+		{"Quote", func() { m.Quote(now, prices, buyers) }, m.paid.stripes, ledgers},
+		{"Redeem", func() { m.Redeem(now, prices, buyers, at(6), now.Add(time.Hour), 16) }, m.paid.stripes, append(ledgers, at(6))},
 	} {
 		for i, key := range op.keys {
-			lock := &op.table.stripes[op.table.stripe(key)].mu
+			lock := &op.all[op.all.stripe(key)]
 			lock.Lock()
 			done := make(chan struct{})
 			go func() {

@@ -29,7 +29,7 @@ func TestEverythingInParallel(t *testing.T) {
 					r := rand.New(rand.NewPCG(worker, 4))
 					for range rounds {
 						a, b, c := r.IntN(keys), r.IntN(keys), r.IntN(keys)
-						f := storeless.Candidate{Key: numbered(s.m, 'f', a), MustKeep: r.IntN(3) == 0}
+						f := storeless.Candidate{Key: numbered(s.m, 'f', a), Provider: uint64(r.IntN(3))}
 						if r.IntN(2) == 0 {
 							f.Networks = []storeless.Network{{Key: numbered(s.m, 'n', b), Policy: wide}, {Key: numbered(s.m, 'n', c), Policy: wide}}[:1+min(1, max(b-c, c-b))]
 						}
@@ -55,7 +55,7 @@ func TestEverythingInParallel(t *testing.T) {
 								continue
 							}
 							admitted[a].Add(1)
-							if f.Proof != nil && !f.MustKeep {
+							if f.Proof != nil {
 								spent[c].Add(1)
 							}
 							for i := range f.Networks {

@@ -62,35 +62,6 @@ func TestPeekSpendsNothing(t *testing.T) {
 	}
 }
 
-// A family that must be kept is told that there is no room before it asks, at any
-// cost, and looking raises no alarm.
-func TestPeekAsksForRoom(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
-	m := storeless.NewMemory(16, 1) // 48 cells
-	full, fits := 0, 0
-	for i := range 400 {
-		f := storeless.Candidate{Key: storeless.Key(i+1) * 0x9e3779b97f4a7c15, MustKeep: true}
-		before := m.Saturations()
-		v := m.Peek(midnight, p, &f, int64(i%2))
-		require.Equal(t, before, m.Saturations())
-		require.Equal(t, v, m.Peek(midnight, p, &f, int64(i%2)))
-		require.NotEqual(t, v.Admitted, v.Saturated)
-		_, taken := m.Take(midnight, p, &f, 1)
-		require.Equal(t, v.Saturated, taken.Saturated)
-		if v.Saturated {
-			full++
-			require.Equal(t, before+1, m.Saturations())
-		} else {
-			fits++
-			require.True(t, m.Peek(midnight, p, &f, 1).Admitted, "whoever is remembered has room")
-		}
-		f.MustKeep = false
-		require.False(t, m.Peek(midnight, p, &f, 1).Saturated)
-	}
-	require.Positive(t, full)
-	require.Positive(t, fits)
-}
-
 func TestPeekChargesNothing(t *testing.T) {
 	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 3, Window: time.Minute}})
 	require.NoError(t, err)

@@ -146,7 +146,7 @@ func TestRegisterFull(t *testing.T) {
 
 // Without a memory there is nothing to strike a proof from.
 func TestProofWithoutMemory(t *testing.T) {
-	f := storeless.Candidate{Key: 1, Proof: proofOf(7, time.Minute), MustKeep: true}
+	f := storeless.Candidate{Key: 1, Proof: proofOf(7, time.Minute)}
 	for range 3 {
 		_, v := (*storeless.Memory)(nil).Take(opening, perMinute(t, 5), &f, 1)
 		require.True(t, v.Admitted && !v.Spent && !v.Saturated)

@@ -30,23 +30,27 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 		return tally
 	}
 	var locked locks
-	locked.add(m.stripe(f.Key))
+	at := m.place(f.Key)
+	locked.add(at.stripe)
 	for i := range f.Networks {
-		locked.add(m.stripe(f.Networks[i].Key))
+		locked.add(m.counts.stripe(f.Networks[i].Key))
 	}
-	locked.lock(&m.table)
-	defer locked.unlock(&m.table)
-	m.recall(us, p, f.Key, &f.Shown, &tally)
+	locked.hold(m.counts.stripes)
+	defer locked.release(m.counts.stripes)
+	from := guest{provider: f.Provider}
+	var known cells
+	m.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	p.adjust(us, &tally, change)
-	kept := m.keep(us, p, f.Key, &tally)
-	for _, w := range f.Networks {
-		var t Tally
-		m.recall(us, w.Policy, w.Key, &t, &t)
+	m.keep(us, p, &at, from, &tally, &known)
+	for i, w := range f.Networks {
+		var (
+			t     Tally
+			known cells
+		)
+		at, from := m.place(w.Key), guest{f.Provider, uint32(1 + i)}
+		m.recall(us, w.Policy, &at, from, &t, &t, &known)
 		w.Policy.adjust(us, &t, change)
-		kept = m.keep(us, w.Policy, w.Key, &t) && kept
-	}
-	if !kept {
-		m.full.Add(1)
+		m.keep(us, w.Policy, &at, from, &t, &known)
 	}
 	return tally
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Nothing that runs for each request allocates: not what is granted, held or refused
-// or too dear, nor what must be kept or is spent.
+// Nothing that runs for each request allocates: not what is granted, held, refused
+// or too dear, nor what is spent, nor a newcomer to a full set.
 func TestSaleAllocations(t *testing.T) {
 	s := openShop(t, plain(8), 1<<12)
 	policy := perMinute(t, 1<<30)
@@ -21,22 +21,22 @@ func TestSaleAllocations(t *testing.T) {
 	n := 0
 	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
 	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
-	family := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof, MustKeep: true}
-	keep := storeless.Candidate{Key: 4, MustKeep: true}
+	family := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
+	full := storeless.NewMemory(1, 1)
+	guest := storeless.Candidate{Provider: 7}
 	surge := storeless.NewSurge(60)
 	for name, f := range map[string]func(){
-		"Quote":                    func() { s.m.Quote(opening, s.prices, buyers) },
-		"Quote, too dear":          func() { s.m.Quote(opening, s.prices, dear) },
-		"Quote, nil":               func() { (*storeless.Memory)(nil).Quote(opening, s.prices, buyers) },
-		"Redeem":                   func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
-		"Redeem, held":             func() { s.redeem(opening, buyers, 7, 1<<40) },
-		"Redeem, under the price":  func() { s.redeem(opening, buyers, 8, 1) },
-		"Redeem, too dear":         func() { s.redeem(opening, dear, 8, 1<<40) },
-		"Take, proof":              func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
-		"Take, proof spent":        func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
-		"Take, must keep, known":   func() { s.m.Take(opening, policy, &keep, 1) },
-		"Take, must keep, unknown": func() { keep.Key = fresh(); s.m.Take(opening, policy, &keep, 1) },
-		"Surge":                    func() { surge.Sold(opening, fresh()); surge.Work(opening, 1000, 1<<40) },
+		"Quote":                   func() { s.m.Quote(opening, s.prices, buyers) },
+		"Quote, too dear":         func() { s.m.Quote(opening, s.prices, dear) },
+		"Quote, nil":              func() { (*storeless.Memory)(nil).Quote(opening, s.prices, buyers) },
+		"Redeem":                  func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
+		"Redeem, held":            func() { s.redeem(opening, buyers, 7, 1<<40) },
+		"Redeem, under the price": func() { s.redeem(opening, buyers, 8, 1) },
+		"Redeem, too dear":        func() { s.redeem(opening, dear, 8, 1<<40) },
+		"Take, proof":             func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
+		"Take, proof spent":       func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
+		"Take, full":              func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
+		"Surge":                   func() { surge.Sold(opening, fresh()); surge.Work(opening, 1000, 1<<40) },
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, f), name)
 	}

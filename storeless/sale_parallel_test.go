@@ -33,7 +33,6 @@ func TestLevelsAreAtomic(t *testing.T) {
 						family := storeless.Candidate{
 							Key:      buyers[0].Key,
 							Networks: []storeless.Network{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
-							MustKeep: true,
 							Proof:    &storeless.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
 						}
 						s.m.Take(opening, p, &family, 1)

@@ -16,7 +16,7 @@ func (s *shop) fill(but int) {
 	require.NoError(s.t, err)
 	for n := range 16 - but {
 		_, v := s.m.Take(opening, p, &storeless.Candidate{Key: numbered(s.m, 'f', n)}, 1)
-		require.False(s.t, v.Saturated)
+		require.Zero(s.t, v.Inherited)
 	}
 }
 

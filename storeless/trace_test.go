@@ -143,7 +143,7 @@ func TestTraces(t *testing.T) {
 					i := r.IntN(len(f.instances))
 					shown := f.anything(r, p, now.Add(f.instances[i].skew))
 					clock, v := f.ask(i, p, now, shown, cost)
-					require.False(t, v.Saturated)
+					require.Zero(t, v.Inherited)
 					if !v.Admitted {
 						refused++
 						require.True(t, f.mayRefuse(p, clock, cost, v), "refused under the limit, at %v", now.Sub(midnight))

@@ -12,9 +12,13 @@ type Verdict struct {
 	// request can never pass, however long the client waits.
 	Impossible bool
 
-	// Saturated says that the memory had no room for this family, so that only
-	// the token counted; or, for a [Candidate] that must be kept, that it was
-	// refused for that.
+	// Inherited is what a newcomer to a full memory began with, a count that is not its
+	// own, in cost: of the limit, its own or of one of its networks, of which that is the
+	// largest part. Zero for a family that the memory knows, or has room for.
+	Inherited int64
+
+	// Saturated says that the memory had no room to remember that the proof is spent,
+	// and that the request was refused for that.
 	Saturated bool
 
 	// Spent says that the proof had bought a request before.

@@ -1,5 +1,5 @@
 // Package memory measures the memory of the middleware, storeless.Memory,
-// against what its documentation promises: how often a new family finds no room,
+// against what its documentation promises: how often a new family begins with a count that is not its own,
 // how often it is taken for another, whether strangers can lower a victim's
 // count, whether requests in parallel are counted exactly, and whether two cores
 // get on with it side by side.

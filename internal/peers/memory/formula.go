@@ -4,29 +4,35 @@ import "math"
 
 // What storeless.Memory documents of itself.
 const (
-	setSize       = 16      // cells of a set
-	cellsPerCount = 3       // for each family and limit it is made for
-	tags          = 1 << 32 // different ones
+	setSize        = 16      // cells of a set
+	cellsPerClient = 6       // for each limit
+	tags           = 1 << 32 // different ones
 )
 
 // mean returns how many of live families fall into each set of a memory made
 // for the given number of them.
 func mean(families int, live float64) float64 {
-	return setSize * live / float64(families*cellsPerCount)
+	return setSize * live / float64(families*cellsPerClient)
 }
 
 // full returns the probability that a new family finds its set full: that a
 // Poisson variable of the given mean is setSize or more.
-func full(mean float64) float64 {
+func full(mean float64) float64 { return atLeast(setSize, mean) }
+
+// over returns the probability that a cell of its set has been taken before, so that a
+// new family begins with something: that there were more than setSize.
+func over(mean float64) float64 { return atLeast(setSize+1, mean) }
+
+func atLeast(n int, mean float64) float64 {
 	if mean > setSize {
 		p := 1.0 // the sum below would be lost in rounding, this one is not
-		for k := range setSize {
+		for k := range n {
 			p -= poisson(mean, k)
 		}
 		return p
 	}
 	p := 0.0
-	for k := setSize; k < 10*setSize; k++ {
+	for k := n; k < 10*setSize; k++ {
 		p += poisson(mean, k)
 	}
 	return p

@@ -29,7 +29,7 @@ func MeasureMistaken(families, live, looks int) Mistaken {
 		group.Go(func() {
 			mine := int64(0) // a shared count would be a measurement of its own
 			for range looks / workers {
-				if _, v := c.take(random(), 0); v.Limits[0].Remaining != quota {
+				if _, v := c.take(random(), 0); v.Inherited == 0 && v.Limits[0].Remaining != quota {
 					mine++
 				}
 			}

@@ -8,12 +8,13 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Room says how often new families find room in a memory under load.
+// A Room says how often new families find the cells of their set taken, and some taken
+// twice, in a memory under load.
 type Room struct {
 	Families int // that the memory is made for
 	Live     int // families that were there before
 	Probes   int // new families on top of them, in all trials
-	Refused  int // of those, how many found no room
+	Refused  int // of those, how many began with a count that was not theirs
 	Expected float64
 
 	trials int
@@ -22,14 +23,14 @@ type Room struct {
 // Predicted returns the probability by the formula, Measured that of the trials.
 func (r Room) Predicted() float64 { return r.Expected / float64(r.Probes) }
 
-// Measured returns the share of probes that found no room.
+// Measured returns the share of probes that began with something.
 func (r Room) Measured() float64 { return float64(r.Refused) / float64(r.Probes) }
 
 // Sigma returns the standard deviation of Measured. The probes of one trial are
 // not independent: they meet the same full sets.
 func (r Room) Sigma() float64 {
 	p := r.Predicted()
-	sets := float64(r.Families) * cellsPerCount / setSize
+	sets := float64(r.Families) * cellsPerClient / setSize
 	return math.Sqrt(p * (1 - p) * (1/float64(r.Probes) + 1/(sets*float64(r.trials))))
 }
 
@@ -50,13 +51,13 @@ func MeasureRoom(families, live, probes int) Room {
 			c.take(random(), 1)
 		}
 		for range each {
-			if _, v := c.take(random(), 1); v.Saturated {
+			if _, v := c.take(random(), 1); v.Inherited > 0 {
 				r.Refused++
 			}
 		}
 		r.trials++
 		r.Probes += each
-		r.Expected += float64(each) * full(middle)
+		r.Expected += float64(each) * over(middle)
 	}
 	return r
 }

@@ -69,8 +69,8 @@ func hasty() plan {
 
 func room(p plan) string {
 	b := markdown.New("Room for new families",
-		"A memory made for so many families holds so many live ones: how many of the new ones that come next find no room, and are limited by their tokens alone. σ is by how much trials of this size stray from the formula.",
-		"made for", "live", "new", "no room", "measured", "formula", "± σ")
+		"A memory made for so many families holds so many live ones: how many of the new ones that come next begin with a count that is not theirs, because more families have come to their set than it has cells. σ is by how much trials of this size stray from the formula.",
+		"made for", "live", "new", "begin late", "measured", "formula", "± σ")
 	for _, l := range p.loads {
 		r := memory.MeasureRoom(l.families, l.live, p.probes)
 		b.Row(count(r.Families), count(r.Live), count(r.Probes), count(r.Refused),

@@ -1,0 +1,64 @@
+package storeless
+
+import "sync/atomic"
+
+// claims are how many cells of a column the clients of each provider have taken, in two
+// windows. Providers share counters by chance. Of all that was claimed no more than
+// four counters can hold a quarter, so of other providers one in 256 is held to what
+// one of these has done, while its sets are full.
+type claims struct {
+	total atomic.Uint64
+	by    [1 << claimBits]atomic.Uint64
+}
+
+const (
+	claimBits  = 10
+	claimsSize = (1<<claimBits + 1) * 8 // bytes
+
+	// A counter is the number of the window, and what was claimed in the window before
+	// and in this.
+	claimedBits = 27
+	mostClaimed = 1<<claimedBits - 1
+	windowBits  = 64 - 2*claimedBits
+)
+
+// add counts a claim of a provider.
+func (c *claims) add(window int64, provider uint64) {
+	claim(&c.total, window)
+	claim(&c.by[provider>>(64-claimBits)], window)
+}
+
+// crowded reports whether a provider has claimed a quarter of so many cells, and of all
+// that was claimed: a crowd from everywhere is nobody's.
+func (c *claims) crowded(window int64, provider uint64, cells int) bool {
+	n := claimed(&c.by[provider>>(64-claimBits)], window)
+	return 4*n >= uint64(cells) && 4*n >= claimed(&c.total, window)
+}
+
+func claim(counter *atomic.Uint64, window int64) {
+	for {
+		old := counter.Load()
+		before, now := claimedIn(old, window)
+		next := uint64(window)<<(2*claimedBits) | before<<claimedBits | min(now+1, mostClaimed)
+		if counter.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+func claimed(counter *atomic.Uint64, window int64) uint64 {
+	before, now := claimedIn(counter.Load(), window)
+	return before + now
+}
+
+// claimedIn returns what a counter says of the window before, and of the window.
+func claimedIn(counter uint64, window int64) (before, now uint64) {
+	before, now = counter>>claimedBits&mostClaimed, counter&mostClaimed
+	switch (uint64(window) - counter>>(2*claimedBits)) % (1 << windowBits) {
+	case 0:
+		return before, now
+	case 1:
+		return now, 0
+	}
+	return 0, 0
+}

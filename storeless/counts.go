@@ -1,0 +1,137 @@
+package storeless
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// counts are the cells of all limits. Each limit has a column of its own, and a family
+// has its cells in the set of the same number in each: sets never mix limits, for the
+// cells of a day's limit live for two days and would leave none to the minute's.
+type counts struct {
+	stripes
+	sets int    // of each stripe
+	salt uint64 // of the providers
+
+	columns  atomic.Pointer[[]*column]
+	adopting sync.Mutex // guards the making of columns
+	spare    []*column  // made, and of no limit yet
+}
+
+// A column is the cells of one limit.
+type column struct {
+	id     uint32
+	cells  []cell
+	floors []cell // of each set: the most that any family had whose cell was taken
+	claims claims
+	reach  atomic.Int64
+}
+
+// cellsPerClient is for one limit. A client takes a cell, and one of IPv6 up to three:
+// its /64, its /56 and its /48.
+const cellsPerClient = 6
+
+// make makes the cells for so many clients, and columns for so many limits.
+func (c *counts) make(clients, limits int, salt uint64) {
+	c.stripes, c.sets = stripesFor((clients*cellsPerClient + setSize - 1) / setSize)
+	c.salt = salt
+	c.columns.Store(new([]*column))
+	for range limits {
+		c.spare = append(c.spare, c.makeColumn())
+	}
+}
+
+func (c *counts) makeColumn() *column {
+	sets := len(c.stripes) * c.sets
+	return &column{cells: make([]cell, sets*setSize), floors: make([]cell, sets)}
+}
+
+func (c *counts) size() int {
+	c.adopting.Lock()
+	defer c.adopting.Unlock()
+	sets, columns := len(c.stripes)*c.sets, len(c.spare)+len(*c.columns.Load())
+	return len(c.stripes)*stripeSize + columns*(sets*(setSize+1)*cellSize+claimsSize)
+}
+
+// column returns the cells of a limit, which is the i-th of its policy.
+func (c *counts) column(i int, id uint32) *column {
+	columns := *c.columns.Load()
+	if i < len(columns) && columns[i].id == id {
+		return columns[i]
+	}
+	for _, col := range columns {
+		if col.id == id {
+			return col
+		}
+	}
+	return c.adopt(id)
+}
+
+// adopt gives a limit that nobody has met a column. Limits come from a configuration,
+// not from clients, so this grows with nothing that a client does.
+func (c *counts) adopt(id uint32) *column {
+	c.adopting.Lock()
+	defer c.adopting.Unlock()
+	columns := *c.columns.Load()
+	for _, col := range columns {
+		if col.id == id {
+			return col
+		}
+	}
+	col := c.take(id)
+	columns = append(columns[:len(columns):len(columns)], col)
+	c.columns.Store(&columns)
+	return col
+}
+
+// take returns a column that is no limit's yet.
+func (c *counts) take(id uint32) *column {
+	var col *column
+	if n := len(c.spare); n > 0 {
+		col, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		col = c.makeColumn()
+	}
+	col.id = id
+	return col
+}
+
+// retain keeps the columns of some limits, in their order, and no other. One that is
+// let go of is not used again: a request that is under way may still write to it.
+func (c *counts) retain(ids []uint32) {
+	c.adopting.Lock()
+	defer c.adopting.Unlock()
+	known := map[uint32]*column{}
+	for _, col := range *c.columns.Load() {
+		known[col.id] = col
+	}
+	var columns []*column
+	for _, id := range ids {
+		col := known[id]
+		if col == nil {
+			col = c.take(id)
+		}
+		columns = append(columns, col)
+	}
+	c.spare = nil
+	c.columns.Store(&columns)
+}
+
+// A spot is where a family has its cells, in every column.
+type spot struct {
+	stripe, set int
+	first, tag  uint32
+}
+
+// place returns the spot of a family. Key is uniform.
+func (c *counts) place(k Key) spot {
+	stripe, h := c.stripe(k), mix(uint64(k))
+	return spot{stripe, stripe*c.sets + scale(h, c.sets), uint32(h>>28) % setSize, uint32(h)}
+}
+
+// in returns the set of the spot.
+func (s *spot) in(col *column) []cell {
+	return col.cells[s.set*setSize : (s.set+1)*setSize : (s.set+1)*setSize]
+}
+
+func (s *spot) find(col *column) *cell { return find(s.in(col), s.first, s.tag) }

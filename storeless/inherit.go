@@ -1,0 +1,136 @@
+package storeless
+
+import "math/bits"
+
+// What becomes of a newcomer to a full set.
+//
+// It takes the cell of the smallest count, and what that cell had counted is not
+// forgotten: it raises the set's floor, from which every family begins that has no cell
+// in the set. So a family is counted by its cell, or by a floor that is no lower than
+// what it had when it lost its cell: nobody is ever counted too low, in whatever order
+// cells are taken. (Space-Saving, of Metwally, Agrawal and El Abbadi, 2005, in which the
+// newcomer goes on from the count of the cell that it takes, needs no floor: its counts
+// only grow. Here they fade, each at its own speed, and the smallest of all can be
+// smaller than one that was taken before.)
+//
+// The floor is no higher than the smallest count in the set was at some time: to raise
+// it, all cells of the set must be raised.
+
+// A guest is whom a newcomer comes with.
+type guest struct {
+	provider uint64 // 0: nobody
+	level    uint32 // 0: a family; from 1 on its networks
+}
+
+// hash returns the provider's number in the memory, by which its claims are counted, and
+// the tag of the one cell in a full set that those of its newcomers share that come
+// when it has claimed a quarter.
+func (g guest) hash(salt uint64) (number uint64, tag uint32) {
+	number = mix(g.provider ^ salt)
+	return number, uint32(number) + g.level
+}
+
+// begin returns what a family that has no cell begins with, rolled to now. The stripe
+// is locked.
+func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State {
+	floor := &col.floors[at.set]
+	if floor.expires == 0 { // no cell of this set has ever been taken
+		return State{}
+	}
+	if floor.free(now/1_000_000, col.reach.Load()) { // it has faded, or a clock was wrong
+		*floor = cell{expires: 1}
+	}
+	start, moved := r.held(now, floor, floor.owes())
+	if moved {
+		r.store(now, floor, start)
+	}
+	if g.provider != 0 {
+		_, tag := g.hash(c.salt)
+		if shared := find(at.in(col), at.first, tag); shared != nil {
+			s, moved := r.remembered(now, shared)
+			if moved {
+				r.store(now, shared, s)
+			}
+			start = r.merge(start, s)
+		}
+	}
+	if r.beyond(now, start) { // it is a network's
+		start.At = now + r.owes
+	}
+	return start
+}
+
+// claim returns the cell in which a family is counted: its own, or a free one; in a full
+// set that of the smallest count or, where the family's provider has claimed a quarter,
+// one that all its newcomers share. The stripe is locked.
+func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell {
+	horizon, set := col.reach.Load(), at.in(col)
+	if own := find(set, at.first, at.tag); own != nil {
+		return own
+	}
+	var (
+		number uint64
+		tag    uint32
+		window = now / r.window
+	)
+	if g.provider != 0 {
+		number, tag = g.hash(c.salt)
+	}
+	for i := range set {
+		if free := &set[i]; free.free(now/1_000_000, horizon) {
+			if g.provider != 0 {
+				col.claims.add(window, number)
+			}
+			*free = cell{tag: at.tag}
+			return free
+		}
+	}
+	if g.provider == 0 || !col.claims.crowded(window, number, len(col.cells)) {
+		tag = at.tag
+	} else if shared := find(set, at.first, tag); shared != nil {
+		return shared
+	}
+	if g.provider != 0 {
+		col.claims.add(window, number)
+	}
+	least := r.least(now, set)
+	r.raise(now, &col.floors[at.set], least)
+	*least = cell{tag: tag}
+	return least
+}
+
+// least returns the cell of the smallest count.
+func (r *rule) least(now int64, set []cell) *cell {
+	least, weight := &set[0], r.weight(now, &set[0])
+	for i := 1; i < len(set); i++ {
+		if w := r.weight(now, &set[i]); w < weight {
+			least, weight = &set[i], w
+		}
+	}
+	return least
+}
+
+// weight orders cells by what they count now: of windows in 2⁻³² of a request.
+func (r *rule) weight(now int64, c *cell) uint64 {
+	s := r.roll(now, r.load(c))
+	if r.interval > 0 {
+		return uint64(s.At)
+	}
+	left := uint64(r.window - min(r.window, r.elapsed(now, s)))
+	share, _ := bits.Div64(left>>32, left<<32, uint64(r.window))
+	return uint64(s.Cur)<<32 + uint64(s.Prev)*share
+}
+
+// raise raises a floor to what a cell has counted that is about to be taken.
+func (r *rule) raise(now int64, floor, taken *cell) {
+	s, _ := r.held(now, taken, taken.owes())
+	if floor.expires != 0 {
+		was, _ := r.held(now, floor, floor.owes())
+		s = r.merge(s, was)
+	}
+	r.store(now, floor, s)
+}
+
+// used returns how much cost s stands for now; more than the capacity where it was
+// lowered. s is rolled.
+func (r *rule) used(now int64, s State) int64 { return r.capacity - r.remaining(now, s) }

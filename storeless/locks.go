@@ -1,0 +1,60 @@
+package storeless
+
+import "sync"
+
+// A stripe guards some sets of cells. All counts of a family lie in one stripe, so that
+// check and charge of all its limits is one critical section of some tens of
+// nanoseconds; neighbouring locks share no cache line.
+type stripe struct {
+	sync.Mutex
+	_ [stripeSize - 8]byte
+}
+
+type stripes []stripe
+
+const (
+	stripeSize    = 64
+	setsPerStripe = 64 // at least: a lock must cost little beside what it guards
+	maxStripes    = 1024
+)
+
+// stripesFor returns the stripes of so many sets, and how many sets each of them has.
+func stripesFor(sets int) (stripes, int) {
+	n := max(1, min(maxStripes, sets/setsPerStripe))
+	return make(stripes, n), (sets + n - 1) / n
+}
+
+// stripe returns the index of the stripe that holds a family.
+func (s stripes) stripe(k Key) int { return scale(uint64(k), len(s)) }
+
+// locks are the stripes a request holds: the family's and its networks', each
+// once, in ascending order, so that no two requests wait for each other.
+type locks struct {
+	n       int
+	stripes [2 + MaxNetworks]int
+}
+
+func (l *locks) add(stripe int) {
+	i := l.n
+	for i > 0 && l.stripes[i-1] > stripe {
+		i--
+	}
+	if i > 0 && l.stripes[i-1] == stripe {
+		return
+	}
+	copy(l.stripes[i+1:l.n+1], l.stripes[i:l.n])
+	l.stripes[i] = stripe
+	l.n++
+}
+
+func (l *locks) hold(all stripes) {
+	for _, s := range l.stripes[:l.n] {
+		all[s].Lock()
+	}
+}
+
+func (l *locks) release(all stripes) {
+	for _, s := range l.stripes[:l.n] {
+		all[s].Unlock()
+	}
+}
