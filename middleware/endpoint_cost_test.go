@@ -76,8 +76,8 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		now := new(clock)
 		cfg := challenging(now, mode)
-		cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = 256, 255, time.Minute
-		cfg.Limits = []middleware.Limit{{Quota: 5, Window: 24 * time.Hour}}
+		cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.PriceMemory = 256, 255, time.Hour
+		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Hour}}
 		h := newSite(t, cfg)
 		for i := range 2200 { // over 1536 cells
 			at := from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256))
@@ -86,7 +86,7 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 				continue
 			}
 			send(h, proving(solved(t, fetched(h, at))), at) // tallies that were bought fill it too
-			now.advance(10 * time.Second)
+			now.advance(time.Second)
 		}
 		require.Greater(t, h.m.Stats().Fill, 0.9)
 		inherited := 0
@@ -97,7 +97,7 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 				resp := redeemed(h, solved(t, fetched(h, me)), me)
 				require.Len(t, resp.Cookies(), 1)
 				cookies = append(cookies, resp.Cookies()[0].Name+"="+resp.Cookies()[0].Value)
-				require.Greater(t, expiresIn(t, resp), int64(3600), "as long as a tally lives")
+				require.GreaterOrEqual(t, expiresIn(t, resp), int64(3600), "as long as a tally lives")
 			}
 			require.Equal(t, http.StatusOK, send(h, me, with("Cookie", strings.Join(cookies, "; "))).StatusCode, "%v", mode)
 			if h.decisions.last().Inherited > 0 {
