@@ -26,6 +26,7 @@ func TestWholeNetworksThatWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), middleware.WhenExhausted)
+			cfg.MaxClients = 1 << 14 // a sale that cannot be remembered is none
 			s := newSite(t, cfg)
 			paid, tallies := 0.0, 0
 			for range 120 {
