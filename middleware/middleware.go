@@ -23,6 +23,7 @@ type Middleware struct {
 
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
+	proofs  proofCounts
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
@@ -62,7 +63,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory = m.memory
 	}
-	e.mounted, e.report.alarms = &m.mounted, &m.alarms
+	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
 	m.engine.Store(e)
 	return nil
 }
@@ -99,26 +100,6 @@ func (m *Middleware) loaded() *engine {
 		panic("middleware: a Middleware must be made by New")
 	}
 	return e
-}
-
-// Stats are counts of a [Middleware] since it was made.
-type Stats struct {
-	_ [0]func() // fields may be added
-
-	// Saturations is how often the memory had no room: for the count of an admitted
-	// request, for a sale, or for a request that was refused because it had to be
-	// remembered.
-	Saturations uint64
-}
-
-// Stats returns what has happened since the middleware was made.
-func (m *Middleware) Stats() Stats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.memory == nil {
-		return Stats{}
-	}
-	return Stats{Saturations: m.memory.Saturations()}
 }
 
 // Handler returns a handler that limits next. One Middleware may wrap any number

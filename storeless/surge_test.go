@@ -113,7 +113,7 @@ func TestSurgeRests(t *testing.T) {
 			require.Equal(t, rung(10), s.Work(surgeAt(6), surgeBase, surgeMost))
 			require.Equal(t, rung(0), s.Work(surgeAt(6+rest), surgeBase, surgeMost), "busy %d, rest %d", busy, rest)
 			for range 11 {
-				sold(s, surgeAt(6 + rest))
+				sold(s, surgeAt(6+rest))
 			}
 			require.Equal(t, rung(2), s.Work(surgeAt(7+rest), surgeBase, surgeMost))
 		}
