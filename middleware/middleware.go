@@ -102,6 +102,17 @@ func (m *Middleware) loaded() *engine {
 	return e
 }
 
+// Stats returns what has happened since the middleware was made.
+func (m *Middleware) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Stats{Proofs: m.proofs.stats()}
+	if m.memory != nil {
+		s.Saturations = m.memory.Saturations()
+	}
+	return s
+}
+
 // Handler returns a handler that limits next. One Middleware may wrap any number
 // of handlers: they share the policy and its counts.
 //

@@ -50,17 +50,10 @@ func (c *proofCounts) note(reason Reason) {
 	}
 }
 
-// Stats returns what has happened since the middleware was made.
-func (m *Middleware) Stats() Stats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := &m.proofs
-	s := Stats{Proofs: ProofStats{
+// stats returns what was noted.
+func (c *proofCounts) stats() ProofStats {
+	return ProofStats{
 		Expired: c.expired.Load(), Wrong: c.wrong.Load(), ClientChanged: c.clientChanged.Load(),
 		PriceRisen: c.priceRisen.Load(), Replayed: c.replayed.Load(),
-	}}
-	if m.memory != nil {
-		s.Saturations = m.memory.Saturations()
 	}
-	return s
 }
