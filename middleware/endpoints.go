@@ -213,6 +213,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 		}
 		d.Proof = saleReason(&sale)
 	}
+	e.proofs.note(d.Proof)
 	o := e.offer(now, who)
 	v := proofWanted().offering(o)
 	v.jitter()

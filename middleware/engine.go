@@ -47,6 +47,7 @@ type engine struct {
 	embedded         bool     // in other sites' frames
 
 	mounted *atomic.Bool // somebody has asked for the endpoints
+	proofs  *proofCounts
 	report  reporter
 }
 

@@ -23,6 +23,7 @@ type Middleware struct {
 
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
+	proofs  proofCounts
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
@@ -66,7 +67,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if was := m.engine.Load(); was != nil && was.room != nil && e.room != nil {
 		e.room.uses = was.room.uses
 	}
-	e.mounted, e.report.alarms = &m.mounted, &m.alarms
+	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
 	m.engine.Store(e)
 	if e.memory != nil {
 		e.memory.Retain(e.base.policy)
@@ -108,36 +109,16 @@ func (m *Middleware) loaded() *engine {
 	return e
 }
 
-// Stats are counts of a [Middleware] since it was made, and how full its memory is.
-type Stats struct {
-	_ [0]func() // fields may be added
-
-	// Fill is the share of the memory's cells that are in use, from 0 to 1, of the limit
-	// that has the most: an estimate from a sample, good to some hundredths, which takes
-	// about a tenth of a millisecond for each limit.
-	Fill float64
-
-	// Inherited is how many requests came from clients that the memory did not know and
-	// had no cell for, and began with a count that was not theirs. InheritedQuotas is the
-	// sum of what they began with, each as a part of its quota from 0 to 1: where one
-	// grows by n and the other by q, newcomers began with q/n of their quotas.
-	Inherited       uint64
-	InheritedQuotas float64
-
-	// Saturations is how often a sale, or a request with a proof, was refused because there
-	// was no room to remember what was paid.
-	Saturations uint64
-}
-
 // Stats returns what has happened since the middleware was made.
 func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.memory == nil {
-		return Stats{}
+	s := Stats{Proofs: m.proofs.stats()}
+	if m.memory != nil {
+		s.Saturations = m.memory.Saturations()
+		s.Fill = m.memory.Fill(m.engine.Load().now())
+		s.Inherited, s.InheritedQuotas = m.memory.Inherited()
 	}
-	s := Stats{Fill: m.memory.Fill(m.engine.Load().now()), Saturations: m.memory.Saturations()}
-	s.Inherited, s.InheritedQuotas = m.memory.Inherited()
 	return s
 }
 

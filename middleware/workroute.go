@@ -53,6 +53,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	if v.reason == ProofReplayed {
 		d.Proof = ProofReplayed // also where the offer has another reason
 	}
+	e.proofs.note(d.Proof)
 	if v.helpedByProof(e.challenge.mode) && !dear && !e.shadow {
 		o := e.offer(now, who)
 		v = v.offering(o)
