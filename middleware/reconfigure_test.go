@@ -123,3 +123,37 @@ func TestReconfigureWhileServing(t *testing.T) {
 	group.Wait()
 	require.EqualValues(t, 100, s.calls.Load())
 }
+
+// A limit that is gone leaves its cells to those that come. If it comes back it is a new
+// one; the others have kept what they had counted.
+func TestALimitThatWasGoneBeginsAnew(t *testing.T) {
+	cfg := contact(new(clock))
+	short := middleware.Limit{Name: "short", Quota: 5, Window: time.Minute}
+	long := middleware.Limit{Name: "long", Quota: 7, Window: time.Hour}
+	cfg.Limits = []middleware.Limit{short, long}
+	decisions := record(&cfg)
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	require.Equal(t, 3, admitted(h, 3))
+	left := func() (left []int64) {
+		for _, l := range decisions.last().Limits() {
+			left = append(left, l.Remaining)
+		}
+		return left
+	}
+	require.Equal(t, []int64{2, 4}, left())
+	with := cfg
+	for _, row := range []struct {
+		limits []middleware.Limit
+		left   []int64
+	}{
+		{[]middleware.Limit{long, short}, []int64{3, 1}},
+		{[]middleware.Limit{long}, []int64{2}},
+		{[]middleware.Limit{short, long}, []int64{4, 1}},
+	} {
+		with.Limits = row.limits
+		require.NoError(t, m.Reconfigure(with))
+		send(h)
+		require.Equal(t, row.left, left())
+	}
+}
