@@ -145,7 +145,7 @@ func TestForesight(t *testing.T) {
 	require.Equal(t, 5, admitted(h, 9))
 	require.Equal(t, `200 {"needed":true,"left":0,"challenge":…,"ttl":10,"work":16}`, look(h))
 	tok := tokenIn(redeemed(h, solve(t, challengeIn(t, fetched(h)))))
-	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h, showing(tok)), "of its own")
+	require.Equal(t, `200 {"needed":false,"left":5,"carried":true,"challenge":…,"ttl":10,"work":16}`, look(h, showing(tok)), "of its own")
 	c.advance(time.Minute)
 	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
 
