@@ -158,8 +158,8 @@
 // HeaderOnly. The script also exports tallyFetch, which is fetch that echoes tokens and solves
 // challenges. docs/browser.md has the element's attributes and events, tallyFetch and redirects.
 // A page of another origin needs [CORSAllowHeaders] and [CORSExposeHeaders], and its own files:
-// Copy tally.js, solver.js and tally.css, as Endpoints serves them, into one directory of the
-// page's own site.
+// Copy tally.js, fetch.js, texts.js, solver.js and tally.css, as Endpoints serves them, into
+// one directory of the page's own site.
 //
 // # The waiting room
 //
