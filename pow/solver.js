@@ -8,7 +8,8 @@ const CHUNK = 128;   // candidates between two looks at the clock, digests in fl
 const SLICE = 8;     // milliseconds at a stretch: the page stays at 60 frames a second
 const SLOW = 200;    // candidates a millisecond; below it there is no JIT, or a very old device
 const SMALL = 2**15; // candidates below which starting workers takes longer than the search
-const WINDOW = 1500; // milliseconds, to twice of them, in which the rate is measured
+const FIRST = 1500;  // milliseconds after which the rate is worth something
+const WINDOW = 3e4;  // milliseconds, and half of them at least, over which it is taken
 const PAUSE = 1000;  // milliseconds without news after which a device has slept, and a rate says nothing
 const LUCK = 1.3;    // standard deviations: what nine of ten devices cannot beat
 
@@ -196,11 +197,11 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
   const measure = (i, from) => {
     const now = performance.now();
     if (now - last > PAUSE) [mark, tried] = [now, 0];
-    if (now - mark > 2 * WINDOW) [mark, tried] = [(mark + now) / 2, tried / 2];
+    if (now - mark > WINDOW) [mark, tried] = [(mark + now) / 2, tried / 2];
     tried += Math.max(0, from - (known[i] ?? 0));
     last = now;
     known[i] = from;
-    return now - mark < WINDOW ? 0 : tried / (now - mark);
+    return now - mark < FIRST ? 0 : tried / (now - mark);
   };
   // forecast returns the milliseconds that are left at a rate, or ends what will not be
   // in time. An answer is anywhere in what is left of its puzzle, at even odds.
@@ -208,9 +209,11 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers 
     const rest = [...todo.keys()].map((i) => span - done[i]);
     const mean = rest.reduce((a, b) => a + b, 0) / 2;
     const deviation = Math.sqrt(rest.reduce((a, b) => a + b * b, 0) / 12);
-    if ((mean - LUCK * deviation) / rate > start + ttl - last) end(refusal("too-slow"));
-    // The last puzzles have a worker each, and are over with the last of them.
-    const n = rest.length, tail = !alone && n <= crew.length ? 2 * n / (n + 1) : 1;
+    const late = (mean - LUCK * deviation) / rate > start + ttl - last;
+    if (late && last - mark > ttl / 20) end(refusal("too-slow")); // the first seconds may have been bad ones
+    // The last puzzles have a worker each, of all that the rate is of, and are over with
+    // the last of them.
+    const n = rest.length, tail = !alone && n <= crew.length ? 2 * crew.length / (n + 1) : 1;
     return mean * tail / rate;
   };
   const advance = (i, from, tries = from) => {

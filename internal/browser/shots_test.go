@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,7 +51,7 @@ func TestScreenshots(t *testing.T) {
 			b.click("#send")
 			b.wait(element + `.querySelector("progress").value > 0.02 && !` + element + `.querySelector("progress").hidden`)
 			shoot(b, "working")
-			s.breakDown(true)
+			s.breakDown(http.StatusBadGateway, "")
 			b.visit(s.URL + "/signup")
 			b.click("#send")
 			b.wait(element + `.state === "error"`)
