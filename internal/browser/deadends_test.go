@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -282,6 +283,12 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+func seconds(t *testing.T, number string) int {
+	n, err := strconv.Atoi(number)
+	require.NoError(t, err)
+	return n
+}
+
 // TestTimeLeft: while it works it says for how long yet, without a flood of words.
 func TestTimeLeft(t *testing.T) {
 	browser := launch(t)
@@ -310,8 +317,13 @@ func TestTimeLeft(t *testing.T) {
 	told := heard.Told[:len(heard.Told)-1]
 	require.Empty(t, heard.Told[len(told)])
 	for i, words := range told {
-		require.Regexp(t, `^Encore \d+\s(secondes|minutes) environ\.$`, strings.ReplaceAll(words, "\u00a0", " "))
+		require.Regexp(t, `^Encore \d+ secondes environ\.$`, strings.ReplaceAll(words, "\u00a0", " "))
 		require.Equal(t, i == 0, heard.Lives[i] == "polite", "the first is read out, no other")
 	}
 	t.Log(told)
+	times := number.FindAllString(strings.Join(told, " "), -1)
+	for i := range times[1:] {
+		before, after := seconds(t, times[i]), seconds(t, times[i+1])
+		require.True(t, after < before || after >= before+before/2, "it does not tremble: %d, then %d", before, after)
+	}
 }
