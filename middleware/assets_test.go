@@ -125,7 +125,7 @@ func TestAssetsAreTheSources(t *testing.T) {
 	require.Len(t, seen, 3, "one solver, by whichever way")
 }
 
-// TestAssetsAreSmall holds all files together to what docs/browser.md says: 39 KB, and
+// TestAssetsAreSmall holds all files together to what docs/browser.md says: 40 KB, and
 // 15 KB as a browser gets them from a server that compresses.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
@@ -143,11 +143,11 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += b.Len()
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 39_500)
+	require.Less(t, raw, 40_500)
 	require.Less(t, compressed, 15_500)
 	text, err := os.ReadFile("../docs/browser.md")
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(strings.Fields(string(text)), " "), "Five files, 39 KB, 15 KB compressed")
+	require.Contains(t, strings.Join(strings.Fields(string(text)), " "), "Five files, 40 KB, 15 KB compressed")
 }
 
 // TestForesight shows what a page is told before it takes work on.
