@@ -50,6 +50,8 @@ var holders = map[string]string{
 	"docs/bounds.md | client | requests admitted | shown by |": "docs_tables_test.go TestBoundsAreOne",
 	"docs/bounds.md | limit; of it the room has | tickets of the script | people | of them let in | let in of the script |":                     "middleware/waitingroom_table_test.go TestWaitingRoomTable",
 	"docs/browser.md | mode | what a client without a token meets | use it for |":                                                               "docs_tables_test.go TestModesAreNamed",
+	"docs/browser.md | what stands in the way | `data-reason` | what becomes of the form |":                                                     "docs_element_test.go TestElementTexts",
+	"docs/browser.md | attribute | meaning |":                                                                                                   "docs_element_test.go TestElementAttributes",
 	"docs/clocks.md | limit, load | clocks | under the limit | of them refused | longest Retry-After | over the limit | of them admitted |":     "storeless/skew_table_test.go TestSkewTables",
 	"docs/clocks.md | limit | clocks | refused | again after Retry-After |":                                                                     "storeless/skew_table_test.go TestSkewTables",
 	"docs/clocks.md | algorithm | clocks that differ by D, within what is permitted | clocks that are wrong by far |":                           "docs_tables_test.go TestAlgorithmsAreNamed",

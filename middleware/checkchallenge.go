@@ -62,7 +62,11 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if c.Path != "" && !plainPath(c.Path) {
 		problem("Path", "must be a plain absolute path that ends in a slash, such as /tally/%s/", cfg.Policy)
 	}
-	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
+	longest := longestSale
+	if c.Mode == EveryRequest {
+		longest = longestProof
+	}
+	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets, MaxTTL: longest})
 	if err != nil && token.CheckSecrets(cfg.Secrets) == nil {
 		errs = append(errs, err) // never a policy without the challenge that it asks for
 	}
@@ -83,6 +87,14 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	}
 	return ch, nil
 }
+
+// The longest lives of challenges. The price of a tally rises with demand, and what it
+// has risen to must be payable by a browser without a JIT, or a neighbour shuts it out.
+// A proof of EveryRequest has a fixed price, and is struck for as long as it is good.
+const (
+	longestSale  = 5 * time.Minute
+	longestProof = time.Minute
+)
 
 // plainPath reports whether p can stand in a URL, in JSON and in a pattern of
 // http.ServeMux as it is, and is the path that a browser makes of it: with two

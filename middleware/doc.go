@@ -136,13 +136,15 @@
 // With a [Challenge] a client can buy a tally of its own by work: a quota beside the one that
 // everybody behind its address shares. The Mode says when a client is asked: [WhenExhausted],
 // once the shared quota is used up; [Newcomers], before the first request; [EveryRequest], for
-// each request, and then no tallies are sold. A challenge is signed, lives for 10 to 60 seconds,
-// and is bound to policy and identity. A proof is good for one tally, or one request, on each
-// instance, however often it is shown. It must be worth half the price at the moment it is
-// redeemed. The price begins at Work and doubles with each Crowd of tallies that the address
-// has bought; four Crowds leak away in PriceMemory. Nothing is ever sold out below 2³² hashes: a
-// fixed cap would let a neighbour shut everybody behind an address out for a fraction of a
-// second of work. It is a price on starting over. It does not tell people from programs, and native code works some twenty times as fast as a
+// each request, and then no tallies are sold. A challenge is signed, and bound to policy and
+// identity. It lives for 10 seconds, and longer for a high price: at most five minutes, and one
+// in EveryRequest. A proof is good for one tally, or one request, on each instance, however
+// often it is shown. It must be worth half the price at the moment it is redeemed. The price
+// begins at Work and doubles with each Crowd of tallies that the address has bought; four Crowds
+// leak away in PriceMemory. Nothing is ever sold out below 2³² hashes: a fixed cap would let a
+// neighbour shut everybody behind an address out for a fraction of a second of work. It is a
+// price on starting over. It does not tell people from programs, and native code works some
+// twenty times as fast as a
 // browser.
 //
 // A tally that is bought is a pass for one PriceMemory, or a day's quota would be for sale every
@@ -168,8 +170,8 @@
 // HeaderOnly. The script also exports tallyFetch, which is fetch that echoes tokens and solves
 // challenges. docs/browser.md has the element's attributes and events, tallyFetch and redirects.
 // A page of another origin needs [CORSAllowHeaders] and [CORSExposeHeaders], and its own files:
-// Copy tally.js, solver.js and tally.css, as Endpoints serves them, into one directory of the
-// page's own site.
+// Copy tally.js, fetch.js, texts.js, solver.js and tally.css, as Endpoints serves them, into
+// one directory of the page's own site.
 //
 // # The waiting room
 //
@@ -178,7 +180,8 @@
 // seconds or, where the waiting room is full, at a random time after it has space again. From
 // then on, for ten minutes, it admits to one further tally that everybody of the identity
 // shares, with a part of each quota: max(1, L/5) by default. One ticket is good for a quarter
-// of that, at least one request, on each instance; what it admits brings the next. A ticket is
+// of that, at least one request, on each instance; what it admits brings the next.
+// [Middleware.Endpoints] gives one to the element that cannot do the work. A ticket is
 // signed for one policy and identity. It proves nothing, and anybody can have many: the bound is
 // the room's quota, counted like any other. In [Newcomers] the
 // room is all that an address has for nothing; WaitingRoom.Closed closes it. In [EveryRequest]

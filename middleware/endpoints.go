@@ -3,6 +3,7 @@ package middleware
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ func (e *engine) serveEndpoints(w http.ResponseWriter, r *http.Request) {
 		e.serveEndpoint(w, r, http.MethodGet, e.answerChallenge)
 	case e.challenge.path + "redeem":
 		e.serveEndpoint(w, r, http.MethodPost, e.answerRedeem)
+	case e.challenge.path + "ticket":
+		e.serveEndpoint(w, r, http.MethodGet, e.answerTicket)
 	default:
 		e.serveAsset(reply.Unstored{ResponseWriter: w}, r)
 	}
@@ -82,9 +85,9 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 }
 
 // answerChallenge answers a fresh challenge, at the price of this moment, and what
-// a page must know to decide whether to take it on: "needed", and "left" where the
-// limits say something. Where nobody sells, or no proof would help, it is the
-// refusal that the next request would get.
+// a page must know to decide whether to take it on: "needed", "left" where the
+// limits say something, and "carried" where something bought came along. Where nobody
+// sells, or no proof would help, it is the refusal that the next request would get.
 func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
 	d := &dc.decision
 	shown := e.readTokens(now, r, who)
@@ -109,11 +112,48 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 	if left >= 0 && e.quiet == QuietOff {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
+	if e.carriesPurchase(now, who, &shown) {
+		body = append(body, `,"carried":true`...)
+	}
 	if c := d.Offered; c != nil {
 		w.Header().Set(ChallengeHeader, o.field)
 		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
 	}
 	writeJSON(w, body)
+}
+
+// carriesPurchase reports whether something that was bought came by cookie or field. A
+// page that has just bought it, and hears that it did not come, knows that its browser
+// keeps no cookies; "needed" does not tell in EveryRequest, where it is always true.
+func (e *engine) carriesPurchase(now time.Time, who *subject, shown *credentials) bool {
+	return len(shown.own) > 0 || slices.ContainsFunc(shown.proofCookies, func(text string) bool {
+		_, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
+		return err == nil
+	})
+}
+
+// answerTicket answers a ticket for the waiting room, and how many seconds it has to
+// wait: for a browser that runs a script and cannot do the work. Where a page that is
+// refused brings the same, what was typed there would have to go away to fetch it. It
+// is 404 where waiting is no way in.
+func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Request, _ *decisionContext, who *subject) {
+	if e.room == nil {
+		http.NotFound(reply.Unstored{ResponseWriter: w}, r)
+		return
+	}
+	cost, wait := costOf(r, who), time.Duration(0)
+	shown := e.readTokens(now, r, who)
+	pass := e.readRoomPass(now, who, &shown, cost)
+	carried := pass.text != ""
+	if f := e.roomCandidate(who, &pass); !pass.admits(now) || !e.memory.Peek(now, who.tier.room.policy, &f, cost).Admitted {
+		if pass, wait = e.issueTicket(now, who, pass, cost); wait == 0 {
+			http.NotFound(reply.Unstored{ResponseWriter: w}, r)
+			return
+		}
+		w.Header().Add(reply.SetCookie, e.roomCookie(now, who, &pass, &pass.tally))
+	}
+	body := strconv.AppendInt([]byte(`{"wait":`), int64(wait/time.Second), 10)
+	writeJSON(w, strconv.AppendBool(append(body, `,"carried":`...), carried))
 }
 
 // costOf returns what the request that the client has in mind is going to cost. Only

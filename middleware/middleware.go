@@ -142,8 +142,9 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 //	GET  <path>challenge  a fresh challenge, and whether the next request needs it;
 //	                      ?cost=n if it costs n, not 1
 //	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
+//	GET  <path>ticket     a ticket for the waiting room, and how long it has to wait
 //	GET  <path>tally.js   the script for browsers; see the package documentation
-//	GET  <path>solver.js  and <path>tally.css: what goes with it
+//	GET  <path>solver.js  and other files that go with it
 //
 // Redeeming answers the first token of a tally: its count is zero and every byte
 // derives from the challenge, so that a lost answer can be asked for again and

@@ -218,12 +218,14 @@ func TestThreatOfSlowPhones(t *testing.T) {
 		c := challengeIn(t, send(h))
 		worst := time.Duration(2 * c.Work * uint64(time.Second) / rate)
 		require.LessOrEqual(t, worst+2*time.Second, c.TTL, "at the base price none misses it: the worst case fits, with two seconds for the network")
-		issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
-		require.NoError(t, err)
-		for _, factor := range []uint64{2, 4, 8} { // what the crowd of an address pays
-			c, err := issuer.Issue(midnight, pow.Binding{Client: []byte("x")}, factor*pow.DefaultWork)
-			require.NoError(t, err)
+		for _, factor := range []int64{2, 4, 8, 16, 32} { // what the crowd of an address pays
+			cfg.Challenge.Work = factor * pow.DefaultWork
+			c := challengeIn(t, send(newSite(t, cfg)))
 			require.LessOrEqual(t, time.Duration(2*c.Work*uint64(time.Second)/rate)+time.Second, c.TTL, "%d times the base price", factor)
 		}
+		cfg.Challenge.Work = 1 << 28
+		require.Equal(t, 5*time.Minute, challengeIn(t, send(newSite(t, cfg))).TTL, "and no answer is good for longer")
+		cfg.Challenge.Mode = middleware.EveryRequest
+		require.Equal(t, time.Minute, challengeIn(t, send(newSite(t, cfg))).TTL, "the price does not rise there")
 	})
 }

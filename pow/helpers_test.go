@@ -37,7 +37,7 @@ func issueWith(is *Issuer, at uint32, b Binding, work uint64, n [nonceLen]byte) 
 	w := is.ring.get()
 	defer is.ring.put(w)
 	w.nonce = n
-	return w.issue(at, b, work)
+	return w.issue(at, b, work, is.longest)
 }
 
 // answersOf derives the answers instead of searching for them, for tests that

@@ -12,7 +12,10 @@ import (
 // Issuer issues challenges and verifies proofs. It has no state but its keys: any
 // issuer with the same secrets verifies what another one issued. Its methods are
 // safe for concurrent use. Make it with [New]; formatted it shows no key.
-type Issuer struct{ ring *ring }
+type Issuer struct {
+	ring    *ring
+	longest uint16 // ttl, in seconds
+}
 
 // New makes an issuer, or reports every problem of c in one error (joined by
 // [errors.Join]), each with the field and what is allowed.
@@ -21,7 +24,11 @@ func New(c Config) (*Issuer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Issuer{ring: r}, nil
+	longest := uint16(defaultTTL)
+	if c.MaxTTL != 0 {
+		longest = uint16(c.MaxTTL / time.Second)
+	}
+	return &Issuer{ring: r, longest: longest}, nil
 }
 
 // Format implements [fmt.Formatter] for every verb.
@@ -29,7 +36,8 @@ func (Issuer) Format(f fmt.State, _ rune) { fmt.Fprint(f, "pow.Issuer") }
 
 // Issue makes a challenge for b that costs work expected hashes: 0, or
 // [MinWork] to [MaxWork], rounded up to a multiple of four. Its life is 10 s,
-// longer where the worst case on a slow client needs it, and at most 60 s.
+// longer where the worst case on a slow client needs it, and at most
+// [Config.MaxTTL].
 //
 // It fails on a price out of range, a binding without a client, and a time that
 // 32 bits of Unix seconds cannot hold. All three are mistakes of the caller.
@@ -50,13 +58,13 @@ func (is *Issuer) Issue(now time.Time, b Binding, work uint64) (Challenge, error
 	w := is.ring.get()
 	defer is.ring.put(w)
 	rand.Read(w.nonce[:]) // never fails: the process ends first
-	return w.issue(uint32(at), b, work), nil
+	return w.issue(uint32(at), b, work, is.longest), nil
 }
 
 // issue makes a challenge around the nonce in w.
-func (w *workspace) issue(at uint32, b Binding, work uint64) Challenge {
+func (w *workspace) issue(at uint32, b Binding, work uint64, longest uint16) Challenge {
 	key := &w.keys[0]
-	h := header{kid: key.kid, issued: at, ttl: ttlOf(work), nonce: w.nonce, tag: w.tag(key.bind, b)}
+	h := header{kid: key.kid, issued: at, ttl: ttlOf(work, longest), nonce: w.nonce, tag: w.tag(key.bind, b)}
 	if work > 0 {
 		h.k, h.span = puzzles, spanOf(work)
 	}

@@ -45,6 +45,50 @@ func TestTerms(t *testing.T) {
 	}
 }
 
+// TestMaxTTL: the life of a challenge grows with its work as far as Config.MaxTTL, and an
+// issuer accepts no longer life than it gives.
+func TestMaxTTL(t *testing.T) {
+	config := func(longest time.Duration) Config { return Config{Secrets: [][]byte{secretA}, MaxTTL: longest} }
+	for _, c := range []struct {
+		longest time.Duration
+		work    uint64
+		ttl     time.Duration
+	}{
+		{0, 1 << 28, time.Minute},
+		{10 * time.Second, 1 << 28, 10 * time.Second},
+		{time.Minute, 1 << 28, time.Minute},
+		{5 * time.Minute, DefaultWork, 10 * time.Second},
+		{5 * time.Minute, 2_175_004, 61 * time.Second},
+		{5 * time.Minute, 11_175_000, 300 * time.Second}, // 298 s + 2 s exactly
+		{5 * time.Minute, 1 << 28, 300 * time.Second},
+		{5 * time.Minute, 0, 10 * time.Second},
+	} {
+		t.Run(fmt.Sprint(c.longest, c.work), func(t *testing.T) {
+			is, err := New(config(c.longest))
+			require.NoError(t, err)
+			ch, err := is.Issue(epoch, alice, c.work)
+			require.NoError(t, err)
+			require.Equal(t, c.ttl, ch.TTL)
+		})
+	}
+	long, err := New(config(5 * time.Minute))
+	require.NoError(t, err)
+	c, err := long.Issue(epoch, alice, 1<<28)
+	require.NoError(t, err)
+	proof := proofOf(t, long, c.Text)
+	_, err = long.Verify(epoch.Add(5*time.Minute), alice, proof)
+	require.NoError(t, err)
+	_, err = long.Verify(epoch.Add(5*time.Minute+time.Second), alice, proof)
+	require.ErrorIs(t, err, ErrExpired)
+	_, err = newIssuer(t, secretA).Verify(epoch, alice, proof)
+	require.ErrorIs(t, err, ErrMalformed, "of another policy")
+
+	for _, longest := range []time.Duration{-1, 1, 9 * time.Second, 10*time.Second + 1, 301 * time.Second, 1 << 62} {
+		_, err := New(config(longest))
+		require.EqualError(t, err, fmt.Sprintf("pow: Config.MaxTTL: %v, want whole seconds from 10s to 300s, or 0 for 60s", longest))
+	}
+}
+
 func TestSignedWorkIsNeverLess(t *testing.T) {
 	for work := uint64(MinWork); work < MaxWork; work += work/7 + 1 {
 		got := workOf(puzzles, spanOf(work))

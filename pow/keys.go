@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // The limits of a ring.
@@ -22,9 +23,15 @@ type Config struct {
 
 	// Secrets is the ring: 1 to 8 distinct secrets of at least 32 random bytes.
 	// The first signs, all verify, so a new secret is first added at the end
-	// everywhere, then moved to the front, and the old one is removed a minute
+	// everywhere, then moved to the front, and the old one is removed MaxTTL
 	// later. New keeps derived keys only, never these slices.
 	Secrets [][]byte
+
+	// MaxTTL is the longest life of a challenge, however dear it is: New's issuer
+	// issues none that lives longer, and accepts none. Long lives let slow clients pay
+	// a high price, and let stocks of answers lie. Default: 60 s. Permitted: whole
+	// seconds, from 10 s to 5 min.
+	MaxTTL time.Duration
 }
 
 // Format implements [fmt.Formatter] for every verb.
@@ -35,7 +42,7 @@ func (c Config) Format(f fmt.State, _ rune) {
 // MarshalText keeps secrets out of encoding/json and log/slog.
 func (c Config) MarshalText() ([]byte, error) { return fmt.Append(nil, c), nil }
 
-// check reports every problem of the ring at once, by place and never by value.
+// check reports every problem at once, of secrets by place and never by value.
 func (c Config) check() error {
 	var problems []error
 	if n := len(c.Secrets); n < 1 || n > maxSecrets {
@@ -54,6 +61,9 @@ func (c Config) check() error {
 				break
 			}
 		}
+	}
+	if c.MaxTTL != 0 && (c.MaxTTL < minTTL*time.Second || c.MaxTTL > maxTTL*time.Second || c.MaxTTL%time.Second != 0) {
+		problems = append(problems, fmt.Errorf("pow: Config.MaxTTL: %v, want whole seconds from %ds to %ds, or 0 for %ds", c.MaxTTL, minTTL, maxTTL, defaultTTL))
 	}
 	return errors.Join(problems...)
 }

@@ -23,8 +23,9 @@ const (
 	minSpan = 2 * MinWork / puzzles
 	maxSpan = 2 * MaxWork / puzzles
 
-	minTTL = 10 // seconds
-	maxTTL = 60
+	minTTL     = 10  // seconds
+	defaultTTL = 60  // the longest, unless Config.MaxTTL says otherwise
+	maxTTL     = 300 // the longest that Config.MaxTTL may say
 
 	// slowest is the hash rate, per second, of the slowest client that a ttl is
 	// made for, and slack what the network may take on top.
@@ -47,11 +48,12 @@ func workOf(k uint8, span uint32) uint64 {
 }
 
 // ttlOf returns the lifetime in whole seconds: the worst case (twice the work)
-// on the slowest client, rounded up, plus the slack, within [minTTL, maxTTL].
-// Above 2.1 million hashes the upper bound wins, and the slowest clients may
-// fail; a longer life would let everybody else stock-pile answers.
-func ttlOf(work uint64) uint16 {
-	return uint16(min(max((2*work+slowest-1)/slowest+slack, minTTL), maxTTL))
+// on the slowest client, rounded up, plus the slack, within [minTTL, longest].
+// Where the upper bound wins (above 2.1 million hashes for a minute, 11 million for
+// five) the slowest clients may fail; a longer life would let everybody else
+// stock-pile answers.
+func ttlOf(work uint64, longest uint16) uint16 {
+	return uint16(min(max((2*work+slowest-1)/slowest+slack, minTTL), uint64(longest)))
 }
 
 // seconds turns a ttl field into a duration.

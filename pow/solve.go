@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// defaultCap is 64 challenges of the default price: room for a price that
-	// has risen, about a second of all cores, and far from a stolen afternoon.
-	defaultCap = 64 * DefaultWork
+	// defaultCap is 1024 challenges of the default price. It is as far as a price may
+	// rise for an honest client: about a minute of one thread of a browser, in the five
+	// minutes that a challenge may live; half a minute of one core here, and far from a
+	// stolen afternoon.
+	defaultCap = 1024 * DefaultWork
 
 	// stretch is how many candidates a worker tries between two looks at the
 	// context: a third of a millisecond natively, some milliseconds under WASM.
@@ -21,7 +23,7 @@ const (
 // SolveOptions are the solver's own limits. The zero value is usable.
 type SolveOptions struct {
 	// MaxWork is the highest price, in expected hashes, that is paid. Zero means
-	// 2^24, never "any": a server one does not trust sets the price.
+	// 2^28, never "any": a server one does not trust sets the price.
 	MaxWork uint64
 	// Workers is the number of goroutines. Below one it is GOMAXPROCS; more than
 	// there are puzzles (8) are of no use and not started.

@@ -33,7 +33,7 @@ type Receipt struct {
 
 // Verify checks a proof, that is "<challenge>~<answers>", and says what it
 // proves. It accepts a proof from 2 s before the challenge was issued (the
-// clocks of two instances) until its ttl has passed. The second of issue is
+// clocks of two instances) until its ttl has passed, which is at most [Config.MaxTTL]. The second of issue is
 // rounded down, and the last second counts whole, so that a client has at least
 // the ttl it was told, and less than a second more.
 //
@@ -82,7 +82,7 @@ func (is *Issuer) Verify(now time.Time, b Binding, proof string) (Receipt, error
 		return Receipt{}, ErrExpired
 	}
 	// Signed by us, perhaps by a version of us with other bounds.
-	if h.ttl < minTTL || h.ttl > maxTTL {
+	if h.ttl < minTTL || h.ttl > is.longest {
 		return Receipt{}, errBounds
 	}
 	if h.k > 0 && (h.span < minSpan || h.span > maxSpan) {

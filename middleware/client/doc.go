@@ -70,8 +70,8 @@
 //
 // # What a hostile server can cost
 //
-// For one request: three challenges of at most 2^24 expected hashes (each about a
-// second of all cores, and at most twice that), 30 seconds of obeying
+// For one request: three challenges of at most 2^28 expected hashes (each about half a
+// minute of one core, and at most twice that), 30 seconds of obeying
 // Retry-After, five sends, and 16 KiB of each refusal read. All but
 // the last is settable. A Transport solves one challenge at a time, whatever the number of
 // requests, with at most Workers cores.

@@ -15,7 +15,7 @@ const (
 	// as pow.ParseHeader reads.
 	maxChallenges = 4
 	// maxTTL is the longest life that an issuer gives a challenge.
-	maxTTL = time.Minute
+	maxTTL = 5 * time.Minute
 )
 
 // refusal is what a response says about a request that was not processed.

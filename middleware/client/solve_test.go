@@ -119,7 +119,7 @@ func TestHostileChallenges(t *testing.T) {
 		reason Reason
 	}{
 		"huge work":               {[]string{issue(pow.MaxWork)}, 1, TooMuchWork},
-		"just too much":           {[]string{issue(1<<24 + 4)}, 1, TooMuchWork},
+		"just too much":           {[]string{issue(1<<28 + 4)}, 1, TooMuchWork},
 		"more than there is":      {[]string{change(same, 10, 255, 255, 255, 255)}, 1, TooMuchWork},
 		"a price that lies":       {[]string{issue(pow.MaxWork) + ";work=16;ttl=10"}, 1, TooMuchWork},
 		"no answer":               {[]string{change(same, 38, 1, 2, 3, 4, 5, 6)}, 1, BadChallenge},
@@ -156,7 +156,7 @@ func TestLifeOfAChallengeIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	raw[8], raw[9] = 255, 255
 	h := http.Header{pow.ChallengeField: {base64.RawURLEncoding.EncodeToString(raw)}}
-	require.Equal(t, time.Minute, readChallenge(h).TTL)
+	require.Equal(t, 5*time.Minute, readChallenge(h).TTL)
 }
 
 func TestContextEndsASolve(t *testing.T) {

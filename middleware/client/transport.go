@@ -10,7 +10,7 @@ import (
 
 // The defaults of a [Transport].
 const (
-	defaultWork     = 64 * pow.DefaultWork
+	defaultWork     = 1024 * pow.DefaultWork
 	defaultSolves   = 3
 	defaultAttempts = 5
 	defaultWait     = 30 * time.Second
@@ -30,7 +30,7 @@ type Transport struct {
 	Base http.RoundTripper
 
 	// MaxWork is the highest price of a challenge, in expected hashes, that is
-	// paid. Zero means 2^24, as for pow.Solve; there is no way to say "any". To
+	// paid. Zero means 2^28, as for pow.Solve; there is no way to say "any". To
 	// pay nothing, set MaxSolves.
 	MaxWork uint64
 

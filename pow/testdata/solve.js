@@ -6,7 +6,7 @@
 // CHALLENGE is the value of a Tallystick-Challenge field, with or without its
 // parameters. The proof is printed on one line: send it back as the value of
 // Tallystick-Proof. MAX_WORK is the highest price to pay, in expected hashes; by
-// default 2^24. This is the reference, written to be read: a native call for each
+// default 2^28. This is the reference, written to be read: a native call for each
 // hash is several times slower than SHA-256 written out in JavaScript.
 //
 // Exit status: 0 solved, 1 no answer exists, 2 not a challenge, 3 too expensive.
@@ -14,7 +14,7 @@
 
 const { createHash } = require('node:crypto');
 
-const DEFAULT_CAP = 2 ** 24;
+const DEFAULT_CAP = 2 ** 28;
 const HEADER = 38, TARGET = 6, MAC = 16, MOST_PUZZLES = 16;
 
 class Refused extends Error {
