@@ -263,15 +263,17 @@ func TestANetworksCellIsTaken(t *testing.T) {
 		}
 	}
 
-	// A bucket of a larger tier owes longer than the family's can.
-	tiers := tiersOf(compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
-		compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute}))
+	// A bucket of a larger tier, of which the family's has not been told, owes longer.
+	tiers := []*storeless.Policy{compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
+		compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute})}
 	m := storeless.NewMemory(1, 1)
 	for n := range 16 {
 		require.True(t, take(m, tiers[0], midnight, stranger(m, n), 500).Admitted)
 	}
 	require.True(t, take(m, tiers[1], midnight, stranger(m, 100), 1).Admitted)
-	require.False(t, take(m, tiers[1], midnight, stranger(m, 101), 1).Admitted)
+	v := take(m, tiers[1], midnight, stranger(m, 101), 1)
+	require.False(t, v.Admitted)
+	require.Equal(t, 10*second, v.Wait, "no longer than its own full bucket")
 	for n := range 16 {
 		require.EqualValues(t, 100, take(m, tiers[0], midnight, stranger(m, n), 0).Limits[0].Remaining, "family %d", n)
 	}
