@@ -263,15 +263,17 @@ func TestANetworksCellIsTaken(t *testing.T) {
 		}
 	}
 
-	// A bucket of a larger tier owes longer than the family's can.
-	tiers := tiersOf(compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
-		compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute}))
+	// A bucket of a larger tier, of which the family's has not been told, owes longer.
+	tiers := []*storeless.Policy{compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
+		compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute})}
 	m := storeless.NewMemory(1, 1)
 	for n := range 16 {
 		require.True(t, take(m, tiers[0], midnight, stranger(m, n), 500).Admitted)
 	}
 	require.True(t, take(m, tiers[1], midnight, stranger(m, 100), 1).Admitted)
-	require.False(t, take(m, tiers[1], midnight, stranger(m, 101), 1).Admitted)
+	v := take(m, tiers[1], midnight, stranger(m, 101), 1)
+	require.False(t, v.Admitted)
+	require.Equal(t, 10*second, v.Wait, "no longer than its own full bucket")
 	for n := range 16 {
 		require.EqualValues(t, 100, take(m, tiers[0], midnight, stranger(m, n), 0).Limits[0].Remaining, "family %d", n)
 	}
@@ -296,4 +298,31 @@ func TestAFamilyTakesItsNetworksCell(t *testing.T) {
 	}
 	require.LessOrEqual(t, admitted, int64(40))
 	require.Greater(t, admitted, int64(3))
+}
+
+// A count of the window before weighs as long as it lasts: it is not taken for nothing.
+func TestTheWindowBeforeWeighs(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 20, Window: minute})
+	m := storeless.NewMemory(1, 1)
+	require.True(t, take(m, p, midnight, stranger(m, 0), 8).Admitted)
+	now := midnight.Add(61 * second) // nearly all of the eight are left
+	for n := range 15 {
+		require.True(t, take(m, p, now, stranger(m, 1+n), 5).Admitted)
+	}
+	require.True(t, take(m, p, now, stranger(m, 100), 1).Admitted)
+	require.EqualValues(t, 5, take(m, p, now, stranger(m, 101), 0).Inherited)
+}
+
+// A floor is the most of all that was taken, not the last.
+func TestTheFloorKeepsTheMost(t *testing.T) {
+	for _, a := range algorithms[:3] {
+		p := compile(t, storeless.Limit{Algorithm: a, Quota: 20, Window: minute})
+		m := storeless.NewMemory(1, 1)
+		for n := range 16 {
+			require.True(t, take(m, p, midnight, stranger(m, n), 5).Admitted)
+		}
+		require.True(t, take(m, p, midnight, stranger(m, 100), 1).Admitted, "begins with nothing, and has one")
+		require.True(t, take(m, p, midnight, stranger(m, 101), 1).Admitted, "takes that one")
+		require.EqualValues(t, 5, take(m, p, midnight, stranger(m, 102), 0).Inherited, a)
+	}
 }
