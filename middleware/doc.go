@@ -135,9 +135,10 @@
 // With a [Challenge] a client can buy a tally of its own by work: a quota beside the one that
 // everybody behind its address shares. The Mode says when a client is asked: [WhenExhausted],
 // once the shared quota is used up; [Newcomers], before the first request; [EveryRequest], for
-// each request, and then no tallies are sold. A challenge is signed, lives for 10 to 60 seconds,
-// and is bound to policy and identity. A proof is good for one tally, or one request, on each
-// instance, however often it is shown. It must be worth the price at the moment it is redeemed.
+// each request, and then no tallies are sold. A challenge is signed, and bound to policy and
+// identity. It lives for 10 seconds, and longer for a high price: at most five minutes, and one
+// in EveryRequest. A proof is good for one tally, or one request, on each instance, however
+// often it is shown. It must be worth the price at the moment it is redeemed.
 // The price is Work for the first Crowd tallies of an address within PriceMemory and doubles
 // with each further Crowd; after four Crowds none is sold. It is a price on starting over. It
 // does not tell people from programs, and native code works some twenty times as fast as a
@@ -158,14 +159,15 @@
 // HeaderOnly. The script also exports tallyFetch, which is fetch that echoes tokens and solves
 // challenges. docs/browser.md has the element's attributes and events, tallyFetch and redirects.
 // A page of another origin needs [CORSAllowHeaders] and [CORSExposeHeaders], and its own files:
-// Copy tally.js, solver.js and tally.css, as Endpoints serves them, into one directory of the
-// page's own site.
+// Copy tally.js, fetch.js, texts.js, solver.js and tally.css, as Endpoints serves them, into
+// one directory of the page's own site.
 //
 // # The waiting room
 //
 // Where work is asked for, people whose browser cannot work may wait instead. A page that is
 // refused (Accept prefers HTML) sets a cookie with a wait ticket. The ticket opens after five
-// seconds, or later where the waiting room is full. From then on, for ten minutes, it admits the
+// seconds, or later where the waiting room is full. (An element that cannot do the work gets
+// one from [Middleware.Endpoints].) From then on, for ten minutes, it admits the
 // same request to one further tally that everybody of the identity shares, with a part of each
 // quota: max(1, L/5) by default. A ticket is signed for one policy and identity. It proves
 // nothing, and it can be shown again, by many at once: the bound is the room's quota, counted

@@ -8,6 +8,10 @@ const CHUNK = 128;   // candidates between two looks at the clock, digests in fl
 const SLICE = 8;     // milliseconds at a stretch: the page stays at 60 frames a second
 const SLOW = 200;    // candidates a millisecond; below it there is no JIT, or a very old device
 const SMALL = 2**15; // candidates below which starting workers takes longer than the search
+const FIRST = 1500;  // milliseconds after which the rate is worth something
+const WINDOW = 3e4;  // milliseconds, and half of them at least, over which it is taken
+const PAUSE = 1000;  // milliseconds without news after which a device has slept, and a rate says nothing
+const LUCK = 1.3;    // standard deviations: what nine of ten devices cannot beat
 
 // The constants of SHA-256: fractional parts of the roots of the first primes.
 const K = new Int32Array(64), IV = new Int32Array(8);
@@ -161,16 +165,20 @@ function puzzles({ view, k, span }) {
 }
 
 // solve returns a promise of the proof for a challenge. Its errors have a reason:
-// malformed, too-much-work, unsolvable, or expired, when the time in which the
-// proof would have been accepted is over; or they are the signal's. onprogress is
-// told the candidates ruled out and those there are. workers: 0 keeps all work on
-// the caller's thread, in slices that leave a page responsive.
-export const solve = (challenge, { signal, onprogress, maxWork = 2**24, workers = 4 } = {}) => new Promise((resolve, reject) => {
+// malformed, too-much-work, unsolvable, too-slow, when this device will hardly be in
+// time, or expired, when the time in which the proof would have been accepted is over;
+// or they are the signal's. onprogress is told the candidates ruled out, those there
+// are, and, once that can be told, the milliseconds that are left. workers: 0 keeps all
+// work on the caller's thread, in slices that leave a page responsive; 4 leave a phone
+// cores for what else it does.
+export const solve = (challenge, { signal, onprogress, maxWork = 2**28, workers = 4 } = {}) => new Promise((resolve, reject) => {
   signal?.throwIfAborted();
   const c = read(challenge), { k, span } = c, todo = puzzles(c);
   if (k * span / 2 > maxWork) throw refusal("too-much-work");
 
-  const answers = [], done = new Array(k).fill(0), crew = [], queue = [...todo.values()];
+  const answers = [], done = new Array(k).fill(0), known = [], crew = [], queue = [...todo.values()];
+  const ttl = 1000 * c.view.getUint16(8), start = performance.now();
+  let mark = start, last = start, tried = 0; // the rate is tried since mark
   // Messages, unlike timers, are not slowed down when they follow each other.
   const { port1, port2 } = new MessageChannel();
   let over = false, alone = false;
@@ -184,15 +192,40 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**24, workers 
     error ? reject(error) : resolve(`${c.text}~${answers.join(".")}`);
   };
   const cancel = () => end(signal.reason);
-  const advance = (i, from) => {
+  // measure takes in that candidates of a puzzle have been tried as far as from, and
+  // returns how many are tried in a millisecond, or 0 while that cannot be told.
+  const measure = (i, from) => {
+    const now = performance.now();
+    if (now - last > PAUSE) [mark, tried] = [now, 0];
+    if (now - mark > WINDOW) [mark, tried] = [(mark + now) / 2, tried / 2];
+    tried += Math.max(0, from - (known[i] ?? 0));
+    last = now;
+    known[i] = from;
+    return now - mark < FIRST ? 0 : tried / (now - mark);
+  };
+  // forecast returns the milliseconds that are left at a rate, or ends what will not be
+  // in time. An answer is anywhere in what is left of its puzzle, at even odds.
+  const forecast = (rate) => {
+    const rest = [...todo.keys()].map((i) => span - done[i]);
+    const mean = rest.reduce((a, b) => a + b, 0) / 2;
+    const deviation = Math.sqrt(rest.reduce((a, b) => a + b * b, 0) / 12);
+    const late = (mean - LUCK * deviation) / rate > start + ttl - last;
+    if (late && last - mark > ttl / 20) end(refusal("too-slow")); // the first seconds may have been bad ones
+    // The last puzzles have a worker each, of all that the rate is of, and are over with
+    // the last of them.
+    const n = rest.length, tail = !alone && n <= crew.length ? 2 * crew.length / (n + 1) : 1;
+    return mean * tail / rate;
+  };
+  const advance = (i, from, tries = from) => {
     done[i] = Math.max(done[i], from); // a puzzle that was begun again falls back
-    onprogress?.(done.reduce((a, b) => a + b), k * span);
+    const rate = measure(i, tries), left = rate > 0 ? forecast(rate) : undefined;
+    if (!over) onprogress?.(done.reduce((a, b) => a + b), k * span, left);
   };
   const answer = (i, n) => {
     if (n < 0) return end(refusal("unsolvable"));
     answers[i] = n;
     todo.delete(i);
-    advance(i, span);
+    advance(i, span, n);
     if (!todo.size) end();
   };
 
@@ -213,7 +246,7 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**24, workers 
   };
 
   signal?.addEventListener("abort", cancel);
-  const expiry = setTimeout(() => end(refusal("expired")), 1000 * c.view.getUint16(8));
+  const expiry = setTimeout(() => end(refusal("expired")), ttl);
   if (!k) return end();
   const count = k * span > SMALL ? Math.min(workers, globalThis.navigator?.hardwareConcurrency || 2, k) : 0;
   try {
@@ -223,6 +256,7 @@ export const solve = (challenge, { signal, onprogress, maxWork = 2**24, workers 
       worker.onerror = (event) => { event.preventDefault(); byOneself(); };
       // A worker asks for its first puzzle: one that never starts holds none up.
       worker.onmessage = ({ data: { i, from, n } }) => {
+        if (over) return;
         if (from) return advance(i, from);
         if (n !== undefined) answer(i, n);
         if (queue.length) worker.postMessage(queue.shift());

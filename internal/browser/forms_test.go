@@ -104,7 +104,7 @@ func TestForms(t *testing.T) {
 			require.Len(t, b.loaded("/redeem"), 1)
 			b.send("#send")
 			require.Len(t, b.loaded("/redeem"), 1)
-			require.Len(t, b.loaded("/challenge"), 1)
+			require.Len(t, b.loaded("/challenge"), 2, "before the purchase, and after it")
 		},
 		"off leaves it to verify": func(t *testing.T, browser context.Context) {
 			s := newSite(t)

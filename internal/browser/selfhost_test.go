@@ -13,7 +13,7 @@ import (
 )
 
 // documented are the files that the package documentation says to copy.
-const documented = "tally.js, solver.js and tally.css"
+const documented = "tally.js, fetch.js, texts.js, solver.js and tally.css"
 
 // TestCopiedFiles serves the files that are documented, and no other, from the page's
 // own origin, which knows nothing of Tallystick, and calls an API of another one.

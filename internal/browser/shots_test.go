@@ -1,8 +1,11 @@
 package browser
 
 import (
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -11,6 +14,36 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 )
+
+// A look is how a page is shown.
+type look struct {
+	name     string
+	features []*emulation.MediaFeature
+	width    int64
+}
+
+// looks are light and dark pages and forced colours, on the narrowest phone and on a desk.
+func looks() (all []look) {
+	for name, feature := range map[string]emulation.MediaFeature{
+		"light":  {Name: "prefers-color-scheme", Value: "light"},
+		"dark":   {Name: "prefers-color-scheme", Value: "dark"},
+		"forced": {Name: "forced-colors", Value: "active"},
+	} {
+		for width, size := range map[string]int64{"phone": 320, "desk": 1000} {
+			all = append(all, look{name + "-" + width, []*emulation.MediaFeature{&feature}, size})
+		}
+	}
+	return all
+}
+
+// wear shows the page so.
+func (b *tab) wear(l look) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: l.features})
+	require.NoError(b.t, err)
+	_, err = chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 400, DeviceScaleFactor: 1, Mobile: l.width < 500})
+	require.NoError(b.t, err)
+}
 
 // TestScreenshots writes pictures of the element in each state, and of the demo, to
 // the directory TALLYSTICK_SHOTS, for people to look at. Without it there is
@@ -22,39 +55,83 @@ func TestScreenshots(t *testing.T) {
 	}
 	browser := launch(t)
 	program := buildDemo(t)
-	for _, scheme := range []string{"light", "dark"} {
-		for name, width := range map[string]int64{"phone": 390, "desk": 1000} {
-			shoot := func(b *tab, what string) {
-				picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-				require.NoError(t, err)
-				require.NoError(t, os.WriteFile(filepath.Join(dir, what+"-"+scheme+"-"+name+".png"), picture, 0o600))
+	shoot := func(b *tab, what string, l look) {
+		b.wear(l)
+		picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, strings.NewReplacer(" ", "-", ",", "").Replace(what)+"-"+l.name+".png"), picture, 0o600))
+	}
+	d := startDemo(t, program)
+	b := open(t, browser, d.URL)
+	b.wait(`document.querySelector("[data-tally=feedback]").textContent`)
+	for _, l := range looks() {
+		shoot(b, "demo", l)
+	}
+	s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 28 })
+	b = open(t, browser, s.URL+"/signup")
+	for _, l := range looks() {
+		shoot(b, "idle", l)
+	}
+	b.click("#send")
+	b.wait(element + `.querySelector("[role=timer]").textContent`)
+	for _, l := range looks() {
+		shoot(b, "working", l)
+	}
+	b = open(t, browser, s.URL+"/signup?lang=de")
+	s.breakDown(http.StatusTooManyRequests, "70")
+	b.reach("waiting")
+	for _, l := range looks() {
+		shoot(b, "german", l)
+	}
+	for _, end := range deadEnds {
+		s := newSite(t, func(c *middleware.Config) {
+			if end.change != nil {
+				end.change(c)
 			}
-			prepare := func(b *tab) {
-				_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-				})
-				require.NoError(t, err)
-				_, err = chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: name == "phone"})
-				require.NoError(t, err)
-			}
-			d := startDemo(t, program)
-			b := open(t, browser, d.URL)
-			prepare(b)
-			b.wait(`document.querySelector("[data-tally=feedback]").textContent`)
-			shoot(b, "demo")
-
-			s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 23 })
-			b = open(t, browser, s.URL+"/signup")
-			prepare(b)
-			shoot(b, "idle")
-			b.click("#send")
-			b.wait(element + `.querySelector("progress").value > 0.02 && !` + element + `.querySelector("progress").hidden`)
-			shoot(b, "working")
-			s.breakDown(true)
-			b.visit(s.URL + "/signup")
-			b.click("#send")
-			b.wait(element + `.state === "error"`)
-			shoot(b, "error")
+		})
+		b := open(t, browser, s.URL+"/"+end.page)
+		end.meet(s, b)
+		for _, l := range looks() {
+			shoot(b, end.name, l)
 		}
 	}
+}
+
+// TestNoSidewaysScroll: whatever it says, it stays within the narrowest phone, beside
+// its sign, and the sign is there in forced colours too.
+func TestNoSidewaysScroll(t *testing.T) {
+	browser := launch(t)
+	for _, end := range deadEnds {
+		t.Run(end.name, func(t *testing.T) {
+			s := newSite(t, func(c *middleware.Config) {
+				if end.change != nil {
+					end.change(c)
+				}
+			})
+			b := open(t, browser, s.URL+"/"+end.page)
+			end.meet(s, b)
+			for _, l := range looks() {
+				b.wear(l)
+				require.LessOrEqual(t, eval[int64](b, `document.documentElement.scrollWidth`), l.width, l.name)
+				require.Positive(t, eval[float64](b, element+`.firstChild.getBoundingClientRect().left - `+element+`.getBoundingClientRect().left - 20`), "beside the sign: %s", l.name)
+			}
+			require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").forcedColorAdjust`))
+		})
+	}
+}
+
+// TestNoSignWithoutScript: an element that nobody has defined shows what stands in it, and
+// no sign.
+func TestNoSignWithoutScript(t *testing.T) {
+	browser := launch(t)
+	s := newSite(t)
+	b := open(t, browser, s.URL+"/elsewhere")
+	b.do(chromedp.Navigate(s.URL + "/signup?csp=" + url.QueryEscape("default-src 'self'; script-src 'none'")))
+	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`))
+	require.True(t, eval[bool](b, element+`.state === undefined`))
+	b.visit(s.URL + "/signup")
+	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`), "nor while there is nothing to say")
+	s.breakDown(http.StatusForbidden, "")
+	b.reach("error")
+	require.Equal(t, `""`, eval[string](b, `getComputedStyle(`+element+`, "::before").content`))
 }

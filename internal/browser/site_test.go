@@ -43,7 +43,8 @@ type site struct {
 	posts   []post
 	sent    []carried // to the API
 	reports []string
-	broken  bool // the endpoints answer 503
+	broken  int    // what the endpoints answer, if not 0
+	after   string // and their Retry-After
 }
 
 // work is cheap: most tests are about what happens, not how long it takes.
@@ -160,7 +161,7 @@ var pages = template.Must(template.New("page").Parse(`<!doctype html>
 <link rel="stylesheet" href="{{.Limit.StyleURL}}">
 <script src="/watch.js"></script>
 <script type="module" src="{{.Limit.ScriptURL}}"></script>
-<form method="post" action="/{{.Policy}}" {{with .Query.Get "target"}}target="{{.}}"{{end}} {{with .Query.Get "enctype"}}enctype="{{.}}"{{end}}>
+<form aria-label="Message" method="post" action="/{{.Policy}}" {{with .Query.Get "target"}}target="{{.}}"{{end}} {{with .Query.Get "enctype"}}enctype="{{.}}"{{end}}>
 <p><label>Message <input name="message" value="hello"></label>
 {{with .Query.Get "file"}}<p><label>File <input type="file" name="file"></label>{{end}}
 {{with .Query.Get "shadow"}}<input type="hidden" name="submit" value="1"><input type="hidden" name="requestSubmit" value="2"><input type="hidden" name="action" value="3"><input type="hidden" name="method" value="4"><input type="hidden" name="target" value="5">{{end}}
@@ -196,24 +197,29 @@ func (s *site) receive(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "<!doctype html><title>thanks</title><p id=thanks>Thanks.")
 }
 
-// breakable answers 503 while the site is broken, to anything but files.
+// breakable answers a failure while the site is broken, to anything but files.
 func (s *site) breakable(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		broken := s.broken
+		broken, after := s.broken, s.after
 		s.mu.Unlock()
-		if broken && !strings.Contains(r.URL.Path, ".") {
-			http.Error(w, "broken", http.StatusServiceUnavailable)
+		if broken != 0 && !strings.Contains(r.URL.Path, ".") {
+			if after != "" {
+				w.Header().Set("Retry-After", after)
+			}
+			http.Error(w, "broken", broken)
 			return
 		}
 		next.ServeHTTP(w, r)
 	}
 }
 
-func (s *site) breakDown(broken bool) {
+// breakDown has the endpoints fail with a status, and perhaps a Retry-After; or not any
+// more, with 0.
+func (s *site) breakDown(status int, after string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broken = broken
+	s.broken, s.after = status, after
 }
 
 // got returns what was posted.

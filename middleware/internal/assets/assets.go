@@ -19,6 +19,12 @@ import (
 //go:embed tally.js
 var tallyJS string
 
+//go:embed fetch.js
+var fetchJS string
+
+//go:embed texts.js
+var textsJS string
+
 //go:embed tally.css
 var tallyCSS string
 
@@ -28,6 +34,7 @@ type File struct {
 	contentType     string
 	body            string
 	hash            string // of the body, as part of a URL
+	plain           *File  // what stands under the plain name, where that differs
 }
 
 func newFile(name, extension, contentType, body string) *File {
@@ -35,30 +42,38 @@ func newFile(name, extension, contentType, body string) *File {
 	return &File{name: name, extension: extension, contentType: contentType, body: body, hash: hex.EncodeToString(sum[:8])}
 }
 
+// newScript returns a module that imports others.
+//
+// Only their names differ between its two versions. Under the plain name it imports
+// plain names, so that a copy of the files works wherever it lies. Under the other it
+// never changes, and so may import only what never changes.
+func newScript(name, body string, imports ...*File) *File {
+	const contentType = "text/javascript; charset=utf-8"
+	pinned := body
+	for _, file := range imports {
+		pinned = strings.ReplaceAll(pinned, ` from "./`+file.name+`.js";`, ` from "./`+file.pinned()+`";`)
+	}
+	script := newFile(name, ".js", contentType, pinned)
+	script.plain = newFile(name, ".js", contentType, body)
+	return script
+}
+
 // pinned is the name that changes with the content.
 func (a *File) pinned() string { return a.name + "." + a.hash + a.extension }
 
 // A Set is the files of one policy.
-//
-// Only the script differs between its two names, in one word. Under the plain one it
-// imports the plain solver, so that a copy of the files works wherever it lies. Under
-// the other it never changes, and so may import only what never changes.
-type Set struct{ script, plainScript, solver, style *File }
-
-// importSolver is the end of a line of the script, and is in it once.
-const importSolver = ` from "./solver.js";`
+type Set struct {
+	script, style *File
+	files         []*File
+}
 
 // NewSet returns the files.
 func NewSet() *Set {
-	const javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
-	solver := newFile("solver", ".js", javascript, pow.SolverJS())
-	pinned := strings.Replace(tallyJS, importSolver, ` from "./`+solver.pinned()+`";`, 1)
-	return &Set{
-		script:      newFile("tally", ".js", javascript, pinned),
-		plainScript: newFile("tally", ".js", javascript, tallyJS),
-		solver:      solver,
-		style:       newFile("tally", ".css", css, tallyCSS),
-	}
+	solver, texts := newScript("solver", pow.SolverJS()), newScript("texts", textsJS)
+	fetch := newScript("fetch", fetchJS, solver)
+	script := newScript("tally", tallyJS, solver, fetch, texts)
+	style := newFile("tally", ".css", "text/css; charset=utf-8", tallyCSS)
+	return &Set{script: script, style: style, files: []*File{script, fetch, texts, solver, style}}
 }
 
 // Script returns the name of the script that changes with its content.
@@ -71,15 +86,15 @@ func (all *Set) Style() string { return all.style.pinned() }
 // hash is the file's. One that is not is of another version: while instances of
 // both serve, their pages get the script all the same, if not the very same.
 func (all *Set) Find(file string) (a *File, exact bool) {
-	for _, a := range []*File{all.script, all.solver, all.style} {
+	for _, a := range all.files {
 		hash, ok := strings.CutSuffix(file, a.extension)
 		if ok {
 			hash, ok = strings.CutPrefix(hash, a.name)
 		}
 		switch {
 		case !ok:
-		case hash == "" && a == all.script:
-			return all.plainScript, false
+		case hash == "" && a.plain != nil:
+			return a.plain, false
 		case hash == "":
 			return a, false
 		case len(hash) == 1+len(a.hash) && hash[0] == '.' && strings.Trim(hash[1:], "0123456789abcdef") == "":

@@ -1,204 +1,88 @@
-// Tallystick in the browser: tallyFetch, a fetch that echoes tokens and answers
-// challenges, and <tally-check>, an element that proves work for the form it is
-// in. Served by Middleware.Endpoints; see the package documentation for how to use it.
+// Tallystick in the browser: <tally-check>, an element that proves work for the form it
+// is in, and what scripts may import. Served by Middleware.Endpoints; docs/browser.md
+// says how to use it.
 
-import { solve } from "./solver.js";
+import { prove, tallyFetch, ticket } from "./fetch.js";
+import { coarse, duration, inTime, text } from "./texts.js";
 
-export { solve };
+export { solve } from "./solver.js";
+export { prove, tallyFetch, ticket };
 
-const TOKEN = "Tallystick-Token", PROOF = "Tallystick-Proof";
-const TRIES = 3; // for one request: a challenge may expire, a price may have risen
-
-const HOLD = 1000;  // milliseconds in which a second click is part of the first
-const QUICK = 400;  // milliseconds in which a check is over before it is worth a word
-const FRESH = 2e4;  // milliseconds for which the server's answer is believed
-
-// challengeOf returns the challenge of a refusal. A page of another origin may not
-// see the field, so the body has it too.
-async function challengeOf(response) {
-  if (response.status !== 429 && response.status !== 403) return null;
-  return response.headers.get("Tallystick-Challenge") ?? (await response.clone().json().catch(() => null))?.challenge;
-}
-
-// ok returns what an endpoint has answered, or throws: with the status, and the
-// seconds to wait if the server has named them.
-async function ok(response) {
-  if (response.ok) return response.json();
-  const { status, headers, url } = response;
-  throw Object.assign(new Error(url), { status, wait: +headers.get("Retry-After"), terms: await response.json().catch(() => null) });
-}
-
-// ask asks for a challenge, and whether a request of this cost needs one at all.
-const ask = async (endpoint, cost, init) => ok(await fetch(`${endpoint}challenge?cost=${cost}`, init));
-
-// prove makes sure that the next request is admitted, as far as a proof can: it
-// asks and, if work is needed, solves and redeems, so that a cookie carries what
-// was bought. It returns what the server has said: needed; left, where the limits
-// were asked; and after a purchase work and expires-in.
-export async function prove(endpoint, { signal, cost = 1, ...options } = {}) {
-  let tries = TRIES, terms = await ask(endpoint, cost, { signal });
-  while (terms.needed !== false) { // a refusal does not say
-    try {
-      const proof = await solve(terms.challenge, { signal, ...options });
-      // Browsers would send the proof on to wherever they are redirected.
-      const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, redirect: "error", signal }));
-      return { ...terms, ...bought };
-    } catch (error) {
-      if (!--tries || error.status !== 403 && error.reason !== "expired") throw error;
-      // Behind a balancer the instance that has refused may ask for more than others.
-      terms = error.terms?.challenge ? error.terms : await ask(endpoint, cost, { signal });
-    }
-  }
-  return terms;
-}
-
-// The newest tokens, by origin and then by their header, in which those of
-// different policies differ.
-const tokens = {};
-
-// The purchase under way, by origin: of many requests refused at once one buys,
-// and the others try what it has bought.
-const turns = {};
-
-// tallyFetch is fetch, but echoes tokens, and where a refusal offers a challenge it
-// solves it and sends the request again. What it cannot answer it returns as it is.
-// A body that is a stream is sent once; where the body is that, or large, prove first.
-// The options are those of solve, and header: carry tokens in the field, not by
-// cookie; the default for other origins, unless credentials are "include".
-//
-// A token or a proof is for one origin, but browsers send fields along with a
-// redirect, wherever it leads. So redirects of another origin are an error with the
-// reason "redirected", and those of the page's own may not leave it while a field
-// goes along. A redirect mode in init is obeyed as it stands.
-export async function tallyFetch(input, init = {}, { header, ...options } = {}) {
-  const request = new Request(input, init), { origin } = new URL(request.url);
-  const { signal, referrer, referrerPolicy } = request;
-  const stream = init.body instanceof ReadableStream;
-  const home = origin === self.origin; // location has none in a frame without a URL
-  const byField = header ?? (!home && request.credentials !== "include");
-  // Without CORS browsers send no field, and permit no other mode.
-  const wary = !init.redirect && request.redirect === "follow" && request.mode === "cors";
-
-  const send = async (proof) => {
-    const headers = new Headers(request.headers);
-    if (byField && tokens[origin]) headers.set(TOKEN, Object.values(tokens[origin]).join());
-    if (proof) headers.set(PROOF, proof);
-    // What is not said here once more is lost with the first of these.
-    const again = { headers, referrer, referrerPolicy };
-    // From the first request on: one that works until there is a token helps nobody.
-    if (wary && !home) again.redirect = "manual"; // unlike "error", this says why
-    if (wary && home && (byField || proof)) {
-      again.mode = "same-origin";
-      // By the Fetch standard a page without referrers would now send Origin: null.
-      again.referrerPolicy ||= "same-origin";
-    }
-    // A request is good for once, and its copy too.
-    const response = await fetch(stream ? request : request.clone(), again);
-    if (wary && response.type === "opaqueredirect") {
-      throw Object.assign(new TypeError(`Tallystick: ${request.url} redirects`), { reason: "redirected" });
-    }
-    for (const token of response.headers.get(TOKEN)?.split(/,\s*/) ?? []) {
-      (tokens[new URL(response.url).origin] ??= {})[token.split(".")[0]] = token;
-    }
-    return response;
-  };
-  const answer = async (response) => {
-    for (let tries = TRIES, challenge; tries-- && (challenge = await challengeOf(response));) {
-      let proof;
-      try {
-        proof = await solve(challenge, { signal, ...options });
-      } catch (error) {
-        if (!error.reason) throw error; // the signal's
-        if (error.reason !== "expired") break;
-      }
-      response = await send(proof);
-    }
-    return response;
-  };
-
-  const response = await send();
-  if (stream || !await challengeOf(response)) return response;
-  const turn = turns[origin];
-  if (turn) {
-    await new Promise((next, reject) => {
-      turn.then(next, next);
-      signal.addEventListener("abort", () => reject(signal.reason));
-    });
-    return answer(await send());
-  }
-  try {
-    return await (turns[origin] = answer(response));
-  } finally {
-    delete turns[origin];
-  }
-}
-
-// The texts, by language. {} is a time, such as "in 5 minutes". The attribute
-// text-idle replaces the first, and so on.
-const NAMES = ["idle", "working", "done", "wait", "error", "retry"];
-const TEXTS = {
-  en: [
-    "A short check runs when you send.", "Checking…", "Checked.",
-    "Too many requests. Try again {}.", "The check failed. Nothing was sent.", "Send again",
-  ],
-  de: [
-    "Beim Senden läuft eine kurze Prüfung.", "Prüfung läuft…", "Geprüft.",
-    "Zu viele Anfragen. Neuer Versuch {}.", "Prüfung gescheitert. Nichts gesendet.", "Erneut senden",
-  ],
-  fr: [
-    "Courte vérification à l’envoi.", "Vérification…", "Vérifié.",
-    "Trop de demandes. Réessayez {}.", "Vérification échouée. Rien n’a été envoyé.", "Renvoyer",
-  ],
-};
-
-// inTime words a time in the largest unit that does not mislead.
-function inTime(seconds, lang) {
-  const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]].find(([size]) => seconds >= 2 * size || size < 2);
-  return new Intl.RelativeTimeFormat(lang).format(Math.ceil(seconds / size), unit);
-}
+const HOLD = 1000;    // milliseconds in which a second click is part of the first
+const QUICK = 400;    // milliseconds in which a check is over before it is worth a word
+const HEARD = 500;    // milliseconds for which a word is left standing, to be read out
+const FRESH = 2e4;    // milliseconds for which the server's answer is believed
+const WORTH = 5;      // seconds of work that are worth an estimate
+const PATIENCE = 300; // seconds after which a form is not sent by itself any more
+const TURNS = 10;     // waits for one submission
 
 // attribute returns what a submission goes by. Properties will not do: a field of
 // the form may have their name.
 const attribute = (name, form, submitter) =>
   (submitter?.getAttribute(`form${name}`) ?? form.getAttribute(name) ?? "").toLowerCase();
 
+// obstacle names what stands in the way: the key of its text.
+function obstacle(error) {
+  const { reason, status, terms } = error;
+  if (reason) return { "too-much-work": "dear", "too-slow": "slow", expired: "slow", "no-cookies": "cookies" }[reason] ?? "error";
+  // Work is wanted, and nobody has any to give: sold out, memory full, the price rises.
+  if (status === 429 || terms?.challenge || terms?.type?.endsWith("#proof-required")) return "limit";
+  if (status === 401 || status === 403) return "forbidden";
+  if (status >= 500) return "server";
+  if (error instanceof TypeError) return navigator.onLine ? "server" : "offline"; // fetch's
+  return "error";
+}
+
 export class TallyCheck extends HTMLElement {
   static formAssociated = true;
 
   #form = null;
+  #words = document.createElement("span");
   #status = document.createElement("span");
-  #retry = document.createElement("button");
+  #timer = document.createElement("span"); // what changes by the second, and is not read out
+  #button = document.createElement("button");
   #bar = document.createElement("progress");
   #run = null;      // the promise of verify, while it works
   #abort = null;
   #until = 0;       // when the server's answer is too old
   #held = false;    // a submission is under way
   #passing = false; // and is ours
+  #submitter = null;
   #again = null;    // begins a submission again that has failed
+  #wake = null;     // ends a wait
   #focused = false;
   #slow = 0;        // a timer
+  #tick = 0;        // and another
+  #long = false;    // the check has shown itself
+  #left = Infinity; // the seconds that are shown
 
   get form() { return this.#form; }
   get state() { return this.dataset.state; }
   get endpoint() { return this.getAttribute("endpoint"); }
   get #auto() { return this.getAttribute("auto"); }
+  get #cost() { return +(this.getAttribute("cost") ?? 1); }
   get #fresh() { return this.state === "done" && performance.now() < this.#until; }
+  get #busy() { return this.state === "working" || this.state === "waiting"; }
 
   connectedCallback() {
     this.#status.role = "status";
-    this.#retry.type = "button";
-    this.#retry.onclick = () => (this.#again ? this.#again() : this.verify());
-    this.#retry.textContent = this.#text("retry");
+    this.#timer.role = "timer";
+    this.#words.tabIndex = -1;
+    this.#words.replaceChildren(this.#status, " ", this.#timer);
+    this.#button.type = "button";
+    this.#button.onclick = () => this.#press();
     this.#bar.ariaLabel = this.#text("working");
     // What stood here was for browsers without scripts.
-    this.replaceChildren(this.#status, this.#retry, this.#bar);
+    this.replaceChildren(this.#words, this.#button, this.#bar);
     addEventListener("pageshow", this);
+    addEventListener("online", this);
     this.#set("idle");
   }
 
   disconnectedCallback() {
     removeEventListener("pageshow", this);
-    this.#abort?.abort();
+    removeEventListener("online", this);
+    this.#stop();
   }
 
   formAssociatedCallback(form) {
@@ -216,6 +100,7 @@ export class TallyCheck extends HTMLElement {
     const { type, submitter, persisted } = event;
     // From the back/forward cache a page comes as it was when it was left.
     if (type === "pageshow") return persisted && this.reset();
+    if (type === "online") return this.#online();
     if (type === "focusin") {
       if (this.#auto === "focus" && !this.#focused) this.verify((this.#focused = true));
       return;
@@ -232,11 +117,13 @@ export class TallyCheck extends HTMLElement {
   // #pass lets a submission go, and holds back the second click of a double click.
   // A listener that prevents the default sends by itself, and may do so again.
   #pass(event) {
-    this.#held = this.#retry.hidden = true;
+    this.#held = this.#button.hidden = true;
     this.#passing = false;
     setTimeout(() => {
       setTimeout(() => { this.#held = false; }, event.defaultPrevented ? 0 : HOLD);
-      if (!event.tally) this.#until = 0; // or another check of this form has stopped it, to begin it again
+      if (event.tally) return; // another check of this form has stopped it, to begin it again
+      this.#until = 0;
+      if (event.defaultPrevented) this.#say(); // it has words of its own
     });
   }
 
@@ -245,20 +132,24 @@ export class TallyCheck extends HTMLElement {
   async #submit(submitter) {
     const form = this.#form;
     this.#held = true;
+    this.#submitter = submitter;
     this.#again = () => this.#submit(submitter);
     if (!await this.verify()) return this.#held = false;
     // Browsers open windows only for some seconds after a click.
     const target = attribute("target", form, submitter);
     if (target && !/^_(self|parent|top)$/i.test(target) && navigator.userActivation?.isActive === false) {
-      return this.#held = this.#retry.hidden = false;
+      this.#say("done");
+      return this.#held = this.#offer("retry");
     }
+    const signal = this.#abort?.signal;
     // Not in this task, which may be the one that handles the submit event.
     setTimeout(() => {
+      if (signal?.aborted) return;
       this.#passing = true;
       // A field called requestSubmit would hide the form's own.
       HTMLFormElement.prototype.requestSubmit.call(form, submitter?.form === form ? submitter : null);
       if (this.#passing) this.#held = this.#passing = false; // a field is not valid any more
-    });
+    }, this.#long ? HEARD : 0);
   }
 
   // verify proves what the next request needs, now, and returns a promise of
@@ -269,40 +160,110 @@ export class TallyCheck extends HTMLElement {
   }
 
   async #verify(quietly) {
-    const abort = this.#abort = new AbortController();
-    this.#set("working");
-    let error, result;
-    try {
-      result = await prove(this.endpoint, {
-        signal: abort.signal,
-        cost: +(this.getAttribute("cost") ?? 1),
-        maxWork: +(this.getAttribute("max-work") ?? 2**24),
-        onprogress: (done, total) => {
-          this.#bar.value = done / total;
-          this.#emit("tally-progress", { done, total });
-        },
-      });
-    } catch (e) {
-      error = e;
+    const { signal } = this.#abort = new AbortController();
+    let result, error;
+    this.#long = false;
+    for (let turns = TURNS; ; turns--) {
+      this.#set("working");
+      result = await this.#prove(signal).catch((e) => { error = e; });
+      if (signal.aborted) return false;
+      if (result) break;
+      const reason = obstacle(error), { wait } = error;
+      // A form that somebody has sent has time; a page that asks does not.
+      const way = this.#held && turns ? await this.#wayOn(reason, wait, signal) : { reason, wait };
+      if (signal.aborted) return false;
+      if (way.reason) {
+        this.#run = null;
+        this.#set(quietly && !this.#held ? "idle" : "error", { ...way, error });
+        return false;
+      }
+      if (way.open) { result = {}; break; }
     }
-    if (this.#abort !== abort) return false; // reset
     this.#run = null;
-    if (error) {
-      this.#set(quietly ? "idle" : "error", { error });
-      return false;
-    }
     this.#until = performance.now() + Math.min(FRESH, 1000 * result["expires-in"] - 1000 || FRESH);
     this.#set("done", result);
     return true;
   }
 
+  #prove(signal) {
+    return prove(this.endpoint, {
+      signal,
+      cost: this.#cost,
+      maxWork: +(this.getAttribute("max-work") ?? 2**28),
+      onprogress: (done, total, left) => {
+        this.#bar.value = done / total;
+        this.#estimate(left / 1000);
+        this.#emit("tally-progress", { done, total, left });
+      },
+    });
+  }
+
+  // #wayOn waits, if waiting leads on. It returns {} when it is time to try again, open
+  // when the waiting room is, so that the form can go as it is, or the reason for which
+  // to give up, perhaps with the seconds of a wait that is too long to be sat out.
+  async #wayOn(reason, after, signal) {
+    if (reason === "offline") {
+      this.#set("waiting", { reason });
+      await this.#sleep(signal);
+      return {};
+    }
+    if (["limit", "dear", "slow"].includes(reason)) {
+      for (let turn = 0; turn < TURNS; turn++) {
+        const place = await ticket(this.endpoint, { signal, cost: this.#cost }).catch(() => null);
+        if (!place || signal.aborted || after && after < place.wait) break;
+        if (!place.wait) return { open: true };
+        if (turn && !place.carried) return { reason: "cookies" };
+        if (place.wait > PATIENCE) return { reason, wait: place.wait };
+        await this.#waitFor(place.wait, reason, signal);
+      }
+    }
+    if (!after || after > PATIENCE) return { reason, wait: after };
+    await this.#waitFor(after, reason, signal);
+    return {};
+  }
+
+  #waitFor(seconds, reason, signal) {
+    this.#set("waiting", { reason, wait: seconds });
+    return this.#sleep(signal);
+  }
+
+  #sleep(signal) {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+      signal.addEventListener("abort", resolve);
+    });
+  }
+
+  #online() {
+    const { state, dataset: { reason } } = this;
+    if (state === "waiting" && reason === "offline") this.#wake();
+    if (state === "error" && reason === "server") this.#again?.(); // the network it was
+  }
+
+  // #press is the button: it ends what is under way, or begins again what was not.
+  #press() {
+    if (!this.#busy) return this.#again ? this.#again() : this.verify();
+    const back = this.#submitter ?? this.#words;
+    this.reset();
+    back.focus();
+  }
+
   // reset goes back to the beginning. What was bought stays bought.
   reset() {
-    const abort = this.#abort;
-    this.#abort = this.#run = this.#again = null;
-    this.#held = this.#focused = false;
-    abort?.abort();
+    this.#stop();
+    this.#again = null;
+    this.#focused = false;
     this.#set("idle");
+  }
+
+  #stop() {
+    const abort = this.#abort;
+    this.#abort = this.#run = null;
+    this.#held = false;
+    clearTimeout(this.#slow);
+    clearTimeout(this.#tick);
+    this.#form?.removeAttribute("aria-busy");
+    abort?.abort();
   }
 
   get #lang() {
@@ -310,32 +271,98 @@ export class TallyCheck extends HTMLElement {
     return /^[a-z]{2,3}$/.test(lang) ? lang : "en";
   }
 
-  #text(key) {
-    return this.getAttribute(`text-${key}`) ?? (TEXTS[this.#lang] ?? TEXTS.en)[NAMES.indexOf(key)];
+  #text(key) { return this.getAttribute(`text-${key}`) ?? text(this.#lang, key); }
+
+  // #say changes what is read out, once, and #clock what only stands there. The first
+  // time is read out too.
+  #say(...keys) {
+    this.#status.textContent = keys.filter(Boolean).map((key) => this.#text(key)).join(" ").trim();
   }
 
-  #say(key, seconds) {
-    this.#status.textContent = this.#text(key).replace("{}", () => inTime(seconds, this.#lang));
+  #clock(words) {
+    if (this.#timer.textContent === words) return;
+    this.#timer.ariaLive = this.#timer.textContent ? "off" : "polite";
+    this.#timer.textContent = words;
+  }
+
+  // #offer shows the button. It returns false, for what is not sent.
+  #offer(key) {
+    this.#button.textContent = this.#text(key);
+    return this.#button.hidden = false;
+  }
+
+  // #estimate shows the time that is left. It goes down; up only if it was far out.
+  #estimate(seconds) {
+    if (this.#bar.hidden || !(seconds > (this.#left < Infinity ? 0 : WORTH))) return;
+    seconds = coarse(seconds);
+    if (seconds >= this.#left && seconds < 1.5 * this.#left + 10) return;
+    this.#left = seconds;
+    this.#clock(this.#text("about").replace("{}", () => duration(this.#lang, seconds)));
+    this.#offer("cancel");
+  }
+
+  // #count counts down to a time, in words, and calls over then.
+  #count(until, words, over) {
+    const left = Math.ceil((until - Date.now()) / 1000); // a device that has slept has waited
+    if (left <= 0) return over();
+    this.#clock(words(left));
+    this.#tick = setTimeout(() => this.#count(until, words, over), Math.min(1000, until - Date.now()));
   }
 
   // #set shows a state. A check that is quickly over is not worth showing at work.
-  #set(state, detail) {
+  #set(state, { reason, wait, ...detail } = {}) {
+    if (this.#busy) this.#long ||= state === "waiting" || !this.#bar.hidden;
     this.dataset.state = state;
-    this.#retry.hidden = state !== "error";
-    this.#bar.hidden = true;
+    if (reason) this.dataset.reason = reason;
+    else delete this.dataset.reason;
+    this.#form?.[state === "working" ? "setAttribute" : "removeAttribute"]("aria-busy", "true");
+    this.#button.hidden = this.#bar.hidden = true;
+    this.#clock("");
     clearTimeout(this.#slow);
-    if (state === "working") {
-      this.#bar.value = 0;
-      this.#slow = setTimeout(() => {
-        this.#bar.hidden = false;
-        this.#say(state);
-      }, QUICK);
-    } else {
-      const wait = detail?.error?.wait;
-      this.#say(wait ? "wait" : state, wait);
+    clearTimeout(this.#tick);
+    this.#show(state, reason, wait, detail["expires-in"]);
+    this.#emit("tally-state", { state, reason, wait, ...detail });
+  }
+
+  #show(state, reason, wait, bought) {
+    const until = Date.now() + 1000 * wait, lang = this.#lang;
+    switch (state) {
+      case "idle":
+        return this.#say("idle");
+      case "working":
+        this.#bar.value = 0;
+        this.#left = Infinity;
+        this.#slow = setTimeout(() => {
+          this.#bar.hidden = false;
+          this.#say("working");
+        }, QUICK);
+        return;
+      case "done": // where nothing was needed there is nothing to say
+        return this.#say(bought && "done", this.#long && this.#held && "sending");
     }
-    if (state === "error") this.hidden = false; // never a silent block
-    this.#emit("tally-state", { state, ...detail });
+    this.hidden = false; // never a silent block
+    if (state === "waiting") {
+      this.#say(reason, "wait");
+      this.#offer("cancel");
+      if (wait) this.#count(until, (s) => this.#text("left").replace("{}", () => duration(lang, s)), () => this.#wake());
+      return;
+    }
+    this.#say(reason, "unsent");
+    const retry = () => {
+      this.#clock("");
+      this.#offer("retry");
+    };
+    if (wait) this.#count(until, (s) => this.#text("later").replace("{}", () => inTime(lang, s)), retry);
+    else retry();
+    if (this.#held) this.#guide();
+  }
+
+  // #guide moves the focus from the button that has failed to what is next. It leaves
+  // somebody alone who has gone elsewhere.
+  #guide() {
+    const at = this.getRootNode().activeElement;
+    if (at && at !== document.body && at !== this.#submitter && !this.contains(at)) return;
+    (this.#button.hidden ? this.#words : this.#button).focus();
   }
 
   #emit(type, detail) {

@@ -1,0 +1,330 @@
+package browser
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A deadEnd is what may stand between a person and the form that was filled in.
+type deadEnd struct {
+	name   string
+	change func(*middleware.Config)
+	page   string
+	// meet leads there, from the page to the state.
+	meet func(s *site, b *tab)
+	// tree is what a screen reader is told, with every number as N.
+	tree []string
+	// on is the way on: what makes it go on, if anything must, until the form is sent;
+	// nil where there is none but to ask again.
+	on func(s *site, b *tab)
+	// redeems is how many purchases were made until the end.
+	redeems int
+}
+
+// noRoom closes the waiting rooms.
+func noRoom(c *middleware.Config) {
+	if c.Challenge.Mode != middleware.EveryRequest {
+		c.Challenge.WaitingRoom.Closed = true
+	}
+}
+
+// connect sets what the browser believes of its network, and whether requests get through.
+func (b *tab) connect(online, through bool) {
+	b.t.Helper()
+	blocked := network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{{URLPattern: "*://*:*/*", Block: !through}}}
+	_, err := chromedp.Call(b.ctx, network.SetBlockedURLs, blocked)
+	require.NoError(b.t, err)
+	_, err = chromedp.Call(b.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: !online, DownloadThroughput: -1, UploadThroughput: -1})
+	require.NoError(b.t, err)
+}
+
+// reach sends the form and waits for a state.
+func (b *tab) reach(state string) {
+	b.t.Helper()
+	b.click("#send")
+	b.wait(element + `.state === "` + state + `"`)
+}
+
+// spend makes the one request that there is, so that the next has to wait for an hour.
+func spend(s *site, b *tab) {
+	b.send("#send")
+	b.visit(s.URL + "/feedback")
+}
+
+// deadEnds are all of them but those that want a browser of their own.
+var deadEnds = []deadEnd{
+	{
+		name: "too many, no room",
+		page: "feedback", change: func(c *middleware.Config) { c.Limits[0].Quota = min(c.Limits[0].Quota, 1) },
+		meet: func(s *site, b *tab) { spend(s, b); b.reach("error") },
+		tree: []string{
+			`form "Message"`, `status "Too many requests. Nothing was sent." live=polite`, `timer "Try again in N minutes." live=polite`,
+		},
+		redeems: 1,
+	},
+	{
+		name: "too many, for a moment",
+		page: "signup", change: noRoom,
+		meet: func(s *site, b *tab) { s.breakDown(http.StatusTooManyRequests, "20"); b.reach("waiting") },
+		tree: []string{
+			`form "Message"`, `status "Too many requests. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
+		},
+		on:      func(s *site, _ *tab) { s.breakDown(0, "") },
+		redeems: 1,
+	},
+	{
+		name: "too dear, no room",
+		page: "signup?price=1000", change: noRoom,
+		meet: func(_ *site, b *tab) { b.reach("error") },
+		tree: []string{
+			`form "Message"`, `status "The check would be too much work for this browser. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+		},
+	},
+	{
+		name: "too dear, and a room",
+		page: "signup?price=1000",
+		meet: func(_ *site, b *tab) { b.reach("waiting") },
+		tree: []string{
+			`form "Message"`, `status "The check would be too much work for this browser. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
+		},
+		on: func(*site, *tab) {},
+	},
+	{
+		name: "offline",
+		page: "signup",
+		meet: func(_ *site, b *tab) { b.connect(false, false); b.reach("waiting") },
+		tree: []string{
+			`form "Message"`, `status "You are offline. The form waits here and is sent by itself." live=polite`, `timer ""`, `button "Cancel"`,
+		},
+		on:      func(_ *site, b *tab) { b.connect(true, true) },
+		redeems: 1,
+	},
+	{
+		name: "server gone",
+		page: "signup",
+		meet: func(_ *site, b *tab) { b.connect(true, false); b.reach("error") },
+		tree: []string{
+			`form "Message"`, `status "The site does not answer. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+		},
+		on:      func(_ *site, b *tab) { b.connect(true, true); b.click("tally-check button") },
+		redeems: 1,
+	},
+	{
+		name: "server down, back in a moment",
+		page: "signup",
+		meet: func(s *site, b *tab) { s.breakDown(http.StatusServiceUnavailable, "15"); b.reach("waiting") },
+		tree: []string{
+			`form "Message"`, `status "The site does not answer. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
+		},
+		on:      func(s *site, _ *tab) { s.breakDown(0, "") },
+		redeems: 1,
+	},
+	{
+		name: "forbidden",
+		page: "signup",
+		meet: func(s *site, b *tab) { s.breakDown(http.StatusForbidden, ""); b.reach("error") },
+		tree: []string{
+			`form "Message"`, `status "The site refuses this request. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+		},
+		on:      func(s *site, b *tab) { s.breakDown(0, ""); b.click("tally-check button") },
+		redeems: 1,
+	},
+	{
+		name: "something else",
+		page: "signup",
+		meet: func(s *site, b *tab) { s.breakDown(http.StatusNotFound, ""); b.reach("error") },
+		tree: []string{
+			`form "Message"`, `status "The check failed. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+		},
+		on:      func(s *site, b *tab) { s.breakDown(0, ""); b.click("tally-check button") },
+		redeems: 1,
+	},
+}
+
+var number = regexp.MustCompile(`\b\d+\b`)
+
+// requireTree requires what a screen reader is told, with N for numbers.
+func (b *tab) requireTree(want ...string) {
+	b.t.Helper()
+	lines := b.tree()
+	for i := range lines {
+		lines[i] = number.ReplaceAllString(strings.ReplaceAll(lines[i], `\u00a0`, " "), "N")
+	}
+	require.Equal(b.t, want, lines)
+}
+
+// TestDeadEnds: each has its own words, keeps what was typed, and has a way on.
+func TestDeadEnds(t *testing.T) {
+	browser := launch(t)
+	for _, end := range deadEnds {
+		t.Run(end.name, func(t *testing.T) { end.run(t, browser) })
+	}
+}
+
+func (end *deadEnd) run(t *testing.T, browser context.Context) {
+	s := newSite(t)
+	if end.change != nil {
+		s = newSite(t, end.change)
+	}
+	b := open(t, browser, s.URL+"/"+end.page)
+	end.meet(s, b)
+	posts := len(s.got())
+	// The first time of a wait is read out, and the next, a second later, is not.
+	b.wait(element + `.state === "error" || ` + element + `.dataset.reason === "offline" || ` + element + `.querySelector("[role=timer]").ariaLive === "off"`)
+	b.requireTree(end.tree...)
+	require.Empty(t, eval[string](b, `document.querySelector("form").getAttribute("aria-busy") ?? ""`))
+	require.Equal(t, "hello", eval[string](b, `document.querySelector("[name=message]").value`))
+	require.Equal(t, eval[string](b, element+`.state`) == "error", eval[bool](b, element+`.contains(document.activeElement)`), "the focus is where it goes on")
+	if end.on != nil {
+		require.Empty(t, s.got()[posts:], "not before the way on")
+		end.on(s, b)
+		b.wait(thanked)
+		require.Len(t, s.got(), posts+1)
+		require.Equal(t, []string{"hello"}, s.got()[posts].values["message"])
+	}
+	require.Len(t, b.loaded("/redeem"), end.redeems)
+	s.clean()
+}
+
+// TestSlowDevice: a device that will not be in time hears so early, not at the end.
+func TestSlowDevice(t *testing.T) {
+	browser := launch(t, chromedp.Flag("js-flags", "--jitless"))
+	end := deadEnd{
+		page: "signup", change: func(c *middleware.Config) { c.Challenge.Work = 1 << 28 },
+		meet: func(_ *site, b *tab) {
+			start := time.Now()
+			b.reach("waiting")
+			require.Less(b.t, time.Since(start), 150*time.Second, "of the five minutes that there are")
+		},
+		tree: []string{
+			`form "Message"`, `status "This device is too slow for the check. The form waits here and is sent by itself." live=polite`, `timer "N seconds left."`, `button "Cancel"`,
+		},
+		on: func(*site, *tab) {},
+	}
+	end.run(t, browser)
+	end.change = func(c *middleware.Config) { c.Challenge.Work = 1 << 28; noRoom(c) }
+	end.meet = func(_ *site, b *tab) { b.reach("error") }
+	end.tree = []string{
+		`form "Message"`, `status "This device is too slow for the check. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+	}
+	end.on = nil
+	end.run(t, browser)
+}
+
+// TestCookiesBlocked: one purchase tells that cookies are not kept; the next would be lost
+// as well, and dearer for everybody behind the address.
+func TestCookiesBlocked(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "Default"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "Default", "Preferences"), []byte(`{"profile":{"default_content_setting_values":{"cookies":2}}}`), 0o600))
+	browser := launch(t, chromedp.UserDataDir(dir))
+	for _, policy := range []string{"signup", "feedback"} {
+		t.Run(policy, func(t *testing.T) {
+			end := deadEnd{
+				page: policy,
+				meet: func(_ *site, b *tab) { b.reach("error") },
+				tree: []string{
+					`form "Message"`, `status "This site needs cookies. Please allow them. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+				},
+				redeems: 1,
+			}
+			end.run(t, browser)
+		})
+	}
+	t.Run("nor does a ticket help", func(t *testing.T) {
+		end := deadEnd{
+			page: "signup?price=1000",
+			meet: func(_ *site, b *tab) { b.reach("error") },
+			tree: []string{
+				`form "Message"`, `status "This site needs cookies. Please allow them. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+			},
+		}
+		end.run(t, browser)
+	})
+}
+
+// TestCancel: what takes long, or waits, can be ended, and nothing is sent.
+func TestCancel(t *testing.T) {
+	browser := launch(t)
+	for name, test := range map[string]struct {
+		page   string
+		change func(*middleware.Config)
+	}{
+		"work":   {"signup", func(c *middleware.Config) { c.Challenge.Work = 1 << 28 }},
+		"a wait": {"signup?price=1000", func(*middleware.Config) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, test.change)
+			b := open(t, browser, s.URL+"/"+test.page)
+			b.click("#send")
+			b.wait(`!` + element + `.querySelector("button").hidden`)
+			b.click("tally-check button")
+			require.Equal(t, "idle", eval[string](b, element+`.state`))
+			require.Equal(t, "send", eval[string](b, `document.activeElement.id`))
+			b.requireTree(`form "Message"`, `status "" live=polite`, `timer ""`)
+			require.Zero(t, eval[float64](b, element+`.getBoundingClientRect().height`), "nothing to say takes no room")
+			sleep(b, 6) // a ticket would have opened
+			require.Empty(t, s.got())
+			b.click("#send")
+			b.wait(element + `.state !== "idle"`)
+		})
+	}
+}
+
+func seconds(t *testing.T, number string) int {
+	n, err := strconv.Atoi(number)
+	require.NoError(t, err)
+	return n
+}
+
+// TestTimeLeft: while it works it says for how long yet, without a flood of words.
+func TestTimeLeft(t *testing.T) {
+	browser := launch(t)
+	s := newSite(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 26 })
+	b := open(t, browser, s.URL+"/signup?lang=fr")
+	b.run(`(() => {
+		const note = (selector) => {
+			const list = [], node = ` + element + `.querySelector(selector);
+			new MutationObserver(() => { if (list.at(-1) !== node.textContent) list.push(node.textContent); }).observe(node, { childList: true });
+			return list;
+		};
+		window.said = note("[role=status]");
+		window.told = note("[role=timer]");
+		window.lives = [];
+		const timer = ` + element + `.querySelector("[role=timer]");
+		new MutationObserver(() => lives.push(timer.ariaLive)).observe(timer, { childList: true });
+		addEventListener("submit", () => { sessionStorage.said = JSON.stringify({ said, told, lives }); }, true);
+	})()`)
+	b.click("#send")
+	b.wait(`told.length === 1`)
+	require.Equal(t, "true", eval[string](b, `document.querySelector("form").getAttribute("aria-busy")`))
+	b.requireTree(`form "Message"`, `status "Vérification…" live=polite`, `timer "Encore N secondes environ." live=polite`, `button "Annuler"`, `progressbar "Vérification…"`)
+	b.wait(thanked)
+	heard := eval[struct{ Said, Told, Lives []string }](b, `JSON.parse(sessionStorage.said)`)
+	require.Equal(t, []string{"Vérification…", "Vérifié. Envoi…"}, heard.Said)
+	told := heard.Told[:len(heard.Told)-1]
+	require.Empty(t, heard.Told[len(told)])
+	for i, words := range told {
+		require.Regexp(t, `^Encore \d+ secondes environ\.$`, strings.ReplaceAll(words, "\u00a0", " "))
+		require.Equal(t, i == 0, heard.Lives[i] == "polite", "the first is read out, no other")
+	}
+	t.Log(told)
+	times := number.FindAllString(strings.Join(told, " "), -1)
+	for i := range times[1:] {
+		before, after := seconds(t, times[i]), seconds(t, times[i+1])
+		require.True(t, after < before || after >= before+before/2, "it does not tremble: %d, then %d", before, after)
+	}
+}

@@ -1,0 +1,138 @@
+// Tallystick's protocol in the browser: prove, which buys what a form needs, ticket,
+// which takes a place in the waiting room, and tallyFetch, a fetch that echoes tokens
+// and answers challenges.
+
+import { solve } from "./solver.js";
+
+const TOKEN = "Tallystick-Token", PROOF = "Tallystick-Proof";
+const TRIES = 3; // for one request: a challenge may expire, a price may have risen
+
+// challengeOf returns the challenge of a refusal. A page of another origin may not
+// see the field, so the body has it too.
+async function challengeOf(response) {
+  if (response.status !== 429 && response.status !== 403) return null;
+  return response.headers.get("Tallystick-Challenge") ?? (await response.clone().json().catch(() => null))?.challenge;
+}
+
+// ok returns what an endpoint has answered, or throws: with the status, the problem
+// details, and the seconds to wait if the server has named them.
+async function ok(response) {
+  if (response.ok) return response.json();
+  const { status, headers, url } = response, after = headers.get("Retry-After") ?? "";
+  // Ours is a number; a proxy before it may write a date.
+  const wait = /\D/.test(after) ? Math.ceil((Date.parse(after) - Date.now()) / 1000) : +after;
+  throw Object.assign(new Error(url), { status, wait: wait > 0 ? wait : 0, terms: await response.json().catch(() => null) });
+}
+
+// ask asks for a challenge, and whether a request of this cost needs one at all.
+const ask = async (endpoint, cost, init) => ok(await fetch(`${endpoint}challenge?cost=${cost}`, init));
+
+// ticket takes a place in the waiting room, or keeps the one there is: wait says how
+// many seconds are left, 0 for none. It throws where waiting is no way in.
+export const ticket = async (endpoint, { signal, cost = 1 } = {}) => ok(await fetch(`${endpoint}ticket?cost=${cost}`, { signal }));
+
+// prove makes sure that the next request is admitted, as far as a proof can: it
+// asks and, if work is needed, solves and redeems, so that a cookie carries what
+// was bought. It returns what the server has said: needed; left, where the limits
+// were asked; and after a purchase work and expires-in. A browser that keeps no cookies
+// is told after one purchase, by the reason no-cookies: the next would be lost as well.
+// (navigator.cookieEnabled does not know of Partitioned ones, of proxies and of add-ons.)
+export async function prove(endpoint, { signal, cost = 1, ...options } = {}) {
+  let tries = TRIES, terms = await ask(endpoint, cost, { signal });
+  while (terms.needed !== false) { // a refusal does not say
+    try {
+      const proof = await solve(terms.challenge, { signal, ...options });
+      // Browsers would send the proof on to wherever they are redirected.
+      const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, redirect: "error", signal }));
+      const now = await ask(endpoint, cost, { signal }).catch(() => ({}));
+      if (now.needed && !now.carried) throw Object.assign(new Error("Tallystick: no-cookies"), { reason: "no-cookies" });
+      return { ...terms, ...bought };
+    } catch (error) {
+      if (!--tries || error.status !== 403 && error.reason !== "expired") throw error;
+      // Behind a balancer the instance that has refused may ask for more than others.
+      terms = error.terms?.challenge ? error.terms : await ask(endpoint, cost, { signal });
+    }
+  }
+  return terms;
+}
+
+// The newest tokens, by origin and then by their header, in which those of
+// different policies differ.
+const tokens = {};
+
+// The purchase under way, by origin: of many requests refused at once one buys,
+// and the others try what it has bought.
+const turns = {};
+
+// tallyFetch is fetch, but echoes tokens, and where a refusal offers a challenge it
+// solves it and sends the request again. What it cannot answer it returns as it is.
+// A body that is a stream is sent once; where the body is that, or large, prove first.
+// The options are those of solve, and header: carry tokens in the field, not by
+// cookie; the default for other origins, unless credentials are "include".
+//
+// A token or a proof is for one origin, but browsers send fields along with a
+// redirect, wherever it leads. So redirects of another origin are an error with the
+// reason "redirected", and those of the page's own may not leave it while a field
+// goes along. A redirect mode in init is obeyed as it stands.
+export async function tallyFetch(input, init = {}, { header, ...options } = {}) {
+  const request = new Request(input, init), { origin } = new URL(request.url);
+  const { signal, referrer, referrerPolicy } = request;
+  const stream = init.body instanceof ReadableStream;
+  const home = origin === self.origin; // location has none in a frame without a URL
+  const byField = header ?? (!home && request.credentials !== "include");
+  // Without CORS browsers send no field, and permit no other mode.
+  const wary = !init.redirect && request.redirect === "follow" && request.mode === "cors";
+
+  const send = async (proof) => {
+    const headers = new Headers(request.headers);
+    if (byField && tokens[origin]) headers.set(TOKEN, Object.values(tokens[origin]).join());
+    if (proof) headers.set(PROOF, proof);
+    // What is not said here once more is lost with the first of these.
+    const again = { headers, referrer, referrerPolicy };
+    // From the first request on: one that works until there is a token helps nobody.
+    if (wary && !home) again.redirect = "manual"; // unlike "error", this says why
+    if (wary && home && (byField || proof)) {
+      again.mode = "same-origin";
+      // By the Fetch standard a page without referrers would now send Origin: null.
+      again.referrerPolicy ||= "same-origin";
+    }
+    // A request is good for once, and its copy too.
+    const response = await fetch(stream ? request : request.clone(), again);
+    if (wary && response.type === "opaqueredirect") {
+      throw Object.assign(new TypeError(`Tallystick: ${request.url} redirects`), { reason: "redirected" });
+    }
+    for (const token of response.headers.get(TOKEN)?.split(/,\s*/) ?? []) {
+      (tokens[new URL(response.url).origin] ??= {})[token.split(".")[0]] = token;
+    }
+    return response;
+  };
+  const answer = async (response) => {
+    for (let tries = TRIES, challenge; tries-- && (challenge = await challengeOf(response));) {
+      let proof;
+      try {
+        proof = await solve(challenge, { signal, ...options });
+      } catch (error) {
+        if (!error.reason) throw error; // the signal's
+        if (error.reason !== "expired") break;
+      }
+      response = await send(proof);
+    }
+    return response;
+  };
+
+  const response = await send();
+  if (stream || !await challengeOf(response)) return response;
+  const turn = turns[origin];
+  if (turn) {
+    await new Promise((next, reject) => {
+      turn.then(next, next);
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+    return answer(await send());
+  }
+  try {
+    return await (turns[origin] = answer(response));
+  } finally {
+    delete turns[origin];
+  }
+}
