@@ -45,10 +45,12 @@ var runners = map[string]string{
 
 // holders are the tests that hold tables to the code, by page and first line.
 var holders = map[string]string{
-	"README.md | client | requests admitted |":                                    "docs_tables_test.go TestBoundsAreOne",
-	"README.md | package | what it is |":                                          "docs_tables_test.go TestPackagesAreNamed",
-	"docs/bounds.md | client | requests admitted | shown by |":                    "docs_tables_test.go TestBoundsAreOne",
-	"docs/browser.md | mode | what a client without a token meets | use it for |": "docs_tables_test.go TestModesAreNamed",
+	"README.md | client | requests admitted |":                                              "docs_tables_test.go TestBoundsAreOne",
+	"README.md | package | what it is |":                                                    "docs_tables_test.go TestPackagesAreNamed",
+	"docs/bounds.md | client | requests admitted | shown by |":                              "docs_tables_test.go TestBoundsAreOne",
+	"docs/browser.md | what stands in the way | `data-reason` | what becomes of the form |": "docs_element_test.go TestElementTexts",
+	"docs/browser.md | attribute | meaning |":                                               "docs_element_test.go TestElementAttributes",
+	"docs/browser.md | mode | what a client without a token meets | use it for |":           "docs_tables_test.go TestModesAreNamed",
 	"docs/clocks.md | limit, load | clocks | under the limit | of them refused | longest Retry-After | over the limit | of them admitted |":     "storeless/skew_table_test.go TestSkewTables",
 	"docs/clocks.md | limit | clocks | refused | again after Retry-After |":                                                                     "storeless/skew_table_test.go TestSkewTables",
 	"docs/clocks.md | algorithm | clocks that differ by D, within what is permitted | clocks that are wrong by far |":                           "docs_tables_test.go TestAlgorithmsAreNamed",
