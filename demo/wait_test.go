@@ -45,7 +45,7 @@ func TestFormsWorkWithoutJavaScript(t *testing.T) {
 					require.Contains(t, refused.body, "Try again in 5 seconds.")
 					fields := refused.kept()
 					if path == "/signup" {
-						require.Contains(t, refused.body, `<input type="password" required name="password">`)
+						require.Contains(t, refused.body, `<input type="password" required autofocus name="password">`)
 						require.NotContains(t, refused.body, "correct horse")
 						fields.Set("password", "correct horse")
 					}

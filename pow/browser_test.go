@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,6 +23,33 @@ for (const { challenge, maxWork } of JSON.parse(process.argv[2])) {
 }
 console.log(JSON.stringify(answers));
 `
+
+const runTooDear = `
+import { solve } from "./solver.mjs";
+let left;
+const onprogress = (done, total, ms) => { left ??= ms; };
+const reason = await solve(process.argv[2], { workers: 0, maxWork: 2**32, onprogress }).catch((error) => error.reason);
+console.log(JSON.stringify({ reason, left }));
+`
+
+// A device that will hardly be in time stops early, and says how long it would have taken.
+func TestBrowserSolverForesees(t *testing.T) {
+	node := interpreter(t, "node")
+	c, err := newIssuer(t, secretA).Issue(time.Now(), alice, MaxWork)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "solver.mjs"), []byte(SolverJS()), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.mjs"), []byte(runTooDear), 0o600))
+	out, err := exec.CommandContext(t.Context(), node, filepath.Join(dir, "run.mjs"), c.Text).Output()
+	require.NoError(t, err)
+	var got struct {
+		Reason string
+		Left   float64
+	}
+	require.NoError(t, json.Unmarshal(out, &got))
+	require.Equal(t, "too-slow", got.Reason, "not expired, after a minute")
+	require.Greater(t, time.Duration(got.Left)*time.Millisecond, c.TTL)
+}
 
 func TestBrowserSolverAgreesOnVectors(t *testing.T) {
 	node := interpreter(t, "node")

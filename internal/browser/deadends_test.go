@@ -187,6 +187,7 @@ func (end *deadEnd) run(t *testing.T, browser context.Context) {
 	b.requireTree(end.tree...)
 	require.Empty(t, eval[string](b, `document.querySelector("form").getAttribute("aria-busy") ?? ""`))
 	require.Equal(t, "hello", eval[string](b, `document.querySelector("[name=message]").value`))
+	require.Equal(t, eval[string](b, element+`.state`) == "error", eval[bool](b, element+`.contains(document.activeElement)`), "the focus is where it goes on")
 	if end.on != nil {
 		require.Empty(t, s.got()[posts:], "not before the way on")
 		end.on(s, b)

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,4 +118,20 @@ func TestNoSidewaysScroll(t *testing.T) {
 			require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").forcedColorAdjust`))
 		})
 	}
+}
+
+// TestNoSignWithoutScript: an element that nobody has defined shows what stands in it, and
+// no sign.
+func TestNoSignWithoutScript(t *testing.T) {
+	browser := launch(t)
+	s := newSite(t)
+	b := open(t, browser, s.URL+"/elsewhere")
+	b.do(chromedp.Navigate(s.URL + "/signup?csp=" + url.QueryEscape("default-src 'self'; script-src 'none'")))
+	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`))
+	require.True(t, eval[bool](b, element+`.state === undefined`))
+	b.visit(s.URL + "/signup")
+	require.Equal(t, "none", eval[string](b, `getComputedStyle(`+element+`, "::before").content`), "nor while there is nothing to say")
+	s.breakDown(http.StatusForbidden, "")
+	b.reach("error")
+	require.Equal(t, `""`, eval[string](b, `getComputedStyle(`+element+`, "::before").content`))
 }
