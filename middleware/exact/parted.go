@@ -10,3 +10,12 @@ type Parted interface {
 	// one part. It may change, as nodes do. It must be quick, and ask nobody.
 	Part(call Call) int
 }
+
+// partOf returns the part of an engine that a call goes to: what wraps one is parted as
+// it is.
+func partOf(engine Counter, call Call) int {
+	if parted, ok := engine.(Parted); ok {
+		return parted.Part(call)
+	}
+	return 0
+}

@@ -207,7 +207,7 @@ func befall(t *testing.T, p *proxy, outage middleware.Outage, f *fault) {
 	require.Equal(t, limit/2, spent)
 
 	f.strike()
-	ill := site.load(t, t.Name()+"-ill", 200)
+	ill := site.load(t, t.Name()+"-ill", 600) // longer than the second of silence that is an outage
 	want := map[middleware.Outage]int{middleware.FailOpen: http.StatusOK, middleware.FailClosed: http.StatusServiceUnavailable}[outage]
 	require.Equal(t, []int{want}, keys(ill.degraded), "the policy's choice holds")
 	require.Less(t, ill.statuses[http.StatusOK], ill.asked/10, "most of them fell into the fault")

@@ -3,7 +3,6 @@ package guardedcall
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -22,41 +21,6 @@ type Guard struct {
 
 // maxParts is how many parts of a counter are guarded apart. Of more, some share.
 const maxParts = 32
-
-// A Caller says what is known of who asks.
-type Caller uint8
-
-const (
-	Stranger Caller = iota // an address: anybody can have many
-	Known                  // authenticated, or by a key that was validated
-	callers                // how many there are
-)
-
-// An Outcome says what a call came to.
-type Outcome uint8
-
-const (
-	// Answered: the verdict is the counter's.
-	Answered Outcome = iota
-
-	// Crowded: the counter works, and has no room or no time for this call.
-	Crowded
-
-	// Full: the counter works, and has no room for a new key.
-	Full
-
-	// NotAsked: the counter fails, and is left alone until the next probe.
-	NotAsked
-
-	// Failed: this call failed. That alone is no outage.
-	Failed
-
-	// Down: this call failed, and the counter fails.
-	Down
-)
-
-// errSilent says why a call was not made, that waited for others to come back.
-var errSilent = fmt.Errorf("%w: no answer to the calls before it: %w", exact.ErrNotCounted, context.DeadlineExceeded)
 
 // Take has the counter charge a call. If the answer was lost, the call is made once
 // more under the same ID: nobody is charged twice for a packet. A client that hangs up

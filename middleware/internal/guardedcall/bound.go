@@ -18,6 +18,12 @@ const (
 	loneAnswers = 8
 )
 
+// terms are what a part of a counter is asked by.
+type terms struct {
+	deadline time.Duration
+	most     int // calls that may be out or wait
+}
+
 // A bound is how many calls are out at once. The server is shared: how many of them it
 // answers in time depends on all instances, and nobody tells. What can be seen is how
 // long an answer takes. More than half of what a deadline leaves for waiting is too

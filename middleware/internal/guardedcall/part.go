@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-// terms are what a part goes by.
-type terms struct {
-	deadline time.Duration
-	most     int // calls that may be out or wait
-}
-
 // A part is the calls to what fails by itself: a counter, or a node of one. It tells a
 // crowd from an outage where a call was not answered in time:
 //

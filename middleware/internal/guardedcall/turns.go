@@ -5,6 +5,15 @@ import (
 	"time"
 )
 
+// A Caller says what is known of who asks.
+type Caller uint8
+
+const (
+	Stranger Caller = iota // an address: anybody can have many
+	Known                  // authenticated, or by a key that was validated
+	callers                // how many there are
+)
+
 // Turns are the calls that are out or wait, by who made them, and say whose turn it is.
 //
 //   - Strangers have three quarters of the places. Addresses are to be had by the
