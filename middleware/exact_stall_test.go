@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestABreakerHoldsBackByALongDeadline(t *testing.T) {
 			customers := s.toll()
 			s.stream(customers, 20, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint(n)) })
 			s.lasts(4*deadline+10*time.Second, nil)
-			before := c.calls
+			before := int(c.calls.Load())
 			t.Logf("deadline %s: %d calls of %d requests", deadline, before, customers.refused)
 			require.Equal(t, 1, s.alarms())
 			require.Less(t, before, 20*5*int(deadline)/int(time.Second)+40, "a probe a second after that")
@@ -69,11 +70,11 @@ func TestABreakerHoldsBackByALongDeadline(t *testing.T) {
 // hung is a counter that never answers.
 type hung struct {
 	exact.Counter
-	calls int
+	calls atomic.Int64
 }
 
 func (c *hung) Take(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
-	c.calls++
+	c.calls.Add(1)
 	<-ctx.Done()
 	return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
 }
