@@ -44,8 +44,8 @@ type Exact struct {
 	// of Deadline: 2 · instances · (time of one call) < Deadline/2. With 4 instances and
 	// 50 ms that is a call of 3 ms.
 	//
-	// A call that times out among more than half of InFlight is load too, unless the
-	// counter has answered nobody for a second. Default: 256. Permitted: 1 to 65536.
+	// A call that times out among more than half of InFlight, or where others stood in
+	// line, is load too, unless the counter has answered nobody for a second. Default: 256. Permitted: 1 to 65536.
 	InFlight int64
 
 	// Shards splits the key of every identity that is an address into so many

@@ -35,10 +35,10 @@ func TestFloodsReachNoFallback(t *testing.T) {
 		{name: "2ms x 4", service: 2 * time.Millisecond, instances: 4, clients: 300},
 		{name: "25µs x 4, then 250µs", service: 25 * time.Microsecond, instances: 4, clients: 300, slows: 250 * time.Microsecond},
 	} {
-		if testing.Short() && (row.service != 200*time.Microsecond || row.clients != 300) {
-			continue
-		}
 		for _, told := range []bool{false, true} {
+			if testing.Short() && (row.name != "200µs x 1" || told) && (row.name != "200µs x 4" || !told) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s, deadlines told %t", row.name, told), func(t *testing.T) {
 				testkit.Bubble(t, func(t *testing.T) {
 					server := &queue{service: row.service}
@@ -55,11 +55,7 @@ func TestFloodsReachNoFallback(t *testing.T) {
 						}
 					})
 					t.Logf("payers %s, longest %s; strangers %s; %d alarms", payers, payers.longest, strangers, s.alarms())
-					if 2*row.clients > 256 {
-						require.Zero(t, strangers.fallback)
-					} else { // no crowd, by InFlight: single calls that miss go by the policy's choice
-						require.Less(t, strangers.fallback*500, strangers.passed)
-					}
+					require.Zero(t, strangers.fallback)
 					require.Zero(t, payers.fallback)
 					require.Zero(t, s.alarms())
 					few := 20
@@ -80,7 +76,7 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		s := newScene(t, 1, &queue{service: 200 * time.Microsecond}, middleware.Exact{Outage: middleware.FailOpen})
 		free, payers, strangers := s.toll(), s.toll(), s.toll()
-		s.flood(free, 600, func(_ int, r *http.Request) { r.Header.Set("Payer", "free") })
+		s.flood(free, 300, func(_ int, r *http.Request) { r.Header.Set("Payer", "free") })
 		s.flood(strangers, 300, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
 		s.stream(payers, 50, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
 		s.lasts(time.Second, nil)

@@ -28,7 +28,7 @@ type cluster struct {
 func newCluster() *cluster {
 	c := new(cluster)
 	for i := range c.nodes {
-		c.nodes[i].server = &queue{service: 100 * time.Microsecond}
+		c.nodes[i].server = &queue{service: time.Millisecond}
 	}
 	return c
 }
@@ -84,7 +84,7 @@ func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
 		})
 		t.Logf("on healthy nodes: %s, longest %s; on the hung one: %s, the last refused after %s", healthy, healthy.longest, sick, sick.lastRefused)
 		require.Zero(t, healthy.refused)
-		require.Less(t, healthy.longest, 50*time.Millisecond)
+		require.LessOrEqual(t, healthy.longest, 50*time.Millisecond)
 		require.Positive(t, sick.refused)
 		require.Positive(t, sick.passed, "it recovers")
 		require.Equal(t, 1, s.alarms(), "one alarm")

@@ -13,10 +13,11 @@ import (
 //     no time for, among more than half of the places or where the bound holds calls
 //     back, met a crowd. Otherwise it missed alone: the policy's choice for this
 //     request, and no sign of an outage.
-//   - One that has answered nobody may have failed. But among a crowd that must have
-//     lasted for a breakPause. Meanwhile calls go out one at a time: whatever the
-//     crowd has put into the server's queue is worked off or dead by then, and what
-//     is judged is a probe that does not stand in it.
+//   - One that has answered nobody may have failed. But among a crowd, or where calls
+//     stood in line while it still answered, that must have lasted for a breakPause.
+//     Meanwhile a crowd's calls go out one at a time: whatever it has put into the
+//     server's queue is worked off by then, and what is judged is a probe that does
+//     not stand in it.
 //
 // Otherwise a client that makes an engine slow by asking it a lot could have everybody
 // decided by the fallback.
@@ -31,6 +32,7 @@ type part struct {
 	crowds  uint64 // calls that came when more than half of the places were taken
 	heard   uint64 // of crowds, at the last answer
 	lines   uint64 // calls that had to wait
+	lined   bool   // somebody did at the last answer
 }
 
 // A ticket is a call that is out.
@@ -193,7 +195,7 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 	switch how {
 	case answered:
 		p.answers++
-		p.heard = p.crowds
+		p.heard, p.lined = p.crowds, !p.turns.empty()
 		p.forget(func(g givenUp) bool { return g.number < t.number })
 		p.bound.answered(t.number, took, t.needed || !p.turns.empty(), terms)
 		p.breaker.succeeded()
@@ -240,10 +242,10 @@ func (p *part) tired(t *ticket, now time.Time, terms terms) Outcome {
 }
 
 // crowdedSilence reports whether there was a crowd since a call came or since the last
-// answer: what is idle for a moment has not recovered. So it is where the last answers
-// took long.
+// answer: what is idle for a moment has not recovered. So it is where calls stood in line
+// when it answered last, or the last answers took long.
 func (p *part) crowdedSilence(t *ticket, terms terms) bool {
-	return p.crowds != min(t.seen.crowds, p.heard) || p.bound.pressed(terms.deadline)
+	return p.crowds != min(t.seen.crowds, p.heard) || p.lined || p.bound.pressed(terms.deadline)
 }
 
 // crowded reports whether a call that is back, while others were answered, has met a
