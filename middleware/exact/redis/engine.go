@@ -141,7 +141,7 @@ const argDeadline = 5
 func (e *engine) runInTime(ctx context.Context, keys, args []string) ([]int64, error) {
 	clock := &e.node(keys[0]).clock
 	if end, ok := ctx.Deadline(); ok {
-		args[argDeadline] = strconv.FormatInt(clock.at(end), 10)
+		args[argDeadline] = strconv.FormatInt(clock.at(time.Now(), end), 10)
 	}
 	reply, err := e.run(ctx, e.taking, keys, args, clock)
 	if err == nil && len(reply) == 1 {

@@ -47,12 +47,12 @@ func (c *serverClock) saw(us int64, sent time.Time, wrong bool) {
 	}
 }
 
-// at returns what time it is on the server at a moment, at least, or 0 if that is not
-// known.
-func (c *serverClock) at(t time.Time) int64 {
+// at returns what time it will be on the server at a moment, at least, or 0 if that is not
+// known now.
+func (c *serverClock) at(now, t time.Time) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.now.known || t.Sub(c.now.since) > 2*keeps {
+	if !c.now.known || now.Sub(c.now.since) > 2*keeps {
 		return 0
 	}
 	us := c.now.us
