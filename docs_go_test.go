@@ -31,7 +31,7 @@ import (
 
 var (
 	secret, old, fresh []byte
-	contact, signup    http.HandlerFunc
+	contact, signup, quote http.HandlerFunc
 	customer           middleware.IdentityFunc
 	tiers              map[string][]middleware.Limit
 	cfg                middleware.Config

@@ -196,10 +196,13 @@
 //
 // With Config.Exact a counter that all instances share decides. Tokens and memory stand in for
 // it in an outage: with [FailOpen] each instance admits its part of the quota; with [FailClosed]
-// it answers 503. A call has a Deadline. Five failures in a row open a breaker, which lets one
-// probe a second through. A crowd of calls that miss the deadline while the counter answers
-// others is load. Load is answered 503 whatever the choice, so that nobody can flood the counter
-// to get into the fallback. A request that was answered 503 at its deadline may have been
+// it answers 503. A call has a Deadline. A breaker opens when nobody has had an answer for four
+// deadlines (at most a second) and five calls have failed. It lets a probe through after one
+// deadline, then after twice as long each time, up to a second. How many calls are out at once
+// follows the round trip; the others stand in line. Identities take turns there, and a quarter
+// of the places is for those that are no address. A crowd of calls that miss the deadline while
+// the counter answers others is load. Load is answered 503 whatever the choice, so that nobody
+// can flood the counter to get into the fallback. A request that was answered 503 at its deadline may have been
 // charged. The instance and the client's token remember a refusal until its time; meanwhile it
 // costs no call, and the response has no RateLimit. An outage sends no client away for longer
 // than a minute and its jitter. [Refund] gives a charge back. [Middleware.CallFor] lets a

@@ -25,15 +25,27 @@ type Exact struct {
 	// admits the whole quota on each.
 	Instances int64
 
-	// Deadline is how long a request waits for the counter. Default: 50 ms.
-	// Permitted: from 1 ms to 10 s.
+	// Deadline is how long a request waits for the counter, in line and for the answer.
+	// Four times of what a call takes is not too long: of calls that take more than half
+	// of it, few can be out at once. Default: 50 ms. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
-	// InFlight is how many calls may wait for the counter at once. One more is
-	// answered 503, whatever Outage says: load is no outage, and nobody must be
-	// able to flood the counter to get into the fallback. A call that times out
-	// while more than half of InFlight are out is load too, unless the counter has
-	// answered nobody for a second. Default: 256. Permitted: 1 to 65536.
+	// InFlight is how many calls may wait for the counter at once, or for each part of
+	// one that is an [exact.Parted]. One more is answered 503, whatever Outage says: load
+	// is no outage, and nobody must be able to flood the counter to get into the fallback.
+	// Addresses have three quarters of the places, so that a flood of strangers leaves
+	// room for principals and keys; no identity has more places than are left, which is
+	// half of them for one alone.
+	//
+	// How many of those calls are sent at once follows the round trip: fewer, where an
+	// answer takes near half of Deadline. The others stand in line. The queue of a server
+	// that all instances share is then shorter than Deadline, and the flood is answered
+	// 503, as long as two calls of each instance, one after the other, take less than half
+	// of Deadline: 2 · instances · (time of one call) < Deadline/2. With 4 instances and
+	// 50 ms that is a call of 3 ms.
+	//
+	// A call that times out among more than half of InFlight, or where others stood in
+	// line, is load too, unless the counter has answered nobody for a second. Default: 256. Permitted: 1 to 65536.
 	InFlight int64
 
 	// Shards splits the key of every identity that is an address into so many

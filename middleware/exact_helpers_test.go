@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,6 +169,13 @@ func paidRoute() (c *clock, l *ledger, cfg middleware.Config, log *bytes.Buffer)
 	l = newLedger(c)
 	cfg = paid(c, l)
 	return c, l, cfg, logging(&cfg)
+}
+
+// breaks has a counter fail for as long as it takes to open the breaker.
+func breaks(h http.Handler, c *clock) {
+	admitted(h, 5)
+	c.advance(time.Second)
+	admitted(h, 3)
 }
 
 func onFire(context.Context, int) error { return errEngine }

@@ -13,12 +13,12 @@ import (
 
 // Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
 func TestAnOutageOutlivesAConfiguration(t *testing.T) {
-	_, l, cfg, log := paidRoute()
+	c, l, cfg, log := paidRoute()
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
 	l.fault = onFire
 	for range 5 {
-		admitted(h, 8)
+		breaks(h, c)
 		require.NoError(t, m.Reconfigure(cfg))
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "does not answer"))

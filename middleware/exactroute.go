@@ -40,7 +40,7 @@ func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext
 		return
 	}
 	refunds := x.refunds.Load()
-	v, outcome, err := e.askCounter(now, r, &c, d.Cost)
+	v, outcome, err := e.askCounter(now, r, &who, &c, d.Cost)
 	switch outcome {
 	case guardedcall.Answered:
 		e.report.counterAnswers()
@@ -83,14 +83,18 @@ func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCa
 }
 
 // askCounter has the counter decide. A cost of 0 peeks.
-func (e *engine) askCounter(now time.Time, r *http.Request, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
+func (e *engine) askCounter(now time.Time, r *http.Request, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
+	caller := guardedcall.Stranger
+	if who.id.kind != kindAddress {
+		caller = guardedcall.Known
+	}
 	if cost == 0 {
-		v, outcome, err := e.exact.guard.Peek(r.Context(), now, e.now, c.Call)
+		v, outcome, err := e.exact.guard.Peek(r.Context(), now, e.now, caller, c.Call)
 		v.Admitted = true
 		return v, outcome, err
 	}
 	c.ID = e.exact.callID(c.Key, r)
-	return e.exact.guard.Take(r.Context(), now, e.now, c.Call)
+	return e.exact.guard.Take(r.Context(), now, e.now, caller, c.Call)
 }
 
 // callID returns an ID that no other request has. What the client calls its

@@ -117,9 +117,9 @@ func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 	require.Equal(t, 1, strings.Count(log.String(), "failed a request"))
 	require.Contains(t, log.String(), errEngine.Error())
-	for range 40 { // in less than a minute
+	for range 25 { // in less than a minute
 		l.fault = onFire
-		admitted(h, 8)
+		breaks(h, c)
 		l.fault = nil
 		c.advance(time.Second)
 		send(h)
@@ -129,7 +129,7 @@ func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "answers again"), "as often as it was said that it does not")
 	c.advance(time.Minute)
 	l.fault = onFire
-	admitted(h, 8)
+	breaks(h, c)
 	require.Equal(t, 2, strings.Count(log.String(), "does not answer"))
 }
 
@@ -138,7 +138,7 @@ func TestAnOutageAfterAnOutageIsLogged(t *testing.T) {
 	c, l, cfg, log := paidRoute()
 	h, _ := limited(t, cfg)
 	l.fault = onFire
-	admitted(h, 8)
+	breaks(h, c)
 	l.fault = nil
 	c.advance(time.Second)
 	send(h)
@@ -146,7 +146,7 @@ func TestAnOutageAfterAnOutageIsLogged(t *testing.T) {
 	c.advance(6 * time.Second)
 	l.fault = onFire
 	for range 120 {
-		admitted(h, 8)
+		breaks(h, c)
 		c.advance(time.Second)
 	}
 	require.Equal(t, 2, strings.Count(log.String(), "does not answer"))

@@ -34,7 +34,9 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		passed := 0
 		for range 2 {
 			h, _ := limited(t, cfg)
-			passed += admitted(h, 20)
+			passed += admitted(h, 15)
+			c.advance(time.Second)
+			passed += admitted(h, 5)
 			resp := send(h)
 			require.Equal(t, "?1", resp.Header.Get(middleware.DegradedHeader))
 		}
@@ -49,7 +51,11 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		cfg := paid(c, l)
 		log := logging(&cfg)
 		h, spy := limited(t, cfg)
-		for range 20 {
+		for n := range 20 {
+			if n == 5 {
+				require.NotContains(t, log.String(), "does not answer", "they may be of one moment")
+				c.advance(time.Second)
+			}
 			resp := send(h)
 			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 			require.Equal(t, "?1", resp.Header.Get(middleware.DegradedHeader))
@@ -57,7 +63,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			require.Contains(t, bodyOf(t, resp), "temporary-reduced-capacity")
 		}
 		require.Zero(t, spy.calls.Load())
-		require.Equal(t, 10, l.count(), "five calls, each repeated once; then the breaker is open")
+		require.Equal(t, 12, l.count(), "five calls and one a second later, each repeated once; then the breaker is open")
 		require.Equal(t, 1, strings.Count(log.String(), "does not answer"))
 
 		l.fault = nil
@@ -73,7 +79,9 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
-			h, _ := limited(t, hasty(c, l))
+			cfg := hasty(c, l)
+			cfg.Now = time.Now
+			h, _ := limited(t, cfg)
 			began := time.Now()
 			require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 			require.Equal(t, 50*time.Millisecond, time.Since(began), "the deadline, and no second call after it")
@@ -115,14 +123,14 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			}
 			h, _ := limited(t, cfg)
 			codes := make(chan int, 100)
-			for range 100 {
-				go func() { codes <- send(h).StatusCode }()
+			for n := range 100 {
+				go func() { codes <- send(h, from(fmt.Sprintf("198.18.0.%d", n%10))).StatusCode }()
 			}
 			seen := map[int]int{}
 			for range 100 {
 				seen[<-codes]++
 			}
-			require.Equal(t, map[int]int{200: 5, 429: 3, 503: 92}, seen)
+			require.Equal(t, map[int]int{200: 6, 503: 94}, seen, "strangers have three quarters of the places")
 			require.Zero(t, degraded)
 		})
 	})
@@ -195,7 +203,10 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			require.Equal(t, map[int]int{503: 100}, flood())
 			require.NotContains(t, log.String(), "does not answer")
 			c.advance(600 * time.Millisecond)
-			require.Equal(t, map[int]int{200: 8, 503: 92}, flood(), "burst by burst, it has answered nobody for a second")
+			require.Equal(t, map[int]int{200: 6, 503: 94}, flood(), "burst by burst, it has answered nobody for a second")
+			for range 6 { // one call of each is a probe at most, and five must fail
+				flood()
+			}
 			require.Contains(t, log.String(), "does not answer")
 		})
 	})
@@ -289,7 +300,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		l := newLedger(c)
 		l.fault = failing
 		h, _ := limited(t, paid(c, l))
-		admitted(h, 5)
+		breaks(h, c)
 		before := l.count()
 		c.advance(time.Second)
 		admitted(h, 1000)

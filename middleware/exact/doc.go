@@ -20,5 +20,5 @@
 // take the call, store it, as one atomic step, and keep [Idempotency] for IDs. An engine
 // that does the arithmetic itself, in a script or in SQL, says how the account stood,
 // and a [Snapshot] makes the verdict of it. Package exacttest says whether it counts
-// exactly.
+// exactly. An engine whose keys lie on several servers says on which, as [Parted].
 package exact

@@ -47,3 +47,6 @@ func Lease(engine Counter, l LeaseConfig) (*Leased, error) {
 	}
 	return &Leased{engine: engine, terms: l, keys: make(map[string]*leaseholder)}, nil
 }
+
+// Part implements [Parted].
+func (l *Leased) Part(call Call) int { return partOf(l.engine, call) }

@@ -44,6 +44,9 @@ type merged struct {
 	queues map[mergeable]*queue // of keys that a call is out for
 }
 
+// Part implements [Parted].
+func (m *merged) Part(call Call) int { return partOf(m.Batcher, call) }
+
 // mergeable is what calls must have in common.
 type mergeable struct {
 	key    string

@@ -1,22 +1,27 @@
 package redis_test
 
 import (
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
-// TestCluster runs the suite on three nodes, each with a third of the slots.
-func TestCluster(t *testing.T) {
+// startCluster starts three nodes, each with a third of the slots.
+func startCluster(t *testing.T) [3]*server {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: a cluster takes seconds to form")
 	}
@@ -39,6 +44,12 @@ func TestCluster(t *testing.T) {
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
 		}, patient, 50*time.Millisecond)
 	}
+	return nodes
+}
+
+// TestCluster runs the suite on three nodes.
+func TestCluster(t *testing.T) {
+	nodes := startCluster(t)
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
 		return redis.Open(nodes[1].url(), redis.Config{})
 	}, nil))
@@ -70,4 +81,79 @@ func TestCluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, n, 1000, "every node has its part")
 	}
+}
+
+// One node that hangs is an outage for its customers, and for no others.
+func TestOneHungNodeOfACluster(t *testing.T) {
+	nodes := startCluster(t)
+	counter := open(t, nodes[1].url())
+	site := newSite(t, counter, middleware.FailClosed, deadline)
+	call := exact.Call{Cost: 1, Policy: compile(t, yearly(limit))}
+	var customers [3][]string // by node
+	require.Eventually(t, func() bool {
+		site.ask("warm")
+		parts := make(map[int]bool)
+		for n := range 100 {
+			call.Key = fmt.Sprint(n)
+			parts[counter.Part(call)] = true
+		}
+		return len(parts) == len(nodes)
+	}, patient, 10*time.Millisecond, "the counter knows its nodes")
+	// Which node has a customer is seen where it is counted.
+	size := func() (sizes [3]string) {
+		for i, s := range nodes {
+			sizes[i] = s.do("DBSIZE")
+		}
+		return sizes
+	}
+	for n := 0; len(customers[0]) < 8 || len(customers[1]) < 16 || len(customers[2]) < 16; n++ {
+		customer := fmt.Sprint("customer", n)
+		before := size()
+		status, _ := site.ask(customer)
+		require.Equal(t, http.StatusOK, status)
+		for i, now := range size() {
+			if now != before[i] {
+				customers[i] = append(customers[i], customer)
+			}
+		}
+	}
+
+	nodes[0].signal(syscall.SIGSTOP)
+	defer nodes[0].signal(syscall.SIGCONT)
+	var wg sync.WaitGroup
+	var well, refused, ill atomic.Int64
+	end := make(chan struct{})
+	for w := range 48 {
+		wg.Go(func() {
+			node := w % 3
+			for n := 0; ; n++ {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				status, _ := site.ask(customers[node][n%len(customers[node])])
+				switch {
+				case node == 0:
+					ill.Add(1)
+				case status == http.StatusServiceUnavailable:
+					refused.Add(1)
+				default:
+					well.Add(1)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return site.log.count("does not answer") == 1 && well.Load() > 2000 }, patient, 10*time.Millisecond)
+	close(end)
+	ends(t, &wg)
+	t.Logf("healthy nodes: %d requests answered, %d not; on the hung one %d", well.Load(), refused.Load(), ill.Load())
+	require.Zero(t, refused.Load(), "nobody on a healthy node is refused for want of an answer")
+
+	nodes[0].signal(syscall.SIGCONT)
+	require.Eventually(t, func() bool {
+		status, _ := site.ask(customers[0][0])
+		return status != http.StatusServiceUnavailable
+	}, patient, 20*time.Millisecond, "it recovers by itself")
 }

@@ -16,6 +16,12 @@
 //     the server, min-replicas-to-write and min-replicas-max-lag bound how long a master
 //     that is cut off goes on acknowledging. What must survive a failover wants a
 //     database that commits on a majority, behind the same interface.
+//   - A call tells the server until when its answer is waited for, by the server's own
+//     clock as it was in its last answers. What the server finds too late it does not
+//     count: a crowd does not keep it busy with what nobody waits for.
+//   - In a cluster each node has places of its own, and is an [exact.Parted] of it: one
+//     that hangs keeps nobody from the others. Which slots it has is asked with CLUSTER
+//     SLOTS, every ten seconds at most, and each second where calls fail.
 //   - A restart forgets what was not on disk: all of it without AOF, up to a second with
 //     appendfsync everysec, nothing with always.
 //   - A server that evicts keys when its memory is full gives away quotas. Set
@@ -26,7 +32,7 @@
 // like any other: keep its memory for counters alone, or watch it. In a cluster, calls
 // for the keys of a slot fail while the slot is moved. A user of an ACL needs TIME, HMGET,
 // HSET, PEXPIREAT, GET, SET, EXISTS, DEL, ZADD, ZREM, ZRANGEBYSCORE, ZREMRANGEBYSCORE,
-// EVAL and EVALSHA.
+// EVAL and EVALSHA; in a cluster CLUSTER SLOTS, which the client asks for as well.
 //
 // In a cluster the keys of one account share a hash tag, and every key expires when
 // nothing of it counts any more. The keys of an account are {tag}, {tag}:t:<limit> for
@@ -35,8 +41,8 @@
 //
 // The client is rueidis, which sends concurrent commands together. One that New is given
 // wants AlwaysPipelining: without it a lone call that meets its deadline closes the
-// connection that the others are on. No more than 512 calls are unanswered at once, with
-// those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
+// connection that the others are on. No more than 512 calls of a node are unanswered at
+// once, with those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
 // making fewer calls still.
 //
 // It does not run under GODEBUG=fips140=only: the client names scripts by SHA-1, as Redis

@@ -32,7 +32,14 @@ type engine struct {
 
 	taking, refunding *rueidis.Lua
 
-	out chan struct{} // a place for each call that the server has not answered
+	nodes  [maxNodes]node
+	layout layout
+}
+
+// A node is what an engine knows of one node of a cluster, or of a server without one.
+type node struct {
+	out   chan struct{} // a place for each call that it has not answered
+	clock serverClock
 }
 
 // maxOut is how many calls may be unanswered at once, with those whose callers have
@@ -41,13 +48,16 @@ type engine struct {
 const maxOut = 512
 
 func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
-	return &engine{
+	e := &engine{
 		prefix:    cfg.Prefix,
 		line:      line{dial: dial, evicts: cfg.DangerouslyAllowEviction},
 		taking:    rueidis.NewLuaScript(prelude + takeLua),
 		refunding: rueidis.NewLuaScript(prelude + refundLua),
-		out:       make(chan struct{}, maxOut),
 	}
+	for i := range e.nodes {
+		e.nodes[i].out = make(chan struct{}, maxOut)
+	}
+	return e
 }
 
 // Take implements [exact.Counter].
@@ -86,9 +96,9 @@ func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]e
 	call := &calls[0]
 	p, tag := call.Policy, e.tag(call.Policy, call.Key)
 	keys := append([]string{tag}, logKeys(tag, p)...)
-	args := append(make([]string, 0, 5+7*p.Len()+len(calls)),
+	args := append(make([]string, 0, 6+7*p.Len()+len(calls)),
 		strconv.FormatInt(call.Cost, 10), flag(charge), strconv.FormatInt(exact.IDLife.Milliseconds()*6/5, 10),
-		strconv.Itoa(p.Len()), strconv.Itoa(len(calls)))
+		strconv.Itoa(p.Len()), strconv.Itoa(len(calls)), "0")
 	args = append(args, limits(p)...)
 	for i := range calls {
 		args = append(args, flag(calls[i].ID != ""))
@@ -96,7 +106,7 @@ func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]e
 			keys = append(keys, tag+":i:"+calls[i].ID)
 		}
 	}
-	reply, err := e.run(ctx, e.taking, keys, args)
+	reply, err := e.runInTime(ctx, keys, args)
 	if err != nil {
 		return nil, err
 	}
@@ -115,21 +125,42 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 	tag, at := e.tag(r.Policy, r.Key), strconv.FormatInt(r.At.UnixMicro(), 10)
 	keys := append([]string{tag, tag + ":r:" + strconv.FormatInt(serial, 10) + ":" + at}, logKeys(tag, r.Policy)...)
 	args := append([]string{strconv.FormatInt(serial, 10), at, strconv.FormatInt(r.Cost, 10), strconv.Itoa(r.Policy.Len())}, limits(r.Policy)...)
-	reply, err := e.run(ctx, e.refunding, keys, args)
+	reply, err := e.run(ctx, e.refunding, keys, args, nil)
 	if err == nil && (len(reply) != 1 || reply[0] != 1) {
 		return exact.ErrNoRefund
 	}
 	return err
 }
 
-// run runs a script, as one round trip, except for the first time on a server.
-func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []string) ([]int64, error) {
+// argDeadline is where take.lua has the time until which its answer is waited for.
+const argDeadline = 5
+
+// runInTime runs take.lua with the deadline of ctx, by the clock of the server. A node
+// that says it is over while it is not has had its clock set, or is another than it was:
+// it is asked again, without one.
+func (e *engine) runInTime(ctx context.Context, keys, args []string) ([]int64, error) {
+	clock := &e.node(keys[0]).clock
+	if end, ok := ctx.Deadline(); ok {
+		args[argDeadline] = strconv.FormatInt(clock.at(time.Now(), end), 10)
+	}
+	reply, err := e.run(ctx, e.taking, keys, args, clock)
+	if err == nil && len(reply) == 1 {
+		args[argDeadline] = "0"
+		reply, err = e.run(ctx, e.taking, keys, args, clock)
+	}
+	return reply, err
+}
+
+// run runs a script, as one round trip, except for the first time on a server. Where
+// clock is not nil, the reply begins with the server's time.
+func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []string, clock *serverClock) ([]int64, error) {
 	client, err := e.line.get(ctx)
 	if err != nil {
 		return nil, err
 	}
+	out := e.node(keys[0]).out
 	select {
-	case e.out <- struct{}{}:
+	case out <- struct{}{}:
 	default:
 		return nil, exact.ErrBusy
 	}
@@ -137,16 +168,20 @@ func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []stri
 		reply []int64
 		err   error
 	}
-	done := make(chan answer, 1)
+	done, sent := make(chan answer, 1), time.Now()
 	go func() {
 		// Without the end of ctx: the place is taken until the server answers, or the
 		// client gives its connection up for dead.
 		reply, err := script.Exec(context.WithoutCancel(ctx), client, keys, args).AsIntSlice()
-		<-e.out
+		<-out
 		if err != nil {
 			e.line.failed(client, err)
 		}
+		if err == nil && clock != nil && len(reply) > 0 {
+			clock.saw(reply[0], sent, len(reply) == 1 && ctx.Err() == nil)
+		}
 		done <- answer{reply, err}
+		e.layout.refresh(client, err != nil)
 	}()
 	select {
 	case a := <-done:

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
 const (
@@ -206,7 +207,7 @@ func befall(t *testing.T, p *proxy, outage middleware.Outage, f *fault) {
 	require.Equal(t, limit/2, spent)
 
 	f.strike()
-	ill := site.load(t, t.Name()+"-ill", 200)
+	ill := site.load(t, t.Name()+"-ill", 600) // longer than the second of silence that is an outage
 	want := map[middleware.Outage]int{middleware.FailOpen: http.StatusOK, middleware.FailClosed: http.StatusServiceUnavailable}[outage]
 	require.Equal(t, []int{want}, keys(ill.degraded), "the policy's choice holds")
 	require.Less(t, ill.statuses[http.StatusOK], ill.asked/10, "most of them fell into the fault")
@@ -387,4 +388,55 @@ func TestUnansweredCallsHaveABound(t *testing.T) {
 	ends(t, &wg)
 	t.Logf("%d of 2048 calls found no place", busy.Load())
 	require.Positive(t, busy.Load())
+}
+
+// What a server finds when nobody waits for it any more, it does not count, and says so.
+func TestStaleCallsAreNotCounted(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t, yearly(1000))
+	for range 3 { // it learns the server's time
+		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+	}
+	s.signal(syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	for n := range 100 {
+		wg.Go(func() {
+			_, err := c.Take(ctx, exact.Call{Key: fmt.Sprint("k", n), Cost: 1, Policy: p})
+			if !errors.Is(err, exact.ErrMaybeCounted) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	s.signal(syscall.SIGCONT)
+	v, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.EqualValues(t, 997, v.Limits[0].Remaining)
+	// The calls before it on the same connection have been answered.
+	require.Equal(t, ":1", s.do("DBSIZE"), "only the key of before is there")
+}
+
+// A server whose clock is set refuses nobody: what it takes for stale is asked once more.
+func TestServerClockMayBeSet(t *testing.T) {
+	s := startServer(t)
+	c, err := redis.OpenByKey(s.url())
+	require.NoError(t, err)
+	defer c.Close()
+	p := compile(t, yearly(1000))
+	for n, second := range []string{"2000000000", "2000003600", "2000000000", "2000003600"} {
+		s.do("HSET", "clock", "s", second, "us", "0")
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), patient)
+			_, err := c.Take(ctx, exact.Call{Key: fmt.Sprint("k", n), Cost: 1, Policy: p})
+			cancel()
+			require.NoError(t, err, second)
+		}
+		v, err := c.Peek(t.Context(), exact.Call{Key: fmt.Sprint("k", n), Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.EqualValues(t, 997, v.Limits[0].Remaining, "each is counted once")
+	}
 }

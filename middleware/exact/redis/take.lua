@@ -2,14 +2,18 @@
 --
 -- KEYS: the account, its trails, and one for each call that has an ID.
 -- ARGV: the cost, 1 to charge or 0 to peek, for how many ms an ID is remembered, the
--- number of limits and of calls, the limits, and for each call 1 if it has an ID.
--- Returns now, the serial before, the limits as they stood before, and what became of
+-- number of limits and of calls, the time in µs after which nobody waits for the answer
+-- or 0, the limits, and for each call 1 if it has an ID.
+-- Returns the time alone where nobody waits any more, and has counted nothing: in a crowd
+-- what is answered too late makes the next answer later still. Else it returns now, the serial before, the limits as they stood before, and what became of
 -- each call: 0 refused, 1 admitted, 2 refused before, 3 admitted before, followed by its
 -- serial, time and cost.
 
 local cost, charge, life = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
 local count, calls = tonumber(ARGV[4]), tonumber(ARGV[5])
-local list = limits(6, count)
+local time, deadline = clock(), tonumber(ARGV[6])
+if deadline > 0 and time > deadline then return { time } end
+local list = limits(7, count)
 local trails, key = {}, 2
 for _, l in ipairs(list) do
 	if l.kind == LOG or l.kind == DAY then
@@ -17,7 +21,7 @@ for _, l in ipairs(list) do
 		key = key + 1
 	end
 end
-local now, serial, expires = load(KEYS[1], trails, list, clock())
+local now, serial, expires = load(KEYS[1], trails, list, time)
 
 -- How it stands, and what the waits depend on.
 local reply = { now, serial }
@@ -70,7 +74,7 @@ end
 
 local before, charged, answers = serial, 0, {}
 for i = 1, calls do
-	local id = ARGV[5 + 7 * count + i] == '1' and KEYS[key]
+	local id = ARGV[6 + 7 * count + i] == '1' and KEYS[key]
 	if id then key = key + 1 end
 	local said = id and (answers[id] or redis.call('GET', id))
 	if said then

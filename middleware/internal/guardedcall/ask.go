@@ -14,42 +14,21 @@ import (
 type Guard struct {
 	Counter  exact.Counter
 	Deadline time.Duration // of each call
-	InFlight int64         // calls that may be out at once
+	InFlight int64         // calls of a part that may be out or wait at once
 
-	breaker breaker
-	load    load
+	parts [maxParts]part
 }
 
-// An Outcome says what a call came to.
-type Outcome uint8
-
-const (
-	// Answered: the verdict is the counter's.
-	Answered Outcome = iota
-
-	// Crowded: the counter works, and has no room or no time for this call.
-	Crowded
-
-	// Full: the counter works, and has no room for a new key.
-	Full
-
-	// NotAsked: the counter fails, and is left alone until the next probe.
-	NotAsked
-
-	// Failed: this call failed. That alone is no outage.
-	Failed
-
-	// Down: this call failed, and the counter fails.
-	Down
-)
+// maxParts is how many parts of a counter are guarded apart. Of more, some share.
+const maxParts = 32
 
 // Take has the counter charge a call. If the answer was lost, the call is made once
 // more under the same ID: nobody is charged twice for a packet. A client that hangs up
 // does not end it, or its impatience would be taken for an outage: only the values of
 // ctx are used. now is the time at which the request came; clock tells the time after
 // the call. The error is that of the counter, with Failed and Down alone.
-func (g *Guard) Take(ctx context.Context, now time.Time, clock func() time.Time, call exact.Call) (exact.Verdict, Outcome, error) {
-	return g.ask(ctx, now, clock, func(ctx context.Context) (exact.Verdict, error) {
+func (g *Guard) Take(ctx context.Context, now time.Time, clock func() time.Time, who Caller, call exact.Call) (exact.Verdict, Outcome, error) {
+	return g.ask(ctx, now, clock, who, &call, func(ctx context.Context) (exact.Verdict, error) {
 		v, err := g.Counter.Take(ctx, call)
 		if err != nil && !errors.Is(err, exact.ErrNotCounted) && ctx.Err() == nil {
 			v, err = g.Counter.Take(ctx, call)
@@ -59,53 +38,49 @@ func (g *Guard) Take(ctx context.Context, now time.Time, clock func() time.Time,
 }
 
 // Peek asks the counter how the limits stand, and charges nothing.
-func (g *Guard) Peek(ctx context.Context, now time.Time, clock func() time.Time, call exact.Call) (exact.Verdict, Outcome, error) {
-	return g.ask(ctx, now, clock, func(ctx context.Context) (exact.Verdict, error) {
+func (g *Guard) Peek(ctx context.Context, now time.Time, clock func() time.Time, who Caller, call exact.Call) (exact.Verdict, Outcome, error) {
+	return g.ask(ctx, now, clock, who, &call, func(ctx context.Context) (exact.Verdict, error) {
 		return g.Counter.Peek(ctx, call)
 	})
 }
 
-// ask makes a call if there is room for one more and the breaker lets it through.
-func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, call func(context.Context) (exact.Verdict, error)) (exact.Verdict, Outcome, error) {
-	seen, ok := g.load.enter(g.InFlight)
-	if !ok {
-		return exact.Verdict{}, Crowded, nil
-	}
-	defer g.load.leave()
-	if !g.breaker.admits(now) {
-		return exact.Verdict{}, NotAsked, nil
-	}
+// ask makes a call if the breaker lets it through and it finds a place in time.
+func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, who Caller, call *exact.Call, do func(context.Context) (exact.Verdict, error)) (exact.Verdict, Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.Deadline)
 	defer cancel()
-	v, err := call(ctx)
+	p := g.part(call)
+	t, outcome, err := p.enter(now, clock, who, call.Key, g.terms())
+	if outcome != Answered {
+		return exact.Verdict{}, outcome, err
+	}
+	back := lost
+	defer func() { p.leave(&t, back, g.terms()) }() // deferred: engines may panic
+	v, err := do(ctx)
 	full := errors.Is(err, exact.ErrFull)
-	if err != nil && !full {
-		return v, g.failure(now, clock, seen, err, ctx.Err() != nil), err
+	if err == nil || full {
+		back = answered
+		if full {
+			return v, Full, nil
+		}
+		return v, Answered, nil
 	}
-	g.load.answered()
-	g.breaker.succeeded()
-	if full {
-		return v, Full, nil
+	means := failure{began: now, ended: clock(), busy: errors.Is(err, exact.ErrBusy)}
+	if means.late = ctx.Err() != nil || timedOut(err); means.late {
+		back = late
 	}
-	return v, Answered, nil
+	return v, p.judge(&t, means, g.terms()), err
 }
 
-// failure says what it means that a call has failed.
-func (g *Guard) failure(now time.Time, clock func() time.Time, seen loadSnapshot, err error, late bool) Outcome {
-	means, busy := outage, errors.Is(err, exact.ErrBusy)
-	if busy || late || timedOut(err) {
-		means = g.load.classify(seen, now, clock(), busy)
+// terms are what a guard goes by.
+func (g *Guard) terms() terms { return terms{deadline: g.Deadline, most: int(g.InFlight)} }
+
+// part returns the part of the counter that a call goes to.
+func (g *Guard) part(call *exact.Call) *part {
+	n := 0
+	if c, ok := g.Counter.(exact.Parted); ok {
+		n = c.Part(*call)
 	}
-	switch means {
-	case crowd:
-		return Crowded
-	case outage:
-		g.breaker.failed(now)
-	}
-	if g.breaker.open() {
-		return Down
-	}
-	return Failed
+	return &g.parts[uint(n)%maxParts]
 }
 
 // timedOut reports whether an error is about a deadline. An engine may notice it a

@@ -1,62 +1,92 @@
 package guardedcall
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 const (
-	// breakAfter failures in a row open the breaker. One is an accident, and at
-	// two of three the third may still be the same lost packet.
+	// breakAfter failures without an answer may open the breaker. One is an accident,
+	// and at two of three the third may still be the same lost packet.
 	breakAfter = 5
 
-	// breakPause is for how long an open breaker lets nobody through, and then
-	// how far its probes lie apart. It does not grow: a probe a second costs an
-	// engine nothing, and a long pause would prolong every outage.
+	// breakPause is how far the probes of an open breaker lie apart at most. It does
+	// not grow further: a probe a second costs an engine nothing, and a long pause
+	// would prolong every outage. It is also for how long a crowd must have been
+	// without an answer to be an outage: a flood can stop the instance itself for
+	// almost that long, and what is idle in between has not recovered.
 	breakPause = time.Second
 )
 
 // A breaker keeps calls away from a counter that fails, so that an outage costs
-// every request a glance and not a deadline. While it is open one call in every
-// breakPause goes through, a probe, and closes it by coming back. It needs no
-// timer and no goroutine, and takes no lock: where nothing fails, nothing is
-// written.
+// every request a glance and not a deadline. While it is open one call at a time goes
+// through, a probe, and closes it by coming back. It needs no timer and no goroutine.
+//
+// Failures alone do not open it: a fork of the server, or one packet that is sent
+// again, fails all calls that are out at that moment. It opens when nobody has had an
+// answer for a span of some deadlines.
 type breaker struct {
-	failures atomic.Int32 // in a row
-	until    atomic.Int64 // of the next probe, in µs since 1970; 0: closed
+	failures int           // since the last answer
+	since    int64         // when the first of them set out, in µs since 1970; 0: none
+	until    int64         // of the next probe, in µs since 1970; 0: closed
+	pause    time.Duration // before the next probe
 }
 
-// admits reports whether a call may be made now. It must be followed by
-// succeeded or failed.
-func (b *breaker) admits(now time.Time) bool {
-	until := b.until.Load()
-	if until == 0 {
-		return true
-	}
-	us, pause := now.UnixMicro(), breakPause.Microseconds()
-	// Further ahead than a pause is the mark of a clock that has stepped back.
-	if us < until && until <= us+pause {
-		return false
-	}
-	return b.until.CompareAndSwap(until, us+pause) // who wins is the probe
-}
+// span is for how long nobody must have had an answer.
+func span(deadline time.Duration) time.Duration { return min(4*deadline, breakPause) }
 
 // open reports whether the breaker is open.
-func (b *breaker) open() bool { return b.until.Load() != 0 }
+func (b *breaker) open() bool { return b.until != 0 }
 
-// succeeded notes that a call came back, which closes the breaker.
-func (b *breaker) succeeded() {
-	if b.failures.Load() != 0 {
-		b.failures.Store(0)
+// admits reports whether a call may be made now. Of an open breaker it is a probe, and
+// must be followed by succeeded or failed; none goes out while it may be on its way.
+func (b *breaker) admits(now time.Time, deadline time.Duration) bool {
+	us := now.UnixMicro()
+	// Further ahead than any pause is the mark of a clock that has stepped back.
+	if ahead := time.Duration(b.until-us) * time.Microsecond; ahead > 0 && ahead <= breakPause+2*deadline {
+		return false
 	}
-	if until := b.until.Load(); until != 0 {
-		b.until.CompareAndSwap(until, 0)
+	if b.open() {
+		b.until = us + (deadline + breakPause).Microseconds()
+	}
+	return true
+}
+
+// succeeded notes an answer, which closes the breaker.
+func (b *breaker) succeeded() { *b = breaker{} }
+
+// silent reports whether the last call that came back had failed.
+func (b *breaker) silent() bool { return b.since != 0 }
+
+// silence returns for how long calls have failed, and none was answered.
+func (b *breaker) silence(now time.Time) time.Duration {
+	if b.since == 0 {
+		return 0
+	}
+	return time.Duration(now.UnixMicro()-b.since) * time.Microsecond
+}
+
+// note counts a failure. A clock that has stepped back begins the silence anew.
+func (b *breaker) note(began time.Time) {
+	b.failures = min(b.failures+1, breakAfter)
+	if us := max(1, began.UnixMicro()); b.since == 0 || b.since > us {
+		b.since = us
 	}
 }
 
-// failed notes that a call failed, which may open the breaker.
-func (b *breaker) failed(now time.Time) {
-	if b.failures.Add(1) >= breakAfter {
-		b.until.CompareAndSwap(0, max(1, now.Add(breakPause).UnixMicro()))
+// failed acts on a failure that was noted: it opens the breaker if there were enough of
+// them over a span, and has the next probe of an open one wait twice as long.
+func (b *breaker) failed(began, ended time.Time, deadline time.Duration) {
+	switch {
+	case b.open():
+		b.pause = min(2*b.pause, breakPause)
+	case b.failures >= breakAfter && b.silence(ended) >= span(deadline):
+		b.pause = min(deadline, breakPause)
+	default:
+		return
 	}
+	// From probe to probe, so that a probe which hangs does not prolong the outage; but
+	// one that took as long as the pause is not followed by the next at once.
+	next := began.Add(b.pause)
+	if rest := ended.Add(min(deadline, breakPause)); rest.After(next) {
+		next = rest
+	}
+	b.until = max(1, next.UnixMicro())
 }

@@ -1,8 +1,6 @@
 package guardedcall
 
 import (
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,68 +9,84 @@ import (
 
 var breakerStart = time.Unix(1_800_000_000, 0)
 
-func failing(t *testing.T, b *breaker, now time.Time) {
+const aDeadline = 50 * time.Millisecond
+
+// fails has a call fail that set out at a time and took its deadline.
+func fails(b *breaker, at time.Time) time.Time {
+	b.note(at)
+	b.failed(at, at.Add(aDeadline), aDeadline)
+	return at.Add(aDeadline)
+}
+
+// failing opens a breaker, and returns when its next probe is due.
+func failing(t *testing.T, b *breaker, now time.Time) time.Time {
 	t.Helper()
 	for i := range breakAfter {
-		require.True(t, b.admits(now))
-		b.failed(now)
+		require.True(t, b.admits(now, aDeadline))
+		now = fails(b, now)
 		require.Equal(t, i == breakAfter-1, b.open())
 	}
+	return now.Add(aDeadline)
+}
+
+func TestBreakerOpensAfterASpanOfFailures(t *testing.T) {
+	var b breaker
+	for range 100 {
+		fails(&b, breakerStart)
+	}
+	require.False(t, b.open(), "all were out in one moment")
+	fails(&b, breakerStart.Add(span(aDeadline)-aDeadline-time.Microsecond))
+	require.False(t, b.open())
+	fails(&b, breakerStart.Add(span(aDeadline)-aDeadline))
 	require.True(t, b.open())
-}
 
-func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
-	var b breaker
-	for range 3 {
-		for range breakAfter - 1 {
-			require.True(t, b.admits(breakerStart))
-			b.failed(breakerStart)
-			require.False(t, b.open())
-		}
-		b.succeeded()
-	}
-	failing(t, &b, breakerStart)
-	require.False(t, b.admits(breakerStart))
-	require.False(t, b.admits(breakerStart.Add(breakPause-1)))
-}
-
-func TestBreakerProbes(t *testing.T) {
-	var b breaker
-	failing(t, &b, breakerStart)
-	now := breakerStart
-	for range 3 { // one in every pause, while they fail
-		now = now.Add(breakPause)
-		require.True(t, b.admits(now))
-		require.False(t, b.admits(now))
-		b.failed(now)
-		require.True(t, b.open())
-	}
-	now = now.Add(breakPause)
-	require.True(t, b.admits(now))
 	b.succeeded()
 	require.False(t, b.open())
-	require.True(t, b.admits(now))
-	failing(t, &b, now) // it takes as many failures as before
+	for i := range breakAfter - 1 {
+		fails(&b, breakerStart.Add(time.Duration(i)*time.Hour))
+		require.False(t, b.open(), "few failures, however long they take")
+	}
+	b.succeeded()
+	failing(t, &b, breakerStart)
+}
+
+// From one deadline the probes lie apart twice as far each time, up to a second from one
+// to the next.
+func TestBreakerProbes(t *testing.T) {
+	var b breaker
+	due := failing(t, &b, breakerStart)
+	for _, pause := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+		require.False(t, b.admits(due.Add(-time.Microsecond), aDeadline))
+		require.True(t, b.admits(due, aDeadline))
+		require.False(t, b.admits(due, aDeadline), "one")
+		require.False(t, b.admits(due.Add(aDeadline), aDeadline), "it may be on its way")
+		fails(&b, due)
+		require.True(t, b.open())
+		due = due.Add(pause * time.Millisecond)
+	}
+	require.True(t, b.admits(due, aDeadline))
+	b.succeeded()
+	require.False(t, b.open())
+	failing(t, &b, due) // it takes as many failures as before
+}
+
+// However long a call takes, an open breaker holds others back after it.
+func TestBreakerPausesAfterALongProbe(t *testing.T) {
+	const long = 3 * time.Second
+	var b breaker
+	now := breakerStart
+	for range breakAfter {
+		b.note(now)
+		b.failed(now, now.Add(long), long)
+	}
+	now = now.Add(long)
+	require.True(t, b.open())
+	require.False(t, b.admits(now.Add(breakPause-1), long))
+	require.True(t, b.admits(now.Add(breakPause), long))
 }
 
 func TestBreakerUnderAClockThatStepsBack(t *testing.T) {
 	var b breaker
 	failing(t, &b, breakerStart)
-	require.True(t, b.admits(breakerStart.Add(-time.Hour)), "not shut for an hour")
-}
-
-func TestBreakerLetsOneProbeThroughOfMany(t *testing.T) {
-	var b breaker
-	failing(t, &b, breakerStart)
-	var probes atomic.Int32
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			if b.admits(breakerStart.Add(breakPause)) {
-				probes.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 1, probes.Load())
+	require.True(t, b.admits(breakerStart.Add(-time.Hour), aDeadline), "not shut for an hour")
 }

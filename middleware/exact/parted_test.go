@@ -1,0 +1,32 @@
+package exact_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// What wraps an engine is parted as it is.
+func TestPartsShowThroughWrappers(t *testing.T) {
+	call := exact.Call{Key: "four"}
+	for want, engine := range map[int]exact.Batcher{4: parted{}, 0: whole{}} {
+		leased, err := exact.Lease(exact.Merge(engine), exact.LeaseConfig{})
+		require.NoError(t, err)
+		require.Equal(t, want, leased.Part(call))
+	}
+}
+
+// whole is a batcher that nobody calls.
+type whole struct{ exact.Counter }
+
+func (whole) TakeAll(context.Context, []exact.Call) ([]exact.Verdict, error) {
+	return nil, exact.ErrNotCounted
+}
+
+// parted has a part for each length of keys.
+type parted struct{ whole }
+
+func (parted) Part(call exact.Call) int { return len(call.Key) }

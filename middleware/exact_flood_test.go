@@ -1,0 +1,125 @@
+package middleware_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A flood never gets into the fallback, however slow it makes the server, and however many
+// instances ask it. Those who are known pass beside it.
+func TestFloodsReachNoFallback(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		service   time.Duration
+		instances int
+		inFlight  int64
+		clients   int           // that flood an instance
+		slows     time.Duration // what a call takes from the middle on; 0: as before
+	}{
+		{name: "25µs x 1", service: 25 * time.Microsecond, instances: 1, clients: 300},
+		{name: "150µs x 1", service: 150 * time.Microsecond, instances: 1, clients: 300},
+		{name: "25µs x 4", service: 25 * time.Microsecond, instances: 4, clients: 300},
+		{name: "200µs x 1", service: 200 * time.Microsecond, instances: 1, clients: 300},
+		{name: "100µs x 2", service: 100 * time.Microsecond, instances: 2, clients: 300},
+		{name: "100µs x 3", service: 100 * time.Microsecond, instances: 3, clients: 300},
+		{name: "200µs x 4", service: 200 * time.Microsecond, instances: 4, clients: 300},
+		{name: "200µs x 1, InFlight 64", service: 200 * time.Microsecond, instances: 1, inFlight: 64, clients: 300},
+		{name: "200µs x 4, few clients", service: 200 * time.Microsecond, instances: 4, clients: 100},
+		{name: "2ms x 4", service: 2 * time.Millisecond, instances: 4, clients: 300},
+		{name: "25µs x 4, then 250µs", service: 25 * time.Microsecond, instances: 4, clients: 300, slows: 250 * time.Microsecond},
+	} {
+		for _, told := range []bool{false, true} {
+			if testing.Short() && (row.name != "200µs x 1" || told) && (row.name != "200µs x 4" || !told) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, deadlines told %t", row.name, told), func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
+					server := &queue{service: row.service}
+					if told {
+						server.stale = row.service / 3
+					}
+					s := newScene(t, row.instances, server, middleware.Exact{Outage: middleware.FailOpen, InFlight: row.inFlight})
+					strangers, payers := s.toll(), s.toll()
+					s.flood(strangers, row.clients, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
+					s.stream(payers, 50, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
+					s.lasts(1500*time.Millisecond, func(at time.Duration) {
+						if at > 750*time.Millisecond && row.slows > 0 {
+							server.slows(row.slows)
+						}
+					})
+					t.Logf("payers %s, longest %s; strangers %s; %d alarms", payers, payers.longest, strangers, s.alarms())
+					require.Zero(t, strangers.fallback)
+					require.Zero(t, payers.fallback)
+					require.Zero(t, s.alarms())
+					few := 20
+					if row.slows > 0 && !told {
+						few = 5 // what is in the queue takes four deadlines, whatever one does
+					}
+					if row.service >= time.Millisecond {
+						few = 10 // the first moments, of which nothing is known, are a queue as well
+					}
+					require.Less(t, payers.refused*few, payers.passed, "payers pass")
+					require.LessOrEqual(t, payers.longest, 50*time.Millisecond)
+					require.Positive(t, strangers.passed)
+				})
+			})
+		}
+	}
+}
+
+// A key that cost nothing is authenticated too, and does not starve one that was paid for.
+func TestOneKeyDoesNotStarveAnother(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		s := newScene(t, 1, &queue{service: 200 * time.Microsecond}, middleware.Exact{Outage: middleware.FailOpen})
+		free, payers, strangers := s.toll(), s.toll(), s.toll()
+		s.flood(free, 300, func(_ int, r *http.Request) { r.Header.Set("Payer", "free") })
+		s.flood(strangers, 300, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
+		s.stream(payers, 50, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
+		s.lasts(time.Second, nil)
+		t.Logf("payers %s, free %s, strangers %s", payers, free, strangers)
+		require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
+		require.Zero(t, payers.fallback)
+		require.Positive(t, free.passed)
+		require.Greater(t, strangers.passed, 1000, "strangers have their turns as well")
+		require.Zero(t, free.fallback+strangers.fallback)
+	})
+}
+
+// A policy without a store in front of an exact one keeps floods by few addresses off the
+// counter: the first shield, and the cheapest.
+func TestACheapPolicyShieldsAnExactOne(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		for _, shielded := range []bool{false, true} {
+			s := newScene(t, 1, &queue{service: 200 * time.Microsecond}, middleware.Exact{Outage: middleware.FailOpen})
+			if shielded {
+				local := newLimiter(t, middleware.Config{
+					Policy:     "local",
+					Limits:     []middleware.Limit{{Quota: 20, Window: time.Second}},
+					Secrets:    [][]byte{secret("a")},
+					MaxClients: 1024,
+					Identity:   payerOr,
+				})
+				s.sites[0] = local.Handler(s.sites[0])
+			}
+			strangers, payers := s.toll(), s.toll()
+			s.flood(strangers, 300, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.0.%d:1", n%3) })
+			s.stream(payers, 10, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
+			s.lasts(time.Second, nil)
+			t.Logf("shielded %t: %d calls, payers %s, longest %s", shielded, s.calls(), payers, payers.longest)
+			require.Zero(t, payers.refused+payers.fallback)
+			if shielded {
+				require.LessOrEqual(t, s.calls(), 3*2*20+10, "two windows meet in a second")
+				require.Less(t, payers.longest, 5*time.Millisecond)
+			} else {
+				require.Greater(t, s.calls(), 4000)
+			}
+		}
+	})
+}

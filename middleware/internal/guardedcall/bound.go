@@ -1,0 +1,121 @@
+package guardedcall
+
+import "time"
+
+const (
+	// firstBound is how many calls are out at once before anything is known of the
+	// counter. It doubles with each round trip, where that is quick.
+	firstBound = 8
+
+	// unit is one place of a bound, which grows by less.
+	unit = 1 << 10
+
+	// fewCalls may be out where nobody is answered and there is no crowd.
+	fewCalls = 4
+
+	// loneAnswers is how many calls, one at a time, must all have been slow until that
+	// is taken for what a call takes.
+	loneAnswers = 8
+)
+
+// terms are what a part of a counter is asked by.
+type terms struct {
+	deadline time.Duration
+	most     int // calls that may be out or wait
+}
+
+// A bound is how many calls are out at once. The server is shared: how many of them it
+// answers in time depends on all instances, and nobody tells. What can be seen is how
+// long an answer takes. More than half of what a deadline leaves for waiting is too
+// long: there what is sent is about to be answered too late, and what is answered too
+// late is work for nothing, which makes the next one later still. Little's law then
+// bounds the queue of the server by half a deadline, however many instances there are.
+//
+// It grows like TCP's window: doubling while there is hardly a queue, then by one place
+// for each round trip; and shrinks at most once in a round trip. What a call takes
+// without a queue is the least that was seen, as in Vegas. It is raised only where the
+// calls go out one by one: in a crowd the least of late would rise with the queue.
+type bound struct {
+	size   int64         // in units; 0: nothing is known
+	lone   time.Duration // the least round trip
+	recent time.Duration // the longest one of late
+	sent   uint64        // calls that went out
+	shrunk uint64        // those of them that went out before it shrank last
+
+	slow    int // answers to calls that were alone and took long, in a row
+	slowest time.Duration
+}
+
+// places returns how many calls may be out.
+func (b *bound) places(most int) int {
+	if b.size == 0 {
+		b.size = int64(min(most, firstBound)) * unit
+	}
+	return int(b.size / unit)
+}
+
+// reserve is how much of its time a call must have left when it goes out, to hope for an
+// answer.
+func (b *bound) reserve(deadline time.Duration) time.Duration {
+	return min(b.recent+b.recent/4, 7*deadline/8)
+}
+
+// pressed reports whether answers take so long that there must be a queue.
+func (b *bound) pressed(deadline time.Duration) bool { return 2*(b.recent-b.lone) > deadline-b.lone }
+
+// answered notes how long an answer to the nth call has taken. needed says that the
+// bound was about to hold somebody back.
+func (b *bound) answered(n uint64, took time.Duration, needed bool, t terms) {
+	b.recent = max(took, b.recent-b.recent/8)
+	if b.lone == 0 || took < b.lone {
+		b.lone = max(took, 1)
+	}
+	room := max(t.deadline-b.lone, t.deadline/8)
+	queued := took - b.lone
+	if n <= b.shrunk {
+		return
+	}
+	switch {
+	case 8*queued > 3*room:
+		b.learn(took)
+		b.shrink(b.size * 3 / 4)
+	case !needed:
+	case 8*queued < room:
+		b.grow(unit, t.most)
+	case 4*queued < room:
+		b.grow(unit*unit/b.size, t.most)
+	}
+}
+
+// learn takes long answers to lone calls for what a call takes, if they all are.
+func (b *bound) learn(took time.Duration) {
+	if b.size > unit {
+		b.slow = 0
+		return
+	}
+	if b.slow == 0 || took < b.slowest {
+		b.slowest = took
+	}
+	if b.slow++; b.slow == loneAnswers {
+		b.lone, b.slow = b.slowest, 0
+	}
+}
+
+// missed notes that the nth call had no answer in time. silent says that nobody had one
+// since it came. Where others had theirs soon, the call missed alone, and no queue is to
+// blame: a bound that shrank would let one key that hangs shut out all the others.
+func (b *bound) missed(n uint64, silent, crowded bool, t terms) {
+	switch {
+	case n <= b.shrunk:
+	case silent && crowded:
+		b.shrink(unit)
+	case silent:
+		b.shrink(min(b.size, max(b.size/2, fewCalls*unit)))
+	case b.pressed(t.deadline):
+		b.shrink(b.size / 2)
+	}
+}
+
+func (b *bound) grow(by int64, most int) { b.size = min(b.size+by, int64(most)*unit) }
+
+func (b *bound) shrink(to int64) { b.size, b.shrunk = max(to, unit), b.sent }

@@ -1,0 +1,34 @@
+package guardedcall
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// An Outcome says what a call came to.
+type Outcome uint8
+
+const (
+	// Answered: the verdict is the counter's.
+	Answered Outcome = iota
+
+	// Crowded: the counter works, and has no room or no time for this call.
+	Crowded
+
+	// Full: the counter works, and has no room for a new key.
+	Full
+
+	// NotAsked: the counter fails, and is left alone until the next probe.
+	NotAsked
+
+	// Failed: this call failed. That alone is no outage.
+	Failed
+
+	// Down: this call failed, and the counter fails.
+	Down
+)
+
+// errSilent says why a call was not made, that waited for others to come back.
+var errSilent = fmt.Errorf("%w: no answer to the calls before it: %w", exact.ErrNotCounted, context.DeadlineExceeded)

@@ -1,0 +1,263 @@
+package guardedcall
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A part is the calls to what fails by itself: a counter, or a node of one. It tells a
+// crowd from an outage where a call was not answered in time:
+//
+//   - A part that has answered somebody since the call came works. A call that it has
+//     no time for, among more than half of the places or where the bound holds calls
+//     back, met a crowd. Otherwise it missed alone: the policy's choice for this
+//     request, and no sign of an outage.
+//   - One that has answered nobody may have failed. But among a crowd, or where calls
+//     stood in line while it still answered, that must have lasted for a breakPause.
+//     Meanwhile a crowd's calls go out one at a time: whatever it has put into the
+//     server's queue is worked off by then, and what is judged is a probe that does
+//     not stand in it.
+//
+// Otherwise a client that makes an engine slow by asking it a lot could have everybody
+// decided by the fallback.
+type part struct {
+	mu      sync.Mutex
+	turns   turns
+	bound   bound
+	breaker breaker
+	out     int
+	given   []givenUp
+	answers uint64
+	crowds  uint64 // calls that came when more than half of the places were taken
+	heard   uint64 // of crowds, at the last answer
+	lines   uint64 // calls that had to wait
+	lined   bool   // somebody did at the last answer
+}
+
+// A ticket is a call that is out.
+type ticket struct {
+	holder *holder
+	seen   seen
+	number uint64    // of those that went out
+	sent   time.Time // of the monotonic clock: what a round trip takes is no date
+	probe  bool      // of an open breaker
+	needed bool      // the bound was about to hold somebody back
+}
+
+// seen is what a call saw when it came.
+type seen struct{ answers, crowds, lines uint64 }
+
+// enter has a call go out, at once or when it is its turn. The outcome is Answered if it
+// has, and must be followed by leave.
+func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key string, terms terms) (ticket, Outcome, error) {
+	p.mu.Lock()
+	t := ticket{seen: seen{p.answers, p.crowds, p.lines}, sent: time.Now()}
+	if p.breaker.open() {
+		defer p.mu.Unlock()
+		if !p.breaker.admits(now, terms.deadline) {
+			return t, NotAsked, nil
+		}
+		// It does not stand in line: it is how the crowd is told from an outage.
+		t.probe, t.holder = true, p.turns.force(who, key)
+		p.send(&t, terms)
+		return t, Answered, nil
+	}
+	if t.holder = p.turns.hold(who, key, terms.most); t.holder == nil {
+		p.crowds++
+		p.mu.Unlock()
+		return t, Crowded, nil
+	}
+	if 2*p.turns.all() > terms.most {
+		p.crowds++
+	}
+	p.proceed(t.sent, terms)
+	if p.room(who, terms) && p.turns.none(who) {
+		p.send(&t, terms)
+		p.mu.Unlock()
+		return t, Answered, nil
+	}
+	p.lines++
+	w := p.turns.wait(t.holder, t.sent.Add(terms.deadline), t.seen.crowds)
+	patience := terms.deadline - p.bound.reserve(terms.deadline)
+	p.mu.Unlock()
+
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case t.number = <-w.goes:
+	case <-timer.C:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.number == 0 {
+		select {
+		case t.number = <-w.goes: // at the last moment
+		default:
+		}
+	}
+	if t.number == 0 {
+		outcome := p.tired(&t, clock(), terms)
+		p.turns.give(t.holder, w)
+		p.turns.release(t.holder)
+		return t, outcome, errSilent
+	}
+	t.sent, t.needed = time.Now(), true
+	if p.breaker.open() {
+		p.out--
+		p.turns.release(t.holder)
+		p.proceed(t.sent, terms)
+		return t, NotAsked, nil
+	}
+	return t, Answered, nil
+}
+
+// room reports whether one more call may go out. Those who are known have places of their
+// own beyond the bound: where it is small, a place of the crowd would come free too late.
+func (p *part) room(who Caller, terms terms) bool {
+	places := p.bound.places(terms.most)
+	if who == Known {
+		places += max(1, places/4)
+	}
+	return p.out < places
+}
+
+// send notes that a call goes out.
+func (p *part) send(t *ticket, terms terms) {
+	p.out++
+	p.bound.sent++
+	t.number = p.bound.sent
+	t.needed = 2*p.out > p.bound.places(terms.most)
+}
+
+// proceed lets those go whose turn it is, while there is room for them. In a crowd it
+// skips those that have too little time left: what they would get is an answer that comes
+// too late. Among few it does not: after a stall all are answered at once.
+func (p *part) proceed(now time.Time, terms terms) {
+	p.forget(func(g givenUp) bool { return !g.ends.After(now) })
+	for {
+		w := p.turns.take(p.room(Stranger, terms), p.room(Known, terms))
+		if w == nil {
+			return
+		}
+		if p.crowds != w.crowds && w.ends.Sub(now) < p.bound.reserve(terms.deadline) {
+			w.goes <- 0
+			continue
+		}
+		p.out++
+		p.bound.sent++
+		w.goes <- p.bound.sent
+	}
+}
+
+// A givenUp call is one that the server may still have in its queue.
+type givenUp struct {
+	number uint64
+	ends   time.Time // when the server must be through with it
+}
+
+// giveUp has a call of a crowd keep its place among those that are out, though its caller
+// has gone: the server will work it off all the same. It does so until a later call is
+// answered, and for another deadline at most.
+func (p *part) giveUp(t *ticket, terms terms) {
+	p.given = append(p.given, givenUp{t.number, time.Now().Add(terms.deadline)})
+}
+
+// forget frees the places of calls that the server must be through with.
+func (p *part) forget(over func(givenUp) bool) {
+	if len(p.given) == 0 {
+		return
+	}
+	before := len(p.given)
+	p.given = slices.DeleteFunc(p.given, over)
+	p.out -= before - len(p.given)
+}
+
+// How a call came back.
+type comeback uint8
+
+const (
+	lost comeback = iota
+	answered
+	late
+)
+
+// leave notes that a call is back.
+func (p *part) leave(t *ticket, how comeback, terms terms) {
+	took := time.Since(t.sent)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if how == late && p.crowdedSilence(t, terms) {
+		p.giveUp(t, terms)
+	} else {
+		p.out--
+	}
+	switch how {
+	case answered:
+		p.answers++
+		p.heard, p.lined = p.crowds, !p.turns.empty()
+		p.forget(func(g givenUp) bool { return g.number < t.number })
+		p.bound.answered(t.number, took, t.needed || !p.turns.empty(), terms)
+		p.breaker.succeeded()
+	case late:
+		p.bound.missed(t.number, p.answers == t.seen.answers, p.crowds != t.seen.crowds, terms)
+	}
+	p.turns.release(t.holder)
+	p.proceed(time.Now(), terms)
+}
+
+// A failure is how a call failed, and when.
+type failure struct {
+	began, ended time.Time
+	busy, late   bool
+}
+
+// judge says what it means that a call has failed.
+func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if (f.busy || f.late) && p.answers != t.seen.answers {
+		if f.busy || p.crowded(t, terms) {
+			return Crowded
+		}
+		return p.failed()
+	}
+	p.breaker.note(f.began)
+	if (f.busy || f.late && p.crowdedSilence(t, terms)) && !p.breaker.open() && p.breaker.silence(f.ended) < breakPause {
+		return Crowded
+	}
+	if t.probe || !p.breaker.open() { // what set out before it opened tells nothing new
+		p.breaker.failed(f.began, f.ended, terms.deadline)
+	}
+	return p.failed()
+}
+
+// tired says what it means that a call has waited for its turn in vain. It says nothing
+// of the counter: it was not asked.
+func (p *part) tired(t *ticket, now time.Time, terms terms) Outcome {
+	if p.answers != t.seen.answers || !p.breaker.silent() || p.crowdedSilence(t, terms) && p.breaker.silence(now) < breakPause {
+		return Crowded
+	}
+	return p.failed()
+}
+
+// crowdedSilence reports whether there was a crowd since a call came or since the last
+// answer: what is idle for a moment has not recovered. So it is where calls stood in line
+// when it answered last, or the last answers took long.
+func (p *part) crowdedSilence(t *ticket, terms terms) bool {
+	return p.crowds != min(t.seen.crowds, p.heard) || p.lined || p.bound.pressed(terms.deadline)
+}
+
+// crowded reports whether a call that is back, while others were answered, has met a
+// crowd: of calls, or a queue of the server's, in which they took long as well.
+func (p *part) crowded(t *ticket, terms terms) bool {
+	return p.crowds != t.seen.crowds || p.lines != t.seen.lines || p.bound.pressed(terms.deadline)
+}
+
+// failed is the outcome of a call that is no load.
+func (p *part) failed() Outcome {
+	if p.breaker.open() {
+		return Down
+	}
+	return Failed
+}

@@ -1,0 +1,146 @@
+package guardedcall
+
+import (
+	"container/list"
+	"time"
+)
+
+// A Caller says what is known of who asks.
+type Caller uint8
+
+const (
+	Stranger Caller = iota // an address: anybody can have many
+	Known                  // authenticated, or by a key that was validated
+	callers                // how many there are
+)
+
+// Turns are the calls that are out or wait, by who made them, and say whose turn it is.
+//
+//   - Strangers have three quarters of the places. Addresses are to be had by the
+//     thousand: whatever they do, those who are known find room to wait.
+//   - No key has more places than are left. One alone has half, two a third each: a key
+//     that cost nothing does not shut out the others.
+//   - Where a call must wait, strangers and known take turns, and among them key by key.
+type turns struct {
+	held    [callers]int // out or waiting
+	holders map[string]*holder
+	lines   [callers]list.List // of holders that have calls waiting
+	next    Caller
+}
+
+// A holder is a key that has calls out or waiting.
+type holder struct {
+	who     Caller
+	key     string
+	held    int
+	waiting list.List     // of *waiter
+	place   *list.Element // in its line; nil: none of its calls waits
+}
+
+// A waiter is a call that waits until it may go out.
+type waiter struct {
+	goes   chan uint64   // the number that it went out as; 0: too late
+	ends   time.Time     // when its deadline is over
+	crowds uint64        // that had been when it came
+	place  *list.Element // in the line of its holder; nil: it has left
+}
+
+// all returns how many calls are out or wait.
+func (t *turns) all() int { return t.held[Stranger] + t.held[Known] }
+
+// hold takes a place for a key, if there is one for it.
+func (t *turns) hold(who Caller, key string, most int) *holder {
+	free := most - t.all()
+	if who == Stranger {
+		free = min(free, most-reserved(most)-t.held[Stranger])
+	}
+	h := t.holders[key]
+	if free <= 0 || h != nil && h.held >= free {
+		return nil
+	}
+	return t.force(who, key)
+}
+
+// reserved is how many places strangers cannot take.
+func reserved(most int) int { return min(most-1, (most+3)/4) }
+
+// force takes a place, whether there is one or not.
+func (t *turns) force(who Caller, key string) *holder {
+	h := t.holders[key]
+	if h == nil {
+		if t.holders == nil {
+			t.holders = make(map[string]*holder)
+		}
+		h = &holder{who: who, key: key}
+		t.holders[key] = h
+	}
+	h.held++
+	t.held[h.who]++
+	return h
+}
+
+// release gives a place back.
+func (t *turns) release(h *holder) {
+	t.held[h.who]--
+	if h.held--; h.held == 0 {
+		delete(t.holders, h.key)
+	}
+}
+
+// wait puts a call of a holder in line.
+func (t *turns) wait(h *holder, ends time.Time, crowds uint64) *waiter {
+	w := &waiter{goes: make(chan uint64, 1), ends: ends, crowds: crowds}
+	w.place = h.waiting.PushBack(w)
+	if h.place == nil {
+		h.place = t.lines[h.who].PushBack(h)
+	}
+	return w
+}
+
+// give takes a call out of the line before its turn.
+func (t *turns) give(h *holder, w *waiter) {
+	if w.place != nil {
+		h.waiting.Remove(w.place)
+		t.line(h)
+	}
+}
+
+// line puts a holder at the end of its line, or takes it out if it has nothing there.
+func (t *turns) line(h *holder) {
+	if h.waiting.Len() > 0 {
+		t.lines[h.who].MoveToBack(h.place)
+		return
+	}
+	t.lines[h.who].Remove(h.place)
+	h.place = nil
+}
+
+// empty reports whether nobody waits.
+func (t *turns) empty() bool { return t.lines[Stranger].Len()+t.lines[Known].Len() == 0 }
+
+// none reports whether nobody waits whose turn may come before that of a newcomer.
+func (t *turns) none(who Caller) bool {
+	return t.lines[who].Len() == 0 && (who == Known || t.lines[Known].Len() == 0)
+}
+
+// take takes the call out of its line whose turn it is, of strangers and of known if there
+// is room for them; nil if there is none.
+func (t *turns) take(strangers, known bool) *waiter {
+	strangers, known = strangers && t.lines[Stranger].Len() > 0, known && t.lines[Known].Len() > 0
+	if !strangers && !known {
+		return nil
+	}
+	who := t.next
+	if !strangers || !known {
+		who = Stranger
+		if known {
+			who = Known
+		}
+	}
+	t.next = 1 - who
+	h := t.lines[who].Front().Value.(*holder)
+	w := h.waiting.Remove(h.waiting.Front()).(*waiter)
+	w.place = nil
+	t.line(h)
+	return w
+}
