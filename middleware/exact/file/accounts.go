@@ -55,11 +55,11 @@ func (s *accounts) load(name string) (a exact.Account, bytes int, err error) {
 }
 
 // put replaces accounts, when they are on disk.
-func (s *accounts) put(changed []account) {
+func (s *accounts) put(changed ...account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range changed {
-		if old, known := s.byKey[a.name]; known {
+		if old := s.byKey[a.name]; old != "" {
 			s.bytes -= written(a.name, old)
 		}
 		s.bytes += written(a.name, a.bytes)

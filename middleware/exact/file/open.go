@@ -116,9 +116,7 @@ func (c *Counter) read(f handle) error {
 	if err != nil {
 		return err
 	}
-	s, err := readLog(f, size, func(name, account_ []byte) {
-		c.accounts.put([]account{{string(name), string(account_)}})
-	})
+	s, err := readLog(f, size, func(name, bytes []byte) { c.accounts.put(account{string(name), string(bytes)}) })
 	if err != nil {
 		return err
 	}

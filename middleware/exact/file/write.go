@@ -108,7 +108,7 @@ func (c *Counter) commit(jobs []*job) (n int) {
 			b.outcomes[i].err = stopped
 		}
 	default:
-		c.accounts.put(changed)
+		c.accounts.put(changed...)
 	}
 	for i := range n {
 		jobs[i].done <- b.outcomes[i]
