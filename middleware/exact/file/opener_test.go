@@ -95,3 +95,37 @@ func TestSlowDiskKeepsDeadlines(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, []int64{998, 999}, v.Limits[0].Remaining)
 }
+// A swappedDisk has something happen before a file is locked, once.
+type swappedDisk struct {
+	*memDisk
+	before func()
+}
+
+func (d *swappedDisk) Lock(path string, f file.Handle) (bool, error) {
+	if before := d.before; before != nil {
+		d.before = nil
+		before()
+	}
+	return d.memDisk.Lock(path, f)
+}
+
+// Who waits for a file that is made smaller meanwhile, and then let go of, opens the one
+// that has its name, and not the one that had it.
+func TestOpenerWaitsForTheFileOfThatName(t *testing.T) {
+	disk := &swappedDisk{memDisk: newMemDisk()}
+	p := compile(t, hourly(5))
+	take := func() int64 {
+		c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
+		require.NoError(t, err)
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		return v.Limits[0].Remaining
+	}
+	require.EqualValues(t, 4, take())
+	disk.before = func() {
+		disk.put(memPath, disk.bytes(memPath)) // another file of this name
+		require.EqualValues(t, 3, take())
+	}
+	require.EqualValues(t, 2, take())
+}
