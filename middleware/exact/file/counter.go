@@ -27,7 +27,7 @@ type Config struct {
 }
 
 // DefaultKeys is for how many live keys there is room by default. One of one limit takes
-// some 130 bytes of memory, and twice 60 of the file at most.
+// some 140 bytes of memory, and twice 60 of the file at most.
 const DefaultKeys = 1 << 20
 
 var (

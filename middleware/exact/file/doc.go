@@ -24,7 +24,7 @@
 //     are not for it. A file that is renamed, removed or replaced under its counter stops it.
 //   - IDs of calls are remembered in memory alone: who would ask again is in the process
 //     that has ended.
-//   - All accounts are in memory: some 130 bytes for a key of one limit, and what a sliding log
+//   - All accounts are in memory: some 140 bytes for a key of one limit, and what a sliding log
 //     or a rolling day keeps; beside IDs nothing else grows. Opening reads all of the file,
 //     about a microsecond for each key.
 //
