@@ -2,6 +2,7 @@ package file_test
 
 import (
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,15 +12,21 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // together has calls written in one commit: they queue behind one that is held up, and
 // that is refused, so that it writes nothing.
 func together(t *testing.T, path string, clock *exacttest.Clock, keys int64, names ...string) (errs []error) {
 	t.Helper()
+	return togetherOn(t, func(cfg file.Config) (*file.Counter, error) { return file.Open(path, cfg) }, clock, keys, names...)
+}
+
+func togetherOn(t *testing.T, open func(file.Config) (*file.Counter, error), clock *exacttest.Clock, keys int64, names ...string) (errs []error) {
+	t.Helper()
 	var hold atomic.Bool
 	entered, release := make(chan struct{}), make(chan struct{})
-	c, err := file.Open(path, file.Config{Keys: keys, Now: func() time.Time {
+	c, err := open(file.Config{Keys: keys, Now: func() time.Time {
 		if hold.Swap(false) {
 			close(entered)
 			<-release
@@ -89,4 +96,35 @@ func TestCreateDoesNotReplace(t *testing.T) {
 	v, err := open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, v.Limits[0].Remaining)
+}
+
+// However much those that wait together have to write, nobody waits for more than a
+// megabyte and one account to be written before the own call.
+func TestLargeAccountsAreNotWrittenTogether(t *testing.T) {
+	clock := exacttest.NewClock()
+	var large exact.Account
+	p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
+	for n := range 10_000 {
+		require.True(t, large.Take(clock.Now().Add(time.Duration(n)*time.Second/3), &exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted)
+	}
+	blob, err := large.AppendBinary(nil)
+	require.NoError(t, err)
+	const keys, nonce = 60, 5
+	require.Greater(t, keys*len(blob), 3<<20)
+	b := append(file.AppendHead(nil, nonce), make([]byte, file.GroupAt-24)...)
+	var names []string
+	for n := range uint64(keys) {
+		names = append(names, strconv.Itoa(int(n)))
+		b = append(b, file.Group('S', nonce, n+1, file.AppendAccount(nil, p.AccountName(names[n]), blob))...)
+	}
+	size := uint64(len(b) + 4096)
+	b = append(b, file.Group('E', nonce, keys+1, file.AppendNumber(file.AppendNumber(nil, 'n', keys), 'r', size))...)
+	disk := newMemDisk()
+	disk.put(memPath, append(b, make([]byte, int(size)-len(b))...))
+	open := func(cfg file.Config) (*file.Counter, error) { return file.OpenOn(disk, memPath, 1<<30, cfg) }
+	for _, err := range togetherOn(t, open, clock, 0, names...) {
+		require.NoError(t, err)
+	}
+	require.Less(t, disk.largest, 1<<20+2*len(blob))
+	require.Greater(t, disk.largest, 1<<20-2*len(blob), "but many are")
 }

@@ -22,6 +22,8 @@ type memDisk struct {
 	capacity int64             // bytes of all files; 0: no bound
 	fail     func(op, path string) error
 	ops      int // that change what is on disk
+	reserves int
+	largest  int // bytes of a write
 }
 
 // An inode is a file, whatever it is called.
@@ -191,6 +193,7 @@ func (f *memFile) WriteAt(b []byte, at int64) (int, error) {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	err := f.disk.do("write", f.path)
+	f.disk.largest = max(f.disk.largest, len(b))
 	if err != nil {
 		b = b[:max(0, (at+int64(len(b)/2))/memSector*memSector-at)]
 	}
@@ -211,6 +214,7 @@ func (f *memFile) Reserve(from, to int64) error {
 	if err := f.disk.do("reserve", f.path); err != nil {
 		return err
 	}
+	f.disk.reserves++
 	more := to - int64(len(f.seen))
 	if more > 0 && f.disk.capacity > 0 && f.disk.used()+more > f.disk.capacity {
 		return syscall.ENOSPC

@@ -95,6 +95,7 @@ func TestSlowDiskKeepsDeadlines(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, []int64{998, 999}, v.Limits[0].Remaining)
 }
+
 // A swappedDisk has something happen before a file is locked, once.
 type swappedDisk struct {
 	*memDisk
