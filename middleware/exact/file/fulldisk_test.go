@@ -3,6 +3,7 @@ package file_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -50,11 +51,22 @@ func (b *books) agree(c *file.Counter) {
 // a failure; and all are counted again when there is room.
 func TestFullDisk(t *testing.T) {
 	disk, clock := newMemDisk(), exacttest.NewClock()
-	disk.capacity = 1 << 20
+	disk.capacity = 1 << 19
 	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
 	require.NoError(t, err)
 	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
 	n := 0
+	for ; err == nil && n < 100_000; n++ {
+		err = b.take(strconv.Itoa(n), "")
+	}
+	require.ErrorIs(t, err, exact.ErrFull)
+	disk.mu.Lock()
+	disk.capacity = 1 << 20
+	disk.mu.Unlock()
+	require.ErrorIs(t, b.take("new", ""), exact.ErrFull, "it is asked once a second")
+	clock.Advance(time.Second)
+	require.NoError(t, b.take(strconv.Itoa(n), ""))
+	err = nil
 	for ; err == nil && n < 100_000; n++ {
 		err = b.take(strconv.Itoa(n), "")
 	}
@@ -139,13 +151,14 @@ func TestFullDiskInMidWrite(t *testing.T) {
 // says; and a write for another reason than want of room.
 func TestFailureStopsTheCounter(t *testing.T) {
 	for name, test := range map[string]struct {
-		op  string
-		err error
+		after, op string // after any
+		err       error
 	}{
-		"sync":                 {"sync", syscall.EIO},
-		"sync, and it is full": {"sync", syscall.ENOSPC},
-		"write":                {"write", syscall.EIO},
-		"reserve":              {"reserve", syscall.EIO},
+		"sync":                 {"", "sync", syscall.EIO},
+		"sync, and it is full": {"", "sync", syscall.ENOSPC},
+		"sync of room":         {"reserve", "sync", syscall.ENOSPC},
+		"write":                {"", "write", syscall.EIO},
+		"reserve":              {"", "reserve", syscall.EIO},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk, clock := newMemDisk(), exacttest.NewClock()
@@ -153,9 +166,11 @@ func TestFailureStopsTheCounter(t *testing.T) {
 			require.NoError(t, err)
 			b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
 			require.NoError(t, b.take("k", ""))
-			failed := false
+			failed, last := false, ""
 			disk.fail = func(op, _ string) error {
-				if op != test.op || failed {
+				before := last
+				last = op
+				if op != test.op || failed || test.after != "" && test.after != before {
 					return nil
 				}
 				failed = true // once: the next would succeed
@@ -186,4 +201,48 @@ func TestFailureStopsTheCounter(t *testing.T) {
 			require.NoError(t, c.Close())
 		})
 	}
+}
+
+// Room that was used up to the last byte, and then more: the file is refused when it is cut
+// where the room once ended, because a group goes across.
+func TestNoGroupBeginsWhereRoomEnded(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	disk.capacity = 64 << 10
+	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+	var names []string // of all lengths: one takes what is left
+	for n := range 100 {
+		names = append(names, strings.Repeat("k", 1+2*n))
+		require.NoError(t, b.take(names[n], ""))
+	}
+	for err = nil; err == nil; {
+		err = b.take(names[0], "")
+		if len(disk.bytes(memPath))-int(place(t, disk).End) < 200 {
+			break
+		}
+	}
+	for n := range names {
+		_ = b.take(names[len(names)-1-n], "")
+	}
+	once := len(disk.bytes(memPath))
+	require.Less(t, int64(once)-place(t, disk).End, int64(200))
+	disk.mu.Lock()
+	disk.capacity = 1 << 20
+	disk.mu.Unlock()
+	clock.Advance(time.Second)
+	require.NoError(t, b.take(names[0], ""))
+	require.NoError(t, c.Close())
+	whole := disk.bytes(memPath)
+	require.Greater(t, len(whole), once)
+	_, err = file.ReadLog(memFileOf(whole), int64(once), func(_, _ []byte) {})
+	require.ErrorIs(t, err, file.ErrDamaged)
+}
+
+func place(t *testing.T, disk *memDisk) file.Place {
+	t.Helper()
+	b := disk.bytes(memPath)
+	place, err := file.ReadLog(memFileOf(b), int64(len(b)), func(_, _ []byte) {})
+	require.NoError(t, err)
+	return place
 }

@@ -54,6 +54,22 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 		_, err := read(build(groups...))
 		require.ErrorIs(t, err, file.ErrDamaged, what)
 	}
+	// A sector that was not written, and that a group begins: the last, or not.
+	sectors := build(g('E', 1, numbers(0, 4096)), g('L', 2, file.AppendAccount(nil, "a", make([]byte, 410))),
+		g('L', 3, file.AppendAccount(nil, "b", make([]byte, 479))), g('L', 4, account("c")))
+	names, err = read(sectors)
+	require.NoError(t, err)
+	require.Equal(t, "abc", names)
+	require.Equal(t, "tyGL", string(sectors[512:516]))
+	clear(sectors[512:1024])
+	_, err = read(sectors)
+	require.ErrorIs(t, err, file.ErrDamaged, "more follows")
+	clear(sectors[1024:])
+	sectors[1030] = 7
+	names, err = read(sectors)
+	require.NoError(t, err)
+	require.Equal(t, "a", names)
+
 	b := build(g('E', 1, numbers(0, 4096)))
 	b = append(file.AppendHead(nil, nonce), b[24:]...)
 	b[11] = 2

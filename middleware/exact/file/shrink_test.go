@@ -15,6 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 func rng(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 3)) }
@@ -58,6 +59,29 @@ func TestFileShrinks(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 50000-7, v.Limits[4].Remaining)
 	require.NoError(t, c.Close())
+}
+
+// Idle accounts leave the file before anybody has looked at them in memory.
+func TestIdleAccountsAreNotInTheNextFile(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	c, err := file.OpenOn(disk, memPath, 1<<10, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	take := func(key string, p *exact.Policy) {
+		_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+		require.NoError(t, err)
+	}
+	for n := range 5000 {
+		take(strconv.Itoa(n), compile(t, hourly(5)))
+	}
+	clock.Advance(2 * time.Hour)
+	large := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
+	for range 900 { // of kilobytes each, after some: few of the others are looked at
+		clock.Advance(time.Second)
+		take("large", large)
+		settled(t, c)
+	}
+	require.NoError(t, c.Close())
+	require.Less(t, len(accountsOf(t, disk.bytes(memPath))), 100, "of 5001")
 }
 
 // The smaller file takes the place of the one that a link leads to, may be read by those who
