@@ -236,10 +236,3 @@ func TestFileDoesNotGrowForever(t *testing.T) {
 	require.LessOrEqual(t, most, 1<<20, "3000 keys count at a time, of 40,000")
 	require.NoError(t, c.Close())
 }
-
-func size(t *testing.T, path string) int64 {
-	t.Helper()
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	return info.Size()
-}

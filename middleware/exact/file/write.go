@@ -19,9 +19,17 @@ const (
 // write writes what waits, until nothing does.
 func (c *Counter) write() {
 	for {
-		// Those who were answered just now may ask again: let them come along.
-		runtime.Gosched()
-		c.mu.Lock()
+		// Those who were answered just now may ask again: let them come along, as long as
+		// more do. Who is alone waits for nobody.
+		for n := -1; ; {
+			runtime.Gosched()
+			c.mu.Lock()
+			if len(c.waiting) <= n || len(c.waiting) >= maxBatch {
+				break
+			}
+			n = len(c.waiting)
+			c.mu.Unlock()
+		}
 		if next := c.next; next != nil {
 			c.next = nil
 			give := c.failed != nil || c.closed
