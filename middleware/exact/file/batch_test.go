@@ -1,29 +1,32 @@
 package file_test
 
 import (
-	"encoding/binary"
-	"errors"
-	"hash/crc64"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // together has calls written in one commit: they queue behind one that is held up, and
 // that is refused, so that it writes nothing.
 func together(t *testing.T, path string, clock *exacttest.Clock, keys int64, names ...string) (errs []error) {
 	t.Helper()
+	return togetherOn(t, func(cfg file.Config) (*file.Counter, error) { return file.Open(path, cfg) }, clock, keys, names...)
+}
+
+func togetherOn(t *testing.T, open func(file.Config) (*file.Counter, error), clock *exacttest.Clock, keys int64, names ...string) (errs []error) {
+	t.Helper()
 	var hold atomic.Bool
 	entered, release := make(chan struct{}), make(chan struct{})
-	c, err := file.Open(path, file.Config{Keys: keys, Now: func() time.Time {
+	c, err := open(file.Config{Keys: keys, Now: func() time.Time {
 		if hold.Swap(false) {
 			close(entered)
 			<-release
@@ -80,56 +83,6 @@ func TestKeyInUseIsNotForgotten(t *testing.T) {
 	require.NoError(t, err, "the books agree")
 }
 
-// edited is a file with two counts that somebody has edited with another program.
-func edited(t *testing.T, edit func(accounts, whole *bolt.Bucket) error) error {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "counts")
-	clock := exacttest.NewClock()
-	c, err := file.Open(path, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	for _, key := range []string{"a", "b"} {
-		_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: compile(t, hourly(5))})
-		require.NoError(t, err)
-	}
-	require.NoError(t, c.Close())
-	db, err := bolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bolt.Tx) error {
-		return edit(tx.Bucket([]byte("accounts")), tx.Bucket([]byte("tallystick")))
-	}))
-	require.NoError(t, db.Close())
-	c, err = file.Open(path, file.Config{Now: clock.Now})
-	if err == nil {
-		require.NoError(t, c.Close())
-	}
-	return err
-}
-
-func TestEditedFileIsRefused(t *testing.T) {
-	require.NoError(t, edited(t, func(_, _ *bolt.Bucket) error { return nil }))
-	name := []byte("api\x00a")
-	require.ErrorIs(t, edited(t, func(accounts, _ *bolt.Bucket) error { return accounts.Delete(name) }), file.ErrDamaged, "a record is missing")
-	require.ErrorIs(t, edited(t, func(accounts, _ *bolt.Bucket) error {
-		record := append([]byte(nil), accounts.Get(name)...)
-		return errors.Join(accounts.Delete(name), accounts.Put([]byte("api\x00c"), record))
-	}), file.ErrDamaged, "a record has another's name")
-	require.ErrorIs(t, edited(t, func(accounts, _ *bolt.Bucket) error {
-		record := append([]byte(nil), accounts.Get(name)...)
-		record[len(record)-2] ^= 1
-		return accounts.Put(name, record)
-	}), file.ErrDamaged, "a record is another")
-	require.ErrorIs(t, edited(t, func(_, whole *bolt.Bucket) error { return whole.Delete([]byte("whole")) }), file.ErrDamaged)
-	err := edited(t, func(_, whole *bolt.Bucket) error {
-		record := append([]byte(nil), whole.Get([]byte("whole"))[:17]...)
-		record[0] = 2
-		table := crc64.MakeTable(crc64.ECMA)
-		sum := crc64.Update(crc64.Checksum([]byte("whole"), table), table, record)
-		return whole.Put([]byte("whole"), binary.BigEndian.AppendUint64(record, sum))
-	})
-	require.ErrorContains(t, err, "written in format 2, of a later version; this one knows 1")
-	require.NotErrorIs(t, err, file.ErrDamaged)
-}
-
 // Who comes second to create a file does not take its name.
 func TestCreateDoesNotReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
@@ -143,4 +96,35 @@ func TestCreateDoesNotReplace(t *testing.T) {
 	v, err := open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, v.Limits[0].Remaining)
+}
+
+// However much those that wait together have to write, nobody waits for more than a
+// megabyte and one account to be written before the own call.
+func TestLargeAccountsAreNotWrittenTogether(t *testing.T) {
+	clock := exacttest.NewClock()
+	var large exact.Account
+	p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
+	for n := range 10_000 {
+		require.True(t, large.Take(clock.Now().Add(time.Duration(n)*time.Second/3), &exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted)
+	}
+	blob, err := large.AppendBinary(nil)
+	require.NoError(t, err)
+	const keys, nonce = 60, 5
+	require.Greater(t, keys*len(blob), 3<<20)
+	b := append(file.AppendHead(nil, nonce), make([]byte, file.GroupAt-24)...)
+	var names []string
+	for n := range uint64(keys) {
+		names = append(names, strconv.Itoa(int(n)))
+		b = append(b, file.Group('S', nonce, n+1, file.AppendAccount(nil, p.AccountName(names[n]), blob))...)
+	}
+	size := uint64(len(b) + 4096)
+	b = append(b, file.Group('E', nonce, keys+1, file.AppendNumber(file.AppendNumber(nil, 'n', keys), 'r', size))...)
+	disk := newMemDisk()
+	disk.put(memPath, append(b, make([]byte, int(size)-len(b))...))
+	open := func(cfg file.Config) (*file.Counter, error) { return file.OpenOn(disk, memPath, 1<<30, cfg) }
+	for _, err := range togetherOn(t, open, clock, 0, names...) {
+		require.NoError(t, err)
+	}
+	require.Less(t, disk.largest, 1<<20+2*len(blob))
+	require.Greater(t, disk.largest, 1<<20-2*len(blob), "but many are")
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
@@ -18,7 +16,9 @@ type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
 	// Keys is for how many live keys there is room. A call for one more fails with
-	// [exact.ErrFull]. Default: [DefaultKeys].
+	// [exact.ErrFull]; so does one when the disk is full, while keys that are live are
+	// counted on in the room that was reserved for them, and then they too, until the
+	// disk has room again. Default: [DefaultKeys].
 	Keys int64
 
 	// Now is the clock, [time.Now] by default. A clock that steps back is held at
@@ -26,8 +26,8 @@ type Config struct {
 	Now func() time.Time
 }
 
-// DefaultKeys is for how many live keys there is room by default. One takes some 200
-// bytes of the file.
+// DefaultKeys is for how many live keys there is room by default. One of one limit takes
+// some 140 bytes of memory, and twice 60 of the file at most.
 const DefaultKeys = 1 << 20
 
 var (
@@ -39,32 +39,44 @@ var (
 	// give away quotas that are spent.
 	ErrDamaged = errors.New("file: damaged, or never a file of counts; restore a copy, or remove it if it was one and every count in it may begin at zero")
 
-	// ErrStopped says that a Counter has stopped for good: because it was closed, or
-	// because a write has failed, after which nobody knows what the disk holds (see
-	// "Can Applications Recover from fsync Failures?", ATC 2020). It is
-	// [exact.ErrNotCounted]. A Counter that is opened anew counts on from what the
-	// disk holds.
+	// ErrStopped says that a Counter has stopped for good: because it was closed,
+	// because its file has lost its name to another, or because a write has failed,
+	// after which nobody knows what the disk holds (see "Can Applications Recover from
+	// fsync Failures?", ATC 2020). A full disk is no such failure, see [Config.Keys].
+	// It is [exact.ErrNotCounted]. A Counter that is opened anew counts on from what
+	// the disk holds.
 	ErrStopped = fmt.Errorf("%w: file: the counter has stopped", exact.ErrNotCounted)
 )
 
 // A Counter is an [exact.Counter] in a file. It is safe for concurrent use. A
-// goroutine runs while calls are being written.
+// goroutine runs while calls are being written, and another while the file is being made
+// smaller; none after Close.
 type Counter struct {
-	db   *bolt.DB
-	now  func() time.Time
-	keys int64
+	disk     disk
+	path     string
+	now      func() time.Time
+	keys     int
+	spare    int64 // how much larger than its accounts a file may be
+	accounts *accounts
 
-	mu      sync.Mutex
-	waiting []*job
-	writing bool
-	failed  error // a write has, and nobody knows what the disk holds
-	closed  bool
-	idle    chan struct{} // closed when the last write of a closed Counter is done
+	mu        sync.Mutex
+	waiting   []*job
+	writing   bool
+	shrinking bool
+	next      *next // a smaller file, for the one that writes
+	failed    error // a write has, and nobody knows what the disk holds
+	closed    bool
+	idle      chan struct{} // closed when the last goroutine of a closed Counter is done
+	quit      chan struct{} // closed when it is closed
 
 	// Of the one goroutine that writes.
-	replies exact.Idempotency
-	swept   []byte // the last key that was looked at to be forgotten
-	full    int64  // Unix second of the last search for room
+	log      *log
+	replies  exact.Idempotency
+	scratch  []byte
+	searched int64 // Unix second of the last search for idle accounts
+	tight    bool  // the disk was full
+	asked    int64 // Unix second at which
+	again    int64 // how large the file is when it is tried again to make it smaller
 }
 
 // Take implements [exact.Counter].
@@ -98,19 +110,11 @@ func (c *Counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, e
 	if err != nil {
 		return v, err
 	}
-	err = guarded(func() error {
-		return c.db.View(func(tx *bolt.Tx) error {
-			a, _, err := load(tx.Bucket(bucketAccounts), call.Policy.AccountName(call.Key))
-			if err == nil {
-				v = a.Peek(c.now(), &call)
-			}
-			return err
-		})
-	})
+	a, _, err := c.accounts.load(call.Policy.AccountName(call.Key))
 	if err != nil {
-		err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+		return v, fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	return v, err
+	return a.Peek(c.now(), &call), nil
 }
 
 // Close waits for what is being written, and closes the file. Calls after it fail with
@@ -122,13 +126,23 @@ func (c *Counter) Close() error {
 		return nil
 	}
 	c.closed = true
-	idle := make(chan struct{})
-	if c.idle = idle; !c.writing {
-		close(idle)
-	}
+	c.idle = make(chan struct{})
+	close(c.quit)
+	c.left()
 	c.mu.Unlock()
-	<-idle
-	return c.db.Close()
+	<-c.idle
+	var err error
+	if c.log.f != nil {
+		err = c.log.f.Close()
+	}
+	return errors.Join(err, c.disk.Unlock())
+}
+
+// left lets Close go on when nothing of a closed Counter runs any more. c.mu is held.
+func (c *Counter) left() {
+	if c.closed && !c.writing && !c.shrinking {
+		close(c.idle)
+	}
 }
 
 // stopped says why no call can be taken any more. c.mu is held.
@@ -151,6 +165,7 @@ type job struct {
 type outcome struct {
 	verdict exact.Verdict
 	err     error
+	kept    bool // its ID, while it was decided
 }
 
 // do has a job done, or gives up when its context ends.

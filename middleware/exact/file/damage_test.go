@@ -7,68 +7,23 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/storeless"
 )
-
-func TestSecondOpenerIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "counts")
-	open(t, path, file.Config{})
-	_, err := file.Open(path, file.Config{})
-	require.ErrorIs(t, err, file.ErrInUse)
-	require.EqualError(t, err, path+": file: another counter has it open; only one process can count in a file, several want a server such as exact/redis")
-}
-
-// Of many who create a file at once, one gets it, and nobody counts elsewhere.
-func TestOneOfManyCreatesTheFile(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "counts")
-	p := compile(t, hourly(1))
-	var mu sync.Mutex
-	var won []*file.Counter
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			c, err := file.Open(path, file.Config{})
-			if err != nil {
-				if !errors.Is(err, file.ErrInUse) {
-					t.Error(err)
-				}
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			won = append(won, c)
-		})
-	}
-	wg.Wait()
-	require.Len(t, won, 1)
-	_, err := won[0].Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.NoError(t, won[0].Close())
-	v, err := open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.False(t, v.Admitted)
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, left, 1, "nothing else is left behind")
-}
 
 func TestWhatIsNoCounterIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"empty": "", "short": "x", "text": string(make([]byte, 100_000))} {
+	for name, content := range map[string]string{"empty": "", "short": "x", "zeros": string(make([]byte, 100_000)), "text": "tallystick, the manual, chapter one"} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		_, err := file.Open(path, file.Config{})
@@ -78,239 +33,321 @@ func TestWhatIsNoCounterIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, content, string(kept), "it is left as it was")
 	}
-	path := filepath.Join(dir, "other")
-	db, err := bolt.Open(path, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Close())
-	_, err = file.Open(path, file.Config{})
-	require.ErrorIs(t, err, file.ErrDamaged)
-	require.ErrorContains(t, err, "it is not a counter's file")
-	_, err = file.Open(filepath.Join(dir, "no", "such", "directory"), file.Config{})
+	_, err := file.Open(filepath.Join(dir, "no", "such", "directory"), file.Config{})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = file.Open(path, file.Config{Keys: -1})
+	_, err = file.Open(filepath.Join(dir, "none"), file.Config{Keys: -1})
 	require.EqualError(t, err, "Keys: must be at least 1, or 0 for 1048576, not -1")
+	_, err = os.Stat(filepath.Join(dir, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// spent is a file in which the first call of each of many keys is counted, which is
-// all that they have.
-func spent(t *testing.T, clock *exacttest.Clock, keys int) (bytes []byte, take func(path string) (fresh int, err error)) {
+// What this package wrote before its first release is told apart from damage.
+func TestFileOfBboltIsRefusedByName(t *testing.T) {
+	b := make([]byte, 16<<10)
+	binary.NativeEndian.PutUint32(b[16:], 0xED0CDAED) // behind the head of the page
+	path := filepath.Join(t.TempDir(), "counts")
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	_, err := file.Open(path, file.Config{})
+	require.ErrorContains(t, err, "a file of bbolt")
+	require.ErrorContains(t, err, "give it another name")
+	require.NotErrorIs(t, err, file.ErrDamaged)
+}
+
+// A counted file is what is damaged: a snapshot, and a log behind it, of keys that have
+// spent all that they had.
+type countedFile struct {
+	bytes []byte
+	place file.Place
+	last  int64             // where the last group begins
+	want  map[string]string // its accounts
+	but   map[string]string // those before the last group
+	names []string          // of keys
+}
+
+func counted(t testing.TB, keys int) *countedFile {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "spent")
-	p := compile(t, hourly(1))
-	all := func(c *file.Counter) (admitted int, err error) {
-		var mu sync.Mutex
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	f := &countedFile{}
+	long := compile(t, every...)
+	for half, spare := range []int64{1, 1 << 30} { // a snapshot, then a log
+		c, err := file.OpenOn(disk, memPath, spare, file.Config{Now: clock.Now})
+		require.NoError(t, err)
 		var wg sync.WaitGroup
 		for w := range 16 {
 			wg.Go(func() {
-				for n := w; n < keys; n += 16 {
-					v, e := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
-					mu.Lock()
-					if v.Admitted {
-						admitted++
+				for n := w + half*keys/2; n < (half+1)*keys/2; n += 16 {
+					if _, err := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: once(t)}); err != nil {
+						t.Error(err)
 					}
-					if e != nil {
-						err = e
-					}
-					mu.Unlock()
 				}
 			})
 		}
 		wg.Wait()
-		return admitted, err
-	}
-	c, err := file.Open(path, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	n, err := all(c)
-	require.NoError(t, err)
-	require.Equal(t, keys, n)
-	require.NoError(t, c.Close())
-	bytes, err = os.ReadFile(path)
-	require.NoError(t, err)
-	return bytes, func(path string) (int, error) {
-		c, err := file.Open(path, file.Config{Now: clock.Now})
-		if err != nil {
-			return 0, err
+		for n := range 300 { // the last group is one of several sectors
+			clock.Advance(time.Second)
+			_, err = c.Take(t.Context(), exact.Call{Key: "last", Cost: int64(1 + n%9), Policy: long})
+			require.NoError(t, err)
+			settled(t, c)
+			if half == 1 {
+				break
+			}
 		}
-		defer c.Close()
-		return all(c)
+		require.NoError(t, c.Close())
+	}
+	f.bytes = disk.bytes(memPath)
+	place, err := file.ReadLog(memFileOf(f.bytes), int64(len(f.bytes)), func(_, _ []byte) {})
+	require.NoError(t, err)
+	f.place = place
+	f.want = accountsOf(t, f.bytes)
+	for at := f.place.End - 8; ; at -= 8 { // its head, from behind
+		cut := append([]byte(nil), f.bytes...)
+		clear(cut[at:])
+		if place, err := file.ReadLog(memFileOf(cut), int64(len(cut)), func(_, _ []byte) {}); err == nil && place.End == at && place.Torn == 0 {
+			f.last, f.but = at, accountsOf(t, cut)
+			break
+		}
+	}
+	require.Greater(t, f.place.End-f.last, int64(1024), "the last group has some sectors")
+	require.NotEqual(t, f.want, f.but)
+	for n := range keys {
+		f.names = append(f.names, strconv.Itoa(n))
+	}
+	return f
+}
+
+var oncePolicy = sync.OnceValue(func() *exact.Policy {
+	p, err := exact.Compile("api", []storeless.Limit{hourly(1)})
+	if err != nil {
+		panic(err)
+	}
+	return p
+})
+
+func once(testing.TB) *exact.Policy { return oncePolicy() }
+
+// accountsOf reads all accounts of a file.
+func accountsOf(t testing.TB, b []byte) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	_, err := file.ReadLog(memFileOf(b), int64(len(b)), func(name, account []byte) { all[string(name)] = string(account) })
+	require.NoError(t, err)
+	return all
+}
+
+// try opens what became of a file, and reports whether it was refused: else it counts
+// what it did.
+func (f *countedFile) try(t *testing.T, b []byte) (refused bool, accounts map[string]string) {
+	t.Helper()
+	disk := newMemDisk()
+	disk.put(memPath, b)
+	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: exacttest.NewClock().Now})
+	if err != nil {
+		require.ErrorIs(t, err, file.ErrDamaged)
+		require.Equal(t, b, disk.bytes(memPath), "it is left as it was")
+		return true, nil
+	}
+	for _, key := range f.names {
+		v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: once(t)})
+		require.NoError(t, err)
+		require.False(t, v.Admitted, "a fresh quota for %s", key)
+	}
+	require.NoError(t, c.Close())
+	return false, accountsOf(t, disk.bytes(memPath))
+}
+
+// TestFlippedBits flips each bit of a file that was written, one at a time: it is refused,
+// always, wherever it is.
+func TestFlippedBits(t *testing.T) {
+	f := counted(t, 60)
+	step := int64(11) // bits: most bytes, and each bit of some
+	if testkit.Long() {
+		step = 1
+	}
+	flip := append([]byte(nil), f.bytes...)
+	for bit := int64(0); bit < 8*f.place.End; bit += step {
+		if at := bit / 8; at >= 24 && at < file.GroupAt {
+			continue
+		}
+		flip[bit/8] ^= 1 << (bit % 8)
+		_, err := file.ReadLog(memFileOf(flip), int64(len(flip)), func(_, _ []byte) {})
+		if bit/8 == 11 {
+			require.Error(t, err) // the version
+		} else {
+			require.ErrorIs(t, err, file.ErrDamaged, "bit %d of byte %d", bit%8, bit/8)
+		}
+		flip[bit/8] ^= 1 << (bit % 8)
+	}
+	// What stands in the zeros behind it, a crash may have left: nothing is missing then.
+	for at := f.place.End; at < int64(len(flip)); at += 511 {
+		flip[at] ^= 0x40
+		place, err := file.ReadLog(memFileOf(flip), int64(len(flip)), func(_, _ []byte) {})
+		if err == nil {
+			require.Equal(t, f.place.End, place.End, "byte %d", at)
+			require.Equal(t, at+1, place.Torn, "byte %d", at)
+		} else {
+			require.ErrorIs(t, err, file.ErrDamaged, "byte %d", at)
+		}
+		flip[at] = 0
 	}
 }
 
-// lastCommit is the most that may come back when the last commit is undone.
-const lastCommit = 16
-
-// TestFlippedBytes damages a file in one place after the other: it opens with what was
-// counted, but perhaps for the last commit, or it is refused.
-func TestFlippedBytes(t *testing.T) {
-	clock := exacttest.NewClock()
-	whole, take := spent(t, clock, 400)
+// TestDamagedPlaces damages a file in one place after the other, by more than a bit: it is
+// refused, or opens with what was counted. Zeros where the last group was are what a crash
+// leaves: there, and only there, it opens without that.
+func TestDamagedPlaces(t *testing.T) {
+	f := counted(t, 400)
+	places := 120
+	if testkit.Long() {
+		places = 500
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	path := filepath.Join(t.TempDir(), "flipped")
-	refused, opened := 0, 0
-	for range 600 {
-		b := append([]byte(nil), whole...)
-		at := rng.IntN(len(b))
-		how := rng.IntN(3)
+	refused := 0
+	for range places {
+		b := append([]byte(nil), f.bytes...)
+		at := rng.IntN(int(f.place.End) + 2048)
+		how := rng.IntN(4)
+		begin := at &^ 511
 		switch how {
 		case 0:
-			b[at] ^= 1 << rng.IntN(8)
-		case 1:
 			b[at] ^= byte(1 + rng.IntN(255))
-		case 2: // a sector that was not written, or of something else
-			for i := at &^ 511; i < len(b) && i < at&^511+512; i++ {
+		case 1: // a sector of something else
+			for i := begin; i < begin+512; i++ {
 				b[i] = byte(rng.IntN(2) * rng.IntN(256))
 			}
+		case 2: // that was not written
+			clear(b[begin : begin+512])
+		case 3: // that was written elsewhere
+			copy(b[begin:begin+512], f.bytes[rng.IntN(int(f.place.End))&^511:])
 		}
-		require.NoError(t, os.WriteFile(path, b, 0o600))
-		fresh, err := take(path)
-		if err != nil {
-			require.True(t, errors.Is(err, file.ErrDamaged) || errors.Is(err, file.ErrStopped), "flip %d at %d: %v", how, at, err)
+		no, accounts := f.try(t, b)
+		switch {
+		case no:
 			refused++
-			continue
+		case int64(begin+512) > f.last && how == 2:
+			require.Contains(t, []map[string]string{f.want, f.but}, accounts, "how %d at %d", how, at)
+		default:
+			require.Equal(t, f.want, accounts, "how %d at %d", how, at)
 		}
-		require.LessOrEqual(t, fresh, lastCommit, "flip %d at %d gave fresh quotas", how, at)
-		opened++
 	}
-	t.Logf("%d refused, %d opened", refused, opened)
-	require.Greater(t, refused, 50)
+	t.Logf("%d refused of %d", refused, places)
+	require.Greater(t, refused, places/2)
 }
 
-// TestPagesThatLeadBack has branches lead to themselves and to each other.
-func TestPagesThatLeadBack(t *testing.T) {
-	clock := exacttest.NewClock()
-	whole, take := spent(t, clock, 400)
-	path := filepath.Join(t.TempDir(), "circle")
-	size := os.Getpagesize()
-	changed := 0
-	for page := 2; (page+1)*size <= len(whole); page++ {
-		if whole[page*size+8] != 1 { // no branch
+// TestCutFile cuts a file: it is refused, wherever that was. One that is longer than it says
+// opens.
+func TestCutFile(t *testing.T) {
+	f := counted(t, 400)
+	places := 120
+	if testkit.Long() {
+		places = 500
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for n := range places {
+		at := rng.IntN(len(f.bytes))
+		if n%4 == 0 {
+			at &^= 4095
+		}
+		no, _ := f.try(t, f.bytes[:at])
+		require.True(t, no, "cut at %d of %d", at, len(f.bytes))
+	}
+	no, accounts := f.try(t, append(append([]byte(nil), f.bytes...), make([]byte, 4096)...))
+	require.False(t, no)
+	require.Equal(t, f.want, accounts)
+}
+
+// A file that is cut where one of the spans that it was made longer by has ended is refused too.
+func TestFileCutWhereItOnceEnded(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	ends := map[int]bool{}
+	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+	for n := range 8000 {
+		require.NoError(t, b.take(strconv.Itoa(n), ""))
+		disk.mu.Lock()
+		ends[len(disk.names[memPath].seen)] = true
+		disk.mu.Unlock()
+	}
+	require.NoError(t, c.Close())
+	whole := disk.bytes(memPath)
+	require.Greater(t, len(ends), 4)
+	for end := range ends {
+		_, err := file.ReadLog(memFileOf(whole), int64(end), func(_, _ []byte) {})
+		if end == len(whole) {
+			require.NoError(t, err)
 			continue
 		}
-		for element := range 3 {
-			for _, to := range []int{page, 3, 5} {
-				b := append([]byte(nil), whole...)
-				binary.NativeEndian.PutUint64(b[page*size+16+16*element+8:], uint64(to))
-				require.NoError(t, os.WriteFile(path, b, 0o600))
-				if fresh, err := take(path); err != nil {
-					require.ErrorIs(t, err, file.ErrDamaged)
-					changed++
-				} else {
-					require.Zero(t, fresh)
+		require.ErrorIs(t, err, file.ErrDamaged, "cut at %d", end)
+	}
+}
+
+// TestTornGroup leaves every part of the last group that a crash may leave: what was
+// counted before it is there, and what is counted after it stays.
+func TestTornGroup(t *testing.T) {
+	f := counted(t, 60)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		b := append([]byte(nil), f.bytes...)
+		torn := false
+		for at := f.last; at < f.place.End; {
+			next := min(at/512*512+512, f.place.End)
+			if rng.IntN(2) == 0 {
+				clear(b[at:next])
+				torn = true
+			}
+			at = next
+		}
+		no, accounts := f.try(t, b)
+		require.False(t, no)
+		if torn {
+			require.Equal(t, f.but, accounts)
+		} else {
+			require.Equal(t, f.want, accounts)
+		}
+	}
+	for at := f.last; at < f.place.End-4; at += 7 { // a write that stopped
+		b := append([]byte(nil), f.bytes...)
+		clear(b[at:])
+		no, accounts := f.try(t, b)
+		require.False(t, no, "%d bytes of it", at-f.last)
+		require.Equal(t, f.but, accounts)
+	}
+	// What comes after a torn group takes its place, and is read again.
+	b := append([]byte(nil), f.bytes...)
+	clear(b[f.place.End-512:])
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	disk.put(memPath, b)
+	for n := range 3 {
+		c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
+		require.NoError(t, err)
+		v, err := c.Take(t.Context(), exact.Call{Key: "after", Cost: 1, Policy: compile(t, hourly(10))})
+		require.NoError(t, err)
+		require.EqualValues(t, 9-n, v.Limits[0].Remaining)
+		require.NoError(t, c.Close())
+	}
+}
+
+// A disk that does not give back what it has is not taken for a damaged file.
+func TestDiskThatCannotBeRead(t *testing.T) {
+	f := counted(t, 60)
+	disk := newMemDisk()
+	disk.put(memPath, f.bytes)
+	failed := errors.New("input/output error")
+	for n := range 4 {
+		reads := 0
+		disk.fail = func(op, _ string) error {
+			if op == "read" {
+				if reads++; reads > n {
+					return failed
 				}
 			}
+			return nil
 		}
-	}
-	require.Positive(t, changed)
-}
-
-// TestTornFile cuts a file at every page and in between.
-func TestTornFile(t *testing.T) {
-	clock := exacttest.NewClock()
-	whole, take := spent(t, clock, 400)
-	path := filepath.Join(t.TempDir(), "torn")
-	refused := 0
-	for at := 0; at < len(whole); at += 1024 + 512*(at%3) {
-		require.NoError(t, os.WriteFile(path, whole[:at], 0o600))
-		fresh, err := take(path)
-		if err != nil {
-			require.ErrorIs(t, err, file.ErrDamaged, "cut at %d", at)
-			refused++
-			continue
+		_, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
+		if reads <= n {
+			break
 		}
-		require.LessOrEqual(t, fresh, lastCommit, "cut at %d gave fresh quotas", at)
+		require.ErrorIs(t, err, failed)
+		require.NotErrorIs(t, err, file.ErrDamaged)
 	}
-	require.Positive(t, refused)
-}
-
-// A write that fails stops the counter for good: nobody knows what the disk holds.
-func TestFailedWriteStopsTheCounter(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "counts")
-	c, err := file.Open(path, file.Config{})
-	require.NoError(t, err)
-	p := compile(t, hourly(1000))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	_, err = c.Take(t.Context(), call)
-	require.NoError(t, err)
-	mend := failWrites(t, path)
-	_, err = c.Take(t.Context(), call)
-	require.ErrorIs(t, err, exact.ErrMaybeCounted)
-	mend()
-	for range 3 {
-		_, err = c.Take(t.Context(), call)
-		require.ErrorIs(t, err, file.ErrStopped)
-		require.ErrorIs(t, err, exact.ErrNotCounted)
-		require.NotErrorIs(t, err, exact.ErrMaybeCounted)
-	}
-	_, err = c.Peek(t.Context(), call)
-	require.ErrorIs(t, err, file.ErrStopped)
-	require.NoError(t, c.Close())
-	v, err := open(t, path, file.Config{}).Take(t.Context(), call)
-	require.NoError(t, err)
-	require.Contains(t, []int64{997, 998}, v.Limits[0].Remaining)
-}
-
-// A disk that is slow costs a caller no more than its patience: who is under way may be
-// counted, who waits is not.
-func TestSlowDiskKeepsDeadlines(t *testing.T) {
-	var slow atomic.Bool
-	entered, release := make(chan struct{}), make(chan struct{})
-	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{Now: func() time.Time {
-		if slow.Swap(false) {
-			close(entered) // where the disk would be
-			<-release
-		}
-		return time.Now()
-	}})
-	p := compile(t, hourly(1000))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	take := func(ctx context.Context) chan error {
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Take(ctx, call)
-			done <- err
-		}()
-		return done
-	}
-	slow.Store(true)
-	ctx, cancel := context.WithCancel(t.Context())
-	first := take(ctx)
-	<-entered
-	second, third := take(ctx), take(t.Context())
-	cancel()
-	require.ErrorIs(t, <-first, exact.ErrMaybeCounted)
-	require.ErrorIs(t, <-second, exact.ErrNotCounted)
-	close(release)
-	require.NoError(t, <-third)
-	v, err := c.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.Contains(t, []int64{998, 999}, v.Limits[0].Remaining)
-}
-
-// failWrites makes every write to a file fail, until mend is called.
-func failWrites(t *testing.T, path string) (mend func()) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("finds the open file in /proc")
-	}
-	open, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	for _, entry := range open {
-		if to, _ := os.Readlink("/proc/self/fd/" + entry.Name()); to != path {
-			continue
-		}
-		fd, err := strconv.Atoi(entry.Name())
-		require.NoError(t, err)
-		saved, err := unix.Dup(fd)
-		require.NoError(t, err)
-		readOnly, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
-		require.NoError(t, unix.Dup3(readOnly, fd, unix.O_CLOEXEC))
-		return func() {
-			require.NoError(t, unix.Dup3(saved, fd, unix.O_CLOEXEC))
-			require.NoError(t, unix.Close(saved))
-			require.NoError(t, unix.Close(readOnly))
-		}
-	}
-	require.Fail(t, "the file is not open")
-	return nil
 }

@@ -4,20 +4,35 @@
 // What it promises, and what not:
 //
 //   - A call that was answered is counted, whatever becomes of the process: the answer
-//     waits for fsync. After a power cut that is as true as the disk is honest.
+//     waits until the call is on disk. After a power cut that is as true as the disk is
+//     honest: one that says it has written what it has not loses that much, and it cannot
+//     be told from a crash.
 //   - A call whose answer was lost in a crash may be counted: never more pass than the
 //     limit, perhaps as many fewer as were under way.
-//   - A file that was damaged is refused, with an error that says what to do; it is
-//     never taken for an empty one. Damage to the very last commit may go unnoticed and
-//     undo that one, because it looks like a crash in the middle of it.
+//   - A crash in the middle of a commit leaves a part of it, which nobody was told of:
+//     that is cut off when the file is opened. All else that is not as it was written is
+//     refused with [ErrDamaged], the last commit too; a file is never taken for an empty
+//     one. A copy made while a counter runs may be refused.
+//   - After a failed fsync nobody knows what the disk holds: the counter stops for good,
+//     and one that is opened anew counts on from what is there.
+//   - A full disk is load, not failure. Room is reserved ahead: new keys are refused with
+//     [exact.ErrFull] while those that are there are counted on, then they too, until there
+//     is room again. File systems that copy on write (btrfs, ZFS) reserve nothing: there
+//     both are refused at once.
 //   - One process at a time: a second is told so. Several processes want a server, see
 //     package redis beside this one. Network file systems, whose locks and fsync differ,
-//     are not for it.
+//     are not for it. A file that is renamed, removed or replaced under its counter stops it.
 //   - IDs of calls are remembered in memory alone: who would ask again is in the process
 //     that has ended.
+//   - All accounts are in memory: some 140 bytes for a key of one limit, and what a sliding log
+//     or a rolling day keeps; beside IDs nothing else grows. Opening reads all of the file,
+//     about a microsecond for each key.
 //
-// Calls that come while others are being written are written together, so that fsync
-// costs a crowd no more than one caller. A refusal writes nothing.
-//
-// The engine is bbolt (go.etcd.io/bbolt).
+// The file is a snapshot of all accounts and a log of what was counted since. Calls that
+// come while others are being written are written together, so that fsync costs a crowd
+// no more than one caller. A refusal writes nothing. When the file is 16 MiB larger than
+// twice its accounts, a smaller one is written beside it, with ".next" behind its name,
+// while calls are counted, and takes its place; accounts that count nothing any more are
+// not in it. So it wants a directory in which it may make files, and room for both. It is
+// tested on Linux; on Windows the lock is a file beside, with ".lock" behind the name.
 package file

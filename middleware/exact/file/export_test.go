@@ -1,11 +1,69 @@
 package file
 
+import "io"
+
+// Disk and Handle are what a test puts in place of the operating system's.
+type (
+	Disk   = disk
+	Handle = handle
+)
+
+// OpenOn is Open on another disk. A file is made smaller when it is so much larger than
+// its accounts.
+func OpenOn(d Disk, path string, spare int64, cfg Config) (*Counter, error) {
+	c, err := openOn(d, path, cfg)
+	if err == nil {
+		c.spare = spare
+	}
+	return c, err
+}
+
+// OpenSpare is Open, with a file that is made smaller when it is so much larger than its
+// accounts.
+func OpenSpare(path string, spare int64, cfg Config) (*Counter, error) {
+	return OpenOn(new(osDisk), target(path), spare, cfg)
+}
+
 // Create is what Open does where there is no file.
-func Create(path string) error { return create(path) }
+func Create(path string) error { return create(new(osDisk), path) }
 
 // Waiting is how many calls wait to be written.
 func (c *Counter) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.waiting)
+}
+
+// Shrinking reports whether the file is being made smaller.
+func (c *Counter) Shrinking() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shrinking
+}
+
+// A Place is where a file stands: End is behind the last group, Torn behind what a crash
+// has left of one.
+type Place struct {
+	End, Torn, Reserved int64
+}
+
+// ReadLog reads a file.
+func ReadLog(r io.ReaderAt, size int64, account func(name, account []byte)) (Place, error) {
+	s, err := readLog(r, size, account)
+	return Place{s.end, s.torn, s.reserved}, err
+}
+
+// What a file is made of.
+var (
+	AppendHead    = appendHead
+	AppendAccount = appendAccount
+	AppendNumber  = appendNumber
+)
+
+// GroupAt is where the first group stands.
+const GroupAt = groupAt
+
+// Group is a group of a payload.
+func Group(kind byte, nonce, sequence uint64, payload []byte) []byte {
+	return sealGroup(append(newGroup(nil), payload...), kind, nonce, sequence)
 }

@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/stretchr/testify v1.12.1
 	github.com/tallystick/tallystick v0.0.0
-	go.etcd.io/bbolt v1.5.0
 	golang.org/x/sys v0.49.0
 )
 

@@ -4,16 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"math"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"syscall"
+	"strconv"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
-
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -21,10 +17,23 @@ import (
 // that is being replaced.
 const patience = time.Second
 
-// Open opens the counter in a file, and creates it if there is none. Every record is
-// checked, at some million a second: a file that is not as it was written is refused
-// with [ErrDamaged], one that is open elsewhere with [ErrInUse].
+// Open opens the counter in a file, and creates it if there is none. All of it is read, at
+// some million accounts a second: a file that is not as it was written is refused with
+// [ErrDamaged], one that is open elsewhere with [ErrInUse].
 func Open(path string, cfg Config) (*Counter, error) {
+	return openOn(new(osDisk), target(path), cfg)
+}
+
+// target returns the file that a link leads to: the link would be replaced by a smaller
+// file, and what it leads to be left with old counts.
+func target(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	return path // there is none yet, or Open says what is wrong
+}
+
+func openOn(d disk, path string, cfg Config) (*Counter, error) {
 	if cfg.Keys < 0 {
 		return nil, &storeless.ConfigError{Field: "Keys", Problem: fmt.Sprintf("must be at least 1, or 0 for %d, not %d", DefaultKeys, cfg.Keys)}
 	}
@@ -34,135 +43,94 @@ func Open(path string, cfg Config) (*Counter, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Counter{now: cfg.Now, keys: cfg.Keys}
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = create(path)
+	c := &Counter{
+		disk: d, path: path, now: cfg.Now, keys: int(min(cfg.Keys, math.MaxInt)), spare: spare,
+		accounts: newAccounts(), quit: make(chan struct{}),
 	}
+	f, err := hold(d, path)
 	if err == nil {
-		err = inspect(path)
-	}
-	if err == nil {
-		err = guarded(func() (err error) {
-			c.db, err = bolt.Open(path, 0o600, options(false))
-			return err
-		})
-	}
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		err = ErrInUse
+		if err = c.read(f); err != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, d.Unlock()))
 	}
 	return c, nil
 }
 
-func options(readOnly bool) *bolt.Options {
-	return &bolt.Options{
-		Timeout:  patience,
-		ReadOnly: readOnly,
-		// The list of free pages is found anew when the file is opened: less to
-		// write for each commit, and less to be damaged.
-		NoFreelistSync: true,
-		FreelistType:   bolt.FreelistMapType,
-		NoStatistics:   true,
+// hold opens and locks the file that has a name, and creates it if there is none.
+func hold(d disk, path string) (handle, error) {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		f, err := d.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = create(d, path); err == nil {
+				f, err = d.Open(path)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		locked, err := d.Lock(path, f)
+		if err == nil && locked {
+			// Whose file this was may have replaced it before letting go of it.
+			if locked, err = d.Same(path, f); err == nil && locked {
+				return f, nil
+			}
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		if time.Since(began) > patience {
+			return nil, ErrInUse
+		}
 	}
 }
 
 // create makes a file without counts. It has its name only when it is whole and on
 // disk, and never takes the name of another that came first: so a file of no bytes is
 // always one that was cut.
-func create(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
+func create(d disk, path string) error {
+	tmp := path + ".new-" + strconv.FormatUint(newNonce(), 36)
+	f, err := d.Create(tmp, nil)
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	tmp, err := os.CreateTemp(dir.Name(), filepath.Base(path)+".new-*")
-	if err != nil {
+	defer func() { _ = d.Remove(tmp) }()
+	l, err := startLog(f, newNonce(), 0)
+	if err == nil {
+		err = l.endSnapshot()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	_ = tmp.Close()
-	defer os.Remove(tmp.Name())
-	db, err := bolt.Open(tmp.Name(), 0o600, options(false))
-	if err != nil {
+	if err := d.Name(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketAccounts, bucketWhole} {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		return new(whole).store(tx)
-	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if runtime.GOOS == "windows" {
-		return nil // has no fsync of directories
-	}
-	return dir.Sync()
+	return d.SyncNames(filepath.Dir(path))
 }
 
-// inspect reads all of a file before anything is written to it.
-func inspect(path string) error {
-	if err := inspectPages(path); err != nil {
-		return err
-	}
-	return guarded(func() error {
-		db, err := bolt.Open(path, 0o600, options(true))
-		var system syscall.Errno
-		switch {
-		case errors.Is(err, bolterrors.ErrTimeout):
-			return ErrInUse
-		case errors.As(err, &system): // may not, cannot
-			return err
-		case err != nil: // the engine has a dozen words for it
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		defer db.Close() // nothing is written
-		return db.View(inspectRecords)
-	})
-}
-
-// inspectRecords checks that every account is as it was written, is found under its
-// name, and that none is missing.
-func inspectRecords(tx *bolt.Tx) error {
-	w, err := loadWhole(tx)
+// read reads the file, and makes it ready for more.
+func (c *Counter) read(f handle) error {
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
-	var found whole
-	accounts := tx.Bucket(bucketAccounts)
-	err = accounts.ForEach(func(name, b []byte) error {
-		_, sum, err := decode(name, b)
-		if err != nil {
-			return err
-		}
-		if _, there, err := load(accounts, string(name)); err != nil || there != sum {
-			return fmt.Errorf("%w: a record is not where it belongs", ErrDamaged)
-		}
-		found.replace(0, sum)
-		return nil
-	})
-	if err == nil && (found.accounts != w.accounts || found.sum != w.sum) {
-		err = fmt.Errorf("%w: %d records of %d, or others than were written", ErrDamaged, found.accounts, w.accounts)
+	s, err := readLog(f, size, func(name, bytes []byte) { c.accounts.put(account{string(name), string(bytes)}) })
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// guarded runs f, and turns what a damaged file makes it do into an error: the engine
-// maps the file into memory, and panics or faults where that makes no sense.
-func guarded(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+	for _, b := range c.accounts.byKey {
+		var a exact.Account
+		if err := a.UnmarshalBinary([]byte(b)); err != nil {
+			return fmt.Errorf("file: an account in it: %w", err)
 		}
-	}()
-	return f()
+	}
+	c.log = &log{f: f, state: s, stated: s.reserved}
+	c.log.reserved = size // zeros, and on disk before a crash could leave them there
+	// What was not ready when the last counter ended.
+	if err := c.disk.Remove(c.path + nextSuffix); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

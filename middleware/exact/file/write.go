@@ -1,31 +1,46 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// maxBatch is how many calls are written together at most: it bounds how long the
-// first of them waits.
-const maxBatch = 1024
+const (
+	// maxBatch is how many calls are written together at most, and maxGroup how many
+	// bytes, but for the last account: they bound how long the first of them waits.
+	maxBatch = 1024
+	maxGroup = 1 << 20
+)
 
 // write writes what waits, until nothing does.
 func (c *Counter) write() {
 	for {
-		// Those who were answered just now may ask again: let them come along.
-		runtime.Gosched()
-		c.mu.Lock()
+		// Those who were answered just now may ask again: let them come along, as long as
+		// more do. Who is alone waits for nobody.
+		for n := -1; ; {
+			runtime.Gosched()
+			c.mu.Lock()
+			if len(c.waiting) <= n || len(c.waiting) >= maxBatch {
+				break
+			}
+			n = len(c.waiting)
+			c.mu.Unlock()
+		}
+		if next := c.next; next != nil {
+			c.next = nil
+			give := c.failed != nil || c.closed
+			c.mu.Unlock()
+			c.adopt(next, give)
+			continue
+		}
 		n := min(len(c.waiting), maxBatch)
 		if n == 0 {
 			c.writing = false
-			if c.idle != nil {
-				close(c.idle)
-			}
+			c.left()
 			c.mu.Unlock()
 			return
 		}
@@ -39,149 +54,228 @@ func (c *Counter) write() {
 			}
 			continue
 		}
-		outcomes := make([]outcome, n)
-		err := guarded(func() error { return c.commit(jobs, outcomes) })
-		if err != nil {
+		done := c.commit(jobs)
+		if done < n { // the group was full
 			c.mu.Lock()
-			c.failed = fmt.Errorf("%w: %w", ErrStopped, err)
+			c.waiting = append(append(make([]*job, 0, n-done+len(c.waiting)), jobs[done:]...), c.waiting...)
 			c.mu.Unlock()
 		}
-		for i, j := range jobs {
-			if err != nil {
-				outcomes[i] = outcome{err: fmt.Errorf("%w: %w", exact.ErrMaybeCounted, err)}
-			}
-			j.done <- outcomes[i]
-		}
 	}
 }
 
-// batch are the accounts that a commit is about.
-type batch map[string]*entry
+// stop lets no call in any more.
+func (c *Counter) stop(err error) error {
+	if !errors.Is(err, ErrStopped) {
+		err = fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = err
+	return err
+}
+
+// A batch is what one commit is about.
+type batch struct {
+	entries  map[string]*entry
+	order    []*entry // in which they were asked for
+	outcomes []outcome
+	coming   int // accounts that it adds
+	bytes    int
+}
 
 type entry struct {
+	name    string
 	account exact.Account
-	sum     uint64 // of what is stored; 0: nothing is
+	known   bool // it is on disk
 	changed bool
+	asked   []int // jobs
 }
 
-// commit does jobs in order, and stores what they have changed.
-func (c *Counter) commit(jobs []*job, outcomes []outcome) error {
-	tx, err := c.db.Begin(true)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after a commit
-	accounts := tx.Bucket(bucketAccounts)
-	whole, err := loadWhole(tx)
-	if err != nil {
-		return err
-	}
+// commit does jobs in order, as many as fit into a group, and answers them when what they
+// have changed is on disk. It returns how many it has answered.
+func (c *Counter) commit(jobs []*job) (n int) {
 	now := c.now()
-	entries := make(batch, len(jobs))
-	for i, j := range jobs {
-		e := entries[j.name]
-		if e == nil {
-			e = new(entry)
-			if e.account, e.sum, err = load(accounts, j.name); err != nil {
-				return err
-			}
-			entries[j.name] = e
+	b := &batch{entries: make(map[string]*entry, min(len(jobs), 64))}
+	err := c.here()
+	for n < len(jobs) && b.bytes < maxGroup && err == nil {
+		if err = c.one(now, b, jobs[n], n); err == nil {
+			n++
 		}
-		outcomes[i] = c.decide(now, j, e, func() bool { return c.room(now, accounts, whole, entries) }, whole)
 	}
-	written := 0
-	for name, e := range entries {
-		if !e.changed {
-			continue
+	changed, err := c.store(now, b, err)
+	switch {
+	case errors.Is(err, errNoRoom):
+		c.undo(b, jobs, fmt.Errorf("%w: %w", exact.ErrFull, err))
+	case err != nil:
+		stopped := c.stop(err)
+		if !errors.Is(err, ErrStopped) { // it had begun to write
+			stopped = fmt.Errorf("%w: %w", exact.ErrMaybeCounted, err)
 		}
-		if err := store(accounts, name, e, whole); err != nil {
+		n, b.outcomes = len(jobs), make([]outcome, len(jobs))
+		for i := range b.outcomes {
+			b.outcomes[i].err = stopped
+		}
+	default:
+		c.accounts.put(changed...)
+	}
+	for i := range n {
+		jobs[i].done <- b.outcomes[i]
+	}
+	if len(changed) > 0 && err == nil {
+		c.accounts.sweep(now, len(changed)+1, func(string) bool { return false })
+		c.shrinkIfLarge()
+	}
+	return n
+}
+
+// here fails if the file does not have its name any more: another counter may be counting
+// in the one that has. A directory that cannot be asked says neither.
+func (c *Counter) here() error {
+	if same, err := c.disk.Same(c.path, c.log.f); err == nil && !same {
+		return fmt.Errorf("%w: the file was renamed, removed or replaced by another", ErrStopped)
+	}
+	return nil
+}
+
+// one does one job.
+func (c *Counter) one(now time.Time, b *batch, j *job, i int) (err error) {
+	e := b.entries[j.name]
+	if e == nil {
+		e = &entry{name: j.name}
+		var bytes int
+		if e.account, bytes, err = c.accounts.load(j.name); err != nil {
 			return err
 		}
-		written++
+		e.known = bytes > 0
+		b.bytes += bytes
+		b.entries[j.name], b.order = e, append(b.order, e)
 	}
-	if written == 0 && !whole.changed {
-		return nil // refusals write nothing
-	}
-	if err := c.sweep(now, accounts, whole, entries, 2*written); err != nil {
-		return err
-	}
-	if err := whole.store(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+	b.bytes += 128 // a charge adds less
+	e.asked = append(e.asked, i)
+	o, err := c.decide(now, b, j, e)
+	b.outcomes = append(b.outcomes, o)
+	return err
 }
 
-// decide does one job.
-func (c *Counter) decide(now time.Time, j *job, e *entry, room func() bool, w *whole) (o outcome) {
+// decide decides what a job changes, and what its answer is when that is on disk.
+func (c *Counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
 	if err := j.ctx.Err(); err != nil {
 		o.err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
-		return o
+		return o, nil
 	}
 	if j.receipt != nil {
 		if !e.account.Refund(now, j.receipt) {
 			o.err = exact.ErrNoRefund
-			return o
+			return o, nil
 		}
 		e.changed = true
-		return o
+		return o, nil
 	}
 	if j.call.ID != "" {
 		if v, ok := c.replies.Find(now, j.name, j.call.ID); ok {
 			o.verdict = e.account.Replay(now, v, j.call)
-			return o
+			return o, nil
 		}
 	}
-	fresh := e.sum == 0 && !e.changed
-	if fresh && w.accounts+w.coming >= c.keys && !room() {
-		o.err = exact.ErrFull // or the search has met damage, which the commit will meet too
-		return o
+	fresh := !e.known && !e.changed
+	if fresh {
+		full, err := c.full(now, b)
+		if o.err = full; full != nil || err != nil {
+			return o, err
+		}
 	}
 	o.verdict = e.account.Take(now, j.call)
 	if j.call.ID != "" {
 		c.replies.Keep(now, j.name, j.call.ID, o.verdict)
+		o.kept = true
 	}
 	if o.verdict.Admitted {
 		e.changed = true
 		if fresh {
-			w.coming++
+			b.coming++
 		}
 	}
-	return o
+	return o, nil
 }
 
-// room looks for accounts to forget when there are as many as may be: once a second,
-// so that a full file does not cost everybody a search.
-func (c *Counter) room(now time.Time, accounts *bolt.Bucket, w *whole, using batch) bool {
-	if second := now.Unix(); second != c.full {
-		c.full = second
-		if err := c.sweep(now, accounts, w, using, 4096); err != nil {
-			return false
+// full says why there is no room for another account, if there is none.
+func (c *Counter) full(now time.Time, b *batch) (full, err error) {
+	if c.accounts.len()+b.coming >= c.keys {
+		// Once a second: that it is full must not cost everybody a search.
+		if second := now.Unix(); second != c.searched {
+			c.searched = second
+			c.accounts.sweep(now, maxSearch, func(name string) bool { return b.entries[name] != nil })
+		}
+		if c.accounts.len()+b.coming >= c.keys {
+			return exact.ErrFull, nil
 		}
 	}
-	return w.accounts+w.coming < c.keys
+	room, err := c.ahead(now)
+	if !room {
+		full = fmt.Errorf("%w: %w", exact.ErrFull, errNoRoom)
+	}
+	return full, err
 }
 
-// sweep looks at so many accounts, from where it stopped the last time, and forgets
-// those that count nothing any more and that nobody is using.
-func (c *Counter) sweep(now time.Time, accounts *bolt.Bucket, w *whole, using batch, look int) error {
-	var idle [][]byte
-	cursor := accounts.Cursor()
-	k, v := cursor.Seek(c.swept)
-	for ; look > 0 && k != nil; look-- {
-		a, _, err := decode(k, v)
-		if err != nil {
-			return err
-		}
-		if a.Idle(now) && using[string(k)] == nil {
-			idle = append(idle, append([]byte(nil), k...))
-		}
-		k, v = cursor.Next()
+// maxSearch is at how many accounts a search for an idle one looks.
+const maxSearch = 4096
+
+// ahead keeps room for the accounts that there are, and reports whether there is any for
+// others. A full disk is asked again once a second.
+func (c *Counter) ahead(now time.Time) (room bool, err error) {
+	if !c.log.low() {
+		return true, nil
 	}
-	c.swept = append(c.swept[:0], k...) // from the beginning, after the end
-	for _, k := range idle {
-		if err := remove(accounts, k, w); err != nil {
-			return err
+	second := now.Unix()
+	if c.tight && second == c.asked {
+		return false, nil
+	}
+	err = c.log.reserve(0)
+	c.tight, c.asked = errors.Is(err, errNoRoom), second
+	if c.tight {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// store puts on disk what a batch has changed. Refusals change nothing, and write nothing.
+func (c *Counter) store(now time.Time, b *batch, err error) (changed []account, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	c.log.buf = newGroup(c.log.buf)
+	for _, e := range b.order {
+		if !e.changed {
+			continue
+		}
+		if c.scratch, err = e.account.AppendBinary(c.scratch[:0]); err != nil {
+			return nil, err
+		}
+		c.log.buf = appendAccount(c.log.buf, e.name, c.scratch)
+		changed = append(changed, account{e.name, string(c.scratch)})
+	}
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	if _, err := c.ahead(now); err != nil {
+		return nil, err
+	}
+	return changed, c.log.append()
+}
+
+// undo takes back what could not be written, and answers those who asked for it.
+func (c *Counter) undo(b *batch, jobs []*job, err error) {
+	for _, e := range b.order {
+		if !e.changed {
+			continue
+		}
+		for _, i := range e.asked {
+			if o := &b.outcomes[i]; o.err == nil {
+				if o.kept {
+					c.replies.Forget(e.name, jobs[i].call.ID)
+				}
+				*o = outcome{err: err}
+			}
 		}
 	}
-	return nil
 }

@@ -1,0 +1,36 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package file
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lock locks the file itself: a copy may be counted in, and another name of it may not.
+func (*osDisk) lock(_ string, f *os.File) (bool, error) {
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return true, nil
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return false, nil
+		}
+		return false, os.NewSyscallError("flock", err)
+	}
+}
+
+// Replace implements disk.
+func (*osDisk) Replace(now, next handle, from, to string) (handle, error) {
+	if err := os.Rename(from, to); err != nil {
+		return now, errors.Join(err, next.Close())
+	}
+	return next, now.Close()
+}
+
+// fullDisk is what a disk says when it, or what somebody may have of it, is full.
+var fullDisk = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}

@@ -1,0 +1,222 @@
+package file_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/file"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func rng(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 3)) }
+
+// settled waits until the file is not being made smaller any more.
+func settled(t testing.TB, c *file.Counter) {
+	t.Helper()
+	require.Eventually(t, func() bool { return !c.Shrinking() }, 5*time.Minute, time.Millisecond)
+}
+
+// Idle accounts leave the file, which then is as small as those that are left.
+func TestFileShrinks(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	cfg := file.Config{Now: clock.Now}
+	c, err := file.OpenOn(disk, memPath, 64<<10, cfg)
+	require.NoError(t, err)
+	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+	long := compile(t, every...)
+	_, err = c.Take(t.Context(), exact.Call{Key: "stays", Cost: 7, Policy: long})
+	require.NoError(t, err)
+	for n := range 20_000 {
+		require.NoError(t, b.take(strconv.Itoa(n), ""))
+	}
+	b.agree(c)
+	large := len(disk.bytes(memPath))
+	clock.Advance(2 * time.Hour)
+	b.counts = map[string]int64{}
+	for range 25_000 { // what is written looks at two
+		require.NoError(t, b.take("one", ""))
+	}
+	settled(t, c)
+	require.Greater(t, large, 1<<20)
+	require.LessOrEqual(t, len(disk.bytes(memPath)), 192<<10, "what is live, twice, and some room")
+	b.agree(c)
+	require.NoError(t, c.Close())
+	require.Equal(t, []string{memPath}, disk.left())
+	c, err = file.OpenOn(disk, memPath, 64<<10, cfg)
+	require.NoError(t, err)
+	b.agree(c)
+	v, err := c.Peek(t.Context(), exact.Call{Key: "stays", Cost: 1, Policy: long})
+	require.NoError(t, err)
+	require.EqualValues(t, 50000-7, v.Limits[4].Remaining)
+	require.NoError(t, c.Close())
+}
+
+// Idle accounts leave the file before anybody has looked at them in memory.
+func TestIdleAccountsAreNotInTheNextFile(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	c, err := file.OpenOn(disk, memPath, 1<<10, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	take := func(key string, p *exact.Policy) {
+		_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+		require.NoError(t, err)
+	}
+	for n := range 5000 {
+		take(strconv.Itoa(n), compile(t, hourly(5)))
+	}
+	clock.Advance(2 * time.Hour)
+	large := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
+	for range 900 { // of kilobytes each, after some: few of the others are looked at
+		clock.Advance(time.Second)
+		take("large", large)
+		settled(t, c)
+	}
+	require.NoError(t, c.Close())
+	require.Less(t, len(accountsOf(t, disk.bytes(memPath))), 100, "of 5001")
+}
+
+// The smaller file takes the place of the one that a link leads to, may be read by those who
+// might before, and is locked.
+func TestShrunkFileIsTheSameToOthers(t *testing.T) {
+	clock := exacttest.NewClock()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "counts"), filepath.Join(dir, "link")
+	require.NoError(t, file.Create(path))
+	require.NoError(t, os.Chmod(path, 0o640))
+	require.NoError(t, os.Symlink("counts", link))
+	first, err := os.Open(path)
+	require.NoError(t, err)
+	defer first.Close()
+	before, err := first.Stat() // of one that is open: no other can have its number
+	require.NoError(t, err)
+	c, err := file.OpenSpare(link, smallSpare, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+	for n := range 300 {
+		require.NoError(t, b.take(strconv.Itoa(n%10), ""))
+	}
+	settled(t, c)
+	after, err := os.Lstat(path)
+	require.NoError(t, err)
+	require.False(t, os.SameFile(before, after), "it was replaced")
+	require.Equal(t, before.Mode(), after.Mode())
+	to, err := os.Readlink(link)
+	require.NoError(t, err)
+	require.Equal(t, "counts", to)
+	for _, name := range []string{path, link} {
+		_, err = file.Open(name, file.Config{})
+		require.ErrorIs(t, err, file.ErrInUse)
+	}
+	b.agree(c)
+	require.NoError(t, c.Close())
+	b.agree(open(t, link, file.Config{Now: clock.Now}))
+}
+
+// A smaller file that cannot be made is no loss: the old one counts on, and it is tried
+// again.
+func TestFileThatCannotShrinkCountsOn(t *testing.T) {
+	for _, op := range []string{"create", "write", "reserve", "sync", "replace"} {
+		for _, err := range []error{syscall.EIO, syscall.ENOSPC} {
+			t.Run(op+" "+err.Error(), func(t *testing.T) {
+				disk, clock := newMemDisk(), exacttest.NewClock()
+				failing, failures := true, 0
+				disk.fail = func(now, path string) error {
+					if failing && now == op && (op == "replace" || strings.HasSuffix(path, ".next")) {
+						failures++
+						return err
+					}
+					return nil
+				}
+				c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
+				require.NoError(t, err)
+				b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+				for n := range 2000 {
+					require.NoError(t, b.take(strconv.Itoa(n%10), ""))
+				}
+				settled(t, c)
+				disk.mu.Lock()
+				require.Positive(t, failures)
+				require.Less(t, failures, 30, "not with each call")
+				failing = false
+				disk.mu.Unlock()
+				require.Equal(t, []string{memPath}, disk.left())
+				large := len(disk.bytes(memPath))
+				for n := range 2000 {
+					require.NoError(t, b.take(strconv.Itoa(n%10), ""))
+				}
+				settled(t, c)
+				require.Less(t, len(disk.bytes(memPath)), large, "it is tried again")
+				require.NoError(t, c.Close())
+				c, err = file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
+				require.NoError(t, err)
+				b.agree(c)
+				require.NoError(t, c.Close())
+			})
+		}
+	}
+}
+
+// A new name that may not be on disk stops the counter: a power cut could bring back the
+// old file, without what would be counted from then on.
+func TestNameThatIsNotOnDiskStopsTheCounter(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	disk.mu.Lock()
+	disk.fail = func(op, _ string) error {
+		if op == "syncnames" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	disk.mu.Unlock()
+	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+	for n := 0; err == nil && n < 10_000; n++ {
+		err = b.take("k", "")
+	}
+	require.ErrorIs(t, err, file.ErrStopped)
+	require.ErrorIs(t, err, syscall.EIO)
+	require.NoError(t, c.Close())
+}
+
+// A file that is renamed, removed or replaced under a counter is noticed before more is
+// counted in it.
+func TestFileThatLosesItsNameStopsTheCounter(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"renamed":  func(path string) error { return os.Rename(path, path+".old") },
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return os.Rename(path+".copy", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "counts")
+			c, err := file.Open(path, file.Config{})
+			require.NoError(t, err)
+			b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+			require.NoError(t, b.take("k", ""))
+			whole, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path+".copy", whole, 0o600))
+			require.NoError(t, lose(path))
+			for range 2 {
+				err = b.take("k", "")
+				require.ErrorIs(t, err, file.ErrStopped)
+				require.ErrorContains(t, err, "renamed, removed or replaced")
+				require.NotErrorIs(t, err, exact.ErrMaybeCounted)
+			}
+			if name == "renamed" {
+				_, err = file.Open(path+".old", file.Config{})
+				require.ErrorIs(t, err, file.ErrInUse)
+			}
+			require.NoError(t, c.Close())
+		})
+	}
+}
