@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A greedyBuyer is one client behind one address that buys every tally for up to sixteen
+// A greedyBuyer is one client behind one address that buys every tally for up to four
 // times the first one's price, and uses each to the last request.
 type greedyBuyer struct {
 	t    *testing.T
@@ -26,7 +26,7 @@ type greedyBuyer struct {
 func (b *greedyBuyer) buy() (tallies int) {
 	for {
 		c := challengeIn(b.t, fetched(b.h))
-		if c.Work > 16*b.work {
+		if c.Work > 4*b.work {
 			return tallies
 		}
 		resp := redeemed(b.h, solve(b.t, c))

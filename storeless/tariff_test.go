@@ -121,7 +121,10 @@ func TestHighestPriceCounts(t *testing.T) {
 // are as few as it can: a level that wrapped would begin the ladder anew.
 func TestLevelNeverWraps(t *testing.T) {
 	for _, work := range []int64{16, 1 << 18, 1 << 29} {
-		for _, crowds := range []int64{2184, 1<<31 - 1, 1<<63 - 1} {
+		for _, crowds := range []int64{1<<63 - 1, 1<<31 - 1, 2184} {
+			if testing.Short() && crowds != 1<<63-1 {
+				continue
+			}
 			s := openShop(t, storeless.Tariff{Work: work, Crowd: 255, Memory: 24 * time.Hour}, 1<<10)
 			huge := []storeless.Buyer{{Key: 1, Crowds: crowds}}
 			price := int64(0)
