@@ -180,7 +180,7 @@
 //	cost                  any unit the caller likes; a request usually costs 1
 //	now                   any time.Time; decided in whole microseconds, rounded down
 //	Verdict.Inherited     cost
-//	Verdict.Wait          whole seconds, rounded up; so is Standing.Reset
+//	Verdict.Wait          whole seconds, rounded up; so is LimitStatus.Reset
 //	State.At              windows since 1970; of buckets, microseconds since 1970
 //	Policy.Expires        Unix seconds
 //	Memory.Size           bytes
