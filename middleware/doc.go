@@ -70,8 +70,7 @@
 //
 // A request is charged before the handler runs. It stays charged if the handler fails or panics,
 // or the client is gone: a lower charge for failures would make them free probes. The body is not
-// read. A CORS preflight without credentials is passed on and not charged, and so is what
-// Config.Skip names.
+// read. A CORS preflight without credentials, and what Config.Skip names, is passed on uncounted.
 //
 // # What is sent
 //
@@ -155,9 +154,8 @@
 // in an outage: with [FailOpen] each instance admits its part of the quota; with [FailClosed] it
 // answers 503. Load is no outage, and is answered 503 whatever the choice, so that nobody can
 // flood the counter to get into the fallback. A request that was answered 503 at its deadline may
-// have been charged. An outage sends no client away for longer than a minute and its jitter.
-// [Refund] gives a charge back. [Middleware.CallFor] lets a program spend the same quota outside
-// of requests. docs/exact.md has the rest.
+// have been charged. [Refund] gives a charge back. [Middleware.CallFor] lets a program spend the
+// same quota outside of requests. docs/exact.md has the rest.
 //
 // # Identities and tiers
 //
@@ -171,17 +169,15 @@
 // identity would let strangers spend each other's quota. Servers on Unix sockets, and adapters
 // that leave RemoteAddr empty, need an identity function of their own, or [InsecureNoPeer].
 //
-// Config.Tiers holds further quotas for the same limits. The identity's Tier chooses among them
-// at each request. Counts say what was used: a client that changes tier keeps them, and a new
-// quota applies at once.
+// Config.Tiers holds further quotas for the same limits; the identity's Tier chooses among them
+// at each request. A client that changes tier keeps its counts, and a new quota applies at once.
 //
 // # Trying, changing, watching
 //
 // Config.Shadow decides, counts and sends the fields, but refuses and challenges nobody; the
 // [Decision] says what would have happened. [Middleware.Reconfigure] replaces everything while
-// serving, except the policy's name and MaxClients, and keeps what was counted. To rotate
-// secrets, add the new one last everywhere, then move it first everywhere, then drop the old one
-// after [Middleware.TokenLife]: no count changes.
+// serving, except the policy's name and MaxClients, and keeps what was counted, also while
+// secrets are rotated: docs/operations.md has the steps.
 //
 // Config.OnDecision sees every decision once, [FromContext] tells the handler of it, and
 // [Middleware.Stats] has what to watch. The log gets at most one line a minute for each kind of
@@ -189,6 +185,5 @@
 //
 // No error shows a secret, and no Config or Middleware that is printed does. But package fmt
 // calls no method of what lies in an unexported field: do not print a struct that holds a Config
-// in one. The client can read its token: policy, counts, expiry, and a keyed hash in place of the
-// identity.
+// in one. The client can read its token: policy, counts, expiry, and a pseudonym.
 package middleware
