@@ -11,8 +11,9 @@ type Challenge struct {
 	Mode Mode
 
 	// Work is the price in expected hashes: of a tally while few are sold to its identity
-	// or, in [EveryRequest], of each request. Default: 262144, a third of a second on a
-	// slow phone. Permitted: 16 to 2²⁹.
+	// or, in [EveryRequest], of each request. Our clients refuse more than 2²⁸ unless they
+	// are told to pay it. Default: 262144, a third of a second on a slow phone. Permitted:
+	// 16 to 2²⁹.
 	Work int64
 
 	// NonceOnly asks for no work at all, only for a round trip within ten

@@ -62,7 +62,8 @@ type Config struct {
 
 	// MaxClients is how many clients that are active at once the memory is made for, of
 	// IPv4 or of IPv6. It takes 102 bytes for each of them and each limit, and 12 more for
-	// each, for ever: 7.2 MiB by default for one limit. Default: 65536. Permitted: up to 16777216. It cannot change in Reconfigure.
+	// each, for ever: 7.2 MiB by default for one limit. It cannot change in Reconfigure.
+	// Default: 65536. Permitted: up to 16777216.
 	MaxClients int
 
 	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
@@ -112,7 +113,7 @@ type Config struct {
 	OnDecision func(*http.Request, Decision)
 
 	// Logger receives at most one line a minute for each kind of trouble, none
-	// of it with what a client sent; the package documentation lists them.
+	// of it with what a client sent; docs/operations.md lists them.
 	// Default: slog.Default().
 	Logger *slog.Logger
 

@@ -1,14 +1,14 @@
 // Package middleware limits HTTP requests without a store. The server hands each client a signed
 // token that carries the client's own counts. The client sends it back; the server verifies it,
-// counts, and signs again. A memory of fixed size in each process bounds clients that do not
-// play along.
+// counts, and signs again. A memory of fixed size in each process bounds clients that do not play
+// along.
 //
 // # What it does not promise
 //
-// These are the requests admitted for each policy, identity and aligned window.
-// L is the limit, N the number of instances, C how many of them were started within
-// the window, F how many tallies the client has bought, and S how many proofs it solves.
-// docs/bounds.md has the same table, explains the letters, and says what F costs.
+// These are the requests admitted for each policy, identity and aligned window. L is the limit, N
+// the number of instances, C how many of them were started within the window, F how many tallies
+// the client has bought, and S how many proofs it solves. docs/bounds.md has the same table,
+// explains the letters, and says what F costs.
 //
 //	echoes the newest token, one request after another, any number of instances  L
 //	the same, B requests at once                                                 L on one instance; at most min(B, N)·L on N
@@ -26,11 +26,10 @@
 //	sends CORS preflights (OPTIONS, no credentials, no body)                     not limited: mount handlers with a method
 //
 // An honest client shows the newest token it was given. A sliding window may show up to 2L−1
-// requests over the worst span of one window's length. A bucket of burst b, filled at one
-// request every T, admits b + W/T in any span W. Many unrelated addresses are as many
-// identities, and each has its own quota. How many tallies an address buys grows with the
-// logarithm of its work, and with what leaks, 4·Crowd in PriceMemory, on each instance. Where
-// a platform starts an instance for each concurrent request, the attacker chooses N. There, and
+// requests over the worst span of one window's length. A bucket of burst b, filled at one request
+// every T, admits b + W/T in any span W. How many tallies an address buys grows with the
+// logarithm of its work, and with what leaks, 4·Crowd in PriceMemory, on each instance. Where a
+// platform starts an instance for each concurrent request, the attacker chooses N. There, and
 // wherever a request costs real money, use a counter that all instances share: [Exact].
 //
 // # What it promises
@@ -40,11 +39,10 @@
 // network's own limit; it is new to an instance whose memory is full (docs/memory.md); or two
 // clients share a hash in memory (a chance below 2⁻²⁸).
 //
-// Clocks may differ by up to five seconds or a tenth of the window. A window is then that of the
-// clock that is ahead: a client close to its limit may be refused in the seconds after a
-// boundary, and one minute of a FixedWindow may see almost 2·(N+C)·L. A bucket takes the
-// difference for debt. If your clocks differ by more than T = W/L, use a window. docs/clocks.md
-// has figures for each algorithm.
+// Clocks may differ by up to five seconds or a tenth of the window. Then a client close to its
+// limit may be refused in the seconds after a boundary, and one minute of a FixedWindow may see
+// almost 2·(N+C)·L. A bucket takes the difference for debt: use a window if your clocks do not
+// agree to within T. docs/clocks.md has figures.
 //
 // # Use
 //
@@ -63,33 +61,23 @@
 //
 // # Place
 //
-// From the outside in: logging and metrics; CORS, with the lists of [CORSAllowHeaders] and
-// [CORSExposeHeaders], so that refusals carry its fields too; [http.CrossOriginProtection], so
-// that pages of other sites cannot spend a visitor's quota; [http.MaxBytesHandler], which closes
-// the connection of a body that is too large only if it has the server's own writer; the
-// limiter; [http.TimeoutHandler],
-// which throws away the header, and the token in it, of everything inside it; middleware that
-// recovers from panics; the handler.
-//
-// Limiters can be stacked: the response carries the fields of each. One in [EveryRequest]
-// belongs inside any other that asks for work. Two of them cannot be stacked, because a client
-// brings one proof at a time. Mount limiters on the routes of an [http.ServeMux], which has
-// decoded and cleaned the paths. A framework with a writer of its own, as gin has, must send its
-// Header, Write, WriteString and WriteHeader to the ResponseWriter that the limiter hands on,
-// and must run no handler where the limiter has refused.
+// From the outside in: logging and metrics; CORS, with [CORSAllowHeaders] and
+// [CORSExposeHeaders]; [http.CrossOriginProtection], so that pages of other sites cannot spend a
+// visitor's quota; [http.MaxBytesHandler]; the limiter; [http.TimeoutHandler], which throws away
+// the token of everything inside it; middleware that recovers from panics; the handler. Limiters
+// can be stacked; only one may be in [EveryRequest]. docs/operations.md has the reasons, and what
+// frameworks must do.
 //
 // A request is charged before the handler runs. It stays charged if the handler fails or panics,
-// if the connection is hijacked, or if the client is gone: a lower charge for failures would
-// make them free probes. The body is not read. A CORS preflight is passed on and not charged. It
-// is an OPTIONS with Origin and Access-Control-Request-Method, but without body, credentials,
-// token or a field that overrides the method. Config.Skip passes on further requests.
+// or the client is gone: a lower charge for failures would make them free probes. The body is not
+// read. A CORS preflight without credentials, and what Config.Skip names, is passed on uncounted.
 //
 // # What is sent
 //
 // Each limited response carries, by default:
 //
 //	RateLimit-Policy      "contact";q=5;w=60, "contact-24h";q=50;w=86400
-//	RateLimit             "contact";r=4;t=120, "contact-24h";r=49;t=86400
+//	RateLimit             "contact";r=4;t=120, "contact-24h";r=49;t=144000
 //	Tallystick-Token      the token, if it says anything new
 //	Set-Cookie            the same, as __Host-tallystick-contact; a wait ticket with
 //	                      its tally, as __Host-tallystick-contact.wait
@@ -98,153 +86,105 @@
 //	Tallystick-Degraded   ?1, on exact routes while the counter does not answer
 //	Retry-After           on refusals that may be tried again: whole seconds
 //
-// r is the cost that would still pass, and t the seconds until r rises; on a refusal, the
-// seconds until the request would pass. Both are as this instance sees them. For buckets, q is
-// the burst and w the time in which it fills. Retry-After is t of the slowest limit, plus up to
-// a tenth and up to 30 seconds at random, so that clients that were refused together do not
-// return together. Config.XRateLimit adds the older fields. Config.Quiet takes away all except
-// Retry-After.
+// r is the cost that would still pass, and t the seconds until r rises; on a refusal, the seconds
+// until the request would pass. Both are as this instance sees them. Retry-After is t of the
+// slowest limit, plus up to a tenth and up to 30 seconds at random. Config.XRateLimit adds the
+// older fields. Config.Quiet takes away what tells of the quota.
 //
 // Clients show the token in the header or in the cookie, as Config.TokenTransport permits, and
-// are answered the way they showed it, or both ways if they showed none. At most four tokens are
-// looked at. A token that is wrong in any way is as if absent, and the response is the same,
-// byte for byte. docs/wire.md specifies all of this, with the challenge, the proof and the RFCs,
-// for clients in other languages.
+// are answered the way they showed it, or both ways if they showed none. A token that is wrong in
+// any way is as if absent, and the response is the same, byte for byte. docs/wire.md specifies
+// all of this, and the RFCs, for clients in other languages.
 //
 // The handler gets a ResponseWriter with exactly the optional interfaces of the server's. The
-// fields are in the final response, even if the handler or a reverse proxy has cleared the
-// header map. A response that the handler makes publicly cacheable (RFC 9111, RFC 9213) gets
-// none of them and no token; the memory counts. One response is no-store in any case: the one
-// with a token that was bought in this very request.
+// fields are in the final response, even if the handler or a reverse proxy has cleared the header
+// map. A response that the handler makes publicly cacheable (RFC 9111, RFC 9213) gets none of
+// them and no token; the memory counts. One response is no-store in any case: the one with a
+// token that was bought in this very request.
 //
-// # Statuses
-//
-//	429  over a limit, or no tally for sale        type .../http-problem-types#quota-exceeded
-//	403  a proof of work is required              type .../docs/problems.md#proof-required
-//	403  the request costs more than a quota      type .../docs/problems.md#cost-above-quota
-//	403  cannot tell who is asking                type .../docs/problems.md#identity-unknown
-//	401  or 403, as the identity function says    type about:blank
-//	425  TLS early data on an exact route         type about:blank
-//	503  the exact counter is down, or overloaded type .../http-problem-types#temporary-reduced-capacity
-//	500  Config.Cost was negative                 type about:blank
-//
-// The body is problem details (RFC 9457), or a page where Accept prefers HTML.
+// A refusal is 429 over a limit, or where no tally is for sale; 403 where a proof of work comes
+// first, where the request costs more than a quota, or where the server cannot tell who is
+// asking; 401 or 403 as the identity function says; 425 for TLS early data on an exact route; 503
+// where the exact counter is down or overloaded; 500 for a negative cost. The body is problem
+// details (RFC 9457), of the types in docs/problems.md, or a page where Accept prefers HTML.
 // Config.RefusalHandler replaces both, Config.PageHandler the page. Caches never store refusals.
 //
 // # Proof of work
 //
 // With a [Challenge] a client can buy a tally of its own by work: a quota beside the one that
-// everybody behind its address shares. The Mode says when a client is asked: [WhenExhausted],
-// once the shared quota is used up; [Newcomers], before the first request; [EveryRequest], for
-// each request, and then no tallies are sold. A challenge is signed, and bound to policy and
-// identity. It lives for 10 seconds, and longer for a high price: at most five minutes, and one
-// in EveryRequest. A proof is good for one tally, or one request, on each instance, however
-// often it is shown. It must be worth half the price at the moment it is redeemed. The price
-// begins at Work and doubles with each Crowd of tallies that the address has bought; four Crowds
-// leak away in PriceMemory. Nothing is ever sold out below 2³² hashes: a fixed cap would let a
-// neighbour shut everybody behind an address out for a fraction of a second of work. It is a
-// price on starting over. It does not tell people from programs, and native code works some
-// twenty times as fast as a
-// browser.
+// everybody behind its address shares. The Mode says when: [WhenExhausted], once the shared quota
+// is used up; [Newcomers], before the first request; [EveryRequest], for each request, and then
+// no tallies are sold. A challenge is bound to policy and identity. It lives for 10 seconds, and
+// longer for a high price: at most five minutes, or one in EveryRequest. A proof is good for one
+// tally, or one request, on each instance, however often it is shown. It must be worth half the
+// price at the moment it is redeemed. The price begins at Work and doubles with each Crowd of
+// tallies that the address has bought; four Crowds leak away in PriceMemory. Nothing is sold out
+// below 2³² hashes. Work is a price on starting over. It does not tell people from programs, and
+// native code works some twenty times as fast as a browser. docs/price.md has figures.
 //
 // A tally that is bought is a pass for one PriceMemory, or a day's quota would be for sale every
-// hour. Limits with longer windows are cut to the part of their quota that falls on PriceMemory,
-// rounded up, and to no less than the largest quota of a shorter limit: of 5 a minute and 50 a
-// day a pass has 5. That is for all of its life, which is two of the longest windows that are
-// not longer than PriceMemory, and an hour at least. A client that needs more buys the next. A request
-// that costs more than a pass has is charged to the shared tally, in Newcomers too.
-// docs/bounds.md has the rule.
+// hour. Of a limit with a longer window it has the part that falls on PriceMemory, and no less
+// than the largest quota of a shorter limit, for all of its life: of 5 a minute and 50 a day a
+// pass has 5. A client that needs more buys the next. A request that costs more than a pass has
+// is charged to the shared tally, in Newcomers too. docs/bounds.md has the rule, and how long a
+// pass lives.
 //
-// [Middleware.Endpoints] serves a script with an element that proves work for the form it is in;
-// [Middleware.ScriptURL] names the script:
-//
-//	<form method="post" action="/contact" enctype="multipart/form-data">
-//		…
-//		<tally-check endpoint="/tally/contact/">
-//			<noscript>This form needs JavaScript.</noscript>
-//		</tally-check>
-//		<button>Send</button>
-//	</form>
-//
-// The form, the element and the endpoint must have one origin, and TokenTransport must not be
-// HeaderOnly. The script also exports tallyFetch, which is fetch that echoes tokens and solves
-// challenges. docs/browser.md has the element's attributes and events, tallyFetch and redirects.
-// A page of another origin needs [CORSAllowHeaders] and [CORSExposeHeaders], and its own files:
-// Copy tally.js, fetch.js, texts.js, solver.js and tally.css, as Endpoints serves them, into
-// one directory of the page's own site.
+// [Middleware.Endpoints] serves a script, which [Middleware.ScriptURL] names. Its element,
+// tally-check, proves work for the form it is in. Its tallyFetch is fetch that echoes tokens and
+// solves challenges. Form, element and endpoint must have one origin, and TokenTransport must not
+// be HeaderOnly. docs/browser.md has the rest, and pages of other origins.
 //
 // # The waiting room
 //
 // Where work is asked for, people whose browser cannot work may wait instead. A page that is
-// refused (Accept prefers HTML) sets a cookie with a wait ticket. The ticket opens after five
-// seconds or, where the waiting room is full, at a random time after it has space again. From
-// then on, for ten minutes, it admits to one further tally that everybody of the identity
-// shares, with a part of each quota: max(1, L/5) by default. One ticket is good for a quarter
-// of that, at least one request, on each instance; what it admits brings the next.
-// [Middleware.Endpoints] gives one to the element that cannot do the work. A ticket is
-// signed for one policy and identity. It proves nothing, and anybody can have many: the bound is
-// the room's quota, counted like any other. In [Newcomers] the
-// room is all that an address has for nothing; WaitingRoom.Closed closes it. In [EveryRequest]
-// there is a room only if WaitingRoom.Share asks for one. Without memory, or without cookies,
-// there is none.
-//
-// A page that was refused a GET loads itself anew when the wait is over. The page of a refused
-// form asks to go back and send it again. With [Interstitial] as Config.PageHandler it keeps
-// what the user typed. Neither needs a script.
+// refused (Accept prefers HTML) sets a cookie with a wait ticket; the element fetches one. The
+// ticket opens after five seconds or, where the waiting room is full, at a random time after it
+// has space again. From then on, for ten minutes, it admits to one further tally that everybody
+// of the identity shares, with a part of each quota: max(1, L/5) by default. One ticket lets in a
+// quarter of that, at least one request, on each instance, and brings the next. A ticket proves
+// nothing, and anybody can have many: the bound is the room's quota. In [Newcomers] the room is
+// all that an address has for nothing; WaitingRoom.Closed closes it. In [EveryRequest] there is
+// one only if WaitingRoom.Share asks for it; without memory or cookies there is none. With
+// [Interstitial] as Config.PageHandler the page of a refused form keeps what was typed.
+// docs/browser.md has more.
 //
 // # Exact routes
 //
-// With Config.Exact a counter that all instances share decides. Tokens and memory stand in for
-// it in an outage: with [FailOpen] each instance admits its part of the quota; with [FailClosed]
-// it answers 503. A call has a Deadline. A breaker opens when nobody has had an answer for four
-// deadlines (at most a second) and five calls have failed. It lets a probe through after one
-// deadline, then after twice as long each time, up to a second. How many calls are out at once
-// follows the round trip; the others stand in line. Identities take turns there, and a quarter
-// of the places is for those that are no address. A crowd of calls that miss the deadline while
-// the counter answers others is load. Load is answered 503 whatever the choice, so that nobody
-// can flood the counter to get into the fallback. A request that was answered 503 at its deadline may have been
-// charged. The instance and the client's token remember a refusal until its time; meanwhile it
-// costs no call, and the response has no RateLimit. An outage sends no client away for longer
-// than a minute and its jitter. [Refund] gives a charge back. [Middleware.CallFor] lets a
-// program spend the same quota outside of requests.
+// With Config.Exact a counter that all instances share decides. Tokens and memory stand in for it
+// in an outage: with [FailOpen] each instance admits its part of the quota; with [FailClosed] it
+// answers 503. Load is no outage, and is answered 503 whatever the choice, so that nobody can
+// flood the counter to get into the fallback. A quarter of the places is for identities that are
+// no address. A request that was answered 503 at its deadline may have been charged. [Refund]
+// gives a charge back. [Middleware.CallFor] lets a program spend the same quota outside of
+// requests. docs/exact.md has the rest.
 //
 // # Identities and tiers
 //
-// All clients with the same [Identity] share a quota. By default it is the connection's other
-// end ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48 are limited too.
-// Behind proxies it is what trusted ones say ([ForwardedFor], [Forwarded], [AddressFromHeader]),
-// never what the client says; docs/platforms.md has the line for each platform. For customers it
-// is a key that the program has validated ([ValidatedKey]), for users a [Principal]. A token is
-// bound to its identity, and is as if absent for any other.
+// All clients with the same [Identity] share a quota. By default it is the connection's other end
+// ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48 are limited too. Behind
+// proxies it is what trusted ones say ([ForwardedFor], [Forwarded], [AddressFromHeader]), never
+// what the client says; docs/platforms.md has the line for each platform. For customers it is a
+// key that the program has validated ([ValidatedKey]), for users a [Principal]. For any other
+// identity a token is as if absent; but one that an address has bought goes along to the next,
+// unless BindOwn is set. A request without an identity is refused, because a shared blank
+// identity would let strangers spend each other's quota. Servers on Unix sockets, and adapters
+// that leave RemoteAddr empty, need an identity function of their own, or [InsecureNoPeer].
 //
-// A request without an identity is refused, because a shared blank identity would let strangers
-// spend each other's quota. Servers on Unix sockets, and adapters that leave RemoteAddr empty,
-// need an identity function of their own, or [InsecureNoPeer].
-//
-// Config.Tiers holds further quotas for the same limits. The identity's Tier chooses among them
-// at each request. Counts say what was used: a client that changes tier keeps them, and a new
-// quota applies at once.
+// Config.Tiers holds further quotas for the same limits; the identity's Tier chooses among them
+// at each request. A client that changes tier keeps its counts, and a new quota applies at once.
 //
 // # Trying, changing, watching
 //
-// Config.Shadow decides, counts and sends the fields, but never refuses; the [Decision] says
-// what would have happened. No challenge is sent, so in [Newcomers] and [EveryRequest] every
-// request without a proof counts as refused. [Middleware.Reconfigure] replaces everything while
-// serving, except the policy's name and MaxClients, and keeps what was counted. To
-// rotate secrets, add the new one last everywhere, then move it first everywhere, then drop the
-// old one after [Middleware.TokenLife]: no count changes.
+// Config.Shadow decides, counts and sends the fields, but refuses and challenges nobody; the
+// [Decision] says what would have happened. [Middleware.Reconfigure] replaces everything while
+// serving, except the policy's name and MaxClients, and keeps what was counted, also while
+// secrets are rotated: docs/operations.md has the steps.
 //
-// Config.OnDecision sees every decision once, and [FromContext] tells the handler of it. The log
-// gets at most one line a minute for each of: no identity; a trusted proxy names no client, or
-// with some requests only; a client of a private address names others, as proxies do; one of a
-// public address names many; an unknown tier; a negative cost; the memory is full of counts, or of what was sold; a challenge
-// cannot be made, or names URLs where Endpoints was never mounted; the exact counter has failed
-// a request, has stopped answering, answers again. No line holds a secret or anything that a
-// client sent. Those about the counter hold its own error, and that about a tier the name that
-// the identity function gave.
+// Config.OnDecision sees every decision once, [FromContext] tells the handler of it, and
+// [Middleware.Stats] has what to watch. The log gets at most one line a minute for each kind of
+// trouble, none with a secret or anything that a client sent; docs/operations.md lists them.
 //
-// No error shows a secret, and no Config or Middleware that is printed does. Package fmt calls
-// no method of what lies in an unexported field, though: do not print a struct that holds a
-// Config in one. The client can read its token: policy, counts, expiry, and a keyed hash in
-// place of the identity.
+// No error shows a secret, and no Config or Middleware that is printed does. But package fmt
+// calls no method of what lies in an unexported field: do not print a struct that holds a Config
+// in one. The client can read its token: policy, counts, expiry, and a pseudonym.
 package middleware

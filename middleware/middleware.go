@@ -143,7 +143,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 //	                      ?cost=n if it costs n, not 1
 //	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
 //	GET  <path>ticket     a ticket for the waiting room, and how long it has to wait
-//	GET  <path>tally.js   the script for browsers; see the package documentation
+//	GET  <path>tally.js   the script for browsers; see docs/browser.md
 //	GET  <path>solver.js  and other files that go with it
 //
 // Redeeming answers the first token of a tally: its count is zero and every byte
@@ -172,7 +172,7 @@ func (m *Middleware) Endpoints() http.Handler {
 // without WebAssembly, blob: URLs, inline code or styles, which needs no more than
 // Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
 // work is done on the page's own thread, in slices too short to be felt. What the script
-// offers is in the package documentation.
+// offers is in docs/browser.md.
 func (m *Middleware) ScriptURL() string {
 	if c := m.loaded().challenge; c != nil {
 		return c.script

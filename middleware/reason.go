@@ -33,8 +33,9 @@ const (
 	MemoryFull Reason = "memory-full"
 
 	// The reasons for which a proof was not accepted: its time has passed, its
-	// answers are wrong or it was not issued here, another client asked
-	// for the challenge, it is worth less than half of what a tally costs by now, or it has bought a request already.
+	// answers are wrong or it was not issued here, another client asked for the
+	// challenge, it is worth less than half of what a tally costs by now, or it has
+	// bought a request already.
 	ProofExpired       Reason = "expired"
 	ProofWrong         Reason = "wrong-solution"
 	ProofClientChanged Reason = "client-changed"

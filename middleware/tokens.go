@@ -21,8 +21,9 @@ const (
 	maxLine   = 8 << 10 // bytes of a line; a longer one is not a list of tokens
 )
 
-// readTokens verifies the tokens of r, and sets apart what other cookies show. All that are accepted count: a client cannot
-// gain by choosing which to show, and a planted one cannot hide another.
+// readTokens verifies the tokens of r, and sets apart what other cookies show. All that are
+// accepted count: a client cannot gain by choosing which to show, and a planted one cannot
+// hide another.
 func (e *engine) readTokens(now time.Time, r *http.Request, who *subject) (shown credentials) {
 	if e.carriage != CookieOnly {
 		pieces := 0

@@ -12,11 +12,11 @@
 //	3 ms      one native core with AVX-512
 //	50 µs     one GPU (so about 20 000 challenges a second)
 //
-// (rates that others published for WebAssembly on phones and for GPUs; double the
-// phones for plain JavaScript), so an attacker with native code gains a factor of about 20 over a
-// JavaScript thread, and one with a GPU a factor of 1300 to 4400. No
-// function that plain JavaScript can run removes that gap. What the price does
-// buy: dropping a token and starting over is no longer free.
+// (rates that others published for WebAssembly on phones and for GPUs; double
+// the phones for plain JavaScript). So an attacker with native code gains a
+// factor of about 20 over a JavaScript thread, and one with a GPU a factor of
+// 1300 to 4400. No function that plain JavaScript can run removes that gap. What
+// the price does buy: dropping a token and starting over is no longer free.
 //
 // A proof is good for as long as its challenge lives, and as often as it is
 // shown: [Issuer.Verify] keeps no state. A program that may accept it once remembers
@@ -74,5 +74,7 @@
 // The first is also a Token with parameters in the sense of RFC 9651. The
 // answers are decimals without sign or leading zero. The ttl is relative
 // (RFC 9110, section 10.2.3 allows the same for Retry-After): a client's clock
-// need not be right.
+// need not be right. It is 10 s, and longer where the price is high: as long as
+// the worst case takes a browser without a JIT, but no longer than
+// [Config.MaxTTL].
 package pow

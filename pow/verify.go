@@ -33,9 +33,10 @@ type Receipt struct {
 
 // Verify checks a proof, that is "<challenge>~<answers>", and says what it
 // proves. It accepts a proof from 2 s before the challenge was issued (the
-// clocks of two instances) until its ttl has passed, which is at most [Config.MaxTTL]. The second of issue is
-// rounded down, and the last second counts whole, so that a client has at least
-// the ttl it was told, and less than a second more.
+// clocks of two instances) until its ttl has passed, which is at most
+// [Config.MaxTTL]. The second of issue is rounded down, and the last second
+// counts whole, so that a client has at least the ttl it was told, and less than
+// a second more.
 //
 // The errors, in the order of the checks: [ErrMalformed] on the spelling alone;
 // [ErrForged]; [ErrExpired]; ErrMalformed again for a signed challenge outside

@@ -16,15 +16,16 @@
 //     instances need a shared counter, which this is not.
 //   - An honest client that sends B requests at once to N instances gets up to
 //     min(B, N)·L, for none of them has seen the others yet.
-//   - A [Memory] that is full of live counts refuses new families early, and says
+//   - A [Memory] that is full of live counts may refuse new families early, and says
 //     with how much they began ([Verdict.Inherited]). It never counts one too low.
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
 //     that stepped back and comes to a window again grants its quota again.
 //
 // What it does promise: while clocks go forward and agree (see Clocks), no family
 // that is under its limits is refused, whatever tallies are shown in whatever
-// order, but as a newcomer to a full memory; and whatever the clocks of others say, a memory
-// admits for one family, in each window of its own clock, no more than the quota.
+// order, except as a newcomer to a full memory; and whatever the clocks of others
+// say, a memory admits for one family, in each window of its own clock, no more
+// than the quota.
 //
 // # Words
 //
@@ -180,7 +181,7 @@
 //	cost                  any unit the caller likes; a request usually costs 1
 //	now                   any time.Time; decided in whole microseconds, rounded down
 //	Verdict.Inherited     cost
-//	Verdict.Wait          whole seconds, rounded up; so is Standing.Reset
+//	Verdict.Wait          whole seconds, rounded up; so is LimitStatus.Reset
 //	State.At              windows since 1970; of buckets, microseconds since 1970
 //	Policy.Expires        Unix seconds
 //	Memory.Size           bytes

@@ -21,7 +21,7 @@ type Claims struct {
 	// a keyed hash of the identity, never the identity.
 	Subject string `json:"sub,omitempty"`
 
-	// Tally is the id of an own tally: derived from the challenge that was
+	// OwnTally is the id of an own tally: derived from the challenge that was
 	// solved for it.
 	OwnTally string `json:"fam,omitempty"`
 
@@ -35,7 +35,8 @@ type Claims struct {
 	//
 	// id is the limit's ([storeless.Policy.ID]). For window algorithms, age is
 	// how many windows before the one that Expires begins the counts belong to,
-	// and the counts are those of that window and the one before it. For GCRA,
+	// and the counts are those of that window and the one before it; of a limit that
+	// an own tally has a part of ([storeless.Policy.Pass]), of all before it. For GCRA,
 	// age is how many microseconds before Expires the theoretical arrival time
 	// lies, and both counts are 0.
 	Tally []int64 `json:"t"`

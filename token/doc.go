@@ -25,12 +25,12 @@
 //
 // A leaked secret opens less than it seems, as long as nothing is for sale. A
 // thief can sign a count of zero, which is no more than showing no token at all:
-// it takes away a client's own memory of use. What the servers remember and what exact
-// counters count stands. A thief can sign a full count for another client, which is then
-// refused for as long as it is made to show it. A thief can try addresses to find whose a
-// subject is. But a thief can also sign own tallies without work, each with a quota of its
-// own. Everything else that is derived from the secret, such as challenges, is open too.
-// So rotate.
+// it takes away a client's own memory of use. What the servers remember and what
+// exact counters count stands. A thief can sign a full count for another client,
+// which is then refused for as long as it is made to show it. A thief can try
+// addresses to find whose a subject is. But a thief can also sign own tallies
+// without work, each of them a pass. Everything else that is derived from the
+// secret, such as challenges, is open too. So rotate.
 //
 // # Format
 //
@@ -76,11 +76,11 @@
 //	     nothing
 //
 // An own tally's id is the caller's, derived from the challenge that was solved
-// for it, and so is its end: [storeless.Policy.PassLife] after the challenge was issued.
-// The second example is of a tally whose challenge was issued at 1700000000, where sales
-// are remembered for a day: it ends 172800 s later. So nothing in the
-// first token depends on when, where or how often the challenge is redeemed, and a
-// replay is worth nothing.
+// for it, and so is its end: [storeless.Policy.PassLife] after the challenge was
+// issued. The second example is of a tally whose challenge was issued at
+// 1700000000, where sales are remembered for a day: it ends 172800 s later. So
+// nothing in the first token depends on when, where or how often the challenge is
+// redeemed, and a replay is worth nothing.
 //
 // An integer is written as JSON allows and in the shortest way: a minus or none,
 // no plus, no leading zero, no minus zero, no fraction, no exponent. exp is from 1
@@ -97,9 +97,9 @@
 // both since 1970: the minute of 1700000000 is the 28333333rd, and
 // 1700092800/60 = 28334880, so the age is 1547; the day is the 19675th, and
 // 1700092800/86400 = 19677, so it is 2, as it is for the limit that set exp. The
-// counts are that window's and the one's before it; of a limit that an own tally has a part
-// of for all of its life ([storeless.Policy.Pass]), that window's and all that came before.
-// For a bucket (GCRA) it is the
+// counts are that window's and the one's before it; of a limit that an own tally
+// has a part of for all of its life ([storeless.Policy.Pass]), that window's and
+// all that came before. For a bucket (GCRA) the age is the
 // microseconds from the theoretical arrival time to exp: one of 6 a minute takes
 // 10 s to leak, so the mark is 1700000010, and the age 92790 s. Both counts are 0
 // for a bucket. In an own tally, whose end has nothing to do with its windows, an
@@ -183,7 +183,7 @@
 //  2. When all have it, move it first, on every instance.
 //  3. When the last token of the old one has expired, drop the old one: after two
 //     of the longest windows, and what the slowest bucket takes to empty
-//     (Burst·Window/Quota).
+//     (Burst·Window/Quota); where tallies are sold, after an hour at least.
 //
 // Between neighbouring steps every instance reads the tokens of every other, and
 // nobody's tally is lost: a subject is recomputed under the key that signed the
