@@ -221,6 +221,7 @@ func TestPassIsTold(t *testing.T) {
 	}
 	require.Equal(t, "20", resp.Header.Get("X-RateLimit-Limit"), "the tightest is the day's")
 	now.advance(time.Minute)
+	require.Contains(t, bodyOf(t, fetched(h, showing(tok))), `{"needed":true,"left":0,`)
 	resp = send(h, showing(tok))
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.Equal(t, "20", resp.Header.Get("X-RateLimit-Limit"))

@@ -181,15 +181,15 @@ func TestSurge(t *testing.T) {
 	}
 	require.EqualValues(t, 16, work(), "one family, however often it is redeemed")
 	cheap := solved(t, fetched(h, addr(99)))
-	for i := range 5 {
+	for i := range 9 { // two networks that are taken for one count as one
 		bought(t, h, addr(1+i))
 	}
 	require.EqualValues(t, 36, work(), "up at once, by one and a half, twice")
 	require.Equal(t, http.StatusOK, redeemed(h, cheap, addr(99)).StatusCode, "what was offered before is honoured")
 	for i := range 5 {
 		now.advance(10 * time.Second)
-		for j := range 6 {
-			bought(t, h, addr(10+6*i+j))
+		for j := range 9 {
+			bought(t, h, addr(10+9*i+j))
 		}
 	}
 	top := work()
@@ -198,6 +198,47 @@ func TestSurge(t *testing.T) {
 	require.Less(t, work(), top)
 	now.advance(time.Hour)
 	require.EqualValues(t, 16, work(), "and slowly down")
+}
+
+// The addresses of one IPv4 /16 or IPv6 /29 make nobody else pay, however many they are;
+// those of a dozen do.
+func TestSurgeMindsNetworks(t *testing.T) {
+	for name, addr := range map[string]func(network, i int) string{
+		"IPv4": func(network, i int) string { return fmt.Sprintf("198.%d.%d.1", network, i) },
+		"IPv6": func(network, i int) string { return fmt.Sprintf("2001:%x:%x::1", 0xd00+8*network+i%8, i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			cfg.Challenge.SurgeBudget = 30
+			h := newSite(t, cfg)
+			for i := range 40 {
+				bought(t, h, from(addr(0, i)))
+			}
+			require.EqualValues(t, 16, challengeIn(t, fetched(h)).Work)
+			for network := range 12 {
+				bought(t, h, from(addr(1+network, 0)))
+			}
+			require.EqualValues(t, 36, challengeIn(t, fetched(h)).Work)
+		})
+	}
+}
+
+// A surge raises nothing above what browsers do: only what was sold to an address itself
+// makes it dearer.
+func TestSurgeLeavesBrowsersIn(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Challenge.SurgeBudget = 30
+	h := newSite(t, cfg)
+	h.m.SellOut(now.Now(), peerIdentity)
+	now.advance(retryAfter(t, fetched(h)))
+	calm := challengeIn(t, fetched(h)).Work
+	require.Greater(t, calm, uint64(1<<28))
+	for i := range 12 {
+		bought(t, h, from(fmt.Sprintf("198.%d.100.1", i)))
+	}
+	require.EqualValues(t, 36, challengeIn(t, fetched(h, from("192.0.2.1"))).Work)
+	require.Equal(t, calm, challengeIn(t, fetched(h)).Work)
 }
 
 // An instance that sells more than planned does not sell at the price of one where

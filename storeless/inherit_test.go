@@ -231,6 +231,9 @@ func TestInherited(t *testing.T) {
 			_, v = m.Take(midnight, p, &f, 1)
 			require.Zero(t, v.Inherited, "it is known now")
 			require.EqualValues(t, 1, v.Limits[0].Remaining)
+			network := []storeless.Network{{Key: numbered(m, 'n', 0), Policy: p}}
+			v = m.Peek(midnight, p, &storeless.Candidate{Key: f.Key, Networks: network}, 1)
+			require.EqualValues(t, 3, v.Inherited, "but its network is not")
 			v = m.Peek(midnight, p, &storeless.Candidate{Key: stranger(m, 18), Shown: tally}, 3)
 			require.False(t, v.Admitted, "what is shown counts, where it is more")
 			_, v = m.Take(midnight, p, &storeless.Candidate{Key: stranger(m, 18)}, 4)

@@ -169,6 +169,15 @@ func TestPassIsRememberedForItsLife(t *testing.T) {
 		require.Zero(t, drain(m, pass, start.Add(at), storeless.Candidate{Key: 1}), at)
 	}
 	require.Zero(t, drain(m, pass, start.Add(life-time.Microsecond), storeless.Candidate{Key: 1}))
+
+	for at := time.Minute; at < life; at += time.Minute {
+		m := storeless.NewMemory(1, 1)
+		require.EqualValues(t, 3, drain(m, pass, start, storeless.Candidate{Key: 1}))
+		for n := range 16 { // as many as there are cells: there is no floor that makes up for one that is lost
+			take(m, pass, start.Add(at), stranger(m, n), 1)
+		}
+		require.Zero(t, drain(m, pass, start.Add(at), storeless.Candidate{Key: 1}), at)
+	}
 }
 
 // What is used of a pass stays used: at midnight, after a step of the clock, in a merge.

@@ -38,6 +38,23 @@ func TestSaleClockStepsBack(t *testing.T) {
 // lateSlack is how much older than the last sale a request may be.
 const lateSlack = 5 * time.Second
 
+// Once a clock that was far ahead is right again, what was sold under it counts, and no
+// stranger takes its cell for one that will never be looked at again.
+func TestSaleWhenTheClockWasFarAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, 25 * time.Hour, 400 * 24 * time.Hour} {
+		s := openShop(t, plain(1), 1)
+		for range 3 {
+			s.buy(opening.Add(ahead), s.address(0))
+		}
+		require.EqualValues(t, 8000, s.quote(opening, s.address(0)).Price)
+		for n := range 100 {
+			s.offer(opening, s.address(1+n), 1000)
+		}
+		require.Positive(t, s.m.Saturations(), "the workload fills the memory")
+		require.EqualValues(t, 8000, s.quote(opening, s.address(0)).Price, "%v ahead", ahead)
+	}
+}
+
 // What is sold while the clock is behind counts as well when it is back; what has
 // leaked meanwhile is gone for good.
 func TestSaleWhileTheClockIsBehind(t *testing.T) {
@@ -80,6 +97,7 @@ func TestSaleThatWaitedForTheLock(t *testing.T) {
 	s := openShop(t, plain(1), 1)
 	require.Equal(t, int64(1000), s.buy(opening, s.address(0)))
 	require.Equal(t, int64(2000), s.buy(opening.Add(-lateSlack), s.address(0)))
+	require.Equal(t, int64(4000), s.quote(opening.Add(-2*time.Second), s.address(0)).Price, "no time has passed")
 	require.Equal(t, int64(4000), s.buy(opening, s.address(0)))
 	require.Equal(t, int64(4000), s.quote(opening.Add(15*time.Minute), s.address(0)).Price, "the leak is from the latest on")
 }

@@ -42,6 +42,22 @@ func TestStrangersLeaveRoomForSales(t *testing.T) {
 	require.EqualValues(t, 1, s.count(opening, s.address(0)[0]))
 }
 
+// A ledger that lasts for longer than all that was sold before is no wrong clock's.
+func TestStrangersLeaveLongLedgers(t *testing.T) {
+	s := openShop(t, storeless.Tariff{Work: 1000, Crowd: 1, Memory: 24 * time.Hour}, 1)
+	short, err := storeless.Tariff{Work: 1000, Crowd: 1, Memory: time.Minute}.Compile()
+	require.NoError(t, err)
+	require.True(t, s.m.Redeem(opening, short, s.address(1), s.ware(), opening.Add(time.Minute), 1000).Granted)
+	for range 6 { // they leak in a day and a half
+		s.buy(opening, s.address(0))
+	}
+	for n := range 100 {
+		s.offer(opening, s.address(2+n), 1000)
+	}
+	require.Positive(t, s.m.Saturations(), "the workload fills the memory")
+	require.EqualValues(t, 64_000, s.quote(opening, s.address(0)).Price)
+}
+
 // Where there is no room for a sale nothing is sold, or one proof would buy any
 // number of families at the base price.
 func TestSaleSaturated(t *testing.T) {

@@ -296,6 +296,17 @@ func attackSurge(t *testing.T, perMinute int64, wide bool) (a surgeAttack) {
 	return a
 }
 
+// What a network has bought in one interval is not held against it in the next.
+func TestSurgeCountsNetworksAnew(t *testing.T) {
+	s := storeless.NewSurge(60)
+	for interval := range 4 {
+		for sale := range 25 {
+			s.Sold(surgeAt(interval), storeless.Key(sale%5))
+		}
+		require.Equal(t, rung(2*interval+2), s.Work(surgeAt(interval), surgeBase, surgeMost))
+	}
+}
+
 // One network, however much it buys, does not raise what others pay.
 func TestSurgeIsNotRaisedByOneNetwork(t *testing.T) {
 	for _, perMinute := range []int64{6, 60, 600} {

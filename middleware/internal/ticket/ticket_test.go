@@ -33,6 +33,20 @@ func TestVector(t *testing.T) {
 	require.Equal(t, opensAt, got)
 }
 
+// Every bit of a ticket counts: of its time and serial, and of the whole MAC.
+func TestEveryBitCounts(t *testing.T) {
+	keys, err := NewKeys("contact", [][]byte{testSecret("a")})
+	require.NoError(t, err)
+	raw, err := base64.RawURLEncoding.DecodeString(vector)
+	require.NoError(t, err)
+	for bit := range 8 * len(raw) {
+		raw[bit/8] ^= 1 << (bit % 8)
+		_, ok := keys.Verify(base64.RawURLEncoding.EncodeToString(raw), holder)
+		require.False(t, ok, "bit %d of byte %d", bit%8, bit/8)
+		raw[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
 func TestTicketsOfOthers(t *testing.T) {
 	ring := func(policy string, names ...string) Keys {
 		var secrets [][]byte
