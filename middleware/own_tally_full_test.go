@@ -67,3 +67,16 @@ func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 		})
 	}
 }
+
+// What passes have used stays where the configuration changes, as all counts do.
+func TestReconfigureKeepsWhatPassesHaveUsed(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	m := newLimiter(t, cfg)
+	mux := http.NewServeMux()
+	mux.Handle("/", m.Handler(new(spy)))
+	mux.Handle("/tally/", m.Endpoints())
+	token := bought(t, mux)
+	require.Equal(t, 2*5, admitted(mux, 20, showing(token)), "the pass, and what all share")
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Zero(t, admitted(mux, 20, showing(token)))
+}
