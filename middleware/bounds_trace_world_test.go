@@ -15,8 +15,9 @@ import (
 
 // A buyerLife is one instance between two starts, and what it did in that time.
 type buyerLife struct {
-	h      http.Handler
-	offset time.Duration // of its clock
+	h       http.Handler
+	offset  time.Duration     // of its clock
+	refused middleware.Reason // why the proof of its last request was not accepted
 
 	admitted map[string][]int64 // by tally: when, by its clock, µs
 	proofs   map[string]int     // requests that each proof bought
@@ -53,7 +54,8 @@ type buyerWorld struct {
 
 var buyerAddresses = []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8:0:1::1"}
 
-// buyerPolicies are limits of two tiers: short windows, a day's quota beside one, a bucket.
+// buyerPolicies are limits of two tiers: short windows, a day's quota beside one, a bucket,
+// a window that is longer than a pass.
 var buyerPolicies = [][2][]middleware.Limit{
 	{
 		{{Quota: 5, Window: time.Minute}},
@@ -66,6 +68,10 @@ var buyerPolicies = [][2][]middleware.Limit{
 	{
 		{{Algorithm: middleware.TokenBucket, Quota: 6, Burst: 3, Window: time.Minute}},
 		{{Algorithm: middleware.TokenBucket, Quota: 6, Burst: 5, Window: time.Minute}},
+	},
+	{
+		{{Algorithm: middleware.FixedWindow, Quota: 4, Window: 90 * time.Minute}},
+		{{Algorithm: middleware.FixedWindow, Quota: 6, Window: 90 * time.Minute}},
 	},
 }
 
@@ -106,8 +112,9 @@ func (w *buyerWorld) restart(i int) {
 	cfg.Now = func() time.Time { return w.now.Now().Add(l.offset) }
 	cfg.TokenTransport, cfg.Net56Factor, cfg.Net48Factor, cfg.MaxClients = middleware.HeaderAndCookie, 1000, 1000, 4096
 	if w.full {
-		cfg.MaxClients = 4
+		cfg.MaxClients = 1
 	}
+	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { l.refused = d.Proof }
 	cfg.Limits, cfg.Tiers = w.tiers[0], map[string][]middleware.Limit{"pro": w.tiers[1]}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 		id, err := middleware.PeerAddress(r)

@@ -62,8 +62,9 @@ type Config struct {
 
 	// MaxClients is how many clients that are active at once the memory is made for, of
 	// IPv4 or of IPv6. It takes 102 bytes for each of them and each limit, and 12 more for
-	// each, for ever: 7.2 MiB by default for one limit. It cannot change in Reconfigure.
-	// Default: 65536. Permitted: up to 16777216.
+	// each, for ever: 7.2 MiB by default for one limit, and half as much more where a
+	// Challenge sells tallies. It cannot change in Reconfigure. Default: 65536.
+	// Permitted: up to 16777216.
 	MaxClients int
 
 	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56

@@ -78,13 +78,19 @@ func TestMemoryFull(t *testing.T) {
 	}
 }
 
-// What is bought is counted like everything else: a purchase is no way round a full memory,
-// and needs no second proof in it.
+// A crowd that pays can fill the cells of what is bought: then its next tallies begin with
+// what it has used, and none is worth more than what was paid for.
 func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
-	cfg := challenging(new(clock), middleware.WhenExhausted)
+	now := new(clock)
+	cfg := challenging(now, middleware.WhenExhausted)
+	cfg.Limits[0].Window = time.Hour
 	cfg.MaxClients = 1
 	h := newSite(t, cfg)
-	crowd(h, 20) // one each: four have taken a cell that had counted one
+	for i := range 20 { // one each: four have taken a cell that had counted one
+		payer := from(fmt.Sprintf("198.51.100.%d", i))
+		require.Equal(t, http.StatusOK, send(h, payer, proving(solved(t, fetched(h, payer)))).StatusCode)
+		now.advance(time.Minute) // until there is room for the next sale
+	}
 	admitted(h, 10)
 	proof := solved(t, send(h))
 	first := send(h, proving(proof))

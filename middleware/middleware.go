@@ -70,7 +70,11 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
 	m.engine.Store(e)
 	if e.memory != nil {
-		e.memory.Retain(e.base.policy)
+		counted := []*storeless.Policy{e.base.policy}
+		if pass := e.base.pass; pass != nil {
+			counted = append(counted, pass.policy)
+		}
+		e.memory.Retain(counted...)
 	}
 	return nil
 }

@@ -160,21 +160,31 @@ func (r *rule) load(c *cell) State {
 	if r.interval > 0 {
 		return State{At: int64(c.value & (1<<markBits - 1))}
 	}
-	return State{
+	s := State{
 		At:   int64(c.expires)/r.seconds - r.keeps,
 		Cur:  uint32(c.value >> 32),
 		Prev: uint32(c.value),
 	}
+	if r.dies > 0 {
+		s.At = (int64(c.expires) - r.dies) / r.seconds
+	}
+	return s
 }
 
 // store writes s to c at now.
 func (r *rule) store(now int64, c *cell, s State) {
 	c.expires = uint32(r.expires(s))
 	if r.interval > 0 {
+		if r.dies > 0 {
+			c.expires = min(c.expires, uint32(now/1_000_000+r.dies))
+		}
 		// A debt that is larger than this bucket can be owed is another tier's.
 		owes := uint64(max(r.empties, s.At-now))
 		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(owes))<<markBits
 		return
+	}
+	if r.dies > 0 { // at the earliest of the window of s, from which that is told
+		c.expires = uint32(max(now/1_000_000, s.At*r.seconds) + r.dies)
 	}
 	c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
 }

@@ -1,6 +1,7 @@
 package storeless
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -8,6 +9,11 @@ import (
 // counts are the cells of all limits. Each limit has a column of its own, and a family
 // has its cells in the set of the same number in each: sets never mix limits, for the
 // cells of a day's limit live for two days and would leave none to the minute's.
+//
+// Tallies that are bought have counts apart from all others. Addresses are to be had for
+// nothing, and a crowd of them must not fill the cells of those that have paid. And what a
+// pass has used does not fade with its windows, as all other counts do: a floor that both
+// had in common would forget it.
 type counts struct {
 	stripes
 	sets int    // of each stripe
@@ -27,13 +33,18 @@ type column struct {
 	reach  atomic.Int64
 }
 
-// cellsPerClient is for one limit. A client takes a cell, and one of IPv6 up to three:
-// its /64, its /56 and its /48.
-const cellsPerClient = 6
+const (
+	// cellsPerClient is for one limit. A client takes a cell, and one of IPv6 up to three:
+	// its /64, its /56 and its /48.
+	cellsPerClient = 6
 
-// make makes the cells for so many clients, and columns for so many limits.
-func (c *counts) make(clients, limits int, salt uint64) {
-	c.stripes, c.sets = stripesFor((clients*cellsPerClient + setSize - 1) / setSize)
+	// boughtPerClient is for tallies that are bought. They belong to no network.
+	boughtPerClient = 3
+)
+
+// make makes room for so many cells of each limit, and columns for so many limits.
+func (c *counts) make(cells, limits int, salt uint64) {
+	c.stripes, c.sets = stripesFor((cells + setSize - 1) / setSize)
 	c.salt = salt
 	c.columns.Store(new([]*column))
 	for range limits {
@@ -96,9 +107,10 @@ func (c *counts) take(id uint32) *column {
 	return col
 }
 
-// retain keeps the columns of some limits, in their order, and no other. One that is
-// let go of is not used again: a request that is under way may still write to it.
-func (c *counts) retain(ids []uint32) {
+// retain keeps the columns of the limits of some policies, of passes or of others, in
+// their order, and no other. One that is let go of is not used again: a request that is
+// under way may still write to it.
+func (c *counts) retain(policies []*Policy, passes bool) {
 	c.adopting.Lock()
 	defer c.adopting.Unlock()
 	known := map[uint32]*column{}
@@ -106,12 +118,18 @@ func (c *counts) retain(ids []uint32) {
 		known[col.id] = col
 	}
 	var columns []*column
-	for _, id := range ids {
-		col := known[id]
-		if col == nil {
-			col = c.take(id)
+	for _, p := range policies {
+		for i := range p.rules {
+			id := p.rules[i].id
+			if p.pass != passes || slices.ContainsFunc(columns, func(col *column) bool { return col.id == id }) {
+				continue
+			}
+			col := known[id]
+			if col == nil {
+				col = c.take(id)
+			}
+			columns = append(columns, col)
 		}
-		columns = append(columns, col)
 	}
 	c.spare = nil
 	c.columns.Store(&columns)
@@ -135,3 +153,27 @@ func (s *spot) in(col *column) []cell {
 }
 
 func (s *spot) find(col *column) *cell { return find(s.in(col), s.first, s.tag) }
+
+// fill returns the share of the cells that are in use, of the limit that has the most.
+func (c *counts) fill(now int64) float64 {
+	const sample = 256
+	sets := len(c.stripes) * c.sets
+	step := max(1, sets/sample)
+	fill := 0.0
+	for _, col := range *c.columns.Load() {
+		used, cells, reach := 0, 0, col.reach.Load()
+		for set := 0; set < sets; set += step {
+			lock := &c.stripes[set/c.sets]
+			lock.Lock()
+			for i := range setSize {
+				if !col.cells[set*setSize+i].free(now, reach) {
+					used++
+				}
+			}
+			lock.Unlock()
+			cells += setSize
+		}
+		fill = max(fill, float64(used)/float64(cells))
+	}
+	return fill
+}

@@ -67,17 +67,18 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 	if len(f.Networks) > 0 || f.Proof != nil {
 		return m.takeAll(us, p, f, tally, cost, true)
 	}
-	at, from := m.place(f.Key), guest{provider: f.Provider}
-	lock := &m.stripes[at.stripe]
+	c := m.countsOf(p)
+	at, from := c.place(f.Key), guest{provider: f.Provider}
+	lock := &c.stripes[at.stripe]
 	lock.Lock()
 	defer lock.Unlock()
 
 	var known cells
-	start := m.recall(us, p, &at, from, &f.Shown, &tally, &known)
+	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	v := p.check(us, &tally, cost)
 	if v.Admitted && cost > 0 {
 		p.charge(us, &tally, cost)
-		m.keep(us, p, &at, from, &tally, &known)
+		c.keep(us, p, &at, from, &tally, &known)
 	}
 	if start.cost > 0 {
 		m.note(&v, start, cost > 0)
@@ -108,14 +109,15 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 		spots  [1 + MaxNetworks]spot
 		locked locks
 	)
-	spots[0] = m.place(f.Key)
+	c := m.countsOf(p)
+	spots[0] = c.place(f.Key)
 	locked.add(spots[0].stripe)
 	for i := range f.Networks {
-		spots[1+i] = m.place(f.Networks[i].Key)
+		spots[1+i] = c.place(f.Networks[i].Key)
 		locked.add(spots[1+i].stripe)
 	}
-	locked.hold(m.counts.stripes)
-	defer locked.release(m.counts.stripes)
+	locked.hold(c.stripes)
+	defer locked.release(c.stripes)
 	if f.Proof != nil {
 		// Always after the others, so that no two requests wait for each other.
 		lock := &m.paid.stripes[m.paid.stripe(f.Proof.Key)]
@@ -124,14 +126,14 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 	}
 
 	var known [1 + MaxNetworks]cells
-	start := m.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, &tally, &known[0])
+	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, &tally, &known[0])
 	v := p.check(now, &tally, cost)
 	var (
 		tallies  [MaxNetworks]Tally
 		verdicts [MaxNetworks]Verdict
 	)
 	for i, w := range f.Networks {
-		s := m.recall(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &tallies[i], &known[1+i])
+		s := c.recall(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &tallies[i], &known[1+i])
 		if s.part > start.part {
 			start = s
 		}
@@ -143,10 +145,10 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 	}
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, &tally, cost)
-		m.keep(now, p, &spots[0], guest{f.Provider, 0}, &tally, &known[0])
+		c.keep(now, p, &spots[0], guest{f.Provider, 0}, &tally, &known[0])
 		for i, w := range f.Networks {
 			w.Policy.charge(now, &tallies[i], cost)
-			m.keep(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &known[1+i])
+			c.keep(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &known[1+i])
 		}
 	}
 	if start.cost > 0 {
@@ -203,15 +205,15 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 //
 // It returns what a family begins with that the memory has no cell for, and notes the
 // cells that it has.
-func (m *Memory) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *cells) (begun start) {
+func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *cells) (begun start) {
 	for i := range p.rules {
 		r := &p.rules[i]
-		col := m.column(i, r.id)
+		col := c.column(i, r.id)
 		furthest(&col.reach, r.reach)
-		c := at.find(col)
-		if c == nil {
+		own := at.find(col)
+		if own == nil {
 			t[i] = r.roll(now, t[i])
-			if s := m.begin(now, r, col, at, from); !r.blank(s) {
+			if s := c.begin(now, r, col, at, from); !r.blank(s) {
 				t[i] = r.merge(t[i], s)
 				cost := r.used(now, s)
 				if part := partsOfQuota * min(cost, r.capacity) / r.capacity; cost > 0 && part >= begun.part {
@@ -219,14 +221,14 @@ func (m *Memory) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 				}
 			}
 			if r.beyond(now, shown[i]) {
-				r.store(now, m.claim(now, r, col, at, from), t[i])
+				r.store(now, c.claim(now, r, col, at, from), t[i])
 			}
 			continue
 		}
-		known[i] = c
-		s, moved := r.remembered(now, c)
+		known[i] = own
+		s, moved := r.remembered(now, own)
 		if moved {
-			r.store(now, c, s)
+			r.store(now, own, s)
 		}
 		if r.beyond(now, shown[i]) {
 			t[i] = s
@@ -241,13 +243,13 @@ func (m *Memory) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 type cells [MaxLimits]*cell
 
 // keep writes t to memory.
-func (m *Memory) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *cells) {
+func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *cells) {
 	for i := range p.rules {
-		r, c := &p.rules[i], known[i]
+		r, own := &p.rules[i], known[i]
 		// A newcomer in the same request, a family or another network, may have taken it.
-		if c == nil || c.tag != at.tag {
-			c = m.claim(now, r, m.column(i, r.id), at, from)
+		if own == nil || own.tag != at.tag {
+			own = c.claim(now, r, c.column(i, r.id), at, from)
 		}
-		r.store(now, c, t[i])
+		r.store(now, own, t[i])
 	}
 }

@@ -29,13 +29,14 @@ const DefaultClients = 1 << 16
 // each. Cells carry a 32-bit tag; that a family meets another's tag in its set, and is
 // counted with it, has a chance below 16/2³².
 //
-// What was paid for with work, sales and spent proofs, has cells of its own: nobody can
-// fill those for nothing.
+// What was paid for with work has cells of its own, which nobody can fill for nothing: sales
+// and spent proofs, and the counts of the tallies that were bought (see [Policy.Pass]).
 type Memory struct {
-	seed maphash.Seed
-	counts
-	paid table
-	full atomic.Uint64
+	seed   maphash.Seed
+	counts        // of all tallies that are not bought
+	bought counts // of passes
+	paid   table
+	full   atomic.Uint64
 
 	inherited      atomic.Uint64 // newcomers that began with something
 	inheritedParts atomic.Uint64 // with how much of their quota, in 1/partsOfQuota
@@ -46,7 +47,8 @@ const partsOfQuota = 1 << 20
 // NewMemory returns a memory made for the given number of clients (0 means
 // [DefaultClients]) of policies with the given number of limits. It takes 102 bytes for
 // each client and limit, 12 for each client and 8 KiB for each limit besides, 7.2 MiB by
-// default for one limit. If more limits are met than it was made for it grows by as much
+// default for one limit. Passes take 51 bytes for each client and limit, and 8 KiB for each
+// limit, as soon as there are any. If more limits are met than it was made for it grows by as much
 // for each; see [Memory.Retain].
 // It panics if a number is negative or limits is 0.
 func NewMemory(clients, limits int) *Memory {
@@ -57,7 +59,8 @@ func NewMemory(clients, limits int) *Memory {
 		panic(fmt.Sprintf("storeless: no memory for %d clients of %d limits", clients, limits))
 	}
 	m := &Memory{seed: maphash.MakeSeed()}
-	m.counts.make(clients, limits, maphash.Bytes(m.seed, []byte("providers")))
+	m.counts.make(clients*cellsPerClient, limits, maphash.Bytes(m.seed, []byte("providers")))
+	m.bought.make(clients*boughtPerClient, 0, 0)
 	m.paid.make((clients + 3) / 4 * paidCells)
 	return m
 }
@@ -75,17 +78,16 @@ func (m *Memory) Key(identity []byte) Key { return Key(maphash.Bytes(m.seed, ide
 // forgotten, and begins at zero if it comes back. The memory has cells for as many clients
 // as ever for each limit, so that its size follows their number.
 func (m *Memory) Retain(policies ...*Policy) {
-	var ids []uint32
-	seen := map[uint32]bool{}
-	for _, p := range policies {
-		for i := range p.rules {
-			if id := p.rules[i].id; !seen[id] {
-				seen[id] = true
-				ids = append(ids, id)
-			}
-		}
+	m.counts.retain(policies, false)
+	m.bought.retain(policies, true)
+}
+
+// countsOf returns where the tallies of p are counted.
+func (m *Memory) countsOf(p *Policy) *counts {
+	if p.pass {
+		return &m.bought
 	}
-	m.retain(ids)
+	return &m.counts
 }
 
 // Saturations returns how often a sale, or a request that came with a proof, was refused
@@ -102,28 +104,9 @@ func (m *Memory) Inherited() (newcomers uint64, quotas float64) {
 // Fill returns the share of the cells that are in use at now, from 0 to 1, of the limit
 // that has the most: of a sample of some 4,096 for each limit, which takes about 0.1 ms.
 func (m *Memory) Fill(now time.Time) float64 {
-	const sample = 256
-	sets := len(m.stripes) * m.sets
-	step := max(1, sets/sample)
-	fill := 0.0
-	for _, col := range *m.columns.Load() {
-		used, cells, reach := 0, 0, col.reach.Load()
-		for set := 0; set < sets; set += step {
-			lock := &m.stripes[set/m.sets]
-			lock.Lock()
-			for i := range setSize {
-				if !col.cells[set*setSize+i].free(now.Unix(), reach) {
-					used++
-				}
-			}
-			lock.Unlock()
-			cells += setSize
-		}
-		fill = max(fill, float64(used)/float64(cells))
-	}
-	return fill
+	return max(m.counts.fill(now.Unix()), m.bought.fill(now.Unix()))
 }
 
 // Size returns the number of bytes that the memory takes, now and for as long as the
 // limits are the same.
-func (m *Memory) Size() int { return m.counts.size() + m.paid.size() }
+func (m *Memory) Size() int { return m.counts.size() + m.bought.size() + m.paid.size() }

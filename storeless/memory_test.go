@@ -139,19 +139,28 @@ func TestLimitsChangeUnderMemory(t *testing.T) {
 }
 
 func TestMemorySize(t *testing.T) {
-	for _, row := range []struct{ families, limits, sets, stripes, paid, paidStripes int }{
-		{0, 1, 24_576, 384, 49_152, 48}, // 7.1 MiB and the locks
-		{storeless.DefaultClients, 1, 24_576, 384, 49_152, 48},
-		{storeless.DefaultClients, 2, 24_576, 384, 49_152, 48},
-		{1 << 19, 1, 196_608, 1024, 393_216, 384}, // the most locks
-		{1, 1, 1, 1, 16, 1},
-		{10, 1, 4, 1, 16, 1}, // 60 cells, rounded up to sets
-		{1000, 1, 375, 5, 752, 1},
-		{6000, 2, 2275, 35, 4544, 4}, // 2,250 sets, as many under each lock
+	for _, row := range []struct{ families, limits, sets, stripes, paid, paidStripes, passes, passStripes int }{
+		{0, 1, 24_576, 384, 49_152, 48, 12_288, 192}, // 7.1 MiB and the locks
+		{storeless.DefaultClients, 1, 24_576, 384, 49_152, 48, 12_288, 192},
+		{storeless.DefaultClients, 2, 24_576, 384, 49_152, 48, 12_288, 192},
+		{1 << 19, 1, 196_608, 1024, 393_216, 384, 98_304, 1024}, // the most locks
+		{1, 1, 1, 1, 16, 1, 1, 1},
+		{10, 1, 4, 1, 16, 1, 2, 1}, // 60 cells, rounded up to sets
+		{1000, 1, 375, 5, 752, 1, 188, 2},
+		{6000, 2, 2275, 35, 4544, 4, 1139, 17}, // 2,250 sets, as many under each lock
 	} {
 		m := storeless.NewMemory(row.families, row.limits)
-		want := row.limits*(row.sets*(16*16+16)+1025*8) + 16*row.paid + 64*(row.stripes+row.paidStripes)
+		want := row.limits*(row.sets*(16*16+16)+1025*8) + 16*row.paid + 64*(row.stripes+row.paidStripes+row.passStripes)
 		require.Equal(t, want, m.Size(), "%+v", row)
+		var limits []storeless.Limit
+		for i := range row.limits {
+			limits = append(limits, storeless.Limit{Name: string(rune('a' + i)), Quota: 5, Window: minute})
+		}
+		p := compile(t, limits...)
+		for _, passes := range []int{row.limits, 0} { // none are sold any more
+			m.Retain([]*storeless.Policy{p, p.Pass(hour)}[:1+min(1, passes)]...)
+			require.Equal(t, want+passes*(row.passes*(16*16+16)+1025*8), m.Size(), "%+v", row)
+		}
 	}
 	require.Panics(t, func() { storeless.NewMemory(-1, 1) })
 	require.Panics(t, func() { storeless.NewMemory(1, 0) })

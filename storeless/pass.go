@@ -29,7 +29,7 @@ func (p *Policy) PassLife(memory time.Duration) time.Duration {
 // it does not come back at a boundary of the window. A client that needs more buys the next
 // pass.
 //
-// The other limits are those of p. Pass panics if memory is below a second.
+// The other limits are those of p. A [Memory] counts passes in cells of their own. Pass panics if memory is below a second.
 func (p *Policy) Pass(memory time.Duration) *Policy {
 	if memory < time.Second {
 		panic(fmt.Sprintf("storeless: no pass for %s", memory))
@@ -41,7 +41,7 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 		}
 	}
 	life := p.PassLife(memory).Microseconds()
-	pass := &Policy{name: p.name, rules: slices.Clone(p.rules)}
+	pass := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: true}
 	for i := range pass.rules {
 		r := &pass.rules[i]
 		if r.limit.Window <= memory {
@@ -50,6 +50,7 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 		quota := min(r.limit.Quota, max(least, mulDivUp(r.limit.Quota, memory.Microseconds(), r.window)))
 		if r.interval > 0 {
 			*r = r.passBucket(quota, life)
+			r.last(life)
 			continue
 		}
 		l := r.limit

@@ -11,6 +11,7 @@ import (
 type Policy struct {
 	name  string
 	rules []rule
+	pass  bool // its tallies are bought
 }
 
 // Compile checks limits and compiles them into a policy. It reports all
@@ -95,7 +96,7 @@ func (p *Policy) SameShape(q *Policy) bool {
 // a tier has been told itself, it passes on. Among panics if one of tiers has
 // another shape.
 func (p *Policy) Among(tiers ...*Policy) *Policy {
-	among := &Policy{name: p.name, rules: slices.Clone(p.rules)}
+	among := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass}
 	for _, tier := range tiers {
 		if !p.SameShape(tier) {
 			panic("storeless: tiers must have the same limits, but for quota and burst")
@@ -117,7 +118,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 		panic(fmt.Sprintf("storeless: no policy of %d times as much", factor))
 	}
 	factor = min(factor, MaxQuota) // of a quota of at least 1: the products fit
-	scaled := &Policy{name: p.name, rules: make([]rule, len(p.rules))}
+	scaled := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass}
 	for i := range p.rules {
 		l := p.rules[i].limit
 		l.Quota = min(l.Quota*factor, MaxQuota)
@@ -143,7 +144,7 @@ func (p *Policy) Share(n int64) *Policy {
 	if n < 1 {
 		panic("storeless: no share of fewer than one")
 	}
-	share := &Policy{name: p.name, rules: make([]rule, len(p.rules))}
+	share := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass}
 	for i := range p.rules {
 		l := p.rules[i].limit
 		l.Quota = max(1, l.Quota/n)

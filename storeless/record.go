@@ -30,27 +30,28 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 		return tally
 	}
 	var locked locks
-	at := m.place(f.Key)
+	c := m.countsOf(p)
+	at := c.place(f.Key)
 	locked.add(at.stripe)
 	for i := range f.Networks {
-		locked.add(m.counts.stripe(f.Networks[i].Key))
+		locked.add(c.stripe(f.Networks[i].Key))
 	}
-	locked.hold(m.counts.stripes)
-	defer locked.release(m.counts.stripes)
+	locked.hold(c.stripes)
+	defer locked.release(c.stripes)
 	from := guest{provider: f.Provider}
 	var known cells
-	m.recall(us, p, &at, from, &f.Shown, &tally, &known)
+	c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	p.adjust(us, &tally, change)
-	m.keep(us, p, &at, from, &tally, &known)
+	c.keep(us, p, &at, from, &tally, &known)
 	for i, w := range f.Networks {
 		var (
 			t     Tally
 			known cells
 		)
-		at, from := m.place(w.Key), guest{f.Provider, uint32(1 + i)}
-		m.recall(us, w.Policy, &at, from, &t, &t, &known)
+		at, from := c.place(w.Key), guest{f.Provider, uint32(1 + i)}
+		c.recall(us, w.Policy, &at, from, &t, &t, &known)
 		w.Policy.adjust(us, &t, change)
-		m.keep(us, w.Policy, &at, from, &t, &known)
+		c.keep(us, w.Policy, &at, from, &t, &known)
 	}
 	return tally
 }

@@ -20,6 +20,7 @@ type rule struct {
 	reach    int64 // how far ahead of the clock its cells may end, seconds
 	keeps    int64 // for how many windows a count is remembered, its own included
 	life     int64 // of a tally whose counts stay for all of it, µs; 0: none; see Policy.Pass
+	dies     int64 // seconds after which a tally that is charged is dead; 0: never
 }
 
 // maxSkew is the most by which the clocks of two instances may differ. More is
@@ -52,17 +53,27 @@ func (r *rule) owe(most int64) {
 	r.reach = (r.keeps+1)*r.seconds + r.owes/1_000_000 + farFutureSlack
 }
 
-// last makes a rule that counts in windows that of a pass: what was used stays used for life.
-// (A window that forgets would give most passes of a day's quota a second one, at midnight.)
+// last makes a rule that of a pass: what was used stays used for life, where it is counted
+// in windows. (A window that forgets would give most passes of a day's quota a second one,
+// at midnight.) And no cell needs to outlive the pass: those of the dead would fill the
+// memory of a day's limit for two days.
 func (r *rule) last(life int64) {
-	if life == 0 || r.interval > 0 {
+	if life == 0 {
+		return
+	}
+	r.dies = life/1_000_000 + deathSlack
+	if r.interval > 0 {
 		return
 	}
 	r.life = life
-	// A cell has to outlive the tally, also one that was last charged at a window's end.
+	// A token has to outlive the tally, also one that was last charged at a window's end.
 	r.keeps = 1 + (life+r.window-1)/r.window
 	r.owe(r.owes)
 }
+
+// deathSlack is for how many seconds more a pass is remembered: the clock of the instance
+// that sold it may be ahead.
+const deathSlack = 60
 
 // limitID identifies a limit's count in tokens and memory. Quota and burst are
 // left out on purpose: counts say what was used, so a changed quota applies to

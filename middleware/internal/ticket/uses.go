@@ -11,8 +11,8 @@ import (
 // none, and the next one is drawn like everybody's.
 //
 // So forgetting does no harm, and where a set is full the use that ends first is
-// forgotten. A client that wants that must have been let in as often. Another instance
-// knows nothing of it. The zero value is empty; safe for concurrent use.
+// forgotten. A client that wants that needs as many other tickets, which would let in as
+// much by themselves. Another instance knows nothing of it. The zero value is empty; safe for concurrent use.
 type Uses struct {
 	mu   sync.Mutex
 	sets [useSets][useSetSize]use
