@@ -1,6 +1,8 @@
 package storeless_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -48,5 +50,58 @@ func TestDeadPassesLeaveTheirCells(t *testing.T) {
 				require.Zero(t, m.Fill(now.Add(life+minute)))
 			}
 		})
+	}
+}
+
+// Where more passes are alive than there are cells, nobody is counted too low for all of a
+// pass's life: what the memory admits, one that forgets nothing would admit. So it is over
+// boundaries of the windows, under any tier, and for buckets of other intervals.
+func TestNoPassIsCountedTooLow(t *testing.T) {
+	for _, a := range algorithms {
+		for _, window := range []time.Duration{61 * minute, 2 * hour, day} {
+			t.Run(fmt.Sprintf("%s/%s", a, window), func(t *testing.T) {
+				inherited, admitted, refused := 0, 0, 0
+				each(t, 6, func(t *testing.T, r *rand.Rand) {
+					var tiers []*storeless.Policy
+					for _, quota := range []int64{7, 60, 240} {
+						l := storeless.Limit{Algorithm: a, Quota: quota, Window: window}
+						if a == storeless.TokenBucket {
+							l.Burst = 1 + r.Int64N(quota)
+						}
+						tiers = append(tiers, compile(t, l).Pass(hour))
+					}
+					tiers, life := tiersOf(tiers...), tiers[0].PassLife(hour)
+					m, all := storeless.NewMemory(1, 1), storeless.NewMemory(4096, 1)
+					now := midnight.Add(-time.Duration(r.Int64N(int64(life))))
+					alive := []int{}
+					ends := map[int]time.Time{}
+					for i := range 3000 {
+						now = now.Add(time.Duration(r.Int64N(int64(life / 200))))
+						if i%12 == 0 { // somebody buys
+							alive = append(alive, i)
+							ends[i] = now.Add(life)
+						}
+						n := alive[len(alive)-1-r.IntN(min(len(alive), 30))]
+						if !now.Before(ends[n]) {
+							continue
+						}
+						tier, cost := tiers[r.IntN(3)], 1+r.Int64N(2)
+						v := take(m, tier, now, numbered(m, 'p', n), cost)
+						if v.Inherited > 0 {
+							inherited++
+						}
+						if !v.Admitted {
+							refused++
+							continue
+						}
+						admitted++
+						require.True(t, take(all, tier, now, numbered(all, 'p', n), cost).Admitted, "pass %d, request %d", n, i)
+					}
+				})
+				require.Greater(t, inherited, 50)
+				require.Greater(t, admitted, 500)
+				require.Greater(t, refused, 500)
+			})
+		}
 	}
 }
