@@ -110,6 +110,13 @@ func TestShortLimitsSpareLongOnes(t *testing.T) {
 			require.False(t, take(m, p, midnight, 1, 1).Admitted)
 			newcomers, _ := m.Inherited()
 			require.Positive(t, newcomers, "the workload fills the memory")
+
+			m = storeless.NewMemory(1, 1)
+			require.True(t, take(m, p, midnight, 1, p.Capacity()).Admitted)
+			for n := range 16 { // of the same limit, which owe much less
+				take(m, p, midnight, stranger(m, n), 1)
+			}
+			require.False(t, take(m, p, midnight, 1, 1).Admitted)
 		})
 	}
 }
