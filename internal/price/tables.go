@@ -36,7 +36,7 @@ func (t *table) top() string {
 
 // tables are all that the page prints.
 func tables() []table {
-	return []table{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable()}
+	return []table{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), blocksTable()}
 }
 
 // purses are the budgets of attackers that buy to use: a core that runs Go.
@@ -121,7 +121,8 @@ func newcomersTable() table {
 				cells := []string{fmt.Sprintf("%s, %d s", name, patience)}
 				for _, size := range sizes {
 					g := siege{oneAddress, size.daily, patience * second, spends * vector, size.runs}
-					cells = append(cells, g.fared().let())
+					c, _ := g.fared()
+					cells = append(cells, c.let())
 				}
 				return cells
 			}})
@@ -182,7 +183,8 @@ func carriersTable() table {
 				cells := []string{p.name, name}
 				for _, daily := range []int64{500, 2000, 6000} {
 					g := siege{p, daily, 60 * second, spends * vector, 1}
-					cells = append(cells, g.fared().let())
+					c, _ := g.fared()
+					cells = append(cells, c.let())
 				}
 				return cells
 			}})
