@@ -64,6 +64,7 @@ var holders = map[string]string{
 	"docs/platforms.md | Platform | What your server sees as the peer | `trusted` | Identity, of package `middleware` | What the proxy needs |": "middleware/platforms_test.go TestPlatforms",
 	"docs/price.md | policy | a tally admits | an hour for 10 s | 10 min | 10 h | a day for 10 s | 10 min | 10 h |":                             "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | attacker, patience | 20 a day | 100 a day | 500 a day | 2,000 a day |":                                                     "internal/price/tables_test.go TestPrintedTables",
+	"docs/price.md | newcomers | attacker | 100 a day | 500 a day | its tallies a day |":                                                        "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | victims | who wait 10 s | who wait 60 s |":                                                                                 "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | network | tallies in an hour for 10 s | 10 min | 10 h | in a day for 10 s | 10 min | 10 h | requests in a day for 10 h |":  "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | newcomers from | attacker | 500 a day | 2,000 a day | 6,000 a day |":                                                       "internal/price/tables_test.go TestPrintedTables",

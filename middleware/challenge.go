@@ -35,6 +35,22 @@ type Challenge struct {
 	// one minute to one day.
 	PriceMemory time.Duration
 
+	// PortBlocks gives each block of 4096 ports of an IPv4 address a price of its own.
+	// Carriers let many subscribers share an address, and give each of them a block of its
+	// ports (RFC 7422). So a subscriber that buys all it can makes tallies dear for itself,
+	// and hardly for its neighbours: a block pays for what the address has bought or, if
+	// that is more, for eight times what it has bought itself, and has at most a quarter of
+	// what leaks. All blocks together buy no more than the address does without this. Of no
+	// use, and dear for many clients in one block, where no carrier divides the ports: see
+	// docs/price.md. IPv6 clients need none, and have none.
+	//
+	// RemoteAddr must have the client's port: the server is reached directly, or its
+	// listener speaks the PROXY protocol and takes address and port from it. A proxy's or load
+	// balancer's own port says nothing. Prohibited with an Identity, in [EveryRequest], which
+	// sells no tallies, and with InsecureNoMemory. To switch it on or off makes prices begin
+	// at Work again.
+	PortBlocks bool
+
 	// BindOwn makes an own tally good only for the address that bought it. Without it,
 	// a phone keeps its tally as it changes networks. The tallies of API keys and
 	// principals are always bound.

@@ -55,6 +55,15 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	case c.SurgeBudget > 0 && cfg.InsecureNoMemory:
 		problem("SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales")
 	}
+	switch {
+	case !c.PortBlocks:
+	case cfg.Identity != nil:
+		problem("PortBlocks", "goes with the peer's address alone, Identity left nil: behind a proxy the port is the proxy's")
+	case c.Mode == EveryRequest:
+		problem("PortBlocks", "belongs to WhenExhausted and Newcomers: EveryRequest sells no tallies")
+	case cfg.InsecureNoMemory:
+		problem("PortBlocks", "cannot go with InsecureNoMemory: nothing would know what a block has bought")
+	}
 	if c.Mode < EveryRequest && cfg.Quiet == QuietNoToken {
 		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a tally would never get its token")
 	}
@@ -73,7 +82,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share}
+	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share}
 	if c.NonceOnly {
 		ch.work = 0
 	}

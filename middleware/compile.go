@@ -81,6 +81,9 @@ func compile(cfg Config) (*engine, error) {
 	if cfg.Logger == nil {
 		e.report.log = slog.Default()
 	}
+	if e.identity == nil {
+		e.identity = PeerAddress
+	}
 	if e.now == nil {
 		e.now = time.Now
 	}

@@ -56,6 +56,7 @@ type challenger struct {
 	mode          Mode
 	work          int64
 	bindOwn       bool
+	portBlocks    bool
 	issuer        *pow.Issuer
 	prices        *storeless.Prices
 	priceMemory   time.Duration    // for which a pass is one

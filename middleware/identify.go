@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -26,7 +27,26 @@ func (e *engine) identify(now time.Time, r *http.Request, b []byte) (who subject
 	case id.kind == kindAddress && e.report.alarms.watch.due(now):
 		e.watchForProxy(now, &id, r)
 	}
-	return e.newSubject(now, id, b), verdict{}, true
+	who = e.newSubject(now, id, b)
+	if e.challenge != nil && e.challenge.portBlocks && id.addr.Is4() {
+		if who.block = blockOf(r); who.block == 0 {
+			e.report.warn(now, &e.report.alarms.noPort, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
+		}
+	}
+	return who, verdict{}, true
+}
+
+// portsInBlock is how many ports of an address are one block.
+const portsInBlock = 1 << 12
+
+// blockOf returns the block of ports that a client is in, from 1, and 0 if its port
+// is not known: port 0 is nobody's.
+func blockOf(r *http.Request) uint8 {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || peer.Port() == 0 {
+		return 0
+	}
+	return uint8(1 + peer.Port()/portsInBlock)
 }
 
 // denialIn returns the Denial in err, or nil.

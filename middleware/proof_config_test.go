@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -53,6 +54,18 @@ func TestBadChallenges(t *testing.T) {
 		{"SurgeBudget", func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.InsecureNoMemory = &challenge{SurgeBudget: 60}, true
 		}, "InsecureNoMemory"},
+		{"PortBlocks", every(func(c *challenge) { c.PortBlocks = true }), "sells no tallies"},
+		{"PortBlocks", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.InsecureNoMemory = &challenge{PortBlocks: true}, true
+		}, "InsecureNoMemory"},
+		{"PortBlocks", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.Identity = &challenge{PortBlocks: true}, middleware.PeerAddress
+		}, "Identity left nil"},
+		{"PortBlocks", func(cfg *middleware.Config) {
+			identity, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
+			require.NoError(t, err)
+			cfg.Challenge, cfg.Identity = &challenge{PortBlocks: true}, identity
+		}, "the port is the proxy's"},
 		{"Path", bad("tally/"), "absolute path"},
 		{"Path", bad("/tally"), "ends in a slash"},
 		{"Path", bad("https://example.com/"), "plain absolute path"},
@@ -107,7 +120,7 @@ func TestGoodChallenges(t *testing.T) {
 	for name, challenge := range map[string]middleware.Challenge{
 		"zero":         {},
 		"least":        {Work: 16, Crowd: 1, PriceMemory: time.Minute, SurgeBudget: 1, Path: "/"},
-		"most":         {Work: 1 << 29, Crowd: 255, PriceMemory: 24 * time.Hour, SurgeBudget: 1 << 40, Path: "/a-b_c.d~e/f/"},
+		"most":         {Work: 1 << 29, Crowd: 255, PriceMemory: 24 * time.Hour, SurgeBudget: 1 << 40, PortBlocks: true, Path: "/a-b_c.d~e/f/"},
 		"NonceOnly":    {Mode: middleware.EveryRequest, NonceOnly: true},
 		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},
 	} {

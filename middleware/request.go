@@ -17,6 +17,7 @@ type subject struct {
 	tier     *tier
 	holder   token.Holder
 	networks [storeless.MaxNetworks]storeless.Network // none unless id is an IPv6 address
+	block    uint8                                    // of an IPv4 address's ports, from 1; 0 without Challenge.PortBlocks
 }
 
 // Credentials are what a request shows for itself. Tokens of one tally are merged.

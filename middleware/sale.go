@@ -91,7 +91,7 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 	if e.memory == nil {
 		return list
 	}
-	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1})
+	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1, Block: who.block})
 	if who.networks[0].Policy != nil {
 		list = append(list,
 			storeless.Buyer{Key: who.networks[0].Key, Crowds: crowds56},

@@ -24,9 +24,6 @@ func withDefaults(cfg Config) Config {
 	if cfg.MaxClients == 0 {
 		cfg.MaxClients = storeless.DefaultClients
 	}
-	if cfg.Identity == nil {
-		cfg.Identity = PeerAddress
-	}
 	return cfg
 }
 

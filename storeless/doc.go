@@ -216,6 +216,11 @@
 // tallies on one instance, and a restart counts as one more. The same tally can be
 // redeemed any number of times until it ends, and is sold once ([Sale.Held]).
 //
+// Behind an address that carriers share out in blocks of ports, a buyer may name its block
+// ([Buyer.Block]). Then each block has a level, and pays for the sum of all or for eight
+// times its own, whichever is more. Live blocks have equal parts of the leak, a quarter at
+// most. The bound is the same: all blocks together buy what the address can.
+//
 // There is no cap below [MaxPrice]. One of 4·Crowd tallies was tried: a neighbour that
 // computes faster buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the
 // usual price, and nobody else behind the address can buy for an hour. Above MaxPrice

@@ -12,7 +12,12 @@ package storeless
 // once, and with them the price falls from the highest to the lowest.
 type ledger struct {
 	level int64 // in parts of a sale
-	at    int64 // Unix second of the last sale
+	mark
+}
+
+// A mark is when a ledger was written down.
+type mark struct {
+	at int64 // Unix second of the last sale
 
 	// ahead is the second of the last sale under a clock that has stepped back since,
 	// by a day at most; else 0. When the clock is there again, the level goes on from
@@ -33,7 +38,7 @@ const (
 // tariff, and cut down: it must not cost more than the highest price.
 func (l *ledger) load(c *cell, k leak, highest int64) {
 	level := int64(c.value >> 32 & maxLevel)
-	*l = ledger{level: min(level, highest), at: int64(uint32(c.value))}
+	*l = ledger{level: min(level, highest), mark: mark{at: int64(uint32(c.value))}}
 	if c.value&wasAhead != 0 {
 		l.ahead = max(0, int64(c.expires)-k.time(level))
 	}
@@ -51,7 +56,7 @@ func (l *ledger) store(c *cell, k leak) {
 // set minds a clock that has stepped, back or forward again, and reports whether that
 // is to be written down: else the step would be minded anew at every look, and the
 // level would not leak until the clock is there again.
-func (l *ledger) set(now int64) (moved bool) {
+func (l *mark) set(now int64) (moved bool) {
 	if l.ahead > 0 && now >= l.ahead {
 		l.at, l.ahead, moved = l.ahead, 0, true
 	}
@@ -90,13 +95,13 @@ func (l *ledger) opens(now int64, k leak, top int64) int64 {
 // read returns the ledger of a cell, and corrects both for a clock that has stepped.
 func (p *Prices) read(now int64, c *cell, crowd int64) (l ledger) {
 	if c == nil {
-		return ledger{at: now}
+		return ledger{mark: mark{at: now}}
 	}
 	k := p.leakOf(crowd)
 	l.load(c, k, p.top(crowd)+salePart)
 	moved := l.set(now)
 	if l.ahead > 0 && l.now(now, k) == 0 {
-		l, moved = ledger{at: now}, true // what has leaked does not come back with the clock
+		l, moved = ledger{mark: mark{at: now}}, true // what has leaked does not come back with the clock
 	}
 	if moved {
 		l.store(c, k)

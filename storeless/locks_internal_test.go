@@ -48,7 +48,7 @@ func TestEveryStripeIsHeld(t *testing.T) {
 		Proof:    &Proof{Key: at(7), Expires: now.Add(time.Minute)},
 	}
 	plain := Candidate{Key: at(9)}
-	buyers := []Buyer{{at(2), 1}, {at(8), 8}, {at(4), 64}}
+	buyers := []Buyer{{Key: at(2), Crowds: 1}, {Key: at(8), Crowds: 8}, {Key: at(4), Crowds: 64}}
 	counts := []Key{family.Key, family.Networks[0].Key, family.Networks[1].Key}
 	ledgers := []Key{buyers[0].Key, buyers[1].Key, buyers[2].Key}
 	for _, op := range []struct {

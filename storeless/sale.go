@@ -9,6 +9,13 @@ type Buyer struct {
 	// Crowds is how many times the crowd of an identity is expected in it: 1 for an
 	// identity. Less counts as 1, and more than a cell of the memory can count as that.
 	Crowds int64
+
+	// Block is the block of an address's ports that it buys from, 1 to 16; 0 if it has
+	// no blocks. More counts as 16. A block pays for what all have bought or, if
+	// that is more, for eight times what it has itself, and has at most a quarter of
+	// what leaks. Sales with a block and without one are counted apart. Networks have
+	// no blocks: only the first buyer's counts.
+	Block uint8
 }
 
 // A Sale is what became of an attempt to buy a tally.
@@ -70,11 +77,11 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 	if c := t.find(family, heldID); c != nil && int64(c.expires) > second {
 		return Sale{Granted: true, Held: true}
 	}
-	s, ledgers := t.quote(second, p, buyers)
+	s, known := t.quote(second, p, buyers)
 	if s.Price == 0 || work < s.Price-s.Price/2 {
 		return s
 	}
-	s.Granted = t.sell(second, p, buyers, &ledgers, family, ends.Unix())
+	s.Granted = t.sell(second, p, buyers, &known, family, ends.Unix())
 	if !s.Granted {
 		s.Saturated = true
 		m.full.Add(1)
@@ -82,9 +89,24 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 	return s
 }
 
+// Books are the ledgers of all buyers, and of the blocks of the first, if it has any: then
+// its ledger is that of its block.
+type books struct {
+	ledgers [1 + MaxNetworks]ledger
+	blocks  blocks
+}
+
+// blockOf returns the index of the block from which the i-th buyer buys, or -1.
+func blockOf(buyers []Buyer, i int) int {
+	if i > 0 || len(buyers) == 0 {
+		return -1
+	}
+	return min(int(buyers[i].Block), portBlocks) - 1
+}
+
 // sell writes a sale down, all of it or nothing: one that is not remembered
 // would leave the price where it was, for as many more.
-func (t *table) sell(now int64, p *Prices, buyers []Buyer, ledgers *[1 + MaxNetworks]ledger, family Key, ends int64) bool {
+func (t *table) sell(now int64, p *Prices, buyers []Buyer, known *books, family Key, ends int64) bool {
 	var (
 		cells  [2 + MaxNetworks]*cell
 		before [2 + MaxNetworks]cell
@@ -101,13 +123,25 @@ func (t *table) sell(now int64, p *Prices, buyers []Buyer, ledgers *[1 + MaxNetw
 		c.expires = uint32(ends)
 		for i, b := range buyers {
 			crowd := p.crowdOf(b.Crowds)
-			if c = take(1+i, b.Key, salesID, ledgerReach(p, crowd)); c == nil {
+			id, reach, k := uint32(salesID), ledgerReach(p, crowd), p.leakOf(crowd)
+			block := blockOf(buyers, i)
+			if block >= 0 {
+				id, reach, k = blockID(block), blockReach(p, crowd), p.blockKeeps(crowd)
+			}
+			if c = take(1+i, b.Key, id, reach); c == nil {
 				break
 			}
-			ledgers[i].sell(now, p.leakOf(crowd))
-			ledgers[i].store(c, p.leakOf(crowd))
+			l := &known.ledgers[i]
+			l.sell(now, k)
+			l.store(c, k)
+			if block >= 0 {
+				known.blocks.levels[block] = l.level
+			}
 		}
 		if c != nil {
+			if blockOf(buyers, 0) >= 0 {
+				t.storeBlocks(p, buyers[0].Key, p.crowdOf(buyers[0].Crowds), &known.blocks)
+			}
 			return true
 		}
 	}
@@ -120,11 +154,19 @@ func (t *table) sell(now int64, p *Prices, buyers []Buyer, ledgers *[1 + MaxNetw
 }
 
 // quote asks every buyer's ledger. The stripes are locked.
-func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, ledgers [1 + MaxNetworks]ledger) {
+func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books) {
 	var opens int64
 	for i, b := range buyers {
 		crowd := p.crowdOf(b.Crowds)
-		l := &ledgers[i]
+		l := &known.ledgers[i]
+		if block := blockOf(buyers, i); block >= 0 {
+			all := t.readBlocks(now, p, b.Key, crowd)
+			known.blocks = all.now(now, p, crowd)
+			*l = ledger{known.blocks.levels[block], known.blocks.mark}
+			s.Price = p.at(known.blocks.pays(block), crowd)
+			opens = all.opens(now, p, crowd, block)
+			continue
+		}
 		*l = p.read(now, t.find(b.Key, salesID), crowd)
 		s.Price = max(s.Price, p.at(l.now(now, p.leakOf(crowd)), crowd))
 		opens = max(opens, l.opens(now, p.leakOf(crowd), p.top(crowd)))
@@ -132,7 +174,7 @@ func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, ledgers [1 
 	if opens > 0 {
 		s.Price, s.Wait = 0, time.Duration(opens)*time.Second
 	}
-	return s, ledgers
+	return s, known
 }
 
 // clock is the second of a sale. Before 1970 it stands still.

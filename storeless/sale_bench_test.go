@@ -22,6 +22,7 @@ func TestSaleAllocations(t *testing.T) {
 	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
 	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
 	family := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
+	blocks := s.block(1)
 	full := storeless.NewMemory(1, 1)
 	guest := storeless.Candidate{Provider: 7}
 	surge := storeless.NewSurge(60)
@@ -30,6 +31,8 @@ func TestSaleAllocations(t *testing.T) {
 		"Quote, too dear":         func() { s.m.Quote(opening, s.prices, dear) },
 		"Quote, nil":              func() { (*storeless.Memory)(nil).Quote(opening, s.prices, buyers) },
 		"Redeem":                  func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
+		"Quote, block":            func() { s.m.Quote(opening, s.prices, blocks) },
+		"Redeem, block":           func() { blocks[0].Block = uint8(1 + n%16); s.redeem(opening, blocks, fresh(), 1<<40) },
 		"Redeem, held":            func() { s.redeem(opening, buyers, 7, 1<<40) },
 		"Redeem, under the price": func() { s.redeem(opening, buyers, 8, 1) },
 		"Redeem, too dear":        func() { s.redeem(opening, dear, 8, 1<<40) },
@@ -50,7 +53,7 @@ func (s *shop) hostInto(buyers []storeless.Buyer, n int) []storeless.Buyer {
 
 func BenchmarkQuote(b *testing.B) {
 	s := openShop(b, usual, 0)
-	for name, buyers := range map[string][]storeless.Buyer{"address": s.address(0), "host": s.host(0, 0, 0)} {
+	for name, buyers := range map[string][]storeless.Buyer{"address": s.address(0), "host": s.host(0, 0, 0), "block": s.block(1)} {
 		b.Run(name, func(b *testing.B) {
 			s.buy(opening, buyers)
 			b.ReportAllocs()

@@ -21,7 +21,7 @@ func random(daily int64, run int) *rand.Rand {
 }
 
 // met lets one kind of attacker meet the newcomers, which are fresh in each run.
-func (g *siege) met(kind func() *attacker) (all crowd, spent int64) {
+func (g *siege) met(kind func() *attacker) (all crowd, spent, bought int64) {
 	for run := range g.runs {
 		s := g.street(run)
 		if kind != nil {
@@ -31,10 +31,10 @@ func (g *siege) met(kind func() *attacker) (all crowd, spent int64) {
 		s.run(days)
 		all = all.plus(s.fared())
 		if s.attacker != nil {
-			spent += s.attacker.spent
+			spent, bought = spent+s.attacker.spent, bought+s.attacker.bought
 		}
 	}
-	return all, spent
+	return all, spent, bought
 }
 
 func (g *siege) street(run int) *street {
@@ -43,29 +43,38 @@ func (g *siege) street(run int) *street {
 		list: arrivals(r, days, g.daily, g.place.newcomer(s))}
 }
 
-// fared is the worst of what an attacker with this budget can do to desktops, and the
-// worst of what it can do to phones. It spends all at the start of each hour; or it has
-// saved a day's budget, and buys only below what a victim can pay.
-func (g *siege) fared() crowd {
-	if g.hourly == 0 {
-		all, _ := g.met(nil)
-		return all
-	}
-	worst, _ := g.met(func() *attacker { return &attacker{hourly: g.hourly, stock: true} })
+// kinds are the attackers with this budget. One spends all at the start of each hour; the
+// others have saved a day's budget, and buy only below what a victim can pay.
+func (g *siege) kinds() (all []func() *attacker) {
+	all = append(all, func() *attacker { return &attacker{hourly: g.hourly, stock: true} })
 	for _, target := range targets(g.patience) {
 		for _, stock := range []bool{false, true} {
-			c, _ := g.met(func() *attacker {
+			all = append(all, func() *attacker {
 				return &attacker{purse: 24 * g.hourly, hourly: g.hourly, target: target, stock: stock}
 			})
-			if c.desktops.in < worst.desktops.in {
-				worst.desktops = c.desktops
-			}
-			if c.phones.in < worst.phones.in {
-				worst.phones = c.phones
-			}
 		}
 	}
-	return worst
+	return all
+}
+
+// fared is the worst of what an attacker with this budget can do to desktops, the
+// worst of what it can do to phones, and the most tallies it can get in a day.
+func (g *siege) fared() (worst crowd, daily int64) {
+	if g.hourly == 0 {
+		worst, _, _ = g.met(nil)
+		return worst, 0
+	}
+	for i, kind := range g.kinds() {
+		c, _, bought := g.met(kind)
+		if i == 0 || c.desktops.in < worst.desktops.in {
+			worst.desktops = c.desktops
+		}
+		if i == 0 || c.phones.in < worst.phones.in {
+			worst.phones = c.phones
+		}
+		daily = max(daily, bought/(days*int64(g.runs)))
+	}
+	return worst, daily
 }
 
 // targets are the prices at which a holder buys: some that phones can just pay, and some
@@ -81,7 +90,7 @@ func targets(patience int64) (list []int64) {
 // held is what it costs an hour to hold the price at a target, and whether fewer than one
 // in fifty of the victims get in then. rate is the victims'.
 func (g *siege) held(rate, target int64, stock bool) (hourly int64, shut bool) {
-	all, spent := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: target, stock: stock} })
+	all, spent, _ := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: target, stock: stock} })
 	victims := all.desktops
 	if rate == phone {
 		victims = all.phones

@@ -36,7 +36,7 @@ func (t *table) top() string {
 
 // tables are all that the page prints.
 func tables() []table {
-	return []table{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable()}
+	return []table{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), blocksTable()}
 }
 
 // purses are the budgets of attackers that buy to use: a core that runs Go.
@@ -121,7 +121,8 @@ func newcomersTable() table {
 				cells := []string{fmt.Sprintf("%s, %d s", name, patience)}
 				for _, size := range sizes {
 					g := siege{oneAddress, size.daily, patience * second, spends * vector, size.runs}
-					cells = append(cells, g.fared().let())
+					c, _ := g.fared()
+					cells = append(cells, c.let())
 				}
 				return cells
 			}})
@@ -182,11 +183,40 @@ func carriersTable() table {
 				cells := []string{p.name, name}
 				for _, daily := range []int64{500, 2000, 6000} {
 					g := siege{p, daily, 60 * second, spends * vector, 1}
-					cells = append(cells, g.fared().let())
+					c, _ := g.fared()
+					cells = append(cells, c.let())
 				}
 				return cells
 			}})
 		}
 	}
+	return t
+}
+
+// blocksTable: what the blocks of an address are worth to its newcomers, and to an attacker.
+func blocksTable() table {
+	t := table{name: "blocks", head: []string{"newcomers", "attacker", "100 a day", "500 a day", "its tallies a day"}}
+	add := func(p place, name, attacker string, hourly int64) {
+		t.rows = append(t.rows, row{quick: hourly == 0, make: func() []string {
+			cells, most := []string{name, attacker}, int64(0)
+			for _, size := range []struct {
+				daily int64
+				runs  int
+			}{{100, 4}, {500, 1}} {
+				g := siege{p, size.daily, 60 * second, hourly * vector, size.runs}
+				c, tallies := g.fared()
+				cells, most = append(cells, c.let()), max(most, tallies)
+			}
+			return append(cells, figure(most))
+		}})
+	}
+	add(oneAddress, "without `PortBlocks`", "none", 0)
+	add(oneAddress, "without `PortBlocks`", "360 s an hour", 360)
+	add(blocksOf(portBlocks, 1), "in 16 blocks", "none", 0)
+	for _, n := range []int64{1, 2, 4, portBlocks} {
+		add(blocksOf(portBlocks, n), "in 16 blocks", fmt.Sprintf("360 s an hour, in %d of them", n), 360)
+	}
+	add(blocksOf(4, 1), "in 4 blocks", "none", 0)
+	add(blocksOf(1, 1), "in 1 block", "none", 0)
 	return t
 }

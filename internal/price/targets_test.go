@@ -39,7 +39,7 @@ func TestNewcomersGetIn(t *testing.T) {
 	for _, daily := range []int64{20, 100, 500} {
 		for _, patience := range []int64{10, 60} {
 			g := siege{oneAddress, daily, patience * second, 0, 1}
-			c := g.fared()
+			c, _ := g.fared()
 			require.GreaterOrEqual(t, c.desktops.percent(), int64(99), "%d a day, %d s", daily, patience)
 			require.GreaterOrEqual(t, c.phones.percent(), int64(95), "%d a day, %d s", daily, patience)
 		}
@@ -69,16 +69,33 @@ func TestAddressIsNotShutForLess(t *testing.T) {
 func TestSubscribersAreNotShutOut(t *testing.T) {
 	for _, p := range []place{subscribers64, subscribers56} {
 		g := siege{p, 500, 60 * second, 0, 1}
-		c, _ := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: desktop * 60, stock: true} })
+		c, _, _ := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: desktop * 60, stock: true} })
 		require.GreaterOrEqual(t, c.desktops.percent(), int64(95), p.name)
 		require.GreaterOrEqual(t, c.phones.percent(), int64(90), p.name)
 	}
 }
 
+// An attacker in one of an address's blocks of ports, with any budget, shuts out its own
+// block alone. One in all of them gets no more tallies than without blocks.
+func TestBlocksAreNotShutOut(t *testing.T) {
+	rich := func() *attacker { return &attacker{purse: 1 << 60, target: desktop * 60, stock: true} }
+	g := siege{blocksOf(portBlocks, 1), 500, 60 * second, 0, 1}
+	c, _, one := g.met(rich)
+	require.GreaterOrEqual(t, c.desktops.percent(), int64(90))
+	require.GreaterOrEqual(t, c.phones.percent(), int64(90))
+	g.place = oneAddress
+	_, _, plain := g.met(rich)
+	g.place = blocksOf(portBlocks, portBlocks)
+	_, _, all := g.met(rich)
+	require.InEpsilon(t, plain, all, 0.01, "some newcomers more or less get in")
+	require.LessOrEqual(t, 3*one, plain)
+}
+
 // The same seeds make the same numbers, whatever else runs.
 func TestRunsAreTheSame(t *testing.T) {
 	g := siege{oneAddress, 500, 60 * second, 5 * vector, 1}
-	first := g.fared()
-	require.Equal(t, first, g.fared())
+	first, _ := g.fared()
+	again, _ := g.fared()
+	require.Equal(t, first, again)
 	require.NotZero(t, first.desktops.came*first.phones.came)
 }
