@@ -98,9 +98,9 @@ func TestNoPassIsCountedTooLow(t *testing.T) {
 						require.True(t, take(all, tier, now, numbered(all, 'p', n), cost).Admitted, "pass %d, request %d", n, i)
 					}
 				})
-				require.Greater(t, inherited, 50)
-				require.Greater(t, admitted, 500)
-				require.Greater(t, refused, 500)
+				require.Positive(t, inherited)
+				require.Greater(t, admitted, 100)
+				require.Greater(t, refused, 100)
 			})
 		}
 	}
