@@ -32,9 +32,9 @@ type waiter struct {
 	gives  time.Duration // when it gives up
 }
 
-// A queue is people without JavaScript, and a script that wants all of the waiting room,
+// A ticketQueue is people without JavaScript, and a script that wants all of the waiting room,
 // behind one address.
-type queue struct {
+type ticketQueue struct {
 	handler http.Handler
 	now     *clock
 	told    time.Duration // the RoomWait of the last decision
@@ -46,8 +46,8 @@ type queue struct {
 	came, served, taken int
 }
 
-func newQueue(t *testing.T, limit middleware.Limit, tickets int) *queue {
-	q := &queue{now: new(clock), arrive: random(1), press: random(3), script: make([]waiter, tickets)}
+func newQueue(t *testing.T, limit middleware.Limit, tickets int) *ticketQueue {
+	q := &ticketQueue{now: new(clock), arrive: random(1), press: random(3), script: make([]waiter, tickets)}
 	cfg := waiting(q.now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{limit}
 	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { q.told = d.RoomWait }
@@ -56,7 +56,7 @@ func newQueue(t *testing.T, limit middleware.Limit, tickets int) *queue {
 }
 
 // ask sends a form as a browser does, and reports whether it was served.
-func (q *queue) ask(t *testing.T, at time.Duration, w *waiter) bool {
+func (q *ticketQueue) ask(t *testing.T, at time.Duration, w *waiter) bool {
 	q.now.offset.Store(int64(at))
 	resp := send(q.handler, html, holding(w.cookie))
 	if cookie := waitCookieIn(t, resp); cookie != "" {
@@ -69,7 +69,7 @@ func (q *queue) ask(t *testing.T, at time.Duration, w *waiter) bool {
 // rush lets the script take what it can. It comes on the second, before anybody else,
 // with one open ticket after the other until the room is full, and draws a new one for
 // each that it has used.
-func (q *queue) rush(t *testing.T, at time.Duration) {
+func (q *ticketQueue) rush(t *testing.T, at time.Duration) {
 	for i := range q.script {
 		w := &q.script[i]
 		if w.due > at {
@@ -94,7 +94,7 @@ func (q *queue) rush(t *testing.T, at time.Duration) {
 
 // play has one come every so often, at random. People press the button up to
 // ten seconds after they have been told to, and give up after half an hour.
-func (q *queue) play(t *testing.T, every, length time.Duration) {
+func (q *ticketQueue) play(t *testing.T, every, length time.Duration) {
 	next := time.Duration(0)
 	for at := time.Duration(0); at < length; at += time.Second {
 		q.rush(t, at)
