@@ -59,11 +59,13 @@ func (r *Idempotency) Forget(name, id string) {
 }
 
 // turn forgets what need not be remembered any more. A clock that steps back keeps
-// it, until it is there again.
+// it, until it is there again; one that steps back further was wrong before.
 func (r *Idempotency) turn(now time.Time) {
 	switch passed := now.Sub(r.turned); {
 	case passed >= 2*IDLife:
 		r.young, r.old, r.turned = nil, nil, now
+	case passed < -2*IDLife:
+		r.turned = now
 	case passed >= IDLife:
 		r.young, r.old, r.turned = nil, r.young, now
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -24,6 +25,11 @@ type Config struct {
 	// DangerouslyAllowEviction counts on a server that evicts keys when its memory is
 	// full. An account that is evicted has its quota back.
 	DangerouslyAllowEviction bool
+
+	// Logger receives at most one line a minute for each of: a server whose clock was
+	// wrong, one that begins to evict keys, and one that does not say whether it would.
+	// Default: slog.Default().
+	Logger *slog.Logger
 }
 
 func (cfg *Config) check() error {
@@ -85,6 +91,9 @@ func open(dial func() (rueidis.Client, error), cfg Config) (*Counter, error) {
 	}
 	if cfg.Prefix == "" {
 		cfg.Prefix = "tallystick:"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	e := newEngine(cfg, dial)
 	return &Counter{merged: exact.Merge(e), engine: e}, nil

@@ -10,8 +10,8 @@ import (
 
 // OpenByKey is Open, but the scripts go by a clock that is a key of the server: nobody
 // can set the clock of a machine in a test.
-func OpenByKey(url string) (*Counter, error) {
-	c, err := Open(url, Config{})
+func OpenByKey(url string, cfg Config) (*Counter, error) {
+	c, err := Open(url, cfg)
 	if err != nil {
 		return nil, err
 	}
