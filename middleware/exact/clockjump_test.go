@@ -85,3 +85,18 @@ func TestMemoryOfAWrongClockMakesRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, v.Replayed)
 }
+
+// What a wrong clock has charged under another policy of the name is forgotten too: the
+// account has one time.
+func TestWrongClockIsForgottenUnderAllPolicies(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a exact.Account
+	minute := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "minute", Quota: 5, Window: time.Minute})}
+	bucket := exact.Call{Key: "k", Cost: 5, Policy: compile(t, storeless.Limit{Name: "other", Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})}
+	clock.Advance(year)
+	require.True(t, a.Take(clock.Now(), &bucket).Admitted)
+	clock.Advance(-year)
+	require.True(t, a.Take(clock.Now(), &minute).Admitted)
+	require.True(t, a.Take(clock.Now(), &bucket).Admitted)
+	require.False(t, a.Take(clock.Now(), &bucket).Admitted)
+}

@@ -11,14 +11,28 @@ import (
 type alarms struct {
 	log *slog.Logger
 
-	mu                    sync.Mutex
-	clock, evicts, silent time.Time
+	mu                               sync.Mutex
+	clockRang, evictRang, silentRang time.Time
 }
 
 // wrongClock tells of an account that begins anew.
 func (a *alarms) wrongClock(ahead time.Duration) {
-	if a.due(&a.clock) {
+	if a.due(&a.clockRang) {
 		a.log.Warn("tallystick: the clock of the redis server was wrong: an account that it has charged begins anew", "ahead", ahead.Round(time.Second))
+	}
+}
+
+// evicts tells of a server that evicts: calls fail from now on, but accounts may be gone.
+func (a *alarms) evicts(err error) {
+	if a.due(&a.evictRang) {
+		a.log.Error("tallystick: the redis server would evict keys, and calls fail until it would not", "error", err)
+	}
+}
+
+// silent tells of a server that cannot be asked whether it evicts.
+func (a *alarms) silent(err error) {
+	if a.due(&a.silentRang) {
+		a.log.Warn("tallystick: the redis server does not say whether it evicts keys, and so gives away quotas: allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
 	}
 }
 

@@ -27,15 +27,18 @@ func TestServerClockThatWasAhead(t *testing.T) {
 	}
 	p := compile(t, storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute},
 		storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
-	take := func() exact.Verdict {
+	takeOf := func(p *exact.Policy) exact.Verdict {
 		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.NoError(t, err)
 		return v
 	}
+	take := func() exact.Verdict { return takeOf(p) }
+	bucket := compile(t, storeless.Limit{Name: "other", Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})
 	at(365 * 24 * time.Hour)
 	for range 5 {
 		require.True(t, take().Admitted)
 	}
+	require.True(t, takeOf(bucket).Admitted, "of the same name")
 	require.Zero(t, log.count("clock"))
 	at(0)
 	for range 5 {
@@ -49,5 +52,6 @@ func TestServerClockThatWasAhead(t *testing.T) {
 	require.Equal(t, "0", s.do("EVAL", `local n = 0
 		for _, k in ipairs(redis.call('KEYS', 'tallystick:*')) do if redis.call('TTL', k) > 200 then n = n + 1 end end
 		return tostring(n)`, "0"), "every key expires in its time")
+	require.True(t, takeOf(bucket).Admitted, "what it owed is forgotten too")
 	require.Equal(t, ":3", s.do("DBSIZE"), "the clock, the account and its log")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -68,7 +69,12 @@ func Open(url string, cfg Config) (*Counter, error) {
 	option.AlwaysPipelining = true
 	// A server that hangs is given up for dead before long, so that calls do not pile up.
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
-	return open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
+	var c *Counter
+	option.Dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+		return c.engine.line.connects(ctx, network, address, raw)
+	}
+	c, err = open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
+	return c, err
 }
 
 // New returns a counter that uses a client, which stays the caller's to close.

@@ -49,10 +49,11 @@ type node struct {
 const maxOut = 512
 
 func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
+	told := &alarms{log: cfg.Logger}
 	e := &engine{
 		prefix:    cfg.Prefix,
-		alarms:    &alarms{log: cfg.Logger},
-		line:      line{dial: dial, evicts: cfg.DangerouslyAllowEviction},
+		alarms:    told,
+		line:      line{dial: dial, watch: watch{allowed: cfg.DangerouslyAllowEviction, alarms: told, every: watchEvery}},
 		taking:    rueidis.NewLuaScript(prelude + takeLua),
 		refunding: rueidis.NewLuaScript(prelude + refundLua),
 	}
@@ -184,6 +185,7 @@ func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []stri
 		}
 		done <- answer{reply, err}
 		e.layout.refresh(client, err != nil)
+		e.line.refresh(client)
 	}()
 	select {
 	case a := <-done:

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -25,3 +26,6 @@ func OpenByKey(url string, cfg Config) (*Counter, error) {
 
 // Engine is what a Counter merges calls for.
 func (c *Counter) Engine() exact.Batcher { return c.engine }
+
+// AskEvery has a counter ask so often whether its server evicts keys.
+func (c *Counter) AskEvery(every time.Duration) { c.engine.line.every = every }
