@@ -72,16 +72,18 @@ func (a *Account) Peek(now time.Time, call *Call) Verdict {
 	return v
 }
 
-// Replay completes what [Idempotency] has found: with how the limits of an admitted call
-// stand now, which would be long to keep.
+// Replay completes what [Idempotency] has found: with how the limits stand now, which
+// would be long to keep.
 func (a *Account) Replay(now time.Time, v Verdict, call *Call) Verdict {
+	cost := call.Cost
 	if v.Admitted {
-		from, at := a.at(now)
-		s := from.open(at, call.Policy)
-		of := Verdict{Verdict: s.decide(0, false)}
-		of.later(at.Sub(now))
-		v.Limits = of.Limits
+		cost = 0
 	}
+	from, at := a.at(now)
+	s := from.open(at, call.Policy)
+	of := Verdict{Verdict: s.decide(cost, false)}
+	of.later(at.Sub(now))
+	v.Limits = of.Limits
 	v.Replayed = true
 	return v
 }
