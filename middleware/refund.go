@@ -20,7 +20,9 @@ import (
 //
 // It works once for each request, within the windows it was charged in; if there is
 // nothing to give back, the error is [exact.ErrNoRefund]. Any other is the counter's:
-// after [exact.ErrNotCounted] nothing was done, and Refund may be called again. A
+// after it Refund may be called again. After [exact.ErrNotCounted] nothing was done; else
+// the answer was lost, also when it was asked for once more, and the next call finds out:
+// a counter gives a charge back once, however often it is asked. A
 // client that another instance has refused meanwhile, or that shows a token which
 // says so, stays refused until the time it was told: that is what a refusal
 // remembered costs.
@@ -32,8 +34,8 @@ func Refund(w http.ResponseWriter, r *http.Request) error {
 	giveBack := dc.aside.refund
 	dc.aside.refund = nil
 	err := giveBack(r.Context(), w.Header())
-	if errors.Is(err, exact.ErrNotCounted) {
-		dc.aside.refund = giveBack // nothing was done: ask again
+	if err != nil && !errors.Is(err, exact.ErrNoRefund) {
+		dc.aside.refund = giveBack // nothing was done, or nobody knows: ask again
 	}
 	return err
 }
@@ -41,11 +43,12 @@ func Refund(w http.ResponseWriter, r *http.Request) error {
 // refundOf returns what gives a charge back that was made at then. tally is what counts
 // after it. The receipt is zero where the counter did not answer.
 func (e *engine) refundOf(then time.Time, dc *decisionContext, who subject, tally storeless.Tally, refusal guardedcall.Key, receipt exact.Receipt) refund {
+	lost := false // an answer: it may have been given back
 	return func(ctx context.Context, h http.Header) error {
 		if receipt != (exact.Receipt{}) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
 			defer cancel()
-			if err := e.exact.Counter.Refund(ctx, receipt); err != nil {
+			if err := e.giveBack(ctx, receipt, &lost); err != nil {
 				return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
 			}
 			e.exact.refunds.Add(1)
@@ -55,6 +58,25 @@ func (e *engine) refundOf(then time.Time, dc *decisionContext, who subject, tall
 		tally := e.memory.Restore(now, then, who.tier.fallback, &f, dc.decision.Cost)
 		e.reissue(now, dc, &who, &tally, h)
 		return nil
+	}
+}
+
+// giveBack has the counter give a charge back. If the answer is lost it asks once more, as
+// for a charge. Where an answer was lost before, here or by the caller's last attempt,
+// nothing to give back means that it was given back then.
+func (e *engine) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
+	for first := true; ; first = false {
+		err := e.exact.Counter.Refund(ctx, receipt)
+		switch {
+		case err == nil, *lost && errors.Is(err, exact.ErrNoRefund):
+			return nil
+		case errors.Is(err, exact.ErrNotCounted), errors.Is(err, exact.ErrNoRefund):
+			return err
+		}
+		*lost = true
+		if !first || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 

@@ -13,6 +13,13 @@ import (
 // that can keep some bytes: load, decide, store. It is pure, and the clock is an
 // argument; it is not safe for concurrent use. The zero Account has counted nothing.
 //
+// Its time does not step back, or an earlier window would be a fresh quota: where the
+// clock has, the account stands still until the clock is there again, and the waits that
+// it tells last as long. But it does so for its longest window alone, or for the time in
+// which its slowest bucket empties. An account from further ahead was charged by a clock
+// that was wrong, and begins anew, once: or one wrong second would lock its key out for as
+// long as the clock was ahead.
+//
 // What a policy does not have, it leaves alone: requests under an old configuration
 // and a new one may be on their way at the same time. Only a charge or a refund
 // changes anything: a clock that was wrong for a moment, while nothing was charged,
@@ -20,6 +27,7 @@ import (
 type Account struct {
 	entries  []entry
 	latest   int64            // Unix ns of the last charge: time does not step back behind it
+	hold     int64            // for how long, in ns, it stands still there at most
 	serial   uint64           // of the last receipt
 	refunded map[uint64]int64 // serials given back, and from when they do not matter, Unix ns
 }
@@ -38,11 +46,15 @@ const maxEntries = 4 * storeless.MaxLimits
 
 // Take decides a call and charges it if it is admitted.
 func (a *Account) Take(now time.Time, call *Call) Verdict {
-	at := a.moment(now)
-	s := a.open(at, call.Policy)
+	from, at := a.at(now)
+	s := from.open(at, call.Policy)
 	v := Verdict{Verdict: s.decide(call.Cost, true)}
+	v.later(at.Sub(now))
 	if !v.Admitted {
 		return v
+	}
+	if from != a {
+		*a = *from
 	}
 	a.store(&s)
 	a.latest = at.UnixNano()
@@ -53,17 +65,25 @@ func (a *Account) Take(now time.Time, call *Call) Verdict {
 
 // Peek says what Take would.
 func (a *Account) Peek(now time.Time, call *Call) Verdict {
-	s := a.open(a.moment(now), call.Policy)
-	return Verdict{Verdict: s.decide(call.Cost, false)}
+	from, at := a.at(now)
+	s := from.open(at, call.Policy)
+	v := Verdict{Verdict: s.decide(call.Cost, false)}
+	v.later(at.Sub(now))
+	return v
 }
 
-// Replay completes what [Idempotency] has found: with how the limits of an admitted call
-// stand now, which would be long to keep.
+// Replay completes what [Idempotency] has found: with how the limits stand now, which
+// would be long to keep.
 func (a *Account) Replay(now time.Time, v Verdict, call *Call) Verdict {
+	cost := call.Cost
 	if v.Admitted {
-		s := a.open(a.moment(now), call.Policy)
-		v.Limits = s.decide(0, false).Limits
+		cost = 0
 	}
+	from, at := a.at(now)
+	s := from.open(at, call.Policy)
+	of := Verdict{Verdict: s.decide(cost, false)}
+	of.later(at.Sub(now))
+	v.Limits = of.Limits
 	v.Replayed = true
 	return v
 }
@@ -75,10 +95,13 @@ func (a *Account) Refund(now time.Time, r *Receipt) bool {
 	if err != nil || serial < 1 || serial > a.serial || r.Policy == nil || r.Cost < 1 {
 		return false
 	}
-	now = a.moment(now)
+	from, now := a.at(now)
 	ends := countsUntil(r.Policy, r.At)
 	if _, done := a.refunded[serial]; done || ends <= now.UnixNano() {
 		return false
+	}
+	if from != a || r.At.After(now) {
+		return false // a wrong clock has charged it, and that counts no more
 	}
 	if a.refunded == nil {
 		a.refunded = make(map[uint64]int64)
@@ -97,17 +120,38 @@ func (a *Account) Refund(now time.Time, r *Receipt) bool {
 
 // Idle reports whether nothing of the account counts any more: it may be forgotten.
 func (a *Account) Idle(now time.Time) bool {
-	second := a.moment(now).Unix()
-	return !slices.ContainsFunc(a.entries, func(e entry) bool { return e.ends > second })
+	from, at := a.at(now)
+	second := at.Unix()
+	return !slices.ContainsFunc(from.entries, func(e entry) bool { return e.ends > second })
 }
 
-// moment returns now, or the latest time seen where a clock has stepped back: an
-// earlier window would be a fresh quota.
-func (a *Account) moment(now time.Time) time.Time {
-	if now.UnixNano() < a.latest {
-		return time.Unix(0, a.latest)
+// at returns the account as it is to be decided, and when: now, or the latest time seen
+// where a clock has stepped back. What a clock that was wrong has charged counts nothing,
+// but no serial is given twice, and no refund.
+func (a *Account) at(now time.Time) (*Account, time.Time) {
+	switch ns := now.UnixNano(); {
+	case ns >= a.latest:
+		return a, now
+	case a.latest-ns > a.hold:
+		return &Account{serial: a.serial, refunded: a.refunded}, now
 	}
-	return now
+	return a, time.Unix(0, a.latest)
+}
+
+// later adds to what a verdict says of an account that stands still how long that lasts.
+func (v *Verdict) later(by time.Duration) {
+	if by <= 0 {
+		return
+	}
+	by = wholeSeconds(int64(by))
+	if v.Wait > 0 {
+		v.Wait += by
+	}
+	for i := range v.Limits {
+		if v.Limits[i].Reset > 0 {
+			v.Limits[i].Reset += by
+		}
+	}
 }
 
 // entry returns what a limit has counted, or nil.
@@ -144,6 +188,10 @@ func (a *Account) open(now time.Time, p *Policy) (s working) {
 func (a *Account) store(s *working) {
 	second := s.now.Unix()
 	a.entries = slices.DeleteFunc(a.entries, func(e entry) bool { return e.ends <= second })
+	if !slices.ContainsFunc(a.entries, func(e entry) bool { return !slices.Contains(s.policy.ids[:], e.id) }) {
+		a.hold = 0 // nothing of another policy is left
+	}
+	a.hold = max(a.hold, s.policy.hold)
 	for i := range s.policy.limits {
 		id := s.policy.ids[i]
 		e := a.entry(id)

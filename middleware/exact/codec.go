@@ -10,7 +10,7 @@ import (
 )
 
 // version begins every encoded [Account].
-const version = 1
+const version = 2
 
 var errAccount = errors.New("exact: not the bytes of an account, or of a later version")
 
@@ -20,6 +20,7 @@ var errAccount = errors.New("exact: not the bytes of an account, or of a later v
 func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, version)
 	b = binary.AppendVarint(b, a.latest)
+	b = binary.AppendVarint(b, a.hold)
 	b = binary.AppendUvarint(b, a.serial)
 	b = binary.AppendUvarint(b, uint64(len(a.entries)))
 	for i := range a.entries {
@@ -53,7 +54,7 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		return errAccount
 	}
 	d := decoder{rest: b[1:]}
-	read := Account{latest: d.int(), serial: d.uint()}
+	read := Account{latest: d.int(), hold: d.int(), serial: d.uint()}
 	if n := d.length(maxEntries); n > 0 {
 		read.entries = make([]entry, n)
 	}

@@ -70,9 +70,9 @@ func TestOtherBytesAreNoAccount(t *testing.T) {
 	}
 	require.Error(t, new(exact.Account).UnmarshalBinary(append(b, 0)))
 	// Charges that end in another order than they are written in.
-	ordered := []byte{1, 0, 1, 1, 5, 0, 0, 0, 0, 2, 20, 1, 10, 1, 0}
+	ordered := []byte{2, 0, 0, 1, 1, 5, 0, 0, 0, 0, 2, 20, 1, 10, 1, 0}
 	require.NoError(t, new(exact.Account).UnmarshalBinary(ordered))
-	ordered[12] = 9 // -5
+	ordered[13] = 9 // -5
 	require.Error(t, new(exact.Account).UnmarshalBinary(ordered))
 	b[0]++
 	require.EqualError(t, new(exact.Account).UnmarshalBinary(b), "exact: not the bytes of an account, or of a later version")

@@ -22,7 +22,8 @@ type Counter interface {
 	// Take charges the call on every limit of its policy, or on none if one of
 	// them has no room, as one atomic step. A call whose ID the counter has seen
 	// within [IDLife] for this Key gets the verdict of that time, Replayed,
-	// whatever else it says, and is not charged again.
+	// whatever else it says, and is not charged again. Refusals may be forgotten sooner,
+	// where there are very many: then it is decided anew.
 	Take(ctx context.Context, call Call) (Verdict, error)
 
 	// Peek says what Take would, and charges nothing. ID does not count.

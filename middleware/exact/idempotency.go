@@ -1,70 +1,108 @@
 package exact
 
-import "time"
+import (
+	"hash/maphash"
+	"time"
+)
 
 // Idempotency remembers what became of calls that have an ID, for [IDLife] at least and
-// twice that at most. Like [Account] it is for those who write a [Counter], and not
-// safe for concurrent use. The zero Idempotency remembers nothing yet.
+// twice that at most. Of refusals it remembers the last 4096 at least and twice that at
+// most: admissions are bounded by quotas, and refusals by nothing. One that is forgotten
+// early is decided anew, which charges nobody twice. Like [Account] it is for those who
+// write a [Counter], and not safe for concurrent use. The zero Idempotency remembers
+// nothing yet.
 type Idempotency struct {
-	young, old map[asked]reply // of the last IDLife, and of the one before
-	turned     time.Time
+	admitted [2]map[asked]Receipt // of the last IDLife, and of the one before
+	refused  [2]map[asked]refusal // the same, or of the last keptRefusals
+	turned   time.Time
+	seeds    [2]maphash.Seed
 }
 
-// asked is what a call asked for: names and IDs may hold any byte.
-type asked struct{ name, id string }
+// keptRefusals are so many that a call whose answer was lost finds its refusal within a
+// deadline of 40 ms at 100,000 of them a second. Of the two maps, one entry takes some
+// 50 bytes.
+const keptRefusals = 4096
 
-// A reply is what became of a call.
-type reply struct {
-	refusal *Verdict // nil: it was admitted
-	receipt Receipt
-}
+// asked is a hash of what a call asked for, by seeds that nobody knows: 128 bits, so that no
+// two are the same.
+type asked [2]uint64
+
+// A refusal is its wait in seconds, twice, and 1 more where it was Impossible.
+type refusal uint32
 
 // Find returns the verdict of an earlier call with that ID for that name of what is
-// counted. It is for [Account.Replay] to complete.
-func (r *Idempotency) Find(now time.Time, name, id string) (Verdict, bool) {
+// counted: without how the limits stood. It is for [Account.Replay] to complete.
+func (r *Idempotency) Find(now time.Time, name, id string) (v Verdict, found bool) {
 	r.turn(now)
-	key := asked{name, id}
-	found, ok := r.young[key]
-	if !ok {
-		found, ok = r.old[key]
+	key := r.key(name, id)
+	for i := range r.admitted {
+		if receipt, ok := r.admitted[i][key]; ok {
+			v.Admitted, v.Receipt = true, receipt
+			return v, true
+		}
+		if said, ok := r.refused[i][key]; ok {
+			v.Wait, v.Impossible = time.Duration(said/2)*time.Second, said%2 == 1
+			return v, true
+		}
 	}
-	switch {
-	case !ok:
-		return Verdict{}, false
-	case found.refusal != nil:
-		return *found.refusal, true
-	}
-	v := Verdict{Receipt: found.receipt}
-	v.Admitted = true
-	return v, true
+	return v, false
 }
 
 // Keep remembers a verdict.
 func (r *Idempotency) Keep(now time.Time, name, id string, v Verdict) {
 	r.turn(now)
-	kept := reply{receipt: v.Receipt}
-	if !v.Admitted {
-		kept.refusal = &v
+	key := r.key(name, id)
+	if v.Admitted {
+		if r.admitted[0] == nil {
+			r.admitted[0] = make(map[asked]Receipt)
+		}
+		r.admitted[0][key] = v.Receipt
+		return
 	}
-	if r.young == nil {
-		r.young = make(map[asked]reply)
+	if len(r.refused[0]) >= keptRefusals {
+		r.refused[0], r.refused[1] = r.refused[1], r.refused[0]
+		clear(r.refused[0])
 	}
-	r.young[asked{name, id}] = kept
+	if r.refused[0] == nil {
+		r.refused[0] = make(map[asked]refusal)
+	}
+	said := refusal(wholeSeconds(int64(v.Wait))/time.Second) * 2
+	if v.Impossible {
+		said++
+	}
+	r.refused[0][key] = said
 }
 
 // Forget forgets a call.
 func (r *Idempotency) Forget(name, id string) {
-	delete(r.young, asked{name, id})
-	delete(r.old, asked{name, id})
+	key := r.key(name, id)
+	for i := range r.admitted {
+		delete(r.admitted[i], key)
+		delete(r.refused[i], key)
+	}
+}
+
+// key hashes what a call asked for. Names and IDs may hold any byte.
+func (r *Idempotency) key(name, id string) (key asked) {
+	if r.seeds == ([2]maphash.Seed{}) {
+		r.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	}
+	for i, seed := range r.seeds {
+		key[i] = maphash.Comparable(seed, [2]string{name, id})
+	}
+	return key
 }
 
 // turn forgets what need not be remembered any more. A clock that steps back keeps
-// it, until it is there again.
+// it, until it is there again; one that steps back further was wrong before.
 func (r *Idempotency) turn(now time.Time) {
 	switch passed := now.Sub(r.turned); {
 	case passed >= 2*IDLife:
-		r.young, r.old, r.turned = nil, nil, now
+		r.admitted[0], r.admitted[1], r.refused[0], r.refused[1], r.turned = nil, nil, nil, nil, now
+	case passed < -2*IDLife:
+		r.turned = now
 	case passed >= IDLife:
-		r.young, r.old, r.turned = nil, r.young, now
+		r.admitted[0], r.admitted[1], r.turned = nil, r.admitted[0], now
+		r.refused[0], r.refused[1] = nil, r.refused[0]
 	}
 }

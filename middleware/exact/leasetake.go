@@ -63,7 +63,8 @@ func (l *Leased) within(call *Call) (v Verdict, done bool, size int64) {
 		l.keep(now, name, call, v)
 		return v, true, 0
 	}
-	l.keep(now, "?"+name, call, Verdict{})
+	// As if it were admitted: of refusals some are forgotten early.
+	l.keep(now, "?"+name, call, Verdict{Verdict: storeless.Verdict{Admitted: true}})
 	if asked || l.closed || h.asking || now.Before(h.rest) || h.of == nil || !samePolicy(h.of, call.Policy) {
 		return Verdict{}, false, 0
 	}

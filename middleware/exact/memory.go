@@ -29,8 +29,8 @@ const (
 	memoryShards = 64
 
 	// DefaultKeys is how many live keys a Memory has room for by default. One
-	// takes some 400 bytes once it is used; a call with an ID some 150 more, for
-	// [IDLife] to twice that.
+	// takes some 400 bytes once it is used; an admitted call with an ID some 200 more, for
+	// [IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
 	DefaultKeys = 1 << 18
 )
 

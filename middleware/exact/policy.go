@@ -33,6 +33,8 @@ type Policy struct {
 	steps  *storeless.Policy
 	place  []int
 	hasLog bool
+
+	hold int64 // see [Account], in ns
 }
 
 // Compile checks limits and compiles them, like [storeless.Compile], with one
@@ -74,6 +76,11 @@ func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
 	p := &Policy{name: tokens.Name(), limits: limits, tokens: tokens}
 	var steps []storeless.Limit
 	for i, l := range limits {
+		p.hold = max(p.hold, int64(l.Window))
+		if l.Burst > 0 {
+			interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota // as in storeless
+			p.hold = max(p.hold, l.Burst*interval*int64(time.Microsecond))
+		}
 		p.ids[i] = tokens.ID(i)
 		if logged(l.Algorithm) {
 			// Not the count of the sliding window that stands for it in tokens.

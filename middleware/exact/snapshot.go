@@ -10,6 +10,10 @@ import (
 // a script or in SQL, so that what it has decided can be told in full: make an
 // [Account] of it as it stood before, and take the same calls.
 type Snapshot struct {
+	// Latest is the time of the last charge in Unix ns, 0 for none: see [Account] for a
+	// clock that is behind it.
+	Latest int64
+
 	// States of the limits, in order, without those that keep a log.
 	States [storeless.MaxLimits]storeless.State
 
@@ -39,7 +43,7 @@ type LogEntry struct {
 
 // Account returns the account under the limits of p.
 func (s *Snapshot) Account(p *Policy) *Account {
-	a := &Account{serial: s.Serial, entries: make([]entry, len(p.limits))}
+	a := &Account{latest: s.Latest, hold: p.hold, serial: s.Serial, entries: make([]entry, len(p.limits))}
 	for i := range p.limits {
 		e := &a.entries[i]
 		e.id, e.ends, e.state = p.ids[i], math.MaxInt64, s.States[i]

@@ -54,6 +54,7 @@ func TestCounter(open func() (exact.Counter, error), clock *Clock) error {
 		{"when a log says to come back", true, logWaits},
 		{"a refund in its own window", true, lateRefunds},
 		{"a clock that steps back", true, stepBack},
+		{"a clock that was ahead", true, wrongClock},
 	} {
 		if check.timely && clock == nil {
 			continue

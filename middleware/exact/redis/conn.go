@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,15 +13,12 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// errEvicts says what is wrong with a server.
-var errEvicts = errors.New("the server evicts keys when its memory is full, and so gives away quotas: set maxmemory-policy to noeviction, or DangerouslyAllowEviction")
-
 // A line is a client that is there when it is needed: it is dialed by the first call,
 // and dialed anew where the server has become another's replica, whose name may lead to
 // the master by now.
 type line struct {
-	dial   func() (rueidis.Client, error)
-	evicts bool // may evict
+	dial func() (rueidis.Client, error)
+	watch
 
 	mu      sync.Mutex
 	client  rueidis.Client
@@ -64,9 +60,8 @@ func (l *line) get(ctx context.Context) (rueidis.Client, error) {
 // connect makes one attempt. The dialer's own timeout ends it.
 func (l *line) connect() {
 	client, err := l.dial()
-	if err == nil && !l.evicts {
-		err = inspect(client)
-		if err != nil {
+	if err == nil {
+		if err = l.inspect(client); err != nil {
 			client.Close()
 		}
 	}
@@ -84,37 +79,31 @@ func (l *line) connect() {
 	}
 }
 
-// inspect asks every node whether it would evict keys. A server that does not say is
-// taken at its word.
-func inspect(client rueidis.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	for _, node := range client.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
-		if err != nil {
-			continue
-		}
-		about := make(map[string]string)
-		for field := range strings.SplitSeq(info, "\r\n") {
-			name, value, _ := strings.Cut(field, ":")
-			about[name] = value
-		}
-		if policy := about["maxmemory_policy"]; about["maxmemory"] != "0" && policy != "" && policy != "noeviction" {
-			return errEvicts
-		}
-	}
-	return nil
-}
-
 // failed hears of an error that a client has had. A server that has become a replica
 // will go on refusing on this connection: at most once a second another is made.
 func (l *line) failed(client rueidis.Client, err error) {
-	if said, ok := rueidis.IsRedisErr(err); !ok || !begins(said.Error(), "READONLY") {
-		return
+	said, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		l.anew() // it may be another connection by now
+	} else if begins(said.Error(), "READONLY") {
+		l.drop(client, time.Second)
 	}
+}
+
+// refresh asks whether the server evicts, if it is time. One that does is as if it could
+// not be connected to, until it does no more. It runs in the goroutine of a call whose
+// caller has its answer.
+func (l *line) refresh(client rueidis.Client) {
+	if l.due() && l.inspect(client) != nil {
+		l.drop(client, 0)
+	}
+}
+
+// drop has the next call dial anew, if the client is so old.
+func (l *line) drop(client rueidis.Client, age time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.client != client || time.Since(l.dialed) < time.Second {
+	if l.client != client || time.Since(l.dialed) < age {
 		return
 	}
 	l.client = nil

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -24,6 +26,11 @@ type Config struct {
 	// DangerouslyAllowEviction counts on a server that evicts keys when its memory is
 	// full. An account that is evicted has its quota back.
 	DangerouslyAllowEviction bool
+
+	// Logger receives at most one line a minute for each of: a server whose clock was
+	// wrong, one that begins to evict keys, and one that does not say whether it would.
+	// Default: slog.Default().
+	Logger *slog.Logger
 }
 
 func (cfg *Config) check() error {
@@ -62,7 +69,12 @@ func Open(url string, cfg Config) (*Counter, error) {
 	option.AlwaysPipelining = true
 	// A server that hangs is given up for dead before long, so that calls do not pile up.
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
-	return open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
+	var c *Counter
+	option.Dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+		return c.engine.line.connects(ctx, network, address, raw)
+	}
+	c, err = open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
+	return c, err
 }
 
 // New returns a counter that uses a client, which stays the caller's to close.
@@ -85,6 +97,9 @@ func open(dial func() (rueidis.Client, error), cfg Config) (*Counter, error) {
 	}
 	if cfg.Prefix == "" {
 		cfg.Prefix = "tallystick:"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	e := newEngine(cfg, dial)
 	return &Counter{merged: exact.Merge(e), engine: e}, nil

@@ -80,7 +80,7 @@ func byClock(t *testing.T, s *server) (*exacttest.Clock, func() (exact.Counter, 
 			FieldValue("s", strconv.FormatInt(now.Unix(), 10)).FieldValue("us", strconv.Itoa(now.Nanosecond()/1000)).Build()).Error()
 	}
 	return clock, func() (exact.Counter, error) {
-		c, err := redis.OpenByKey(s.url())
+		c, err := redis.OpenByKey(s.url(), redis.Config{})
 		return timed{c, clock, set}, err
 	}
 }

@@ -5,7 +5,8 @@
 //
 //   - Each call is one script on the server, and one round trip: all limits are checked
 //     and charged as one step, by the server's clock, which is held where it was when it
-//     steps back. Concurrent calls for one key travel as one (see [exact.Merge]).
+//     steps back, for as long as the account's longest window: one from further ahead
+//     begins anew, which is logged. Concurrent calls for one key travel as one (see [exact.Merge]).
 //   - A call whose answer is lost is asked for again under its ID, and counted once. No
 //     script is repeated without.
 //   - Redis acknowledges before its replicas have heard. A failover forgets what they had
@@ -26,13 +27,16 @@
 //     appendfsync everysec, nothing with always.
 //   - A server that evicts keys when its memory is full gives away quotas. Set
 //     maxmemory-policy to noeviction: calls then fail, and the policy's choice holds. A
-//     server that says otherwise is refused.
+//     server that says otherwise is refused: it is asked with INFO before the first call,
+//     after each new connection and every ten seconds. Between, it may evict unnoticed. A
+//     user who may not ask is logged.
 //
 // A server that is full fails every call, also for keys that it has, and is an outage
 // like any other: keep its memory for counters alone, or watch it. In a cluster, calls
 // for the keys of a slot fail while the slot is moved. A user of an ACL needs TIME, HMGET,
-// HSET, PEXPIREAT, GET, SET, EXISTS, DEL, ZADD, ZREM, ZRANGEBYSCORE, ZREMRANGEBYSCORE,
-// EVAL and EVALSHA; in a cluster CLUSTER SLOTS, which the client asks for as well.
+// HSET, PEXPIREAT, GET, SET, EXISTS, DEL, ZADD, ZREM, ZRANGE, ZRANGEBYSCORE,
+// ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO; in a cluster CLUSTER SLOTS, which the client
+// asks for as well.
 //
 // In a cluster the keys of one account share a hash tag, and every key expires when
 // nothing of it counts any more. The keys of an account are {tag}, {tag}:t:<limit> for

@@ -32,6 +32,7 @@ type engine struct {
 
 	taking, refunding *rueidis.Lua
 
+	alarms *alarms
 	nodes  [maxNodes]node
 	layout layout
 }
@@ -48,9 +49,11 @@ type node struct {
 const maxOut = 512
 
 func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
+	told := &alarms{log: cfg.Logger}
 	e := &engine{
 		prefix:    cfg.Prefix,
-		line:      line{dial: dial, evicts: cfg.DangerouslyAllowEviction},
+		alarms:    told,
+		line:      line{dial: dial, watch: watch{allowed: cfg.DangerouslyAllowEviction, alarms: told, every: watchEvery}},
 		taking:    rueidis.NewLuaScript(prelude + takeLua),
 		refunding: rueidis.NewLuaScript(prelude + refundLua),
 	}
@@ -110,7 +113,7 @@ func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]e
 	if err != nil {
 		return nil, err
 	}
-	return tell(calls, charge, reply)
+	return e.tell(calls, charge, reply)
 }
 
 // Refund implements [exact.Counter].
@@ -182,6 +185,7 @@ func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []stri
 		}
 		done <- answer{reply, err}
 		e.layout.refresh(client, err != nil)
+		e.line.refresh(client)
 	}()
 	select {
 	case a := <-done:
@@ -264,11 +268,16 @@ var errReply = errors.New("redis: the script answers what it should not; is anot
 
 // tell puts the answer of the script into verdicts: from how the account stood, it takes
 // the calls once more.
-func tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, error) {
+func (e *engine) tell(calls []exact.Call, charge bool, reply []int64) ([]exact.Verdict, error) {
 	p := calls[0].Policy
 	words := reader{rest: reply}
 	now := time.UnixMicro(words.next())
-	before := exact.Snapshot{Serial: uint64(words.next())}
+	latest := words.next()
+	if latest < 0 {
+		e.alarms.wrongClock(time.Duration(-latest) * time.Microsecond)
+		latest = 0
+	}
+	before := exact.Snapshot{Latest: latest * 1000, Serial: uint64(words.next())}
 	for i := range p.Len() {
 		l := p.Limit(i)
 		switch {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -10,8 +11,8 @@ import (
 
 // OpenByKey is Open, but the scripts go by a clock that is a key of the server: nobody
 // can set the clock of a machine in a test.
-func OpenByKey(url string) (*Counter, error) {
-	c, err := Open(url, Config{})
+func OpenByKey(url string, cfg Config) (*Counter, error) {
+	c, err := Open(url, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -25,3 +26,6 @@ func OpenByKey(url string) (*Counter, error) {
 
 // Engine is what a Counter merges calls for.
 func (c *Counter) Engine() exact.Batcher { return c.engine }
+
+// AskEvery has a counter ask so often whether its server evicts keys.
+func (c *Counter) AskEvery(every time.Duration) { c.engine.line.every = every }

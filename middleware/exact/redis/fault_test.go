@@ -423,7 +423,7 @@ func TestStaleCallsAreNotCounted(t *testing.T) {
 // A server whose clock is set refuses nobody: what it takes for stale is asked once more.
 func TestServerClockMayBeSet(t *testing.T) {
 	s := startServer(t)
-	c, err := redis.OpenByKey(s.url())
+	c, err := redis.OpenByKey(s.url(), redis.Config{})
 	require.NoError(t, err)
 	defer c.Close()
 	p := compile(t, yearly(1000))

@@ -56,12 +56,21 @@ end
 
 -- load reads an account, and rolls it to now, or to when it was last charged where the
 -- server's clock has stepped back behind that: an earlier window would be a fresh quota.
--- trails are the keys of the trails, in order.
+-- But one that lies further ahead than its longest window, or the time in which its slowest
+-- bucket empties, was charged by a clock that was wrong, and begins anew. trails are the
+-- keys of the trails, in order. Returns the time to go by, the serial, when the account
+-- expires, when it was last charged, and by how much a wrong clock was ahead.
 local function load(key, trails, list, now)
 	local fields = {}
 	for i, l in ipairs(list) do fields[i] = l.id end
 	local h = redis.call('HMGET', key, '.t', '.n', '.e', unpack(fields))
-	now = math.max(now, tonumber(h[1] or 0))
+	local latest, hold, astray = tonumber(h[1] or 0), 0, nil
+	for _, l in ipairs(list) do hold = math.max(hold, l.window, l.empties) end
+	if latest - now > hold then
+		astray, latest = latest - now, 0
+		h = { false, h[2], false }
+	end
+	now = math.max(now, latest)
 	local trail = 0
 	for i, l in ipairs(list) do
 		local v = h[i + 3] or ''
@@ -98,7 +107,7 @@ local function load(key, trails, list, now)
 			end
 		end
 	end
-	return now, tonumber(h[2] or 0), tonumber(h[3] or 0)
+	return now, tonumber(h[2] or 0), tonumber(h[3] or 0), latest, astray
 end
 
 -- until_ returns from when a charge of a trail does not count any more.

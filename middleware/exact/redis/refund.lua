@@ -8,7 +8,7 @@ local serial, at, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local list = limits(5, tonumber(ARGV[4]))
 local trails = {}
 for i = 3, #KEYS do trails[#trails + 1] = KEYS[i] end
-local now, last, expires = load(KEYS[1], trails, list, clock())
+local now, last, expires, _, astray = load(KEYS[1], trails, list, clock())
 
 local counts, ends = false, 0
 for _, l in ipairs(list) do
@@ -22,7 +22,7 @@ for _, l in ipairs(list) do
 	counts = counts or now < l.ends
 	ends = math.max(ends, l.ends)
 end
-if not counts or serial < 1 or serial > last or redis.call('EXISTS', KEYS[2]) == 1 then return { 0 } end
+if astray or at > now or not counts or serial < 1 or serial > last or redis.call('EXISTS', KEYS[2]) == 1 then return { 0 } end
 
 redis.call('SET', KEYS[2], 1, 'PXAT', math.ceil(ends / 1000) + 60000)
 for _, l in ipairs(list) do

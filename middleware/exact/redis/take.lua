@@ -5,8 +5,10 @@
 -- number of limits and of calls, the time in µs after which nobody waits for the answer
 -- or 0, the limits, and for each call 1 if it has an ID.
 -- Returns the time alone where nobody waits any more, and has counted nothing: in a crowd
--- what is answered too late makes the next answer later still. Else it returns now, the serial before, the limits as they stood before, and what became of
--- each call: 0 refused, 1 admitted, 2 refused before, 3 admitted before, followed by its
+-- what is answered too late makes the next answer later still. Else
+-- it returns the time, when the account was last charged, or less than zero by how much a
+-- wrong clock was ahead that had charged it, the serial before, the limits as they stood
+-- before, and what became of each call: 0 refused, 1 admitted, 2 refused before, 3 admitted before, followed by its
 -- serial, time and cost.
 
 local cost, charge, life = tonumber(ARGV[1]), ARGV[2] == '1', ARGV[3]
@@ -21,10 +23,10 @@ for _, l in ipairs(list) do
 		key = key + 1
 	end
 end
-local now, serial, expires = load(KEYS[1], trails, list, time)
+local now, serial, expires, latest, astray = load(KEYS[1], trails, list, time)
 
 -- How it stands, and what the waits depend on.
-local reply = { now, serial }
+local reply = { time, astray and -astray or latest, serial }
 for _, l in ipairs(list) do
 	if l.kind == GCRA then
 		reply[#reply + 1] = l.at
@@ -109,6 +111,7 @@ if not charge then return reply end
 
 if charged > 0 then
 	local ends = 0
+	if astray then redis.call('DEL', KEYS[1]) end -- also what other policies have there
 	for _, l in ipairs(list) do
 		if l.kind == GCRA then
 			ends = math.max(ends, l.at)

@@ -1,0 +1,48 @@
+package redis
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// alarms are what a counter tells beside its errors, each at most once a minute. The zero
+// time is of an alarm that has not rung.
+type alarms struct {
+	log *slog.Logger
+
+	mu                               sync.Mutex
+	clockRang, evictRang, silentRang time.Time
+}
+
+// wrongClock tells of an account that begins anew.
+func (a *alarms) wrongClock(ahead time.Duration) {
+	if a.due(&a.clockRang) {
+		a.log.Warn("tallystick: the clock of the redis server was wrong: an account that it has charged begins anew", "ahead", ahead.Round(time.Second))
+	}
+}
+
+// evicts tells of a server that evicts: calls fail from now on, but accounts may be gone.
+func (a *alarms) evicts(err error) {
+	if a.due(&a.evictRang) {
+		a.log.Error("tallystick: the redis server would evict keys, and calls fail until it would not", "error", err)
+	}
+}
+
+// silent tells of a server that cannot be asked whether it evicts.
+func (a *alarms) silent(err error) {
+	if a.due(&a.silentRang) {
+		a.log.Warn("tallystick: the redis server does not say whether it evicts keys, and so gives away quotas: allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
+	}
+}
+
+// due reports whether it is time for an alarm.
+func (a *alarms) due(rang *time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !rang.IsZero() && time.Since(*rang) < time.Minute {
+		return false
+	}
+	*rang = time.Now()
+	return true
+}

@@ -1,0 +1,94 @@
+package redis_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
+)
+
+const evicting = "set maxmemory-policy to noeviction, or DangerouslyAllowEviction"
+
+// watched is a counter that asks so often whether the server evicts, its log, and a way to
+// make a call.
+func watched(t *testing.T, url string, every time.Duration) (take func() error, log *alarms) {
+	t.Helper()
+	log = new(alarms)
+	c, err := redis.Open(url, redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	c.AskEvery(every)
+	p := compile(t, yearly(1_000_000))
+	return func() error {
+		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		return err
+	}, log
+}
+
+// becomes waits until calls fail because of eviction, or pass again.
+func becomes(t *testing.T, take func() error, refused bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		err := take()
+		if refused {
+			return err != nil && strings.Contains(err.Error(), evicting)
+		}
+		return err == nil
+	}, patient, 5*time.Millisecond)
+}
+
+// A server is told to evict later.
+func TestServerThatBeginsToEvictIsRefused(t *testing.T) {
+	s := startServer(t, "--maxmemory", "100mb")
+	take, log := watched(t, s.url(), 0)
+	for range 20 {
+		require.NoError(t, take())
+	}
+	require.Zero(t, log.count("evict"))
+	s.do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	becomes(t, take, true)
+	require.ErrorIs(t, take(), exact.ErrNotCounted)
+	require.Equal(t, 1, log.count("level=ERROR"), "once: accounts may be gone already")
+	s.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	becomes(t, take, false)
+}
+
+// A server restarts and evicts: that is asked with the new connection, not at the next time.
+func TestServerThatEvictsAfterARestartIsRefused(t *testing.T) {
+	s := startServer(t, "--maxmemory", "100mb")
+	take, _ := watched(t, s.url(), time.Hour)
+	require.NoError(t, take())
+	s.kill()
+	s.args = append(s.args, "--maxmemory-policy", "allkeys-lru")
+	s.start()
+	becomes(t, take, true)
+}
+
+// A user without INFO cannot ask, which is told; one of the documented list can.
+func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
+	const documented = "TIME HMGET HSET PEXPIREAT GET SET EXISTS DEL ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
+	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	user := func(name, commands string) string {
+		words := []string{"ACL", "SETUSER", name, "on", ">secret", "~*", "-@all"}
+		for command := range strings.FieldsSeq(commands) {
+			words = append(words, "+"+command)
+		}
+		require.Equal(t, "+OK", s.do(words...))
+		return strings.Replace(s.url(), "redis://", "redis://"+name+":secret@", 1)
+	}
+	take, log := watched(t, user("silent", documented), 0)
+	for range 20 {
+		require.NoError(t, take())
+	}
+	require.Equal(t, 1, log.count("does not say whether it evicts keys"), "once a minute")
+	require.Equal(t, 1, log.count("NOPERM"))
+
+	take, log = watched(t, user("asking", documented+" INFO"), 0)
+	require.ErrorContains(t, take(), evicting)
+	require.Zero(t, log.count("does not say"))
+}
