@@ -95,7 +95,7 @@ func TestPassAdmitsWhatItStates(t *testing.T) {
 				Window: []time.Duration{time.Minute, 7 * time.Minute, 50 * time.Minute, time.Hour, 90 * time.Minute, day, 30 * day}[r.IntN(7)],
 			}
 			if l.Algorithm == storeless.TokenBucket {
-				l.Burst = 1 + r.Int64N(300)
+				l.Burst = 1 + r.Int64N(min(300, 12*l.Quota)) // it must be empty again within a year
 			}
 			limits = append(limits, l)
 		}
