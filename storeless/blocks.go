@@ -25,10 +25,11 @@ const (
 // the sum costs, and the sum leaks no faster than the level of an address without blocks. So
 // the bound of such an address holds, whichever blocks a buyer has.
 //
-// Rejected: a sum to which each block adds two crowds at most. Its buyers with many
-// blocks exceed the bound at high prices, by 6 crowds of 14, and it lets no phones in beside a
-// buyer with four blocks, where the weight of eight does. A ledger for each block and one
-// for the address, each with a leak of its own, sells four times what leaks.
+// Rejected: a weight of four, and a sum to which each block adds two crowds at most. At the
+// usual tariff a buyer with seven blocks gets 203 tallies at once where the bound is 132, and
+// beside a buyer with four blocks no phone gets in, where the weight of eight lets in most. A
+// ledger for each block and one for the address, each with a leak of its own, sells four times
+// what leaks.
 type blocks struct {
 	levels [portBlocks]int64 // in parts of a sale
 	mark                     // of all: they are written down together
