@@ -55,3 +55,21 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 		require.Equal(t, test.want, e.acceptsOwn(now, &who, &token.Own{ID: [8]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
 	}
 }
+
+// Where nothing is sold an own token was signed by a thief of the key, however short it
+// lives.
+func TestOwnTokensWhereNothingIsSold(t *testing.T) {
+	for name, challenge := range map[string]*Challenge{"no challenge": nil, "proofs buy requests": {Mode: EveryRequest}} {
+		t.Run(name, func(t *testing.T) {
+			m, err := New(Config{
+				Policy:    "contact",
+				Limits:    []Limit{{Quota: 9, Window: time.Minute}},
+				Secrets:   [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
+				Challenge: challenge,
+			})
+			require.NoError(t, err)
+			now, who := time.Unix(1_800_000_000, 0), subject{id: Address(netip.MustParseAddr("203.0.113.1"))}
+			require.False(t, m.engine.Load().acceptsOwn(now, &who, &token.Own{ID: [8]byte{1}, Expires: now.Unix() + 1}))
+		})
+	}
+}
