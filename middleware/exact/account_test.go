@@ -60,7 +60,9 @@ func TestIdempotencyLastsLongEnough(t *testing.T) {
 		_, found := r.Find(clock.Now(), "k", "id")
 		require.False(t, found)
 		then := clock.Now().Add(time.Duration(later) * time.Second)
-		r.Keep(then, "k", "id", exact.Verdict{})
+		var v exact.Verdict
+		v.Admitted = later%2 == 0
+		r.Keep(then, "k", "id", v)
 		for ago := time.Duration(0); ago < exact.IDLife; ago += time.Second {
 			_, found := r.Find(then.Add(ago), "k", "id")
 			require.True(t, found, "%s ago", ago)

@@ -69,7 +69,7 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		last := int64(0)
 		for j := range e.log.entries {
 			m := logEntry{last + d.int(), int64(d.atMost(storeless.MaxQuota))}
-			d.failed = d.failed || j > 0 && m.until <= last
+			d.failed = d.failed || j > 0 && m.until <= last || m.cost == 0
 			e.log.entries[j], last = m, m.until
 			e.log.used += m.cost
 		}

@@ -13,7 +13,10 @@ import (
 //     most a twentieth of the limit, until the blocks are given back. A refusal
 //     says to come again after Idle, so that what comes back is found.
 //   - What a process holds when it is killed, or a block whose answer is lost, stays
-//     counted to the end of its window.
+//     counted to the end of its window: at most Block calls of a key, and a twentieth of
+//     an even share of what was left. By default, Instances 1, each kill then takes 5 % of
+//     what is left of a small quota: after 20 of them in one window 59 % of a limit of 1000
+//     was stranded, with Instances 4 17 %, and 12 % of a limit of 10,000. Set Instances.
 //   - How the limits stand is what the engine said last, less what was counted since.
 //   - A call that was counted within a block can be refunded only while the block is
 //     held, and its ID is known to this counter alone, not to others of the engine:

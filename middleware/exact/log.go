@@ -63,14 +63,25 @@ func (t *chargeLog) restore(until, cost int64) {
 	cost = min(cost, t.entries[i].cost)
 	t.entries[i].cost -= cost
 	t.used -= cost
+	if t.entries[i].cost == 0 {
+		t.entries = slices.Delete(t.entries, i, i+1)
+	}
 }
 
+// lookedAt is how many entries a wait looks at: a refusal costs about the same, however
+// dear the call is. The redis package has the same number.
+const lookedAt = 256
+
 // wait returns for how long, in ns, so much cost has no room in a quota that is at
-// least as large; zero or less if it has.
+// least as large; zero or less if it has. Beyond lookedAt entries it is rounded up: each of
+// the others holds at least 1, so that no more of them need end than what is still over.
 func (t *chargeLog) wait(now, quota, cost int64) int64 {
-	over, last := t.used+cost-quota, now
-	for i := 0; over > 0 && i < len(t.entries); i++ {
+	over, last, i := t.used+cost-quota, now, 0
+	for ; over > 0 && i < len(t.entries) && i < lookedAt; i++ {
 		over, last = over-t.entries[i].cost, t.entries[i].until
+	}
+	if over > 0 && i < len(t.entries) {
+		last = t.entries[min(int64(i)+over, int64(len(t.entries)))-1].until
 	}
 	return last - now
 }

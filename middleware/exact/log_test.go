@@ -99,3 +99,48 @@ func TestLogKeepsNoMoreThanItsQuota(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, len(b), 8*50+8*1442)
 }
+
+// The wait of a dear call is never too short. It is the true one where it ends within 256
+// charges, or where each is of 1; beyond it is rounded up, by no more than the window.
+func TestWaitOfADearCallIsNeverTooShort(t *testing.T) {
+	for _, tt := range []struct {
+		quota, most int64 // of a charge
+		exactly     bool  // always the true wait
+	}{{200, 3, true}, {2000, 1, true}, {2000, 4, false}} {
+		rng := rand.New(rand.NewPCG(uint64(tt.quota), uint64(tt.most)))
+		p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: tt.quota, Window: time.Hour})
+		clock := exacttest.NewClock()
+		var a exact.Account
+		var log []charged
+		for {
+			clock.Advance(time.Second)
+			call := exact.Call{Key: "k", Cost: 1 + rng.Int64N(tt.most), Policy: p}
+			v := a.Take(clock.Now(), &call)
+			if !v.Admitted {
+				break
+			}
+			if rng.IntN(5) == 0 {
+				require.True(t, a.Refund(clock.Now(), &v.Receipt))
+				continue
+			}
+			log = append(log, charged{clock.Now(), call.Cost})
+		}
+		now := clock.Now()
+		longer := 0
+		for range 200 {
+			cost := 1 + rng.Int64N(tt.quota)
+			v := a.Peek(now, &exact.Call{Key: "k", Cost: cost, Policy: p})
+			if v.Admitted {
+				continue
+			}
+			passes := func(wait time.Duration) bool { return sum(log, now.Add(wait), time.Hour)+cost <= tt.quota }
+			require.True(t, passes(v.Wait), "a wait of %s at cost %d is too short", v.Wait, cost)
+			require.LessOrEqual(t, v.Wait, time.Hour)
+			if passes(v.Wait - time.Second) {
+				longer++
+				require.Greater(t, cost, int64(200), "cheap ones are told their true wait")
+			}
+		}
+		require.Equal(t, tt.exactly, longer == 0, "%d of 200 are rounded up", longer)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // A Batcher is a [Counter] that can take several calls in one go, which is what
@@ -23,9 +24,11 @@ const maxMerged = 256
 
 // Merge makes one call of concurrent calls for the same key, policy and cost. It is
 // as exact as its engine and holds nothing back: the first call goes through at
-// once, and those that come while it is out leave together when it is back. What a
-// hot key costs is then so many round trips as fit one after the other, not one for
-// each call; and what a call costs is two of them at most.
+// once, and those that come while it is out leave together when it is back, or when it
+// has been out for a third of the time that it had until its deadline. What a hot key
+// costs is then so many round trips as fit one after the other, or four at once, not one
+// for each call; and what a call takes is two of them at most, and where they are long
+// one and a third of the deadline: a deadline of one round trip and a half is kept.
 //
 // Calls that wait are not counted yet: one whose context ends then returns
 // [ErrNotCounted]. A goroutine runs for a key as long as calls wait for it.
@@ -41,7 +44,7 @@ func Merge(engine Batcher) Counter {
 type merged struct {
 	Batcher
 	mu     sync.Mutex
-	queues map[mergeable]*queue // of keys that a call is out for
+	queues map[mergeable]*queue // of keys that calls are out for
 }
 
 // Part implements [Parted].
@@ -54,8 +57,31 @@ type mergeable struct {
 	cost   int64
 }
 
+// maxApart is how many calls for one key are out at once at most: one each third of the
+// deadline, and one that has missed it.
+const maxApart = 4
+
 // A queue holds the calls that leave next.
-type queue struct{ waiting []*waiter }
+type queue struct {
+	waiting []*waiter
+	out     int           // calls
+	left    time.Time     // when the last of them did
+	patient time.Duration // for so long the next waits for it at most; 0: without end
+	timer   *time.Timer   // of the next; nil: nobody waits for it
+}
+
+// leaves notes that a call goes out by a deadline, if it has one.
+func (q *queue) leaves(ctx context.Context) {
+	q.out++
+	q.left, q.patient = time.Now(), 0
+	if end, ok := ctx.Deadline(); ok {
+		q.patient = max(1, end.Sub(q.left)/3)
+	}
+	if q.timer != nil {
+		q.timer.Stop()
+		q.timer = nil
+	}
+}
 
 type waiter struct {
 	ctx  context.Context
@@ -77,13 +103,16 @@ func (m *merged) Take(ctx context.Context, call Call) (Verdict, error) {
 	m.mu.Lock()
 	q, out := m.queues[k]
 	if !out {
-		m.queues[k] = new(queue)
+		q = new(queue)
+		q.leaves(ctx)
+		m.queues[k] = q
 		m.mu.Unlock()
 		defer m.next(k)
 		return m.Batcher.Take(ctx, call)
 	}
 	w := &waiter{ctx, call, make(chan outcome, 1)}
 	q.waiting = append(q.waiting, w)
+	m.arm(k, q)
 	m.mu.Unlock()
 	select {
 	case o := <-w.done:
@@ -99,41 +128,80 @@ func (m *merged) Take(ctx context.Context, call Call) (Verdict, error) {
 	return Verdict{}, fmt.Errorf("%w: %w", ErrMaybeCounted, ctx.Err())
 }
 
+// arm has those who wait go without the call that is out, when that takes long. m.mu is
+// held.
+func (m *merged) arm(k mergeable, q *queue) {
+	if q.timer != nil || q.patient == 0 || q.out >= maxApart || len(q.waiting) == 0 {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Until(q.left.Add(q.patient)), func() {
+		m.mu.Lock()
+		current := q.timer == timer
+		var b *batch
+		if current {
+			q.timer = nil
+			b = m.board(k, q)
+		}
+		m.mu.Unlock()
+		m.sendAll(k, b)
+	})
+	q.timer = timer
+}
+
 // next lets those go who have waited for a call that is back, if there are any.
 func (m *merged) next(k mergeable) {
-	if batch := m.board(k); batch != nil {
-		go func() {
-			for ; batch != nil; batch = m.board(k) {
-				m.send(batch)
-			}
-		}()
+	if b := m.back(k); b != nil {
+		go m.sendAll(k, b)
 	}
 }
 
-// board takes the next batch from the queue, or closes the queue of a key that
-// nobody waits for.
-func (m *merged) board(k mergeable) []*waiter {
+// sendAll sends a batch, and those who have waited for it, until nobody has.
+func (m *merged) sendAll(k mergeable, b *batch) {
+	for ; b != nil; b = m.back(k) {
+		m.send(b)
+	}
+}
+
+// back notes that a call is back, and takes the next batch from the queue, or closes the
+// queue of a key that nobody waits for.
+func (m *merged) back(k mergeable) *batch {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := m.queues[k]
-	n := min(len(q.waiting), maxMerged)
-	if n == 0 {
+	q.out--
+	b := m.board(k, q)
+	if q.out == 0 {
 		delete(m.queues, k)
-		return nil
 	}
-	batch := slices.Clone(q.waiting[:n])
-	q.waiting = slices.Delete(q.waiting, 0, n)
-	return batch
+	return b
 }
 
-// send makes one call of a batch. It may take as long as the most patient of them
-// waits; who is less patient leaves.
-func (m *merged) send(batch []*waiter) {
-	calls := make([]Call, len(batch))
-	ctx := context.WithoutCancel(batch[0].ctx) // its values, not its end
-	last, bounded := batch[0].ctx.Deadline()
-	for i, w := range batch {
-		calls[i] = w.call
+// A batch is waiters who leave together.
+type batch struct {
+	waiters []*waiter
+	ctx     context.Context
+	cancel  context.CancelFunc
+}
+
+// board takes the next batch from the queue, if anybody waits. m.mu is held.
+func (m *merged) board(k mergeable, q *queue) *batch {
+	n := min(len(q.waiting), maxMerged)
+	if n == 0 {
+		return nil
+	}
+	b := newBatch(slices.Clone(q.waiting[:n]))
+	q.waiting = slices.Delete(q.waiting, 0, n)
+	q.leaves(b.ctx)
+	m.arm(k, q)
+	return b
+}
+
+// newBatch returns a batch that may take as long as the most patient of its waiters waits.
+func newBatch(waiters []*waiter) *batch {
+	b := &batch{waiters, context.WithoutCancel(waiters[0].ctx), func() {}} // its values, not its end
+	last, bounded := waiters[0].ctx.Deadline()
+	for _, w := range waiters {
 		if d, ok := w.ctx.Deadline(); !ok {
 			bounded = false
 		} else if d.After(last) {
@@ -141,15 +209,23 @@ func (m *merged) send(batch []*waiter) {
 		}
 	}
 	if bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, last)
-		defer cancel()
+		b.ctx, b.cancel = context.WithDeadline(b.ctx, last)
 	}
-	verdicts, err := m.takeAll(ctx, calls)
+	return b
+}
+
+// send makes one call of a batch. Who is less patient than the others leaves.
+func (m *merged) send(b *batch) {
+	defer b.cancel()
+	calls := make([]Call, len(b.waiters))
+	for i, w := range b.waiters {
+		calls[i] = w.call
+	}
+	verdicts, err := m.takeAll(b.ctx, calls)
 	if err == nil && len(verdicts) != len(calls) {
 		err = fmt.Errorf("%w: %d verdicts for %d calls", ErrMaybeCounted, len(verdicts), len(calls))
 	}
-	for i, w := range batch {
+	for i, w := range b.waiters {
 		o := outcome{err: err}
 		if err == nil {
 			o.verdict = verdicts[i]

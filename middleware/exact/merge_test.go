@@ -219,3 +219,78 @@ func TestMergeOutlivesAPanic(t *testing.T) {
 		require.NoError(t, take(t.Context()))
 	})
 }
+
+// A deadline of one round trip and a half is kept: what comes while a call is out does not
+// wait for all of it. An engine that hangs holds four calls of a key, and no more.
+func TestMergeKeepsADeadlineOfARoundTripAndAHalf(t *testing.T) {
+	const deadline = 50 * time.Millisecond
+	for _, tt := range []struct {
+		name   string
+		trip   time.Duration
+		failed bool
+		apart  int64
+	}{
+		{"a third of the deadline", 16 * time.Millisecond, false, 1},
+		{"half of it", 25 * time.Millisecond, false, 4},
+		{"two thirds of it", 33 * time.Millisecond, false, 4},
+		{"longer than it", time.Minute, true, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &counted{distant: distant{Memory: exact.NewMemory(0, nil), trip: tt.trip}}
+				m := exact.Merge(d)
+				p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1 << 20, Window: 24 * time.Hour})
+				var failed, all atomic.Int64
+				var wg sync.WaitGroup
+				for range 3200 {
+					wg.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), deadline)
+						defer cancel()
+						all.Add(1)
+						if _, err := m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}); err != nil {
+							failed.Add(1)
+						}
+					})
+					time.Sleep(400 * time.Microsecond)
+				}
+				wg.Wait()
+				synctest.Wait()
+				t.Logf("%d of %d failed; %d trips, %d at once", failed.Load(), all.Load(), d.trips.Load(), d.most)
+				if tt.failed {
+					require.Equal(t, all.Load(), failed.Load())
+				} else {
+					require.Zero(t, failed.Load())
+				}
+				require.LessOrEqual(t, d.most, tt.apart, "calls of one key at once")
+			})
+		})
+	}
+}
+
+// counted counts how many calls are out at once.
+type counted struct {
+	distant
+	mu        sync.Mutex
+	out, most int64
+}
+
+func (c *counted) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	v, err := c.TakeAll(ctx, []exact.Call{call})
+	if err != nil {
+		return exact.Verdict{}, err
+	}
+	return v[0], nil
+}
+
+func (c *counted) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
+	c.mu.Lock()
+	c.out++
+	c.most = max(c.most, c.out)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.out--
+	}()
+	return c.distant.TakeAll(ctx, calls)
+}

@@ -31,7 +31,8 @@ type Log struct {
 
 	// Entries are the charges that end first, as many as the waits of the calls depend
 	// on: one for calls that are admitted, and so many that there is room for the
-	// dearest without them.
+	// dearest without them. What ends between two moments that waits depend on may be
+	// one entry, which ends at the later of them.
 	Entries []LogEntry
 }
 

@@ -50,7 +50,9 @@ type Counter struct {
 }
 
 // Open returns a counter on the server of a URL: redis://user:password@host:port/db,
-// rediss:// with TLS, and what [rueidis.ParseURL] knows beside it. It does not connect:
+// rediss:// with TLS, and what [rueidis.ParseURL] knows beside it. With ?ca=<file> the
+// server's certificate must be signed by one of those in the file, in PEM, as that of a
+// private CA; the file is read now. It does not connect:
 // the first call does, and each after a failure. A server that is down when a program
 // starts is an outage like any other.
 func Open(url string, cfg Config) (*Counter, error) {
@@ -58,6 +60,9 @@ func Open(url string, cfg Config) (*Counter, error) {
 	if err != nil {
 		// Not the error: it may repeat the URL, and that its password.
 		err = &storeless.ConfigError{Field: "url", Problem: "must look like redis://user:password@host:port/0, or rediss:// for TLS"}
+		return nil, errors.Join(err, cfg.check())
+	}
+	if err := trust(url, option.TLSConfig); err != nil {
 		return nil, errors.Join(err, cfg.check())
 	}
 	// What DisableRetry turns off is repeating reads, which cost a deadline too. A

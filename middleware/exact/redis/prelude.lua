@@ -87,8 +87,10 @@ local function load(key, trails, list, now)
 				l.used = math.max(0, l.used)
 				-- What has ended is looked at once, also by who only peeks. A server that
 				-- takes no writes keeps both the sum and its parts.
+				l.ended = #ended -- that are still in the trail
 				if #ended > 0 and type(redis.pcall('HSET', key, l.id, l.used, '.t', now)) == 'number' then
 					redis.call('ZREMRANGEBYSCORE', l.key, '-inf', now)
+					l.ended = 0
 				end
 			else
 				-- A trail without its sum has outlived an account, and counts nothing.
@@ -114,6 +116,35 @@ end
 local function until_(l, at)
 	if l.kind == DAY then return (div(at, MINUTE) + 1) * MINUTE + HOURS24 end
 	return at + l.window
+end
+
+-- LOOKED is how many parts of a trail a wait looks at: a refusal costs about the same,
+-- however dear the call is. Package exact has the same number.
+local LOOKED = 256
+
+-- waits returns for each of wants, in order, when so much of a trail has ended, and how much
+-- has by then; nothing of a trail that is not there. What is not among the first parts is
+-- rounded up: each of the others holds at least 1, so that no more of them need end than
+-- what is missing. Goes on by score: an offset would be walked from the start each time.
+local function waits(l, wants, now)
+	local found, sum, looked, after = {}, 0, 0, '(' .. int(now)
+	while #found < #wants and looked < LOOKED do
+		local n = math.min(wants[#wants] - sum, LOOKED - looked, 100)
+		local some = redis.call('ZRANGEBYSCORE', l.key, after, '+inf', 'LIMIT', 0, n)
+		for _, m in ipairs(some) do
+			local ends, c = string.match(m, '^(%d+):(%d+)$')
+			sum, looked, after = sum + tonumber(c), looked + 1, '(' .. ends
+			while wants[#found + 1] and sum >= wants[#found + 1] do found[#found + 1] = { tonumber(ends), sum } end
+			if #found == #wants then return found end
+		end
+		if #some < n then break end
+	end
+	for i = #found + 1, #wants do
+		local last = l.ended + looked - 1
+		local m = sum > 0 and (redis.call('ZRANGE', l.key, last + wants[i] - sum, last + wants[i] - sum)[1] or redis.call('ZRANGE', l.key, -1, -1)[1])
+		if m then found[i] = { tonumber(string.match(m, '^(%d+)')), math.min(wants[i], l.used) } end
+	end
+	return found
 end
 
 -- fields returns what to store of an account.

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"sync"
@@ -32,12 +33,21 @@ func startProxy(t testing.TB, to string) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p := &proxy{t: t, listen: l, to: to, conns: make(map[net.Conn]bool)}
-	go p.serve()
+	go p.serve(l)
 	t.Cleanup(func() {
 		_ = l.Close()
 		p.cut()
 	})
 	return p
+}
+
+// behindTLS has the proxy listen with TLS, and returns where.
+func (p *proxy) behindTLS(config *tls.Config) (addr string) {
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = l.Close() })
+	go p.serve(l)
+	return l.Addr().String()
 }
 
 func (p *proxy) url() string { return "redis://" + p.listen.Addr().String() + "/0" }
@@ -58,9 +68,9 @@ func (p *proxy) cut() {
 	clear(p.conns)
 }
 
-func (p *proxy) serve() {
+func (p *proxy) serve(listen net.Listener) {
 	for {
-		client, err := p.listen.Accept()
+		client, err := listen.Accept()
 		if err != nil {
 			return
 		}

@@ -31,21 +31,17 @@ for _, l in ipairs(list) do
 	if l.kind == GCRA then
 		reply[#reply + 1] = l.at
 	elseif l.kind == LOG or l.kind == DAY then
-		local place, freed, from = #reply + 1, 0, 0
-		reply[place], reply[place + 1] = 0, 0
-		local want = math.max(0, l.used - l.quota) + 1
-		if l.used + cost * calls > l.quota then want = want + cost end
-		while l.used > 0 and freed < want do
-			local some = redis.call('ZRANGEBYSCORE', l.key, '(' .. int(now), '+inf', 'LIMIT', from, 100)
-			for _, m in ipairs(some) do
-				local ends, c = string.match(m, '^(%d+):(%d+)$')
-				reply[#reply + 1], reply[#reply + 2] = tonumber(ends), tonumber(c)
-				reply[place + 1] = reply[place + 1] + 1
-				freed = freed + tonumber(c)
-				if freed >= want then break end
-			end
-			if #some < 100 then break end
-			from = from + 100
+		-- When there is room for 1, and if calls are refused when there is for the first of
+		-- those: after it nothing is charged.
+		local room = l.quota - l.used
+		local wants, fit = { math.max(0, -room) + 1 }, math.max(0, math.floor(room / cost))
+		if cost <= l.quota and fit < calls then wants[2] = (fit + 1) * cost - room end
+		local found, freed = l.used > 0 and waits(l, wants, now) or {}, 0
+		local place = #reply + 1
+		reply[place], reply[place + 1] = 0, #found
+		for _, f in ipairs(found) do
+			reply[#reply + 1], reply[#reply + 2] = f[1], f[2] - freed
+			freed = f[2]
 		end
 		-- A sum without its trail, which was evicted, would count for ever.
 		if freed == 0 then l.used = 0 end

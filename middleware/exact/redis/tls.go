@@ -1,0 +1,31 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/url"
+	"os"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// trust has connections trust the certificates of the file that a URL names by ca, and no
+// others: that of a private CA.
+func trust(given string, config *tls.Config) error {
+	u, err := url.Parse(given)
+	if err != nil || !u.Query().Has("ca") {
+		return nil // what is wrong with it is told by others
+	}
+	if config == nil {
+		return &storeless.ConfigError{Field: "url", Problem: "must be rediss:// to have a ca"}
+	}
+	pem, err := os.ReadFile(u.Query().Get("ca"))
+	if err != nil {
+		return &storeless.ConfigError{Field: "url", Problem: "has a ca that cannot be read: " + err.Error()}
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return &storeless.ConfigError{Field: "url", Problem: "has a ca without a certificate in PEM"}
+	}
+	return nil
+}
