@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -142,7 +143,7 @@ func (w *buyerWorld) step() {
 // no state inside, so that it holds for every rule that keeps the promises.
 func TestBoundsUnderAttack(t *testing.T) {
 	seeds := uint64(16)
-	if testing.Short() {
+	if testkit.Brief() {
 		seeds = 4
 	}
 	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted}

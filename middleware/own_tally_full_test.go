@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -31,6 +32,10 @@ func TestAFloodTakesNothingFromPayers(t *testing.T) {
 // A pass has what it has for all of its life, also where strangers take its cells: what
 // the others have counted fades at midnight, and a pass's does not.
 func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
+	seeds := uint64(20)
+	if testkit.Brief() {
+		seeds = 4
+	}
 	for name, row := range map[string]struct {
 		limits []middleware.Limit
 		memory time.Duration
@@ -43,7 +48,7 @@ func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			most := 0
-			for seed := range uint64(20) {
+			for seed := range seeds {
 				r, now := random(seed), new(clock)
 				now.advance(24*time.Hour - time.Minute)
 				cfg := challenging(now, middleware.WhenExhausted)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -116,7 +117,7 @@ func query(q string) option { return func(r *http.Request) { r.URL.RawQuery = q 
 // and fork, with restarts, tiers and boundaries of the day.
 func TestPassTraces(t *testing.T) {
 	seeds := uint64(60)
-	if testing.Short() {
+	if testkit.Brief() {
 		seeds = 12
 	}
 	full := 0

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -138,7 +139,7 @@ func TestWaitingRoomTable(t *testing.T) {
 		{"50 an hour; 10", middleware.Limit{Quota: 50, Window: time.Hour}, 10 * time.Minute, 6 * time.Hour},
 	} {
 		for _, tickets := range []int{0, 1, 10, 1000} {
-			if testing.Short() && !*update && tickets != 1 {
+			if testkit.Brief() && !*update && tickets != 1 {
 				continue
 			}
 			q := newLobby(t, room.limit, tickets)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -36,7 +37,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 				}
 				inherited, admitted, refused := 0, 0, 0
 				runs := 12
-				if testing.Short() {
+				if testkit.Brief() {
 					runs = 4
 				}
 				for seed := range uint64(runs) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -146,7 +147,7 @@ func (s *shop) requireCount(now time.Time, b storeless.Buyer, count int) {
 // seeds runs f under a few fixed seeds, fewer where time is short.
 func seeds(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
-	if testing.Short() {
+	if testkit.Brief() {
 		n = (n + 3) / 4
 	}
 	for seed := range uint64(n) {

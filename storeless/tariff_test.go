@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -122,7 +123,7 @@ func TestHighestPriceCounts(t *testing.T) {
 func TestLevelNeverWraps(t *testing.T) {
 	for _, work := range []int64{16, 1 << 18, 1 << 29} {
 		for _, crowds := range []int64{1<<63 - 1, 1<<31 - 1, 2184} {
-			if testing.Short() && crowds != 1<<63-1 {
+			if testkit.Brief() && crowds != 1<<63-1 {
 				continue
 			}
 			s := openShop(t, storeless.Tariff{Work: work, Crowd: 255, Memory: 24 * time.Hour}, 1<<10)

@@ -8,6 +8,10 @@ import (
 	"testing"
 )
 
+// Brief says that a test has a cheap form to run: where time is short, and under the race
+// detector, which looks at how things are done and not at how often.
+func Brief() bool { return testing.Short() || Race && !Long() }
+
 // Long says that time does not matter, as "make long" does.
 func Long() bool { return os.Getenv("TALLYSTICK_LONG") != "" }
 
