@@ -32,12 +32,13 @@ help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
 
 # TALLYSTICK_REQUIRE turns tests that would skip for want of a tool into failures.
-# The short run before the full one is for what the race detector spoils, such as
-# allocation budgets. Then two modules at a time: those with a browser and a Redis wait
+# The run without the race detector is for what that spoils, such as allocation budgets,
+# and for the whole forms of tests that have a cheap one under it: in full in the root
+# module, short in the others. Then two modules at a time: those with a browser and a Redis wait
 # for them most of the time. The time limit is for a test that hangs; a machine that is
 # busy with other things must not meet it.
 test: need lint fips ## lint, then every test of every module with the race detector
-	@export TALLYSTICK_REQUIRE=1; $(call each,go test -short ./...)
+	@export TALLYSTICK_REQUIRE=1; $(call each,go test $$([[ $$m == . ]] || echo -short) ./...)
 	@$(MAKE) -j2 --output-sync=target $(RACES)
 	@echo "make test: ran every test of $(words $(MODULES)) modules, each by its own go.mod: $(MODULES)"
 	@.ci/vuln $(MODULES) || [[ $$? == 3 ]]

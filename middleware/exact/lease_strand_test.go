@@ -1,0 +1,32 @@
+package exact_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// What processes hold when they are killed stays counted: the figures of docs/exact.md and
+// of the documentation of Leased.
+func TestKilledProcessesStrandTheirBlocks(t *testing.T) {
+	for _, row := range []struct{ quota, instances, percent int64 }{{1000, 1, 59}, {1000, 4, 17}, {10_000, 1, 12}} {
+		engine, p := exact.NewMemory(0, nil), compile(t, hourly(row.quota))
+		used := int64(0)
+		for range 20 {
+			l := leased(t, engine, exact.LeaseConfig{Instances: row.instances})
+			for range 3 {
+				v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+				require.NoError(t, err)
+				require.True(t, v.Admitted)
+				used++
+			}
+			// It is killed: what it holds is not given back.
+		}
+		v, err := engine.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		stranded := row.quota - v.Limits[0].Remaining - used
+		require.InDelta(t, row.percent, 100*float64(stranded)/float64(row.quota), 0.5, "%+v", row)
+	}
+}
