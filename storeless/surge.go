@@ -40,7 +40,7 @@ const (
 // NewSurge returns a Surge for a budget of so many sales a minute, at least 1.
 func NewSurge(perMinute int64) *Surge {
 	budget := perMinute/60*surgeInterval + perMinute%60*surgeInterval/60
-	return &Surge{budget: max(1, min(budget, 1<<60))}
+	return &Surge{budget: max(1, budget)}
 }
 
 // Sold counts a sale to a client of a network, which is named by a hash of the largest that
