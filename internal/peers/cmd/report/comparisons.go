@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/tallystick/tallystick/internal/peers/counters"
 )
 
 // A comparison is of a counter of ours with what stands in its place without it.
@@ -34,21 +36,34 @@ var comparisons = []comparison{
 
 const redisRate = "redis_rate"
 
-// of returns our figure divided by theirs.
-func (q quotient) of(r *results, c comparison, keys, callers int) float64 {
-	x := r.counter(c.ours, keys, callers, q.unit) / r.counter(c.theirs, keys, callers, q.unit)
-	if q.calls {
-		return 1 / x
+// of returns our figure divided by theirs: the median of the rounds, and the least and the
+// most of them. Both were measured within moments in each round, and what the machine does
+// from round to round touches both.
+func (q quotient) of(r *results, c comparison, keys, callers int) (median, least, most float64) {
+	ours := r.samples[target{counters.Benchmark(c.ours, keys, callers), 1}][q.unit]
+	theirs := r.samples[target{counters.Benchmark(c.theirs, keys, callers), 1}][q.unit]
+	if len(ours) == 0 || len(ours) != len(theirs) {
+		return math.NaN(), math.NaN(), math.NaN()
 	}
-	return x
+	all := make([]float64, len(ours))
+	for i := range all {
+		all[i] = ours[i] / theirs[i]
+		if q.calls {
+			all[i] = 1 / all[i]
+		}
+	}
+	slices.Sort(all)
+	n := len(all)
+	return (all[n/2] + all[(n-1)/2]) / 2, all[0], all[n-1]
 }
 
-// comparisons returns a line for each comparison of what was measured.
+// comparisons returns a line for each comparison of what was measured. Those with variants
+// have the least and the most of all rounds: where 1 is between them, nothing was shown.
 func (r *results) comparisons() (lines []string) {
 	all := slices.Clone(comparisons)
 	for _, name := range r.values("Counter", "counter") {
 		if ours, _, found := strings.Cut(name, variantMark); found {
-			all = append(all, comparison{ours, name, "", []quotient{callsPerSecond, clientTime}})
+			all = append(all, comparison{ours, name, "in brackets the least and the most of the rounds", []quotient{callsPerSecond, clientTime}})
 		}
 	}
 	for _, c := range all {
@@ -56,17 +71,8 @@ func (r *results) comparisons() (lines []string) {
 		for _, q := range c.what {
 			var cells []string
 			for _, k := range r.keys() {
-				var three []string
-				for _, n := range callers {
-					x := q.of(r, c, k, n)
-					if math.IsNaN(x) {
-						three = nil
-						break
-					}
-					three = append(three, ratio(x))
-				}
-				if three != nil {
-					cells = append(cells, strings.Join(three, " / "))
+				if three := q.triple(r, c, k); three != "" {
+					cells = append(cells, three)
 				}
 			}
 			if cells != nil {
@@ -85,6 +91,23 @@ func (r *results) comparisons() (lines []string) {
 	return lines
 }
 
+// triple writes a quotient for each number of callers, or nothing if one is missing.
+func (q quotient) triple(r *results, c comparison, keys int) string {
+	var three []string
+	for _, n := range callers {
+		x, least, most := q.of(r, c, keys, n)
+		if math.IsNaN(x) {
+			return ""
+		}
+		cell := ratio(x)
+		if strings.Contains(c.theirs, variantMark) {
+			cell += " (" + ratio(least) + "–" + ratio(most) + ")"
+		}
+		three = append(three, cell)
+	}
+	return strings.Join(three, " / ")
+}
+
 // fileBudget is that of the design: at every load.
 func fileBudget(r *results) finding { return r.least(comparisons[0], callsPerSecond, 2.5) }
 
@@ -93,7 +116,8 @@ func redisBudget(r *results) finding {
 	f := finding{spent: []float64{math.NaN()}, measured: unmeasured}
 	var worst extreme
 	for _, k := range r.keys() {
-		worst.note(serverTime.of(r, comparison{ours: "redis", theirs: redisRate}, k, 1), "")
+		x, _, _ := serverTime.of(r, comparison{ours: "redis", theirs: redisRate}, k, 1)
+		worst.note(x, "")
 	}
 	if worst.noted {
 		f = finding{"at most " + ratio(worst.most()) + " × for a lone caller", []float64{worst.most()}}
@@ -106,7 +130,8 @@ func (r *results) least(c comparison, q quotient, limit float64) finding {
 	var worst extreme // of the inverse
 	for _, k := range r.keys() {
 		for _, n := range callers {
-			worst.note(1/q.of(r, c, k, n), "")
+			x, _, _ := q.of(r, c, k, n)
+			worst.note(1/x, "")
 		}
 	}
 	if !worst.noted {

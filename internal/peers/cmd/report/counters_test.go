@@ -57,6 +57,24 @@ func TestCounterTable(t *testing.T) {
 	require.NotContains(t, render(parsed(t, goodCounters), "Here"), "## Budgets", "limiters were not measured")
 }
 
+// Rounds are compared one by one: a machine that slows down between them changes nothing.
+func TestRoundsAreComparedOneByOne(t *testing.T) {
+	name := counters.Benchmark("file", 10_000, 16)
+	slow := strings.NewReplacer(
+		name+"\t10\t10000 ns/op", name+"\t10\t90000 ns/op",
+		counters.Benchmark("bbolt/grouped", 10_000, 16)+"\t10\t25100 ns/op", counters.Benchmark("bbolt/grouped", 10_000, 16)+"\t10\t270000 ns/op",
+	).Replace(goodCounters)
+	r := parsed(t, slow+goodCounters+slow)
+	median, least, most := callsPerSecond.of(r, comparisons[0], 10_000, 16)
+	require.InDeltaSlice(t, []float64{3, 2.51, 3}, []float64{median, least, most}, 1e-9)
+	median, _, _ = callsPerSecond.of(parsed(t, slow+goodCounters), comparisons[0], 10_000, 16)
+	require.InDelta(t, 2.755, median, 1e-9)
+
+	variant := strings.ReplaceAll(goodCounters, "bbolt:grouped", "file"+variantMark+"x")
+	require.Contains(t, counterTable(parsed(t, variant+variant), "Here"),
+		"- `file` beside `file~x` (in brackets the least and the most of the rounds), on the hot key and on all: 2.51 (2.51–2.51) / ")
+}
+
 func TestWhatSpoilsFiguresIsSaid(t *testing.T) {
 	busy := strings.ReplaceAll(goodCounters, "0.02 share", "0.31 share")
 	busy = strings.ReplaceAll(busy, "0.01 share", "0.31 share")

@@ -3,13 +3,19 @@
 // limiter costs, beside two raw HMACs and beside httprate, and whether the
 // budgets of the design are met.
 //
-//	go run ./internal/peers/cmd/report
-//	go run ./internal/peers/cmd/report -quick
-//	go run ./internal/peers/cmd/report -only counters -update docs/performance.md
+//	go run ./cmd/report
+//	go run ./cmd/report -quick
+//	go run ./cmd/report -only counters -update ../../docs/performance.md
+//	go run ./cmd/report -only counters -rows '^file$' -span 2m -against cmd/report/testdata/yield.json
 //
 // It takes most of an hour, on a machine that should have nothing else to do;
 // with -quick some minutes, for figures that tell only whether it works. With
 // -raw it also writes what the benchmarks printed, for benchstat or for -from.
+//
+// -only counters is the table of exact counters, in the seven minutes of -span; all
+// take turns in one process. -update writes it into a page. With -against, those that
+// -rows names are measured beside variants of this repository, each with one change:
+// is it worth having? Files of variants are in testdata.
 //
 // TALLYSTICK_BENCH_COUNT is the default of -count. With TALLYSTICK_REQUIRE=1 it
 // fails where it would leave out what needs a redis-server that is not there.

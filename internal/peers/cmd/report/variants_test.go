@@ -52,5 +52,5 @@ func TestVariantsAreCompared(t *testing.T) {
 	var stdout strings.Builder
 	require.NoError(t, run(t.Context(), o, &stdout, io.Discard))
 	require.Contains(t, stdout.String(), "| `file~x` | 16 | ")
-	require.Contains(t, stdout.String(), "- `file` beside `file~x`, on the hot key and on all: ")
+	require.Contains(t, stdout.String(), "- `file` beside `file~x` (")
 }
