@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,13 +77,13 @@ func counterTable(r *results, head string) string {
 func (r *results) keys() (all []int) {
 	for _, name := range r.values("Counter", "counter") {
 		for _, k := range r.values("Counter/counter="+name, "keys") {
-			if n, err := strconv.Atoi(k); err == nil {
+			if n, err := strconv.Atoi(k); err == nil && !slices.Contains(all, n) {
 				all = append(all, n)
 			}
 		}
-		return all
 	}
-	return nil
+	slices.Sort(all)
+	return all
 }
 
 // counter returns the median of a counter under a load.
