@@ -60,7 +60,7 @@ var holders = map[string]string{
 	"docs/memory.md | each request of the flood from | requests in a window | L = 5: left | refused at once | L = 50: left | refused at once |": "storeless/flood_table_test.go TestFloodTables",
 	"docs/memory.md | `MaxClients` | 1 limit | 2 limits | 8 limits |":                                                                           "storeless/flood_table_test.go TestSizesOfThePage",
 	"docs/performance.md | limiter | allowed, 1 client | allowed, a million | refused, a million | heap per client |":                           "internal/peers/page_test.go TestPageNamesEveryLimiter",
-	"docs/performance.md | counter | one hot key | 10,000 keys |":                                                                               "internal/peers/counters/page_test.go TestPageNamesEveryCounter",
+	"docs/performance.md | counter | keys | calls/s, thousands | ± | p50, µs | p99, µs | client CPU, µs | server CPU, µs | bytes a key |":       "internal/peers/cmd/report/counters_test.go TestPageHasEveryCounter",
 	"docs/platforms.md | Platform | What your server sees as the peer | `trusted` | Identity, of package `middleware` | What the proxy needs |": "middleware/platforms_test.go TestPlatforms",
 	"docs/price.md | policy | a tally admits | an hour for 10 s | 10 min | 10 h | a day for 10 s | 10 min | 10 h |":                             "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | attacker, patience | 20 a day | 100 a day | 500 a day | 2,000 a day |":                                                     "internal/price/tables_test.go TestPrintedTables",

@@ -23,16 +23,17 @@ func FindRedis() (string, error) {
 	return path, nil
 }
 
-// A redisServer is a redis-server that this process has started: on a loopback
-// port, without persistence, in a directory that is removed with it.
-type redisServer struct {
+// A Redis is a redis-server that this process has started: on a loopback port,
+// without persistence, in a directory that is removed with it.
+type Redis struct {
 	addr  string
 	dir   string
 	cmd   *exec.Cmd
 	ended chan error
 }
 
-func startRedis(ctx context.Context) (*redisServer, error) {
+// StartRedis starts one. It may take a while to answer.
+func StartRedis(ctx context.Context) (*Redis, error) {
 	path, err := FindRedis()
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &redisServer{addr: net.JoinHostPort("127.0.0.1", port), dir: dir, ended: make(chan error, 1)}
+	s := &Redis{addr: net.JoinHostPort("127.0.0.1", port), dir: dir, ended: make(chan error, 1)}
 	s.cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--dir", dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning")
 	tie(s.cmd)
@@ -66,8 +67,14 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 	return s, nil
 }
 
-// stop ends the server, which has nothing to save, and nothing else.
-func (s *redisServer) stop() error {
+// Addr returns where it listens.
+func (s *Redis) Addr() string { return s.addr }
+
+// PID returns the number of its process.
+func (s *Redis) PID() int { return s.cmd.Process.Pid }
+
+// Stop ends the server, which has nothing to save, and nothing else.
+func (s *Redis) Stop() error {
 	err := s.cmd.Process.Kill()
 	<-s.ended // it reports the kill
 	return errors.Join(err, os.RemoveAll(s.dir))
@@ -82,13 +89,4 @@ func freePort(ctx context.Context) (string, error) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	return strconv.Itoa(port), l.Close()
-}
-
-// StartRedis starts a redis-server, and returns its address and what ends it.
-func StartRedis(ctx context.Context) (addr string, stop func() error, err error) {
-	s, err := startRedis(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	return s.addr, s.stop, nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestRedisEndsWithItsInstance(t *testing.T) {
-	s, err := startRedis(t.Context())
+	s, err := StartRedis(t.Context())
 	need(t, err)
 	require.DirExists(t, s.dir)
 	var dialer net.Dialer
@@ -19,7 +19,7 @@ func TestRedisEndsWithItsInstance(t *testing.T) {
 		return err == nil && c.Close() == nil
 	}, 5*time.Minute, 10*time.Millisecond)
 
-	require.NoError(t, s.stop())
+	require.NoError(t, s.Stop())
 	require.NoDirExists(t, s.dir)
 	require.Error(t, s.cmd.Process.Signal(os.Interrupt), "the process is gone")
 	_, err = dialer.DialContext(t.Context(), "tcp", s.addr)
@@ -28,7 +28,7 @@ func TestRedisEndsWithItsInstance(t *testing.T) {
 
 func TestNoRedisIsSaid(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := startRedis(t.Context())
+	_, err := StartRedis(t.Context())
 	require.ErrorIs(t, err, ErrNoRedis)
 	require.ErrorContains(t, err, "apt-get install redis-server")
 }

@@ -17,13 +17,13 @@ import (
 // newRedisRate limits by redis_rate over a Redis of its own. The library has no
 // middleware; this one sends the fields that those of the others send.
 func newRedisRate(next http.Handler, t Terms) (*Instance, error) {
-	server, err := startRedis(context.Background())
+	server, err := StartRedis(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.addr})
-	stop := func() error { return errors.Join(client.Close(), server.stop()) }
-	if err := answering(client); err != nil {
+	stop := func() error { return errors.Join(client.Close(), server.Stop()) }
+	if err := Answering(client); err != nil {
 		return nil, errors.Join(err, stop())
 	}
 	l := redis_rate.NewLimiter(client)
@@ -45,13 +45,13 @@ func newRedisRate(next http.Handler, t Terms) (*Instance, error) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	return &Instance{Handler: h, close: stop, ServerBytes: func() (int64, error) { return usedMemory(client) }}, nil
+	return &Instance{Handler: h, close: stop, ServerBytes: func() (int64, error) { return UsedMemory(client) }}, nil
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
-// answering waits until the server answers.
-func answering(client *redis.Client) error {
+// Answering waits until the server answers.
+func Answering(client *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for {
@@ -67,8 +67,8 @@ func answering(client *redis.Client) error {
 	}
 }
 
-// usedMemory returns what the server has allocated.
-func usedMemory(client *redis.Client) (int64, error) {
+// UsedMemory returns what the server has allocated, in bytes.
+func UsedMemory(client *redis.Client) (int64, error) {
 	info, err := client.Info(context.Background(), "memory").Result()
 	if err != nil {
 		return 0, err

@@ -2,7 +2,9 @@
 // used plainly for the same work: one call takes 1 of a fixed window's quota that is
 // far away, durably where the engine is durable.
 //
-//	go test -run '^$' -bench . -benchtime 2s -count 5 ./counters
+// [Measure] measures all of them in turn, and prints what it finds as benchmarks do;
+// the command in cmd/report makes a table of it. For a profile of one there is a
+// benchmark:
 //
-// It has nothing but benchmarks and what they need.
+//	go test -run '^$' -bench 'Counter/file/' -cpuprofile cpu.out ./counters
 package counters

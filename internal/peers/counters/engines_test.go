@@ -1,86 +1,115 @@
-package counters_test
+package counters
 
 import (
-	"database/sql"
-	"encoding/binary"
-	"path/filepath"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	bolt "go.etcd.io/bbolt"
-	_ "modernc.org/sqlite"
+
+	"github.com/tallystick/tallystick/internal/peers"
 )
 
-const quota = 1<<31 - 1
-
-var bucket = []byte("counts")
-
-func openBbolt(b *testing.B) *bolt.DB {
-	db, err := bolt.Open(filepath.Join(b.TempDir(), "counts"), 0o600, nil)
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, db.Close()) })
-	require.NoError(b, db.Update(func(tx *bolt.Tx) error {
-		_, err := tx.CreateBucket(bucket)
-		return err
-	}))
-	return db
+// open opens a counter, or skips where its server is missing.
+func open(tb testing.TB, c Counter, dir string) *Opened {
+	tb.Helper()
+	o, err := c.Open(dir)
+	if errors.Is(err, peers.ErrNoRedis) && os.Getenv("TALLYSTICK_REQUIRE") != "1" {
+		tb.Skip(err)
+	}
+	require.NoError(tb, err)
+	return o
 }
 
-// count is the whole of the work: a window's number and a count, for a key.
-func count(tx *bolt.Tx, key string) (bool, error) {
-	counts := tx.Bucket(bucket)
-	window, n := uint64(time.Now().Unix()/3600), uint64(0)
-	if v := counts.Get([]byte(key)); len(v) == 16 && binary.BigEndian.Uint64(v) == window {
-		n = binary.BigEndian.Uint64(v[8:])
-	}
-	if n >= quota {
-		return false, nil
-	}
-	v := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, window), n+1)
-	return true, counts.Put([]byte(key), v)
-}
-
-func openBboltUpdate(b *testing.B) take {
-	db := openBbolt(b)
-	return func(key string) (passed bool, err error) {
-		err = db.Update(func(tx *bolt.Tx) (err error) {
-			passed, err = count(tx, key)
-			return err
+// Every counter takes many calls at once, and those with files are opened again as they
+// were left. A server says what it costs.
+func TestEveryCounterCounts(t *testing.T) {
+	for _, c := range All() {
+		t.Run(c.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			for range 2 {
+				o := open(t, c, dir)
+				require.Equal(t, c.Redis, o.Server != nil)
+				require.NoError(t, first(o, []string{"a", "b", "c", "d", "e"}, 2))
+				var group sync.WaitGroup
+				for i := range 16 {
+					group.Go(func() {
+						passed, err := o.Take(string(rune('a' + i%5)))
+						if err != nil || !passed {
+							t.Errorf("passed is %t, %v", passed, err)
+						}
+					})
+				}
+				group.Wait()
+				if o.Server != nil {
+					cpu, err := o.Server.CPU()
+					if !errors.Is(err, errors.ErrUnsupported) {
+						require.NoError(t, err)
+						require.Positive(t, cpu)
+					}
+					bytes, err := o.Server.Bytes()
+					require.NoError(t, err)
+					require.Positive(t, bytes)
+				}
+				require.NoError(t, o.Close())
+			}
 		})
-		return passed, err
 	}
 }
 
-func openBboltBatch(b *testing.B) take {
-	db := openBbolt(b)
-	return func(key string) (passed bool, err error) {
-		err = db.Batch(func(tx *bolt.Tx) (err error) {
-			passed, err = count(tx, key)
-			return err
+// What grouped writers have taken together is all there: the number in the row is that
+// of the calls.
+func TestGroupedWritersCountAll(t *testing.T) {
+	dir := t.TempDir()
+	o, err := openSQLiteGrouped(dir)
+	require.NoError(t, err)
+	const callers, calls = 20, 10
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range calls {
+				if passed, err := o.Take("a"); err != nil || !passed {
+					t.Errorf("passed is %t, %v", passed, err)
+				}
+			}
 		})
-		return passed, err
 	}
+	group.Wait()
+	require.NoError(t, o.Close())
+	db, stmt, err := openSQLite(dir)
+	require.NoError(t, err)
+	var n int
+	require.NoError(t, db.QueryRow("SELECT sum(n) FROM counts").Scan(&n))
+	require.Equal(t, callers*calls, n)
+	require.NoError(t, errors.Join(stmt.Close(), db.Close()))
 }
 
-// openSQLite is WAL with synchronous=FULL: each commit is on disk, as in the others.
-func openSQLite(b *testing.B) take {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "counts")+
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(10000)&_txlock=immediate")
-	require.NoError(b, err)
-	db.SetMaxOpenConns(1) // SQLite has one writer; more connections only wait for its lock
-	b.Cleanup(func() { require.NoError(b, db.Close()) })
-	_, err = db.Exec(`CREATE TABLE counts (key TEXT PRIMARY KEY, win INTEGER NOT NULL, n INTEGER NOT NULL) WITHOUT ROWID`)
-	require.NoError(b, err)
-	upsert, err := db.Prepare(`INSERT INTO counts VALUES (?1, ?2, 1) ON CONFLICT (key) DO UPDATE
-		SET n = CASE WHEN win = ?2 THEN n + 1 ELSE 1 END, win = ?2 WHERE win <> ?2 OR n < ?3`)
-	require.NoError(b, err)
-	return func(key string) (bool, error) {
-		r, err := upsert.Exec(key, time.Now().Unix()/3600, quota)
-		if err != nil {
-			return false, err
-		}
-		n, err := r.RowsAffected()
-		return n == 1, err
+// BenchmarkCounter is for profiles; the report in cmd/report is for figures.
+func BenchmarkCounter(b *testing.B) {
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = fmt.Sprint("customer-", i)
+	}
+	for _, c := range All() {
+		b.Run(c.Name, func(b *testing.B) {
+			o := open(b, c, b.TempDir())
+			b.Cleanup(func() { require.NoError(b, o.Close()) })
+			require.NoError(b, first(o, keys, 128))
+			for _, n := range []int{1, 16, 128} {
+				for _, l := range []load{{keys[:1], n}, {keys, n}} {
+					b.Run(fmt.Sprintf("keys=%d/callers=%d", len(l.keys), n), func(b *testing.B) {
+						for b.Loop() {
+							s, err := l.slice(o, 100*time.Millisecond)
+							require.NoError(b, err)
+							b.ReportMetric(float64(s.n)/s.wall.Seconds(), "calls/s")
+							b.ReportMetric(float64(s.quantile(0.99))/1e3, "p99-µs")
+						}
+					})
+				}
+			}
+		})
 	}
 }

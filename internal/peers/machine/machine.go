@@ -12,10 +12,13 @@ import (
 	"time"
 )
 
-// Describe returns the processor, the Go version and the date, in one line.
-func Describe(now time.Time) string {
-	return fmt.Sprintf("%s, %d processors, %s %s/%s, %s",
-		processor(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, now.Format(time.DateOnly))
+// Describe returns the machine and the date, in one line.
+func Describe(now time.Time) string { return Here() + ", " + now.Format(time.DateOnly) }
+
+// Here returns the processor and the Go version, in one line.
+func Here() string {
+	return fmt.Sprintf("%s, %d processors, %s %s/%s",
+		processor(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // processor returns the name of the processor, as far as Linux tells.

@@ -10,10 +10,12 @@ type Table struct {
 }
 
 // New returns a table with the given columns, the first aligned to the left and
-// the others to the right, after a title and a text.
+// the others to the right, after a title and a text; "" is none.
 func New(title, text string, columns ...string) *Table {
 	t := &Table{columns: len(columns)}
-	t.b.WriteString("## " + title + "\n\n")
+	if title != "" {
+		t.b.WriteString("## " + title + "\n\n")
+	}
 	if text != "" {
 		t.b.WriteString(text + "\n\n")
 	}

@@ -12,4 +12,5 @@ func TestTable(t *testing.T) {
 	table.Row("none")
 	require.Equal(t, "## Fruit\n\nPer day.\n\n| kind | n |\n|---|--:|\n| apples | 3 |\n| none |  |\n", table.String())
 	require.Equal(t, "## X\n\n| a |\n|---|\n", New("X", "", "a").String())
+	require.Equal(t, "| a |\n|---|\n", New("", "", "a").String())
 }

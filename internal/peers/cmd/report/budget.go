@@ -65,7 +65,8 @@ var budgets = []budget{
 	{"heap per client", "0 bytes", heapPerClient},
 	{"against a limiter over Redis on the same machine", "at least 50 times cheaper on the wall, 25 times in processor time", againstRedis},
 	{"challenge: issue / verify / refuse a forgery", "3 µs / 2 µs / 1 µs", func(*results) finding { return finding{} }},
-	{"exact, in memory, durable, Redis", "one round trip per call, no lock across I/O", func(*results) finding { return finding{} }},
+	{"`exact/file`", "at least 2.5 times the calls of bbolt under the same group commit", fileBudget},
+	{"`exact/redis`", "at most redis_rate's processor time of the server", redisBudget},
 }
 
 func budgetTable(r *results) string {

@@ -3,12 +3,19 @@
 // limiter costs, beside two raw HMACs and beside httprate, and whether the
 // budgets of the design are met.
 //
-//	go run ./internal/peers/cmd/report
-//	go run ./internal/peers/cmd/report -quick
+//	go run ./cmd/report
+//	go run ./cmd/report -quick
+//	go run ./cmd/report -only counters -update ../../docs/performance.md
+//	go run ./cmd/report -only counters -rows '^file$' -span 2m -against cmd/report/testdata/yield.json
 //
 // It takes most of an hour, on a machine that should have nothing else to do;
 // with -quick some minutes, for figures that tell only whether it works. With
 // -raw it also writes what the benchmarks printed, for benchstat or for -from.
+//
+// -only counters is the table of exact counters, in the seven minutes of -span; all
+// take turns in one process. -update writes it into a page. With -against, those that
+// -rows names are measured beside variants of this repository, each with one change:
+// is it worth having? Files of variants are in testdata.
 //
 // TALLYSTICK_BENCH_COUNT is the default of -count. With TALLYSTICK_REQUIRE=1 it
 // fails where it would leave out what needs a redis-server that is not there.
@@ -37,6 +44,13 @@ type options struct {
 	benchtime time.Duration
 	quick     bool
 	raw, from string
+
+	only      string // "counters", or everything
+	span      time.Duration
+	rows, dir string
+	keys      int
+	against   string
+	update    string
 }
 
 func main() {
@@ -66,6 +80,13 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.quick, "quick", false, "run once, briefly and without the million clients")
 	flags.StringVar(&o.raw, "raw", "", "write what the benchmarks print to this `file`")
 	flags.StringVar(&o.from, "from", "", "run nothing, report on this `file` written by -raw")
+	flags.StringVar(&o.only, "only", "", "measure this `part`: counters")
+	flags.DurationVar(&o.span, "span", 7*time.Minute, "measure all counters together for this `long`")
+	flags.StringVar(&o.rows, "rows", "", "measure counters whose names match this `pattern`")
+	flags.IntVar(&o.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
+	flags.StringVar(&o.dir, "dir", "", "let counters make their files in this `directory`, on the disk that is meant")
+	flags.StringVar(&o.against, "against", "", "measure counters beside the variants of this `file`")
+	flags.StringVar(&o.update, "update", "", "write the counters' table into this `page`, between its marks")
 	var err error
 	if count != "" {
 		if o.count, err = strconv.Atoi(count); err != nil {
@@ -85,12 +106,20 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("-count is %d; it must be at least 1", o.count)
 	case o.benchtime <= 0:
 		err = fmt.Errorf("-benchtime is %s; it must be positive", o.benchtime)
+	case o.span <= 0:
+		err = fmt.Errorf("-span is %s; it must be positive", o.span)
+	case o.only != "" && o.only != "counters":
+		err = fmt.Errorf("-only is %q; it may be counters", o.only)
+	case o.against != "" && o.only != "counters":
+		err = errors.New("-against wants -only counters")
+	case o.keys < 2:
+		err = fmt.Errorf("-keys is %d; it must be at least 2", o.keys)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "report:", err)
 	}
 	if o.quick {
-		o.count, o.benchtime = 1, min(o.benchtime, 50*time.Millisecond)
+		o.count, o.benchtime, o.span = 1, min(o.benchtime, 50*time.Millisecond), min(o.span, 20*time.Second)
 	}
 	return o, err
 }
@@ -107,6 +136,9 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		raw.Write(text)
 	} else {
 		head = fmt.Sprintf("%s. Medians of %d fresh processes, %s each", machine.Describe(time.Now()), o.count, o.benchtime)
+		if o.only != "" {
+			head = fmt.Sprintf("%s; medians of %d rounds", machine.Describe(time.Now()), o.count)
+		}
 		if err := fill(ctx, o, &raw, stderr); err != nil {
 			return err
 		}
@@ -115,8 +147,19 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(stdout, render(r, head))
-	return err
+	if _, err := io.WriteString(stdout, render(r, head)); err != nil || o.update == "" {
+		return err
+	}
+	return update(o.update, counterTable(r, place(o)))
+}
+
+// place says on which machine the counters of a page were measured; the date is that of
+// the page.
+func place(o options) string {
+	if o.from != "" {
+		return "Measured elsewhere"
+	}
+	return fmt.Sprintf("%s; medians of %d rounds", machine.Here(), o.count)
 }
 
 // fill measures into raw and, as it goes, into the file that was asked for:
@@ -127,14 +170,27 @@ func fill(ctx context.Context, o options, raw io.Writer, stderr io.Writer) error
 		return err
 	}
 	if o.raw == "" {
-		return measure(ctx, plan(o, redis), raw, stderr)
+		return fillAll(ctx, o, redis, raw, stderr)
 	}
 	f, err := os.Create(o.raw)
 	if err != nil {
 		return err
 	}
-	err = measure(ctx, plan(o, redis), io.MultiWriter(raw, f), stderr)
+	err = fillAll(ctx, o, redis, io.MultiWriter(raw, f), stderr)
 	return errors.Join(err, f.Close())
+}
+
+// fillAll measures the limiters, if they were asked for, and the counters.
+func fillAll(ctx context.Context, o options, redis bool, raw, stderr io.Writer) error {
+	if o.against != "" {
+		return measureVariants(ctx, o, raw, stderr)
+	}
+	if o.only == "" {
+		if err := measure(ctx, plan(o, redis), raw, stderr); err != nil {
+			return err
+		}
+	}
+	return measureCounters(ctx, o, redis, raw, stderr)
 }
 
 // findRedis reports whether there is a redis-server, and says aloud if not.
@@ -146,6 +202,6 @@ func findRedis(stderr io.Writer) (bool, error) {
 	case os.Getenv("TALLYSTICK_REQUIRE") == "1":
 		return false, err
 	}
-	fmt.Fprintln(stderr, "report: NOT MEASURED: redis_rate:", err)
+	fmt.Fprintln(stderr, "report: NOT MEASURED: what needs Redis:", err)
 	return false, nil
 }

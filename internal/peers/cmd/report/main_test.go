@@ -17,7 +17,7 @@ import (
 func TestParse(t *testing.T) {
 	o, err := parse(nil, "", io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{count: 6, benchtime: 500 * time.Millisecond}, o)
+	require.Equal(t, options{count: 6, benchtime: 500 * time.Millisecond, span: 7 * time.Minute, keys: 10_000}, o)
 
 	o, err = parse(nil, "9", io.Discard)
 	require.NoError(t, err)
@@ -39,6 +39,10 @@ func TestParse(t *testing.T) {
 		{nil, "six", `TALLYSTICK_BENCH_COUNT is "six", not a number`},
 		{[]string{"-count", "0"}, "", "-count is 0"},
 		{[]string{"-benchtime", "-1s"}, "", "must be positive"},
+		{[]string{"-span", "0s"}, "", "-span is 0s"},
+		{[]string{"-against", "x"}, "", "wants -only counters"},
+		{[]string{"-keys", "1"}, "", "-keys is 1"},
+		{[]string{"-only", "limiters"}, "", "may be counters"},
 		{[]string{"all"}, "", `unexpected argument "all"`},
 		{[]string{"-fast"}, "", "not defined: -fast"},
 	} {
@@ -114,7 +118,7 @@ func TestRedisIsRequired(t *testing.T) {
 	found, err := findRedis(&stderr)
 	require.NoError(t, err)
 	require.False(t, found)
-	require.Contains(t, stderr.String(), "NOT MEASURED: redis_rate")
+	require.Contains(t, stderr.String(), "NOT MEASURED: what needs Redis")
 
 	t.Setenv("TALLYSTICK_REQUIRE", "1")
 	_, err = findRedis(&stderr)

@@ -16,8 +16,19 @@ const (
 	reference   = "httprate"
 )
 
-// render returns the whole report.
+// render returns the whole report, or the part that was measured.
 func render(r *results, head string) string {
+	var parts []string
+	if r.hasLimiters() {
+		parts = append(parts, limiterTables(r, head))
+	}
+	if r.hasCounters() {
+		parts = append(parts, "## Counters\n\n"+counterTable(r, head))
+	}
+	return strings.Join(parts, "\n")
+}
+
+func limiterTables(r *results, head string) string {
 	raw, _ := r.summary(rawTwoHMACs, 1, r.seconds(1))
 	sections := []string{
 		fmt.Sprintf("# Measured beside its peers\n\n%s.\n"+
