@@ -28,6 +28,7 @@ type aside struct {
 	refusal *page.Refusal // what an Interstitial tells
 	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
 	refund  refund        // on an exact route; nil: nothing to give back
+	slot    *slot         // of a request that is being served, where there is a Concurrency
 }
 
 // withAside returns the aside of a decision that needs one.
