@@ -151,8 +151,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, told{})
 		return
 	case e.exact.Outage == FailClosed:
-		v := verdict{reason: CounterDown, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
-		e.concludeExact(now, dc, who, shown, v, told{})
+		e.concludeExact(now, dc, who, shown, counterDown(), told{})
 		return
 	}
 	tally, v := e.memory.Take(now, who.tier.fallback, &c.fallback, d.Cost)
@@ -166,11 +165,6 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 	}
 	d.Inherited = v.Inherited
 	e.concludeExact(now, dc, who, shown, verdictOf(&v), tell)
-}
-
-// overloaded is the verdict where the counter has no room: load, and no outage.
-func overloaded() verdict {
-	return verdict{reason: Overloaded, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
 }
 
 // concludeExact writes the decision and the answer.

@@ -22,7 +22,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if e.onDecision != nil {
 		e.onDecision(r, *d)
 	}
-	defer dc.leaveSlot()
+	defer dc.leave()
 	if !d.Allowed {
 		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)
@@ -36,8 +36,8 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		fields.SetAhead(w.Header())
 		dc.setAside(w.Header()) // nothing is lost if a handler drops it
 	}
-	if dc.aside != nil && dc.aside.slot != nil {
-		dc.reply.TakenOver = dc.aside.slot.hijacked
+	if dc.aside != nil && dc.aside.place != nil {
+		dc.reply.TakenOver = dc.aside.place.TakenOver
 	}
 	guarded := dc.reply.Wrap(w)
 	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers
