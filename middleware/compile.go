@@ -64,6 +64,9 @@ func compile(cfg Config) (*engine, error) {
 			stamp: c.base.tokens.Len(),
 		}
 	}
+	if cfg.Concurrency != nil {
+		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}
+	}
 	for name, p := range c.tiers {
 		t := newTier(&cfg, name, p)
 		e.tiers[name] = &t
@@ -71,6 +74,9 @@ func compile(cfg Config) (*engine, error) {
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
 	if e.challenge != nil {
 		e.cookieSuffixes = []string{proofSuffix}
+	}
+	if err := e.leaseSlots(&cfg); err != nil {
+		return nil, err
 	}
 	if err := e.openRoom(&cfg); err != nil {
 		return nil, err
@@ -105,6 +111,19 @@ func (e *engine) openRoom(cfg *Config) error {
 	}
 	e.room = &waitingRoom{tickets, new(ticket.Uses)}
 	e.cookieSuffixes = append(e.cookieSuffixes, roomSuffix)
+	return nil
+}
+
+// leaseSlots compiles the limits by which an exact counter leases slots, for each tier.
+func (e *engine) leaseSlots(cfg *Config) (err error) {
+	if e.gate == nil || e.exact == nil {
+		return nil
+	}
+	for _, t := range e.tiersOf() {
+		if t.leases, err = e.gate.leases(cfg, t.name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

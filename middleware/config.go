@@ -84,6 +84,10 @@ type Config struct {
 	// share. Default: nil, token and memory decide. Prohibited with Challenge.
 	Exact *Exact
 
+	// Concurrency limits how many requests of a client are served at once. Default: nil,
+	// any number.
+	Concurrency *Concurrency
+
 	// Quiet hides the quota, for routes such as login where it would tell how
 	// many guesses are left. Default: [QuietOff].
 	Quiet Quiet

@@ -7,6 +7,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
+	"github.com/tallystick/tallystick/middleware/internal/slots"
 )
 
 type decisionKey struct{}
@@ -28,6 +29,7 @@ type aside struct {
 	refusal *page.Refusal // what an Interstitial tells
 	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
 	refund  refund        // on an exact route; nil: nothing to give back
+	place   *slots.Place  // of a request that is being served, where there is a Concurrency
 }
 
 // withAside returns the aside of a decision that needs one.
@@ -45,6 +47,13 @@ func (dc *decisionContext) setAside(h http.Header) {
 	}
 	for _, cookie := range dc.aside.cookies {
 		h.Add(reply.SetCookie, cookie)
+	}
+}
+
+// leave gives the place of the request back, if it has one.
+func (dc *decisionContext) leave() {
+	if dc.aside != nil {
+		dc.aside.place.Done()
 	}
 }
 

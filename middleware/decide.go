@@ -49,6 +49,10 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *De
 	case e.challenge != nil:
 		e.decideWithWork(now, r, dc, &who, shown)
 	default:
+		if now, ok = e.enter(now, r, dc, &who, &shown); !ok {
+			e.refuseAtOnce(now, dc, &who, &shown, tooManyAtOnce())
+			break
+		}
 		c := e.chargeShared(now, &who, &shown, d.Cost)
 		d.concludeCharge(&who, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)

@@ -19,6 +19,8 @@
 //	waits instead of working, where the waiting room is open                     + (N+C)·max(1, L/5)
 //	holds a whole IPv6 /56, or a whole /48                                       (N+C)·8·L, or (N+C)·64·L, before work
 //	the same, and works                                                          + (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can
+//	at once, with Concurrency (MaxHold H, the oldest request has the age A)      N·(1+F)·Max·(1 + A/H); with CancelHeld N·(1+F)·Max
+//	the same on an exact route                                                   Max; in an outage with FailOpen N·Max
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
 //	holds many IPv4 addresses, or unrelated networks                             L for each
 //	new while the memory is full                                                 (N+C)·L; may be refused early
@@ -147,6 +149,13 @@
 // one only if WaitingRoom.Share asks for it; without memory or cookies there is none. With
 // [Interstitial] as Config.PageHandler the page of a refused form keeps what was typed.
 // docs/browser.md has more.
+//
+// # At once
+//
+// With Config.Concurrency no more than Max requests of a tally are served at once, beside the
+// limits; a few more may wait in line. A request counts until its handler ends, or its hijacked
+// connection, and for MaxHold at most: then it goes on uncounted, or ends. On an exact route the
+// number is that of all instances.
 //
 // # Exact routes
 //

@@ -28,6 +28,7 @@ type engine struct {
 	challenge *challenger   // nil: never
 	room      *waitingRoom  // nil: none
 	exact     *exactCounter // nil: token and memory decide
+	gate      *gate         // nil: any number at once
 
 	identity   IdentityFunc
 	cost       func(*http.Request) int64 // nil: 1

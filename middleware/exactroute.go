@@ -39,6 +39,10 @@ func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext
 		e.concludeRefusal(now, dc, &who, shown, &c, wait, !told)
 		return
 	}
+	if v, ok := e.enterExact(now, r, dc, &who); !ok {
+		e.refuseAtOnce(now, dc, &who, shown, v)
+		return
+	}
 	refunds := x.refunds.Load()
 	v, outcome, err := e.askCounter(now, r, &who, &c, d.Cost)
 	switch outcome {
@@ -84,10 +88,7 @@ func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCa
 
 // askCounter has the counter decide. A cost of 0 peeks.
 func (e *engine) askCounter(now time.Time, r *http.Request, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
-	caller := guardedcall.Stranger
-	if who.id.kind != kindAddress {
-		caller = guardedcall.Known
-	}
+	caller := callerOf(who)
 	if cost == 0 {
 		v, outcome, err := e.exact.guard.Peek(r.Context(), now, e.now, caller, c.Call)
 		v.Admitted = true
@@ -150,8 +151,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, told{})
 		return
 	case e.exact.Outage == FailClosed:
-		v := verdict{reason: CounterDown, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
-		e.concludeExact(now, dc, who, shown, v, told{})
+		e.concludeExact(now, dc, who, shown, counterDown(), told{})
 		return
 	}
 	tally, v := e.memory.Take(now, who.tier.fallback, &c.fallback, d.Cost)
@@ -165,11 +165,6 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 	}
 	d.Inherited = v.Inherited
 	e.concludeExact(now, dc, who, shown, verdictOf(&v), tell)
-}
-
-// overloaded is the verdict where the counter has no room: load, and no outage.
-func overloaded() verdict {
-	return verdict{reason: Overloaded, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
 }
 
 // concludeExact writes the decision and the answer.

@@ -3,12 +3,14 @@ package middleware
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -21,6 +23,7 @@ type Middleware struct {
 	memory     *storeless.Memory
 	maxClients int
 
+	live    *liveRequests
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
 	proofs  proofCounts
@@ -66,6 +69,13 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	}
 	if was := m.engine.Load(); was != nil && was.room != nil && e.room != nil {
 		e.room.uses = was.room.uses
+	}
+	if e.gate != nil {
+		if m.live == nil {
+			m.live = &liveRequests{seed: maphash.MakeSeed()}
+		}
+		e.gate.liveRequests = m.live
+		m.live.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
 	}
 	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
 	m.engine.Store(e)

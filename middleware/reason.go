@@ -42,6 +42,10 @@ const (
 	ProofPriceRisen    Reason = "price-risen"
 	ProofReplayed      Reason = "replayed"
 
+	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits,
+	// and no more may wait. 429.
+	TooManyAtOnce Reason = "too-many-at-once"
+
 	// TooEarly: the request came as TLS early data, which anybody may replay, and
 	// every replay would be charged on an exact counter. 425.
 	TooEarly Reason = "too-early"

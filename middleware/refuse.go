@@ -60,7 +60,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	switch {
 	case d.Proof != "":
 		refusal.Reason = string(d.Proof)
-	case d.Offered != nil || d.Reason == SoldOut:
+	case d.Offered != nil || d.Reason == SoldOut || d.Reason == TooManyAtOnce:
 		refusal.Reason = string(d.Reason)
 	}
 	if c := d.Offered; c != nil {
@@ -78,7 +78,7 @@ func causeOf(reason Reason) page.Cause {
 	switch reason {
 	case NoToken, MemoryFull, ProofReplayed:
 		return page.ProofRequired
-	case OverLimit, SoldOut:
+	case OverLimit, SoldOut, TooManyAtOnce:
 		return page.QuotaExceeded
 	case CostAboveQuota:
 		return page.CostAboveQuota

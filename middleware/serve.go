@@ -22,6 +22,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if e.onDecision != nil {
 		e.onDecision(r, *d)
 	}
+	defer dc.leave()
 	if !d.Allowed {
 		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)
@@ -34,6 +35,9 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		fields.SetAhead(w.Header())
 		dc.setAside(w.Header()) // nothing is lost if a handler drops it
+	}
+	if dc.aside != nil && dc.aside.place != nil {
+		dc.reply.TakenOver = dc.aside.place.TakenOver
 	}
 	guarded := dc.reply.Wrap(w)
 	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers

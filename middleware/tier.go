@@ -20,6 +20,7 @@ type tier struct {
 	exact, shard *exact.Policy
 	fallback     *storeless.Policy // when the counter does not answer
 	quotaHash    guardedcall.Key
+	leases       *exact.Policy // of slots, where there is a Concurrency
 }
 
 // tooDear reports whether a request of this cost is more than any pass has, so that no

@@ -138,6 +138,10 @@ func check(cfg *Config) (c compiled, err error) {
 		x := cfg.Exact.withDefaults()
 		err = errors.Join(err, errors.Join(x.check()...))
 	}
+	if cfg.Concurrency != nil {
+		most := cfg.Concurrency.withDefaults()
+		err = errors.Join(err, errors.Join(most.check(cfg)...))
+	}
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))
 	}

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	mathrand "math/rand/v2"
 	"net/http"
 	"time"
 
@@ -34,6 +35,22 @@ func verdictOf(limits *storeless.Verdict) verdict {
 
 // proofWanted is the verdict where a proof of work comes first.
 func proofWanted() verdict { return verdict{reason: NoToken, status: http.StatusForbidden} }
+
+// overloaded is the verdict where the counter has no room: load, and no outage.
+func overloaded() verdict {
+	return verdict{reason: Overloaded, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
+}
+
+// counterDown is the verdict where an outage refuses.
+func counterDown() verdict {
+	return verdict{reason: CounterDown, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second)}
+}
+
+// tooManyAtOnce is the verdict where no slot is free. When one will be is not known: the
+// clients are spread over some seconds.
+func tooManyAtOnce() verdict {
+	return verdict{reason: TooManyAtOnce, status: http.StatusTooManyRequests, retryAfter: time.Duration(1+mathrand.Int64N(3)) * time.Second}
+}
 
 // An offer is what a refused client can do instead of waiting: solve a challenge, or
 // come back when a tally is for sale.

@@ -16,6 +16,12 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	d := &dc.decision
 	shown = e.readProofs(now, r, who, shown)
 	d.Proof = shown.proof.reason
+	now, ok := e.enter(now, r, dc, who, &shown)
+	if !ok {
+		e.proofs.note(d.Proof)
+		e.refuseAtOnce(now, dc, who, &shown, tooManyAtOnce())
+		return
+	}
 	c, asked := e.chargeByMode(now, who, &shown, d.Cost)
 	if shown.proof.byCookie {
 		for _, id := range shown.proof.used { // else they would pile up until they end

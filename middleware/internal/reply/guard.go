@@ -21,6 +21,9 @@ type guard struct {
 	http.ResponseWriter
 	Fields Fields
 	mu     sync.Mutex // a handler's goroutines may all be the first to write
+
+	// TakenOver has the connection that a handler hijacks; nil: nobody wants to know.
+	TakenOver func(net.Conn) net.Conn
 }
 
 // Unwrap is for http.ResponseController.
@@ -102,6 +105,8 @@ func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := g.ResponseWriter.(http.Hijacker).Hijack()
 	if err != nil {
 		g.Fields.settled.Store(false) // as in FlushError
+	} else if g.TakenOver != nil {
+		conn = g.TakenOver(conn)
 	}
 	return conn, buf, err
 }

@@ -1,0 +1,70 @@
+package middleware
+
+import (
+	"errors"
+	"time"
+)
+
+// A Concurrency limits how many requests of one tally are served at once, beside the
+// limits, which count how many there are. A request that finds no room is answered 429 with
+// the reason [TooManyAtOnce], and is charged nothing. It is plain data, like [Config].
+//
+// Who is asking is told as for the limits: all behind an address share what Max permits,
+// and each tally that a [Challenge] sells has as many of its own.
+//
+// Without an [Exact] counter each instance counts for itself. With one no more than Max are
+// served by all instances together; that costs a round trip to the counter before the
+// handler, and one after it. Then the context of a request ends, with the cause
+// [ErrHeldTooLong], a second before MaxHold: the others are told by then that it is over. A
+// process that is frozen, or a handler that does not look at its context, exceeds Max by
+// what it goes on to do. In an outage each instance counts for itself under [FailOpen].
+type Concurrency struct {
+	_ [0]func()
+
+	// Max is how many requests of one tally are served at once. Required. Permitted: 1 to 10000.
+	Max int
+
+	// Tiers have another Max each, by the names of Config.Tiers. The others have Max.
+	Tiers map[string]int
+
+	// MaxHold is how long a request counts at most: a client that opens Max connections and
+	// sends nothing shuts out all that share its tally for no longer. After that the
+	// request goes on uncounted, so that at most Max + Max·(age/MaxHold) are alive, where
+	// the oldest has the age. Default: 30 s. Permitted: 2 s to 1 h.
+	MaxHold time.Duration
+
+	// CancelHeld ends the context of a request at MaxHold, with the cause
+	// [ErrHeldTooLong], and closes a connection that was hijacked. With an Exact counter
+	// that is always so.
+	CancelHeld bool
+
+	// Queue is how many requests of one tally may wait for their turn, MaxHold at most,
+	// and QueueAll how many of all tallies together: each holds a goroutine and a
+	// connection. A request that waits is charged nothing until it is its turn. Default: 0, and
+	// for QueueAll 1000. Permitted: up to 10000, QueueAll no less than Queue. Prohibited with an
+	// Exact counter, which nobody can stand in line at.
+	Queue, QueueAll int
+}
+
+// withDefaults returns c with what it leaves zero filled in.
+func (c Concurrency) withDefaults() Concurrency {
+	if c.MaxHold == 0 {
+		c.MaxHold = 30 * time.Second
+	}
+	if c.QueueAll == 0 && c.Queue > 0 {
+		c.QueueAll = max(1000, c.Queue)
+	}
+	return c
+}
+
+// maxFor is how many requests of a tier's tallies are served at once.
+func (c *Concurrency) maxFor(tier string) int {
+	if n, ok := c.Tiers[tier]; ok {
+		return n
+	}
+	return c.Max
+}
+
+// ErrHeldTooLong is the cause for which the context of a request has ended that had counted
+// for as long as [Concurrency].MaxHold permits.
+var ErrHeldTooLong = errors.New("middleware: the request has been served for longer than Concurrency.MaxHold")

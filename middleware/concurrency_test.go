@@ -1,0 +1,387 @@
+package middleware_test
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A door is a handler whose requests stay until they are told to go.
+type door struct {
+	live, most atomic.Int64
+	open       chan struct{}
+	obeys      bool // the end of its context
+	cause      chan error
+}
+
+func newDoor(obeys bool) *door {
+	return &door{open: make(chan struct{}), obeys: obeys, cause: make(chan error, 1000)}
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	live := d.live.Add(1)
+	defer d.live.Add(-1)
+	for most := d.most.Load(); live > most && !d.most.CompareAndSwap(most, live); most = d.most.Load() {
+	}
+	if !d.obeys {
+		<-d.open
+		return
+	}
+	select {
+	case <-d.open:
+	case <-r.Context().Done():
+		d.cause <- context.Cause(r.Context())
+	}
+}
+
+// atOnce is a policy of plenty a minute, two at once.
+func atOnce(c middleware.Concurrency) middleware.Config {
+	cfg := contact(new(clock))
+	cfg.Now = time.Now
+	cfg.Limits = []middleware.Limit{{Quota: 1000, Window: time.Minute}}
+	cfg.Concurrency = &c
+	return cfg
+}
+
+// come sends n requests that stay, and returns once they do.
+func come(h http.Handler, n int, options ...option) {
+	for range n {
+		go send(h, options...)
+	}
+	synctest.Wait()
+}
+
+func TestNoMoreAtOnceThanMax(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 2})
+		d, told := newDoor(false), record(&cfg)
+		h := newLimiter(t, cfg).Handler(d)
+		come(h, 2)
+		for range 20 {
+			refused := send(h)
+			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+			require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
+			require.Contains(t, bodyOf(t, refused), `"reason":"too-many-at-once"`)
+			wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, wait, 1)
+			require.LessOrEqual(t, wait, 3)
+			require.Empty(t, tokenIn(refused), "it was charged nothing, and is not remembered")
+		}
+		come(h, 1, from("198.51.100.1"))
+		require.EqualValues(t, 3, d.live.Load(), "another client has two of its own")
+		close(d.open)
+		synctest.Wait()
+		require.Contains(t, send(h).Header.Get("RateLimit"), "r=997", "twenty were refused, and charged nothing")
+	})
+}
+
+// A slot is given back whatever becomes of its request: 1000 end in a panic, by a limit,
+// or well.
+func TestEverySlotIsGivenBack(t *testing.T) {
+	cfg := atOnce(middleware.Concurrency{Max: 1})
+	cfg.Limits[0].Quota = 100
+	n := 0
+	h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if n++; n%2 == 0 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	for i := range 1000 {
+		func() {
+			defer func() { _ = recover() }()
+			resp := send(h)
+			if i >= 100 {
+				require.Equal(t, "0", resp.Header.Get("RateLimit")[len(`"contact";r=`):len(`"contact";r=`)+1])
+			}
+			require.NotContains(t, bodyOf(t, resp), "too-many-at-once")
+		}()
+	}
+	require.Equal(t, 100, n)
+}
+
+// Five connections without any work shut everybody behind their address out for MaxHold,
+// and no longer.
+func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		testkit.Bubble(t, func(t *testing.T) {
+			d := newDoor(true)
+			h := newLimiter(t, atOnce(middleware.Concurrency{Max: 5, CancelHeld: ends})).Handler(d)
+			come(h, 5)
+			time.Sleep(30*time.Second - 1)
+			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+			time.Sleep(1)
+			synctest.Wait()
+			if ends {
+				require.Zero(t, d.live.Load())
+				require.ErrorIs(t, <-d.cause, middleware.ErrHeldTooLong)
+			}
+			come(h, 5)
+			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+			want := 10
+			if ends {
+				want = 5
+			}
+			require.EqualValues(t, want, d.live.Load(), "the idle ones go on uncounted, or have ended")
+			close(d.open)
+		})
+	}
+}
+
+// First come, first served; nobody waits for longer than MaxHold, and who waits is charged
+// nothing.
+func TestRequestsWaitForTheirTurn(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3, QueueAll: 4})
+		served := make(chan string, 10)
+		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			served <- r.Header.Get("Name")
+			time.Sleep(time.Second)
+		}))
+		for _, name := range []string{"a", "b", "c", "d"} {
+			come(h, 1, with("Name", name))
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "the line is full")
+		time.Sleep(10 * time.Second)
+		close(served)
+		var order []string
+		for name := range served {
+			order = append(order, name)
+		}
+		require.Equal(t, []string{"a", "b", "c", "d"}, order)
+	})
+}
+
+func TestNobodyWaitsForLongerThanMaxHold(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3, MaxHold: 10 * time.Second})
+		d := newDoor(false)
+		h := newLimiter(t, cfg).Handler(d)
+		began := time.Now()
+		come(h, 3) // each has its turn when the one before it counts no more
+		time.Sleep(9 * time.Second)
+		require.EqualValues(t, 1, d.live.Load())
+		resp := send(h)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Equal(t, 19*time.Second, time.Since(began))
+		close(d.open)
+	})
+}
+
+// What a client has bought has slots of its own.
+func TestABoughtTallyHasSlotsOfItsOwn(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 2})
+		cfg.Challenge = &middleware.Challenge{Mode: middleware.WhenExhausted, Path: "/t/", Work: 1 << 10}
+		cfg.Limits[0].Quota = 10
+		m := newLimiter(t, cfg)
+		quick := m.Handler(new(spy))
+		spend(t, quick, 10)
+		var own [2]string
+		for i := range own {
+			bought := send(quick, with(middleware.ProofHeader, solved(t, send(quick))))
+			require.Equal(t, http.StatusOK, bought.StatusCode)
+			own[i] = tokenIn(bought)
+		}
+		time.Sleep(2 * time.Minute)
+
+		d := newDoor(false)
+		h := m.Handler(d)
+		come(h, 3)
+		require.EqualValues(t, 2, d.live.Load())
+		for i := range own {
+			come(h, 5, showing(own[i]))
+			require.EqualValues(t, 4+2*i, d.live.Load(), "two of its own, and none of the shared ones, which are held")
+		}
+		close(d.open)
+	})
+}
+
+// A connection that is hijacked outlives its handler, and holds its slot.
+func TestAHijackedConnectionHoldsItsSlot(t *testing.T) {
+	hang := make(chan struct{})
+	m := newLimiter(t, atOnce(middleware.Concurrency{Max: 1, MaxHold: time.Hour, CancelHeld: true}))
+	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			return
+		}
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = buf.Flush()
+		go func() {
+			<-hang
+			_ = conn.Close()
+			_ = conn.Close() // gives nothing back twice
+			hang <- struct{}{}
+		}()
+	})))
+	status := func(method string) int {
+		return oneShot(t, server, method+" / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").StatusCode
+	}
+	require.Equal(t, http.StatusSwitchingProtocols, status(http.MethodPost))
+	require.Equal(t, http.StatusTooManyRequests, status(http.MethodGet), "its handler has returned")
+	hang <- struct{}{}
+	<-hang
+	require.Equal(t, http.StatusOK, status(http.MethodGet))
+}
+
+// With a counter that all instances share no more than Max are served by all of them. One
+// that is killed holds its slots for MaxHold.
+func TestSlotsOfAllInstances(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		counter := exact.NewMemory(1024, time.Now)
+		cfg := atOnce(middleware.Concurrency{Max: 3})
+		cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailClosed}
+		d := newDoor(true)
+		var instances []http.Handler
+		for range 4 {
+			instances = append(instances, newLimiter(t, cfg).Handler(d))
+		}
+		for _, h := range instances {
+			come(h, 3)
+		}
+		require.EqualValues(t, 3, d.live.Load())
+		close(d.open)
+		synctest.Wait()
+		d.open = make(chan struct{})
+		come(instances[3], 1)
+		require.EqualValues(t, 1, d.live.Load(), "all were given back")
+		close(d.open)
+		synctest.Wait()
+
+		// Killed: its requests are gone, and gave nothing back.
+		killed := &unrefunded{Counter: counter}
+		cfg.Exact.Counter = killed
+		gone := newLimiter(t, cfg).Handler(new(spy))
+		for range 3 {
+			require.Equal(t, http.StatusOK, send(gone).StatusCode)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(instances[0]).StatusCode)
+		time.Sleep(30*time.Second - 1)
+		require.Equal(t, http.StatusTooManyRequests, send(instances[0]).StatusCode)
+		time.Sleep(2)
+		d.open = make(chan struct{})
+		come(instances[0], 4)
+		require.EqualValues(t, 3, d.live.Load())
+		time.Sleep(29 * time.Second)
+		synctest.Wait()
+		require.Zero(t, d.live.Load())
+		require.ErrorIs(t, <-d.cause, middleware.ErrHeldTooLong, "a second before others are told that the slot is free")
+		require.EqualValues(t, 3, d.most.Load(), "never above Max")
+	})
+}
+
+// An unrefunded counter is that of a process that was killed.
+type unrefunded struct{ exact.Counter }
+
+func (unrefunded) Refund(context.Context, exact.Receipt) error { return exact.ErrNoRefund }
+
+// In an outage each instance counts for itself, or refuses.
+func TestSlotsInAnOutage(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
+			l := newLedger(new(clock))
+			l.fault = func(context.Context, int) error { return errEngine }
+			cfg := atOnce(middleware.Concurrency{Max: 2})
+			cfg.Exact = &middleware.Exact{Counter: l, Outage: outage}
+			told, d := record(&cfg), newDoor(false)
+			h := newLimiter(t, cfg).Handler(d)
+			come(h, 5)
+			if outage == middleware.FailClosed {
+				require.Zero(t, d.live.Load())
+				require.Equal(t, middleware.CounterDown, told.last().Reason)
+				continue
+			}
+			require.EqualValues(t, 2, d.live.Load())
+			require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
+			require.True(t, told.last().Degraded)
+			close(d.open)
+			synctest.Wait()
+		}
+	})
+}
+
+// What is being served is counted on after Reconfigure, by the new Max.
+func TestReconfigureKeepsWhatIsServed(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 2})
+		m, d := newLimiter(t, cfg), newDoor(false)
+		h := m.Handler(d)
+		come(h, 2)
+		cfg.Concurrency.Max = 3
+		require.NoError(t, m.Reconfigure(cfg))
+		come(h, 2)
+		require.EqualValues(t, 3, d.live.Load())
+		close(d.open)
+	})
+}
+
+func TestTiersHaveTheirOwnMax(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 1, Tiers: map[string]int{"pro": 3}})
+		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits, "team": cfg.Limits}
+		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+			id := middleware.Principal(r.Header.Get("User"))
+			id.Tier = r.Header.Get("Tier")
+			return id, nil
+		}
+		for tier, want := range map[string]int{"": 1, "team": 1, "pro": 3} {
+			d := newDoor(false)
+			come(newLimiter(t, cfg).Handler(d), 5, with("User", "u", "Tier", tier))
+			require.EqualValues(t, want, d.live.Load(), tier)
+			close(d.open)
+			synctest.Wait()
+		}
+	})
+}
+
+func TestShadowOfTooManyAtOnce(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 2})
+		cfg.Shadow = true
+		d, told := newDoor(false), record(&cfg)
+		come(newLimiter(t, cfg).Handler(d), 4)
+		require.EqualValues(t, 4, d.live.Load())
+		require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
+		require.True(t, told.last().Allowed)
+		close(d.open)
+	})
+}
+
+func TestProblemsOfConcurrency(t *testing.T) {
+	for want, c := range map[string]middleware.Concurrency{
+		"Concurrency.Max":             {},
+		"Concurrency.Tiers[\"gold\"]": {Max: 1, Tiers: map[string]int{"gold": 1}},
+		"Concurrency.Tiers[\"pro\"]":  {Max: 1, Tiers: map[string]int{"pro": 0}},
+		"Concurrency.MaxHold":         {Max: 1, MaxHold: time.Second},
+		"Concurrency.Queue":           {Max: 1, Queue: -1},
+		"Concurrency.QueueAll":        {Max: 1, Queue: 5, QueueAll: 4},
+	} {
+		cfg := atOnce(c)
+		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits}
+		_, err := middleware.New(cfg)
+		var fields []string
+		for problem := range middleware.ConfigErrors(err) {
+			fields = append(fields, problem.Field)
+		}
+		require.Equal(t, []string{want}, fields)
+	}
+	cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 1})
+	cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(1, nil), Outage: middleware.FailClosed}
+	_, err := middleware.New(cfg)
+	require.ErrorContains(t, err, "Concurrency.Queue: cannot go with Exact")
+}

@@ -1,0 +1,29 @@
+package middleware
+
+import (
+	"hash/maphash"
+
+	"github.com/tallystick/tallystick/middleware/internal/slots"
+)
+
+// A gate is a compiled [Concurrency].
+type gate struct {
+	Concurrency
+	*liveRequests
+}
+
+// LiveRequests are those that are being served. They survive Reconfigure.
+type liveRequests struct {
+	seed  maphash.Seed
+	table slots.Table
+}
+
+// keyOf names a tally of this process, by the bytes that no other has.
+func (g *gate) keyOf(parts ...[]byte) slots.Key {
+	var h maphash.Hash
+	h.SetSeed(g.seed)
+	for _, part := range parts {
+		_, _ = h.Write(part)
+	}
+	return slots.Key(h.Sum64())
+}

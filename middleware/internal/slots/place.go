@@ -1,0 +1,72 @@
+package slots
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// A Place is what a request has while it is being served, until it leaves.
+type Place struct {
+	once   sync.Once
+	free   func()
+	taken  bool               // over, together with the connection
+	ends   time.Time          // of the request; zero: it may go on
+	cancel context.CancelFunc // with ends
+	timer  *time.Timer        // of a connection that was taken over
+}
+
+// NewPlace returns a place that is given back by free, which is called once.
+func NewPlace(free func()) *Place { return &Place{free: free} }
+
+// EndAfter ends the request after so long, if it has not left before: its context, which is
+// the one that is returned, for cause.
+func (p *Place) EndAfter(ctx context.Context, hold time.Duration, cause error) context.Context {
+	p.ends = time.Now().Add(hold)
+	ctx, p.cancel = context.WithDeadlineCause(ctx, p.ends, cause)
+	return ctx
+}
+
+// Done gives the place back when the handler is done. A connection that was taken over
+// keeps it.
+func (p *Place) Done() {
+	if p != nil && !p.taken {
+		p.leave()
+	}
+}
+
+func (p *Place) leave() {
+	p.once.Do(func() {
+		if p.cancel != nil {
+			p.cancel()
+		}
+		if p.timer != nil {
+			p.timer.Stop()
+		}
+		p.free()
+	})
+}
+
+// TakenOver has a connection that a handler has hijacked carry the place on, until it is
+// closed. It is closed when the request would have been ended: the context of that ends with
+// the handler, whoever has the connection.
+func (p *Place) TakenOver(conn net.Conn) net.Conn {
+	p.taken = true
+	held := &heldConn{conn, p}
+	if !p.ends.IsZero() {
+		p.timer = time.AfterFunc(time.Until(p.ends), func() { _ = held.Close() })
+	}
+	return held
+}
+
+type heldConn struct {
+	net.Conn
+	place *Place
+}
+
+// Close implements [net.Conn].
+func (c *heldConn) Close() error {
+	c.place.leave()
+	return c.Conn.Close()
+}

@@ -1,0 +1,65 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var errTooLong = errors.New("too long")
+
+// A place is given back once, whoever does it first.
+func TestAPlaceIsGivenBackOnce(t *testing.T) {
+	freed := 0
+	p := NewPlace(func() { freed++ })
+	p.Done()
+	p.Done()
+	require.Equal(t, 1, freed)
+	(*Place)(nil).Done()
+}
+
+// A connection that was taken over keeps the place, until it is closed or its time is over,
+// though the context of the request has long ended.
+func TestAConnectionKeepsItsPlace(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			freed := 0
+			p := NewPlace(func() { freed++ })
+			request, cancel := context.WithCancel(t.Context())
+			ctx := p.EndAfter(request, 30*time.Second, errTooLong)
+			ours, theirs := net.Pipe()
+			conn := p.TakenOver(ours)
+			p.Done()
+			cancel()
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+			time.Sleep(29 * time.Second)
+			require.Zero(t, freed)
+			if closed {
+				require.NoError(t, conn.Close())
+				require.Equal(t, 1, freed)
+			}
+			time.Sleep(2 * time.Second)
+			require.Equal(t, 1, freed)
+			_, err := theirs.Read(make([]byte, 1))
+			require.Error(t, err, "it is closed")
+		})
+	}
+}
+
+func TestARequestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPlace(func() {})
+		ctx := p.EndAfter(t.Context(), 30*time.Second, errTooLong)
+		began := time.Now()
+		<-ctx.Done()
+		require.Equal(t, 30*time.Second, time.Since(began))
+		require.ErrorIs(t, context.Cause(ctx), errTooLong)
+		p.Done()
+	})
+}

@@ -1,0 +1,101 @@
+package slots
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Against a plain list of who holds what since when: never more than there are, never
+// fewer, and nothing is kept of who is gone.
+func TestSlotsAgainstAList(t *testing.T) {
+	const hold = 30 * time.Second
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		most := 1 + rng.IntN(4)
+		table, now := Table{bounds: Bounds{Hold: hold}}, start
+		type request struct {
+			slot  *Slot
+			began time.Time
+			key   Key
+		}
+		var alive []request
+		for range 400 {
+			now = now.Add(time.Duration(rng.IntN(8)) * time.Second)
+			if len(alive) > 0 && rng.IntN(3) == 0 {
+				i := rng.IntN(len(alive))
+				table.Leave(now, alive[i].slot)
+				table.Leave(now, alive[i].slot) // changes nothing
+				alive = append(alive[:i], alive[i+1:]...)
+				continue
+			}
+			key, counted := Key(rng.IntN(3)), 0
+			for _, r := range alive {
+				if r.key == key && now.Sub(r.began) < hold {
+					counted++
+				}
+			}
+			slot := table.Try(now, key, most)
+			require.Equal(t, counted < most, slot != nil, "seed %d", seed)
+			if slot != nil {
+				alive = append(alive, request{slot, now, key})
+			}
+		}
+		for _, r := range alive {
+			table.Leave(now, r.slot)
+		}
+		tallies, waiting := table.Live()
+		require.Zero(t, tallies+waiting, "seed %d", seed)
+	}
+}
+
+// Connections that do nothing hold their slots for Hold, and no longer; that they are still
+// there then takes nothing from others, nor does their end.
+func TestIdleRequestsHoldNoLongerThanHold(t *testing.T) {
+	table := Table{bounds: Bounds{Hold: 30 * time.Second}}
+	var idle []*Slot
+	for range 5 {
+		idle = append(idle, table.Try(start, 1, 5))
+	}
+	require.Nil(t, table.Try(start.Add(30*time.Second-1), 1, 5))
+	later := start.Add(30 * time.Second)
+	honest := table.Try(later, 1, 5)
+	require.NotNil(t, honest)
+	for _, s := range idle {
+		table.Leave(later, s)
+	}
+	for range 4 {
+		require.NotNil(t, table.Try(later, 1, 5))
+	}
+	require.Nil(t, table.Try(later, 1, 5), "five are held: the idle ones gave nothing back twice")
+}
+
+// When the last request of a tally ends, nothing is kept, though its slot has ended before.
+func TestNothingIsKeptOfEndedSlots(t *testing.T) {
+	table := Table{bounds: Bounds{Hold: 30 * time.Second}}
+	s := table.Try(start, 1, 1)
+	table.Leave(start.Add(time.Minute), s)
+	tallies, _ := table.Live()
+	require.Zero(t, tallies)
+	require.Nil(t, table.Try(start, 2, 0))
+	s = table.Try(start, 1, 1)
+	require.NotNil(t, table.Try(start.Add(time.Minute), 2, 1))
+	require.Nil(t, table.Try(start.Add(time.Minute), 1, 0)) // who asks ends what has lasted too long
+	table.Leave(start.Add(time.Minute), s)
+	tallies, _ = table.Live()
+	require.Equal(t, 1, tallies)
+}
+
+// Without Hold a slot counts until it is left.
+func TestWithoutHold(t *testing.T) {
+	table := Table{}
+	s := table.Try(start, 1, 1)
+	require.Nil(t, table.Try(start.Add(1000*time.Hour), 1, 1))
+	table.Leave(start, s)
+	require.NotNil(t, table.Try(start, 1, 1))
+	require.Nil(t, table.Try(start, 2, 0), "none are permitted")
+}

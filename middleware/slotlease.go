@@ -1,0 +1,71 @@
+package middleware
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/middleware/internal/slots"
+)
+
+// enterExact leases a slot from the counter, and reports whether there is one; if not, v is
+// what becomes of the request. A refusal is not remembered: nobody knows when a request is
+// going to end.
+func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext, who *subject) (v verdict, ok bool) {
+	g := e.gate
+	if g == nil {
+		return v, true
+	}
+	h := sha256.New()
+	h.Write([]byte("tallystick/v1/slot\x00"))
+	h.Write(who.bytes)
+	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: who.tier.leases, ID: rand.Text()}
+	answer, outcome, err := e.exact.guard.Take(r.Context(), now, e.now, callerOf(who), call)
+	switch outcome {
+	case guardedcall.Answered:
+		e.report.counterAnswers()
+		if !answer.Admitted {
+			return tooManyAtOnce(), false
+		}
+		ctx, receipt := context.WithoutCancel(r.Context()), answer.Receipt
+		own := slots.NewPlace(func() {
+			ctx, cancel := context.WithTimeout(ctx, e.exact.Deadline)
+			defer cancel()
+			lost := false
+			_ = e.giveBack(ctx, receipt, &lost) // else it ends by itself
+		})
+		dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
+		dc.withAside().place = own
+		return v, true
+	case guardedcall.Full, guardedcall.Crowded:
+		return overloaded(), false
+	case guardedcall.Failed:
+		e.report.counterFailed(now, err)
+	case guardedcall.Down:
+		e.report.counterDown(now, e.exact.Outage.consequence(), err)
+	}
+	if dc.decision.Degraded = true; e.exact.Outage == FailClosed {
+		return counterDown(), false
+	}
+	if _, ok = e.enter(now, r, dc, who, &credentials{}); !ok {
+		return tooManyAtOnce(), false
+	}
+	return v, true
+}
+
+// leaseMargin is how long before the end of a lease the request ends: what a handler has
+// to notice it.
+const leaseMargin = time.Second
+
+// callerOf says what is known of who asks.
+func callerOf(who *subject) guardedcall.Caller {
+	if who.id.kind != kindAddress {
+		return guardedcall.Known
+	}
+	return guardedcall.Stranger
+}
