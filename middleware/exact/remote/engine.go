@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -24,12 +23,6 @@ type engine struct {
 	keys      ring
 	transport http.RoundTripper
 	now       func() time.Time
-}
-
-// A peer is an owner as a caller knows it.
-type peer struct {
-	url   string
-	ahead atomic.Int64 // ms that its clock is ahead of ours, by its last answer
 }
 
 // Part implements [exact.Parted].
