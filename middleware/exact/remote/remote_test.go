@@ -246,7 +246,7 @@ func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 				resp.Body = io.NopCloser(bytes.NewReader(earlier))
 				resp.Header.Set("Tallystick-Mac", sum)
 			}
-			_, err = c.Peek(t.Context(), call)
+			_, err = c.Peek(t.Context(), exact.Call{Key: "another", Cost: 1, Policy: p})
 		}
 		require.ErrorIs(t, err, exact.ErrMaybeCounted, what)
 	}
@@ -364,6 +364,35 @@ func (deadlined) Peek(context.Context, exact.Call) (exact.Verdict, error) {
 	return exact.Verdict{}, nil
 }
 func (deadlined) Refund(context.Context, exact.Receipt) error { return nil }
+
+// A connection that was kept turns out to be closed, after the owner has done what was asked. A
+// call is made once more, unseen, and counted once. A refund is not: that there was nothing to
+// give back would be the answer.
+func TestAConnectionThatWasClosed(t *testing.T) {
+	counter := exact.NewMemory(0, nil)
+	inner, err := remote.Serve(counter, secrets)
+	require.NoError(t, err)
+	var closing atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if closing.CompareAndSwap(true, false) {
+			inner.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	c, p := open(t, secrets, server.URL), perHour(t, 5)
+	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	closing.Store(true)
+	again, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.True(t, again.Admitted && again.Replayed)
+	require.EqualValues(t, 3, again.Limits[0].Remaining)
+	closing.Store(true)
+	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrMaybeCounted)
+	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNoRefund, "it was")
+}
 
 // Each key has one owner, whatever the order of the list; keys are spread evenly, and an
 // owner more takes keys from the others and moves no other.

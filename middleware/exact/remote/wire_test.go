@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -96,6 +98,29 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 	for _, name := range []string{staleError, busyError, fullError, notCounted, noRefundError, callError, maybeCounted, malformedError} {
 		require.Contains(t, string(text), "`"+name+"`")
 	}
+}
+
+// A take whose calls have no IDs could be recorded and repeated. Nothing of it is counted.
+func TestCallsMustHaveIDs(t *testing.T) {
+	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
+	counter := exact.NewMemory(1, now)
+	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
+	h, err := Serve(counter, cfg)
+	require.NoError(t, err)
+	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
+	require.NoError(t, err)
+	for what, ids := range map[string][]string{"none": nil, "an empty one": {""}, "one of two": {"YQ", ""}, "no base64url": {"="}, "too many": make([]string, maxCalls+1)} {
+		body, err := json.Marshal(request{Op: "take", At: now().UnixMilli(), Wait: 50, Key: "azE", Cost: 1, Policy: encodePolicy(p), IDs: ids})
+		require.NoError(t, err)
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+		r.Header.Set(macField, newRing(cfg.Secrets).sign(requestLabel, "", body))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, `{"at":1900000000000,"error":"call"}`, w.Body.String(), what)
+	}
+	v, err := counter.Peek(t.Context(), exact.Call{Key: "k1", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.EqualValues(t, 5, v.Limits[0].Remaining)
 }
 
 type transport func(*http.Request) (*http.Response, error)
