@@ -47,6 +47,7 @@ var imported = map[string]string{
 	"cmp": "cmp", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
+	"remote": module + "/middleware/exact/remote",
 }
 
 // wholeFile makes a file of a fragment: declarations stand as they are, statements go into

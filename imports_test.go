@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"middleware/internal/ticket":      {},
 	"middleware/exact":                {module + "/storeless"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact"},
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
@@ -64,7 +65,8 @@ var inTests = map[string][]string{
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
 	},
-	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
+	"middleware/exact":        {module + "/middleware/exact/exacttest"}, // what every counter must pass
+	"middleware/exact/remote": {module + "/middleware/exact/exacttest", module + "/internal/printed"},
 }
 
 // onlyIn narrows an arrow to some files.

@@ -12,17 +12,24 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
 
 // checkCounter says what is wrong with the value of -counter, before anything is
 // opened.
 func checkCounter(spec string) error {
 	path, file := strings.CutPrefix(spec, "file:")
-	if spec == "" || spec == "memory" || file && path != "" || isRedis(spec) {
+	addr, serve := strings.CutPrefix(spec, "serve:")
+	if spec == "" || spec == "memory" || file && path != "" || serve && addr != "" || isRedis(spec) || isRemote(spec) {
 		return nil
 	}
 	// Not the text itself: it may be a URL with a password, mistyped.
-	return errors.New("-counter must be memory, file:PATH or redis://HOST:PORT/DB")
+	return errors.New("-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
+}
+
+// isRemote reports whether another demo has the counter, by -counter serve.
+func isRemote(spec string) bool {
+	return strings.HasPrefix(spec, "http://") || strings.HasPrefix(spec, "https://")
 }
 
 func isRedis(spec string) bool {
@@ -30,9 +37,10 @@ func isRedis(spec string) bool {
 }
 
 // openCounter opens the counter that -counter names, which all instances share:
-// memory, file:PATH, or the URL of a Redis. Without a name it is a file of a fresh directory, which
-// goes when the counter is closed.
-func openCounter(spec string, now func() time.Time) (exact.Counter, io.Closer, error) {
+// memory, file:PATH, the URL of a Redis, or that of another demo. Without a name it is a file of
+// a fresh directory, which goes when the counter is closed; with serve:HOST:PORT the same, for other
+// processes too.
+func openCounter(spec string, now func() time.Time, secrets [][]byte, stdout io.Writer) (exact.Counter, io.Closer, error) {
 	if spec == "memory" {
 		return exact.NewMemory(0, now), closers(nil), nil
 	}
@@ -42,6 +50,24 @@ func openCounter(spec string, now func() time.Time) (exact.Counter, io.Closer, e
 			return nil, nil, fmt.Errorf("-counter: %w", err)
 		}
 		return c, c, nil
+	}
+	if isRemote(spec) {
+		c, err := remote.Open([]string{spec}, remote.Config{Secrets: secrets})
+		if err != nil {
+			return nil, nil, fmt.Errorf("-counter: %w", err)
+		}
+		return c, c, nil
+	}
+	if addr, ok := strings.CutPrefix(spec, "serve:"); ok {
+		counter, after, err := openCounter("", now, secrets, stdout)
+		if err != nil {
+			return nil, nil, err
+		}
+		served, err := serveCounter(counter, addr, secrets, stdout)
+		if err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("-counter: %w", err), after.Close())
+		}
+		return counter, closers{served.Close, after.Close}, nil
 	}
 	path, named := strings.CutPrefix(spec, "file:")
 	var after closers

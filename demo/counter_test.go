@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -58,7 +59,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 	}
 	require.Contains(t, left(first), `"day";r=999999;`)
 	again := o
-	_, _, err := openCounter(again.counter, time.Now)
+	_, _, err := openCounter(again.counter, time.Now, nil, io.Discard)
 	require.ErrorContains(t, err, "another counter has it open")
 	first.stop()
 	<-first.done
@@ -67,7 +68,7 @@ func TestCountsOutliveTheDemo(t *testing.T) {
 
 func TestUnnamedCounterIsRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	c, closer, err := openCounter("", time.Now)
+	c, closer, err := openCounter("", time.Now, nil, io.Discard)
 	require.NoError(t, err)
 	require.NotNil(t, c)
 	inside, err := filepath.Glob(filepath.Join(os.TempDir(), "tallystick-demo-*", "counts"))
@@ -80,11 +81,11 @@ func TestUnnamedCounterIsRemoved(t *testing.T) {
 }
 
 func TestCounterFlag(t *testing.T) {
-	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost"} {
+	for _, spec := range []string{"", "memory", "file:counts.db", "redis://localhost:6379/0", "rediss://u:p@localhost", "serve:127.0.0.1:9000", "http://127.0.0.1:9000/"} {
 		require.NoError(t, checkCounter(spec))
 	}
-	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "redis:u:secret@localhost"} {
-		require.EqualError(t, checkCounter(spec), "-counter must be memory, file:PATH or redis://HOST:PORT/DB")
+	for _, spec := range []string{"file:", "disk", "memory:", "counts.db", "serve:", "redis:u:secret@localhost"} {
+		require.EqualError(t, checkCounter(spec), "-counter must be memory, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT or http://HOST:PORT/")
 	}
 }
 
@@ -107,6 +108,32 @@ func TestQuoteIsExactOnRedis(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1_000_000-40, least)
+}
+
+// One process has the counter, and two others call it by HTTP. While the owner is away the route
+// is closed; it has counted nobody twice.
+func TestQuoteIsExactOverHTTP(t *testing.T) {
+	o := standard(1)
+	o.secretFile = filepath.Join(t.TempDir(), "secrets")
+	require.NoError(t, os.WriteFile(o.secretFile, []byte(strings.Repeat("demo", 10)), 0o600))
+	o.counter = "serve:127.0.0.1:0"
+	owner := startWith(t, o)
+	o.counter = owner.counter
+	clients := []*client{owner.client(t), startWith(t, o).client(t), startWith(t, o).client(t)}
+	passed := 0
+	for n := range 30 {
+		if clients[n%3].do("GET", "/api/quote", "", bearer("demo-free")).StatusCode == http.StatusOK {
+			passed++
+		}
+	}
+	require.Equal(t, 5, passed)
+	owner.stop()
+	<-owner.done
+	require.Equal(t, http.StatusServiceUnavailable, clients[1].do("GET", "/api/quote", "", bearer("demo-vendor/maps")).StatusCode)
+
+	o.secretFile = ""
+	o.stdout = io.Discard
+	require.ErrorContains(t, run(t.Context(), o), "needs a -secret-file")
 }
 
 // startRedis starts a server and returns its address once it answers. It asks the server

@@ -24,6 +24,7 @@ import (
 // A server is a run of the demo on a free port, by a clock that stands still
 // until it is moved.
 type server struct {
+	counter string // its URL, with -counter serve
 	url     string
 	seconds atomic.Int64  // Unix time
 	stop    func()        // what a signal does
@@ -61,8 +62,14 @@ func startWith(t *testing.T, o options) *server {
 		s.err = run(ctx, o)
 		_ = stdout.CloseWithError(s.err)
 	}()
-	line, err := bufio.NewReader(output).ReadString('\n')
+	lines := bufio.NewReader(output)
+	line, err := lines.ReadString('\n')
 	require.NoError(t, err)
+	if counter, found := strings.CutPrefix(line, "Counting for others on "); found {
+		s.counter = strings.TrimSpace(counter)
+		line, err = lines.ReadString('\n')
+		require.NoError(t, err)
+	}
 	address, found := strings.CutPrefix(strings.TrimSpace(line), "Listening on ")
 	require.True(t, found, line)
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+/$`, address)

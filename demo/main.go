@@ -13,7 +13,8 @@
 // Demo-Internal, if the environment variable DEMO_INTERNAL has their credential, of
 // at least 32 characters. Its counter is a file that is removed at exit; with -counter
 // file:PATH one that stays, with -counter memory none, and with -counter
-// redis://HOST:PORT/DB a server that other processes can share.
+// redis://HOST:PORT/DB a server that other processes can share. With -counter serve:HOST:PORT
+// it lets others use its own, who have the same -secret-file and -counter http://HOST:PORT/.
 //
 //	go run ./demo
 //	go run ./demo -instances 3
@@ -91,7 +92,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.instances, "instances", 1, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
 	flags.Int64Var(&o.work, "work", pow.DefaultWork, "what a proof costs, in expected `hashes`; 0: none for /feedback, the default for the others")
-	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH or redis://HOST:PORT/DB; without it, a file that is removed at exit")
+	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 8, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -33,11 +34,14 @@ const patience = 10 * time.Second
 
 // run serves until ctx ends and the requests under way have finished.
 func run(ctx context.Context, o options) (err error) {
+	if o.secretFile == "" && (isRemote(o.counter) || strings.HasPrefix(o.counter, "serve:")) {
+		return errors.New("-counter serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
+	}
 	secrets, err := loadSecrets(o)
 	if err != nil {
 		return err
 	}
-	counter, closer, err := openCounter(o.counter, o.now)
+	counter, closer, err := openCounter(o.counter, o.now, secrets, o.stdout)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,22 @@
+// Package remote serves a counter over HTTP, and calls one that is served: the embedded
+// counter of one process, past that process, without Redis. It uses nothing but the
+// standard library.
+//
+// It is as exact as the counter behind it, and loses what that loses: an [exact.Memory]
+// all, with its process; a file next to nothing. While the owner of a key is away, its calls
+// fail; nobody takes over, or there would be two counts. With several owners each key has
+// one, by rendezvous hashing over a list that must be the same everywhere: change it, and
+// most keys stay, but those that move begin at zero.
+//
+//	owner:  http.Handle("POST /counter", must(remote.Serve(counter, remote.Config{Secrets: secrets})))
+//	others: counter, err := remote.Open([]string{"http://10.0.0.7:9000/counter"}, remote.Config{Secrets: secrets})
+//
+// Calls and answers are authenticated by a secret that both ends share, and nobody gains by
+// repeating a call that was recorded: an owner takes none that is more than four seconds from
+// its own time, and knows each by its ID for longer. They are not encrypted: whoever can
+// listen learns keys, which package middleware hashes, and counts. Use https across networks
+// that are not yours.
+//
+// Concurrent calls for one key are merged into one request ([exact.Merge]). The wire is in
+// docs/remote.md, so that an owner can be written in another language.
+package remote

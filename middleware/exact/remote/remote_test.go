@@ -1,0 +1,436 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func secret(name string) []byte { return []byte(strings.Repeat(name, 32)) }
+
+var secrets = remote.Config{Secrets: [][]byte{secret("a")}}
+
+// owner serves a counter, and returns its URL.
+func owner(t testing.TB, counter exact.Counter, cfg remote.Config) string {
+	t.Helper()
+	h, err := remote.Serve(counter, cfg)
+	require.NoError(t, err)
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func open(t testing.TB, cfg remote.Config, owners ...string) *remote.Counter {
+	t.Helper()
+	c, err := remote.Open(owners, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
+	t.Helper()
+	p, err := exact.Compile("api", limits)
+	require.NoError(t, err)
+	return p
+}
+
+func perHour(t testing.TB, quota int64) *exact.Policy {
+	return compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Hour})
+}
+
+// A wire is a transport whose answers can be lost, and that keeps what was sent.
+type wire struct {
+	mu    sync.Mutex
+	lose  int
+	sent  [][]byte
+	macs  []string
+	fault func(*http.Response)
+}
+
+var errLost = errors.New("the answer is lost")
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent, w.macs = append(w.sent, b), append(w.macs, r.Header.Get("Tallystick-Mac"))
+	if w.lose > 0 {
+		w.lose--
+		_ = resp.Body.Close()
+		return nil, errLost
+	}
+	if w.fault != nil {
+		w.fault(resp)
+	}
+	return resp, nil
+}
+
+// Every call is that of the counter behind it, over one owner and over three.
+func TestCounter(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		clock := exacttest.NewClock()
+		var owners []string
+		for range n {
+			owners = append(owners, owner(t, exact.NewMemory(0, clock.Now), secrets))
+		}
+		w := new(wire)
+		cfg := secrets
+		cfg.Transport = w
+		require.NoError(t, (&exacttest.Suite{
+			Open:  func() (exact.Counter, error) { return remote.Open(owners, cfg) },
+			Clock: clock,
+			LoseAnswer: func(exact.Counter) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.lose = 1
+			},
+		}).Test())
+	}
+}
+
+// 1000 of 5000 attempts, by four counters at once, on a hot key.
+func TestFourCallersPassExactlyTheQuota(t *testing.T) {
+	url := owner(t, exact.NewMemory(0, nil), secrets)
+	p := perHour(t, 1000)
+	var passed atomic.Int64
+	var callers sync.WaitGroup
+	for range 4 {
+		c := open(t, secrets, url)
+		for range 25 {
+			callers.Go(func() {
+				for range 50 {
+					v, err := c.Take(t.Context(), exact.Call{Key: "hot", Cost: 1, Policy: p})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if v.Admitted {
+						passed.Add(1)
+					}
+				}
+			})
+		}
+	}
+	callers.Wait()
+	require.EqualValues(t, 1000, passed.Load())
+}
+
+// A request that was recorded is worth nothing, sent again at once, or later.
+func TestARecordedRequestIsWorthNothing(t *testing.T) {
+	clock := exacttest.NewClock()
+	counter := exact.NewMemory(0, clock.Now)
+	w := new(wire)
+	cfg := secrets
+	cfg.Transport, cfg.Now = w, clock.Now
+	url := owner(t, counter, remote.Config{Secrets: cfg.Secrets, Now: clock.Now})
+	c, p := open(t, cfg, url), perHour(t, 100)
+	left := func() int64 {
+		v, err := counter.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		return v.Limits[0].Remaining
+	}
+	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 10, Policy: p})
+	require.NoError(t, err)
+	_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 7, Past: true, Policy: p})
+	require.NoError(t, err)
+	v.Receipt.Cost = 4
+	require.NoError(t, c.Refund(t.Context(), v.Receipt))
+	_, err = c.Take(t.Context(), exact.Call{Key: "k", Pause: time.Second, Policy: p})
+	require.NoError(t, err)
+	clock.Advance(2 * time.Second)
+	want := left()
+	require.EqualValues(t, 100-10-7+4, want)
+	require.Len(t, w.sent, 4)
+	for _, later := range []time.Duration{0, time.Second, time.Second, time.Second, 10 * time.Second, time.Minute} {
+		clock.Advance(later)
+		for i, body := range w.sent {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+			require.NoError(t, err)
+			r.Header.Set("Tallystick-Mac", w.macs[i])
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			_ = resp.Body.Close()
+			require.Equal(t, want, left())
+		}
+	}
+}
+
+// Without a secret nobody is heard, and nothing is believed that was changed on the way.
+func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
+	counter := exact.NewMemory(0, nil)
+	url := owner(t, counter, secrets)
+	p := perHour(t, 5)
+	call := exact.Call{Key: "k", Cost: 1, Policy: p}
+	untouched := func() {
+		v, err := counter.Peek(t.Context(), call)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, v.Limits[0].Remaining)
+	}
+	_, err := open(t, remote.Config{Secrets: [][]byte{secret("b")}}, url).Take(t.Context(), call)
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	require.ErrorContains(t, err, "status 401, is not signed with a secret of this counter")
+	untouched()
+
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut} {
+		r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+		require.NoError(t, err)
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		_ = resp.Body.Close()
+		require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	}
+	long, err := http.Post(url, "application/json", strings.NewReader(strings.Repeat("x", 1<<20)))
+	require.NoError(t, err)
+	_ = long.Body.Close()
+	require.Equal(t, http.StatusBadRequest, long.StatusCode)
+
+	// An answer is changed, cut, or that of another call.
+	w := new(wire)
+	cfg := secrets
+	cfg.Transport = w
+	c := open(t, cfg, url)
+	var earlier []byte
+	var sum string
+	for what, fault := range map[string]func(body []byte, h http.Header) []byte{
+		"changed": func(b []byte, _ http.Header) []byte {
+			return bytes.Replace(b, []byte("admitted"), []byte("Admitted"), 1)
+		},
+		"cut":           func(b []byte, _ http.Header) []byte { return b[:len(b)-1] },
+		"without a MAC": func(b []byte, h http.Header) []byte { h.Del("Tallystick-Mac"); return b },
+		"of another": func(b []byte, h http.Header) []byte {
+			earlier, sum = b, h.Get("Tallystick-Mac")
+			return b
+		},
+	} {
+		w.fault = func(resp *http.Response) {
+			b, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			resp.Body = io.NopCloser(bytes.NewReader(fault(b, resp.Header)))
+		}
+		_, err := c.Peek(t.Context(), call)
+		if what == "of another" {
+			require.NoError(t, err)
+			w.fault = func(resp *http.Response) {
+				resp.Body = io.NopCloser(bytes.NewReader(earlier))
+				resp.Header.Set("Tallystick-Mac", sum)
+			}
+			_, err = c.Peek(t.Context(), exact.Call{Key: "another", Cost: 1, Policy: p})
+		}
+		require.ErrorIs(t, err, exact.ErrMaybeCounted, what)
+	}
+	untouched()
+}
+
+// Secrets are rotated in three steps, and no call fails on the way.
+func TestRotation(t *testing.T) {
+	old, next := secret("a"), secret("b")
+	steps := [][][]byte{{old}, {old, next}, {next, old}, {next}}
+	counter := exact.NewMemory(0, nil)
+	p := perHour(t, 100)
+	for i := range steps {
+		for _, j := range []int{i, i + 1, i - 1} { // some ends are a step ahead or behind
+			if j < 0 || j >= len(steps) {
+				continue
+			}
+			url := owner(t, counter, remote.Config{Secrets: steps[i]})
+			_, err := open(t, remote.Config{Secrets: steps[j]}, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+			require.NoError(t, err, "owner at %d, caller at %d", i, j)
+		}
+	}
+}
+
+// Clocks that do not agree cost one more round trip, once.
+func TestClocksNeedNotAgree(t *testing.T) {
+	url := owner(t, exact.NewMemory(0, nil), secrets)
+	for _, off := range []time.Duration{-time.Hour, -5 * time.Second, 3 * time.Second, 5 * time.Second, 24 * time.Hour} {
+		w := new(wire)
+		cfg := secrets
+		cfg.Transport, cfg.Now = w, func() time.Time { return time.Now().Add(off) }
+		c, p := open(t, cfg, url), perHour(t, 100)
+		for range 5 {
+			v, err := c.Take(t.Context(), exact.Call{Key: off.String(), Cost: 1, Policy: p})
+			require.NoError(t, err)
+			require.True(t, v.Admitted)
+		}
+		extra := 0
+		if off.Abs() > 4*time.Second {
+			extra = 1
+		}
+		require.Len(t, w.sent, 5+extra, off)
+	}
+}
+
+// An owner that is not there has counted nothing; one that hangs may have.
+func TestOwnersThatDoNotAnswer(t *testing.T) {
+	p := perHour(t, 5)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	_, err := open(t, secrets, gone.URL).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+
+	hang := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	}))
+	defer hangs.Close()
+	defer close(hang)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = open(t, secrets, hangs.URL).Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// What a counter says of itself arrives: load is load, and a mistake is one.
+func TestErrorsOfTheCounter(t *testing.T) {
+	p := perHour(t, 5)
+	for _, want := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrNotCounted, exact.ErrMaybeCounted, exact.ErrNoRefund} {
+		url := owner(t, failing{want}, secrets)
+		c := open(t, secrets, url)
+		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.ErrorIs(t, err, want)
+		require.ErrorIs(t, c.Refund(t.Context(), exact.Receipt{Key: "k", Cost: 1, Policy: p, Serial: "1"}), want)
+		require.Equal(t, errors.Is(want, exact.ErrNotCounted), errors.Is(err, exact.ErrNotCounted))
+	}
+	_, err := open(t, secrets, owner(t, failing{errors.New("disk on fire: key secret")}, secrets)).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	require.NotContains(t, err.Error(), "secret", "errors of engines stay where they are")
+}
+
+type failing struct{ err error }
+
+func (f failing) Take(context.Context, exact.Call) (exact.Verdict, error) {
+	return exact.Verdict{}, f.err
+}
+func (f failing) Peek(context.Context, exact.Call) (exact.Verdict, error) {
+	return exact.Verdict{}, f.err
+}
+func (f failing) Refund(context.Context, exact.Receipt) error { return f.err }
+
+// The deadline of a call is the owner's too: what nobody waits for is not begun.
+func TestTheDeadlineArrives(t *testing.T) {
+	left := make(chan time.Duration, 1)
+	url := owner(t, deadlined{left}, secrets)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err := open(t, secrets, url).Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: perHour(t, 1)})
+	require.ErrorIs(t, err, exact.ErrBusy)
+	require.LessOrEqual(t, <-left, 5*time.Second)
+}
+
+type deadlined struct{ left chan time.Duration }
+
+func (d deadlined) Take(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
+	ends, _ := ctx.Deadline()
+	d.left <- time.Until(ends)
+	return exact.Verdict{}, exact.ErrBusy
+}
+func (deadlined) Peek(context.Context, exact.Call) (exact.Verdict, error) {
+	return exact.Verdict{}, nil
+}
+func (deadlined) Refund(context.Context, exact.Receipt) error { return nil }
+
+// A connection that was kept turns out to be closed, after the owner has done what was asked. A
+// call is made once more, unseen, and counted once. A refund is not: that there was nothing to
+// give back would be the answer.
+func TestAConnectionThatWasClosed(t *testing.T) {
+	counter := exact.NewMemory(0, nil)
+	inner, err := remote.Serve(counter, secrets)
+	require.NoError(t, err)
+	var closing atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if closing.CompareAndSwap(true, false) {
+			inner.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	c, p := open(t, secrets, server.URL), perHour(t, 5)
+	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	closing.Store(true)
+	again, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.True(t, again.Admitted && again.Replayed)
+	require.EqualValues(t, 3, again.Limits[0].Remaining)
+	closing.Store(true)
+	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrMaybeCounted)
+	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNoRefund, "it was")
+}
+
+// Each key has one owner, whatever the order of the list; keys are spread evenly, and an
+// owner more takes keys from the others and moves no other.
+func TestEveryKeyHasOneOwner(t *testing.T) {
+	urls := []string{"http://a/", "http://b/", "http://c/", "http://d/"}
+	p := perHour(t, 1)
+	where := func(n int, key string, order ...int) string {
+		var list []string
+		for _, i := range order[:n] {
+			list = append(list, urls[i])
+		}
+		return list[open(t, secrets, list...).Part(exact.Call{Key: key, Policy: p})]
+	}
+	owned := map[string]int{}
+	for i := range 400 {
+		key := "key " + strconv.Itoa(i)
+		of3 := where(3, key, 0, 1, 2)
+		require.Equal(t, of3, where(3, key, 2, 0, 1))
+		if of4 := where(4, key, 0, 1, 2, 3); of4 != urls[3] {
+			require.Equal(t, of3, of4)
+		}
+		owned[of3]++
+	}
+	for _, n := range owned {
+		require.InDelta(t, 400/3, n, 50)
+	}
+}
+
+func TestProblemsOfAConfig(t *testing.T) {
+	_, err := remote.Open([]string{"ftp://x/", "http://a/", "http://a/", "http://u:p@b/"}, remote.Config{Secrets: [][]byte{[]byte("short"), secret("a")}})
+	for _, want := range []string{"owners[0]", "owners[2]: is the same as owners[1]", "owners[3]", "Secrets[0]: must be at least 32 random bytes, not 5"} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), "short")
+	_, err = remote.Open(nil, remote.Config{})
+	require.ErrorContains(t, err, "owners: must be at least one URL")
+	_, err = remote.Serve(nil, remote.Config{})
+	require.ErrorContains(t, err, "Secrets: must be 1 to 4, not 0")
+	require.ErrorContains(t, err, "the counter to be served is nil")
+	require.Equal(t, "remote.Config", fmt.Sprintf("%+v", secrets))
+}

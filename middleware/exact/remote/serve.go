@@ -1,0 +1,207 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// An owner serves a counter.
+type owner struct {
+	counter exact.Counter
+	keys    ring
+	now     func() time.Time
+
+	mu       sync.Mutex
+	policies map[string]*exact.Policy // by their bytes
+}
+
+// maxPolicies is how many compiled policies an owner keeps. Whoever has the secret can send
+// more, and has them compiled each time.
+const maxPolicies = 1024
+
+// Serve returns a handler that lets [Open] call a counter. Only those are answered who have
+// a secret. It reports all problems of cfg, each a [storeless.ConfigError].
+func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
+	errs := cfg.check()
+	if counter == nil {
+		errs = append(errs, errNoCounter)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &owner{counter: counter, keys: newRing(cfg.Secrets), now: cfg.clock(), policies: make(map[string]*exact.Policy)}, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (o *owner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "a counter is asked by POST", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		http.Error(w, "the call is too long, or was cut", http.StatusBadRequest)
+		return
+	}
+	sum := r.Header.Get(macField)
+	if !o.keys.verifies(requestLabel, "", body, sum) {
+		http.Error(w, "the call is not signed with a secret of this counter", http.StatusUnauthorized)
+		return
+	}
+	now := o.now()
+	a := o.answer(r.Context(), now, body)
+	a.At = now.UnixMilli()
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // strings and integers
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("Cache-Control", "no-store")
+	h.Set(macField, o.keys.sign(answerLabel, sum, b))
+	_, _ = w.Write(b) // the caller is gone, or not
+}
+
+// answer does what a request asks for. It is by one who has a secret.
+func (o *owner) answer(ctx context.Context, now time.Time, body []byte) answer {
+	var q request
+	if err := json.Unmarshal(body, &q); err != nil {
+		return answer{Error: malformedError}
+	}
+	if off := now.UnixMilli() - q.At; off > skew.Milliseconds() || off < -skew.Milliseconds() {
+		return answer{Error: staleError}
+	}
+	call, ok := o.callOf(&q)
+	if !ok {
+		return answer{Error: malformedError}
+	}
+	wait := min(time.Duration(max(q.Wait, 0))*time.Millisecond, maxWait)
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	var (
+		verdicts []exact.Verdict
+		err      error
+	)
+	switch q.Op {
+	case "take":
+		verdicts, err = o.take(ctx, call, q.IDs)
+	case "peek":
+		verdicts = make([]exact.Verdict, 1)
+		verdicts[0], err = o.counter.Peek(ctx, call)
+	case "refund":
+		err = o.refund(ctx, call, q.Receipt)
+	default:
+		return answer{Error: malformedError}
+	}
+	if err != nil {
+		return answer{Error: errorOf(err)}
+	}
+	var a answer
+	for i := range verdicts {
+		a.Verdicts = append(a.Verdicts, verdictOf(&verdicts[i], call.Policy))
+	}
+	return a
+}
+
+// callOf returns the call of a request, without its IDs.
+func (o *owner) callOf(q *request) (call exact.Call, ok bool) {
+	key, err := decode(q.Key)
+	if err != nil {
+		return call, false
+	}
+	policy, err := o.policy(q.Policy)
+	if err != nil || q.Ahead > exact.MaxAhead.Microseconds() || q.Pause > exact.MaxPause.Microseconds() {
+		return call, false
+	}
+	return exact.Call{
+		Key: key, Cost: q.Cost, Policy: policy, Past: q.Past,
+		Ahead: time.Duration(q.Ahead) * time.Microsecond, Pause: time.Duration(q.Pause) * time.Microsecond,
+	}, true
+}
+
+// policy returns a compiled policy.
+func (o *owner) policy(raw []byte) (*exact.Policy, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.policies[string(raw)]; p != nil {
+		return p, nil
+	}
+	p, err := decodePolicy(raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.policies) >= maxPolicies {
+		clear(o.policies)
+	}
+	o.policies[string(raw)] = p
+	return p, nil
+}
+
+// take takes the calls of a request, in one go if the counter can. Each must have an ID: that
+// is what makes a request that was recorded worth nothing.
+func (o *owner) take(ctx context.Context, call exact.Call, ids []string) ([]exact.Verdict, error) {
+	if len(ids) < 1 || len(ids) > maxCalls {
+		return nil, &exact.CallError{Field: "ID", Problem: "must be 1 to 1024"}
+	}
+	calls := make([]exact.Call, len(ids))
+	for i, id := range ids {
+		id, err := decode(id)
+		if err != nil || id == "" {
+			return nil, &exact.CallError{Field: "ID", Problem: "must be there"}
+		}
+		calls[i] = call
+		calls[i].ID = id
+	}
+	if b, ok := o.counter.(exact.Batcher); ok && len(calls) > 1 {
+		return b.TakeAll(ctx, calls)
+	}
+	verdicts := make([]exact.Verdict, len(calls))
+	for i := range calls {
+		var err error
+		if verdicts[i], err = o.counter.Take(ctx, calls[i]); err != nil {
+			if i > 0 && errors.Is(err, exact.ErrNotCounted) {
+				err = exact.ErrMaybeCounted // those before it were
+			}
+			return nil, err
+		}
+	}
+	return verdicts, nil
+}
+
+// refund gives back what a receipt says.
+func (o *owner) refund(ctx context.Context, call exact.Call, r *receipt) error {
+	if r == nil {
+		return exact.ErrNoRefund
+	}
+	at, err := strconv.ParseInt(r.At, 10, 64)
+	if err != nil {
+		return exact.ErrNoRefund
+	}
+	return o.counter.Refund(ctx, exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: time.Unix(0, at), Serial: r.Serial})
+}
+
+// verdictOf writes a verdict.
+func verdictOf(v *exact.Verdict, p *exact.Policy) verdict {
+	w := verdict{Admitted: v.Admitted, Impossible: v.Impossible, Replayed: v.Replayed, Wait: v.Wait.Microseconds(), Limits: make([]standing, p.Len())}
+	for i := range w.Limits {
+		l := &v.Limits[i]
+		w.Limits[i] = standing{l.Remaining, int64(l.Reset / time.Second), 0}
+		if l.Blocked {
+			w.Limits[i][2] = 1
+		}
+	}
+	if v.Receipt.Policy != nil {
+		w.Receipt, w.Cost = &receipt{v.Receipt.Serial, strconv.FormatInt(v.Receipt.At.UnixNano(), 10)}, v.Receipt.Cost
+	}
+	return w
+}

@@ -1,0 +1,181 @@
+package remote
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Bounds of the wire. A call and its answer are read whole before anything is believed.
+const (
+	maxRequest = 128 << 10
+	maxAnswer  = 1 << 20
+	maxCalls   = 1024 // in a request
+
+	// skew is how far the time of a request may be from the owner's, either way. Within twice
+	// that a recorded request could be repeated, and an ID is known for longer.
+	skew = 4 * time.Second
+
+	// maxWait bounds what a request says of its deadline.
+	maxWait = 10 * time.Second
+)
+
+// A request asks an owner for calls that differ in nothing but their ID. Times are in
+// milliseconds, durations as named; bytes are in base64url without padding.
+type request struct {
+	Op      string          `json:"op"`   // "take", "peek" or "refund"
+	At      int64           `json:"at"`   // Unix ms by the owner's clock, as far as the caller knows it
+	Wait    int64           `json:"wait"` // ms that the caller waits for the answer
+	Key     string          `json:"key"`
+	Cost    int64           `json:"cost"`
+	Policy  json.RawMessage `json:"policy"`
+	IDs     []string        `json:"ids,omitempty"` // of take: one for each call
+	Past    bool            `json:"past,omitempty"`
+	Ahead   int64           `json:"ahead,omitempty"`   // µs
+	Pause   int64           `json:"pause,omitempty"`   // µs
+	Receipt *receipt        `json:"receipt,omitempty"` // of refund
+}
+
+// A receipt is what a refund gives back, but for what the request says already.
+type receipt struct {
+	Serial string `json:"serial"`
+	At     string `json:"at"` // Unix ns, in decimal digits: more than a double holds
+}
+
+// An answer is what became of a request: a verdict for each call, or an error.
+type answer struct {
+	At       int64     `json:"at"` // Unix ms by the owner's clock
+	Error    string    `json:"error,omitempty"`
+	Verdicts []verdict `json:"verdicts,omitempty"`
+}
+
+// The errors of an answer. What is none of them may have been counted.
+const (
+	staleError     = "stale"       // At is too far from the owner's time; not counted
+	busyError      = "busy"        // load; not counted
+	fullError      = "full"        // load; not counted
+	notCounted     = "not-counted" // not counted
+	noRefundError  = "no-refund"   // there is nothing to give back
+	callError      = "call"        // the call is mistaken; not counted
+	maybeCounted   = "maybe-counted"
+	malformedError = "malformed" // not counted
+)
+
+// A verdict is what became of a call.
+type verdict struct {
+	Admitted   bool       `json:"admitted,omitempty"`
+	Impossible bool       `json:"impossible,omitempty"`
+	Replayed   bool       `json:"replayed,omitempty"`
+	Wait       int64      `json:"wait,omitempty"` // µs
+	Limits     []standing `json:"limits"`
+	Receipt    *receipt   `json:"receipt,omitempty"`
+	Cost       int64      `json:"cost,omitempty"` // of the receipt
+}
+
+// A standing is how a limit stands: what is left, seconds until that changes, and 1 if the
+// limit refused.
+type standing [3]int64
+
+// A wirePolicy is a policy as both ends write it.
+type wirePolicy struct {
+	Name   string      `json:"name"`
+	Limits []wireLimit `json:"limits"`
+}
+
+type wireLimit struct {
+	Name      string `json:"name"`
+	Algorithm string `json:"algorithm"` // as String of [storeless.Algorithm]
+	Quota     int64  `json:"quota"`
+	Window    int64  `json:"window"` // seconds
+	Burst     int64  `json:"burst,omitempty"`
+}
+
+// encodePolicy writes a policy, always with the same bytes.
+func encodePolicy(p *exact.Policy) json.RawMessage {
+	w := wirePolicy{Name: p.Name()}
+	for i := range p.Len() {
+		l := p.Limit(i)
+		burst := l.Burst
+		if l.Algorithm != storeless.TokenBucket {
+			burst = 0 // it is a default
+		}
+		w.Limits = append(w.Limits, wireLimit{l.Name, l.Algorithm.String(), l.Quota, int64(l.Window / time.Second), burst})
+	}
+	b, err := json.Marshal(w)
+	if err != nil {
+		panic(err) // strings and integers
+	}
+	return b
+}
+
+// decodePolicy compiles what encodePolicy wrote.
+func decodePolicy(raw []byte) (*exact.Policy, error) {
+	var w wirePolicy
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return nil, err
+	}
+	limits := make([]storeless.Limit, len(w.Limits))
+	for i, l := range w.Limits {
+		limits[i] = storeless.Limit{Name: l.Name, Algorithm: algorithmOf(l.Algorithm), Quota: l.Quota, Burst: l.Burst}
+		if l.Window < 1 || l.Window > int64(storeless.MaxWindow/time.Second) {
+			return nil, fmt.Errorf("a window of %d s", l.Window)
+		}
+		limits[i].Window = time.Duration(l.Window) * time.Second
+	}
+	return exact.Compile(w.Name, limits)
+}
+
+// algorithmOf returns the algorithm of a name, or one that no policy may have.
+func algorithmOf(name string) storeless.Algorithm {
+	for a := storeless.SlidingWindow; a <= storeless.RollingDay; a++ {
+		if a.String() == name {
+			return a
+		}
+	}
+	return storeless.RollingDay + 1
+}
+
+func encode(b string) string { return base64.RawURLEncoding.EncodeToString([]byte(b)) }
+
+func decode(s string) (string, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	return string(b), err
+}
+
+// errorOf names an error of a counter.
+func errorOf(err error) string {
+	var mistake *exact.CallError
+	switch {
+	case errors.Is(err, exact.ErrFull):
+		return fullError
+	case errors.Is(err, exact.ErrBusy):
+		return busyError
+	case errors.Is(err, exact.ErrNoRefund):
+		return noRefundError
+	case errors.As(err, &mistake):
+		return callError
+	case errors.Is(err, exact.ErrNotCounted):
+		return notCounted
+	}
+	return maybeCounted
+}
+
+// errorNamed is the error of a name.
+func errorNamed(name string) error {
+	switch name {
+	case fullError:
+		return exact.ErrFull
+	case busyError:
+		return exact.ErrBusy
+	case noRefundError:
+		return exact.ErrNoRefund
+	case staleError, notCounted, callError, malformedError:
+		return fmt.Errorf("%w: the owner says %q", exact.ErrNotCounted, name)
+	}
+	return fmt.Errorf("%w: the owner of the counter does not know", exact.ErrMaybeCounted)
+}
