@@ -41,9 +41,9 @@ exec "$@"
 
 const recordings = "TALLYSTICK_RECORDINGS"
 
-// record builds the tests of a package, and returns how the go command did it. What
-// the recipe names lies below dir, or in the build cache.
-func record(pkg, dir string) (*recipe, error) {
+// record builds the tests of a package into binary, and returns how the go command did
+// it. What the recipe names lies below dir, or in the build cache.
+func record(pkg, dir, binary, gcflags string) (*recipe, error) {
 	about, err := exec.Command("go", "list", "-f", "{{.Dir}}\n{{.ImportPath}}\n{{.Name}}", pkg).Output()
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func record(pkg, dir string) (*recipe, error) {
 		return nil, err
 	}
 	// -work keeps the objects and the lists of them, in GOTMPDIR.
-	build := goTest(overlay, filepath.Join(dir, "recorded.test"), pkg, "-work", "-toolexec=/bin/sh "+script)
+	build := goTest(overlay, binary, pkg, gcflags, "-work", "-toolexec=/bin/sh "+script)
 	build.Env = append(os.Environ(), recordings+"="+dir, "GOTMPDIR="+dir)
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, errors.New(err.Error() + ": " + string(output))
@@ -89,10 +89,10 @@ func record(pkg, dir string) (*recipe, error) {
 }
 
 // goTest is the go command that builds the tests of a package.
-func goTest(overlay, binary, pkg string, more ...string) *exec.Cmd {
+func goTest(overlay, binary, pkg, gcflags string, more ...string) *exec.Cmd {
 	// Debugging information would be a fifth of the work.
 	args := append([]string{"test", "-overlay=" + overlay, "-vet=off",
-		"-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary}, more...)
+		"-gcflags=-dwarf=false " + gcflags, "-ldflags=-s -w", "-c", "-o", binary}, more...)
 	return exec.Command("go", append(args, pkg)...)
 }
 
