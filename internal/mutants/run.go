@@ -109,7 +109,11 @@ func (p plan) order(specs []Mutant) []Mutant {
 func run(t *testing.T, pkg string, specs []Mutant, p plan, gcflags string) {
 	t.Helper()
 	began := time.Now()
-	b, err := newBench(pkg, t.TempDir(), gcflags)
+	within := make([]string, len(specs))
+	for i := range specs {
+		within[i] = filepath.Dir(specs[i].File)
+	}
+	b, err := newBench(pkg, t.TempDir(), gcflags, within...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,11 +31,11 @@ type bench struct {
 	known map[string]func() result
 }
 
-// newBench builds the tests of a package as it is.
-func newBench(pkg, dir, gcflags string) (*bench, error) {
+// newBench builds the tests of a package as it is, whose mutants are in some directories.
+func newBench(pkg, dir, gcflags string, within ...string) (*bench, error) {
 	b := &bench{pkg: pkg, gcflags: gcflags, whole: filepath.Join(dir, "whole.test")}
 	var err error
-	if b.recipe, err = record(pkg, dir, b.whole, gcflags); err == nil {
+	if b.recipe, err = record(pkg, dir, b.whole, gcflags, within...); err == nil {
 		return b, nil
 	}
 	if r := b.build(dir, b.whole, nil); r.outcome != "" {
