@@ -28,7 +28,7 @@ const parallel = 2
 // package pass, and also if the mutant does not compile: it is the tests that must
 // notice, not the compiler. Not asked, it skips that and says so: it compiles the
 // package once for each mutant, and nobody's plain "go test ./..." should judge
-// tests.
+// tests. Nor does it with -short, whatever is asked for.
 //
 // pkg is the package to break and to test, relative to the caller's directory:
 // "." for the caller's own. Its tests run with -short: a test that is to kill
@@ -45,7 +45,7 @@ func Run(t *testing.T, pkg string, specs []Mutant, gcflags ...string) {
 			t.Errorf("%s: %s: %s", specs[i].Name, r.outcome, r.output)
 		}
 	}
-	if !asked(flag.Lookup("test.run").Value.String()) {
+	if testing.Short() || !asked(flag.Lookup("test.run").Value.String()) {
 		t.Skipf("%d mutants found their places, and were not tried: make mutants, or go test -run TestMutants", len(specs))
 	}
 	p, err := planned(os.Getenv)
