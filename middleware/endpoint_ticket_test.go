@@ -47,12 +47,16 @@ func TestTicketEndpoint(t *testing.T) {
 			resp = ticketed(h, holding(cookie))
 			require.JSONEq(t, `{"wait":5,"carried":true}`, bodyOf(t, resp), "the next, though this one is used up")
 			require.NotEqual(t, cookie, waitCookieIn(t, resp))
-			tickets := ticketsOf(t, h, laneQuota)
+			spare, tickets := ticketsOf(t, h, 1)[0], ticketsOf(t, h, laneQuota)
 			now.advance(5 * time.Second)
+			require.JSONEq(t, `{"wait":0,"carried":true}`, bodyOf(t, ticketed(h, holding(spare))))
 			require.Equal(t, laneQuota-1, admittedWith(h, tickets))
-			resp = ticketed(h, holding(cookie))
-			require.Regexp(t, `^\{"wait":[1-9][0-9]*,"carried":true\}`, bodyOf(t, resp), "the room is full")
-			require.NotEmpty(t, waitCookieIn(t, resp))
+			for what, held := range map[string]string{"used up": cookie, "open": spare} {
+				resp = ticketed(h, holding(held))
+				require.Regexp(t, `^\{"wait":[1-9][0-9]*,"carried":true\}`, bodyOf(t, resp), "the room is full: %s", what)
+				require.NotEmpty(t, waitCookieIn(t, resp), what)
+				require.NotEqual(t, http.StatusOK, send(h, holding(held)).StatusCode, "a form that is sent now is refused")
+			}
 		})
 	}
 }

@@ -302,3 +302,28 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 		})
 	}
 }
+
+// Tokens of one pass side by side say all that was used of it, also what was used before
+// midnight. An instance that has never met the pass has nothing else to go by.
+func TestTokensOfAPassSideBySide(t *testing.T) {
+	for _, algorithm := range []storeless.Algorithm{middleware.FixedWindow, middleware.SlidingWindow} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.Limits = []middleware.Limit{{Algorithm: algorithm, Quota: 3 * 24, Window: 24 * time.Hour}}
+			now.advance(24*time.Hour - time.Minute)
+			h := newSite(t, cfg)
+			tokens := []string{bought(t, h)}
+			for range 3 {
+				resp := send(h, showing(tokens[len(tokens)-1]))
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				tokens = append(tokens, tokenIn(resp))
+			}
+			newest, older, first := tokens[3], tokens[2], tokens[0]
+			now.advance(2 * time.Minute)
+			for _, shown := range [][]string{{newest}, {newest, older}, {older, newest}, {first, older, newest}} {
+				require.Zero(t, admitted(newSite(t, cfg), 3, showing(shown...)), "%d tokens", len(shown))
+			}
+		})
+	}
+}

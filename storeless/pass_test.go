@@ -181,6 +181,27 @@ func TestPassIsRememberedForItsLife(t *testing.T) {
 	}
 }
 
+// Expires and Life tell a carrier when it may drop the tally of a pass: not while a request
+// is refused for what was used of it. That is many windows here.
+func TestPassExpiresWithItsLife(t *testing.T) {
+	for _, algorithm := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {
+		for _, window := range []time.Duration{7 * time.Minute, time.Hour + time.Second, day} {
+			p := compile(t, storeless.Limit{Algorithm: algorithm, Quota: 21, Window: window})
+			pass, life := p.Pass(time.Minute), p.PassLife(time.Minute)
+			for _, late := range []time.Duration{0, window / 2, window - time.Microsecond} { // in its window
+				start := midnight.Add(late)
+				tally, v := pass.Step(start, storeless.Tally{}, pass.Capacity())
+				require.True(t, v.Admitted)
+				dead := start.Add(life)
+				_, v = pass.Step(dead.Add(-time.Microsecond), tally, 1)
+				require.False(t, v.Admitted, "it is used up for as long as it lives")
+				require.False(t, time.Unix(pass.Expires(tally), 0).Before(dead), "%s, %s of %s", algorithm, late, window)
+				require.GreaterOrEqual(t, pass.Life(), time.Unix(pass.Expires(tally), 0).Sub(start))
+			}
+		}
+	}
+}
+
 // What is used of a pass stays used: at midnight, after a step of the clock, in a merge.
 func TestPassDoesNotComeBack(t *testing.T) {
 	for _, algorithm := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {

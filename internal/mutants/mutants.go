@@ -19,7 +19,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -113,5 +115,22 @@ func mutated(file string, m *Mutant) ([]byte, result) {
 	if n := bytes.Count(text, []byte(m.Old)); n != 1 {
 		return nil, result{outcome: misplaced, output: strconv.Itoa(n) + " times in " + m.File + ": " + m.Old}
 	}
-	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), result{}
+	before, after, _ := bytes.Cut(text, []byte(m.Old))
+	return slices.Concat(before, []byte(m.New), padded(after, m, bytes.Count(before, []byte("`")))), result{}
+}
+
+// padded puts blank lines in the place of those that a change takes away. The lines
+// below keep their numbers, which are part of what a package exports: else the go
+// command would have to build the tests outside of it anew (see recipe).
+func padded(after []byte, m *Mutant, quotes int) []byte {
+	missing := strings.Count(m.Old, "\n") - strings.Count(m.New, "\n")
+	line := 0 // where the next begins
+	if m.New != "" && !strings.HasSuffix(m.New, "\n") || m.New == "" && !strings.HasSuffix(m.Old, "\n") {
+		line = bytes.IndexByte(after, '\n') + 1
+	}
+	quotes += strings.Count(m.New, "`") + bytes.Count(after[:line], []byte("`"))
+	if missing <= 0 || quotes%2 > 0 { // within a text of several lines
+		return after
+	}
+	return slices.Concat(after[:line], bytes.Repeat([]byte("\n"), missing), after[line:])
 }

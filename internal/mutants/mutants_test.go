@@ -14,8 +14,10 @@ const sample = "./testdata/sample"
 
 // TestTry breaks a sample in each way that ends differently.
 func TestTry(t *testing.T) {
-	recorded, err := record(sample, t.TempDir())
+	b, err := newBench(sample, t.TempDir(), NoInlining, "below")
 	require.NoError(t, err)
+	recorded := b.recipe
+	require.NotNil(t, recorded)
 	for name, tt := range map[string]struct {
 		mutant *Mutant
 		want   outcome
@@ -31,13 +33,15 @@ func TestTry(t *testing.T) {
 		"old text is gone":   {&Mutant{File: "sample.go", Old: "n << limit", New: "n"}, misplaced, ""},
 		"old text is twice":  {&Mutant{File: "sample.go", Old: "return", New: "panic"}, misplaced, ""},
 		"file is gone":       {&Mutant{File: "other.go", Old: "n", New: "m"}, unusable, ""},
+		"below":              {&Mutant{File: "below/below.go", Old: "n / 2", New: "n"}, killed, "TestElsewhere"},
+		"embedded":           {&Mutant{File: "word.txt", Old: "hello", New: "bye"}, killed, "TestElsewhere"},
 		"change is harmless": {&Mutant{File: "sample.go", Old: "i++", New: "i += 1"}, survived, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
 			for way, recipe := range map[string]*recipe{"replayed": recorded, "by the go command": nil} {
-				r := (&bench{pkg: sample, recipe: recipe, limit: time.Minute}).try(t.TempDir(), tt.mutant, "")
+				r := (&bench{pkg: sample, recipe: recipe, whole: b.whole}).try(t.TempDir(), tt.mutant, "")
 				require.Equal(t, tt.want, r.outcome, "%s: %s", way, r.output)
 				require.Equal(t, tt.by, r.by, "%s: %s", way, r.output)
 			}
@@ -51,25 +55,35 @@ func TestTry(t *testing.T) {
 // TestReplay: what tests outside of the package see decides whether the go command
 // must build them again. Nothing else may, or each mutant takes several times as long.
 func TestReplay(t *testing.T) {
-	recorded, err := record(sample, t.TempDir())
+	inlined, err := newBench(sample, t.TempDir(), Inlining, "below")
 	require.NoError(t, err)
+	plain, err := newBench(sample, t.TempDir(), NoInlining, "below")
+	require.NoError(t, err)
+	never, always, plainly := []bool{false, false}, []bool{true, true}, []bool{false, true}
 	for name, tt := range map[string]struct {
 		mutant   Mutant
-		replayed bool
+		replayed []bool // with inlining, and without
 	}{
-		"within a function":      {Mutant{File: "sample.go", Old: "n + n", New: "n"}, true},
-		"in what is inlined":     {Mutant{File: "sample.go", Old: "n <= limit", New: "n < limit"}, false},
-		"in what is exported":    {Mutant{File: "sample.go", Old: "Twice(n int) int", New: "Twice(n int64) int64"}, false},
-		"in a test outside":      {Mutant{File: "outside_test.go", Old: "Twice(2)", New: "Twice(3)"}, false},
-		"which does not compile": {Mutant{File: "sample.go", Old: "n + n", New: "limit"}, false},
+		"within a function":      {Mutant{File: "sample.go", Old: "n + n", New: "n"}, always},
+		"in what is inlined":     {Mutant{File: "sample.go", Old: "n <= limit", New: "n < limit"}, plainly},
+		"which takes lines away": {Mutant{File: "sample.go", Old: "\tif n < 0 {\n\t\treturn false\n\t}\n", New: ""}, plainly},
+		"which joins lines":      {Mutant{File: "sample.go", Old: "\tfor i < n {\n\t\ti++", New: "\tfor i < n { i += 2"}, plainly},
+		"in a package below":     {Mutant{File: "below/below.go", Old: "n / 2", New: "n"}, always},
+		"in what is embedded":    {Mutant{File: "word.txt", Old: "hello", New: "bye"}, always},
+		"which adds a line":      {Mutant{File: "sample.go", Old: "n <= limit", New: "n <=\n limit"}, never},
+		"in what is exported":    {Mutant{File: "sample.go", Old: "Twice(n int) int", New: "Twice(n int64) int64"}, never},
+		"in a test outside":      {Mutant{File: "outside_test.go", Old: "Twice(2)", New: "Twice(3)"}, never},
+		"which does not compile": {Mutant{File: "sample.go", Old: "n + n", New: "limit"}, never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			text, r := mutated(filepath.Join(sample, tt.mutant.File), &tt.mutant)
 			require.Empty(t, r.output)
-			changed, binary := filepath.Join(dir, tt.mutant.File), filepath.Join(dir, "mutant.test")
+			changed, binary := filepath.Join(dir, filepath.Base(tt.mutant.File)), filepath.Join(dir, "mutant.test")
 			require.NoError(t, os.WriteFile(changed, text, 0o600))
-			require.Equal(t, tt.replayed, recorded.build(tt.mutant.File, changed, binary))
+			for i, b := range []*bench{inlined, plain} {
+				require.Equal(t, tt.replayed[i], b.recipe.build(tt.mutant.File, changed, binary))
+			}
 		})
 	}
 }
@@ -77,7 +91,8 @@ func TestReplay(t *testing.T) {
 // TestKillers: a test that noticed once is asked first; one that is gone, or does
 // not notice, changes nothing.
 func TestKillers(t *testing.T) {
-	b := &bench{pkg: sample, limit: time.Minute}
+	b, err := newBench(sample, t.TempDir(), NoInlining, "below")
+	require.NoError(t, err)
 	noticed := &Mutant{File: "sample.go", Old: "n + n", New: "n"}
 	for name, tt := range map[string]struct {
 		mutant *Mutant
@@ -194,7 +209,7 @@ func TestLoad(t *testing.T) {
 
 // TestRun goes the whole way, over a mutant that is killed.
 func TestRun(t *testing.T) {
-	run(t, sample, []Mutant{{Name: "at the limit", File: "sample.go", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1})
+	run(t, sample, []Mutant{{Name: "at the limit", File: "sample.go", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1}, NoInlining)
 }
 
 // TestAsked: mutants are tried where -run names them, and nowhere else.

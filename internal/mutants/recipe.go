@@ -1,12 +1,14 @@
 package mutants
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,10 +23,18 @@ import (
 // names the export data that it was compiled against, by a hash, and the linker
 // refuses what does not fit. So nothing is ever tested that the go command would not
 // have built, and where the recipe fails, for whatever reason, the go command builds.
+//
+// A mutant may be in a package below, which is compiled in its place.
 type recipe struct {
-	dir           string // of the package
-	importPath    string
-	compile, link command
+	packages map[string]*compiled // by directory, as mutants name it
+	link     command
+}
+
+// compiled is how a package was compiled.
+type compiled struct {
+	dir, importPath string
+	fresh           string // a file of it that no build has seen
+	compile         command
 }
 
 // A command is what was run, and where.
@@ -41,27 +51,35 @@ exec "$@"
 
 const recordings = "TALLYSTICK_RECORDINGS"
 
-// record builds the tests of a package, and returns how the go command did it. What
-// the recipe names lies below dir, or in the build cache.
-func record(pkg, dir string) (*recipe, error) {
-	about, err := exec.Command("go", "list", "-f", "{{.Dir}}\n{{.ImportPath}}\n{{.Name}}", pkg).Output()
-	if err != nil {
-		return nil, err
-	}
-	listed := strings.Split(strings.TrimSpace(string(about)), "\n")
-	if len(listed) != 3 {
-		return nil, errors.New("go list says: " + string(about))
-	}
-	r := &recipe{dir: listed[0], importPath: listed[1]}
-
-	// A file that no build has seen, for what is in the cache is not compiled. The
-	// name of the directory is random.
-	fresh := filepath.Join(dir, "fresh.go")
-	if err := os.WriteFile(fresh, []byte("package "+listed[2]+" // "+dir+"\n"), 0o600); err != nil {
-		return nil, err
+// record builds the tests of a package into binary, and returns how the go command did
+// it. The mutants are in some directories, "." for the package's own. What the recipe
+// names lies below dir, or in the build cache.
+func record(pkg, dir, binary, gcflags string, within ...string) (*recipe, error) {
+	r, replace := &recipe{packages: map[string]*compiled{}}, map[string]string{}
+	for i, rel := range append(within, ".") {
+		if r.packages[rel] != nil {
+			continue
+		}
+		list := exec.Command("go", "list", "-f", "{{.Dir}}\n{{.ImportPath}}\n{{.Name}}", "./"+rel)
+		list.Dir = pkg
+		about, err := list.Output()
+		if err != nil {
+			return nil, err
+		}
+		listed := strings.Split(strings.TrimSpace(string(about)), "\n")
+		if len(listed) != 3 {
+			return nil, errors.New("go list says: " + string(about))
+		}
+		// A file that no build has seen, for what is in the cache is not compiled. The
+		// name of the directory is random.
+		p := &compiled{dir: listed[0], importPath: listed[1], fresh: filepath.Join(dir, "fresh"+strconv.Itoa(i)+".go")}
+		if err := os.WriteFile(p.fresh, []byte("package "+listed[2]+" // "+dir+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+		r.packages[rel], replace[filepath.Join(p.dir, "zz_fresh.go")] = p, p.fresh
 	}
 	overlay := filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(r.dir, "zz_fresh.go"): fresh}})
+	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +88,7 @@ func record(pkg, dir string) (*recipe, error) {
 		return nil, err
 	}
 	// -work keeps the objects and the lists of them, in GOTMPDIR.
-	build := goTest(overlay, filepath.Join(dir, "recorded.test"), pkg, "-work", "-toolexec=/bin/sh "+script)
+	build := goTest(overlay, binary, pkg, gcflags, "-work", "-toolexec=/bin/sh "+script)
 	build.Env = append(os.Environ(), recordings+"="+dir, "GOTMPDIR="+dir)
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, errors.New(err.Error() + ": " + string(output))
@@ -82,17 +100,17 @@ func record(pkg, dir string) (*recipe, error) {
 	for _, file := range files {
 		r.learn(file)
 	}
-	if r.compile.words == nil || r.link.words == nil {
+	if r.packages["."].compile.words == nil || r.link.words == nil {
 		return nil, errors.New("the go command did not compile and link as expected")
 	}
 	return r, nil
 }
 
 // goTest is the go command that builds the tests of a package.
-func goTest(overlay, binary, pkg string, more ...string) *exec.Cmd {
+func goTest(overlay, binary, pkg, gcflags string, more ...string) *exec.Cmd {
 	// Debugging information would be a fifth of the work.
 	args := append([]string{"test", "-overlay=" + overlay, "-vet=off",
-		"-gcflags=-dwarf=false", "-ldflags=-s -w", "-c", "-o", binary}, more...)
+		"-gcflags=-dwarf=false " + gcflags, "-ldflags=-s -w", "-c", "-o", binary}, more...)
 	return exec.Command("go", append(args, pkg)...)
 }
 
@@ -111,13 +129,14 @@ func (r *recipe) learn(file string) {
 		return
 	}
 	made := command{dir: words[1], words: words[2:]}
-	// With tests inside of it, a package is compiled as "path [path.test]".
-	of, _, _ := strings.Cut(words[0], " ")
-	switch {
-	case tool == "link":
+	if tool == "link" {
 		r.link = made
-	case of == r.importPath:
-		r.compile = made
+		return
+	}
+	for _, p := range r.packages {
+		if slices.Contains(words, p.fresh) {
+			p.compile = made
+		}
 	}
 }
 
@@ -127,19 +146,23 @@ func (r *recipe) build(file, changed, binary string) bool {
 	if r == nil {
 		return false
 	}
-	object, original := binary+".a", filepath.Join(r.dir, file)
-	compile, link := r.compile.clone(), r.link.clone()
-	at := slices.Index(compile.words, original)
-	if at < 0 {
+	p := r.packages[filepath.Dir(file)]
+	if p == nil || p.compile.words == nil {
 		return false
 	}
-	compile.words[at] = changed
+	object, original := binary+".a", filepath.Join(p.dir, filepath.Base(file))
+	compile, link := p.compile.clone(), r.link.clone()
+	if at := slices.Index(compile.words, original); at >= 0 {
+		compile.words[at] = changed
+	} else if !compile.embed(original, changed, binary+".embed") {
+		return false
+	}
 	// The name of a file is part of what a package exports.
 	trimmed := changed + "=>" + original + ";" + compile.get("-trimpath")
 	if !compile.set("-trimpath", trimmed) || !compile.set("-o", object) || !compile.run() {
 		return false
 	}
-	objects, ok := r.objects(link.get("-importcfg"), object)
+	objects, ok := p.objects(link.get("-importcfg"), object)
 	if !ok || os.WriteFile(binary+".cfg", objects, 0o600) != nil {
 		return false
 	}
@@ -147,12 +170,12 @@ func (r *recipe) build(file, changed, binary string) bool {
 }
 
 // objects returns the linker's list of objects, with another for the package.
-func (r *recipe) objects(list, object string) (text []byte, ok bool) {
+func (p *compiled) objects(list, object string) (text []byte, ok bool) {
 	listed, err := os.ReadFile(list)
 	if err != nil {
 		return nil, false
 	}
-	of := "packagefile " + r.importPath + "="
+	of := "packagefile " + p.importPath + "="
 	for line := range strings.Lines(string(listed)) {
 		if strings.HasPrefix(line, of) {
 			line, ok = of+object+"\n", true
@@ -160,6 +183,17 @@ func (r *recipe) objects(list, object string) (text []byte, ok bool) {
 		text = append(text, line...)
 	}
 	return text, ok
+}
+
+// embed embeds another file in the place of one, and says whether that is embedded.
+func (c command) embed(original, changed, list string) bool {
+	text, err := os.ReadFile(c.get("-embedcfg"))
+	old, _ := json.Marshal(original)
+	if err != nil || !bytes.Contains(text, old) {
+		return false
+	}
+	new, _ := json.Marshal(changed)
+	return os.WriteFile(list, bytes.ReplaceAll(text, old, new), 0o600) == nil && c.set("-embedcfg", list)
 }
 
 func (c command) clone() command { return command{c.dir, slices.Clone(c.words)} }

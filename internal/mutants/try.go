@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -21,27 +22,70 @@ const running = "TALLYSTICK_MUTANT"
 
 // A bench is where the mutants of one package are tried.
 type bench struct {
-	pkg    string
-	recipe *recipe       // or nil: the go command builds
-	limit  time.Duration // for the tests of one mutant
+	pkg     string
+	gcflags string
+	recipe  *recipe // or nil: the go command builds
+	whole   string  // the test binary without any mutant
+
+	mu    sync.Mutex
+	known map[string]func() result
+}
+
+// newBench builds the tests of a package as it is, whose mutants are in some directories.
+func newBench(pkg, dir, gcflags string, within ...string) (*bench, error) {
+	b := &bench{pkg: pkg, gcflags: gcflags, whole: filepath.Join(dir, "whole.test")}
+	var err error
+	if b.recipe, err = record(pkg, dir, b.whole, gcflags, within...); err == nil {
+		return b, nil
+	}
+	if r := b.build(dir, b.whole, nil); r.outcome != "" {
+		return nil, &fault{pkg, string(r.outcome) + ": " + r.output}
+	}
+	return b, nil
+}
+
+// usual is how a test fares without any mutant, or all of them if none is named. A test
+// that fails then says nothing about mutants, and how long it took says how long it may
+// take with one. All tests together take long: they are run only where the one that
+// should notice is not known, or does not.
+func (b *bench) usual(test string) result {
+	b.mu.Lock()
+	known := b.known[test]
+	if known == nil {
+		known = sync.OnceValue(func() result { return b.run(b.whole, test, 30*time.Minute) })
+		if b.known == nil {
+			b.known = map[string]func() result{}
+		}
+		b.known[test] = known
+	}
+	b.mu.Unlock()
+	return known()
 }
 
 // try builds the tests of the package with a mutant in it, or none, and runs them.
 // The change is an overlay: no file of the package is touched. Build and run are
 // apart, so that a compiler's complaint is not taken for a test's. If a test is
-// named that should notice, it is asked first.
+// named that should notice, it is asked first, and the others only if it does not.
 func (b *bench) try(dir string, m *Mutant, first string) result {
 	binary := filepath.Join(dir, "mutant.test")
 	if r := b.build(dir, binary, m); r.outcome != "" {
 		return r
 	}
-	if first != "" {
-		// A test that is no more runs nothing, and so passes.
-		if r := b.run(binary, "-test.run=^"+regexp.QuoteMeta(first)+"$"); r.outcome == killed {
+	tests := []string{first, ""}
+	if first == "" {
+		tests = tests[1:]
+	}
+	var r result
+	for _, test := range tests {
+		usual := b.usual(test) // a test that is no more runs nothing, and so passes
+		if usual.outcome != survived {
+			return result{outcome: unusable, output: "the tests do not pass without any mutant:\n" + usual.output}
+		}
+		if r = b.run(binary, test, patience(usual.took)); r.outcome != survived {
 			return r
 		}
 	}
-	return b.run(binary)
+	return r
 }
 
 // build makes the test binary, or says why not.
@@ -73,15 +117,19 @@ func (b *bench) build(dir, binary string, m *Mutant) result {
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		return result{outcome: unusable, output: err.Error()}
 	}
-	if output, err := goTest(overlay, binary, b.pkg).CombinedOutput(); err != nil {
+	if output, err := goTest(overlay, binary, b.pkg, b.gcflags).CombinedOutput(); err != nil {
 		return result{outcome: broken, output: string(output)}
 	}
 	return result{}
 }
 
-// run runs a test binary. It knows no cache: -count=1 is implied.
-func (b *bench) run(binary string, more ...string) result {
-	args := append([]string{"-test.short", "-test.failfast", "-test.timeout=" + b.limit.String()}, more...)
+// run runs one test of a binary, or all if none is named. It knows no cache: -count=1 is
+// implied.
+func (b *bench) run(binary, test string, limit time.Duration) result {
+	args := []string{"-test.short", "-test.failfast", "-test.timeout=" + limit.String()}
+	if test != "" {
+		args = append(args, "-test.run=^"+regexp.QuoteMeta(test)+"$")
+	}
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = b.pkg
 	cmd.Env = append(os.Environ(), running+"=1")

@@ -11,3 +11,9 @@ func TestOutside(t *testing.T) {
 		t.Fatal("not twice")
 	}
 }
+
+func TestElsewhere(t *testing.T) {
+	if sample.Quarter(8) != 2 || sample.Word != "hello" {
+		t.Fatal("not a quarter, or another word")
+	}
+}

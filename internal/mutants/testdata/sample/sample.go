@@ -1,6 +1,12 @@
 // Package sample is a package to break.
 package sample
 
+import (
+	_ "embed"
+
+	"github.com/tallystick/tallystick/internal/mutants/testdata/sample/below"
+)
+
 // Allowed reports whether n is within the limit.
 func Allowed(n, limit int) bool {
 	if n < 0 {
@@ -21,3 +27,11 @@ func Spin(n int) (i int) {
 //
 //go:noinline
 func Twice(n int) int { return n + n }
+
+// Word is in a file.
+//
+//go:embed word.txt
+var Word string
+
+// Quarter has its arithmetic elsewhere.
+func Quarter(n int) int { return below.Half(below.Half(n)) }
