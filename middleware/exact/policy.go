@@ -34,6 +34,8 @@ type Policy struct {
 	place  []int
 	hasLog bool
 
+	bucketsOnly bool // of which alone a call can be booked
+
 	hold int64 // see [Account], in ns
 }
 
@@ -73,9 +75,10 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 
 // compile assumes checked limits, and the same for tokens.
 func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
-	p := &Policy{name: tokens.Name(), limits: limits, tokens: tokens}
+	p := &Policy{name: tokens.Name(), limits: limits, tokens: tokens, bucketsOnly: true}
 	var steps []storeless.Limit
 	for i, l := range limits {
+		p.bucketsOnly = p.bucketsOnly && l.Burst > 0
 		p.hold = max(p.hold, int64(l.Window))
 		if l.Burst > 0 {
 			interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota // as in storeless
