@@ -17,13 +17,17 @@ const (
 	// hold them up.
 	reach = time.Second
 
-	// fresh is how long a process believes that there is no pause. It asks, before it uses a
-	// place that it booked longer ago, and does not know otherwise. So a pause is heard
+	// fresh is how long a process believes that there is no pause. It asks, shortly before it
+	// uses a place that it booked longer ago, and does not know otherwise. So a pause is heard
 	// everywhere within that and a round trip, at the cost of a call each half second where a
 	// process is busy, of one for each call where it is not, and of none where nobody has to
-	// wait. Asked for when a place is used, it needs no goroutine, and nothing is asked for
-	// in vain.
+	// wait. Asked for when a place is to be used, it needs no goroutine, and nothing is asked
+	// for in vain.
 	fresh = 500 * time.Millisecond
+
+	// early is how long before a moment it is asked for: as long as a far counter takes to
+	// answer, so that the call does not go late for it, and the next on time, and too close.
+	early = fresh / 2
 
 	// late is for how long something may be booked before it is used, where a call uses
 	// several units, and has to wait for another. What is used so late comes on top of what
@@ -115,7 +119,17 @@ func (q *queue) step(now time.Time, w *waiter) (action, time.Time) {
 	case pl == nil:
 		return sleeping, w.patience
 	case pl.moment.After(now):
-		return sleeping, pl.moment
+		ask := pl.moment.Add(-early)
+		switch known := latest(pl.asked, q.sure); {
+		case pl.moment.Sub(known) <= fresh:
+			return sleeping, pl.moment
+		case ask.After(now):
+			return sleeping, ask
+		case q.looking:
+			return sleeping, pl.moment
+		}
+		q.looking = true
+		return looking, now
 	case pl.busy:
 		return sleeping, now.Add(2 * q.desk.deadline) // it is told before
 	}
@@ -306,7 +320,7 @@ func (q *queue) look(ctx context.Context) error {
 	defer q.mu.Unlock()
 	q.looking = false
 	for _, w := range q.line.waiters {
-		if w.place != nil && !w.place.moment.After(now) {
+		if w.place != nil && w.place.moment.Sub(now) <= early {
 			w.tell()
 		}
 	}
