@@ -38,6 +38,7 @@ var arrows = map[string][]string{
 	"middleware/internal/ticket":      {},
 	"middleware/exact":                {module + "/storeless"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},

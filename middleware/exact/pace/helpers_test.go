@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,12 +17,14 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-func meter(quota int64, window time.Duration) []storeless.Limit {
-	return []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: quota, Window: window}}
+type limits = []storeless.Limit
+
+func meter(quota int64, window time.Duration) limits {
+	return limits{{Algorithm: storeless.LeakyBucket, Quota: quota, Window: window}}
 }
 
-func bucket(quota int64, window time.Duration, burst int64) []storeless.Limit {
-	return []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: burst}}
+func bucket(quota int64, window time.Duration, burst int64) limits {
+	return limits{{Algorithm: storeless.TokenBucket, Quota: quota, Window: window, Burst: burst}}
 }
 
 // process returns the pacer of one more process that shares a counter.
@@ -34,13 +37,13 @@ func process(t testing.TB, cfg pace.Config) *pace.Pacer {
 }
 
 // left returns how much of a limit of a unit is left, "" for requests.
-func left(t *testing.T, c exact.Counter, unit string, limits []storeless.Limit) int64 {
+func left(t *testing.T, c exact.Counter, unit string, of limits) int64 {
 	t.Helper()
 	name := "models"
 	if unit != "" {
 		name += "-" + unit
 	}
-	p, err := exact.Compile(name, limits)
+	p, err := exact.Compile(name, of)
 	require.NoError(t, err)
 	v, err := c.Peek(t.Context(), exact.Call{Key: "models", Cost: 1, Policy: p})
 	require.NoError(t, err)
@@ -77,7 +80,7 @@ func (l *log) call(ctx context.Context, p *pace.Pacer, name string, costs ...pac
 
 // most returns the most that went in any span of a window, its end not included.
 func (l *log) most(window time.Duration) (most int64) {
-	for i, from := range l.went {
+	for _, from := range l.went {
 		sum := int64(0)
 		for j, at := range l.went {
 			if !at.Before(from) && at.Before(from.Add(window)) {
@@ -85,7 +88,6 @@ func (l *log) most(window time.Duration) (most int64) {
 			}
 		}
 		most = max(most, sum)
-		_ = i
 	}
 	return most
 }
@@ -99,26 +101,25 @@ func (l *log) mean() (mean time.Duration) {
 
 func (l *log) longest() time.Duration { return slices.Max(l.waits) }
 
-// A line is a counter whose calls take some time, are counted, and can be made to fail.
+// A wire is a counter whose calls take some time, are counted, and can be made to fail.
 type wire struct {
 	exact.Counter
 	trip time.Duration
 
-	mu      sync.Mutex
-	calls   int
-	takes   int
-	refunds int
-	lose    int   // so many answers
-	fail    error // if set, instead of a call
-	hang    bool  // until the end of the context
+	calls, takes, refunds atomic.Int64
+
+	mu   sync.Mutex
+	lose int   // so many answers
+	fail error // if set, instead of a call
+	hang bool  // until the end of the context
 }
 
 var errLost = errors.New("the answer is lost")
 
-func (w *wire) travel(ctx context.Context, count *int) error {
+func (w *wire) travel(ctx context.Context, count *atomic.Int64) error {
+	w.calls.Add(1)
+	count.Add(1)
 	w.mu.Lock()
-	w.calls++
-	*count++
 	fail, hang := w.fail, w.hang
 	w.mu.Unlock()
 	if fail != nil {
@@ -147,7 +148,7 @@ func (w *wire) Take(ctx context.Context, call exact.Call) (exact.Verdict, error)
 }
 
 func (w *wire) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	if err := w.travel(ctx, new(int)); err != nil {
+	if err := w.travel(ctx, new(atomic.Int64)); err != nil {
 		return exact.Verdict{}, err
 	}
 	return w.Counter.Peek(ctx, call)

@@ -51,7 +51,7 @@ func TestFiftyProcesses(t *testing.T) {
 				synctest.Wait()
 				workers := c.processes * c.workers
 				t.Logf("%d went; most in a second %d; waits: mean %s, longest %s; %.2f calls of the counter each",
-					len(went.went), went.most(time.Second), went.mean(), went.longest(), float64(counter.calls)/float64(len(went.went)))
+					len(went.went), went.most(time.Second), went.mean(), went.longest(), float64(counter.calls.Load())/float64(len(went.went)))
 				require.LessOrEqual(t, went.most(time.Second), int64(10))
 				if workers > 2 {
 					require.GreaterOrEqual(t, len(went.went), 580)
