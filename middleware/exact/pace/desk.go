@@ -50,17 +50,22 @@ func (d *desk) giveBack(given []held) {
 	}
 }
 
-// pause has nothing booked before so long from now. The gate comes last: a process that sees
-// it there books behind the pause.
-func (d *desk) pause(ctx context.Context, wait time.Duration) (err error) {
+// pause has nothing booked before a moment, on any unit. The gate comes last: a process that
+// sees the pause there books behind it everywhere.
+func (d *desk) pause(ctx context.Context, until time.Time) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.deadline)
 	defer cancel()
+	policies := make([]*exact.Policy, 0, maxUnits+1)
 	for _, u := range d.units {
-		_, e := d.counter.Take(ctx, exact.Call{Key: d.key, Policy: u.policy, Pause: wait})
+		policies = append(policies, u.policy)
+	}
+	for _, p := range append(policies, d.gate) {
+		// What is left of it, so that it ends everywhere at once.
+		call := exact.Call{Key: d.key, Policy: p, Pause: max(1, min(exact.MaxPause, time.Until(until)))}
+		_, e := d.counter.Take(ctx, call)
 		err = errors.Join(err, e)
 	}
-	_, e := d.counter.Take(ctx, exact.Call{Key: d.key, Policy: d.gate, Pause: wait})
-	return errors.Join(err, e)
+	return err
 }
 
 // paused returns how much longer nothing may go. Nothing is ever charged on the account of

@@ -28,7 +28,7 @@ type waiter struct {
 type place struct {
 	costs  costs
 	held   []held
-	moment time.Time // of the last of them: then it is good
+	moment time.Time // when it is good
 	asked  time.Time // when: it lies behind the pauses of before
 	busy   bool      // the next unit is being asked for
 }
@@ -40,32 +40,34 @@ type held struct {
 	receipt exact.Receipt
 }
 
-// lacks returns a unit that is not booked yet, first if that is one; -1: there is none.
-func (pl *place) lacks(first int) int {
-	missing := func(u int) bool {
-		return pl.costs[u] > 0 && !slices.ContainsFunc(pl.held, func(h held) bool { return h.unit == u })
-	}
-	if missing(first) {
-		return first
-	}
-	for u := range pl.costs {
-		if missing(u) {
-			return u
+// lacks returns the unit to book next, of those that are not, the one with the longest wait;
+// -1: there is none.
+func (pl *place) lacks(waits *[maxUnits]time.Duration) int {
+	next := -1
+	for u, n := range pl.costs {
+		if n > 0 && (next < 0 || waits[u] > waits[next]) && !slices.ContainsFunc(pl.held, func(h held) bool { return h.unit == u }) {
+			next = u
 		}
 	}
-	return -1
+	return next
 }
 
-// add books one more unit. What was booked for long before that is returned, and is not
-// booked any more: counted then and used now, it would come on top of what is counted now.
+// add books one more unit. The place is good at the latest of the moments. What is booked for
+// long before that is returned, and is not booked any more: used then, it would come on top of
+// what others have booked for then.
 func (pl *place) add(h held, late time.Duration) (stale []held) {
-	stale = slices.Clone(pl.held)
-	stale = slices.DeleteFunc(stale, func(old held) bool { return h.moment.Sub(old.moment) <= late })
-	pl.held = slices.DeleteFunc(pl.held, func(old held) bool { return h.moment.Sub(old.moment) > late })
-	pl.held = append(pl.held, h)
 	if h.moment.After(pl.moment) {
 		pl.moment = h.moment
 	}
+	var good []held
+	for _, h := range append(pl.held, h) {
+		if pl.moment.Sub(h.moment) > late {
+			stale = append(stale, h)
+		} else {
+			good = append(good, h)
+		}
+	}
+	pl.held = good
 	return stale
 }
 

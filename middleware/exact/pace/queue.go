@@ -47,14 +47,14 @@ type queue struct {
 
 	mu      sync.Mutex
 	line    line
-	asking  []costs   // that are being booked
-	queued  bool      // what was booked last has to wait
-	slowest int       // the unit that made the last wait: it is booked first
-	paused  time.Time // nothing goes before
-	told    time.Time // when the counter knew of that
-	telling int       // pauses that it is being told of
-	sure    time.Time // all pauses that were asked for before are known
-	looking bool      // for others
+	asking  []costs                 // that are being booked
+	queued  bool                    // what was booked last has to wait
+	waits   [maxUnits]time.Duration // of each unit, of late
+	paused  time.Time               // nothing goes before
+	told    time.Time               // when the counter knew of that
+	telling int                     // pauses that it is being told of
+	sure    time.Time               // all pauses that were asked for before are known
+	looking bool                    // for others
 }
 
 // join puts a call in line, or says why it may not wait. It waits until end at most, if that
@@ -118,32 +118,33 @@ func (q *queue) step(now time.Time, w *waiter) (action, time.Time) {
 		return sleeping, opens
 	case pl == nil:
 		return sleeping, w.patience
-	case pl.moment.After(now):
-		ask := pl.moment.Add(-early)
-		switch known := latest(pl.asked, q.sure); {
-		case pl.moment.Sub(known) <= fresh:
-			return sleeping, pl.moment
-		case ask.After(now):
-			return sleeping, ask
-		case q.looking:
-			return sleeping, pl.moment
-		}
-		q.looking = true
-		return looking, now
 	case pl.busy:
 		return sleeping, now.Add(2 * q.desk.deadline) // it is told before
 	}
-	if u := pl.lacks(q.slowest); u >= 0 {
+	if u := pl.lacks(&q.waits); u >= 0 {
+		// So early that it is good half of late before the place is, if the wait is as
+		// long as it was. Rather too early than too late: then it is what is booked again,
+		// and not what has the longest wait.
+		if ask := pl.moment.Add(-q.waits[u] - late/2); ask.After(now) {
+			return sleeping, ask
+		}
 		pl.busy, pl.asked = true, now
 		go q.complete(pl, u, w.patience.Sub(now))
 		return sleeping, now.Add(2 * q.desk.deadline)
 	}
-	if now.Sub(latest(pl.asked, q.sure)) > fresh {
-		if q.looking {
-			return sleeping, now.Add(q.desk.deadline)
+	if ask := pl.moment.Add(-early); latest(now, pl.moment).Sub(latest(pl.asked, q.sure)) > fresh {
+		switch {
+		case ask.After(now):
+			return sleeping, ask
+		case !q.looking:
+			q.looking = true
+			return looking, now
+		case !pl.moment.After(now):
+			return sleeping, now.Add(q.desk.deadline) // it is told before
 		}
-		q.looking = true
-		return looking, now
+	}
+	if pl.moment.After(now) {
+		return sleeping, pl.moment
 	}
 	w.place = nil // it is used
 	q.depart(now, w)
@@ -203,15 +204,15 @@ func (q *queue) advance(now time.Time) (*waiter, time.Time) {
 			return w, opens
 		}
 		q.asking = append(q.asking, w.costs)
-		go q.book(w, q.slowest, w.patience.Sub(now))
+		go q.book(w, q.waits, w.patience.Sub(now))
 	}
 }
 
-// book books a place, the slowest unit of it first. It is for the first of those that it
+// book books a place, the unit with the longest wait first. It is for the first of those that it
 // suits, and w only the one to tell if there is none.
-func (q *queue) book(w *waiter, slowest int, ahead time.Duration) {
+func (q *queue) book(w *waiter, waits [maxUnits]time.Duration, ahead time.Duration) {
 	pl := &place{costs: w.costs, asked: time.Now()}
-	u := pl.lacks(slowest)
+	u := pl.lacks(&waits)
 	var v exact.Verdict
 	var err error
 	if u >= 0 {
@@ -232,11 +233,8 @@ func (q *queue) book(w *waiter, slowest int, ahead time.Duration) {
 		q.queued = true
 		q.fail(w, q.refusal(w, ahead+v.Wait))
 	default:
-		pl.add(held{u, now.Add(v.Wait), v.Receipt}, late)
-		q.heard(pl, v)
-		if q.queued = v.Wait > 0; q.queued {
-			q.slowest = u
-		}
+		q.add(now, pl, u, v)
+		q.queued = v.Wait > 0
 		q.seat(now, w, pl)
 	}
 	q.advance(now)
@@ -256,7 +254,7 @@ func (q *queue) seat(now time.Time, w *waiter, pl *place) {
 	q.drop(back)
 }
 
-// complete books one more unit for a place whose moment has come.
+// complete books one more unit for a place.
 func (q *queue) complete(pl *place, u int, ahead time.Duration) {
 	v, err := q.desk.book(u, pl.costs[u], max(0, ahead))
 	now := time.Now()
@@ -265,14 +263,13 @@ func (q *queue) complete(pl *place, u int, ahead time.Duration) {
 	pl.busy = false
 	w := q.line.holder(pl)
 	if err == nil && v.Admitted {
-		if v.Wait > 0 {
-			q.slowest = u
-		}
-		if stale := pl.add(held{u, now.Add(v.Wait), v.Receipt}, late); len(stale) > 0 {
-			go q.desk.giveBack(stale)
-		}
-		q.heard(pl, v)
-		if w != nil && q.behindPause(pl) {
+		q.add(now, pl, u, v)
+		good := q.behindPause(pl)
+		switch {
+		case w == nil:
+		case pl.moment.After(w.patience):
+			v.Admitted, v.Wait = false, pl.moment.Sub(now)-ahead
+		case good:
 			w.tell()
 			return
 		}
@@ -304,9 +301,13 @@ func (q *queue) refusal(w *waiter, wait time.Duration) error {
 	return &RefusedError{Name: q.name, Wait: wait, Waiting: max(0, slices.Index(q.line.waiters, w)), deadline: w.deadline}
 }
 
-// heard notes what an answer says of pauses: who is admitted for now, meets none.
-func (q *queue) heard(pl *place, v exact.Verdict) {
-	if v.Wait == 0 {
+// add adds what was booked of a unit to a place, and learns from it: what is admitted for now
+// meets no pause.
+func (q *queue) add(now time.Time, pl *place, u int, v exact.Verdict) {
+	if stale := pl.add(held{u, now.Add(v.Wait), v.Receipt}, late); len(stale) > 0 {
+		go q.desk.giveBack(stale)
+	}
+	if q.waits[u] = max(v.Wait, q.waits[u]/2); v.Wait == 0 {
 		q.sure = latest(q.sure, pl.asked)
 	}
 }
@@ -346,7 +347,7 @@ func (q *queue) pause(ctx context.Context, least, wait time.Duration) error {
 	q.telling++
 	q.hold(now.Add(wait), now)
 	q.mu.Unlock()
-	err := q.desk.pause(ctx, wait)
+	err := q.desk.pause(ctx, now.Add(wait))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.telling--
