@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,81 +55,94 @@ type Config struct {
 
 // check fills in defaults and compiles the limits, and reports every mistake.
 func (cfg *Config) check() (*desk, error) {
-	var errs []error
-	problem := func(field, format string, args ...any) {
-		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
-	}
+	var m mistakes
 	if cfg.Counter == nil {
-		problem("Counter", "is required: NewMemory of package exact, for one process")
+		m.add("Counter", "is required: NewMemory of package exact, for one process")
 	}
 	if cfg.Key == "" {
 		cfg.Key = cfg.Name
 	}
 	if len(cfg.Key) > exact.MaxKey {
-		problem("Key", "must have at most %d bytes", exact.MaxKey)
+		m.add("Key", "must have at most %d bytes", exact.MaxKey)
 	}
-	if len(cfg.Limits)+len(cfg.Units) == 0 {
-		problem("Limits", "must have a limit, or Units must")
-	}
-	bound := func(field string, value *time.Duration, most, otherwise time.Duration) {
-		if *value < 0 || *value > most {
-			problem(field, "must be up to %s, not %s; 0 is %s", most, *value, otherwise)
-		}
-		if *value == 0 {
-			*value = otherwise
-		}
-	}
-	bound("MaxWait", &cfg.MaxWait, exact.MaxAhead, defaultWait)
-	bound("Deadline", &cfg.Deadline, time.Minute, defaultDeadline)
 	if cfg.MaxWaiting < 0 {
-		problem("MaxWaiting", "must be at least 1, not %d; 0 is %d", cfg.MaxWaiting, defaultWaiting)
+		m.add("MaxWaiting", "must be at least 1, not %d; 0 is %d", cfg.MaxWaiting, defaultWaiting)
 	}
-	if cfg.MaxWaiting == 0 {
-		cfg.MaxWaiting = defaultWaiting
-	}
+	cfg.MaxWaiting = cmp.Or(cfg.MaxWaiting, defaultWaiting)
+	m.bound("MaxWait", &cfg.MaxWait, exact.MaxAhead, defaultWait)
+	m.bound("Deadline", &cfg.Deadline, time.Minute, defaultDeadline)
 	d := &desk{counter: cfg.Counter, key: cfg.Key, deadline: cfg.Deadline}
-	compile := func(field, name string, limits []storeless.Limit) *exact.Policy {
-		for i, l := range limits {
-			if l.Algorithm != storeless.LeakyBucket && l.Algorithm != storeless.TokenBucket {
-				problem(fmt.Sprintf("%s[%d].Algorithm", field, i), "%s", noMoment(l))
-			}
-		}
-		p, err := exact.Compile(name, limits)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", field, err))
-		}
-		return p
-	}
-	add := func(field, unitName, policy string, limits []storeless.Limit) {
-		if p := compile(field, policy, limits); p != nil && len(errs) == 0 {
-			d.units = append(d.units, newUnit(unitName, p))
-		}
-	}
-	if len(cfg.Limits) > 0 {
-		add("Limits", "", cfg.Name, cfg.Limits)
-	}
-	for _, name := range slices.Sorted(maps.Keys(cfg.Units)) {
-		if name == "" {
-			problem("Units", "has a unit without a name; requests are counted by Limits")
-			continue
-		}
-		add("Units["+name+"]", name, cfg.Name+"-"+name, cfg.Units[name])
-	}
-	if n := len(cfg.Units) + min(1, len(cfg.Limits)); n > maxUnits {
-		problem("Units", "has too many: with requests there are %d units, and %d is the most", n, maxUnits)
-	}
-	if cfg.Units[gateName] != nil {
-		problem("Units", "has a unit %q, which is the name of something else", gateName)
-	}
-	d.gate = compile("Name", cfg.Name+"-"+gateName, []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second}})
-	if err := errors.Join(errs...); err != nil {
+	cfg.compile(d, &m)
+	if err := errors.Join(m...); err != nil {
 		return nil, fmt.Errorf("pace: %w", err)
 	}
 	return d, nil
 }
 
-// gateName follows the name of the limited service, in that of the account of its pauses.
-const gateName = "pause"
+// compile compiles the limits of each unit, and what stands for pauses.
+func (cfg *Config) compile(d *desk, m *mistakes) {
+	name, gate := cfg.Name, []storeless.Limit{{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second}}
+	var err error
+	if d.gate, err = exact.Compile(name+"-"+gateName, gate); err != nil || name == "" {
+		m.add("Name", "must be 1 to %d of a-z, 0-9 and -", longestPolicy-len("-"+gateName))
+		name = "a" // complained of once
+	}
+	switch n := len(cfg.Units) + min(1, len(cfg.Limits)); {
+	case n == 0:
+		m.add("Limits", "must have a limit, or Units must")
+	case n > maxUnits:
+		m.add("Units", "has too many: with requests there are %d units, and %d is the most", n, maxUnits)
+	}
+	unit := func(field, unitName, policy string, limits []storeless.Limit) {
+		for i, l := range limits {
+			if l.Algorithm != storeless.LeakyBucket && l.Algorithm != storeless.TokenBucket {
+				m.add(fmt.Sprintf("%s[%d].Algorithm", field, i), "%s", noMoment(l))
+			}
+		}
+		p, err := exact.Compile(policy, limits)
+		if err != nil {
+			*m = append(*m, fmt.Errorf("%s: %w", field, err))
+			return
+		}
+		d.units = append(d.units, newUnit(unitName, p))
+	}
+	if len(cfg.Limits) > 0 {
+		unit("Limits", "", name, cfg.Limits)
+	}
+	for _, of := range slices.Sorted(maps.Keys(cfg.Units)) {
+		switch of {
+		case "":
+			m.add("Units", "has a unit without a name; requests are counted by Limits")
+		case gateName:
+			m.add("Units", "has a unit %q, which is the name of something else", gateName)
+		default:
+			unit("Units["+of+"]", of, name+"-"+of, cfg.Units[of])
+		}
+	}
+}
+
+// mistakes are all there are in a Config.
+type mistakes []error
+
+func (m *mistakes) add(field, format string, args ...any) {
+	*m = append(*m, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+}
+
+// bound checks a duration, and fills in its default.
+func (m *mistakes) bound(field string, value *time.Duration, most, otherwise time.Duration) {
+	if *value < 0 || *value > most {
+		m.add(field, "must be up to %s, not %s; 0 is %s", most, *value, otherwise)
+	}
+	*value = cmp.Or(*value, otherwise)
+}
+
+const (
+	// gateName follows the name of the limited service, in that of the account of its pauses.
+	gateName = "pause"
+
+	// longestPolicy is how long the name of a policy may be, see [exact.Compile].
+	longestPolicy = 32
+)
 
 // noMoment says why there is no waiting for a limit, and what to write in its place.
 func noMoment(l storeless.Limit) string {
