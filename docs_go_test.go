@@ -46,6 +46,7 @@ func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
 var imported = map[string]string{
 	"cmp": "cmp", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
+	"storeless": module + "/storeless", "pace": module + "/middleware/exact/pace",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
 }
 
