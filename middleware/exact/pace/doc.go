@@ -52,7 +52,7 @@
 // # What it does not do
 //
 // A process that is killed leaves what it had booked, a second's worth and one place at most, and
-// that time passes unused. While the counter does not answer, no call goes: it fails with the
-// counter's error, at the latest after twice the Deadline. What a call really cost, if that is
+// that time passes unused. While the counter does not answer, no call goes: each fails with the
+// counter's error, after twice the Deadline from when it is asked, eight at a time. What a call really cost, if that is
 // known only afterwards, is charged by [exact.Call].Past.
 package pace

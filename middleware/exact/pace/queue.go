@@ -224,8 +224,8 @@ func (q *queue) book(w *waiter, waits [maxUnits]time.Duration, ahead time.Durati
 	i := slices.Index(q.asking, w.costs)
 	q.asking = slices.Delete(q.asking, i, i+1)
 	switch {
-	case u < 0: // a call that uses nothing waits for those before it, and for pauses
-		pl.moment = now
+	case u < 0: // a call that uses nothing waits for its turn, and for pauses, which it has not asked for
+		pl.moment, pl.asked = latest(now, q.paused), time.Time{}
 		q.seat(now, w, pl)
 	case err != nil:
 		q.fail(w, err)
