@@ -52,6 +52,7 @@ type queue struct {
 	waits   [maxUnits]time.Duration // of each unit, of late
 	paused  time.Time               // nothing goes before
 	told    time.Time               // when the counter knew of that
+	untold  bool                    // it does not
 	telling int                     // pauses that it is being told of
 	sure    time.Time               // all pauses that were asked for before are known
 	looking bool                    // for others
@@ -192,6 +193,9 @@ func (q *queue) advance(now time.Time) (*waiter, time.Time) {
 		}
 		if w == nil || len(q.asking) >= maxAsking || q.telling > 0 || !w.patience.After(now) {
 			return w, time.Time{} // it is advanced when that has changed
+		}
+		if q.untold && now.Before(q.paused) {
+			return w, q.paused
 		}
 		last := q.line.latest()
 		if q.queued && len(q.asking) > 0 {
@@ -351,7 +355,7 @@ func (q *queue) pause(ctx context.Context, least, wait time.Duration) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.telling--
-	q.told = time.Now()
+	q.told, q.untold = time.Now(), q.untold || err != nil
 	q.advance(q.told)
 	q.callNext()
 	return err
@@ -363,19 +367,24 @@ func (q *queue) hold(until, now time.Time) {
 	if !until.After(q.paused) {
 		return
 	}
-	q.paused, q.told = until, now
+	q.paused, q.told, q.untold = until, now, false
 	q.drop(q.line.void(until)...)
 	q.callNext()
 }
 
 // behindPause reports whether a place is good: it is not if a pause became known while it was
-// booked. Later the counter knows of the pause, and what is still before its end differs by
-// what the answers took.
+// booked. Later the counter knows of the pause, and what is before its end still differs by
+// what the answers took. Much more than that, and the counter was not told: then nothing is
+// booked before the end, or all would go at once there.
 func (q *queue) behindPause(pl *place) bool {
-	if !pl.moment.Before(q.paused) {
+	short := q.paused.Sub(pl.moment)
+	switch {
+	case short <= 0:
 		return true
-	}
-	if pl.asked.Before(q.told) {
+	case pl.asked.Before(q.told):
+		return false
+	case short > early:
+		q.untold = true
 		return false
 	}
 	pl.moment = q.paused
