@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
+	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
 	"internal/price":                  {module + "/storeless"},
 	"internal/printed":                {},
 	"internal/testkit":                {},
@@ -64,7 +65,8 @@ var inTests = map[string][]string{
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
 	},
-	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
+	"middleware/exact":      {module + "/middleware/exact/exacttest"}, // what every counter must pass
+	"middleware/exact/pace": {module + "/internal/paced"},             // what real processes show
 }
 
 // onlyIn narrows an arrow to some files.
