@@ -31,7 +31,7 @@ func Config(c exact.Counter) pace.Config {
 }
 
 // Child is a process with one worker, which calls the service again and again, and prints how
-// long each call waited. In a test run that is no child it does nothing.
+// long each call waited, and what it has booked and given back. In a test run that is no child it does nothing.
 func Child(t *testing.T, open func(where string) (exact.Counter, error)) {
 	where := os.Getenv(envCounter)
 	if where == "" {
@@ -45,7 +45,7 @@ func Child(t *testing.T, open func(where string) (exact.Counter, error)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pace.New(Config(counter))
+	p, err := pace.New(Config(noting{counter}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +70,25 @@ func Child(t *testing.T, open func(where string) (exact.Counter, error)) {
 		}
 		_ = resp.Body.Close()
 	}
+}
+
+// A noting counter prints the moments that are booked, by the counter's clock.
+type noting struct{ exact.Counter }
+
+func (n noting) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	v, err := n.Counter.Take(ctx, call)
+	if err == nil && v.Admitted && call.Cost > 0 {
+		fmt.Printf("booked %s %d\n", v.Receipt.Serial, v.Receipt.At.UnixMicro())
+	}
+	return v, err
+}
+
+func (n noting) Refund(ctx context.Context, r exact.Receipt) error {
+	err := n.Counter.Refund(ctx, r)
+	if err == nil {
+		fmt.Printf("back %s\n", r.Serial)
+	}
+	return err
 }
 
 // before is a transport that says when it sends.
