@@ -93,6 +93,7 @@ func TestACallLeavesWhileTheCounterIsAsked(t *testing.T) {
 			require.EqualValues(t, 5, left(t, counter.Counter, "", cfg.Limits))
 			require.EqualValues(t, 100, left(t, counter.Counter, "tokens", cfg.Units["tokens"]))
 		}
+		require.EqualValues(t, 1+2+2, counter.refunds.Load(), "each once")
 	})
 }
 

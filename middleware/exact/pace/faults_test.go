@@ -71,7 +71,14 @@ func TestACounterThatIsDown(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 				counter.set(c.ill)
 				wg.Wait()
+				counter.set(func(w *wire) { w.fail, w.hang = nil, false })
 				time.Sleep(5 * time.Second)
+				require.NoError(t, p.Wait(t.Context()))
+				short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				var refused *pace.RefusedError
+				require.ErrorAs(t, p.Wait(short), &refused)
+				require.Zero(t, refused.Waiting, "nobody is forgotten in line")
 			})
 		})
 	}

@@ -121,7 +121,9 @@ func TestPauses(t *testing.T) {
 // A pause that is longer than a call may wait refuses it at once, and those that wait.
 func TestAPauseThatIsTooLong(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		p := process(t, pace.Config{Counter: exact.NewMemory(0, nil), Limits: meter(1, time.Second)})
+		counter := &wire{Counter: exact.NewMemory(0, nil)}
+		cfg := pace.Config{Counter: counter, Limits: meter(1, time.Second)}
+		p := process(t, cfg)
 		require.NoError(t, p.Wait(t.Context()))
 		began := time.Now()
 		var refused *pace.RefusedError
@@ -132,9 +134,19 @@ func TestAPauseThatIsTooLong(t *testing.T) {
 		wg.Wait()
 		require.Zero(t, time.Since(began))
 		require.GreaterOrEqual(t, refused.Wait, 2*time.Hour)
+		synctest.Wait()
+		calls := counter.calls.Load()
 		require.ErrorAs(t, p.Wait(t.Context()), &refused)
 		require.GreaterOrEqual(t, refused.Wait, 2*time.Hour)
 		require.Less(t, refused.Wait, 2*time.Hour+5*time.Second)
+		require.Equal(t, calls, counter.calls.Load(), "nobody is asked what is known")
+
+		other := process(t, cfg)
+		for _, n := range []int64{0, 1} {
+			require.ErrorAs(t, other.Wait(t.Context(), pace.Cost{N: n}), &refused)
+			require.GreaterOrEqual(t, refused.Wait, 2*time.Hour)
+			require.Less(t, refused.Wait, 2*time.Hour+5*time.Second)
+		}
 	})
 }
 
@@ -149,13 +161,75 @@ func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
 		began := time.Now()
 		require.ErrorIs(t, p.Pause(t.Context(), 5*time.Second), down)
 		counter.set(func(w *wire) { w.fail = nil })
+		time.AfterFunc(4600*time.Millisecond, func() { // which is over sooner
+			require.NoError(t, process(t, pace.Config{Counter: counter.Counter, Limits: meter(10, time.Second)}).Pause(context.Background(), 300*time.Millisecond))
+		})
 		var went log
 		var wg sync.WaitGroup
 		for range 30 {
 			wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
 		}
+		wg.Go(func() { require.NoError(t, p.Wait(t.Context(), pace.Cost{N: 0})) }) // which asks for pauses
 		wg.Wait()
 		require.GreaterOrEqual(t, went.went[0].Sub(began), 5*time.Second)
 		require.LessOrEqual(t, counter.calls.Load(), int64(30+2+10))
+	})
+}
+
+// A pause that the counter was told of in part, by a process that was killed meanwhile, is
+// kept all the same by those that ask for it, and nobody goes twice as fast behind it.
+func TestAPauseThatTheCounterWasToldOfInPart(t *testing.T) {
+	for _, pause := range []time.Duration{1100 * time.Millisecond, 3 * time.Second} { // a little behind the place, and long
+		testkit.Bubble(t, func(t *testing.T) {
+			memory := exact.NewMemory(0, nil)
+			p := process(t, pace.Config{Counter: memory, Limits: meter(1, time.Second)})
+			require.NoError(t, p.Wait(t.Context()))
+			began := time.Now()
+			var went log
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
+			}
+			time.Sleep(100 * time.Millisecond)
+			gate, err := exact.Compile("models-pause", meter(1, time.Second))
+			require.NoError(t, err)
+			_, err = memory.Take(t.Context(), exact.Call{Key: "models", Policy: gate, Pause: pause})
+			require.NoError(t, err)
+			wg.Wait()
+			require.Equal(t, pause+100*time.Millisecond, went.went[0].Sub(began))
+			require.GreaterOrEqual(t, went.went[1].Sub(went.went[0]), 750*time.Millisecond)
+			require.GreaterOrEqual(t, went.went[2].Sub(went.went[1]), time.Second)
+		})
+	}
+}
+
+// What is being booked when a pause is asked for is booked anew, behind it, at the pace of the
+// limit; and what comes while the counter is told waits for that, and is booked once.
+func TestBookingsThatMeetAPause(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		counter := &wire{Counter: exact.NewMemory(0, nil), trip: 60 * time.Millisecond}
+		p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
+		var went log
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
+		}
+		time.Sleep(50 * time.Millisecond)
+		told := time.Now()
+		wg.Go(func() { require.NoError(t, p.Pause(t.Context(), 250*time.Millisecond)) })
+		wg.Wait()
+		require.GreaterOrEqual(t, went.went[0].Sub(told), 250*time.Millisecond)
+		for i := 1; i < len(went.went); i++ {
+			require.GreaterOrEqual(t, went.went[i].Sub(went.went[i-1]), 100*time.Millisecond-time.Microsecond)
+		}
+
+		time.Sleep(5 * time.Second)
+		takes, refunds := counter.takes.Load(), counter.refunds.Load()
+		wg.Go(func() { require.NoError(t, p.Pause(t.Context(), 2*time.Second)) })
+		time.Sleep(10 * time.Millisecond)
+		wg.Go(func() { require.NoError(t, p.Wait(t.Context())) })
+		wg.Wait()
+		require.Equal(t, refunds, counter.refunds.Load())
+		require.Equal(t, takes+3, counter.takes.Load(), "two for the pause, and one for the call")
 	})
 }
