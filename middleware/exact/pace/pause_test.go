@@ -161,15 +161,11 @@ func TestAPauseThatTheCounterDoesNotHear(t *testing.T) {
 		began := time.Now()
 		require.ErrorIs(t, p.Pause(t.Context(), 5*time.Second), down)
 		counter.set(func(w *wire) { w.fail = nil })
-		time.AfterFunc(4600*time.Millisecond, func() { // which is over sooner
-			require.NoError(t, process(t, pace.Config{Counter: counter.Counter, Limits: meter(10, time.Second)}).Pause(context.Background(), 300*time.Millisecond))
-		})
 		var went log
 		var wg sync.WaitGroup
 		for range 30 {
 			wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
 		}
-		wg.Go(func() { require.NoError(t, p.Wait(t.Context(), pace.Cost{N: 0})) }) // which asks for pauses
 		wg.Wait()
 		require.GreaterOrEqual(t, went.went[0].Sub(began), 5*time.Second)
 		require.LessOrEqual(t, counter.calls.Load(), int64(30+2+10))
@@ -224,12 +220,13 @@ func TestBookingsThatMeetAPause(t *testing.T) {
 		}
 
 		time.Sleep(5 * time.Second)
+		p = process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second), Units: map[string]limits{"tokens": bucket(10, time.Second, 5)}})
 		takes, refunds := counter.takes.Load(), counter.refunds.Load()
 		wg.Go(func() { require.NoError(t, p.Pause(t.Context(), 2*time.Second)) })
 		time.Sleep(10 * time.Millisecond)
-		wg.Go(func() { require.NoError(t, p.Wait(t.Context())) })
+		wg.Go(func() { require.NoError(t, p.Wait(t.Context(), pace.Cost{N: 0}, pace.Cost{Unit: "tokens", N: 1})) })
 		wg.Wait()
 		require.Equal(t, refunds, counter.refunds.Load())
-		require.Equal(t, takes+3, counter.takes.Load(), "two for the pause, and one for the call")
+		require.Equal(t, takes+4, counter.takes.Load(), "three for the pause, and one for the call")
 	})
 }
