@@ -124,7 +124,8 @@ var runs atomic.Int64 // keeps the keys of checks apart
 
 // one runs a check.
 func (s *Suite) one(name string, check func(*run) error) (err error) {
-	r := &run{suite: s, clock: s.Clock, name: fmt.Sprintf("exacttest-%d-%d", time.Now().UnixNano(), runs.Add(1))}
+	r := &run{clock: s.Clock, another: s.Open, loseAnswer: s.LoseAnswer}
+	r.name = fmt.Sprintf("exacttest-%d-%d", time.Now().UnixNano(), runs.Add(1))
 	c, done, err := r.open()
 	if err != nil {
 		return err

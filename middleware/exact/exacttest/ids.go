@@ -110,7 +110,7 @@ func idsElsewhere(r *run) (err error) {
 func lostTake(r *run) error {
 	p := policy(fixed(5, long))
 	call := exact.Call{Key: r.key(0), Cost: 1, Policy: p, ID: "a"}
-	r.suite.LoseAnswer(r.Counter)
+	r.loseAnswer(r.Counter)
 	first, err := r.Take(context.Background(), call)
 	switch { // it may have asked again itself
 	case err == nil && !first.Admitted:
@@ -143,7 +143,7 @@ func lostRefund(r *run) error {
 	if err != nil {
 		return err
 	}
-	r.suite.LoseAnswer(r.Counter)
+	r.loseAnswer(r.Counter)
 	if err := r.Refund(context.Background(), v.Receipt); errors.Is(err, exact.ErrNotCounted) {
 		return fmt.Errorf("a refund that was given: %w", err)
 	}
