@@ -59,6 +59,7 @@ var holders = map[string]string{
 	"docs/exact.md | counter | for | what it can lose |":                                                                                        "docs_tables_test.go TestCountersAreNamed",
 	"docs/memory.md | each request of the flood from | requests in a window | L = 5: left | refused at once | L = 50: left | refused at once |": "storeless/flood_table_test.go TestFloodTables",
 	"docs/memory.md | `MaxClients` | 1 limit | 2 limits | 8 limits |":                                                                           "storeless/flood_table_test.go TestSizesOfThePage",
+	"docs/pacing.md | the service permits | write |":                                                                                            "middleware/exact/pace/limits_test.go TestPacedLimitsHold",
 	"docs/performance.md | limiter | allowed, 1 client | allowed, a million | refused, a million | heap per client |":                           "internal/peers/page_test.go TestPageNamesEveryLimiter",
 	"docs/performance.md | counter | keys | calls/s, thousands | ± | p50, µs | p99, µs | client CPU, µs | server CPU, µs | bytes a key |":       "internal/peers/cmd/report/counters_test.go TestPageHasEveryCounter",
 	"docs/platforms.md | Platform | What your server sees as the peer | `trusted` | Identity, of package `middleware` | What the proxy needs |": "middleware/platforms_test.go TestPlatforms",

@@ -40,9 +40,11 @@ var arrows = map[string][]string{
 	"middleware/exact":                {module + "/storeless"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
+	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
 	"internal/price":                  {module + "/storeless"},
 	"internal/printed":                {},
 	"internal/testkit":                {},
@@ -67,6 +69,7 @@ var inTests = map[string][]string{
 	},
 	"middleware/exact":        {module + "/middleware/exact/exacttest"}, // what every counter must pass
 	"middleware/exact/remote": {module + "/middleware/exact/exacttest", module + "/internal/printed"},
+	"middleware/exact/pace":   {module + "/internal/paced"}, // what real processes show
 }
 
 // onlyIn narrows an arrow to some files.

@@ -64,7 +64,7 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	call, err := m.CallFor(customer)
 	require.NoError(t, err)
 	for range 5 {
-		v, err := exact.Wait(t.Context(), counter, call)
+		v, err := counter.Take(t.Context(), call)
 		require.NoError(t, err)
 		require.True(t, v.Admitted)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // CallFor returns the call that a request by id makes to the counter of
-// [Config.Exact], at a cost of 1: for a program that spends the same quota elsewhere, as
-// with [exact.Wait], or shows what is left of it, with [exact.Counter].Peek. The quotas
+// [Config.Exact], at a cost of 1: for a program that spends the same quota elsewhere, with
+// [exact.Counter].Take, or shows what is left of it, with [exact.Counter].Peek. The quotas
 // are those of the identity's tier. The caller makes it, by a deadline of its own;
 // what it charges can be given back by the receipt alone, not by [Refund].
 //

@@ -20,7 +20,7 @@
 // booked for the moment at which there is (Ahead); and may have a key left alone for a while
 // (Pause). A limit of k at once needs no more than a [storeless.SlidingLog] of Quota k, whose
 // receipt is given back when what was admitted ends, and which counts it for a Window if it
-// never does.
+// never does. Package pace makes of Ahead and Pause a line of calls that wait, in many processes.
 //
 // # A counter of your own
 //

@@ -1,0 +1,81 @@
+package pace
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A desk is where the counter is asked, each time by the same deadline. What it asks for is
+// not bound to the context of a call: a call whose context ends leaves, and the answer that
+// is on its way then tells what there is to give back.
+type desk struct {
+	counter  exact.Counter
+	key      string
+	units    []unit
+	gate     *exact.Policy // of an account that counts nothing, and knows of pauses
+	deadline time.Duration
+}
+
+// book books some of a unit, at most so long ahead. An answer that is lost is asked for
+// once more.
+func (d *desk) book(u int, n int64, ahead time.Duration) (v exact.Verdict, err error) {
+	call := exact.Call{Key: d.key, Cost: n, Policy: d.units[u].policy, ID: rand.Text(), Ahead: ahead}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), d.deadline)
+		v, err = d.counter.Take(ctx, call)
+		cancel()
+		if err == nil || errors.Is(err, exact.ErrNotCounted) {
+			break
+		}
+	}
+	return v, err
+}
+
+// giveBack gives back what was booked. It is asked for once more where the answer is lost;
+// beyond that it is left to leak out.
+func (d *desk) giveBack(given []held) {
+	for _, h := range given {
+		for range 2 {
+			ctx, cancel := context.WithTimeout(context.Background(), d.deadline)
+			err := d.counter.Refund(ctx, h.receipt)
+			cancel()
+			if err == nil || errors.Is(err, exact.ErrNoRefund) {
+				break
+			}
+		}
+	}
+}
+
+// pause has nothing booked before a moment, on any unit. The gate comes last: a process that
+// sees the pause there books behind it everywhere.
+func (d *desk) pause(ctx context.Context, until time.Time) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.deadline)
+	defer cancel()
+	policies := make([]*exact.Policy, 0, maxUnits+1)
+	for _, u := range d.units {
+		policies = append(policies, u.policy)
+	}
+	for _, p := range append(policies, d.gate) {
+		// What is left of it, so that it ends everywhere at once.
+		call := exact.Call{Key: d.key, Policy: p, Pause: max(1, min(exact.MaxPause, time.Until(until)))}
+		_, e := d.counter.Take(ctx, call)
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// paused returns how much longer nothing may go. Nothing is ever charged on the account of
+// the gate, so that a wait there is that of a pause, and not that of a line.
+func (d *desk) paused(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.deadline)
+	defer cancel()
+	v, err := d.counter.Peek(ctx, exact.Call{Key: d.key, Cost: 1, Policy: d.gate, Ahead: exact.MaxAhead})
+	if err == nil && !v.Admitted {
+		v.Wait += exact.MaxAhead // it says when to ask again
+	}
+	return v.Wait, err
+}

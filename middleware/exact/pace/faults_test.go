@@ -1,0 +1,181 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/pace"
+)
+
+// An answer that is lost is asked for again, and charges once.
+func TestALostAnswerChargesOnce(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		memory := exact.NewMemory(0, nil)
+		counter := &wire{Counter: memory}
+		limit := bucket(10, time.Hour, 10)
+		p := process(t, pace.Config{Counter: counter, Limits: limit})
+		counter.set(func(w *wire) { w.lose = 1 })
+		require.NoError(t, p.Wait(t.Context()))
+		require.EqualValues(t, 9, left(t, memory, "", limit))
+		require.EqualValues(t, 2, counter.takes.Load())
+		counter.set(func(w *wire) { w.lose = 2 })
+		err := p.Wait(t.Context())
+		require.ErrorIs(t, err, errLost)
+		require.NotErrorIs(t, err, exact.ErrNotCounted, "nobody knows")
+		require.EqualValues(t, 4, counter.takes.Load())
+	})
+}
+
+// A counter that is down is no reason to wait: all that wait learn of it, and when it is back
+// the next go.
+func TestACounterThatIsDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		ill  func(*wire)
+		most time.Duration
+	}{
+		"down":  {func(w *wire) { w.fail = errLost }, 0},
+		"hangs": {func(w *wire) { w.hang = true }, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				counter := &wire{Counter: exact.NewMemory(0, nil)}
+				p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})
+				counter.set(c.ill)
+				began := time.Now()
+				var wg sync.WaitGroup
+				for range 8 {
+					wg.Go(func() { require.ErrorIs(t, p.Wait(t.Context()), errLost) })
+				}
+				wg.Wait()
+				require.LessOrEqual(t, time.Since(began), c.most)
+				counter.set(func(w *wire) { w.fail, w.hang = nil, false })
+				require.NoError(t, p.Wait(t.Context()))
+
+				// It fails while a call waits with its place.
+				wg.Go(func() {
+					err := p.Wait(t.Context())
+					require.ErrorIs(t, err, errLost)
+					require.ErrorIs(t, err, exact.ErrNotCounted)
+				})
+				synctest.Wait()
+				time.Sleep(10 * time.Millisecond)
+				counter.set(c.ill)
+				wg.Wait()
+				counter.set(func(w *wire) { w.fail, w.hang = nil, false })
+				time.Sleep(5 * time.Second)
+				require.NoError(t, p.Wait(t.Context()))
+				short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				var refused *pace.RefusedError
+				require.ErrorAs(t, p.Wait(short), &refused)
+				require.Zero(t, refused.Waiting, "nobody is forgotten in line")
+			})
+		})
+	}
+}
+
+var errRandom = errors.New("now and then")
+
+// flaky fails now and then, before it asks and after.
+type flaky struct {
+	exact.Counter
+	one  atomic.Uint64
+	well atomic.Bool
+}
+
+func (f *flaky) sick() bool {
+	return !f.well.Load() && rand.New(rand.NewPCG(f.one.Add(1), 3)).IntN(30) == 0
+}
+
+func (f *flaky) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if f.sick() {
+		return exact.Verdict{}, errRandom
+	}
+	v, err := f.Counter.Take(ctx, call)
+	if err == nil && f.sick() {
+		return exact.Verdict{}, errRandom
+	}
+	return v, err
+}
+
+func (f *flaky) Refund(ctx context.Context, r exact.Receipt) error {
+	if f.sick() {
+		return errRandom
+	}
+	return f.Counter.Refund(ctx, r)
+}
+
+// Callers come and go at random, cost this and that, leave while they wait, pause, and the
+// counter fails now and then: no limit is ever exceeded, nobody waits longer than it may,
+// nobody is forgotten, and in the end nobody has anything.
+func TestAnything(t *testing.T) {
+	seeds := uint64(20)
+	if testkit.Brief() {
+		seeds = 6
+	}
+	for seed := range seeds {
+		testkit.Bubble(t, func(t *testing.T) {
+			memory := exact.NewMemory(0, nil)
+			counter := &flaky{Counter: &wire{Counter: memory, trip: time.Duration(seed%4) * 7 * time.Millisecond}}
+			counter.well.Store(seed%2 == 0)
+			cfg := pace.Config{Counter: counter, Limits: bucket(20, time.Second, 3), MaxWait: 4 * time.Second, MaxWaiting: 30}
+			if seed%3 == 0 {
+				cfg.Units = map[string]limits{"tokens": bucket(3000, time.Second, 600)}
+			}
+			var went log
+			var wg sync.WaitGroup
+			for i := range 4 {
+				p := process(t, cfg)
+				for j := range 15 {
+					rng := rand.New(rand.NewPCG(seed, uint64(i*100+j)))
+					wg.Go(func() {
+						for range 30 {
+							ctx, cancel := t.Context(), func() {}
+							if rng.IntN(3) == 0 {
+								ctx, cancel = context.WithCancel(ctx)
+								time.AfterFunc(time.Duration(rng.Int64N(int64(3*time.Second))), cancel)
+							}
+							if rng.IntN(200) == 0 {
+								_ = p.Pause(ctx, time.Duration(rng.Int64N(int64(2*time.Second))))
+							}
+							costs := []pace.Cost{{N: 1 + rng.Int64N(2)}}
+							if cfg.Units != nil {
+								costs = append([]pace.Cost{{Unit: "tokens", N: rng.Int64N(600)}}, costs...)
+							}
+							began := time.Now()
+							_ = went.call(ctx, p, "", costs...)
+							require.LessOrEqual(t, time.Since(began), 4*time.Second+100*time.Millisecond)
+							cancel()
+							if rng.IntN(4) == 0 {
+								time.Sleep(time.Duration(rng.Int64N(int64(time.Second))))
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			counter.well.Store(true)
+			time.Sleep(10 * time.Second)
+			require.NotEmpty(t, went.went)
+			slack := int64(1) // of a round trip
+			switch {
+			case cfg.Units != nil:
+				slack = 20 // a unit that is used up to a second after it was booked
+			case seed%2 == 1:
+				slack = 6 // a pause that the counter was told of in part
+			}
+			require.LessOrEqual(t, went.most(time.Second), 20+3+slack, "seed %d", seed)
+			require.EqualValues(t, 3, left(t, memory, "", cfg.Limits))
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package pace
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A line is who waits in this process, in order of arrival, and the places that are booked
+// for them. A place belongs to nobody for long: of those who cost the same, the first has
+// the earliest, whatever order the answers of the counter came in, and who leaves hands
+// its place on.
+type line struct {
+	waiters []*waiter
+}
+
+type waiter struct {
+	costs    costs
+	patience time.Time // it waits no longer
+	deadline bool      // because its context does not
+	place    *place    // nil: not booked yet
+	err      error     // it is to leave with
+	news     chan struct{}
+}
+
+// A place is what is booked of the units of a call.
+type place struct {
+	costs  costs
+	held   []held
+	moment time.Time // when it is good
+	asked  time.Time // when: it lies behind the pauses of before
+	busy   bool      // the next unit is being asked for
+}
+
+// held is one unit of a place.
+type held struct {
+	unit    int
+	moment  time.Time
+	receipt exact.Receipt
+}
+
+// lacks returns the unit to book next, of those that are not, the one with the longest wait;
+// -1: there is none.
+func (pl *place) lacks(waits *[maxUnits]time.Duration) int {
+	next := -1
+	for u, n := range pl.costs {
+		if n > 0 && (next < 0 || waits[u] > waits[next]) && !slices.ContainsFunc(pl.held, func(h held) bool { return h.unit == u }) {
+			next = u
+		}
+	}
+	return next
+}
+
+// add books one more unit. The place is good at the latest of the moments. What is booked for
+// long before that is returned, and is not booked any more: used then, it would come on top of
+// what others have booked for then.
+func (pl *place) add(h held, late time.Duration) (stale []held) {
+	if h.moment.After(pl.moment) {
+		pl.moment = h.moment
+	}
+	var good []held
+	for _, h := range append(pl.held, h) {
+		if pl.moment.Sub(h.moment) > late {
+			stale = append(stale, h)
+		} else {
+			good = append(good, h)
+		}
+	}
+	pl.held = good
+	return stale
+}
+
+// tell wakes a waiter, to look again.
+func (w *waiter) tell() {
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
+
+// give hands a place to the first that it suits, which may have had a later one, which
+// goes to the next. It returns the place that suits nobody, or nil.
+func (l *line) give(pl *place) *place {
+	for _, w := range l.waiters {
+		if w.costs != pl.costs || w.err != nil || pl.moment.After(w.patience) {
+			continue
+		}
+		switch {
+		case w.place == nil:
+			w.place = pl
+			w.tell()
+			return nil
+		case pl.moment.Before(w.place.moment):
+			w.place, pl = pl, w.place
+			w.tell()
+		}
+	}
+	return pl
+}
+
+// leave takes a waiter out of the line. It returns the place that nobody has now, or nil.
+func (l *line) leave(w *waiter) *place {
+	l.remove(w)
+	if w.place == nil {
+		return nil
+	}
+	return l.give(w.place)
+}
+
+// remove takes a waiter out of the line with its place.
+func (l *line) remove(w *waiter) {
+	if i := slices.Index(l.waiters, w); i >= 0 {
+		l.waiters = slices.Delete(l.waiters, i, i+1)
+	}
+}
+
+// holder returns who has a place, or nil.
+func (l *line) holder(pl *place) *waiter {
+	for _, w := range l.waiters {
+		if w.place == pl {
+			return w
+		}
+	}
+	return nil
+}
+
+// next returns the first for whom nothing is booked or being booked, or nil. Asked are the
+// costs that are being booked.
+func (l *line) next(asked []costs) *waiter {
+	asked = slices.Clone(asked)
+	for _, w := range l.waiters {
+		if w.place != nil || w.err != nil {
+			continue
+		}
+		i := slices.Index(asked, w.costs)
+		if i < 0 {
+			return w
+		}
+		asked = slices.Delete(asked, i, i+1)
+	}
+	return nil
+}
+
+// latest returns the moment of the last place.
+func (l *line) latest() (at time.Time) {
+	for _, w := range l.waiters {
+		if w.place != nil && w.place.moment.After(at) {
+			at = w.place.moment
+		}
+	}
+	return at
+}
+
+// void takes away the places before a moment, and returns them.
+func (l *line) void(until time.Time) (lost []*place) {
+	for _, w := range l.waiters {
+		if w.place != nil && w.place.moment.Before(until) {
+			lost = append(lost, w.place)
+			w.place = nil
+			w.tell()
+		}
+	}
+	return lost
+}

@@ -1,0 +1,13 @@
+package pace_test
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks every step of a line in turn; each time some test of this package must
+// fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

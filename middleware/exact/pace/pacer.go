@@ -1,0 +1,95 @@
+package pace
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A Pacer lets calls go at the pace of some limits, in this process and in all others that
+// have the same. It is safe for concurrent use. A goroutine of its own runs for as long as the
+// counter takes to answer, and no longer: there is nothing to close.
+type Pacer struct{ queue queue }
+
+// New checks a Config, and reports all its mistakes at once.
+func New(cfg Config) (*Pacer, error) {
+	d, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	return &Pacer{queue{name: cfg.Name, desk: d, maxWaiting: cfg.MaxWaiting, maxWait: cfg.MaxWait}}, nil
+}
+
+// Wait returns nil when the call may go; then it is charged. A call is one request, and what
+// else it uses is told by costs. Those that wait in this process go in the order in which they
+// came.
+//
+// An error means that the call may not go. A [RefusedError] comes at once, where the wait
+// would be longer than it may or than ctx lasts. That, [ErrImpossible], and the end of ctx
+// while it waits are [exact.ErrNotCounted]: nothing is charged, and what was booked is handed
+// to the next that waits here, or given back. Any other is one of the counter.
+func (p *Pacer) Wait(ctx context.Context, costs ...Cost) error {
+	c, err := read(p.queue.desk.units, costs)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	end, _ := ctx.Deadline()
+	w, err := p.queue.join(time.Now(), end, c)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		do, at := p.queue.step(time.Now(), w)
+		switch do {
+		case going:
+			return nil
+		case leaving:
+			return w.err
+		case looking:
+			if err := p.queue.look(ctx); err != nil {
+				p.queue.leave(w)
+				return err
+			}
+			continue
+		}
+		timer.Reset(time.Until(at))
+		select {
+		case <-timer.C:
+		case <-w.news:
+		case <-ctx.Done():
+			p.queue.leave(w)
+			return fmt.Errorf("%w: %w", exact.ErrNotCounted, ctx.Err())
+		}
+	}
+}
+
+// Schedule calls f when the call may go, and returns its error, or that of [Pacer.Wait].
+func (p *Pacer) Schedule(ctx context.Context, f func(context.Context) error, costs ...Cost) error {
+	if err := p.Wait(ctx, costs...); err != nil {
+		return err
+	}
+	return f(ctx)
+}
+
+// Pause lets no call go before so long from now, in any process: for a service that says that
+// it wants to be left alone. Other processes know of it within half a second and a round trip.
+// It is lengthened at random by up to a tenth, three seconds at most: others were told the
+// same. A longer pause stays, and none is longer than [exact.MaxPause].
+//
+// [Transport] calls it for what responses say; it is for clients of other protocols. An error
+// is one of the counter: then this process pauses, and no other may know.
+func (p *Pacer) Pause(ctx context.Context, d time.Duration) error {
+	if d = min(d, exact.MaxPause); d <= 0 {
+		return nil
+	}
+	spread := min(d/10, 3*time.Second, exact.MaxPause-d)
+	return p.queue.pause(ctx, d, d+rand.N(spread+1))
+}

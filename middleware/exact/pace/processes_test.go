@@ -1,0 +1,68 @@
+package pace_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/pace"
+)
+
+// Fifty processes with a worker each share ten a second for a minute: never above it, none of
+// it is lost, and nobody starves.
+func TestFiftyProcesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		processes, workers int
+		trip               time.Duration
+	}{
+		"50 of 1":              {50, 1, 0},
+		"5 of 10":              {5, 10, 0},
+		"50 of 1, 3 ms away":   {50, 1, 3 * time.Millisecond},
+		"5 of 10, 3 ms away":   {5, 10, 3 * time.Millisecond},
+		"1 of 50, 150 ms away": {1, 50, 150 * time.Millisecond},
+		"15 of 10, 20 ms away": {15, 10, 20 * time.Millisecond},
+		"2 of 1, 90 ms away":   {2, 1, 90 * time.Millisecond},
+		"25 of 2, 200 ms away": {25, 2, 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var went log
+				var wg sync.WaitGroup
+				for i := range c.processes {
+					p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
+					for range c.workers {
+						wg.Go(func() {
+							for went.call(ctx, p, fmt.Sprint(i)) == nil {
+							}
+						})
+					}
+				}
+				wg.Wait()
+				synctest.Wait()
+				workers := c.processes * c.workers
+				t.Logf("%d went; most in a second %d; waits: mean %s, longest %s; %.2f calls of the counter each",
+					len(went.went), went.most(time.Second), went.mean(), went.longest(), float64(counter.calls.Load())/float64(len(went.went)))
+				require.LessOrEqual(t, went.most(time.Second), int64(10))
+				if workers > 2 {
+					require.GreaterOrEqual(t, len(went.went), 580)
+				}
+				require.LessOrEqual(t, went.longest(), 2*went.mean()+c.trip)
+				for i := 1; i < len(went.went); i++ {
+					require.GreaterOrEqual(t, went.went[i].Sub(went.went[i-1]), 100*time.Millisecond-time.Microsecond, "no two wake together")
+				}
+				time.Sleep(2*c.trip + 100*time.Millisecond) // refunds are under way
+				require.EqualValues(t, 1, left(t, counter, "", meter(10, time.Second)), "those who left at the end left nothing")
+			})
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package pace
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// ErrImpossible says that a call uses more at once than a limit lets through at once, its
+// Burst: it could wait for ever. It is [exact.ErrNotCounted].
+var ErrImpossible = fmt.Errorf("%w: pace: the call costs more than a limit admits at once", exact.ErrNotCounted)
+
+// A RefusedError says that a call would have to wait longer than it may, or that too many
+// wait already. Nothing was charged: it is [exact.ErrNotCounted], and it is
+// [context.DeadlineExceeded] too where it was the deadline of the context that is too early.
+type RefusedError struct {
+	// Name of the [Pacer].
+	Name string
+
+	// Wait is how long the call would have waited at least.
+	Wait time.Duration
+
+	// Waiting is how many were in line before it in this process.
+	Waiting int
+
+	// Full says that the line has no place for another, however short the wait.
+	Full bool
+
+	deadline bool
+}
+
+// Error says how long the wait is, and how many wait.
+func (e *RefusedError) Error() string {
+	why := "longer than it may"
+	switch {
+	case e.Full:
+		why = "the line is full"
+	case e.deadline:
+		why = "longer than its context lasts"
+	}
+	return fmt.Sprintf("pace: %s: the call would wait %s behind %d others: %s", e.Name, e.Wait.Round(time.Millisecond), e.Waiting, why)
+}
+
+// Unwrap returns what the error is.
+func (e *RefusedError) Unwrap() []error {
+	if e.deadline {
+		return []error{exact.ErrNotCounted, context.DeadlineExceeded}
+	}
+	return []error{exact.ErrNotCounted}
+}

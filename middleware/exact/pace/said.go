@@ -1,0 +1,148 @@
+package pace
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// mute is the pause for a 429 that does not say how long.
+	mute = time.Second
+
+	// believed is the longest pause that a response is believed. Services write the same
+	// fields in several units: what is misread stops everybody for an hour, and not for a
+	// year; what is true is said again by the next response.
+	believed = time.Hour
+)
+
+// said returns how long a response wants to be left alone; 0: not at all.
+//
+// A refusal, 429 (RFC 6585) or 503 (RFC 9110), says so by Retry-After. Any response may say
+// that nothing is left: by r=0 and t in a RateLimit field (draft-ietf-httpapi-ratelimit-headers),
+// or by a remaining of 0 and a reset in x-ratelimit fields, which are no standard.
+func said(now time.Time, resp *http.Response) time.Duration {
+	var wait time.Duration
+	refused := resp.StatusCode == http.StatusTooManyRequests
+	if refused || resp.StatusCode == http.StatusServiceUnavailable {
+		wait = retryAfter(now, resp.Header)
+	}
+	if wait == 0 { // else that is what counts: draft section 6
+		wait = max(rateLimit(resp.Header), xRateLimit(now, resp.Header))
+	}
+	if wait == 0 && refused {
+		wait = mute
+	}
+	return min(wait, believed)
+}
+
+// retryAfter reads a Retry-After (RFC 9110, section 10.2.3): whole seconds, or a date, which
+// is compared with the Date of the same response, because our clock may be wrong. A time that
+// has come already means a second: a server that refuses does not mean "at once".
+func retryAfter(now time.Time, h http.Header) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if wait, ok := seconds(value); ok {
+		return max(wait, time.Second)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return max(at.Sub(now), time.Second)
+}
+
+// seconds reads digits. A number that no duration holds is the longest that is believed.
+func seconds(s string) (time.Duration, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n > int64(believed/time.Second) {
+		return believed, true
+	}
+	return time.Duration(n) * time.Second, true
+}
+
+// rateLimit returns the longest t of the limits that have nothing left. The field is a List
+// of Strings with parameters (RFC 9651). A name may hold what else ends an item.
+func rateLimit(h http.Header) (wait time.Duration) {
+	for _, line := range h.Values("RateLimit") {
+		for limit := range quotedSplit(line, ',') {
+			var spent bool
+			var until time.Duration
+			for parameter := range quotedSplit(limit, ';') {
+				switch name, value, _ := strings.Cut(strings.TrimSpace(parameter), "="); name {
+				case "r":
+					spent = value == "0"
+				case "t":
+					until, _ = seconds(value)
+				}
+			}
+			if spent {
+				wait = max(wait, until)
+			}
+		}
+	}
+	return wait
+}
+
+// quotedSplit yields the parts of s between separators that are not within quotes.
+func quotedSplit(s string, separator byte) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		from, quoted := 0, false
+		for i := 0; i < len(s); i++ {
+			switch {
+			case quoted && s[i] == '\\':
+				i++
+			case s[i] == '"':
+				quoted = !quoted
+			case s[i] == separator && !quoted:
+				if !yield(s[from:i]) {
+					return
+				}
+				from = i + 1
+			}
+		}
+		yield(s[from:])
+	}
+}
+
+// The prefixes of remaining and reset, with what is counted behind them or nothing:
+// X-Ratelimit-Remaining-Tokens.
+const (
+	xRemaining = "X-Ratelimit-Remaining"
+	xReset     = "X-Ratelimit-Reset"
+)
+
+// xRateLimit returns the longest reset of what has nothing left.
+func xRateLimit(now time.Time, h http.Header) (wait time.Duration) {
+	for name, values := range h {
+		of, ok := strings.CutPrefix(name, xRemaining)
+		if ok && len(values) > 0 && strings.TrimSpace(values[0]) == "0" {
+			wait = max(wait, reset(now, strings.TrimSpace(h.Get(xReset+of))))
+		}
+	}
+	return wait
+}
+
+// reset reads the ways to say when: 6m0s, 20ms, 2.5 or 7 for so many seconds, and Unix
+// seconds, which are no wait that anybody means.
+func reset(now time.Time, s string) time.Duration {
+	if d, err := time.ParseDuration(s); err == nil {
+		return max(0, d)
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil || !(n > 0):
+		return 0
+	case n < 1e9:
+		return time.Duration(min(n, believed.Seconds()) * float64(time.Second))
+	case n > 1e10: // in other units
+		return 0
+	}
+	return max(0, time.Unix(int64(n), 0).Sub(now))
+}
