@@ -1,0 +1,34 @@
+-- A bucket, of tokens or leaky: at is its mark, the time when it will be empty. A cost fills
+-- it by interval each; a full one empties in the time empties.
+
+--@ find
+if entries[id$] then
+	_, _, at$ = struct.unpack('<I4c1d', entries[id$])
+	entries[id$] = ''
+end
+
+--@ roll
+if at$ <= now or at$ - now > HORIZON then at$ = 0 end
+
+--@ fits
+if math.max(0, at$ - now) + cost * interval$ > empties$ then fits = false end
+
+--@ charge
+at$ = math.max(at$, now) + cost * interval$
+
+--@ last
+last = math.max(last, at$)
+
+--@ charged
+
+--@ swept
+
+--@ counts
+counts = math.max(counts, at + window$)
+
+--@ refund
+do
+	-- Not what has leaked out since.
+	local back = math.min(cost * interval$, empties$) - math.max(0, now - at)
+	at$ = at$ - math.max(0, math.min(at$ - now, back))
+end

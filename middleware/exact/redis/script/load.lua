@@ -1,0 +1,40 @@
+-- load reads the account, and rolls it to now, or to when it was last charged where the
+-- server's clock has stepped back behind that: an earlier window would be a fresh quota.
+-- But one that lies further ahead than hold, its longest window or the time in which its
+-- slowest bucket empties, was charged by a clock that was wrong, and begins anew.
+-- What it has then: v, the account as it is stored, and where its entries end; the entries of
+-- other policies and the IDs; and variables of each limit, which end in its number.
+
+local v, ends, others, ids = redis.pcall('GET', KEYS[1]), 27, '', ''
+if type(v) == 'table' then v = old(KEYS[1]) end -- a hash, or old says what is wrong
+local version, kept, side, since, latest, serial, expires = 2, 0, 0, 0, 0, 0, 0
+local ahead, lasts = 0, 0 -- by how much a wrong clock was; when what is stored expires
+local @counts = @zero
+if v then
+	version, kept, side, since, latest, serial, expires = struct.unpack(HEAD, v)
+	if version ~= 2 then return redis.error_reply('VERSION the account is of a later version of this package') end
+	ends = #v - 40 * kept
+	ids, lasts = string.sub(v, ends + 1), expires
+	if latest - time > hold then ahead, latest, expires = latest - time, 0, 0 end
+end
+if v and ahead == 0 then
+	local same = false
+	if ends >= 27 + @size then
+		local @found = struct.unpack('<@entries', v, FIRST)
+		if @same then
+			same = true
+			@counts = @read
+		end
+	end
+	if same then
+		others = string.sub(v, FIRST + @size, ends)
+	else
+		local entries, order = entriesOf(v, ends)
+		--@ each find
+		for i, id in ipairs(order) do order[i] = i <= ENTRIES and entries[id] or '' end
+		others = table.concat(order)
+	end
+end
+local now = math.max(time, latest)
+local ended = 0 -- parts of trails
+--@ each roll
