@@ -136,6 +136,7 @@ func (c *Counter) Close() error {
 var refusals = []string{
 	"OOM", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "TRYAGAIN",
 	"NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "MOVED", "ASK", "CROSSSLOT", "NOSCRIPT",
+	"WRONGTYPE", "VERSION", // of an account: what is read is read before the first write
 }
 
 // classify says whether a call that failed may have been counted.

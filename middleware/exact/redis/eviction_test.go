@@ -71,7 +71,7 @@ func TestServerThatEvictsAfterARestartIsRefused(t *testing.T) {
 
 // A user without INFO cannot ask, which is told; one of the documented list can.
 func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
-	const documented = "TIME HMGET HSET PEXPIREAT GET SET EXISTS DEL ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
+	const documented = "TIME GET SET HGETALL HMGET HSET EXPIRE EXPIREAT EXISTS DEL UNLINK ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
 	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	user := func(name, commands string) string {
 		words := []string{"ACL", "SETUSER", name, "on", ">secret", "~*", "-@all"}

@@ -26,3 +26,6 @@ func (c *Counter) Engine() exact.Batcher { return c.engine }
 
 // AskEvery has a counter ask so often whether its server evicts keys.
 func (c *Counter) AskEvery(every time.Duration) { c.engine.line.every = every }
+
+// Account is the key of an account.
+func (c *Counter) Account(p *exact.Policy, key string) string { return c.engine.tag(p, key) }

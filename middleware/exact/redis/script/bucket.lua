@@ -3,7 +3,7 @@
 
 --@ find
 if entries[id$] then
-	_, _, at$ = struct.unpack('<I4c1d', entries[id$])
+	at$ = struct.unpack('<d', entries[id$], 6)
 	entries[id$] = ''
 end
 

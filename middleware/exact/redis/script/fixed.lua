@@ -2,7 +2,7 @@
 
 --@ find
 if entries[id$] then
-	_, _, at$, cur$ = struct.unpack('<I4c1I4I4', entries[id$])
+	at$, cur$ = struct.unpack('<I4I4', entries[id$], 6)
 	entries[id$] = ''
 end
 

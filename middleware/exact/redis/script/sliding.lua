@@ -2,7 +2,7 @@
 
 --@ find
 if entries[id$] then
-	_, _, at$, cur$, prev$ = struct.unpack('<I4c1I4I4I4', entries[id$])
+	at$, cur$, prev$ = struct.unpack('<I4I4I4', entries[id$], 6)
 	entries[id$] = ''
 end
 

@@ -3,7 +3,7 @@
 
 --@ find
 if entries[id$] then
-	_, _, used$ = struct.unpack('<I4c1d', entries[id$])
+	used$ = struct.unpack('<d', entries[id$], 6)
 	entries[id$] = ''
 end
 
