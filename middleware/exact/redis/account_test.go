@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -273,6 +274,54 @@ func TestIDsOfABusyAccount(t *testing.T) {
 	}
 }
 
+// An ID is found where it is one, and not where the bytes of others happen to hold its hash.
+func TestIDsAreNotFoundInOthers(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t, yearly(100))
+	take := func(id string) exact.Verdict {
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
+		require.NoError(t, err)
+		return v
+	}
+	for n := range 3 {
+		require.False(t, take(strconv.Itoa(n)).Replayed)
+	}
+	// The hash of another, over the numbers of the first.
+	other := sha256.Sum256([]byte("other"))
+	s.do("SETRANGE", c.Account(p, "k"), "62", string(other[:16]))
+	require.False(t, take("other").Replayed)
+	require.True(t, take("other").Replayed)
+	require.True(t, take("2").Replayed)
+}
+
+// A trail that has outlived its account counts nothing, also after a call that only wrote what
+// has ended of another trail, or gave something back.
+func TestTrailsThatOutliveAnAccount(t *testing.T) {
+	s := startServer(t)
+	clock, open := byClock(t, s)
+	c, err := open()
+	require.NoError(t, err)
+	short := storeless.Limit{Name: "short", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}
+	long := storeless.Limit{Name: "long", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour}
+	both := compile(t, short, long)
+	take := func(cost int64, p *exact.Policy) exact.Verdict {
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
+		require.NoError(t, err)
+		return v
+	}
+	trail := c.(timed).Account(both, "k") + ":t:" + strconv.FormatUint(uint64(both.ID(1)), 36)
+	until := strconv.FormatInt(clock.Now().Add(time.Hour).UnixMicro(), 10)
+	s.do("ZADD", trail, until, until+":4")
+	require.True(t, take(5, compile(t, short)).Admitted)
+	clock.Advance(2 * time.Minute)
+	require.False(t, take(6, both).Admitted, "it writes that the short one is empty")
+	require.True(t, take(1, both).Admitted)
+	require.Equal(t, ":1", s.do("ZCARD", trail), "what was there is gone")
+	require.True(t, take(4, both).Admitted)
+	require.False(t, take(1, both).Admitted)
+}
+
 // Refusals under IDs are remembered, the last of them, and take no room for more: not in the
 // account, nor beside it.
 func TestRefusalsUnderIDsAreBounded(t *testing.T) {
@@ -289,12 +338,12 @@ func TestRefusalsUnderIDsAreBounded(t *testing.T) {
 		require.False(t, take("k", fmt.Sprint(n), 1).Admitted)
 	}
 	require.True(t, take("k", "first", 1).Replayed, "no refusal has displaced it")
-	for n := 480; n < 500; n++ {
+	for n := 490; n < 500; n++ {
 		require.True(t, take("k", fmt.Sprint(n), 1).Replayed)
 	}
 	size, err := strconv.Atoi(strings.TrimPrefix(s.do("STRLEN", c.Account(p, "k")), ":"))
 	require.NoError(t, err)
-	require.LessOrEqual(t, size, 44+64*40)
+	require.LessOrEqual(t, size, 44+32*40)
 	require.Equal(t, "1", s.eval(`return tostring(redis.call('HLEN', ARGV[1] .. ':s:0'))`, c.Account(p, "k")))
 
 	// A key that nothing was ever charged on is gone soon.

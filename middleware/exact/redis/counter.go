@@ -79,6 +79,9 @@ func Open(url string, cfg Config) (*Counter, error) {
 		return c.engine.line.connects(ctx, network, address, raw)
 	}
 	c, err = open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
+	if err == nil {
+		c.engine.alone = true
+	}
 	return c, err
 }
 

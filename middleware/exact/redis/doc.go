@@ -40,10 +40,10 @@
 //
 // In a cluster the keys of one account share a hash tag, and every key expires when
 // nothing of it counts any more. The keys of an account are {tag}, a string that holds all of
-// its counts and up to 64 IDs, {tag}:t:<limit> for the entries of a sliding log or a rolling
+// its counts and up to 32 IDs, {tag}:t:<limit> for the entries of a sliding log or a rolling
 // day, {tag}:s:0 and {tag}:s:1 for the IDs of a busy account, and {tag}:r:<receipt> for
 // refunds, each behind the prefix; the tag is the hash of policy and key. Of refusals under
-// IDs the last 32 are remembered.
+// IDs the last 16 are remembered.
 //
 // Before, an account was a hash. One that is met is read, and is a string from the next charge
 // on, with all that it has counted; an instance of before that meets the string gets

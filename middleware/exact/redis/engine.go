@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 type engine struct {
 	prefix string
 	line   line
+	alone  bool // calls that are alone have a connection of their own
 
 	scripts scripts
 
@@ -30,6 +33,7 @@ type engine struct {
 // A node is what an engine knows of one node of a cluster, or of a server without one.
 type node struct {
 	out   chan struct{} // a place for each call that it has not answered
+	lone  lone
 	clock serverClock
 }
 
@@ -122,7 +126,7 @@ func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []stri
 	packed := pack(make([]byte, 0, 256), cost)
 	packed = append(packed, flag(charge))
 	args[0] = string(numbers(pack(packed, deadline, hold(p)), p))
-	return e.run(ctx, e.scripts.of(p).take, keys, args, clock)
+	return e.run(ctx, &job{script: e.scripts.of(p).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
 }
 
 // Refund implements [exact.Counter].
@@ -137,23 +141,36 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 	tag, at := e.tag(r.Policy, r.Key), r.At.UnixMicro()
 	keys := append(trailKeys(nil, tag, r.Policy), tag+":r:"+strconv.FormatInt(serial, 10)+":"+strconv.FormatInt(at, 10))
 	packed := numbers(pack(nil, serial, at, r.Cost, hold(r.Policy)), r.Policy)
-	said, err := e.run(ctx, e.scripts.of(r.Policy).refund, keys, []string{string(packed)}, nil)
+	said, err := e.run(ctx, &job{script: e.scripts.of(r.Policy).refund, keys: keys, args: []string{string(packed)}})
 	if err == nil && said != "1" {
 		return exact.ErrNoRefund
 	}
 	return err
 }
 
-// run runs a script, as one round trip, except for the first time on a server. Where
-// clock is not nil, the reply begins with the server's time.
-func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []string, clock *serverClock) (string, error) {
+// A job is a script to run.
+type job struct {
+	script     *script
+	keys, args []string
+
+	clock *serverClock // whose reply begins with the server's time; or nil
+	again bool         // running it twice is running it once
+}
+
+// run runs a script, as one round trip, except for the first time on a server.
+func (e *engine) run(ctx context.Context, j *job) (string, error) {
 	client, err := e.line.get(ctx)
 	if err != nil {
 		return "", err
 	}
-	out := e.node(keys[0]).out
+	n := e.node(j.keys[0])
+	if e.alone && len(n.out) == 0 && client.Mode() == rueidis.ClientModeStandalone && n.lone.try(ctx, client) {
+		if said, err, over := e.runAlone(ctx, client, &n.lone, j); over {
+			return said, err
+		}
+	}
 	select {
-	case out <- struct{}{}:
+	case n.out <- struct{}{}:
 	default:
 		return "", exact.ErrBusy
 	}
@@ -165,14 +182,9 @@ func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []stri
 	go func() {
 		// Without the end of ctx: the place is taken until the server answers, or the
 		// client gives its connection up for dead.
-		said, err := script.Exec(context.WithoutCancel(ctx), client, keys, args).ToString()
-		<-out
-		if err != nil {
-			e.line.failed(client, err)
-		}
-		if err == nil && clock != nil && len(said) >= onlyTime {
-			clock.saw((&reply{rest: said}).double(), sent, len(said) == onlyTime && ctx.Err() == nil)
-		}
+		said, err := j.script.lua.Exec(context.WithoutCancel(ctx), client, j.keys, j.args).ToString()
+		<-n.out
+		e.heard(ctx, client, j, said, err, sent)
 		done <- answer{said, err}
 		e.layout.refresh(client, err != nil)
 		e.line.refresh(client)
@@ -182,6 +194,41 @@ func (e *engine) run(ctx context.Context, script *rueidis.Lua, keys, args []stri
 		return a.said, classify(a.err)
 	case <-ctx.Done():
 		return "", fmt.Errorf("%w: redis: %w", exact.ErrMaybeCounted, ctx.Err())
+	}
+}
+
+// runAlone runs a script on a connection that was taken for it. It is not over where the
+// server does not know the script, or where the connection was closed and the script may run again.
+func (e *engine) runAlone(ctx context.Context, client rueidis.Client, l *lone, j *job) (said string, err error, over bool) {
+	sent := time.Now()
+	cmd := client.B().Evalsha().Sha1(j.script.sha).Numkeys(int64(len(j.keys))).Key(j.keys...).Arg(j.args...).Build()
+	said, err = l.do(ctx, client, cmd)
+	l.taken.Store(false)
+	if told, ok := rueidis.IsRedisErr(err); ok && told.IsNoScript() {
+		return "", nil, false
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	case err != nil:
+		if _, ok := rueidis.IsRedisErr(err); !ok && j.again {
+			return "", nil, false
+		}
+	}
+	e.heard(ctx, client, j, said, err, sent)
+	if e.line.due() {
+		go e.line.ask(client)
+	}
+	return said, classify(err), true
+}
+
+// heard learns from an answer.
+func (e *engine) heard(ctx context.Context, client rueidis.Client, j *job, said string, err error, sent time.Time) {
+	if err != nil {
+		e.line.failed(client, err)
+	}
+	if err == nil && j.clock != nil && len(said) >= onlyTime {
+		j.clock.saw((&reply{rest: said}).double(), sent, len(said) == onlyTime && ctx.Err() == nil)
 	}
 }
 

@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"crypto/sha1"
 	"embed"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"regexp"
@@ -16,9 +18,9 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A script is Lua text that is written for the kinds of limits that a policy has, in order:
-// no loop over limits, and nothing to tell them apart. What differs between policies of the
-// same kinds is in the arguments, so that few scripts exist.
+// Each script is written for the kinds of limits that a policy has, in order: no loop over
+// limits, and nothing to tell them apart. What differs between policies of the same kinds is
+// in the arguments, so that few scripts exist.
 //
 // A text such as take.lua has lines "--@ load", for which that file stands, and "--@ each fits",
 // for which the section "--@ fits" of each limit's kind stands, one after the other. In a
@@ -98,7 +100,18 @@ type scripts struct {
 }
 
 // A pair is the scripts of a shape.
-type pair struct{ take, refund *rueidis.Lua }
+type pair struct{ take, refund *script }
+
+// A script is known to servers by its hash.
+type script struct {
+	lua *rueidis.Lua
+	sha string
+}
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{rueidis.NewLuaScript(text), hex.EncodeToString(sum[:])}
+}
 
 const maxShapes = 64
 
@@ -110,7 +123,7 @@ func (s *scripts) of(p *exact.Policy) *pair {
 	if made != nil {
 		return made
 	}
-	made = &pair{rueidis.NewLuaScript(s.write("take", of)), rueidis.NewLuaScript(s.write("refund", of))}
+	made = &pair{newScript(s.write("take", of)), newScript(s.write("refund", of))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.made == nil {

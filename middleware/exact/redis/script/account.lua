@@ -42,7 +42,7 @@ local HORIZON = 366 * HOURS24
 
 -- For how many IDs and entries there is room in an account. Of more entries, which only
 -- policies of one name with very different limits can leave, those that were charged long ago go.
-local KEPT, ENTRIES = 64, 32
+local KEPT, ENTRIES = 32, 32
 
 -- int writes a whole number that may be large: of 15 digits or more, Lua's own way is
 -- 1.8e+15. Arguments of redis.call are written whole, and smaller numbers as well.
