@@ -16,8 +16,26 @@ import (
 // A run is one check of one counter.
 type run struct {
 	exact.Counter
+	suite *Suite
 	clock *Clock
 	name  string
+}
+
+// open opens a counter, and returns what closes it.
+func (r *run) open() (c exact.Counter, done func() error, err error) {
+	if c, err = r.suite.Open(); err != nil {
+		return nil, nil, fmt.Errorf("open: %w", err)
+	}
+	return c, func() error {
+		closer, ok := c.(interface{ Close() error })
+		if !ok {
+			return nil
+		}
+		if err := closer.Close(); err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // key returns a key of this run alone.
