@@ -22,21 +22,52 @@ import (
 
 func TestCounter(t *testing.T) {
 	s := startServer(t)
-	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) { return redis.Open(s.url(), redis.Config{}) }, nil))
-	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+	test := func(suite exacttest.Suite) {
+		t.Helper()
+		suite.NowOnly = true
+		require.NoError(t, suite.Test())
+	}
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(s.url(), redis.Config{}) }})
+	test(exacttest.Suite{Open: func() (exact.Counter, error) {
 		return open(t, s.url()).Engine(), nil // each call by itself, and in batches
-	}, nil))
-	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
+	}})
+	test(exacttest.Suite{OneProcess: true, Open: func() (exact.Counter, error) {
 		return exact.Lease(open(t, s.url()), exact.LeaseConfig{Instances: 2})
-	}, nil))
+	}})
+	// Answers that are lost: the proxy cuts the connection instead of passing the next one on.
+	p := startProxy(t, s.addr())
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(p.url(), redis.Config{}) }, LoseAnswer: func(c exact.Counter) {
+		_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(1))})
+		require.NoError(t, err, "it is connected")
+		p.set(func(p *proxy) { p.loseNext = true })
+	}})
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr()}})
 	require.NoError(t, err)
 	defer client.Close()
 	c, err := redis.New(client, redis.Config{Prefix: "mine:"})
 	require.NoError(t, err)
-	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) { return c.Engine(), nil }, nil))
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.Engine(), nil }})
 	require.NoError(t, c.Close())
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client is the caller's")
+}
+
+// What the scripts do not know yet is refused by name, and counts nothing.
+func TestCallsForLaterAreRefused(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+	for field, call := range map[string]exact.Call{
+		"Past":  {Key: "k", Cost: 1, Policy: p, Past: true},
+		"Ahead": {Key: "k", Cost: 1, Policy: p, Ahead: time.Second},
+		"Pause": {Key: "k", Policy: p, Pause: time.Second},
+	} {
+		_, err := c.Take(t.Context(), call)
+		require.ErrorIs(t, err, exact.ErrNotCounted)
+		require.EqualError(t, err, "exact: Call."+field+" is not known to exact/redis")
+		_, err = c.Peek(t.Context(), call)
+		require.ErrorIs(t, err, exact.ErrNotCounted)
+	}
+	require.Equal(t, ":0", s.do("DBSIZE"))
 }
 
 // timed is a counter whose server goes by a clock of the test.
@@ -89,7 +120,8 @@ func byClock(t *testing.T, s *server) (*exacttest.Clock, func() (exact.Counter, 
 func TestCounterByAClock(t *testing.T) {
 	s := startServer(t)
 	clock, open := byClock(t, s)
-	require.NoError(t, exacttest.TestCounter(open, clock))
+	suite := exacttest.Suite{Open: open, Clock: clock, NowOnly: true}
+	require.NoError(t, suite.Test())
 }
 
 // TestScriptIsTheArithmetic runs random traces on the server and in memory: every

@@ -67,7 +67,7 @@ func (e *engine) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 // TakeAll implements [exact.Batcher].
 func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
 	for i := range calls {
-		if err := calls[i].Check(ctx); err != nil {
+		if err := check(ctx, &calls[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +76,7 @@ func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdi
 
 // Peek implements [exact.Counter].
 func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	if err := call.Check(ctx); err != nil {
+	if err := check(ctx, &call); err != nil {
 		return exact.Verdict{}, err
 	}
 	call.ID = ""
@@ -85,6 +85,22 @@ func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, erro
 		return exact.Verdict{}, err
 	}
 	return v[0], nil
+}
+
+// check says why a call cannot begin, or nil.
+func check(ctx context.Context, call *exact.Call) error {
+	err := call.Check(ctx)
+	const unknown = "is not known to exact/redis"
+	switch {
+	case err != nil:
+	case call.Past:
+		err = &exact.CallError{Field: "Past", Problem: unknown}
+	case call.Ahead > 0:
+		err = &exact.CallError{Field: "Ahead", Problem: unknown}
+	case call.Pause > 0:
+		err = &exact.CallError{Field: "Pause", Problem: unknown}
+	}
+	return err
 }
 
 func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]exact.Verdict, error) {
