@@ -92,3 +92,12 @@ func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
 	require.ErrorContains(t, take(), evicting)
 	require.Zero(t, log.count("does not say"))
 }
+
+// A server that evicts keys is refused, with what to do; it may be allowed by name.
+func TestServerThatEvictsIsRefused(t *testing.T) {
+	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	p := compile(t, yearly(5))
+	_, err := open(t, s.url()).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	require.ErrorContains(t, err, "set maxmemory-policy to noeviction, or DangerouslyAllowEviction")
+}
