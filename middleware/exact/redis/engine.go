@@ -93,8 +93,6 @@ func check(ctx context.Context, call *exact.Call) error {
 	const unknown = "is not known to exact/redis"
 	switch {
 	case err != nil:
-	case call.Past:
-		err = &exact.CallError{Field: "Past", Problem: unknown}
 	case call.Ahead > 0:
 		err = &exact.CallError{Field: "Ahead", Problem: unknown}
 	case call.Pause > 0:
@@ -121,11 +119,11 @@ func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]e
 	if end, ok := ctx.Deadline(); ok {
 		deadline = clock.at(time.Now(), end)
 	}
-	said, err := e.runTake(ctx, p, keys, args, call.Cost, charge, deadline, clock)
+	said, err := e.runTake(ctx, p, keys, args, call, charge, deadline, clock)
 	// A node that says it is over while it is not has had its clock set, or is another than
 	// it was: it is asked again, without a deadline.
 	if err == nil && len(said) == onlyTime {
-		said, err = e.runTake(ctx, p, keys, args, call.Cost, charge, 0, clock)
+		said, err = e.runTake(ctx, p, keys, args, call, charge, 0, clock)
 	}
 	if err != nil {
 		return nil, err
@@ -138,9 +136,9 @@ func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]e
 const onlyTime = 8
 
 // runTake runs take.lua, by a deadline in the server's time.
-func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []string, cost int64, charge bool, deadline int64, clock *serverClock) (string, error) {
-	packed := pack(make([]byte, 0, 256), cost)
-	packed = append(packed, flag(charge))
+func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge bool, deadline int64, clock *serverClock) (string, error) {
+	packed := pack(make([]byte, 0, 256), call.Cost)
+	packed = append(packed, flag(charge), flag(call.Past))
 	args[0] = string(numbers(pack(packed, deadline, hold(p)), p))
 	return e.run(ctx, &job{script: e.scripts.of(p).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
 }
@@ -313,7 +311,7 @@ func (e *engine) tell(calls []exact.Call, charge bool, said string) ([]exact.Ver
 		case 'T':
 			t := &before.Logs[i]
 			t.Used = words.double()
-			for range words.byte() {
+			for range words.uint16() {
 				t.Entries = append(t.Entries, exact.LogEntry{Until: words.double() * 1000, Cost: words.double()})
 			}
 		case 'B':

@@ -218,7 +218,7 @@ func lists(of shape) *strings.Replacer {
 			add(&counts, "used$", "trail$")
 			add(&zero, "-1", "KEYS["+strconv.Itoa(1+trails)+"]")
 			add(&read, "a$", "trail$")
-			add(&write, "id$", "'n'", "used$")
+			add(&write, "id$", "'n'", "used$ + owed$")
 			add(&keep, "id$", "'n'", "stale$ and -1 or used$")
 			add(&stands, "c0")
 			add(&stood, "stood$")
@@ -302,6 +302,8 @@ func (r *reply) double() int64 {
 }
 
 func (r *reply) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+
+func (r *reply) uint16() uint16 { return binary.LittleEndian.Uint16(r.bytes(2)) }
 
 func (r *reply) byte() byte { return r.bytes(1)[0] }
 

@@ -37,8 +37,9 @@
 local HEAD, FIRST = '<BBBI4ddI4', 28 -- of an account; and where its entries begin
 local MINUTE, HOURS24 = 60000000, 86400000000
 
--- HORIZON is how far ahead the mark of a bucket may lie: storeless.MaxWindow.
-local HORIZON = 366 * HOURS24
+-- HORIZON is how far ahead the mark of a bucket may lie: storeless.MaxWindow. MOST is the
+-- largest count: storeless.MaxQuota. PARTS is how many parts a trail has at most: exact.MaxLog.
+local HORIZON, MOST, PARTS = 366 * HOURS24, 2147483647, 10000
 
 -- For how many IDs and entries there is room in an account. Of more entries, which only
 -- policies of one name with very different limits can leave, those that were charged long ago go.

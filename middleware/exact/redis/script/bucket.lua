@@ -13,8 +13,14 @@ if at$ <= now or at$ - now > HORIZON then at$ = 0 end
 --@ fits
 if math.max(0, at$ - now) + cost * interval$ > empties$ then fits = false end
 
+--@ hold
+hold = math.max(hold, at$ - latest)
+
 --@ charge
-at$ = math.max(at$, now) + cost * interval$
+do
+	local from = math.max(at$, now)
+	at$ = from + math.min(cost, math.floor(math.max(0, now + HORIZON - from) / interval$)) * interval$
+end
 
 --@ last
 last = math.max(last, at$)
@@ -24,11 +30,11 @@ last = math.max(last, at$)
 --@ swept
 
 --@ counts
-counts = math.max(counts, at + window$)
+counts = math.max(counts, at + math.max(window$, math.min(cost, math.floor(HORIZON / interval$)) * interval$))
 
 --@ refund
 do
 	-- Not what has leaked out since.
-	local back = math.min(cost * interval$, empties$) - math.max(0, now - at)
+	local back = math.min(cost, math.floor(HORIZON / interval$)) * interval$ - math.max(0, now - at)
 	at$ = at$ - math.max(0, math.min(at$ - now, back))
 end

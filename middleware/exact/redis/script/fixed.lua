@@ -15,8 +15,10 @@ end
 --@ fits
 if cost + cur$ > quota$ then fits = false end
 
+--@ hold
+
 --@ charge
-cur$ = cur$ + cost
+cur$ = math.min(cur$ + cost, MOST)
 
 --@ last
 last = math.max(last, (at$ + 1) * window$)

@@ -1,7 +1,7 @@
 -- load reads the account, and rolls it to now, or to when it was last charged where the
 -- server's clock has stepped back behind that: an earlier window would be a fresh quota.
 -- But one that lies further ahead than hold, its longest window or the time in which its
--- slowest bucket empties, was charged by a clock that was wrong, and begins anew.
+-- slowest bucket empties, or what a bucket owes, was charged by a clock that was wrong, and begins anew.
 -- What it has then: v, the account as it is stored, and where its entries end; the entries of
 -- other policies and the IDs; and variables of each limit, which end in its number.
 
@@ -15,9 +15,6 @@ if v then
 	if version ~= 2 then return redis.error_reply('VERSION the account is of a later version of this package') end
 	ends = #v - 40 * kept
 	ids, lasts = string.sub(v, ends + 1), expires
-	if latest - time > hold then ahead, latest, expires = latest - time, 0, 0 end
-end
-if v and ahead == 0 then
 	local same = false
 	if ends >= 27 + @size then
 		local @found = struct.unpack('<@entries', v, FIRST)
@@ -33,6 +30,11 @@ if v and ahead == 0 then
 		--@ each find
 		for i, id in ipairs(order) do order[i] = i <= ENTRIES and entries[id] or '' end
 		others = table.concat(order)
+	end
+	--@ each hold
+	if latest - time > hold then
+		ahead, latest, expires, others = latest - time, 0, 0, ''
+		@counts = @zero
 	end
 end
 local now = math.max(time, latest)

@@ -17,8 +17,10 @@ end
 --@ fits
 if cost + cur$ + prev$ > quota$ and cost > quota$ - cur$ - muldivup(prev$, window$ - (now - at$ * window$), window$) then fits = false end
 
+--@ hold
+
 --@ charge
-cur$ = cur$ + cost
+cur$ = math.min(cur$ + cost, MOST)
 
 --@ last
 last = math.max(last, (at$ + 2) * window$)

@@ -1,7 +1,8 @@
 -- take: calls of one key, policy and cost, in order, as one step.
 --
 -- KEYS: the account, its trails, and if a call has an ID, the two hashes for IDs.
--- ARGV: numbers, packed: the cost, 1 to charge or 0 to peek, the time after which nobody
+-- ARGV: numbers, packed: the cost, 1 to charge or 0 to peek, 1 where what has no room is charged
+-- as well, the time after which nobody
 -- waits for the answer or 0, hold (see load), and those of the limits. Then for each call its
 -- ID, hashed, or nothing.
 -- Returns a packed string. The time alone where nobody waits any more, and has counted
@@ -11,7 +12,7 @@
 -- before, and what became of each call, in one byte: 0 refused, 1 admitted, 2 refused before,
 -- 3 admitted before, followed by when, its serial and its cost.
 
-local cost, charge, deadline, hold, @numbers = struct.unpack('<dBdd@formats', ARGV[1])
+local cost, charge, past, deadline, hold, @numbers = struct.unpack('<dBBdd@formats', ARGV[1])
 local time = redis.call('TIME')
 time = time[1] * 1000000 + time[2]
 if deadline > 0 and time > deadline then return struct.pack('<d', time) end
@@ -43,6 +44,7 @@ for i = 2, #ARGV do
 	else
 		local fits = true
 		--@ each fits
+		fits = fits or past == 1
 		reply[#reply + 1] = fits and '\1' or '\0'
 		if fits and charge == 1 then
 			serial, charged = serial + 1, charged + cost

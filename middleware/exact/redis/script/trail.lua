@@ -19,13 +19,21 @@ else
 end
 
 --@ stand
-local stood$
+local stood$, owed$ = '', 0
 do
 	-- When there is room for 1, and if calls are refused when there is for the first of
 	-- those: after it nothing is charged.
 	local room = quota$ - used$
 	local wants, fit = { math.max(0, -room) + 1 }, math.max(0, math.floor(room / cost))
-	if cost <= quota$ and fit < calls then wants[2] = (fit + 1) * cost - room end
+	if past == 1 then
+		-- After each call, when there is room for 1 again.
+		for i = 1, calls do
+			local want = math.min(used$ + i * cost, MOST) + 1 - quota$
+			if want > wants[#wants] and want <= used$ then wants[#wants + 1] = want end
+		end
+	elseif cost <= quota$ and fit < calls then
+		wants[2] = (fit + 1) * cost - room
+	end
 	local found, freed = used$ > 0 and waits(trail$, used$, ended$, wants, now) or {}, 0
 	local parts = {}
 	for i, f in ipairs(found) do
@@ -34,24 +42,29 @@ do
 	end
 	-- A sum without its trail, which was evicted, would count for ever.
 	if freed == 0 then used$ = 0 end
-	stood$ = struct.pack('<dB', used$, #parts) .. table.concat(parts)
+	stood$ = struct.pack('<dI2', used$, #parts) .. table.concat(parts)
 end
 
 --@ fits
-if cost > quota$ - used$ then fits = false end
+if cost > quota$ - used$ - owed$ then fits = false end
+
+--@ hold
 
 --@ charge
-used$ = used$ + cost
+owed$ = math.min(owed$ + cost, MOST - used$)
 
 --@ last
 last = math.max(last, untilOf(now, window$))
 
 --@ charged
-do
+if owed$ > 0 then
 	if stale$ then redis.call('DEL', trail$) end
 	if ended$ > 0 then redis.call('ZREMRANGEBYSCORE', trail$, '-inf', now) end
-	local score, c = int(untilOf(now, window$)), charged
+	local score, c = int(untilOf(now, window$)), owed$
 	local before = redis.call('ZRANGEBYSCORE', trail$, score, score)[1]
+	if past == 1 and not before and redis.call('ZCARD', trail$) >= PARTS then
+		before = redis.call('ZRANGE', trail$, -1, -1)[1] -- the last ends with it
+	end
 	if before then c = c + string.match(before, ':(%d+)$') end
 	redis.call('ZADD', trail$, score, score .. ':' .. int(c))
 	if before then redis.call('ZREM', trail$, before) end
