@@ -50,11 +50,15 @@
 // WRONGTYPE, an outage of that key, and counts nothing: a rolling deploy gives no quota away.
 // An ID that was given to an instance of before is not known to one of today.
 //
-// The client is rueidis, which sends concurrent commands together. One that New is given
+// The client is rueidis, which sends concurrent commands together. Of a counter that Open has
+// made, a call that is alone on its way to a server without a cluster goes on a connection of
+// its own, in its own goroutine. One that New is given
 // wants AlwaysPipelining: without it a lone call that meets its deadline closes the
 // connection that the others are on. No more than 512 calls of a node are unanswered at
 // once, with those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
 // making fewer calls still.
+//
+// A [exact.Call] with Ahead is refused: no script knows it.
 //
 // It does not run under GODEBUG=fips140=only: the client names scripts by SHA-1, as Redis
 // does, and panics there.

@@ -90,13 +90,8 @@ func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, erro
 // check says why a call cannot begin, or nil.
 func check(ctx context.Context, call *exact.Call) error {
 	err := call.Check(ctx)
-	const unknown = "is not known to exact/redis"
-	switch {
-	case err != nil:
-	case call.Ahead > 0:
-		err = &exact.CallError{Field: "Ahead", Problem: unknown}
-	case call.Pause > 0:
-		err = &exact.CallError{Field: "Pause", Problem: unknown}
+	if err == nil && call.Ahead > 0 {
+		err = &exact.CallError{Field: "Ahead", Problem: "is not known to exact/redis"}
 	}
 	return err
 }
@@ -138,8 +133,9 @@ const onlyTime = 8
 // runTake runs take.lua, by a deadline in the server's time.
 func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge bool, deadline int64, clock *serverClock) (string, error) {
 	packed := pack(make([]byte, 0, 256), call.Cost)
-	packed = append(packed, flag(charge), flag(call.Past))
-	args[0] = string(numbers(pack(packed, deadline, hold(p)), p))
+	packed = append(packed, flag(charge), flag(call.Past || call.Cost == 0))
+	pause := (call.Pause + time.Microsecond - 1).Microseconds()
+	args[0] = string(numbers(pack(packed, pause, deadline, hold(p)), p))
 	return e.run(ctx, &job{script: e.scripts.of(p).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
 }
 
@@ -305,7 +301,7 @@ func (e *engine) tell(calls []exact.Call, charge bool, said string) ([]exact.Ver
 		e.alarms.wrongClock(time.Duration(-latest) * time.Microsecond)
 		latest = 0
 	}
-	before := exact.Snapshot{Latest: latest * 1000, Serial: uint64(words.double())}
+	before := exact.Snapshot{Latest: latest * 1000, Serial: uint64(words.double()), Paused: words.double() * 1000}
 	for i := range p.Len() {
 		switch kindOf(p.Limit(i).Algorithm) {
 		case 'T':
@@ -341,10 +337,10 @@ func (e *engine) tell(calls []exact.Call, charge bool, said string) ([]exact.Ver
 			}
 		case admittedBefore:
 			v.Admitted = true
-			v.Receipt = exact.Receipt{Key: calls[i].Key, Policy: p}
-			v.Receipt.At = time.UnixMicro(words.double())
-			v.Receipt.Serial = strconv.FormatInt(words.double(), 36)
-			v.Receipt.Cost = words.double()
+			at, serial, cost := time.UnixMicro(words.double()), words.double(), words.double()
+			if serial > 0 {
+				v.Receipt = exact.Receipt{Key: calls[i].Key, Policy: p, At: at, Serial: strconv.FormatInt(serial, 36), Cost: cost}
+			}
 			*v = a.Replay(now, *v, &calls[i])
 		default:
 			return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)

@@ -9,12 +9,14 @@
 --     at   bytes
 --      0       1   2, the version of this form; the one before was a hash (see old)
 --      1       1   how many IDs there are
---      2       1   0 or 1: which of the two hashes IDs go to that have no room here
+--      2       1   0 or 1: which of the two hashes IDs go to that have no room here; and 2 more
+--                  where the key is paused
 --      3       4   since when they do, in s; 0: there was always room
 --      7     8 d   the latest time that it has seen
 --     15     8 d   the serial of the last charge
 --     23       4   when it expires, in s
 --     27    each   entries: what each limit has counted, those of the last charge first
+--      …     8 d   where the key is paused: until when
 --      …      40   IDs, the oldest first
 --
 -- An entry:
@@ -29,7 +31,7 @@
 --
 --      0      16   its hash
 --     16     8 d   when it was decided
---     24     8 d   the serial of the charge; 0: it was refused
+--     24     8 d   the serial of the charge; 0: it was refused; -1: it only paused the key
 --     32     8 d   the cost
 --
 -- A hash that IDs go to has the first 16 bytes as fields, and the others as values.

@@ -17,6 +17,6 @@ if ahead > 0 or at > now or now >= counts or given < 1 or given > serial or redi
 
 redis.call('SET', mark, 1, 'EXAT', math.ceil(counts / 1000000) + 60)
 --@ each refund
-redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', 2, kept, side, since, now, serial, expires, @keep) .. others .. ids, 'KEEPTTL')
+redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', 2, kept, side + #pause / 4, since, now, serial, expires, @keep) .. others .. pause .. ids, 'KEEPTTL')
 --@ each swept
 return '1'

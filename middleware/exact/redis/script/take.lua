@@ -2,17 +2,17 @@
 --
 -- KEYS: the account, its trails, and if a call has an ID, the two hashes for IDs.
 -- ARGV: numbers, packed: the cost, 1 to charge or 0 to peek, 1 where what has no room is charged
--- as well, the time after which nobody
+-- as well, for how long to pause, the time after which nobody
 -- waits for the answer or 0, hold (see load), and those of the limits. Then for each call its
 -- ID, hashed, or nothing.
 -- Returns a packed string. The time alone where nobody waits any more, and has counted
 -- nothing: in a crowd what is answered too late makes the next answer later still. Else
 -- the time, when the account was last charged, or less than zero by how much a
--- wrong clock was ahead that had charged it, the serial before, the limits as they stood
+-- wrong clock was ahead that had charged it, the serial before, until when it was paused, the limits as they stood
 -- before, and what became of each call, in one byte: 0 refused, 1 admitted, 2 refused before,
 -- 3 admitted before, followed by when, its serial and its cost.
 
-local cost, charge, past, deadline, hold, @numbers = struct.unpack('<dBBdd@formats', ARGV[1])
+local cost, charge, past, pauses, deadline, hold, @numbers = struct.unpack('<dBBddd@formats', ARGV[1])
 local time = redis.call('TIME')
 time = time[1] * 1000000 + time[2]
 if deadline > 0 and time > deadline then return struct.pack('<d', time) end
@@ -21,7 +21,7 @@ if deadline > 0 and time > deadline then return struct.pack('<d', time) end
 -- How it stands, and what the waits depend on.
 local calls = #ARGV - 1
 --@ each stand
-local reply = { struct.pack('<ddd@stands', time, ahead > 0 and -ahead or latest, serial, @stood) }
+local reply = { struct.pack('<dddd@stands', time, ahead > 0 and -ahead or latest, serial, paused, @stood) }
 
 -- What has become of calls whose IDs are not in the account.
 local spilled, HASHES = {}, @hashes
@@ -31,7 +31,7 @@ if KEYS[HASHES] and since > 0 then
 	if age < LIFE + 3 then spilled[2] = redis.call('HMGET', KEYS[HASHES + 1 - side], unpack(ARGV, 2)) end
 end
 
-local charged, fresh, news = 0, {}, {}
+local changed, fresh, news = false, {}, {}
 for i = 2, #ARGV do
 	local id, said = ARGV[i], false
 	if id ~= '' then
@@ -44,14 +44,15 @@ for i = 2, #ARGV do
 	else
 		local fits = true
 		--@ each fits
-		fits = fits or past == 1
+		fits = fits and not rests or past == 1
 		reply[#reply + 1] = fits and '\1' or '\0'
 		if fits and charge == 1 then
-			serial, charged = serial + 1, charged + cost
+			changed, paused = true, math.max(paused, pauses > 0 and now + pauses or 0)
+			if cost > 0 then serial = serial + 1 end
 			--@ each charge
 		end
 		if id ~= '' then
-			said = id .. struct.pack('<ddd', now, fits and serial or 0, cost)
+			said = id .. struct.pack('<ddd', now, not fits and 0 or cost == 0 and -1 or serial, cost)
 			news[id], fresh[#fresh + 1] = said, said
 		end
 	end
@@ -90,18 +91,21 @@ if #fresh > 0 then
 	kept = #ids / 40
 end
 
-if charged > 0 then
-	local last = 0
+rests = paused > now
+if ahead == 0 or changed then pause = rests and struct.pack('<d', paused) or '' end
+local bits = #pause > 0 and 2 or 0
+if changed then
+	local last = paused
 	--@ each last
 	-- A minute more, for a server whose clock steps back; and never less than before:
 	-- policies of one name, old and new, may have different windows.
 	expires = math.max(expires, math.ceil(last / 1000000) + 60)
-	redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', 2, kept, side, since, now, serial, expires, @write) .. others .. ids, 'EXAT', expires)
+	redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', 2, kept, side + bits, since, now, serial, expires, @write) .. others .. pause .. ids, 'EXAT', expires)
 	--@ each charged
 elseif ended > 0 then
 	-- What has ended of trails is looked at once, also by a call that only peeks. A server that
 	-- takes no writes keeps both the sum and its parts.
-	v = struct.pack(HEAD .. '@entries', 2, kept, side, since, now, serial, expires, @keep) .. others .. ids
+	v = struct.pack(HEAD .. '@entries', 2, kept, side + bits, since, now, serial, expires, @keep) .. others .. pause .. ids
 	if #fresh > 0 then
 		redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	elseif redis.pcall('SET', KEYS[1], v, 'KEEPTTL').err then
@@ -110,7 +114,7 @@ elseif ended > 0 then
 	--@ each swept
 elseif #fresh > 0 then
 	-- Nothing has changed except the IDs.
-	v = struct.pack('<BBBI4', 2, kept, side, since) .. (v and string.sub(v, 8, ends) or struct.pack('<ddI4', 0, 0, 0)) .. ids
+	v = struct.pack('<BBBI4', 2, kept, side + bits, since) .. (v and string.sub(v, 8, ends) or struct.pack('<ddI4', 0, 0, 0)) .. pause .. ids
 	if lasts >= time / 1000000 + LIFE then
 		redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	else

@@ -57,9 +57,9 @@ owed$ = math.min(owed$ + cost, MOST - used$)
 last = math.max(last, untilOf(now, window$))
 
 --@ charged
+if stale$ then redis.call('DEL', trail$) end
+if ended$ > 0 then redis.call('ZREMRANGEBYSCORE', trail$, '-inf', now) end
 if owed$ > 0 then
-	if stale$ then redis.call('DEL', trail$) end
-	if ended$ > 0 then redis.call('ZREMRANGEBYSCORE', trail$, '-inf', now) end
 	local score, c = int(untilOf(now, window$)), owed$
 	local before = redis.call('ZRANGEBYSCORE', trail$, score, score)[1]
 	if past == 1 and not before and redis.call('ZCARD', trail$) >= PARTS then
