@@ -79,21 +79,11 @@ func shapeOf(p *exact.Policy) (s shape) {
 	return s
 }
 
-// trails is how many limits have one.
-func (s shape) trails() (n int) {
-	for _, letter := range s {
-		if letter == 'T' {
-			n++
-		}
-	}
-	return n
-}
-
-// Scripts are those for each shape that was asked for. Programs have few policies: where
+// scripts are those for each shape that was asked for. Programs have few policies: where
 // there are more shapes than maxShapes, one is forgotten, and written anew when it is
 // wanted.
 type scripts struct {
-	clock string // how to read the clock; "": that of the server
+	clock string // how tests read another clock; "": that of the server
 
 	mu   sync.RWMutex
 	made map[shape]*pair
