@@ -94,7 +94,14 @@ func (l *line) failed(client rueidis.Client, err error) {
 // not be connected to, until it does no more. It runs in the goroutine of a call whose
 // caller has its answer.
 func (l *line) refresh(client rueidis.Client) {
-	if l.due() && l.inspect(client) != nil {
+	if l.due() {
+		l.ask(client)
+	}
+}
+
+// ask asks whether the server evicts.
+func (l *line) ask(client rueidis.Client) {
+	if l.inspect(client) != nil {
 		l.drop(client, 0)
 	}
 }

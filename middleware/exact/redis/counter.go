@@ -79,6 +79,9 @@ func Open(url string, cfg Config) (*Counter, error) {
 		return c.engine.line.connects(ctx, network, address, raw)
 	}
 	c, err = open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
+	if err == nil {
+		c.engine.alone = true
+	}
 	return c, err
 }
 
@@ -136,6 +139,7 @@ func (c *Counter) Close() error {
 var refusals = []string{
 	"OOM", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "TRYAGAIN",
 	"NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "MOVED", "ASK", "CROSSSLOT", "NOSCRIPT",
+	"WRONGTYPE", "VERSION", // of an account: what is read is read before the first write
 }
 
 // classify says whether a call that failed may have been counted.

@@ -20,28 +20,49 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// nowOnly runs the suite without what the scripts do not do yet.
-func nowOnly(open func() (exact.Counter, error), clock *exacttest.Clock) error {
-	return (&exacttest.Suite{Open: open, Clock: clock, OneProcess: true, NowOnly: true}).Test()
-}
-
 func TestCounter(t *testing.T) {
 	s := startServer(t)
-	require.NoError(t, nowOnly(func() (exact.Counter, error) { return redis.Open(s.url(), redis.Config{}) }, nil))
-	require.NoError(t, nowOnly(func() (exact.Counter, error) {
+	test := func(suite exacttest.Suite) {
+		t.Helper()
+		suite.NowOnly = true
+		require.NoError(t, suite.Test())
+	}
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(s.url(), redis.Config{}) }})
+	test(exacttest.Suite{Open: func() (exact.Counter, error) {
 		return open(t, s.url()).Engine(), nil // each call by itself, and in batches
-	}, nil))
-	require.NoError(t, nowOnly(func() (exact.Counter, error) {
+	}})
+	test(exacttest.Suite{OneProcess: true, Open: func() (exact.Counter, error) {
 		return exact.Lease(open(t, s.url()), exact.LeaseConfig{Instances: 2})
-	}, nil))
+	}})
+	// Answers that are lost: the proxy cuts the connection instead of passing the next one on.
+	p := startProxy(t, s.addr())
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(p.url(), redis.Config{}) }, LoseAnswer: func(c exact.Counter) {
+		_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(1))})
+		require.NoError(t, err, "it is connected")
+		p.set(func(p *proxy) { p.loseNext = true })
+	}})
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr()}})
 	require.NoError(t, err)
 	defer client.Close()
 	c, err := redis.New(client, redis.Config{Prefix: "mine:"})
 	require.NoError(t, err)
-	require.NoError(t, nowOnly(func() (exact.Counter, error) { return c.Engine(), nil }, nil))
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.Engine(), nil }})
 	require.NoError(t, c.Close())
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client is the caller's")
+}
+
+// What the scripts do not know is refused by name, and counts nothing.
+func TestCallsForLaterAreRefused(t *testing.T) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Second}
+	_, err := c.Take(t.Context(), call)
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	require.EqualError(t, err, "exact: Call.Ahead is not known to exact/redis")
+	_, err = c.Peek(t.Context(), call)
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	require.Equal(t, ":0", s.do("DBSIZE"))
 }
 
 // timed is a counter whose server goes by a clock of the test.
@@ -94,7 +115,8 @@ func byClock(t *testing.T, s *server) (*exacttest.Clock, func() (exact.Counter, 
 func TestCounterByAClock(t *testing.T) {
 	s := startServer(t)
 	clock, open := byClock(t, s)
-	require.NoError(t, nowOnly(open, clock))
+	suite := exacttest.Suite{Open: open, Clock: clock, NowOnly: true} // Past and Pause: TestScriptIsTheArithmetic
+	require.NoError(t, suite.Test())
 }
 
 // TestScriptIsTheArithmetic runs random traces on the server and in memory: every
@@ -130,12 +152,19 @@ func TestScriptIsTheArithmetic(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				call.Policy, call.Key = one, call.Key+"-one"
 			}
+			call.Past = rng.IntN(12) == 0
+			if rng.IntN(40) == 0 {
+				call.Pause, call.Past = 1+time.Duration(rng.Int64N(int64(min(window, 24*time.Hour)/10))), true
+				if rng.IntN(2) == 0 {
+					call.Cost, call.Past = 0, false
+				}
+			}
 			got, err := c.Take(t.Context(), call)
 			require.NoError(t, err)
 			want, err := memory.Take(t.Context(), call)
 			require.NoError(t, err)
 			require.Equal(t, want.Verdict, got.Verdict, "seed %d, step %d", seed, step)
-			if got.Admitted {
+			if got.Admitted && call.Cost > 0 {
 				admitted++
 				receipts = append(receipts, [2]exact.Receipt{got.Receipt, want.Receipt})
 			}
@@ -196,7 +225,7 @@ func TestKeysExpire(t *testing.T) {
 			n = n + 1
 		end
 		return tostring(n)`, "0")
-	require.Equal(t, strconv.Itoa(1+2+7+1), keys, "an account, two logs, seven IDs, one refund")
+	require.Equal(t, strconv.Itoa(1+2+1), keys, "an account with its IDs, two logs, one refund")
 }
 
 // Parts of a log that is refunded keep their time to live, and a log that outlives
@@ -245,19 +274,6 @@ func TestLongerWindowKeepsTheAccount(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, ":1", s.do("EVAL", `return redis.call('TTL', redis.call('KEYS', '*}')[1]) > 3000 and 1 or 0`, "0"))
-}
-
-// A limit of any name has a field of its own: this one's id is n, in base 36.
-func TestLimitsOfUnluckyNames(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, storeless.Limit{Name: "n6238026", Algorithm: storeless.FixedWindow, Quota: 10, Window: time.Hour})
-	require.Equal(t, "n", strconv.FormatUint(uint64(p.ID(0)), 36))
-	for range 3 {
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
-		require.True(t, v.Admitted)
-	}
 }
 
 // processes call at once, through lost scripts.

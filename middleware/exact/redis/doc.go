@@ -33,21 +33,32 @@
 //
 // A server that is full fails every call, also for keys that it has, and is an outage
 // like any other: keep its memory for counters alone, or watch it. In a cluster, calls
-// for the keys of a slot fail while the slot is moved. A user of an ACL needs TIME, HMGET,
-// HSET, PEXPIREAT, GET, SET, EXISTS, DEL, ZADD, ZREM, ZRANGE, ZRANGEBYSCORE,
-// ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO; in a cluster CLUSTER SLOTS, which the client
-// asks for as well.
+// for the keys of a slot fail while the slot is moved. A user of an ACL needs TIME, GET,
+// SET, HGETALL, HMGET, HSET, EXPIRE, EXPIREAT, EXISTS, DEL, UNLINK, ZADD, ZREM, ZRANGE,
+// ZRANGEBYSCORE, ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO; in a cluster CLUSTER SLOTS, which
+// the client asks for as well.
 //
 // In a cluster the keys of one account share a hash tag, and every key expires when
-// nothing of it counts any more. The keys of an account are {tag}, {tag}:t:<limit> for
-// the entries of a sliding log or a rolling day, {tag}:i:<id> for IDs and {tag}:r:<receipt>
-// for refunds, each behind the prefix; the tag is the hash of policy and key.
+// nothing of it counts any more. The keys of an account are {tag}, a string that holds all of
+// its counts and up to 32 IDs, {tag}:t:<limit> for the entries of a sliding log or a rolling
+// day, {tag}:s:0 and {tag}:s:1 for the IDs of a busy account, and {tag}:r:<receipt> for
+// refunds, each behind the prefix; the tag is the hash of policy and key. Of refusals under
+// IDs the last 16 are remembered.
 //
-// The client is rueidis, which sends concurrent commands together. One that New is given
+// Before, an account was a hash. One that is met is read, and is a string from the next charge
+// on, with all that it has counted; an instance of before that meets the string gets
+// WRONGTYPE, an outage of that key, and counts nothing: a rolling deploy gives no quota away.
+// An ID that was given to an instance of before is not known to one of today.
+//
+// The client is rueidis, which sends concurrent commands together. Of a counter that Open has
+// made, a call that is alone on its way to a server without a cluster goes on a connection of
+// its own, in its own goroutine. One that New is given
 // wants AlwaysPipelining: without it a lone call that meets its deadline closes the
 // connection that the others are on. No more than 512 calls of a node are unanswered at
 // once, with those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
 // making fewer calls still.
+//
+// A [exact.Call] with Ahead is refused: no script knows it.
 //
 // It does not run under GODEBUG=fips140=only: the client names scripts by SHA-1, as Redis
 // does, and panics there.

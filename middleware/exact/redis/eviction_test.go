@@ -71,7 +71,7 @@ func TestServerThatEvictsAfterARestartIsRefused(t *testing.T) {
 
 // A user without INFO cannot ask, which is told; one of the documented list can.
 func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
-	const documented = "TIME HMGET HSET PEXPIREAT GET SET EXISTS DEL ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
+	const documented = "TIME GET SET HGETALL HMGET HSET EXPIRE EXPIREAT EXISTS DEL UNLINK ZADD ZREM ZRANGE ZRANGEBYSCORE ZREMRANGEBYSCORE EVAL EVALSHA"
 	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	user := func(name, commands string) string {
 		words := []string{"ACL", "SETUSER", name, "on", ">secret", "~*", "-@all"}
@@ -91,4 +91,13 @@ func TestUserThatCannotAskWhetherAServerEvicts(t *testing.T) {
 	take, log = watched(t, user("asking", documented+" INFO"), 0)
 	require.ErrorContains(t, take(), evicting)
 	require.Zero(t, log.count("does not say"))
+}
+
+// A server that evicts keys is refused, with what to do; it may be allowed by name.
+func TestServerThatEvictsIsRefused(t *testing.T) {
+	s := startServer(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	p := compile(t, yearly(5))
+	_, err := open(t, s.url()).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	require.ErrorContains(t, err, "set maxmemory-policy to noeviction, or DangerouslyAllowEviction")
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
@@ -16,11 +14,10 @@ func OpenByKey(url string, cfg Config) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.Count(prelude, "redis.call('TIME')") != 1 {
+	if text := c.engine.scripts.write("take", shape{'S'}); strings.Count(text, "redis.call('TIME')") != 1 {
 		panic("the clock is read in another way")
 	}
-	by := strings.Replace(prelude, "redis.call('TIME')", "redis.call('HMGET', 'clock', 's', 'us')", 1)
-	c.engine.taking, c.engine.refunding = rueidis.NewLuaScript(by+takeLua), rueidis.NewLuaScript(by+refundLua)
+	c.engine.scripts.clock = "redis.call('HMGET', 'clock', 's', 'us')"
 	return c, nil
 }
 
@@ -29,3 +26,6 @@ func (c *Counter) Engine() exact.Batcher { return c.engine }
 
 // AskEvery has a counter ask so often whether its server evicts keys.
 func (c *Counter) AskEvery(every time.Duration) { c.engine.line.every = every }
+
+// Account is the key of an account.
+func (c *Counter) Account(p *exact.Policy, key string) string { return c.engine.tag(p, key) }

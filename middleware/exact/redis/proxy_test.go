@@ -1,8 +1,8 @@
 package redis_test
 
 import (
+	"bytes"
 	"crypto/tls"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -24,6 +24,8 @@ type proxy struct {
 	delay     time.Duration // before each answer
 	swallow   bool          // answers, all of them
 	loseEvery int           // after so many reads of answers, cut the connection instead
+	loseNext  bool          // cut the connection instead of the answer to the next script, once
+	losing    net.Conn      // where that is
 	cutAfter  int           // cut in the middle, after so many bytes of an answer; 0: do not
 	conns     map[net.Conn]bool
 }
@@ -80,11 +82,30 @@ func (p *proxy) serve(listen net.Listener) {
 			continue
 		}
 		p.set(func(p *proxy) { p.conns[client], p.conns[server] = true, true })
-		go func() {
-			_, _ = io.Copy(server, client)
-			_ = server.Close()
-		}()
+		go p.commands(client, server)
 		go p.answers(client, server)
+	}
+}
+
+// commands carries what the client says.
+func (p *proxy) commands(client, server net.Conn) {
+	defer server.Close()
+	b := make([]byte, 16<<10)
+	for {
+		n, err := client.Read(b)
+		if err != nil {
+			return
+		}
+		if bytes.Contains(b[:n], []byte("EVALSHA")) {
+			p.set(func(p *proxy) {
+				if p.loseNext {
+					p.loseNext, p.losing = false, server
+				}
+			})
+		}
+		if _, err := server.Write(b[:n]); err != nil {
+			return
+		}
 	}
 }
 
@@ -99,14 +120,14 @@ func (p *proxy) answers(client, server net.Conn) {
 			return
 		}
 		p.mu.Lock()
-		delay, swallow, lose, cut := p.delay, p.swallow, p.loseEvery, p.cutAfter
+		delay, swallow, lose, cut, once := p.delay, p.swallow, p.loseEvery, p.cutAfter, p.losing == server
 		p.mu.Unlock()
 		time.Sleep(delay)
 		switch {
 		case swallow:
 			p.lost.Add(1)
 			continue
-		case lose > 0 && reads%lose == 0:
+		case once || lose > 0 && reads%lose == 0:
 			p.lost.Add(1)
 			return
 		case cut > 0 && n > cut:

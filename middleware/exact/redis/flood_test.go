@@ -1,0 +1,107 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A flood that meets a server which hardly answers is load: 503, and never the fallback.
+func TestFloodIsNoOutage(t *testing.T) {
+	s := startServer(t)
+	p := startProxy(t, s.addr())
+	counter := open(t, p.url())
+	site := newSite(t, counter, middleware.FailOpen, deadline)
+	site.ask("warm")
+	p.set(func(p *proxy) { p.delay = deadline / 4 })
+	var overloaded, degraded, admitted atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 2000 {
+		wg.Go(func() {
+			status, fallback := site.ask(fmt.Sprint("flood", n))
+			if status == http.StatusServiceUnavailable {
+				overloaded.Add(1)
+			}
+			if status == http.StatusOK {
+				admitted.Add(1)
+			}
+			if fallback {
+				degraded.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, overloaded.Load())
+	require.Zero(t, degraded.Load())
+	require.Zero(t, site.log.count("does not answer"))
+	p.set(func(p *proxy) { p.delay = 0 })
+	site.recovers(t)
+	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
+}
+
+// A flood on a server that is frozen keeps its deadlines too, though the client has no
+// more places for what is unanswered.
+func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
+	s := startServer(t)
+	counter := open(t, s.url())
+	site := newSite(t, counter, middleware.FailOpen, deadline)
+	site.ask("warm")
+	s.signal(syscall.SIGSTOP)
+	defer s.signal(syscall.SIGCONT)
+	before := runtime.NumGoroutine()
+	var degraded, most atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 250 {
+		wg.Go(func() {
+			// After a second it is an outage.
+			for n := 0; n < 20 || degraded.Load() == 0; n++ {
+				if _, fallback := site.ask(fmt.Sprint("flood", w, "-", n)); fallback {
+					degraded.Add(1)
+				}
+				now := int64(runtime.NumGoroutine())
+				for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	ends(t, &wg)
+	t.Logf("%d degraded, %d goroutines", degraded.Load(), most.Load())
+	require.Less(t, most.Load(), int64(before+2*250+2*512))
+}
+
+// A server that does not answer holds so many calls and no more: the next one is told at
+// once that it was not counted.
+func TestUnansweredCallsHaveABound(t *testing.T) {
+	s := startServer(t)
+	p := startProxy(t, s.addr())
+	counter := open(t, p.url())
+	policy := compile(t, yearly(5))
+	_, err := counter.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: policy})
+	require.NoError(t, err)
+	p.set(func(p *proxy) { p.swallow = true })
+	var busy atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 2048 {
+		wg.Go(func() {
+			call := exact.Call{Key: fmt.Sprint("k", n), Cost: 1, Policy: policy}
+			if _, err := counter.Take(t.Context(), call); errors.Is(err, exact.ErrBusy) {
+				busy.Add(1)
+			}
+		})
+	}
+	ends(t, &wg)
+	t.Logf("%d of 2048 calls found no place", busy.Load())
+	require.Positive(t, busy.Load())
+}

@@ -1,0 +1,102 @@
+package redis
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A lone is a connection for a call that is alone on its way. The call writes and reads in
+// its own goroutine: on the connection that calls share it would be handed to a writer, and
+// its answer back by a reader, which takes a lone caller as long as the server does. The other
+// connection stays, because a call that meets its deadline here closes this one, and because many
+// calls are better off together.
+//
+// It is made where nobody waits for it: calls take the other way until it is there.
+type lone struct {
+	taken atomic.Bool
+
+	// Guarded by taken.
+	client rueidis.Client // whose connection it is; nil: there is none
+	used   time.Time      // when it last answered
+	tried  time.Time      // when one was last made
+}
+
+// fresh is how long a connection that nobody uses is trusted to be open. One that a call
+// finds closed costs it its answer; the client does not look, as it does at the other.
+const fresh = time.Second
+
+// try takes the connection for a call, if it is there and no other call has it, and the call
+// can be left waiting for its deadline: nothing else ends it.
+func (l *lone) try(ctx context.Context, client rueidis.Client) bool {
+	end, bounded := ctx.Deadline()
+	if bounded && time.Until(end) > time.Second || !bounded && ctx.Done() != nil {
+		return false
+	}
+	if !l.taken.CompareAndSwap(false, true) {
+		return false
+	}
+	now := time.Now()
+	if l.client == client && now.Sub(l.used) < fresh {
+		return true
+	}
+	if now.Sub(l.tried) < fresh {
+		l.taken.Store(false)
+		return false
+	}
+	l.tried = now
+	go func() {
+		defer l.taken.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, _ = l.do(ctx, client, client.B().Time().Build()) // any answer will do
+	}()
+	return false
+}
+
+// do makes a call on the connection that was taken, or on one that is made for it. The
+// answer is a string.
+func (l *lone) do(ctx context.Context, client rueidis.Client, cmd rueidis.Completed) (string, error) {
+	stream := client.DoStream(ctx, cmd)
+	var said answer
+	_, err := stream.WriteTo(&said)
+	l.client = nil
+	if stream.Error() == io.EOF { // it was read to its end, and the connection is good
+		l.client, l.used = client, time.Now()
+	}
+	return string(said.bytes), err
+}
+
+// An answer is what a stream is read into, at once.
+type answer struct{ bytes []byte }
+
+// Write implements [io.Writer].
+func (a *answer) Write(b []byte) (int, error) {
+	a.bytes = append(a.bytes, b...)
+	return len(b), nil
+}
+
+// ReadFrom implements [io.ReaderFrom], so that nobody makes a large buffer for a short string.
+func (a *answer) ReadFrom(r io.Reader) (int64, error) {
+	if a.bytes == nil {
+		a.bytes = make([]byte, 0, 256)
+	}
+	before := len(a.bytes)
+	for {
+		if len(a.bytes) == cap(a.bytes) {
+			a.bytes = append(a.bytes, 0)[:len(a.bytes)]
+		}
+		n, err := r.Read(a.bytes[len(a.bytes):cap(a.bytes)])
+		a.bytes = a.bytes[:len(a.bytes)+n]
+		if err == io.EOF {
+			err = nil
+			return int64(len(a.bytes) - before), err
+		}
+		if err != nil {
+			return int64(len(a.bytes) - before), err
+		}
+	}
+}

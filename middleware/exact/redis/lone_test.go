@@ -1,0 +1,149 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
+)
+
+// clientsOf returns what the server says of its connections that last sent a command.
+func (s *server) clientsOf(command string) (ids []string) {
+	for line := range strings.SplitSeq(s.do("CLIENT", "LIST"), "\n") {
+		if strings.Contains(line, " cmd="+command+" ") {
+			ids = append(ids, strings.TrimPrefix(strings.Fields(line)[0], "id="))
+		}
+	}
+	return ids
+}
+
+// aloneOn has a caller call until it does so on a connection of its own, and returns the id of
+// that.
+func aloneOn(t *testing.T, s *server, take func(id string) (exact.Verdict, error)) string {
+	t.Helper()
+	_, err := take("first")
+	require.NoError(t, err)
+	shared := s.clientsOf("evalsha")
+	var alone []string
+	n := 0
+	require.Eventually(t, func() bool {
+		n++
+		_, err := take("warm" + strconv.Itoa(n))
+		require.NoError(t, err)
+		alone = slices.DeleteFunc(s.clientsOf("evalsha"), func(id string) bool { return slices.Contains(shared, id) })
+		return len(alone) == 1
+	}, patient, 10*time.Millisecond)
+	return alone[0]
+}
+
+func lonely(t *testing.T) (*server, *redis.Counter, func(id string) (exact.Verdict, error)) {
+	s := startServer(t)
+	c := open(t, s.url())
+	p := compile(t, yearly(1_000_000))
+	return s, c, func(id string) (exact.Verdict, error) {
+		return c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
+	}
+}
+
+// A connection that is cut while nobody calls costs no call with an ID its verdict, and counts
+// none twice; a later caller has another.
+func TestLoneConnectionIsCut(t *testing.T) {
+	s, _, take := lonely(t)
+	alone := aloneOn(t, s, take)
+	before, err := take("before")
+	require.NoError(t, err)
+	s.do("CLIENT", "KILL", "ID", alone)
+	after, err := take("after")
+	require.NoError(t, err)
+	require.True(t, after.Admitted)
+	require.False(t, after.Replayed)
+	require.Equal(t, before.Limits[0].Remaining-1, after.Limits[0].Remaining)
+	n := 0
+	require.Eventually(t, func() bool {
+		n++
+		_, err := take("later" + strconv.Itoa(n))
+		require.NoError(t, err)
+		return slices.ContainsFunc(s.clientsOf("evalsha"), func(id string) bool {
+			return len(id) > len(alone) || len(id) == len(alone) && id > alone // ids grow
+		})
+	}, patient, 10*time.Millisecond)
+}
+
+// Without an ID nothing is asked again: it may have been counted.
+func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
+	s := startServer(t)
+	p := startProxy(t, s.addr())
+	c := open(t, p.url())
+	policy := compile(t, yearly(1_000_000))
+	take := func(id string) (exact.Verdict, error) {
+		return c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: policy, ID: id})
+	}
+	aloneOn(t, s, take)
+	before, err := take("")
+	require.NoError(t, err)
+	p.set(func(p *proxy) { p.loseEvery = 1 })
+	_, err = take("")
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	p.set(func(p *proxy) { p.loseEvery = 0 })
+	after, err := take("")
+	require.NoError(t, err)
+	require.Equal(t, before.Limits[0].Remaining-2, after.Limits[0].Remaining)
+}
+
+// A lone call keeps its deadline, may have been counted, and leaves the others their
+// connection.
+func TestLoneCallKeepsItsDeadline(t *testing.T) {
+	s, c, take := lonely(t)
+	aloneOn(t, s, take)
+	s.signal(syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			_, err := c.Take(ctx, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: compile(t, yearly(5))})
+			if !errors.Is(err, exact.ErrMaybeCounted) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+	}
+	ends(t, &wg)
+	s.signal(syscall.SIGCONT)
+	_, err := take("well")
+	require.NoError(t, err)
+}
+
+// A lone caller finds its scripts where the server has lost them.
+func TestLoneCallerLoadsScripts(t *testing.T) {
+	s, _, take := lonely(t)
+	aloneOn(t, s, take)
+	before, err := take("before")
+	require.NoError(t, err)
+	s.do("SCRIPT", "FLUSH")
+	after, err := take("")
+	require.NoError(t, err)
+	require.Equal(t, before.Limits[0].Remaining-1, after.Limits[0].Remaining)
+}
+
+// A call that may be cancelled before its deadline, and is not short, goes where that ends it.
+func TestCallIsCancelled(t *testing.T) {
+	s, c, take := lonely(t)
+	aloneOn(t, s, take)
+	s.signal(syscall.SIGSTOP)
+	defer s.signal(syscall.SIGCONT)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,318 @@
+package redis
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Each script is written for the kinds of limits that a policy has, in order: no loop over
+// limits, and nothing to tell them apart. What differs between policies of the same kinds is
+// in the arguments, so that few scripts exist.
+//
+// A text such as take.lua has lines "--@ load", for which that file stands, and "--@ each fits",
+// for which the section "--@ fits" of each limit's kind stands, one after the other. In a
+// section, a name that ends in $ gets the number of the limit. Words behind @ are lists, see
+// [lists].
+
+//go:embed script/*.lua
+var texts embed.FS
+
+// text returns a file of the scripts.
+func text(name string) string {
+	b, err := texts.ReadFile("script/" + name + ".lua")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(b)
+}
+
+// A kind is what scripts know of limits of a kind.
+type kind struct {
+	file    string // of its sections
+	numbers []string
+	window  bool // has an entry of the form w, see account.lua
+	trail   bool
+}
+
+// The kinds, by letters that name a shape.
+var kinds = map[byte]kind{
+	'S': {file: "sliding", numbers: []string{"quota$", "window$"}, window: true},
+	'F': {file: "fixed", numbers: []string{"quota$", "window$"}, window: true},
+	'B': {file: "bucket", numbers: []string{"interval$", "empties$", "window$"}},
+	'T': {file: "trail", numbers: []string{"quota$", "window$"}, trail: true},
+}
+
+// kindOf returns the letter of a kind.
+func kindOf(a storeless.Algorithm) byte {
+	switch a {
+	case storeless.SlidingWindow:
+		return 'S'
+	case storeless.FixedWindow:
+		return 'F'
+	case storeless.SlidingLog, storeless.RollingDay:
+		return 'T'
+	default:
+		return 'B'
+	}
+}
+
+// A shape is the kinds of the limits of a policy, in order; then zeros.
+type shape [storeless.MaxLimits]byte
+
+func shapeOf(p *exact.Policy) (s shape) {
+	for i := range p.Len() {
+		s[i] = kindOf(p.Limit(i).Algorithm)
+	}
+	return s
+}
+
+// scripts are those for each shape that was asked for. Programs have few policies: where
+// there are more shapes than maxShapes, one is forgotten, and written anew when it is
+// wanted.
+type scripts struct {
+	clock string // how tests read another clock; "": that of the server
+
+	mu   sync.RWMutex
+	made map[shape]*pair
+}
+
+// A pair is the scripts of a shape.
+type pair struct{ take, refund *script }
+
+// A script is known to servers by its hash.
+type script struct {
+	lua *rueidis.Lua
+	sha string
+}
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{rueidis.NewLuaScript(text), hex.EncodeToString(sum[:])}
+}
+
+const maxShapes = 64
+
+func (s *scripts) of(p *exact.Policy) *pair {
+	of := shapeOf(p)
+	s.mu.RLock()
+	made := s.made[of]
+	s.mu.RUnlock()
+	if made != nil {
+		return made
+	}
+	made = &pair{newScript(s.write("take", of)), newScript(s.write("refund", of))}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made == nil {
+		s.made = make(map[shape]*pair)
+	}
+	for other := range s.made {
+		if len(s.made) < maxShapes {
+			break
+		}
+		delete(s.made, other)
+	}
+	s.made[of] = made
+	return made
+}
+
+// life is for how many seconds an ID is kept: a fifth more than it must.
+const life = int64(exact.IDLife/1e9) * 6 / 5
+
+var (
+	include = regexp.MustCompile(`(?m)^\s*--@ load\n`)
+	each    = regexp.MustCompile(`(?m)^\s*--@ each (\w+)\n`)
+	section = regexp.MustCompile(`(?m)^--@ (\w+)\n`)
+	ofLimit = regexp.MustCompile(`([A-Za-z_])\$`)
+)
+
+// write writes a script for a shape.
+func (s *scripts) write(name string, of shape) string {
+	body := include.ReplaceAllLiteralString(text(name), text("load"))
+	sections := make(map[string]string)
+	for i, letter := range of {
+		if letter == 0 {
+			break
+		}
+		all := text(kinds[letter].file)
+		marks := section.FindAllStringSubmatchIndex(all, -1)
+		for j, at := range marks {
+			ends := len(all)
+			if j+1 < len(marks) {
+				ends = marks[j+1][0]
+			}
+			sections[all[at[2]:at[3]]] += number(all[at[1]:ends], i)
+		}
+	}
+	body = each.ReplaceAllStringFunc(body, func(line string) string { return sections[each.FindStringSubmatch(line)[1]] })
+	body = lists(of).Replace(body)
+	if s.clock != "" {
+		body = strings.Replace(body, "redis.call('TIME')", s.clock, 1)
+	}
+	return "local LIFE = " + strconv.FormatInt(life, 10) + "\n" + text("account") + body
+}
+
+// number gives names that end in $ the number of a limit.
+func number(text string, limit int) string {
+	return ofLimit.ReplaceAllString(text, "${1}"+strconv.Itoa(limit+1))
+}
+
+// lists are the words that begin with @ in the texts: lists of variables of all limits, and
+// the formats by which they are packed.
+func lists(of shape) *strings.Replacer {
+	var numbers, formats, entries, found, same, counts, zero, read, write, keep, stands, stood []string
+	size, trails := 0, 0
+	for i, letter := range of {
+		if letter == 0 {
+			break
+		}
+		k := kinds[letter]
+		add := func(list *[]string, names ...string) {
+			for _, name := range names {
+				*list = append(*list, number(name, i))
+			}
+		}
+		add(&numbers, append([]string{"id$"}, k.numbers...)...)
+		add(&formats, "I4"+strings.Repeat("d", len(k.numbers)))
+		add(&same, "has$ == id$")
+		switch {
+		case k.window:
+			size += 17
+			add(&entries, "I4c1I4I4I4")
+			add(&found, "has$", "_", "a$", "b$", "c$")
+			add(&counts, "at$", "cur$", "prev$")
+			add(&zero, "0", "0", "0")
+			add(&read, "a$", "b$", "c$")
+			add(&write, "id$", "'w'", "at$", "cur$", "prev$")
+			add(&keep, "id$", "'w'", "at$", "cur$", "prev$")
+			add(&stands, "I4I4I4")
+			add(&stood, "at$", "cur$", "prev$")
+		case k.trail:
+			size += 13
+			trails++
+			add(&entries, "I4c1d")
+			add(&found, "has$", "_", "a$")
+			add(&counts, "used$", "trail$")
+			add(&zero, "-1", "KEYS["+strconv.Itoa(1+trails)+"]")
+			add(&read, "a$", "trail$")
+			add(&write, "id$", "'n'", "used$ + owed$")
+			add(&keep, "id$", "'n'", "stale$ and -1 or used$")
+			add(&stands, "c0")
+			add(&stood, "stood$")
+		default:
+			size += 13
+			add(&entries, "I4c1d")
+			add(&found, "has$", "_", "a$")
+			add(&counts, "at$")
+			add(&zero, "0")
+			add(&read, "a$")
+			add(&write, "id$", "'n'", "at$")
+			add(&keep, "id$", "'n'", "at$")
+			add(&stands, "d")
+			add(&stood, "at$")
+		}
+	}
+	comma := func(list []string) string { return strings.Join(list, ", ") }
+	return strings.NewReplacer(
+		"@numbers", comma(numbers), "@formats", strings.Join(formats, ""), "@entries", strings.Join(entries, ""),
+		"@size", strconv.Itoa(size), "@found", comma(found), "@same", strings.Join(same, " and "),
+		"@counts", comma(counts), "@zero", comma(zero), "@read", comma(read), "@write", comma(write), "@keep", comma(keep),
+		"@stands", strings.Join(stands, ""), "@stood", comma(stood),
+		"@hashes", strconv.Itoa(2+trails))
+}
+
+// numbers appends the numbers of the limits of a policy to those that come before them: of
+// each its id, and those of its kind; times in µs.
+func numbers(packed []byte, p *exact.Policy) []byte {
+	for i := range p.Len() {
+		l := p.Limit(i)
+		packed = binary.LittleEndian.AppendUint32(packed, p.ID(i))
+		window := l.Window.Microseconds()
+		switch l.Algorithm {
+		case storeless.TokenBucket, storeless.LeakyBucket:
+			interval := intervalOf(&l)
+			packed = pack(packed, interval, l.Burst*interval, window)
+		case storeless.RollingDay:
+			packed = pack(packed, l.Quota, 0)
+		default:
+			packed = pack(packed, l.Quota, window)
+		}
+	}
+	return packed
+}
+
+// hold is for how long an account stands still where a clock has stepped back, in µs, see
+// [exact.Account].
+func hold(p *exact.Policy) (longest int64) {
+	for i := range p.Len() {
+		l := p.Limit(i)
+		longest = max(longest, l.Window.Microseconds())
+		if l.Burst > 0 {
+			longest = max(longest, l.Burst*intervalOf(&l))
+		}
+	}
+	return longest
+}
+
+// intervalOf returns how much of a bucket one call fills, in µs.
+func intervalOf(l *storeless.Limit) int64 {
+	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+}
+
+// pack appends numbers as scripts read them.
+func pack(packed []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		packed = binary.LittleEndian.AppendUint64(packed, math.Float64bits(float64(n)))
+	}
+	return packed
+}
+
+// A reply reads numbers that a script has packed, until one is missing.
+type reply struct {
+	rest  string
+	short bool
+}
+
+// double reads a double that is a whole number.
+func (r *reply) double() int64 {
+	return int64(math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(8))))
+}
+
+func (r *reply) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+
+func (r *reply) uint16() uint16 { return binary.LittleEndian.Uint16(r.bytes(2)) }
+
+func (r *reply) byte() byte { return r.bytes(1)[0] }
+
+// bytes reads so many bytes, or zeros.
+func (r *reply) bytes(n int) []byte {
+	b := make([]byte, 8)[:n]
+	if len(r.rest) < n {
+		r.rest, r.short = "", true
+		return b
+	}
+	copy(b, r.rest)
+	r.rest = r.rest[n:]
+	return b
+}
+
+// whole says what is wrong with a reply that was read, if anything is.
+func (r *reply) whole() error {
+	if r.short || len(r.rest) > 0 {
+		return fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package redis_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+const (
+	// Ten times the default, because a busy machine is no outage; below the second that
+	// an open breaker keeps calls back from the start of the one that failed.
+	deadline = 500 * time.Millisecond
+	clients  = 32
+	limit    = 300 // each customer's, in exact and in fallback
+)
+
+// A site is a route behind middleware whose counter is on Redis.
+type site struct {
+	handler http.Handler
+	log     *alarms
+}
+
+// alarms keeps what was logged.
+type alarms struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (a *alarms) Write(b []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lines.Write(b)
+}
+
+func (a *alarms) count(what string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Count(a.lines.String(), what)
+}
+
+func newSite(t *testing.T, counter exact.Counter, outage middleware.Outage, deadline time.Duration) *site {
+	t.Helper()
+	s := &site{log: new(alarms)}
+	m, err := middleware.New(middleware.Config{
+		Policy:  "api",
+		Limits:  []middleware.Limit{yearly(limit)},
+		Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
+		Identity: func(r *http.Request) (middleware.Identity, error) {
+			return middleware.APIKey(r.Header.Get("Customer")), nil
+		},
+		Exact:  &middleware.Exact{Counter: counter, Outage: outage, Deadline: deadline},
+		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+	})
+	require.NoError(t, err)
+	s.handler = m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	return s
+}
+
+// ask makes a request of a customer.
+func (s *site) ask(customer string) (status int, degraded bool) {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.Header.Set("Customer", customer)
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w.Code, w.Header().Get(middleware.DegradedHeader) != ""
+}
+
+// recovers waits until the counter decides again. Each attempt is another customer's:
+// what is charged on the way must not use up what is waited for.
+func (s *site) recovers(t *testing.T) {
+	t.Helper()
+	attempt := 0
+	require.Eventually(t, func() bool {
+		attempt++
+		status, degraded := s.ask(fmt.Sprint(t.Name(), "-recovery-", attempt))
+		return status == http.StatusOK && !degraded
+	}, patient, 50*time.Millisecond, "it recovers by itself")
+}
+
+// ends waits for what must not hang while a server hangs.
+func ends(t *testing.T, wg *sync.WaitGroup) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); wg.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(patient):
+		require.FailNow(t, "a request does not keep its deadline")
+	}
+}
+
+// A tide is what came of a load.
+type tide struct {
+	mu       sync.Mutex
+	statuses map[int]int // of decisions by the counter
+	degraded map[int]int
+	asked    int
+	admitted map[string]int
+	crowd    int // most goroutines
+}
+
+// load has clients ask so often each, for a customer that no other load has. They
+// pause between requests: this is an outage, not a flood.
+func (s *site) load(t *testing.T, name string, times int) *tide {
+	t.Helper()
+	l := &tide{statuses: make(map[int]int), degraded: make(map[int]int), admitted: make(map[string]int)}
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for n := range times {
+				customer := fmt.Sprint(name, "-", c, "-", n/(limit/2))
+				status, degraded := s.ask(customer)
+				l.mu.Lock()
+				l.asked++
+				if degraded {
+					l.degraded[status]++
+				} else {
+					l.statuses[status]++
+				}
+				if status == http.StatusOK {
+					l.admitted[customer]++
+				}
+				l.crowd = max(l.crowd, runtime.NumGoroutine())
+				l.mu.Unlock()
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	ends(t, &wg)
+	return l
+}
+
+func keys(m map[int]int) (list []int) {
+	for k := range m {
+		list = append(list, k)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process.Signal(sig)) }
