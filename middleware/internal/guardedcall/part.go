@@ -3,6 +3,7 @@ package guardedcall
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -33,6 +34,8 @@ type part struct {
 	heard   uint64 // of crowds, at the last answer
 	lines   uint64 // calls that had to wait
 	lined   bool   // somebody did at the last answer
+
+	failedAt atomic.Int64 // when a call failed last, of an open breaker, in µs since 1970; 0: it is closed
 }
 
 // A ticket is a call that is out.
@@ -199,6 +202,7 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 		p.forget(func(g givenUp) bool { return g.number < t.number })
 		p.bound.answered(t.number, took, t.needed || !p.turns.empty(), terms)
 		p.breaker.succeeded()
+		p.failedAt.Store(0)
 	case late:
 		p.bound.missed(t.number, p.answers == t.seen.answers, p.crowds != t.seen.crowds, terms)
 	}
@@ -228,6 +232,9 @@ func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 	}
 	if t.probe || !p.breaker.open() { // what set out before it opened tells nothing new
 		p.breaker.failed(f.began, f.ended, terms.deadline)
+	}
+	if p.breaker.open() {
+		p.failedAt.Store(max(1, f.ended.UnixMicro()))
 	}
 	return p.failed()
 }
