@@ -164,7 +164,7 @@ func TestFaults(t *testing.T) {
 		phases[false] = 1
 	}
 	if testkit.Long() {
-		phases = map[bool]int{false: 25, true: 25}
+		phases = map[bool]int{false: 25, true: 8}
 	}
 	for _, m := range mishaps() {
 		for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {

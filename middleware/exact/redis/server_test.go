@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ type server struct {
 	t    testing.TB
 	port string
 	args []string
+	dir  string // "": one for each start, empty
 	cmd  *exec.Cmd
 }
 
@@ -50,10 +52,14 @@ func freePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-func (s *server) start() {
+func (s *server) start(args ...string) {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", append([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.t.TempDir(),
-		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args...)...)
+	dir := s.dir
+	if dir == "" {
+		dir = s.t.TempDir()
+	}
+	s.cmd = exec.Command("redis-server", slices.Concat([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args, args)...)
 	require.NoError(s.t, s.cmd.Start())
 	require.Eventually(s.t, func() bool {
 		c, err := net.Dial("tcp", s.addr())
