@@ -22,7 +22,7 @@ type memDisk struct {
 	capacity int64             // bytes of all files; 0: no bound
 	fail     func(op, path string) error
 	syncs    func() // before each sync of a file: it takes its time
-	ops      int // that change what is on disk
+	ops      int    // that change what is on disk
 	reserves int
 	largest  int // bytes of a write
 }
