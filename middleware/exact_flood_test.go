@@ -81,7 +81,7 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 		require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
 		require.Zero(t, payers.fallback)
 		require.Positive(t, free.passed)
-		require.Greater(t, strangers.passed, 1000, "strangers have their turns as well")
+		require.Greater(t, strangers.passed*4, free.passed*3, "strangers have their turns as well")
 		require.Zero(t, free.fallback+strangers.fallback)
 	})
 }
