@@ -191,7 +191,6 @@ func TestFaults(t *testing.T) {
 	for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
 		t.Run(map[middleware.Outage]string{middleware.FailOpen: "open", middleware.FailClosed: "closed"}[outage], func(t *testing.T) {
 			s := startServer(t)
-			s.dir = t.TempDir()
 			p := startProxy(t, s.addr())
 			for _, f := range []fault{
 				{"killed, restarted empty", s.kill, func() { s.start() }, true},

@@ -28,7 +28,7 @@ type server struct {
 	t    testing.TB
 	port string
 	args []string
-	dir  string // "": one for each start, empty
+	dir  string
 	cmd  *exec.Cmd
 }
 
@@ -38,7 +38,7 @@ func startServer(t testing.TB, args ...string) *server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
 	}
-	s := &server{t: t, port: freePort(t), args: args}
+	s := &server{t: t, port: freePort(t), args: args, dir: t.TempDir()}
 	s.start()
 	t.Cleanup(s.kill)
 	return s
@@ -54,11 +54,7 @@ func freePort(t testing.TB) string {
 
 func (s *server) start(args ...string) {
 	s.t.Helper()
-	dir := s.dir
-	if dir == "" {
-		dir = s.t.TempDir()
-	}
-	s.cmd = exec.Command("redis-server", slices.Concat([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", dir,
+	s.cmd = exec.Command("redis-server", slices.Concat([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args, args)...)
 	require.NoError(s.t, s.cmd.Start())
 	require.Eventually(s.t, func() bool {
