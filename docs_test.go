@@ -57,6 +57,7 @@ var holders = map[string]string{
 	"docs/clocks.md | algorithm | clocks that differ by D, within what is permitted | clocks that are wrong by far |":                           "docs_tables_test.go TestAlgorithmsAreNamed",
 	"docs/bounds.md | limits | `PriceMemory` | a pass has | and lives |":                                                                        "docs_tables_test.go TestPassesAreTrue",
 	"docs/exact.md | counter | for | what it can lose |":                                                                                        "docs_tables_test.go TestCountersAreNamed",
+	"docs/exact.md | fault | requests meanwhile | a payer's p99 grows by | alarm in the log after | well after the cure, and told |":            "middleware/exact_faults_test.go TestFaults",
 	"docs/memory.md | each request of the flood from | requests in a window | L = 5: left | refused at once | L = 50: left | refused at once |": "storeless/flood_table_test.go TestFloodTables",
 	"docs/memory.md | `MaxClients` | 1 limit | 2 limits | 8 limits |":                                                                           "storeless/flood_table_test.go TestSizesOfThePage",
 	"docs/pacing.md | the service permits | write |":                                                                                            "middleware/exact/pace/limits_test.go TestPacedLimitsHold",

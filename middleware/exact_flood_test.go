@@ -59,14 +59,7 @@ func TestFloodsReachNoFallback(t *testing.T) {
 					require.Zero(t, strangers.fallback)
 					require.Zero(t, payers.fallback)
 					require.Zero(t, s.alarms())
-					few := 20
-					if row.slows > 0 && !told {
-						few = 5 // what is in the queue takes four deadlines, whatever one does
-					}
-					if row.service >= time.Millisecond {
-						few = 10 // the first moments, of which nothing is known, are a queue as well
-					}
-					require.Less(t, payers.refused*few, payers.passed, "payers pass")
+					require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
 					require.LessOrEqual(t, payers.longest, 50*time.Millisecond)
 					require.Positive(t, strangers.passed)
 				})
@@ -88,7 +81,7 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 		require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
 		require.Zero(t, payers.fallback)
 		require.Positive(t, free.passed)
-		require.Greater(t, strangers.passed, 1000, "strangers have their turns as well")
+		require.Greater(t, strangers.passed*4, free.passed*3, "strangers have their turns as well")
 		require.Zero(t, free.fallback+strangers.fallback)
 	})
 }

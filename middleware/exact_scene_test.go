@@ -101,7 +101,7 @@ type scene struct {
 	sites  []http.Handler
 	limits []*middleware.Middleware
 	server *queue
-	logs   []*strings.Builder
+	logs   []*diary
 	over   chan struct{}
 	actors sync.WaitGroup
 }
@@ -116,7 +116,7 @@ func newScene(t *testing.T, instances int, server *queue, x middleware.Exact) *s
 
 // add adds an instance with a counter of its own.
 func (s *scene) add(t *testing.T, counter exact.Counter, x middleware.Exact) {
-	log := new(strings.Builder)
+	log := new(diary)
 	x.Counter = counter
 	s.logs = append(s.logs, log)
 	m := newLimiter(t, middleware.Config{
@@ -187,11 +187,40 @@ func (s *scene) lasts(long time.Duration, happens func(at time.Duration)) {
 }
 
 // alarms returns how many outages the logs tell of.
-func (s *scene) alarms() (n int) {
+func (s *scene) alarms() int { return len(s.told("does not answer")) }
+
+// told returns when the logs said something, for each line that does.
+func (s *scene) told(what string) (at []time.Time) {
 	for _, log := range s.logs {
-		n += strings.Count(log.String(), "does not answer")
+		at = append(at, log.told(what)...)
 	}
-	return n
+	return at
+}
+
+// A diary is a log that knows when each line was written.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+	times []time.Time
+}
+
+// Write implements [io.Writer].
+func (d *diary) Write(line []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines, d.times = append(d.lines, string(line)), append(d.times, time.Now())
+	return len(line), nil
+}
+
+func (d *diary) told(what string) (at []time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, line := range d.lines {
+		if strings.Contains(line, what) {
+			at = append(at, d.times[i])
+		}
+	}
+	return at
 }
 
 // calls returns how many calls the server has had.
@@ -212,6 +241,14 @@ type toll struct {
 	down                      int // of those that were refused: because the counter does not answer
 	longest                   time.Duration
 	lastRefused               time.Duration // since it began
+	asks                      []ask
+}
+
+// An ask is one request.
+type ask struct {
+	at, took time.Duration // since the toll began, when it came back; how long it took
+	passed   bool          // by the counter's word
+	fallback bool
 }
 
 // ask makes a request, and reports whether it passed by the counter's word.
@@ -224,6 +261,8 @@ func (c *toll) ask(h http.Handler, n int, set func(int, *http.Request)) (passed 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.longest = max(c.longest, time.Since(began))
+	a := ask{at: time.Since(c.began), took: time.Since(began)}
+	defer func() { c.asks = append(c.asks, a) }()
 	switch degraded := w.Header().Get(middleware.DegradedHeader) != ""; {
 	case w.Code != http.StatusOK:
 		c.refused++
@@ -233,8 +272,10 @@ func (c *toll) ask(h http.Handler, n int, set func(int, *http.Request)) (passed 
 		}
 	case degraded:
 		c.fallback++
+		a.fallback = true
 	default:
 		c.passed++
+		a.passed = true
 		return true
 	}
 	return false

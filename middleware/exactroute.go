@@ -47,10 +47,10 @@ func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext
 	v, outcome, err := e.askCounter(now, r, &who, &c, d.Cost)
 	switch outcome {
 	case guardedcall.Answered:
-		e.report.counterAnswers()
+		e.report.counterAnswers(now, &x.guard)
 		e.concludeAnswer(now, dc, &who, shown, &c, &v, x.refunds.Load() == refunds)
 	case guardedcall.Full:
-		e.report.counterAnswers()
+		e.report.counterAnswers(now, &x.guard)
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
 	case guardedcall.Crowded:
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})

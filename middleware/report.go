@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 )
 
 // A reporter writes at most one line a minute for each kind of trouble, so that an
@@ -55,9 +57,9 @@ func (r *reporter) counterDown(now time.Time, consequence string, err error) {
 }
 
 // counterAnswers ends an outage that was told of: each alarm has its all-clear, and no
-// other.
-func (r *reporter) counterAnswers() {
-	if r.alarms.down.Load() && r.alarms.down.Swap(false) {
+// other. That one node of a cluster answers does not end the outage of another.
+func (r *reporter) counterAnswers(now time.Time, guard *guardedcall.Guard) {
+	if r.alarms.down.Load() && guard.Well(now) && r.alarms.down.Swap(false) {
 		r.log.Info("tallystick: exact counter answers again", "policy", r.policy)
 	}
 }

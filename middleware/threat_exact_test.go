@@ -111,7 +111,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		testkit.Bubble(t, func(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
-			l.fault = func(context.Context, int) error { time.Sleep(40 * time.Millisecond); return nil }
+			l.fault = func(context.Context, int) error { time.Sleep(20 * time.Millisecond); return nil }
 			cfg := hasty(c, l)
 			cfg.Exact.Outage = middleware.FailOpen
 			cfg.Exact.InFlight = 8
@@ -232,7 +232,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			l.fault = func(ctx context.Context, n int) error {
-				if n%7 != 0 {
+				if n%3 != 0 {
 					<-ctx.Done()
 				}
 				return ctx.Err()
@@ -242,13 +242,13 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			log := logging(&cfg)
 			h, _ := limited(t, cfg)
 			for n := range 5 {
-				slow := make(chan *http.Response, 6)
-				for i := range 6 {
+				slow := make(chan *http.Response, 2)
+				for i := range 2 {
 					go func() { slow <- send(h, from(fmt.Sprintf("198.18.%d.%d", n, i))) }()
 				}
 				synctest.Wait()
-				require.Empty(t, send(h, from(fmt.Sprintf("198.18.%d.7", n))).Header.Get(middleware.DegradedHeader))
-				for range 6 {
+				require.Empty(t, send(h, from(fmt.Sprintf("198.18.%d.2", n))).Header.Get(middleware.DegradedHeader))
+				for range 2 {
 					require.Equal(t, "?1", (<-slow).Header.Get(middleware.DegradedHeader), "the policy's choice, for this one")
 				}
 			}

@@ -18,6 +18,9 @@ func OpenOn(d Disk, path string, spare int64, cfg Config) (*Counter, error) {
 	return c, err
 }
 
+// SystemDisk is the operating system's.
+func SystemDisk() Disk { return new(osDisk) }
+
 // OpenSpare is Open, with a file that is made smaller when it is so much larger than its
 // accounts.
 func OpenSpare(path string, spare int64, cfg Config) (*Counter, error) {

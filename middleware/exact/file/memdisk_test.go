@@ -21,7 +21,8 @@ type memDisk struct {
 	kept     map[string]*inode // as a power cut leaves them
 	capacity int64             // bytes of all files; 0: no bound
 	fail     func(op, path string) error
-	ops      int // that change what is on disk
+	syncs    func() // before each sync of a file: it takes its time
+	ops      int    // that change what is on disk
 	reserves int
 	largest  int // bytes of a write
 }
@@ -226,6 +227,9 @@ func (f *memFile) Reserve(from, to int64) error {
 }
 
 func (f *memFile) Sync() error {
+	if f.disk.syncs != nil {
+		f.disk.syncs()
+	}
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
 	if err := f.disk.do("sync", f.path); err != nil {

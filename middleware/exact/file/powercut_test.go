@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,7 +24,7 @@ const smallSpare = 2 << 10
 var errPower = errors.New("the power is cut")
 
 // TestPowerCut cuts the power at every kind of moment, also while a file is made smaller
-// or a torn one is mended: of what was not synced, some sectors are there and some are
+// or a torn one is mended, and on disks that were full before or whose sync has failed: of what was not synced, some sectors are there and some are
 // not. Whatever was answered is counted, and no more than what was under way beside it.
 func TestPowerCut(t *testing.T) {
 	const callers, keys, lives = 4, 12, 6
@@ -31,7 +33,7 @@ func TestPowerCut(t *testing.T) {
 		seeds = 2000
 	}
 	p := compile(t, hourly(1<<30))
-	torn, shrunk := 0, 0
+	torn, shrunk, failed, full := 0, 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		clock := exacttest.NewClock()
@@ -39,24 +41,40 @@ func TestPowerCut(t *testing.T) {
 		answered, counted := make([]int64, keys), make([]int64, keys)
 		for range lives {
 			life := 1 + rng.IntN(1+rng.IntN(200))
-			disk.fail = func(string, string) error {
-				if disk.ops >= life {
+			disk.fail = func(op, _ string) error {
+				switch {
+				case disk.ops >= life:
 					return errPower
+				case seed%2 == 0: // a good disk
+				case op == "sync" && rng.IntN(50) == 0:
+					failed++
+					return syscall.EIO
+				case (op == "write" || op == "reserve") && rng.IntN(15) == 0:
+					full++
+					return syscall.ENOSPC
 				}
 				return nil
 			}
 			before := disk.bytes(memPath)
 			c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
 			if err != nil {
-				require.ErrorIs(t, err, errPower, "seed %d: a crash leaves a file that opens", seed)
+				if errors.Is(err, errPower) || !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.ENOSPC) {
+					require.ErrorIs(t, err, errPower, "seed %d: a crash leaves a file that opens", seed)
+				}
 			} else {
 				var mu sync.Mutex
 				var wg sync.WaitGroup
 				for range callers {
+					disk.mu.Lock()
 					first := rng.IntN(keys)
+					disk.mu.Unlock()
 					wg.Go(func() {
 						for n := first; ; n++ {
 							_, err := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(n % keys), Cost: 1, Policy: p})
+							if errors.Is(err, exact.ErrFull) {
+								clock.Advance(time.Second) // it is asked for room once a second
+								continue
+							}
 							if err != nil {
 								return
 							}
@@ -99,7 +117,7 @@ func TestPowerCut(t *testing.T) {
 			require.NoError(t, c.Close())
 		}
 	}
-	t.Logf("%d torn groups mended, %d files that were being made smaller", torn, shrunk)
+	t.Logf("%d torn groups mended, %d files that were being made smaller; %d syncs had failed, and %d times there was no room", torn, shrunk, failed, full)
 	require.Positive(t, torn)
 	require.Positive(t, shrunk)
 }

@@ -3,6 +3,8 @@ package redis_test
 import (
 	"net/http"
 	"runtime"
+	"strings"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -29,13 +31,23 @@ func TestFaults(t *testing.T) {
 			s := startServer(t)
 			p := startProxy(t, s.addr())
 			for _, f := range []fault{
-				{"killed, restarted empty", s.kill, s.start, true},
+				{"killed, restarted empty", s.kill, func() { s.start() }, true},
 				{"frozen", func() { s.signal(syscall.SIGSTOP) }, func() { s.signal(syscall.SIGCONT) }, false},
 				{"slow", func() { p.set(func(p *proxy) { p.delay = 4 * deadline }) }, func() { p.set(func(p *proxy) { p.delay = 0 }) }, false},
 				{"drops answers", func() { p.set(func(p *proxy) { p.swallow = true }) }, func() { p.set(func(p *proxy) { p.swallow = false }) }, false},
 				{"cuts in the middle of answers", func() { p.set(func(p *proxy) { p.cutAfter = 2 }) }, func() { p.set(func(p *proxy) { p.cutAfter = 0 }) }, false},
 				{"memory full", func() { s.do("CONFIG", "SET", "maxmemory", "1") }, func() { s.do("CONFIG", "SET", "maxmemory", "0") }, false},
 				{"read-only replica", func() { s.do("REPLICAOF", "127.0.0.1", "1") }, func() { s.do("REPLICAOF", "NO", "ONE") }, false},
+				{"loads", func() {
+					// Some thousand keys, of which each takes some ms to load.
+					s.do("EVAL", "for i = 1, 10000 do redis.call('SET', 'filler' .. i, i) end", "0")
+					require.Equal(t, "+OK", s.do("SAVE"))
+					s.kill()
+					s.start("--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024")
+				}, func() {
+					s.do("CONFIG", "SET", "key-load-delay", "0")
+					require.Eventually(t, func() bool { return s.do("DEL", "filler1") != "" && !strings.HasPrefix(s.do("GET", "k"), "-LOADING") }, patient, 10*time.Millisecond)
+				}, false},
 				{"wrong password", func() {
 					s.do("CONFIG", "SET", "requirepass", "changed")
 					p.cut()
@@ -59,6 +71,7 @@ func befall(t *testing.T, p *proxy, outage middleware.Outage, f *fault) {
 	well := calm.load(t, t.Name()+"-well", 50)
 	require.Empty(t, well.degraded)
 	require.Equal(t, []int{http.StatusOK}, keys(well.statuses))
+	require.Zero(t, calm.log.count("answer"), "nothing to tell")
 
 	// One customer spends half of what he has before the fault.
 	spender := t.Name() + "-spender"
@@ -79,7 +92,8 @@ func befall(t *testing.T, p *proxy, outage middleware.Outage, f *fault) {
 		require.LessOrEqual(t, n, 2*limit, "%s: the counter's quota and the fallback's", customer)
 	}
 	require.Equal(t, 1, site.log.count("does not answer"), "one alarm")
-	t.Logf("%d requests in the fault; at most %d goroutines", ill.asked, ill.crowd)
+	require.Zero(t, site.log.count("answers again"), "and no all-clear before the cure")
+	t.Logf("%d requests in the fault; customers' p99 %s, before %s; at most %d goroutines", ill.asked, ill.p99(), well.p99(), ill.crowd)
 	require.Less(t, ill.crowd, before+2*clients+3*256, "goroutines are bounded")
 
 	for range 2 * limit {

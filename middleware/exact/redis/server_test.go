@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ type server struct {
 	t    testing.TB
 	port string
 	args []string
+	dir  string
 	cmd  *exec.Cmd
 }
 
@@ -36,7 +38,7 @@ func startServer(t testing.TB, args ...string) *server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
 	}
-	s := &server{t: t, port: freePort(t), args: args}
+	s := &server{t: t, port: freePort(t), args: args, dir: t.TempDir()}
 	s.start()
 	t.Cleanup(s.kill)
 	return s
@@ -50,10 +52,10 @@ func freePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-func (s *server) start() {
+func (s *server) start(args ...string) {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", append([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.t.TempDir(),
-		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args...)...)
+	s.cmd = exec.Command("redis-server", slices.Concat([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args, args)...)
 	require.NoError(s.t, s.cmd.Start())
 	require.Eventually(s.t, func() bool {
 		c, err := net.Dial("tcp", s.addr())

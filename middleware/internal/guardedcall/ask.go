@@ -71,6 +71,18 @@ func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, 
 	return v, p.judge(&t, means, g.terms()), err
 }
 
+// Well reports whether no part of the counter is known to fail. Of one that nobody has
+// asked for a minute nothing is known: nodes come and go.
+func (g *Guard) Well(now time.Time) bool {
+	for i := range g.parts {
+		failed := g.parts[i].failedAt.Load()
+		if ago := time.Duration(now.UnixMicro()-failed) * time.Microsecond; failed != 0 && ago.Abs() < time.Minute {
+			return false
+		}
+	}
+	return true
+}
+
 // terms are what a guard goes by.
 func (g *Guard) terms() terms { return terms{deadline: g.Deadline, most: int(g.InFlight)} }
 

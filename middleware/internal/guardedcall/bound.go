@@ -4,8 +4,9 @@ import "time"
 
 const (
 	// firstBound is how many calls are out at once before anything is known of the
-	// counter. It doubles with each round trip, where that is quick.
-	firstBound = 8
+	// counter. It doubles with each round trip, where that is quick. Of each instance at
+	// once, more would be a queue as long as the deadline where a call takes some ms.
+	firstBound = 4
 
 	// unit is one place of a bound, which grows by less.
 	unit = 1 << 10
@@ -32,7 +33,10 @@ type terms struct {
 // bounds the queue of the server by half a deadline, however many instances there are.
 //
 // It grows like TCP's window: doubling while there is hardly a queue, then by one place
-// for each round trip; and shrinks at most once in a round trip. What a call takes
+// for each round trip, up to an eighth; and shrinks at most once in a round trip. A
+// longer queue has the server do no more, and all of it has to be worked off when the
+// server slows down: by a quarter instead of an eighth a server that is ten times as slow
+// from one moment to the next answers nobody for three deadlines. What a call takes
 // without a queue is the least that was seen, as in Vegas. It is raised only where the
 // calls go out one by one: in a crowd the least of late would rise with the queue.
 type bound struct {
@@ -80,9 +84,9 @@ func (b *bound) answered(n uint64, took time.Duration, needed bool, t terms) {
 		b.learn(took)
 		b.shrink(b.size * 3 / 4)
 	case !needed:
-	case 8*queued < room:
+	case 16*queued < room:
 		b.grow(unit, t.most)
-	case 4*queued < room:
+	case 8*queued < room:
 		b.grow(unit*unit/b.size, t.most)
 	}
 }

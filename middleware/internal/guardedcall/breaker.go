@@ -7,12 +7,16 @@ const (
 	// and at two of three the third may still be the same lost packet.
 	breakAfter = 5
 
-	// breakPause is how far the probes of an open breaker lie apart at most. It does
-	// not grow further: a probe a second costs an engine nothing, and a long pause
-	// would prolong every outage. It is also for how long a crowd must have been
-	// without an answer to be an outage: a flood can stop the instance itself for
-	// almost that long, and what is idle in between has not recovered.
+	// breakPause is for how long a crowd must have been without an answer to be an
+	// outage: a flood can stop the instance itself for almost that long, and what is idle
+	// in between has not recovered.
 	breakPause = time.Second
+
+	// probePause is how far the probes of an open breaker lie apart at most. It does
+	// not grow further: a probe a second costs an engine nothing, and a long pause
+	// would prolong every outage. By a second after a cure all is well: so there is
+	// time left for the request that is the next probe to come, and to be answered.
+	probePause = 900 * time.Millisecond
 )
 
 // A breaker keeps calls away from a counter that fails, so that an outage costs
@@ -76,16 +80,16 @@ func (b *breaker) note(began time.Time) {
 func (b *breaker) failed(began, ended time.Time, deadline time.Duration) {
 	switch {
 	case b.open():
-		b.pause = min(2*b.pause, breakPause)
+		b.pause = min(2*b.pause, probePause)
 	case b.failures >= breakAfter && b.silence(ended) >= span(deadline):
-		b.pause = min(deadline, breakPause)
+		b.pause = min(deadline, probePause)
 	default:
 		return
 	}
 	// From probe to probe, so that a probe which hangs does not prolong the outage; but
 	// one that took as long as the pause is not followed by the next at once.
 	next := began.Add(b.pause)
-	if rest := ended.Add(min(deadline, breakPause)); rest.After(next) {
+	if rest := ended.Add(min(deadline, probePause)); rest.After(next) {
 		next = rest
 	}
 	b.until = max(1, next.UnixMicro())

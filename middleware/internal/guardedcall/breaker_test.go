@@ -50,12 +50,12 @@ func TestBreakerOpensAfterASpanOfFailures(t *testing.T) {
 	failing(t, &b, breakerStart)
 }
 
-// From one deadline the probes lie apart twice as far each time, up to a second from one
-// to the next.
+// From one deadline the probes lie apart twice as far each time, up to 0.9 seconds from
+// one to the next.
 func TestBreakerProbes(t *testing.T) {
 	var b breaker
 	due := failing(t, &b, breakerStart)
-	for _, pause := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+	for _, pause := range []time.Duration{100, 200, 400, 800, 900, 900} {
 		require.False(t, b.admits(due.Add(-time.Microsecond), aDeadline))
 		require.True(t, b.admits(due, aDeadline))
 		require.False(t, b.admits(due, aDeadline), "one")
@@ -81,8 +81,8 @@ func TestBreakerPausesAfterALongProbe(t *testing.T) {
 	}
 	now = now.Add(long)
 	require.True(t, b.open())
-	require.False(t, b.admits(now.Add(breakPause-1), long))
-	require.True(t, b.admits(now.Add(breakPause), long))
+	require.False(t, b.admits(now.Add(probePause-1), long))
+	require.True(t, b.admits(now.Add(probePause), long))
 }
 
 func TestBreakerUnderAClockThatStepsBack(t *testing.T) {

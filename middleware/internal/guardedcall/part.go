@@ -3,6 +3,7 @@ package guardedcall
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,13 +27,15 @@ type part struct {
 	turns   turns
 	bound   bound
 	breaker breaker
-	out     int
+	out     [callers]int
 	given   []givenUp
 	answers uint64
 	crowds  uint64 // calls that came when more than half of the places were taken
 	heard   uint64 // of crowds, at the last answer
 	lines   uint64 // calls that had to wait
 	lined   bool   // somebody did at the last answer
+
+	failedAt atomic.Int64 // when a call failed last, of an open breaker, in µs since 1970; 0: it is closed
 }
 
 // A ticket is a call that is out.
@@ -104,7 +107,7 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 	}
 	t.sent, t.needed = time.Now(), true
 	if p.breaker.open() {
-		p.out--
+		p.out[t.holder.who]--
 		p.turns.release(t.holder)
 		p.proceed(t.sent, terms)
 		return t, NotAsked, nil
@@ -114,20 +117,25 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 
 // room reports whether one more call may go out. Those who are known have places of their
 // own beyond the bound: where it is small, a place of the crowd would come free too late.
+// A crowd of them takes no more than these from strangers: of the others it has its turns.
 func (p *part) room(who Caller, terms terms) bool {
 	places := p.bound.places(terms.most)
+	own := max(1, places/4)
 	if who == Known {
-		places += max(1, places/4)
+		return p.all() < places+own
 	}
-	return p.out < places
+	return p.all()-min(own, p.out[Known]) < places
 }
+
+// all returns how many calls are out.
+func (p *part) all() int { return p.out[Stranger] + p.out[Known] }
 
 // send notes that a call goes out.
 func (p *part) send(t *ticket, terms terms) {
-	p.out++
+	p.out[t.holder.who]++
 	p.bound.sent++
 	t.number = p.bound.sent
-	t.needed = 2*p.out > p.bound.places(terms.most)
+	t.needed = 2*p.all() > p.bound.places(terms.most)
 }
 
 // proceed lets those go whose turn it is, while there is room for them. In a crowd it
@@ -144,7 +152,7 @@ func (p *part) proceed(now time.Time, terms terms) {
 			w.goes <- 0
 			continue
 		}
-		p.out++
+		p.out[w.who]++
 		p.bound.sent++
 		w.goes <- p.bound.sent
 	}
@@ -152,6 +160,7 @@ func (p *part) proceed(now time.Time, terms terms) {
 
 // A givenUp call is one that the server may still have in its queue.
 type givenUp struct {
+	who    Caller
 	number uint64
 	ends   time.Time // when the server must be through with it
 }
@@ -160,17 +169,18 @@ type givenUp struct {
 // has gone: the server will work it off all the same. It does so until a later call is
 // answered, and for another deadline at most.
 func (p *part) giveUp(t *ticket, terms terms) {
-	p.given = append(p.given, givenUp{t.number, time.Now().Add(terms.deadline)})
+	p.given = append(p.given, givenUp{t.holder.who, t.number, time.Now().Add(terms.deadline)})
 }
 
 // forget frees the places of calls that the server must be through with.
 func (p *part) forget(over func(givenUp) bool) {
-	if len(p.given) == 0 {
-		return
-	}
-	before := len(p.given)
-	p.given = slices.DeleteFunc(p.given, over)
-	p.out -= before - len(p.given)
+	p.given = slices.DeleteFunc(p.given, func(g givenUp) bool {
+		gone := over(g)
+		if gone {
+			p.out[g.who]--
+		}
+		return gone
+	})
 }
 
 // How a call came back.
@@ -190,7 +200,7 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 	if how == late && p.crowdedSilence(t, terms) {
 		p.giveUp(t, terms)
 	} else {
-		p.out--
+		p.out[t.holder.who]--
 	}
 	switch how {
 	case answered:
@@ -199,6 +209,7 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 		p.forget(func(g givenUp) bool { return g.number < t.number })
 		p.bound.answered(t.number, took, t.needed || !p.turns.empty(), terms)
 		p.breaker.succeeded()
+		p.failedAt.Store(0)
 	case late:
 		p.bound.missed(t.number, p.answers == t.seen.answers, p.crowds != t.seen.crowds, terms)
 	}
@@ -228,6 +239,9 @@ func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 	}
 	if t.probe || !p.breaker.open() { // what set out before it opened tells nothing new
 		p.breaker.failed(f.began, f.ended, terms.deadline)
+	}
+	if p.breaker.open() {
+		p.failedAt.Store(max(1, f.ended.UnixMicro()))
 	}
 	return p.failed()
 }

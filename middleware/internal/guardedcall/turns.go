@@ -39,6 +39,7 @@ type holder struct {
 
 // A waiter is a call that waits until it may go out.
 type waiter struct {
+	who    Caller
 	goes   chan uint64   // the number that it went out as; 0: too late
 	ends   time.Time     // when its deadline is over
 	crowds uint64        // that had been when it came
@@ -89,7 +90,7 @@ func (t *turns) release(h *holder) {
 
 // wait puts a call of a holder in line.
 func (t *turns) wait(h *holder, ends time.Time, crowds uint64) *waiter {
-	w := &waiter{goes: make(chan uint64, 1), ends: ends, crowds: crowds}
+	w := &waiter{who: h.who, goes: make(chan uint64, 1), ends: ends, crowds: crowds}
 	w.place = h.waiting.PushBack(w)
 	if h.place == nil {
 		h.place = t.lines[h.who].PushBack(h)
