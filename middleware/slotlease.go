@@ -28,7 +28,7 @@ func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext,
 	answer, outcome, err := e.exact.guard.Take(r.Context(), now, e.now, callerOf(who), call)
 	switch outcome {
 	case guardedcall.Answered:
-		e.report.counterAnswers()
+		e.report.counterAnswers(now, &e.exact.guard)
 		if !answer.Admitted {
 			return tooManyAtOnce(), false
 		}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
