@@ -10,9 +10,12 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// version begins every encoded [Account]. 1 had no hold, and neither 1 nor 2 what is written
-// behind the receipts that were given back.
-const version = 3
+// A version begins every encoded [Account]. The first had no hold. The third has, behind the
+// receipts that were given back, what the second cannot say, and is written where there is any.
+const (
+	plainVersion = 2
+	version      = 3
+)
 
 var errAccount = errors.New("exact: not the bytes of an account, or of a later version")
 
@@ -20,7 +23,11 @@ var errAccount = errors.New("exact: not the bytes of an account, or of a later v
 // variable length. What ends when is written as the distance from what ended before
 // it, so that a minute of a rolling day takes some seven bytes. It cannot fail.
 func (a *Account) AppendBinary(b []byte) ([]byte, error) {
-	b = append(b, version)
+	is := byte(version)
+	if a.void == 0 && a.paused <= a.latest && len(a.answers) == 0 && a.booked == 0 {
+		is = plainVersion
+	}
+	b = append(b, is)
 	b = binary.AppendVarint(b, a.latest)
 	b = binary.AppendVarint(b, a.hold)
 	b = binary.AppendUvarint(b, a.serial)
@@ -44,6 +51,9 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 	for _, serial := range slices.Sorted(maps.Keys(a.refunded)) {
 		b = binary.AppendUvarint(b, serial)
 		b = binary.AppendVarint(b, a.refunded[serial])
+	}
+	if is == plainVersion {
+		return b, nil
 	}
 	b = binary.AppendUvarint(b, a.void)
 	b = binary.AppendVarint(b, a.paused)

@@ -98,7 +98,7 @@ func TestAccountsOfEarlierVersionsAreRead(t *testing.T) {
 		require.Equal(t, "6", v.Receipt.Serial)
 		now, err := a.AppendBinary(nil)
 		require.NoError(t, err)
-		require.EqualValues(t, 3, now[0])
+		require.EqualValues(t, 2, now[0], "there is nothing that it could not say")
 	}
 }
 
