@@ -96,7 +96,7 @@ func (p *Policy) SameShape(q *Policy) bool {
 // a tier has been told itself, it passes on. Among panics if one of tiers has
 // another shape.
 func (p *Policy) Among(tiers ...*Policy) *Policy {
-	among := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass}
+	among := p.clone()
 	for _, tier := range tiers {
 		if !p.SameShape(tier) {
 			panic("storeless: tiers must have the same limits, but for quota and burst")
@@ -107,6 +107,10 @@ func (p *Policy) Among(tiers ...*Policy) *Policy {
 		}
 	}
 	return among
+}
+
+func (p *Policy) clone() *Policy {
+	return &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass}
 }
 
 // Scale returns a policy of the same shape that admits factor times as much:
@@ -141,7 +145,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 // the other. The caller keeps Held, and sees that Take and Record do not overtake each
 // other: what is no longer held must be charged by then.
 func (p *Policy) Charging(only func(i int) bool) *Policy {
-	part := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass}
+	part := p.clone()
 	for i := range part.rules {
 		part.rules[i].later = !only(i)
 	}
