@@ -77,6 +77,9 @@ func compile(cfg Config) (*engine, error) {
 	}
 	e.issuePasses()
 	e.introduce()
+	if cfg.ByOutcome != nil {
+		e.countByOutcome(&cfg, c.late)
+	}
 	e.report = reporter{log: cfg.Logger, policy: cfg.Policy}
 	if cfg.Logger == nil {
 		e.report.log = slog.Default()

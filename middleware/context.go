@@ -3,10 +3,12 @@ package middleware
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
+	"github.com/tallystick/tallystick/token"
 )
 
 type decisionKey struct{}
@@ -18,7 +20,11 @@ type decisionContext struct {
 	context.Context
 	decision         Decision
 	reply            reply.Guard
-	address          [22]byte
+	charger          *engine     // that has charged the request; nil: none
+	bytes            []byte      // of the identity whose tally was charged
+	own              *token.Own  // the own tally that was; nil: a shared one
+	settled          atomic.Bool // it cannot be settled any more
+	address          [18]byte
 	negotiated, html bool   // HTML is preferred; if negotiated
 	aside            *aside // nil for most
 }
@@ -27,7 +33,8 @@ type decisionContext struct {
 type aside struct {
 	refusal *page.Refusal // what an Interstitial tells
 	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
-	refund  refund        // on an exact route; nil: nothing to give back
+	counted *counted      // on an exact route; nil: nothing was
+	pending *pending      // what is charged when the outcome is known; nil: nothing
 }
 
 // withAside returns the aside of a decision that needs one.
@@ -47,10 +54,6 @@ func (dc *decisionContext) setAside(h http.Header) {
 		h.Add(reply.SetCookie, cookie)
 	}
 }
-
-// A refund gives back what a request was charged, and replaces the token in h if that
-// is not yet written.
-type refund func(ctx context.Context, h http.Header) error
 
 // Value implements [context.Context].
 func (dc *decisionContext) Value(key any) any {

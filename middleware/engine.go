@@ -28,6 +28,8 @@ type engine struct {
 	challenge *challenger   // nil: never
 	room      *waitingRoom  // nil: none
 	exact     *exactCounter // nil: token and memory decide
+	outcomes  *outcomes     // nil: no limit counts by outcome
+	free      []int         // statuses that these limits do not count
 
 	identity   IdentityFunc
 	cost       func(*http.Request) int64 // nil: 1

@@ -24,12 +24,13 @@ type Middleware struct {
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
 	proofs  proofCounts
+	live    outcomes // what requests hold, whatever the configuration
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
 // the policy's name and holds a [ConfigError] for each problem, see [ConfigErrors].
 func New(cfg Config) (*Middleware, error) {
-	m := new(Middleware)
+	m := &Middleware{live: outcomes{held: map[storeless.Key]int64{}}}
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
@@ -68,6 +69,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.room.uses = was.room.uses
 	}
 	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
+	if cfg.ByOutcome != nil {
+		e.outcomes = &m.live
+	}
 	m.engine.Store(e)
 	if e.memory != nil {
 		counted := []*storeless.Policy{e.base.policy}

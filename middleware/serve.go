@@ -10,7 +10,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
 	fields := &dc.reply.Fields
-	fields.Now = now
+	fields.Now = now.UnixMicro()
 	denial := e.decide(now, r, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
@@ -35,9 +35,12 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		fields.SetAhead(w.Header())
 		dc.setAside(w.Header()) // nothing is lost if a handler drops it
 	}
-	guarded := dc.reply.Wrap(w)
 	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers
-	next.ServeHTTP(guarded, r)
+	if p := dc.pending(); p != nil {
+		p.serve(w, r, next)
+		return
+	}
+	next.ServeHTTP(dc.reply.Wrap(w), r)
 }
 
 // preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The
