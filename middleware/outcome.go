@@ -25,7 +25,6 @@ type outcomes struct {
 	mu          sync.Mutex
 	held        map[storeless.Key]int64 // of tallies and networks
 	first, last *pending                // those that hold, by age
-	latest      time.Time               // when a count was changed
 }
 
 // A pending is the part of a request's charge that depends on its outcome.
@@ -86,19 +85,8 @@ func (dc *decisionContext) pending() *pending {
 func (o *outcomes) hold(now time.Time) (release func()) {
 	o.mu.Lock()
 	for p := o.first; p != nil && now.Sub(p.since) >= holdTime; p = o.first {
-		// As of the moment when it was due, but never before what was counted since: the
-		// memory would take that for the work of a wrong clock.
-		at := p.since.Add(holdTime)
-		if at.Before(o.latest) {
-			at = o.latest
-		}
-		if at.After(now) {
-			at = now
-		}
-		p.charge(at)
-	}
-	if now.After(o.latest) {
-		o.latest = now
+		// As of the moment when it was due: nothing was counted since.
+		p.charge(p.since.Add(holdTime))
 	}
 	return o.mu.Unlock
 }

@@ -159,21 +159,22 @@ func TestSettleBound(t *testing.T) {
 	mw := newLimiter(t, metered(contact(new(clock)), quota))
 	hold := make(chan struct{})
 	var used atomic.Int64
+	var all, decided sync.WaitGroup
+	decided.Add(100)
 	h := mw.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		decided.Done()
 		<-hold
 		used.Add(actual)
 		require.NoError(t, middleware.Settle(r, actual))
 	}))
-	var all, refused sync.WaitGroup
-	refused.Add(90)
 	for range 100 {
 		all.Go(func() {
 			if send(h).StatusCode == http.StatusTooManyRequests {
-				refused.Done()
+				decided.Done()
 			}
 		})
 	}
-	refused.Wait()
+	decided.Wait()
 	close(hold)
 	all.Wait()
 	require.EqualValues(t, quota+quota*(actual-1), used.Load())
@@ -364,4 +365,58 @@ func TestSettleIncorrect(t *testing.T) {
 	send(newLimiter(t, free).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.ErrorIs(t, middleware.Settle(r, 1), exact.ErrNoRefund, "a peek is not charged")
 	})), costs(0))
+}
+
+// What is given back to an address is given back to its networks: a hundred neighbours in a
+// /56, which has eight times the quota of each.
+func TestSettleGivesBackToNetworks(t *testing.T) {
+	for name, identity := range map[string]middleware.IdentityFunc{
+		"addresses": middleware.PeerAddress,
+		"in one thing": func(r *http.Request) (middleware.Identity, error) {
+			id, err := middleware.PeerAddress(r)
+			return id.For("maps"), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Identity = identity
+			h := newLimiter(t, cfg).Handler(settling(t, false))
+			for i := range 100 {
+				require.Equal(t, http.StatusOK, send(h, from(fmt.Sprintf("2001:db8:0:%x::1", i)), settles(0)).StatusCode)
+			}
+			passed := 0
+			for i := range 100 {
+				passed += admitted(h, 1, from(fmt.Sprintf("2001:db8:0:%x::1", i)))
+			}
+			require.Equal(t, 40, passed, "8L, and no more")
+		})
+	}
+	t.Run("waiting room", func(t *testing.T) {
+		c := new(clock)
+		h := newLimiter(t, waiting(c, middleware.Newcomers)).Handler(settling(t, false))
+		neighbour := func(i int) option { return from(fmt.Sprintf("2001:db8:0:%x::1", i)) }
+		var tickets []string
+		for i := range 100 {
+			tickets = append(tickets, refusedWithTicket(t, h, neighbour(i)))
+		}
+		c.advance(time.Minute)
+		for i, ticket := range tickets {
+			require.Equal(t, 1, admitted(h, 1, neighbour(i), holding(ticket), settles(0)))
+		}
+	})
+}
+
+// A token that was bought with the very request stays, where the request was too dear for
+// it and the shared tally has paid.
+func TestSettleLeavesABoughtTokenAlone(t *testing.T) {
+	c := new(clock)
+	cfg := metered(challenging(c, middleware.WhenExhausted), 100)
+	cfg.Limits[0].Window = 24 * time.Hour
+	s := newSite(t, cfg)
+	proof := solved(t, fetched(s))
+	h := s.m.Handler(settling(t, false))
+	resp := send(h, proving(proof), costs(50), settles(60))
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.EqualValues(t, 40, leftOf(t, s.m))
+	require.EqualValues(t, 5, leftOf(t, s.m, tokenOf(resp)), "of the pass")
 }

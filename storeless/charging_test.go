@@ -25,7 +25,7 @@ func TestChargingOnlySomeLimits(t *testing.T) {
 				_, v := same.Step(time.Unix(0, 0), storeless.Tally{}, 5)
 				require.EqualValues(t, 0, v.Limits[1].Remaining)
 				tally, _ := same.Step(time.Unix(0, 0), storeless.Tally{}, 5)
-				require.Zero(t, tally[1], "still charged later")
+				require.Zero(t, tally[1].Cur, "still charged later")
 			}
 
 			now := time.Unix(60_000_000, 0)
@@ -36,7 +36,7 @@ func TestChargingOnlySomeLimits(t *testing.T) {
 				tally, v := m.Take(now, door, &f, 1)
 				require.True(t, v.Admitted)
 				require.EqualValues(t, 1+held, tally[0].Cur)
-				require.Zero(t, tally[1])
+				require.Zero(t, tally[1].Cur)
 				require.EqualValues(t, 4-held, v.Limits[1].Remaining, "as if it were charged")
 			}
 			f.Held = 5
@@ -64,4 +64,18 @@ func TestChargingOnlySomeLimits(t *testing.T) {
 			require.True(t, v.Impossible, "above the quota of a limit that is charged later")
 		})
 	}
+}
+
+// Where nothing is charged, nothing is left behind.
+func TestChargingLeavesNoCell(t *testing.T) {
+	p, err := storeless.Compile("login", []storeless.Limit{{Quota: 5, Window: time.Minute}})
+	require.NoError(t, err)
+	none := p.Charging(func(int) bool { return false })
+	m, now := storeless.NewMemory(64, 1), time.Unix(60_000_000, 0)
+	f := storeless.Candidate{Key: m.Key([]byte("a"))}
+	_, v := m.Take(now, none, &f, 1)
+	require.True(t, v.Admitted)
+	require.Zero(t, m.Fill(now))
+	m.Take(now, p, &f, 1)
+	require.NotZero(t, m.Fill(now))
 }
