@@ -15,7 +15,7 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 	f := e.sharedCandidate(who, shown)
 	c.shown = f.Shown
 	if e.outcomes != nil {
-		c.tally, c.verdict, c.pending = e.outcomes.take(now, e, who.tier, &f, cost)
+		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost)
 		return c
 	}
 	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
@@ -26,7 +26,7 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost int64) (c charged) {
 	c.shown = f.Shown
 	if e.outcomes != nil {
-		c.tally, c.verdict, c.pending = e.outcomes.take(now, e, who.tier, &f, cost)
+		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost)
 		return c
 	}
 	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
@@ -37,12 +39,28 @@ type aside struct {
 	pending *pending      // what is charged when the outcome is known; nil: nothing
 }
 
+// A counted is what an exact counter has charged for a request.
+type counted struct {
+	call    exact.Call
+	receipt exact.Receipt // zero where the counter did not answer
+	refusal guardedcall.Key
+	lost    bool // an answer: it may have been given back
+}
+
 // withAside returns the aside of a decision that needs one.
 func (dc *decisionContext) withAside() *aside {
 	if dc.aside == nil {
 		dc.aside = new(aside)
 	}
 	return dc.aside
+}
+
+// pending returns what of the charge depends on the outcome, or nil.
+func (dc *decisionContext) pending() *pending {
+	if dc.aside == nil {
+		return nil
+	}
+	return dc.aside.pending
 }
 
 // setAside adds the cookies of the aside to h.

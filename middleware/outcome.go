@@ -1,7 +1,7 @@
 package middleware
 
 import (
-	"net/http"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -30,9 +30,8 @@ type outcomes struct {
 // A pending is the part of a request's charge that depends on its outcome.
 type pending struct {
 	of         *outcomes
-	e          *engine
-	t          *tier
-	dc         *decisionContext
+	memory     *storeless.Memory
+	late       *storeless.Policy
 	f          storeless.Candidate // its networks have the limits by outcome
 	cost       int64
 	since      time.Time
@@ -41,6 +40,12 @@ type pending struct {
 	byStatus   bool      // it is free because of its status
 	returned   bool      // the handler has
 	prev, next *pending
+
+	// Of the request's own, set before the handler runs.
+	now  func() time.Time
+	free []int           // statuses
+	ctx  context.Context // of the request
+	tell func(time.Time) // has the token say what is counted by now
 }
 
 type outcomeState uint8
@@ -50,35 +55,6 @@ const (
 	counts
 	free
 )
-
-// Charge says that the request counts in the limits of [ByOutcome], and NoCharge that it
-// does not, whatever its status is: for handlers whose status does not tell, such as those
-// that redirect in either case, or stream. The last word holds, also after the response and
-// after the ten seconds; only a handler that panics is charged all the same. The token
-// says it if the response header is not yet written; else the memory of this instance alone
-// knows. They do nothing where no limit counts by outcome, and may be called from any goroutine.
-func Charge(r *http.Request) { say(r, true) }
-
-// NoCharge is told with [Charge].
-func NoCharge(r *http.Request) { say(r, false) }
-
-// say passes on what the handler says to the innermost policy that counts by outcome.
-func say(r *http.Request, charged bool) {
-	for dc := contextOf(r.Context()); dc != nil; dc = contextOf(dc.Context) {
-		if p := dc.pending(); p != nil {
-			p.say(charged)
-			return
-		}
-	}
-}
-
-// pending returns what of the charge depends on the outcome, or nil.
-func (dc *decisionContext) pending() *pending {
-	if dc.aside == nil {
-		return nil
-	}
-	return dc.aside.pending
-}
 
 // hold locks, charges what was held for too long, and returns what unlocks. All that changes
 // counts of the policy begins with it, so that they change in the order of time.
@@ -93,21 +69,21 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 
 // take checks all limits and charges those that do not count by outcome. In the others an
 // admitted request holds its cost.
-func (o *outcomes) take(now time.Time, e *engine, t *tier, f *storeless.Candidate, cost int64) (storeless.Tally, storeless.Verdict, *pending) {
+func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64) (storeless.Tally, storeless.Verdict, *pending) {
 	defer o.hold(now)()
 	held := storeless.Candidate{Key: f.Key, Provider: f.Provider}
 	f.Held = o.held[f.Key]
 	for i := range f.Networks {
 		f.Networks[i].Held = o.held[f.Networks[i].Key]
 	}
-	tally, v := e.memory.Take(now, t.policy, f, cost)
+	tally, v := m.Take(now, t.policy, f, cost)
 	if !v.Admitted || cost == 0 {
 		return tally, v, nil
 	}
 	for i, late := range []*storeless.Policy{t.late56, t.late48}[:len(f.Networks)] {
 		held.Networks = append(held.Networks, storeless.Network{Key: f.Networks[i].Key, Policy: late})
 	}
-	p := &pending{of: o, e: e, t: t, f: held, cost: cost, since: now, prev: o.last}
+	p := &pending{of: o, memory: m, late: t.late, f: held, cost: cost, since: now, prev: o.last}
 	o.add(&p.f, cost)
 	if o.last = p; p.prev == nil {
 		o.first = p
@@ -155,7 +131,7 @@ func (p *pending) charge(at time.Time) {
 	if p.state == holding {
 		p.letGo()
 	}
-	p.e.memory.Record(at, p.t.late, &p.f, p.cost)
+	p.memory.Record(at, p.late, &p.f, p.cost)
 	p.state, p.at = counts, at
 }
 
@@ -165,14 +141,14 @@ func (p *pending) pardon(now time.Time) {
 	case holding:
 		p.letGo()
 	case counts:
-		p.e.memory.Restore(now, p.at, p.t.late, &p.f, p.cost)
+		p.memory.Restore(now, p.at, p.late, &p.f, p.cost)
 	}
 	p.state = free
 }
 
 // say obeys the handler.
 func (p *pending) say(charged bool) {
-	now := p.e.now()
+	now := p.now()
 	defer p.of.hold(now)()
 	p.byStatus = false
 	if charged {
@@ -185,10 +161,10 @@ func (p *pending) say(charged bool) {
 // conclude is told the status of the response while its header can still be changed. It is 0
 // if the handler has said none. A client that has gone has seen no status.
 func (p *pending) conclude(status int) {
-	now := p.e.now()
+	now := p.now()
 	defer p.of.hold(now)()
 	switch {
-	case p.state == holding && slices.Contains(p.e.free, status) && p.dc.Context.Err() == nil:
+	case p.state == holding && slices.Contains(p.free, status) && p.ctx.Err() == nil:
 		p.pardon(now)
 		p.byStatus = true
 	case p.state == holding, p.byStatus && status == 0:
@@ -197,14 +173,6 @@ func (p *pending) conclude(status int) {
 	if p.state == counts {
 		p.tell(now)
 	}
-}
-
-// tell has the token say what is counted by now.
-func (p *pending) tell(now time.Time) {
-	who, f := p.e.chargedBy(p.dc)
-	f.Networks = nil
-	tally, _ := p.e.memory.Take(now, who.tier.policy, &f, 0)
-	p.e.reissue(now, p.dc, &who, &tally, nil)
 }
 
 // end concludes what no status has: the handler has returned without one, or has panicked.
@@ -222,9 +190,9 @@ func (p *pending) resize(now time.Time, tally storeless.Tally, more int64) store
 		p.of.add(&p.f, more)
 	case counts:
 		if more < 0 {
-			return p.e.memory.Restore(now, p.at, p.t.late, &p.f, -more)
+			return p.memory.Restore(now, p.at, p.late, &p.f, -more)
 		}
-		return p.e.memory.Record(now, p.t.late, &p.f, more)
+		return p.memory.Record(now, p.late, &p.f, more)
 	}
 	return tally
 }

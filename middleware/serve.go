@@ -37,7 +37,10 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers
 	if p := dc.pending(); p != nil {
-		p.serve(w, r, next)
+		dc.reply.Final = p.conclude
+		defer p.end()
+		next.ServeHTTP(dc.reply.Wrap(w), r)
+		p.returned = true
 		return
 	}
 	next.ServeHTTP(dc.reply.Wrap(w), r)

@@ -12,19 +12,10 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
-
-// A counted is what an exact counter has charged for a request.
-type counted struct {
-	call    exact.Call
-	receipt exact.Receipt // zero where the counter did not answer
-	refusal guardedcall.Key
-	lost    bool // an answer: it may have been given back
-}
 
 // charge notes which tally was charged for the request: that of the identity with these
 // bytes, or an own one. With so little, and the decision, the charge can be changed.
@@ -40,9 +31,19 @@ func (dc *decisionContext) noteCharge(e *engine, bytes []byte, c *charged) {
 	if c.verdict.Admitted {
 		dc.charge(e, bytes, c.own)
 	}
-	if c.pending != nil {
-		c.pending.dc, dc.withAside().pending = dc, c.pending
+	if p := c.pending; p != nil {
+		p.now, p.free, p.ctx = e.now, e.free, dc.Context
+		p.tell = func(now time.Time) { e.tell(now, dc) }
+		dc.withAside().pending = p
 	}
+}
+
+// tell has the token say what is counted by now.
+func (e *engine) tell(now time.Time, dc *decisionContext) {
+	who, f := e.chargedBy(dc)
+	f.Networks = nil
+	tally, _ := e.memory.Take(now, who.tier.policy, &f, 0)
+	e.reissue(now, dc, &who, &tally, nil)
 }
 
 // again reports whether what has failed with err may be tried again.
