@@ -14,6 +14,10 @@ import (
 func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64) (c charged) {
 	f := e.sharedCandidate(who, shown)
 	c.shown = f.Shown
+	if e.outcomes != nil {
+		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost)
+		return c
+	}
 	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
 	return c
 }
@@ -21,6 +25,10 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 // take charges the shared tally as it is given.
 func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost int64) (c charged) {
 	c.shown = f.Shown
+	if e.outcomes != nil {
+		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost)
+		return c
+	}
 	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
@@ -83,6 +84,9 @@ func compile(cfg Config) (*engine, error) {
 	}
 	e.issuePasses()
 	e.introduce()
+	if cfg.ByOutcome != nil {
+		e.countByOutcome(&cfg, c.late)
+	}
 	e.report = reporter{log: cfg.Logger, policy: cfg.Policy}
 	if cfg.Logger == nil {
 		e.report.log = slog.Default()
@@ -182,6 +186,17 @@ func (e *engine) introduce() {
 				}
 			}
 		}
+	}
+}
+
+// countByOutcome has the limits at the places late count by outcome, in each tier.
+func (e *engine) countByOutcome(cfg *Config, late []int) {
+	e.free = slices.Clone(cfg.ByOutcome.Free)
+	isLate := func(i int) bool { return slices.Contains(late, i) }
+	atDoor := func(i int) bool { return !isLate(i) }
+	for _, t := range e.tiersOf() {
+		t.late, t.late56, t.late48 = t.policy.Charging(isLate), t.net56.Charging(isLate), t.net48.Charging(isLate)
+		t.policy, t.net56, t.net48 = t.policy.Charging(atDoor), t.net56.Charging(atDoor), t.net48.Charging(atDoor)
 	}
 }
 

@@ -93,6 +93,11 @@ type Config struct {
 	// any number.
 	Concurrency *Concurrency
 
+	// ByOutcome has some of Limits count by outcome, such as the failures of a log-in
+	// alone. Default: nil, every limit counts every request. Prohibited with Exact, with
+	// InsecureNoMemory and with challenges that sell tallies.
+	ByOutcome *ByOutcome
+
 	// Quiet hides the quota, for routes such as login where it would tell how
 	// many guesses are left. Default: [QuietOff].
 	Quiet Quiet

@@ -3,11 +3,15 @@ package middleware
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/middleware/internal/slots"
+	"github.com/tallystick/tallystick/token"
 )
 
 type decisionKey struct{}
@@ -19,7 +23,11 @@ type decisionContext struct {
 	context.Context
 	decision         Decision
 	reply            reply.Guard
-	address          [22]byte
+	charger          *engine     // that has charged the request; nil: none
+	bytes            []byte      // of the identity whose tally was charged
+	own              *token.Own  // the own tally that was; nil: a shared one
+	settled          atomic.Bool // it cannot be settled any more
+	address          [18]byte
 	negotiated, html bool   // HTML is preferred; if negotiated
 	aside            *aside // nil for most
 }
@@ -28,8 +36,17 @@ type decisionContext struct {
 type aside struct {
 	refusal *page.Refusal // what an Interstitial tells
 	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
-	refund  refund        // on an exact route; nil: nothing to give back
 	place   *slots.Place  // of a request that is being served, where there is a Concurrency
+	counted *counted      // on an exact route; nil: nothing was
+	pending *pending      // what is charged when the outcome is known; nil: nothing
+}
+
+// A counted is what an exact counter has charged for a request.
+type counted struct {
+	call    exact.Call
+	receipt exact.Receipt // zero where the counter did not answer
+	refusal guardedcall.Key
+	lost    bool // an answer: it may have been given back
 }
 
 // withAside returns the aside of a decision that needs one.
@@ -38,6 +55,14 @@ func (dc *decisionContext) withAside() *aside {
 		dc.aside = new(aside)
 	}
 	return dc.aside
+}
+
+// pending returns what of the charge depends on the outcome, or nil.
+func (dc *decisionContext) pending() *pending {
+	if dc.aside == nil {
+		return nil
+	}
+	return dc.aside.pending
 }
 
 // setAside adds the cookies of the aside to h.
@@ -56,10 +81,6 @@ func (dc *decisionContext) leave() {
 		dc.aside.place.Done()
 	}
 }
-
-// A refund gives back what a request was charged, and replaces the token in h if that
-// is not yet written.
-type refund func(ctx context.Context, h http.Header) error
 
 // Value implements [context.Context].
 func (dc *decisionContext) Value(key any) any {

@@ -55,6 +55,7 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *De
 		}
 		c := e.chargeShared(now, &who, &shown, d.Cost)
 		d.concludeCharge(&who, &c)
+		dc.noteCharge(e, who.bytes, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
 	if d.Inherited > 0 {

@@ -17,6 +17,14 @@ type Decision struct {
 	// was passed on. They differ in shadow mode alone.
 	Admitted, Allowed bool
 
+	// Own says that a tally of the client's own was charged, or would have
+	// been, rather than the one that its address shares.
+	Own bool
+
+	// FromWaitingRoom says that the waiting room was charged, for a request that would have
+	// been refused otherwise. Its quotas are those that Limits returns then.
+	FromWaitingRoom bool
+
 	Reason Reason
 	Status int // of the refusal, also of one that shadow mode withheld; 0 if admitted
 
@@ -35,18 +43,10 @@ type Decision struct {
 	// client has sent.
 	IdentityErr error
 
-	// Own says that a tally of the client's own was charged, or would have
-	// been, rather than the one that its address shares.
-	Own bool
-
 	// Proof is why the proof of the request was not accepted; "" if it was, or
 	// if there was none. Offered is the challenge that went out with the refusal, or nil.
 	Proof   Reason
 	Offered *pow.Challenge
-
-	// FromWaitingRoom says that the waiting room was charged, for a request that would have
-	// been refused otherwise. Its quotas are those that Limits returns then.
-	FromWaitingRoom bool
 
 	// RoomWait says that a wait ticket goes out with the refusal, and how long until
 	// the same client may send the request again without work, in whole seconds.
@@ -66,8 +66,8 @@ type Decision struct {
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
 
-	tier     *tier
 	decided  bool // the limits were asked
+	tier     *tier
 	statuses [storeless.MaxLimits]packedStatus
 }
 

@@ -23,6 +23,8 @@
 //	the same on an exact route                                                   Max; in an outage with FailOpen N·Max
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
 //	holds many IPv4 addresses, or unrelated networks                             L for each
+//	has its costs settled afterwards                                             + what its requests under way were estimated too low
+//	fails, where a limit counts failures alone                                   (N+C)·L failures; L requests under way at once on an instance
 //	new while the memory is full                                                 (N+C)·L; may be refused early
 //	sends no token where InsecureNoMemory is set                                 not limited
 //	sends CORS preflights (OPTIONS, no credentials, no body)                     not limited: mount handlers with a method
@@ -71,8 +73,17 @@
 // frameworks must do.
 //
 // A request is charged before the handler runs. It stays charged if the handler fails or panics,
-// or the client is gone: a lower charge for failures would make them free probes. The body is not
-// read. A CORS preflight without credentials, and what Config.Skip names, is passed on uncounted.
+// or the client is gone: a lower charge for failures would make them free probes: what else a handler
+// may say is in the next section. The body is not read. A CORS preflight without credentials, and what Config.Skip names, is passed on uncounted.
+//
+// # Costs and outcomes that are known afterwards
+//
+// [Settle] says what a request has really cost: model tokens, bytes, rows. Config.Cost is then
+// an estimate. What is too much comes back, and what is too little is charged past the limit.
+// [Refund] gives all of it back. A limit that [ByOutcome] names counts some outcomes alone, such
+// as wrong passwords: a request holds its cost until the status is known, in memory only, and
+// is charged unless the status is free, or [NoCharge] says so. Unknown is charged, and so is what
+// takes more than ten seconds. docs/outcomes.md has the bounds of both.
 //
 // # What is sent
 //
@@ -163,8 +174,8 @@
 // in an outage: with [FailOpen] each instance admits its part of the quota; with [FailClosed] it
 // answers 503. Load is no outage, and is answered 503 whatever the choice, so that nobody can
 // flood the counter to get into the fallback. A quarter of the places is for identities that are
-// no address. A request that was answered 503 at its deadline may have been charged. [Refund]
-// gives a charge back. [Middleware.CallFor] lets a program spend the same quota outside of
+// no address. A request that was answered 503 at its deadline may have been charged.
+// [Middleware.CallFor] lets a program spend the same quota outside of
 // requests. docs/exact.md has the rest.
 //
 // # Identities and tiers

@@ -29,6 +29,8 @@ type engine struct {
 	room      *waitingRoom  // nil: none
 	exact     *exactCounter // nil: token and memory decide
 	gate      *gate         // nil: any number at once
+	outcomes  *outcomes     // nil: no limit counts by outcome
+	free      []int         // statuses that these limits do not count
 
 	identity   IdentityFunc
 	cost       func(*http.Request) int64 // nil: 1

@@ -30,8 +30,7 @@ func TestRefundMayBeTriedAgain(t *testing.T) {
 	var err error
 	plain := newLimiter(t, contact(c)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = middleware.Refund(w, r) }))
 	send(plain)
-	require.ErrorIs(t, err, exact.ErrNoRefund)
-	require.ErrorContains(t, err, "route with a counter")
+	require.NoError(t, err, "on any policy")
 }
 
 // unrefundable is a counter that fails to refund.

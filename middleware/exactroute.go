@@ -19,9 +19,9 @@ import (
 //     verdict counts; what token and memory hold serves the fallback alone.
 //  5. The verdict: the counter's or, in an outage, what the policy has chosen for it. A
 //     crowd is no outage, so that nobody can flood the way into the fallback.
-//  6. The answer, and what a refund gives back.
+//  6. The answer, and what settling changes.
 //
-// who is a copy: the refund outlives the decision.
+// who is a copy: the compiler takes it for what outlives the decision, with the call.
 func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext, who subject, shown *credentials) {
 	x, d := e.exact, &dc.decision
 	switch {
@@ -120,7 +120,8 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		tally := c.fallback.Shown
 		if cost > 0 {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
-			dc.withAside().refund = e.refundOf(now, dc, *who, tally, c.refusal, v.Receipt)
+			dc.withAside().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
+			dc.charge(e, who.bytes, nil)
 		}
 		tally[e.exact.stamp] = storeless.State{}
 		tell.tally = &tally
@@ -157,7 +158,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 	tally, v := e.memory.Take(now, who.tier.fallback, &c.fallback, d.Cost)
 	capOutageWait(&v)
 	if v.Admitted {
-		dc.withAside().refund = e.refundOf(now, dc, *who, tally, c.refusal, exact.Receipt{})
+		dc.charge(e, who.bytes, nil)
 	}
 	tell := told{standings: &v}
 	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {

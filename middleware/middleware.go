@@ -23,16 +23,17 @@ type Middleware struct {
 	memory     *storeless.Memory
 	maxClients int
 
-	live    *liveRequests
+	served  *liveRequests
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
 	proofs  proofCounts
+	live    outcomes // what requests hold, whatever the configuration
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
 // the policy's name and holds a [ConfigError] for each problem, see [ConfigErrors].
 func New(cfg Config) (*Middleware, error) {
-	m := new(Middleware)
+	m := &Middleware{live: outcomes{held: map[storeless.Key]int64{}}}
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
@@ -71,13 +72,16 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.room.uses = was.room.uses
 	}
 	if e.gate != nil {
-		if m.live == nil {
-			m.live = &liveRequests{seed: maphash.MakeSeed()}
+		if m.served == nil {
+			m.served = &liveRequests{seed: maphash.MakeSeed()}
 		}
-		e.gate.liveRequests = m.live
-		m.live.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
+		e.gate.liveRequests = m.served
+		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
 	}
 	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
+	if cfg.ByOutcome != nil {
+		e.outcomes = &m.live
+	}
 	m.engine.Store(e)
 	if e.memory != nil {
 		counted := []*storeless.Policy{e.base.policy}
@@ -142,7 +146,7 @@ func (m *Middleware) Stats() Stats {
 // It belongs inside of whatever must see every request, such as CORS, logging
 // and http.CrossOriginProtection, and outside of http.TimeoutHandler, which
 // would throw the token away. The request is charged before next runs, whatever
-// becomes of it.
+// becomes of it, unless [Settle], [Refund] or [ByOutcome] say otherwise.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	m.loaded()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,93 +1,65 @@
 package middleware
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/storeless"
 )
 
-// Refund gives back what the request was charged on a route with an [Exact]
-// counter: on the counter, in memory and, while the response header is not yet
-// written, in the token that goes with it. It is for a handler that could not do
-// what the request has paid for, and is called on the handler's goroutine. The
-// RateLimit fields still tell of the charge.
+// Refund gives back what the request was charged: in memory, on the counter of a route
+// with one and, while the response header is not yet written, in the token that goes with
+// it. It is for a handler that could not do what the request has paid for, and is called on
+// the handler's goroutine. The RateLimit fields still tell of the charge. A proof of work
+// that the request has spent stays spent.
 //
-// It works once for each request, within the windows it was charged in; if there is
-// nothing to give back, the error is [exact.ErrNoRefund]. Any other is the counter's:
-// after it Refund may be called again. After [exact.ErrNotCounted] nothing was done; else
-// the answer was lost, also when it was asked for once more, and the next call finds out:
-// a counter gives a charge back once, however often it is asked. A
-// client that another instance has refused meanwhile, or that shows a token which
-// says so, stays refused until the time it was told: that is what a refusal
-// remembered costs.
-func Refund(w http.ResponseWriter, r *http.Request) error {
-	dc := contextOf(r.Context())
-	if dc == nil || dc.aside == nil || dc.aside.refund == nil {
-		return fmt.Errorf("%w: this request was not charged on a route with a counter, or has its charge back", exact.ErrNoRefund)
+// It is [Settle] with a cost of 0, and there the errors are told.
+func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 0) }
+
+// Settle says what the request has cost, in place of what Config.Cost said before: model
+// tokens, bytes, rows. What is too much is given back, within the windows it was charged in.
+// What is too little is charged, past the limit where it has no room: the client is refused until
+// its limits have room again. So a limit of L admits L in a window, and on top of that what
+// its requests under way were estimated too low; a bucket is owed no more than all of its
+// burst, except on an exact counter. Estimate high where that matters.
+//
+// It may be called at any time, after the response too, from any goroutine. While the
+// response header is not yet written, the token that goes with it says what was settled.
+// After that only the memory of this instance knows. Other instances hear of what was
+// charged by the client's next token from here: a client that spreads its requests over N instances
+// may use up to what one that drops its tokens can, N times L. What was given back comes back to
+// clients that do not show the token that went out before, which says more.
+// On a route with an [Exact] counter neither matters: the counter knows.
+//
+// It works once for each request; if there is nothing to settle any more, or never was, the
+// error is [exact.ErrNoRefund]. Any other is the counter's: after it Settle may be called
+// again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
+// lost, also when it was asked for once more, and the next call finds out: a counter gives a
+// charge back once, however often it is asked, and knows a charge that is repeated within
+// [exact.IDLife]. A client that another instance has refused meanwhile, or that shows a
+// token which says so, stays refused until the time it was told: that is what a refusal
+// remembered costs. A negative cost is an error.
+func Settle(r *http.Request, cost int64) error { return settle(r, nil, cost) }
+
+// settle settles what a request has cost. The guard sees to the token that it sends; w, if
+// not nil, may be of a handler that writes past it.
+func settle(r *http.Request, w http.ResponseWriter, cost int64) error {
+	if cost < 0 {
+		return fmt.Errorf("middleware: a request cannot have cost %d", cost)
 	}
-	giveBack := dc.aside.refund
-	dc.aside.refund = nil
-	err := giveBack(r.Context(), w.Header())
-	if err != nil && !errors.Is(err, exact.ErrNoRefund) {
-		dc.aside.refund = giveBack // nothing was done, or nobody knows: ask again
+	dc := contextOf(r.Context())
+	if dc == nil {
+		return errUncharged
+	}
+	e := dc.charger
+	if e == nil || !dc.settled.CompareAndSwap(false, true) {
+		return errUncharged
+	}
+	err := e.settle(r.Context(), dc, w, cost)
+	if again(err) {
+		dc.settled.Store(false) // nothing was done, or nobody knows: ask again
 	}
 	return err
 }
 
-// refundOf returns what gives a charge back that was made at then. tally is what counts
-// after it. The receipt is zero where the counter did not answer.
-func (e *engine) refundOf(then time.Time, dc *decisionContext, who subject, tally storeless.Tally, refusal guardedcall.Key, receipt exact.Receipt) refund {
-	lost := false // an answer: it may have been given back
-	return func(ctx context.Context, h http.Header) error {
-		if receipt != (exact.Receipt{}) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
-			defer cancel()
-			if err := e.giveBack(ctx, receipt, &lost); err != nil {
-				return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
-			}
-			e.exact.refunds.Add(1)
-			e.exact.refusals.Forget(refusal)
-		}
-		now, f := e.now(), e.sharedCandidate(&who, &credentials{shared: tally})
-		tally := e.memory.Restore(now, then, who.tier.fallback, &f, dc.decision.Cost)
-		e.reissue(now, dc, &who, &tally, h)
-		return nil
-	}
-}
-
-// giveBack has the counter give a charge back. If the answer is lost it asks once more, as
-// for a charge. Where an answer was lost before, here or by the caller's last attempt,
-// nothing to give back means that it was given back then.
-func (e *engine) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
-	for first := true; ; first = false {
-		err := e.exact.Counter.Refund(ctx, receipt)
-		switch {
-		case err == nil, *lost && errors.Is(err, exact.ErrNoRefund):
-			return nil
-		case errors.Is(err, exact.ErrNotCounted), errors.Is(err, exact.ErrNoRefund):
-			return err
-		}
-		*lost = true
-		if !first || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// reissue puts the token that says tally in the place of the one that was issued
-// with the decision, wherever that stands. A tally that has counted nothing has
-// no token; then none is sent.
-func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tally *storeless.Tally, h http.Header) {
-	tok := who.appendToken(nil, nil, tally)
-	var cookie []byte
-	if len(tok) > 0 {
-		cookie = e.appendCookie(nil, tok, e.carried.Expires(*tally)-now.Unix())
-	}
-	dc.reply.Fields.ReplaceToken(h, string(tok), string(cookie))
-}
+var errUncharged = fmt.Errorf("%w: this request was not charged, or is settled already", exact.ErrNoRefund)

@@ -71,6 +71,7 @@ type charged struct {
 	shown   storeless.Tally
 	tally   storeless.Tally
 	verdict storeless.Verdict
+	pending *pending // what is charged when the outcome is known; nil: nothing
 }
 
 // An exactCall is a request on its way to the counter.

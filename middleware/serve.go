@@ -10,7 +10,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
 	fields := &dc.reply.Fields
-	fields.Now = now
+	fields.Now = now.UnixMicro()
 	denial := e.decide(now, r, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
@@ -39,9 +39,15 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if dc.aside != nil && dc.aside.place != nil {
 		dc.reply.TakenOver = dc.aside.place.TakenOver
 	}
-	guarded := dc.reply.Wrap(w)
 	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers
-	next.ServeHTTP(guarded, r)
+	if p := dc.pending(); p != nil {
+		dc.reply.Final = p.conclude
+		defer p.end()
+		next.ServeHTTP(dc.reply.Wrap(w), r)
+		p.returned = true
+		return
+	}
+	next.ServeHTTP(dc.reply.Wrap(w), r)
 }
 
 // preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The

@@ -16,6 +16,9 @@ type tier struct {
 	room         *tier             // for the waiting room; nil: none
 	pass         *tier             // what a tally that is bought may use; nil: none is sold
 
+	// The limits that count by outcome, where there are any: all others are charged by those above.
+	late, late56, late48 *storeless.Policy
+
 	// On an exact route alone.
 	exact, shard *exact.Policy
 	fallback     *storeless.Policy // when the counter does not answer

@@ -126,6 +126,7 @@ type compiled struct {
 	life      time.Duration // of what is signed
 	codec     *token.Codec
 	challenge *challenger
+	late      []int // the limits that count by outcome
 }
 
 // check reports every problem of cfg at once and returns what was compiled on
@@ -145,6 +146,11 @@ func check(cfg *Config) (c compiled, err error) {
 	if cfg.Concurrency != nil {
 		most := cfg.Concurrency.withDefaults()
 		err = errors.Join(err, errors.Join(most.check(cfg)...))
+	}
+	if cfg.ByOutcome != nil {
+		var problems []error
+		c.late, problems = checkByOutcome(cfg, c.base.tokens)
+		err = errors.Join(err, errors.Join(problems...))
 	}
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))

@@ -47,6 +47,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	if asked {
 		v, tell = verdictOf(&c.verdict), e.tellOf(now, who, &c)
 		d.noteCharge(who, &c)
+		dc.noteCharge(e, who.bytes, &c)
 	}
 	if c.own == nil && len(shown.own) > 0 {
 		// The client keeps the token of the tally that it has paid for; a cookie has room
@@ -86,6 +87,7 @@ func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject,
 	}
 	who.tier = who.tier.room
 	d.concludeCharge(who, c)
+	dc.noteCharge(e, pass.bytes, c)
 	d.FromWaitingRoom = true
 	e.answer(now, dc, who, shown, told{standings: &c.verdict}, give)
 }

@@ -223,9 +223,10 @@ func (p *Policy) roll(now int64, t *Tally) {
 	}
 }
 
-// check says whether every limit has room. It fills in Admitted, Impossible,
-// Blocked and Wait, and leaves what depends on the charge to status.
-func (p *Policy) check(now int64, t *Tally, cost int64) Verdict {
+// check says whether every limit has room, beside what is held of those that are charged
+// later. It fills in Admitted, Impossible, Blocked and Wait, and leaves what depends on
+// the charge to status.
+func (p *Policy) check(now int64, t *Tally, cost, held int64) Verdict {
 	v := Verdict{Admitted: true}
 	for i := range p.rules {
 		r := &p.rules[i]
@@ -233,9 +234,13 @@ func (p *Policy) check(now int64, t *Tally, cost int64) Verdict {
 			v.Admitted, v.Impossible, v.Limits[i].Blocked = false, true, true
 			continue
 		}
-		if cost > 0 && cost > r.remaining(now, t[i]) {
+		left := r.remaining(now, t[i])
+		if r.later {
+			left -= held
+		}
+		if cost > 0 && cost > left {
 			v.Admitted, v.Limits[i].Blocked = false, true
-			v.Wait = max(v.Wait, wholeSeconds(r.wait(now, t[i], cost)))
+			v.Wait = max(v.Wait, r.blockedFor(now, t[i], cost))
 		}
 	}
 	if v.Impossible {
@@ -246,18 +251,36 @@ func (p *Policy) check(now int64, t *Tally, cost int64) Verdict {
 
 func (p *Policy) charge(now int64, t *Tally, cost int64) {
 	for i := range p.rules {
-		t[i] = p.rules[i].charge(now, t[i], cost)
+		if r := &p.rules[i]; !r.later {
+			t[i] = r.charge(now, t[i], cost)
+		}
 	}
 }
 
-// status fills in how each limit stands.
-func (p *Policy) status(now int64, t *Tally, cost int64, v *Verdict) {
+// blockedFor returns for how long a limit blocks a cost within its capacity, in whole
+// seconds. Where only what is held stands in the way nobody knows: it may be gone at once.
+func (r *rule) blockedFor(now int64, s State, cost int64) time.Duration {
+	return wholeSeconds(max(1, r.wait(now, s, cost)))
+}
+
+// status fills in how each limit stands. Of a limit that is charged later, what is held
+// counts, and the request itself if it is admitted.
+func (p *Policy) status(now int64, t *Tally, cost, held int64, v *Verdict) {
 	for i := range p.rules {
 		r, s := &p.rules[i], &v.Limits[i]
-		s.Remaining = max(0, r.remaining(now, t[i]))
+		left := r.remaining(now, t[i])
+		if r.later {
+			left -= held
+			if v.Admitted {
+				left -= cost
+			}
+		}
+		s.Remaining = max(0, left)
 		switch {
 		case s.Blocked && cost <= r.capacity:
-			s.Reset = wholeSeconds(r.wait(now, t[i], cost))
+			s.Reset = r.blockedFor(now, t[i], cost)
+		case r.later && s.Remaining < r.capacity:
+			s.Reset = r.blockedFor(now, t[i], s.Remaining+1)
 		case s.Remaining < r.capacity:
 			s.Reset = wholeSeconds(r.wait(now, t[i], s.Remaining+1))
 		}

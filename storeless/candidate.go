@@ -11,6 +11,10 @@ type Candidate struct {
 	// Shown is what the tokens of the tally show, merged; zero if none.
 	Shown Tally
 
+	// Held is what was admitted for the tally and is not charged yet. It takes room in those
+	// limits of a policy that are charged later; see [Policy.Charging].
+	Held int64
+
 	// Networks are the networks that its client belongs to, counted in memory only.
 	Networks []Network
 
@@ -37,6 +41,7 @@ type Proof struct {
 type Network struct {
 	Key    Key
 	Policy *Policy // of the shape of the family's; see [Policy.Scale]
+	Held   int64   // as in Candidate
 }
 
 // MaxNetworks is how many networks a family may belong to.

@@ -75,7 +75,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 
 	var known cells
 	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
-	v := p.check(us, &tally, cost)
+	v := p.check(us, &tally, cost, f.Held)
 	if v.Admitted && cost > 0 {
 		p.charge(us, &tally, cost)
 		c.keep(us, p, &at, from, &tally, &known)
@@ -83,7 +83,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 	if start.cost > 0 {
 		m.note(&v, start, cost > 0)
 	}
-	p.status(us, &tally, cost, &v)
+	p.status(us, &tally, cost, f.Held, &v)
 	return tally, v
 }
 
@@ -127,7 +127,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 
 	var known [1 + MaxNetworks]cells
 	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, &tally, &known[0])
-	v := p.check(now, &tally, cost)
+	v := p.check(now, &tally, cost, f.Held)
 	var (
 		tallies  [MaxNetworks]Tally
 		verdicts [MaxNetworks]Verdict
@@ -137,7 +137,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 		if s.part > start.part {
 			start = s
 		}
-		verdicts[i] = w.Policy.check(now, &tallies[i], cost)
+		verdicts[i] = w.Policy.check(now, &tallies[i], cost, w.Held)
 		v.restrict(&verdicts[i])
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
@@ -154,9 +154,9 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 	if start.cost > 0 {
 		m.note(&v, start, charge && cost > 0)
 	}
-	p.status(now, &tally, cost, &v)
+	p.status(now, &tally, cost, f.Held, &v)
 	for i, w := range f.Networks {
-		w.Policy.status(now, &tallies[i], cost, &verdicts[i])
+		w.Policy.status(now, &tallies[i], cost, w.Held, &verdicts[i])
 		v.narrow(&verdicts[i], p.Len())
 	}
 	return tally, v
@@ -246,6 +246,9 @@ type cells [MaxLimits]*cell
 func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *cells) {
 	for i := range p.rules {
 		r, own := &p.rules[i], known[i]
+		if own == nil && r.later && r.blank(t[i]) {
+			continue // nothing was counted, and nothing is to be left behind
+		}
 		// A newcomer in the same request, a family or another network, may have taken it.
 		if own == nil || own.tag != at.tag {
 			own = c.claim(now, r, c.column(i, r.id), at, from)

@@ -44,7 +44,7 @@ func TestEveryStripeIsHeld(t *testing.T) {
 
 	family := Candidate{
 		Key:      at(1),
-		Networks: []Network{{at(5), p}, {at(3), p}},
+		Networks: []Network{{Key: at(5), Policy: p}, {Key: at(3), Policy: p}},
 		Proof:    &Proof{Key: at(7), Expires: now.Add(time.Minute)},
 	}
 	plain := Candidate{Key: at(9)}

@@ -96,7 +96,7 @@ func (p *Policy) SameShape(q *Policy) bool {
 // a tier has been told itself, it passes on. Among panics if one of tiers has
 // another shape.
 func (p *Policy) Among(tiers ...*Policy) *Policy {
-	among := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass}
+	among := p.clone()
 	for _, tier := range tiers {
 		if !p.SameShape(tier) {
 			panic("storeless: tiers must have the same limits, but for quota and burst")
@@ -107,6 +107,10 @@ func (p *Policy) Among(tiers ...*Policy) *Policy {
 		}
 	}
 	return among
+}
+
+func (p *Policy) clone() *Policy {
+	return &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass}
 }
 
 // Scale returns a policy of the same shape that admits factor times as much:
@@ -127,9 +131,25 @@ func (p *Policy) Scale(factor int64) *Policy {
 			l.Burst = min(l.Burst*factor, mostBurst(l))
 		}
 		scaled.rules[i] = compile(l)
+		scaled.rules[i].later = p.rules[i].later
 		scaled.rules[i].last(p.rules[i].life)
 	}
 	return scaled
+}
+
+// Charging returns a policy with the limits of p of which only some are charged: those
+// for whose place only is true. The others are checked, together with what is held
+// ([Candidate].Held), and left as they are: it is known later whether they are charged. So two
+// of them make one limiter whose requests are charged in part when they are admitted, by
+// [Memory.Take] under one, and in part when their outcome is known, by [Memory.Record] under
+// the other. The caller keeps Held, and sees that Take and Record do not overtake each
+// other: what is no longer held must be charged by then.
+func (p *Policy) Charging(only func(i int) bool) *Policy {
+	part := p.clone()
+	for i := range part.rules {
+		part.rules[i].later = !only(i)
+	}
+	return part
 }
 
 // ID returns the number, below 2²⁴, by which tokens and memory know the i-th
@@ -154,6 +174,7 @@ func (p *Policy) Share(n int64) *Policy {
 			l.Burst = min(max(1, l.Burst/n), mostBurst(l))
 		}
 		share.rules[i] = compile(l)
+		share.rules[i].later = p.rules[i].later
 		share.rules[i].last(p.rules[i].life)
 	}
 	return share

@@ -5,7 +5,8 @@ import "time"
 // Record counts what somebody else has admitted, an exact counter, in a family
 // and its networks, so that the counts are there when the counter is not. It asks
 // no limit and refuses nothing: counts go beyond the quota, and a bucket's debt no
-// further than a full one. It returns the family's tally. m may be nil.
+// further than a full one. It counts on those limits that p charges, see
+// [Policy.Charging], and returns the family's tally. m may be nil.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
 }
@@ -58,6 +59,8 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 
 func (p *Policy) adjust(now int64, t *Tally, change func(*rule, int64, State) State) {
 	for i := range p.rules {
-		t[i] = change(&p.rules[i], now, t[i])
+		if r := &p.rules[i]; !r.later {
+			t[i] = change(r, now, t[i])
+		}
 	}
 }

@@ -21,6 +21,7 @@ type rule struct {
 	keeps    int64 // for how many windows a count is remembered, its own included
 	life     int64 // of a tally whose counts stay for all of it, µs; 0: none; see Policy.Pass
 	dies     int64 // seconds after which a tally that is charged is dead; 0: never
+	later    bool  // it is checked, and charged by another policy; see Policy.Charging
 }
 
 // maxSkew is the most by which the clocks of two instances may differ. More is

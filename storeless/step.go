@@ -36,8 +36,8 @@ func (p *Policy) peek(now int64, t *Tally, cost int64) Verdict {
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
-	v := p.check(now, t, cost)
-	p.status(now, t, cost, &v)
+	v := p.check(now, t, cost, 0)
+	p.status(now, t, cost, 0, &v)
 	return v
 }
 
@@ -46,11 +46,11 @@ func (p *Policy) step(now int64, t *Tally, cost int64) Verdict {
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
-	v := p.check(now, t, cost)
+	v := p.check(now, t, cost, 0)
 	if v.Admitted && cost > 0 {
 		p.charge(now, t, cost)
 	}
-	p.status(now, t, cost, &v)
+	p.status(now, t, cost, 0, &v)
 	return v
 }
 

@@ -24,14 +24,23 @@ type guard struct {
 
 	// TakenOver has the connection that a handler hijacks; nil: nobody wants to know.
 	TakenOver func(net.Conn) net.Conn
+
+	// Final, if not nil, is told the status of the final response before the header is
+	// settled, and 0 if nobody knows it: the header is flushed before the handler has said
+	// one, or the connection is taken over, also after a response.
+	Final func(status int)
 }
+
+// Settle brings the header into its final state, once, for a response whose status
+// nobody knows.
+func (g *guard) Settle() { g.settle(0) }
 
 // Unwrap is for http.ResponseController.
 func (g *guard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// Settle brings the header into its final state, once. Whoever comes second
+// settle brings the header into its final state, once. What comes second
 // waits until that is done, being about to have the header written.
-func (g *guard) Settle() {
+func (g *guard) settle(status int) {
 	f := &g.Fields
 	if f.settled.Load() {
 		return
@@ -39,6 +48,9 @@ func (g *guard) Settle() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !f.settled.Load() {
+		if g.Final != nil {
+			g.Final(status)
+		}
 		f.settle(g.Header())
 		f.settled.Store(true)
 	}
@@ -50,7 +62,7 @@ func (g *guard) WriteHeader(status int) {
 		g.early(status)
 		return
 	}
-	g.Settle()
+	g.settle(status)
 	g.ResponseWriter.WriteHeader(status)
 }
 
@@ -67,13 +79,13 @@ func (g *guard) early(status int) {
 
 // Write implements [http.ResponseWriter].
 func (g *guard) Write(b []byte) (int, error) {
-	g.Settle()
+	g.settle(http.StatusOK)
 	return g.ResponseWriter.Write(b)
 }
 
 // WriteString implements [io.StringWriter].
 func (g *guard) WriteString(s string) (int, error) {
-	g.Settle()
+	g.settle(http.StatusOK)
 	return io.WriteString(g.ResponseWriter, s)
 }
 
@@ -105,7 +117,12 @@ func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := g.ResponseWriter.(http.Hijacker).Hijack()
 	if err != nil {
 		g.Fields.settled.Store(false) // as in FlushError
-	} else if g.TakenOver != nil {
+		return conn, buf, err
+	}
+	if g.Final != nil {
+		g.Final(0)
+	}
+	if g.TakenOver != nil {
 		conn = g.TakenOver(conn)
 	}
 	return conn, buf, err
@@ -113,7 +130,7 @@ func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // readFrom is ReadFrom, of a writer that has it.
 func (g *guard) readFrom(src io.Reader) (int64, error) {
-	g.Settle()
+	g.settle(http.StatusOK)
 	return g.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 }
 

@@ -3,6 +3,7 @@ package reply
 import (
 	"net/http"
 	"slices"
+	"time"
 )
 
 // SetAhead is set before the handler runs: for handlers that write past our writer, as
@@ -33,7 +34,7 @@ func (f *Fields) settle(h http.Header) {
 	for _, g := range f.stack(room[:]) {
 		g.replaceReissued(h)
 	}
-	public := publiclyCacheable(f.Now, h)
+	public := publiclyCacheable(time.UnixMicro(f.Now), h)
 	switch {
 	case f.precious():
 		if public {

@@ -1,9 +1,6 @@
 package reply
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // The response fields, in net/http's canonical spelling, so that they are set
 // without a search for capitals. Field names are case-insensitive.
@@ -70,7 +67,7 @@ type Fields struct {
 	ahead    bool                   // they were set before the handler ran
 	sent     int8                   // how many that were
 	settled  atomic.Bool            // they are what they are: the header is being written
-	Now      time.Time              // of the request
+	Now      int64                  // of the request, in µs since 1970
 
 	// Where several middlewares are stacked, each must know of the others: the
 	// response carries a line for each policy, whoever writes it. inner is

@@ -1,0 +1,198 @@
+package middleware
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Limits that count by outcome are charged when the outcome is known. Until then a request
+// holds its cost: beside what is counted, because a token that carried it would make it
+// last. (Tokens are merged by their maximum, so that each neighbour's would bring it back:
+// of log-ins behind one address that were all right, 41 % were refused.)
+
+// holdTime is how long a request holds its cost. Then it is charged: connections that send
+// a byte now and then would hold all of a quota for nothing.
+const holdTime = 10 * time.Second
+
+// Outcomes are what the requests of a policy hold. There is one for each live request, and no
+// more. All of it is under one lock, the memory's counts of these limits too: what is no longer held
+// is charged, or free, in the same moment.
+type outcomes struct {
+	mu          sync.Mutex
+	held        map[storeless.Key]int64 // of tallies and networks
+	first, last *pending                // those that hold, by age
+}
+
+// A pending is the part of a request's charge that depends on its outcome.
+type pending struct {
+	of         *outcomes
+	memory     *storeless.Memory
+	late       *storeless.Policy
+	f          storeless.Candidate // its networks have the limits by outcome
+	cost       int64
+	since      time.Time
+	state      outcomeState
+	at         time.Time // when it was charged
+	byStatus   bool      // it is free because of its status
+	returned   bool      // the handler has
+	prev, next *pending
+
+	// Of the request's own, set before the handler runs.
+	now  func() time.Time
+	free []int           // statuses
+	ctx  context.Context // of the request
+	tell func(time.Time) // has the token say what is counted by now
+}
+
+type outcomeState uint8
+
+const (
+	holding outcomeState = iota
+	counts
+	free
+)
+
+// hold locks, charges what was held for too long, and returns what unlocks. All that changes
+// counts of the policy begins with it, so that they change in the order of time.
+func (o *outcomes) hold(now time.Time) (release func()) {
+	o.mu.Lock()
+	for p := o.first; p != nil && now.Sub(p.since) >= holdTime; p = o.first {
+		// As of the moment when it was due: nothing was counted since.
+		p.charge(p.since.Add(holdTime))
+	}
+	return o.mu.Unlock
+}
+
+// take checks all limits and charges those that do not count by outcome. In the others an
+// admitted request holds its cost.
+func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64) (storeless.Tally, storeless.Verdict, *pending) {
+	defer o.hold(now)()
+	held := storeless.Candidate{Key: f.Key, Provider: f.Provider}
+	f.Held = o.held[f.Key]
+	for i := range f.Networks {
+		f.Networks[i].Held = o.held[f.Networks[i].Key]
+	}
+	tally, v := m.Take(now, t.policy, f, cost)
+	if !v.Admitted || cost == 0 {
+		return tally, v, nil
+	}
+	for i, late := range []*storeless.Policy{t.late56, t.late48}[:len(f.Networks)] {
+		held.Networks = append(held.Networks, storeless.Network{Key: f.Networks[i].Key, Policy: late})
+	}
+	p := &pending{of: o, memory: m, late: t.late, f: held, cost: cost, since: now, prev: o.last}
+	o.add(&p.f, cost)
+	if o.last = p; p.prev == nil {
+		o.first = p
+	} else {
+		p.prev.next = p
+	}
+	return tally, v, p
+}
+
+// add changes what a tally and its networks hold.
+func (o *outcomes) add(f *storeless.Candidate, cost int64) {
+	o.addTo(f.Key, cost)
+	for i := range f.Networks {
+		o.addTo(f.Networks[i].Key, cost)
+	}
+}
+
+func (o *outcomes) addTo(k storeless.Key, cost int64) {
+	if o.held[k] += cost; o.held[k] == 0 {
+		delete(o.held, k)
+	}
+}
+
+// letGo ends the holding.
+func (p *pending) letGo() {
+	p.of.add(&p.f, -p.cost)
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else {
+		p.of.first = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		p.of.last = p.prev
+	}
+	p.prev, p.next = nil, nil
+}
+
+// charge counts the request.
+func (p *pending) charge(at time.Time) {
+	if p.state == counts {
+		return
+	}
+	if p.state == holding {
+		p.letGo()
+	}
+	p.memory.Record(at, p.late, &p.f, p.cost)
+	p.state, p.at = counts, at
+}
+
+// pardon has the request not count.
+func (p *pending) pardon(now time.Time) {
+	switch p.state {
+	case holding:
+		p.letGo()
+	case counts:
+		p.memory.Restore(now, p.at, p.late, &p.f, p.cost)
+	}
+	p.state = free
+}
+
+// say obeys the handler.
+func (p *pending) say(charged bool) {
+	now := p.now()
+	defer p.of.hold(now)()
+	p.byStatus = false
+	if charged {
+		p.charge(now)
+	} else {
+		p.pardon(now)
+	}
+}
+
+// conclude is told the status of the response while its header can still be changed. It is 0
+// if the handler has said none. A client that has gone has seen no status.
+func (p *pending) conclude(status int) {
+	now := p.now()
+	defer p.of.hold(now)()
+	switch {
+	case p.state == holding && slices.Contains(p.free, status) && p.ctx.Err() == nil:
+		p.pardon(now)
+		p.byStatus = true
+	case p.state == holding, p.byStatus && status == 0:
+		p.charge(now)
+	}
+	if p.state == counts {
+		p.tell(now)
+	}
+}
+
+// end concludes what no status has: the handler has returned without one, or has panicked.
+func (p *pending) end() {
+	if !p.returned {
+		p.say(true)
+	}
+}
+
+// resize makes the request cost more, or less, and returns its tally then.
+func (p *pending) resize(now time.Time, tally storeless.Tally, more int64) storeless.Tally {
+	p.cost += more
+	switch p.state {
+	case holding:
+		p.of.add(&p.f, more)
+	case counts:
+		if more < 0 {
+			return p.memory.Restore(now, p.at, p.late, &p.f, -more)
+		}
+		return p.memory.Record(now, p.late, &p.f, more)
+	}
+	return tally
+}

@@ -1,0 +1,250 @@
+package middleware_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A thousand wrong passwords at once, each of which is still being hashed when the last is
+// decided: at most L are tried on each instance, and exactly L are counted.
+func TestOutcomeOfAThousandWrongPasswords(t *testing.T) {
+	c := new(clock)
+	for range 2 {
+		m := newLimiter(t, login(c))
+		hashed := make(chan struct{})
+		var tried atomic.Int64
+		var all, decided sync.WaitGroup
+		decided.Add(1000)
+		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			tried.Add(1)
+			decided.Done()
+			<-hashed
+			passwords(w, r)
+		}))
+		for range 1000 {
+			all.Go(func() {
+				if resp := send(h); resp.StatusCode == http.StatusTooManyRequests {
+					require.NotEmpty(t, resp.Header.Get("Retry-After"))
+					decided.Done()
+				}
+			})
+		}
+		decided.Wait()
+		close(hashed)
+		all.Wait()
+		require.EqualValues(t, 5, tried.Load())
+		require.Zero(t, failuresLeft(t, m))
+	}
+}
+
+// Twenty log-ins a minute behind one address, each of 0.3 s and all of them right, echo any
+// token that any of them was ever sent. With reservations in tokens 8 % of them were refused.
+func TestOutcomeOfRightPasswordsLeavesNothing(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := login(new(clock))
+		cfg.Now = nil
+		cfg.Limits[1].Window = 15 * time.Minute
+		m := newLimiter(t, cfg)
+		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(300 * time.Millisecond)
+			passwords(w, r)
+		}))
+		var (
+			mu      sync.Mutex
+			tokens  []string
+			refused int
+			all     sync.WaitGroup
+		)
+		rnd := rand.New(rand.NewPCG(1, 2))
+		for range 20 * 60 {
+			time.Sleep(time.Duration(rnd.ExpFloat64() * float64(3*time.Second)))
+			mu.Lock()
+			tok := ""
+			if len(tokens) > 0 {
+				tok = tokens[rnd.IntN(len(tokens))]
+			}
+			mu.Unlock()
+			all.Go(func() {
+				resp := send(h, right, showing(tok))
+				mu.Lock()
+				defer mu.Unlock()
+				tokens = append(tokens, resp.Header.Get(middleware.TokenHeader))
+				if resp.StatusCode != http.StatusSeeOther {
+					refused++
+				}
+			})
+		}
+		all.Wait()
+		require.Zero(t, refused)
+		require.EqualValues(t, 5, failuresLeft(t, m))
+		for i := 0; i < len(tokens); i += 25 {
+			require.EqualValues(t, 5, failuresLeft(t, newLimiter(t, cfg), showing(tokens[i])), "no token says more")
+		}
+		synctest.Wait()
+	})
+}
+
+// Five connections that send a byte of the form in ten seconds.
+func TestOutcomeOfSlowSocketsIsCharged(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, login(c))
+	var waiting, done sync.WaitGroup
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Slow") != "" {
+			defer done.Done()
+			waiting.Done()
+			_, _ = r.Body.Read(make([]byte, 1))
+			_, _ = r.Body.Read(make([]byte, 1))
+			w.WriteHeader(http.StatusSeeOther) // right after all
+		}
+	}))
+	server := serve(t, h)
+	var slow []net.Conn
+	waiting.Add(5)
+	done.Add(5)
+	for range 5 {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: login\r\nX-Slow: 1\r\nContent-Length: 100\r\n\r\np")
+		require.NoError(t, err)
+		slow = append(slow, conn)
+	}
+	waiting.Wait()
+	local := from("127.0.0.1")
+	require.Zero(t, failuresLeft(t, m, local), "they hold all of it")
+	c.advance(10 * time.Second)
+	require.Zero(t, failuresLeft(t, m, local), "and are charged then")
+	tok := send(m.Handler(http.HandlerFunc(passwords)), local).Header.Get(middleware.TokenHeader)
+	require.Zero(t, failuresLeft(t, newLimiter(t, login(c)), local, showing(tok)), "which tokens say")
+	c.advance(50 * time.Second)
+	require.EqualValues(t, 5, failuresLeft(t, m, local), "no longer than five wrong passwords")
+	for _, conn := range slow {
+		_, err := fmt.Fprint(conn, strings.Repeat("p", 99))
+		require.NoError(t, err)
+	}
+	done.Wait()
+	require.EqualValues(t, 5, failuresLeft(t, m, local))
+}
+
+// What was held for too long counts from when it was due, also if nobody asked for an hour.
+func TestOutcomeIsChargedWhenItIsDue(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, login(c))
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Slow") != "" {
+			c.advance(time.Hour)
+		}
+		passwords(w, r)
+	}))
+	resp := send(h, with("X-Slow", "1"))
+	require.EqualValues(t, 5, failuresLeft(t, m))
+	require.EqualValues(t, 5, failuresLeft(t, newLimiter(t, login(c)), showing(resp.Header.Get(middleware.TokenHeader))))
+}
+
+// The networks of an IPv6 address hold and count too: else 256 neighbours of a /56 would
+// try 256 times as much at once.
+func TestOutcomeOfANetwork(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, login(c))
+	hashed := make(chan struct{})
+	var tried atomic.Int64
+	var all, decided sync.WaitGroup
+	decided.Add(100)
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tried.Add(1)
+		decided.Done()
+		<-hashed
+		passwords(w, r)
+	}))
+	for i := range 100 {
+		all.Go(func() {
+			if send(h, from(fmt.Sprintf("2001:db8:0:%x::1", i))).StatusCode == http.StatusTooManyRequests {
+				decided.Done()
+			}
+		})
+	}
+	decided.Wait()
+	close(hashed)
+	all.Wait()
+	require.EqualValues(t, 40, tried.Load(), "8L")
+	require.Zero(t, failuresLeft(t, m, from("2001:db8:0:ff::1")))
+	require.EqualValues(t, 5, failuresLeft(t, m, from("2001:db8:0:100::1")))
+}
+
+// TestOutcomeOracle: requests of every kind, all at once, which show any token that any of
+// them has got, are counted as one after the other would be.
+func TestOutcomeOracle(t *testing.T) {
+	c := new(clock)
+	cfg := login(c)
+	cfg.Limits[0].Quota, cfg.Limits[1].Quota = 1<<30, 1<<30
+	m := newLimiter(t, cfg)
+	var counted atomic.Int64
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		counts := int64(0)
+		defer func() { counted.Add(counts) }()
+		switch rand.IntN(8) {
+		case 0:
+			counts = 1
+		case 1:
+			w.WriteHeader(http.StatusSeeOther)
+		case 2:
+			counts = 1
+			w.WriteHeader(http.StatusSeeOther)
+			panic(http.ErrAbortHandler)
+		case 3:
+			middleware.NoCharge(r)
+			w.WriteHeader(http.StatusUnauthorized)
+		case 4:
+			counts = 1
+			w.WriteHeader(http.StatusSeeOther)
+			middleware.Charge(r)
+		case 5:
+			counts = rand.Int64N(5)
+			_ = middleware.Settle(r, counts)
+			w.WriteHeader(http.StatusUnauthorized)
+		case 6:
+			middleware.Charge(r)
+			_ = middleware.Refund(w, r)
+		case 7:
+			counts = 1
+			var both sync.WaitGroup
+			both.Go(func() { middleware.Charge(r) })
+			both.Go(func() { w.WriteHeader(http.StatusSeeOther) })
+			both.Wait()
+		}
+	}))
+	var tokens sync.Map
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 300 {
+				tok, _ := tokens.Load(rand.IntN(8))
+				text, _ := tok.(string)
+				func() {
+					defer func() { _ = recover() }()
+					resp := send(h, showing(text))
+					require.NotEqual(t, http.StatusTooManyRequests, resp.StatusCode)
+					if n%3 == 0 {
+						tokens.Store(i, resp.Header.Get(middleware.TokenHeader))
+					}
+				}()
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, 1<<30-counted.Load(), failuresLeft(t, m))
+}

@@ -1,0 +1,186 @@
+package middleware_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// login is a policy with a plain limit of 10,000 a minute and five failures a minute.
+func login(c *clock) middleware.Config {
+	cfg := contact(c)
+	cfg.Policy = "login"
+	cfg.Limits = []middleware.Limit{
+		{Name: "attempts", Algorithm: middleware.FixedWindow, Quota: 10_000, Window: time.Minute},
+		{Name: "failures", Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute},
+	}
+	cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}, Free: []int{http.StatusSeeOther}}
+	return cfg
+}
+
+// failures returns how many failures more a client may have, by what the next decision
+// says, which is taken back.
+func failuresLeft(t testing.TB, m *middleware.Middleware, options ...option) int64 {
+	t.Helper()
+	var left int64
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, _ := middleware.FromContext(r.Context())
+		left = d.Limits()[1].Remaining + 1
+		middleware.NoCharge(r)
+	}))
+	if send(h, options...).StatusCode == http.StatusTooManyRequests {
+		return 0
+	}
+	return left
+}
+
+// passwords is a log-in: a right password is answered 303, a wrong one 401.
+func passwords(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("X-Password") == "right" {
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	w.WriteHeader(http.StatusUnauthorized)
+}
+
+var right = with("X-Password", "right")
+
+func TestOutcomeCountsFailuresAlone(t *testing.T) {
+	for _, m := range []string{http.MethodGet, http.MethodPost} {
+		c := new(clock)
+		h := newLimiter(t, login(c)).Handler(http.HandlerFunc(passwords))
+		for range 100 {
+			require.Equal(t, http.StatusSeeOther, send(h, method(m), right).StatusCode)
+		}
+		for range 5 {
+			require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
+		}
+		resp := send(h, method(m), right)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.NotEmpty(t, resp.Header.Get("Retry-After"))
+		c.advance(time.Minute)
+		require.Equal(t, http.StatusUnauthorized, send(h, method(m)).StatusCode)
+	}
+}
+
+// The token that goes with an answer says whether it counts: another instance knows
+// nothing else.
+func TestOutcomeIsInTheToken(t *testing.T) {
+	for name, carry := range map[string]middleware.TokenTransport{"header": middleware.HeaderOnly, "cookie": middleware.CookieOnly} {
+		t.Run(name, func(t *testing.T) {
+			c := new(clock)
+			cfg := login(c)
+			cfg.TokenTransport = carry
+			show := func(resp *http.Response) option {
+				if carry == middleware.HeaderOnly {
+					return showing(resp.Header.Get(middleware.TokenHeader))
+				}
+				cookies := resp.Cookies()
+				require.Len(t, cookies, 1)
+				return with("Cookie", cookies[0].Name+"="+cookies[0].Value)
+			}
+			m := newLimiter(t, cfg)
+			h := m.Handler(http.HandlerFunc(passwords))
+			require.EqualValues(t, 5, failuresLeft(t, newLimiter(t, cfg), show(send(h, right))))
+			resp := send(h)
+			require.EqualValues(t, 4, failuresLeft(t, newLimiter(t, cfg), show(resp)))
+			resp = send(h, show(resp))
+			require.EqualValues(t, 3, failuresLeft(t, newLimiter(t, cfg), show(resp)))
+			resp = send(h, show(resp), right)
+			require.EqualValues(t, 3, failuresLeft(t, newLimiter(t, cfg), show(resp)))
+		})
+	}
+}
+
+// A handler and what becomes of its request.
+func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	var c *clock
+	for _, test := range []struct {
+		name    string
+		charged int64
+		ctx     context.Context
+		serve   http.HandlerFunc
+	}{
+		{"a free status", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303) }},
+		{"another status", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(302) }},
+		{"no status", 1, nil, func(http.ResponseWriter, *http.Request) {}},
+		{"a body alone", 0, nil, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "welcome") }},
+		{"a flush alone", 1, nil, func(w http.ResponseWriter, r *http.Request) { _ = http.NewResponseController(w).Flush() }},
+		{"a flush, then a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			w.WriteHeader(303)
+		}},
+		{"early hints", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(103) }},
+		{"early hints, then a free status", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(103); w.WriteHeader(303) }},
+		{"a status, then a free one", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); w.WriteHeader(303) }},
+		{"the client is gone", 1, gone, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303) }},
+		{"a panic", 1, nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"a panic after a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); panic(http.ErrAbortHandler) }},
+		{"a panic after NoCharge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); panic(http.ErrAbortHandler) }},
+		{"a hijack", 1, nil, hijack},
+		{"a hijack after a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); hijack(w, r) }},
+		{"a free status after ten seconds", 1, nil, func(w http.ResponseWriter, r *http.Request) { c.advance(10 * time.Second); w.WriteHeader(303) }},
+		{"a free status a moment before", 0, nil, func(w http.ResponseWriter, r *http.Request) {
+			c.advance(10*time.Second - time.Microsecond)
+			w.WriteHeader(303)
+		}},
+		{"NoCharge", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); w.WriteHeader(401) }},
+		{"NoCharge and no status", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r) }},
+		{"NoCharge, late", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); middleware.NoCharge(r) }},
+		{"NoCharge after ten seconds", 0, nil, func(w http.ResponseWriter, r *http.Request) { c.advance(time.Minute); middleware.NoCharge(r) }},
+		{"NoCharge and a hijack", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); hijack(w, r) }},
+		{"Charge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r); w.WriteHeader(303) }},
+		{"Charge, late", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); middleware.Charge(r) }},
+		{"Charge twice", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r); middleware.Charge(r) }},
+		{"both", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); middleware.Charge(r) }},
+		{"both, and NoCharge at last", 0, nil, func(w http.ResponseWriter, r *http.Request) {
+			middleware.NoCharge(r)
+			middleware.Charge(r)
+			middleware.NoCharge(r)
+		}},
+		{"a refund", 0, nil, func(w http.ResponseWriter, r *http.Request) { _ = middleware.Refund(w, r); w.WriteHeader(401) }},
+		{"a refund, late", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); _ = middleware.Refund(w, r) }},
+		{"settled for three", 3, nil, func(w http.ResponseWriter, r *http.Request) { _ = middleware.Settle(r, 3); w.WriteHeader(401) }},
+		{"settled for three, late", 3, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); _ = middleware.Settle(r, 3) }},
+		{"settled for three and free", 0, nil, func(w http.ResponseWriter, r *http.Request) { _ = middleware.Settle(r, 3); w.WriteHeader(303) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c = new(clock)
+			cfg := login(c)
+			cfg.ByOutcome.Free = []int{200, 303}
+			var outer, inner http.Handler
+			m := newLimiter(t, cfg)
+			inner = m.Handler(test.serve)
+			outer = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer func() { _ = recover() }()
+				if test.ctx != nil {
+					r = r.WithContext(test.ctx)
+				}
+				inner.ServeHTTP(&flushless{w}, r)
+			})
+			r := httptest.NewRequest(http.MethodPost, "/", nil)
+			from("203.0.113.1")(r)
+			w := httptest.NewRecorder()
+			outer.ServeHTTP(w, r)
+			require.Equal(t, 5-test.charged, failuresLeft(t, m))
+		})
+	}
+}
+
+// flushless is a writer whose connection can be taken over, and which cannot flush.
+type flushless struct{ http.ResponseWriter }
+
+func (flushless) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+
+func hijack(w http.ResponseWriter, _ *http.Request) { _, _, _ = w.(http.Hijacker).Hijack() }

@@ -1,0 +1,225 @@
+package middleware
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/internal/reply"
+	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
+)
+
+// charge notes which tally was charged for the request: that of the identity with these
+// bytes, or an own one. With so little, and the decision, the charge can be changed.
+func (dc *decisionContext) charge(e *engine, bytes []byte, own *token.Own) {
+	if d := &dc.decision; d.Cost > 0 {
+		dc.charger, dc.bytes, dc.own = e, bytes, own
+	}
+}
+
+// noteCharge is charge for a request that was admitted by c, and notes what of it depends
+// on the outcome.
+func (dc *decisionContext) noteCharge(e *engine, bytes []byte, c *charged) {
+	if c.verdict.Admitted {
+		dc.charge(e, bytes, c.own)
+	}
+	if p := c.pending; p != nil {
+		p.now, p.free, p.ctx = e.now, e.free, dc.Context
+		p.tell = func(now time.Time) { e.tell(now, dc) }
+		dc.withAside().pending = p
+	}
+}
+
+// tell has the token say what is counted by now.
+func (e *engine) tell(now time.Time, dc *decisionContext) {
+	who, f := e.chargedBy(dc)
+	f.Networks = nil
+	tally, _ := e.memory.Take(now, who.tier.policy, &f, 0)
+	e.reissue(now, dc, &who, &tally, nil)
+}
+
+// again reports whether what has failed with err may be tried again.
+func again(err error) bool { return err != nil && !errors.Is(err, exact.ErrNoRefund) }
+
+// settle changes the charge of a request to cost.
+func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, cost int64) error {
+	more := min(cost, storeless.MaxQuota) - dc.decision.Cost
+	if dc.aside != nil && dc.aside.counted != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
+		defer cancel()
+		if err := e.settleCounted(ctx, dc.aside.counted, more); err != nil {
+			return err
+		}
+	}
+	now := e.now()
+	if e.outcomes != nil {
+		defer e.outcomes.hold(now)()
+	}
+	who, f := e.chargedBy(dc)
+	issued, ok := e.issuedWith(now, dc, &who)
+	if e.memory == nil {
+		f.Shown = issued // nothing else knows
+	}
+	p := who.tier.policy
+	if e.exact != nil {
+		p = who.tier.fallback
+	}
+	tally := e.adjust(now, dc, p, &f, more)
+	if p := dc.pending(); p != nil {
+		tally = p.resize(now, tally, more)
+	}
+	if ok {
+		var h http.Header
+		if w != nil {
+			h = w.Header()
+		}
+		e.reissue(now, dc, &who, &tally, h)
+	}
+	return nil
+}
+
+// adjust charges more for a request, or less, in memory, and returns the tally.
+func (e *engine) adjust(now time.Time, dc *decisionContext, p *storeless.Policy, f *storeless.Candidate, more int64) storeless.Tally {
+	if more < 0 {
+		return e.memory.Restore(now, time.UnixMicro(dc.reply.Fields.Now), p, f, -more)
+	}
+	return e.memory.Record(now, p, f, more)
+}
+
+// settleCounted changes what the counter has charged.
+func (e *engine) settleCounted(ctx context.Context, c *counted, more int64) error {
+	switch {
+	case c.receipt == exact.Receipt{} || more == 0:
+		return nil
+	case more > 0:
+		return e.chargePast(ctx, c, more)
+	}
+	receipt := c.receipt
+	receipt.Cost = -more
+	if err := e.giveBack(ctx, receipt, &c.lost); err != nil {
+		return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
+	}
+	e.exact.refunds.Add(1)
+	e.exact.refusals.Forget(c.refusal)
+	return nil
+}
+
+// chargePast has the counter charge more, whether or not there is room. It is the same
+// call however often it is repeated.
+func (e *engine) chargePast(ctx context.Context, c *counted, more int64) error {
+	if !c.call.Past {
+		c.call.ID, c.call.Cost, c.call.Past = rand.Text(), more, true
+	}
+	_, err := e.exact.Counter.Take(ctx, c.call)
+	if err != nil && !errors.Is(err, exact.ErrNotCounted) && ctx.Err() == nil {
+		_, err = e.exact.Counter.Take(ctx, c.call)
+	}
+	if err != nil {
+		return fmt.Errorf("middleware: the exact counter did not charge what was settled: %w", err)
+	}
+	return nil
+}
+
+// giveBack has the counter give a charge back. If the answer is lost it asks once more, as
+// for a charge. Where an answer was lost before, here or by the caller's last attempt,
+// nothing to give back means that it was given back then.
+func (e *engine) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
+	for first := true; ; first = false {
+		err := e.exact.Counter.Refund(ctx, receipt)
+		switch {
+		case err == nil, *lost && errors.Is(err, exact.ErrNoRefund):
+			return nil
+		case errors.Is(err, exact.ErrNotCounted), errors.Is(err, exact.ErrNoRefund):
+			return err
+		}
+		*lost = true
+		if !first || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// chargedBy returns who was charged for a request, and which tally. The tally is as the
+// memory knows it: what was shown or signed may hold what others have got back since.
+func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candidate) {
+	who = subject{bytes: dc.bytes, tier: dc.decision.tier, holder: e.codec.Holder(dc.bytes)}
+	if e.memory == nil {
+		return who, f
+	}
+	if dc.own != nil {
+		f.Key = e.ownKey(dc.own.ID)
+		return who, f
+	}
+	f.Key = e.memory.Key(dc.bytes)
+	room, rest := dc.bytes[:0:0], dc.bytes
+	if rest[0] == kindRoom {
+		room, rest = rest[:1:1], rest[1:]
+	}
+	id := identityOf(rest)
+	f.Provider = id.provider()
+	if id.wide() {
+		f.Networks = []storeless.Network{
+			{Key: e.memory.Key(id.appendNet(room, 56)), Policy: who.tier.net56},
+			{Key: e.memory.Key(id.appendNet(room, 48)), Policy: who.tier.net48},
+		}
+	}
+	return who, f
+}
+
+// identityOf returns what the bytes of an identity say of its address: of others than
+// addresses, and of what an identity is narrowed to, it says nothing.
+func identityOf(b []byte) (id Identity) {
+	end := len(b)
+	if b[0]&narrowed != 0 {
+		end = int(binary.BigEndian.Uint32(b[len(b)-4:]))
+	}
+	if id.kind = b[0] &^ narrowed; id.kind != kindAddress {
+		return id
+	}
+	if b = b[1:end]; len(b) == 4 {
+		id.addr = netip.AddrFrom4([4]byte(b))
+		return id
+	}
+	var a [16]byte
+	copy(a[:], b)
+	id.addr = netip.AddrFrom16(a)
+	return id
+}
+
+// issuedWith returns what the token says that was issued with the decision. It is not ok
+// if there is none, or if it is of another tally than was charged: a client that has bought
+// a tally keeps the token of that.
+func (e *engine) issuedWith(now time.Time, dc *decisionContext, who *subject) (t storeless.Tally, ok bool) {
+	f := &dc.reply.Fields
+	text := f.Lines[reply.Token]
+	if text == "" {
+		_, value, _ := strings.Cut(f.Cookie, "=")
+		text, _, _ = strings.Cut(value, ";")
+	}
+	said, err := who.holder.Verify(now, text)
+	return said.Tally, err == nil && said.Own.IsZero() == (dc.own == nil)
+}
+
+// reissue puts the token that says tally in the place of the one that was issued
+// with the decision, wherever that stands. A tally that has counted nothing has
+// no token; then none is sent.
+func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tally *storeless.Tally, h http.Header) {
+	tok := who.appendToken(nil, dc.own, tally)
+	var cookie []byte
+	if len(tok) > 0 {
+		expires := e.carried.Expires(*tally)
+		if dc.own != nil {
+			expires = dc.own.Expires
+		}
+		cookie = e.appendCookie(nil, tok, expires-now.Unix())
+	}
+	dc.reply.Fields.ReplaceToken(h, string(tok), string(cookie))
+}
