@@ -20,6 +20,14 @@ type Exact struct {
 	// There is no default: either choice is wrong for somebody. Required.
 	Outage Outage
 
+	// Contended says what becomes of a request whose call has lost every race for its key,
+	// with [exact.ErrContended]: on a counter that stores only what nobody else has changed
+	// meanwhile, as those of package exact/cas. That is load, and neither an outage nor
+	// logged. FailClosed answers 503. FailOpen decides as in an outage, by the fallback
+	// quotas: who hammers its own key through all instances at once is then admitted so
+	// much more. Default: FailClosed.
+	Contended Outage
+
 	// Instances is by how many instances the quota is shared in an outage under
 	// [FailOpen]: each admits that part of it, at least 1. Default: 1, which
 	// admits the whole quota on each.
@@ -100,6 +108,9 @@ func (x *Exact) check() (errs []error) {
 	if x.Outage != FailOpen && x.Outage != FailClosed {
 		problem("Outage", "must be FailOpen or FailClosed; there is no default")
 	}
+	if x.Contended != FailOpen && x.Contended != FailClosed {
+		problem("Contended", "must be FailOpen or FailClosed, or 0 for FailClosed")
+	}
 	if x.Instances < 1 {
 		problem("Instances", "must be at least 1, or 0 for 1, not %d", x.Instances)
 	}
@@ -117,6 +128,9 @@ func (x *Exact) check() (errs []error) {
 
 // withDefaults returns x with what it leaves zero filled in.
 func (x Exact) withDefaults() Exact {
+	if x.Contended == 0 {
+		x.Contended = FailClosed
+	}
 	if x.Instances == 0 {
 		x.Instances = 1
 	}

@@ -1,0 +1,35 @@
+package cas
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// doublings bounds how a pause grows. Without a bound it overflows: a call that is
+	// starved does try more than 60 times.
+	doublings = 5
+
+	// shortest is what a try is taken to last at least, so that there is a pause at all.
+	shortest = 100 * time.Microsecond
+)
+
+// pause waits before another try, at random and longer each time, or those who have lost a
+// race would meet again in the next. It is measured in what a try takes, not in
+// milliseconds: stores answer in one or in twenty. It reports whether the time was there;
+// where it is not, it does not wait for its end.
+func (e *engine) pause(ctx context.Context, try int64, took time.Duration) bool {
+	d := max(took, shortest) << min(try-1, doublings)
+	d = time.Duration(e.random(int64(d)))
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
