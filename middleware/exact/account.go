@@ -2,7 +2,6 @@ package exact
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -29,7 +28,12 @@ type Account struct {
 	latest   int64            // Unix ns of the last charge: time does not step back behind it
 	hold     int64            // for how long, in ns, it stands still there at most
 	serial   uint64           // of the last receipt
+	void     uint64           // the last receipt of a clock that was wrong, 0: none
 	refunded map[uint64]int64 // serials given back, and from when they do not matter, Unix ns
+	paused   int64            // Unix ns before which nothing is admitted
+	booked   int64            // the last moment for which a call is, Unix µs; 0: none is ahead
+	since    uint64           // if one is, the last receipt from before the first
+	answers  answers
 }
 
 // An entry is what one limit has counted.
@@ -38,28 +42,43 @@ type entry struct {
 	ends  int64 // Unix second from which it counts nothing
 	state storeless.State
 	log   chargeLog // or
+	line  line      // of a bucket, while calls are booked
 }
 
 // maxEntries bounds what policies of one name may leave behind: beyond it, what ends
 // first is forgotten.
 const maxEntries = 4 * storeless.MaxLimits
 
-// Take decides a call and charges it if it is admitted.
+// Take decides a call and charges it if it is admitted: then, and only then, the account has
+// changed and must be stored. A call whose ID the account has admitted before is not charged
+// again, see [Account]; an engine that keeps [Idempotency] takes the call without its ID.
 func (a *Account) Take(now time.Time, call *Call) Verdict {
 	from, at := a.at(now)
+	if v, found := from.answers.find(at, call); found {
+		return a.Replay(now, v, call)
+	}
 	s := from.open(at, call.Policy)
-	v := Verdict{Verdict: s.decide(call.Cost, true)}
-	v.later(at.Sub(now))
+	v := Verdict{Verdict: s.take(call, true)}
 	if !v.Admitted {
+		v.later(at.Sub(now))
 		return v
 	}
 	if from != a {
 		*a = *from
 	}
-	a.store(&s)
+	if call.Cost > 0 {
+		a.serial++
+		v.Receipt = Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: at, Serial: s.serialOf(a.serial, call.Cost)}
+		if s.moment > unixMicro(at) {
+			v.Receipt.At = time.UnixMicro(s.moment)
+		}
+	}
 	a.latest = at.UnixNano()
-	a.serial++
-	v.Receipt = Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: at, Serial: strconv.FormatUint(a.serial, 36)}
+	a.store(&s)
+	if call.ID != "" {
+		a.answers = a.answers.keep(at, call.ID, &v.Receipt)
+	}
+	v.stand(now, at)
 	return v
 }
 
@@ -67,41 +86,39 @@ func (a *Account) Take(now time.Time, call *Call) Verdict {
 func (a *Account) Peek(now time.Time, call *Call) Verdict {
 	from, at := a.at(now)
 	s := from.open(at, call.Policy)
-	v := Verdict{Verdict: s.decide(call.Cost, false)}
-	v.later(at.Sub(now))
+	v := Verdict{Verdict: s.take(call, false)}
+	v.stand(now, at)
 	return v
 }
 
 // Replay completes what [Idempotency] has found: with how the limits stand now, which
-// would be long to keep.
+// would be long to keep, and with how long a call that was booked has to wait still.
 func (a *Account) Replay(now time.Time, v Verdict, call *Call) Verdict {
-	cost := call.Cost
+	asks := Call{Key: call.Key, Cost: call.Cost, Policy: call.Policy}
 	if v.Admitted {
-		cost = 0
+		asks.Cost = 0
+		v.Wait = max(0, v.Receipt.At.Sub(now))
 	}
-	from, at := a.at(now)
-	s := from.open(at, call.Policy)
-	of := Verdict{Verdict: s.decide(cost, false)}
-	of.later(at.Sub(now))
+	of := a.Peek(now, &asks)
 	v.Limits = of.Limits
 	v.Replayed = true
 	return v
 }
 
 // Refund gives back a charge of this account, once, while it counts. It reports
-// whether it did.
+// whether it did: then the account has changed and must be stored. It bears any receipt.
 func (a *Account) Refund(now time.Time, r *Receipt) bool {
-	serial, err := strconv.ParseUint(r.Serial, 36, 64)
-	if err != nil || serial < 1 || serial > a.serial || r.Policy == nil || r.Cost < 1 {
+	if r.Policy == nil || r.Cost < 1 {
 		return false
+	}
+	is, ok := parseSerial(r)
+	if !ok || is.number <= a.void || is.number > a.serial {
+		return false // made up, or charged by a wrong clock, and that counts no more
 	}
 	from, now := a.at(now)
-	ends := countsUntil(r.Policy, r.At)
-	if _, done := a.refunded[serial]; done || ends <= now.UnixNano() {
+	ends := countsUntil(r.Policy, r.At, r.Cost)
+	if _, done := a.refunded[is.number]; done || from != a || ends <= now.UnixNano() {
 		return false
-	}
-	if from != a || r.At.After(now) {
-		return false // a wrong clock has charged it, and that counts no more
 	}
 	if a.refunded == nil {
 		a.refunded = make(map[uint64]int64)
@@ -111,18 +128,39 @@ func (a *Account) Refund(now time.Time, r *Receipt) bool {
 			delete(a.refunded, s)
 		}
 	}
-	a.refunded[serial] = ends
+	a.refunded[is.number] = ends
 	s := a.open(now, r.Policy)
-	s.restore(r.At, r.Cost)
+	s.refund(r, is)
 	a.store(&s)
 	return true
 }
 
-// Idle reports whether nothing of the account counts any more: it may be forgotten.
+// Expires returns from when on nothing of the account counts any more, by the clock that it
+// was charged by: the zero time if it counts nothing. An engine may then forget it, and
+// can leave that to a time to live or an index of its store. Store it again with what
+// Expires says after each Take that admits and each Refund: it may be sooner than before.
+func (a *Account) Expires() (at time.Time) {
+	var last int64 // Unix ns
+	for i := range a.entries {
+		last = max(last, a.entries[i].ends*int64(time.Second))
+	}
+	if a.paused > a.latest {
+		last = max(last, a.paused)
+	}
+	for _, ends := range a.refunded { // forgotten, it could be given back of another charge
+		last = max(last, ends)
+	}
+	if last = max(last, a.answers.end()); last == 0 {
+		return at
+	}
+	return time.Unix(0, last)
+}
+
+// Idle reports whether nothing of the account counts any more, as Expires says, or because
+// a clock that was wrong has charged it: it may be forgotten.
 func (a *Account) Idle(now time.Time) bool {
 	from, at := a.at(now)
-	second := at.Unix()
-	return !slices.ContainsFunc(from.entries, func(e entry) bool { return e.ends > second })
+	return !from.Expires().After(at)
 }
 
 // at returns the account as it is to be decided, and when: now, or the latest time seen
@@ -133,9 +171,18 @@ func (a *Account) at(now time.Time) (*Account, time.Time) {
 	case ns >= a.latest:
 		return a, now
 	case a.latest-ns > a.hold:
-		return &Account{serial: a.serial, refunded: a.refunded}, now
+		return &Account{serial: a.serial, void: a.serial}, now
 	}
 	return a, time.Unix(0, a.latest)
+}
+
+// stand has a verdict of an account that stands still tell the truth: all takes longer.
+func (v *Verdict) stand(now, at time.Time) {
+	wait, booked := v.Wait+at.Sub(now), v.Admitted && v.Wait > 0
+	v.later(at.Sub(now))
+	if booked {
+		v.Wait = wait // to the moment, not in whole seconds
+	}
 }
 
 // later adds to what a verdict says of an account that stands still how long that lasts.
@@ -166,7 +213,8 @@ func (a *Account) entry(id uint32) *entry {
 
 // open returns the account under the limits of a policy, at a time.
 func (a *Account) open(now time.Time, p *Policy) (s working) {
-	s.policy, s.now = p, now
+	s.policy, s.now, s.moment = p, now, unixMicro(now)
+	s.paused, s.serial = a.paused, a.serial
 	if p.hasLog {
 		s.logs = make([]chargeLog, len(p.limits))
 	}
@@ -181,7 +229,35 @@ func (a *Account) open(now time.Time, p *Policy) (s working) {
 			s.tally[i] = e.state
 		}
 	}
+	if a.booked > 0 {
+		s.booked, s.since = a.booked, a.since
+		a.openLines(&s)
+	}
 	return s
+}
+
+// openLines adds what a working copy needs while calls are booked, and ends that when the
+// moment of the last has come.
+func (a *Account) openLines(s *working) {
+	s.lines = make([]line, len(s.policy.limits))
+	for i := range s.policy.limits {
+		e, mark := a.entry(s.policy.ids[i]), &s.tally[i].At
+		if e == nil || s.policy.interval[i] == 0 {
+			continue
+		}
+		l := &s.lines[i]
+		*l = line{e.line.base, slices.Clone(e.line.holes)}
+		if l.base == 0 {
+			l.base = max(*mark, s.moment)
+		}
+		if s.booked <= s.moment {
+			*mark = l.close(s.moment, *mark)
+		}
+		l.pass(s.moment)
+	}
+	if s.booked <= s.moment {
+		s.lines, s.booked = nil, 0
+	}
 }
 
 // store puts back what a working copy has changed, and forgets what has ended.
@@ -191,7 +267,8 @@ func (a *Account) store(s *working) {
 	if !slices.ContainsFunc(a.entries, func(e entry) bool { return !slices.Contains(s.policy.ids[:], e.id) }) {
 		a.hold = 0 // nothing of another policy is left
 	}
-	a.hold = max(a.hold, s.policy.hold)
+	a.hold = max(a.hold, s.policy.hold, s.paused-a.latest)
+	a.paused, a.booked, a.since = s.paused, s.booked, s.since
 	for i := range s.policy.limits {
 		id := s.policy.ids[i]
 		e := a.entry(id)
@@ -213,13 +290,25 @@ func (a *Account) store(s *working) {
 		} else {
 			e.state = s.tally[i]
 		}
+		if s.policy.interval[i] > 0 { // a debt, or a booking, is no fault of a clock
+			a.hold = max(a.hold, e.state.At*int64(time.Microsecond)-a.latest)
+		}
+		e.line = line{}
+		if s.lines != nil {
+			e.line = s.lines[i]
+		}
 		e.ends = s.ends(i)
+	}
+	if a.booked == 0 {
+		for i := range a.entries {
+			a.entries[i].line = line{}
+		}
 	}
 }
 
-// countsUntil returns from when a charge made at a time counts in no window of p, in
-// Unix ns.
-func countsUntil(p *Policy, at time.Time) (last int64) {
+// countsUntil returns from when a charge made at a time counts in no window of p, and no
+// bucket owes it, in Unix ns.
+func countsUntil(p *Policy, at time.Time, cost int64) (last int64) {
 	for i := range p.limits {
 		l := &p.limits[i]
 		w := int64(l.Window)
@@ -231,7 +320,8 @@ func countsUntil(p *Policy, at time.Time) (last int64) {
 		case storeless.SlidingLog, storeless.RollingDay:
 			last = max(last, until(l, at))
 		default:
-			last = max(last, at.UnixNano()+w)
+			owed := min(cost, maxDebt/p.interval[i]) * p.interval[i] * int64(time.Microsecond)
+			last = max(last, at.UnixNano()+max(w, owed))
 		}
 	}
 	return last

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// version begins every encoded [Account].
-const version = 2
+// version begins every encoded [Account]. 1 had no hold, and neither 1 nor 2 what is written
+// behind the receipts that were given back.
+const version = 3
 
 var errAccount = errors.New("exact: not the bytes of an account, or of a later version")
 
@@ -43,18 +45,57 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.AppendUvarint(b, serial)
 		b = binary.AppendVarint(b, a.refunded[serial])
 	}
+	b = binary.AppendUvarint(b, a.void)
+	b = binary.AppendVarint(b, a.paused)
+	b = a.answers.append(b, a.latest)
+	b = binary.AppendVarint(b, a.booked)
+	if a.booked == 0 {
+		return b, nil
+	}
+	b = binary.AppendUvarint(b, a.since)
+	for i := range a.entries {
+		l := &a.entries[i].line
+		b = binary.AppendVarint(b, l.base)
+		b = binary.AppendUvarint(b, uint64(len(l.holes)))
+		last := l.base
+		for _, h := range l.holes {
+			b = binary.AppendUvarint(b, uint64(h.from-last))
+			b = binary.AppendUvarint(b, uint64(h.to-h.from))
+			last = h.to
+		}
+	}
 	return b, nil
+}
+
+// append writes answers, of an account that was last charged at a time.
+func (r answers) append(b []byte, latest int64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(r)))
+	for i := range r {
+		b = append(b, r[i].id[:]...)
+		b = binary.AppendVarint(b, r[i].given-latest)
+		b = binary.AppendVarint(b, r[i].cost)
+		if r[i].cost > 0 {
+			b = binary.AppendVarint(b, r[i].at-r[i].given)
+			b = binary.AppendUvarint(b, uint64(len(r[i].serial)))
+			b = append(b, r[i].serial...)
+		}
+	}
+	return b
 }
 
 // UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps nothing of b. It
 // tells other bytes from those of an account as well as their form does; whether
 // they have changed since is for the engine to know.
 func (a *Account) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 || b[0] != version {
+	if len(b) == 0 || b[0] < 1 || b[0] > version {
 		return errAccount
 	}
 	d := decoder{rest: b[1:]}
-	read := Account{latest: d.int(), hold: d.int(), serial: d.uint()}
+	read := Account{latest: d.int(), hold: int64(storeless.MaxWindow)}
+	if b[0] > 1 {
+		read.hold = d.int()
+	}
+	read.serial = d.uint()
 	if n := d.length(maxEntries); n > 0 {
 		read.entries = make([]entry, n)
 	}
@@ -82,6 +123,14 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 			read.refunded[serial] = d.int()
 		}
 	}
+	if b[0] > 2 {
+		read.void, read.paused = d.uint(), d.int()
+		read.answers = d.answers(read.latest)
+		read.booked = d.int()
+	}
+	if read.booked != 0 {
+		d.lines(&read)
+	}
 	if d.failed || len(d.rest) > 0 {
 		return errAccount
 	}
@@ -89,10 +138,64 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// lines reads what is kept while calls are booked.
+func (d *decoder) lines(a *Account) {
+	a.since = d.uint()
+	d.failed = d.failed || a.booked < 0 || a.since > a.serial
+	for i := range a.entries {
+		l := &a.entries[i].line
+		l.base = d.int()
+		if n := d.length(maxHoles); n > 0 {
+			l.holes = make([]span, n)
+		}
+		last := l.base
+		for j := range l.holes {
+			from := last + int64(d.atMost(maxAway))
+			last = from + int64(d.atMost(maxAway))
+			d.failed = d.failed || last == from
+			l.holes[j] = span{from, last}
+		}
+		d.failed = d.failed || l.base < 0 || len(l.holes) > 0 && last > a.entries[i].state.At
+	}
+}
+
+// maxAway is further than anything on a line of what was booked is apart, in µs.
+const maxAway = uint64(2 * storeless.MaxWindow / time.Microsecond)
+
+// answers reads answers of an account that was last charged at a time.
+func (d *decoder) answers(latest int64) answers {
+	n := d.length(keptAnswers)
+	if n == 0 {
+		return nil
+	}
+	r := make(answers, n)
+	for i := range r {
+		a := &r[i]
+		d.failed = copy(a.id[:], d.bytes(len(a.id))) < len(a.id) || d.failed
+		a.given, a.cost = latest+d.int(), d.int()
+		if a.cost != 0 {
+			a.at = a.given + d.int()
+			a.serial = string(d.bytes(d.length(maxSerial)))
+		}
+		d.failed = d.failed || a.cost < 0
+	}
+	return r
+}
+
 // A decoder reads integers until one is missing.
 type decoder struct {
 	rest   []byte
 	failed bool
+}
+
+// bytes returns so many of the rest, or none.
+func (d *decoder) bytes(n int) []byte {
+	if n > len(d.rest) {
+		d.failed, n = true, 0
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
 }
 
 func (d *decoder) uint() uint64 {

@@ -41,14 +41,16 @@ type Counter interface {
 // milliseconds; longer memory is paid for on every call.
 const IDLife = 10 * time.Second
 
-// A Call asks for something to be counted.
+// A Call asks for something to be counted: now if there is room (the zero values of Past,
+// Ahead and Pause), or whether there is room or not, or as soon as there is.
 type Call struct {
 	// Key is what is counted: one customer, one product of a customer's. Permitted: 1 to
 	// [MaxKey] bytes of any kind. Counters of the same Key under policies of
 	// different names are different.
 	Key string
 
-	// Cost is charged on every limit. Permitted: 1 and more, also to Peek.
+	// Cost is charged on every limit. Permitted: 1 and more, also to Peek; 0 with Pause;
+	// at most [storeless.MaxQuota] with Past.
 	Cost int64
 
 	// Policy holds the limits.
@@ -58,12 +60,42 @@ type Call struct {
 	// fresh for each request, 16 random bytes or so, and at most [MaxID] long:
 	// a client that can choose it chooses to be counted once.
 	ID string
+
+	// Past charges the call although there may be no room: for what was used already. It is
+	// always admitted, in a pause too, and however much it costs. Windows then stand above
+	// their quota until they end, and a bucket owes it all, but no further ahead than
+	// [storeless.MaxWindow].
+	Past bool
+
+	// Ahead books the call: it is admitted for later, as soon as there is room behind what
+	// was booked before it, at most so long from now. Wait of the verdict says how long from
+	// now, 0 for at once, in microseconds; no other admission has any. A refusal says when
+	// to ask again with the same Ahead. Refund before its time gives it back whole, and the
+	// next call with Ahead takes its place. Permitted: up to [MaxAhead], without Past and
+	// Pause, where all limits are a [storeless.TokenBucket] or [storeless.LeakyBucket]: what
+	// counts in windows has no first moment at which there is room, but only less of it used.
+	Ahead time.Duration
+
+	// Pause has nothing of the key admitted, and nothing booked for a moment, before so long
+	// from now: for a service that said that it wants to be left alone. A longer pause stays,
+	// and so do bookings that were granted before. Permitted: up to [MaxPause], with Past or
+	// with a Cost of 0, so that it does not hang on there being room.
+	Pause time.Duration
 }
 
 // Bounds of a [Call].
 const (
 	MaxKey = 256
 	MaxID  = 64
+
+	// MaxAhead is how far ahead a call may be booked. Nobody waits longer with a request in
+	// his hand; and a booking that a process took and did not live to use or give back is
+	// lost to the others.
+	MaxAhead = time.Hour
+
+	// MaxPause is how long a pause may be: the Retry-After of a service that counts by days.
+	// What one process has misread stops all of them for no longer.
+	MaxPause = 24 * time.Hour
 )
 
 // Check says why the call cannot even begin, or nil: an error that is
@@ -75,10 +107,22 @@ func (c *Call) Check(ctx context.Context) error {
 		return &CallError{"Policy", "is nil"}
 	case len(c.Key) < 1 || len(c.Key) > MaxKey:
 		return &CallError{"Key", "must have 1 to 256 bytes"}
-	case c.Cost < 1:
-		return &CallError{"Cost", "must be at least 1"}
+	case c.Cost < 1 && (c.Cost < 0 || c.Pause == 0):
+		return &CallError{"Cost", "must be at least 1, or 0 with a Pause"}
+	case c.Past && c.Cost > storeless.MaxQuota:
+		return &CallError{"Cost", "must be at most 2147483647 with Past"}
 	case len(c.ID) > MaxID:
 		return &CallError{"ID", "must have at most 64 bytes"}
+	case c.Ahead < 0 || c.Ahead > MaxAhead:
+		return &CallError{"Ahead", "must be from 0 to 1h"}
+	case c.Ahead > 0 && (c.Past || c.Pause != 0):
+		return &CallError{"Ahead", "must be 0 with Past or Pause"}
+	case c.Ahead > 0 && !c.Policy.bucketsOnly:
+		return &CallError{"Ahead", "needs a Policy that has no limits but a TokenBucket or LeakyBucket"}
+	case c.Pause < 0 || c.Pause > MaxPause:
+		return &CallError{"Pause", "must be from 0 to 24h"}
+	case c.Pause > 0 && c.Cost > 0 && !c.Past:
+		return &CallError{"Pause", "needs Past, or a Cost of 0"}
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotCounted, err)
@@ -86,19 +130,20 @@ func (c *Call) Check(ctx context.Context) error {
 	return nil
 }
 
-// A Verdict is what a Counter answers.
+// A Verdict is what a Counter answers. Its Wait is that of a refusal, in whole seconds, or
+// that of a call that was booked, see Call.Ahead.
 type Verdict struct {
 	storeless.Verdict
 
 	// Replayed says that this is the verdict of an earlier call of the same ID.
 	Replayed bool
 
-	// Receipt of a call that was admitted, for [Counter.Refund]. Its holder
+	// Receipt of a call that was charged, for [Counter.Refund]. Its holder
 	// may lower a count.
 	Receipt Receipt
 }
 
-// A Receipt says what was charged, and when by the counter's clock. The zero
+// A Receipt says what was charged, and for when by the counter's clock. The zero
 // Receipt is good for nothing.
 type Receipt struct {
 	Key    string

@@ -54,6 +54,19 @@ func (t *chargeLog) charge(until, cost int64) {
 	t.entries = append(t.entries, logEntry{until, cost})
 }
 
+// owe adds cost although there may be no room for it, up to what a count can hold. What is
+// above MaxLog charges joins the last of them, which then ends with it: or calls that are
+// always admitted would make all others dear. Neither is given back then.
+func (t *chargeLog) owe(until, cost int64) {
+	if cost = min(cost, storeless.MaxQuota-t.used); cost <= 0 {
+		return
+	}
+	if len(t.entries) >= MaxLog {
+		t.entries[len(t.entries)-1].until = until
+	}
+	t.charge(until, cost)
+}
+
 // restore takes cost back from what ends at a moment.
 func (t *chargeLog) restore(until, cost int64) {
 	i, found := slices.BinarySearchFunc(t.entries, until, func(m logEntry, until int64) int { return cmp.Compare(m.until, until) })

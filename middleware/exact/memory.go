@@ -87,12 +87,14 @@ func (m *Memory) Take(ctx context.Context, call Call) (Verdict, error) {
 	if !known && !s.room(now) {
 		return Verdict{}, ErrFull
 	}
+	id := call.ID
+	call.ID = "" // which replies remember for less
 	v := a.Take(now, &call)
 	if v.Admitted && !known {
 		s.accounts[key] = a
 	}
-	if call.ID != "" {
-		s.replies.Keep(now, key, call.ID, v)
+	if id != "" {
+		s.replies.Keep(now, key, id, v)
 	}
 	return v, nil
 }

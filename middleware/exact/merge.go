@@ -22,7 +22,7 @@ type Batcher interface {
 // maxMerged is how many calls [Merge] makes one of at most.
 const maxMerged = 256
 
-// Merge makes one call of concurrent calls for the same key, policy and cost. It is
+// Merge makes one call of concurrent calls for the same key that differ in nothing but their ID. It is
 // as exact as its engine and holds nothing back: the first call goes through at
 // once, and those that come while it is out leave together when it is back, or when it
 // has been out for a third of the time that it had until its deadline. What a hot key
@@ -55,6 +55,9 @@ type mergeable struct {
 	key    string
 	policy *Policy
 	cost   int64
+	past   bool
+	ahead  time.Duration
+	pause  time.Duration
 }
 
 // maxApart is how many calls for one key are out at once at most: one each third of the
@@ -99,7 +102,7 @@ func (m *merged) Take(ctx context.Context, call Call) (Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
-	k := mergeable{call.Key, call.Policy, call.Cost}
+	k := mergeable{call.Key, call.Policy, call.Cost, call.Past, call.Ahead, call.Pause}
 	m.mu.Lock()
 	q, out := m.queues[k]
 	if !out {

@@ -34,8 +34,21 @@ type Policy struct {
 	place  []int
 	hasLog bool
 
+	// Of buckets: the time in which one unit of cost leaks out, and a full one empties,
+	// in µs; 0 of others.
+	interval, empties [storeless.MaxLimits]int64
+
+	bucketsOnly bool // a call can be booked
+
 	hold int64 // see [Account], in ns
 }
+
+// maxDebt is how much a bucket may owe at the most, in µs, and by how much its mark may be
+// ahead: as much as the largest that can be configured.
+const maxDebt = int64(storeless.MaxWindow / time.Microsecond)
+
+// unixMicro is the clock of buckets, which like that of storeless does not go before 1970.
+func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }
 
 // Compile checks limits and compiles them, like [storeless.Compile], with one
 // difference: it takes [storeless.SlidingLog], of a Quota up to [MaxLog], and
@@ -73,13 +86,15 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 
 // compile assumes checked limits, and the same for tokens.
 func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
-	p := &Policy{name: tokens.Name(), limits: limits, tokens: tokens}
+	p := &Policy{name: tokens.Name(), limits: limits, tokens: tokens, bucketsOnly: true}
 	var steps []storeless.Limit
 	for i, l := range limits {
+		p.bucketsOnly = p.bucketsOnly && l.Burst > 0
 		p.hold = max(p.hold, int64(l.Window))
 		if l.Burst > 0 {
-			interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota // as in storeless
-			p.hold = max(p.hold, l.Burst*interval*int64(time.Microsecond))
+			p.interval[i] = (l.Window.Microseconds() + l.Quota - 1) / l.Quota // as in storeless
+			p.empties[i] = l.Burst * p.interval[i]
+			p.hold = max(p.hold, p.empties[i]*int64(time.Microsecond))
 		}
 		p.ids[i] = tokens.ID(i)
 		if logged(l.Algorithm) {
@@ -91,7 +106,7 @@ func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
 		steps, p.place = append(steps, l), append(p.place, i)
 	}
 	if len(steps) > 0 {
-		p.steps = mustCompile(p.name, steps)
+		p.steps = mustCompile(p.name, buckets(steps))
 		p.steps = p.steps.Among(mustCompile(p.name, deepest(steps)))
 	}
 	return p
@@ -106,18 +121,26 @@ func mustCompile(name string, limits []storeless.Limit) *storeless.Policy {
 	return p
 }
 
-// deepest returns limits with buckets that can be owed the most there is. A key's
-// account is charged under any tier, and its time does not step back: however large
-// a debt is, it is no fault of a clock.
+// deepest returns limits with buckets that can be owed the most there is, maxDebt. A key's
+// account is charged under any tier, beyond the limit (Call.Past) and ahead (Call.Ahead), and
+// its time does not step back: however large a debt is, it is no fault of a clock.
 func deepest(limits []storeless.Limit) []storeless.Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
-		l := &limits[i]
-		switch l.Algorithm {
-		case storeless.TokenBucket:
-			l.Quota, l.Burst = 1, int64(storeless.MaxWindow/l.Window)
-		case storeless.LeakyBucket:
-			l.Quota = 1
+		if l := &limits[i]; l.Burst > 0 {
+			// One unit a second. A meter, which has no burst, is a bucket here.
+			l.Algorithm, l.Quota, l.Burst = storeless.TokenBucket, int64(l.Window/time.Second), int64(storeless.MaxWindow/time.Second)
+		}
+	}
+	return limits
+}
+
+// buckets returns limits with a bucket of one for each meter: the same arithmetic.
+func buckets(limits []storeless.Limit) []storeless.Limit {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		if l := &limits[i]; l.Burst > 0 {
+			l.Algorithm = storeless.TokenBucket
 		}
 	}
 	return limits

@@ -13,6 +13,16 @@ type working struct {
 	now    time.Time
 	tally  storeless.Tally // of the limits that keep no log
 	logs   []chargeLog     // rolled; nil: no limit keeps one
+
+	paused int64  // Unix ns before which nothing is admitted
+	lines  []line // of the limits that are buckets; nil: no call is booked
+	booked int64  // the last moment that one is booked for, Unix µs
+	since  uint64 // the last receipt from before the first that is
+	serial uint64 // the last receipt
+
+	// Of the call that was charged.
+	moment int64   // that it was admitted for, Unix µs
+	paid   []int64 // from where on it is on each line; nil: there are none
 }
 
 // decide checks every limit, and if charge is set and all of them have room charges
@@ -97,7 +107,7 @@ func (s *working) logStatus(cost int64) (v storeless.Verdict) {
 	return v
 }
 
-// restore takes back what was charged at a time.
+// restore takes back what was charged at a time, but for buckets with a line.
 func (s *working) restore(at time.Time, cost int64) {
 	p := s.policy
 	for i := range s.logs {
@@ -105,12 +115,32 @@ func (s *working) restore(at time.Time, cost int64) {
 			s.logs[i].restore(until(&p.limits[i], at), cost)
 		}
 	}
-	switch {
-	case !p.hasLog:
-		s.tally = p.steps.Restore(s.now, at, s.tally, cost)
-	case p.steps != nil:
-		s.setSteps(p.steps.Restore(s.now, at, s.steps(), cost))
+	if p.steps == nil {
+		return
 	}
+	tally, _ := p.steps.Step(s.now, s.steps(), 0)
+	then, now := unixMicro(at), unixMicro(s.now)
+	back := p.steps.Restore(s.now, at, tally, cost)
+	for j, i := range p.place {
+		if p.interval[i] == 0 {
+			continue
+		}
+		back[j] = tally[j] // which may have been charged more than it has room for
+		if s.lines == nil {
+			back[j].At -= p.left(i, then, now, max(0, tally[j].At-now), cost)
+		}
+		if back[j].At <= now {
+			back[j].At = 0
+		}
+	}
+	s.setSteps(back)
+}
+
+// left returns how much of what a bucket owes a refund takes away: what has leaked out
+// since is gone, and to give it back as well would make room for more than ever was charged.
+func (p *Policy) left(i int, at, now, owed, cost int64) int64 {
+	back := min(cost, maxDebt/p.interval[i])*p.interval[i] - max(0, now-at)
+	return max(0, min(owed, back))
 }
 
 // ends returns the Unix second from which the i-th limit counts nothing.

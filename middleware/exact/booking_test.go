@@ -1,0 +1,188 @@
+package exact_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// bookable are limits that a call can be booked under.
+var bookable = map[string][]storeless.Limit{
+	"meter":        {{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second}},
+	"uneven meter": {{Algorithm: storeless.LeakyBucket, Quota: 7, Window: time.Second}},
+	"bucket":       {{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5}},
+	"requests, and a minute's": {{Name: "second", Algorithm: storeless.LeakyBucket, Quota: 4, Window: time.Second},
+		{Name: "minute", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 20}},
+	"three": {{Name: "a", Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second, Burst: 3},
+		{Name: "b", Algorithm: storeless.TokenBucket, Quota: 90, Window: 11 * time.Second, Burst: 9},
+		{Name: "c", Algorithm: storeless.TokenBucket, Quota: 300, Window: time.Minute, Burst: 40}},
+}
+
+// A moment is a charge as a brute-force list remembers it.
+type moment struct {
+	receipt exact.Receipt
+	past    bool
+}
+
+// admits fails if any span of a list has more than its limits admit. interval and burst are
+// of the limit.
+func admits(t *testing.T, l storeless.Limit, list []moment, what string) {
+	interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b moment) int { return a.receipt.At.Compare(b.receipt.At) })
+	for i := range list {
+		sum := int64(0)
+		for j := i; j < len(list); j++ {
+			sum += list[j].receipt.Cost
+			span := list[j].receipt.At.UnixMicro() - list[i].receipt.At.UnixMicro()
+			require.LessOrEqual(t, (sum-max(1, l.Burst))*interval, span, "%s: %d within %d µs", what, sum, span)
+		}
+	}
+}
+
+// In no span is more admitted than the limit says, however calls that are made now, booked,
+// charged past the limit and given back follow one another; the account is stored and loaded
+// between any two of them.
+func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
+	for name, limits := range bookable {
+		p := compile(t, limits...)
+		dearest := p.Tokens().Capacity()
+		booked, refunded, taken := 0, 0, 0
+		for seed := range uint64(60) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			clock := exacttest.NewClock()
+			var a exact.Account
+			var list []moment
+			paused := clock.Now()
+			for step := range 150 {
+				what := fmt.Sprintf("%s, seed %d, step %d", name, seed, step)
+				now := clock.Now()
+				call := exact.Call{Key: "k", Cost: 1 + rng.Int64N(min(3, dearest)), Policy: p}
+				switch n := rng.IntN(100); {
+				case n < 35:
+					clock.Advance(time.Duration(rng.Int64N(int64(400 * time.Millisecond))))
+					continue
+				case n < 65:
+					call.Ahead = time.Duration(rng.Int64N(int64(20*time.Second)) + 1)
+					if rng.IntN(5) == 0 {
+						call.Ahead = 1
+					}
+				case n < 68:
+					call.Past = true
+				case n < 69:
+					call.Cost, call.Pause = 0, time.Duration(rng.Int64N(int64(2*time.Second)))+1
+				case n < 85 && len(list) > 0:
+					i := rng.IntN(len(list))
+					if n < 74 {
+						i = len(list) - 1
+					}
+					if a.Refund(now, &list[i].receipt) {
+						require.False(t, a.Refund(now, &list[i].receipt), what)
+						list = slices.Delete(list, i, i+1)
+						refunded++
+					}
+					continue
+				}
+				said := a.Peek(now, &call)
+				v := a.Take(now, &call)
+				require.Equal(t, said.Admitted, v.Admitted, what)
+				if call.Ahead > 0 {
+					require.Equal(t, said.Wait, v.Wait, what)
+				}
+				if !v.Admitted {
+					require.Positive(t, v.Wait, what)
+				} else if call.Pause > 0 {
+					if until := now.Add(call.Pause); until.After(paused) {
+						paused = until
+					}
+				} else {
+					at := v.Receipt.At
+					require.LessOrEqual(t, at.Sub(now), call.Ahead, what)
+					require.Equal(t, max(0, at.Sub(now)), v.Wait, what)
+					require.False(t, !call.Past && at.Before(paused), "%s: in a pause", what)
+					list = append(list, moment{v.Receipt, call.Past})
+					if v.Wait > 0 {
+						booked++
+					}
+				}
+				within := slices.DeleteFunc(slices.Clone(list), func(m moment) bool { return m.past })
+				for _, l := range limits {
+					if step%8 == 0 || step > 140 {
+						admits(t, l, within, what)
+					}
+				}
+				if v.Admitted && !call.Past && call.Pause == 0 && v.Wait == 0 && call.Ahead == 0 {
+					taken++
+					// What is admitted now has what was charged past the limit before it.
+					for _, l := range limits {
+						interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+						sum := int64(0)
+						before := slices.DeleteFunc(slices.Clone(list), func(m moment) bool { return m.receipt.At.After(now) })
+						slices.SortStableFunc(before, func(a, b moment) int { return -a.receipt.At.Compare(b.receipt.At) })
+						for _, m := range before {
+							sum += m.receipt.Cost
+							require.LessOrEqual(t, (sum-max(1, l.Burst))*interval, now.UnixMicro()-m.receipt.At.UnixMicro(), "%s: past", what)
+						}
+					}
+				}
+				b, err := a.AppendBinary(nil)
+				require.NoError(t, err)
+				var loaded exact.Account
+				require.NoError(t, loaded.UnmarshalBinary(b), what)
+				a = loaded
+			}
+		}
+		require.Greater(t, booked, 100, name)
+		require.Greater(t, refunded, 100, name)
+		require.Greater(t, taken, 50, name)
+	}
+}
+
+// When all that was booked is given back, in whatever order, nothing of it is left: what was
+// free before is free, and a new line begins where the old one did.
+func TestWhatIsCancelledLeavesNothing(t *testing.T) {
+	for name, limits := range bookable {
+		p := compile(t, limits...)
+		for seed := range uint64(200) {
+			rng := rand.New(rand.NewPCG(seed, 8))
+			clock := exacttest.NewClock()
+			var a exact.Account
+			call := exact.Call{Key: "k", Cost: 1, Policy: p}
+			for range rng.IntN(12) { // some room is used already
+				a.Take(clock.Now(), &call)
+				clock.Advance(time.Duration(rng.Int64N(int64(50 * time.Millisecond))))
+			}
+			before := a.Peek(clock.Now(), &call)
+			ahead := call
+			ahead.Ahead = exact.MaxAhead
+			next := a.Peek(clock.Now(), &ahead).Wait
+			var booked []exact.Receipt
+			for range 1 + rng.IntN(40) {
+				ahead.Cost = 1 + rng.Int64N(min(3, p.Tokens().Capacity()))
+				v := a.Take(clock.Now(), &ahead)
+				require.True(t, v.Admitted)
+				booked = append(booked, v.Receipt)
+				if rng.IntN(4) == 0 { // on the way some are
+					i := rng.IntN(len(booked))
+					require.True(t, a.Refund(clock.Now(), &booked[i]))
+					booked = slices.Delete(booked, i, i+1)
+				}
+			}
+			rng.Shuffle(len(booked), func(i, j int) { booked[i], booked[j] = booked[j], booked[i] })
+			for i := range booked {
+				require.True(t, a.Refund(clock.Now(), &booked[i]))
+			}
+			ahead.Cost = 1
+			require.Equal(t, before.Verdict, a.Peek(clock.Now(), &call).Verdict, "%s, seed %d", name, seed)
+			require.Equal(t, next, a.Peek(clock.Now(), &ahead).Wait, "%s, seed %d", name, seed)
+		}
+	}
+}
