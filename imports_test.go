@@ -38,6 +38,8 @@ var arrows = map[string][]string{
 	"middleware/internal/ticket":      {},
 	"middleware/exact":                {module + "/storeless"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
@@ -64,6 +66,10 @@ var inTests = map[string][]string{
 		module + "/middleware/client", // the other end
 	},
 	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
+	"middleware/exact/cas": {
+		module + "/middleware/exact/exacttest",
+		module + "/middleware/exact/cas/castest", // what every store must pass
+	},
 }
 
 // onlyIn narrows an arrow to some files.

@@ -9,7 +9,7 @@
 // A call that is admitted is a load and a swap: two round trips, one after the other. A
 // refusal is a load. Calls of one instance for the same key travel as one ([exact.Merge],
 // always); those of several instances race, and one wins each time. Who loses loads and
-// swaps again, after a pause at random that grows from once to 32 times what a try takes.
+// swaps again, after a pause at random that grows from once to eight times what a try takes.
 // One instance adds to a hot key as many calls as it likes; more than some four instances
 // that race for one key at once want [exact.Lease] in front, or an engine that counts by
 // itself, such as middleware/exact/redis.
@@ -26,9 +26,12 @@
 //
 // # Answers that are lost
 //
-// A swap that was not answered may have been done: [exact.ErrMaybeCounted]. Who repeats the
-// call with its ID finds out, and is not charged twice: the IDs of the last [exact.IDLife]
-// are part of the value. They are, so to speak, counted with it, by the same swap.
+// A swap that was not answered may have been done. A call with an ID looks at once, and if it
+// cannot find out in time the error is [exact.ErrMaybeCounted]: who repeats it with its ID
+// finds out, and is not charged twice. The account carries the IDs of the
+// last 128 admitted calls in [exact.IDLife], which the same swap stores. Of one that so many
+// others have overtaken, nothing is known any more, and its repeat is charged. Nobody is
+// over the limit by that.
 //
 // # Whose clock
 //

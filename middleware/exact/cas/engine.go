@@ -1,11 +1,13 @@
 package cas
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -22,6 +24,8 @@ type engine struct {
 	tries  int64
 	now    func() time.Time
 	random func(n int64) int64 // from 0 to n-1
+
+	replies replies
 }
 
 // Take implements [exact.Counter].
@@ -43,16 +47,34 @@ func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdi
 	if len(calls) == 0 {
 		return nil, nil
 	}
+	account := calls[0].Policy.AccountName(calls[0].Key)
 	verdicts := make([]exact.Verdict, len(calls))
-	err := e.update(ctx, calls[0].Policy.AccountName(calls[0].Key), func(a *exact.Account, now time.Time) (changed bool) {
+	again := !slices.ContainsFunc(calls, func(c exact.Call) bool { return c.ID == "" })
+	var at time.Time
+	err := e.update(ctx, account, again, func(a *exact.Account, now time.Time) (changed bool) {
+		at = now
 		for i := range calls {
-			verdicts[i] = take(a, now, &calls[i])
-			changed = changed || verdicts[i].Admitted && !verdicts[i].Replayed
+			if v, found := e.replies.find(now, account, calls[i].ID); found {
+				verdicts[i] = a.Replay(now, v, &calls[i])
+				continue
+			}
+			verdicts[i] = a.Take(now, &calls[i])
+			switch {
+			case verdicts[i].Replayed:
+				e.replies.keep(now, account, calls[i].ID, verdicts[i])
+			case verdicts[i].Admitted:
+				changed = true
+			}
 		}
 		return changed
 	})
 	if err != nil {
 		return nil, err
+	}
+	for i := range verdicts {
+		if !verdicts[i].Replayed {
+			e.replies.keep(at, account, calls[i].ID, verdicts[i])
+		}
 	}
 	return verdicts, nil
 }
@@ -78,7 +100,7 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	given := false
-	err := e.update(ctx, r.Policy.AccountName(r.Key), func(a *exact.Account, now time.Time) bool {
+	err := e.update(ctx, r.Policy.AccountName(r.Key), false, func(a *exact.Account, now time.Time) bool {
 		given = a.Refund(now, &r)
 		return given
 	})
@@ -89,22 +111,25 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 }
 
 // update loads an account, has it decided, and stores it if that has changed it: anew, from
-// the beginning, as long as others have changed it meanwhile.
-func (e *engine) update(ctx context.Context, account string, decide func(a *exact.Account, now time.Time) (changed bool)) error {
+// the beginning, as long as others have changed it meanwhile. Where the answer of a swap is
+// lost, and the decision is one that finds itself when it is made again, it finds out at
+// once, before others have changed the account too often.
+func (e *engine) update(ctx context.Context, account string, again bool, decide func(a *exact.Account, now time.Time) (changed bool)) error {
 	name := storeName(account)
 	var took time.Duration
+	var lost error // the answer of a swap
 	for try := int64(0); try < e.tries; try++ {
 		if try > 0 && !e.pause(ctx, try, took) {
-			return contended(try)
+			return cmp.Or(lost, contended(try))
 		}
 		began := time.Now() // of the monotonic clock: what a try takes is no date
 		a, revision, err := e.load(ctx, name)
 		switch {
 		case err != nil && try > 0 && ctx.Err() != nil:
 			// It has answered within this call, and said that others are counted.
-			return contended(try)
+			return cmp.Or(lost, contended(try))
 		case err != nil:
-			return err
+			return cmp.Or(lost, err)
 		}
 		now := e.now()
 		if !decide(a, now) {
@@ -114,17 +139,22 @@ func (e *engine) update(ctx context.Context, account string, decide func(a *exac
 		if err != nil {
 			return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 		}
-		keep := expires(a, now).Sub(now) + margin
-		err = e.store.Swap(ctx, name, revision, value, keep.Round(time.Second))
+		err = e.store.Swap(ctx, name, revision, value, keep(a, now))
 		switch {
-		case err == nil || errors.Is(err, exact.ErrNotCounted):
-			return err
+		case err == nil:
+			return nil
+		case errors.Is(err, exact.ErrNotCounted):
+			return cmp.Or(lost, err)
 		case !errors.Is(err, ErrChanged):
-			return fmt.Errorf("%w: %w", exact.ErrMaybeCounted, err)
+			first := lost == nil
+			lost = fmt.Errorf("%w: %w", exact.ErrMaybeCounted, err)
+			if !again || !first || ctx.Err() != nil {
+				return lost
+			}
 		}
 		took = time.Since(began)
 	}
-	return contended(e.tries)
+	return cmp.Or(lost, contended(e.tries))
 }
 
 // load returns an account, and its revision.
@@ -138,6 +168,12 @@ func (e *engine) load(ctx context.Context, name string) (*exact.Account, string,
 		err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	return a, revision, err
+}
+
+// keep returns for how long an account must be kept from now on, in whole seconds.
+func keep(a *exact.Account, now time.Time) time.Duration {
+	counts := max(0, a.Expires().Sub(now))
+	return (counts + margin + time.Second - 1).Truncate(time.Second)
 }
 
 func contended(races int64) error {

@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// doublings bounds how a pause grows. Without a bound it overflows: a call that is
-	// starved does try more than 60 times.
-	doublings = 5
+	// doublings bounds how a pause grows: to eight tries, which is enough for as many
+	// instances. Without a bound it overflows, because a call that is starved does try more
+	// than 60 times; with 32 tries the losers sleep while who has won goes on winning.
+	doublings = 3
 
 	// shortest is what a try is taken to last at least, so that there is a pause at all.
 	shortest = 100 * time.Microsecond

@@ -80,19 +80,26 @@ func (s *shelf) Swap(ctx context.Context, name, revision string, value []byte, k
 			return err
 		}
 	}
+	if !s.swap(name, revision, value, keep) {
+		return cas.ErrChanged
+	}
+	if answers != nil {
+		return answers(n)
+	}
+	return nil
+}
+
+func (s *shelf) swap(name, revision string, value []byte, keep time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live(name).revision != revision {
-		return cas.ErrChanged
+		return false
 	}
 	s.serial++
 	s.done++
 	s.keeps = append(s.keeps, keep)
 	s.values[name] = kept{string(value), strconv.Itoa(s.serial), s.now().Add(keep)}
-	if answers != nil {
-		return answers(n)
-	}
-	return nil
+	return true
 }
 
 // figures returns how many loads and swaps were asked for, and how many swaps were done.
