@@ -167,6 +167,16 @@ func TestALostAnswerIsAskedFor(t *testing.T) {
 	require.Equal(t, 1, swaps)
 }
 
+// A store that answers no swap is asked twice for a call, and no more.
+func TestAStoreThatLosesAllAnswersIsNotAskedOn(t *testing.T) {
+	s := newShelf(time.Now)
+	s.swapping = func(context.Context, int) error { return errors.New("cut") }
+	_, err := open(t, s, cas.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(2)), ID: "one"})
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	_, swaps, _ := s.figures()
+	require.Equal(t, 2, swaps)
+}
+
 // An answer that is lost says so, if nothing is heard of the store any more; the same ID
 // finds out, on any instance.
 func TestALostAnswerIsFoundByItsID(t *testing.T) {
