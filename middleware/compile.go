@@ -20,7 +20,7 @@ func newTier(cfg *Config, name string, l limits) tier {
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
-		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(x.Instances)
+		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(cfg.Instances)
 		t.quotaHash = quotaHash(p)
 		p = t.fallback // networks are counted in memory alone
 	}

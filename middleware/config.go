@@ -36,6 +36,11 @@ type Config struct {
 	// with one not listed here (which is logged), gets Limits.
 	Tiers map[string][]Limit
 
+	// Instances is about how many instances serve the policy at once. With Exact, each admits
+	// that part of the quota, at least 1, in an outage under [FailOpen]. Permitted: 1 to 1048576.
+	// Default: 1, with which each of them admits the whole quota then.
+	Instances int64
+
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
 	// [ForwardedFor], [Forwarded] or [AddressFromHeader]; for customers, [ValidatedKey].
 	Identity IdentityFunc

@@ -112,6 +112,8 @@ func TestBadConfigurations(t *testing.T) {
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureCookie = middleware.HeaderOnly, true }, "no cookie"},
 		{"MaxClients", func(c *config) { c.MaxClients = -1 }, "16777216"},
 		{"MaxClients", func(c *config) { c.MaxClients = 1<<24 + 1 }, "16777216"},
+		{"Instances", func(c *config) { c.Instances = -1 }, "from 1 to 1048576"},
+		{"Instances", func(c *config) { c.Instances = 1<<20 + 1 }, "from 1 to 1048576"},
 		{"Net56Factor", func(c *config) { c.Net56Factor = -1 }, "from 1"},
 		{"Net48Factor", func(c *config) { c.Net48Factor = -1 }, "from Net56Factor"},
 		{"Net48Factor", func(c *config) { c.Net48Factor = 7 }, "from Net56Factor"},

@@ -28,11 +28,6 @@ type Exact struct {
 	// much more. Default: FailClosed.
 	Contended Outage
 
-	// Instances is by how many instances the quota is shared in an outage under
-	// [FailOpen]: each admits that part of it, at least 1. Default: 1, which
-	// admits the whole quota on each.
-	Instances int64
-
 	// Deadline is how long a request waits for the counter, in line and for the answer.
 	// Four times of what a call takes is not too long: of calls that take more than half
 	// of it, few can be out at once. Default: 50 ms. Permitted: from 1 ms to 10 s.
@@ -82,7 +77,7 @@ const (
 	_ Outage = iota // no default
 
 	// FailOpen decides by token and memory, as if there were no counter, each
-	// instance by its share of the quota.
+	// instance by its share of the quota, see [Config.Instances].
 	FailOpen
 
 	// FailClosed answers 503.
@@ -111,9 +106,6 @@ func (x *Exact) check() (errs []error) {
 	if x.Contended != FailOpen && x.Contended != FailClosed {
 		problem("Contended", "must be FailOpen or FailClosed, or 0 for FailClosed")
 	}
-	if x.Instances < 1 {
-		problem("Instances", "must be at least 1, or 0 for 1, not %d", x.Instances)
-	}
 	if x.Deadline < time.Millisecond || x.Deadline > 10*time.Second {
 		problem("Deadline", "must be from 1ms to 10s, or 0 for 50ms, not %s", x.Deadline)
 	}
@@ -130,9 +122,6 @@ func (x *Exact) check() (errs []error) {
 func (x Exact) withDefaults() Exact {
 	if x.Contended == 0 {
 		x.Contended = FailClosed
-	}
-	if x.Instances == 0 {
-		x.Instances = 1
 	}
 	if x.Deadline == 0 {
 		x.Deadline = 50 * time.Millisecond

@@ -34,7 +34,7 @@ func TestAHammeredKeyIsNoOutage(t *testing.T) {
 			cfg := paid(c, l)
 			log := logging(&cfg)
 			cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
-			cfg.Exact.Outage, cfg.Exact.Contended, cfg.Exact.Instances = tc.outage, tc.contended, 2
+			cfg.Exact.Outage, cfg.Exact.Contended, cfg.Instances = tc.outage, tc.contended, 2
 			h, _ := limited(t, cfg)
 			l.fault = func(context.Context, int) error { return fmt.Errorf("%w: a race", exact.ErrContended) }
 			admitted, refused := 0, 0

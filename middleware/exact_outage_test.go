@@ -34,7 +34,7 @@ func TestOutageSendsNobodyAwayForLong(t *testing.T) {
 	l.fault = onFire
 	cfg := paid(c, l)
 	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
-	cfg.Exact.Outage, cfg.Exact.Instances = middleware.FailOpen, 2
+	cfg.Exact.Outage, cfg.Instances = middleware.FailOpen, 2
 	h, _ := limited(t, cfg)
 	require.Equal(t, 2, admitted(h, 2))
 	resp := send(h)

@@ -29,7 +29,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		l.fault = failing
 		cfg := paid(c, l)
 		cfg.Exact.Outage = middleware.FailOpen
-		cfg.Exact.Instances = 2
+		cfg.Instances = 2
 		log := logging(&cfg)
 		passed := 0
 		for range 2 {

@@ -26,7 +26,8 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 	}
 	room, counted := plain, plain
 	room.Challenge = new(Challenge)
-	counted.Exact = &Exact{Counter: exact.NewMemory(0, nil), Outage: FailOpen, Instances: 2}
+	counted.Exact = &Exact{Counter: exact.NewMemory(0, nil), Outage: FailOpen}
+	counted.Instances = 2
 	for name, row := range map[string]struct {
 		cfg   Config
 		roles map[string]func(*tier) *storeless.Policy

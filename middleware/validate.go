@@ -15,6 +15,9 @@ import (
 
 // withDefaults fills in what cfg leaves zero.
 func withDefaults(cfg Config) Config {
+	if cfg.Instances == 0 {
+		cfg.Instances = 1
+	}
 	if cfg.Net56Factor == 0 {
 		cfg.Net56Factor = 8
 	}
@@ -48,6 +51,7 @@ func validate(cfg *Config) error {
 			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
 		{cfg.XRateLimit > ResetAsUnixTime, "XRateLimit", "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
+		{cfg.Instances < 1 || cfg.Instances > 1<<20, "Instances", "must be from 1 to 1048576, or 0 for 1"},
 		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
 		{cfg.Net48Factor < max(1, cfg.Net56Factor) || cfg.Net48Factor > storeless.MaxQuota,
 			"Net48Factor", "must be from Net56Factor to 2147483647, or 0 for 64 or a larger Net56Factor"},

@@ -1,7 +1,10 @@
 package exact_test
 
 import (
+	"encoding/hex"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -61,6 +64,103 @@ func TestAccountOutlivesItsBytes(t *testing.T) {
 	}
 }
 
+// Accounts as earlier versions wrote them, of every limit: five calls, 7 s apart, of which the
+// third was given back.
+var earlier = map[int]string{
+	1: "0180f8cca08cb88bfb2f0506d6d5bd02c0b0faef0c80cc3a040000f3bfec05c0b0faef0c80cc3a04000082f49a24e8f8f9ef0c000000048098a1dd81888dfb2f018098dc93340180b0b8a768018098dc9334018f8fd528fa8684f00c0000000180e0b2d7d8deb2fb2f04d4819e03c0b0faef0c80f1ecc9ebe6910600000081f38905c0b0faef0c80c48ac5ebe69106000000010380e0b2d7d8deb2fb2f",
+	2: "0280f8cca08cb88bfb2f8080f89492a5270506d6d5bd02c0b0faef0c80cc3a040000f3bfec05c0b0faef0c80cc3a04000082f49a24e8f8f9ef0c000000048098a1dd81888dfb2f018098dc93340180b0b8a768018098dc9334018f8fd528fa8684f00c0000000180e0b2d7d8deb2fb2f04d4819e03c0b0faef0c80f1ecc9ebe6910600000081f38905c0b0faef0c80c48ac5ebe69106000000010380e0b2d7d8deb2fb2f",
+	3: "0380f8cca08cb88bfb2f8080f89492a5270506d6d5bd02c0b0faef0c80cc3a040000f3bfec05c0b0faef0c80cc3a04000082f49a24e8f8f9ef0c000000048098a1dd81888dfb2f018098dc93340180b0b8a768018098dc9334018f8fd528fa8684f00c0000000180e0b2d7d8deb2fb2f04d4819e03c0b0faef0c80f1ecc9ebe6910600000081f38905c0b0faef0c80c48ac5ebe69106000000010380e0b2d7d8deb2fb2f00000000",
+}
+
+// What an earlier version has stored is read, and counted on with.
+func TestAccountsOfEarlierVersionsAreRead(t *testing.T) {
+	for version, text := range earlier {
+		b, err := hex.DecodeString(text)
+		require.NoError(t, err)
+		require.EqualValues(t, version, b[0])
+		var a exact.Account
+		require.NoError(t, a.UnmarshalBinary(b), "version %d", version)
+		clock := exacttest.NewClock()
+		clock.Advance(35 * time.Second)
+		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, every...)}
+		third := exact.Receipt{Key: "k", Cost: 1, Policy: call.Policy, At: clock.Now().Add(-14 * time.Second), Serial: "3"}
+		require.False(t, a.Refund(clock.Now(), &third), "it was given back before")
+		v := a.Peek(clock.Now(), &call)
+		require.False(t, v.Admitted, "the meter")
+		for i, left := range []int64{496, 596, 29, 0, 296, 4996} {
+			require.Equal(t, left, v.Limits[i].Remaining, "version %d, limit %d", version, i)
+		}
+		clock.Advance(-10 * time.Second)
+		require.Equal(t, 11*time.Second, a.Peek(clock.Now(), &call).Wait, "it stands still")
+		clock.Advance(11 * time.Second)
+		v = a.Take(clock.Now(), &call)
+		require.True(t, v.Admitted)
+		require.Equal(t, "6", v.Receipt.Serial)
+		now, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		require.EqualValues(t, 3, now[0])
+	}
+}
+
+// ahead returns an account that has all that a key can have: debts, bookings with holes, a
+// pause and IDs.
+func ahead(t testing.TB, seed uint64) (a exact.Account, clock *exacttest.Clock, call exact.Call, booked []exact.Receipt) {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	clock = exacttest.NewClock()
+	call = exact.Call{Key: "k", Cost: 1, Policy: compile(t, bookable["requests, and a minute's"]...)}
+	for i := range 20 {
+		asks := call
+		asks.Ahead, asks.ID = exact.MaxAhead, strconv.Itoa(i)
+		if i == 3 {
+			asks.Ahead, asks.Past = 0, true
+		}
+		v := a.Take(clock.Now(), &asks)
+		require.True(t, v.Admitted)
+		if v.Wait > 0 {
+			booked = append(booked, v.Receipt)
+		}
+	}
+	for range 5 {
+		i := rng.IntN(len(booked))
+		require.True(t, a.Refund(clock.Now(), &booked[i]))
+		booked = slices.Delete(booked, i, i+1)
+	}
+	require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Policy: call.Policy, Pause: 2 * time.Second}).Admitted)
+	return a, clock, call, booked
+}
+
+// So does one that has bookings, holes, a pause and IDs.
+func TestBookingsOutliveTheirBytes(t *testing.T) {
+	for seed := range uint64(24) {
+		a, clock, call, booked := ahead(t, seed)
+		b, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		var loaded exact.Account
+		require.NoError(t, loaded.UnmarshalBinary(b))
+		again, err := loaded.AppendBinary(nil)
+		require.NoError(t, err)
+		require.Equal(t, b, again)
+		for n := range len(b) {
+			require.Error(t, new(exact.Account).UnmarshalBinary(b[:n]), "cut at %d", n)
+		}
+		require.Error(t, new(exact.Account).UnmarshalBinary(append(b, 0)))
+		for i := range 40 {
+			clock.Advance(70 * time.Millisecond)
+			call.Ahead, call.ID = exact.MaxAhead, ""
+			if i%4 == 0 {
+				call.ID = strconv.Itoa(i)
+			}
+			want, got := a.Take(clock.Now(), &call), loaded.Take(clock.Now(), &call)
+			require.True(t, want.Receipt.At.Equal(got.Receipt.At))
+			want.Receipt.At = got.Receipt.At
+			require.Equal(t, want, got)
+			if i%5 == 0 && len(booked) > i/5 {
+				require.Equal(t, a.Refund(clock.Now(), &booked[i/5]), loaded.Refund(clock.Now(), &booked[i/5]))
+			}
+		}
+	}
+}
+
 func TestOtherBytesAreNoAccount(t *testing.T) {
 	a, _, _, _ := busy(t, 5)
 	b, err := a.AppendBinary(nil)
@@ -74,7 +174,7 @@ func TestOtherBytesAreNoAccount(t *testing.T) {
 	require.NoError(t, new(exact.Account).UnmarshalBinary(ordered))
 	ordered[13] = 9 // -5
 	require.Error(t, new(exact.Account).UnmarshalBinary(ordered))
-	b[0]++
+	b[0] = 4
 	require.EqualError(t, new(exact.Account).UnmarshalBinary(b), "exact: not the bytes of an account, or of a later version")
 }
 
@@ -83,8 +183,15 @@ func FuzzAccount(f *testing.F) {
 		a, _, _, _ := busy(f, seed)
 		b, _ := a.AppendBinary(nil)
 		f.Add(b)
+		a, _, _, _ = ahead(f, seed)
+		b, _ = a.AppendBinary(nil)
+		f.Add(b)
 	}
-	policy := compile(f, every...)
+	for _, text := range earlier {
+		b, _ := hex.DecodeString(text)
+		f.Add(b)
+	}
+	policy, buckets := compile(f, every...), compile(f, bookable["requests, and a minute's"]...)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var a exact.Account
 		if a.UnmarshalBinary(b) != nil {
@@ -99,6 +206,10 @@ func FuzzAccount(f *testing.F) {
 		clock := exacttest.NewClock()
 		for range 3 {
 			a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: policy})
+			a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 3, Policy: policy, Past: true, ID: "a"})
+			v := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: buckets, Ahead: exact.MaxAhead})
+			a.Refund(clock.Now(), &v.Receipt)
+			a.Expires()
 		}
 	})
 }

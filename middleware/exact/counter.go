@@ -15,15 +15,23 @@ import (
 //
 // A refusal is a Verdict. An error means that there is no verdict: it is, by
 // [errors.Is], [ErrNotCounted] if nothing was charged, and [ErrMaybeCounted] if
-// that is not known; an error that is neither counts as the latter. A call obeys
+// that is not known; an error that is neither counts as the latter. What fails at a commit
+// is the latter, unless the engine says for certain that it has not happened: a
+// transaction that was rolled back, a condition that did not hold. A call obeys
 // the deadline of its context, which is what keeps a stuck engine from sticking
 // the requests too. Errors are logged: none may hold a key.
 type Counter interface {
 	// Take charges the call on every limit of its policy, or on none if one of
-	// them has no room, as one atomic step. A call whose ID the counter has seen
-	// within [IDLife] for this Key gets the verdict of that time, Replayed,
-	// whatever else it says, and is not charged again. Refusals may be forgotten sooner,
-	// where there are very many: then it is decided anew.
+	// them has no room, as one atomic step; Past, Ahead and Pause of the call say what else
+	// it may do. A counter that cannot do one of them is none. Only a call that is admitted
+	// changes what is stored: a refusal needs no write.
+	//
+	// A call whose ID the counter has admitted within [IDLife] for this Key gets that
+	// admission again, Replayed, with the same Receipt and the limits as they stand now,
+	// whatever else it says, and is not charged again; of a call that was booked, with what
+	// it has to wait still. How many IDs are remembered, and by which processes, is for the
+	// engine to say. A refusal may be remembered too, by its Wait and whether it was
+	// Impossible, no more; otherwise it is decided anew, which charges nobody twice.
 	Take(ctx context.Context, call Call) (Verdict, error)
 
 	// Peek says what Take would, and charges nothing. ID does not count.
@@ -32,11 +40,12 @@ type Counter interface {
 	// Refund gives back what an admitted call was charged, on every limit in
 	// whose window it still counts; a receipt whose Cost was lowered gives back
 	// that much. It does so once: a second time, or when no window of the receipt
-	// is left, it changes nothing and returns [ErrNoRefund].
+	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
+	// Receipt, whose Policy is nil. After [ErrMaybeCounted] it may be asked again.
 	Refund(ctx context.Context, r Receipt) error
 }
 
-// IDLife is how long a Counter remembers the ID of a call at least. An ID is
+// IDLife is how long a Counter remembers the ID of an admitted call. An ID is
 // for repeating a call whose answer was lost, within a deadline of some tens of
 // milliseconds; longer memory is paid for on every call.
 const IDLife = 10 * time.Second
@@ -63,15 +72,17 @@ type Call struct {
 
 	// Past charges the call although there may be no room: for what was used already. It is
 	// always admitted, in a pause too, and however much it costs. Windows then stand above
-	// their quota until they end, and a bucket owes it all, but no further ahead than
-	// [storeless.MaxWindow].
+	// their quota until they end, and a bucket owes it all; but no count exceeds
+	// [storeless.MaxQuota], and no bucket is emptied later than [storeless.MaxWindow] from now.
 	Past bool
 
 	// Ahead books the call: it is admitted for later, as soon as there is room behind what
 	// was booked before it, at most so long from now. Wait of the verdict says how long from
 	// now, 0 for at once, in microseconds; no other admission has any. A refusal says when
-	// to ask again with the same Ahead. Refund before its time gives it back whole, and the
-	// next call with Ahead takes its place. Permitted: up to [MaxAhead], without Past and
+	// to ask again with the same Ahead. Refund before its time gives it back whole: what was
+	// last is as if it had never been, and the place of another is taken by the next call with
+	// Ahead, while there is time. 64 such places are kept for a key; of more, those that come
+	// first are lost until their moment has passed. Permitted: up to [MaxAhead], without Past and
 	// Pause, where all limits are a [storeless.TokenBucket] or [storeless.LeakyBucket]: what
 	// counts in windows has no first moment at which there is room, but only less of it used.
 	Ahead time.Duration

@@ -14,10 +14,21 @@
 // engine; a [Batcher] that does not have it built in is put behind it. [Lease] takes
 // blocks ahead, refuses some calls too early for it, and is a choice.
 //
+// # Past, ahead, pause
+//
+// A [Call] may charge what was used already, although there is no room for it (Past); may be
+// booked for the moment at which there is (Ahead); and may have a key left alone for a while
+// (Pause). A limit of k at once needs no more than a [storeless.SlidingLog] of Quota k, whose
+// receipt is given back when what was admitted ends, and which counts it for a Window if it
+// never does.
+//
 // # A counter of your own
 //
 // An engine that can keep some bytes for a key needs no arithmetic: load an [Account],
-// take the call, store it, as one atomic step, and keep [Idempotency] for IDs. An engine
+// take the call, store it if it was admitted, until it Expires, as one atomic step. The account
+// knows the last IDs, for all processes; an engine of one process may keep [Idempotency]
+// beside it, which is not stored. A refund is the same, with Refund. A store that fails is
+// [ErrMaybeCounted], unless it says for certain that nothing was written. An engine
 // that does the arithmetic itself, in a script or in SQL, says how the account stood,
 // and a [Snapshot] makes the verdict of it. Package exacttest says whether it counts
 // exactly. An engine whose keys lie on several servers says on which, as [Parted].

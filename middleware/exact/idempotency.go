@@ -8,8 +8,9 @@ import (
 // Idempotency remembers what became of calls that have an ID, for [IDLife] at least and
 // twice that at most. Of refusals it remembers the last 4096 at least and twice that at
 // most: admissions are bounded by quotas, and refusals by nothing. One that is forgotten
-// early is decided anew, which charges nobody twice. Like [Account] it is for those who
-// write a [Counter], and not safe for concurrent use. The zero Idempotency remembers
+// early is decided anew, which charges nobody twice. It is for an engine of one process: what
+// several processes must know of each other's calls is in [Account]. It is
+// not safe for concurrent use. The zero Idempotency remembers
 // nothing yet.
 type Idempotency struct {
 	admitted [2]map[asked]Receipt // of the last IDLife, and of the one before

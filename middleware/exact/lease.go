@@ -25,7 +25,9 @@ import (
 // A block is good in the window it was taken in, by the engine's clock. Policies with
 // other limits than [storeless.FixedWindow] and [storeless.SlidingWindow], which have
 // windows, go through unleased: in a bucket, what was charged early would have leaked
-// out when it is used. Where blocks shrink below two calls, calls go through as well.
+// out when it is used. Where blocks shrink below two calls, calls go through as well, and
+// so do those with Past, Ahead or Pause. A pause ends the block of the Leased that it is asked
+// of; what others hold then is still admitted, up to a block each.
 //
 // A timer runs while keys are in use. Close gives back what is held.
 type Leased struct {

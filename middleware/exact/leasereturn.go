@@ -46,6 +46,15 @@ func (l *Leased) giveUp(h *leaseholder) {
 	h.block = nil
 }
 
+// giveUpKey gives up the block of a key.
+func (l *Leased) giveUpKey(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.keys[name]; h != nil {
+		l.giveUp(h)
+	}
+}
+
 // later has a receipt given back soon.
 func (l *Leased) later(r Receipt) {
 	l.back = append(l.back, r)

@@ -8,10 +8,14 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// leasable reports whether all limits have windows.
-func leasable(p *Policy) bool {
-	for i := range p.limits {
-		if a := p.limits[i].Algorithm; a != storeless.FixedWindow && a != storeless.SlidingWindow {
+// leasable reports whether a call asks for what may be in a block: something now, of limits
+// that all have windows.
+func (c *Call) leasable() bool {
+	if c.Past || c.Ahead != 0 || c.Pause != 0 {
+		return false
+	}
+	for i := range c.Policy.limits {
+		if a := c.Policy.limits[i].Algorithm; a != storeless.FixedWindow && a != storeless.SlidingWindow {
 			return false
 		}
 	}
@@ -23,7 +27,10 @@ func (l *Leased) Take(ctx context.Context, call Call) (Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
-	if !leasable(call.Policy) {
+	if call.Pause > 0 {
+		l.giveUpKey(call.Policy.AccountName(call.Key))
+	}
+	if !call.leasable() {
 		return l.engine.Take(ctx, call)
 	}
 	v, done, size := l.within(&call)
@@ -228,7 +235,7 @@ func (l *Leased) holder(now time.Time, name string) *leaseholder {
 // Peek implements [Counter].
 func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
 	v, err := l.engine.Peek(ctx, call)
-	if err != nil || !leasable(call.Policy) {
+	if err != nil || !call.leasable() {
 		return v, err
 	}
 	l.mu.Lock()

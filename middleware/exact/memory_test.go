@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,6 +185,26 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 		}},
 		"costs": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			c.Cost = min(1, c.Cost)
+			return m.Take(ctx, c)
+		}},
+		"past the limit": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			c.Past = c.Past && c.Cost < 10
+			return m.Take(ctx, c)
+		}},
+		"booked one behind the other": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			c.Ahead = min(c.Ahead, 1)
+			return m.Take(ctx, c)
+		}},
+		"a booking that is given back": {refund: func(m *exact.Memory, ctx context.Context, r exact.Receipt) error {
+			r.Serial, _, _ = strings.Cut(r.Serial, "_") // as what was charged now is
+			return m.Refund(ctx, r)
+		}},
+		"a pause": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			c.Pause = min(c.Pause, time.Minute)
+			return m.Take(ctx, c)
+		}},
+		"mistaken calls for later": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+			c.Pause = min(c.Pause, exact.MaxPause)
 			return m.Take(ctx, c)
 		}},
 	} {

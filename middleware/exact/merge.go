@@ -14,8 +14,10 @@ type Batcher interface {
 	Counter
 
 	// TakeAll takes calls that differ in nothing but their ID, one after the other
-	// as Take would, as one atomic step. It returns a verdict for each, or an error
-	// that is about all of them.
+	// as Take would, as one atomic step: an ID that occurs twice is counted once, and of
+	// calls with Ahead each is booked behind the one before. It returns a verdict for each,
+	// or an error that is about all of them: [ErrNotCounted] only if none was charged. They
+	// are at most 256.
 	TakeAll(ctx context.Context, calls []Call) ([]Verdict, error)
 }
 

@@ -2,6 +2,7 @@ package exact
 
 import (
 	"math"
+	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -22,6 +23,23 @@ type Snapshot struct {
 
 	// Serial of the last receipt.
 	Serial uint64
+
+	// Paused is before when nothing is admitted, in Unix ns; 0 for no pause.
+	Paused int64
+
+	// Booked is the last moment that a call is booked for, in Unix µs, 0 for none, Since the
+	// Serial before the first that is, and Lines what of the buckets was given back. (Serials
+	// of receipts are then those that the account would give.)
+	Booked int64
+	Since  uint64
+	Lines  [storeless.MaxLimits]Line
+}
+
+// A Line is what is kept of a bucket while calls are booked, in Unix µs: the mark that it had
+// before the first of them, and what was given back between that and its mark, in order.
+type Line struct {
+	Base  int64
+	Holes [][2]int64 // from, to
 }
 
 // A Log is what a sliding log or a rolling day holds.
@@ -44,10 +62,20 @@ type LogEntry struct {
 
 // Account returns the account under the limits of p.
 func (s *Snapshot) Account(p *Policy) *Account {
-	a := &Account{latest: s.Latest, hold: p.hold, serial: s.Serial, entries: make([]entry, len(p.limits))}
+	a := &Account{
+		latest: s.Latest, hold: max(p.hold, s.Paused-s.Latest), serial: s.Serial, entries: make([]entry, len(p.limits)),
+		paused: s.Paused, booked: s.Booked, since: s.Since,
+	}
 	for i := range p.limits {
 		e := &a.entries[i]
 		e.id, e.ends, e.state = p.ids[i], math.MaxInt64, s.States[i]
+		if p.interval[i] > 0 {
+			a.hold = max(a.hold, e.state.At*int64(time.Microsecond)-a.latest)
+		}
+		e.line.base = s.Lines[i].Base
+		for _, h := range s.Lines[i].Holes {
+			e.line.holes = append(e.line.holes, span{h[0], h[1]})
+		}
 		e.log.used = s.Logs[i].Used
 		for _, end := range s.Logs[i].Entries {
 			e.log.entries = append(e.log.entries, logEntry{end.Until, end.Cost})

@@ -49,21 +49,27 @@ func TestShelfIsAStore(t *testing.T) {
 }
 
 func TestCounter(t *testing.T) {
-	clock := exacttest.NewClock()
-	for name, open := range map[string]func() (exact.Counter, error){
-		"merged": func() (exact.Counter, error) {
-			return cas.New(newShelf(clock.Now), cas.Config{Now: clock.Now, Tries: 64})
-		},
-		"each call by itself": func() (exact.Counter, error) {
-			c, err := cas.New(newShelf(clock.Now), cas.Config{Now: clock.Now, Tries: 64})
-			if err != nil {
-				return nil, err
+	for _, merged := range []bool{true, false} {
+		t.Run(fmt.Sprintf("merged is %t", merged), func(t *testing.T) {
+			clock, lose := exacttest.NewClock(), new(atomic.Bool)
+			s := newShelf(clock.Now)
+			s.answers = func(int) error {
+				if lose.CompareAndSwap(true, false) {
+					return errors.New("cut")
+				}
+				return nil
 			}
-			return patient{c.Engine()}, nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.NoError(t, exacttest.TestCounter(open, clock))
+			require.NoError(t, (&exacttest.Suite{
+				Open: func() (exact.Counter, error) {
+					c, err := cas.New(s, cas.Config{Now: clock.Now})
+					if err != nil || merged {
+						return c, err
+					}
+					return patient{c.Engine()}, nil
+				},
+				Clock:      clock,
+				LoseAnswer: func(exact.Counter) { lose.Store(true) },
+			}).Test())
 		})
 	}
 }

@@ -9,8 +9,8 @@
 //		}
 //	}
 //
-// It cannot tell what a counter keeps when its engine fails: that is for tests that
-// know how to make it fail.
+// What a counter keeps when its engine fails is for tests that know how to make it fail. One
+// such fault is worth a hook of a [Suite], LoseAnswer: what is done, and not known to be done.
 package exacttest
 
 import (
@@ -22,63 +22,115 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// TestCounter opens counters, each for one check, and returns everything that is
-// wrong with them, joined. clock is the one they go by; nil for counters of an
-// engine with a clock of its own, where the checks that need time to pass are left
-// out. The counters may share what they count in: no two checks use the same keys.
-// A counter that has a Close method is closed.
+// A Suite is what is tested, and how far.
+type Suite struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
+	// Open opens a counter for one check. The counters may share what they count in: no two
+	// checks use the same keys. One that has a Close method is closed. Required.
+	Open func() (exact.Counter, error)
+
+	// Clock is the one that they go by; nil for counters of an engine with a clock of its
+	// own, where the checks that need time to pass are left out.
+	Clock *Clock
+
+	// LoseAnswer has the next call that the counter makes of its engine be done there, and its
+	// answer be lost: a commit that says that it failed, a connection that is cut after the
+	// command was read. Nil for a counter that can lose none, because it calls nobody.
+	LoseAnswer func(exact.Counter)
+
+	// OneProcess says that an ID is known to the counter that has taken it alone, and not to
+	// others on the same engine. Otherwise Open must open counters that share what they count in.
+	OneProcess bool
+
+	// NowOnly leaves out what asks for Past, Ahead and Pause.
+	NowOnly bool
+}
+
+// TestCounter runs a [Suite] of a counter that calls nobody, whose answers could be lost.
 func TestCounter(open func() (exact.Counter, error), clock *Clock) error {
+	return (&Suite{Open: open, Clock: clock, OneProcess: true}).Test()
+}
+
+// Test returns everything that is wrong with the counters, joined.
+func (s *Suite) Test() error {
 	var errs []error
 	for _, check := range []struct {
-		name   string
-		timely bool // needs the clock
-		run    func(*run) error
+		name string
+		when need
+		run  func(*run) error
 	}{
-		{"exact on a hot key", false, hotKey},
-		{"exact on many keys", false, manyKeys},
-		{"all limits or none", false, allOrNone},
-		{"costs", false, costs},
-		{"peek charges nothing", false, peek},
-		{"policies count apart", false, policiesApart},
-		{"an ID is counted once", false, ids},
-		{"an ID is counted once, at once", false, idsAtOnce},
-		{"calls in one go", false, batches},
-		{"a refund is given once", false, refunds},
-		{"a refund of a part", false, partRefunds},
-		{"mistaken calls", false, mistakes},
-		{"a context that has ended", false, ended},
-		{"a larger quota applies at once", false, upgrade},
-		{"every algorithm is that of storeless", true, algorithms},
-		{"a sliding log is a log", true, slidingLog},
-		{"a rolling day is never over", true, rollingDay},
-		{"when a log says to come back", true, logWaits},
-		{"a refund in its own window", true, lateRefunds},
-		{"a clock that steps back", true, stepBack},
-		{"a clock that was ahead", true, wrongClock},
+		{"exact on a hot key", 0, hotKey},
+		{"exact on many keys", 0, manyKeys},
+		{"all limits or none", 0, allOrNone},
+		{"costs", 0, costs},
+		{"peek charges nothing", 0, peek},
+		{"policies count apart", 0, policiesApart},
+		{"an ID is counted once", 0, ids},
+		{"an ID is counted once, at once", 0, idsAtOnce},
+		{"calls in one go", 0, batches},
+		{"a refund is given once", 0, refunds},
+		{"a refund of a part", 0, partRefunds},
+		{"mistaken calls", 0, mistakes},
+		{"a context that has ended", 0, ended},
+		{"a larger quota applies at once", 0, upgrade},
+		{"every algorithm is that of storeless", aClock, algorithms},
+		{"a sliding log is a log", aClock, slidingLog},
+		{"a rolling day is never over", aClock, rollingDay},
+		{"when a log says to come back", aClock, logWaits},
+		{"a refund in its own window", aClock, lateRefunds},
+		{"a clock that steps back", aClock, stepBack},
+		{"a clock that was ahead", aClock, wrongClock},
+		{"an ID is known to all", sharedIDs, idsElsewhere},
+		{"an answer that is lost", aLostAnswer, lostTake},
+		{"an answer of a refund that is lost", aLostAnswer, lostRefund},
+		{"past the limit", more, past},
+		{"past the limit, in time", more | aClock, pastWaits},
+		{"booked one behind the other", more, bookings},
+		{"booked at once", more, bookingsAtOnce},
+		{"a booking that is given back", more, bookingsBack},
+		{"booked in time", more | aClock, bookingsWait},
+		{"a pause", more, pauses},
+		{"a pause ends", more | aClock, pauseEnds},
+		{"mistaken calls for later", more, mistakesAhead},
+		{"every call is that of an account", more | aClock, accounts},
 	} {
-		if check.timely && clock == nil {
+		if !s.has(check.when) {
 			continue
 		}
-		if err := one(open, clock, check.name, check.run); err != nil {
+		if err := s.one(check.name, check.run); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", check.name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// A need is what a check cannot do without.
+type need uint8
+
+const (
+	aClock need = 1 << iota
+	aLostAnswer
+	sharedIDs
+	more // than now
+)
+
+func (s *Suite) has(n need) bool {
+	return (n&aClock == 0 || s.Clock != nil) && (n&aLostAnswer == 0 || s.LoseAnswer != nil) &&
+		(n&sharedIDs == 0 || !s.OneProcess) && (n&more == 0 || !s.NowOnly)
+}
+
 var runs atomic.Int64 // keeps the keys of checks apart
 
-func one(open func() (exact.Counter, error), clock *Clock, name string, check func(*run) error) (err error) {
-	c, err := open()
+// one runs a check.
+func (s *Suite) one(name string, check func(*run) error) (err error) {
+	r := &run{clock: s.Clock, another: s.Open, loseAnswer: s.LoseAnswer}
+	r.name = fmt.Sprintf("exacttest-%d-%d", time.Now().UnixNano(), runs.Add(1))
+	c, done, err := r.open()
 	if err != nil {
-		return fmt.Errorf("open: %w", err)
+		return err
 	}
-	if closer, ok := c.(interface{ Close() error }); ok {
-		defer func() {
-			if e := closer.Close(); e != nil {
-				err = errors.Join(err, fmt.Errorf("close: %w", e))
-			}
-		}()
-	}
-	return check(&run{c, clock, fmt.Sprintf("exacttest-%d-%d", time.Now().UnixNano(), runs.Add(1))})
+	defer func() { err = errors.Join(err, done()) }()
+	r.Counter = c
+	return check(r)
 }

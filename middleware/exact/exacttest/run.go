@@ -18,6 +18,26 @@ type run struct {
 	exact.Counter
 	clock *Clock
 	name  string
+
+	another    func() (exact.Counter, error)
+	loseAnswer func(exact.Counter)
+}
+
+// open opens a counter, and returns what closes it.
+func (r *run) open() (c exact.Counter, done func() error, err error) {
+	if c, err = r.another(); err != nil {
+		return nil, nil, fmt.Errorf("open: %w", err)
+	}
+	return c, func() error {
+		closer, ok := c.(interface{ Close() error })
+		if !ok {
+			return nil
+		}
+		if err := closer.Close(); err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // key returns a key of this run alone.

@@ -84,7 +84,9 @@ func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	o := c.do(&job{ctx: ctx, name: call.Policy.AccountName(call.Key), call: &call})
+	id := call.ID
+	call.ID = "" // which is remembered beside the account: on disk it would cost every call
+	o := c.do(&job{ctx: ctx, name: call.Policy.AccountName(call.Key), call: &call, id: id})
 	return o.verdict, o.err
 }
 
@@ -157,7 +159,8 @@ func (c *Counter) stopped() error {
 type job struct {
 	ctx     context.Context
 	name    string
-	call    *exact.Call    // or
+	call    *exact.Call    // without its ID; or
+	id      string         // of the call
 	receipt *exact.Receipt // of a refund
 	done    chan outcome   // of one
 }

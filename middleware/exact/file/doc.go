@@ -22,8 +22,8 @@
 //   - One process at a time: a second is told so. Several processes want a server, see
 //     package redis beside this one. Network file systems, whose locks and fsync differ,
 //     are not for it. A file that is renamed, removed or replaced under its counter stops it.
-//   - IDs of calls are remembered in memory alone: who would ask again is in the process
-//     that has ended.
+//   - IDs of calls, admitted or refused, are remembered in memory alone, for [exact.IDLife] at
+//     least: what would ask again is in the process that has ended.
 //   - All accounts are in memory: some 140 bytes for a key of one limit, and what a sliding log
 //     or a rolling day keeps; beside IDs nothing else grows. Opening reads all of the file,
 //     about a microsecond for each key.

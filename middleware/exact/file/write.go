@@ -171,8 +171,8 @@ func (c *Counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, 
 		e.changed = true
 		return o, nil
 	}
-	if j.call.ID != "" {
-		if v, ok := c.replies.Find(now, j.name, j.call.ID); ok {
+	if j.id != "" {
+		if v, ok := c.replies.Find(now, j.name, j.id); ok {
 			o.verdict = e.account.Replay(now, v, j.call)
 			return o, nil
 		}
@@ -185,8 +185,8 @@ func (c *Counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, 
 		}
 	}
 	o.verdict = e.account.Take(now, j.call)
-	if j.call.ID != "" {
-		c.replies.Keep(now, j.name, j.call.ID, o.verdict)
+	if j.id != "" {
+		c.replies.Keep(now, j.name, j.id, o.verdict)
 		o.kept = true
 	}
 	if o.verdict.Admitted {
@@ -272,7 +272,7 @@ func (c *Counter) undo(b *batch, jobs []*job, err error) {
 		for _, i := range e.asked {
 			if o := &b.outcomes[i]; o.err == nil {
 				if o.kept {
-					c.replies.Forget(e.name, jobs[i].call.ID)
+					c.replies.Forget(e.name, jobs[i].id)
 				}
 				*o = outcome{err: err}
 			}

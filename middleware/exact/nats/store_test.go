@@ -2,8 +2,10 @@ package nats_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,10 +26,26 @@ func TestStore(t *testing.T) {
 
 func TestCounter(t *testing.T) {
 	store, _ := connect(t, startServer(t).url())
-	clock := exacttest.NewClock()
-	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
-		return cas.New(store, cas.Config{Now: clock.Now})
-	}, clock))
+	clock, lose := exacttest.NewClock(), new(atomic.Bool)
+	require.NoError(t, (&exacttest.Suite{
+		Open:       func() (exact.Counter, error) { return cas.New(lossy{store, lose}, cas.Config{Now: clock.Now}) },
+		Clock:      clock,
+		LoseAnswer: func(exact.Counter) { lose.Store(true) },
+	}).Test())
+}
+
+// lossy loses the answer of the next swap, when it is told to.
+type lossy struct {
+	cas.Store
+	lose *atomic.Bool
+}
+
+func (s lossy) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+	err := s.Store.Swap(ctx, name, revision, value, keep)
+	if err == nil && s.lose.CompareAndSwap(true, false) {
+		return errors.New("the connection was cut")
+	}
+	return err
 }
 
 // A value is gone when its time is over, by the server's clock; its name is free, and who has

@@ -1,0 +1,129 @@
+package exact_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// An account answers an ID with the admission of that time, for IDLife and no longer, and
+// for the last 128 of them.
+func TestAnAccountRemembersWhomItAdmitted(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a exact.Account
+	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, storeless.Limit{Quota: 1000, Window: time.Hour}), ID: "0"}
+	first := a.Take(clock.Now(), &call)
+	reload := func() {
+		b, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		a = exact.Account{}
+		require.NoError(t, a.UnmarshalBinary(b))
+	}
+	reload()
+	clock.Advance(exact.IDLife - time.Nanosecond)
+	call.Cost = 7 // whatever else it says
+	again := a.Take(clock.Now(), &call)
+	require.True(t, again.Admitted && again.Replayed)
+	require.True(t, first.Receipt.At.Equal(again.Receipt.At))
+	require.Equal(t, first.Receipt.Serial, again.Receipt.Serial)
+	require.EqualValues(t, 2, again.Receipt.Cost)
+	require.EqualValues(t, 998, again.Limits[0].Remaining)
+	clock.Advance(time.Nanosecond)
+	late := a.Take(clock.Now(), &call)
+	require.False(t, late.Replayed)
+	require.EqualValues(t, 991, late.Limits[0].Remaining)
+
+	call.Cost = 1
+	for i := range 128 {
+		call.ID = strconv.Itoa(i + 1)
+		require.False(t, a.Take(clock.Now(), &call).Replayed)
+	}
+	reload()
+	call.ID = "1"
+	require.True(t, a.Take(clock.Now(), &call).Replayed)
+	call.ID = "0"
+	require.False(t, a.Take(clock.Now(), &call).Replayed, "it is the 129th, counted from the last")
+	call.ID = "1"
+	require.False(t, a.Take(clock.Now(), &call).Replayed)
+	b, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Less(t, len(b), 128*31+100)
+}
+
+// A refusal is not remembered, and stores nothing.
+func TestAnAccountRemembersNoRefusal(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a exact.Account
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Quota: 1, Window: time.Hour}), ID: "a"}
+	r := a.Take(clock.Now(), &call).Receipt
+	before, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	call.ID = "b"
+	require.False(t, a.Take(clock.Now(), &call).Admitted)
+	after, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.True(t, a.Refund(clock.Now(), &r))
+	v := a.Take(clock.Now(), &call)
+	require.True(t, v.Admitted && !v.Replayed)
+}
+
+// A pause with an ID is remembered too, and has nothing to give back.
+func TestAnAccountRemembersAPause(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a exact.Account
+	call := exact.Call{Key: "k", Policy: compile(t, storeless.Limit{Quota: 1, Window: time.Hour}), Pause: time.Minute, ID: "a"}
+	require.True(t, a.Take(clock.Now(), &call).Admitted)
+	clock.Advance(time.Second)
+	v := a.Take(clock.Now(), &call)
+	require.True(t, v.Admitted && v.Replayed)
+	require.Zero(t, v.Receipt)
+	require.Zero(t, v.Wait)
+	clock.Advance(59 * time.Second)
+	require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: call.Policy}).Admitted, "the repeat is no longer pause")
+}
+
+// An account says when it expires: at that moment it is idle, and just before it is not.
+func TestAnAccountSaysWhenItExpires(t *testing.T) {
+	meter := storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second}
+	for name, row := range map[string]struct {
+		limit storeless.Limit
+		call  exact.Call
+		after time.Duration
+	}{
+		"a window":          {storeless.Limit{Quota: 5, Window: time.Minute}, exact.Call{Cost: 1}, 2 * time.Minute},
+		"a log":             {storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}, exact.Call{Cost: 1}, time.Minute + time.Second},
+		"a debt":            {meter, exact.Call{Cost: 100, Past: true}, 102 * time.Second},
+		"a pause":           {meter, exact.Call{Pause: time.Hour}, time.Hour},
+		"an ID":             {meter, exact.Call{Cost: 1, ID: "a"}, exact.IDLife},
+		"an ID of a window": {storeless.Limit{Quota: 5, Window: time.Minute}, exact.Call{Cost: 1, ID: "a"}, 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := exacttest.NewClock()
+			var a exact.Account
+			require.True(t, a.Expires().IsZero())
+			row.call.Key, row.call.Policy = "k", compile(t, row.limit)
+			require.True(t, a.Take(clock.Now(), &row.call).Admitted)
+			require.Equal(t, row.after, a.Expires().Sub(clock.Now()))
+			require.False(t, a.Idle(a.Expires().Add(-time.Nanosecond)))
+			require.True(t, a.Idle(a.Expires()))
+		})
+	}
+}
+
+// What was given back is remembered for as long as its receipt could be shown again: an account
+// that was forgotten before would give the number of that receipt to another.
+func TestAnAccountOutlivesItsReceipts(t *testing.T) {
+	clock := exacttest.NewClock()
+	var a exact.Account
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})}
+	r := a.Take(clock.Now(), &call).Receipt
+	require.True(t, a.Refund(clock.Now(), &r))
+	require.Equal(t, time.Minute, a.Expires().Sub(clock.Now()))
+}

@@ -1,0 +1,69 @@
+package exacttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// accounts compares a counter with the arithmetic of an account, step by step, in whatever
+// way calls are made.
+func accounts(r *run) error {
+	start := r.clock.Now()
+	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
+	for n, p := range []*exact.Policy{
+		policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 3, Window: time.Second}),
+		policy(storeless.Limit{Name: "a", Algorithm: storeless.TokenBucket, Quota: 4, Window: time.Second, Burst: 2},
+			storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 20}),
+		policy(each(40)...),
+	} {
+		rng := rand.New(rand.NewPCG(uint64(n), 1))
+		var a exact.Account
+		var held, ours []exact.Receipt // the same charges
+		buckets := n < 2
+		for step := range 400 {
+			call := exact.Call{Key: r.key(n), Cost: 1 + rng.Int64N(2), Policy: p}
+			if n == 0 {
+				call.Cost = 1
+			}
+			switch ask := rng.IntN(100); {
+			case ask < 30:
+				r.clock.Advance(time.Duration(rng.Int64N(int64(700*time.Millisecond))) / 1000 * 1000)
+				continue
+			case ask < 60 && buckets:
+				call.Ahead = time.Duration(rng.Int64N(int64(10*time.Second)) + 1)
+			case ask < 66:
+				call.Past = true
+			case ask < 67:
+				call.Cost, call.Pause = 0, time.Duration(rng.Int64N(int64(2*time.Second))+1000)/1000*1000
+			case ask < 85 && len(held) > 0:
+				i := rng.IntN(len(held))
+				err := r.Refund(context.Background(), held[i])
+				if err != nil && !errors.Is(err, exact.ErrNoRefund) {
+					return err
+				}
+				if done := a.Refund(r.clock.Now(), &ours[i]); done != (err == nil) {
+					return fmt.Errorf("policy %d, step %d: a refund: %v, of the account: %t", n, step, err, done)
+				}
+				continue
+			}
+			want := a.Take(r.clock.Now(), &call)
+			got, err := r.Take(context.Background(), call)
+			if err != nil {
+				return err
+			}
+			if got.Verdict != want.Verdict || !got.Receipt.At.Equal(want.Receipt.At) {
+				return fmt.Errorf("policy %d, step %d, %+v:\n%+v, want\n%+v", n, step, call, got, want)
+			}
+			if got.Admitted && call.Cost > 0 {
+				held, ours = append(held, got.Receipt), append(ours, want.Receipt)
+			}
+		}
+	}
+	return nil
+}
