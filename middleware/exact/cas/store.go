@@ -10,11 +10,12 @@ import (
 // must be safe for concurrent use, also by other processes. A method obeys the deadline of
 // its context. No error may hold a name or a value.
 type Store interface {
-	// Load returns the value of a name and its revision. Where nothing is kept, or what
-	// was kept has expired, the value is empty, which no value is that was swapped in;
-	// there may be a revision all the same. It sees every Swap that has returned.
+	// Load returns the value of a name and its revision. Where nothing is kept, the value
+	// is empty, which none is that was swapped in; there may be a revision all the same.
+	// It sees every Swap that has returned.
 	//
-	// An error says that the store does not answer.
+	// An error says that the store does not answer; one that is [exact.ErrBusy], that it
+	// has more calls than it takes, which is load rather than failure.
 	Load(ctx context.Context, name string) (value []byte, revision string, err error)
 
 	// Swap replaces the value of a name, as one atomic step, if its revision is still the
@@ -27,8 +28,8 @@ type Store interface {
 	// If the revision is another one, nothing changes and the error is [ErrChanged]. An
 	// error that is [exact.ErrNotCounted] says that nothing was changed and never will be;
 	// of those, [exact.ErrFull] says that there is no room for the value, for its size or
-	// because of all the others, and is load rather than failure. After any other error
-	// the value may have been replaced.
+	// because of all the others, and is load rather than failure, like [exact.ErrBusy].
+	// After any other error the value may have been replaced.
 	Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error
 }
 
