@@ -119,7 +119,7 @@ func (e *engine) update(ctx context.Context, account string, again bool, decide 
 	var took time.Duration
 	var lost error // the answer of a swap
 	for try := int64(0); try < e.tries; try++ {
-		if try > 0 && !e.pause(ctx, try, took) {
+		if try > 0 && !pause(ctx, try, took, e.random) {
 			return cmp.Or(lost, contended(try))
 		}
 		began := time.Now() // of the monotonic clock: what a try takes is no date

@@ -19,9 +19,9 @@ const (
 // race would meet again in the next. It is measured in what a try takes, not in
 // milliseconds: stores answer in one or in twenty. It reports whether the time was there;
 // where it is not, it does not wait for its end.
-func (e *engine) pause(ctx context.Context, try int64, took time.Duration) bool {
+func pause(ctx context.Context, try int64, took time.Duration, random func(n int64) int64) bool {
 	d := max(took, shortest) << min(try-1, doublings)
-	d = time.Duration(e.random(int64(d)))
+	d = time.Duration(random(int64(d)))
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
 		return false
 	}
