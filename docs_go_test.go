@@ -23,10 +23,12 @@ import (
 const granted = `package fragment
 
 import (
+	"context"
 	"expvar"
 	"net/http"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 var (
@@ -37,6 +39,9 @@ var (
 	cfg                middleware.Config
 	limit              *middleware.Middleware
 	decisions          expvar.Map
+	ctx                context.Context
+	requests           *exact.Policy
+	counter            exact.Counter
 )
 
 func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
@@ -46,7 +51,7 @@ func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
 var imported = map[string]string{
 	"cmp": "cmp", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
-	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
+	"exact": module + "/middleware/exact", "file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
 }
 
 // wholeFile makes a file of a fragment: declarations stand as they are, statements go into

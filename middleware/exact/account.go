@@ -49,7 +49,7 @@ type entry struct {
 	ends  int64 // Unix second from which it counts nothing
 	state storeless.State
 	log   chargeLog // or
-	line  line      // of a bucket, while calls are booked
+	line  *line     // of a bucket, while calls are booked; or nil
 }
 
 // maxEntries bounds what policies of one name may leave behind: beyond it, what ends
@@ -253,8 +253,9 @@ func (a *Account) openLines(s *working) {
 			continue
 		}
 		l := &s.lines[i]
-		*l = line{e.line.base, slices.Clone(e.line.holes)}
-		if l.base == 0 {
+		if e.line != nil {
+			*l = line{e.line.base, slices.Clone(e.line.holes)}
+		} else { // of a limit that is new
 			l.base = max(*mark, s.moment)
 		}
 		if s.booked <= s.moment {
@@ -300,15 +301,15 @@ func (a *Account) store(s *working) {
 		if s.policy.interval[i] > 0 { // a debt, or a booking, is no fault of a clock
 			a.hold = max(a.hold, e.state.At*int64(time.Microsecond)-a.latest)
 		}
-		e.line = line{}
-		if s.lines != nil {
-			e.line = s.lines[i]
+		e.line = nil
+		if s.lines != nil && s.policy.interval[i] > 0 {
+			e.line = &s.lines[i]
 		}
 		e.ends = s.ends(i)
 	}
 	if a.booked == 0 {
 		for i := range a.entries {
-			a.entries[i].line = line{}
+			a.entries[i].line = nil
 		}
 	}
 }

@@ -186,3 +186,81 @@ func TestWhatIsCancelledLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A part of what was booked is given back, and the rest stays where it is.
+func TestAPartOfABookingIsGivenBack(t *testing.T) {
+	clock := exacttest.NewClock()
+	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5})
+	var a exact.Account
+	require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 5, Policy: p}).Admitted)
+	v := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 3, Policy: p, Ahead: time.Minute})
+	require.Equal(t, 3*time.Second, v.Wait)
+	whole := v.Receipt
+	whole.Cost = 4
+	require.False(t, a.Refund(clock.Now(), &whole), "more than it cost")
+	v.Receipt.Cost = 1
+	require.True(t, a.Refund(clock.Now(), &v.Receipt))
+	require.Equal(t, 3*time.Second, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}).Wait)
+}
+
+// What was charged now, before anything was booked, is given back without moving what is: the
+// next call takes the room, and no two are closer than the limit says.
+func TestARefundLeavesBookingsWhereTheyAre(t *testing.T) {
+	clock := exacttest.NewClock()
+	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
+	var a exact.Account
+	ahead := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
+	now := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: p}).Receipt
+	first, second := a.Take(clock.Now(), &ahead), a.Take(clock.Now(), &ahead)
+	require.Equal(t, []time.Duration{time.Second, 2 * time.Second}, []time.Duration{first.Wait, second.Wait})
+	require.True(t, a.Refund(clock.Now(), &now))
+	require.Zero(t, a.Take(clock.Now(), &ahead).Wait, "in its place")
+	require.Equal(t, 3*time.Second, a.Take(clock.Now(), &ahead).Wait)
+	// Bookings that have passed are as what was charged then.
+	clock.Advance(3500 * time.Millisecond)
+	require.False(t, a.Refund(clock.Now(), &exact.Receipt{Key: "k", Cost: 1, Policy: p, At: clock.Now(), Serial: "1"}))
+	require.Equal(t, 500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
+}
+
+// A key has 64 holes at most: the room of more is lost, until its moment has passed, and
+// nobody has it twice.
+func TestAKeyHasSoManyHoles(t *testing.T) {
+	clock := exacttest.NewClock()
+	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
+	var a exact.Account
+	ahead := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: exact.MaxAhead}
+	var booked []exact.Receipt
+	for range 201 {
+		booked = append(booked, a.Take(clock.Now(), &ahead).Receipt)
+	}
+	for i := 1; i < 200; i += 2 {
+		require.True(t, a.Refund(clock.Now(), &booked[i]))
+	}
+	for i := range 64 {
+		require.Equal(t, time.Duration(2*i+1+2*36)*time.Second, a.Take(clock.Now(), &ahead).Wait, "the first 36 of 100 are lost")
+	}
+	require.Equal(t, 201*time.Second, a.Take(clock.Now(), &ahead).Wait)
+	b, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	require.NoError(t, a.UnmarshalBinary(b))
+}
+
+// A hole of one limit that has passed for the other is no place: all limits are asked until
+// they agree.
+func TestLimitsAgreeOnAMoment(t *testing.T) {
+	clock := exacttest.NewClock()
+	p := compile(t, storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 30, Window: time.Minute, Burst: 5},
+		storeless.Limit{Name: "meter", Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
+	var a exact.Account
+	ahead := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
+	var waits []int
+	var booked []exact.Receipt
+	for range 10 {
+		v := a.Take(clock.Now(), &ahead)
+		waits, booked = append(waits, int(v.Wait/time.Second)), append(booked, v.Receipt)
+	}
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}, waits, "five at once, and one each other second, never two in one")
+	require.True(t, a.Refund(clock.Now(), &booked[1]))
+	clock.Advance(1500 * time.Millisecond) // which is over for the meter, and not for the bucket
+	require.Equal(t, 10500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
+}

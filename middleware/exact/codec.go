@@ -54,7 +54,10 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 	}
 	b = binary.AppendUvarint(b, a.since)
 	for i := range a.entries {
-		l := &a.entries[i].line
+		l := a.entries[i].line
+		if l == nil {
+			l = new(line)
+		}
 		b = binary.AppendVarint(b, l.base)
 		b = binary.AppendUvarint(b, uint64(len(l.holes)))
 		last := l.base
@@ -143,8 +146,7 @@ func (d *decoder) lines(a *Account) {
 	a.since = d.uint()
 	d.failed = d.failed || a.booked < 0 || a.since > a.serial
 	for i := range a.entries {
-		l := &a.entries[i].line
-		l.base = d.int()
+		l := &line{base: d.int()}
 		if n := d.length(maxHoles); n > 0 {
 			l.holes = make([]span, n)
 		}
@@ -155,7 +157,10 @@ func (d *decoder) lines(a *Account) {
 			d.failed = d.failed || last == from
 			l.holes[j] = span{from, last}
 		}
-		d.failed = d.failed || l.base < 0 || len(l.holes) > 0 && last > a.entries[i].state.At
+		d.failed = d.failed || l.base < 0 || len(l.holes) > 0 && (l.base == 0 || last > a.entries[i].state.At)
+		if l.base > 0 {
+			a.entries[i].line = l
+		}
 	}
 }
 

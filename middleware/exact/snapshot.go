@@ -72,9 +72,11 @@ func (s *Snapshot) Account(p *Policy) *Account {
 		if p.interval[i] > 0 {
 			a.hold = max(a.hold, e.state.At*int64(time.Microsecond)-a.latest)
 		}
-		e.line.base = s.Lines[i].Base
-		for _, h := range s.Lines[i].Holes {
-			e.line.holes = append(e.line.holes, span{h[0], h[1]})
+		if s.Booked > 0 {
+			e.line = &line{base: s.Lines[i].Base}
+			for _, h := range s.Lines[i].Holes {
+				e.line.holes = append(e.line.holes, span{h[0], h[1]})
+			}
 		}
 		e.log.used = s.Logs[i].Used
 		for _, end := range s.Logs[i].Entries {
