@@ -264,3 +264,21 @@ func TestLimitsAgreeOnAMoment(t *testing.T) {
 	clock.Advance(1500 * time.Millisecond) // which is over for the meter, and not for the bucket
 	require.Equal(t, 10500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
 }
+
+// What was given back of bookings that are all over has room for calls that are made now.
+func TestWhatWasGivenBackHasRoomAfterTheLastBooking(t *testing.T) {
+	clock := exacttest.NewClock()
+	call := exact.Call{Key: "k", Cost: 5, Policy: compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5})}
+	var a exact.Account
+	require.True(t, a.Take(clock.Now(), &call).Admitted)
+	call.Ahead, call.Cost = time.Minute, 3
+	first := a.Take(clock.Now(), &call)
+	call.Cost = 1
+	require.Equal(t, 4*time.Second, a.Take(clock.Now(), &call).Wait)
+	require.True(t, a.Refund(clock.Now(), &first.Receipt))
+	clock.Advance(4 * time.Second)
+	call.Ahead = 0
+	require.EqualValues(t, 3, a.Peek(clock.Now(), &call).Limits[0].Remaining)
+	call.Cost = 3
+	require.True(t, a.Take(clock.Now(), &call).Admitted)
+}

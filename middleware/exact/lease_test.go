@@ -37,6 +37,36 @@ func TestLeasedCounterIsACounter(t *testing.T) {
 	}
 }
 
+// What is charged whether there is room or not, and a pause, is for the engine to know at once:
+// a block is no place for it, and does not outlive a pause.
+func TestLeaseLetsThroughWhatIsNotForNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &distant{Memory: exact.NewMemory(0, nil)}
+		l := leased(t, d, exact.LeaseConfig{})
+		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
+		take := func(call exact.Call) exact.Verdict {
+			v, err := l.Take(t.Context(), call)
+			require.NoError(t, err)
+			return v
+		}
+		for range 10 {
+			take(call)
+		}
+		trips := d.trips.Load()
+		require.Less(t, trips, int64(10), "a block is held")
+		past := call
+		past.Past = true
+		take(past)
+		require.Equal(t, trips+1, d.trips.Load())
+		require.True(t, take(exact.Call{Key: "k", Policy: call.Policy, Pause: time.Minute}).Admitted)
+		require.False(t, take(call).Admitted)
+		time.Sleep(time.Minute)
+		v := take(call)
+		require.True(t, v.Admitted)
+		require.EqualValues(t, 1000-12, v.Limits[0].Remaining, "10, 1 and 1")
+	})
+}
+
 func TestLeaseReportsEveryProblem(t *testing.T) {
 	_, err := exact.Lease(nil, exact.LeaseConfig{Block: 1, Instances: -1, Idle: time.Millisecond})
 	require.EqualError(t, err, `engine: is required

@@ -98,11 +98,15 @@ func TestMergeKeepsApartWhatDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond}
 		m := exact.Merge(d)
-		limit := storeless.Limit{Quota: 1000, Window: time.Hour}
+		limit := storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1000, Window: time.Hour}
 		p, q := compile(t, limit), compile(t, limit)
 		var wg sync.WaitGroup
 		for range 2 {
-			for _, call := range []exact.Call{{Key: "a", Cost: 1, Policy: p}, {Key: "b", Cost: 1, Policy: p}, {Key: "a", Cost: 2, Policy: p}, {Key: "a", Cost: 1, Policy: q}} {
+			for _, call := range []exact.Call{
+				{Key: "a", Cost: 1, Policy: p}, {Key: "b", Cost: 1, Policy: p}, {Key: "a", Cost: 2, Policy: p}, {Key: "a", Cost: 1, Policy: q},
+				{Key: "a", Cost: 1, Policy: p, Past: true}, {Key: "a", Cost: 1, Policy: p, Ahead: 1}, {Key: "a", Cost: 1, Policy: p, Ahead: 2},
+				{Key: "c", Cost: 1, Policy: p, Past: true}, {Key: "c", Cost: 1, Policy: p, Past: true, Pause: 1},
+			} {
 				wg.Go(func() {
 					v, err := m.Take(t.Context(), call)
 					if err != nil || v.Receipt.Cost != call.Cost || v.Receipt.Key != call.Key {
@@ -112,7 +116,7 @@ func TestMergeKeepsApartWhatDiffers(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		require.EqualValues(t, 8, d.trips.Load())
+		require.EqualValues(t, 18, d.trips.Load())
 	})
 }
 
