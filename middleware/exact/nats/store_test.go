@@ -3,6 +3,7 @@ package nats_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,11 @@ func TestValuesExpire(t *testing.T) {
 	require.NoError(t, store.Swap(t.Context(), "n", before, []byte("for a second"), time.Second))
 	_, last, err := store.Load(t.Context(), "n")
 	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "KV_tallystick")
+	require.NoError(t, err)
+	m, err := stream.GetLastMsgForSubject(t.Context(), "$KV.tallystick.n")
+	require.NoError(t, err)
+	require.Equal(t, "1s", m.Header.Get(jetstream.MsgTTLHeader))
 	var revision string
 	require.Eventually(t, func() bool {
 		var value []byte
@@ -137,6 +143,31 @@ func TestOpenAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// What a server answers: one replica and several name a lost race by different codes.
+func TestAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		code    jetstream.ErrorCode
+		says    string
+		is, not error
+	}{
+		{10071, "wrong last sequence: 7", cas.ErrChanged, exact.ErrNotCounted},
+		{10164, "wrong last sequence", cas.ErrChanged, exact.ErrNotCounted},
+		{10077, "maximum bytes exceeded", exact.ErrFull, exact.ErrMaybeCounted},
+		{10077, "write KV_x: input/output error", nil, exact.ErrNotCounted},
+		{10047, "insufficient storage resources available", exact.ErrFull, cas.ErrChanged},
+		{10008, "JetStream system temporarily unavailable", exact.ErrNotCounted, exact.ErrFull},
+	} {
+		err := nats.Classify(fmt.Errorf("nats: %w", &jetstream.APIError{ErrorCode: tc.code, Description: tc.says}))
+		require.Error(t, err)
+		if tc.is != nil {
+			require.ErrorIs(t, err, tc.is, tc.says)
+		}
+		require.NotErrorIs(t, err, tc.not, tc.says)
+	}
+	require.ErrorIs(t, nats.Classify(jetstream.ErrNoStreamResponse), exact.ErrNotCounted)
+	require.NoError(t, nats.Classify(nil))
 }
 
 func TestErrorsHoldNoNames(t *testing.T) {
