@@ -35,11 +35,8 @@ func (s *Store) Load(ctx context.Context, name string) (value []byte, revision s
 	case err != nil:
 		return nil, "", fmt.Errorf("nats: %w", err)
 	}
-	revision = strconv.FormatUint(m.Sequence, 10)
-	if m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "" {
-		return nil, revision, nil // what says that something was there
-	}
-	return m.Data, revision, nil
+	// A marker of the tools that something was deleted has no body: nothing is kept.
+	return m.Data, strconv.FormatUint(m.Sequence, 10), nil
 }
 
 // Swap implements [cas.Store].
