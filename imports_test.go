@@ -41,6 +41,8 @@ var arrows = map[string][]string{
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
@@ -70,6 +72,10 @@ var inTests = map[string][]string{
 	"middleware/exact":        {module + "/middleware/exact/exacttest"}, // what every counter must pass
 	"middleware/exact/remote": {module + "/middleware/exact/exacttest", module + "/internal/printed"},
 	"middleware/exact/pace":   {module + "/internal/paced"}, // what real processes show
+	"middleware/exact/cas": {
+		module + "/middleware/exact/exacttest",
+		module + "/middleware/exact/cas/castest", // what every store must pass
+	},
 }
 
 // onlyIn narrows an arrow to some files.

@@ -20,6 +20,14 @@ type Exact struct {
 	// There is no default: either choice is wrong for somebody. Required.
 	Outage Outage
 
+	// Contended says what becomes of a request whose call has lost every race for its key,
+	// with [exact.ErrContended]: on a counter that stores only what nobody else has changed
+	// meanwhile, as those of package exact/cas. That is load, and neither an outage nor
+	// logged. FailClosed answers 503. FailOpen decides as in an outage, by the fallback
+	// quotas: who hammers its own key through all instances at once is then admitted so
+	// much more. Default: FailClosed.
+	Contended Outage
+
 	// Deadline is how long a request waits for the counter, in line and for the answer.
 	// Four times of what a call takes is not too long: of calls that take more than half
 	// of it, few can be out at once. Default: 50 ms. Permitted: from 1 ms to 10 s.
@@ -95,6 +103,9 @@ func (x *Exact) check() (errs []error) {
 	if x.Outage != FailOpen && x.Outage != FailClosed {
 		problem("Outage", "must be FailOpen or FailClosed; there is no default")
 	}
+	if x.Contended != FailOpen && x.Contended != FailClosed {
+		problem("Contended", "must be FailOpen or FailClosed, or 0 for FailClosed")
+	}
 	if x.Deadline < time.Millisecond || x.Deadline > 10*time.Second {
 		problem("Deadline", "must be from 1ms to 10s, or 0 for 50ms, not %s", x.Deadline)
 	}
@@ -109,6 +120,9 @@ func (x *Exact) check() (errs []error) {
 
 // withDefaults returns x with what it leaves zero filled in.
 func (x Exact) withDefaults() Exact {
+	if x.Contended == 0 {
+		x.Contended = FailClosed
+	}
 	if x.Deadline == 0 {
 		x.Deadline = 50 * time.Millisecond
 	}

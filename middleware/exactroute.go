@@ -52,6 +52,9 @@ func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext
 	case guardedcall.Full:
 		e.report.counterAnswers(now, &x.guard)
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
+	case guardedcall.Contended:
+		e.report.counterAnswers(now, &x.guard)
+		e.concludeContended(now, dc, &who, shown, &c)
 	case guardedcall.Crowded:
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
 	case guardedcall.Failed:
@@ -145,14 +148,31 @@ func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subjec
 
 // concludeOutage concludes a request that the counter did not decide.
 func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
+	switch {
+	case dc.decision.Cost > 0 && e.exact.Outage == FailClosed:
+		dc.decision.Degraded = true
+		e.concludeExact(now, dc, who, shown, counterDown(), told{})
+	default:
+		e.concludeFallback(now, dc, who, shown, c)
+	}
+}
+
+// concludeContended concludes a request whose call has lost every race for its key. The
+// client may be who hammers it: it gets the fallback only where the program has said so.
+func (e *engine) concludeContended(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
+	if e.exact.Contended != FailOpen {
+		e.concludeExact(now, dc, who, shown, overloaded(), told{})
+		return
+	}
+	e.concludeFallback(now, dc, who, shown, c)
+}
+
+// concludeFallback concludes a request by token and memory, with the fallback's quotas.
+func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
 	d := &dc.decision
 	d.Degraded = true
-	switch {
-	case d.Cost == 0: // a peek is always admitted, and there is nothing to see
+	if d.Cost == 0 { // a peek is always admitted, and there is nothing to see
 		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, told{})
-		return
-	case e.exact.Outage == FailClosed:
-		e.concludeExact(now, dc, who, shown, counterDown(), told{})
 		return
 	}
 	tally, v := e.memory.Take(now, who.tier.fallback, &c.fallback, d.Cost)

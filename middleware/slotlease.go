@@ -26,6 +26,7 @@ func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext,
 	h.Write(who.bytes)
 	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: who.tier.leases, ID: rand.Text()}
 	answer, outcome, err := e.exact.guard.Take(r.Context(), now, e.now, callerOf(who), call)
+	otherwise := e.exact.Outage
 	switch outcome {
 	case guardedcall.Answered:
 		e.report.counterAnswers(now, &e.exact.guard)
@@ -42,6 +43,11 @@ func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext,
 		dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
 		dc.withAside().place = own
 		return v, true
+	case guardedcall.Contended:
+		e.report.counterAnswers(now, &e.exact.guard)
+		if otherwise = e.exact.Contended; otherwise != FailOpen {
+			return overloaded(), false
+		}
 	case guardedcall.Full, guardedcall.Crowded:
 		return overloaded(), false
 	case guardedcall.Failed:
@@ -49,7 +55,7 @@ func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext,
 	case guardedcall.Down:
 		e.report.counterDown(now, e.exact.Outage.consequence(), err)
 	}
-	if dc.decision.Degraded = true; e.exact.Outage == FailClosed {
+	if dc.decision.Degraded = true; otherwise == FailClosed {
 		return counterDown(), false
 	}
 	if _, ok = e.enter(now, r, dc, who, &credentials{}); !ok {

@@ -179,6 +179,12 @@ var (
 	// [ErrNotCounted], and load rather than failure, like [ErrFull].
 	ErrBusy = fmt.Errorf("%w: too many calls are under way", ErrNotCounted)
 
+	// ErrContended says that a call has lost every race for its key against other calls,
+	// where a counter stores only what nobody else has changed meanwhile. It is
+	// [ErrNotCounted], and load rather than failure, like [ErrFull]: each race that is
+	// lost was won by another call, so that the engine works.
+	ErrContended = fmt.Errorf("%w: too many others change this key at once", ErrNotCounted)
+
 	// ErrMaybeCounted says that a call may have been counted: its answer was
 	// lost. Repeating it with the same ID finds out.
 	ErrMaybeCounted = errors.New("exact: may have been counted")

@@ -31,5 +31,6 @@
 // [ErrMaybeCounted], unless it says for certain that nothing was written. An engine
 // that does the arithmetic itself, in a script or in SQL, says how the account stood,
 // and a [Snapshot] makes the verdict of it. Package exacttest says whether it counts
-// exactly. An engine whose keys lie on several servers says on which, as [Parted].
+// exactly. For a store that replaces a value only if it has not changed, package cas has
+// all of that. An engine whose keys lie on several servers says on which, as [Parted].
 package exact

@@ -56,13 +56,16 @@ func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, 
 	back := lost
 	defer func() { p.leave(&t, back, g.terms()) }() // deferred: engines may panic
 	v, err := do(ctx)
-	full := errors.Is(err, exact.ErrFull)
-	if err == nil || full {
+	switch {
+	case err == nil:
 		back = answered
-		if full {
-			return v, Full, nil
-		}
 		return v, Answered, nil
+	case errors.Is(err, exact.ErrFull):
+		back = answered
+		return v, Full, nil
+	case errors.Is(err, exact.ErrContended):
+		back = answered
+		return v, Contended, nil
 	}
 	means := failure{began: now, ended: clock(), busy: errors.Is(err, exact.ErrBusy)}
 	if means.late = ctx.Err() != nil || timedOut(err); means.late {

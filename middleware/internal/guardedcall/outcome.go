@@ -20,6 +20,9 @@ const (
 	// Full: the counter works, and has no room for a new key.
 	Full
 
+	// Contended: the counter works, and others were counted for this key each time.
+	Contended
+
 	// NotAsked: the counter fails, and is left alone until the next probe.
 	NotAsked
 

@@ -1,0 +1,50 @@
+// Package castest tells whether a store keeps what a [cas.Store] promises. A package that
+// implements one runs it in a test:
+//
+//	func TestStore(t *testing.T) {
+//		if err := castest.TestStore(newStore(), 400<<10); err != nil {
+//			t.Fatal(err)
+//		}
+//	}
+//
+// It cannot tell what a store keeps when its server fails: that is for tests that know how
+// to make it fail. Whether a counter in it counts exactly, package exacttest tells.
+package castest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+)
+
+// TestStore returns everything that is wrong with a store, joined. It must take values of
+// any bytes, from 1 to so many of them as largest says; a counter of one limit that keeps no
+// log has values of some 50 bytes, and of some 30 more for each call with an ID in the last
+// [exact.IDLife]; a sliding log has 7 for each charge.
+//
+// It goes by the store's own time and takes some three seconds. What it writes it leaves
+// behind, by random names and to be kept for a minute at most.
+func TestStore(store cas.Store, largest int) error {
+	var errs []error
+	for _, check := range []struct {
+		name string
+		run  func(*run) error
+	}{
+		{"what was never kept", absent},
+		{"what is swapped in is loaded", kept},
+		{"a lost race is named", raced},
+		{"a revision never comes back", fresh},
+		{"names are apart", apart},
+		{"values of every size", func(r *run) error { return sizes(r, largest) }},
+		{"one wins", oneWins},
+		{"nothing is lost", nothingLost},
+		{"a context that has ended", ended},
+		{"how long a value is kept", keeps},
+	} {
+		if err := check.run(newRun(store)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", check.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

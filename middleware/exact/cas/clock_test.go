@@ -1,0 +1,135 @@
+package cas_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// ahead is the clock of an instance that differs from the store's.
+func ahead(by time.Duration) func() time.Time {
+	return func() time.Time { return time.Now().Add(by) }
+}
+
+// spend returns how many of ten calls are admitted.
+func spend(t *testing.T, c exact.Counter, p *exact.Policy, key string) (admitted int) {
+	t.Helper()
+	for range 10 {
+		v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+		require.NoError(t, err)
+		if v.Admitted {
+			admitted++
+		}
+	}
+	return admitted
+}
+
+// Two instances whose clocks differ, by less than the window and less than a minute, never
+// admit more than the quota in a window of the account, whichever is asked and also when
+// nobody asks for a while in between.
+func TestSkewNeverExceeds(t *testing.T) {
+	for _, window := range []time.Duration{10 * time.Second, time.Minute, time.Hour} {
+		for _, skew := range []time.Duration{time.Second, 9 * time.Second, 59 * time.Second} {
+			if skew >= window {
+				continue
+			}
+			for _, idle := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 17 * time.Second, 70 * time.Second} {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShelf(time.Now)
+					instances := []*cas.Counter{open(t, s, cas.Config{}), open(t, s, cas.Config{Now: ahead(skew)})}
+					p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})
+					inWindow := map[int64]int{} // of the instance that leads
+					admitted := 0
+					for turn := range 60 {
+						c := instances[turn%7%2]
+						v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+						require.NoError(t, err)
+						if v.Admitted {
+							admitted++
+							inWindow[v.Receipt.At.Unix()/int64(window.Seconds())]++
+						}
+						time.Sleep(idle)
+					}
+					require.Positive(t, admitted)
+					for at, n := range inWindow {
+						require.LessOrEqual(t, n, 5, "window %s, skew %s, idle %s: in the one that begins at %d", window, skew, idle, at)
+					}
+				})
+			}
+		}
+	}
+}
+
+// What is said of clocks that are further apart than a policy's longest window: they give
+// its quota to each other again. Beside a longer window they do not.
+func TestClocksFurtherApartThanTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(time.Now)
+		right, wrong := open(t, s, cas.Config{}), open(t, s, cas.Config{Now: ahead(3 * time.Second)})
+		second := storeless.Limit{Name: "second", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Second}
+		day := storeless.Limit{Name: "day", Algorithm: storeless.FixedWindow, Quota: 1000, Window: 24 * time.Hour}
+		for what, admitted := range map[string]int{"alone": 4 * 5, "beside a day": 2 * 5} {
+			p := compile(t, second)
+			if admitted == 10 {
+				p = compile(t, second, day)
+			}
+			got := 0
+			for range 2 {
+				got += spend(t, right, p, what) + spend(t, wrong, p, what)
+			}
+			require.Equal(t, admitted, got, what)
+		}
+	})
+}
+
+// An account is kept as long as it counts, and a minute: also when what it is charged
+// makes that shorter or longer than before. Then it is gone, and its name is free.
+func TestAccountsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(time.Now)
+		c := open(t, s, cas.Config{})
+		at := time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		time.Sleep(time.Until(at) + 250*time.Millisecond)
+		minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Minute}
+		hour := storeless.Limit{Name: "hour", Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Hour}
+		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, minute)}
+		v, err := c.Take(t.Context(), call)
+		require.NoError(t, err)
+		call.Policy = compile(t, minute, hour)
+		_, err = c.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.NoError(t, c.Refund(t.Context(), v.Receipt))
+		require.Equal(t, []time.Duration{2*time.Minute + cas.Margin, 2*time.Hour + cas.Margin, 2*time.Hour + cas.Margin}, s.keeps,
+			"two windows, and in whole seconds, rounded up")
+		time.Sleep(2*time.Hour + cas.Margin + time.Second)
+		value, revision, err := s.Load(t.Context(), cas.StoreName(call.Policy.AccountName("k")))
+		require.NoError(t, err)
+		require.Empty(t, value)
+		require.Empty(t, revision)
+		require.Equal(t, 9, spend(t, c, call.Policy, "k"))
+	})
+}
+
+// A refund that was given is not given twice, also if nothing else of the account is left.
+func TestARefundOutlivesWhatItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(time.Now)
+		c := open(t, s, cas.Config{})
+		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour})
+		at := time.Now().Truncate(time.Hour).Add(time.Hour)
+		time.Sleep(time.Until(at))
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.NoError(t, c.Refund(t.Context(), v.Receipt))
+		time.Sleep(59 * time.Minute)
+		_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
+	})
+}

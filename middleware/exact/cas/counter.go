@@ -1,0 +1,70 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Config says how a [Counter] counts. Its zero value is good.
+type Config struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
+	// Tries is how often a call tries to win the race for its key, if its deadline does
+	// not come before. Default: 16. Permitted: 1 to 64.
+	Tries int64
+
+	// Now is the clock, [time.Now] by default. See the package for clocks that differ.
+	Now func() time.Time
+}
+
+// A Counter is an [exact.Counter] in a [Store]. All counters of one store are one. It is safe
+// for concurrent use, has no goroutine of its own, and needs no closing: the store is the
+// caller's.
+type Counter struct {
+	merged exact.Counter
+	engine *engine
+}
+
+// New returns a counter in a store.
+func New(store Store, cfg Config) (*Counter, error) {
+	var errs []error
+	if store == nil {
+		errs = append(errs, &storeless.ConfigError{Field: "store", Problem: "is nil"})
+	}
+	if cfg.Tries == 0 {
+		cfg.Tries = 16
+	}
+	if cfg.Tries < 1 || cfg.Tries > 64 {
+		errs = append(errs, &storeless.ConfigError{Field: "Tries", Problem: fmt.Sprintf("must be from 1 to 64, or 0 for 16, not %d", cfg.Tries)})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	e := &engine{store: store, tries: cfg.Tries, now: cfg.Now, random: mathrand.Int64N}
+	return &Counter{merged: exact.Merge(e), engine: e}, nil
+}
+
+// Take implements [exact.Counter].
+func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	return c.merged.Take(ctx, call)
+}
+
+// Peek implements [exact.Counter].
+func (c *Counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	return c.engine.Peek(ctx, call)
+}
+
+// Refund implements [exact.Counter]. After an error that is not [exact.ErrNotCounted] it may
+// have been given back: to ask again is safe.
+func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
+	return c.engine.Refund(ctx, r)
+}

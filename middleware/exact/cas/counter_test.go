@@ -1,0 +1,308 @@
+package cas_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+func open(t testing.TB, s cas.Store, cfg cas.Config) *cas.Counter {
+	t.Helper()
+	c, err := cas.New(s, cfg)
+	require.NoError(t, err)
+	return c
+}
+
+func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
+	t.Helper()
+	p, err := exact.Compile("api", limits)
+	require.NoError(t, err)
+	return p
+}
+
+// yearly is a fixed window whose end no test meets.
+func yearly(quota int64) storeless.Limit {
+	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 365 * 24 * time.Hour}
+}
+
+// The store of these tests keeps what a store promises.
+func TestShelfIsAStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		require.NoError(t, castest.TestStore(newShelf(time.Now), 400<<10))
+	})
+}
+
+func TestCounter(t *testing.T) {
+	for _, merged := range []bool{true, false} {
+		t.Run(fmt.Sprintf("merged is %t", merged), func(t *testing.T) {
+			clock, lose := exacttest.NewClock(), new(atomic.Bool)
+			s := newShelf(clock.Now)
+			s.answers = func(int) error {
+				if lose.CompareAndSwap(true, false) {
+					return errors.New("cut")
+				}
+				return nil
+			}
+			require.NoError(t, (&exacttest.Suite{
+				Open: func() (exact.Counter, error) {
+					c, err := cas.New(s, cas.Config{Now: clock.Now})
+					if err != nil || merged {
+						return c, err
+					}
+					return patient{c.Engine()}, nil
+				},
+				Clock:      clock,
+				LoseAnswer: func(exact.Counter) { lose.Store(true) },
+			}).Test())
+		})
+	}
+}
+
+// patient repeats what has lost all its races: 32 callers of the suite race for one key,
+// which is what no caller of this package does, because it merges.
+type patient struct{ exact.Batcher }
+
+func (c patient) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	for {
+		v, err := c.Batcher.Take(ctx, call)
+		if !errors.Is(err, exact.ErrContended) {
+			return v, err
+		}
+	}
+}
+
+// Four instances make 5000 attempts at a limit of 1000 through a store that loses answers
+// and is slow at random: exactly 1000 pass, and exactly 1000 are counted, under any
+// algorithm and whatever the order.
+func TestExactFromRacingInstances(t *testing.T) {
+	for _, a := range []storeless.Algorithm{storeless.FixedWindow, storeless.SlidingWindow, storeless.TokenBucket, storeless.SlidingLog} {
+		seeds := uint64(5)
+		if testing.Short() {
+			seeds = 1
+		}
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					attack(t, storeless.Limit{Algorithm: a, Quota: 1000, Window: storeless.MaxWindow}, seed)
+				})
+			})
+		}
+	}
+}
+
+func attack(t *testing.T, limit storeless.Limit, seed uint64) {
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(seed, 1))
+	draw := func(n int64) int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return rng.Int64N(n)
+	}
+	late := func() time.Duration { return time.Duration(draw(int64(2 * time.Millisecond))) }
+	var admitted, lost atomic.Int64
+	s := newShelf(time.Now)
+	s.loading = func(int) error { time.Sleep(late()); return nil }
+	s.swapping = func(context.Context, int) error { time.Sleep(late()); return nil }
+	s.answers = func(int) error {
+		time.Sleep(late())
+		if draw(10) == 0 {
+			lost.Add(1)
+			return errors.New("the connection was cut")
+		}
+		return nil
+	}
+	p := compile(t, limit)
+	var wg sync.WaitGroup
+	for instance := range 4 {
+		c := open(t, s, cas.Config{})
+		c.DrawBy(draw)
+		for worker := range 10 {
+			wg.Go(func() {
+				for n := range 125 {
+					call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: fmt.Sprint(instance, "-", worker, "-", n)}
+					v, err := c.Take(context.Background(), call)
+					for ; err != nil; v, err = c.Take(context.Background(), call) {
+						if !errors.Is(err, exact.ErrMaybeCounted) && !errors.Is(err, exact.ErrContended) {
+							t.Error(err)
+							return
+						}
+					}
+					if v.Admitted {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	require.EqualValues(t, 1000, admitted.Load())
+	require.Positive(t, lost.Load())
+	v, err := open(t, s, cas.Config{}).Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.Zero(t, v.Limits[0].Remaining)
+}
+
+// A call whose answer is lost finds out by itself, where it has an ID.
+func TestALostAnswerIsAskedFor(t *testing.T) {
+	s := newShelf(time.Now)
+	s.answers = func(swap int) error {
+		if swap%2 == 1 {
+			return errors.New("cut")
+		}
+		return nil
+	}
+	c := open(t, s, cas.Config{})
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(2)), ID: "one"}
+	v, err := c.Take(t.Context(), call)
+	require.NoError(t, err)
+	require.True(t, v.Admitted)
+	require.EqualValues(t, 1, v.Limits[0].Remaining, "it is counted once")
+	_, swaps, _ := s.figures()
+	require.Equal(t, 1, swaps)
+}
+
+// A store that answers no swap is asked twice for a call, and no more.
+func TestAStoreThatLosesAllAnswersIsNotAskedOn(t *testing.T) {
+	s := newShelf(time.Now)
+	s.swapping = func(context.Context, int) error { return errors.New("cut") }
+	_, err := open(t, s, cas.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(2)), ID: "one"})
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	_, swaps, _ := s.figures()
+	require.Equal(t, 2, swaps)
+}
+
+// An answer that is lost says so, if nothing is heard of the store any more; the same ID
+// finds out, on any instance.
+func TestALostAnswerIsFoundByItsID(t *testing.T) {
+	s := newShelf(time.Now)
+	s.loading = func(load int) error {
+		if load == 2 {
+			return errors.New("still cut")
+		}
+		return nil
+	}
+	s.answers = func(swap int) error {
+		if swap == 1 {
+			return errors.New("cut")
+		}
+		return nil
+	}
+	p := compile(t, yearly(2))
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "one"}
+	_, err := open(t, s, cas.Config{}).Take(t.Context(), call)
+	require.EqualError(t, err, "exact: may have been counted: cut")
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+	require.NotErrorIs(t, err, exact.ErrNotCounted)
+	v, err := open(t, s, cas.Config{}).Take(t.Context(), call)
+	require.NoError(t, err)
+	require.True(t, v.Admitted && v.Replayed)
+	require.EqualValues(t, 1, v.Limits[0].Remaining, "it is counted once")
+	require.NoError(t, open(t, s, cas.Config{}).Refund(t.Context(), v.Receipt), "its receipt is good")
+}
+
+// What fails for certain is not counted: a load, a swap that says so, and a store that is full.
+func TestWhatIsCertainlyNotCounted(t *testing.T) {
+	cut := errors.New("cut")
+	for _, tc := range []struct {
+		name    string
+		break_  func(*shelf)
+		is, not error
+	}{
+		{"a load fails", func(s *shelf) { s.loading = func(int) error { return cut } }, exact.ErrNotCounted, exact.ErrContended},
+		{"a swap fails", func(s *shelf) { s.swapping = func(context.Context, int) error { return cut } }, exact.ErrMaybeCounted, exact.ErrNotCounted},
+		{"a swap was never sent", func(s *shelf) {
+			s.swapping = func(context.Context, int) error { return fmt.Errorf("%w: %w", exact.ErrNotCounted, cut) }
+		}, exact.ErrNotCounted, exact.ErrMaybeCounted},
+		{"the store is full", func(s *shelf) {
+			s.swapping = func(context.Context, int) error { return fmt.Errorf("%w: %w", exact.ErrFull, cut) }
+		}, exact.ErrFull, exact.ErrMaybeCounted},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newShelf(time.Now)
+			tc.break_(s)
+			c := open(t, s, cas.Config{})
+			_, err := c.Take(t.Context(), exact.Call{Key: "secret", Cost: 1, Policy: compile(t, yearly(2))})
+			require.ErrorIs(t, err, tc.is)
+			require.NotErrorIs(t, err, tc.not)
+			require.ErrorIs(t, err, cut)
+			require.NotContains(t, err.Error(), "secret")
+			_, swaps, _ := s.figures()
+			require.LessOrEqual(t, swaps, 1, "it is not tried again by itself")
+		})
+	}
+}
+
+// Bytes that are no account are not taken for a fresh one.
+func TestForeignBytesAreNotCountedIn(t *testing.T) {
+	s := newShelf(time.Now)
+	p := compile(t, yearly(2))
+	require.NoError(t, s.Swap(t.Context(), cas.StoreName(p.AccountName("k")), "", []byte("null"), time.Hour))
+	_, err := open(t, s, cas.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrNotCounted)
+	_, _, done := s.figures()
+	require.Equal(t, 1, done)
+}
+
+// A refusal, a peek and a replay cost one load, and change nothing.
+func TestRefusalsAreNotWritten(t *testing.T) {
+	s := newShelf(time.Now)
+	c := open(t, s, cas.Config{})
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(1)), ID: "admitted"}
+	_, err := c.Take(t.Context(), call)
+	require.NoError(t, err)
+	for n := range 5 {
+		call.ID = strconv.Itoa(n)
+		v, err := c.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.False(t, v.Admitted)
+		_, err = c.Peek(t.Context(), call)
+		require.NoError(t, err)
+		call.ID = "admitted"
+		v, err = c.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.True(t, v.Replayed)
+	}
+	require.ErrorIs(t, c.Refund(t.Context(), exact.Receipt{Key: "k", Cost: 1, Policy: call.Policy, Serial: "1"}), exact.ErrNoRefund)
+	loads, swaps, _ := s.figures()
+	require.Equal(t, 1+3*5+1, loads)
+	require.Equal(t, 1, swaps)
+}
+
+// Names in a store tell nothing of the key, and hold nothing that a store may not take.
+func TestNamesInTheStore(t *testing.T) {
+	s := newShelf(time.Now)
+	c := open(t, s, cas.Config{})
+	for _, key := range []string{"alice@example.org", "\x00\xff/../ *>", strings.Repeat("k", exact.MaxKey)} {
+		_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: compile(t, yearly(2))})
+		require.NoError(t, err)
+	}
+	require.Len(t, s.values, 3)
+	for name := range s.values {
+		require.Regexp(t, `^[0-9a-f]{32}$`, name)
+		require.Len(t, name, cas.NameLength)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	_, err := cas.New(nil, cas.Config{Tries: 65})
+	require.ErrorContains(t, err, "store: is nil")
+	require.ErrorContains(t, err, "Tries: must be from 1 to 64, or 0 for 16, not 65")
+	_, err = cas.New(newShelf(time.Now), cas.Config{Tries: -1})
+	require.ErrorContains(t, err, "Tries: ")
+}

@@ -1,0 +1,188 @@
+package cas
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// margin is for how much longer than anything of it counts an account is kept: as long as
+// the clocks of two instances may differ. One that a fast clock has charged is not
+// forgotten while, by a slow one, its window lasts.
+const margin = time.Minute
+
+// An engine counts, each call for itself. It is an [exact.Batcher].
+type engine struct {
+	store  Store
+	tries  int64
+	now    func() time.Time
+	random func(n int64) int64 // from 0 to n-1
+
+	replies replies
+}
+
+// Take implements [exact.Counter].
+func (e *engine) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	verdicts, err := e.TakeAll(ctx, []exact.Call{call})
+	if err != nil {
+		return exact.Verdict{}, err
+	}
+	return verdicts[0], nil
+}
+
+// TakeAll implements [exact.Batcher].
+func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
+	for i := range calls {
+		if err := calls[i].Check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	account := calls[0].Policy.AccountName(calls[0].Key)
+	verdicts := make([]exact.Verdict, len(calls))
+	again := !slices.ContainsFunc(calls, func(c exact.Call) bool { return c.ID == "" })
+	var at time.Time
+	err := e.update(ctx, account, again, func(a *exact.Account, now time.Time) (changed bool) {
+		at = now
+		for i := range calls {
+			if v, found := e.replies.find(now, account, calls[i].ID); found {
+				verdicts[i] = a.Replay(now, v, &calls[i])
+				continue
+			}
+			verdicts[i] = a.Take(now, &calls[i])
+			switch {
+			case verdicts[i].Replayed:
+				e.replies.keep(now, account, calls[i].ID, verdicts[i])
+			case verdicts[i].Admitted:
+				changed = true
+			}
+		}
+		return changed
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range verdicts {
+		if !verdicts[i].Replayed {
+			e.replies.keep(at, account, calls[i].ID, verdicts[i])
+		}
+	}
+	return verdicts, nil
+}
+
+// Peek implements [exact.Counter].
+func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	a, _, err := e.load(ctx, storeName(call.Policy.AccountName(call.Key)))
+	if err != nil {
+		return exact.Verdict{}, err
+	}
+	return a.Peek(e.now(), &call), nil
+}
+
+// Refund implements [exact.Counter].
+func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
+	if r.Policy == nil {
+		return exact.ErrNoRefund
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	given := false
+	err := e.update(ctx, r.Policy.AccountName(r.Key), false, func(a *exact.Account, now time.Time) bool {
+		given = a.Refund(now, &r)
+		return given
+	})
+	if err == nil && !given {
+		return exact.ErrNoRefund
+	}
+	return err
+}
+
+// update loads an account, has it decided, and stores it if that has changed it: anew, from
+// the beginning, as long as others have changed it meanwhile. Where the answer of a swap is
+// lost, and the decision is one that finds itself when it is made again, it finds out at
+// once, before others have changed the account too often.
+func (e *engine) update(ctx context.Context, account string, again bool, decide func(a *exact.Account, now time.Time) (changed bool)) error {
+	name := storeName(account)
+	var took time.Duration
+	var lost error // the answer of a swap
+	for try := int64(0); try < e.tries; try++ {
+		if try > 0 && !pause(ctx, try, took, e.random) {
+			return cmp.Or(lost, contended(try))
+		}
+		began := time.Now() // of the monotonic clock: what a try takes is no date
+		a, revision, err := e.load(ctx, name)
+		switch {
+		case err != nil && try > 0 && ctx.Err() != nil:
+			// It has answered within this call, and said that others are counted.
+			return cmp.Or(lost, contended(try))
+		case err != nil:
+			return cmp.Or(lost, err)
+		}
+		now := e.now()
+		if !decide(a, now) {
+			return nil
+		}
+		value, err := a.AppendBinary(nil)
+		if err != nil {
+			return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+		}
+		err = e.store.Swap(ctx, name, revision, value, keep(a, now))
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, exact.ErrNotCounted):
+			return cmp.Or(lost, err)
+		case !errors.Is(err, ErrChanged):
+			first := lost == nil
+			lost = fmt.Errorf("%w: %w", exact.ErrMaybeCounted, err)
+			if !again || !first || ctx.Err() != nil {
+				return lost
+			}
+		}
+		took = time.Since(began)
+	}
+	return cmp.Or(lost, contended(e.tries))
+}
+
+// load returns an account, and its revision.
+func (e *engine) load(ctx context.Context, name string) (*exact.Account, string, error) {
+	value, revision, err := e.store.Load(ctx, name)
+	a := new(exact.Account)
+	if err == nil && len(value) > 0 {
+		err = a.UnmarshalBinary(value)
+	}
+	if err != nil && !errors.Is(err, exact.ErrNotCounted) {
+		err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	return a, revision, err
+}
+
+// keep returns for how long an account must be kept from now on, in whole seconds.
+func keep(a *exact.Account, now time.Time) time.Duration {
+	counts := max(0, a.Expires().Sub(now))
+	return (counts + margin + time.Second - 1).Truncate(time.Second)
+}
+
+func contended(races int64) error {
+	return fmt.Errorf("%w: cas: lost %d", exact.ErrContended, races)
+}
+
+// storeName names an account in a store: one is read by other people than the program is,
+// and may not take every byte.
+func storeName(account string) string {
+	sum := sha256.Sum256([]byte("tallystick/v1/cas\x00" + account))
+	return hex.EncodeToString(sum[:NameLength/2])
+}

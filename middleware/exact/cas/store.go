@@ -1,0 +1,41 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Store keeps values by name, and replaces one only if it is what somebody has read. It
+// must be safe for concurrent use, also by other processes. A method obeys the deadline of
+// its context. No error may hold a name or a value.
+type Store interface {
+	// Load returns the value of a name and its revision. Where nothing is kept, the value
+	// is empty, which none is that was swapped in; there may be a revision all the same.
+	// It sees every Swap that has returned.
+	//
+	// An error says that the store does not answer; one that is [exact.ErrBusy], that it
+	// has more calls than it takes, which is load rather than failure.
+	Load(ctx context.Context, name string) (value []byte, revision string, err error)
+
+	// Swap replaces the value of a name, as one atomic step, if its revision is still the
+	// one that Load has returned. The new one differs from all that the name has had,
+	// also before it was forgotten, and also for the same bytes: else two who have read at
+	// different times could both win. The store keeps the value for as long as keep, by
+	// whole seconds, from now on, however long it was to keep the one before; soon after
+	// that it may forget it.
+	//
+	// If the revision is another one, nothing changes and the error is [ErrChanged]. An
+	// error that is [exact.ErrNotCounted] says that nothing was changed and never will be;
+	// of those, [exact.ErrFull] says that there is no room for the value, for its size or
+	// because of all the others, and is load rather than failure, like [exact.ErrBusy].
+	// After any other error the value may have been replaced.
+	Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error
+}
+
+// ErrChanged says that a value was not replaced, because it is not the one that was read.
+var ErrChanged = errors.New("cas: the value has changed")
+
+// NameLength is how long the names are that a [Counter] gives to what it counts: hashes, of
+// the digits 0 to 9 and the letters a to f.
+const NameLength = 32

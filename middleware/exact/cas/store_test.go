@@ -1,0 +1,110 @@
+package cas_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+)
+
+// A shelf is a store in memory, to which everything can happen that happens to stores. It
+// forgets a value at the moment from which it may.
+type shelf struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	values map[string]kept
+	serial int
+	loads  int
+	swaps  int // that were asked for
+	done   int // that were done
+	keeps  []time.Duration
+
+	loading  func(load int) error                      // before a load
+	swapping func(ctx context.Context, swap int) error // before a swap
+	answers  func(swap int) error                      // after one that was done
+}
+
+type kept struct {
+	value    string
+	revision string
+	ends     time.Time
+}
+
+func newShelf(now func() time.Time) *shelf {
+	return &shelf{now: now, values: make(map[string]kept)}
+}
+
+func (s *shelf) Load(ctx context.Context, name string) ([]byte, string, error) {
+	s.mu.Lock()
+	s.loads++
+	n, loading := s.loads, s.loading
+	s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	if loading != nil {
+		if err := loading(n); err != nil {
+			return nil, "", err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.live(name)
+	return []byte(k.value), k.revision, nil
+}
+
+// live returns what is kept under a name. s.mu is held.
+func (s *shelf) live(name string) kept {
+	k := s.values[name]
+	if !k.ends.After(s.now()) {
+		return kept{}
+	}
+	return k
+}
+
+func (s *shelf) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+	s.mu.Lock()
+	s.swaps++
+	n, swapping, answers := s.swaps, s.swapping, s.answers
+	s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return errors.Join(exact.ErrNotCounted, err)
+	}
+	if swapping != nil {
+		if err := swapping(ctx, n); err != nil {
+			return err
+		}
+	}
+	if !s.swap(name, revision, value, keep) {
+		return cas.ErrChanged
+	}
+	if answers != nil {
+		return answers(n)
+	}
+	return nil
+}
+
+func (s *shelf) swap(name, revision string, value []byte, keep time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live(name).revision != revision {
+		return false
+	}
+	s.serial++
+	s.done++
+	s.keeps = append(s.keeps, keep)
+	s.values[name] = kept{string(value), strconv.Itoa(s.serial), s.now().Add(keep)}
+	return true
+}
+
+// figures returns how many loads and swaps were asked for, and how many swaps were done.
+func (s *shelf) figures() (loads, swaps, done int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loads, s.swaps, s.done
+}

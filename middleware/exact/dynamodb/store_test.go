@@ -1,0 +1,156 @@
+package dynamodb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
+	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+)
+
+func TestStore(t *testing.T) {
+	require.NoError(t, castest.TestStore(connect(t, startServer(t).url()), 380<<10)) // of an item of 400 kB
+}
+
+func TestCounter(t *testing.T) {
+	store := connect(t, startServer(t).url())
+	clock, lose := exacttest.NewClock(), new(atomic.Bool)
+	require.NoError(t, (&exacttest.Suite{
+		Open:       func() (exact.Counter, error) { return cas.New(lossy{store, lose}, cas.Config{Now: clock.Now}) },
+		Clock:      clock,
+		LoseAnswer: func(exact.Counter) { lose.Store(true) },
+	}).Test())
+}
+
+// lossy loses the answer of the next swap, when it is told to.
+type lossy struct {
+	cas.Store
+	lose *atomic.Bool
+}
+
+func (s lossy) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+	err := s.Store.Swap(ctx, name, revision, value, keep)
+	if err == nil && s.lose.CompareAndSwap(true, false) {
+		return errors.New("the connection was cut")
+	}
+	return err
+}
+
+// The attribute of the time to live is a number of seconds since 1970, which each charge
+// renews. An item that is deleted by it is not won by who has read it, nor is one that was
+// made anew after that.
+func TestValuesExpire(t *testing.T) {
+	s := startServer(t)
+	store, c := connect(t, s.url()), client(s.url())
+	key := map[string]types.AttributeValue{"name": &types.AttributeValueMemberS{Value: "n"}}
+	revision := ""
+	for _, keep := range []time.Duration{time.Hour, time.Minute} {
+		before := time.Now()
+		require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("value"), keep))
+		item, err := c.GetItem(t.Context(), &sdk.GetItemInput{TableName: aws.String("tallies"), Key: key})
+		require.NoError(t, err)
+		at, err := strconv.ParseInt(item.Item["expires"].(*types.AttributeValueMemberN).Value, 10, 64)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, at, before.Add(keep).Unix())
+		require.LessOrEqual(t, at, time.Now().Add(keep).Unix()+1)
+		_, revision, err = store.Load(t.Context(), "n")
+		require.NoError(t, err)
+	}
+	_, err := c.DeleteItem(t.Context(), &sdk.DeleteItemInput{TableName: aws.String("tallies"), Key: key})
+	require.NoError(t, err)
+	require.ErrorIs(t, store.Swap(t.Context(), "n", revision, []byte("late"), time.Hour), cas.ErrChanged)
+	for range 3 { // as often as before, and once more
+		_, last, err := store.Load(t.Context(), "n")
+		require.NoError(t, err)
+		require.NoError(t, store.Swap(t.Context(), "n", last, []byte("anew"), time.Hour))
+		require.ErrorIs(t, store.Swap(t.Context(), "n", revision, []byte("late"), time.Hour), cas.ErrChanged)
+	}
+}
+
+func TestWhatIsTooLargeIsLoad(t *testing.T) {
+	store := connect(t, startServer(t).url())
+	require.ErrorIs(t, store.Swap(t.Context(), "n", "", make([]byte, 400<<10), time.Hour), exact.ErrFull)
+}
+
+// What a service answers, or does not: whether the swap may have been done, and whether it is
+// load.
+func TestAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		code    string
+		status  int
+		is, not error
+	}{
+		{"ConditionalCheckFailedException", 400, cas.ErrChanged, exact.ErrNotCounted},
+		{"ProvisionedThroughputExceededException", 400, exact.ErrBusy, cas.ErrChanged},
+		{"ThrottlingException", 400, exact.ErrBusy, cas.ErrChanged},
+		{"RequestLimitExceeded", 400, exact.ErrBusy, cas.ErrChanged},
+		{"ResourceNotFoundException", 400, exact.ErrNotCounted, exact.ErrBusy},
+		{"AccessDeniedException", 400, exact.ErrNotCounted, exact.ErrBusy},
+		{"InternalServerError", 500, nil, exact.ErrNotCounted},
+		{"ServiceUnavailable", 503, nil, exact.ErrNotCounted},
+		{"Unheard", 502, nil, exact.ErrNotCounted},
+	} {
+		t.Run(tc.code, func(t *testing.T) {
+			calls := 0
+			h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				calls++
+				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+				w.WriteHeader(tc.status)
+				fmt.Fprintf(w, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"no"}`, tc.code)
+			}))
+			defer h.Close()
+			err := connect(t, h.URL).Swap(t.Context(), "n", "1", []byte("v"), time.Hour)
+			require.Error(t, err)
+			if tc.is != nil {
+				require.ErrorIs(t, err, tc.is)
+			}
+			require.NotErrorIs(t, err, tc.not)
+			require.Equal(t, 1, calls, "the SDK does not repeat it")
+		})
+	}
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
+	require.ErrorIs(t, connect(t, nobody.URL).Swap(t.Context(), "n", "1", []byte("v"), time.Hour), exact.ErrNotCounted, "it was not sent")
+}
+
+// A throttled load is load too, and items of somebody else are not counted in.
+func TestLoads(t *testing.T) {
+	for body, is := range map[string]error{
+		`{"__type":"ThrottlingException"}`:     exact.ErrBusy,
+		`{"Item":{"value":{"S":"of others"}}}`: nil,
+	} {
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if is != nil {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			_, _ = w.Write([]byte(body))
+		}))
+		_, _, err := connect(t, h.URL).Load(t.Context(), "n")
+		h.Close()
+		require.Error(t, err)
+		if is != nil {
+			require.ErrorIs(t, err, is)
+		}
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	_, err := dynamodb.New(nil, dynamodb.Config{})
+	require.ErrorContains(t, err, "client: is nil")
+	require.ErrorContains(t, err, "Table: is required")
+}

@@ -1,0 +1,181 @@
+package nats_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/nats"
+)
+
+func TestStore(t *testing.T) {
+	store, _ := connect(t, startServer(t).url())
+	require.NoError(t, castest.TestStore(store, 700<<10)) // of 1 MB that a server takes by default
+}
+
+func TestCounter(t *testing.T) {
+	store, _ := connect(t, startServer(t).url())
+	clock, lose := exacttest.NewClock(), new(atomic.Bool)
+	require.NoError(t, (&exacttest.Suite{
+		Open:       func() (exact.Counter, error) { return cas.New(lossy{store, lose}, cas.Config{Now: clock.Now}) },
+		Clock:      clock,
+		LoseAnswer: func(exact.Counter) { lose.Store(true) },
+	}).Test())
+}
+
+// lossy loses the answer of the next swap, when it is told to.
+type lossy struct {
+	cas.Store
+	lose *atomic.Bool
+}
+
+func (s lossy) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+	err := s.Store.Swap(ctx, name, revision, value, keep)
+	if err == nil && s.lose.CompareAndSwap(true, false) {
+		return errors.New("the connection was cut")
+	}
+	return err
+}
+
+// A value is gone when its time is over, by the server's clock; its name is free, and who has
+// read it before does not win.
+func TestValuesExpire(t *testing.T) {
+	store, js := connect(t, startServer(t).url())
+	require.NoError(t, store.Swap(t.Context(), "n", "0", []byte("for a minute"), time.Minute))
+	_, before, err := store.Load(t.Context(), "n")
+	require.NoError(t, err)
+	require.NoError(t, store.Swap(t.Context(), "n", before, []byte("for a second"), time.Second))
+	_, last, err := store.Load(t.Context(), "n")
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "KV_tallystick")
+	require.NoError(t, err)
+	m, err := stream.GetLastMsgForSubject(t.Context(), "$KV.tallystick.n")
+	require.NoError(t, err)
+	require.Equal(t, "1s", m.Header.Get(jetstream.MsgTTLHeader))
+	var revision string
+	require.Eventually(t, func() bool {
+		var value []byte
+		value, revision, err = store.Load(t.Context(), "n")
+		return err == nil && len(value) == 0
+	}, patient, 50*time.Millisecond)
+	require.ErrorIs(t, store.Swap(t.Context(), "n", last, []byte("late"), time.Minute), cas.ErrChanged)
+	require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("anew"), time.Minute))
+
+	// What a tool of NATS deletes is not there, and is replaced like anything else.
+	kv, err := js.KeyValue(t.Context(), "tallystick")
+	require.NoError(t, err)
+	require.NoError(t, kv.Delete(t.Context(), "n"))
+	value, revision, err := store.Load(t.Context(), "n")
+	require.NoError(t, err)
+	require.Empty(t, value)
+	require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("anew"), time.Minute))
+}
+
+// A bucket that is full, and a value that is too large, are load: who makes up keys must not
+// be able to have the server taken for dead.
+func TestFullIsLoad(t *testing.T) {
+	s := startServer(t)
+	_, js := connect(t, s.url())
+	store, err := nats.Open(t.Context(), js, nats.Config{Bucket: "small", MaxBytes: 10_000})
+	require.NoError(t, err)
+	value := make([]byte, 3000)
+	for _, name := range []string{"a", "b", "c"} {
+		require.NoError(t, store.Swap(t.Context(), name, "0", value, time.Hour))
+	}
+	err = store.Swap(t.Context(), "d", "0", value, time.Hour)
+	require.ErrorIs(t, err, exact.ErrFull)
+	require.ErrorIs(t, store.Swap(t.Context(), "e", "0", make([]byte, 2<<20), time.Hour), exact.ErrFull)
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	s := startServer(t)
+	_, js := connect(t, s.url())
+	_, err := nats.Open(t.Context(), js, nats.Config{Bucket: "a.b", Replicas: 6, MaxBytes: -1})
+	for _, said := range []string{"Bucket: must be of letters, digits, _ and -", "Replicas: must be from 1 to 5, or 0 for 1, not 6", "MaxBytes: must not be negative"} {
+		require.ErrorContains(t, err, said)
+	}
+	_, err = nats.Open(t.Context(), nil, nats.Config{})
+	require.ErrorContains(t, err, "js: is nil")
+	for name, tc := range map[string]struct {
+		cfg  jetstream.KeyValueConfig
+		said string
+	}{
+		"forever": {jetstream.KeyValueConfig{}, "set allow_msg_ttl"},
+		"aging":   {jetstream.KeyValueConfig{TTL: time.Hour, LimitMarkerTTL: time.Second}, "set that to 0"},
+		"history": {jetstream.KeyValueConfig{History: 5, LimitMarkerTTL: time.Second}, "set max_msgs_per_subject to 1"},
+	} {
+		tc.cfg.Bucket = name
+		_, err := js.CreateKeyValue(t.Context(), tc.cfg)
+		require.NoError(t, err)
+		_, err = nats.Open(t.Context(), js, nats.Config{Bucket: name})
+		require.ErrorContains(t, err, tc.said)
+	}
+	// One that expires, with the markers of the tools, is counted in.
+	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "theirs", LimitMarkerTTL: time.Second})
+	require.NoError(t, err)
+	theirs, err := nats.Open(t.Context(), js, nats.Config{Bucket: "theirs"})
+	require.NoError(t, err)
+	require.NoError(t, castest.TestStore(theirs, 1000))
+}
+
+// Instances that start at once make one bucket.
+func TestOpenAtOnce(t *testing.T) {
+	s := startServer(t)
+	_, js := connect(t, s.url())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := nats.Open(context.Background(), js, nats.Config{Bucket: "at-once"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// What a server answers: one replica and several name a lost race by different codes.
+func TestAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		code    jetstream.ErrorCode
+		says    string
+		is, not error
+	}{
+		{10071, "wrong last sequence: 7", cas.ErrChanged, exact.ErrNotCounted},
+		{10164, "wrong last sequence", cas.ErrChanged, exact.ErrNotCounted},
+		{10077, "maximum bytes exceeded", exact.ErrFull, exact.ErrMaybeCounted},
+		{10077, "write KV_x: input/output error", nil, exact.ErrNotCounted},
+		{10047, "insufficient storage resources available", exact.ErrFull, cas.ErrChanged},
+		{10008, "JetStream system temporarily unavailable", exact.ErrNotCounted, exact.ErrFull},
+	} {
+		err := nats.Classify(fmt.Errorf("nats: %w", &jetstream.APIError{ErrorCode: tc.code, Description: tc.says}))
+		require.Error(t, err)
+		if tc.is != nil {
+			require.ErrorIs(t, err, tc.is, tc.says)
+		}
+		require.NotErrorIs(t, err, tc.not, tc.says)
+	}
+	require.ErrorIs(t, nats.Classify(jetstream.ErrNoStreamResponse), exact.ErrNotCounted)
+	require.NoError(t, nats.Classify(nil))
+}
+
+func TestErrorsHoldNoNames(t *testing.T) {
+	store, _ := connect(t, startServer(t).url())
+	name := strings.Repeat("0123456789abcdef", 2)
+	require.NoError(t, store.Swap(t.Context(), name, "0", []byte("secret"), time.Hour))
+	err := store.Swap(t.Context(), name, "0", []byte("secret"), time.Hour)
+	require.ErrorIs(t, err, cas.ErrChanged)
+	require.NotContains(t, err.Error(), name)
+	require.ErrorIs(t, store.Swap(t.Context(), name, "no number", nil, time.Hour), exact.ErrNotCounted)
+}
