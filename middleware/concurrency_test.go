@@ -120,7 +120,7 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 			come(h, 5)
 			time.Sleep(30*time.Second - 1)
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if ends {
 				require.Zero(t, d.live.Load())
@@ -273,7 +273,7 @@ func TestSlotsOfAllInstances(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, send(instances[0]).StatusCode)
 		time.Sleep(30*time.Second - 1)
 		require.Equal(t, http.StatusTooManyRequests, send(instances[0]).StatusCode)
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		d.open = make(chan struct{})
 		come(instances[0], 4)
 		require.EqualValues(t, 3, d.live.Load())
