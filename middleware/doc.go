@@ -73,17 +73,20 @@
 // frameworks must do.
 //
 // A request is charged before the handler runs. It stays charged if the handler fails or panics,
-// or the client is gone: a lower charge for failures would make them free probes: what else a handler
-// may say is in the next section. The body is not read. A CORS preflight without credentials, and what Config.Skip names, is passed on uncounted.
+// or the client is gone: a lower charge for failures would make them free probes. The body is not
+// read. A CORS preflight without credentials, and what Config.Skip names, is passed on uncounted.
 //
-// # Costs and outcomes that are known afterwards
+// # Known afterwards, and at once
 //
-// [Settle] says what a request has really cost: model tokens, bytes, rows. Config.Cost is then
-// an estimate. What is too much comes back, and what is too little is charged past the limit.
-// [Refund] gives all of it back. A limit that [ByOutcome] names counts some outcomes alone, such
-// as wrong passwords: a request holds its cost until the status is known, in memory only, and
-// is charged unless the status is free, or [NoCharge] says so. Unknown is charged, and so is what
-// takes more than ten seconds. docs/outcomes.md has the bounds of both.
+// [Settle] says what a request has really cost: model tokens, bytes, rows. What is too much comes
+// back; what is too little is charged past the limit. [Refund] gives all of it back. A limit that
+// [ByOutcome] names counts some outcomes alone, such as wrong passwords: a request holds its cost
+// until the status is known, in memory only, and is charged unless that is free or [NoCharge] says
+// so. Unknown is charged, and so is what takes more than ten seconds. docs/outcomes.md has more.
+//
+// With [Concurrency] no more than Max requests of a tally are served at once, and a few more may
+// wait in line. A request counts until its handler ends, or its hijacked connection, and for
+// MaxHold at most: then it goes on uncounted, or ends. docs/operations.md says what to choose.
 //
 // # What is sent
 //
@@ -161,13 +164,6 @@
 // [Interstitial] as Config.PageHandler the page of a refused form keeps what was typed.
 // docs/browser.md has more.
 //
-// # At once
-//
-// With Config.Concurrency no more than Max requests of a tally are served at once, beside the
-// limits; a few more may wait in line. A request counts until its handler ends, or its hijacked
-// connection, and for MaxHold at most: then it goes on uncounted, or ends. On an exact route the
-// number is that of all instances.
-//
 // # Exact routes
 //
 // With Config.Exact a counter that all instances share decides. Tokens and memory stand in for it
@@ -175,8 +171,8 @@
 // answers 503. Load is no outage, and is answered 503 whatever the choice, so that nobody can
 // flood the counter to get into the fallback. A quarter of the places is for identities that are
 // no address. A request that was answered 503 at its deadline may have been charged.
-// [Middleware.CallFor] lets a program spend the same quota outside of
-// requests. docs/exact.md has the rest.
+// [Middleware.CallFor] lets a program spend the same quota outside of requests. docs/exact.md has
+// the rest.
 //
 // # Identities and tiers
 //
