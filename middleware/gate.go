@@ -31,9 +31,9 @@ func (g *gate) keyOf(parts ...[]byte) slots.Key {
 
 // longestWait is how long a request may stand in line with a proof that was good when it
 // came. What the proof has bought is remembered for so much longer.
-func (e *engine) longestWait() time.Duration {
-	if e.gate == nil || e.gate.Queue == 0 {
+func (g *gate) longestWait() time.Duration {
+	if g == nil || g.Queue == 0 {
 		return 0
 	}
-	return e.gate.MaxHold
+	return g.MaxHold
 }
