@@ -18,6 +18,8 @@ import (
 // [ErrHeldTooLong], a second before MaxHold: the others are told by then that it is over. A
 // process that is frozen, or a handler that does not look at its context, exceeds Max by
 // what it goes on to do. In an outage each instance counts for itself under [FailOpen].
+//
+// In shadow mode nobody waits, and no request is ended.
 type Concurrency struct {
 	_ [0]func()
 
@@ -40,7 +42,8 @@ type Concurrency struct {
 
 	// Queue is how many requests of one tally may wait for their turn, MaxHold at most,
 	// and QueueAll how many of all tallies together: each holds a goroutine and a
-	// connection. A request that waits is charged nothing until it is its turn. Default: 0, and
+	// connection. A request that waits is charged nothing until it is its turn, and one that
+	// would be refused by the limits, or for want of a proof, does not wait. Default: 0, and
 	// for QueueAll 1000. Permitted: up to 10000, QueueAll no less than Queue. Prohibited with an
 	// Exact counter, which nobody can stand in line at.
 	Queue, QueueAll int

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"hash/maphash"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 )
@@ -26,4 +27,13 @@ func (g *gate) keyOf(parts ...[]byte) slots.Key {
 		_, _ = h.Write(part)
 	}
 	return slots.Key(h.Sum64())
+}
+
+// longestWait is how long a request may stand in line with a proof that was good when it
+// came. What the proof has bought is remembered for so much longer.
+func (g *gate) longestWait() time.Duration {
+	if g == nil || g.Queue == 0 {
+		return 0
+	}
+	return g.MaxHold
 }

@@ -58,7 +58,7 @@ func (e *engine) acceptProof(now time.Time, who *subject, shown credentials, rec
 	p.id = [4]byte(receipt.ID[:4])
 	if e.memory != nil && e.challenge.mode == EveryRequest {
 		id := append([]byte{kindProof}, receipt.ID[:]...)
-		p.spend = &storeless.Proof{Key: e.memory.Key(id), Expires: receipt.Expires}
+		p.spend = &storeless.Proof{Key: e.memory.Key(id), Expires: receipt.Expires.Add(e.gate.longestWait())}
 	}
 	return shown
 }

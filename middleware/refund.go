@@ -31,7 +31,8 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // clients that do not show the token that went out before, which says more.
 // On a route with an [Exact] counter neither matters: the counter knows.
 //
-// It works once for each request; if there is nothing to settle any more, or never was, the
+// A request that cost 0 has charged nothing, and cannot be settled: estimate 1 at least. Where
+// several middlewares are stacked, the innermost is meant. It works once for each request; if there is nothing to settle any more, or never was, the
 // error is [exact.ErrNoRefund]. Any other is the counter's: after it Settle may be called
 // again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
 // lost, also when it was asked for once more, and the next call finds out: a counter gives a

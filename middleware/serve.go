@@ -11,6 +11,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
+	defer dc.leave()
 	denial := e.decide(now, r, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
@@ -22,8 +23,8 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if e.onDecision != nil {
 		e.onDecision(r, *d)
 	}
-	defer dc.leave()
 	if !d.Allowed {
+		dc.leave() // a handler of the program's may take its time to refuse
 		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)
 		return

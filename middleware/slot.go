@@ -29,11 +29,12 @@ func (e *engine) enter(now time.Time, r *http.Request, dc *decisionContext, who 
 		}
 	}
 	s := g.table.Try(now, shared, n)
-	if s == nil && g.Queue > 0 {
+	if s == nil && g.Queue > 0 && !e.shadow && e.wouldPass(now, who, shown, dc.decision.Cost) {
 		ctx, cancel := context.WithTimeout(r.Context(), g.MaxHold)
 		s, _ = g.table.Wait(ctx, e.now, first, n)
 		cancel()
 		now = e.now()
+		shown.dropEnded(now)
 	}
 	if s == nil {
 		return now, false
@@ -42,11 +43,57 @@ func (e *engine) enter(now time.Time, r *http.Request, dc *decisionContext, who 
 	return now, true
 }
 
+// wouldPass reports whether a request may stand in line: whether it would be admitted if it
+// were its turn now. What has no proof, or is over its limits, costs nothing to send, and
+// would take the places of those who share the line with it.
+func (e *engine) wouldPass(now time.Time, who *subject, shown *credentials, cost int64) bool {
+	if e.challenge != nil && e.challenge.mode == EveryRequest && !shown.proof.good {
+		return false
+	}
+	own, dear := e.ownCandidates(shown), who.tier.tooDear(cost)
+	for i := range own {
+		if !dear && e.memory.Peek(now, who.tier.pass.policy, &own[i], cost).Admitted {
+			return true
+		}
+	}
+	shared := e.sharedCandidate(who, shown)
+	mayShare := e.challenge == nil || e.challenge.mode != Newcomers || dear && len(own) > 0
+	if mayShare && e.memory.Peek(now, who.tier.policy, &shared, cost).Admitted {
+		return true
+	}
+	if e.room == nil {
+		return false
+	}
+	pass := e.readRoomPass(now, who, shown, cost)
+	if !pass.admits(now) {
+		return false
+	}
+	room := e.roomCandidate(who, &pass)
+	return e.memory.Peek(now, who.tier.room.policy, &room, cost).Admitted
+}
+
+// dropEnded forgets the tallies that have ended while the request stood in line. The memory
+// knows them no more, and would count from zero.
+func (shown *credentials) dropEnded(now time.Time) {
+	kept, p := shown.own[:0], &shown.proof
+	for i := range shown.own {
+		if restOf(now, &shown.own[i].own) > 0 {
+			if p.opened && p.index == i {
+				p.index = len(kept)
+			}
+			kept = append(kept, shown.own[i])
+		} else if p.opened && p.index == i {
+			p.opened = false
+		}
+	}
+	shown.own = kept
+}
+
 // hold gives the request a slot of this instance.
 func (e *engine) hold(now time.Time, dc *decisionContext, s *slots.Slot) {
 	g := e.gate
 	own := slots.NewPlace(func() { g.table.Leave(e.now(), s) })
-	if g.CancelHeld {
+	if g.CancelHeld && !e.shadow {
 		dc.Context = own.EndAfter(dc.Context, g.MaxHold, ErrHeldTooLong)
 	}
 	dc.withAside().place = own

@@ -40,7 +40,9 @@ func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext,
 			lost := false
 			_ = e.giveBack(ctx, receipt, &lost) // else it ends by itself
 		})
-		dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
+		if !e.shadow {
+			dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
+		}
 		dc.withAside().place = own
 		return v, true
 	case guardedcall.Contended:

@@ -57,7 +57,19 @@ func (p *Place) TakenOver(conn net.Conn) net.Conn {
 	if !p.ends.IsZero() {
 		p.timer = time.AfterFunc(time.Until(p.ends), func() { _ = held.Close() })
 	}
+	if half, ok := conn.(closesWrite); ok {
+		return heldHalfConn{held, half}
+	}
 	return held
+}
+
+type closesWrite interface{ CloseWrite() error }
+
+// A heldHalfConn can be closed by halves, as connections of TCP and TLS can: ReverseProxy
+// does, when one side of an upgraded connection has said all.
+type heldHalfConn struct {
+	*heldConn
+	closesWrite
 }
 
 type heldConn struct {

@@ -1,0 +1,211 @@
+package middleware_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// inLine is a policy of one at once, with a line of five, and a challenge.
+func inLine(mode middleware.Mode) middleware.Config {
+	cfg := challenging(new(clock), mode)
+	cfg.Now = time.Now
+	cfg.Limits = []middleware.Limit{{Quota: 1000, Window: time.Minute}}
+	cfg.Concurrency = &middleware.Concurrency{Max: 1, Queue: 5}
+	return cfg
+}
+
+// A proof that was good when its request came buys one request, though several that show it
+// stand in line until it has long ended.
+func TestAProofThatWaitsInLineIsSpentOnce(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		h := newSite(t, inLine(middleware.EveryRequest))
+		d := newDoor(false)
+		busy := h.m.Handler(d)
+		first, proof := solved(t, send(h)), solved(t, send(h))
+		come(busy, 1, proving(first))
+		var admitted atomic.Int64
+		for range 5 {
+			go func() {
+				if send(h, proving(proof)).StatusCode == http.StatusOK {
+					admitted.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		time.Sleep(20 * time.Second) // a proof is good for ten
+		close(d.open)
+		synctest.Wait()
+		require.EqualValues(t, 1, admitted.Load())
+	})
+}
+
+// What would be refused when it is its turn, for want of a proof or over its limits, costs
+// nothing to send: it takes nobody's place in the line.
+func TestOnlyWhatWouldBeAdmittedStandsInLine(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		mode     middleware.Mode
+		share    int64
+		admitted func(t *testing.T, h *site) option
+	}{
+		{"a proof", middleware.EveryRequest, 0, func(t *testing.T, h *site) option { return proving(solved(t, fetched(h))) }},
+		{"a tally", middleware.WhenExhausted, 0, func(t *testing.T, h *site) option { return showing(bought(t, h)) }},
+		{"a newcomer's tally", middleware.Newcomers, 0, func(t *testing.T, h *site) option { return showing(bought(t, h)) }},
+		{"a ticket", middleware.WhenExhausted, 5, func(t *testing.T, h *site) option {
+			ticket := refusedWithTicket(t, h)
+			time.Sleep(6 * time.Second)
+			return holding(ticket)
+		}},
+		{"a newcomer's ticket", middleware.Newcomers, 5, func(t *testing.T, h *site) option {
+			ticket := refusedWithTicket(t, h)
+			time.Sleep(6 * time.Second)
+			return holding(ticket)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				cfg := inLine(test.mode)
+				cfg.Limits = []middleware.Limit{fixed(20, time.Minute)}
+				cfg.Challenge.WaitingRoom.Share = test.share
+				h := newSite(t, cfg)
+				if test.mode == middleware.WhenExhausted {
+					require.Equal(t, 20, admitted(h, 21))
+				}
+				d, honest := newDoor(false), test.admitted(t, h)
+				if test.mode == middleware.EveryRequest {
+					come(h.m.Handler(d), 1, proving(solved(t, fetched(h))))
+				} else { // the slots of its own are one, and the shared one
+					own := bought(t, h)
+					if test.share == 0 {
+						come(h.m.Handler(d), 1, honest)
+					}
+					come(h.m.Handler(d), 2, showing(own))
+				}
+				began := time.Now()
+				require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+				require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason)
+				require.Zero(t, time.Since(began), "told at once")
+				before := len(h.decisions.all)
+				come(h, 1, honest)
+				require.Len(t, h.decisions.all, before, "it waits")
+				close(d.open)
+				synctest.Wait()
+				require.True(t, h.decisions.last().Admitted)
+			})
+		})
+	}
+}
+
+// A tally that was bought is worth nothing after its end, though the request that shows it
+// has stood in line since before: the memory has forgotten what was used of it.
+func TestATallyThatEndsInLineIsNotCharged(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := inLine(middleware.WhenExhausted)
+		cfg.Concurrency.MaxHold = time.Hour
+		cfg.Limits = []middleware.Limit{{Quota: 96, Window: 24 * time.Hour}}
+		h := newSite(t, cfg)
+		spend(t, h, 96)
+		own, other := bought(t, h), bought(t, h) // worth four each
+		require.Equal(t, 3, admitted(h, 3, showing(own)))
+		time.Sleep(50 * time.Minute)
+		d := newDoor(false)
+		come(h.m.Handler(d), 3, showing(own, other)) // the slots of both, and the shared one
+		require.EqualValues(t, 3, d.live.Load())
+		var late atomic.Int64
+		for range 5 {
+			go func() {
+				if send(h, showing(own)).StatusCode == http.StatusOK {
+					late.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		time.Sleep(55 * time.Minute)
+		close(d.open)
+		synctest.Wait()
+		require.Zero(t, late.Load())
+	})
+}
+
+// Shadow mode makes nobody wait, and ends nobody's request.
+func TestShadowModeHoldsNobodyUp(t *testing.T) {
+	for _, counter := range []exact.Counter{nil, exact.NewMemory(1024, time.Now)} {
+		testkit.Bubble(t, func(t *testing.T) {
+			cfg := atOnce(middleware.Concurrency{Max: 1, CancelHeld: true})
+			cfg.Shadow = true
+			if counter == nil {
+				cfg.Concurrency.Queue = 5
+			} else {
+				cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen}
+			}
+			d := newDoor(true)
+			come(newLimiter(t, cfg).Handler(d), 3)
+			require.EqualValues(t, 3, d.live.Load(), "nobody waits")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.EqualValues(t, 3, d.live.Load(), "nobody is ended")
+			close(d.open)
+		})
+	}
+}
+
+// A hook that panics leaves no slot behind.
+func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
+	cfg := atOnce(middleware.Concurrency{Max: 1})
+	n := 0
+	cfg.OnDecision = func(*http.Request, middleware.Decision) {
+		if n++; n == 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	h, spy := limited(t, cfg)
+	require.Panics(t, func() { send(h) })
+	require.Equal(t, http.StatusOK, send(h).StatusCode)
+	require.EqualValues(t, 1, spy.calls.Load())
+}
+
+// What answers a refusal, a page of the program's own, holds no slot.
+func TestARefusalHoldsNoSlot(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := atOnce(middleware.Concurrency{Max: 1})
+		cfg.Limits[0].Quota = 2
+		cfg.Cost = costOf
+		tarpit := newDoor(false)
+		cfg.RefusalHandler = tarpit
+		h, _ := limited(t, cfg)
+		require.Equal(t, http.StatusOK, send(h).StatusCode)
+		come(h, 1, costing(2))
+		require.EqualValues(t, 1, tarpit.live.Load())
+		require.Equal(t, http.StatusOK, send(h).StatusCode)
+		close(tarpit.open)
+	})
+}
+
+// A connection that is taken over can still be closed by halves.
+func TestAHijackedConnectionCanBeHalfClosed(t *testing.T) {
+	half := make(chan bool, 1)
+	m := newLimiter(t, atOnce(middleware.Concurrency{Max: 1}))
+	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = buf.Flush()
+		_, ok := conn.(interface{ CloseWrite() error })
+		half <- ok
+		_ = conn.Close()
+	})))
+	oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	require.True(t, <-half)
+}
