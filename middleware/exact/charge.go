@@ -136,7 +136,10 @@ func (s *working) place(tally storeless.Tally, at, cost int64) {
 			s.paid = append(s.paid, max(from, s.moment))
 		}
 	}
-	s.tally, s.booked, s.moment = tally, max(s.booked, at), at
+	if s.lines != nil {
+		s.booked = max(s.booked, at)
+	}
+	s.tally, s.moment = tally, at
 }
 
 // line returns what is kept of the i-th limit while calls are booked, or nothing.

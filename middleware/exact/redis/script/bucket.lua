@@ -44,8 +44,11 @@ local line$
 if booked > 0 then
 	line$ = lines[id$] or { math.max(at$, now) }
 	lines[id$] = nil
-	if booked <= now then at$ = closed(line$, now, at$) end
-	pass(line$, now)
+	if booked <= now then
+		at$, line$ = closed(line$, now, at$), nil
+	else
+		pass(line$, now)
+	end
 end
 
 --@ line
