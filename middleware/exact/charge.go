@@ -223,7 +223,7 @@ func (s *working) refund(r *Receipt, is paid) {
 			from := at + is.from[i]
 			back = span{from, p.charged(i, from, at, is.cost)}
 			if r.Cost < is.cost {
-				back.from = max(from, back.to-r.Cost*p.interval[i])
+				back.from = max(from, back.to-min(r.Cost, maxDebt/p.interval[i])*p.interval[i])
 			}
 		} else { // the last of what was charged before any was booked
 			back.to = l.base
