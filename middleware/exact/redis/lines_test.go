@@ -160,3 +160,41 @@ func TestSerialsOfBookingsThatAreMadeUp(t *testing.T) {
 	}
 	require.True(t, b.refund(real, "the real one"))
 }
+
+// A serial that tells of a place before its line gives back what is on the line alone.
+func TestPlacesBeforeTheirLine(t *testing.T) {
+	s := startServer(t)
+	b := newBoth(t, s)
+	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second, Burst: 4})
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
+	var made exact.Receipt
+	for range 6 {
+		made = b.take(call, false, "booked").Receipt
+	}
+	number, _, _ := strings.Cut(made.Serial, "_")
+	made.Serial = number + "_1_-zzzz"
+	require.True(t, b.refund(made, "made up"))
+	for i := range 8 {
+		b.take(call, false, fmt.Sprint("behind it ", i))
+	}
+}
+
+// Lines that a clock that was wrong has left are forgotten, also those of other policies.
+func TestLinesOfAWrongClock(t *testing.T) {
+	s := startServer(t)
+	b := newBoth(t, s)
+	book := func(name string) {
+		p := compile(t, storeless.Limit{Name: name, Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+		c := b.server.(timed)
+		require.NoError(t, c.set(b.clock.Now()))
+		call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
+		both, err := c.Engine().TakeAll(t.Context(), []exact.Call{call, call}) // as one step
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, both[1].Wait)
+		require.Equal(t, ":82", s.do("STRLEN", c.Account(p, "k")), name)
+	}
+	b.clock.Advance(48 * time.Hour)
+	book("wrong")
+	b.clock.Advance(-48 * time.Hour)
+	book("right")
+}
