@@ -282,3 +282,31 @@ func TestWhatWasGivenBackHasRoomAfterTheLastBooking(t *testing.T) {
 	call.Cost = 3
 	require.True(t, a.Take(clock.Now(), &call).Admitted)
 }
+
+// What was charged far past a limit while calls are booked is given back in part as well: no more
+// than the bucket can owe.
+func TestAPartOfADebtIsGivenBackWhileCallsAreBooked(t *testing.T) {
+	clock := exacttest.NewClock()
+	c := exact.NewMemory(0, clock.Now)
+	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 12, Window: 24 * time.Hour, Burst: 1})
+	book := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: exact.MaxAhead}
+	for range 2 {
+		v, err := c.Take(t.Context(), book)
+		require.NoError(t, err)
+		require.True(t, v.Admitted)
+		clock.Advance(90 * time.Minute)
+	}
+	clock.Advance(-90 * time.Minute)
+	debt, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: storeless.MaxQuota, Policy: p, Past: true})
+	require.NoError(t, err)
+	v, err := c.Take(t.Context(), book)
+	require.NoError(t, err)
+	require.False(t, v.Admitted)
+	part := debt.Receipt
+	part.Cost--
+	require.NoError(t, c.Refund(t.Context(), part))
+	clock.Advance(3 * time.Hour)
+	v, err = c.Take(t.Context(), book)
+	require.NoError(t, err)
+	require.True(t, v.Admitted)
+}

@@ -136,7 +136,10 @@ func (s *working) place(tally storeless.Tally, at, cost int64) {
 			s.paid = append(s.paid, max(from, s.moment))
 		}
 	}
-	s.tally, s.booked, s.moment = tally, max(s.booked, at), at
+	if s.lines != nil {
+		s.booked = max(s.booked, at)
+	}
+	s.tally, s.moment = tally, at
 }
 
 // line returns what is kept of the i-th limit while calls are booked, or nothing.
@@ -220,7 +223,7 @@ func (s *working) refund(r *Receipt, is paid) {
 			from := at + is.from[i]
 			back = span{from, p.charged(i, from, at, is.cost)}
 			if r.Cost < is.cost {
-				back.from = max(from, back.to-r.Cost*p.interval[i])
+				back.from = max(from, back.to-min(r.Cost, maxDebt/p.interval[i])*p.interval[i])
 			}
 		} else { // the last of what was charged before any was booked
 			back.to = l.base

@@ -42,9 +42,6 @@ type Suite struct {
 	// OneProcess says that an ID is known to the counter that has taken it alone, and not to
 	// others on the same engine. Otherwise Open must open counters that share what they count in.
 	OneProcess bool
-
-	// NowOnly leaves out what asks for Past, Ahead and Pause.
-	NowOnly bool
 }
 
 // TestCounter runs a [Suite] of a counter that calls nobody, whose answers could be lost.
@@ -84,16 +81,16 @@ func (s *Suite) Test() error {
 		{"an ID is known to all", sharedIDs, idsElsewhere},
 		{"an answer that is lost", aLostAnswer, lostTake},
 		{"an answer of a refund that is lost", aLostAnswer, lostRefund},
-		{"past the limit", more, past},
-		{"past the limit, in time", more | aClock, pastWaits},
-		{"booked one behind the other", more, bookings},
-		{"booked at once", more, bookingsAtOnce},
-		{"a booking that is given back", more, bookingsBack},
-		{"booked in time", more | aClock, bookingsWait},
-		{"a pause", more, pauses},
-		{"a pause ends", more | aClock, pauseEnds},
-		{"mistaken calls for later", more, mistakesAhead},
-		{"every call is that of an account", more | aClock, accounts},
+		{"past the limit", 0, past},
+		{"past the limit, in time", aClock, pastWaits},
+		{"booked one behind the other", 0, bookings},
+		{"booked at once", 0, bookingsAtOnce},
+		{"a booking that is given back", 0, bookingsBack},
+		{"booked in time", aClock, bookingsWait},
+		{"a pause", 0, pauses},
+		{"a pause ends", aClock, pauseEnds},
+		{"mistaken calls for later", 0, mistakesAhead},
+		{"every call is that of an account", aClock, accounts},
 	} {
 		if !s.has(check.when) {
 			continue
@@ -112,12 +109,11 @@ const (
 	aClock need = 1 << iota
 	aLostAnswer
 	sharedIDs
-	more // than now
 )
 
 func (s *Suite) has(n need) bool {
 	return (n&aClock == 0 || s.Clock != nil) && (n&aLostAnswer == 0 || s.LoseAnswer != nil) &&
-		(n&sharedIDs == 0 || !s.OneProcess) && (n&more == 0 || !s.NowOnly)
+		(n&sharedIDs == 0 || !s.OneProcess)
 }
 
 var runs atomic.Int64 // keeps the keys of checks apart

@@ -123,7 +123,7 @@ func TestAccountsOfOtherForms(t *testing.T) {
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	v, err := c.Take(t.Context(), call)
 	require.NoError(t, err)
-	s.do("SETRANGE", c.Account(p, "k"), "0", "\x03")
+	s.do("SETRANGE", c.Account(p, "k"), "0", "\x04")
 	_, err = c.Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorContains(t, err, "of a later version of this package")

@@ -50,7 +50,7 @@ func startCluster(t *testing.T) [3]*server {
 // TestCluster runs the suite on three nodes.
 func TestCluster(t *testing.T) {
 	nodes := startCluster(t)
-	suite := exacttest.Suite{NowOnly: true, Open: func() (exact.Counter, error) {
+	suite := exacttest.Suite{Open: func() (exact.Counter, error) {
 		return redis.Open(nodes[1].url(), redis.Config{})
 	}}
 	require.NoError(t, suite.Test())

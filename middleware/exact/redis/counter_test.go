@@ -24,7 +24,6 @@ func TestCounter(t *testing.T) {
 	s := startServer(t)
 	test := func(suite exacttest.Suite) {
 		t.Helper()
-		suite.NowOnly = true
 		require.NoError(t, suite.Test())
 	}
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(s.url(), redis.Config{}) }})
@@ -49,20 +48,6 @@ func TestCounter(t *testing.T) {
 	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.Engine(), nil }})
 	require.NoError(t, c.Close())
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client is the caller's")
-}
-
-// What the scripts do not know is refused by name, and counts nothing.
-func TestCallsForLaterAreRefused(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
-	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Second}
-	_, err := c.Take(t.Context(), call)
-	require.ErrorIs(t, err, exact.ErrNotCounted)
-	require.EqualError(t, err, "exact: Call.Ahead is not known to exact/redis")
-	_, err = c.Peek(t.Context(), call)
-	require.ErrorIs(t, err, exact.ErrNotCounted)
-	require.Equal(t, ":0", s.do("DBSIZE"))
 }
 
 // timed is a counter whose server goes by a clock of the test.
@@ -115,7 +100,7 @@ func byClock(t *testing.T, s *server) (*exacttest.Clock, func() (exact.Counter, 
 func TestCounterByAClock(t *testing.T) {
 	s := startServer(t)
 	clock, open := byClock(t, s)
-	suite := exacttest.Suite{Open: open, Clock: clock, NowOnly: true} // Past and Pause: TestScriptIsTheArithmetic
+	suite := exacttest.Suite{Open: open, Clock: clock}
 	require.NoError(t, suite.Test())
 }
 

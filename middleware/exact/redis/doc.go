@@ -6,7 +6,8 @@
 //   - Each call is one script on the server, and one round trip: all limits are checked
 //     and charged as one step, by the server's clock, which is held where it was when it
 //     steps back, for as long as the account's longest window: one from further ahead
-//     begins anew, which is logged. Concurrent calls for one key travel as one (see [exact.Merge]).
+//     begins anew, which is logged. Concurrent calls for one key travel as one (see
+//     [exact.Merge]). Only a call for now whose key has calls that are booked takes two trips.
 //   - A call whose answer is lost is asked for again under its ID, and counted once. No
 //     script is repeated without.
 //   - Redis acknowledges before its replicas have heard. A failover forgets what they had
@@ -58,7 +59,11 @@
 // once, with those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
 // making fewer calls still.
 //
-// A [exact.Call] with Ahead is refused: no script knows it.
+// While calls are booked ([exact.Call] with Ahead) an account holds the line of each bucket as
+// well: 14 bytes and 16 for each place that was given back, of 64 at most. The IDs of what is
+// charged in that time are in {tag}:s:0 and {tag}:s:1. Calls with Ahead have scripts of their own;
+// others are as cheap as without them, and where one is booked they ask a second time, with the
+// script that knows.
 //
 // It does not run under GODEBUG=fips140=only: the client names scripts by SHA-1, as Redis
 // does, and panics there.

@@ -67,7 +67,7 @@ func (e *engine) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 // TakeAll implements [exact.Batcher].
 func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
 	for i := range calls {
-		if err := check(ctx, &calls[i]); err != nil {
+		if err := calls[i].Check(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +76,7 @@ func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdi
 
 // Peek implements [exact.Counter].
 func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	if err := check(ctx, &call); err != nil {
+	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
 	call.ID = ""
@@ -85,15 +85,6 @@ func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, erro
 		return exact.Verdict{}, err
 	}
 	return v[0], nil
-}
-
-// check says why a call cannot begin, or nil.
-func check(ctx context.Context, call *exact.Call) error {
-	err := call.Check(ctx)
-	if err == nil && call.Ahead > 0 {
-		err = &exact.CallError{Field: "Ahead", Problem: "is not known to exact/redis"}
-	}
-	return err
 }
 
 func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]exact.Verdict, error) {
@@ -114,44 +105,61 @@ func (e *engine) take(ctx context.Context, calls []exact.Call, charge bool) ([]e
 	if end, ok := ctx.Deadline(); ok {
 		deadline = clock.at(time.Now(), end)
 	}
-	said, err := e.runTake(ctx, p, keys, args, call, charge, deadline, clock)
-	// A node that says it is over while it is not has had its clock set, or is another than
-	// it was: it is asked again, without a deadline.
-	if err == nil && len(said) == onlyTime {
-		said, err = e.runTake(ctx, p, keys, args, call, charge, 0, clock)
+	for booked := call.Ahead > 0; ; {
+		said, err := e.runTake(ctx, p, keys, args, call, charge, booked, deadline, clock)
+		switch {
+		case err != nil:
+			return nil, err
+		case said == onlyOther && !booked:
+			booked = true
+		// A node that says it is over while it is not has had its clock set, or is another
+		// than it was: it is asked again, without a deadline.
+		case len(said) == onlyTime && deadline > 0:
+			deadline = 0
+		default:
+			return e.tell(calls, charge, booked, said)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return e.tell(calls, charge, said)
 }
+
+// onlyOther is what a script answers that does not know of calls that are booked, where one is:
+// it has done nothing, and the script is wanted that does.
+const onlyOther = ""
 
 // onlyTime is how long the answer of take.lua is that has counted nothing because it was
 // too late.
 const onlyTime = 8
 
 // runTake runs take.lua, by a deadline in the server's time.
-func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge bool, deadline int64, clock *serverClock) (string, error) {
+func (e *engine) runTake(ctx context.Context, p *exact.Policy, keys, args []string, call *exact.Call, charge, booked bool, deadline int64, clock *serverClock) (string, error) {
 	packed := pack(make([]byte, 0, 256), call.Cost)
 	packed = append(packed, flag(charge), flag(call.Past || call.Cost == 0))
 	pause := (call.Pause + time.Microsecond - 1).Microseconds()
-	args[0] = string(numbers(pack(packed, pause, deadline, hold(p)), p))
-	return e.run(ctx, &job{script: e.scripts.of(p).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
+	packed = pack(packed, pause, deadline, hold(p))
+	if booked {
+		packed = pack(packed, call.Ahead.Microseconds())
+	}
+	args[0] = string(numbers(packed, p))
+	return e.run(ctx, &job{script: e.scripts.of(p, booked).take, keys: keys, args: args, clock: clock, again: !charge || !slices.Contains(args, "")})
 }
 
 // Refund implements [exact.Counter].
 func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
-	serial, err := strconv.ParseInt(r.Serial, 36, 54)
-	if err != nil || r.Policy == nil || r.Cost < 1 {
+	is, ok := parseSerial(&r)
+	if !ok {
 		return exact.ErrNoRefund
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
 	tag, at := e.tag(r.Policy, r.Key), r.At.UnixMicro()
-	keys := append(trailKeys(nil, tag, r.Policy), tag+":r:"+strconv.FormatInt(serial, 10)+":"+strconv.FormatInt(at, 10))
-	packed := numbers(pack(nil, serial, at, r.Cost, hold(r.Policy)), r.Policy)
-	said, err := e.run(ctx, &job{script: e.scripts.of(r.Policy).refund, keys: keys, args: []string{string(packed)}})
+	keys := append(trailKeys(nil, tag, r.Policy), tag+":r:"+strconv.FormatInt(is.number, 10)+":"+strconv.FormatInt(at, 10))
+	packed := numbers(pack(nil, is.number, at, r.Cost, hold(r.Policy)), r.Policy)
+	args, booked := []string{string(packed), string(pack(nil, is.places...))}, is.places != nil
+	said, err := e.run(ctx, &job{script: e.scripts.of(r.Policy, booked).refund, keys: keys, args: args})
+	if err == nil && said == onlyOther && !booked {
+		said, err = e.run(ctx, &job{script: e.scripts.of(r.Policy, true).refund, keys: keys, args: args})
+	}
 	if err == nil && said != "1" {
 		return exact.ErrNoRefund
 	}
@@ -278,73 +286,4 @@ func trailKeys(keys []string, tag string, p *exact.Policy) []string {
 		}
 	}
 	return keys
-}
-
-// What take.lua says of a call.
-const (
-	refused = iota
-	admitted
-	refusedBefore
-	admittedBefore
-)
-
-var errReply = errors.New("redis: the script answers what it should not; is another version of this package counting on this server?")
-
-// tell puts the answer of the script into verdicts: from how the account stood, it takes
-// the calls once more.
-func (e *engine) tell(calls []exact.Call, charge bool, said string) ([]exact.Verdict, error) {
-	p := calls[0].Policy
-	words := reply{rest: said}
-	now := time.UnixMicro(words.double())
-	latest := words.double()
-	if latest < 0 {
-		e.alarms.wrongClock(time.Duration(-latest) * time.Microsecond)
-		latest = 0
-	}
-	before := exact.Snapshot{Latest: latest * 1000, Serial: uint64(words.double()), Paused: words.double() * 1000}
-	for i := range p.Len() {
-		switch kindOf(p.Limit(i).Algorithm) {
-		case 'T':
-			t := &before.Logs[i]
-			t.Used = words.double()
-			for range words.uint16() {
-				t.Entries = append(t.Entries, exact.LogEntry{Until: words.double() * 1000, Cost: words.double()})
-			}
-		case 'B':
-			before.States[i].At = words.double()
-		default:
-			before.States[i] = storeless.State{At: int64(words.uint32()), Cur: words.uint32(), Prev: words.uint32()}
-		}
-	}
-	a := before.Account(p)
-	verdicts := make([]exact.Verdict, len(calls))
-	for i := range calls {
-		v := &verdicts[i]
-		switch what := words.byte(); what {
-		case refused, admitted:
-			if charge {
-				*v = a.Take(now, &calls[i])
-			} else {
-				*v = a.Peek(now, &calls[i])
-			}
-			if v.Admitted != (what == admitted) {
-				return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
-			}
-		case refusedBefore:
-			*v = a.Peek(now, &calls[i])
-			if v.Replayed = true; v.Admitted {
-				v.Admitted, v.Wait = false, time.Second // it would pass now, and was told not to
-			}
-		case admittedBefore:
-			v.Admitted = true
-			at, serial, cost := time.UnixMicro(words.double()), words.double(), words.double()
-			if serial > 0 {
-				v.Receipt = exact.Receipt{Key: calls[i].Key, Policy: p, At: at, Serial: strconv.FormatInt(serial, 36), Cost: cost}
-			}
-			*v = a.Replay(now, *v, &calls[i])
-		default:
-			return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
-		}
-	}
-	return verdicts, words.whole()
 }

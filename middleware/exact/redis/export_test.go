@@ -14,7 +14,7 @@ func OpenByKey(url string, cfg Config) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := c.engine.scripts.write("take", shape{'S'}); strings.Count(text, "redis.call('TIME')") != 1 {
+	if text := c.engine.scripts.write("take", form{shape: shape{'S'}}); strings.Count(text, "redis.call('TIME')") != 1 {
 		panic("the clock is read in another way")
 	}
 	c.engine.scripts.clock = "redis.call('HMGET', 'clock', 's', 'us')"

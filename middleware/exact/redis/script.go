@@ -3,10 +3,7 @@ package redis
 import (
 	"crypto/sha1"
 	"embed"
-	"encoding/binary"
 	"encoding/hex"
-	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,7 +22,9 @@ import (
 // A text such as take.lua has lines "--@ load", for which that file stands, and "--@ each fits",
 // for which the section "--@ fits" of each limit's kind stands, one after the other. In a
 // section, a name that ends in $ gets the number of the limit. Words behind @ are lists, see
-// [lists].
+// [lists]. For "--@ mode charge" that section of booked.lua stands in scripts that know of calls
+// that are booked, and that of plain.lua in the others, which are as short as if there were none:
+// one that meets an account with such a call answers nothing, and has done nothing.
 
 //go:embed script/*.lua
 var texts embed.FS
@@ -79,17 +78,23 @@ func shapeOf(p *exact.Policy) (s shape) {
 	return s
 }
 
-// scripts are those for each shape that was asked for. Programs have few policies: where
-// there are more shapes than maxShapes, one is forgotten, and written anew when it is
+// scripts are those for each form that was asked for. Programs have few policies: where
+// there are more than maxForms, one is forgotten, and written anew when it is
 // wanted.
 type scripts struct {
 	clock string // how tests read another clock; "": that of the server
 
 	mu   sync.RWMutex
-	made map[shape]*pair
+	made map[form]*pair
 }
 
-// A pair is the scripts of a shape.
+// A form is a shape, and whether its scripts know of calls that are booked.
+type form struct {
+	shape  shape
+	booked bool
+}
+
+// A pair is the scripts of a form.
 type pair struct{ take, refund *script }
 
 // A script is known to servers by its hash.
@@ -103,10 +108,10 @@ func newScript(text string) *script {
 	return &script{rueidis.NewLuaScript(text), hex.EncodeToString(sum[:])}
 }
 
-const maxShapes = 64
+const maxForms = 64
 
-func (s *scripts) of(p *exact.Policy) *pair {
-	of := shapeOf(p)
+func (s *scripts) of(p *exact.Policy, booked bool) *pair {
+	of := form{shapeOf(p), booked}
 	s.mu.RLock()
 	made := s.made[of]
 	s.mu.RUnlock()
@@ -117,10 +122,10 @@ func (s *scripts) of(p *exact.Policy) *pair {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.made == nil {
-		s.made = make(map[shape]*pair)
+		s.made = make(map[form]*pair)
 	}
 	for other := range s.made {
-		if len(s.made) < maxShapes {
+		if len(s.made) < maxForms {
 			break
 		}
 		delete(s.made, other)
@@ -134,27 +139,27 @@ const life = int64(exact.IDLife/1e9) * 6 / 5
 
 var (
 	include = regexp.MustCompile(`(?m)^\s*--@ load\n`)
+	mode    = regexp.MustCompile(`(?m)^\s*--@ mode (\w+)\n`)
 	each    = regexp.MustCompile(`(?m)^\s*--@ each (\w+)\n`)
 	section = regexp.MustCompile(`(?m)^--@ (\w+)\n`)
 	ofLimit = regexp.MustCompile(`([A-Za-z_])\$`)
 )
 
-// write writes a script for a shape.
-func (s *scripts) write(name string, of shape) string {
+// write writes a script of a form.
+func (s *scripts) write(name string, of form) string {
 	body := include.ReplaceAllLiteralString(text(name), text("load"))
+	shared, known := text("account"), sectionsOf("plain")
+	if of.booked {
+		shared, known = shared+text("line"), sectionsOf("booked")
+	}
+	body = mode.ReplaceAllStringFunc(body, func(line string) string { return known[mode.FindStringSubmatch(line)[1]] })
 	sections := make(map[string]string)
-	for i, letter := range of {
+	for i, letter := range of.shape {
 		if letter == 0 {
 			break
 		}
-		all := text(kinds[letter].file)
-		marks := section.FindAllStringSubmatchIndex(all, -1)
-		for j, at := range marks {
-			ends := len(all)
-			if j+1 < len(marks) {
-				ends = marks[j+1][0]
-			}
-			sections[all[at[2]:at[3]]] += number(all[at[1]:ends], i)
+		for name, text := range sectionsOf(kinds[letter].file) {
+			sections[name] += number(text, i)
 		}
 	}
 	body = each.ReplaceAllStringFunc(body, func(line string) string { return sections[each.FindStringSubmatch(line)[1]] })
@@ -162,7 +167,21 @@ func (s *scripts) write(name string, of shape) string {
 	if s.clock != "" {
 		body = strings.Replace(body, "redis.call('TIME')", s.clock, 1)
 	}
-	return "local LIFE = " + strconv.FormatInt(life, 10) + "\n" + text("account") + body
+	return "local LIFE = " + strconv.FormatInt(life, 10) + "\n" + shared + body
+}
+
+// sectionsOf returns the sections of a file.
+func sectionsOf(name string) map[string]string {
+	all, sections := text(name), make(map[string]string)
+	marks := section.FindAllStringSubmatchIndex(all, -1)
+	for i, at := range marks {
+		ends := len(all)
+		if i+1 < len(marks) {
+			ends = marks[i+1][0]
+		}
+		sections[all[at[2]:at[3]]] = all[at[1]:ends]
+	}
+	return sections
 }
 
 // number gives names that end in $ the number of a limit.
@@ -172,10 +191,10 @@ func number(text string, limit int) string {
 
 // lists are the words that begin with @ in the texts: lists of variables of all limits, and
 // the formats by which they are packed.
-func lists(of shape) *strings.Replacer {
-	var numbers, formats, entries, found, same, counts, zero, read, write, keep, stands, stood []string
+func lists(of form) *strings.Replacer {
+	var numbers, formats, entries, found, same, counts, zero, read, write, keep, stands, stood, froms []string
 	size, trails := 0, 0
-	for i, letter := range of {
+	for i, letter := range of.shape {
 		if letter == 0 {
 			break
 		}
@@ -188,6 +207,7 @@ func lists(of shape) *strings.Replacer {
 		add(&numbers, append([]string{"id$"}, k.numbers...)...)
 		add(&formats, "I4"+strings.Repeat("d", len(k.numbers)))
 		add(&same, "has$ == id$")
+		add(&froms, "from$")
 		switch {
 		case k.window:
 			size += 17
@@ -226,93 +246,15 @@ func lists(of shape) *strings.Replacer {
 		}
 	}
 	comma := func(list []string) string { return strings.Join(list, ", ") }
+	within, asks := "", ""
+	if of.booked {
+		within, asks = ", within", "d"
+	}
 	return strings.NewReplacer(
+		"@within", within, "@asks", asks, "@froms", comma(froms), "@places", strings.Repeat("d", len(froms)),
 		"@numbers", comma(numbers), "@formats", strings.Join(formats, ""), "@entries", strings.Join(entries, ""),
 		"@size", strconv.Itoa(size), "@found", comma(found), "@same", strings.Join(same, " and "),
 		"@counts", comma(counts), "@zero", comma(zero), "@read", comma(read), "@write", comma(write), "@keep", comma(keep),
 		"@stands", strings.Join(stands, ""), "@stood", comma(stood),
 		"@hashes", strconv.Itoa(2+trails))
-}
-
-// numbers appends the numbers of the limits of a policy to those that come before them: of
-// each its id, and those of its kind; times in µs.
-func numbers(packed []byte, p *exact.Policy) []byte {
-	for i := range p.Len() {
-		l := p.Limit(i)
-		packed = binary.LittleEndian.AppendUint32(packed, p.ID(i))
-		window := l.Window.Microseconds()
-		switch l.Algorithm {
-		case storeless.TokenBucket, storeless.LeakyBucket:
-			interval := intervalOf(&l)
-			packed = pack(packed, interval, l.Burst*interval, window)
-		case storeless.RollingDay:
-			packed = pack(packed, l.Quota, 0)
-		default:
-			packed = pack(packed, l.Quota, window)
-		}
-	}
-	return packed
-}
-
-// hold is for how long an account stands still where a clock has stepped back, in µs, see
-// [exact.Account].
-func hold(p *exact.Policy) (longest int64) {
-	for i := range p.Len() {
-		l := p.Limit(i)
-		longest = max(longest, l.Window.Microseconds())
-		if l.Burst > 0 {
-			longest = max(longest, l.Burst*intervalOf(&l))
-		}
-	}
-	return longest
-}
-
-// intervalOf returns how much of a bucket one call fills, in µs.
-func intervalOf(l *storeless.Limit) int64 {
-	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
-}
-
-// pack appends numbers as scripts read them.
-func pack(packed []byte, numbers ...int64) []byte {
-	for _, n := range numbers {
-		packed = binary.LittleEndian.AppendUint64(packed, math.Float64bits(float64(n)))
-	}
-	return packed
-}
-
-// A reply reads numbers that a script has packed, until one is missing.
-type reply struct {
-	rest  string
-	short bool
-}
-
-// double reads a double that is a whole number.
-func (r *reply) double() int64 {
-	return int64(math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(8))))
-}
-
-func (r *reply) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
-
-func (r *reply) uint16() uint16 { return binary.LittleEndian.Uint16(r.bytes(2)) }
-
-func (r *reply) byte() byte { return r.bytes(1)[0] }
-
-// bytes reads so many bytes, or zeros.
-func (r *reply) bytes(n int) []byte {
-	b := make([]byte, 8)[:n]
-	if len(r.rest) < n {
-		r.rest, r.short = "", true
-		return b
-	}
-	copy(b, r.rest)
-	r.rest = r.rest[n:]
-	return b
-}
-
-// whole says what is wrong with a reply that was read, if anything is.
-func (r *reply) whole() error {
-	if r.short || len(r.rest) > 0 {
-		return fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
-	}
-	return nil
 }

@@ -7,7 +7,8 @@
 -- endian; d is a double.
 --
 --     at   bytes
---      0       1   2, the version of this form; the one before was a hash (see old)
+--      0       1   2, the version of this form, or 3 where it has what is marked so; the one
+--                  before was a hash (see old)
 --      1       1   how many IDs there are
 --      2       1   0 or 1: which of the two hashes IDs go to that have no room here; and 2 more
 --                  where the key is paused
@@ -16,6 +17,11 @@
 --     15     8 d   the serial of the last charge
 --     23       4   when it expires, in s
 --     27    each   entries: what each limit has counted, those of the last charge first
+--      …    each   3: lines of buckets while calls are booked, see line.lua
+--      …     8 d   3: the last serial of a clock that was wrong, of which nothing is given back
+--      …     8 d   3: the last moment that a call is booked for, in µs; 0: none is
+--      …     8 d   3: the last serial before the first that is booked
+--      …       4   3: how long the lines are
 --      …     8 d   where the key is paused: until when
 --      …      40   IDs, the oldest first
 --
@@ -27,6 +33,13 @@
 --      5     8 d   n: the mark of a bucket, or the sum of a trail: of a sliding log or a
 --                  rolling day, whose parts are a sorted set of "until:cost" by until
 --
+-- A line:
+--
+--      0       4   the id of the limit
+--      4     8 d   its base
+--     12       2   how many holes it has
+--     14  2×8 d   each: from when to when
+--
 -- An ID, and what became of its call:
 --
 --      0      16   its hash
@@ -34,7 +47,11 @@
 --     24     8 d   the serial of the charge; 0: it was refused; -1: it only paused the key
 --     32     8 d   the cost
 --
--- A hash that IDs go to has the first 16 bytes as fields, and the others as values.
+-- A hash that IDs go to has the first 16 bytes as fields, and the others as values. An ID of a
+-- call that was charged while calls were booked goes there at once, and has besides:
+--
+--     40     8 d   the moment that it was admitted for
+--     48     8 d   each limit: from where on it is on its line, from that moment
 
 local HEAD, FIRST = '<BBBI4ddI4', 28 -- of an account; and where its entries begin
 local MINUTE, HOURS24 = 60000000, 86400000000

@@ -38,3 +38,69 @@ do
 	local back = math.min(cost, math.floor(HORIZON / interval$)) * interval$ - math.max(0, now - at)
 	at$ = at$ - math.max(0, math.min(at$ - now, back))
 end
+
+--@ open
+local line$
+if booked > 0 then
+	line$ = lines[id$] or { math.max(at$, now) }
+	lines[id$] = nil
+	if booked <= now then
+		at$, line$ = closed(line$, now, at$), nil
+	else
+		pass(line$, now)
+	end
+end
+
+--@ line
+reply[#reply + 1] = packed(line$)
+
+--@ possible
+if cost * interval$ > empties$ then fits = false end
+
+--@ first
+do
+	local at = first(line$, moment, at$, cost * interval$, empties$)
+	if at > moment then moment, moved = at, true end
+end
+
+--@ late
+late = math.max(late, math.max(moment, at$) + cost * interval$ - HORIZON)
+
+--@ begin
+line$ = { math.max(at$, now) }
+
+--@ place
+do
+	local from
+	from, at$ = placed(line$, moment, at$, cost * interval$)
+	if paid then paid[#paid + 1] = math.max(from, now) - moment end
+end
+
+--@ paid
+paid[#paid + 1] = math.max(at$, now) - now
+
+--@ kept
+parts[#parts + 1] = struct.pack('<I4', id$) .. packed(line$)
+
+--@ was
+local was$ = at$
+
+--@ back
+do
+	local from, to
+	if whole then
+		from = at + from$
+		to = math.max(from, at)
+		to = to + math.min(whole, math.floor(math.max(0, at + HORIZON - to) / interval$)) * interval$
+		if cost < whole then from = math.max(from, to - cost * interval$) end
+	else
+		-- The last of what was charged before any was booked, and not what has leaked out since.
+		to = line$[1]
+		local back = math.min(cost, math.floor(HORIZON / interval$)) * interval$ - math.max(0, now - at)
+		from = to - math.max(0, math.min(to - now, back))
+		line$[1] = from
+	end
+	at$ = freed(line$, from, to, was$)
+	if at$ <= now then at$ = 0 end
+	quiet = quiet and #line$ == 1 and at$ <= line$[1]
+end

@@ -32,3 +32,6 @@ counts = math.max(counts, (div(at, window$) + 1) * window$)
 
 --@ refund
 if at$ == div(at, window$) then cur$ = cur$ - math.min(cur$, cost) end
+
+--@ paid
+paid[#paid + 1] = 0

@@ -41,3 +41,6 @@ do
 		prev$ = prev$ - math.min(prev$, cost)
 	end
 end
+
+--@ paid
+paid[#paid + 1] = 0

@@ -3,16 +3,20 @@
 -- KEYS: the account, its trails, and if a call has an ID, the two hashes for IDs.
 -- ARGV: numbers, packed: the cost, 1 to charge or 0 to peek, 1 where what has no room is charged
 -- as well, for how long to pause, the time after which nobody
--- waits for the answer or 0, hold (see load), and those of the limits. Then for each call its
+-- waits for the answer or 0, hold (see load), how far ahead to book (booked.lua alone), and
+-- those of the limits. Then for each call its
 -- ID, hashed, or nothing.
 -- Returns a packed string. The time alone where nobody waits any more, and has counted
 -- nothing: in a crowd what is answered too late makes the next answer later still. Else
 -- the time, when the account was last charged, or less than zero by how much a
 -- wrong clock was ahead that had charged it, the serial before, until when it was paused, the limits as they stood
--- before, and what became of each call, in one byte: 0 refused, 1 admitted, 2 refused before,
--- 3 admitted before, followed by when, its serial and its cost.
+-- before, what is booked and the lines (booked.lua alone), and what became of each call, in one
+-- byte: 0 refused, 1 admitted, 2 refused before, 3 admitted before, followed by when, its serial
+-- and its cost; or 4, followed by how many limits it was charged to while calls were booked, in
+-- one byte, the same three, the moment it was admitted for, and from where on it is on each line.
+-- Or nothing, see plain.lua.
 
-local cost, charge, past, pauses, deadline, hold, @numbers = struct.unpack('<dBBddd@formats', ARGV[1])
+local cost, charge, past, pauses, deadline, hold@within, @numbers = struct.unpack('<dBBddd@asks@formats', ARGV[1])
 local time = redis.call('TIME')
 time = time[1] * 1000000 + time[2]
 if deadline > 0 and time > deadline then return struct.pack('<d', time) end
@@ -22,6 +26,7 @@ if deadline > 0 and time > deadline then return struct.pack('<d', time) end
 local calls = #ARGV - 1
 --@ each stand
 local reply = { struct.pack('<dddd@stands', time, ahead > 0 and -ahead or latest, serial, paused, @stood) }
+--@ mode stand
 
 -- What has become of calls whose IDs are not in the account.
 local spilled, HASHES = {}, @hashes
@@ -32,6 +37,7 @@ if KEYS[HASHES] and since > 0 then
 end
 
 local changed, fresh, news = false, {}, {}
+local spill, switch -- IDs for a hash, and whether it is another one now
 for i = 2, #ARGV do
 	local id, said = ARGV[i], false
 	if id ~= '' then
@@ -40,20 +46,21 @@ for i = 2, #ARGV do
 	end
 	if said then
 		local _, of = struct.unpack('<dd', said, 17)
-		reply[#reply + 1] = of == 0 and '\2' or '\3' .. string.sub(said, 17)
+		reply[#reply + 1] = of == 0 and '\2' or (#said > 40 and '\4' .. string.char(#said / 8 - 6) or '\3') .. string.sub(said, 17)
 	else
 		local fits = true
 		--@ each fits
 		fits = fits and not rests or past == 1
+		--@ mode fits
 		reply[#reply + 1] = fits and '\1' or '\0'
 		if fits and charge == 1 then
 			changed, paused = true, math.max(paused, pauses > 0 and now + pauses or 0)
 			if cost > 0 then serial = serial + 1 end
-			--@ each charge
+			--@ mode charge
 		end
 		if id ~= '' then
 			said = id .. struct.pack('<ddd', now, not fits and 0 or cost == 0 and -1 or serial, cost)
-			news[id], fresh[#fresh + 1] = said, said
+			--@ mode said
 		end
 	end
 end
@@ -64,14 +71,13 @@ reply = table.concat(reply)
 -- nothing bounds and which charge nobody twice, the last stay here, and the others are forgotten.
 -- A hash is filled for LIFE seconds, and then the other one, which is emptied before. That a clock
 -- steps back must not empty it too soon.
-local spill, switch
-if #fresh > 0 then
+if #fresh > 0 or spill then
 	local first = 1
 	while first < #ids and struct.unpack('<d', ids, first + 16) <= now - LIFE * 1000000 do first = first + 40 end
 	ids = string.sub(ids, first) .. table.concat(fresh)
 	if #ids > 40 * KEPT then
 		local refusals = {}
-		spill = {}
+		spill = spill or {}
 		for at = 1, #ids, 40 do
 			local _, of = struct.unpack('<dd', ids, at + 16)
 			if of == 0 then
@@ -81,18 +87,22 @@ if #fresh > 0 then
 			end
 		end
 		ids = table.concat(refusals, '', math.max(1, #refusals - KEPT / 2 + 1))
-		if #spill > 0 then
-			local second = math.floor(time / 1000000)
-			switch = since > 0 and second - since >= LIFE
-			if switch then side = 1 - side end
-			if switch or since == 0 or second < since then since = second end
-		end
+	end
+	if spill and #spill > 0 then
+		local second = math.floor(time / 1000000)
+		switch = since > 0 and second - since >= LIFE
+		if switch then side = 1 - side end
+		if switch or since == 0 or second < since then since = second end
 	end
 	kept = #ids / 40
 end
 
 rests = paused > now
-if ahead == 0 or changed then pause = rests and struct.pack('<d', paused) or '' end
+local block = more
+if ahead == 0 or changed then
+	pause = rests and struct.pack('<d', paused) or ''
+	--@ mode store
+end
 local bits = #pause > 0 and 2 or 0
 if changed then
 	local last = paused
@@ -100,12 +110,12 @@ if changed then
 	-- A minute more, for a server whose clock steps back; and never less than before:
 	-- policies of one name, old and new, may have different windows.
 	expires = math.max(expires, math.ceil(last / 1000000) + 60)
-	redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', 2, kept, side + bits, since, now, serial, expires, @write) .. others .. pause .. ids, 'EXAT', expires)
+	redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', #block > 0 and 3 or 2, kept, side + bits, since, now, serial, expires, @write) .. others .. block .. pause .. ids, 'EXAT', expires)
 	--@ each charged
 elseif ended > 0 then
 	-- What has ended of trails is looked at once, also by a call that only peeks. A server that
 	-- takes no writes keeps both the sum and its parts.
-	v = struct.pack(HEAD .. '@entries', 2, kept, side + bits, since, now, serial, expires, @keep) .. others .. pause .. ids
+	v = struct.pack(HEAD .. '@entries', #block > 0 and 3 or 2, kept, side + bits, since, now, serial, expires, @keep) .. others .. block .. pause .. ids
 	if #fresh > 0 then
 		redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	elseif redis.pcall('SET', KEYS[1], v, 'KEEPTTL').err then
@@ -114,7 +124,7 @@ elseif ended > 0 then
 	--@ each swept
 elseif #fresh > 0 then
 	-- Nothing has changed except the IDs.
-	v = struct.pack('<BBBI4', 2, kept, side + bits, since) .. (v and string.sub(v, 8, ends) or struct.pack('<ddI4', 0, 0, 0)) .. pause .. ids
+	v = struct.pack('<BBBI4', version, kept, side + bits, since) .. (v and string.sub(v, 8, ends) or struct.pack('<ddI4', 0, 0, 0)) .. more .. pause .. ids
 	if lasts >= time / 1000000 + LIFE then
 		redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	else

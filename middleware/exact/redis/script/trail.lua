@@ -90,3 +90,6 @@ do
 		used$ = used$ - back
 	end
 end
+
+--@ paid
+paid[#paid + 1] = 0

@@ -1,0 +1,93 @@
+package redis
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// numbers appends the numbers of the limits of a policy to those that come before them: of
+// each its id, and those of its kind; times in µs.
+func numbers(packed []byte, p *exact.Policy) []byte {
+	for i := range p.Len() {
+		l := p.Limit(i)
+		packed = binary.LittleEndian.AppendUint32(packed, p.ID(i))
+		window := l.Window.Microseconds()
+		switch l.Algorithm {
+		case storeless.TokenBucket, storeless.LeakyBucket:
+			interval := intervalOf(&l)
+			packed = pack(packed, interval, l.Burst*interval, window)
+		case storeless.RollingDay:
+			packed = pack(packed, l.Quota, 0)
+		default:
+			packed = pack(packed, l.Quota, window)
+		}
+	}
+	return packed
+}
+
+// hold is for how long an account stands still where a clock has stepped back, in µs, see
+// [exact.Account].
+func hold(p *exact.Policy) (longest int64) {
+	for i := range p.Len() {
+		l := p.Limit(i)
+		longest = max(longest, l.Window.Microseconds())
+		if l.Burst > 0 {
+			longest = max(longest, l.Burst*intervalOf(&l))
+		}
+	}
+	return longest
+}
+
+// intervalOf returns how much of a bucket one call fills, in µs.
+func intervalOf(l *storeless.Limit) int64 {
+	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+}
+
+// pack appends numbers as scripts read them.
+func pack(packed []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		packed = binary.LittleEndian.AppendUint64(packed, math.Float64bits(float64(n)))
+	}
+	return packed
+}
+
+// A reply reads numbers that a script has packed, until one is missing.
+type reply struct {
+	rest  string
+	short bool
+}
+
+// double reads a double that is a whole number.
+func (r *reply) double() int64 {
+	return int64(math.Float64frombits(binary.LittleEndian.Uint64(r.bytes(8))))
+}
+
+func (r *reply) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+
+func (r *reply) uint16() uint16 { return binary.LittleEndian.Uint16(r.bytes(2)) }
+
+func (r *reply) byte() byte { return r.bytes(1)[0] }
+
+// bytes reads so many bytes, or zeros.
+func (r *reply) bytes(n int) []byte {
+	b := make([]byte, 8)[:n]
+	if len(r.rest) < n {
+		r.rest, r.short = "", true
+		return b
+	}
+	copy(b, r.rest)
+	r.rest = r.rest[n:]
+	return b
+}
+
+// whole says what is wrong with a reply that was read, if anything is.
+func (r *reply) whole() error {
+	if r.short || len(r.rest) > 0 {
+		return fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// What take.lua says of a call.
+const (
+	refused = iota
+	admitted
+	refusedBefore
+	admittedBefore
+	bookedBefore
+)
+
+var errReply = errors.New("redis: the script answers what it should not; is another version of this package counting on this server?")
+
+// tell puts the answer of the script into verdicts: from how the account stood, it takes
+// the calls once more.
+func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]exact.Verdict, error) {
+	p := calls[0].Policy
+	words := reply{rest: said}
+	now := time.UnixMicro(words.double())
+	latest := words.double()
+	if latest < 0 {
+		e.alarms.wrongClock(time.Duration(-latest) * time.Microsecond)
+		latest = 0
+	}
+	before := exact.Snapshot{Latest: latest * 1000, Serial: uint64(words.double()), Paused: words.double() * 1000}
+	for i := range p.Len() {
+		switch kindOf(p.Limit(i).Algorithm) {
+		case 'T':
+			t := &before.Logs[i]
+			t.Used = words.double()
+			for range words.uint16() {
+				t.Entries = append(t.Entries, exact.LogEntry{Until: words.double() * 1000, Cost: words.double()})
+			}
+		case 'B':
+			before.States[i].At = words.double()
+		default:
+			before.States[i] = storeless.State{At: int64(words.uint32()), Cur: words.uint32(), Prev: words.uint32()}
+		}
+	}
+	if booked {
+		words.booked(p, &before)
+	}
+	a := before.Account(p)
+	verdicts := make([]exact.Verdict, len(calls))
+	for i := range calls {
+		v := &verdicts[i]
+		switch what := words.byte(); what {
+		case refused, admitted:
+			if charge {
+				*v = a.Take(now, &calls[i])
+			} else {
+				*v = a.Peek(now, &calls[i])
+			}
+			if v.Admitted != (what == admitted) {
+				return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
+			}
+		case refusedBefore:
+			*v = a.Peek(now, &calls[i])
+			if v.Replayed = true; v.Admitted {
+				v.Admitted, v.Wait = false, time.Second // it would pass now, and was told not to
+			}
+		case admittedBefore, bookedBefore:
+			v.Admitted = true
+			v.Receipt = words.receipt(&calls[i], what == bookedBefore)
+			*v = a.Replay(now, *v, &calls[i])
+		default:
+			return nil, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReply)
+		}
+	}
+	return verdicts, words.whole()
+}
+
+// booked reads what is booked.
+func (r *reply) booked(p *exact.Policy, s *exact.Snapshot) {
+	s.Booked, s.Since = r.double(), uint64(r.double())
+	for i := range p.Len() {
+		if s.Booked == 0 || kindOf(p.Limit(i).Algorithm) != 'B' {
+			continue
+		}
+		l := &s.Lines[i]
+		l.Base = r.double()
+		for range r.uint16() {
+			l.Holes = append(l.Holes, [2]int64{r.double(), r.double()})
+		}
+	}
+}
+
+// receipt reads the receipt of a call that was admitted before: none of one that only paused its
+// key.
+func (r *reply) receipt(call *exact.Call, booked bool) exact.Receipt {
+	limits := byte(0)
+	if booked {
+		limits = r.byte()
+	}
+	at, serial, cost := r.double(), r.double(), r.double()
+	if serial <= 0 {
+		return exact.Receipt{}
+	}
+	written := strconv.AppendInt(nil, serial, 36)
+	if booked {
+		at = r.double()
+		written = strconv.AppendInt(append(written, '_'), cost, 36)
+		for range limits {
+			written = strconv.AppendInt(append(written, '_'), r.double(), 36)
+		}
+	}
+	return exact.Receipt{Key: call.Key, Policy: call.Policy, At: time.UnixMicro(at), Serial: string(written), Cost: cost}
+}
+
+// A paid receipt is what its serial tells: its number, and where calls were booked when it was
+// charged, what it cost and from where on it is on the line of each limit, from its moment.
+type paid struct {
+	number int64
+	places []int64 // the cost, and then those; or nil
+}
+
+// parseSerial reads the serial of a receipt, as an [exact.Account] writes it.
+func parseSerial(r *exact.Receipt) (is paid, ok bool) {
+	if r.Policy == nil || r.Cost < 1 {
+		return is, false
+	}
+	number, rest, booked := strings.Cut(r.Serial, "_")
+	var err error
+	if is.number, err = strconv.ParseInt(number, 36, 54); err != nil || !booked {
+		return is, err == nil
+	}
+	for word := range strings.SplitSeq(rest, "_") {
+		n, err := strconv.ParseInt(word, 36, 54)
+		if err != nil {
+			return is, false
+		}
+		is.places = append(is.places, n)
+	}
+	return is, len(is.places) == 1+r.Policy.Len() && is.places[0] >= r.Cost && is.places[0] <= storeless.MaxQuota
+}
