@@ -315,6 +315,27 @@ func TestSlotsInAnOutage(t *testing.T) {
 	})
 }
 
+// A call for a slot that fails alone, and its repetition, refuses under FailClosed, though the
+// counter would answer the next.
+func TestASlotThatNobodyKnowsOfIsNone(t *testing.T) {
+	l := newLedger(new(clock))
+	calls := 0
+	l.fault = func(context.Context, int) error {
+		if calls++; calls <= 2 {
+			return errEngine
+		}
+		return nil
+	}
+	cfg := atOnce(middleware.Concurrency{Max: 2})
+	cfg.Exact = &middleware.Exact{Counter: l, Outage: middleware.FailClosed}
+	told := record(&cfg)
+	h, s := limited(t, cfg)
+	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
+	require.Equal(t, middleware.CounterDown, told.last().Reason)
+	require.Zero(t, s.calls.Load())
+	require.Equal(t, 2, calls, "the quota is not asked for")
+}
+
 // What is being served is counted on after Reconfigure, by the new Max.
 func TestReconfigureKeepsWhatIsServed(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
