@@ -168,12 +168,15 @@ func TestNobodyWaitsForLongerThanMaxHold(t *testing.T) {
 		d := newDoor(false)
 		h := newLimiter(t, cfg).Handler(d)
 		began := time.Now()
-		come(h, 3) // each has its turn when the one before it counts no more
-		time.Sleep(9 * time.Second)
+		come(h, 1)
+		time.Sleep(time.Second) // or the slot ends in the same moment as the wait for it
+		come(h, 1)              // it has its turn at 10 s, when the one before it counts no more
+		time.Sleep(8 * time.Second)
 		require.EqualValues(t, 1, d.live.Load())
 		resp := send(h)
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 		require.Equal(t, 19*time.Second, time.Since(began))
+		require.EqualValues(t, 2, d.live.Load())
 		close(d.open)
 	})
 }
