@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	stdsql "database/sql"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -25,12 +26,15 @@ type engine struct {
 
 // onEach runs a test on both engines.
 func onEach(t *testing.T, test func(t *testing.T, e engine)) {
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, engine{"pgx", dsn(startServer(t).port), sql.PostgreSQL}) })
+	t.Run("PostgreSQL", func(t *testing.T) { test(t, engine{"pgx", database(t), sql.PostgreSQL}) })
 	t.Run("SQLite", func(t *testing.T) { test(t, sqliteIn(t.TempDir())) })
 }
 
-func sqliteIn(dir string) engine {
-	path := "file:" + filepath.Join(dir, "counts.db") + "?_pragma=journal_mode(wal)&_pragma=busy_timeout(5000)"
+func sqliteIn(dir string) engine { return sqliteThatWaits(dir, 5000) }
+
+// sqliteThatWaits returns one whose connections wait for a lock for so many milliseconds.
+func sqliteThatWaits(dir string, busy int) engine {
+	path := fmt.Sprintf("file:%s?_pragma=busy_timeout(%d)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)", filepath.Join(dir, "counts.db"), busy)
 	return engine{"sqlite", path, sql.SQLite}
 }
 

@@ -41,7 +41,7 @@ func startProxy(t testing.TB, port int) *proxy {
 	return p
 }
 
-func (p *proxy) port() string { return strconv.Itoa(p.listen.Addr().(*net.TCPAddr).Port) }
+func (p *proxy) port() int { return p.listen.Addr().(*net.TCPAddr).Port }
 
 func (p *proxy) set(change func(*proxy)) {
 	p.mu.Lock()

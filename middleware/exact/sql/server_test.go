@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"net"
@@ -33,9 +34,36 @@ type server struct {
 	port int
 	as   *syscall.SysProcAttr
 	cmd  *exec.Cmd
+	gone chan struct{} // closed when cmd has ended
 }
 
+// shared is the server of tests that do nothing to it, each in a database of its own.
+var shared *server
+
+// database returns an empty database of the shared server.
+func database(t testing.TB) (dsn string) {
+	t.Helper()
+	if shared == nil {
+		shared = newServer(t)
+	}
+	db, err := sql.Open("pgx", shared.dsn("postgres"))
+	require.NoError(t, err)
+	defer db.Close()
+	name := "of_" + strings.ToLower(rand.Text())
+	_, err = db.ExecContext(t.Context(), "CREATE DATABASE "+name)
+	require.NoError(t, err)
+	return shared.dsn(name)
+}
+
+// startServer starts a server of one test.
 func startServer(t testing.TB) *server {
+	t.Helper()
+	s := newServer(t)
+	t.Cleanup(s.end)
+	return s
+}
+
+func newServer(t testing.TB) *server {
 	t.Helper()
 	bin := programs()
 	if bin == "" {
@@ -43,7 +71,6 @@ func startServer(t testing.TB) *server {
 	}
 	dir, err := os.MkdirTemp("", "tallystick-postgres-") // not t.TempDir, which others cannot enter
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &server{t: t, bin: bin, dir: dir, port: l.Addr().(*net.TCPAddr).Port}
@@ -56,8 +83,17 @@ func startServer(t testing.TB) *server {
 	out, err := made.CombinedOutput()
 	require.NoError(t, err, string(out))
 	s.start()
-	t.Cleanup(s.kill)
 	return s
+}
+
+// end ends it, and removes what it has written.
+func (s *server) end() {
+	s.kill()
+	for range 1000 { // its children may be at their last file
+		if os.RemoveAll(s.dir) == nil {
+			return
+		}
+	}
 }
 
 // programs returns where the programs of the newest PostgreSQL are, or "".
@@ -98,13 +134,14 @@ func (s *server) start() {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		s.cmd = s.command("postgres", "-D", "data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
-			"-c", "unix_socket_directories="+s.dir, "-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "logging_collector=off")
+			"-c", "unix_socket_directories="+s.dir, "-c", "fsync=off", "-c", "shared_buffers=16MB")
 		require.NoError(s.t, s.cmd.Start())
-		ended := make(chan struct{})
-		go func() { _ = s.cmd.Wait(); close(ended) }()
+		gone := make(chan struct{})
+		go func() { _ = s.cmd.Wait(); close(gone) }()
+		s.gone = gone
 		for {
 			select {
-			case <-ended:
+			case <-gone:
 				return false
 			default:
 			}
@@ -119,7 +156,7 @@ func (s *server) start() {
 }
 
 func (s *server) ping(ctx context.Context) error {
-	db, err := sql.Open("pgx", dsn(s.port))
+	db, err := sql.Open("pgx", s.dsn("postgres"))
 	if err != nil {
 		return err
 	}
@@ -127,9 +164,11 @@ func (s *server) ping(ctx context.Context) error {
 	return db.PingContext(ctx)
 }
 
-// dsn names a server, or the proxy before one.
-func dsn(port int) string {
-	return fmt.Sprintf("postgres://tallystick@127.0.0.1:%d/postgres?sslmode=disable", port)
+func (s *server) dsn(name string) string { return dsn(s.port, name) }
+
+// dsn names a database of the server at a port, or of one behind a proxy.
+func dsn(port int, name string) string {
+	return fmt.Sprintf("postgres://tallystick@127.0.0.1:%d/%s?sslmode=disable", port, name)
 }
 
 // kill ends it as a crash does: its process, and those that it has made.
@@ -139,7 +178,7 @@ func (s *server) kill() {
 	for _, pid := range children {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	require.Eventually(s.t, func() bool { return s.cmd.Process.Signal(syscall.Signal(0)) != nil }, patient, time.Millisecond)
+	<-s.gone
 }
 
 // freeze stops it and all that it has made; thaw has them go on.
@@ -155,8 +194,7 @@ func (s *server) signal(sig syscall.Signal) {
 
 func (s *server) children() (pids []int) {
 	pid := strconv.Itoa(s.cmd.Process.Pid)
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	require.NoError(s.t, err)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if err != nil {
@@ -165,9 +203,9 @@ func (s *server) children() (pids []int) {
 		// "pid (name) state parent …", and the name may hold anything.
 		rest := string(stat[strings.LastIndexByte(string(stat), ')')+1:])
 		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == pid {
-			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			require.NoError(s.t, err)
-			pids = append(pids, child)
+			if child, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+				pids = append(pids, child)
+			}
 		}
 	}
 	return pids

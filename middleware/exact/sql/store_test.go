@@ -165,7 +165,7 @@ func TestExpiredRowsGo(t *testing.T) {
 
 // What removes them goes by the index, however many rows there are.
 func TestExpiryGoesByTheIndex(t *testing.T) {
-	e := engine{"pgx", dsn(startServer(t).port), sql.PostgreSQL}
+	e := engine{"pgx", database(t), sql.PostgreSQL}
 	_, _, db := e.open(t)
 	_, err := db.ExecContext(t.Context(), "INSERT INTO tallystick SELECT md5(n::text), 'a', n, 4102444800000000 + n FROM generate_series(1, 20000) AS n")
 	require.NoError(t, err)
