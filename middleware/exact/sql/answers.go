@@ -13,6 +13,7 @@ import (
 const (
 	notSerialized  = "40001"
 	deadlock       = "40P01"
+	lockTimeout    = "55P03"
 	diskFull       = "53100"
 	tooManyClients = "53300"
 )
@@ -37,7 +38,7 @@ func classify(err error) error {
 	}
 	text := err.Error()
 	switch {
-	case state == notSerialized, state == deadlock,
+	case state == notSerialized, state == deadlock, state == lockTimeout,
 		state == "" && (strings.Contains(text, "database is locked") || strings.Contains(text, "database table is locked")):
 		return cas.ErrChanged // it was rolled back, for others
 	case state == diskFull, state == "" && strings.Contains(text, "database or disk is full"):

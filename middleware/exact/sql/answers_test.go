@@ -30,7 +30,8 @@ func TestAnswers(t *testing.T) {
 	}{
 		{state("40001"), cas.ErrChanged},
 		{state("40P01"), cas.ErrChanged},
-		{state("40003"), unknown}, // "statement completion unknown"
+		{state("55P03"), cas.ErrChanged}, // the database has a lock_timeout
+		{state("40003"), unknown},        // "statement completion unknown"
 		{state("53100"), exact.ErrFull},
 		{state("53300"), exact.ErrBusy},
 		{state("53200"), exact.ErrNotCounted},

@@ -63,7 +63,7 @@ func TestExactAcrossProcesses(t *testing.T) {
 				tc.by = tc.to
 			}
 			store, _, _ := tc.by.open(t)
-			for round := range 5 {
+			for round := range 3 {
 				key, before := fmt.Sprint(tc.name, round), lossy.lost.Load()
 				var admitted, lost atomic.Int64
 				var wg sync.WaitGroup
@@ -98,7 +98,44 @@ func TestExactAcrossProcesses(t *testing.T) {
 
 const callers = 16 // of each process
 
-// attack makes 1250 attempts from so many goroutines, each again by its ID where the answer is lost
+// endless is a key with a thousand times the limit, for a process that will not come to its end.
+const endless = "endless"
+
+// A process that is killed while it writes leaves nothing half written, and no lock: what it has
+// charged stays charged, and another goes on from there.
+func TestAKilledWriterLeavesNoLock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: starts processes")
+	}
+	onEach(t, func(t *testing.T, e engine) {
+		store, _, _ := e.open(t)
+		c, p := count(t, store), compile(t, yearly(1_000_000))
+		for round := range int64(3) {
+			child := exec.Command(os.Args[0])
+			child.Env = append(os.Environ(), attackChild+"="+e.dsn, "TALLYSTICK_ATTACK_DRIVER="+e.driver, "TALLYSTICK_ATTACK_KEY="+endless)
+			require.NoError(t, child.Start())
+			used := func() int64 {
+				v, err := c.Peek(t.Context(), exact.Call{Key: endless, Cost: 1, Policy: p})
+				require.NoError(t, err)
+				return 1_000_000 - v.Limits[0].Remaining
+			}
+			before := used()
+			require.Eventually(t, func() bool { return used() > before+100*(round+1) }, patient, time.Millisecond)
+			require.NoError(t, child.Process.Kill())
+			require.Error(t, child.Wait(), "it has not come to its end")
+			var v exact.Verdict
+			require.Eventually(t, func() bool { // a server may still be at its last statement
+				at := used()
+				var err error
+				v, err = c.Take(t.Context(), exact.Call{Key: endless, Cost: 1, Policy: p})
+				require.NoError(t, err)
+				return 1_000_000-v.Limits[0].Remaining == at+1
+			}, patient, time.Millisecond)
+		}
+	})
+}
+
+// attack makes 1250 attempts at a limit of 1000 from so many goroutines, each again by its ID where the answer is lost
 // or the races were, and prints how many were admitted, and how many had no answer.
 func attack(driver, name, key string) error {
 	db, err := stdsql.Open(driver, name)
@@ -119,7 +156,11 @@ func attack(driver, name, key string) error {
 	if err != nil {
 		return err
 	}
-	p, err := exact.Compile("api", []storeless.Limit{yearly(1000)})
+	limit := 1000
+	if key == endless {
+		limit *= 1000
+	}
+	p, err := exact.Compile("api", []storeless.Limit{yearly(int64(limit))})
 	if err != nil {
 		return err
 	}
@@ -127,7 +168,7 @@ func attack(driver, name, key string) error {
 	var wg sync.WaitGroup
 	for w := range callers {
 		wg.Go(func() {
-			for n := w; n < 1250; n += callers {
+			for n := w; n < limit*5/4; n += callers {
 				call := exact.Call{Key: key, Cost: 1, Policy: p, ID: strconv.FormatUint(rand.Uint64(), 36)}
 				v, err := c.Take(context.Background(), call)
 				for began := time.Now(); err != nil && time.Since(began) < patient; {

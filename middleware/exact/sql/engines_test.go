@@ -24,10 +24,17 @@ type engine struct {
 	dialect sql.Dialect
 }
 
-// onEach runs a test on both engines.
+// onEach runs a test on both engines, at the same time.
 func onEach(t *testing.T, test func(t *testing.T, e engine)) {
-	t.Run("PostgreSQL", func(t *testing.T) { test(t, engine{"pgx", database(t), sql.PostgreSQL}) })
-	t.Run("SQLite", func(t *testing.T) { test(t, sqliteIn(t.TempDir())) })
+	t.Run("PostgreSQL", func(t *testing.T) {
+		e := engine{"pgx", database(t), sql.PostgreSQL}
+		t.Parallel()
+		test(t, e)
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		test(t, sqliteIn(t.TempDir()))
+	})
 }
 
 func sqliteIn(dir string) engine { return sqliteThatWaits(dir, 5000) }
