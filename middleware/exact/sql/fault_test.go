@@ -2,8 +2,10 @@ package sql_test
 
 import (
 	"context"
+	stdsql "database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -91,12 +93,16 @@ func TestFaults(t *testing.T) {
 // A server that is not there has counted nothing, and says so also where only the connection of
 // a swap cannot be made.
 func TestNotConnectedIsNotCounted(t *testing.T) {
-	s := startServer(t)
-	store, _, db := engine{"pgx", s.dsn("postgres"), sql.PostgreSQL}.open(t)
-	s.kill()
-	_, err := count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	db, err := stdsql.Open("pgx", dsn(l.Addr().(*net.TCPAddr).Port, "postgres"))
+	require.NoError(t, err)
+	defer db.Close()
+	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
+	require.NoError(t, err)
+	_, err = count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
-	db.SetMaxIdleConns(0) // there is none left
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "", []byte("v"), time.Hour), exact.ErrNotCounted)
 }
 

@@ -35,6 +35,8 @@ type server struct {
 	as   *syscall.SysProcAttr
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when cmd has ended
+
+	watch *exec.Cmd // ends cmd where this process does not: it panics, or is killed
 }
 
 // shared is the server of tests that do nothing to it, each in a database of its own.
@@ -124,7 +126,10 @@ func nobody(t testing.TB) *syscall.Credential {
 }
 
 func (s *server) command(name string, args ...string) *exec.Cmd {
-	c := exec.Command(filepath.Join(s.bin, name), args...)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(s.bin, name)
+	}
+	c := exec.Command(name, args...)
 	c.Dir, c.SysProcAttr, c.Env = s.dir, s.as, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
 	return c
 }
@@ -136,6 +141,7 @@ func (s *server) start() {
 		s.cmd = s.command("postgres", "-D", "data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
 			"-c", "unix_socket_directories="+s.dir, "-c", "fsync=off", "-c", "shared_buffers=16MB")
 		require.NoError(s.t, s.cmd.Start())
+		s.watched()
 		gone := make(chan struct{})
 		go func() { _ = s.cmd.Wait(); close(gone) }()
 		s.gone = gone
@@ -153,6 +159,23 @@ func (s *server) start() {
 			}
 		}
 	}, patient, 50*time.Millisecond, "it answers")
+}
+
+// watched starts what reads from this process until there is nothing more to read from.
+func (s *server) watched() {
+	s.unwatched()
+	s.watch = s.command("/bin/sh", "-c", `cat; kill -QUIT "$0"; sleep 1; rm -r "$1"`, strconv.Itoa(s.cmd.Process.Pid), s.dir)
+	_, err := s.watch.StdinPipe()
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.watch.Start())
+}
+
+func (s *server) unwatched() {
+	if s.watch != nil {
+		_ = s.watch.Process.Kill()
+		_ = s.watch.Wait()
+		s.watch = nil
+	}
 }
 
 func (s *server) ping(ctx context.Context) error {
@@ -173,6 +196,7 @@ func dsn(port int, name string) string {
 
 // kill ends it as a crash does: its process, and those that it has made.
 func (s *server) kill() {
+	s.unwatched()
 	children := s.children()
 	_ = s.cmd.Process.Kill()
 	for _, pid := range children {

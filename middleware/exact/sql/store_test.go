@@ -92,7 +92,9 @@ func TestARefusalTakesNoLock(t *testing.T) {
 		require.NoError(t, err)
 		_, err = tx.ExecContext(t.Context(), "UPDATE tallystick SET expires = expires")
 		require.NoError(t, err)
-		v, err := c.Take(t.Context(), call)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // one that waits does without end
+		defer cancel()
+		v, err := c.Take(ctx, call)
 		require.NoError(t, err)
 		require.False(t, v.Admitted)
 		require.NoError(t, tx.Rollback())
