@@ -164,7 +164,7 @@ func (s *server) start() {
 // watched starts what reads from this process until there is nothing more to read from.
 func (s *server) watched() {
 	s.unwatched()
-	s.watch = s.command("/bin/sh", "-c", `cat; kill -QUIT "$0"; sleep 1; rm -r "$1"`, strconv.Itoa(s.cmd.Process.Pid), s.dir)
+	s.watch = s.command("/bin/sh", "-c", `cat; kill -QUIT "$0"; sleep 2; rm -rf "$1"`, strconv.Itoa(s.cmd.Process.Pid), s.dir)
 	_, err := s.watch.StdinPipe()
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.watch.Start())
