@@ -1,6 +1,7 @@
 package cas_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,5 +132,48 @@ func TestARefundOutlivesWhatItLeaves(t *testing.T) {
 		_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.NoError(t, err)
 		require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
+	})
+}
+
+// timed is a shelf whose server has a clock.
+type timed struct {
+	*shelf
+	says func() time.Time
+}
+
+func (s timed) LoadAt(ctx context.Context, name string) ([]byte, string, time.Time, error) {
+	value, revision, err := s.Load(ctx, name)
+	return value, revision, s.says(), err
+}
+
+// Where the store says what time it is, instances go by that, whatever their own clocks say, for
+// charges, looks and refunds; but by the one that they were told to go by.
+func TestTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := time.Now().Add(1000 * time.Hour).Truncate(24 * time.Hour)
+		clock := func() time.Time { return server }
+		s := timed{newShelf(clock), clock}
+		a, b := open(t, s, cas.Config{}), open(t, s, cas.Config{})
+		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
+		call := exact.Call{Key: "k", Cost: 1, Policy: p}
+		v, err := a.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.Equal(t, server, v.Receipt.At)
+		require.Equal(t, time.Minute, v.Limits[0].Reset)
+		time.Sleep(time.Hour) // of the instances
+		require.Equal(t, 4, spend(t, b, p, "k"), "it is the same minute")
+		require.NoError(t, b.Refund(t.Context(), v.Receipt))
+		require.Equal(t, 1, spend(t, b, p, "k"))
+
+		server = server.Add(time.Minute)
+		v, err = a.Peek(t.Context(), call)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, v.Limits[0].Remaining)
+		require.ErrorIs(t, a.Refund(t.Context(), exact.Receipt{Key: "k", Cost: 1, Policy: p, At: server.Add(-time.Minute), Serial: "2"}), exact.ErrNoRefund)
+
+		own := open(t, s, cas.Config{Now: time.Now})
+		v, err = own.Take(t.Context(), exact.Call{Key: "own", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.Equal(t, time.Now(), v.Receipt.At)
 	})
 }

@@ -19,7 +19,8 @@ type Config struct {
 	// not come before. Default: 16. Permitted: 1 to 64.
 	Tries int64
 
-	// Now is the clock, [time.Now] by default. See the package for clocks that differ.
+	// Now is the clock. Default: that of a [TimedStore], or else [time.Now]. See the package for
+	// clocks that differ.
 	Now func() time.Time
 }
 
@@ -46,10 +47,16 @@ func New(store Store, cfg Config) (*Counter, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
+	e := &engine{store: store, tries: cfg.Tries, random: mathrand.Int64N}
+	timed, ok := store.(TimedStore)
+	switch {
+	case cfg.Now != nil:
+		e.loadAt = byClock(store, cfg.Now)
+	case ok:
+		e.loadAt = timed.LoadAt
+	default:
+		e.loadAt = byClock(store, time.Now)
 	}
-	e := &engine{store: store, tries: cfg.Tries, now: cfg.Now, random: mathrand.Int64N}
 	return &Counter{merged: exact.Merge(e), engine: e}, nil
 }
 

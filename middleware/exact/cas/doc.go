@@ -1,6 +1,7 @@
 // Package cas is an exact counter on any store with conditional writes: one that replaces
 // a value only if it is still the one that was read. Such are NATS KV (package
-// middleware/exact/nats), DynamoDB (middleware/exact/dynamodb), etcd, Consul, and objects
+// middleware/exact/nats), DynamoDB (middleware/exact/dynamodb), tables of a SQL
+// database (middleware/exact/sql), etcd, Consul, and objects
 // behind an HTTP server that knows If-Match. A [Store] of your own has two methods, and
 // package castest says whether it keeps what they promise.
 //
@@ -35,8 +36,9 @@
 //
 // # Whose clock
 //
-// A store has no clock that a condition could use: the clock is that of the instance that
-// is asked ([Config.Now]). An account's time does not step back (see [exact.Account]), so
+// The server's, where the store can tell it ([TimedStore], as middleware/exact/sql does): then
+// nothing of what follows matters. Most stores have no clock that is told with what they load:
+// there the clock is that of the instance that is asked ([Config.Now]). An account's time does not step back (see [exact.Account]), so
 // that the instance furthest ahead leads. What that does:
 //
 //   - No window of an account admits more than its quota. By the clocks of the instances

@@ -21,8 +21,8 @@ const margin = time.Minute
 // An engine counts, each call for itself. It is an [exact.Batcher].
 type engine struct {
 	store  Store
+	loadAt func(ctx context.Context, name string) (value []byte, revision string, now time.Time, err error)
 	tries  int64
-	now    func() time.Time
 	random func(n int64) int64 // from 0 to n-1
 
 	replies replies
@@ -84,11 +84,11 @@ func (e *engine) Peek(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
-	a, _, err := e.load(ctx, storeName(call.Policy.AccountName(call.Key)))
+	a, _, now, err := e.load(ctx, storeName(call.Policy.AccountName(call.Key)))
 	if err != nil {
 		return exact.Verdict{}, err
 	}
-	return a.Peek(e.now(), &call), nil
+	return a.Peek(now, &call), nil
 }
 
 // Refund implements [exact.Counter].
@@ -123,7 +123,7 @@ func (e *engine) update(ctx context.Context, account string, again bool, decide 
 			return cmp.Or(lost, contended(try))
 		}
 		began := time.Now() // of the monotonic clock: what a try takes is no date
-		a, revision, err := e.load(ctx, name)
+		a, revision, now, err := e.load(ctx, name)
 		switch {
 		case err != nil && try > 0 && ctx.Err() != nil:
 			// It has answered within this call, and said that others are counted.
@@ -131,7 +131,6 @@ func (e *engine) update(ctx context.Context, account string, again bool, decide 
 		case err != nil:
 			return cmp.Or(lost, err)
 		}
-		now := e.now()
 		if !decide(a, now) {
 			return nil
 		}
@@ -157,9 +156,18 @@ func (e *engine) update(ctx context.Context, account string, again bool, decide 
 	return cmp.Or(lost, contended(e.tries))
 }
 
-// load returns an account, and its revision.
-func (e *engine) load(ctx context.Context, name string) (*exact.Account, string, error) {
-	value, revision, err := e.store.Load(ctx, name)
+// byClock has a clock tell the time at which something was loaded: afterwards, so that it is
+// not before that of another instance that it has read, if their clocks agree.
+func byClock(store Store, clock func() time.Time) func(context.Context, string) ([]byte, string, time.Time, error) {
+	return func(ctx context.Context, name string) ([]byte, string, time.Time, error) {
+		value, revision, err := store.Load(ctx, name)
+		return value, revision, clock(), err
+	}
+}
+
+// load returns an account, its revision, and what time it is.
+func (e *engine) load(ctx context.Context, name string) (*exact.Account, string, time.Time, error) {
+	value, revision, now, err := e.loadAt(ctx, name)
 	a := new(exact.Account)
 	if err == nil && len(value) > 0 {
 		err = a.UnmarshalBinary(value)
@@ -167,7 +175,7 @@ func (e *engine) load(ctx context.Context, name string) (*exact.Account, string,
 	if err != nil && !errors.Is(err, exact.ErrNotCounted) {
 		err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	return a, revision, err
+	return a, revision, now, err
 }
 
 // keep returns for how long an account must be kept from now on, in whole seconds.

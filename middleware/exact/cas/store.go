@@ -33,6 +33,15 @@ type Store interface {
 	Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error
 }
 
+// A TimedStore is a [Store] that says what time it is, by a clock that all who share it share:
+// its server's. A [Counter] then goes by that, and the clocks of its instances do not matter.
+type TimedStore interface {
+	Store
+
+	// LoadAt is Load, and what time it was while it loaded. It takes no round trip more.
+	LoadAt(ctx context.Context, name string) (value []byte, revision string, now time.Time, err error)
+}
+
 // ErrChanged says that a value was not replaced, because it is not the one that was read.
 var ErrChanged = errors.New("cas: the value has changed")
 

@@ -41,6 +41,7 @@ func TestStore(store cas.Store, largest int) error {
 		{"nothing is lost", nothingLost},
 		{"a context that has ended", ended},
 		{"how long a value is kept", keeps},
+		{"the time of a store that has a clock", tells},
 	} {
 		if err := check.run(newRun(store)); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", check.name, err))

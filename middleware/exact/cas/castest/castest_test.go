@@ -106,9 +106,31 @@ func (s *shelf) Swap(ctx context.Context, name, revision string, value []byte, k
 	return nil
 }
 
+// A timed shelf has a clock.
+type timed struct {
+	*shelf
+	loads time.Duration
+}
+
+func (s *timed) LoadAt(ctx context.Context, name string) ([]byte, string, time.Time, error) {
+	s.loads++
+	value, revision, err := s.Load(ctx, name)
+	switch now := time.Now(); s.wrong {
+	case "another revision with the time":
+		return value, revision + "0", now, err
+	case "no time":
+		return value, revision, time.Time{}, err
+	case "a time that goes back":
+		return value, revision, now.Add(-s.loads), err
+	default:
+		return value, revision, now, err
+	}
+}
+
 func TestAStoreThatIsRightPasses(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		require.NoError(t, castest.TestStore(&shelf{values: map[string]kept{}}, 400<<10))
+		require.NoError(t, castest.TestStore(&timed{shelf: &shelf{values: map[string]kept{}}}, 4096))
 	})
 }
 
@@ -128,10 +150,14 @@ func TestStoresThatAreWrongFail(t *testing.T) {
 		"small values":               "values of every size: ",
 		"contexts":                   "a context that has ended: ",
 		"keeps as long as at first":  "how long a value is kept: ",
+
+		"another revision with the time": "the time of a store that has a clock: ",
+		"no time":                        "the time of a store that has a clock: ",
+		"a time that goes back":          "the time of a store that has a clock: ",
 	} {
 		t.Run(wrong, func(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {
-				require.ErrorContains(t, castest.TestStore(&shelf{wrong: wrong, values: map[string]kept{}}, 4096), check)
+				require.ErrorContains(t, castest.TestStore(&timed{shelf: &shelf{wrong: wrong, values: map[string]kept{}}}, 4096), check)
 			})
 		})
 	}

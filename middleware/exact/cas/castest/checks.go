@@ -220,3 +220,33 @@ func keeps(r *run) error {
 	_, err := r.put("afterwards")
 	return err
 }
+
+// tells has a store that says what time it is load by that as it loads without, and its time
+// go forward.
+func tells(r *run) error {
+	timed, ok := r.Store.(cas.TimedStore)
+	if !ok {
+		return nil
+	}
+	_, revision, before, err := timed.LoadAt(context.Background(), r.name)
+	if err != nil {
+		return err
+	}
+	if err := r.swap(revision, "a value"); err != nil {
+		return fmt.Errorf("a swap of who has loaded with the time that there is nothing: %w", err)
+	}
+	want, err := r.holds("a value")
+	if err != nil {
+		return err
+	}
+	value, revision, after, err := timed.LoadAt(context.Background(), r.name)
+	switch {
+	case err != nil:
+		return err
+	case string(value) != "a value" || revision != want:
+		return fmt.Errorf("with the time, %d bytes of another value or revision are loaded", len(value))
+	case before.IsZero() || after.Before(before):
+		return fmt.Errorf("the time was %s, and then %s", before, after)
+	}
+	return nil
+}

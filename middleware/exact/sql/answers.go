@@ -1,0 +1,52 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+)
+
+// States of PostgreSQL, of five characters, of which two name a class.
+const (
+	notSerialized  = "40001"
+	deadlock       = "40P01"
+	lockTimeout    = "55P03"
+	diskFull       = "53100"
+	tooManyClients = "53300"
+)
+
+// refused are the classes of what a server says instead of running a statement: data,
+// constraints, state and rights of a transaction, names, resources, limits, locks. Those of
+// connections, operators, the system and the server itself are not here: a connection that is
+// ended, a wait for a standby that is cut short, may come after the commit.
+const refused = "22 23 25 28 42 3D 3F 53 54 55"
+
+// classify says what has become of a statement. A driver is asked by what it can do, not by
+// its types, or all of them were linked: the drivers of PostgreSQL have SQLState, those of SQLite
+// say what SQLite says.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	var said interface{ SQLState() string }
+	state := ""
+	if errors.As(err, &said) {
+		state = said.SQLState()
+	}
+	text := err.Error()
+	switch {
+	case state == notSerialized, state == deadlock, state == lockTimeout,
+		state == "" && (strings.Contains(text, "database is locked") || strings.Contains(text, "database table is locked")):
+		return cas.ErrChanged // it was rolled back, for others
+	case state == diskFull, state == "" && strings.Contains(text, "database or disk is full"):
+		return fmt.Errorf("%w: sql: %w", exact.ErrFull, err)
+	case state == tooManyClients:
+		return fmt.Errorf("%w: sql: %w", exact.ErrBusy, err)
+	case len(state) == 5 && strings.Contains(refused, state[:2]):
+		return fmt.Errorf("%w: sql: %w", exact.ErrNotCounted, err)
+	}
+	return fmt.Errorf("sql: %w", err)
+}

@@ -1,0 +1,10 @@
+package sql
+
+// NewRevision draws a revision.
+var NewRevision = newRevision
+
+// Classify says what has become of a statement.
+var Classify = classify
+
+// Insert returns the statement that makes a row.
+func Insert(d Dialect) string { return d.statements("", "tallystick").insert }

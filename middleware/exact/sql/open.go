@@ -1,0 +1,85 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Dialect is the SQL of one engine.
+type Dialect int
+
+// The dialects: PostgreSQL 9.5 or later, SQLite 3.24 or later.
+const (
+	PostgreSQL Dialect = iota + 1
+	SQLite
+)
+
+// A Config says which table is counted in.
+type Config struct {
+	_ [0]func() // fields may be added: only keyed literals, no comparison
+
+	// Dialect is the engine's. Required.
+	Dialect Dialect
+
+	// Table is the name of the table. Permitted: up to 50 lower-case letters, digits and _,
+	// of which the first is no digit; in PostgreSQL behind such a name of a schema and a dot.
+	// Default: "tallystick".
+	Table string
+}
+
+var tableName = regexp.MustCompile(`^(?:([a-z_][a-z0-9_]{0,49})\.)?([a-z_][a-z0-9_]{0,49})$`)
+
+// Open returns a store in a table of a database. It makes no call: a table that is not there is
+// an error of the first. db must be connected to the primary, not to a replica that may be
+// behind, and stays the caller's to close.
+func Open(db *sql.DB, cfg Config) (*Store, error) {
+	var errs []error
+	problem := func(field, text string) {
+		errs = append(errs, &storeless.ConfigError{Field: field, Problem: text})
+	}
+	if db == nil {
+		problem("db", "is nil")
+	}
+	if cfg.Dialect != PostgreSQL && cfg.Dialect != SQLite {
+		problem("Dialect", "must be PostgreSQL or SQLite")
+	}
+	if cfg.Table == "" {
+		cfg.Table = "tallystick"
+	}
+	name := tableName.FindStringSubmatch(cfg.Table)
+	switch {
+	case name == nil:
+		problem("Table", "must be up to 50 lower-case letters, digits and _, of which the first is no digit")
+	case name[1] != "" && cfg.Dialect == SQLite:
+		problem("Table", "must not name a schema in SQLite")
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Store{db: db, statements: cfg.Dialect.statements(name[1], name[2])}, nil
+}
+
+// CreateSchema makes the table and its index where there are none, and changes nothing that is
+// there. Many may ask for it at once. It needs the right to create, which counting does not: a
+// program that shall not have it has it called elsewhere, or makes what the package shows.
+func (s *Store) CreateSchema(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("sql: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
+	for _, statement := range s.statements.schema {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("sql: %w", err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("sql: %w", err)
+	}
+	return nil
+}
