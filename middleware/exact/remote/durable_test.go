@@ -1,0 +1,289 @@
+package remote_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A workerd is the runtime of Cloudflare's Workers, with durable/owner.js in it.
+type workerd struct {
+	t      testing.TB
+	args   []string
+	listen string // 127.0.0.1:0 until it has a port
+	cmd    *exec.Cmd
+}
+
+// startWorkerd starts the owner of a configuration. counts is the folder that it keeps its
+// counts in: storage in memory has no SQL.
+func startWorkerd(t testing.TB, config, counts string) *workerd {
+	t.Helper()
+	found, err := filepath.Glob("testdata/workerd/node_modules/@cloudflare/workerd-*/bin/workerd")
+	require.NoError(t, err)
+	if len(found) == 0 {
+		testkit.Unable(t, "there is no workerd (.ci/need installs it, by npm)")
+	}
+	w := &workerd{t: t, args: []string{found[0], "serve", config, "--directory-path", "counts=" + counts}, listen: "127.0.0.1:0"}
+	w.start()
+	t.Cleanup(w.kill)
+	return w
+}
+
+func (w *workerd) start() {
+	w.t.Helper()
+	out, in, err := os.Pipe()
+	require.NoError(w.t, err)
+	defer in.Close()
+	w.cmd = exec.Command(w.args[0], append(w.args[1:], "--socket-addr", "http="+w.listen, "--control-fd", "3")...)
+	w.cmd.ExtraFiles = []*os.File{in}
+	w.cmd.Env = append(os.Environ(), "SECRETS="+base64.StdEncoding.EncodeToString(secret("a"))+"\n"+base64.StdEncoding.EncodeToString(secret("b")))
+	w.cmd.Stderr = os.Stderr
+	require.NoError(w.t, w.cmd.Start())
+	_ = in.Close()
+	defer out.Close()
+	line, err := bufio.NewReader(out).ReadBytes('\n') // which ends when the process does
+	require.NoError(w.t, err, "it says where it listens")
+	var said struct{ Port int }
+	require.NoError(w.t, json.Unmarshal(line, &said))
+	w.listen = "127.0.0.1:" + strconv.Itoa(said.Port)
+}
+
+func (w *workerd) url() string { return "http://" + w.listen + "/" }
+
+func (w *workerd) kill() {
+	_ = w.cmd.Process.Kill()
+	_ = w.cmd.Wait()
+}
+
+const (
+	clocked = "testdata/workerd/clocked.capnp"
+	shipped = "durable/workerd.capnp"
+)
+
+// A clockedWire brings the clock of a test to the owner.
+type clockedWire struct {
+	http.RoundTripper
+	now func() time.Time
+}
+
+func (w clockedWire) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header["Clock"] = []string{strconv.FormatInt(w.now().UnixMicro(), 10)}
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// The Durable Object is a counter: the whole suite, nothing left out.
+func TestTheDurableObjectCounts(t *testing.T) {
+	url := startWorkerd(t, clocked, t.TempDir()).url()
+	clock := exacttest.NewClock()
+	w := new(wire)
+	cfg := secrets
+	cfg.Transport, cfg.Now = clockedWire{w, clock.Now}, clock.Now
+	require.NoError(t, (&exacttest.Suite{
+		Open:  func() (exact.Counter, error) { return remote.Open([]string{url}, cfg) },
+		Clock: clock,
+		LoseAnswer: func(exact.Counter) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.lose = 1
+		},
+	}).Test())
+}
+
+// Accounts are a counter of package exact's accounts, and of nothing else.
+type accounts struct {
+	now func() time.Time
+	mu  sync.Mutex
+	of  map[string]*exact.Account
+}
+
+func (a *accounts) account(p *exact.Policy, key string) *exact.Account {
+	name := p.AccountName(key)
+	if a.of[name] == nil {
+		a.of[name] = new(exact.Account)
+	}
+	return a.of[name]
+}
+
+func (a *accounts) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	return a.account(call.Policy, call.Key).Take(a.now(), &call), nil
+}
+
+func (a *accounts) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	return a.account(call.Policy, call.Key).Peek(a.now(), &call), nil
+}
+
+func (a *accounts) Refund(_ context.Context, r exact.Receipt) error {
+	if !a.account(r.Policy, r.Key).Refund(a.now(), &r) {
+		return exact.ErrNoRefund
+	}
+	return nil
+}
+
+// Both owners answer random calls by the same bytes, of policies whose limits change on the
+// way, by a clock that steps ahead and back.
+func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
+	url := startWorkerd(t, clocked, t.TempDir()).url()
+	clock := exacttest.NewClock()
+	h, err := remote.Serve(&accounts{now: clock.Now, of: map[string]*exact.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
+	require.NoError(t, err)
+
+	var sent []byte
+	answers := map[string]int{}
+	cfg := secrets
+	cfg.Now = clock.Now
+	cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		sent = body
+		here := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+		there, err := http.NewRequestWithContext(r.Context(), http.MethodPost, url, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		here.Header, there.Header = r.Header, r.Header
+		want := httptest.NewRecorder()
+		h.ServeHTTP(want, here)
+		resp, err := clockedWire{http.DefaultTransport, clock.Now}.RoundTrip(there)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		got, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(got, want.Body.Bytes()) || resp.Header.Get("Tallystick-Mac") != want.Header().Get("Tallystick-Mac") {
+			return nil, fmt.Errorf("%s\nis answered\n%s, want\n%s", body, got, want.Body.Bytes())
+		}
+		var is struct {
+			Error    string
+			Verdicts []struct{ Admitted, Impossible, Replayed bool }
+		}
+		if err := json.Unmarshal(got, &is); err != nil {
+			return nil, err
+		}
+		answers[fmt.Sprintf("%+v", is)]++
+		return want.Result(), nil
+	})
+	c := open(t, cfg, url)
+	steps := 6000
+	if testkit.Brief() {
+		steps = 1500
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	var policies []*exact.Policy
+	for range 40 {
+		policies = append(policies, randomPolicy(t, rng))
+	}
+	var receipts []exact.Receipt
+	for step := range steps {
+		call := exact.Call{Key: strconv.Itoa(rng.IntN(5)), Cost: 1 + rng.Int64N(4), Policy: policies[rng.IntN(len(policies))]}
+		if rng.IntN(3) == 0 {
+			call.ID = strconv.Itoa(rng.IntN(10))
+		}
+		var err error
+		switch n := rng.IntN(100); {
+		case n < 12:
+			clock.Advance(time.Duration(rng.Int64N(int64(time.Minute/time.Microsecond))) * time.Microsecond)
+			continue
+		case n < 14:
+			clock.Advance(time.Duration(rng.Int64N(int64(40*time.Hour/time.Microsecond))-int64(20*time.Hour/time.Microsecond)) * time.Microsecond)
+			continue
+		case n < 20:
+			_, err = c.Peek(t.Context(), call)
+		case n < 35 && len(receipts) > 0:
+			r := receipts[max(0, len(receipts)-1-rng.IntN(20))]
+			r.Cost = 1 + rng.Int64N(r.Cost)
+			if err = c.Refund(t.Context(), r); errors.Is(err, exact.ErrNoRefund) {
+				err = nil
+			}
+		case n < 45:
+			call.Past, call.Cost = true, 1+rng.Int64N(30)
+			fallthrough
+		case n < 47:
+			if n >= 45 {
+				call.Pause, call.Cost = time.Duration(1+rng.Int64N(20_000_000))*time.Microsecond, 0
+			}
+			fallthrough
+		default:
+			if n > 60 && !call.Past && call.Pause == 0 {
+				ahead := call
+				ahead.Ahead = time.Duration(1+rng.Int64N(3_600_000_000)) * time.Microsecond
+				if ahead.Check(t.Context()) == nil {
+					call = ahead
+				}
+			}
+			var v exact.Verdict
+			if v, err = c.Take(t.Context(), call); err == nil && v.Receipt.Policy != nil {
+				receipts = append(receipts, v.Receipt)
+			}
+		}
+		require.NoError(t, err, "step %d, %s", step, sent)
+	}
+	for _, want := range []string{
+		"{Error: Verdicts:[{Admitted:true Impossible:false Replayed:false}]}", "{Error: Verdicts:[{Admitted:false Impossible:false Replayed:false}]}",
+		"{Error: Verdicts:[{Admitted:false Impossible:true Replayed:false}]}", "{Error: Verdicts:[{Admitted:true Impossible:false Replayed:true}]}",
+		"{Error: Verdicts:[]}", "{Error:no-refund Verdicts:[]}",
+	} {
+		require.Greater(t, answers[want], steps/200, "%s in %v", want, answers)
+	}
+}
+
+// randomPolicy returns one of a few shapes with quotas of its own.
+func randomPolicy(t testing.TB, rng *rand.Rand) *exact.Policy {
+	var limits []storeless.Limit
+	buckets := rng.IntN(2) == 0
+	for i := range 1 + rng.IntN(3) {
+		l := storeless.Limit{Name: strconv.Itoa(i), Quota: 1 + rng.Int64N(12), Window: []time.Duration{7 * time.Second, time.Minute, 24 * time.Hour}[rng.IntN(3)]}
+		l.Algorithm = storeless.Algorithm(rng.IntN(int(storeless.RollingDay) + 1))
+		if buckets {
+			l.Algorithm = storeless.TokenBucket + storeless.Algorithm(rng.IntN(2))
+		}
+		switch l.Algorithm {
+		case storeless.TokenBucket:
+			l.Burst = 1 + rng.Int64N(12)
+		case storeless.RollingDay:
+			l.Window = 24 * time.Hour
+		}
+		if rng.IntN(8) == 0 && l.Algorithm != storeless.SlidingLog {
+			l.Quota = storeless.MaxQuota - rng.Int64N(1000)
+		}
+		limits = append(limits, l)
+	}
+	return compile(t, limits...)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
