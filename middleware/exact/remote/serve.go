@@ -81,17 +81,17 @@ func (o *owner) answer(ctx context.Context, now time.Time, body []byte) answer {
 	if off := now.UnixMilli() - q.At; off > skew.Milliseconds() || off < -skew.Milliseconds() {
 		return answer{Error: staleError}
 	}
-	call, ok := o.callOf(&q)
-	if !ok {
+	call, err := o.callOf(&q)
+	switch {
+	case errors.Is(err, errAlgorithm):
+		return answer{Error: algorithmError}
+	case err != nil:
 		return answer{Error: malformedError}
 	}
 	wait := min(time.Duration(max(q.Wait, 0))*time.Millisecond, maxWait)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	var (
-		verdicts []exact.Verdict
-		err      error
-	)
+	var verdicts []exact.Verdict
 	switch q.Op {
 	case "take":
 		verdicts, err = o.take(ctx, call, q.IDs)
@@ -113,20 +113,25 @@ func (o *owner) answer(ctx context.Context, now time.Time, body []byte) answer {
 	return a
 }
 
+var errTooFar = errors.New("remote: a time that no call may have") // it may overflow
+
 // callOf returns the call of a request, without its IDs.
-func (o *owner) callOf(q *request) (call exact.Call, ok bool) {
+func (o *owner) callOf(q *request) (call exact.Call, err error) {
 	key, err := decode(q.Key)
 	if err != nil {
-		return call, false
+		return call, err
 	}
 	policy, err := o.policy(q.Policy)
-	if err != nil || q.Ahead > exact.MaxAhead.Microseconds() || q.Pause > exact.MaxPause.Microseconds() {
-		return call, false
+	if err != nil {
+		return call, err
+	}
+	if q.Ahead > exact.MaxAhead.Microseconds() || q.Pause > exact.MaxPause.Microseconds() {
+		return call, errTooFar
 	}
 	return exact.Call{
 		Key: key, Cost: q.Cost, Policy: policy, Past: q.Past,
 		Ahead: time.Duration(q.Ahead) * time.Microsecond, Pause: time.Duration(q.Pause) * time.Microsecond,
-	}, true
+	}, nil
 }
 
 // policy returns a compiled policy.

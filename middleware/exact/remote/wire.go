@@ -64,7 +64,10 @@ const (
 	callError      = "call"        // the call is mistaken; not counted
 	maybeCounted   = "maybe-counted"
 	malformedError = "malformed" // not counted
+	algorithmError = "algorithm" // the owner does not know an algorithm of the policy; not counted
 )
+
+var errAlgorithm = errors.New("remote: an algorithm that is not known here")
 
 // A verdict is what became of a call.
 type verdict struct {
@@ -121,6 +124,9 @@ func decodePolicy(raw []byte) (*exact.Policy, error) {
 	}
 	limits := make([]storeless.Limit, len(w.Limits))
 	for i, l := range w.Limits {
+		if algorithmOf(l.Algorithm) > storeless.RollingDay {
+			return nil, errAlgorithm
+		}
 		limits[i] = storeless.Limit{Name: l.Name, Algorithm: algorithmOf(l.Algorithm), Quota: l.Quota, Burst: l.Burst}
 		if l.Window < 1 || l.Window > int64(storeless.MaxWindow/time.Second) {
 			return nil, fmt.Errorf("a window of %d s", l.Window)
@@ -174,6 +180,8 @@ func errorNamed(name string) error {
 		return exact.ErrBusy
 	case noRefundError:
 		return exact.ErrNoRefund
+	case algorithmError:
+		return fmt.Errorf("%w: the owner does not know an algorithm of the policy", exact.ErrNotCounted)
 	case staleError, notCounted, callError, malformedError:
 		return fmt.Errorf("%w: the owner says %q", exact.ErrNotCounted, name)
 	}

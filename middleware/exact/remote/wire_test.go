@@ -95,7 +95,7 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 	}
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	for _, name := range []string{staleError, busyError, fullError, notCounted, noRefundError, callError, maybeCounted, malformedError} {
+	for _, name := range []string{staleError, busyError, fullError, notCounted, noRefundError, callError, maybeCounted, malformedError, algorithmError} {
 		require.Contains(t, string(text), "`"+name+"`")
 	}
 }
@@ -126,3 +126,15 @@ func TestCallsMustHaveIDs(t *testing.T) {
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Each error of the wire is an error of package exact, and what nobody knows may be counted.
+func TestEveryErrorIsOneOfACounter(t *testing.T) {
+	for name, want := range map[string]error{
+		staleError: exact.ErrNotCounted, busyError: exact.ErrBusy, fullError: exact.ErrFull, notCounted: exact.ErrNotCounted, noRefundError: exact.ErrNoRefund,
+		callError: exact.ErrNotCounted, malformedError: exact.ErrNotCounted, algorithmError: exact.ErrNotCounted,
+		maybeCounted: exact.ErrMaybeCounted, "a later one": exact.ErrMaybeCounted,
+	} {
+		require.ErrorIs(t, errorNamed(name), want, name)
+	}
+	require.ErrorContains(t, errorNamed(algorithmError), "the owner does not know an algorithm of the policy")
+}
