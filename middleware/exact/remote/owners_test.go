@@ -51,8 +51,10 @@ func asked(t *testing.T, owner http.RoundTripper, by []byte, body string) (text,
 func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
 	t.Run("Serve", func(t *testing.T) {
-		h, err := remote.Serve(exact.NewMemory(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: now})
+		began := now().Add(-time.Hour)
+		h, err := remote.Serve(exact.NewMemory(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }})
 		require.NoError(t, err)
+		began = now()
 		test(t, roundTrip(func(r *http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)

@@ -56,9 +56,10 @@ type answer struct {
 
 // The errors of an answer. What is none of them may have been counted.
 const (
-	staleError     = "stale"       // At is too far from the owner's time; not counted
+	staleError     = "stale"       // At is too far from the owner's time, or before it began; not counted
 	busyError      = "busy"        // load; not counted
 	fullError      = "full"        // load; not counted
+	contendedError = "contended"   // load; not counted
 	notCounted     = "not-counted" // not counted
 	noRefundError  = "no-refund"   // there is nothing to give back
 	callError      = "call"        // the call is mistaken; not counted
@@ -161,6 +162,8 @@ func errorOf(err error) string {
 		return fullError
 	case errors.Is(err, exact.ErrBusy):
 		return busyError
+	case errors.Is(err, exact.ErrContended):
+		return contendedError
 	case errors.Is(err, exact.ErrNoRefund):
 		return noRefundError
 	case errors.As(err, &mistake):
@@ -178,6 +181,8 @@ func errorNamed(name string) error {
 		return exact.ErrFull
 	case busyError:
 		return exact.ErrBusy
+	case contendedError:
+		return exact.ErrContended
 	case noRefundError:
 		return exact.ErrNoRefund
 	case algorithmError:
