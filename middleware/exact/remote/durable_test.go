@@ -3,6 +3,7 @@ package remote_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -93,9 +95,12 @@ func (a *accounts) Refund(_ context.Context, r exact.Receipt) error {
 }
 
 // Both owners answer random calls by the same bytes, of policies whose limits change on the
-// way, by a clock that steps ahead and back.
+// way, by a clock that steps ahead and back. The Durable Object is killed again and again: it
+// knows from its storage what the other has in memory.
 func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
-	url := startWorkerd(t, clocked, t.TempDir()).url()
+	edge := startWorkerd(t, clocked, t.TempDir())
+	edges := &http.Transport{}
+	defer edges.CloseIdleConnections()
 	clock := exacttest.NewClock()
 	h, err := remote.Serve(&accounts{now: clock.Now, of: map[string]*exact.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
 	require.NoError(t, err)
@@ -111,14 +116,14 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 		}
 		sent = body
 		here := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
-		there, err := http.NewRequestWithContext(r.Context(), http.MethodPost, url, bytes.NewReader(body))
+		there, err := http.NewRequestWithContext(r.Context(), http.MethodPost, edge.url(), bytes.NewReader(body))
 		if err != nil {
 			return nil, err
 		}
 		here.Header, there.Header = r.Header, r.Header
 		want := httptest.NewRecorder()
 		h.ServeHTTP(want, here)
-		resp, err := clockedWire{http.DefaultTransport, clock.Now}.RoundTrip(there)
+		resp, err := clockedWire{edges, clock.Now}.RoundTrip(there)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +145,7 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 		answers[fmt.Sprintf("%+v", is)]++
 		return want.Result(), nil
 	})
-	c := open(t, cfg, url)
+	c := open(t, cfg, edge.url())
 	steps := 6000
 	if testkit.Brief() {
 		steps = 1500
@@ -152,6 +157,11 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	}
 	var receipts []exact.Receipt
 	for step := range steps {
+		if step%400 == 399 {
+			edge.kill()
+			edge.start()
+			edges.CloseIdleConnections()
+		}
 		call := exact.Call{Key: strconv.Itoa(rng.IntN(5)), Cost: 1 + rng.Int64N(4), Policy: policies[rng.IntN(len(policies))]}
 		if rng.IntN(3) == 0 {
 			call.ID = strconv.Itoa(rng.IntN(10))
@@ -202,6 +212,43 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	} {
 		require.Greater(t, answers[want], steps/200, "%s in %v", want, answers)
 	}
+}
+
+// A key knows each ID for ten seconds, however many there are, and is busy beyond a bound: it
+// never forgets one early, with which a recorded request would be charged again.
+func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
+	clock := exacttest.NewClock()
+	host := startWorkerd(t, clocked, t.TempDir()).listen
+	owner := roundTrip(func(r *http.Request) (*http.Response, error) {
+		r.URL.Host = host
+		return clockedWire{http.DefaultTransport, clock.Now}.RoundTrip(r)
+	})
+	ask := func(from int) string {
+		ids := make([]string, 1024)
+		for i := range ids {
+			ids[i] = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from + i)))
+		}
+		body, err := json.Marshal(map[string]any{
+			"op": "take", "at": clock.Now().UnixMilli(), "wait": 1000, "key": "azE", "cost": 1, "ids": ids,
+			"policy": map[string]any{"name": "api", "limits": []any{map[string]any{"name": "api", "algorithm": "fixed-window", "quota": 1 << 20, "window": 86400}}},
+		})
+		require.NoError(t, err)
+		text, _ := asked(t, owner, secret("a"), string(body))
+		return text
+	}
+	for n := range 64 {
+		text := ask(n * 1024)
+		require.Equal(t, 1024, strings.Count(text, `"admitted":true`))
+		require.NotContains(t, text, "replayed")
+	}
+	require.Contains(t, ask(1<<16), `"error":"busy"`)
+	clock.Advance(10*time.Second - 1000)
+	require.Contains(t, ask(1<<16-1), `"error":"busy"`, "one of them would be the first of two")
+	require.Equal(t, 1024, strings.Count(ask(0), `"replayed":true`))
+	clock.Advance(1000)
+	text := ask(0)
+	require.NotContains(t, text, "replayed")
+	require.Contains(t, text, fmt.Sprintf(`"limits":[[%d,`, 1<<20-1<<16-1), "what was refused as busy was not counted")
 }
 
 // randomPolicy returns one of a few shapes with quotas of its own.

@@ -68,7 +68,11 @@ export class Tally extends DurableObject {
 		const now = this.now()
 		const answer = { at: Math.floor(now / 1000) }
 		try {
-			const verdicts = this.ctx.storage.transactionSync(() => this.answer(q, now))
+			const verdicts = this.ctx.storage.transactionSync(() => {
+				const verdicts = this.answer(q, now)
+				this.store.flush()
+				return verdicts
+			})
 			await this.ctx.storage.sync()
 			await this.remind()
 			if (verdicts.length > 0) answer.verdicts = verdicts

@@ -25,6 +25,7 @@ export class Store {
 
 	// load returns what an account is made of: nothing, if there is none.
 	load() {
+		this.changed = undefined
 		this.made = this.all("SELECT 1 FROM sqlite_master WHERE name = 'account'").length > 0
 		if (!this.made) return {}
 		const state = JSON.parse(this.all('SELECT state FROM account')[0].state)
@@ -39,8 +40,15 @@ export class Store {
 		return state
 	}
 
-	// save keeps what is no table of its own.
-	save({ latest, hold, serial, void: gone, paused, booked, since, entries }) {
+	// save notes that an account has changed, for flush.
+	save(account) { this.changed = account }
+
+	// flush keeps what is no table of its own, once for all calls of a request.
+	flush() {
+		if (!this.changed) return
+		const { latest, hold, serial, void: gone, paused, booked, since, entries } = this.changed
+		this.changed = undefined
+		this.write('DELETE FROM answers WHERE given <= ?', latest - ID_LIFE)
 		const rows = [...entries].map(([id, e]) => [id, e.ends, e.state, e.log !== undefined, e.line])
 		this.write('INSERT OR REPLACE INTO account VALUES (1, ?)', JSON.stringify({ latest, hold, serial, void: gone, paused, booked, since, entries: rows }))
 	}
@@ -61,7 +69,6 @@ export class Store {
 	}
 
 	answered(id, { given, at, cost, serial }) {
-		this.write('DELETE FROM answers WHERE given <= ?', given - ID_LIFE)
 		this.write('INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)', id, given, at, cost, serial)
 	}
 
