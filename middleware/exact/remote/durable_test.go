@@ -251,6 +251,51 @@ func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf(`"limits":[[%d,`, 1<<20-1<<16-1), "what was refused as busy was not counted")
 }
 
+// A key of which nothing counts any more leaves nothing behind, and one that was only refused or
+// looked at never did. What still counts is kept, and looked at again later.
+func TestTheDurableObjectForgetsAKey(t *testing.T) {
+	clock := exacttest.NewClock()
+	edge := startWorkerd(t, clocked, t.TempDir())
+	cfg := secrets
+	cfg.Now, cfg.Transport = clock.Now, clockedWire{http.DefaultTransport, clock.Now}
+	c := open(t, cfg, edge.url())
+	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
+	wake := func(want string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, edge.url(), nil)
+		require.NoError(t, err)
+		r.Header.Set("Wake", "api aw") // policy and key, as they are on the wire
+		resp, err := cfg.Transport.RoundTrip(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(text))
+	}
+	take := func(cost int64, admitted bool) {
+		t.Helper()
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
+		require.NoError(t, err)
+		require.Equal(t, admitted, v.Admitted)
+	}
+	_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	take(2, false)
+	wake(`{"tables":0,"again":false}`)
+	for range 2 {
+		take(1, true)
+		wake(`{"tables":4,"again":true}`)
+		take(1, false)
+		clock.Advance(2*time.Minute - time.Microsecond) // a count is kept for a window more
+		wake(`{"tables":4,"again":true}`)
+		clock.Advance(time.Microsecond)
+		wake(`{"tables":0,"again":false}`)
+	}
+	edge.kill()
+	edge.start()
+	take(1, true)
+}
+
 // randomPolicy returns one of a few shapes with quotas of its own.
 func randomPolicy(t testing.TB, rng *rand.Rand) *exact.Policy {
 	var limits []storeless.Limit

@@ -130,9 +130,9 @@ export class Tally extends DurableObject {
 		this.alarmed = false
 		const account = (this.account ??= new Account(this.store, this.store.load()))
 		if (!account.idle(this.now())) return this.remind()
-		await this.ctx.storage.deleteAll()
 		this.account = undefined
-		this.store = new Store(this.ctx.storage)
+		await this.ctx.storage.deleteAlarm()
+		await this.ctx.storage.deleteAll()
 	}
 }
 
