@@ -223,8 +223,8 @@ func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
 		r.URL.Host = host
 		return clockedWire{http.DefaultTransport, clock.Now}.RoundTrip(r)
 	})
-	ask := func(from int) string {
-		ids := make([]string, 1024)
+	ask := func(from, n int) string {
+		ids := make([]string, n)
 		for i := range ids {
 			ids[i] = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from + i)))
 		}
@@ -236,17 +236,23 @@ func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
 		text, _ := asked(t, owner, secret("a"), string(body))
 		return text
 	}
-	for n := range 64 {
-		text := ask(n * 1024)
-		require.Equal(t, 1024, strings.Count(text, `"admitted":true`))
+	fresh := func(from, n int) {
+		text := ask(from, n)
+		require.Equal(t, n, strings.Count(text, `"admitted":true`))
 		require.NotContains(t, text, "replayed")
 	}
-	require.Contains(t, ask(1<<16), `"error":"busy"`)
+	for n := range 63 {
+		fresh(n*1024, 1024)
+	}
+	fresh(63*1024, 512)
+	require.Contains(t, ask(1<<16-512, 1024), `"error":"busy"`, "there is room for half of them, and so for none")
+	fresh(1<<16-512, 512)
+	require.Contains(t, ask(1<<16, 1024), `"error":"busy"`)
 	clock.Advance(10*time.Second - 1000)
-	require.Contains(t, ask(1<<16-1), `"error":"busy"`, "one of them would be the first of two")
-	require.Equal(t, 1024, strings.Count(ask(0), `"replayed":true`))
+	require.Contains(t, ask(1<<16-1, 1024), `"error":"busy"`, "one of them would be the first of two")
+	require.Equal(t, 1024, strings.Count(ask(0, 1024), `"replayed":true`))
 	clock.Advance(1000)
-	text := ask(0)
+	text := ask(0, 1024)
 	require.NotContains(t, text, "replayed")
 	require.Contains(t, text, fmt.Sprintf(`"limits":[[%d,`, 1<<20-1<<16-1), "what was refused as busy was not counted")
 }

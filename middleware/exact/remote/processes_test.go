@@ -370,5 +370,9 @@ func TestPacedChild(t *testing.T) { paced.Child(t, openPaced) }
 // Real processes pace their calls through an owner: one that serves a counter, and a Durable
 // Object.
 func TestPaced(t *testing.T) {
+	if testing.Short() {
+		paced.Test(t, startServed(t).url(), openPaced)
+		return
+	}
 	processes(t, func(t *testing.T, owner killable, _ bool) { paced.Test(t, owner.url(), openPaced) })
 }
