@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,7 +60,6 @@ func TestTheDurableObjectCounts(t *testing.T) {
 // Accounts are a counter of package exact's accounts, and of nothing else.
 type accounts struct {
 	now func() time.Time
-	mu  sync.Mutex
 	of  map[string]*exact.Account
 }
 
