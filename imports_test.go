@@ -69,9 +69,12 @@ var inTests = map[string][]string{
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
 	},
-	"middleware/exact":        {module + "/middleware/exact/exacttest"}, // what every counter must pass
-	"middleware/exact/remote": {module + "/middleware/exact/exacttest", module + "/internal/printed"},
-	"middleware/exact/pace":   {module + "/internal/paced"}, // what real processes show
+	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
+	"middleware/exact/remote": {
+		module + "/middleware/exact/exacttest", module + "/internal/printed",
+		module + "/middleware", module + "/internal/paced", // in front of it, and over it
+	},
+	"middleware/exact/pace": {module + "/internal/paced"}, // what real processes show
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest",
 		module + "/middleware/exact/cas/castest", // what every store must pass

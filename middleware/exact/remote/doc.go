@@ -18,5 +18,6 @@
 // that are not yours.
 //
 // Concurrent calls for one key are merged into one request ([exact.Merge]). The wire is in
-// docs/remote.md, so that an owner can be written in another language.
+// docs/remote.md, so that an owner can be written in another language. One is in durable/, for
+// Cloudflare's Workers: a Durable Object for each key.
 package remote

@@ -67,7 +67,7 @@ func (e *engine) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdi
 		verdicts, err := e.ask(ctx, &some[0], q, len(some))
 		if err != nil {
 			if len(all) > 0 && errors.Is(err, exact.ErrNotCounted) {
-				err = fmt.Errorf("%w: some were: %w", exact.ErrMaybeCounted, errors.Unwrap(err))
+				err = fmt.Errorf("%w: some were, of others: %v", exact.ErrMaybeCounted, err) // which hides that err is ErrNotCounted
 			}
 			return nil, err
 		}

@@ -185,6 +185,56 @@ func TestARecordedRequestIsWorthNothing(t *testing.T) {
 	}
 }
 
+// A request that was recorded is worth nothing to an owner that was started again either,
+// though its counter may have forgotten the ID with its process.
+func TestARecordedRequestIsWorthNothingAfterARestart(t *testing.T) {
+	clock := exacttest.NewClock()
+	w := new(wire)
+	cfg := secrets
+	cfg.Transport, cfg.Now = w, clock.Now
+	serving := remote.Config{Secrets: cfg.Secrets, Now: clock.Now}
+	c, p := open(t, cfg, owner(t, exact.NewMemory(0, clock.Now), serving)), perHour(t, 100)
+	_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 10, Policy: p})
+	require.NoError(t, err)
+	clock.Advance(time.Second)
+	again := exact.NewMemory(0, clock.Now)
+	url := owner(t, again, serving)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(w.sent[0]))
+	require.NoError(t, err)
+	r.Header.Set("Tallystick-Mac", w.macs[0])
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"error":"stale"`)
+	v, err := again.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.EqualValues(t, 100, v.Limits[0].Remaining)
+
+	// Where the owner's clock steps back behind its beginning, it goes on.
+	clock.Advance(-time.Hour)
+	v, err = open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.True(t, v.Admitted)
+	clock.Advance(time.Hour)
+
+	// A caller whose clock is behind asks once more, and is heard.
+	cfg.Now = func() time.Time { return clock.Now().Add(-3 * time.Second) }
+	v, err = open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	require.True(t, v.Admitted)
+}
+
+// No log of a handler shows its keys.
+func TestAHandlerDoesNotShowItsKeys(t *testing.T) {
+	h, err := remote.Serve(exact.NewMemory(1, nil), secrets)
+	require.NoError(t, err)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%s"} {
+		require.Equal(t, "remote.Serve", fmt.Sprintf(verb, h), verb)
+	}
+}
+
 // Without a secret nobody is heard, and nothing is believed that was changed on the way.
 func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 	counter := exact.NewMemory(0, nil)
@@ -319,7 +369,7 @@ func TestOwnersThatDoNotAnswer(t *testing.T) {
 // What a counter says of itself arrives: load is load, and a mistake is one.
 func TestErrorsOfTheCounter(t *testing.T) {
 	p := perHour(t, 5)
-	for _, want := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrNotCounted, exact.ErrMaybeCounted, exact.ErrNoRefund} {
+	for _, want := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrContended, exact.ErrNotCounted, exact.ErrMaybeCounted, exact.ErrNoRefund} {
 		url := owner(t, failing{want}, secrets)
 		c := open(t, secrets, url)
 		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})

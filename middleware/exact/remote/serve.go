@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -18,13 +19,14 @@ type owner struct {
 	counter exact.Counter
 	keys    ring
 	now     func() time.Time
+	began   int64 // Unix ms
 
 	mu       sync.Mutex
 	policies map[string]*exact.Policy // by their bytes
 }
 
-// maxPolicies is how many compiled policies an owner keeps. Whoever has the secret can send
-// more, and has them compiled each time.
+// maxPolicies is how many compiled policies an owner keeps. A caller can send more, which are
+// then compiled each time.
 const maxPolicies = 1024
 
 // Serve returns a handler that lets [Open] call a counter. Only those are answered who have
@@ -37,8 +39,12 @@ func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &owner{counter: counter, keys: newRing(cfg.Secrets), now: cfg.clock(), policies: make(map[string]*exact.Policy)}, nil
+	now := cfg.clock()
+	return &owner{counter: counter, keys: newRing(cfg.Secrets), now: now, began: now().UnixMilli(), policies: make(map[string]*exact.Policy)}, nil
 }
+
+// Format writes no more than where the handler is from, so that no log of it shows its keys.
+func (o *owner) Format(f fmt.State, _ rune) { fmt.Fprint(f, "remote.Serve") }
 
 // ServeHTTP implements [http.Handler].
 func (o *owner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -81,17 +87,24 @@ func (o *owner) answer(ctx context.Context, now time.Time, body []byte) answer {
 	if off := now.UnixMilli() - q.At; off > skew.Milliseconds() || off < -skew.Milliseconds() {
 		return answer{Error: staleError}
 	}
-	call, ok := o.callOf(&q)
-	if !ok {
+	if q.At < o.began && o.began <= now.UnixMilli() {
+		// A counter may know IDs for no longer than its process lives, and what was recorded
+		// before it was started again would be charged again. A caller whose clock is behind
+		// learns the time from this answer. Where the clock has stepped back behind the
+		// beginning, that says nothing: it would be an outage for as long as it was ahead.
+		return answer{Error: staleError}
+	}
+	call, err := o.callOf(&q)
+	switch {
+	case errors.Is(err, errAlgorithm):
+		return answer{Error: algorithmError}
+	case err != nil:
 		return answer{Error: malformedError}
 	}
 	wait := min(time.Duration(max(q.Wait, 0))*time.Millisecond, maxWait)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	var (
-		verdicts []exact.Verdict
-		err      error
-	)
+	var verdicts []exact.Verdict
 	switch q.Op {
 	case "take":
 		verdicts, err = o.take(ctx, call, q.IDs)
@@ -113,20 +126,25 @@ func (o *owner) answer(ctx context.Context, now time.Time, body []byte) answer {
 	return a
 }
 
+var errTooFar = errors.New("remote: a time that no call may have") // it may overflow
+
 // callOf returns the call of a request, without its IDs.
-func (o *owner) callOf(q *request) (call exact.Call, ok bool) {
+func (o *owner) callOf(q *request) (call exact.Call, err error) {
 	key, err := decode(q.Key)
 	if err != nil {
-		return call, false
+		return call, err
 	}
 	policy, err := o.policy(q.Policy)
-	if err != nil || q.Ahead > exact.MaxAhead.Microseconds() || q.Pause > exact.MaxPause.Microseconds() {
-		return call, false
+	if err != nil {
+		return call, err
+	}
+	if q.Ahead > exact.MaxAhead.Microseconds() || q.Pause > exact.MaxPause.Microseconds() {
+		return call, errTooFar
 	}
 	return exact.Call{
 		Key: key, Cost: q.Cost, Policy: policy, Past: q.Past,
 		Ahead: time.Duration(q.Ahead) * time.Microsecond, Pause: time.Duration(q.Pause) * time.Microsecond,
-	}, true
+	}, nil
 }
 
 // policy returns a compiled policy.

@@ -56,15 +56,19 @@ type answer struct {
 
 // The errors of an answer. What is none of them may have been counted.
 const (
-	staleError     = "stale"       // At is too far from the owner's time; not counted
+	staleError     = "stale"       // At is too far from the owner's time, or before it began; not counted
 	busyError      = "busy"        // load; not counted
 	fullError      = "full"        // load; not counted
+	contendedError = "contended"   // load; not counted
 	notCounted     = "not-counted" // not counted
 	noRefundError  = "no-refund"   // there is nothing to give back
 	callError      = "call"        // the call is mistaken; not counted
 	maybeCounted   = "maybe-counted"
 	malformedError = "malformed" // not counted
+	algorithmError = "algorithm" // the owner does not know an algorithm of the policy; not counted
 )
+
+var errAlgorithm = errors.New("remote: an algorithm that is not known here")
 
 // A verdict is what became of a call.
 type verdict struct {
@@ -121,6 +125,9 @@ func decodePolicy(raw []byte) (*exact.Policy, error) {
 	}
 	limits := make([]storeless.Limit, len(w.Limits))
 	for i, l := range w.Limits {
+		if algorithmOf(l.Algorithm) > storeless.RollingDay {
+			return nil, errAlgorithm
+		}
 		limits[i] = storeless.Limit{Name: l.Name, Algorithm: algorithmOf(l.Algorithm), Quota: l.Quota, Burst: l.Burst}
 		if l.Window < 1 || l.Window > int64(storeless.MaxWindow/time.Second) {
 			return nil, fmt.Errorf("a window of %d s", l.Window)
@@ -155,6 +162,8 @@ func errorOf(err error) string {
 		return fullError
 	case errors.Is(err, exact.ErrBusy):
 		return busyError
+	case errors.Is(err, exact.ErrContended):
+		return contendedError
 	case errors.Is(err, exact.ErrNoRefund):
 		return noRefundError
 	case errors.As(err, &mistake):
@@ -172,8 +181,12 @@ func errorNamed(name string) error {
 		return exact.ErrFull
 	case busyError:
 		return exact.ErrBusy
+	case contendedError:
+		return exact.ErrContended
 	case noRefundError:
 		return exact.ErrNoRefund
+	case algorithmError:
+		return fmt.Errorf("%w: the owner does not know an algorithm of the policy", exact.ErrNotCounted)
 	case staleError, notCounted, callError, malformedError:
 		return fmt.Errorf("%w: the owner says %q", exact.ErrNotCounted, name)
 	}

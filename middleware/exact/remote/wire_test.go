@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -95,7 +96,7 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 	}
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	for _, name := range []string{staleError, busyError, fullError, notCounted, noRefundError, callError, maybeCounted, malformedError} {
+	for _, name := range []string{staleError, busyError, fullError, notCounted, noRefundError, callError, maybeCounted, malformedError, algorithmError, contendedError} {
 		require.Contains(t, string(text), "`"+name+"`")
 	}
 }
@@ -126,3 +127,61 @@ func TestCallsMustHaveIDs(t *testing.T) {
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Each error of the wire is an error of package exact, and what nobody knows may be counted.
+func TestEveryErrorIsOneOfACounter(t *testing.T) {
+	for name, want := range map[string]error{
+		staleError: exact.ErrNotCounted, contendedError: exact.ErrContended, busyError: exact.ErrBusy, fullError: exact.ErrFull, notCounted: exact.ErrNotCounted, noRefundError: exact.ErrNoRefund,
+		callError: exact.ErrNotCounted, malformedError: exact.ErrNotCounted, algorithmError: exact.ErrNotCounted,
+		maybeCounted: exact.ErrMaybeCounted, "a later one": exact.ErrMaybeCounted,
+	} {
+		require.ErrorIs(t, errorNamed(name), want, name)
+	}
+	require.ErrorContains(t, errorNamed(algorithmError), "the owner does not know an algorithm of the policy")
+}
+
+// Of calls that take more than one request, those of the first may be counted when the second
+// is not: nothing of the error says that nothing was.
+func TestSomeOfManyCallsMayBeCounted(t *testing.T) {
+	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
+	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
+	h, err := Serve(exact.NewMemory(1, now), cfg)
+	require.NoError(t, err)
+	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
+	require.NoError(t, err)
+	for _, fails := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrNotCounted} {
+		asked := 0
+		cfg.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			to := h
+			if asked++; asked == 2 {
+				if to, err = Serve(only{fails}, cfg); err != nil {
+					return nil, err
+				}
+			}
+			w := httptest.NewRecorder()
+			to.ServeHTTP(w, r)
+			return w.Result(), nil
+		})
+		c, err := Open([]string{"http://owner/"}, cfg)
+		require.NoError(t, err)
+		calls := make([]exact.Call, maxCalls+1)
+		for i := range calls {
+			calls[i] = exact.Call{Key: "k", Cost: 1, Policy: p}
+		}
+		_, err = c.engine.TakeAll(t.Context(), calls)
+		require.ErrorIs(t, err, exact.ErrMaybeCounted)
+		require.NotErrorIs(t, err, exact.ErrNotCounted)
+		require.ErrorContains(t, err, "not counted", "it says why")
+	}
+}
+
+// only is a counter with one answer.
+type only struct{ error }
+
+func (o only) Take(context.Context, exact.Call) (exact.Verdict, error) {
+	return exact.Verdict{}, o.error
+}
+func (o only) Peek(context.Context, exact.Call) (exact.Verdict, error) {
+	return exact.Verdict{}, o.error
+}
+func (o only) Refund(context.Context, exact.Receipt) error { return o.error }

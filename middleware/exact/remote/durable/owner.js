@@ -1,0 +1,207 @@
+// An owner of tallies as a Cloudflare Worker: it answers what package remote of Tallystick
+// asks, as docs/remote.md writes it down. Each key of a policy has a Durable Object, which
+// counts it alone and keeps the count in its own storage: exact everywhere, and nothing to run.
+//
+// It needs two bindings: TALLIES, a namespace of the class Tally with SQLite storage, and
+// SECRETS, those of remote.Config in base64, one a line; the first signs, any verifies.
+
+import { DurableObject } from 'cloudflare:workers'
+import { Account } from './account.js'
+import { compile, MAX_QUOTA, Refusal, SECOND, whole } from './limits.js'
+import { Store } from './store.js'
+
+const MAX_REQUEST = 128 << 10
+const MAX_CALLS = 1024
+const SKEW = 4000 // ms that the time of a request may be from ours, either way
+const MAX_AHEAD = 3600 * SECOND
+const MAX_PAUSE = 86400 * SECOND
+const MAC = 'Tallystick-Mac'
+
+export default { fetch: (request, env) => serve(request, env) }
+
+// serve answers a request. now is the clock of what never comes to an object, in µs.
+export async function serve(request, env, now = () => Date.now() * 1000) {
+	if (request.method !== 'POST') return new Response('a counter is asked by POST\n', { status: 405, headers: { Allow: 'POST' } })
+	const keys = await ring(env.SECRETS)
+	const body = await read(request)
+	if (!body) return new Response('the call is too long, or was cut\n', { status: 400 })
+	const sum = request.headers.get(MAC) ?? ''
+	const signed = concat('tallystick/v1/remote request\n\n', body)
+	const good = await Promise.all(keys.map((key) => crypto.subtle.verify('HMAC', key, bytes(sum) ?? new Uint8Array(), signed)))
+	if (!good.includes(true)) return new Response('the call is not signed with a secret of this counter\n', { status: 401 })
+	const answer = JSON.stringify(await ask(env, body, now))
+	const mac = await crypto.subtle.sign('HMAC', keys[0], concat(`tallystick/v1/remote answer\n${sum}\n`, new TextEncoder().encode(answer)))
+	return new Response(answer, { headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', [MAC]: base64url(new Uint8Array(mac)) } })
+}
+
+// ask has the object of a request's key answer it.
+async function ask(env, body, now) {
+	const failed = (error) => ({ at: Math.floor(now() / 1000), error })
+	let q
+	try {
+		q = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
+	} catch {
+		return failed('malformed')
+	}
+	if (typeof q?.key !== 'string' || !bytes(q.key) || typeof q.policy?.name !== 'string') return failed('malformed')
+	const tally = env.TALLIES.get(env.TALLIES.idFromName(`${q.policy.name}\0${q.key}`))
+	try {
+		return await tally.ask(q)
+	} catch (e) {
+		console.error(e.stack) // it may have been done before it failed, unless it never came there
+		return failed(e.overloaded ? 'busy' : 'maybe-counted')
+	}
+}
+
+// A Tally counts one key.
+export class Tally extends DurableObject {
+	constructor(ctx, env) {
+		super(ctx, env)
+		this.store = new Store(ctx.storage)
+	}
+
+	// now is the clock that counts, in µs.
+	now() { return Date.now() * 1000 }
+
+	// ask does what a signed request asks for. It answers when storage has it.
+	async ask(q) {
+		const now = this.now()
+		const answer = { at: Math.floor(now / 1000) }
+		try {
+			const verdicts = this.ctx.storage.transactionSync(() => {
+				const verdicts = this.answer(q, now)
+				this.store.flush()
+				return verdicts
+			})
+			await this.ctx.storage.sync()
+			await this.remind()
+			if (verdicts.length > 0) answer.verdicts = verdicts
+		} catch (e) {
+			this.account = undefined // what is in storage holds
+			if (!(e instanceof Refusal)) throw e
+			answer.error = e.message
+		}
+		return answer
+	}
+
+	answer(q, now) {
+		if (!Number.isInteger(q.at)) throw new Refusal('malformed')
+		if (Math.abs(Math.floor(now / 1000) - q.at) > SKEW) throw new Refusal('stale')
+		this.account ??= new Account(this.store, this.store.load())
+		switch (q.op) {
+		case 'take': {
+			const call = callOf(q)
+			if (!Array.isArray(q.ids) || !whole(q.ids.length, 1, MAX_CALLS) || !q.ids.every((id) => bytes(id)?.length > 0)) throw new Refusal('call')
+			if (!q.ids.every((id) => bytes(id).length <= 64)) throw new Refusal('call')
+			this.mayBegin(q)
+			return q.ids.map((id) => verdict(this.account.take(now, { ...call, id })))
+		}
+		case 'peek': {
+			const call = callOf(q)
+			this.mayBegin(q)
+			return [verdict(this.account.peek(now, call))]
+		}
+		case 'refund': {
+			const policy = compile(q.policy)
+			const { serial, at } = q.receipt ?? {}
+			if (typeof serial !== 'string' || !/^-?\d{1,19}$/.test(at)) throw new Refusal('no-refund')
+			this.mayBegin(q)
+			if (!this.account.refund(now, { policy, serial, at: Number(BigInt(at) / 1000n), cost: q.cost })) throw new Refusal('no-refund')
+			return []
+		}
+		}
+		throw new Refusal('malformed')
+	}
+
+	// mayBegin refuses what nobody waits for.
+	mayBegin(q) { if (!(q.wait > 0)) throw new Refusal('not-counted') }
+
+	// remind has alarm called when nothing counts any more. It moves no alarm: that would be a
+	// write for each charge.
+	async remind() {
+		this.alarmed ??= (await this.ctx.storage.getAlarm()) !== null
+		if (this.alarmed || !(this.account?.latest > 0)) return
+		await this.ctx.storage.setAlarm(Date.now() + Math.max(60_000, (this.account.expires() - this.now()) / 1000))
+		this.alarmed = true
+	}
+
+	// alarm forgets the key if nothing of it counts any more, or looks again later.
+	async alarm() {
+		this.alarmed = false
+		const account = (this.account ??= new Account(this.store, this.store.load()))
+		if (!account.idle(this.now())) return this.remind()
+		this.account = undefined
+		await this.ctx.storage.deleteAlarm()
+		await this.ctx.storage.deleteAll()
+	}
+}
+
+// callOf returns the call of a request.
+function callOf(q) {
+	const policy = compile(q.policy)
+	const { cost, past = false, ahead = 0, pause = 0 } = q
+	if (!Number.isInteger(cost) || !Number.isInteger(ahead) || !Number.isInteger(pause) || typeof past !== 'boolean' || ahead > MAX_AHEAD || pause > MAX_PAUSE) throw new Refusal('malformed')
+	const wrong = !whole(bytes(q.key).length, 1, 256) || cost < 0 || (cost === 0 && pause === 0) || (past && cost > MAX_QUOTA) ||
+		ahead < 0 || (ahead > 0 && (past || pause !== 0 || !policy.bucketsOnly)) || pause < 0 || (pause > 0 && cost > 0 && !past)
+	if (wrong) throw new Refusal('call')
+	return { policy, cost, past, ahead, pause }
+}
+
+// verdict writes a verdict. Its members come in the order that Go writes them in.
+function verdict(v) {
+	const w = {}
+	if (v.admitted) w.admitted = true
+	if (v.impossible) w.impossible = true
+	if (v.replayed) w.replayed = true
+	if (v.wait !== 0) w.wait = v.wait
+	w.limits = v.limits.map((of) => [of.remaining, of.reset / SECOND, of.blocked ? 1 : 0])
+	if (v.receipt) {
+		w.receipt = { serial: v.receipt.serial, at: `${v.receipt.at}000` }
+		w.cost = v.cost
+	}
+	return w
+}
+
+// ring derives a key from each secret.
+async function ring(secrets) {
+	const list = (secrets ?? '').split(/\s+/).filter((s) => s !== '').map((s) => bytes(s.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')))
+	if (!whole(list.length, 1, 4) || !list.every((s) => s?.length >= 32)) throw new Error('SECRETS must be 1 to 4 of at least 32 random bytes, in base64, one a line')
+	const key = (raw) => crypto.subtle.importKey('raw', raw, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])
+	return Promise.all(list.map(async (s) => key(await crypto.subtle.sign('HMAC', await key(s), new TextEncoder().encode('tallystick/v1/remote key')))))
+}
+
+// read returns the body of a request; nothing of one that is too long, or was cut.
+async function read(request) {
+	const parts = []
+	let length = 0
+	try {
+		for await (const part of request.body ?? []) {
+			length += part.length
+			if (length > MAX_REQUEST) return undefined
+			parts.push(part)
+		}
+	} catch {
+		return undefined
+	}
+	return concat(...parts)
+}
+
+function concat(...parts) {
+	const list = parts.map((p) => (typeof p === 'string' ? new TextEncoder().encode(p) : p))
+	const all = new Uint8Array(list.reduce((n, p) => n + p.length, 0))
+	let n = 0
+	for (const p of list) {
+		all.set(p, n)
+		n += p.length
+	}
+	return all
+}
+
+const base64url = (b) => btoa(String.fromCharCode(...b)).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
+
+// bytes reads base64url without padding; nothing of what is not just that.
+function bytes(s) {
+	if (typeof s !== 'string' || !/^[A-Za-z0-9_-]*$/.test(s) || s.length % 4 === 1) return undefined
+	const b = Uint8Array.from(atob(s.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0))
+	return base64url(b) === s ? b : undefined
+}

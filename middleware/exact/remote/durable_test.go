@@ -1,0 +1,329 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A clockedWire brings the clock of a test to the owner.
+type clockedWire struct {
+	http.RoundTripper
+	now func() time.Time
+}
+
+func (w clockedWire) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header["Clock"] = []string{strconv.FormatInt(w.now().UnixMicro(), 10)}
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// The Durable Object is a counter: the whole suite, nothing left out.
+func TestTheDurableObjectCounts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the random calls are the short form: each key of the suite is a file of its own")
+	}
+	url := startWorkerd(t, clocked, t.TempDir()).url()
+	clock := exacttest.NewClock()
+	w := new(wire)
+	cfg := secrets
+	cfg.Transport, cfg.Now = clockedWire{w, clock.Now}, clock.Now
+	require.NoError(t, (&exacttest.Suite{
+		Open:  func() (exact.Counter, error) { return remote.Open([]string{url}, cfg) },
+		Clock: clock,
+		LoseAnswer: func(exact.Counter) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.lose = 1
+		},
+	}).Test())
+}
+
+// Accounts are a counter of package exact's accounts, and of nothing else.
+type accounts struct {
+	now func() time.Time
+	of  map[string]*exact.Account
+}
+
+func (a *accounts) account(p *exact.Policy, key string) *exact.Account {
+	name := p.AccountName(key)
+	if a.of[name] == nil {
+		a.of[name] = new(exact.Account)
+	}
+	return a.of[name]
+}
+
+func (a *accounts) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	return a.account(call.Policy, call.Key).Take(a.now(), &call), nil
+}
+
+func (a *accounts) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if err := call.Check(ctx); err != nil {
+		return exact.Verdict{}, err
+	}
+	return a.account(call.Policy, call.Key).Peek(a.now(), &call), nil
+}
+
+func (a *accounts) Refund(_ context.Context, r exact.Receipt) error {
+	if !a.account(r.Policy, r.Key).Refund(a.now(), &r) {
+		return exact.ErrNoRefund
+	}
+	return nil
+}
+
+// Both owners answer random calls by the same bytes, of policies whose limits change on the
+// way, by a clock that steps ahead and back. The Durable Object is killed again and again: it
+// knows from its storage what the other has in memory.
+func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
+	edge := startWorkerd(t, clocked, t.TempDir())
+	edges := &http.Transport{}
+	defer edges.CloseIdleConnections()
+	clock := exacttest.NewClock()
+	h, err := remote.Serve(&accounts{now: clock.Now, of: map[string]*exact.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
+	require.NoError(t, err)
+
+	var sent []byte
+	answers := map[string]int{}
+	cfg := secrets
+	cfg.Now = clock.Now
+	cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		sent = body
+		here := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+		there, err := http.NewRequestWithContext(r.Context(), http.MethodPost, edge.url(), bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		here.Header, there.Header = r.Header, r.Header
+		want := httptest.NewRecorder()
+		h.ServeHTTP(want, here)
+		resp, err := clockedWire{edges, clock.Now}.RoundTrip(there)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		got, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(got, want.Body.Bytes()) || resp.Header.Get("Tallystick-Mac") != want.Header().Get("Tallystick-Mac") {
+			return nil, fmt.Errorf("%s\nis answered\n%s, want\n%s", body, got, want.Body.Bytes())
+		}
+		var is struct {
+			Error    string
+			Verdicts []struct{ Admitted, Impossible, Replayed bool }
+		}
+		if err := json.Unmarshal(got, &is); err != nil {
+			return nil, err
+		}
+		answers[fmt.Sprintf("%+v", is)]++
+		return want.Result(), nil
+	})
+	c := open(t, cfg, edge.url())
+	steps := 6000
+	if testkit.Brief() {
+		steps = 1500
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	var policies []*exact.Policy
+	for range 40 {
+		policies = append(policies, randomPolicy(t, rng))
+	}
+	var receipts []exact.Receipt
+	for step := range steps {
+		if step%400 == 399 {
+			edge.kill()
+			edge.start()
+			edges.CloseIdleConnections()
+		}
+		call := exact.Call{Key: strconv.Itoa(rng.IntN(5)), Cost: 1 + rng.Int64N(4), Policy: policies[rng.IntN(len(policies))]}
+		if rng.IntN(3) == 0 {
+			call.ID = strconv.Itoa(rng.IntN(10))
+		}
+		var err error
+		switch n := rng.IntN(100); {
+		case n < 12:
+			clock.Advance(time.Duration(rng.Int64N(int64(time.Minute/time.Microsecond))) * time.Microsecond)
+			continue
+		case n < 14:
+			clock.Advance(time.Duration(rng.Int64N(int64(40*time.Hour/time.Microsecond))-int64(20*time.Hour/time.Microsecond)) * time.Microsecond)
+			continue
+		case n < 20:
+			_, err = c.Peek(t.Context(), call)
+		case n < 35 && len(receipts) > 0:
+			r := receipts[max(0, len(receipts)-1-rng.IntN(20))]
+			r.Cost = 1 + rng.Int64N(r.Cost)
+			if err = c.Refund(t.Context(), r); errors.Is(err, exact.ErrNoRefund) {
+				err = nil
+			}
+		case n < 45:
+			call.Past, call.Cost = true, 1+rng.Int64N(30)
+			fallthrough
+		case n < 47:
+			if n >= 45 {
+				call.Pause, call.Cost = time.Duration(1+rng.Int64N(20_000_000))*time.Microsecond, 0
+			}
+			fallthrough
+		default:
+			if n > 60 && !call.Past && call.Pause == 0 {
+				ahead := call
+				ahead.Ahead = time.Duration(1+rng.Int64N(3_600_000_000)) * time.Microsecond
+				if ahead.Check(t.Context()) == nil {
+					call = ahead
+				}
+			}
+			var v exact.Verdict
+			if v, err = c.Take(t.Context(), call); err == nil && v.Receipt.Policy != nil {
+				receipts = append(receipts, v.Receipt)
+			}
+		}
+		require.NoError(t, err, "step %d, %s", step, sent)
+	}
+	for _, want := range []string{
+		"{Error: Verdicts:[{Admitted:true Impossible:false Replayed:false}]}", "{Error: Verdicts:[{Admitted:false Impossible:false Replayed:false}]}",
+		"{Error: Verdicts:[{Admitted:false Impossible:true Replayed:false}]}", "{Error: Verdicts:[{Admitted:true Impossible:false Replayed:true}]}",
+		"{Error: Verdicts:[]}", "{Error:no-refund Verdicts:[]}",
+	} {
+		require.Greater(t, answers[want], steps/200, "%s in %v", want, answers)
+	}
+}
+
+// A key knows each ID for ten seconds, however many there are, and is busy beyond a bound: it
+// never forgets one early, with which a recorded request would be charged again.
+func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
+	clock := exacttest.NewClock()
+	host := startWorkerd(t, clocked, t.TempDir()).listen
+	owner := roundTrip(func(r *http.Request) (*http.Response, error) {
+		r.URL.Host = host
+		return clockedWire{http.DefaultTransport, clock.Now}.RoundTrip(r)
+	})
+	ask := func(from, n int) string {
+		ids := make([]string, n)
+		for i := range ids {
+			ids[i] = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from + i)))
+		}
+		body, err := json.Marshal(map[string]any{
+			"op": "take", "at": clock.Now().UnixMilli(), "wait": 1000, "key": "azE", "cost": 1, "ids": ids,
+			"policy": map[string]any{"name": "api", "limits": []any{map[string]any{"name": "api", "algorithm": "fixed-window", "quota": 1 << 20, "window": 86400}}},
+		})
+		require.NoError(t, err)
+		text, _ := asked(t, owner, secret("a"), string(body))
+		return text
+	}
+	fresh := func(from, n int) {
+		text := ask(from, n)
+		require.Equal(t, n, strings.Count(text, `"admitted":true`))
+		require.NotContains(t, text, "replayed")
+	}
+	for n := range 63 {
+		fresh(n*1024, 1024)
+	}
+	fresh(63*1024, 512)
+	require.Contains(t, ask(1<<16-512, 1024), `"error":"busy"`, "there is room for half of them, and so for none")
+	fresh(1<<16-512, 512)
+	require.Contains(t, ask(1<<16, 1024), `"error":"busy"`)
+	clock.Advance(10*time.Second - 1000)
+	require.Contains(t, ask(1<<16-1, 1024), `"error":"busy"`, "one of them would be the first of two")
+	require.Equal(t, 1024, strings.Count(ask(0, 1024), `"replayed":true`))
+	clock.Advance(1000)
+	text := ask(0, 1024)
+	require.NotContains(t, text, "replayed")
+	require.Contains(t, text, fmt.Sprintf(`"limits":[[%d,`, 1<<20-1<<16-1), "what was refused as busy was not counted")
+}
+
+// A key of which nothing counts any more leaves nothing behind, and one that was only refused or
+// looked at never did. What still counts is kept, and looked at again later.
+func TestTheDurableObjectForgetsAKey(t *testing.T) {
+	clock := exacttest.NewClock()
+	edge := startWorkerd(t, clocked, t.TempDir())
+	cfg := secrets
+	cfg.Now, cfg.Transport = clock.Now, clockedWire{http.DefaultTransport, clock.Now}
+	c := open(t, cfg, edge.url())
+	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
+	wake := func(want string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, edge.url(), nil)
+		require.NoError(t, err)
+		r.Header.Set("Wake", "api aw") // policy and key, as they are on the wire
+		resp, err := cfg.Transport.RoundTrip(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(text))
+	}
+	take := func(cost int64, admitted bool) {
+		t.Helper()
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
+		require.NoError(t, err)
+		require.Equal(t, admitted, v.Admitted)
+	}
+	_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	take(2, false)
+	wake(`{"tables":0,"again":false}`)
+	for range 2 {
+		take(1, true)
+		wake(`{"tables":4,"again":true}`)
+		take(1, false)
+		clock.Advance(2*time.Minute - time.Microsecond) // a count is kept for a window more
+		wake(`{"tables":4,"again":true}`)
+		clock.Advance(time.Microsecond)
+		wake(`{"tables":0,"again":false}`)
+	}
+	edge.kill()
+	edge.start()
+	take(1, true)
+}
+
+// randomPolicy returns one of a few shapes with quotas of its own.
+func randomPolicy(t testing.TB, rng *rand.Rand) *exact.Policy {
+	var limits []storeless.Limit
+	buckets := rng.IntN(2) == 0
+	for i := range 1 + rng.IntN(3) {
+		l := storeless.Limit{Name: strconv.Itoa(i), Quota: 1 + rng.Int64N(12), Window: []time.Duration{7 * time.Second, time.Minute, 24 * time.Hour}[rng.IntN(3)]}
+		l.Algorithm = storeless.Algorithm(rng.IntN(int(storeless.RollingDay) + 1))
+		if buckets {
+			l.Algorithm = storeless.TokenBucket + storeless.Algorithm(rng.IntN(2))
+		}
+		switch l.Algorithm {
+		case storeless.TokenBucket:
+			l.Burst = 1 + rng.Int64N(12)
+		case storeless.RollingDay:
+			l.Window = 24 * time.Hour
+		}
+		if rng.IntN(8) == 0 && l.Algorithm != storeless.SlidingLog {
+			l.Quota = storeless.MaxQuota - rng.Int64N(1000)
+		}
+		limits = append(limits, l)
+	}
+	return compile(t, limits...)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

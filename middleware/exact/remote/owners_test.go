@@ -1,0 +1,194 @@
+package remote_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
+)
+
+// sum returns the MAC of a text, as the page says it is made.
+func sum(by []byte, text string) string {
+	of := func(key []byte, text string) []byte {
+		h := hmac.New(sha256.New, key)
+		_, _ = io.WriteString(h, text)
+		return h.Sum(nil)
+	}
+	return base64.RawURLEncoding.EncodeToString(of(of(by, "tallystick/v1/remote key"), text))
+}
+
+// asked returns what an owner answers to a body that is signed with a secret.
+func asked(t *testing.T, owner http.RoundTripper, by []byte, body string) (text, mac string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://owner/", strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Tallystick-Mac", sum(by, "tallystick/v1/remote request\n\n"+body))
+	resp, err := owner.RoundTrip(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", b)
+	mac = resp.Header.Get("Tallystick-Mac")
+	require.Equal(t, sum(secret("a"), "tallystick/v1/remote answer\n"+r.Header.Get("Tallystick-Mac")+"\n"+string(b)), mac)
+	return string(b), mac
+}
+
+// owners runs a test with each owner there is, by a clock that stands still at that of the page.
+func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
+	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
+	t.Run("Serve", func(t *testing.T) {
+		began := now().Add(-time.Hour)
+		h, err := remote.Serve(exact.NewMemory(1, now), remote.Config{Secrets: [][]byte{secret("a"), secret("b")}, Now: func() time.Time { return began }})
+		require.NoError(t, err)
+		began = now()
+		test(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Result(), nil
+		}))
+	})
+	t.Run("the Durable Object", func(t *testing.T) {
+		host := startWorkerd(t, clocked, t.TempDir()).listen
+		test(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+			r.URL.Host = host
+			return clockedWire{http.DefaultTransport, now}.RoundTrip(r)
+		}))
+	})
+}
+
+// call returns the request of the page, with one thing changed.
+func call(t *testing.T, old, new string) string {
+	t.Helper()
+	blocks, _, err := printed.Read("../../../docs/remote.md")
+	require.NoError(t, err)
+	for _, b := range blocks {
+		if b.RunBy == "TestTheWireIsThatOfItsPage" {
+			body, _, _ := strings.Cut(b.Text, "\n")
+			if old != "" {
+				require.Equal(t, 1, strings.Count(body, old), old)
+			}
+			return strings.Replace(body, old, new, 1)
+		}
+	}
+	t.Fatal("the page has no exchange")
+	return ""
+}
+
+// Every owner answers the request of the page by its answer.
+func TestOwnersAnswerAsThePageSays(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/remote.md")
+	require.NoError(t, err)
+	owners(t, func(t *testing.T, owner http.RoundTripper) {
+		body := call(t, "", "")
+		text, mac := asked(t, owner, secret("a"), body)
+		require.Contains(t, string(page), body+"\nTallystick-Mac: "+sum(secret("a"), "tallystick/v1/remote request\n\n"+body)+"\n"+text+"\nTallystick-Mac: "+mac+"\n")
+	})
+}
+
+// What an owner cannot do, or must not, is answered by its name, and nothing is counted.
+func TestOwnersRefuseByName(t *testing.T) {
+	ids := func(n int) string { return `"ids":["` + strings.TrimSuffix(strings.Repeat(`YQ","`, n), `","`) + `"]` }
+	const id, key, cost = `"ids":["MDEyMzQ1Njc4OWFiY2RlZg"]`, `"key":"azE"`, `"cost":1`
+	const at, window = `"at":1900000000000`, `"algorithm":"fixed-window","quota":5,"window":3600`
+	owners(t, func(t *testing.T, owner http.RoundTripper) {
+		for _, of := range []struct{ old, new, want string }{
+			{at, `"at":1900000004001`, "stale"},
+			{at, `"at":1899999995999`, "stale"},
+			{`"fixed-window"`, `"leaking-log"`, "algorithm"},
+			{`"fixed-window"`, `"Fixed-Window"`, "algorithm"},
+			{`"fixed-window"`, `""`, "algorithm"},
+			{`"fixed-window"`, `7`, "malformed"},
+			{`"take"`, `"give"`, "malformed"},
+			{`{"op"`, `["op"`, "malformed"},
+			{key, `"key":"az="`, "malformed"},
+			{key, `"key":"azF"`, "malformed"}, // its last bits say nothing
+			{key, `"key":7`, "malformed"},
+			{key, `"key":""`, "call"},
+			{key, `"key":"` + strings.Repeat("AAAA", 86) + `"`, "call"},
+			{cost, `"cost":0`, "call"},
+			{cost, `"cost":-1`, "call"},
+			{cost, `"cost":1.5`, "malformed"},
+			{cost, `"cost":2147483648,"past":true`, "call"},
+			{cost, `"cost":1,"pause":5`, "call"},
+			{cost, `"cost":1,"pause":-5`, "call"},
+			{cost, `"cost":1,"ahead":5`, "call"},
+			{cost, `"cost":1,"ahead":3600000001`, "malformed"},
+			{cost, `"cost":0,"pause":86400000001`, "malformed"},
+			{`"quota":5`, `"quota":0`, "malformed"},
+			{`"quota":5`, `"quota":2147483648`, "malformed"},
+			{`"window":3600`, `"window":31622401`, "malformed"},
+			{`"window":3600`, `"window":3600,"burst":2`, "malformed"},
+			{window, `"algorithm":"sliding-log","quota":10001,"window":3600`, "malformed"},
+			{window, `"algorithm":"rolling-day","quota":5,"window":3600`, "malformed"},
+			{window, `"algorithm":"token-bucket","quota":1,"window":31622400,"burst":2`, "malformed"},
+			{`"limits":[{"name":"api"`, `"limits":[{"name":"a b"`, "malformed"},
+			{`"policy":{"name":"api"`, `"policy":{"name":"API"`, "malformed"},
+			{`}]},"ids`, `},{"name":"api",` + window + `}]},"ids`, "malformed"},
+			{id, `"ids":[]`, "call"},
+			{id, `"ids":[""]`, "call"},
+			{id, `"ids":["="]`, "call"},
+			{id, `"ids":["` + strings.Repeat("AAAA", 22) + `"]`, "call"},
+			{id, ids(1025), "call"},
+			{`"wait":50`, `"wait":0`, "not-counted"},
+			{`"wait":50`, `"wait":-1`, "not-counted"},
+			{`"take"`, `"refund"`, "no-refund"},
+			{`{"op":"take"`, `{"receipt":{"serial":"1","at":"now"},"op":"refund"`, "no-refund"},
+			{`{"op":"take"`, `{"receipt":{"serial":"1","at":"1900000000000000000"},"op":"refund"`, "no-refund"},
+		} {
+			text, _ := asked(t, owner, secret("a"), call(t, of.old, of.new))
+			require.Equal(t, `{"at":1900000000000,"error":"`+of.want+`"}`, text, of.new)
+		}
+		// At the very limits, and signed with any secret.
+		for i, at := range []string{`"at":1900000004000`, `"at":1899999996000`} {
+			text, _ := asked(t, owner, secret("ab"[i:i+1]), strings.Replace(call(t, `"at":1900000000000`, at), id, ids(1), 1))
+			require.Contains(t, text, `"admitted":true`)
+			require.Contains(t, text, `"limits":[[4,800,0]]`, "nothing of all that was counted, and this once")
+		}
+	})
+}
+
+// Without a secret nobody is heard by any owner, nor with a body of another kind.
+func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
+	owners(t, func(t *testing.T, owner http.RoundTripper) {
+		body := call(t, "", "")
+		good := sum(secret("a"), "tallystick/v1/remote request\n\n"+body)
+		for what, of := range map[string]struct {
+			method, body, mac string
+			want              int
+		}{
+			"GET":                {http.MethodGet, "", good, http.StatusMethodNotAllowed},
+			"no MAC":             {http.MethodPost, body, "", http.StatusUnauthorized},
+			"another secret":     {http.MethodPost, body, sum(secret("c"), "tallystick/v1/remote request\n\n"+body), http.StatusUnauthorized},
+			"another body":       {http.MethodPost, body + " ", good, http.StatusUnauthorized},
+			"a MAC of an answer": {http.MethodPost, body, sum(secret("a"), "tallystick/v1/remote answer\n\n"+body), http.StatusUnauthorized},
+			"a padded MAC":       {http.MethodPost, body, good + "=", http.StatusUnauthorized},
+			"too long":           {http.MethodPost, strings.Repeat("x", 128<<10+1), good, http.StatusBadRequest},
+			"as long as may be":  {http.MethodPost, strings.Repeat("x", 128<<10), good, http.StatusUnauthorized},
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), of.method, "http://owner/", bytes.NewReader([]byte(of.body)))
+			require.NoError(t, err)
+			r.Header.Set("Tallystick-Mac", of.mac)
+			resp, err := owner.RoundTrip(r)
+			require.NoError(t, err)
+			_ = resp.Body.Close()
+			require.Equal(t, of.want, resp.StatusCode, what)
+			require.Empty(t, resp.Header.Get("Tallystick-Mac"), what)
+		}
+		text, _ := asked(t, owner, secret("a"), body)
+		require.Contains(t, text, `"limits":[[4,800,0]]`, "nothing was counted before")
+	})
+}
