@@ -310,6 +310,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 				continue
 			}
 			require.EqualValues(t, 2, d.live.Load())
+			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 			require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
 			require.True(t, told.last().Degraded)
 			close(d.open)
@@ -378,7 +379,10 @@ func TestShadowOfTooManyAtOnce(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
 		cfg.Shadow = true
 		d, told := newDoor(false), record(&cfg)
-		come(newLimiter(t, cfg).Handler(d), 4)
+		h := newLimiter(t, cfg).Handler(d)
+		for range 4 {
+			come(h, 1)
+		}
 		require.EqualValues(t, 4, d.live.Load())
 		require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
 		require.True(t, told.last().Allowed)
