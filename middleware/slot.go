@@ -74,19 +74,19 @@ func (e *engine) wouldPass(now time.Time, who *subject, shown *credentials, cost
 
 // dropEnded forgets the tallies that have ended while the request stood in line. The memory
 // knows them no more, and would count from zero.
-func (shown *credentials) dropEnded(now time.Time) {
-	kept, p := shown.own[:0], &shown.proof
-	for i := range shown.own {
-		if restOf(now, &shown.own[i].own) > 0 {
+func (c *credentials) dropEnded(now time.Time) {
+	kept, p := c.own[:0], &c.proof
+	for i := range c.own {
+		if restOf(now, &c.own[i].own) > 0 {
 			if p.opened && p.index == i {
 				p.index = len(kept)
 			}
-			kept = append(kept, shown.own[i])
+			kept = append(kept, c.own[i])
 		} else if p.opened && p.index == i {
 			p.opened = false
 		}
 	}
-	shown.own = kept
+	c.own = kept
 }
 
 // hold gives the request a slot of this instance.

@@ -35,6 +35,12 @@ func TestSlidingWindow(t *testing.T) {
 			{at: 2*minute - 2*tick, cost: 5, wait: 1, left: 4, reset: 1},
 			{at: 2*minute - 2*tick, cost: 4, admitted: true, reset: 1},
 		}},
+		{"a part of a microsecond is waited for too", []storeless.Limit{{Quota: 8, Window: minute}}, []row{
+			{at: 0, cost: 7, admitted: true, left: 1, reset: 69},
+			{at: minute + 428_571*tick, cost: 7, wait: 52, reset: 52, left: 1},
+			{at: minute + 51*second + 428_571*tick, cost: 7, wait: 1, reset: 1, left: 6},
+			{at: minute + 52*second + 428_571*tick, cost: 7, admitted: true, left: 0, reset: 8},
+		}},
 		{"two windows deep nothing is left of it", []storeless.Limit{five}, []row{
 			{at: 0, cost: 5, admitted: true, reset: 72},
 			{at: 2 * minute, cost: 0, admitted: true, left: 5},
