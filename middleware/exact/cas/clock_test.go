@@ -117,6 +117,25 @@ func TestAccountsExpire(t *testing.T) {
 	})
 }
 
+// A refusal is that of its time, though there is room by now: a process asks again because an
+// answer was lost, not because it hopes for another.
+func TestARefusalIsThatOfItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, newShelf(time.Now), cas.Config{})
+		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Hour})
+		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.NoError(t, err)
+		call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "refused"}
+		refused, err := c.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.False(t, refused.Admitted)
+		require.NoError(t, c.Refund(t.Context(), v.Receipt))
+		again, err := c.Take(t.Context(), call)
+		require.NoError(t, err)
+		require.True(t, !again.Admitted && again.Replayed)
+	})
+}
+
 // A refund that was given is not given twice, also if nothing else of the account is left.
 func TestARefundOutlivesWhatItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
