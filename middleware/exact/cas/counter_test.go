@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
@@ -43,7 +43,7 @@ func yearly(quota int64) storeless.Limit {
 
 // The store of these tests keeps what a store promises.
 func TestShelfIsAStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		require.NoError(t, castest.TestStore(newShelf(time.Now), 400<<10))
 	})
 }
@@ -98,7 +98,7 @@ func TestExactFromRacingInstances(t *testing.T) {
 		}
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
 					attack(t, storeless.Limit{Algorithm: a, Quota: 1000, Window: storeless.MaxWindow}, seed)
 				})
 			})

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
@@ -17,7 +17,7 @@ import (
 // A call that others are always quicker than ends as load, after so many tries, and has
 // written nothing. Its pauses grow with what a try takes, to eight times that and no further.
 func TestRacesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.loading = func(int) error { time.Sleep(3 * time.Millisecond); return nil }
 		s.swapping = func(context.Context, int) error { time.Sleep(2 * time.Millisecond); return cas.ErrChanged }
@@ -47,7 +47,7 @@ func TestRacesAreBounded(t *testing.T) {
 // A call ends as load when there is no time for another try, and does not wait for its
 // deadline: a call that runs into it would be taken for one that the store did not answer.
 func TestRacesEndBeforeTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.swapping = func(context.Context, int) error { time.Sleep(6 * time.Millisecond); return cas.ErrChanged }
 		c := open(t, s, cas.Config{})
@@ -75,7 +75,7 @@ func TestDeadlinesAfterALostRace(t *testing.T) {
 		{"in a later swap", -2, exact.ErrMaybeCounted, exact.ErrContended},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
 				s := newShelf(time.Now)
@@ -105,7 +105,7 @@ func TestDeadlinesAfterALostRace(t *testing.T) {
 
 // Where a context ends in a pause, the call does.
 func TestAPauseEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.swapping = func(context.Context, int) error { time.Sleep(time.Hour); return cas.ErrChanged }
 		c := open(t, s, cas.Config{})
@@ -122,7 +122,7 @@ func TestAPauseEndsWithItsContext(t *testing.T) {
 // One instance makes one swap of what comes for a key while another is under way, so that it
 // does not race against itself.
 func TestCallsOfOneInstanceTravelTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		s.swapping = func(context.Context, int) error { time.Sleep(10 * time.Millisecond); return nil }
 		c := open(t, s, cas.Config{})
