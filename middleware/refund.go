@@ -32,9 +32,9 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // On a route with an [Exact] counter neither matters: the counter knows.
 //
 // A request that cost 0 has charged nothing, and cannot be settled: estimate 1 at least. Where
-// several middlewares are stacked, the innermost is meant. It works once for each request; if there is nothing to settle any more, or never was, the
-// error is [exact.ErrNoRefund]. Any other is the counter's: after it Settle may be called
-// again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
+// several middlewares are stacked, the innermost is meant. It works once for each request; if
+// there is nothing to settle any more, or never was, the error is [exact.ErrNoRefund]. Any other
+// is the counter's: after it Settle may be called again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
 // lost, also when it was asked for once more, and the next call finds out: a counter gives a
 // charge back once, however often it is asked, and knows a charge that is repeated within
 // [exact.IDLife]. A client that another instance has refused meanwhile, or that shows a
