@@ -1,6 +1,9 @@
 package counters
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Counter is one that is measured, ours or another's.
 type Counter struct {
@@ -40,8 +43,9 @@ type Server interface {
 }
 
 // All returns the counters in the order of the table. A new one is a line here.
+// Without a PostgreSQL on this machine there is no row for one.
 func All() []Counter {
-	return []Counter{
+	all := []Counter{
 		{Name: "memory", Open: openMemory},
 		{Name: "file", Open: openFile},
 		{Name: "bbolt/grouped", Open: openBboltGrouped},
@@ -50,6 +54,7 @@ func All() []Counter {
 		{Name: "sqlite/grouped", Open: openSQLiteGrouped},
 		{Name: "sqlite/full", Open: openSQLiteFull},
 		{Name: "sql/sqlite", Open: openSQL},
+		{Name: "sql/postgres", Open: openPostgres},
 		{Name: "nats", Open: openNATS},
 		{Name: "remote", Open: openRemote},
 		{Name: "redis", Redis: true, Open: openRedis},
@@ -59,4 +64,8 @@ func All() []Counter {
 		{Name: "ping/rueidis", Redis: true, Open: openPingRueidis},
 		{Name: "ping/go-redis", Redis: true, Open: openPingGoRedis},
 	}
+	if postgresPrograms() == "" {
+		all = slices.DeleteFunc(all, func(c Counter) bool { return c.Name == "sql/postgres" })
+	}
+	return all
 }
