@@ -153,6 +153,7 @@ func TestRequestsWaitForTheirTurn(t *testing.T) {
 		}
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "the line is full")
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		close(served)
 		var order []string
 		for name := range served {

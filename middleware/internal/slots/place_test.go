@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +29,8 @@ func TestAPlaceIsGivenBackOnce(t *testing.T) {
 func TestAConnectionKeepsItsPlace(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			freed := 0
-			p := NewPlace(func() { freed++ })
+			var freed atomic.Int64
+			p := NewPlace(func() { freed.Add(1) })
 			request, cancel := context.WithCancel(t.Context())
 			ctx := p.EndAfter(request, 30*time.Second, errTooLong)
 			ours, theirs := net.Pipe()
@@ -39,13 +40,14 @@ func TestAConnectionKeepsItsPlace(t *testing.T) {
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), context.Canceled)
 			time.Sleep(29 * time.Second)
-			require.Zero(t, freed)
+			require.Zero(t, freed.Load())
 			if closed {
 				require.NoError(t, conn.Close())
-				require.Equal(t, 1, freed)
+				require.EqualValues(t, 1, freed.Load())
 			}
 			time.Sleep(2 * time.Second)
-			require.Equal(t, 1, freed)
+			synctest.Wait()
+			require.EqualValues(t, 1, freed.Load())
 			_, err := theirs.Read(make([]byte, 1))
 			require.Error(t, err, "it is closed")
 		})
