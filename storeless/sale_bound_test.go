@@ -179,7 +179,7 @@ func TestGreedyBuyersCostTheFormula(t *testing.T) {
 	nearest := 0.0
 	for _, tariff := range []storeless.Tariff{plain(1), plain(8), {Work: 1 << 18, Crowd: 8, Memory: 24 * time.Hour}, {Work: 16, Crowd: 32, Memory: time.Minute}} {
 		for _, most := range []float64{1, 1.5, 4, 64, 1 << 12} { // times Work
-			s := openShop(t, tariff, 1<<12)
+			s := openShop(t, tariff, 1<<17)
 			paid, n := 0.0, 0
 			step := max(time.Second, tariff.Memory/time.Duration(16*tariff.Crowd))
 			for d := time.Duration(0); d <= 6*tariff.Memory; d += step {
