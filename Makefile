@@ -17,6 +17,9 @@ FUZZTIME ?= 120
 # Seconds, for all mutants together; 0 tries all of them.
 MUTANTTIME ?= 0
 
+# Percent of the root module's statements that its short tests must reach.
+COVERAGE := 95
+
 # How often "make long" runs every test.
 LONGCOUNT ?= 10
 
@@ -26,7 +29,7 @@ each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 # A target for each module: all its tests, with the race detector.
 RACES := $(MODULES:%=race@%)
 
-.PHONY: test fips lint need vuln mutants fuzz bench long cover rehearse help
+.PHONY: test fips lint need vuln mutants fuzz bench long cover newest sbom release rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -87,5 +90,14 @@ long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 rehearse: ## release the last commit to nobody, and install it as users do
 	@.ci/rehearse v0.0.1
 
-cover: ## statement coverage of every package, by the tests of its module
-	@$(call each,go test -cover ./...)
+cover: ## statement coverage of the root module, package by package; fails below COVERAGE
+	@.ci/cover $(COVERAGE)
+
+newest: need ## vet and the short tests by the newest Go; fails also where it cannot be had
+	@.ci/newest $(MODULES)
+
+sbom: ## the bill of materials of the root module, CycloneDX in JSON
+	@cd internal/release && go run ./sbom -module ../.. -version "$$(git describe --always --dirty)"
+
+release: ## VERSION=v1.2.3: test, tag and sign it, and write dist/VERSION; pushes nothing
+	@.ci/release "$(VERSION)"
