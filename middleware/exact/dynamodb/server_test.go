@@ -17,10 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/testkit"
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // patient is when a test gives up on what is bound to come: a busy machine may take long, and
@@ -88,7 +86,9 @@ func (s *server) kill() {
 
 func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process.Signal(sig)) }
 
-func (s *server) url() string { return "http://127.0.0.1:" + s.port }
+func (s *server) addr() string { return "127.0.0.1:" + s.port }
+
+func (s *server) url() string { return "http://" + s.addr() }
 
 // client returns a client as programs make one, with the retries that are the SDK's default.
 func client(url string) *sdk.Client {
@@ -113,16 +113,4 @@ func count(t testing.TB, store cas.Store) *cas.Counter {
 	c, err := cas.New(store, cas.Config{})
 	require.NoError(t, err)
 	return c
-}
-
-func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
-	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
-}
-
-// yearly is a fixed window whose end no test meets.
-func yearly(quota int64) storeless.Limit {
-	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 365 * 24 * time.Hour}
 }

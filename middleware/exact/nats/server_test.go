@@ -74,7 +74,9 @@ func (s *serverProcess) kill() {
 
 func (s *serverProcess) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process.Signal(sig)) }
 
-func (s *serverProcess) url() string { return "nats://127.0.0.1:" + strconv.Itoa(s.port) }
+func (s *serverProcess) addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+
+func (s *serverProcess) url() string { return "nats://" + s.addr() }
 
 // serve is what the process of a server does, until it is ended.
 func serve(port string) int {

@@ -3,9 +3,7 @@ package redis_test
 import (
 	"context"
 	"math/rand/v2"
-	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
@@ -34,11 +33,11 @@ func TestCounter(t *testing.T) {
 		return exact.Lease(open(t, s.url()), exact.LeaseConfig{Instances: 2})
 	}})
 	// Answers that are lost: the proxy cuts the connection instead of passing the next one on.
-	p := startProxy(t, s.addr())
-	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(p.url(), redis.Config{}) }, LoseAnswer: func(c exact.Counter) {
+	p := faults.StartProxy(t, s.addr())
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return redis.Open(throughProxy(p), redis.Config{}) }, LoseAnswer: func(c exact.Counter) {
 		_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(1))})
 		require.NoError(t, err, "it is connected")
-		p.set(func(p *proxy) { p.loseNext = true })
+		p.LoseNext("EVALSHA")
 	}})
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr()}})
 	require.NoError(t, err)
@@ -305,58 +304,4 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	require.EqualError(t, err, "Prefix: must hold no braces, of which a cluster makes hash tags")
 	_, err = redis.New(nil, redis.Config{})
 	require.EqualError(t, err, "client: is nil")
-}
-
-func TestMain(m *testing.M) {
-	if url := os.Getenv(attackChild); url != "" {
-		os.Exit(attack(url))
-	}
-	os.Exit(m.Run())
-}
-
-const attackChild = "TALLYSTICK_ATTACK_REDIS"
-
-// attack makes 1250 attempts from 16 goroutines, each at most three times where the
-// answer is lost, and prints how many were admitted.
-func attack(url string) int {
-	c, err := redis.Open(url, redis.Config{})
-	if err != nil {
-		println(err.Error())
-		return 1
-	}
-	p, err := exact.Compile("api", []storeless.Limit{yearly(1000)})
-	if err != nil {
-		println(err.Error())
-		return 1
-	}
-	key := os.Getenv("TALLYSTICK_ATTACK_KEY")
-	var admitted, lost atomic.Int64
-	var wg sync.WaitGroup
-	for w := range 16 {
-		wg.Go(func() {
-			for n := w; n < 1250; n += 16 {
-				call := exact.Call{Key: key, Cost: 1, Policy: p, ID: strconv.FormatUint(rand.Uint64(), 36)}
-				var v exact.Verdict
-				err := exact.ErrMaybeCounted
-				for range 20 { // as the middleware does once: a lost answer, by its ID
-					// Long, because a busy machine loses nothing; all of them within the life of an ID.
-					ctx, cancel := context.WithTimeout(context.Background(), exact.IDLife/2)
-					v, err = c.Take(ctx, call)
-					cancel()
-					if err == nil {
-						break
-					}
-				}
-				if err != nil {
-					lost.Add(1)
-				}
-				if v.Admitted && err == nil {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	_, _ = os.Stdout.WriteString(strings.Join([]string{strconv.FormatInt(admitted.Load(), 10), strconv.FormatInt(lost.Load(), 10)}, " "))
-	return 0
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
@@ -18,18 +19,18 @@ import (
 // Calls that are on their way when a counter closes may be counted.
 func TestCloseLeavesItOpenWhatWasCounted(t *testing.T) {
 	s := startServer(t)
-	p := startProxy(t, s.addr())
-	c := open(t, p.url())
+	p := faults.StartProxy(t, s.addr())
+	c := open(t, throughProxy(p))
 	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))}
 	_, err := c.Peek(t.Context(), call)
 	require.NoError(t, err)
-	p.set(func(p *proxy) { p.swallow = true })
+	p.Set(faults.Ways{Swallow: true})
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.Take(context.Background(), call)
 		done <- err
 	}()
-	require.Eventually(t, func() bool { return p.lost.Load() > 0 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return p.Lost.Load() > 0 }, patient, time.Millisecond)
 	closed := make(chan error, 1)
 	go func() { closed <- c.Close() }()
 	require.ErrorIs(t, <-done, exact.ErrMaybeCounted)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -28,13 +29,13 @@ func TestFaults(t *testing.T) {
 	for _, outage := range []middleware.Outage{middleware.FailOpen, middleware.FailClosed} {
 		t.Run(map[middleware.Outage]string{middleware.FailOpen: "open", middleware.FailClosed: "closed"}[outage], func(t *testing.T) {
 			s := startServer(t)
-			p := startProxy(t, s.addr())
+			p := faults.StartProxy(t, s.addr())
 			for _, f := range []fault{
 				{"killed, restarted empty", s.kill, func() { s.start() }, true},
 				{"frozen", func() { s.signal(syscall.SIGSTOP) }, func() { s.signal(syscall.SIGCONT) }, false},
-				{"slow", func() { p.set(func(p *proxy) { p.delay = 4 * deadline }) }, func() { p.set(func(p *proxy) { p.delay = 0 }) }, false},
-				{"drops answers", func() { p.set(func(p *proxy) { p.swallow = true }) }, func() { p.set(func(p *proxy) { p.swallow = false }) }, false},
-				{"cuts in the middle of answers", func() { p.set(func(p *proxy) { p.cutAfter = 2 }) }, func() { p.set(func(p *proxy) { p.cutAfter = 0 }) }, false},
+				{"slow", func() { p.Set(faults.Ways{Delay: 4 * deadline}) }, func() { p.Set(faults.Ways{}) }, false},
+				{"drops answers", func() { p.Set(faults.Ways{Swallow: true}) }, func() { p.Set(faults.Ways{}) }, false},
+				{"cuts in the middle of answers", func() { p.Set(faults.Ways{CutAfter: 2}) }, func() { p.Set(faults.Ways{}) }, false},
 				{"memory full", func() { s.do("CONFIG", "SET", "maxmemory", "1") }, func() { s.do("CONFIG", "SET", "maxmemory", "0") }, false},
 				{"read-only replica", func() { s.do("REPLICAOF", "127.0.0.1", "1") }, func() { s.do("REPLICAOF", "NO", "ONE") }, false},
 				{"loads", func() {
@@ -49,7 +50,7 @@ func TestFaults(t *testing.T) {
 				}, false},
 				{"wrong password", func() {
 					s.do("CONFIG", "SET", "requirepass", "changed")
-					p.cut()
+					p.Cut()
 				}, func() { s.authenticated("changed", "CONFIG", "SET", "requirepass", "") }, false},
 			} {
 				t.Run(f.name, func(t *testing.T) { befall(t, p, outage, &f) })
@@ -59,9 +60,9 @@ func TestFaults(t *testing.T) {
 }
 
 // befall has a fault strike in the middle of a load and pass again.
-func befall(t *testing.T, p *proxy, outage middleware.Outage, f *fault) {
+func befall(t *testing.T, p *faults.Proxy, outage middleware.Outage, f *fault) {
 	before := runtime.NumGoroutine()
-	counter := open(t, p.url())
+	counter := open(t, throughProxy(p))
 	site := newSite(t, counter, outage, deadline)
 	// Where nothing is wrong, a busy machine must not look like it: the same counter, by
 	// the longest deadline there is.

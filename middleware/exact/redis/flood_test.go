@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
@@ -20,11 +21,11 @@ import (
 // A flood that meets a server which hardly answers is load: 503, and never the fallback.
 func TestFloodIsNoOutage(t *testing.T) {
 	s := startServer(t)
-	p := startProxy(t, s.addr())
-	counter := open(t, p.url())
+	p := faults.StartProxy(t, s.addr())
+	counter := open(t, throughProxy(p))
 	site := newSite(t, counter, middleware.FailOpen, deadline)
 	site.ask("warm")
-	p.set(func(p *proxy) { p.delay = deadline / 4 })
+	p.Set(faults.Ways{Delay: deadline / 4})
 	var overloaded, degraded, admitted atomic.Int64
 	var wg sync.WaitGroup
 	for n := range 2000 {
@@ -45,7 +46,7 @@ func TestFloodIsNoOutage(t *testing.T) {
 	require.Positive(t, overloaded.Load())
 	require.Zero(t, degraded.Load())
 	require.Zero(t, site.log.count("does not answer"))
-	p.set(func(p *proxy) { p.delay = 0 })
+	p.Set(faults.Ways{})
 	site.recovers(t)
 	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
 }
@@ -85,12 +86,12 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 // once that it was not counted.
 func TestUnansweredCallsHaveABound(t *testing.T) {
 	s := startServer(t)
-	p := startProxy(t, s.addr())
-	counter := open(t, p.url())
+	p := faults.StartProxy(t, s.addr())
+	counter := open(t, throughProxy(p))
 	policy := compile(t, yearly(5))
 	_, err := counter.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: policy})
 	require.NoError(t, err)
-	p.set(func(p *proxy) { p.swallow = true })
+	p.Set(faults.Ways{Swallow: true})
 	var busy atomic.Int64
 	var wg sync.WaitGroup
 	for n := range 2048 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
@@ -82,8 +83,8 @@ func TestLoneConnectionIsCut(t *testing.T) {
 // Without an ID nothing is asked again: it may have been counted.
 func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 	s := startServer(t)
-	p := startProxy(t, s.addr())
-	c := open(t, p.url())
+	p := faults.StartProxy(t, s.addr())
+	c := open(t, throughProxy(p))
 	policy := compile(t, yearly(1_000_000))
 	take := func(id string) (exact.Verdict, error) {
 		return c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: policy, ID: id})
@@ -91,10 +92,10 @@ func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 	aloneOn(t, s, take)
 	before, err := take("")
 	require.NoError(t, err)
-	p.set(func(p *proxy) { p.loseEvery = 1 })
+	p.Set(faults.Ways{LoseEvery: 1})
 	_, err = take("")
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
-	p.set(func(p *proxy) { p.loseEvery = 0 })
+	p.Set(faults.Ways{})
 	after, err := take("")
 	require.NoError(t, err)
 	require.Equal(t, before.Limits[0].Remaining-2, after.Limits[0].Remaining)

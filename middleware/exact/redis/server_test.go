@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
@@ -74,6 +75,8 @@ func (s *server) kill() {
 func (s *server) addr() string { return "127.0.0.1:" + s.port }
 
 func (s *server) url() string { return "redis://" + s.addr() + "/0" }
+
+func throughProxy(p *faults.Proxy) string { return "redis://" + p.Addr().String() + "/0" }
 
 // do sends one command on a connection of its own, and returns what the server says.
 func (s *server) do(words ...string) string { return s.authenticated("", words...) }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
@@ -41,9 +42,9 @@ func private(t *testing.T) (tls.Certificate, string) {
 // A private CA is named by URL, and no other is trusted beside it.
 func TestPrivateCA(t *testing.T) {
 	s := startServer(t)
-	p := startProxy(t, s.addr())
+	p := faults.StartProxy(t, s.addr())
 	cert, file := private(t)
-	secure := p.behindTLS(&tls.Config{Certificates: []tls.Certificate{cert}})
+	secure := p.BehindTLS(&tls.Config{Certificates: []tls.Certificate{cert}})
 	_, other := private(t)
 	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))}
 	for _, tt := range []struct{ query, fault string }{

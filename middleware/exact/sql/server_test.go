@@ -187,6 +187,8 @@ func (s *server) ping(ctx context.Context) error {
 	return db.PingContext(ctx)
 }
 
+func (s *server) addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+
 func (s *server) dsn(name string) string { return dsn(s.port, name) }
 
 // dsn names a database of the server at a port, or of one behind a proxy.

@@ -1,0 +1,97 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Patient is how long a test waits for what is bound to come, on a machine that is busy.
+const Patient = 5 * time.Minute
+
+// A Fault befalls a server, or the way to it, and passes.
+type Fault struct {
+	Name         string
+	Strike, Heal func()
+}
+
+// OfTheWay are the faults of the way to a server that any has.
+func OfTheWay(p *Proxy) []Fault {
+	return []Fault{
+		{"cut in the middle of answers", func() { p.Set(Ways{CutAfter: 2}); p.Cut() }, func() { p.Set(Ways{}) }},
+		{"drops answers", func() { p.Set(Ways{Swallow: true}) }, func() { p.Set(Ways{}); p.Cut() }},
+	}
+}
+
+// AmidALoad has each fault strike in the middle of a load of callers, and pass. Meanwhile calls
+// fail by their deadlines; what was answered stays counted, nothing is counted twice
+// under its ID, and the limit holds. open opens the counter for one fault.
+func AmidALoad(t *testing.T, all []Fault, deadline time.Duration, open func(t *testing.T) exact.Counter) {
+	policy, err := exact.Compile("api", []storeless.Limit{yearly(quota)})
+	require.NoError(t, err)
+	for _, f := range all {
+		t.Run(f.Name, func(t *testing.T) { amidALoad(t, f, deadline, policy, open(t)) })
+	}
+}
+
+// The load: callers that make a hundred calls each, of which the quota is less than half.
+const callers, quota = 8, 300
+
+func amidALoad(t *testing.T, f Fault, deadline time.Duration, policy *exact.Policy, c exact.Counter) {
+	var admitted, maybe, failed atomic.Int64
+	take := func(id string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		v, err := c.Take(ctx, exact.Call{Key: f.Name, Cost: 1, Policy: policy, ID: id})
+		if err == nil && v.Admitted {
+			admitted.Add(1)
+		}
+		return err
+	}
+	healed := make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range callers {
+		wg.Go(func() {
+			for n := range 100 {
+				id := fmt.Sprint(w, "-", n)
+				err := take(id)
+				if err == nil {
+					continue
+				}
+				failed.Add(1)
+				if errors.Is(err, exact.ErrMaybeCounted) {
+					maybe.Add(1)
+				}
+				<-healed // so that the fault costs each caller one deadline
+				for end := time.Now().Add(Patient); err != nil && time.Now().Before(end); {
+					err = take(id)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if w == 0 {
+			require.Eventually(t, func() bool { return admitted.Load() > 10 }, Patient, time.Millisecond)
+			f.Strike()
+		}
+	}
+	require.Eventually(t, func() bool { return failed.Load() >= callers }, Patient, time.Millisecond, "no call hangs")
+	f.Heal()
+	close(healed)
+	wg.Wait()
+	t.Logf("%d calls failed, of which %d may have been counted", failed.Load(), maybe.Load())
+	require.EqualValues(t, quota, admitted.Load(), "of 800 calls, each repeated by its ID until it was answered")
+	v, err := c.Peek(t.Context(), exact.Call{Key: f.Name, Cost: 1, Policy: policy})
+	require.NoError(t, err)
+	require.Zero(t, v.Limits[0].Remaining)
+}
