@@ -46,7 +46,7 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
-	"internal/faults":                 {module + "/storeless", module + "/middleware/exact"},
+	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
 	"internal/price":                  {module + "/storeless"},
 	"internal/printed":                {},
