@@ -15,9 +15,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Patient is how long a test waits for what is bound to come, on a machine that is busy.
-const Patient = 5 * time.Minute
-
 // A Fault befalls a server, or the way to it, and passes.
 type Fault struct {
 	Name         string

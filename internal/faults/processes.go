@@ -19,6 +19,9 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+// Patient is how long a test waits for what is bound to come, on a machine that is busy.
+const Patient = 5 * time.Minute
+
 // The environment of a process that Processes starts.
 const (
 	envWhere = "TALLYSTICK_FAULTS_WHERE"
