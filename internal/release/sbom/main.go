@@ -99,7 +99,7 @@ func bill(main module, linked []module) *cdx.BOM {
 	bom := cdx.NewBOM()
 	bom.SerialNumber = ""
 	bom.Metadata = &cdx.Metadata{Component: component(main, cdx.ComponentTypeLibrary)}
-	bom.Metadata.Component.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "MIT"}}}
+	bom.Metadata.Component.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
 	needs := []string{}
 	components := []cdx.Component{}
 	for _, m := range linked {
