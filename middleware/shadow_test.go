@@ -146,6 +146,21 @@ func TestSettleKnowsWhatShadowsCounted(t *testing.T) {
 	}
 }
 
+// Of a network neither: what its other clients have counted there is theirs.
+func TestRefundTakesNothingFromAShadowOfANetwork(t *testing.T) {
+	cfg := tried(contact(new(clock)))
+	cfg.Cost = metered(contact(new(clock)), 5).Cost
+	cfg.Net56Factor = 1
+	decisions := record(&cfg)
+	h := newLimiter(t, cfg).Handler(&spy{serve: settling(t, false)})
+	require.Equal(t, http.StatusOK, send(h, from("2001:db8::1")).StatusCode)
+	require.Equal(t, http.StatusOK, send(h, from("2001:db8:0:1::1"), costs(3), with("X-Settle", "0")).StatusCode)
+	require.Equal(t, []string{"trial"}, wouldRefuse(decisions.last()))
+	send(h, from("2001:db8:0:2::1"), costs(0))
+	require.EqualValues(t, 2, decisions.last().Limits()[0].Remaining)
+	require.EqualValues(t, 4, decisions.last().Limits()[1].Remaining)
+}
+
 // A limit that was tried comes into force with what it has counted, in memory and in tokens.
 func TestShadowComesIntoForce(t *testing.T) {
 	cfg := tried(contact(new(clock)))
