@@ -46,7 +46,8 @@ type Config struct {
 	Identity IdentityFunc
 
 	// Cost prices a request. Default: 1. A cost of 0 peeks, a cost above a
-	// quota is answered 403, a negative cost is answered 500 and logged.
+	// quota is answered 403, a negative cost is answered 500 and logged. A route with one
+	// price for all its requests says it by [Middleware.HandlerCost].
 	Cost func(*http.Request) int64
 
 	// Skip passes a request on unlimited and uncounted if it returns true.

@@ -24,7 +24,7 @@ import (
 //
 // A policy with an exact counter, or with a challenge, has steps of its own from 3 on:
 // [engine.decideExact], [engine.decideWithWork].
-func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *Denial {
+func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext, price func(*http.Request) int64) *Denial {
 	d := &dc.decision
 	d.Policy, d.Cost = e.name, 1
 
@@ -34,8 +34,11 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *De
 		return v.denial
 	}
 	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
-	if e.cost != nil {
-		if d.Cost, ok = e.price(now, r); !ok {
+	if price == nil {
+		price = e.cost
+	}
+	if price != nil {
+		if d.Cost, ok = e.price(now, r, price); !ok {
 			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
 		}
@@ -68,8 +71,8 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *De
 }
 
 // price returns what a request costs. It is not ok where the program is at fault.
-func (e *engine) price(now time.Time, r *http.Request) (cost int64, ok bool) {
-	if cost = e.cost(r); cost < 0 {
+func (e *engine) price(now time.Time, r *http.Request, of func(*http.Request) int64) (cost int64, ok bool) {
+	if cost = of(r); cost < 0 {
 		e.report.warn(now, &e.report.alarms.negativeCost, "Config.Cost returned a negative cost; refused", "cost", cost)
 		return cost, false
 	}

@@ -150,7 +150,7 @@ func (m *Middleware) Stats() Stats {
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	m.loaded()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.engine.Load().serve(w, r, next)
+		m.engine.Load().serve(w, r, next, nil)
 	})
 }
 
