@@ -36,6 +36,10 @@ type Config struct {
 	// with one not listed here (which is logged), gets Limits.
 	Tiers map[string][]Limit
 
+	// LimitsFor gives customers limits of their own. Default: nil, those of their tier.
+	// Prohibited without an Identity.
+	LimitsFor *LimitsFor
+
 	// Instances is about how many instances serve the policy at once. With Exact, each admits
 	// that part of the quota, at least 1, in an outage under [FailOpen]. Permitted: 1 to 1048576.
 	// Default: 1, with which each of them admits the whole quota then.

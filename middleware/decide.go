@@ -34,6 +34,10 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext, pri
 		return v.denial
 	}
 	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
+	if e.customers != nil { // whose limits may have been waited for
+		now = e.now()
+		dc.reply.Fields.Now = now.UnixMicro()
+	}
 	if price == nil {
 		price = e.cost
 	}

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -26,7 +27,7 @@ func (e *engine) identify(now time.Time, r *http.Request, b []byte) (who subject
 	case id.kind == kindAddress && e.report.alarms.watch.due(now):
 		e.watchForProxy(now, &id, r)
 	}
-	who = e.newSubject(now, id, b)
+	who = e.newSubject(r.Context(), now, id, b)
 	if e.challenge != nil && e.challenge.portBlocks && id.is4 {
 		if who.block = blockOf(r); who.block == 0 {
 			e.report.warn(now, &e.report.alarms.noPort, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
@@ -71,8 +72,11 @@ func whyNobody(err error) string {
 }
 
 // newSubject returns what the steps need of an identity. Its bytes are written to b.
-func (e *engine) newSubject(now time.Time, id Identity, b []byte) subject {
+func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity, b []byte) subject {
 	who := subject{id: id, bytes: id.append(b), tier: e.tierOf(now, id.Tier)}
+	if e.customers != nil {
+		who.tier = e.ownTierOf(ctx, now, &id, who.tier)
+	}
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory != nil && id.wide() {
 		var stack [16]byte

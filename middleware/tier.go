@@ -27,6 +27,20 @@ type tier struct {
 	leases       *exact.Policy // of slots, where there is a Concurrency
 }
 
+// A customer is an identity that may have limits of its own, as a key.
+type customer struct {
+	kind  byte
+	named uint32
+	text  string
+	tier  string
+}
+
+// ownLimits are what was said of a customer: nothing, or its limits.
+type ownLimits struct {
+	limits []Limit // nil: none of its own
+	tier   *tier   // nil: not compiled yet
+}
+
 // tooDear reports whether a request of this cost is more than any pass has, so that no
 // tally that is for sale can pay for it.
 func (t *tier) tooDear(cost int64) bool { return t.pass != nil && cost > t.pass.policy.Capacity() }
