@@ -167,12 +167,12 @@ func (e *engine) introduce() {
 			func(t *tier) **storeless.Policy { return &t.fallback },
 		} {
 			var largest *storeless.Policy
+			var all []*storeless.Policy
 			for _, t := range group {
-				if p := *role(t); largest == nil {
-					largest = p
-				} else {
-					largest = largest.Among(p)
-				}
+				all = append(all, *role(t))
+			}
+			if len(all) > 0 && all[0] != nil {
+				largest = all[0].Among(all...)
 			}
 			for _, t := range group {
 				if p := role(t); *p != nil { // there is a fallback on exact routes alone

@@ -211,9 +211,7 @@ func (t *Table[K, V]) retry() time.Duration { return min(t.Life, max(t.Life/10, 
 func (t *Table[K, V]) notice(e *entry[V], c *call) {
 	t.mu.Lock()
 	tell := e.call == c && !c.late
-	if tell {
-		c.late, e.failed = true, true
-	}
+	c.late = true
 	t.mu.Unlock()
 	if tell {
 		t.Failed(ErrLate)
