@@ -51,7 +51,7 @@ func contracted(ctx context.Context, customer string) (quota int64, err error) {
 
 // imported are the packages that fragments may name.
 var imported = map[string]string{
-	"cmp": "cmp", "context": "context", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
+	"cmp": "cmp", "context": "context", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "slog": "log/slog", "url": "net/url", "time": "time",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
