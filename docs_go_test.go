@@ -48,6 +48,8 @@ var (
 func passwordOf(string) (password string) { return }
 
 func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
+
+func contracted(ctx context.Context, customer string) (quota int64, err error) { return }
 `
 
 // imported are the packages that fragments may name.

@@ -146,10 +146,13 @@ func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
 // parameters r and t (draft-ietf-httpapi-ratelimit-headers-10, RFC 9651). A
 // limit that nothing was used of has no t, since nothing is going to change. On
 // a refusal only the limits that refused have one: Retry-After should not lie
-// before any t, and the others may rise long after it.
+// before any t, and the others may rise long after it. b is empty.
 func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 	for i, name := range names {
-		if i > 0 {
+		if name == "" {
+			continue
+		}
+		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
 		b = append(b, '"')
@@ -164,13 +167,16 @@ func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 	return b
 }
 
-// tightest returns the limit that leaves least, and of those the one that does
+// tightest returns the limit in force that leaves least, and of those the one that does
 // so for longest.
 func tightest(v *storeless.Verdict, n int) int {
 	best := 0
 	for i := 1; i < n; i++ {
 		a, b := &v.Limits[i], &v.Limits[best]
-		if a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
+		if a.Shadow {
+			continue
+		}
+		if b.Shadow || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
 			best = i
 		}
 	}

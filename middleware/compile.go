@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,23 +11,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// newTier compiles what follows from a set of limits.
-func newTier(cfg *Config, name string, l limits) tier {
-	p := l.tokens
-	t := tier{name: name, policy: p, field: policyField(p)}
-	for i := range p.Len() {
-		t.names = append(t.names, p.Limit(i).Name)
-	}
-	if cfg.Exact != nil {
-		x := cfg.Exact.withDefaults()
-		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(cfg.Instances)
-		t.quotaHash = quotaHash(p)
-		p = t.fallback // networks are counted in memory alone
-	}
-	t.net56, t.net48 = p.Scale(cfg.Net56Factor), p.Scale(cfg.Net48Factor)
-	return t
-}
-
 // compile checks cfg and compiles all of it but the memory.
 func compile(cfg Config) (*engine, error) {
 	cfg = withDefaults(cfg)
@@ -38,7 +20,7 @@ func compile(cfg Config) (*engine, error) {
 	}
 	e := &engine{
 		name:       cfg.Policy,
-		base:       newTier(&cfg, "", c.base),
+		base:       widened(&cfg, "", c.base),
 		tiers:      make(map[string]*tier, len(c.tiers)),
 		codec:      c.codec,
 		carried:    c.carried,
@@ -69,7 +51,7 @@ func compile(cfg Config) (*engine, error) {
 		e.gate = &gate{Concurrency: cfg.Concurrency.withDefaults()}
 	}
 	for name, p := range c.tiers {
-		t := newTier(&cfg, name, p)
+		t := widened(&cfg, name, p)
 		e.tiers[name] = &t
 	}
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
@@ -89,6 +71,9 @@ func compile(cfg Config) (*engine, error) {
 	e.introduce()
 	if cfg.ByOutcome != nil {
 		e.countByOutcome(&cfg, c.late)
+	}
+	if cfg.LimitsFor != nil {
+		e.serveCustomers(&cfg, c.late)
 	}
 	e.report = reporter{log: cfg.Logger, policy: cfg.Policy}
 	if cfg.Logger == nil {
@@ -113,7 +98,8 @@ func (e *engine) openRoom(cfg *Config) error {
 		return err
 	}
 	for _, t := range e.tiersOf() {
-		room := newTier(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
+		room := e.roomOf(cfg, t)
+		room.widen(cfg)
 		t.room = &room
 	}
 	e.room = &waitingRoom{tickets, new(ticket.Uses)}
@@ -139,11 +125,9 @@ func (e *engine) issuePasses() {
 	if !e.sellsTallies() {
 		return
 	}
-	memory := e.challenge.priceMemory
-	e.passLife = e.base.policy.PassLife(memory) // the windows of all tiers are the same
+	e.passLife = e.base.policy.PassLife(e.challenge.priceMemory) // the windows of all tiers are the same
 	for _, t := range e.tiersOf() {
-		p := t.policy.Pass(memory)
-		t.pass = &tier{name: t.name, policy: p, field: policyField(p), names: t.names, room: t.room}
+		t.pass = e.passOf(t)
 	}
 }
 
@@ -161,15 +145,6 @@ func (e *engine) namePseudonyms(cfg *Config) error {
 		}
 	}
 	return nil
-}
-
-// tiersOf returns the base and all other tiers.
-func (e *engine) tiersOf() []*tier {
-	all := []*tier{&e.base}
-	for _, t := range e.tiers {
-		all = append(all, t)
-	}
-	return all
 }
 
 // introduce tells the tiers of each other. They count in the same tallies, so each
@@ -192,12 +167,12 @@ func (e *engine) introduce() {
 			func(t *tier) **storeless.Policy { return &t.fallback },
 		} {
 			var largest *storeless.Policy
+			var all []*storeless.Policy
 			for _, t := range group {
-				if p := *role(t); largest == nil {
-					largest = p
-				} else {
-					largest = largest.Among(p)
-				}
+				all = append(all, *role(t))
+			}
+			if len(all) > 0 && all[0] != nil {
+				largest = all[0].Among(all...)
 			}
 			for _, t := range group {
 				if p := role(t); *p != nil { // there is a fallback on exact routes alone
@@ -211,11 +186,8 @@ func (e *engine) introduce() {
 // countByOutcome has the limits at the places late count by outcome, in each tier.
 func (e *engine) countByOutcome(cfg *Config, late []int) {
 	e.free = slices.Clone(cfg.ByOutcome.Free)
-	isLate := func(i int) bool { return slices.Contains(late, i) }
-	atDoor := func(i int) bool { return !isLate(i) }
 	for _, t := range e.tiersOf() {
-		t.late, t.late56, t.late48 = t.policy.Charging(isLate), t.net56.Charging(isLate), t.net48.Charging(isLate)
-		t.policy, t.net56, t.net48 = t.policy.Charging(atDoor), t.net56.Charging(atDoor), t.net48.Charging(atDoor)
+		t.chargeLate(late)
 	}
 }
 
@@ -233,14 +205,4 @@ func cookieParts(cfg *Config) (name, attributes string) {
 		attributes = "; Path=/; HttpOnly; Secure; SameSite=Lax"
 	}
 	return "__Host-" + name, attributes
-}
-
-// quotaHash tells the quotas of one tier from those of another.
-func quotaHash(p *storeless.Policy) guardedcall.Key {
-	h := sha256.New()
-	for i := range p.Len() {
-		l := p.Limit(i)
-		fmt.Fprintf(h, "%d %d;", l.Quota, l.Burst)
-	}
-	return guardedcall.Key(h.Sum(nil)[:16])
 }

@@ -37,6 +37,10 @@ type Config struct {
 	// with one not listed here (which is logged), gets Limits.
 	Tiers map[string][]Limit
 
+	// LimitsFor gives customers limits of their own. Default: nil, those of their tier.
+	// Prohibited without an Identity.
+	LimitsFor *LimitsFor
+
 	// Instances is about how many instances serve the policy at once. With Exact, each admits
 	// that part of the quota, at least 1, in an outage under [FailOpen]. Permitted: 1 to 1048576.
 	// Default: 1, with which each of them admits the whole quota then.
@@ -47,7 +51,8 @@ type Config struct {
 	Identity IdentityFunc
 
 	// Cost prices a request. Default: 1. A cost of 0 peeks, a cost above a
-	// quota is answered 403, a negative cost is answered 500 and logged.
+	// quota is answered 403, a negative cost is answered 500 and logged. A route with one
+	// price for all its requests says it by [Middleware.HandlerCost].
 	Cost func(*http.Request) int64
 
 	// Skip passes a request on unlimited and uncounted if it returns true.

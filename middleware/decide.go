@@ -35,8 +35,12 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	}
 	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
 	who.dry = q.dry
-	if e.cost != nil && q.r != nil {
-		if d.Cost, ok = e.price(now, q.r); !ok {
+	if e.customers != nil { // whose limits may have been waited for
+		now = e.now()
+		dc.reply.Fields.Now = now.UnixMicro()
+	}
+	if price := q.pricedBy(e); price != nil {
+		if d.Cost, ok = e.price(now, q.r, price); !ok {
 			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
 		}
@@ -69,8 +73,8 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 }
 
 // price returns what a request costs. It is not ok where the program is at fault.
-func (e *engine) price(now time.Time, r *http.Request) (cost int64, ok bool) {
-	if cost = e.cost(r); cost < 0 {
+func (e *engine) price(now time.Time, r *http.Request, of func(*http.Request) int64) (cost int64, ok bool) {
+	if cost = of(r); cost < 0 {
 		e.report.warn(now, &e.report.alarms.negativeCost, "Config.Cost returned a negative cost; refused", "cost", cost)
 		return cost, false
 	}

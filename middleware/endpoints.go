@@ -81,6 +81,9 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		return
 	}
 	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
+	if e.customers != nil { // whose limits may have been waited for
+		now = e.now()
+	}
 	answer(now, w, r, dc, &who)
 }
 

@@ -3,11 +3,13 @@ package middleware
 import (
 	"context"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/middleware/internal/lookup"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
@@ -31,6 +33,7 @@ type engine struct {
 	exact     *exactCounter // nil: token and memory decide
 	gate      *gate         // nil: any number at once
 	outcomes  *outcomes     // nil: no limit counts by outcome
+	customers *customers    // nil: none has limits of its own
 	free      []int         // statuses that these limits do not count
 
 	identity   IdentityFunc
@@ -96,6 +99,17 @@ type exactCounter struct {
 
 	// stamp is the place in tallies of the time until which the counter has refused.
 	stamp int
+}
+
+// Customers are the compiled [LimitsFor]: those who have limits of their own.
+type customers struct {
+	LimitsFor
+	cfg     Config // of which their limits are compiled; without secrets
+	late    []int  // the limits that count by outcome
+	answers *lookup.Table[customer, ownLimits]
+
+	mu    sync.Mutex
+	tiers map[string]*tier // by tier and numbers: most customers have those of others
 }
 
 // sellsTallies reports whether the policy sells tallies.

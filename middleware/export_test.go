@@ -1,12 +1,15 @@
 package middleware
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SellOut sells tallies to id at now until the next would cost more than a challenge can
 // ask for. No test could work for that.
 func (m *Middleware) SellOut(now time.Time, id Identity) {
 	e := m.loaded()
-	who := e.newSubject(now, id, nil)
+	who := e.newSubject(context.Background(), now, id, nil)
 	buyers := e.buyers(&who, nil)
 	for n := byte(1); e.memory.Quote(now, e.challenge.prices, buyers).Price > 0; n++ {
 		e.memory.Redeem(now, e.challenge.prices, buyers, e.ownKey([8]byte{n}), now, 1<<40)

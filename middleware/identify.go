@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -29,7 +30,7 @@ func (e *engine) identify(now time.Time, q *question, b []byte) (who subject, v 
 	case id.kind == kindAddress && q.r != nil && e.report.alarms.watch.due(now):
 		e.watchForProxy(now, &id, q.r)
 	}
-	who = e.newSubject(now, id, b)
+	who = e.newSubject(q.ctx, now, id, b)
 	if e.challenge != nil && e.challenge.portBlocks && id.is4 && q.r != nil {
 		if who.block = blockOf(q.r); who.block == 0 {
 			e.report.warn(now, &e.report.alarms.noPort, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
@@ -74,8 +75,11 @@ func whyNobody(err error) string {
 }
 
 // newSubject returns what the steps need of an identity. Its bytes are written to b.
-func (e *engine) newSubject(now time.Time, id Identity, b []byte) subject {
+func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity, b []byte) subject {
 	who := subject{id: id, bytes: id.append(b), tier: e.tierOf(now, id.Tier)}
+	if e.customers != nil {
+		who.tier = e.ownTierOf(ctx, now, &id, who.tier)
+	}
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory != nil && id.wide() {
 		var stack [16]byte

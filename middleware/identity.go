@@ -148,6 +148,9 @@ func named(kind byte, id string) Identity {
 	return Identity{kind: kind, text: id, named: uint32(len(id))}
 }
 
+// Name returns what [APIKey] or [Principal] was given, and "" of an address.
+func (id Identity) Name() string { return id.text[:id.named] }
+
 // For returns the identity of id in one thing only, a product or a project, whose
 // quota is its own. The thing must be one that the program knows: names that
 // clients make up would be as many quotas. id is unchanged by the empty name.

@@ -71,6 +71,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if was := m.engine.Load(); was != nil && was.room != nil && e.room != nil {
 		e.room.uses = was.room.uses
 	}
+	if was := m.engine.Load(); was != nil && was.customers != nil && e.customers != nil {
+		e.customers.adopt(was.customers)
+	}
 	if e.gate != nil {
 		if m.served == nil {
 			m.served = &liveRequests{seed: maphash.MakeSeed()}
@@ -113,7 +116,7 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 }
 
 // TokenLife returns for how long a token that is signed now may be worth something:
-// two of the longest windows and what the slowest bucket takes to empty, and an hour
+// two of the longest windows and what the slowest bucket of Limits and Tiers takes to empty, and an hour
 // at least where a [Challenge] sells tallies. A secret that signs no more should
 // stay in Config.Secrets for so long.
 func (m *Middleware) TokenLife() time.Duration { return m.loaded().life }
@@ -150,7 +153,7 @@ func (m *Middleware) Stats() Stats {
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	m.loaded()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.engine.Load().serve(w, r, next)
+		m.engine.Load().serve(w, r, next, nil)
 	})
 }
 

@@ -19,7 +19,7 @@ type reporter struct {
 // The alarms of a Middleware outlive its configurations: else each Reconfigure would
 // ring them anew, and leave an outage without its end.
 type alarms struct {
-	negativeCost, nobody, tier, noPort, doubt, proxy, crowd, saturated, crowded, issue, unmounted, failed, outage alarm
+	negativeCost, nobody, tier, noPort, doubt, proxy, crowd, saturated, crowded, issue, unmounted, failed, outage, limitsFor alarm
 
 	down  atomic.Bool // the log says that the exact counter does not answer
 	watch watch       // for proxies that are taken for clients

@@ -2,8 +2,9 @@ package middleware
 
 import "net/http"
 
-// serve limits one request: decide, tell, then refuse it or pass it on.
-func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// serve limits one request: decide, tell, then refuse it or pass it on. The route may have a
+// price of its own.
+func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler, price func(*http.Request) int64) {
 	if preflight(r) || e.skip != nil && e.skip(r) {
 		next.ServeHTTP(w, r)
 		return
@@ -12,7 +13,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
 	defer dc.leave()
-	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1}, dc)
+	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
 	}

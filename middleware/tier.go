@@ -12,7 +12,7 @@ type tier struct {
 	policy       *storeless.Policy
 	net56, net48 *storeless.Policy // for whole IPv6 networks
 	field        string            // RateLimit-Policy
-	names        []string          // of the limits
+	names        []string          // of the limits; "" of shadows, which are told to nobody
 	room         *tier             // for the waiting room; nil: none
 	pass         *tier             // what a tally that is bought may use; nil: none is sold
 	pseudonyms   *pseudonymKey     // the same in all tiers: a decision holds its tier, and has no room for more
@@ -25,6 +25,20 @@ type tier struct {
 	fallback     *storeless.Policy // when the counter does not answer
 	quotaHash    guardedcall.Key
 	leases       *exact.Policy // of slots, where there is a Concurrency
+}
+
+// A customer is an identity that may have limits of its own, as a key.
+type customer struct {
+	kind  byte
+	named uint32
+	text  string
+	tier  string
+}
+
+// ownLimits are what was said of a customer: nothing, or its limits.
+type ownLimits struct {
+	limits []Limit // nil: none of its own
+	tier   *tier   // nil: not compiled yet
 }
 
 // tooDear reports whether a request of this cost is more than any pass has, so that no

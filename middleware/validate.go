@@ -59,6 +59,7 @@ func validate(cfg *Config) error {
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
 			"Challenge", "cannot go with Exact: a tally that is bought would be a quota beside the counter's"},
+		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},
 		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "PageHandler", "cannot go with RefusalHandler, which answers every client"},
 	} {
 		if rule.broken {
@@ -111,7 +112,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 			}
 		}
 		if base.tokens != nil && tier.tokens != nil && !base.sameShape(tier) {
-			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone"})
+			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
 	}
@@ -142,6 +143,10 @@ func check(cfg *Config) (c compiled, err error) {
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
 		err = errors.Join(err, errors.Join(x.check()...))
+	}
+	if cfg.LimitsFor != nil {
+		own := cfg.LimitsFor.withDefaults()
+		err = errors.Join(err, errors.Join(own.check()...))
 	}
 	if cfg.Concurrency != nil {
 		most := cfg.Concurrency.withDefaults()

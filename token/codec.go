@@ -61,6 +61,12 @@ func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy)
 	return c, nil
 }
 
+// Carries reports whether the fullest token that each of policies can make fits [MaxLen]. They
+// must have the shape of the codec's policy.
+func (c *Codec) Carries(policies ...*storeless.Policy) bool {
+	return c.format.longest(policies) <= MaxLen
+}
+
 // A Holder is one identity, as tokens know it.
 type Holder struct {
 	codec    *Codec

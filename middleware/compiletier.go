@@ -1,0 +1,86 @@
+package middleware
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// newTier compiles what follows from a set of limits.
+func newTier(cfg *Config, name string, l limits) tier {
+	p := l.tokens
+	t := tier{name: name, policy: p, field: policyField(p)}
+	for i := range p.Len() {
+		name := p.Limit(i).Name
+		if p.Limit(i).Shadow { // it is told to nobody
+			name = ""
+		}
+		t.names = append(t.names, name)
+	}
+	if cfg.Exact != nil {
+		x := cfg.Exact.withDefaults()
+		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(cfg.Instances)
+		t.quotaHash = quotaHash(p)
+	}
+	return t
+}
+
+// widened is newTier for clients that may have networks around them.
+func widened(cfg *Config, name string, l limits) tier {
+	t := newTier(cfg, name, l)
+	t.widen(cfg)
+	return t
+}
+
+// widen compiles the limits of networks.
+func (t *tier) widen(cfg *Config) {
+	p := t.policy
+	if t.fallback != nil {
+		p = t.fallback // networks are counted in memory alone
+	}
+	t.net56, t.net48 = p.Scale(cfg.Net56Factor), p.Scale(cfg.Net48Factor)
+}
+
+// roomOf compiles the waiting room of a tier.
+func (e *engine) roomOf(cfg *Config, t *tier) tier {
+	return newTier(cfg, t.name, limits{tokens: t.policy.Share(e.challenge.share)})
+}
+
+// passOf compiles what a tally that is bought may use.
+func (e *engine) passOf(t *tier) *tier {
+	p := t.policy.Pass(e.challenge.priceMemory)
+	return &tier{name: t.name, policy: p, field: policyField(p), names: t.names, room: t.room}
+}
+
+// chargeLate has the limits at some places count by outcome.
+func (t *tier) chargeLate(places []int) {
+	isLate := func(i int) bool { return slices.Contains(places, i) }
+	atDoor := func(i int) bool { return !isLate(i) }
+	t.late, t.policy = t.policy.Charging(isLate), t.policy.Charging(atDoor)
+	if t.net56 != nil {
+		t.late56, t.late48 = t.net56.Charging(isLate), t.net48.Charging(isLate)
+		t.net56, t.net48 = t.net56.Charging(atDoor), t.net48.Charging(atDoor)
+	}
+}
+
+// tiersOf returns the base and all other tiers.
+func (e *engine) tiersOf() []*tier {
+	all := []*tier{&e.base}
+	for _, t := range e.tiers {
+		all = append(all, t)
+	}
+	return all
+}
+
+// quotaHash tells the quotas of one tier from those of another.
+func quotaHash(p *storeless.Policy) guardedcall.Key {
+	h := sha256.New()
+	for i := range p.Len() {
+		l := p.Limit(i)
+		fmt.Fprintf(h, "%d %d;", l.Quota, l.Burst)
+	}
+	return guardedcall.Key(h.Sum(nil)[:16])
+}

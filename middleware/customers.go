@@ -1,0 +1,185 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/lookup"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// serveCustomers compiles cfg.LimitsFor. All tiers are compiled.
+func (e *engine) serveCustomers(cfg *Config, late []int) {
+	c := &customers{LimitsFor: cfg.LimitsFor.withDefaults(), cfg: *cfg, late: late}
+	c.cfg.Secrets, c.cfg.Limits, c.cfg.Tiers = nil, nil, nil
+	if cfg.Exact != nil {
+		x := *cfg.Exact // which the program may change
+		c.cfg.Exact = &x
+	}
+	e.customers = c
+	c.forget(e)
+	c.answers = &lookup.Table[customer, ownLimits]{
+		Ask:      e.askLimits,
+		Failed:   e.noLimits,
+		Keep:     customer.kept,
+		Life:     c.Life,
+		Deadline: c.Deadline,
+		Entries:  c.Customers,
+	}
+}
+
+// adopt takes over what was known before a new configuration.
+func (c *customers) adopt(was *customers) {
+	// Compiled anew when it is needed: to do so for all of them takes its time.
+	c.answers.Adopt(was.answers, func(o ownLimits) ownLimits { return ownLimits{limits: o.limits} })
+}
+
+// customerOf returns the customer that id is, if it may have limits of its own. An address
+// never is one, whatever it is narrowed to: everybody has as many as it likes.
+func customerOf(id *Identity) (c customer, ok bool) {
+	return customer{id.kind, id.named, id.text, id.Tier}, id.kind == kindKey || id.kind == kindPrincipal
+}
+
+// kept returns c without what its strings may be parts of, such as all fields of a request.
+func (c customer) kept() customer {
+	c.text, c.tier = strings.Clone(c.text), strings.Clone(c.tier)
+	return c
+}
+
+// ownTierOf returns the tier of an identity, whose name it bears, with limits of the
+// identity's own if it has them.
+func (e *engine) ownTierOf(ctx context.Context, now time.Time, id *Identity, tier *tier) *tier {
+	c, ok := customerOf(id)
+	if !ok {
+		return tier
+	}
+	own, _ := e.customers.answers.Get(ctx, now, c)
+	switch {
+	case own.tier != nil:
+		return own.tier
+	case own.limits == nil:
+		return tier
+	}
+	// What was known before a new configuration.
+	t, err := e.compileOwn(tier, own.limits)
+	if err != nil {
+		return tier
+	}
+	return t
+}
+
+// askLimits asks for the limits of a customer.
+func (e *engine) askLimits(ctx context.Context, c customer) (own ownLimits, err error) {
+	list, err := e.customers.Func(ctx, Identity{Tier: c.tier, kind: c.kind, named: c.named, text: c.text})
+	if err != nil || len(list) == 0 {
+		return own, err
+	}
+	own.limits = slices.Clone(list)
+	tier := &e.base
+	if t, ok := e.tiers[c.tier]; ok {
+		tier = t
+	}
+	own.tier, err = e.compileOwn(tier, own.limits)
+	return own, err
+}
+
+// noLimits tells of a function that fails.
+func (e *engine) noLimits(err error) {
+	args := []any{"error", err}
+	if p, ok := errors.AsType[*lookup.Panic](err); ok {
+		args = append(args, "stack", string(p.Stack))
+	}
+	e.report.warn(e.now(), &e.report.alarms.limitsFor, "LimitsFor has no answer; the limits that it gave last apply, or those of the tier", args...)
+}
+
+// compileOwn compiles limits of a customer of a tier.
+func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
+	c := e.customers
+	l, err := compileLimits(&c.cfg, list)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the answer is not sound: %w", err)
+	case !limits{e.base.policy, e.base.exact}.sameShape(l):
+		return nil, errors.New("the answer must have the names, algorithms and windows of Limits, and the same Shadow, in that order")
+	case !e.carries(l.tokens):
+		return nil, errors.New("the quotas of the answer are too long for a token; use fewer limits or a shorter policy name")
+	}
+	numbers := numbersOf(of.name, l.tokens)
+	c.mu.Lock()
+	t := c.tiers[numbers]
+	c.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	t = e.newOwn(of, l)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.tiers) >= c.Customers {
+		c.forget(e)
+	}
+	c.tiers[numbers] = t
+	return t, nil
+}
+
+// newOwn compiles what follows from the limits of a customer. It is no address, and has no
+// networks around it.
+func (e *engine) newOwn(of *tier, l limits) *tier {
+	c := e.customers
+	t := newTier(&c.cfg, of.name, l)
+	t.names, t.leases, t.pseudonyms = of.names, of.leases, of.pseudonyms
+	if of.room != nil {
+		room := e.roomOf(&c.cfg, &t)
+		room.pseudonyms = of.pseudonyms
+		room.policy = room.policy.Among(of.room.policy)
+		t.room = &room
+	}
+	if of.pass != nil {
+		t.pass = e.passOf(&t)
+		t.pass.pseudonyms = of.pseudonyms
+		t.pass.policy = t.pass.policy.Among(of.pass.policy)
+	}
+	t.policy = t.policy.Among(of.policy)
+	if t.fallback != nil {
+		t.fallback = t.fallback.Among(of.fallback)
+	}
+	if len(c.late) > 0 {
+		t.chargeLate(c.late)
+	}
+	return &t
+}
+
+// carries reports whether tokens have room for what is counted under p.
+func (e *engine) carries(p *storeless.Policy) bool {
+	if e.exact != nil {
+		marked, err := storeless.Compile(p.Name(), withStamp(p))
+		return err == nil && e.codec.Carries(marked)
+	}
+	if e.sellsTallies() {
+		return e.codec.Carries(p, p.Pass(e.challenge.priceMemory))
+	}
+	return e.codec.Carries(p)
+}
+
+// forget makes the tiers that customers share those of the configuration alone.
+func (c *customers) forget(e *engine) {
+	c.tiers = make(map[string]*tier, len(e.tiers)+1)
+	for _, t := range e.tiersOf() {
+		c.tiers[numbersOf(t.name, t.policy)] = t
+	}
+}
+
+// numbersOf tells the limits of one customer from those of another in the same policy.
+func numbersOf(tier string, p *storeless.Policy) string {
+	b := append([]byte(tier), 0)
+	for i := range p.Len() {
+		l := p.Limit(i)
+		b = strconv.AppendInt(append(b, ' '), l.Quota, 10)
+		b = strconv.AppendInt(append(b, '/'), l.Burst, 10)
+	}
+	return string(b)
+}

@@ -1,0 +1,395 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A registry says which limits customers have, as a database would.
+type registry struct {
+	mu     sync.Mutex
+	limits map[string][]middleware.Limit
+	err    error
+	hang   bool // until the context ends
+	asked  []string
+}
+
+func (reg *registry) limitsFor(ctx context.Context, id middleware.Identity) ([]middleware.Limit, error) {
+	reg.mu.Lock()
+	reg.asked = append(reg.asked, id.Tier+"/"+id.Name())
+	limits, err, hang := reg.limits[id.Name()], reg.err, reg.hang
+	reg.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+	}
+	return limits, err
+}
+
+// calls are how often the registry was asked so far.
+func (reg *registry) calls() int {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	return len(reg.asked)
+}
+
+// byCustomer identifies by the field X-Customer, with the tier in X-Tier, and else by address.
+func byCustomer(r *http.Request) (middleware.Identity, error) {
+	name := r.Header.Get("X-Customer")
+	if name == "" {
+		return middleware.PeerAddress(r)
+	}
+	id := middleware.Principal(name)
+	id.Tier = r.Header.Get("X-Tier")
+	return id, nil
+}
+
+func customer(name string) option { return with("X-Customer", name) }
+
+// contracts is contact where each customer may have limits of its own.
+func contracts(c *clock, reg *registry) middleware.Config {
+	cfg := contact(c)
+	cfg.Identity = byCustomer
+	cfg.LimitsFor = &middleware.LimitsFor{Func: reg.limitsFor}
+	return cfg
+}
+
+func minutely(quota int64) []middleware.Limit { return []middleware.Limit{fixed(quota, time.Minute)} }
+
+// A customer gets its own numbers, in every field, wherever others get those of their tier.
+func TestLimitsForACustomer(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		reg := &registry{limits: map[string][]middleware.Limit{"big": minutely(20), "small": minutely(2)}}
+		cfg := contracts(new(clock), reg)
+		cfg.Tiers = map[string][]middleware.Limit{"pro": minutely(10)}
+		cfg.XRateLimit = middleware.ResetInSeconds
+		decisions := record(&cfg)
+		h, _ := limited(t, cfg)
+		for _, test := range []struct {
+			name  string
+			who   option
+			quota int
+			tier  string
+		}{
+			{"numbers of its own", customer("big"), 20, ""},
+			{"fewer", customer("small"), 2, ""},
+			{"none of its own", customer("other"), 5, ""},
+			{"those of its tier", with("X-Customer", "other", "X-Tier", "pro"), 10, "pro"},
+			{"its own in a tier", with("X-Customer", "big2", "X-Tier", "pro"), 10, "pro"},
+			{"an address", from("203.0.113.9"), 5, ""},
+			{"an address of IPv6", from("2001:db8::1"), 5, ""},
+		} {
+			used := 1
+			if test.name == "those of its tier" {
+				used = 6 // a customer keeps its counts in another tier
+			}
+			resp := send(h, test.who)
+			require.Equal(t, fmt.Sprintf(`"contact";q=%d;w=60`, test.quota), resp.Header.Get("RateLimit-Policy"), test.name)
+			require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, test.quota-used), resp.Header.Get("RateLimit"), test.name)
+			require.Equal(t, fmt.Sprint(test.quota), resp.Header.Get("X-RateLimit-Limit"), test.name)
+			d := decisions.last()
+			require.EqualValues(t, test.quota, d.Limits()[0].Quota)
+			require.Equal(t, test.tier, d.Tier)
+			require.NotEmpty(t, d.Pseudonym())
+			require.Equal(t, test.quota-used, admitted(h, 30, test.who), test.name)
+		}
+		require.Equal(t, []string{"/big", "/small", "/other", "pro/other", "pro/big2"}, reg.asked, "addresses are never asked about, nobody is twice")
+	})
+}
+
+// No crowd of addresses has the function called, or gets a place among what it has answered.
+func TestLimitsForNoAddress(t *testing.T) {
+	reg := &registry{limits: map[string][]middleware.Limit{"": minutely(1000)}}
+	cfg := contracts(new(clock), reg)
+	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
+		id, err := middleware.PeerAddress(r)
+		return id.For("tenant"), err
+	}
+	h, _ := limited(t, cfg)
+	for i := range 2000 {
+		send(h, from(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()))
+	}
+	require.Zero(t, reg.calls())
+}
+
+// What goes wrong with an answer leaves the limits of the tier, or those that were known, and one line.
+func TestLimitsForWithoutAnAnswer(t *testing.T) {
+	bucket := middleware.Limit{Name: "contact", Algorithm: middleware.TokenBucket, Quota: 7, Window: time.Minute}
+	for _, test := range []struct {
+		name   string
+		change func(*registry)
+		log    string
+		waits  time.Duration
+	}{
+		{"an error", func(r *registry) { r.err = errors.New("no database") }, "no database", 0},
+		{"late", func(r *registry) { r.hang = true; r.err = context.DeadlineExceeded }, "deadline", 100 * time.Millisecond},
+		{"no quota", func(r *registry) { r.limits["a"] = minutely(0) }, "the answer is not sound: Limits[0].Quota: must be from 1", 0},
+		{"another window", func(r *registry) { r.limits["a"] = []middleware.Limit{fixed(7, time.Hour)} }, "must have the names, algorithms and windows", 0},
+		{"another algorithm", func(r *registry) { r.limits["a"] = []middleware.Limit{bucket} }, "must have the names, algorithms and windows", 0},
+		{"one more", func(r *registry) { r.limits["a"] = append(minutely(7), fixed(70, time.Hour)) }, "must have the names", 0},
+		{"a shadow", func(r *registry) {
+			r.limits["a"] = minutely(7)
+			r.limits["a"][0].Shadow = true
+		}, "at least one limit must be in force", 0},
+	} {
+		for _, known := range []bool{false, true} {
+			t.Run(test.name, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
+					now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": minutely(20)}}
+					cfg := contracts(now, reg)
+					log := logTo(&cfg)
+					h, _ := limited(t, cfg)
+					if known {
+						require.Equal(t, `"contact";q=20;w=60`, send(h, customer("a")).Header.Get("RateLimit-Policy"))
+						now.advance(time.Hour)
+					}
+					reg.mu.Lock()
+					test.change(reg)
+					reg.mu.Unlock()
+					want := `"contact";q=5;w=60`
+					if known {
+						want = `"contact";q=20;w=60`
+					}
+					began := time.Now()
+					for range 5 {
+						require.Equal(t, want, send(h, customer("a")).Header.Get("RateLimit-Policy"))
+						synctest.Wait()
+					}
+					require.Equal(t, test.waits, time.Since(began), "the first waits, for no longer than the deadline")
+					require.Len(t, log.lines(), 1)
+					require.Contains(t, log.lines()[0], "LimitsFor has no answer")
+					require.Contains(t, log.lines()[0], test.log)
+					before := reg.calls()
+					now.advance(6 * time.Second)
+					send(h, customer("a"))
+					synctest.Wait()
+					require.Equal(t, before+1, reg.calls(), "asked again")
+					time.Sleep(time.Second) // its call ends
+				})
+			})
+		}
+	}
+}
+
+// The function is asked again when its answer is old, and all that was counted stays.
+func TestLimitsForAChange(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": {fixed(5, time.Hour)}}}
+		cfg := contracts(now, reg)
+		cfg.Limits = []middleware.Limit{fixed(3, time.Hour)}
+		m := newLimiter(t, cfg)
+		h := m.Handler(new(spy))
+		left := func() string { return send(m.HandlerCost(0, new(spy)), customer("a")).Header.Get("RateLimit") }
+		require.Equal(t, 5, admitted(h, 6, customer("a")))
+		reg.mu.Lock()
+		reg.limits = map[string][]middleware.Limit{"a": {fixed(8, time.Hour)}}
+		reg.mu.Unlock()
+		require.Equal(t, `"contact";r=0;t=3600`, left())
+		now.advance(time.Minute)
+		require.Equal(t, `"contact";r=0;t=3540`, left(), "meanwhile")
+		synctest.Wait()
+		require.Equal(t, `"contact";r=3;t=3540`, left())
+
+		// A new configuration makes a change known at once; what was known is there if there is no answer.
+		reg.mu.Lock()
+		reg.limits = map[string][]middleware.Limit{"a": {fixed(9, time.Hour)}}
+		reg.mu.Unlock()
+		require.NoError(t, m.Reconfigure(cfg))
+		require.Equal(t, `"contact";r=4;t=3540`, left())
+		reg.mu.Lock()
+		reg.err = errors.New("no database")
+		reg.mu.Unlock()
+		require.NoError(t, m.Reconfigure(cfg))
+		require.Equal(t, `"contact";r=4;t=3540`, left())
+		require.Equal(t, `"contact";r=4;t=3540`, left())
+		// Not under other limits.
+		cfg.Limits = []middleware.Limit{{Name: "contact", Quota: 3, Window: time.Minute}}
+		require.NoError(t, m.Reconfigure(cfg))
+		require.Equal(t, `"contact";r=3`, left())
+	})
+}
+
+// What a request was charged under is what it is settled under.
+func TestLimitsForASettledRequest(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		bucket := func(burst int64) []middleware.Limit {
+			return []middleware.Limit{{Name: "b", Algorithm: middleware.TokenBucket, Quota: burst, Window: time.Minute}}
+		}
+		with := &registry{limits: map[string][]middleware.Limit{"a": bucket(60)}}
+		cfg := contracts(new(clock), with)
+		cfg.Limits = bucket(6)
+		without := cfg
+		without.LimitsFor = &middleware.LimitsFor{Func: new(registry).limitsFor}
+		m := newLimiter(t, cfg)
+		h := m.HandlerCost(10, &spy{serve: func(_ http.ResponseWriter, r *http.Request) {
+			require.NoError(t, m.Reconfigure(without))
+			require.NoError(t, middleware.Settle(r, 50))
+			require.NoError(t, m.Reconfigure(cfg))
+		}})
+		require.Equal(t, http.StatusOK, send(h, customer("a")).StatusCode)
+		require.Equal(t, `"b";r=10;t=1`, send(m.HandlerCost(0, new(spy)), customer("a")).Header.Get("RateLimit"))
+	})
+}
+
+// A customer's numbers go with work, rooms, outcomes, slots and counters.
+func TestLimitsForWithEverything(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*clock, *middleware.Config)
+	}{
+		{"alone", func(*clock, *middleware.Config) {}},
+		{"work, when exhausted", func(_ *clock, cfg *middleware.Config) {
+			cfg.Challenge = &middleware.Challenge{Work: 16, Path: "/tally/"}
+		}},
+		{"work for each", func(_ *clock, cfg *middleware.Config) {
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.EveryRequest, NonceOnly: true, Path: "/tally/"}
+		}},
+		{"slots", func(_ *clock, cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 2} }},
+		{"a counter", func(c *clock, cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, c.Now), Outage: middleware.FailClosed}
+		}},
+		{"a counter, slots", func(c *clock, cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, c.Now), Outage: middleware.FailClosed}
+			cfg.Concurrency = &middleware.Concurrency{Max: 2}
+		}},
+		{"a counter that is down", func(_ *clock, cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: down{}, Outage: middleware.FailOpen}
+		}},
+		{"outcomes", func(_ *clock, cfg *middleware.Config) {
+			cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "failures", Algorithm: middleware.FixedWindow, Quota: 3, Window: time.Minute})
+			cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}, Free: []int{200}}
+		}},
+		{"no memory", func(_ *clock, cfg *middleware.Config) { cfg.InsecureNoMemory = true }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{}}
+				cfg := contracts(now, reg)
+				test.change(now, &cfg)
+				own := append([]middleware.Limit(nil), cfg.Limits...)
+				own[0].Quota = 12
+				if len(own) > 1 {
+					own[1].Quota = 12
+				}
+				reg.limits["a"] = own
+				h := newSite(t, cfg)
+				tok, passed := "", 0
+				for range 20 {
+					options := []option{customer("a"), showing(tok)}
+					if cfg.Challenge != nil && cfg.Challenge.Mode == middleware.EveryRequest {
+						if offered := fetched(h, options...); offered.Header.Get(middleware.ChallengeHeader) != "" {
+							options = append(options, proving(solved(t, offered)))
+						}
+					}
+					resp := send(h, options...)
+					if resp.StatusCode == http.StatusOK {
+						passed++
+						require.Contains(t, resp.Header.Get("RateLimit-Policy"), `"contact";q=12;w=60`)
+					}
+					if next := tokenIn(resp); next != "" {
+						tok = next
+					}
+				}
+				require.Equal(t, 12, passed)
+				if test.name == "work, when exhausted" {
+					bought := bought(t, h, customer("a"))
+					require.Equal(t, 12, admitted(h, 13, customer("a"), showing(bought)), "a pass of its own numbers")
+				}
+			})
+		})
+	}
+}
+
+// down is a counter that never answers.
+type down struct{ exact.Counter }
+
+func (down) Take(context.Context, exact.Call) (exact.Verdict, error) {
+	return exact.Verdict{}, fmt.Errorf("%w: it is down", exact.ErrNotCounted)
+}
+
+// A call to the counter is made with the customer's own numbers.
+func TestCallForACustomer(t *testing.T) {
+	reg := &registry{limits: map[string][]middleware.Limit{"a": minutely(12)}}
+	now := new(clock)
+	cfg := contracts(now, reg)
+	cfg.LimitsFor.Deadline = 10 * time.Second
+	cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, now.Now), Outage: middleware.FailClosed}
+	call, err := newLimiter(t, cfg).CallFor(middleware.Principal("a"))
+	require.NoError(t, err)
+	require.EqualValues(t, 12, call.Policy.Limit(0).Quota)
+}
+
+// No answer makes tokens that do not fit: it is refused, before anything is counted that could not be told.
+func TestLimitsForATokenThatIsTooLong(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		reg := &registry{limits: map[string][]middleware.Limit{}}
+		cfg := contracts(new(clock), reg)
+		cfg.Limits = wordy(1)
+		log := logTo(&cfg)
+		h, _ := limited(t, cfg)
+		reg.limits["a"] = wordy(1 << 30)
+		require.NotContains(t, send(h, customer("a")).Header.Get("RateLimit-Policy"), "1073741824")
+		require.Contains(t, strings.Join(log.lines(), ""), "too long for a token")
+	})
+}
+
+func TestLimitsForIncorrect(t *testing.T) {
+	for want, change := range map[string]func(*middleware.Config){
+		"LimitsFor.Func: is required":                                                 func(cfg *middleware.Config) { cfg.LimitsFor.Func = nil },
+		"LimitsFor.Life: must be from 1s to 24h, or 0 for 1m, not 1ms":                func(cfg *middleware.Config) { cfg.LimitsFor.Life = time.Millisecond },
+		"LimitsFor.Life: must be from 1s to 24h, or 0 for 1m, not 24h0m1s":            func(cfg *middleware.Config) { cfg.LimitsFor.Life = 24*time.Hour + time.Second },
+		"LimitsFor.Deadline: must be from 1ms to 10s, or 0 for 100ms, not 1µs":        func(cfg *middleware.Config) { cfg.LimitsFor.Deadline = time.Microsecond },
+		"LimitsFor.Deadline: must be from 1ms to 10s, or 0 for 100ms, not 11s":        func(cfg *middleware.Config) { cfg.LimitsFor.Deadline = 11 * time.Second },
+		"LimitsFor.Customers: must be from 1 to 1048576, or 0 for 65536, not -1":      func(cfg *middleware.Config) { cfg.LimitsFor.Customers = -1 },
+		"LimitsFor.Customers: must be from 1 to 1048576, or 0 for 65536, not 1048577": func(cfg *middleware.Config) { cfg.LimitsFor.Customers = 1<<20 + 1 },
+		"LimitsFor: needs an Identity: addresses have no limits of their own":         func(cfg *middleware.Config) { cfg.Identity = nil },
+	} {
+		cfg := contracts(new(clock), new(registry))
+		change(&cfg)
+		_, err := middleware.New(cfg)
+		require.EqualError(t, err, `policy "contact": `+want)
+	}
+}
+
+// Customers come and change in parallel with a new configuration; under the race detector.
+func TestLimitsForInParallel(t *testing.T) {
+	reg := &registry{limits: map[string][]middleware.Limit{}}
+	for i := range 40 {
+		reg.limits[fmt.Sprint(i)] = minutely(int64(1 + i%7))
+	}
+	now := new(clock)
+	cfg := contracts(now, reg)
+	cfg.LimitsFor.Customers, cfg.LimitsFor.Life = 20, time.Second
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 200 {
+				send(h, customer(fmt.Sprint(i%50)))
+				now.advance(20 * time.Millisecond)
+			}
+		})
+	}
+	all.Go(func() {
+		for range 20 {
+			if err := m.Reconfigure(cfg); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+}
