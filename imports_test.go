@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
 	"middleware/client":               {module + "/pow"},
+	"middleware/middlewaretest":       {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                {},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
