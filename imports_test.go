@@ -49,6 +49,8 @@ var arrows = map[string][]string{
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/middlewaretest/clienttest"},
 	"middleware/policyfile":                    {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"internal/mutants":                         {},
+	"internal/npm":                             {module + "/middleware"},
+	"internal/npm/write":                       {module + "/internal/npm"},
 	"internal/paced":                           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
 	"internal/price":                           {module + "/storeless"},
 	"internal/printed":                         {},
