@@ -79,6 +79,7 @@ var inTests = map[string][]string{
 		module + "/middleware/exact/exacttest", module + "/internal/printed",
 		module + "/middleware", module + "/internal/paced", // in front of it, and over it
 	},
+	"internal/npm":                             {module + "/middleware/middlewaretest/clienttest"},                                                   // what fetch.js has to pass
 	"middleware/middlewaretest/clienttest":     {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
 	"middleware/exact/pace":                    {module + "/internal/paced"}, // what real processes show

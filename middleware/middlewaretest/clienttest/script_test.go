@@ -145,3 +145,19 @@ func TestTheClockOfTheScript(t *testing.T) {
 	require.Equal(t, 200, send(3))
 	require.Len(t, faults(), 1)
 }
+
+// A client drops tokens that have expired.
+func TestExpiredTokensNeedNotBeShown(t *testing.T) {
+	for passed, want := range map[time.Duration]clienttest.Verdict{time.Hour / 2: clienttest.Failed, 3 * time.Hour: clienttest.Passed} {
+		clock := middlewaretest.NewClock()
+		script, err := clienttest.New(clock.Now)
+		require.NoError(t, err)
+		for _, r := range script.Cases(home)[0].Requests {
+			resp, err := middlewaretest.Forgetful(script, "").Post(r.URL, "", strings.NewReader(r.Body))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			clock.Advance(passed)
+		}
+		require.Equal(t, want, script.Report().Cases[0].Verdict)
+	}
+}

@@ -105,7 +105,7 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 			"work-each-time", "expired", "price-risen", "never-accepted", "memory-full",
 		}},
 		"never gives up": {func(base http.RoundTripper) http.RoundTripper {
-			return &client.Transport{Base: base, Workers: 1, MaxSolves: 9, MaxAttempts: 20}
+			return &client.Transport{Base: base, Workers: 1, MaxSolves: 4, MaxAttempts: 20}
 		}, clienttest.Endless, []string{"never-accepted", "memory-full"}},
 	}
 	for name, test := range tests {
