@@ -26,6 +26,7 @@ import (
 	"context"
 	"expvar"
 	"net/http"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -42,6 +43,7 @@ var (
 	ctx                context.Context
 	requests           *exact.Policy
 	counter            exact.Counter
+	newApp             func(func() time.Time) http.Handler
 )
 
 func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
@@ -50,6 +52,7 @@ func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
 // imported are the packages that fragments may name.
 var imported = map[string]string{
 	"cmp": "cmp", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
+	"testing": "testing", "httptest": "net/http/httptest", "middlewaretest": module + "/middleware/middlewaretest",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
