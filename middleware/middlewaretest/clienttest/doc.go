@@ -12,7 +12,7 @@
 //
 // # Use
 //
-// A [Script] is a server of cases. Each is a real [middleware.Middleware], to which things
+// A [Server] plays the cases. Each is a real [middleware.Middleware], to which things
 // happen: its price rises, its secrets change, an answer is lost. A program that has the
 // client, in any language, asks for the cases at /cases, sends their requests in turn, and
 // reads the report at /report. The program of this name

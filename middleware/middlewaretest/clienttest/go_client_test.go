@@ -20,7 +20,7 @@ func TestGoClientPasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {
-				report := play(t, newScript(t), func(base http.RoundTripper) http.RoundTripper {
+				report := play(t, newServer(t), func(base http.RoundTripper) http.RoundTripper {
 					transport.Base = base
 					return transport
 				})

@@ -16,7 +16,7 @@ const home = "http://home.example"
 
 // play has a client do all cases, and returns the report. The transport is what the client
 // sends by; its requests go straight to the server.
-func play(t testing.TB, script *clienttest.Script, client func(http.RoundTripper) http.RoundTripper) clienttest.Report {
+func play(t testing.TB, script *clienttest.Server, client func(http.RoundTripper) http.RoundTripper) clienttest.Report {
 	t.Helper()
 	c := &http.Client{Transport: client(middlewaretest.Direct(script, "192.0.2.7"))}
 	for _, todo := range script.Cases(home) {
@@ -34,7 +34,7 @@ func play(t testing.TB, script *clienttest.Script, client func(http.RoundTripper
 	return script.Report()
 }
 
-func newScript(t testing.TB) *clienttest.Script {
+func newServer(t testing.TB) *clienttest.Server {
 	t.Helper()
 	script, err := clienttest.New(nil)
 	require.NoError(t, err)

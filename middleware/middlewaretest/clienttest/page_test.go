@@ -28,7 +28,7 @@ func rows(t *testing.T, head string) (all []string) {
 
 func TestPageHasEveryCase(t *testing.T) {
 	var want []string
-	for _, c := range newScript(t).Cases(home) {
+	for _, c := range newServer(t).Cases(home) {
 		want = append(want, c.Name+": "+c.About)
 	}
 	require.Equal(t, want, rows(t, "| case | what happens |"))

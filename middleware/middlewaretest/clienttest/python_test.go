@@ -17,7 +17,7 @@ import (
 )
 
 // runPython runs the client of testdata, after its text was changed: old and new in turn.
-func runPython(t *testing.T, script *clienttest.Script, changes ...string) clienttest.Report {
+func runPython(t *testing.T, script *clienttest.Server, changes ...string) clienttest.Report {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -45,7 +45,7 @@ func runPython(t *testing.T, script *clienttest.Script, changes ...string) clien
 
 // A client that shares no code with this repository, in another language.
 func TestPythonClientPasses(t *testing.T) {
-	report := runPython(t, newScript(t))
+	report := runPython(t, newServer(t))
 	require.Len(t, report.Cases, report.Passed, "%s", report)
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Verdict is what a [Script] says of a client in one case.
+// A Verdict is what a [Server] says of a client in one case.
 type Verdict string
 
 const (

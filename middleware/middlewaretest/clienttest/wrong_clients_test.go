@@ -111,7 +111,7 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {
-				report := play(t, newScript(t), test.client)
+				report := play(t, newServer(t), test.client)
 				require.False(t, report.OK())
 				var found []string
 				for _, c := range report.Cases {
@@ -209,7 +209,7 @@ func oldProofs(base http.RoundTripper) http.RoundTripper {
 
 // What no transport can do wrong: the order of the requests, and their number.
 func TestRequestsOutOfTurn(t *testing.T) {
-	script := newScript(t)
+	script := newServer(t)
 	c := middlewaretest.Script(script, "")
 	send := func(url string) {
 		resp, err := c.Post(home+url, "text/plain", bytes.NewReader(nil))
@@ -233,7 +233,7 @@ func TestRequestsOutOfTurn(t *testing.T) {
 
 // Cookies are as good as fields.
 func TestABrowserPasses(t *testing.T) {
-	script := newScript(t)
+	script := newServer(t)
 	jar := middlewaretest.Browser(script, "")
 	report := play(t, script, func(http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {

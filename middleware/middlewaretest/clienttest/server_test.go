@@ -42,7 +42,7 @@ func TestCasesAreWhatTheySay(t *testing.T) {
 	}
 	testkit.Bubble(t, func(t *testing.T) {
 		degraded := 0
-		report := play(t, newScript(t), func(base http.RoundTripper) http.RoundTripper {
+		report := play(t, newServer(t), func(base http.RoundTripper) http.RoundTripper {
 			return &client.Transport{Workers: 1, Base: receiving(func(resp *http.Response) {
 				if resp.Header.Get(middleware.DegradedHeader) == "?1" {
 					degraded++
@@ -73,7 +73,7 @@ func TestCasesAreWhatTheySay(t *testing.T) {
 
 // The server as a client in another language meets it.
 func TestOverHTTP(t *testing.T) {
-	script := newScript(t)
+	script := newServer(t)
 	server := httptest.NewServer(script)
 	defer server.Close()
 	get := func(path, accept string) (*http.Response, []byte) {
@@ -118,7 +118,7 @@ func TestOverHTTP(t *testing.T) {
 }
 
 // By a clock that stands still nobody waits for long enough.
-func TestTheClockOfTheScript(t *testing.T) {
+func TestTheClockOfTheServer(t *testing.T) {
 	clock := middlewaretest.NewClock()
 	script, err := clienttest.New(clock.Now)
 	require.NoError(t, err)

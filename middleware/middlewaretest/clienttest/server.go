@@ -28,25 +28,25 @@ type Request struct {
 	Body   string `json:"body"`
 }
 
-// A Script is a server that plays every case once, and judges its client:
+// A Server plays every case once, and judges its client:
 //
 //	GET /cases   the cases, as a JSON array of [Case]
 //	GET /report  the [Report], as JSON, or as text if Accept is text/plain
 //
 // It is safe for concurrent use, but judges requests of one case that come one after another.
-type Script struct {
+type Server struct {
 	stages []*stage
 	byName map[string]*stage
 }
 
 // New returns a server. now is the clock by which the client waits; nil is time.Now. By a
 // clock that stands still no client ever waits for long enough.
-func New(now func() time.Time) (*Script, error) {
+func New(now func() time.Time) (*Server, error) {
 	if now == nil {
 		now = time.Now
 	}
 	secrets := [2][]byte{[]byte(rand.Text() + rand.Text()), []byte(rand.Text() + rand.Text())}
-	s := &Script{byName: make(map[string]*stage)}
+	s := &Server{byName: make(map[string]*stage)}
 	for _, scene := range scenes(secrets) {
 		st, err := newStage(scene, now)
 		if err != nil {
@@ -58,7 +58,7 @@ func New(now func() time.Time) (*Script, error) {
 }
 
 // Cases returns the cases of a server at an origin, such as "http://127.0.0.1:8080".
-func (s *Script) Cases(origin string) []Case {
+func (s *Server) Cases(origin string) []Case {
 	cases := []Case{}
 	for _, st := range s.stages {
 		c := Case{Name: st.name, About: st.about}
@@ -78,7 +78,7 @@ func (s *Script) Cases(origin string) []Case {
 }
 
 // Report returns what there is to say so far.
-func (s *Script) Report() Report {
+func (s *Server) Report() Report {
 	var report Report
 	for _, st := range s.stages {
 		result := st.result()
@@ -98,7 +98,7 @@ func (s *Script) Report() Report {
 }
 
 // ServeHTTP implements [http.Handler].
-func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, run := strings.CutPrefix(r.URL.Path, "/run/")
 	switch {
 	case run && s.byName[name] != nil:
