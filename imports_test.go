@@ -30,31 +30,32 @@ var arrows = map[string][]string{
 		module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "page", inner + "reply", inner + "slots", inner + "ticket",
 	},
-	"middleware/internal/assets":               {module + "/pow"},
-	"middleware/internal/guardedcall":          {module + "/middleware/exact"},
-	"middleware/internal/httpfield":            {},
-	"middleware/internal/page":                 {inner + "httpfield"},
-	"middleware/internal/reply":                {module + "/token"},
-	"middleware/internal/slots":                {},
-	"middleware/internal/ticket":               {},
-	"middleware/exact":                         {module + "/storeless"},
-	"middleware/exact/exacttest":               {module + "/storeless", module + "/middleware/exact"},
-	"middleware/exact/remote":                  {module + "/storeless", module + "/middleware/exact"},
-	"middleware/exact/pace":                    {module + "/storeless", module + "/middleware/exact"},
-	"middleware/exact/cas":                     {module + "/storeless", module + "/middleware/exact"},
-	"middleware/exact/cas/castest":             {module + "/middleware/exact/cas"},
-	"middleware/client":                        {module + "/pow"},
+	"middleware/internal/assets":      {module + "/pow"},
+	"middleware/internal/guardedcall": {module + "/middleware/exact"},
+	"middleware/internal/httpfield":   {},
+	"middleware/internal/page":        {inner + "httpfield"},
+	"middleware/internal/reply":       {module + "/token"},
+	"middleware/internal/slots":       {},
+	"middleware/internal/ticket":      {},
+	"middleware/exact":                {module + "/storeless"},
+	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
+	"middleware/client":               {module + "/pow"},
+	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
+	"internal/mutants":                {},
+	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
+	"internal/price":                  {module + "/storeless"},
+	"internal/printed":                {},
+	"internal/testkit":                {},
+
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
 	"middleware/middlewaretest/clienttest":     {module + "/middleware", module + "/middleware/exact", module + "/pow"},
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/middlewaretest/clienttest"},
-	"middleware/policyfile":                    {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
-	"internal/mutants":                         {},
-	"internal/npm":                             {module + "/middleware"},
-	"internal/npm/write":                       {module + "/internal/npm"},
-	"internal/paced":                           {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
-	"internal/price":                           {module + "/storeless"},
-	"internal/printed":                         {},
-	"internal/testkit":                         {},
+	"internal/npm":       {module + "/middleware"},
+	"internal/npm/write": {module + "/internal/npm"},
 }
 
 const (
@@ -79,14 +80,15 @@ var inTests = map[string][]string{
 		module + "/middleware/exact/exacttest", module + "/internal/printed",
 		module + "/middleware", module + "/internal/paced", // in front of it, and over it
 	},
-	"internal/npm":                             {module + "/middleware/middlewaretest/clienttest"},                                                   // what fetch.js has to pass
-	"middleware/middlewaretest/clienttest":     {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
-	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
-	"middleware/exact/pace":                    {module + "/internal/paced"}, // what real processes show
+	"middleware/exact/pace": {module + "/internal/paced"}, // what real processes show
 	"middleware/exact/cas": {
 		module + "/middleware/exact/exacttest",
 		module + "/middleware/exact/cas/castest", // what every store must pass
 	},
+
+	"middleware/middlewaretest/clienttest":     {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
+	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
+	"internal/npm": {module + "/middleware/middlewaretest/clienttest"}, // what fetch.js has to pass
 }
 
 // onlyIn narrows an arrow to some files.
