@@ -57,8 +57,9 @@ func Prove(t testing.TB, refusal *http.Response) string {
 
 // Buy does what the element tally-check on a page does before its form is sent: it asks the
 // endpoints at a URL, Config.Challenge.Path on the site, whether the next request needs work
-// and, if it does, works and redeems the proof. A client with cookies, such as [Browser] makes, then
-// has what the next request needs. Buy returns whether work was needed. The test fails if none is for sale.
+// and, if it does, works and redeems the proof. A client with cookies, such as [Browser]
+// makes, then has what the next request needs. Buy returns whether work was needed. The test
+// fails if none is for sale.
 func Buy(t testing.TB, c *http.Client, endpoint string) bool {
 	t.Helper()
 	endpoint = strings.TrimSuffix(endpoint, "/") + "/"

@@ -15,7 +15,9 @@ import (
 const most = 1 << 20
 
 // Spend uses up the quota of the client that sends r, and returns the refusal: the first 429.
-// From then on whatever the client sends is refused, until time passes.
+// From then on the instance behind h refuses whatever the client sends, until time passes, or
+// the client buys a tally where they are sold. Other instances do not know of it: the tokens
+// of the refused client would tell them.
 //
 // It sends r to h until it is refused, and shows the tokens that come back. h is the program
 // as a whole or, so that nothing happens but that requests are counted, the limiter around
@@ -25,8 +27,8 @@ const most = 1 << 20
 //
 // Make r by [httptest.NewRequest], and set its RemoteAddr or credentials: who is asking is
 // told from that. If r has a token of a tally that was bought, that is used up, and in
-// WhenExhausted the quota of the address too. r can be sent again. The test fails on any other refusal, which
-// no number of requests would cause: 401, 403 and 503.
+// WhenExhausted the quota of the address too. r can be sent again. The test fails on any
+// other refusal, which no number of requests would cause: 401, 403 and 503.
 func Spend(t testing.TB, h http.Handler, r *http.Request) *http.Response {
 	t.Helper()
 	var body []byte

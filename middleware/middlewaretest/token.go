@@ -28,7 +28,8 @@ func TokenAt(t testing.TB, cfg middleware.Config, id middleware.Identity, n int6
 
 // OwnTokenAt returns a token of a tally that id has bought, at count n of every limit of cfg;
 // of a limit that such a tally has a part of, n is of that part. n may be 0: then nothing was
-// used yet. Otherwise it is as [TokenAt]. The test fails where no tallies are sold: without a Challenge, and in EveryRequest.
+// used yet. Otherwise it is as [TokenAt]. The test fails where no tallies are sold: without
+// a Challenge, and in EveryRequest.
 func OwnTokenAt(t testing.TB, cfg middleware.Config, id middleware.Identity, n int64) string {
 	t.Helper()
 	if cfg.Challenge == nil || cfg.Challenge.Mode == middleware.EveryRequest {
