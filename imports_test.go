@@ -52,6 +52,12 @@ var arrows = map[string][]string{
 	"internal/price":                  {module + "/storeless"},
 	"internal/printed":                {},
 	"internal/testkit":                {},
+
+	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
+	"middleware/middlewaretest/clienttest":     {module + "/middleware", module + "/middleware/exact", module + "/pow"},
+	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/middlewaretest/clienttest"},
+	"internal/npm":       {module + "/middleware"},
+	"internal/npm/write": {module + "/internal/npm"},
 }
 
 const (
@@ -81,6 +87,10 @@ var inTests = map[string][]string{
 		module + "/middleware/exact/exacttest",
 		module + "/middleware/exact/cas/castest", // what every store must pass
 	},
+
+	"middleware/middlewaretest/clienttest":     {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
+	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
+	"internal/npm": {module + "/middleware/middlewaretest/clienttest"}, // what fetch.js has to pass
 }
 
 // onlyIn narrows an arrow to some files.

@@ -169,18 +169,6 @@ func TestRefusedBodies(t *testing.T) {
 	}
 }
 
-func TestRefusalInABrowserIsAPage(t *testing.T) {
-	c := start(t, 1).client(t)
-	admitted(t, 5, func() answer { return c.contact() })
-	a := c.contact(likeBrowser)
-	require.Equal(t, http.StatusTooManyRequests, a.StatusCode)
-	require.Equal(t, "text/html; charset=utf-8", a.Header.Get("Content-Type"))
-	require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
-	require.Contains(t, a.body, "Try again in ")
-	require.Contains(t, a.body, "5 per minute")
-	require.NotEmpty(t, a.Header.Get("Retry-After"))
-}
-
 func TestPages(t *testing.T) {
 	c := start(t, 1).client(t)
 	const policy = "default-src 'self'"

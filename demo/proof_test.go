@@ -172,16 +172,6 @@ func TestContactSellsATallyOnceTheSharedOneIsSpent(t *testing.T) {
 	}
 }
 
-func TestNewsletterSellsNothing(t *testing.T) {
-	c := start(t, 1).client(t)
-	require.Equal(t, 10, admitted(t, 10, func() answer { return c.newsletter() }))
-	a := c.newsletter()
-	require.Equal(t, http.StatusTooManyRequests, a.StatusCode)
-	require.Empty(t, a.Header.Get(middleware.ChallengeHeader))
-	require.Empty(t, a.details(t).Challenge)
-	require.Equal(t, http.StatusNotFound, c.do("GET", "/tally/newsletter/challenge", "").StatusCode)
-}
-
 func TestCrowd(t *testing.T) {
 	o := standard(1)
 	o.crowd = 1

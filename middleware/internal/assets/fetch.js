@@ -78,7 +78,7 @@ export async function tallyFetch(input, init = {}, { header, ...options } = {}) 
   const request = new Request(input, init), { origin } = new URL(request.url);
   const { signal, referrer, referrerPolicy } = request;
   const stream = init.body instanceof ReadableStream;
-  const home = origin === self.origin; // location has none in a frame without a URL
+  const home = origin === globalThis.origin; // location has none in a frame without a URL, Node neither
   const byField = header ?? (!home && request.credentials !== "include");
   // Without CORS browsers send no field, and permit no other mode.
   const wary = !init.redirect && request.redirect === "follow" && request.mode === "cors";

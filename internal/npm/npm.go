@@ -1,0 +1,98 @@
+package npm
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// served are the files that come from the server.
+var served = []string{"tally.js", "fetch.js", "texts.js", "solver.js", "tally.css"}
+
+// The one line that differs from what the server serves. There a worker is started from
+// the module's own URL, which changes with its content. A bundler puts the module into
+// another file, which as a worker would run the page's program once more. What it knows
+// is a URL that is written out, and options that are constants.
+const (
+	ownURL     = `new Worker(import.meta.url, { type: "module", name: NAME })`
+	writtenOut = `new Worker(new URL("./solver.js", import.meta.url), { type: "module", name: "tallystick-solver" })`
+)
+
+// versions are those that npm takes and the Go command too: vX.Y.Z without the v.
+var versions = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
+
+// Write writes the package into an empty directory, to be packed by "npm pack". root is the
+// top of this repository.
+func Write(dir, version, root string) error {
+	if !versions.MatchString(version) {
+		return fmt.Errorf("npm: %q is no version such as 1.2.3", version)
+	}
+	files, err := asServed()
+	if err != nil {
+		return err
+	}
+	if strings.Count(files["solver.js"], ownURL) != 1 {
+		return fmt.Errorf("npm: solver.js starts its workers in another way: there is not one %s", ownURL)
+	}
+	files["solver.js"] = strings.Replace(files["solver.js"], ownURL, writtenOut, 1)
+	for _, name := range []string{"LICENSE", "internal/npm/package/package.json", "internal/npm/package/README.md",
+		"internal/npm/package/tally.d.ts", "internal/npm/package/fetch.d.ts", "internal/npm/package/solver.d.ts"} {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		files[filepath.Base(name)] = string(text)
+	}
+	const unset = `"version": "0.0.0"`
+	if strings.Count(files["package.json"], unset) != 1 {
+		return fmt.Errorf("npm: package.json has not one %s", unset)
+	}
+	files["package.json"] = strings.Replace(files["package.json"], unset, `"version": "`+version+`"`, 1)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	switch there, err := os.ReadDir(dir); {
+	case err != nil:
+		return err
+	case len(there) > 0:
+		return fmt.Errorf("npm: %s is not empty", dir)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asServed returns the files as the endpoints serve them, under their plain names: those
+// import each other by plain names too.
+func asServed() (map[string]string, error) {
+	limit, err := middleware.New(middleware.Config{
+		Policy:    "npm",
+		Limits:    []middleware.Limit{{Quota: 1, Window: time.Minute}},
+		Secrets:   [][]byte{[]byte(rand.Text() + rand.Text())}, // nothing is signed
+		Challenge: &middleware.Challenge{Path: "/"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]string)
+	for _, name := range served {
+		w := httptest.NewRecorder()
+		limit.Endpoints().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+name, nil))
+		if w.Code != http.StatusOK {
+			return nil, fmt.Errorf("npm: %s is answered %d", name, w.Code)
+		}
+		files[name] = w.Body.String()
+	}
+	return files, nil
+}

@@ -1,0 +1,210 @@
+package npm_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/npm"
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
+)
+
+const root = "../.."
+
+// run runs a command in a directory and returns what it prints.
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		testkit.Unable(t, "there is no %s: %v", name, err)
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Run(), "%s%s", &stdout, &stderr)
+	return stdout.String()
+}
+
+// packed packs the package, and returns the files of the archive.
+func packed(t *testing.T) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, npm.Write(filepath.Join(dir, "made"), "1.2.3", root))
+	run(t, dir, nil, "npm", "pack", "./made", "--ignore-scripts", "--offline")
+	file, err := os.Open(filepath.Join(dir, "tallystick-tally-1.2.3.tgz"))
+	require.NoError(t, err)
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	require.NoError(t, err)
+	files := map[string]string{}
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return files
+		}
+		require.NoError(t, err)
+		text, err := io.ReadAll(archive)
+		require.NoError(t, err)
+		name, found := strings.CutPrefix(header.Name, "package/")
+		require.True(t, found, header.Name)
+		files[name] = string(text)
+	}
+}
+
+// installed returns a directory with the files of testdata/app, where the package is installed
+// as npm would: what it packs is what was written, and that test is below.
+func installed(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/app")))
+	require.NoError(t, npm.Write(filepath.Join(dir, "node_modules", "@tallystick", "tally"), "1.2.3", root))
+	return dir
+}
+
+// What is in the package is what a server serves, byte for byte, but for one line.
+func TestPackedFilesAreThoseOfTheServer(t *testing.T) {
+	limit, err := middleware.New(middleware.Config{
+		Policy:    "signup",
+		Limits:    []middleware.Limit{{Quota: 3, Window: time.Minute}},
+		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
+		Challenge: &middleware.Challenge{Path: "/tally/"},
+	})
+	require.NoError(t, err)
+	served := func(name string) string {
+		w := httptest.NewRecorder()
+		limit.Endpoints().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tally/"+name, nil))
+		require.Equal(t, http.StatusOK, w.Code, name)
+		return w.Body.String()
+	}
+	files := packed(t)
+	var names, differ []string
+	for name, text := range files {
+		names = append(names, name)
+		if strings.HasSuffix(name, ".js") || strings.HasSuffix(name, ".css") {
+			got, want := strings.Split(text, "\n"), strings.Split(served(name), "\n")
+			require.Len(t, got, len(want), name)
+			for i := range got {
+				if got[i] != want[i] {
+					differ = append(differ, name, strings.TrimSpace(want[i]), strings.TrimSpace(got[i]))
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	require.Equal(t, []string{
+		"LICENSE", "README.md", "fetch.d.ts", "fetch.js", "package.json", "solver.d.ts", "solver.js", "tally.css", "tally.d.ts", "tally.js", "texts.js",
+	}, names)
+	require.Equal(t, []string{
+		"solver.js",
+		`const worker = new Worker(import.meta.url, { type: "module", name: NAME });`,
+		`const worker = new Worker(new URL("./solver.js", import.meta.url), { type: "module", name: "tallystick-solver" });`,
+	}, differ)
+	require.Contains(t, files["solver.js"], `const NAME = "tallystick-solver";`, "the worker knows itself by it")
+
+	for name := range files { // what a module imports is there
+		for _, m := range regexp.MustCompile(`from "\./([^"]+)";`).FindAllStringSubmatch(files[name], -1) {
+			require.Contains(t, files, m[1], name)
+		}
+	}
+	var manifest struct {
+		Name, Version, Types string
+		Exports              map[string]any
+		Dependencies         map[string]string
+		Scripts              map[string]string
+	}
+	require.NoError(t, json.Unmarshal([]byte(files["package.json"]), &manifest))
+	require.Equal(t, []string{"@tallystick/tally", "1.2.3"}, []string{manifest.Name, manifest.Version})
+	require.Empty(t, manifest.Dependencies)
+	require.Empty(t, manifest.Scripts)
+	for _, target := range manifest.Exports {
+		targets, conditional := target.(map[string]any)
+		if !conditional {
+			targets = map[string]any{"default": target}
+		}
+		for _, file := range targets {
+			require.Contains(t, files, path.Base(file.(string)))
+		}
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	for _, version := range []string{"", "v1.2.3", "1.2", "1.2.3\"", "01.2.3"} {
+		require.ErrorContains(t, npm.Write(t.TempDir(), version, root), "is no version")
+	}
+	require.ErrorContains(t, npm.Write(".", "1.2.3", root), "is not empty")
+	require.Error(t, npm.Write(t.TempDir(), "1.2.3", t.TempDir()), "where is the rest?")
+}
+
+// tools returns a program that .ci/need has installed.
+func tools(t *testing.T, name string) string {
+	t.Helper()
+	file, err := filepath.Abs("testdata/tools/node_modules/.bin/" + name)
+	require.NoError(t, err)
+	if _, err := os.Stat(file); err != nil {
+		testkit.Unable(t, "there is no %s; .ci/need installs it: %v", name, err)
+	}
+	return file
+}
+
+// The types hold for a program that uses all of them, in both ways in which modules are found.
+func TestTypes(t *testing.T) {
+	tsc, dir := tools(t, "tsc"), installed(t)
+	for _, resolution := range [][]string{{"--module", "nodenext"}, {"--module", "esnext", "--moduleResolution", "bundler"}} {
+		run(t, dir, nil, tsc, append(resolution, "--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "types.ts")...)
+	}
+}
+
+// What the types name is there, and what is there has a type.
+func TestTypesNameWhatIsThere(t *testing.T) {
+	dir := installed(t)
+	for module, file := range map[string]string{"": "tally.d.ts", "/fetch.js": "fetch.d.ts", "/solver.js": "solver.d.ts"} {
+		out := run(t, dir, nil, "node", "--input-type=module", "-e", `
+			globalThis.HTMLElement = class {}; // Node has no document
+			globalThis.customElements = { get() {}, define() {} };
+			console.log(JSON.stringify(Object.keys(await import("@tallystick/tally`+module+`"))));`)
+		var there []string
+		require.NoError(t, json.Unmarshal([]byte(out), &there))
+		types, err := os.ReadFile("package/" + file)
+		require.NoError(t, err)
+		var named []string
+		for _, m := range regexp.MustCompile(`(?m)^export (?:(?:class|function) (\w+)|\{ ([\w, ]+) \})`).FindAllStringSubmatch(string(types), -1) {
+			named = append(named, strings.Split(m[1]+m[2], ", ")...)
+		}
+		slices.Sort(named)
+		require.Equal(t, there, named, file)
+	}
+}
+
+// The part without the element runs without a document, and does its part.
+func TestTallyFetchDoesItsPart(t *testing.T) {
+	script, err := clienttest.New(nil)
+	require.NoError(t, err)
+	server := httptest.NewServer(script)
+	defer server.Close()
+	run(t, installed(t), []string{"CLIENTTEST_URL=" + server.URL}, "node", "clienttest.mjs")
+	report := script.Report()
+	require.True(t, report.OK(), "%s", report)
+	var returned []string
+	for _, c := range report.Cases {
+		if c.Verdict == clienttest.Returned {
+			returned = append(returned, c.Case)
+		}
+	}
+	require.Equal(t, []string{"wait", "unavailable"}, returned, "it waits for nobody")
+}

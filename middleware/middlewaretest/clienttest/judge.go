@@ -1,0 +1,143 @@
+package clienttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// early is how much too early a timer may fire: those of some runtimes do by a millisecond,
+// and clocks are read at two ends. Whole seconds are asked for.
+const early = 50 * time.Millisecond
+
+// most is how many proofs a request is worth.
+const most = 3
+
+// A judge follows one case.
+type judge struct {
+	visits []*visit
+	newest map[string]windowToken // by policy
+	faults []Fault
+}
+
+func (j *judge) blame(v *visit, code Code, detail string) {
+	send := 1 + slices.Index(j.visits, v)
+	j.faults = append(j.faults, Fault{Code: code, Call: v.call, Send: send, Detail: detail})
+}
+
+// last returns the visit before, or nil.
+func (j *judge) last() *visit {
+	if len(j.visits) == 0 {
+		return nil
+	}
+	return j.visits[len(j.visits)-1]
+}
+
+// waited reports whether so much time has passed since a refusal as it asked for.
+func waited(refusal *visit, at time.Time) bool {
+	return at.Sub(refusal.answered) >= time.Duration(refusal.retryAfter)*time.Second-early
+}
+
+// arrive judges what has come, before it is answered.
+func (j *judge) arrive(v *visit) {
+	before := j.last()
+	j.visits = append(j.visits, v)
+	if v.elsewhere {
+		if len(v.tokens) > 0 || v.proof != "" {
+			j.blame(v, TokenLeaked, "")
+		}
+		return
+	}
+	for _, policy := range sortedKeys(j.newest) {
+		newest := j.newest[policy]
+		exactly, another := v.shows(newest)
+		switch {
+		case exactly || !newest.expires.After(v.at):
+		case another:
+			j.blame(v, TokenStale, "of policy "+policy)
+		default:
+			j.blame(v, TokenDropped, "of policy "+policy)
+		}
+	}
+	if before == nil {
+		return
+	}
+	switch {
+	case v.call < before.call:
+		j.blame(v, OutOfTurn, "")
+	case v.call == before.call:
+		j.again(v, before)
+	}
+}
+
+// again judges a request that is sent once more.
+func (j *judge) again(v, before *visit) {
+	if v.method != before.method || v.body != before.body {
+		j.blame(v, Changed, "")
+	}
+	proofs := 0
+	for _, other := range j.visits {
+		if other.call == v.call && other.proof != "" {
+			proofs++
+		}
+	}
+	switch {
+	case before.status == 0: // its answer was lost
+	case before.status >= 300 && before.status < 400: // redirected to itself
+	case !before.refused():
+		j.blame(v, SentAgain, "it was admitted")
+	case proofs > most:
+		j.blame(v, Endless, fmt.Sprintf("proof number %d", proofs))
+	case v.proof != "" && before.challenge != "":
+		if !strings.HasPrefix(v.proof, before.challenge+"~") {
+			j.blame(v, ProofForeign, "")
+		}
+	case before.retryAfter == 0:
+		j.blame(v, SentAgain, fmt.Sprintf("after a %d without Retry-After", before.status))
+	case !waited(before, v.at):
+		j.blame(v, TooEarly, fmt.Sprintf("after %.1f s; Retry-After was %d", v.at.Sub(before.answered).Seconds(), before.retryAfter))
+	}
+}
+
+// leave notes what was answered.
+func (j *judge) leave(v *visit) {
+	if v.proofError == middleware.ProofWrong {
+		j.blame(v, ProofWrong, "")
+	}
+	for _, token := range v.issued {
+		j.newest[token.policy] = token
+	}
+}
+
+// verdict says what there is to say when all is over.
+func (j *judge) verdict(calls int, hopeless bool) Verdict {
+	if len(j.faults) > 0 {
+		return Failed
+	}
+	last := make(map[int]*visit)
+	for _, v := range j.visits {
+		last[v.call] = v
+	}
+	verdict := Passed
+	for call := 1; call <= calls; call++ {
+		switch v := last[call]; {
+		case v == nil:
+			return Missing
+		case v.refused() && !hopeless:
+			verdict = Returned
+		}
+	}
+	return verdict
+}
+
+func sortedKeys(m map[string]windowToken) []string {
+	var keys []string
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,13 @@
+package clienttest
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants has the judge overlook each fault in turn; each time some test of this package
+// must fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

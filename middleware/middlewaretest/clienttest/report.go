@@ -1,0 +1,114 @@
+package clienttest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Verdict is what a [Server] says of a client in one case.
+type Verdict string
+
+const (
+	// Passed: the client did all that it could, and nothing else.
+	Passed Verdict = "passed"
+
+	// Returned: the client did nothing wrong, and gave a refusal to its caller that it could
+	// have helped, by work or a wait.
+	Returned Verdict = "returned"
+
+	// Failed: see the faults.
+	Failed Verdict = "failed"
+
+	// Missing: not all of the case's requests were sent.
+	Missing Verdict = "missing"
+)
+
+// A Fault is something that a client did wrong.
+type Fault struct {
+	Code   Code   `json:"code"`
+	Call   int    `json:"call"` // which request of the case, from 1
+	Send   int    `json:"send"` // which of all sends of the case, from 1
+	Detail string `json:"detail,omitempty"`
+}
+
+// A Code says what is wrong with what a client has sent.
+type Code string
+
+const (
+	// TokenDropped: no token of the policy, although one that has not expired came before.
+	TokenDropped Code = "token-dropped"
+
+	// TokenStale: a token of the policy, but not the newest.
+	TokenStale Code = "token-stale"
+
+	// TokenLeaked: a token or a proof was shown to another origin.
+	TokenLeaked Code = "token-leaked"
+
+	// TooEarly: sent again before Retry-After was over, and without a proof.
+	TooEarly Code = "too-early"
+
+	// SentAgain: sent again although it was admitted, or although neither time nor work helps.
+	SentAgain Code = "sent-again"
+
+	// Changed: sent again with another method or body.
+	Changed Code = "changed"
+
+	// ProofForeign: a proof for another challenge than the refusal's.
+	ProofForeign Code = "proof-foreign"
+
+	// ProofWrong: the answers of a proof are wrong, or it cannot be read.
+	ProofWrong Code = "proof-wrong"
+
+	// Endless: more than three proofs for one request.
+	Endless Code = "endless"
+
+	// OutOfTurn: a request of the case came after a later one.
+	OutOfTurn Code = "out-of-turn"
+)
+
+// A Result is what is said of one case.
+type Result struct {
+	Case    string  `json:"case"`
+	Verdict Verdict `json:"verdict"`
+	Faults  []Fault `json:"faults,omitempty"`
+	Sends   []Send  `json:"sends"`
+}
+
+// A Send is a request as it came, and its answer.
+type Send struct {
+	Call       int    `json:"call"`
+	Tokens     int    `json:"tokens"` // shown, of the policies of this case
+	Proof      bool   `json:"proof"`
+	Status     int    `json:"status"` // 0: no answer was sent
+	RetryAfter int    `json:"retry-after,omitempty"`
+	Reason     string `json:"reason,omitempty"` // of a refusal, or for which a proof was not accepted
+}
+
+// A Report is what is said of a client.
+type Report struct {
+	Passed   int      `json:"passed"`
+	Returned int      `json:"returned"`
+	Failed   int      `json:"failed"`
+	Missing  int      `json:"missing"`
+	Cases    []Result `json:"cases"`
+}
+
+// OK reports whether all cases were tried, and none failed.
+func (r Report) OK() bool { return r.Failed == 0 && r.Missing == 0 }
+
+// String returns the report as text: a line for each case, and one for each fault.
+func (r Report) String() string {
+	var b strings.Builder
+	for _, c := range r.Cases {
+		fmt.Fprintf(&b, "%-9s %s\n", c.Verdict, c.Case)
+		for _, f := range c.Faults {
+			fmt.Fprintf(&b, "          request %d, send %d: %s", f.Call, f.Send, f.Code)
+			if f.Detail != "" {
+				b.WriteString(": " + f.Detail)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	fmt.Fprintf(&b, "%d passed, %d returned, %d failed, %d missing\n", r.Passed, r.Returned, r.Failed, r.Missing)
+	return b.String()
+}

@@ -1,0 +1,163 @@
+package clienttest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/client"
+	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
+)
+
+// What happens to a client that does all right is what each case says.
+func TestCasesAreWhatTheySay(t *testing.T) {
+	want := map[string]string{
+		"echo":           "200 200 200 200 200",
+		"two-policies":   "200 200 200",
+		"rotation":       "200 200 200 200 200",
+		"lost-answer":    "200 0 200",
+		"other-origin":   "200 307 200 200",
+		"wait":           "200 200 429:over-limit:wait 200",
+		"unavailable":    "200 503:counter-down:wait 200",
+		"degraded":       "200 200 200",
+		"work":           "403:no-token 200:proof 200 200",
+		"work-or-wait":   "200 200 200 200 429:over-limit:wait 200:proof 200",
+		"work-each-time": "403:no-token 200:proof 403:no-token 200:proof 403:no-token 200:proof",
+		"expired":        "403:no-token 403:expired:proof 200:proof 200",
+		"price-risen":    "403:no-token 403:price-risen:proof 200:proof 200",
+		"never-accepted": "403:no-token 403:expired:proof 403:expired:proof 403:expired:proof",
+		"memory-full":    "403:no-token 403:memory-full:proof 403:memory-full:proof 403:memory-full:proof",
+		"too-dear":       "403:no-token",
+		"never":          "403:cost-above-quota",
+	}
+	testkit.Bubble(t, func(t *testing.T) {
+		degraded := 0
+		report := play(t, newServer(t), func(base http.RoundTripper) http.RoundTripper {
+			return &client.Transport{Workers: 1, Base: receiving(func(resp *http.Response) {
+				if resp.Header.Get(middleware.DegradedHeader) == "?1" {
+					degraded++
+				}
+			})(base)}
+		})
+		require.Equal(t, 4, degraded, "and once where the counter is down and nothing goes on")
+		require.Len(t, report.Cases, len(want))
+		for _, c := range report.Cases {
+			var got []string
+			for _, s := range c.Sends {
+				said := fmt.Sprint(s.Status)
+				if s.Reason != "" {
+					said += ":" + s.Reason
+				}
+				if s.RetryAfter > 0 {
+					said += ":wait"
+				}
+				if s.Proof {
+					said += ":proof"
+				}
+				got = append(got, said)
+			}
+			require.Equal(t, want[c.Case], strings.Join(got, " "), c.Case)
+		}
+	})
+}
+
+// The server as a client in another language meets it.
+func TestOverHTTP(t *testing.T) {
+	script := newServer(t)
+	server := httptest.NewServer(script)
+	defer server.Close()
+	get := func(path, accept string) (*http.Response, []byte) {
+		req, err := http.NewRequest(http.MethodGet, server.URL+path, nil)
+		require.NoError(t, err)
+		req.Header.Set("Accept", accept)
+		resp, err := server.Client().Do(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp, body
+	}
+	_, b := get("/cases", "*/*")
+	var cases []clienttest.Case
+	require.NoError(t, json.Unmarshal(b, &cases))
+	require.Equal(t, script.Cases(server.URL), cases)
+	require.Equal(t, clienttest.Request{Method: "POST", URL: server.URL + "/run/echo?call=1", Body: "request 1 of echo"}, cases[0].Requests[0])
+
+	_, b = get("/report", "application/json")
+	var report clienttest.Report
+	require.NoError(t, json.Unmarshal(b, &report))
+	require.Equal(t, script.Report(), report)
+	require.Equal(t, len(cases), report.Missing)
+	resp, b := get("/report", "text/plain")
+	require.Equal(t, "text/plain; charset=utf-8", resp.Header.Get("Content-Type"))
+	require.Equal(t, script.Report().String(), string(b))
+	require.Contains(t, string(b), fmt.Sprintf("0 passed, 0 returned, 0 failed, %d missing\n", len(cases)))
+
+	for path, status := range map[string]int{
+		"/": 404, "/run/nothing?call=1": 404, "/run/echo": 400, "/run/echo?call=0": 400, "/run/echo?call=6": 400, "/run/echo?call=x": 400,
+	} {
+		resp, _ := get(path, "*/*")
+		require.Equal(t, status, resp.StatusCode, path)
+	}
+	require.Equal(t, len(cases), script.Report().Missing, "none of these is a request of a case")
+
+	resp, _ = get("/run/lost-answer?call=2", "*/*")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	_, err := server.Client().Post(server.URL+"/run/lost-answer?call=3", "text/plain", nil)
+	require.Error(t, err, "the second is cut off")
+}
+
+// By a clock that stands still nobody waits for long enough.
+func TestTheClockOfTheServer(t *testing.T) {
+	clock := middlewaretest.NewClock()
+	script, err := clienttest.New(clock.Now)
+	require.NoError(t, err)
+	send := func(call int) int {
+		resp, err := middlewaretest.Script(script, "").Post(fmt.Sprintf("%s/run/wait?call=%d", home, call), "", nil)
+		require.NoError(t, err)
+		return resp.StatusCode
+	}
+	faults := func() (codes []clienttest.Code) {
+		for _, c := range script.Report().Cases {
+			for _, f := range c.Faults {
+				if f.Code != clienttest.TokenDropped { // of a client for each request
+					codes = append(codes, f.Code)
+				}
+			}
+		}
+		return codes
+	}
+	require.Equal(t, []int{200, 200, 429}, []int{send(1), send(2), send(3)})
+	clock.Advance(900 * time.Millisecond)
+	require.Equal(t, 429, send(3), "and no time has passed for the limits")
+	require.Equal(t, []clienttest.Code{clienttest.TooEarly}, faults())
+	clock.Advance(2 * time.Second)
+	require.Equal(t, 200, send(3))
+	require.Len(t, faults(), 1)
+}
+
+// A client drops tokens that have expired.
+func TestExpiredTokensNeedNotBeShown(t *testing.T) {
+	for passed, want := range map[time.Duration]clienttest.Verdict{time.Hour / 2: clienttest.Failed, 3 * time.Hour: clienttest.Passed} {
+		clock := middlewaretest.NewClock()
+		script, err := clienttest.New(clock.Now)
+		require.NoError(t, err)
+		for _, r := range script.Cases(home)[0].Requests {
+			resp, err := middlewaretest.Forgetful(script, "").Post(r.URL, "", strings.NewReader(r.Body))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+			clock.Advance(passed)
+		}
+		require.Equal(t, want, script.Report().Cases[0].Verdict)
+	}
+}

@@ -1,0 +1,247 @@
+package clienttest_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/client"
+	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
+)
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A layer is a fault of a client: what it does to what goes out and comes in.
+type layer = func(http.RoundTripper) http.RoundTripper
+
+// below puts a fault under the polite client, which does all else right.
+func below(fault layer) layer {
+	return func(base http.RoundTripper) http.RoundTripper {
+		return &client.Transport{Base: fault(base), Workers: 1}
+	}
+}
+
+// sending is a fault in what goes out.
+func sending(change func(*http.Request)) layer {
+	return func(base http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			change(r)
+			return base.RoundTrip(r)
+		})
+	}
+}
+
+// repeating sends what was answered so once more, at once. Around the polite client, so that
+// its tokens go along.
+func repeating(when func(*http.Response) bool) layer {
+	return func(base http.RoundTripper) http.RoundTripper {
+		polite := &client.Transport{Base: base, Workers: 1, MaxWait: -1}
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := polite.RoundTrip(r)
+			if err != nil || !when(resp) {
+				return resp, err
+			}
+			again := r.Clone(r.Context())
+			again.Body, err = r.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			return polite.RoundTrip(again)
+		})
+	}
+}
+
+func field(r *http.Response, name string) string { return r.Header.Get(name) }
+
+// Each fault is found, in the cases that are for it, and nothing else is.
+func TestWrongClientsAreFoundOut(t *testing.T) {
+	tests := map[string]struct {
+		client layer
+		code   clienttest.Code
+		in     []string // the cases
+	}{
+		"drops its tokens": {below(sending(func(r *http.Request) { r.Header.Del(middleware.TokenHeader) })), clienttest.TokenDropped, []string{
+			"echo", "two-policies", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
+		}},
+		"keeps its first token": {keepsFirst, clienttest.TokenStale, []string{
+			"echo", "two-policies", "rotation", "wait", "degraded", "work", "work-or-wait", "work-each-time",
+		}},
+		"keeps one token of an answer": {below(receiving(func(resp *http.Response) {
+			resp.Header.Set(middleware.TokenHeader, resp.Header.Get(middleware.TokenHeader))
+		})), clienttest.TokenDropped, []string{"two-policies"}},
+		"forgets all after an error":    {forgetsAfterErrors, clienttest.TokenDropped, []string{"lost-answer"}},
+		"shows its tokens to everybody": {showsEverybody, clienttest.TokenLeaked, []string{"other-origin"}},
+		"does not wait": {repeating(func(r *http.Response) bool {
+			return field(r, "Retry-After") != "" && field(r, middleware.ChallengeHeader) == ""
+		}), clienttest.TooEarly, []string{"wait", "unavailable"}},
+		"waits where that does not help": {repeating(func(r *http.Response) bool {
+			return r.StatusCode == http.StatusForbidden && field(r, middleware.ChallengeHeader) == ""
+		}), clienttest.SentAgain, []string{"never"}},
+		"sends twice": {repeating(func(r *http.Response) bool { return r.StatusCode == http.StatusOK }), clienttest.SentAgain, []string{
+			"echo", "two-policies", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
+		}},
+		"loses the body": {below(sending(func(r *http.Request) {
+			if r.Header.Get(middleware.ProofHeader) != "" {
+				r.Body = http.NoBody
+			}
+		})), clienttest.Changed, []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "never-accepted", "memory-full"}},
+		"solves wrongly": {below(sending(func(r *http.Request) {
+			if proof := r.Header.Get(middleware.ProofHeader); proof != "" {
+				r.Header.Set(middleware.ProofHeader, proof[:strings.Index(proof, "~")]+"~1.1.1.1.1.1.1.1")
+			}
+		})), clienttest.ProofWrong, []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "memory-full"}},
+		"answers an old challenge": {oldProofs, clienttest.ProofForeign, []string{
+			"work-each-time", "expired", "price-risen", "never-accepted", "memory-full",
+		}},
+		"never gives up": {func(base http.RoundTripper) http.RoundTripper {
+			return &client.Transport{Base: base, Workers: 1, MaxSolves: 4, MaxAttempts: 20}
+		}, clienttest.Endless, []string{"never-accepted", "memory-full"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				report := play(t, newServer(t), test.client)
+				require.False(t, report.OK())
+				var found []string
+				for _, c := range report.Cases {
+					for _, fault := range c.Faults {
+						require.Equal(t, test.code, fault.Code, "%s", report)
+					}
+					if c.Verdict == clienttest.Failed {
+						found = append(found, c.Case)
+					}
+				}
+				require.Equal(t, test.in, found, "%s", report)
+				require.Equal(t, len(found), report.Failed)
+				require.Contains(t, report.String(), ": "+string(test.code))
+			})
+		})
+	}
+}
+
+// receiving is a fault in what comes in.
+func receiving(change func(*http.Response)) layer {
+	return func(base http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp, err := base.RoundTrip(r)
+			if err == nil {
+				change(resp)
+			}
+			return resp, err
+		})
+	}
+}
+
+// keepsFirst shows the first tokens that each URL has brought, whatever its query, for ever.
+func keepsFirst(base http.RoundTripper) http.RoundTripper {
+	first := map[string][]string{}
+	return below(func(base http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			url := r.URL.Host + r.URL.Path
+			if kept := first[url]; kept != nil {
+				r.Header[middleware.TokenHeader] = kept
+			}
+			resp, err := base.RoundTrip(r)
+			if err == nil && first[url] == nil {
+				first[url] = resp.Header[middleware.TokenHeader]
+			}
+			return resp, err
+		})
+	})(base)
+}
+
+// forgetsAfterErrors starts over when the network fails.
+func forgetsAfterErrors(base http.RoundTripper) http.RoundTripper {
+	polite := &client.Transport{Base: base, Workers: 1}
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := polite.RoundTrip(r)
+		if err != nil {
+			polite = &client.Transport{Base: base, Workers: 1}
+		}
+		return resp, err
+	})
+}
+
+// showsEverybody shows the newest tokens to every host.
+func showsEverybody(base http.RoundTripper) http.RoundTripper {
+	var newest []string
+	return below(func(base http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			if r.Header[middleware.TokenHeader] == nil {
+				r.Header[middleware.TokenHeader] = newest
+			}
+			resp, err := base.RoundTrip(r)
+			if err == nil && resp.Header[middleware.TokenHeader] != nil {
+				newest = resp.Header[middleware.TokenHeader]
+			}
+			return resp, err
+		})
+	})(base)
+}
+
+// oldProofs answers every challenge of a URL path as it answered the first.
+func oldProofs(base http.RoundTripper) http.RoundTripper {
+	first := map[string]string{}
+	return below(sending(func(r *http.Request) {
+		proof := r.Header.Get(middleware.ProofHeader)
+		switch {
+		case proof == "":
+		case first[r.URL.Path] == "":
+			first[r.URL.Path] = proof
+		default:
+			r.Header.Set(middleware.ProofHeader, first[r.URL.Path])
+		}
+	}))(base)
+}
+
+// What no transport can do wrong: the order of the requests, and their number.
+func TestRequestsOutOfTurn(t *testing.T) {
+	script := newServer(t)
+	c := middlewaretest.Script(script, "")
+	send := func(url string) {
+		resp, err := c.Post(home+url, "text/plain", bytes.NewReader(nil))
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+	}
+	echo := func() clienttest.Result {
+		all := script.Report().Cases
+		return all[slices.IndexFunc(all, func(r clienttest.Result) bool { return r.Case == "echo" })]
+	}
+	require.Equal(t, clienttest.Missing, echo().Verdict)
+	for _, call := range []string{"1", "2", "3", "5"} {
+		send("/run/echo?call=" + call)
+	}
+	require.Equal(t, clienttest.Missing, echo().Verdict, "the fourth is not there")
+	require.False(t, script.Report().OK())
+	send("/run/echo?call=4")
+	require.Equal(t, []clienttest.Fault{{Code: clienttest.OutOfTurn, Call: 4, Send: 5}}, echo().Faults)
+}
+
+// Cookies are as good as fields.
+func TestABrowserPasses(t *testing.T) {
+	script := newServer(t)
+	jar := middlewaretest.Browser(script, "")
+	report := play(t, script, func(http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			once := *jar
+			once.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			return once.Do(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Body: r.Body, ContentLength: r.ContentLength})
+		})
+	})
+	require.True(t, report.OK(), "%s", report)
+	require.Equal(t, 7, report.Returned, "%s", report)
+}
