@@ -15,12 +15,11 @@ func (f *Fields) Set(h http.Header) {
 		return
 	}
 	v := f.current()
-	for i := range v.Lines {
-		if v.Lines[i] == "" {
+	for i := range v.count() {
+		lines := v.line(i)
+		if lines == nil {
 			continue
 		}
-		// Of capacity one, so that a handler's Add cannot reach the next value.
-		lines := v.Lines[i : i+1 : i+1]
 		if i == Token {
 			lines = beside(h[TokenField], lines)
 		}
@@ -115,7 +114,7 @@ func (f *Fields) setStack(h http.Header) {
 // first. Lists get a line for each; of the rest, the innermost value stands.
 func linesOf(stack []*Fields, i int) (lines []string) {
 	for _, g := range stack {
-		switch value := g.current().Lines[i]; {
+		switch value := g.current().value(i); {
 		case value == "":
 		case i < listed && lines != nil:
 			lines = append(lines, value)
@@ -130,7 +129,7 @@ func linesOf(stack []*Fields, i int) (lines []string) {
 func said(stack []*Fields, i int, there []string) bool {
 	n, last := 0, ""
 	for _, g := range stack {
-		switch value := g.current().Lines[i]; {
+		switch value := g.current().value(i); {
 		case value == "":
 		case i >= listed:
 			n, last = 1, value
@@ -153,14 +152,18 @@ func (f *Fields) precious() bool {
 	return slices.ContainsFunc(f.stack(room[:]), func(g *Fields) bool { return g.Paid })
 }
 
-// drop takes the fields of the whole stack out of h again. The Cache-Control
+// drop takes the fields of the whole stack out of h again, and what an upstream has under
+// the same names. The Cache-Control
 // stays: it may be the handler's by now. So does Retry-After: only refusals have
 // one, and they are for nobody to cache.
 func (f *Fields) drop(h http.Header) {
-	for _, name := range names[:Cache] {
-		delete(h, name)
+	stack := f.stack(nil)
+	for i, name := range names {
+		if i != Cache && i != Retry && (i < numFields || linesOf(stack, i) != nil) {
+			delete(h, name)
+		}
 	}
-	for _, g := range f.stack(nil) {
+	for _, g := range stack {
 		cookie := g.current().Cookie
 		if cookie == "" {
 			continue

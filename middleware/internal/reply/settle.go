@@ -14,8 +14,8 @@ func (f *Fields) SetAhead(h http.Header) {
 	if len(h) > 0 && f.Lines[Cache] != "" {
 		ForbidStoring(h)
 	}
-	for i := range f.Lines {
-		if f.Lines[i] != "" {
+	for i := range f.count() {
+		if f.line(i) != nil {
 			f.sent++
 		}
 	}
@@ -78,6 +78,13 @@ func (f *Fields) owns(line *string) bool {
 	for i := range f.Lines {
 		if line == &f.Lines[i] {
 			return true
+		}
+	}
+	if f.More != nil {
+		for i := range f.More {
+			if line == &f.More[i] {
+				return true
+			}
 		}
 	}
 	return false
