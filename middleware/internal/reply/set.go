@@ -15,17 +15,30 @@ func (f *Fields) Set(h http.Header) {
 		return
 	}
 	v := f.current()
-	for i := range v.count() {
-		lines := v.line(i)
-		if lines == nil {
+	for i := range v.Lines {
+		if v.Lines[i] == "" {
 			continue
 		}
+		// Of capacity one, so that a handler's Add cannot reach the next value.
+		lines := v.Lines[i : i+1 : i+1]
 		if i == Token {
 			lines = beside(h[TokenField], lines)
 		}
 		h[names[i]] = lines
 	}
+	if v.More != nil {
+		v.More.set(h)
+	}
 	f.setCookie(h)
+}
+
+// set puts the lines into h.
+func (m *MoreLines) set(h http.Header) {
+	for i := range m {
+		if m[i] != "" {
+			h[names[numFields+i]] = m[i : i+1 : i+1]
+		}
+	}
 }
 
 // alone reports whether no other middleware is stacked with this one.

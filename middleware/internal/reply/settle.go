@@ -14,9 +14,16 @@ func (f *Fields) SetAhead(h http.Header) {
 	if len(h) > 0 && f.Lines[Cache] != "" {
 		ForbidStoring(h)
 	}
-	for i := range f.count() {
-		if f.line(i) != nil {
+	for i := range f.Lines {
+		if f.Lines[i] != "" {
 			f.sent++
+		}
+	}
+	if f.More != nil {
+		for i := range f.More {
+			if f.More[i] != "" {
+				f.sent++
+			}
 		}
 	}
 	if f.Cookie != "" {

@@ -79,30 +79,13 @@ type Values struct {
 	Cookie string            // that of the token, or of the pass that has admitted
 }
 
-// count returns how many lines there may be.
-func (v *Values) count() int {
-	if v.More == nil {
-		return numFields
-	}
-	return numFields + numMore
-}
-
-// line returns the value of a field, in a list of capacity one, so that a handler's Add
-// cannot reach the next value. The list is empty if there is none.
-func (v *Values) line(i int) []string {
-	switch {
-	case i < numFields && v.Lines[i] != "":
-		return v.Lines[i : i+1 : i+1]
-	case i >= numFields && v.More != nil && v.More[i-numFields] != "":
-		return v.More[i-numFields : i-numFields+1 : i-numFields+1]
-	}
-	return nil
-}
-
 // value returns the value of a field; "" is not sent.
 func (v *Values) value(i int) string {
-	if line := v.line(i); line != nil {
-		return line[0]
+	switch {
+	case i < numFields:
+		return v.Lines[i]
+	case v.More != nil:
+		return v.More[i-numFields]
 	}
 	return ""
 }
