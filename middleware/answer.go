@@ -147,16 +147,3 @@ func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 	}
 	return b
 }
-
-// tightest returns the limit that leaves least, and of those the one that does
-// so for longest.
-func tightest(v *storeless.Verdict, n int) int {
-	best := 0
-	for i := 1; i < n; i++ {
-		a, b := &v.Limits[i], &v.Limits[best]
-		if a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
-			best = i
-		}
-	}
-	return best
-}
