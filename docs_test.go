@@ -100,6 +100,8 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 				runner = "docs_go_test.go TestInstall"
 			case "TestTryIt":
 				runner = "demo/session_test.go TestTryIt"
+			case "TestChecks":
+				runner = "middleware/checks_test.go TestChecks"
 			case "TestTheWireIsThatOfItsPage":
 				runner = "middleware/exact/remote/wire_test.go TestTheWireIsThatOfItsPage"
 			default:
