@@ -129,7 +129,7 @@ type Config struct {
 	OnDecision func(*http.Request, Decision)
 
 	// Logger receives at most one line a minute for each kind of trouble, none
-	// of it with what a client sent; docs/operations.md lists them.
+	// of it with what a client sent. Each has a stable code; docs/checks.md lists them.
 	// Default: slog.Default().
 	Logger *slog.Logger
 

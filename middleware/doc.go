@@ -204,7 +204,8 @@
 //
 // Config.OnDecision sees every decision once, [FromContext] tells the handler of it, and
 // [Middleware.Stats] has what to watch. The log gets at most one line a minute for each kind of
-// trouble, none with a secret or anything that a client sent; docs/operations.md lists them.
+// trouble, none with a secret or anything that a client sent. Each line has a code that does not
+// change, and docs/checks.md has the cure of each.
 //
 // No error shows a secret, and no Config or Middleware that is printed does. But package fmt
 // calls no method of what lies in an unexported field: do not print a struct that holds a Config

@@ -62,8 +62,8 @@ func all(sets []limitSet, f func(limitSet) bool) bool {
 	return !slices.ContainsFunc(sets, func(set limitSet) bool { return !f(set) })
 }
 
-// idle reports whether what l has admitted never fills j. Products of quotas and windows
-// are kept in floats, and rounded against the answer.
+// idle reports whether what l has admitted never fills j. Quotas and windows are
+// whole numbers far below 2⁵³: floats are exact enough to tell one from the next.
 func idle(j, l Limit) bool {
 	var (
 		quota, most  = float64(j.Quota), float64(l.Quota)
@@ -85,10 +85,10 @@ func idle(j, l Limit) bool {
 		if !bucket(l) {
 			burst *= 2 // at the end of a window, and at the begin of the next
 		}
-		return holds >= burst && quota/span >= rate*(1+1e-9)
+		return holds >= burst && quota/span > rate*(1-1e-12)
 	}
 	if bucket(l) {
-		return quota >= math.Ceil(burst+rate*span*(1+1e-9))
+		return quota*(1+1e-12) >= burst+rate*span
 	}
 	nested := j.Window%l.Window == 0 || l.Window%j.Window == 0
 	switch {
