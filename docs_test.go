@@ -77,6 +77,7 @@ var holders = map[string]string{
 	"docs/remote.md | member of a request | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/remote.md | member of an answer | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/wire.md | field | in | what it carries |":                                                                                             "docs_wire_test.go TestWireFields",
+	"docs/wire.md | `Config.Fields` | what is sent |":                                                                                           "docs_fields_test.go TestChoicesOfFieldsAreTrue",
 	"docs/wire.md | claim | what it is |":                                                                                                       "docs_wire_test.go TestWireExamples",
 	"docs/wire.md | offset | bytes | what |":                                                                                                    "docs_wire_test.go TestWireExamples",
 }
@@ -102,6 +103,8 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 				runner = "docs_go_test.go TestInstall"
 			case "TestTryIt":
 				runner = "demo/session_test.go TestTryIt"
+			case "TestChecks":
+				runner = "middleware/checks_test.go TestChecks"
 			case "TestTheWireIsThatOfItsPage":
 				runner = "middleware/exact/remote/wire_test.go TestTheWireIsThatOfItsPage"
 			default:

@@ -35,7 +35,7 @@ func compile(cfg Config) (*engine, error) {
 		now:        cfg.Now,
 		carriage:   cfg.TokenTransport,
 		quiet:      cfg.Quiet,
-		xRateLimit: cfg.XRateLimit,
+		fields:     cfg.Fields,
 		shadow:     cfg.Shadow,
 		embedded:   cfg.EmbeddedCookie,
 	}

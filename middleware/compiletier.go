@@ -12,7 +12,7 @@ import (
 // newTier compiles what follows from a set of limits.
 func newTier(cfg *Config, name string, l limits) tier {
 	p := l.tokens
-	t := tier{name: name, policy: p, field: policyField(p)}
+	t := tier{name: name, policy: p, field: policyField(cfg.Fields, p)}
 	for i := range p.Len() {
 		name := p.Limit(i).Name
 		if p.Limit(i).Shadow { // it is told to nobody
@@ -52,7 +52,7 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 // passOf compiles what a tally that is bought may use.
 func (e *engine) passOf(t *tier) *tier {
 	p := t.policy.Pass(e.challenge.priceMemory)
-	return &tier{name: t.name, policy: p, field: policyField(p), names: t.names, room: t.room}
+	return &tier{name: t.name, policy: p, field: policyField(e.fields, p), names: t.names, room: t.room}
 }
 
 // chargeLate has the limits at some places count by outcome.

@@ -108,9 +108,10 @@ type Config struct {
 	// many guesses are left. Default: [QuietOff].
 	Quiet Quiet
 
-	// XRateLimit adds the X-RateLimit-Limit, -Remaining and -Reset fields of
-	// the tightest limit, for clients that know no other. Default: none.
-	XRateLimit XRateLimit
+	// Fields says by which response fields clients are told how the limits stand, such as
+	// RateLimitFields|XRateLimitInSeconds, for clients that know no other than X-RateLimit.
+	// Default: [RateLimitFields] alone.
+	Fields Fields
 
 	// Shadow decides and counts but never refuses: to try a policy on real
 	// traffic. The decision says what would have happened. An identity function
@@ -136,7 +137,7 @@ type Config struct {
 	OnDecision func(context.Context, Decision)
 
 	// Logger receives at most one line a minute for each kind of trouble, none
-	// of it with what a client sent; docs/operations.md lists them.
+	// of it with what a client sent. Each has a stable code; docs/checks.md lists them.
 	// Default: slog.Default().
 	Logger *slog.Logger
 
@@ -181,19 +182,4 @@ const (
 	// QuietNoToken is QuietRetryAfterOnly without the token: the memory alone counts.
 	// Prohibited with InsecureNoMemory, where nothing would count.
 	QuietNoToken
-)
-
-// XRateLimit says whether X-RateLimit fields are sent, and the unit of
-// X-RateLimit-Reset, on which services have never agreed.
-type XRateLimit uint8
-
-const (
-	// NoXRateLimit sends none.
-	NoXRateLimit XRateLimit = iota
-
-	// ResetInSeconds sends them with a Reset in seconds from now.
-	ResetInSeconds
-
-	// ResetAsUnixTime sends them with a Reset in seconds since the epoch.
-	ResetAsUnixTime
 )

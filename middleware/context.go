@@ -23,6 +23,7 @@ type decisionContext struct {
 	context.Context
 	decision         Decision
 	reply            reply.Guard
+	header           http.Header // of the request
 	charger          *engine     // that has charged the request; nil: none
 	own              *token.Own  // the own tally that was; nil: a shared one
 	settled          atomic.Bool // it cannot be settled any more

@@ -75,7 +75,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 // price returns what a request costs. It is not ok where the program is at fault.
 func (e *engine) price(now time.Time, r *http.Request, of func(*http.Request) int64) (cost int64, ok bool) {
 	if cost = of(r); cost < 0 {
-		e.report.warn(now, &e.report.alarms.negativeCost, "Config.Cost returned a negative cost; refused", "cost", cost)
+		e.report.warn(now, costNegative, "Config.Cost returned a negative cost; refused", "cost", cost)
 		return cost, false
 	}
 	return cost, true

@@ -46,7 +46,7 @@ type engine struct {
 
 	carriage         TokenTransport
 	quiet            Quiet
-	xRateLimit       XRateLimit
+	fields           Fields
 	shadow           bool
 	cookieName       string
 	cookieAttributes string

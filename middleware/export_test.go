@@ -15,3 +15,9 @@ func (m *Middleware) SellOut(now time.Time, id Identity) {
 		e.memory.Redeem(now, e.challenge.prices, buyers, e.ownKey([8]byte{n}), now, 1<<40)
 	}
 }
+
+// Codes are those of the lines in the log; docs/checks.md explains each.
+func Codes() []string { return codes[:] }
+
+// ChecksPage is the address of docs/checks.md, before the code.
+const ChecksPage = checksPage

@@ -23,17 +23,17 @@ func (e *engine) identify(now time.Time, q *question, b []byte) (who subject, v 
 	case denial != nil:
 		return who, verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
 	case err != nil || id.kind == 0:
-		e.report.warn(now, &e.report.alarms.nobody, "cannot tell who is asking; refused", "because", whyNobody(err))
+		e.report.warn(now, identityUnknown, "cannot tell who is asking; refused", "because", whyNobody(err))
 		return who, verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
 	case id.doubt != nil:
-		e.report.warn(now, &e.report.alarms.doubt, *id.doubt)
+		e.report.warn(now, id.doubt.finding, id.doubt.message)
 	case id.kind == kindAddress && q.r != nil && e.report.alarms.watch.due(now):
 		e.watchForProxy(now, &id, q.r)
 	}
 	who = e.newSubject(q.ctx, now, id, b)
 	if e.challenge != nil && e.challenge.portBlocks && id.is4 && q.r != nil {
 		if who.block = blockOf(q.r); who.block == 0 {
-			e.report.warn(now, &e.report.alarms.noPort, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
+			e.report.warn(now, portUnknown, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
 		}
 	}
 	return who, verdict{}, true
@@ -99,6 +99,6 @@ func (e *engine) tierOf(now time.Time, name string) *tier {
 	if t, ok := e.tiers[name]; ok {
 		return t
 	}
-	e.report.warn(now, &e.report.alarms.tier, "identity has an unknown tier; the limits of Config.Limits apply", "tier", name[:min(len(name), 64)])
+	e.report.warn(now, tierUnknown, "identity has an unknown tier; the limits of Config.Limits apply", "tier", name[:min(len(name), 64)])
 	return &e.base
 }

@@ -26,7 +26,13 @@ type Identity struct {
 	named uint32   // how much of the text is the name
 	addr  [16]byte // an IPv4 address has four
 	text  string   // the name, and what [Identity.For] has narrowed it to
-	doubt *string  // what the operator should know of whom was believed; nil: nothing
+	doubt *doubt   // what the operator should know of whom was believed; nil: nothing
+}
+
+// A doubt is about whom an identity function has believed.
+type doubt struct {
+	finding finding
+	message string
 }
 
 // The kinds of identity. They go into every hash, so that no key can be chosen

@@ -75,7 +75,7 @@ func TestLimitsForACustomer(t *testing.T) {
 		reg := &registry{limits: map[string][]middleware.Limit{"big": minutely(20), "small": minutely(2)}}
 		cfg := contracts(new(clock), reg)
 		cfg.Tiers = map[string][]middleware.Limit{"pro": minutely(10)}
-		cfg.XRateLimit = middleware.ResetInSeconds
+		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 		decisions := record(&cfg)
 		h, _ := limited(t, cfg)
 		for _, test := range []struct {

@@ -93,6 +93,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory.Retain(counted...)
 	}
+	e.warnOfIdle(e.now())
 	return nil
 }
 

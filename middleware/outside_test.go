@@ -289,7 +289,7 @@ func TestTokensOutsideThatDoNotCount(t *testing.T) {
 func TestAnswerFields(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"plain":         func(*middleware.Config) {},
-		"X-RateLimit":   func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetInSeconds },
+		"X-RateLimit":   func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds },
 		"quiet":         func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
 		"without token": func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietNoToken },
 		"shadow":        func(cfg *middleware.Config) { cfg.Shadow = true },

@@ -34,7 +34,7 @@ func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
 			continue
 		}
 		if near(who) {
-			e.report.warn(now, &e.report.alarms.proxy, "the client is a private address that names another, as proxies do: all of its clients share one quota",
+			e.report.warn(now, proxyUntrusted, "the client is a private address that names another, as proxies do: all of its clients share one quota",
 				"field", name, "remedy", trust)
 			return
 		}
@@ -43,7 +43,7 @@ func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
 		}
 		self, other := id.home(), homeOf(named)
 		if named.IsGlobalUnicast() && !near(named) && other != self && e.report.alarms.watch.note(now, self, other) {
-			e.report.warn(now, &e.report.alarms.crowd, "one client names many others, as proxies do: all of its clients share one quota",
+			e.report.warn(now, proxySuspected, "one client names many others, as proxies do: all of its clients share one quota",
 				"field", name, "remedy", ifOurs)
 			return
 		}

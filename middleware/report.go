@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -8,8 +9,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 )
 
-// A reporter writes at most one line a minute for each kind of trouble, so that an
-// attack cannot fill the disk.
+// A reporter writes at most one line a minute for each check, so that an attack cannot fill
+// the disk. Each line has the check's code, and the page that says what to do.
 type reporter struct {
 	log    *slog.Logger
 	policy string
@@ -19,40 +20,48 @@ type reporter struct {
 // The alarms of a Middleware outlive its configurations: else each Reconfigure would
 // ring them anew, and leave an outage without its end.
 type alarms struct {
-	negativeCost, nobody, tier, noPort, doubt, proxy, crowd, saturated, crowded, issue, unmounted, failed, outage, limitsFor alarm
+	rang [numFindings]alarm
 
-	down  atomic.Bool // the log says that the exact counter does not answer
-	watch watch       // for proxies that are taken for clients
+	down    atomic.Bool // the log says that the exact counter does not answer
+	watch   watch       // for proxies that are taken for clients
+	lookout lookout     // for what is amiss around a handler
+
+	pageTold atomic.Bool // once: it may be meant, as a gate
 }
 
-// warn logs one line, unless the alarm has rung within the last minute.
-func (r *reporter) warn(now time.Time, a *alarm, message string, args ...any) {
-	if a.due(now) {
-		r.log.Warn("tallystick: "+message, append([]any{"policy", r.policy}, args...)...)
+// warn logs one line, unless the check has done so within the last minute.
+func (r *reporter) warn(now time.Time, c finding, message string, args ...any) {
+	if r.alarms.rang[c].due(now) {
+		r.tell(slog.LevelWarn, c, message, args...)
 	}
+}
+
+func (r *reporter) tell(level slog.Level, c finding, message string, args ...any) {
+	args = append([]any{"policy", r.policy, "code", codes[c]}, args...)
+	r.log.Log(context.Background(), level, "tallystick: "+message, append(args, "page", checksPage+codes[c])...)
 }
 
 // crowded tells the operator to make the memory larger, or of a flood.
 func (r *reporter) crowded(now time.Time) {
-	r.warn(now, &r.alarms.crowded, "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", "remedy", "raise Config.MaxClients")
+	r.warn(now, memoryFull, "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", "remedy", "raise Config.MaxClients")
 }
 
 // saturated is the same for what is paid for with work.
 func (r *reporter) saturated(now time.Time) {
-	r.warn(now, &r.alarms.saturated, "memory saturated: it has no room for what is paid for with work, and nothing more is sold", "remedy", "raise Config.MaxClients")
+	r.warn(now, salesFull, "memory saturated: it has no room for what is paid for with work, and nothing more is sold", "remedy", "raise Config.MaxClients")
 }
 
 // counterFailed tells of a call that has failed.
 func (r *reporter) counterFailed(now time.Time, err error) {
-	r.warn(now, &r.alarms.failed, "exact counter failed a request", "error", err)
+	r.warn(now, counterFailed, "exact counter failed a request", "error", err)
 }
 
 // counterDown tells of an outage once, and not more than once a minute. One that comes
 // too soon after another is told of by a later probe.
 func (r *reporter) counterDown(now time.Time, consequence string, err error) {
-	if !r.alarms.down.Load() && r.alarms.outage.due(now) {
+	if !r.alarms.down.Load() && r.alarms.rang[counterSilent].due(now) {
 		r.alarms.down.Store(true)
-		r.log.Error("tallystick: exact counter does not answer; "+consequence, "policy", r.policy, "error", err)
+		r.tell(slog.LevelError, counterSilent, "exact counter does not answer; "+consequence, "error", err)
 	}
 }
 
@@ -60,7 +69,7 @@ func (r *reporter) counterDown(now time.Time, consequence string, err error) {
 // other. That one node of a cluster answers does not end the outage of another.
 func (r *reporter) counterAnswers(now time.Time, guard *guardedcall.Guard) {
 	if r.alarms.down.Load() && guard.Well(now) && r.alarms.down.Swap(false) {
-		r.log.Info("tallystick: exact counter answers again", "policy", r.policy)
+		r.tell(slog.LevelInfo, counterBack, "exact counter answers again")
 	}
 }
 

@@ -128,11 +128,11 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 	}
 	challenge, err := c.issuer.Issue(now, e.binding(who.bytes), uint64(work))
 	if err != nil {
-		e.report.warn(now, &e.report.alarms.issue, "cannot issue a challenge", "error", err)
+		e.report.warn(now, challengeFailed, "cannot issue a challenge", "error", err)
 		return offer{}
 	}
 	if c.path != "" && !e.mounted.Load() {
-		e.report.warn(now, &e.report.alarms.unmounted, "a challenge names the URLs below Challenge.Path, where nothing answers", "remedy", "mount Middleware.Endpoints there")
+		e.report.warn(now, endpointsUnmounted, "a challenge names the URLs below Challenge.Path, where nothing answers", "remedy", "mount Middleware.Endpoints there")
 	}
 	return offer{challenge: &challenge, field: challenge.Header() + ";policy=" + who.tier.policy.Name()}
 }

@@ -9,13 +9,19 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	dc, now := &decisionContext{Context: r.Context()}, e.now()
+	dc, now := &decisionContext{Context: r.Context(), header: r.Header}, e.now()
+	back, look := e.report.alarms.lookout.due(now)
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
 	defer dc.leave()
 	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
+		e.lookForTwice(now, r, outer)
+	}
+	if look {
+		e.look(now, back, r, dc)
+		next = e.lookingBack(now, w, dc, next)
 	}
 	r = r.WithContext(dc)
 	dc.decision.request = r

@@ -36,7 +36,7 @@ func wouldRefuse(d middleware.Decision) (names []string) {
 
 func TestShadowLimitRefusesNobody(t *testing.T) {
 	cfg := tried(contact(new(clock)))
-	cfg.XRateLimit = middleware.ResetInSeconds
+	cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 	decisions := record(&cfg)
 	h, _ := limited(t, cfg)
 	tok := ""
@@ -65,7 +65,7 @@ func TestShadowLimitRefusesNobody(t *testing.T) {
 func TestShadowLimitsChangeNothing(t *testing.T) {
 	bare := func(c *clock) middleware.Config {
 		cfg := challenging(c, middleware.WhenExhausted)
-		cfg.XRateLimit = middleware.ResetInSeconds
+		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 		cfg.Cost = metered(cfg, 5).Cost
 		cfg.Limits = []middleware.Limit{
 			{Name: "contact", Quota: 5, Window: time.Minute},

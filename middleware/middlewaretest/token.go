@@ -1,6 +1,7 @@
 package middlewaretest
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +61,7 @@ func newMint(t testing.TB, cfg middleware.Config, id middleware.Identity, n int6
 	cfg = Quick(cfg, nil)
 	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, nil }
 	cfg.Cost = func(*http.Request) int64 { return n }
-	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { m.decided = d }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { m.decided = d }
 	cfg.TokenTransport = middleware.HeaderOnly
 	cfg.Quiet, cfg.Shadow = middleware.QuietOff, false
 	cfg.Skip, cfg.RefusalHandler, cfg.PageHandler = nil, nil, nil

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,24 +16,33 @@ type alarms struct {
 	clockRang, evictRang, silentRang time.Time
 }
 
+// page is where each code is explained.
+const page = "https://github.com/tallystick/tallystick/blob/main/docs/checks.md#"
+
+// tell writes a line with the code of what it is about.
+func (a *alarms) tell(level slog.Level, code, message string, args ...any) {
+	args = append([]any{"code", code}, args...)
+	a.log.Log(context.Background(), level, "tallystick: "+message, append(args, "page", page+code)...)
+}
+
 // wrongClock tells of an account that begins anew.
 func (a *alarms) wrongClock(ahead time.Duration) {
 	if a.due(&a.clockRang) {
-		a.log.Warn("tallystick: the clock of the redis server was wrong: an account that it has charged begins anew", "ahead", ahead.Round(time.Second))
+		a.tell(slog.LevelWarn, "redis-clock-jumped", "the clock of the redis server was wrong: an account that it has charged begins anew", "ahead", ahead.Round(time.Second))
 	}
 }
 
 // evicts tells of a server that evicts: calls fail from now on, but accounts may be gone.
 func (a *alarms) evicts(err error) {
 	if a.due(&a.evictRang) {
-		a.log.Error("tallystick: the redis server would evict keys, and calls fail until it would not", "error", err)
+		a.tell(slog.LevelError, "redis-evicts", "the redis server would evict keys, and calls fail until it would not", "error", err)
 	}
 }
 
 // silent tells of a server that cannot be asked whether it evicts.
 func (a *alarms) silent(err error) {
 	if a.due(&a.silentRang) {
-		a.log.Warn("tallystick: the redis server does not say whether it evicts keys, and so gives away quotas: allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
+		a.tell(slog.LevelWarn, "redis-silent", "the redis server does not say whether it evicts keys, and so gives away quotas: allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
 	}
 }
 

@@ -19,6 +19,13 @@ func (f *Fields) SetAhead(h http.Header) {
 			f.sent++
 		}
 	}
+	if f.More != nil {
+		for i := range f.More {
+			if f.More[i] != "" {
+				f.sent++
+			}
+		}
+	}
 	if f.Cookie != "" {
 		f.sent++
 	}
@@ -52,6 +59,27 @@ func (f *Fields) settle(h http.Header) {
 	}
 }
 
+// Settled reports whether the header has been brought into its final state.
+func (f *Fields) Settled() bool { return f.settled.Load() }
+
+// Lost returns the name of a field that h should have since it was settled, and has not, or
+// "". It knows of the token and the list of limits alone: what else a handler says stands.
+func (f *Fields) Lost(h http.Header) string {
+	if publiclyCacheable(time.UnixMicro(f.Now), h) && !f.precious() {
+		return "" // they were taken out
+	}
+	v := f.current()
+	for _, i := range [...]int{Token, RateLimit} {
+		if line := v.Lines[i]; line != "" && !slices.Contains(h[names[i]], line) {
+			return names[i]
+		}
+	}
+	if v.Cookie != "" && !slices.Contains(h[SetCookie], v.Cookie) {
+		return SetCookie
+	}
+	return ""
+}
+
 // stands reports whether h is still as SetAhead has left it, as far as the fields go, and
 // has nothing beside them that may have a shared cache store it. One walk over the map
 // tells both, of a response that nobody has tidied.
@@ -78,6 +106,13 @@ func (f *Fields) owns(line *string) bool {
 	for i := range f.Lines {
 		if line == &f.Lines[i] {
 			return true
+		}
+	}
+	if f.More != nil {
+		for i := range f.More {
+			if line == &f.More[i] {
+				return true
+			}
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -80,7 +81,7 @@ func (s *stage) config(cfg middleware.Config) middleware.Config {
 		}
 		return middleware.Address(addr), nil
 	}
-	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) {
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
 		if s.decided.Admitted || s.decided.Policy == "" {
 			s.decided = d // the refusal counts
 		}

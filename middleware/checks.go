@@ -1,0 +1,75 @@
+package middleware
+
+// A finding is one kind of trouble that the log tells of.
+type finding uint8
+
+const (
+	// At New and Reconfigure.
+	limitIdle finding = iota
+
+	// Who is asking.
+	identityUnknown
+	tierUnknown
+	limitsFailed
+	portUnknown
+	proxyUntrusted
+	proxySuspected
+	proxySilent
+	proxyForgetful
+	everybodyOne
+
+	// What is carried.
+	cookieDropped
+	cookieInsecure
+	fieldsLost
+	writerBypassed
+
+	// How the policy is mounted.
+	policyTwice
+	endpointsUnmounted
+	newcomersOnGet
+	costNegative
+
+	// How it goes.
+	clockJumped
+	memoryFull
+	salesFull
+	challengeFailed
+	counterFailed
+	counterSilent
+	counterBack
+
+	numFindings
+)
+
+// codes are the headings of docs/checks.md. They are stable: alerts are made of them.
+var codes = [numFindings]string{
+	limitIdle:          "limit-idle",
+	identityUnknown:    "identity-unknown",
+	tierUnknown:        "tier-unknown",
+	limitsFailed:       "limits-failed",
+	portUnknown:        "port-unknown",
+	proxyUntrusted:     "proxy-untrusted",
+	proxySuspected:     "proxy-suspected",
+	proxySilent:        "proxy-silent",
+	proxyForgetful:     "proxy-forgetful",
+	everybodyOne:       "everybody-one",
+	cookieDropped:      "cookie-dropped",
+	cookieInsecure:     "cookie-insecure",
+	fieldsLost:         "fields-lost",
+	writerBypassed:     "writer-bypassed",
+	policyTwice:        "policy-twice",
+	endpointsUnmounted: "endpoints-unmounted",
+	newcomersOnGet:     "newcomers-on-get",
+	costNegative:       "cost-negative",
+	clockJumped:        "clock-jumped",
+	memoryFull:         "memory-full",
+	salesFull:          "sales-full",
+	challengeFailed:    "challenge-failed",
+	counterFailed:      "counter-failed",
+	counterSilent:      "counter-down",
+	counterBack:        "counter-back",
+}
+
+// checksPage is where each code is explained.
+const checksPage = "https://github.com/tallystick/tallystick/blob/main/docs/checks.md#"

@@ -1,0 +1,119 @@
+package middleware
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A limit that another always reaches first never refuses anybody: 1000 a minute beside 10 a
+// minute, or 1000 an hour beside 5 a minute. It does no harm, and is no error, since quotas
+// change while the other stays; but somebody has meant something by it. What is not certain
+// is not told: the bounds below are of the worst that the other lets through.
+
+// warnOfIdle tells of the first limit that can never refuse, in no tier.
+func (e *engine) warnOfIdle(now time.Time) {
+	if e.outcomes != nil {
+		return // some of the limits count some of the requests
+	}
+	sets := e.limitSets()
+	for j, name := range e.base.names {
+		for i, by := range e.base.names {
+			before := func(set limitSet) bool {
+				return idle(set(j), set(i)) && (j > i || !idle(set(i), set(j))) // of two that are the same the later
+			}
+			if i == j || name == "" || by == "" || !all(sets, before) {
+				continue
+			}
+			e.report.warn(now, limitIdle, "a limit can never refuse, because another always refuses first", "limit", name, "first", by,
+				"remedy", "lower its Quota, or take it away")
+			return
+		}
+	}
+}
+
+// A limitSet tells the limits that some requests meet, by their places.
+type limitSet func(i int) Limit
+
+// limitSets returns the limits of each tier, and the parts of them that are for an outage,
+// the waiting room, a pass.
+func (e *engine) limitSets() (sets []limitSet) {
+	for _, t := range e.tiersOf() {
+		if t.exact != nil {
+			sets = append(sets, t.exact.Limit, t.shard.Limit)
+		}
+		for _, p := range []*storeless.Policy{t.policy, t.fallback} {
+			if p != nil {
+				sets = append(sets, p.Limit)
+			}
+		}
+		for _, part := range []*tier{t.room, t.pass} {
+			if part != nil {
+				sets = append(sets, part.policy.Limit)
+			}
+		}
+	}
+	return sets
+}
+
+func all(sets []limitSet, f func(limitSet) bool) bool {
+	return !slices.ContainsFunc(sets, func(set limitSet) bool { return !f(set) })
+}
+
+// idle reports whether what l has admitted never fills j. Quotas and windows are
+// whole numbers far below 2⁵³: floats are exact enough to tell one from the next.
+func idle(j, l Limit) bool {
+	var (
+		quota, most  = float64(j.Quota), float64(l.Quota)
+		span, window = j.Window.Seconds() + grain(j), l.Window.Seconds()
+		burst        = most // that may come at once
+		rate         = most / window
+	)
+	if bucket(l) {
+		burst = float64(atOnce(l))
+		if l.Algorithm == storeless.LeakyBucket {
+			burst = 1
+		}
+	}
+	if bucket(j) { // it never empties if it holds what comes at once, and fills as fast
+		holds := float64(atOnce(j))
+		if j.Algorithm == storeless.LeakyBucket {
+			holds = 1
+		}
+		if !bucket(l) {
+			burst *= 2 // at the end of a window, and at the begin of the next
+		}
+		return holds >= burst && quota/span > rate*(1-1e-12)
+	}
+	if bucket(l) {
+		return quota*(1+1e-12) >= burst+rate*span
+	}
+	nested := j.Window%l.Window == 0 || l.Window%j.Window == 0
+	switch {
+	case !nested || j.Algorithm > storeless.FixedWindow || l.Algorithm > storeless.FixedWindow:
+		return quota >= most*(math.Ceil(2*span/window)+1) // of whatever two windows of j touch
+	case j.Window <= l.Window && j.Algorithm == storeless.SlidingWindow && l.Algorithm == storeless.FixedWindow:
+		return quota >= 2*most // the end of a window still weighs when the next has begun
+	case j.Window <= l.Window:
+		return quota >= most
+	case j.Algorithm == storeless.FixedWindow:
+		return quota >= most*span/window
+	default:
+		return quota >= most*(span/window+1)
+	}
+}
+
+// bucket reports whether a limit is a rate and a burst.
+func bucket(l Limit) bool {
+	return l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket
+}
+
+// grain is for how many seconds more than its window a limit counts.
+func grain(l Limit) float64 {
+	if l.Algorithm == storeless.RollingDay {
+		return 60
+	}
+	return 0
+}

@@ -1,0 +1,138 @@
+package middleware
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// look looks at a request that has been decided.
+func (e *engine) look(now time.Time, back time.Duration, r *http.Request, dc *decisionContext) {
+	a := e.report.alarms
+	if back > 0 {
+		e.report.warn(now, clockJumped, "the clock has stepped back: it was wrong before, or is now", "by", back)
+	}
+	e.lookAtCookies(now, r)
+	d := &dc.decision
+	if c := e.challenge; c != nil && c.mode != WhenExhausted && d.Reason == NoToken && e.page == nil && e.refused == nil &&
+		(r.Method == http.MethodGet || r.Method == http.MethodHead) && dc.wantsPage(r) && a.pageTold.CompareAndSwap(false, true) {
+		e.report.warn(now, newcomersOnGet, "a page is refused before its visitor has proved any work", "remedy", "limit the POST of its form alone, or set Config.PageHandler")
+	}
+	if who := d.Identity.Addr(); who.IsValid() && a.lookout.note(now, who, programOf(r, &d.Identity)) {
+		e.report.warn(now, everybodyOne, "every request comes from one private address, though from many programs: all of them share one quota",
+			"remedy", "have the proxy name its clients, and trust it with ForwardedFor, Forwarded or AddressFromHeader")
+	}
+}
+
+// lookAtCookies looks whether the browser stores the cookie, by what it says of the page.
+func (e *engine) lookAtCookies(now time.Time, r *http.Request) {
+	if e.carriage == HeaderOnly || e.quiet == QuietNoToken {
+		return
+	}
+	secure := strings.HasPrefix(e.cookieName, "__Host-")
+	switch scheme := pageScheme(r); {
+	case !secure && (r.TLS != nil || scheme == "https"):
+		e.report.warn(now, cookieInsecure, "the cookie is sent without Secure and without __Host-, and the site is on TLS", "remedy", "do not set Config.InsecureCookie")
+	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !showsCookie(r, e.cookieName):
+		e.report.warn(now, cookieDropped, "a page on plain HTTP: browsers drop the cookie, which is Secure", "remedy", "serve the site on TLS, or set Config.InsecureCookie while you develop")
+	}
+}
+
+// pageScheme returns the scheme of the page of this very site that has sent a request, as
+// the browser says, or "". What r.TLS says is of the last connection alone.
+func pageScheme(r *http.Request) string {
+	for _, name := range [...]string{"Origin", "Referer"} {
+		if len(r.Header[name]) != 1 {
+			continue
+		}
+		scheme, rest, _ := strings.Cut(r.Header[name][0], "://")
+		if host, _, _ := strings.Cut(rest, "/"); r.Host != "" && strings.EqualFold(host, r.Host) {
+			return scheme
+		}
+	}
+	return ""
+}
+
+// local reports whether browsers take a host for safe without TLS.
+func local(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	host = strings.ToLower(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
+}
+
+// showsCookie reports whether a request has a cookie of the name: then the browser keeps it.
+func showsCookie(r *http.Request, name string) bool {
+	_, err := r.Cookie(name)
+	return err == nil
+}
+
+// programOf returns what a request says of its program, if it comes from id itself, a
+// private address, and has no field of a proxy: such requests could be anybody's.
+func programOf(r *http.Request, id *Identity) string {
+	program := r.UserAgent()
+	if from, _ := peer(r); !near(from) || homeOf(from) != id.home() || namesAnother(r) {
+		return ""
+	}
+	return program[:min(len(program), 128)]
+}
+
+// namesAnother reports whether a request has a field in which proxies name their clients:
+// then it is another check that tells.
+func namesAnother(r *http.Request) bool {
+	for _, name := range customary() {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lookForTwice looks whether one of the outer middlewares has the same policy, and the same
+// request: a handler that serves several requests by its own limiter makes new ones, with
+// a header of their own.
+func (e *engine) lookForTwice(now time.Time, r *http.Request, outer *decisionContext) {
+	for ; outer != nil; outer = contextOf(outer.Context) {
+		if outer.decision.Policy == e.name && sameMap(outer.header, r.Header) {
+			e.report.warn(now, policyTwice, "a request has passed this policy twice, and is charged twice",
+				"remedy", "mount it once, or give the other one another Config.Policy")
+			return
+		}
+	}
+}
+
+func sameMap(a, b http.Header) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// lookingBack returns next, and after it looks what has become of the fields.
+func (e *engine) lookingBack(now time.Time, w http.ResponseWriter, dc *decisionContext, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(guarded http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(guarded, r)
+		f := &dc.reply.Fields
+		switch name := f.Lost(w.Header()); {
+		case !f.Settled() && written(w):
+			e.report.warn(now, writerBypassed, "the handler has not written to the ResponseWriter that it was given: the fields and the token may be missing",
+				"remedy", "have the adapter send Header, Write and WriteHeader to that one")
+		case f.Settled() && name != "":
+			e.report.warn(now, fieldsLost, "something outside of the limiter has taken away or replaced a field of the response", "field", name,
+				"remedy", "let it pass; to send fewer fields, set Config.Quiet or Config.Fields")
+		}
+	})
+}
+
+// written reports whether a response has begun, as far as a framework's writer tells.
+func written(w http.ResponseWriter) bool {
+	switch w := w.(type) {
+	case interface{ Written() bool }:
+		return w.Written()
+	case interface{ BytesWritten() int }:
+		return w.BytesWritten() > 0
+	}
+	return false
+}
