@@ -74,6 +74,7 @@ var holders = map[string]string{
 	"docs/remote.md | member of a request | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/remote.md | member of an answer | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/wire.md | field | in | what it carries |":                                                                                             "docs_wire_test.go TestWireFields",
+	"docs/wire.md | `Config.Fields` | what is sent |":                                                                                           "docs_fields_test.go TestChoicesOfFieldsAreTrue",
 	"docs/wire.md | claim | what it is |":                                                                                                       "docs_wire_test.go TestWireExamples",
 	"docs/wire.md | offset | bytes | what |":                                                                                                    "docs_wire_test.go TestWireExamples",
 }
