@@ -58,7 +58,7 @@ type policyKeys struct {
 	Concurrency      *concurrencyKeys           `json:"concurrency" doc:"how many requests of a client are served at once"`
 	ByOutcome        *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
 	Quiet            *middleware.Quiet          `json:"quiet" doc:"how much responses tell of the quota"`
-	XRateLimit       *middleware.XRateLimit     `json:"xRateLimit" doc:"whether X-RateLimit fields are sent, and the unit of their reset"`
+	Fields           []middleware.Fields        `json:"fields" validate:"min=1,max=7" doc:"by which response fields clients are told how the limits stand"`
 	Shadow           *bool                      `json:"shadow" doc:"decide and count, never refuse"`
 }
 
