@@ -154,7 +154,7 @@ func TestNoRequestSeesHalfOfAConfiguration(t *testing.T) {
 			}
 		})
 	}
-	for i := 0; i < 100 || seen[0].Load() == 0 || seen[1].Load() == 0; i++ {
+	for i := 0; i < 40 || seen[0].Load() == 0 || seen[1].Load() == 0; i++ {
 		if t.Failed() {
 			break // a worker is gone
 		}
