@@ -130,10 +130,13 @@ func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
 // parameters r and t (RFC 9651; the draft is named in the package documentation). A
 // limit that nothing was used of has no t, since nothing is going to change. On
 // a refusal only the limits that refused have one: Retry-After should not lie
-// before any t, and the others may rise long after it.
+// before any t, and the others may rise long after it. b is empty.
 func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 	for i, name := range names {
-		if i > 0 {
+		if name == "" {
+			continue
+		}
+		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
 		b = append(b, '"')

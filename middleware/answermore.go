@@ -46,26 +46,32 @@ func (e *engine) answerMore(now time.Time, f *reply.Fields, who *subject, v *sto
 	}
 }
 
-// longest returns the limit with the longest window, and of those the one that leaves
-// least.
-func longest(p *storeless.Policy, v *storeless.Verdict) int {
+// tightest returns the limit in force that leaves least, and of those the one that does
+// so for longest.
+func tightest(v *storeless.Verdict, n int) int {
 	best := 0
-	for i := 1; i < p.Len(); i++ {
-		a, b := p.Limit(i).Window, p.Limit(best).Window
-		if a > b || a == b && v.Limits[i].Remaining < v.Limits[best].Remaining {
+	for i := 1; i < n; i++ {
+		a, b := &v.Limits[i], &v.Limits[best]
+		if a.Shadow {
+			continue
+		}
+		if b.Shadow || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
 			best = i
 		}
 	}
 	return best
 }
 
-// tightest returns the limit that leaves least, and of those the one that does
-// so for longest.
-func tightest(v *storeless.Verdict, n int) int {
+// longest returns the limit in force with the longest window, and of those the one that
+// leaves least.
+func longest(p *storeless.Policy, v *storeless.Verdict) int {
 	best := 0
-	for i := 1; i < n; i++ {
-		a, b := &v.Limits[i], &v.Limits[best]
-		if a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
+	for i := 1; i < p.Len(); i++ {
+		if v.Limits[i].Shadow {
+			continue
+		}
+		a, b := p.Limit(i).Window, p.Limit(best).Window
+		if v.Limits[best].Shadow || a > b || a == b && v.Limits[i].Remaining < v.Limits[best].Remaining {
 			best = i
 		}
 	}

@@ -17,7 +17,11 @@ func newTier(cfg *Config, name string, l limits) tier {
 	p := l.tokens
 	t := tier{name: name, policy: p, field: policyField(cfg.Fields, p)}
 	for i := range p.Len() {
-		t.names = append(t.names, p.Limit(i).Name)
+		name := p.Limit(i).Name
+		if p.Limit(i).Shadow { // it is told to nobody
+			name = ""
+		}
+		t.names = append(t.names, name)
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()

@@ -91,11 +91,11 @@ type LimitStatus struct {
 	Limit
 	Remaining int64         // cost that would still pass now
 	Reset     time.Duration // until Remaining next rises, or a blocked limit admits this cost
-	Blocked   bool          // the limit refused
+	Blocked   bool          // the limit refused; a Shadow would have
 }
 
-// Limits returns how each limit of the policy stands. It is empty if the
-// decision was made without asking them.
+// Limits returns how each limit of the policy stands, those that are a Shadow too. It is
+// empty if the decision was made without asking them.
 func (d Decision) Limits() []LimitStatus {
 	if !d.decided {
 		return nil

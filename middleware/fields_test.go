@@ -169,6 +169,30 @@ func TestXQuota(t *testing.T) {
 	}
 }
 
+// A limit on trial is in no field, whatever the choice, and wherever it stands.
+func TestShadowsAreInNoChoice(t *testing.T) {
+	trial := []middleware.Limit{
+		{Name: "month", Algorithm: middleware.FixedWindow, Quota: 5, Window: 30 * 24 * time.Hour, Shadow: true},
+		{Name: "second", Algorithm: middleware.FixedWindow, Quota: 1, Window: time.Second, Shadow: true},
+	}
+	for _, c := range choices() {
+		for _, first := range []bool{true, false} {
+			now := new(clock)
+			now.advance(10*time.Second + 500*time.Millisecond)
+			cfg := twoSpeeds(now, c.fields)
+			if first {
+				cfg.Limits = append(trial[:2:2], cfg.Limits...)
+			} else {
+				cfg.Limits = append(cfg.Limits, trial...)
+			}
+			h, _ := limited(t, cfg)
+			require.Equal(t, c.allowed, ofLimits(send(h).Header), "%s, %v", c.name, first)
+			require.Equal(t, 1, admitted(h, 1))
+			require.Equal(t, c.refused, ofLimits(send(h).Header), "%s, %v", c.name, first)
+		}
+	}
+}
+
 // The guard sees to the fields of any choice: a header that was cleared gets them back, what
 // the handler says itself stands, and what everybody may store has none.
 func TestChoicesOnTheFinalResponse(t *testing.T) {

@@ -70,6 +70,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if e.exact != nil {
 		p = who.tier.fallback
 	}
+	p = dc.decision.charged(p, &f)
 	tally := e.adjust(now, dc, p, &f, more)
 	if p := dc.pending(); p != nil {
 		tally = p.resize(now, tally, more)

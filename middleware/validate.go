@@ -114,7 +114,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 			}
 		}
 		if base.tokens != nil && tier.tokens != nil && !base.sameShape(tier) {
-			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone"})
+			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
 	}
