@@ -68,6 +68,7 @@ type limitKeys struct {
 	Quota     *int64               `json:"quota" file:"required" validate:"min=1,max=2147483647" doc:"how much may pass in a window"`
 	Window    *time.Duration       `json:"window" file:"required" doc:"whole seconds, up to 8784h"`
 	Burst     *int64               `json:"burst" validate:"min=1,max=2147483647" doc:"how much may pass at once, of a token-bucket"`
+	Shadow    *bool                `json:"shadow" doc:"it refuses nobody: a number on trial beside those in force"`
 }
 
 type tierKeys struct {
