@@ -168,8 +168,11 @@ func TestNothingShowsSecrets(t *testing.T) {
 	set, err := policyfile.Open(f.put("policies.json", `{"policies": {`+contact+`}}`), p)
 	require.NoError(t, err, "the program may have them too")
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x"} {
-		require.NotContains(t, fmt.Sprintf(verb, set), fmt.Sprintf(verb, secretText)[:20])
-		require.NotContains(t, fmt.Sprintf(verb, p), "104 117 115 104")
+		for _, shown := range []string{fmt.Sprintf(verb, set), fmt.Sprintf(verb, p)} {
+			require.NotContains(t, shown, "hush")
+			require.NotContains(t, shown, "104 117 115 104")
+			require.NotContains(t, shown, "68757368")
+		}
 	}
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("set", "set", set)

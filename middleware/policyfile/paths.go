@@ -49,7 +49,7 @@ func keyOf(field string) string {
 }
 
 var (
-	goName  = regexp.MustCompile(`\b(Config\.)?[A-Z][A-Za-z0-9]*`)
+	goName  = regexp.MustCompile(`\b(Config\.)?[A-Za-z][A-Za-z0-9-]*`)
 	leaveIt = regexp.MustCompile(`leave (it|[A-Z][A-Za-z.]*) 0`)
 )
 
