@@ -61,7 +61,8 @@ var imported = map[string]string{
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
-	"remote": module + "/middleware/exact/remote",
+	"remote": module + "/middleware/exact/remote", "policyfile": module + "/middleware/policyfile",
+	"os": "os", "signal": "os/signal", "syscall": "syscall",
 }
 
 // wholeFile makes a file of a fragment: declarations stand as they are, statements go into

@@ -67,6 +67,8 @@ var holders = map[string]string{
 	"docs/performance.md | limiter | allowed, 1 client | allowed, a million | refused, a million | heap per client |":                           "internal/peers/page_test.go TestPageNamesEveryLimiter",
 	"docs/performance.md | counter | keys | calls/s, thousands | ± | p50, µs | p99, µs | client CPU, µs | server CPU, µs | bytes a key |":       "internal/peers/cmd/report/counters_test.go TestPageHasEveryCounter",
 	"docs/platforms.md | Platform | What your server sees as the peer | `trusted` | Identity, of package `middleware` | What the proxy needs |": "middleware/platforms_test.go TestPlatforms",
+	"docs/policyfile.md | key of the file | value | what it is |":                                                                               "middleware/policyfile/page_internal_test.go TestKeysAreOnThePage",
+	"docs/policyfile.md | key of a policy | value | what it is |":                                                                               "middleware/policyfile/page_internal_test.go TestKeysAreOnThePage",
 	"docs/price.md | policy | a tally admits | an hour for 10 s | 10 min | 10 h | a day for 10 s | 10 min | 10 h |":                             "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | attacker, patience | 20 a day | 100 a day | 500 a day | 2,000 a day |":                                                     "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | newcomers | attacker | 100 a day | 500 a day | its tallies a day |":                                                        "internal/price/tables_test.go TestPrintedTables",
@@ -105,6 +107,8 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 				runner = "demo/session_test.go TestTryIt"
 			case "TestChecks":
 				runner = "middleware/checks_test.go TestChecks"
+			case "TestMistakesOfThePage":
+				runner = "middleware/policyfile/page_internal_test.go TestMistakesOfThePage"
 			case "TestTheWireIsThatOfItsPage":
 				runner = "middleware/exact/remote/wire_test.go TestTheWireIsThatOfItsPage"
 			default:

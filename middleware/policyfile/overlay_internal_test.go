@@ -1,0 +1,109 @@
+package policyfile
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// everyKey has each key of a policy that sets a field of its name, at a value that is no default.
+const everyKey = `{"policies": {"api": {
+	"limits": [
+		{"name": "burst", "algorithm": "token-bucket", "quota": 2, "window": "1s", "burst": 5},
+		{"name": "day", "quota": 200, "window": "24h", "shadow": true}],
+	"tiers": {"pro": {"limits": [
+		{"name": "burst", "algorithm": "token-bucket", "quota": 3, "window": "1s", "burst": 6},
+		{"name": "day", "quota": 300, "window": "24h", "shadow": true}]}},
+	"instances": 4, "tokenTransport": "cookie-only", "embeddedCookie": true, "insecureCookie": true,
+	"maxClients": 1024, "net56Factor": 3, "net48Factor": 5, "insecureNoMemory": true,
+	"challenge": {"mode": "newcomers", "work": 1024, "nonceOnly": true, "crowd": 9, "priceMemory": "1h30m",
+		"portBlocks": true, "bindOwn": true, "surgeBudget": 7, "waitingRoom": {"share": 6, "closed": true}, "path": "/t/"},
+	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "shards": 2,
+		"dangerouslyTrustIdempotencyKey": true},
+	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2, "queueAll": 20},
+	"byOutcome": {"limits": ["day"], "free": [200, 303]},
+	"quiet": "retry-after-only", "fields": ["ratelimit-draft7", "x-quota-in-seconds"], "shadow": true}}}`
+
+func TestEveryKeySetsItsField(t *testing.T) {
+	var f fileKeys
+	require.NoError(t, readShape("f", []byte(everyKey), &f).err())
+	got := configOf("api", f.Policies["api"], middleware.Config{})
+	require.Equal(t, middleware.Config{
+		Policy: "api",
+		Limits: []middleware.Limit{
+			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 2, Window: time.Second, Burst: 5},
+			{Name: "day", Quota: 200, Window: 24 * time.Hour, Shadow: true},
+		},
+		Tiers: map[string][]middleware.Limit{"pro": {
+			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 3, Window: time.Second, Burst: 6},
+			{Name: "day", Quota: 300, Window: 24 * time.Hour, Shadow: true},
+		}},
+		Instances:        4,
+		TokenTransport:   middleware.CookieOnly,
+		EmbeddedCookie:   true,
+		InsecureCookie:   true,
+		MaxClients:       1024,
+		Net56Factor:      3,
+		Net48Factor:      5,
+		InsecureNoMemory: true,
+		Challenge: &middleware.Challenge{
+			Mode: middleware.Newcomers, Work: 1024, NonceOnly: true, Crowd: 9, PriceMemory: 90 * time.Minute, PortBlocks: true,
+			BindOwn: true, SurgeBudget: 7, WaitingRoom: middleware.WaitingRoom{Share: 6, Closed: true}, Path: "/t/",
+		},
+		Exact: &middleware.Exact{
+			Outage: middleware.FailOpen, Contended: middleware.FailClosed, Deadline: 80 * time.Millisecond, InFlight: 12, Shards: 2,
+			DangerouslyTrustIdempotencyKey: true,
+		},
+		Concurrency: &middleware.Concurrency{
+			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true, Queue: 2, QueueAll: 20,
+		},
+		ByOutcome: &middleware.ByOutcome{Limits: []string{"day"}, Free: []int{200, 303}},
+		Quiet:     middleware.QuietRetryAfterOnly,
+		Fields:    middleware.RateLimitDraft7 | middleware.XQuotaInSeconds,
+		Shadow:    true,
+	}, got)
+	requireAll(t, reflect.ValueOf(*f.Policies["api"]), "")
+}
+
+// requireAll checks that everyKey has every key, so that a new one is in it too.
+func requireAll(t *testing.T, v reflect.Value, at string) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Pointer:
+		requireAll(t, v.Elem(), at)
+	case reflect.Struct:
+		for f, v := range v.Fields() {
+			if f.Name == "_" || f.Tag.Get("file") == "apart" || f.Type == reflect.TypeFor[[]limitKeys]() {
+				continue
+			}
+			require.False(t, v.IsZero(), "%s%s is not in everyKey", at, f.Name)
+			requireAll(t, v, at+f.Name+".")
+		}
+	}
+}
+
+// What the file leaves out stays as the program has it, and the program's own values are never
+// written to: they are the base of the next file too.
+func TestWhatTheFileLeavesOutStays(t *testing.T) {
+	base := middleware.Config{
+		Quiet:       middleware.QuietNoToken,
+		Challenge:   &middleware.Challenge{Work: 77, Path: "/t/", WaitingRoom: middleware.WaitingRoom{Share: 3}},
+		Concurrency: &middleware.Concurrency{Max: 3, Tiers: map[string]int{"pro": 8}},
+		Tiers:       map[string][]middleware.Limit{"pro": {{Quota: 9, Window: time.Minute}}},
+		Secrets:     [][]byte{[]byte("s")},
+	}
+	var f fileKeys
+	require.NoError(t, readShape("f", []byte(`{"policies": {"api": {"limits": [{"quota": 1, "window": "1m"}],
+		"challenge": {"crowd": 2, "waitingRoom": {}}, "shadow": false}}}`), &f).err())
+	got := configOf("api", f.Policies["api"], base)
+	want := base
+	want.Policy, want.Limits = "api", []middleware.Limit{{Quota: 1, Window: time.Minute}}
+	want.Challenge = &middleware.Challenge{Work: 77, Path: "/t/", Crowd: 2, WaitingRoom: middleware.WaitingRoom{Share: 3}}
+	require.Equal(t, want, got)
+	require.Zero(t, base.Challenge.Crowd)
+	require.NotSame(t, base.Challenge, got.Challenge)
+}
