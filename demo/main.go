@@ -74,6 +74,10 @@ func main() {
 	o.now = time.Now
 	o.internal = os.Getenv("DEMO_INTERNAL")
 
+	hangups := make(chan os.Signal, 1) // one that waits stands for all
+	signal.Notify(hangups, syscall.SIGHUP)
+	o.reload = hangups
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Once shutdown has begun a second signal kills, as it would any program.
 	context.AfterFunc(ctx, stop)
@@ -89,8 +93,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "listen on this `address`; port 0 takes a free port")
-	flags.IntVar(&o.instances, "instances", 1, "how many instances take the requests in turn, sharing only the secrets")
+	flags.IntVar(&o.instances, "instances", 3, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
+	flags.StringVar(&o.policyFile, "policy-file", "", "take the limits from this `file`, and read it again upon SIGHUP; without it, those of the program")
 	flags.Int64Var(&o.work, "work", pow.DefaultWork, "what a proof costs, in expected `hashes`; 0: none for /feedback, the default for the others")
 	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 8, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")

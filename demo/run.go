@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 )
@@ -17,10 +18,13 @@ type options struct {
 	addr       string
 	instances  int
 	secretFile string
+	policyFile string
 	work       int64 // expected hashes; 0 is a nonce alone, where that is permitted
 	crowd      int64
 	counter    string // see openCounter
-	internal   string // the credential of services of our own; "": none
+	counted    *counted
+	reload     <-chan os.Signal // each has the files read again; nil: none
+	internal   string           // the credential of services of our own; "": none
 
 	deadline time.Duration // for the counter; 0: the limiter's default. No flag: tests are patient, because their machine may be busy
 
@@ -37,19 +41,19 @@ func run(ctx context.Context, o options) (err error) {
 	if o.secretFile == "" && (isRemote(o.counter) || strings.HasPrefix(o.counter, "serve:")) {
 		return errors.New("-counter serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
 	}
-	secrets, err := loadSecrets(o)
+	now, err := loadSettings(o)
 	if err != nil {
 		return err
 	}
-	counter, closer, err := openCounter(o.counter, o.now, secrets, o.stdout)
+	counter, closer, err := openCounter(o.counter, o.now, now.secrets, o.stdout)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closer.Close()) }() // when nobody asks it any more
-	handler, err := newInstances(o, secrets, counter)
+	handler, err := newInstances(o, now, counter)
 	if err != nil {
 		// The flags are checked, and all else of the configuration is constant.
-		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
+		return fmt.Errorf("%s: %w", o.files(), err)
 	}
 	if o.work == 0 {
 		o.log.Info("-work 0: /feedback wants a round trip and no work; /contact and /signup keep the default, because a tally of one's own that costs nothing is no limit")
@@ -69,14 +73,20 @@ func run(ctx context.Context, o options) (err error) {
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelWarn),
 	}
+	server.RegisterOnShutdown(handler.room.close)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	fmt.Fprintf(o.stdout, "Listening on http://%s/\n", listener.Addr())
 
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	for open := true; open; {
+		select {
+		case err := <-served:
+			return err
+		case <-o.reload:
+			handler.reload(o, &now)
+		case <-ctx.Done():
+			open = false
+		}
 	}
 	o.log.Info("shutting down; requests under way may finish", "within", patience)
 	// Not ctx, which has ended.

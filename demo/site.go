@@ -50,11 +50,39 @@ func (o options) challenge(policy string, mode middleware.Mode) *middleware.Chal
 // tallyPath is where the endpoints of a policy are.
 func tallyPath(policy string) string { return "/tally/" + policy + "/" }
 
-// newSite returns one instance of the site, with limiters of its own and a counter
-// that it shares.
-func newSite(o options, secrets [][]byte, counter exact.Counter) (http.Handler, error) {
+// A site is one instance: a handler, and the limiters in it.
+type site struct {
+	http.Handler
+	limiters []limiter
+}
+
+// A limiter is a policy on one instance, and how it comes by its Config: at the start, and
+// again at each reload.
+type limiter struct {
+	*middleware.Middleware
+	config func(settings) (middleware.Config, error)
+}
+
+// limiter adds a policy.
+func (s *site) limiter(now settings, config func(settings) (middleware.Config, error)) (*middleware.Middleware, error) {
+	cfg, err := config(now)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := middleware.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.limiters = append(s.limiters, limiter{limit, config})
+	return limit, nil
+}
+
+// newSite returns the instance of this number, with limiters of its own, a counter
+// that it shares, and the audience.
+func newSite(o options, number int, now settings, counter exact.Counter, room *showroom) (*site, error) {
+	s := new(site)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", showForms)
+	mux.HandleFunc("GET /forms", showForms)
 	mux.HandleFunc("GET /accepted", showAccepted)
 	mux.HandleFunc("GET /style.css", serveFile("web/style.css"))
 	mux.HandleFunc("GET /tallies.js", serveFile("web/tallies.js"))
@@ -64,7 +92,7 @@ func newSite(o options, secrets [][]byte, counter exact.Counter) (http.Handler, 
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	for _, to := range routes(o) {
-		limit, err := newLimit(o, secrets, to)
+		limit, err := s.limiter(now, o.form(to))
 		if err != nil {
 			return nil, err
 		}
@@ -73,22 +101,32 @@ func newSite(o options, secrets [][]byte, counter exact.Counter) (http.Handler, 
 			mux.Handle(tallyPath(to.policy), limit.Endpoints())
 		}
 	}
-	quote, err := newQuote(o, secrets, counter)
+	form, err := s.limiter(now, room.form(o))
 	if err != nil {
 		return nil, err
 	}
-	mux.Handle("GET /api/quote", quote)
+	every, err := s.limiter(now, o.every)
+	if err != nil {
+		return nil, err
+	}
+	room.mount(mux, number, form, every)
+	paid, err := s.limiter(now, o.quote(counter))
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("GET /api/quote", paid.Handler(http.HandlerFunc(quote)))
 
 	// Outside of the limiters: a form that another site sends in a visitor's
 	// name is refused before it can spend that visitor's quota.
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(refuseForeign))
-	return secured(origin.Handler(mux)), nil
+	s.Handler = secured(origin.Handler(mux))
+	return s, nil
 }
 
-// newLimit returns the limiter of one form. Identity is left at its default,
+// form returns the policy of one form. Identity is left at its default,
 // the address of the peer.
-func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, error) {
+func (o options) form(to route) func(settings) (middleware.Config, error) {
 	// The built-in page is plain; people get one in the site's own look. Scripts
 	// get the built-in problem details.
 	page := http.Handler(http.HandlerFunc(showRefusal))
@@ -96,20 +134,23 @@ func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, er
 		// A form is kept in a page that sends it again, after work or a wait.
 		page = middleware.Interstitial{Page: page}
 	}
-	return middleware.New(middleware.Config{
-		Policy:    to.policy,
-		Limits:    to.limits,
-		Challenge: to.challenge,
-		Secrets:   secrets,
-		// The token is always a header too, where it is easy to watch.
-		TokenTransport: middleware.HeaderAndCookie,
-		// The demo speaks plain HTTP, where browsers store no Secure cookie.
-		// A real site leaves this out.
-		InsecureCookie: true,
-		PageHandler:    page,
-		Logger:         o.log,
-		Now:            o.now,
-	})
+	return func(now settings) (middleware.Config, error) {
+		return middleware.Config{
+			Policy:    to.policy,
+			Limits:    now.limits(to.policy, to.limits),
+			Challenge: to.challenge,
+			Secrets:   now.secrets,
+			// The token is always a header too, where it is easy to watch.
+			TokenTransport: middleware.HeaderAndCookie,
+			// The demo speaks plain HTTP, where browsers store no Secure cookie.
+			// A real site leaves this out.
+			InsecureCookie: true,
+			PageHandler:    page,
+			OnDecision:     func(_ *http.Request, d middleware.Decision) { o.counted.note(d) },
+			Logger:         o.log,
+			Now:            o.now,
+		}, nil
+	}
 }
 
 // secured sets what every response should have.
