@@ -27,6 +27,7 @@ func newInstances(o options, now settings, counter exact.Counter) (*instances, e
 	o.counted = new(counted)
 	b := &instances{room: newShowroom(o.instances, o.now), counted: o.counted}
 	b.room.front = b
+	b.room.announce(now)
 	for n := range o.instances {
 		site, err := newSite(o, n+1, now, counter, b.room)
 		if err != nil {

@@ -38,6 +38,7 @@ func (b *instances) reload(o options, now *settings) {
 		return
 	}
 	*now = next
+	b.room.announce(next)
 	o.log.Info("reloaded", "secrets", len(next.secrets), b.counted.attr())
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -29,6 +30,7 @@ type showroom struct {
 	visits    *visits
 	streams   streams
 	instances int
+	limit     atomic.Pointer[middleware.Limit] // the form's, to be told
 	now       func() time.Time
 	front     http.Handler  // the balancer, for browsers that run no script
 	closed    chan struct{} // ends the streams
@@ -204,6 +206,11 @@ func (s *showroom) round(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// announce has the page tell of the limits that are in force.
+func (s *showroom) announce(now settings) {
+	s.limit.Store(&now.limits(showroomPolicy, showroomLimits)[0])
 }
 
 // form returns the policy of the showroom's form.

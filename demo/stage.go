@@ -25,12 +25,14 @@ var firstLines = func() string {
 }()
 
 // prefilled is what the form says, so that there is nothing to type.
-var prefilled = contact{Name: "Ada", Email: "ada@example.org", Message: "Who counts, if nobody keeps a count?"}
+var prefilled = contact{Name: "Ada", Email: "ada@example.org", Message: "Who keeps the count?"}
 
 // A stage is what the showroom shows of a round. One template draws it, in the page and in every event
 // of the stream: with a script and without, it is the same picture.
 type stage struct {
 	Steps     int
+	Quota     int64
+	Window    time.Duration
 	Thrown    bool // the round throws its tokens away
 	Instances []instanceView
 	Lanes     []laneView
@@ -72,7 +74,8 @@ func (s *showroom) stageOf(r round, shown string) stage {
 	if r.turn > now.turn {
 		now = r // of before this process, or of before it was forgotten
 	}
-	st := stage{Steps: v.steps, Thrown: now.thrown}
+	limit := s.limit.Load()
+	st := stage{Steps: v.steps, Quota: limit.Quota, Window: limit.Window, Thrown: now.thrown}
 	active := v.lanes[now.lane()]
 	for n := 1; n <= s.instances; n++ {
 		i := instanceView{Number: n}
@@ -104,7 +107,7 @@ func (s *showroom) stageOf(r round, shown string) stage {
 func (s *showroom) laneOf(kind int, l lane, active, lit bool) laneView {
 	quota := l.quota
 	if quota == 0 {
-		quota = showroomLimits[0].Quota
+		quota = s.limit.Load().Quota
 	}
 	n, f := int64(s.instances), int64(len(l.tallies))
 	view := laneView{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"regexp"
@@ -13,7 +14,6 @@ type tokenView struct {
 	Header    string
 	Payload   []piece
 	Signature int    // how many characters it has
-	Used      string // the number that counts this window
 	Own       bool
 
 	fam string
@@ -36,7 +36,7 @@ var pieces = regexp.MustCompile(`"[^"]*"|-?[0-9]+|[^"0-9-]+|-`)
 var counts = regexp.MustCompile(`"t":\[-?[0-9]+,-?[0-9]+,(-?[0-9]+)`)
 
 // viewToken decodes a token. It marks what differs from the token before or, where that was none or
-// of another tally, the count. What is no token is shown as none.
+// of another tally, the count, or the tally if nothing is counted yet. What is no token is shown as none.
 func viewToken(token string, before tokenView) (v tokenView) {
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 {
@@ -56,13 +56,12 @@ func viewToken(token string, before tokenView) (v tokenView) {
 	if json.Unmarshal(payload, &claims) != nil {
 		return tokenView{}
 	}
-	at := counts.FindSubmatchIndex(payload)
-	if at == nil {
-		return tokenView{}
-	}
-	v = tokenView{
-		Header: string(header), Signature: len(parts[2]),
-		Used: string(payload[at[2]:at[3]]), Own: claims.Fam != "", fam: claims.Fam,
+	v = tokenView{Header: string(header), Signature: len(parts[2]), Own: claims.Fam != "", fam: claims.Fam}
+	news := -1 // where the payload has what is new
+	if at := counts.FindSubmatchIndex(payload); at != nil {
+		news = at[2]
+	} else if v.Own {
+		news = bytes.Index(payload, []byte(`"`+v.fam+`"`))
 	}
 	same := before.fam == v.fam
 	place := 0
@@ -71,7 +70,7 @@ func viewToken(token string, before tokenView) (v tokenView) {
 		if same && i < len(before.Payload) {
 			p.Marked = before.Payload[i].Text != text
 		} else {
-			p.Marked = place == at[2]
+			p.Marked = place == news
 		}
 		place += len(text)
 		v.Payload = append(v.Payload, p)
