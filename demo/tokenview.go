@@ -13,7 +13,7 @@ import (
 type tokenView struct {
 	Header    string
 	Payload   []piece
-	Signature int    // how many characters it has
+	Signature int // how many characters it has
 	Own       bool
 
 	fam string
