@@ -106,23 +106,7 @@ func TestCommandLine(t *testing.T) {
 }
 
 func TestSecretFile(t *testing.T) {
-	const a, b = "the-first-secret-of-32-characters", "the second secret, of more than 32 characters"
-	binary := strings.Repeat("\x00\n\xff", 11)
-	for content, want := range map[string][]string{
-		a:                                  {a},
-		a + "\n":                           {a},
-		"# old\r\n\r\n  " + a + "\r\n" + b: {a, b},
-		binary:                             {binary},
-		"\n# nothing\n":                    nil,
-		"":                                 nil,
-	} {
-		var got []string
-		for _, secret := range parseSecrets([]byte(content)) {
-			got = append(got, string(secret))
-		}
-		require.Equal(t, want, got, "%q", content)
-	}
-
+	const a = "the-first-secret-of-32-characters"
 	load := func(content string) ([][]byte, error) {
 		name := filepath.Join(t.TempDir(), "secrets")
 		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
