@@ -23,18 +23,18 @@ type instances struct {
 	counted *counted
 }
 
-func newInstances(o options, now settings, counter exact.Counter) (*instances, error) {
+func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instances, error) {
 	o.counted = new(counted)
 	b := &instances{room: newShowroom(o.instances, o.now), counted: o.counted}
 	b.room.front = b
-	b.room.announce(now)
 	for n := range o.instances {
-		site, err := newSite(o, n+1, now, counter, b.room)
+		site, err := newSite(o, n+1, secrets, counter, b.room)
 		if err != nil {
 			return nil, err
 		}
 		b.all = append(b.all, site)
 	}
+	b.room.announce(b.all[0].of[showroomPolicy])
 	return b, nil
 }
 

@@ -1,12 +1,17 @@
 package main
 
 import (
+	_ "embed"
 	"net/http"
 	"strings"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 )
+
+//go:embed tiers.json
+var tiersJSON []byte
 
 // products are those that a vendor's key may name, each with a quota of its own. A
 // name that anybody may make up would be a quota that anybody may make up.
@@ -14,24 +19,25 @@ var products = map[string]bool{"maps": true, "search": true, "mail": true}
 
 // quote returns the policy of the paid route: its quotas are exact, because every instance
 // asks the same counter.
-func (o options) quote(counter exact.Counter) func(settings) (middleware.Config, error) {
-	return func(now settings) (cfg middleware.Config, err error) {
-		cfg = middleware.Config{
-			Policy:         "api",
-			Limits:         now.tiers["free"],
-			Tiers:          now.tiers,
-			Secrets:        now.secrets,
-			Identity:       customer,
-			Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: o.deadline},
-			InsecureCookie: true, // see form
-			Logger:         o.log,
-			Now:            o.now,
-		}
-		if o.internal != "" {
-			cfg.Skip, err = middleware.ServiceCredential("Demo-Internal", o.internal)
-		}
-		return cfg, err
+func (o options) quote(counter exact.Counter) (middleware.Config, error) {
+	tiers, err := policyfile.Tiers("tiers.json", tiersJSON)
+	if err != nil {
+		return middleware.Config{}, err
 	}
+	cfg := middleware.Config{
+		Policy:         "api",
+		Limits:         tiers["free"],
+		Tiers:          tiers,
+		Identity:       customer,
+		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: o.deadline},
+		InsecureCookie: true, // see form
+		Logger:         o.log,
+		Now:            o.now,
+	}
+	if o.internal != "" {
+		cfg.Skip, err = middleware.ServiceCredential("Demo-Internal", o.internal)
+	}
+	return cfg, err
 }
 
 // customer tells whose key a request shows: Bearer demo-<tier>, and for vendors

@@ -7,60 +7,54 @@ import (
 	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
-// reload reads the secrets and the policies again, and has every limiter of every instance go on with
-// them: nothing that was counted is lost, and no request waits. What is wrong in
-// either file leaves all as it is, and is logged, each problem in a line of its own.
-func (b *instances) reload(o options, now *settings) {
-	next, err := loadSettings(o)
-	if err == nil && o.secretFile == "" {
-		next.secrets = now.secrets // nobody else has the secret of this process
-	}
-	var configs []middleware.Config
-	if err == nil {
-		configs, err = b.try(next)
+// reload reads the secrets and the policies again, and has every limiter of every instance go on
+// with them: what was counted stays, and no request waits. If anything is wrong with either,
+// nothing changes, and each problem is logged in a line of its own.
+func (b *instances) reload(o options) {
+	var err error
+	switch {
+	case o.policyFile != "":
+		var files []*policyfile.Set
+		for _, site := range b.all {
+			files = append(files, site.file)
+		}
+		err = policyfile.Reload(files...)
+	case o.secretFile != "":
+		err = b.sign(o)
+	default:
+		o.log.Warn("nothing to reload: there is neither a -policy-file nor a -secret-file")
+		return
 	}
 	if err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
 			o.log.Error("not reloaded: nothing has changed", "problem", line)
 		}
 		return
 	}
+	b.room.announce(b.all[0].of[showroomPolicy])
+	o.log.Info("reloaded", b.counted.attr())
+}
+
+// sign reads the secrets again.
+func (b *instances) sign(o options) error {
+	secrets, err := loadSecrets(o)
+	if err != nil {
+		return err
+	}
+	if err := b.all[0].limiters.sign(secrets, true); err != nil { // all instances are alike
+		return err
+	}
+	var errs []error
 	for _, site := range b.all {
-		for i, limit := range site.limiters {
-			err = errors.Join(err, limit.Reconfigure(configs[i]))
-		}
-		configs = configs[len(site.limiters):]
+		errs = append(errs, site.limiters.sign(secrets, false))
 	}
-	if err != nil { // which were tried
-		o.log.Error("reloaded in part", "problem", err)
-		return
-	}
-	*now = next
-	b.room.announce(next)
-	o.log.Info("reloaded", "secrets", len(next.secrets), b.counted.attr())
+	return errors.Join(errs...)
 }
 
-// try returns the configs of all limiters, of all instances in turn, if all are good. It makes the limiters of the first
-// instance once more, with memories of next to no size, to have New say what is wrong with them.
-func (b *instances) try(next settings) (configs []middleware.Config, err error) {
-	for i, site := range b.all {
-		for _, limit := range site.limiters {
-			cfg, problem := limit.config(next)
-			if problem == nil && i == 0 {
-				small := cfg
-				small.MaxClients = 1
-				_, problem = middleware.New(small)
-			}
-			err = errors.Join(err, problem)
-			configs = append(configs, cfg)
-		}
-	}
-	return configs, err
-}
-
-// counted is what tells an operator whether a rotation went well. The limiter tells no client that
+// counted is what tells an operator whether a rotation went well: the limiter tells no client that
 // its token was not accepted.
 type counted struct{ decisions, tokenErrors atomic.Uint64 }
 

@@ -18,8 +18,8 @@ type options struct {
 	addr       string
 	instances  int
 	secretFile string
-	policyFile string
-	work       int64 // expected hashes; 0 is a nonce alone, where that is permitted
+	policyFile string // says where the secrets are, too
+	work       int64  // expected hashes; 0 is a nonce alone, where that is permitted
 	crowd      int64
 	counter    string // see openCounter
 	counted    *counted
@@ -41,19 +41,22 @@ func run(ctx context.Context, o options) (err error) {
 	if o.secretFile == "" && (isRemote(o.counter) || strings.HasPrefix(o.counter, "serve:")) {
 		return errors.New("-counter serve and http needs a -secret-file, the same for all: nobody else has the secret of this process")
 	}
-	now, err := loadSettings(o)
+	secrets, err := loadSecrets(o)
 	if err != nil {
 		return err
 	}
-	counter, closer, err := openCounter(o.counter, o.now, now.secrets, o.stdout)
+	counter, closer, err := openCounter(o.counter, o.now, secrets, o.stdout)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closer.Close()) }() // when nobody asks it any more
-	handler, err := newInstances(o, now, counter)
+	handler, err := newInstances(o, secrets, counter)
 	if err != nil {
 		// The flags are checked, and all else of the configuration is constant.
-		return fmt.Errorf("%s: %w", o.files(), err)
+		if o.policyFile != "" {
+			return err // names the file
+		}
+		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
 	}
 	if o.work == 0 {
 		o.log.Info("-work 0: /feedback wants a round trip and no work; /contact and /signup keep the default, because a tally of one's own that costs nothing is no limit")
@@ -83,7 +86,7 @@ func run(ctx context.Context, o options) (err error) {
 		case err := <-served:
 			return err
 		case <-o.reload:
-			handler.reload(o, &now)
+			handler.reload(o)
 		case <-ctx.Done():
 			open = false
 		}

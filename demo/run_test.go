@@ -83,14 +83,14 @@ func TestCommandLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, options{addr: "127.0.0.1:8080", instances: 3, work: 1 << 18, crowd: 8}, o)
 
-	o, err = parse([]string{"-addr", "[::1]:0", "-instances=2", "-secret-file", "s", "-policy-file", "p", "-work=4096", "-crowd=2"}, io.Discard)
+	o, err = parse([]string{"-addr", "[::1]:0", "-instances=2", "-secret-file", "s", "-work=4096", "-crowd=2"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{addr: "[::1]:0", instances: 2, secretFile: "s", policyFile: "p", work: 4096, crowd: 2}, o)
+	require.Equal(t, options{addr: "[::1]:0", instances: 2, secretFile: "s", work: 4096, crowd: 2}, o)
 
 	for _, bad := range []string{"-instances=0", "-instances=-1", "-instances=101", "-instances=x", "-nonsense", "stray",
-		"-work=-1", "-work=15", "-work=536870913", "-work=x", "-crowd=0", "-crowd=256", "-counter=disk"} {
+		"-work=-1", "-work=15", "-work=536870913", "-work=x", "-crowd=0", "-crowd=256", "-counter=disk", "-secret-file=s -policy-file=p"} {
 		var said bytes.Buffer
-		_, err := parse([]string{bad}, &said)
+		_, err := parse(strings.Fields(bad), &said)
 		require.Error(t, err, bad)
 		require.NotEmpty(t, said.String(), bad)
 	}
@@ -98,7 +98,7 @@ func TestCommandLine(t *testing.T) {
 		o, err := parse([]string{good}, io.Discard)
 		require.NoError(t, err, good)
 		o.log, o.now = slog.New(slog.DiscardHandler), time.Now
-		_, err = newInstances(o, withSecrets(t, []byte(strings.Repeat("s", 32))), exact.NewMemory(0, nil))
+		_, err = newInstances(o, [][]byte{[]byte(strings.Repeat("s", 32))}, exact.NewMemory(0, nil))
 		require.NoError(t, err, "%s: middleware permits what the command line does", good)
 	}
 	_, err = parse([]string{"-h"}, io.Discard)
@@ -115,7 +115,7 @@ func TestSecretFile(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = newInstances(o, withSecrets(t, secrets...), exact.NewMemory(0, nil))
+		_, err = newInstances(o, secrets, exact.NewMemory(0, nil))
 		return secrets, err
 	}
 	_, err := load(a)
@@ -139,14 +139,6 @@ func TestTokensOutliveARestartWithASecretFile(t *testing.T) {
 	again := startWith(t, o).client(t)
 	again.last = c.last
 	require.Equal(t, http.StatusTooManyRequests, again.echo().StatusCode)
-}
-
-// withSecrets returns the program's own settings.
-func withSecrets(t *testing.T, secrets ...[]byte) settings {
-	t.Helper()
-	now := settings{secrets: secrets}
-	require.NoError(t, now.read("tiers.json", tiersJSON))
-	return now
 }
 
 // eventually polls, for what happens in goroutines that are not ours.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 const (
 	showroomPolicy = "showroom"
+	addressPolicy  = showroomPolicy + "-address"
 	showroomPath   = "/" + showroomPolicy
 	showroomCookie = "tallystick-" + showroomPolicy // see InsecureCookie in newLimit
 )
@@ -30,7 +32,7 @@ type showroom struct {
 	visits    *visits
 	streams   streams
 	instances int
-	limit     atomic.Pointer[middleware.Limit] // the form's, to be told
+	limit     atomic.Pointer[middleware.LimitStatus] // the form's, to be told
 	now       func() time.Time
 	front     http.Handler  // the balancer, for browsers that run no script
 	closed    chan struct{} // ends the streams
@@ -208,40 +210,47 @@ func (s *showroom) round(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// announce has the page tell of the limits that are in force.
-func (s *showroom) announce(now settings) {
-	s.limit.Store(&now.limits(showroomPolicy, showroomLimits)[0])
+// announce has the page tell of the limit that is in force, whatever said so: it asks the limiter, at no cost.
+func (s *showroom) announce(form *middleware.Middleware) {
+	peek := &step{}
+	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: showroomPath}, RemoteAddr: "127.0.0.1:1", Header: http.Header{}}).
+		WithContext(context.WithValue(context.Background(), stepKey{}, peek))
+	form.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(&discarded{header: http.Header{}}, r)
+	s.limit.Store(&peek.decision.Limits()[0])
 }
 
 // form returns the policy of the showroom's form.
-func (s *showroom) form(o options) func(settings) (middleware.Config, error) {
+func (s *showroom) form(o options) middleware.Config {
 	challenge := o.challenge(showroomPolicy, middleware.WhenExhausted)
 	challenge.BindOwn = true // to the round, as all else here
 	challenge.WaitingRoom = middleware.WaitingRoom{Closed: true}
-	base := o.form(route{policy: showroomPolicy, limits: showroomLimits, challenge: challenge})
-	return func(now settings) (middleware.Config, error) {
-		cfg, err := base(now)
-		cfg.Identity = identify
-		cfg.PageHandler = http.HandlerFunc(s.refuse)
-		note := cfg.OnDecision
-		cfg.OnDecision = func(r *http.Request, d middleware.Decision) {
-			note(r, d)
-			noteDecision(r, d)
+	cfg := o.form(route{policy: showroomPolicy, limits: showroomLimits, challenge: challenge})
+	cfg.Identity = identify
+	cfg.PageHandler = http.HandlerFunc(s.refuse)
+	cfg.OnDecision = func(r *http.Request, d middleware.Decision) {
+		noteDecision(r, d)
+		if d.Cost > 0 { // not announce
+			o.counted.note(d)
 		}
-		return cfg, err
 	}
+	cfg.Cost = func(r *http.Request) int64 {
+		if st, ok := r.Context().Value(stepKey{}).(*step); ok && st.instance == 0 {
+			return 0 // announce
+		}
+		return 1
+	}
+	return cfg
 }
 
 // every is the limit of an address, whatever rounds it makes up. It has no token to
 // show: memory alone counts.
-func (o options) every(now settings) (middleware.Config, error) {
+func (o options) every() middleware.Config {
 	return middleware.Config{
-		Policy:     showroomPolicy + "-address",
+		Policy:     addressPolicy,
 		Limits:     []middleware.Limit{{Quota: 600, Window: time.Minute}},
-		Secrets:    now.secrets,
 		MaxClients: 4096,
 		Quiet:      middleware.QuietNoToken,
 		Logger:     o.log,
 		Now:        o.now,
-	}, nil
+	}
 }

@@ -53,34 +53,25 @@ func tallyPath(policy string) string { return "/tally/" + policy + "/" }
 // A site is one instance: a handler, and the limiters in it.
 type site struct {
 	http.Handler
-	limiters []limiter
-}
-
-// A limiter is a policy on one instance, and how it comes by its Config: at the start, and
-// again at each reload.
-type limiter struct {
-	*middleware.Middleware
-	config func(settings) (middleware.Config, error)
-}
-
-// limiter adds a policy.
-func (s *site) limiter(now settings, config func(settings) (middleware.Config, error)) (*middleware.Middleware, error) {
-	cfg, err := config(now)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := middleware.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	s.limiters = append(s.limiters, limiter{limit, config})
-	return limit, nil
+	*limiters
 }
 
 // newSite returns the instance of this number, with limiters of its own, a counter
 // that it shares, and the audience.
-func newSite(o options, number int, now settings, counter exact.Counter, room *showroom) (*site, error) {
-	s := new(site)
+func newSite(o options, number int, secrets [][]byte, counter exact.Counter, room *showroom) (*site, error) {
+	paid, err := o.quote(counter)
+	if err != nil {
+		return nil, err
+	}
+	forms := routes(o)
+	configs := []middleware.Config{paid, room.form(o), o.every()}
+	for _, to := range forms {
+		configs = append(configs, o.form(to))
+	}
+	limits, err := newLimiters(o, secrets, configs)
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /forms", showForms)
 	mux.HandleFunc("GET /accepted", showAccepted)
@@ -91,42 +82,26 @@ func newSite(o options, number int, now settings, counter exact.Counter, room *s
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	for _, to := range routes(o) {
-		limit, err := s.limiter(now, o.form(to))
-		if err != nil {
-			return nil, err
-		}
+	for _, to := range forms {
+		limit := limits.of[to.policy]
 		mux.Handle("POST /"+to.policy, limit.Handler(receive(to.form)))
 		if to.challenge != nil {
 			mux.Handle(tallyPath(to.policy), limit.Endpoints())
 		}
 	}
-	form, err := s.limiter(now, room.form(o))
-	if err != nil {
-		return nil, err
-	}
-	every, err := s.limiter(now, o.every)
-	if err != nil {
-		return nil, err
-	}
-	room.mount(mux, number, form, every)
-	paid, err := s.limiter(now, o.quote(counter))
-	if err != nil {
-		return nil, err
-	}
-	mux.Handle("GET /api/quote", paid.Handler(http.HandlerFunc(quote)))
+	room.mount(mux, number, limits.of[showroomPolicy], limits.of[addressPolicy])
+	mux.Handle("GET /api/quote", limits.of["api"].Handler(http.HandlerFunc(quote)))
 
 	// Outside of the limiters: a form that another site sends in a visitor's
 	// name is refused before it can spend that visitor's quota.
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(refuseForeign))
-	s.Handler = secured(origin.Handler(mux))
-	return s, nil
+	return &site{secured(origin.Handler(mux)), limits}, nil
 }
 
 // form returns the policy of one form. Identity is left at its default,
 // the address of the peer.
-func (o options) form(to route) func(settings) (middleware.Config, error) {
+func (o options) form(to route) middleware.Config {
 	// The built-in page is plain; people get one in the site's own look. Scripts
 	// get the built-in problem details.
 	page := http.Handler(http.HandlerFunc(showRefusal))
@@ -134,22 +109,19 @@ func (o options) form(to route) func(settings) (middleware.Config, error) {
 		// A form is kept in a page that sends it again, after work or a wait.
 		page = middleware.Interstitial{Page: page}
 	}
-	return func(now settings) (middleware.Config, error) {
-		return middleware.Config{
-			Policy:    to.policy,
-			Limits:    now.limits(to.policy, to.limits),
-			Challenge: to.challenge,
-			Secrets:   now.secrets,
-			// The token is always a header too, where it is easy to watch.
-			TokenTransport: middleware.HeaderAndCookie,
-			// The demo speaks plain HTTP, where browsers store no Secure cookie.
-			// A real site leaves this out.
-			InsecureCookie: true,
-			PageHandler:    page,
-			OnDecision:     func(_ *http.Request, d middleware.Decision) { o.counted.note(d) },
-			Logger:         o.log,
-			Now:            o.now,
-		}, nil
+	return middleware.Config{
+		Policy:    to.policy,
+		Limits:    to.limits,
+		Challenge: to.challenge,
+		// The token is always a header too, where it is easy to watch.
+		TokenTransport: middleware.HeaderAndCookie,
+		// The demo speaks plain HTTP, where browsers store no Secure cookie.
+		// A real site leaves this out.
+		InsecureCookie: true,
+		PageHandler:    page,
+		OnDecision:     func(_ *http.Request, d middleware.Decision) { o.counted.note(d) },
+		Logger:         o.log,
+		Now:            o.now,
 	}
 }
 
