@@ -43,7 +43,7 @@ func newShowroom(instances int, now func() time.Time) *showroom {
 	closed := make(chan struct{})
 	return &showroom{
 		visits: newVisits(maxVisits), instances: instances, now: now,
-		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+		streams: streams{most: maxStreams}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
 

@@ -14,8 +14,11 @@ const (
 	streamLife = 10 * time.Minute // after which a browser comes back, or does not
 )
 
-// streams counts what is open.
-type streams struct{ open atomic.Int64 }
+// streams bounds how many are open.
+type streams struct {
+	open atomic.Int64
+	most int64
+}
 
 // events sends the picture of the visitor's own round, and again whenever it has changed
 // (server-sent events, HTML Living Standard 9.2). A stream has no buffer: it sends the
@@ -26,7 +29,7 @@ func (s *showroom) events(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent) // which ends an EventSource
 		return
 	}
-	if s.streams.open.Add(1) > maxStreams {
+	if s.streams.open.Add(1) > s.streams.most {
 		s.streams.open.Add(-1)
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, "too many streams", http.StatusServiceUnavailable)
