@@ -35,7 +35,7 @@ type page struct {
 
 var templates = func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
-	words := template.FuncMap{"window": inWords, "field": newField, "last": func(i int, all []mark) bool { return i == len(all)-1 }}
+	words := template.FuncMap{"window": inWords, "several": several, "field": newField, "last": func(i int, all []mark) bool { return i == len(all)-1 }}
 	for _, name := range []string{"showroom", "forms", "accepted", "problem"} {
 		t := template.New("layout.html").Funcs(words)
 		all[name] = template.Must(t.ParseFS(web, "web/layout.html", "web/"+name+".html"))
@@ -73,6 +73,13 @@ type field struct {
 
 func newField(p page, name, label, complete string, most int) field {
 	return field{name, label, complete, *p.Contact.inputs()[name], p.ContactProblems[name], most}
+}
+
+func several(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return number(int64(n)) + " " + thing
 }
 
 // inWords names the windows that this site has.

@@ -97,8 +97,13 @@ func (s *showroom) stageOf(r round, shown string) stage {
 	if token.Header != "" {
 		st.Token = &token
 	}
-	if v.last != nil {
+	switch {
+	case v.last != nil:
 		st.Said = v.last.sentence(active.retry)
+	case now.thrown:
+		st.Said = "The token is gone. From now on none is kept: send some."
+	case now.turn > 0:
+		st.Said = "A new count begins: send some."
 	}
 	return st
 }

@@ -63,11 +63,11 @@ func viewToken(token string, before tokenView) (v tokenView) {
 	} else if v.Own {
 		news = bytes.Index(payload, []byte(`"`+v.fam+`"`))
 	}
-	same := before.fam == v.fam
-	place := 0
-	for i, text := range pieces.FindAllString(string(payload), -1) {
+	texts, place := pieces.FindAllString(string(payload), -1), 0
+	same := before.fam == v.fam && len(texts) == len(before.Payload)
+	for i, text := range texts {
 		p := piece{Text: text}
-		if same && i < len(before.Payload) {
+		if same {
 			p.Marked = before.Payload[i].Text != text
 		} else {
 			p.Marked = place == news

@@ -63,11 +63,7 @@ async function begin(button) {
 	const done = await post("/showroom/round", new URLSearchParams({ token: button.value }));
 	if (!done.ok) return say(`The demo answers ${done.status}.`);
 	await see();
-	say({
-		thrown: "The token is gone. From now on none is kept: send some.",
-		kept: "From now on the token is kept: send some.",
-		again: "All counts begin again.",
-	}[button.value]);
+	say($("stage").dataset.said);
 }
 
 // buy is all that it takes: a challenge, its solution, and what that is redeemed for, which
