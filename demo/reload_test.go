@@ -182,6 +182,23 @@ func TestRotationInOrderLosesNothing(t *testing.T) {
 	require.Contains(t, logged[0], "since-start.token-errors=1", "out of order: the token of before was not accepted")
 }
 
+// A ring that one policy would take and the next would not is taken by none. All have the same
+// rules today, and that is nothing to build on.
+func TestBadSecretsChangeNothing(t *testing.T) {
+	d := startChanging(t, map[string]string{"secrets": secretA})
+	c := d.client(t)
+	require.Equal(t, 200, c.echo().StatusCode)
+	logged := d.change(map[string]string{"secrets": secretB + "\nhush\n"})
+	require.Len(t, logged, len(d.all[0].own), "a line for each policy, once")
+	for _, line := range logged {
+		require.Contains(t, line, "Secrets[1]")
+		require.NotContains(t, line, "hush")
+	}
+	require.Contains(t, c.echo().Header.Get("RateLimit"), `"contact";r=3;`)
+	logged = d.change(map[string]string{"secrets": secretA + "\n" + secretB})
+	require.Contains(t, logged[0], "since-start.token-errors=0")
+}
+
 func TestNothingToReload(t *testing.T) {
 	d := startChanging(t, nil)
 	logged := d.change(nil)

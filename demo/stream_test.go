@@ -117,7 +117,9 @@ func TestStreamsAreBounded(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.StatusCode)
 		open = append(open, a)
 	}
-	a := c.send(ask())
+	a, err := c.http.Do(ask())
+	require.NoError(t, err)
+	defer a.Body.Close()
 	require.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
 	require.NotEmpty(t, a.Header.Get("Retry-After"))
 	for _, o := range open {
