@@ -60,7 +60,7 @@ func TestHTMLBlocks(t *testing.T) {
 	}
 }
 
-// A file of tiers is one that policyfile takes; a problem has the members of a problem
+// A file of tiers, or of policies, is one that policyfile takes; a problem has the members of a problem
 // that is sent.
 func TestJSONBlocks(t *testing.T) {
 	limit, err := middleware.New(middleware.Config{
@@ -79,6 +79,10 @@ func TestJSONBlocks(t *testing.T) {
 	for _, b := range blocksOf(t, "json") {
 		var printed map[string]any
 		require.NoError(t, json.Unmarshal([]byte(b.Text), &printed), "%s:%d", b.Page, b.Line)
+		if _, file := printed["policies"]; file {
+			require.NoError(t, policyfile.Check("policies.json", []byte(b.Text)))
+			continue
+		}
 		if _, tiers := printed["tiers"]; tiers {
 			_, err := policyfile.Tiers("tiers.json", []byte(b.Text))
 			require.NoError(t, err)

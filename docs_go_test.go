@@ -49,11 +49,12 @@ func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
 
 // imported are the packages that fragments may name.
 var imported = map[string]string{
-	"cmp": "cmp", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
+	"cmp": "cmp", "json": "encoding/json", "log": "log", "http": "net/http", "slog": "log/slog", "netip": "net/netip", "url": "net/url", "time": "time",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
-	"remote": module + "/middleware/exact/remote",
+	"remote": module + "/middleware/exact/remote", "policyfile": module + "/middleware/policyfile",
+	"os": "os", "signal": "os/signal", "syscall": "syscall",
 }
 
 // wholeFile makes a file of a fragment: declarations stand as they are, statements go into

@@ -64,6 +64,8 @@ var holders = map[string]string{
 	"docs/performance.md | limiter | allowed, 1 client | allowed, a million | refused, a million | heap per client |":                           "internal/peers/page_test.go TestPageNamesEveryLimiter",
 	"docs/performance.md | counter | keys | calls/s, thousands | ± | p50, µs | p99, µs | client CPU, µs | server CPU, µs | bytes a key |":       "internal/peers/cmd/report/counters_test.go TestPageHasEveryCounter",
 	"docs/platforms.md | Platform | What your server sees as the peer | `trusted` | Identity, of package `middleware` | What the proxy needs |": "middleware/platforms_test.go TestPlatforms",
+	"docs/policyfile.md | key of the file | value | what it is |":                                                                               "middleware/policyfile/page_internal_test.go TestKeysAreOnThePage",
+	"docs/policyfile.md | key of a policy | value | what it is |":                                                                               "middleware/policyfile/page_internal_test.go TestKeysAreOnThePage",
 	"docs/price.md | policy | a tally admits | an hour for 10 s | 10 min | 10 h | a day for 10 s | 10 min | 10 h |":                             "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | attacker, patience | 20 a day | 100 a day | 500 a day | 2,000 a day |":                                                     "internal/price/tables_test.go TestPrintedTables",
 	"docs/price.md | newcomers | attacker | 100 a day | 500 a day | its tallies a day |":                                                        "internal/price/tables_test.go TestPrintedTables",
@@ -74,6 +76,7 @@ var holders = map[string]string{
 	"docs/remote.md | member of a request | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/remote.md | member of an answer | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/wire.md | field | in | what it carries |":                                                                                             "docs_wire_test.go TestWireFields",
+	"docs/wire.md | `Config.Fields` | what is sent |":                                                                                           "docs_fields_test.go TestChoicesOfFieldsAreTrue",
 	"docs/wire.md | claim | what it is |":                                                                                                       "docs_wire_test.go TestWireExamples",
 	"docs/wire.md | offset | bytes | what |":                                                                                                    "docs_wire_test.go TestWireExamples",
 }
@@ -99,6 +102,8 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 				runner = "docs_go_test.go TestInstall"
 			case "TestTryIt":
 				runner = "demo/session_test.go TestTryIt"
+			case "TestMistakesOfThePage":
+				runner = "middleware/policyfile/page_internal_test.go TestMistakesOfThePage"
 			case "TestTheWireIsThatOfItsPage":
 				runner = "middleware/exact/remote/wire_test.go TestTheWireIsThatOfItsPage"
 			default:

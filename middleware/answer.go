@@ -45,7 +45,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 
 	if e.quiet == QuietOff {
 		f.Lines[reply.Policy] = who.tier.field
-		if tell.standings != nil {
+		if tell.standings != nil && e.fields.has(RateLimitFields) {
 			b = appendRateLimit(b, who.tier.names, tell.standings)
 		}
 	}
@@ -88,22 +88,9 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	if d.Degraded {
 		f.Lines[reply.Degraded] = "?1"
 	}
-	if e.xRateLimit != NoXRateLimit && e.quiet == QuietOff && tell.standings != nil {
-		e.answerXRateLimit(now, f, who, tell.standings)
+	if e.fields != RateLimitFields && e.quiet == QuietOff && tell.standings != nil {
+		e.answerMore(now, f, who, tell.standings)
 	}
-}
-
-// answerXRateLimit fills in the X-RateLimit fields of the tightest limit.
-func (e *engine) answerXRateLimit(now time.Time, f *reply.Fields, who *subject, v *storeless.Verdict) {
-	i := tightest(v, who.tier.policy.Len())
-	standing := v.Limits[i]
-	reset := int64(standing.Reset / time.Second)
-	if e.xRateLimit == ResetAsUnixTime {
-		reset += now.Unix()
-	}
-	f.Lines[reply.XLimit] = strconv.FormatInt(atOnce(who.tier.policy.Limit(i)), 10)
-	f.Lines[reply.XRemaining] = strconv.FormatInt(standing.Remaining, 10)
-	f.Lines[reply.XReset] = strconv.FormatInt(reset, 10)
 }
 
 // channels says where the token goes.
@@ -140,13 +127,16 @@ func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
 }
 
 // appendRateLimit appends the RateLimit field: a List of Strings with the
-// parameters r and t (draft-ietf-httpapi-ratelimit-headers-10, RFC 9651). A
+// parameters r and t (RFC 9651; the draft is named in the package documentation). A
 // limit that nothing was used of has no t, since nothing is going to change. On
 // a refusal only the limits that refused have one: Retry-After should not lie
-// before any t, and the others may rise long after it.
+// before any t, and the others may rise long after it. b is empty.
 func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 	for i, name := range names {
-		if i > 0 {
+		if name == "" {
+			continue
+		}
+		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
 		b = append(b, '"')
@@ -159,17 +149,4 @@ func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
 		}
 	}
 	return b
-}
-
-// tightest returns the limit that leaves least, and of those the one that does
-// so for longest.
-func tightest(v *storeless.Verdict, n int) int {
-	best := 0
-	for i := 1; i < n; i++ {
-		a, b := &v.Limits[i], &v.Limits[best]
-		if a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
-			best = i
-		}
-	}
-	return best
 }

@@ -38,20 +38,26 @@ func checkByOutcome(cfg *Config, p *storeless.Policy) (late []int, errs []error)
 		return nil, errs
 	}
 	var names []string
+	inForce := 0
 	for i := range p.Len() {
 		names = append(names, p.Limit(i).Name)
+		if !p.Limit(i).Shadow {
+			inForce++
+		}
 	}
 	for i, name := range b.Limits {
 		switch at := slices.Index(names, name); {
 		case at < 0:
 			problem(".Limits", "%q is none of %s", name, strings.Join(names, ", "))
+		case p.Limit(at).Shadow:
+			problem(".Limits", "%q is a Shadow, and cannot count by outcome", name)
 		case slices.Contains(b.Limits[:i], name):
 			problem(".Limits", "has %q twice", name)
 		default:
 			late = append(late, at)
 		}
 	}
-	if len(late) == p.Len() {
+	if len(late) == inForce {
 		problem(".Limits", "must leave out at least one: what is free would not be limited at all")
 	}
 	return late, errs

@@ -15,9 +15,13 @@ import (
 // newTier compiles what follows from a set of limits.
 func newTier(cfg *Config, name string, l limits) tier {
 	p := l.tokens
-	t := tier{name: name, policy: p, field: policyField(p)}
+	t := tier{name: name, policy: p, field: policyField(cfg.Fields, p)}
 	for i := range p.Len() {
-		t.names = append(t.names, p.Limit(i).Name)
+		name := p.Limit(i).Name
+		if p.Limit(i).Shadow { // it is told to nobody
+			name = ""
+		}
+		t.names = append(t.names, name)
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
@@ -53,7 +57,7 @@ func compile(cfg Config) (*engine, error) {
 		now:        cfg.Now,
 		carriage:   cfg.TokenTransport,
 		quiet:      cfg.Quiet,
-		xRateLimit: cfg.XRateLimit,
+		fields:     cfg.Fields,
 		shadow:     cfg.Shadow,
 		embedded:   cfg.EmbeddedCookie,
 	}
@@ -83,6 +87,9 @@ func compile(cfg Config) (*engine, error) {
 		return nil, err
 	}
 	e.issuePasses()
+	if err := e.namePseudonyms(&cfg); err != nil {
+		return nil, err
+	}
 	e.introduce()
 	if cfg.ByOutcome != nil {
 		e.countByOutcome(&cfg, c.late)
@@ -140,8 +147,24 @@ func (e *engine) issuePasses() {
 	e.passLife = e.base.policy.PassLife(memory) // the windows of all tiers are the same
 	for _, t := range e.tiersOf() {
 		p := t.policy.Pass(memory)
-		t.pass = &tier{name: t.name, policy: p, field: policyField(p), names: t.names, room: t.room}
+		t.pass = &tier{name: t.name, policy: p, field: policyField(e.fields, p), names: t.names, room: t.room}
 	}
+}
+
+// namePseudonyms gives the key of pseudonyms to each tier that a decision may hold.
+func (e *engine) namePseudonyms(cfg *Config) error {
+	k, err := newPseudonymKey(cfg.Secrets[0])
+	if err != nil {
+		return fmt.Errorf("middleware: deriving the key of pseudonyms: %w", err)
+	}
+	for _, t := range e.tiersOf() {
+		for _, t := range []*tier{t, t.room, t.pass} {
+			if t != nil {
+				t.pseudonyms = k
+			}
+		}
+	}
+	return nil
 }
 
 // tiersOf returns the base and all other tiers.

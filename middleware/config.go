@@ -102,9 +102,10 @@ type Config struct {
 	// many guesses are left. Default: [QuietOff].
 	Quiet Quiet
 
-	// XRateLimit adds the X-RateLimit-Limit, -Remaining and -Reset fields of
-	// the tightest limit, for clients that know no other. Default: none.
-	XRateLimit XRateLimit
+	// Fields says by which response fields clients are told how the limits stand, such as
+	// RateLimitFields|XRateLimitInSeconds, for clients that know no other than X-RateLimit.
+	// Default: [RateLimitFields] alone.
+	Fields Fields
 
 	// Shadow decides and counts but never refuses: to try a policy on real
 	// traffic. The decision says what would have happened. An identity function
@@ -173,19 +174,4 @@ const (
 	// QuietNoToken is QuietRetryAfterOnly without the token: the memory alone counts.
 	// Prohibited with InsecureNoMemory, where nothing would count.
 	QuietNoToken
-)
-
-// XRateLimit says whether X-RateLimit fields are sent, and the unit of
-// X-RateLimit-Reset, on which services have never agreed.
-type XRateLimit uint8
-
-const (
-	// NoXRateLimit sends none.
-	NoXRateLimit XRateLimit = iota
-
-	// ResetInSeconds sends them with a Reset in seconds from now.
-	ResetInSeconds
-
-	// ResetAsUnixTime sends them with a Reset in seconds since the epoch.
-	ResetAsUnixTime
 )

@@ -40,7 +40,7 @@ func FuzzConfig(f *testing.F) {
 			cfg.Secrets = append(cfg.Secrets, secret("a"))
 		}
 		cfg.EmbeddedCookie, cfg.InsecureCookie, cfg.InsecureNoMemory, cfg.Shadow = flag(2), flag(3), flag(4), flag(5)
-		cfg.TokenTransport, cfg.Quiet, cfg.XRateLimit = middleware.TokenTransport(carriage), middleware.Quiet(quiet), middleware.XRateLimit(flags>>8%4)
+		cfg.TokenTransport, cfg.Quiet, cfg.Fields = middleware.TokenTransport(carriage), middleware.Quiet(quiet), middleware.Fields(flags>>8)
 		cfg.Net56Factor, cfg.Net48Factor = net56, net48
 		if cfg.MaxClients = families; families > 1<<16 && families <= 1<<24 {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
@@ -53,7 +53,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Quiet|XRateLimit|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|PortBlocks|Path))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Quiet|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|PortBlocks|Path))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.

@@ -106,7 +106,11 @@ func TestBadConfigurations(t *testing.T) {
 		{"TokenTransport", func(c *config) { c.TokenTransport = 4 }, "HeaderOrCookie"},
 		{"Quiet", func(c *config) { c.Quiet = 3 }, "QuietOff"},
 		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.QuietNoToken, true }, "nothing would count"},
-		{"XRateLimit", func(c *config) { c.XRateLimit = 3 }, "ResetInSeconds"},
+		{"Fields", func(c *config) { c.Fields = 1 << 7 }, "constants of Fields"},
+		{"Fields", func(c *config) { c.Fields = middleware.RateLimitFields | middleware.RateLimitDraft7 }, "one kind"},
+		{"Fields", func(c *config) { c.Fields = middleware.RateLimitDraft6 | middleware.RateLimitDraft7 }, "one kind"},
+		{"Fields", func(c *config) { c.Fields = middleware.XRateLimitInSeconds | middleware.XRateLimitInUnixTime }, "one unit"},
+		{"Fields", func(c *config) { c.Fields = middleware.XQuotaInSeconds | middleware.XQuotaInUnixTime }, "one of X-Quota"},
 		{"EmbeddedCookie", func(c *config) { c.EmbeddedCookie, c.InsecureCookie = true, true }, "Partitioned"},
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.EmbeddedCookie = middleware.HeaderOnly, true }, "no cookie"},
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureCookie = middleware.HeaderOnly, true }, "no cookie"},
@@ -147,12 +151,12 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 			TokenTransport: 17,
 			EmbeddedCookie: true, InsecureCookie: true,
 			MaxClients: -7, Net56Factor: -1, Net48Factor: -2,
-			Quiet: 9, XRateLimit: 9,
+			Quiet: 9, Fields: 1 << 7,
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
 			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"][0].Quota`,
-			"TokenTransport", "Quiet", "XRateLimit", "MaxClients", "Net56Factor", "Net48Factor", "EmbeddedCookie",
+			"TokenTransport", "Quiet", "Fields", "MaxClients", "Net56Factor", "Net48Factor", "EmbeddedCookie",
 			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
 		}
 }

@@ -104,8 +104,14 @@
 //
 // r is the cost that would still pass, and t the seconds until r rises; on a refusal, the seconds
 // until the request would pass. Both are as this instance sees them. Retry-After is t of the
-// slowest limit, plus up to a tenth and up to 30 seconds at random. Config.XRateLimit adds the
-// older fields. Config.Quiet takes away what tells of the quota.
+// slowest limit, plus up to a tenth and up to 30 seconds at random. Config.Quiet takes
+// away what tells of the quota.
+//
+// There is no RFC for the RateLimit fields. They are those of
+// draft-ietf-httpapi-ratelimit-headers-11, whose bytes are those of the two drafts before it; what
+// is new in it is what t means: within so many seconds a client can use no more than r. It is
+// named here and nowhere else, and followed until there is an RFC. Config.Fields chooses the
+// spelling of older drafts, X-RateLimit or X-Quota, beside or instead.
 //
 // Clients show the token in the header or in the cookie, as Config.TokenTransport permits, and
 // are answered the way they showed it, or both ways if they showed none. A token that is wrong in

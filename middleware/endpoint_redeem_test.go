@@ -18,7 +18,7 @@ func TestRedeem(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"default":        func(*middleware.Config) {},
 		"BindOwn":        func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true },
-		"XRateLimit":     func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetInSeconds },
+		"X-RateLimit":    func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds },
 		"HeaderOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
 		"CookieOnly":     func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
 		"Both":           func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderAndCookie },

@@ -42,7 +42,7 @@ type engine struct {
 
 	carriage         TokenTransport
 	quiet            Quiet
-	xRateLimit       XRateLimit
+	fields           Fields
 	shadow           bool
 	cookieName       string
 	cookieAttributes string

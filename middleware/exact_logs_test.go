@@ -51,5 +51,5 @@ func TestExactTrailsWantACounter(t *testing.T) {
 	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Name: "day", Algorithm: middleware.RollingDay, Quota: 9, Window: 24 * time.Hour}}}
 	_, err = middleware.New(cfg)
-	require.EqualError(t, err, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone`)
+	require.EqualError(t, err, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`)
 }

@@ -181,7 +181,7 @@ func TestHandlersOwnFields(t *testing.T) {
 	})
 	t.Run("X-RateLimit has one value", func(t *testing.T) {
 		cfg := contact(new(clock))
-		cfg.XRateLimit = middleware.ResetInSeconds
+		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 		resp := send(newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-RateLimit-Remaining", "17")
 			w.Header().Del("X-RateLimit-Limit")

@@ -20,9 +20,17 @@ func CORSAllowHeaders() []string { return []string{TokenHeader, ProofHeader} }
 
 // CORSExposeHeaders returns the response header fields that a CORS
 // configuration must expose for scripts of other origins to read: the list for
-// Access-Control-Expose-Headers. Config.XRateLimit adds three fields that are not in
-// it. The CORS middleware belongs outside of this
+// Access-Control-Expose-Headers. It is that of the default, or of all that the policies of
+// the program have in Config.Fields. The CORS middleware belongs outside of this
 // one, so that refusals carry its fields too.
-func CORSExposeHeaders() []string {
-	return []string{TokenHeader, ChallengeHeader, "RateLimit", "RateLimit-Policy", "Retry-After", DegradedHeader}
+func CORSExposeHeaders(chosen ...Fields) []string {
+	var sent Fields
+	for _, f := range chosen {
+		sent |= withDefaults(Config{Fields: f}).Fields
+	}
+	if sent == 0 {
+		sent = RateLimitFields
+	}
+	list := append([]string{TokenHeader, ChallengeHeader}, sent.names()...)
+	return append(list, "Retry-After", DegradedHeader)
 }

@@ -42,7 +42,7 @@ func TestOptions(t *testing.T) {
 			no(`"contact";r=0;t=60`, 60),
 		}},
 		{"Quiet", func(cfg *middleware.Config) {
-			cfg.Quiet, cfg.Limits[0].Quota, cfg.XRateLimit = middleware.QuietRetryAfterOnly, 1, middleware.ResetInSeconds
+			cfg.Quiet, cfg.Limits[0].Quota, cfg.Fields = middleware.QuietRetryAfterOnly, 1, middleware.RateLimitFields|middleware.XRateLimitInSeconds
 		}, []step{
 			bare(200).expect(middleware.TokenHeader, anything).expect("X-RateLimit-Limit", ""),
 			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
@@ -53,21 +53,23 @@ func TestOptions(t *testing.T) {
 			bare(200),
 			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, middleware.TokenHeader: planted}},
 		}},
-		{"XRateLimit in seconds", func(cfg *middleware.Config) {
-			cfg.XRateLimit = middleware.ResetInSeconds
+		{"X-RateLimit in seconds", func(cfg *middleware.Config) {
+			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 			cfg.Limits = append(cfg.Limits, middleware.Limit{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2})
 		}, []step{
 			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "1").expect("X-RateLimit-Reset", "1"),
 			ok(anything).expect("X-RateLimit-Limit", "2").expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 			no(anything, 1).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "1"),
 		}},
-		{"XRateLimit of the slower of two", func(cfg *middleware.Config) {
-			cfg.XRateLimit = middleware.ResetInSeconds
+		{"X-RateLimit of the slower of two", func(cfg *middleware.Config) {
+			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 			cfg.Limits = []middleware.Limit{fixed(1, time.Minute), fixed(1, time.Hour), fixed(1, time.Second)}
 		}, []step{
 			ok(anything).expect("X-RateLimit-Remaining", "0").expect("X-RateLimit-Reset", "3600"),
 		}},
-		{"XRateLimit in Unix time", func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetAsUnixTime }, []step{
+		{"X-RateLimit in Unix time", func(cfg *middleware.Config) {
+			cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInUnixTime
+		}, []step{
 			ok(anything).expect("X-RateLimit-Limit", "5").expect("X-RateLimit-Remaining", "4").
 				expect("X-RateLimit-Reset", strconv.FormatInt(midnight.Unix()+60, 10)),
 		}},

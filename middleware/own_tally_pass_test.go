@@ -198,7 +198,7 @@ func TestPassIsTold(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
 	cfg.Limits = []middleware.Limit{fixed(5, time.Minute), {Name: "day", Algorithm: middleware.FixedWindow, Quota: 480, Window: 24 * time.Hour}}
-	cfg.Challenge.WaitingRoom.Closed, cfg.XRateLimit = true, middleware.ResetInSeconds
+	cfg.Challenge.WaitingRoom.Closed, cfg.Fields = true, middleware.RateLimitFields|middleware.XRateLimitInSeconds
 	cfg.Limits[0].Quota = 50
 	h := newSite(t, cfg)
 	resp := send(h)

@@ -115,7 +115,7 @@ func TestFaultsOfPeers(t *testing.T) {
 	t.Run("rate below 1/s", func(t *testing.T) { // Limit 0, Reset 1
 		cfg := contact(new(clock))
 		cfg.Limits = []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 6, Window: time.Minute, Burst: 2}}
-		cfg.XRateLimit = middleware.ResetInSeconds
+		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
 		h, _ := limited(t, cfg)
 		resp := send(h)
 		require.Equal(t, `"contact";q=2;w=20`, resp.Header.Get("RateLimit-Policy"))

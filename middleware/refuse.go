@@ -51,8 +51,8 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	refusal := page.Refusal{Status: d.Status, Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: d.RoomWait, Cost: d.Cost, Embedded: e.embedded}
 	if e.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
-		for i := range d.tier.names {
-			if d.statuses[i].blocked() {
+		for i, name := range d.tier.names {
+			if name != "" && d.statuses[i].blocked() {
 				refusal.Violated |= 1 << i
 			}
 		}

@@ -121,7 +121,7 @@ func TestStackedPolicies(t *testing.T) {
 	t.Run("X-RateLimit is the inner one's", func(t *testing.T) {
 		now := new(clock)
 		outer, inner := contact(now), contact(now)
-		outer.XRateLimit, inner.XRateLimit = middleware.ResetInSeconds, middleware.ResetInSeconds
+		outer.Fields, inner.Fields = middleware.RateLimitFields|middleware.XRateLimitInSeconds, middleware.RateLimitFields|middleware.XRateLimitInSeconds
 		inner.Policy, inner.Limits[0].Quota = "page", 2
 		h := newLimiter(t, outer).Handler(newLimiter(t, inner).Handler(new(spy)))
 		require.Equal(t, []string{"2"}, send(h, method(http.MethodGet)).Header.Values("X-RateLimit-Limit"))

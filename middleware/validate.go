@@ -24,6 +24,9 @@ func withDefaults(cfg Config) Config {
 	if cfg.Net48Factor == 0 {
 		cfg.Net48Factor = max(64, cfg.Net56Factor)
 	}
+	if cfg.Fields == 0 {
+		cfg.Fields = RateLimitFields
+	}
 	if cfg.MaxClients == 0 {
 		cfg.MaxClients = storeless.DefaultClients
 	}
@@ -49,7 +52,7 @@ func validate(cfg *Config) error {
 		{cfg.Quiet > QuietNoToken, "Quiet", "must be QuietOff, QuietRetryAfterOnly or QuietNoToken"},
 		{cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory,
 			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
-		{cfg.XRateLimit > ResetAsUnixTime, "XRateLimit", "must be NoXRateLimit, ResetInSeconds or ResetAsUnixTime"},
+		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields, one unit of X-RateLimit and one of X-Quota at most"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
 		{cfg.Instances < 1 || cfg.Instances > 1<<20, "Instances", "must be from 1 to 1048576, or 0 for 1"},
 		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
@@ -111,7 +114,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 			}
 		}
 		if base.tokens != nil && tier.tokens != nil && !base.sameShape(tier) {
-			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, in that order; tiers differ in Quota and Burst alone"})
+			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
 	}

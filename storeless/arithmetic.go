@@ -223,7 +223,7 @@ func (p *Policy) roll(now int64, t *Tally) {
 	}
 }
 
-// check says whether every limit has room, beside what is held of those that are charged
+// check says whether every limit in force has room, beside what is held of those that are charged
 // later. It fills in Admitted, Impossible, Blocked and Wait, and leaves what depends on
 // the charge to status.
 func (p *Policy) check(now int64, t *Tally, cost, held int64) Verdict {
@@ -231,7 +231,10 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64) Verdict {
 	for i := range p.rules {
 		r := &p.rules[i]
 		if cost > r.capacity {
-			v.Admitted, v.Impossible, v.Limits[i].Blocked = false, true, true
+			v.Limits[i].Blocked = true
+			if !r.limit.Shadow {
+				v.Admitted, v.Impossible = false, true
+			}
 			continue
 		}
 		left := r.remaining(now, t[i])
@@ -239,8 +242,11 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64) Verdict {
 			left -= held
 		}
 		if cost > 0 && cost > left {
-			v.Admitted, v.Limits[i].Blocked = false, true
-			v.Wait = max(v.Wait, r.blockedFor(now, t[i], cost))
+			v.Limits[i].Blocked = true
+			if !r.limit.Shadow {
+				v.Admitted = false
+				v.Wait = max(v.Wait, r.blockedFor(now, t[i], cost))
+			}
 		}
 	}
 	if v.Impossible {
@@ -249,9 +255,11 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64) Verdict {
 	return v
 }
 
-func (p *Policy) charge(now int64, t *Tally, cost int64) {
+// charge charges what v has admitted. A limit that is blocked there is a shadow: it would
+// have refused, and refusals charge nothing.
+func (p *Policy) charge(now int64, t *Tally, cost int64, v *Verdict) {
 	for i := range p.rules {
-		if r := &p.rules[i]; !r.later {
+		if r := &p.rules[i]; !r.later && !v.Limits[i].Blocked {
 			t[i] = r.charge(now, t[i], cost)
 		}
 	}
@@ -275,7 +283,7 @@ func (p *Policy) status(now int64, t *Tally, cost, held int64, v *Verdict) {
 				left -= cost
 			}
 		}
-		s.Remaining = max(0, left)
+		s.Remaining, s.Shadow = max(0, left), r.limit.Shadow
 		switch {
 		case s.Blocked && cost <= r.capacity:
 			s.Reset = r.blockedFor(now, t[i], cost)

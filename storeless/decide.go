@@ -77,7 +77,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	v := p.check(us, &tally, cost, f.Held)
 	if v.Admitted && cost > 0 {
-		p.charge(us, &tally, cost)
+		p.charge(us, &tally, cost, &v)
 		c.keep(us, p, &at, from, &tally, &known)
 	}
 	if start.cost > 0 {
@@ -139,15 +139,18 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 		}
 		verdicts[i] = w.Policy.check(now, &tallies[i], cost, w.Held)
 		v.restrict(&verdicts[i])
+		if p.shadows {
+			p.shadow(&v, &verdicts[i])
+		}
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
 		m.spend(now/1_000_000, f.Proof, &v)
 	}
 	if charge && v.Admitted && cost > 0 {
-		p.charge(now, &tally, cost)
+		p.charge(now, &tally, cost, &v)
 		c.keep(now, p, &spots[0], guest{f.Provider, 0}, &tally, &known[0])
 		for i, w := range f.Networks {
-			w.Policy.charge(now, &tallies[i], cost)
+			w.Policy.charge(now, &tallies[i], cost, &v)
 			c.keep(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &known[1+i])
 		}
 	}
@@ -216,7 +219,7 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 			if s := c.begin(now, r, col, at, from); !r.blank(s) {
 				t[i] = r.merge(t[i], s)
 				cost := r.used(now, s)
-				if part := partsOfQuota * min(cost, r.capacity) / r.capacity; cost > 0 && part >= begun.part {
+				if part := partsOfQuota * min(cost, r.capacity) / r.capacity; cost > 0 && part >= begun.part && !r.limit.Shadow {
 					begun = start{cost, part}
 				}
 			}
@@ -246,7 +249,7 @@ type cells [MaxLimits]*cell
 func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *cells) {
 	for i := range p.rules {
 		r, own := &p.rules[i], known[i]
-		if own == nil && r.later && r.blank(t[i]) {
+		if own == nil && (r.later || r.limit.Shadow) && r.blank(t[i]) {
 			continue // nothing was counted, and nothing is to be left behind
 		}
 		// A newcomer in the same request, a family or another network, may have taken it.

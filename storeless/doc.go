@@ -89,7 +89,7 @@
 //
 // [Verdict.Wait] is true: at now+Wait the same request passes if nobody else of
 // the family asks, and a second earlier it does not. So is [LimitStatus.Reset], the
-// parameter t of the RateLimit field (draft-ietf-httpapi-ratelimit-headers-10):
+// parameter t of the RateLimit field of package middleware:
 // for a limit that blocks, the time until it would not; for others the time until
 // what remains next rises. Callers who send them add jitter upwards only.
 //

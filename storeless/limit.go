@@ -100,6 +100,13 @@ type Limit struct {
 	// only, where it defaults to Quota. Permitted: 1 to [MaxQuota], and
 	// Burst·Window/Quota at most [MaxWindow].
 	Burst int64
+
+	// Shadow has the limit refuse nobody: to try a number beside those that are in force.
+	// It is decided and charged as if it were in force: a request that it would refuse is
+	// not counted in it, and is Blocked in the verdict; one that a limit in force refuses is
+	// counted nowhere. So it promises nothing. Its counts lie in memory and tokens like all
+	// others, and stay when it comes into force.
+	Shadow bool
 }
 
 // check reports every problem of l, whose defaults are filled in already, each

@@ -7,11 +7,11 @@ import (
 )
 
 // PassLife returns how long a pass for memory lives: two of the longest windows of p that
-// are no longer than memory, and an hour at least.
+// are no longer than memory, and an hour at least. Shadows do not count.
 func (p *Policy) PassLife(memory time.Duration) time.Duration {
 	life := time.Hour
 	for i := range p.rules {
-		if w := p.rules[i].limit.Window; w <= memory {
+		if w := p.rules[i].limit.Window; w <= memory && !p.rules[i].limit.Shadow {
 			life = max(life, 2*w)
 		}
 	}
@@ -36,12 +36,12 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 	}
 	least := int64(1)
 	for i := range p.rules {
-		if r := &p.rules[i]; r.limit.Window <= memory {
+		if r := &p.rules[i]; r.limit.Window <= memory && !r.limit.Shadow {
 			least = max(least, r.limit.Quota, r.capacity)
 		}
 	}
 	life := p.PassLife(memory).Microseconds()
-	pass := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: true}
+	pass := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: true, shadows: p.shadows}
 	for i := range pass.rules {
 		r := &pass.rules[i]
 		if r.limit.Window <= memory {

@@ -9,9 +9,10 @@ import (
 // A Policy is a named set of limits, compiled: every check done, every number
 // precomputed. It is immutable and safe for concurrent use.
 type Policy struct {
-	name  string
-	rules []rule
-	pass  bool // its tallies are bought
+	name    string
+	rules   []rule
+	pass    bool // its tallies are bought
+	shadows bool // some of its limits are shadows
 }
 
 // Compile checks limits and compiles them into a policy. It reports all
@@ -53,6 +54,10 @@ func Compile(name string, limits []Limit) (*Policy, error) {
 			}
 		}
 		p.rules = append(p.rules, r)
+		p.shadows = p.shadows || l.Shadow
+	}
+	if len(full) > 0 && !slices.ContainsFunc(full, func(l Limit) bool { return !l.Shadow }) {
+		errs = append(errs, &ConfigError{"Limits", "at least one limit must be in force, and no Shadow"})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -70,21 +75,23 @@ func (p *Policy) Len() int { return len(p.rules) }
 func (p *Policy) Limit(i int) Limit { return p.rules[i].limit }
 
 // Capacity returns the largest cost that a single request may ever have: the
-// smallest quota of the policy, or burst where a limit has one.
+// smallest quota of the policy, or burst where a limit has one. Shadows do not count.
 func (p *Policy) Capacity() int64 {
 	least := int64(MaxQuota)
 	for i := range p.rules {
-		least = min(least, p.rules[i].capacity)
+		if r := &p.rules[i]; !r.limit.Shadow {
+			least = min(least, r.capacity)
+		}
 	}
 	return least
 }
 
-// SameShape reports whether p and q have the same limits in the same order,
-// differing at most in quota and burst: then a tally of one is a tally of the
+// SameShape reports whether p and q have the same limits in the same order, the same of
+// them shadows, differing at most in quota and burst: then a tally of one is a tally of the
 // other. The tiers of a policy must have the same shape.
 func (p *Policy) SameShape(q *Policy) bool {
 	return slices.EqualFunc(p.rules, q.rules, func(a, b rule) bool {
-		return a.limit.Algorithm == b.limit.Algorithm && a.limit.Name == b.limit.Name && a.seconds == b.seconds
+		return a.limit.Algorithm == b.limit.Algorithm && a.limit.Name == b.limit.Name && a.seconds == b.seconds && a.limit.Shadow == b.limit.Shadow
 	})
 }
 
@@ -110,7 +117,7 @@ func (p *Policy) Among(tiers ...*Policy) *Policy {
 }
 
 func (p *Policy) clone() *Policy {
-	return &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass}
+	return &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass, shadows: p.shadows}
 }
 
 // Scale returns a policy of the same shape that admits factor times as much:
@@ -122,7 +129,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 		panic(fmt.Sprintf("storeless: no policy of %d times as much", factor))
 	}
 	factor = min(factor, MaxQuota) // of a quota of at least 1: the products fit
-	scaled := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass}
+	scaled := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass, shadows: p.shadows}
 	for i := range p.rules {
 		l := p.rules[i].limit
 		l.Quota = min(l.Quota*factor, MaxQuota)
@@ -138,7 +145,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 }
 
 // Charging returns a policy with the limits of p of which only some are charged: those
-// for whose place only is true. The others are checked, together with what is held
+// for whose place only is true, and that p charges. The others are checked, together with what is held
 // ([Candidate].Held), and left as they are: it is known later whether they are charged. So two
 // of them make one limiter whose requests are charged in part when they are admitted, by
 // [Memory.Take] under one, and in part when their outcome is known, by [Memory.Record] under
@@ -147,7 +154,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 func (p *Policy) Charging(only func(i int) bool) *Policy {
 	part := p.clone()
 	for i := range part.rules {
-		part.rules[i].later = !only(i)
+		part.rules[i].later = part.rules[i].later || !only(i)
 	}
 	return part
 }
@@ -164,7 +171,7 @@ func (p *Policy) Share(n int64) *Policy {
 	if n < 1 {
 		panic("storeless: no share of fewer than one")
 	}
-	share := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass}
+	share := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass, shadows: p.shadows}
 	for i := range p.rules {
 		l := p.rules[i].limit
 		l.Quota = max(1, l.Quota/n)

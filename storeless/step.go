@@ -48,7 +48,7 @@ func (p *Policy) step(now int64, t *Tally, cost int64) Verdict {
 	}
 	v := p.check(now, t, cost, 0)
 	if v.Admitted && cost > 0 {
-		p.charge(now, t, cost)
+		p.charge(now, t, cost, &v)
 	}
 	p.status(now, t, cost, 0, &v)
 	return v

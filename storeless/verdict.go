@@ -4,8 +4,8 @@ import "time"
 
 // A Verdict is what the arithmetic says of one request.
 type Verdict struct {
-	// Admitted says that every limit had room for the cost, and that all were
-	// charged. Otherwise none was.
+	// Admitted says that every limit in force had room for the cost, and that all were
+	// charged, but for shadows that had none. Otherwise none was.
 	Admitted bool
 
 	// Impossible says that the cost is above the capacity of a limit: the
@@ -37,15 +37,18 @@ type Verdict struct {
 type LimitStatus struct {
 	Remaining int64         // cost that would still pass now; never negative
 	Reset     time.Duration // whole seconds until a blocked limit admits this cost, else until Remaining next rises; 0 if it is full
-	Blocked   bool          // this limit refused
+	Blocked   bool          // this limit refused, or would have if it is a shadow
+	Shadow    bool          // this limit refuses nobody; see [Limit].Shadow
 }
 
-// Least returns the smallest Remaining among the first n limits: how much more
-// cost the family may spend at once.
+// Least returns the smallest Remaining among the first n limits, shadows aside: how much
+// more cost the family may spend at once.
 func (v *Verdict) Least(n int) int64 {
 	least := int64(MaxQuota)
 	for i := range v.Limits[:n] {
-		least = min(least, v.Limits[i].Remaining)
+		if s := &v.Limits[i]; !s.Shadow {
+			least = min(least, s.Remaining)
+		}
 	}
 	return least
 }

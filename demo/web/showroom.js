@@ -25,13 +25,22 @@ function draw(html, always) {
 	if (focused === $("keep") && !thrown) $("throw").focus();
 }
 
-const events = new EventSource("/showroom/events");
-let first = true;
-events.onopen = () => { first = true; };
-events.onmessage = ({ data }) => {
-	draw(data, first); // of a server that was started anew, the first is right whatever was counted before
-	first = false;
-};
+// The stream is open while somebody looks: browsers keep few connections to one host.
+let events;
+function listen() {
+	events?.close();
+	if (document.hidden) return;
+	events = new EventSource("/showroom/events");
+	let first = true;
+	events.onopen = () => { first = true; };
+	events.onmessage = ({ data }) => {
+		draw(data, first); // of a server that was started anew, the first is right whatever was counted before
+		first = false;
+	};
+}
+document.addEventListener("visibilitychange", listen);
+addEventListener("pageshow", ({ persisted }) => persisted && listen());
+listen();
 
 // see asks for the picture where no stream brings it, or not yet.
 async function see() {
@@ -53,7 +62,7 @@ async function sendForm(count) {
 		if (last.ok) admitted++;
 		if (last.status === 422) return say(Object.values((await last.json()).errors).join(" "));
 		if (last.status !== 429 && !last.ok) return say(`The demo answers ${last.status}.`);
-		if (events.readyState !== EventSource.OPEN) await see();
+		if (events?.readyState !== EventSource.OPEN) await see();
 	}
 	await see();
 	say(count === 1 ? $("stage").dataset.said : `${count} sent: ${admitted} admitted, ${count - admitted} refused.`);

@@ -17,8 +17,8 @@ const maxRateLimit = 4 << 10
 // RateLimit fields, or unknown.
 //
 // The field is a List of Strings with parameters, of which r, an Integer not below
-// zero, is how much quota units remain (draft-ietf-httpapi-ratelimit-headers-10,
-// section 4.1; RFC 9651). What is not well formed voids all of it, as RFC 9651
+// zero, is how much quota units remain (RFC 9651; package middleware names the draft, whose
+// section 4.1 this is). What is not well formed voids all of it, as RFC 9651
 // wants it: half a list would name the wrong smallest. So do the names of older
 // drafts, where the same field was a Dictionary. A limit without r is ignored.
 func remaining(h http.Header) int {

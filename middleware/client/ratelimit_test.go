@@ -45,8 +45,8 @@ func TestRemaining(t *testing.T) {
 		"control character":        {[]string{"\"a\x00\";r=1"}, unknown},
 		"space before a semicolon": {[]string{`"a" ;r=1`}, unknown},
 		"a token for a name":       {[]string{`default;r=1`}, unknown},
-		"draft 7":                  {[]string{`limit=10, remaining=5, reset=3`}, unknown},
-		"draft 3":                  {[]string{`10`}, unknown},
+		"a Dictionary, as of old":  {[]string{`limit=10, remaining=5, reset=3`}, unknown},
+		"a number, as of old":      {[]string{`10`}, unknown},
 		"too long":                 {[]string{`"` + strings.Repeat("a", maxRateLimit) + `";r=1`}, unknown},
 		"too many":                 {strings.Split(strings.Repeat(`"a";r=1 `, maxRateLimit/7+1), " "), unknown},
 	} {

@@ -52,12 +52,17 @@ func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }
 
 // Compile checks limits and compiles them, like [storeless.Compile], with one
 // difference: it takes [storeless.SlidingLog], of a Quota up to [MaxLog], and
-// [storeless.RollingDay], of a Window of 24 h.
+// [storeless.RollingDay], of a Window of 24 h. It takes no Shadow: a counter charges all limits
+// or none.
 func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 	carried := slices.Clone(limits)
 	var errs []error
 	for i := range carried {
 		l := &carried[i]
+		if l.Shadow {
+			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Limits[%d].Shadow", i), Problem: "cannot go with an exact counter, which charges all limits or none"})
+			l.Shadow = false // complained of once
+		}
 		if !logged(l.Algorithm) {
 			continue
 		}

@@ -58,7 +58,7 @@ type policyKeys struct {
 	Concurrency      *concurrencyKeys           `json:"concurrency" doc:"how many requests of a client are served at once"`
 	ByOutcome        *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
 	Quiet            *middleware.Quiet          `json:"quiet" doc:"how much responses tell of the quota"`
-	XRateLimit       *middleware.XRateLimit     `json:"xRateLimit" doc:"whether X-RateLimit fields are sent, and the unit of their reset"`
+	Fields           []middleware.Fields        `json:"fields" validate:"min=1,max=7" doc:"by which response fields clients are told how the limits stand"`
 	Shadow           *bool                      `json:"shadow" doc:"decide and count, never refuse"`
 }
 
@@ -68,6 +68,7 @@ type limitKeys struct {
 	Quota     *int64               `json:"quota" file:"required" validate:"min=1,max=2147483647" doc:"how much may pass in a window"`
 	Window    *time.Duration       `json:"window" file:"required" doc:"whole seconds, up to 8784h"`
 	Burst     *int64               `json:"burst" validate:"min=1,max=2147483647" doc:"how much may pass at once, of a token-bucket"`
+	Shadow    *bool                `json:"shadow" doc:"it refuses nobody: a number on trial beside those in force"`
 }
 
 type tierKeys struct {

@@ -18,6 +18,12 @@ func overlay(of, keys reflect.Value) {
 		}
 		to := of.FieldByName(f.Name)
 		switch {
+		case f.Type == reflect.TypeFor[[]middleware.Fields](): // a list of words is a set of bits
+			var all middleware.Fields
+			for j := range from.Len() {
+				all |= middleware.Fields(from.Index(j).Uint())
+			}
+			to.Set(reflect.ValueOf(all))
 		case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Struct:
 			list := reflect.MakeSlice(to.Type(), from.Len(), from.Len())
 			for j := range from.Len() {

@@ -63,7 +63,7 @@ func TestTiersErrors(t *testing.T) {
 		`{"tiers": {"a": {"limits": 7}}}`:             "t.json:1: tiers.a.limits: must be a list, not a number",
 		`{"tiers": {"a": {"burst": 1, "limits": [{"quota": 1, "window": "1s"}]}}}`: "t.json:1: tiers.a.burst: is none of limits",
 		`{"quota": 7, "tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}}}`: "t.json:1: quota: is none of tiers",
-		limit(`{"quota": 1, "window": "1s", "limits": []}`):                        "t.json:1: tiers.a.limits[0].limits: is none of name, algorithm, quota, window, burst",
+		limit(`{"quota": 1, "window": "1s", "limits": []}`):                        "t.json:1: tiers.a.limits[0].limits: is none of name, algorithm, quota, window, burst, shadow",
 		strings.Repeat("[", 1_000_000):                                             "t.json:1: too many levels",
 		limit(`{"quota": {"a": {"b": 1}}}`):                                        "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not an object",
 		limit(`{"quota": 1}`):                                                      "t.json:1: tiers.a.limits[0].window: is required",

@@ -26,7 +26,19 @@ func (f *Fields) Set(h http.Header) {
 		}
 		h[names[i]] = lines
 	}
+	if v.More != nil {
+		v.More.set(h)
+	}
 	f.setCookie(h)
+}
+
+// set puts the lines into h.
+func (m *MoreLines) set(h http.Header) {
+	for i := range m {
+		if m[i] != "" {
+			h[names[numFields+i]] = m[i : i+1 : i+1]
+		}
+	}
 }
 
 // alone reports whether no other middleware is stacked with this one.
@@ -115,7 +127,7 @@ func (f *Fields) setStack(h http.Header) {
 // first. Lists get a line for each; of the rest, the innermost value stands.
 func linesOf(stack []*Fields, i int) (lines []string) {
 	for _, g := range stack {
-		switch value := g.current().Lines[i]; {
+		switch value := g.current().value(i); {
 		case value == "":
 		case i < listed && lines != nil:
 			lines = append(lines, value)
@@ -130,7 +142,7 @@ func linesOf(stack []*Fields, i int) (lines []string) {
 func said(stack []*Fields, i int, there []string) bool {
 	n, last := 0, ""
 	for _, g := range stack {
-		switch value := g.current().Lines[i]; {
+		switch value := g.current().value(i); {
 		case value == "":
 		case i >= listed:
 			n, last = 1, value
@@ -153,14 +165,18 @@ func (f *Fields) precious() bool {
 	return slices.ContainsFunc(f.stack(room[:]), func(g *Fields) bool { return g.Paid })
 }
 
-// drop takes the fields of the whole stack out of h again. The Cache-Control
+// drop takes the fields of the whole stack out of h again, and what an upstream has under
+// the same names. The Cache-Control
 // stays: it may be the handler's by now. So does Retry-After: only refusals have
 // one, and they are for nobody to cache.
 func (f *Fields) drop(h http.Header) {
-	for _, name := range names[:Cache] {
-		delete(h, name)
+	stack := f.stack(nil)
+	for i, name := range names {
+		if i != Cache && i != Retry && (i < numFields || linesOf(stack, i) != nil) {
+			delete(h, name)
+		}
 	}
-	for _, g := range f.stack(nil) {
+	for _, g := range stack {
 		cookie := g.current().Cookie
 		if cookie == "" {
 			continue

@@ -19,6 +19,13 @@ func (f *Fields) SetAhead(h http.Header) {
 			f.sent++
 		}
 	}
+	if f.More != nil {
+		for i := range f.More {
+			if f.More[i] != "" {
+				f.sent++
+			}
+		}
+	}
 	if f.Cookie != "" {
 		f.sent++
 	}
@@ -78,6 +85,13 @@ func (f *Fields) owns(line *string) bool {
 	for i := range f.Lines {
 		if line == &f.Lines[i] {
 			return true
+		}
+	}
+	if f.More != nil {
+		for i := range f.More {
+			if line == &f.More[i] {
+				return true
+			}
 		}
 	}
 	return false

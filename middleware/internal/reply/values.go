@@ -5,12 +5,9 @@ import "sync/atomic"
 // The response fields, in net/http's canonical spelling, so that they are set
 // without a search for capitals. Field names are case-insensitive.
 const (
-	policyField     = "Ratelimit-Policy"
-	rateLimitField  = "Ratelimit"
-	xLimitField     = "X-Ratelimit-Limit"
-	xRemainingField = "X-Ratelimit-Remaining"
-	xResetField     = "X-Ratelimit-Reset"
-	retryField      = "Retry-After"
+	policyField    = "Ratelimit-Policy"
+	rateLimitField = "Ratelimit"
+	retryField     = "Retry-After"
 
 	TokenField     = "Tallystick-Token"
 	ChallengeField = "Tallystick-Challenge"
@@ -25,9 +22,6 @@ const (
 	Policy = iota
 	RateLimit
 	Token
-	XLimit
-	XRemaining
-	XReset
 	Challenge
 	Degraded
 	Cache
@@ -37,24 +31,63 @@ const (
 	listed = Token + 1 // the fields before are lists: each policy of a stack adds a line
 )
 
-var names = [numFields]string{
-	Policy:     policyField,
-	RateLimit:  rateLimitField,
-	Token:      TokenField,
-	XLimit:     xLimitField,
-	XRemaining: xRemainingField,
-	XReset:     xResetField,
-	Challenge:  ChallengeField,
-	Degraded:   DegradedField,
-	Cache:      CacheControl,
-	Retry:      retryField,
+// The fields of those who choose others than the default. None is a list: of a stack the
+// innermost stands. Combined has the name of RateLimit, in a grammar of its own.
+const (
+	Combined = iota
+	Limit
+	Remaining
+	Reset
+	XLimit
+	XRemaining
+	XReset
+	XQuotaLimit
+	XQuotaUsed
+	XQuotaReset
+	numMore
+)
+
+var names = [numFields + numMore]string{
+	Policy:    policyField,
+	RateLimit: rateLimitField,
+	Token:     TokenField,
+	Challenge: ChallengeField,
+	Degraded:  DegradedField,
+	Cache:     CacheControl,
+	Retry:     retryField,
+
+	numFields + Combined:    rateLimitField,
+	numFields + Limit:       "Ratelimit-Limit",
+	numFields + Remaining:   "Ratelimit-Remaining",
+	numFields + Reset:       "Ratelimit-Reset",
+	numFields + XLimit:      "X-Ratelimit-Limit",
+	numFields + XRemaining:  "X-Ratelimit-Remaining",
+	numFields + XReset:      "X-Ratelimit-Reset",
+	numFields + XQuotaLimit: "X-Quota-Limit",
+	numFields + XQuotaUsed:  "X-Quota-Used",
+	numFields + XQuotaReset: "X-Quota-Reset",
 }
+
+// MoreLines are the values of the fields that few choose.
+type MoreLines [numMore]string
 
 // Values are what a decision adds to the response; "" is not sent. They are kept,
 // because a handler may wipe them from the header map before it writes.
 type Values struct {
 	Lines  [numFields]string // one for each field
+	More   *MoreLines        // nil for most
 	Cookie string            // that of the token, or of the pass that has admitted
+}
+
+// value returns the value of a field; "" is not sent.
+func (v *Values) value(i int) string {
+	switch {
+	case i < numFields:
+		return v.Lines[i]
+	case v.More != nil:
+		return v.More[i-numFields]
+	}
+	return ""
 }
 
 // Fields are the values of a decision among those of others. They do not change once

@@ -1,0 +1,274 @@
+package middleware_test
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// ofLimits returns the fields of a response that tell of its limits, in small letters.
+func ofLimits(h http.Header) map[string]string {
+	told := map[string]string{}
+	for name, lines := range h {
+		name = strings.ToLower(name)
+		if strings.Contains(name, "ratelimit") || strings.Contains(name, "quota") {
+			told[name] = strings.Join(lines, ", ")
+		}
+	}
+	return told
+}
+
+// A choice is one that clients of some kind understand, and what they are told.
+type choice struct {
+	name             string
+	fields           middleware.Fields
+	allowed, refused map[string]string
+}
+
+// choices are told of the policy of twoSpeeds, 10.5 s after midnight.
+func choices() []choice {
+	type fields = map[string]string
+	older := "2;w=60, 5;w=86400"
+	return []choice{
+		{"the default", 0,
+			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=1;t=50, "day";r=4;t=86390`},
+			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=0;t=50, "day";r=3`}},
+		{"draft 7", middleware.RateLimitDraft7,
+			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=1, reset=50"},
+			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=0, reset=50"}},
+		{"draft 6", middleware.RateLimitDraft6,
+			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "1", "ratelimit-reset": "50"},
+			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "0", "ratelimit-reset": "50"}},
+		{"X-RateLimit alone, in seconds", middleware.XRateLimitInSeconds,
+			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50"},
+			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50"}},
+		{"X-RateLimit alone, in Unix time", middleware.XRateLimitInUnixTime,
+			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "1728000060"},
+			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1728000060"}},
+		{"draft 6, and X-RateLimit beside", middleware.RateLimitDraft6 | middleware.XRateLimitInSeconds,
+			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "1", "ratelimit-reset": "50",
+				"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50"},
+			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "0", "ratelimit-reset": "50",
+				"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50"}},
+		{"X-RateLimit, and the day's quota beside", middleware.XRateLimitInSeconds | middleware.XQuotaInSeconds,
+			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50",
+				"x-quota-limit": "5", "x-quota-used": "1", "x-quota-reset": "86390"},
+			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50",
+				"x-quota-limit": "5", "x-quota-used": "2", "x-quota-reset": "86390"}},
+		{"the default, and the day's quota beside", middleware.RateLimitFields | middleware.XQuotaInUnixTime,
+			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=1;t=50, "day";r=4;t=86390`,
+				"x-quota-limit": "5", "x-quota-used": "1", "x-quota-reset": "1728086400"},
+			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=0;t=50, "day";r=3`,
+				"x-quota-limit": "5", "x-quota-used": "2", "x-quota-reset": "1728086400"}},
+	}
+}
+
+// twoSpeeds is a policy of two requests a minute and five a day. The day comes last, and is
+// not the tightest.
+func twoSpeeds(now *clock, chosen middleware.Fields) middleware.Config {
+	cfg := contact(now)
+	cfg.Fields = chosen
+	cfg.Limits = []middleware.Limit{
+		{Name: "minute", Algorithm: middleware.FixedWindow, Quota: 2, Window: time.Minute},
+		{Name: "day", Algorithm: middleware.FixedWindow, Quota: 5, Window: 24 * time.Hour},
+	}
+	return cfg
+}
+
+// Each choice sends its own fields, letter for letter, and no other.
+func TestChoicesOfFields(t *testing.T) {
+	for _, c := range choices() {
+		for _, verb := range []string{http.MethodPost, http.MethodGet} {
+			t.Run(c.name+", "+verb, func(t *testing.T) {
+				now := new(clock)
+				now.advance(10*time.Second + 500*time.Millisecond)
+				h, _ := limited(t, twoSpeeds(now, c.fields))
+				resp := send(h, method(verb))
+				require.Equal(t, c.allowed, ofLimits(resp.Header))
+				require.NotEmpty(t, tokenIn(resp), "the token goes with any of them")
+				require.Equal(t, 1, admitted(h, 1, method(verb)))
+				resp = send(h, method(verb))
+				require.Equal(t, 429, resp.StatusCode)
+				require.Equal(t, c.refused, ofLimits(resp.Header))
+				require.NotEmpty(t, resp.Header.Get("Retry-After"))
+			})
+		}
+	}
+}
+
+// What a choice sends is what scripts of other origins may read.
+func TestCORSFollowsTheChoice(t *testing.T) {
+	for _, c := range choices() {
+		t.Run(c.name, func(t *testing.T) {
+			exposed := middleware.CORSExposeHeaders(c.fields)
+			for name := range c.allowed {
+				require.True(t, contains(exposed, name), name)
+			}
+			fixed := []string{"Tallystick-Token", "Tallystick-Challenge", "Retry-After", "Tallystick-Degraded"}
+			require.Len(t, exposed, len(fixed)+len(c.allowed), "and no other")
+			require.Subset(t, exposed, fixed)
+		})
+	}
+	t.Run("of several policies", func(t *testing.T) {
+		require.Equal(t, []string{
+			"Tallystick-Token", "Tallystick-Challenge", "RateLimit", "RateLimit-Policy",
+			"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After", "Tallystick-Degraded",
+		}, middleware.CORSExposeHeaders(0, middleware.XRateLimitInSeconds))
+	})
+}
+
+func TestQuietHidesEveryChoice(t *testing.T) {
+	for _, c := range choices() {
+		cfg := twoSpeeds(new(clock), c.fields)
+		cfg.Quiet = middleware.QuietRetryAfterOnly
+		h, _ := limited(t, cfg)
+		for range 3 {
+			require.Empty(t, ofLimits(send(h).Header), c.name)
+		}
+	}
+}
+
+// The older drafts know a limit by its quota alone, and prohibit two of one quota: the one
+// with the longest window is left.
+func TestOlderDraftsNameAQuotaOnce(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Fields = middleware.RateLimitDraft7
+	cfg.Limits = []middleware.Limit{fixed(7, time.Minute), fixed(9, 2*time.Hour), fixed(7, time.Hour), fixed(7, time.Second),
+		{Name: "again", Quota: 7, Window: time.Hour},
+		{Name: "bucket", Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 20}}
+	h, _ := limited(t, cfg)
+	require.Equal(t, "9;w=7200, 7;w=3600, 20;w=20", send(h).Header.Get("RateLimit-Policy"))
+}
+
+// X-Quota is about the limit with the longest window; of those about the one that leaves
+// least; of a bucket about its burst.
+func TestXQuota(t *testing.T) {
+	bucket := middleware.Limit{Name: "bucket", Algorithm: middleware.TokenBucket, Quota: 24, Window: 24 * time.Hour, Burst: 3}
+	for name, test := range map[string]struct {
+		limits []middleware.Limit
+		want   map[string]string
+	}{
+		"first":    {[]middleware.Limit{fixed(9, 24*time.Hour), fixed(5, time.Hour)}, map[string]string{"x-quota-limit": "9", "x-quota-used": "1", "x-quota-reset": "86400"}},
+		"last":     {[]middleware.Limit{fixed(5, time.Hour), fixed(9, 24*time.Hour)}, map[string]string{"x-quota-limit": "9", "x-quota-used": "1", "x-quota-reset": "86400"}},
+		"tightest": {[]middleware.Limit{fixed(9, 24*time.Hour), bucket}, map[string]string{"x-quota-limit": "3", "x-quota-used": "1", "x-quota-reset": "3600"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Fields, cfg.Limits = middleware.XQuotaInSeconds, test.limits
+			h, _ := limited(t, cfg)
+			require.Equal(t, test.want, ofLimits(send(h).Header))
+		})
+	}
+}
+
+// A limit on trial is in no field, whatever the choice, and wherever it stands.
+func TestShadowsAreInNoChoice(t *testing.T) {
+	trial := []middleware.Limit{
+		{Name: "month", Algorithm: middleware.FixedWindow, Quota: 5, Window: 30 * 24 * time.Hour, Shadow: true},
+		{Name: "second", Algorithm: middleware.FixedWindow, Quota: 1, Window: time.Second, Shadow: true},
+	}
+	for _, c := range choices() {
+		for _, first := range []bool{true, false} {
+			now := new(clock)
+			now.advance(10*time.Second + 500*time.Millisecond)
+			cfg := twoSpeeds(now, c.fields)
+			if first {
+				cfg.Limits = append(trial[:2:2], cfg.Limits...)
+			} else {
+				cfg.Limits = append(cfg.Limits, trial...)
+			}
+			h, _ := limited(t, cfg)
+			require.Equal(t, c.allowed, ofLimits(send(h).Header), "%s, %v", c.name, first)
+			require.Equal(t, 1, admitted(h, 1))
+			require.Equal(t, c.refused, ofLimits(send(h).Header), "%s, %v", c.name, first)
+		}
+	}
+}
+
+// The guard sees to the fields of any choice: a header that was cleared gets them back, what
+// the handler says itself stands, and what everybody may store has none.
+func TestChoicesOnTheFinalResponse(t *testing.T) {
+	for _, c := range choices() {
+		for name, test := range map[string]struct {
+			handle http.HandlerFunc
+			want   map[string]string
+		}{
+			"cleared":     {func(w http.ResponseWriter, _ *http.Request) { clear(w.Header()) }, c.allowed},
+			"an own word": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-RateLimit-Remaining", "17") }, said(c.allowed)},
+			"public":      {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=60") }, map[string]string{}},
+		} {
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				now := new(clock)
+				now.advance(10*time.Second + 500*time.Millisecond)
+				h := newLimiter(t, twoSpeeds(now, c.fields)).Handler(test.handle)
+				require.Equal(t, test.want, ofLimits(send(h).Header))
+			})
+		}
+	}
+}
+
+// A hint before the response carries none of them, whatever the choice, and the response all.
+func TestChoicesAfterAnEarlyHint(t *testing.T) {
+	for _, c := range choices() {
+		now := new(clock)
+		now.advance(10*time.Second + 500*time.Millisecond)
+		site := newLimiter(t, twoSpeeds(now, c.fields)).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+		}))
+		srv := serve(t, site)
+		hints := 0
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			hints++
+			require.Empty(t, ofLimits(http.Header(h)), c.name)
+			return nil
+		}}
+		r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, srv.URL, nil)
+		require.NoError(t, err)
+		resp, err := srv.Client().Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 1, hints)
+		require.Equal(t, c.allowed, ofLimits(resp.Header), c.name)
+	}
+}
+
+// said returns fields in which the handler has said a remaining of its own.
+func said(told map[string]string) map[string]string {
+	told = maps.Clone(told)
+	told["x-ratelimit-remaining"] = "17"
+	return told
+}
+
+// Of a stack, lists have a line for each policy; of single values the innermost stands.
+func TestChoicesInAStack(t *testing.T) {
+	for name, test := range map[string]struct {
+		chosen middleware.Fields
+		want   map[string]string
+	}{
+		"draft 7":     {middleware.RateLimitDraft7, map[string]string{"ratelimit-policy": "9;w=60, 3;w=60", "ratelimit": "limit=3, remaining=2, reset=60"}},
+		"draft 6":     {middleware.RateLimitDraft6, map[string]string{"ratelimit-policy": "9;w=60, 3;w=60", "ratelimit-limit": "3", "ratelimit-remaining": "2", "ratelimit-reset": "60"}},
+		"the default": {0, map[string]string{"ratelimit-policy": `"site";q=9;w=60, "page";q=3;w=60`, "ratelimit": `"site";r=8;t=60, "page";r=2;t=60`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			outer, inner := contact(now), contact(now)
+			outer.Policy, outer.Fields, outer.Limits = "site", test.chosen, []middleware.Limit{fixed(9, time.Minute)}
+			inner.Policy, inner.Fields, inner.Limits = "page", test.chosen, []middleware.Limit{fixed(3, time.Minute)}
+			for _, handle := range []http.HandlerFunc{
+				func(http.ResponseWriter, *http.Request) {},
+				func(w http.ResponseWriter, _ *http.Request) { clear(w.Header()) },
+			} {
+				h := newLimiter(t, outer).Handler(newLimiter(t, inner).Handler(handle))
+				require.Equal(t, test.want, ofLimits(send(h).Header))
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package middleware_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// tried is contact, five a minute, with three a minute on trial before it, and an hour's
+// worth after it.
+func tried(cfg middleware.Config) middleware.Config {
+	cfg.Limits = []middleware.Limit{
+		{Name: "trial", Algorithm: middleware.FixedWindow, Quota: 3, Window: time.Minute, Shadow: true},
+		{Name: "contact", Algorithm: middleware.FixedWindow, Quota: 5, Window: time.Minute},
+		{Name: "trial-hour", Algorithm: middleware.TokenBucket, Quota: 4, Window: time.Hour, Shadow: true},
+	}
+	return cfg
+}
+
+// wouldRefuse are the names of the shadows that would have refused.
+func wouldRefuse(d middleware.Decision) (names []string) {
+	for _, l := range d.Limits() {
+		if l.Shadow && l.Blocked {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+func TestShadowLimitRefusesNobody(t *testing.T) {
+	cfg := tried(contact(new(clock)))
+	cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
+	decisions := record(&cfg)
+	h, _ := limited(t, cfg)
+	tok := ""
+	// Each counts for itself: what trial would refuse is counted in trial-hour.
+	for i, want := range [][]string{nil, nil, nil, {"trial"}, {"trial", "trial-hour"}, {"trial", "trial-hour"}} {
+		resp := send(h, showing(tok))
+		tok = tokenIn(resp)
+		d := decisions.last()
+		require.Equal(t, i < 5, d.Admitted)
+		require.Equal(t, want, wouldRefuse(d), i)
+		require.Equal(t, []string{`"contact";q=5;w=60`}, resp.Header.Values("RateLimit-Policy"))
+		require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, max(0, 4-i)), resp.Header.Get("RateLimit"))
+		require.Equal(t, "5", resp.Header.Get("X-RateLimit-Limit"))
+		require.Equal(t, fmt.Sprint(max(0, 4-i)), resp.Header.Get("X-RateLimit-Remaining"))
+		if i == 5 {
+			body := bodyOf(t, resp)
+			require.Contains(t, body, `"violated-policies":["contact"]`)
+			require.NotContains(t, body, "trial")
+			require.LessOrEqual(t, retryAfter(t, resp), 66*time.Second)
+		}
+	}
+}
+
+// What a client meets with shadows is what it meets without them, whatever it does: with
+// tokens, without, from networks, with work, and with limits of its own tier.
+func TestShadowLimitsChangeNothing(t *testing.T) {
+	bare := func(c *clock) middleware.Config {
+		cfg := challenging(c, middleware.WhenExhausted)
+		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
+		cfg.Cost = metered(cfg, 5).Cost
+		cfg.Limits = []middleware.Limit{
+			{Name: "contact", Quota: 5, Window: time.Minute},
+			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 20, Burst: 6, Window: time.Hour},
+		}
+		return cfg
+	}
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers, middleware.EveryRequest} {
+		for seed := range uint64(6) {
+			t.Run(fmt.Sprintf("%d/%d", mode, seed), func(t *testing.T) {
+				now, r := new(clock), random(seed)
+				without, with := bare(now), bare(now)
+				without.Challenge.Mode, with.Challenge.Mode = mode, mode
+				with.Limits = slices.Insert(with.Limits, r.IntN(3),
+					middleware.Limit{Name: "a", Quota: 2, Window: 5 * time.Minute, Shadow: true},
+					middleware.Limit{Name: "b", Algorithm: middleware.LeakyBucket, Quota: 10, Window: time.Minute, Shadow: true})
+				sites := []*site{newSite(t, without), newSite(t, with)}
+				tokens := [2]map[string]string{{}, {}}
+				would := 0
+				for range 150 {
+					now.advance(time.Duration(r.Int64N(int64(10 * time.Second))))
+					client := []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8:0:1::1"}[r.IntN(4)]
+					drop, work, cost := r.IntN(3) == 0, r.IntN(4) == 0, r.Int64N(4)
+					var seen [2][]string
+					for i, h := range sites {
+						options := []option{from(client), costs(cost)}
+						if !drop {
+							options = append(options, showing(tokens[i][client]))
+						}
+						if offered := fetched(h, from(client)); work && offered.Header.Get(middleware.ChallengeHeader) != "" {
+							options = append(options, proving(solved(t, offered)))
+						}
+						resp := send(h, options...)
+						if tok := tokenIn(resp); tok != "" {
+							tokens[i][client] = tok
+						}
+						d := h.decisions.last()
+						seen[i] = []string{
+							resp.Status, string(d.Reason), fmt.Sprint(d.Own, d.Admitted),
+							resp.Header.Get("RateLimit"), resp.Header.Get("RateLimit-Policy"),
+							resp.Header.Get("X-RateLimit-Limit"), resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("X-RateLimit-Reset"),
+						}
+						would += len(wouldRefuse(d))
+					}
+					require.Equal(t, seen[0], seen[1])
+				}
+				require.Positive(t, would)
+			})
+		}
+	}
+}
+
+// What a shadow has not counted is not given back, and not added to.
+func TestSettleKnowsWhatShadowsCounted(t *testing.T) {
+	for _, client := range []string{"203.0.113.1", "2001:db8::1"} {
+		for _, settled := range []string{"0", "3"} {
+			cfg := tried(contact(new(clock)))
+			cfg.Cost = metered(contact(new(clock)), 5).Cost
+			decisions := record(&cfg)
+			m := newLimiter(t, cfg)
+			h := m.Handler(&spy{serve: settling(t, false)})
+			left := func() (left []int64) {
+				send(h, from(client), costs(0))
+				for _, l := range decisions.last().Limits() {
+					left = append(left, l.Remaining)
+				}
+				return left
+			}
+			require.Equal(t, []int64{3, 5, 4}, left())
+			require.Equal(t, http.StatusOK, send(h, from(client), costs(4), with("X-Settle", settled)).StatusCode)
+			require.Equal(t, []string{"trial"}, wouldRefuse(decisions.all[1]))
+			if settled == "0" {
+				require.Equal(t, []int64{3, 5, 4}, left())
+			} else {
+				require.Equal(t, []int64{3, 2, 1}, left(), "trial has counted nothing of it")
+			}
+		}
+	}
+}
+
+// Of a network neither: what its other clients have counted there is theirs.
+func TestRefundTakesNothingFromAShadowOfANetwork(t *testing.T) {
+	cfg := tried(contact(new(clock)))
+	cfg.Cost = metered(contact(new(clock)), 5).Cost
+	cfg.Net56Factor = 1
+	decisions := record(&cfg)
+	h := newLimiter(t, cfg).Handler(&spy{serve: settling(t, false)})
+	require.Equal(t, http.StatusOK, send(h, from("2001:db8::1")).StatusCode)
+	require.Equal(t, http.StatusOK, send(h, from("2001:db8:0:1::1"), costs(3), with("X-Settle", "0")).StatusCode)
+	require.Equal(t, []string{"trial"}, wouldRefuse(decisions.last()))
+	send(h, from("2001:db8:0:2::1"), costs(0))
+	require.EqualValues(t, 2, decisions.last().Limits()[0].Remaining)
+	require.EqualValues(t, 4, decisions.last().Limits()[1].Remaining)
+}
+
+// A limit that was tried comes into force with what it has counted, in memory and in tokens.
+func TestShadowComesIntoForce(t *testing.T) {
+	cfg := tried(contact(new(clock)))
+	m := newLimiter(t, cfg)
+	tok := spend(t, m.Handler(new(spy)), 4)
+	inForce := tried(contact(new(clock)))
+	inForce.Limits[0].Shadow = false
+	require.NoError(t, m.Reconfigure(inForce))
+	require.Equal(t, http.StatusTooManyRequests, send(m.Handler(new(spy))).StatusCode)
+	elsewhere, _ := limited(t, inForce)
+	require.Equal(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)).StatusCode)
+	require.Equal(t, http.StatusOK, send(elsewhere).StatusCode)
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, http.StatusOK, send(m.Handler(new(spy))).StatusCode)
+}
+
+func TestShadowLimitIncorrect(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*middleware.Config)
+		want   string
+	}{
+		{"nothing in force", func(cfg *middleware.Config) { cfg.Limits = cfg.Limits[:1] },
+			`policy "contact": Limits: at least one limit must be in force, and no Shadow`},
+		{"an exact counter", func(cfg *middleware.Config) {
+			cfg.Limits = cfg.Limits[:2]
+			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, nil), Outage: middleware.FailClosed}
+		}, `policy "contact": Limits[0].Shadow: cannot go with an exact counter, which charges all limits or none`},
+		{"by outcome", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"trial"}} },
+			`policy "contact": ByOutcome.Limits: "trial" is a Shadow, and cannot count by outcome`},
+		{"none at the door but a shadow", func(cfg *middleware.Config) { cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"contact"}} },
+			`policy "contact": ByOutcome.Limits: must leave out at least one: what is free would not be limited at all`},
+		{"in force in a tier", func(cfg *middleware.Config) {
+			cfg.Tiers = map[string][]middleware.Limit{"pro": slices.Clone(cfg.Limits)}
+			cfg.Tiers["pro"][0].Shadow = false
+		}, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := tried(contact(new(clock)))
+			test.change(&cfg)
+			_, err := middleware.New(cfg)
+			require.EqualError(t, err, test.want)
+		})
+	}
+}
