@@ -25,14 +25,18 @@ function draw(html, always) {
 	if (focused === $("keep") && !thrown) $("throw").focus();
 }
 
+function live(yes) { document.documentElement.classList.toggle("live", yes); }
+
 // The stream is open while somebody looks: browsers keep few connections to one host.
 let events;
 function listen() {
 	events?.close();
+	live(false);
 	if (document.hidden) return;
 	events = new EventSource("/showroom/events");
 	let first = true;
-	events.onopen = () => { first = true; };
+	events.onopen = () => live(first = true);
+	events.onerror = () => live(false);
 	events.onmessage = ({ data }) => {
 		draw(data, first); // of a server that was started anew, the first is right whatever was counted before
 		first = false;
