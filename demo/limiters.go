@@ -7,8 +7,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
-// limiters are the policies of one instance, as the program has them or, with -policy-file, as a
-// file says.
+// limiters are the policies of one instance: as the program has them or, with -policy-file, as
+// that file says.
 type limiters struct {
 	of   map[string]*middleware.Middleware
 	file *policyfile.Set     // nil: no file

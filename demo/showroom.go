@@ -19,7 +19,7 @@ const (
 	showroomPolicy = "showroom"
 	addressPolicy  = showroomPolicy + "-address"
 	showroomPath   = "/" + showroomPolicy
-	showroomCookie = "tallystick-" + showroomPolicy // see InsecureCookie in newLimit
+	showroomCookie = "tallystick-" + showroomPolicy // see InsecureCookie in form
 )
 
 // showroomLimits is one limit, so that a token has one number that changes. Its window is
@@ -41,14 +41,16 @@ type showroom struct {
 
 func newShowroom(instances int, now func() time.Time) *showroom {
 	closed := make(chan struct{})
-	return &showroom{
+	s := &showroom{
 		visits: newVisits(maxVisits), instances: instances, now: now,
 		streams: streams{most: maxStreams}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
+	s.limit.Store(&middleware.LimitStatus{Limit: showroomLimits[0]})
+	return s
 }
 
-// mount adds the routes of the showroom as the instance of this number serves them.
-// form, endpoints and every are its limiters: of the form, its endpoints, and of addresses.
+// mount adds the routes of the showroom, as the instance of this number serves them with its
+// limiters: form is that of the form, and every that of an address.
 func (s *showroom) mount(mux *http.ServeMux, instance int, form, every *middleware.Middleware) {
 	mux.HandleFunc("GET /{$}", s.show)
 	mux.HandleFunc("GET "+showroomPath+"/stage", s.stage)
@@ -57,14 +59,14 @@ func (s *showroom) mount(mux *http.ServeMux, instance int, form, every *middlewa
 	mux.HandleFunc("GET /showroom.css", serveFile("web/showroom.css"))
 	mux.Handle("POST "+showroomPath+"/round", every.Handler(http.HandlerFunc(s.round)))
 	mux.HandleFunc("POST "+showroomPath+"/twenty", s.twenty) // each of which is limited
-	// The audience sits outside of both limiters: whatever is inside of one cannot take its fields away.
+	// The audience is outside of both limiters: nothing inside of one can take its fields away.
 	mux.Handle("POST "+showroomPath, s.watch(instance, every.Handler(form.Handler(http.HandlerFunc(s.receive)))))
 	mux.Handle(tallyPath(showroomPolicy), s.sell(form.Endpoints()))
 }
 
-// identify is who asks in the showroom: an address in one round. A round is a client of its own, so
-// that a visitor can begin again, and two behind one address see their own counts.
-// Anybody may make up rounds, and with them quotas: that is why every address has a limit
+// identify tells who asks in the showroom: an address in one round. A round is a client of its
+// own, so that a visitor can begin again, and two behind one address see their own counts.
+// Anybody may make up rounds, and with them quotas. That is why each address has a limit
 // around this one, see every. A site that is no showroom leaves Identity alone.
 func identify(r *http.Request) (middleware.Identity, error) {
 	id, err := middleware.PeerAddress(r)
@@ -92,9 +94,8 @@ func noteDecision(r *http.Request, d middleware.Decision) {
 	}
 }
 
-// watch has the audience see what becomes of a request. In a round that throws its tokens away it takes
-// the token out of the request and out of the answer: what a browser does that was told to
-// keep none.
+// watch has the audience see what becomes of a request. In a round that throws its tokens away
+// it takes the token out of the request and out of the answer: so does a browser that keeps none.
 func (s *showroom) watch(instance int, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		st := &step{round: roundOf(r), instance: instance}
@@ -210,13 +211,16 @@ func (s *showroom) round(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// announce has the page tell of the limit that is in force, whatever said so: it asks the limiter, at no cost.
+// announce has the page tell of the limit that is in force, whatever said so: it asks the
+// limiter, at no cost.
 func (s *showroom) announce(form *middleware.Middleware) {
 	peek := &step{}
 	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: showroomPath}, RemoteAddr: "127.0.0.1:1", Header: http.Header{}}).
 		WithContext(context.WithValue(context.Background(), stepKey{}, peek))
 	form.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(&discarded{header: http.Header{}}, r)
-	s.limit.Store(&peek.decision.Limits()[0])
+	if limits := peek.decision.Limits(); len(limits) > 0 {
+		s.limit.Store(&limits[0])
+	}
 }
 
 // form returns the policy of the showroom's form.

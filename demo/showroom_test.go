@@ -272,7 +272,6 @@ func TestTokenView(t *testing.T) {
 		require.Empty(t, viewToken(bad, before).Header, bad)
 	}
 	s := newShowroom(3, fixedNow)
-	s.limit.Store(&middleware.LimitStatus{Limit: showroomLimits[0]})
 	evil := s.stageOf(newRound(), token(`{"aud":"<script>alert(1)</script>","t":[1,2,3,4]}`))
 	var page strings.Builder
 	require.NoError(t, templates["showroom"].ExecuteTemplate(&page, "stage", evil))

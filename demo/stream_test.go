@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/tallystick/tallystick/middleware"
 )
 
 // The stream of events: whose it is, how it ends, and that nothing stays behind.
@@ -98,7 +96,6 @@ func TestStreamsEnd(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	room := newShowroom(3, fixedNow)
-	room.limit.Store(&middleware.LimitStatus{Limit: showroomLimits[0]})
 	room.streams.most = 2
 	s := httptest.NewServer(http.HandlerFunc(room.events))
 	t.Cleanup(s.Close)
@@ -132,7 +129,6 @@ func TestStreamsAreBounded(t *testing.T) {
 
 func TestStreamOfAForgottenVisitEnds(t *testing.T) {
 	room := newShowroom(3, fixedNow)
-	room.limit.Store(&middleware.LimitStatus{Limit: showroomLimits[0]})
 	room.visits = newVisits(1)
 	s := httptest.NewServer(http.HandlerFunc(room.events))
 	t.Cleanup(s.Close)
@@ -155,7 +151,6 @@ func TestStreamOfAForgottenVisitEnds(t *testing.T) {
 func TestStreamBeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		room := newShowroom(3, fixedNow)
-		room.limit.Store(&middleware.LimitStatus{Limit: showroomLimits[0]})
 		r := httptest.NewRequest("GET", "/showroom/events", nil)
 		r.AddCookie(newRound().cookie())
 		w := httptest.NewRecorder()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A tokenView is a token as the page shows it: decoded, as anybody can who has it. Nothing is verified
-// here, and nothing of the signature is kept.
+// A tokenView is a token as the page shows it: decoded, as anybody can who has it. Nothing is
+// verified here, and nothing of the signature is kept.
 type tokenView struct {
 	Header    string
 	Payload   []piece
@@ -35,8 +35,9 @@ var pieces = regexp.MustCompile(`"[^"]*"|-?[0-9]+|[^"0-9-]+|-`)
 // is what was used in the window.
 var counts = regexp.MustCompile(`"t":\[-?[0-9]+,-?[0-9]+,(-?[0-9]+)`)
 
-// viewToken decodes a token. It marks what differs from the token before or, where that was none or
-// of another tally, the count, or the tally if nothing is counted yet. What is no token is shown as none.
+// viewToken decodes a token. It marks what differs from the token before. Where that was none, or
+// has another shape, it marks the count, or the tally if nothing is counted yet. What is no token
+// is shown as none.
 func viewToken(token string, before tokenView) (v tokenView) {
 	parts := strings.Split(token, ".")
 	if len(token) > maxToken || len(parts) != 3 {

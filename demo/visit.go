@@ -21,8 +21,8 @@ type round struct {
 	thrown bool
 }
 
-// The cookie that says which round a request is of. It is nobody's secret: it opens a view of what
-// one browser has done, and no address is in that.
+// roundCookie says which round a request is of. It is not worth stealing: it opens a view of what
+// one browser has done, without its address.
 const roundCookie = "demo-round"
 
 var rounds = regexp.MustCompile(`^([A-Za-z0-9_-]{22})\.([0-9]{1,6})\.(kept|thrown)$`)
