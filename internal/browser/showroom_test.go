@@ -103,10 +103,28 @@ func (h hall) marked() []string {
 	return eval[[]string](h.tab, `[...document.querySelectorAll(".token code mark")].map((m) => m.textContent)`)
 }
 
+// soundOutline requires that all that can be used has a name, and that one thing alone is read
+// out by itself.
+func (h hall) soundOutline(state string) {
+	h.t.Helper()
+	live := 0
+	for _, line := range h.outline() {
+		for _, role := range []string{"button", "textbox", "link", "form", "group", "region", "heading"} {
+			require.False(h.t, strings.HasPrefix(line, role+` ""`), "%s: without a name: %s", state, line)
+		}
+		if strings.Contains(line, "live=") {
+			require.Equal(h.t, `status "" live=polite`, line, state)
+			live++
+		}
+	}
+	require.Equal(h.t, 1, live, state)
+}
+
 // look has people look at each state, if they want to: see TestScreenshots. In any case nothing
 // may be wider than the screen.
 func (h hall) look(state string) {
 	h.t.Helper()
+	h.soundOutline(state)
 	dir := os.Getenv("TALLYSTICK_SHOTS")
 	for _, l := range showroomLooks {
 		h.wear(l)
@@ -253,10 +271,7 @@ func TestShowroom(t *testing.T) {
 		} {
 			require.Contains(t, outline, want)
 		}
-		for _, line := range outline {
-			require.False(t, strings.HasPrefix(line, `button ""`) || strings.HasPrefix(line, `textbox ""`) || strings.HasPrefix(line, `link ""`), "without a name: %s", line)
-			require.False(t, strings.Contains(line, "live=") && line != `status "" live=polite`, line)
-		}
+		h.soundOutline("twenty")
 		require.Equal(t, "1: admitted by instance ", eval[string](h.tab, `document.querySelector(".marks li .unseen").textContent`))
 		require.Equal(t, 1, eval[int](h.tab, `document.querySelectorAll("h1").length`))
 		require.Empty(t, eval[[]string](h.tab, `[...document.querySelectorAll("[id]")].map((e) => e.id).filter((id, i, all) => all.indexOf(id) !== i)`), "ids are ids")
