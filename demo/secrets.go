@@ -13,6 +13,9 @@ func loadSecrets(o options) ([][]byte, error) {
 	if o.secretFile == "" {
 		secret := make([]byte, 32)
 		rand.Read(secret) // never fails
+		if o.policyFile != "" {
+			return [][]byte{secret}, nil // in case that the file names none
+		}
 		o.log.Info("no -secret-file: signing with a fresh random secret; tokens end with this process")
 		return [][]byte{secret}, nil
 	}
