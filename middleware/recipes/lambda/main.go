@@ -24,7 +24,7 @@ func main() {
 		Policy:     "contact",
 		Limits:     []middleware.Limit{{Quota: 5, Window: time.Minute}},
 		Secrets:    [][]byte{[]byte(os.Getenv("TALLYSTICK_SECRET"))}, // the same on every instance
-		MaxClients: 1024,                                              // of one instance at once
+		MaxClients: 1024,                                             // of one instance at once
 	}
 	if err := identify(&cfg, os.Getenv("EVENTS")); err != nil {
 		log.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -85,3 +86,6 @@ func RequireFields(t testing.TB, a Answer, left string) {
 	require.Contains(t, a.Header.Get("Set-Cookie"), a.Token(), "the token, by its cookie")
 	require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
 }
+
+// Here is the address of every client of these tests.
+var Here = netip.MustParseAddr("127.0.0.1")
