@@ -60,6 +60,7 @@ var holders = map[string]string{
 	"docs/exact.md | fault | requests meanwhile | a payer's p99 grows by | alarm in the log after | well after the cure, and told |":            "middleware/exact_faults_test.go TestFaults",
 	"docs/memory.md | each request of the flood from | requests in a window | L = 5: left | refused at once | L = 50: left | refused at once |": "storeless/flood_table_test.go TestFloodTables",
 	"docs/memory.md | `MaxClients` | 1 limit | 2 limits | 8 limits |":                                                                           "storeless/flood_table_test.go TestSizesOfThePage",
+	"docs/moving.md | 5 a minute | express-rate-limit | Tallystick |":                                                                           "middleware/recipes/moving/express_test.go TestTableOfExpress",
 	"docs/moving.md | 5 a minute | httprate | Tallystick |":                                                                                     "middleware/recipes/moving/measure_test.go TestTablesOfThePage",
 	"docs/moving.md | 5 a minute | tollbooth | Tallystick |":                                                                                    "middleware/recipes/moving/measure_test.go TestTablesOfThePage",
 	"docs/moving.md | 5 a minute | ulule/limiter | Tallystick |":                                                                                "middleware/recipes/moving/measure_test.go TestTablesOfThePage",
