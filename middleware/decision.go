@@ -1,6 +1,8 @@
 package middleware
 
 import (
+	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/pow"
@@ -13,6 +15,10 @@ type Decision struct {
 	Tier   string // the tier that applied; "" for Config.Limits
 	Cost   int64
 
+	// Identity is who was asking. It is zero if that could not be told, or was denied. It
+	// prints without its address or name: logs want the [Decision.Pseudonym].
+	Identity Identity
+
 	// Admitted is what the limits say. Allowed is what was done: the request
 	// was passed on. They differ in shadow mode alone.
 	Admitted, Allowed bool
@@ -24,6 +30,16 @@ type Decision struct {
 	// FromWaitingRoom says that the waiting room was charged, for a request that would have
 	// been refused otherwise. Its quotas are those that Limits returns then.
 	FromWaitingRoom bool
+
+	// Saturated says that the memory had no room to remember that the proof of the request
+	// is spent, and that it was refused for that.
+	Saturated bool
+
+	// Degraded says that the exact counter did not answer, and that the decision
+	// is what [Exact] says of an outage. The response says so too.
+	Degraded bool
+
+	decided bool // the limits were asked
 
 	Reason Reason
 	Status int // of the refusal, also of one that shadow mode withheld; 0 if admitted
@@ -58,16 +74,8 @@ type Decision struct {
 	// the largest part. 0: nothing.
 	Inherited int64
 
-	// Saturated says that the memory had no room to remember that the proof of the request
-	// is spent, and that it was refused for that.
-	Saturated bool
-
-	// Degraded says that the exact counter did not answer, and that the decision
-	// is what [Exact] says of an outage. The response says so too.
-	Degraded bool
-
-	decided  bool // the limits were asked
-	tier     *tier
+	tier     *tier // nil where the Identity is zero
+	request  *http.Request
 	statuses [storeless.MaxLimits]packedStatus
 }
 
@@ -101,4 +109,31 @@ func (d Decision) Limits() []LimitStatus {
 		all[i] = LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
 	}
 	return all
+}
+
+// Request returns the HTTP request that was decided about. It is not ok, and the request nil, for a
+// decision outside of HTTP: by [Middleware.Decide], Check or Peek.
+func (d Decision) Request() (r *http.Request, ok bool) { return d.request, d.request != nil }
+
+// Format writes the policy and the reason for every verb. The request that a Decision may hold
+// has addresses, cookies and credentials in it, and some verbs of package fmt follow pointers.
+func (d Decision) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "middleware.Decision(%s %s)", d.Policy, d.Reason)
+}
+
+// Pseudonym returns 16 letters and digits that stand for the Identity in logs: the same for
+// all requests that share its quota, on every instance, after a restart, whatever the tier,
+// and in every policy that has the same secret. "" if it could not be told who was asking.
+//
+// It is a keyed hash under the first of Config.Secrets. To whom has none of them it says nothing.
+// Who has one can try all IPv4 addresses: for the law it is personal data still. It changes
+// once in a rotation of secrets, when the new one is moved to the front. Then an old
+// log is read with a Middleware that has the old secret first, and [Middleware.Peek].
+//
+// It is computed when it is asked for, which takes about a microsecond.
+func (d Decision) Pseudonym() string {
+	if d.Identity.IsZero() || d.tier == nil {
+		return ""
+	}
+	return d.tier.pseudonyms.of(d.Identity.append(nil))
 }
