@@ -49,6 +49,9 @@ var ofNode = []string{"Connection", "Content-Length", "Content-Type", "Date", "E
 // The table of the page, as the others. What takes time is left out: the program of Node has a
 // clock of its own.
 func TestTableOfExpress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this starts Node for each of its lines")
+	}
 	if _, err := exec.LookPath("node"); err != nil {
 		testkit.Unable(t, "there is no node: %v", err)
 	}
