@@ -187,6 +187,10 @@ func TestHijack(t *testing.T) {
 	cfg.Concurrency = &middleware.Concurrency{Max: 1}
 	router.Use(tallygin.Handler(loopback.New(t, cfg)))
 	router.GET("/", func(c *gin.Context) {
+		if c.GetHeader("Upgrade") == "" {
+			c.String(http.StatusOK, "there is room")
+			return
+		}
 		conn, buf, err := c.Writer.Hijack()
 		if err != nil {
 			c.AbortWithStatus(http.StatusInternalServerError)
