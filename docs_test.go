@@ -63,6 +63,12 @@ var holders = map[string]string{
 	"docs/exact.md | fault | requests meanwhile | a payer's p99 grows by | alarm in the log after | well after the cure, and told |":            "middleware/exact_faults_test.go TestFaults",
 	"docs/memory.md | each request of the flood from | requests in a window | L = 5: left | refused at once | L = 50: left | refused at once |": "storeless/flood_table_test.go TestFloodTables",
 	"docs/memory.md | `MaxClients` | 1 limit | 2 limits | 8 limits |":                                                                           "storeless/flood_table_test.go TestSizesOfThePage",
+	"docs/moving.md | 5 a minute | express-rate-limit | Tallystick |":                                                                           "middleware/recipes/moving/express_test.go TestTableOfExpress",
+	"docs/moving.md | 5 a minute | httprate | Tallystick |":                                                                                     "middleware/recipes/moving/measure_test.go TestTablesOfThePage",
+	"docs/moving.md | 5 a minute | tollbooth | Tallystick |":                                                                                    "middleware/recipes/moving/measure_test.go TestTablesOfThePage",
+	"docs/moving.md | 5 a minute | ulule/limiter | Tallystick |":                                                                                "middleware/recipes/moving/measure_test.go TestTablesOfThePage",
+	"docs/moving.md | 5 a minute | go-limiter | Tallystick |":                                                                                   "middleware/recipes/moving/measure_test.go TestTablesOfThePage",
+	"docs/recipes.md | for | what it takes | recipe |":                                                                                          "docs_recipes_test.go TestRecipesAreNamed",
 	"docs/pacing.md | the service permits | write |":                                                                                            "middleware/exact/pace/limits_test.go TestPacedLimitsHold",
 	"docs/performance.md | limiter | allowed, 1 client | allowed, a million | refused, a million | heap per client |":                           "internal/peers/page_test.go TestPageNamesEveryLimiter",
 	"docs/performance.md | counter | keys | calls/s, thousands | ± | p50, µs | p99, µs | client CPU, µs | server CPU, µs | bytes a key |":       "internal/peers/cmd/report/counters_test.go TestPageHasEveryCounter",
@@ -98,6 +104,10 @@ func TestEverythingPrintedHasATest(t *testing.T) {
 	for _, page := range pages(t) {
 		blocks, tables := read(t, page)
 		for _, b := range blocks {
+			if b.From != "" {
+				requireTest(t, "docs_recipes_test.go TestBlocksStandInTheirFiles", page)
+				continue
+			}
 			runner, known := runners[b.Language]
 			require.True(t, known, "%s:%d: no test runs %q", page, b.Line, b.Language)
 			switch b.RunBy {

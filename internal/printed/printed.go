@@ -15,6 +15,7 @@ type Block struct {
 	Line     int    // of the first fence
 	Language string // after the first fence
 	RunBy    string // the test that a comment before it names; "" for the runner of its language
+	From     string // the file that a comment before it names, which holds the block; "" for none
 	Text     string
 }
 
@@ -27,6 +28,7 @@ type Table struct {
 var (
 	fence    = regexp.MustCompile("^ *```(.*)$")
 	runBy    = regexp.MustCompile(`^<!-- run by (Test\w+) -->$`)
+	from     = regexp.MustCompile(`^<!-- from (\S+) -->$`)
 	indented = regexp.MustCompile(`^(    |\t)`)
 )
 
@@ -38,7 +40,7 @@ func Read(page string) (blocks []Block, tables []Table, err error) {
 		return nil, nil, err
 	}
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	open, named := false, ""
+	open, named, file := false, "", ""
 	for i, line := range lines {
 		opened := fence.FindStringSubmatch(line)
 		switch {
@@ -48,7 +50,7 @@ func Read(page string) (blocks []Block, tables []Table, err error) {
 			blocks[len(blocks)-1].Text += line + "\n"
 		case opened != nil:
 			open = true
-			blocks = append(blocks, Block{Page: page, Line: i + 1, Language: opened[1], RunBy: named})
+			blocks = append(blocks, Block{Page: page, Line: i + 1, Language: opened[1], RunBy: named, From: file})
 		case i > 0 && (strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "|--:")):
 			tables = append(tables, Table{Head: lines[i-1]})
 		case i > 0 && len(tables) > 0 && strings.HasPrefix(line, "|") && strings.HasPrefix(lines[i-1], "|"):
@@ -57,9 +59,12 @@ func Read(page string) (blocks []Block, tables []Table, err error) {
 		case indented.MatchString(line):
 			return nil, nil, fmt.Errorf("%s:%d: indented code: use a fence", page, i+1)
 		}
-		named = ""
+		named, file = "", ""
 		if found := runBy.FindStringSubmatch(line); found != nil {
 			named = found[1]
+		}
+		if found := from.FindStringSubmatch(line); found != nil {
+			file = found[1]
 		}
 	}
 	if open {

@@ -1,0 +1,53 @@
+// Command chi serves a site that chi routes, with one route limited. chi needs no adapter. The
+// documentation prints parts of it, in docs/recipes.md.
+//
+// What bites: middleware of r.Use runs before chi has found the route, so that Config.Cost sees
+// no r.Pattern there, and requests for nothing are charged. r.With and r.Group run after that.
+package main
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func main() {
+	cfg := config()
+	cfg.Secrets = [][]byte{[]byte(os.Getenv("TALLYSTICK_SECRET"))} // the same on every instance
+	limit, err := middleware.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(http.ListenAndServe(":8080", routes(limit)))
+}
+
+func config() middleware.Config {
+	return middleware.Config{
+		Policy: "site",
+		Limits: []middleware.Limit{{Quota: 20, Window: time.Minute}},
+		Cost: func(r *http.Request) int64 {
+			if r.Pattern == "/reports/{id}" {
+				return 5
+			}
+			return 1
+		},
+	}
+}
+
+func routes(limit *middleware.Middleware) http.Handler {
+	r := chi.NewRouter()
+	r.Get("/", say("not limited"))
+	r.With(limit.Handler).Post("/contact", say("Thank you."))
+	r.With(limit.Handler).Get("/reports/{id}", say("a report"))
+	return r
+}
+
+func say(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
+}

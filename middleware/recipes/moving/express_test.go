@@ -1,0 +1,82 @@
+package moving
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/internal/testkit"
+)
+
+// express starts a program of Node, by a clock that stands still, behind a proxy that names its clients.
+func express(t *testing.T) http.Handler {
+	t.Helper()
+	run := exec.Command("node", "--import", "./stands.mjs", "server.mjs")
+	run.Dir, run.Stderr = "testdata/express", os.Stderr
+	in, err := run.StdinPipe()
+	require.NoError(t, err)
+	out, err := run.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, run.Start())
+	t.Cleanup(func() {
+		require.NoError(t, in.Close())
+		require.NoError(t, run.Wait())
+	})
+	port, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	to, err := url.Parse("http://127.0.0.1:" + strings.TrimSpace(port))
+	require.NoError(t, err)
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // as proxies append to it
+		r.SetXForwarded()
+	}}
+}
+
+// ofNode are the fields of an answer that net/http and Express add to any.
+var ofNode = []string{"Connection", "Content-Length", "Content-Type", "Date", "Etag", "Keep-Alive", "X-Powered-By"}
+
+// The table of the page, as the others. What takes time is left out: the program of Node has a
+// clock of its own.
+func TestTableOfExpress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this starts Node for each of its lines")
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		testkit.Unable(t, "there is no node: %v", err)
+	}
+	if _, err := os.Stat("testdata/express/node_modules/express-rate-limit"); err != nil {
+		testkit.Unable(t, "there is no express-rate-limit (.ci/need installs it, by npm)")
+	}
+	_, tables, err := printed.Read("../../../docs/moving.md")
+	require.NoError(t, err)
+	const head = "| 5 a minute | express-rate-limit | Tallystick |"
+	i := slices.IndexFunc(tables, func(table printed.Table) bool { return table.Head == head })
+	require.GreaterOrEqual(t, i, 0, "no table %s", head)
+	var found [][]string
+	for _, m := range measures {
+		if m.byClock {
+			continue
+		}
+		theirs := m.find(t, func() http.Handler { return express(t) })
+		for _, name := range ofNode {
+			theirs = strings.TrimSpace(strings.ReplaceAll(theirs, fmt.Sprintf("`%s`", name), ""))
+		}
+		theirs = strings.Join(strings.Fields(theirs), " ")
+		found = append(found, []string{m.row, theirs, measure(t, ours, m.find)})
+	}
+	require.Equal(t, found, tables[i].Rows, "%s", asTable(head, found))
+
+	h := express(t)
+	require.Equal(t, 5, count(20, func(i int) *http.Response { return ask(h, fmt.Sprintf("[2001:db8:0:%x::1]:4711", i)) }), "a /56 is one client")
+}
