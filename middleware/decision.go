@@ -66,6 +66,12 @@ type Decision struct {
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
 
+	// Call is what came of asking the exact counter; zero where it was not needed. CallTook
+	// is how long the request has waited for it, in line and for the answer, and with
+	// [Concurrency] for its slot too. Then Call is about the last of the two.
+	Call     CounterCall
+	CallTook time.Duration
+
 	decided  bool // the limits were asked
 	tier     *tier
 	statuses [storeless.MaxLimits]packedStatus

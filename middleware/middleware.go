@@ -131,10 +131,14 @@ func (m *Middleware) loaded() *engine {
 func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Stats{Proofs: m.proofs.stats()}
+	e := m.loaded()
+	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats()}
+	if e.exact != nil {
+		s.Counter = e.exact.stats(e.now())
+	}
 	if m.memory != nil {
 		s.Saturations = m.memory.Saturations()
-		s.Fill = m.memory.Fill(m.engine.Load().now())
+		s.Fill = m.memory.Fill(e.now())
 		s.Inherited, s.InheritedQuotas = m.memory.Inherited()
 	}
 	return s
