@@ -238,9 +238,9 @@ func ExampleAddressFromHeader() {
 		peerRequest("198.51.100.1:4711", "Fly-Client-IP", "203.0.113.9"),
 	} {
 		id, err := identity(r)
-		fmt.Println(id == middleware.Address(netip.MustParseAddr("203.0.113.9")), err)
+		fmt.Println(id.Addr(), err)
 	}
 	// Output:
-	// true <nil>
-	// false <nil>
+	// 203.0.113.9 <nil>
+	// 198.51.100.1 <nil>
 }

@@ -33,7 +33,7 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext) *De
 		d.conclude(&v)
 		return v.denial
 	}
-	d.Tier, d.tier = who.tier.name, who.tier
+	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
 	if e.cost != nil {
 		if d.Cost, ok = e.price(now, r); !ok {
 			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})

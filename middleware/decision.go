@@ -13,6 +13,10 @@ type Decision struct {
 	Tier   string // the tier that applied; "" for Config.Limits
 	Cost   int64
 
+	// Identity is who was asking. It is zero if that could not be told, or was denied. It
+	// prints without its address or name: logs want the [Decision.Pseudonym].
+	Identity Identity
+
 	// Admitted is what the limits say. Allowed is what was done: the request
 	// was passed on. They differ in shadow mode alone.
 	Admitted, Allowed bool
@@ -24,6 +28,20 @@ type Decision struct {
 	// FromWaitingRoom says that the waiting room was charged, for a request that would have
 	// been refused otherwise. Its quotas are those that Limits returns then.
 	FromWaitingRoom bool
+
+	// Saturated says that the memory had no room to remember that the proof of the request
+	// is spent, and that it was refused for that.
+	Saturated bool
+
+	// Degraded says that the exact counter did not answer, and that the decision
+	// is what [Exact] says of an outage. The response says so too.
+	Degraded bool
+
+	// Call is what came of asking the exact counter; zero where it was not needed. Where a
+	// slot was asked for first, and was had, it is about the second call.
+	Call CounterCall
+
+	decided bool // the limits were asked
 
 	Reason Reason
 	Status int // of the refusal, also of one that shadow mode withheld; 0 if admitted
@@ -58,22 +76,11 @@ type Decision struct {
 	// the largest part. 0: nothing.
 	Inherited int64
 
-	// Saturated says that the memory had no room to remember that the proof of the request
-	// is spent, and that it was refused for that.
-	Saturated bool
-
-	// Degraded says that the exact counter did not answer, and that the decision
-	// is what [Exact] says of an outage. The response says so too.
-	Degraded bool
-
-	// Call is what came of asking the exact counter; zero where it was not needed. CallTook
-	// is how long the request has waited for it, in line and for the answer, and with
-	// [Concurrency] for its slot too. Then Call is about the last of the two.
-	Call     CounterCall
+	// CallTook is how long the request has waited for the exact counter, in line and for the
+	// answer; with [Concurrency] for its slot too.
 	CallTook time.Duration
 
-	decided  bool // the limits were asked
-	tier     *tier
+	tier     *tier // nil where the Identity is zero
 	statuses [storeless.MaxLimits]packedStatus
 }
 
@@ -107,4 +114,21 @@ func (d Decision) Limits() []LimitStatus {
 		all[i] = LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
 	}
 	return all
+}
+
+// Pseudonym returns 16 letters and digits that stand for the Identity in logs: the same for
+// all requests that share its quota, on every instance, after a restart, whatever the tier,
+// and in every policy that has the same secret. "" if it could not be told who was asking.
+//
+// It is a keyed hash under the first of Config.Secrets. To whom has none of them it says nothing.
+// Who has one can try all IPv4 addresses: for the law it is personal data still. It changes
+// once in a rotation of secrets, when the new one is moved to the front. Then an old
+// log is read with a Middleware that has the old secret first, and [Middleware.Peek].
+//
+// It is computed when it is asked for, which takes about a microsecond.
+func (d Decision) Pseudonym() string {
+	if d.Identity.IsZero() || d.tier == nil {
+		return ""
+	}
+	return d.tier.pseudonyms.of(d.Identity.append(nil))
 }

@@ -83,9 +83,9 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 			return Identity{}, errMissing
 		}
 		id := Address(from)
-		id.doubt = missing
+		id.doubt = &missing
 		if len(lines) == 0 && seen.Load() {
-			id.doubt = sometimes
+			id.doubt = &sometimes
 		}
 		return id, nil
 	}

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"encoding/binary"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -22,13 +21,13 @@ func (e *engine) identify(now time.Time, r *http.Request, b []byte) (who subject
 	case err != nil || id.kind == 0:
 		e.report.warn(now, &e.report.alarms.nobody, "cannot tell who is asking; refused", "because", whyNobody(err))
 		return who, verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
-	case id.doubt != "":
-		e.report.warn(now, &e.report.alarms.doubt, id.doubt)
+	case id.doubt != nil:
+		e.report.warn(now, &e.report.alarms.doubt, *id.doubt)
 	case id.kind == kindAddress && e.report.alarms.watch.due(now):
 		e.watchForProxy(now, &id, r)
 	}
 	who = e.newSubject(now, id, b)
-	if e.challenge != nil && e.challenge.portBlocks && id.addr.Is4() {
+	if e.challenge != nil && e.challenge.portBlocks && id.is4 {
 		if who.block = blockOf(r); who.block == 0 {
 			e.report.warn(now, &e.report.alarms.noPort, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
 		}
@@ -95,59 +94,4 @@ func (e *engine) tierOf(now time.Time, name string) *tier {
 	}
 	e.report.warn(now, &e.report.alarms.tier, "identity has an unknown tier; the limits of Config.Limits apply", "tier", name[:min(len(name), 64)])
 	return &e.base
-}
-
-// append appends the bytes that no other identity has: the kind, then an
-// address of fixed length or the rest.
-func (id *Identity) append(b []byte) []byte {
-	b = append(b, id.kind)
-	switch {
-	case id.kind != kindAddress:
-		b = append(b, id.name...)
-	case id.addr.Is4():
-		a := id.addr.As4()
-		b = append(b, a[:]...)
-	case nat64Local.Contains(id.addr):
-		a := id.addr.As16()
-		b = append(b, a[:]...)
-	default:
-		a := id.addr.As16()
-		b = append(b, a[:8]...)
-	}
-	if id.thing == "" {
-		return b
-	}
-	// The kind tells an identity from one that is narrowed, and the length where
-	// the name ends: none can be chosen to look like another.
-	whole := len(b)
-	b[0] |= narrowed
-	b = append(b, id.thing...)
-	return binary.BigEndian.AppendUint32(b, uint32(whole))
-}
-
-// appendNet appends the bytes of the network of the given bits around an IPv6
-// identity. The length keeps 2001:db8::/48 apart from 2001:db8::/56.
-func (id *Identity) appendNet(b []byte, bits int) []byte {
-	a := masked(id.addr, bits).As16()
-	return append(append(b, kindNet, byte(bits)), a[:8]...)
-}
-
-// provider returns a number for whom an address comes from: the first 16 bits of an IPv4
-// address, 29 of an IPv6 address, which is what a provider gets for the asking. 0 stands
-// for identities that nobody can have any number of, such as keys and users.
-func (id *Identity) provider() uint64 {
-	switch {
-	case id.kind&^narrowed != kindAddress:
-		return 0
-	case id.addr.Is4():
-		a := id.addr.As4()
-		return 1<<32 | uint64(a[0])<<8 | uint64(a[1])
-	}
-	a := id.addr.As16()
-	return 2<<32 | uint64(binary.BigEndian.Uint32(a[:4])>>3)
-}
-
-// wide reports whether id belongs to larger networks that are limited too.
-func (id *Identity) wide() bool {
-	return id.kind == kindAddress && id.addr.Is6() && !nat64Local.Contains(id.addr)
 }

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -9,16 +10,23 @@ import (
 // An Identity says which client the server thinks is asking. All clients with the same
 // identity share a quota. Make one with [Address], [APIKey] or [Principal]; the
 // zero Identity is nobody, and a request by nobody is refused.
+//
+// Identities cannot be compared, nor be the keys of a map: two addresses of one /64 are one
+// client. [Decision.Pseudonym] is the same for all that share a quota.
 type Identity struct {
+	_ [0]func()
+
 	// Tier chooses among Config.Tiers. It is no part of who is asking: a client
 	// that moves to another tier keeps its counts.
 	Tier string
 
+	// Small, because each decision holds one: every request allocates it.
 	kind  byte // 0: nobody
-	addr  netip.Addr
-	name  string
-	thing string // what [Identity.For] has narrowed it to
-	doubt string // what the operator should know of whom was believed
+	is4   bool
+	named uint32   // how much of the text is the name
+	addr  [16]byte // an IPv4 address has four
+	text  string   // the name, and what [Identity.For] has narrowed it to
+	doubt *string  // what the operator should know of whom was believed; nil: nothing
 }
 
 // The kinds of identity. They go into every hash, so that no key can be chosen
@@ -49,10 +57,58 @@ func Address(addr netip.Addr) Identity {
 		b := addr.As16()
 		addr = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	if nat64Local.Contains(addr) {
-		return Identity{kind: kindAddress, addr: addr}
+	return addressed(addr)
+}
+
+// addressed returns the identity of a valid address without a zone.
+func addressed(addr netip.Addr) Identity {
+	id := Identity{kind: kindAddress, is4: addr.Is4()}
+	if id.is4 {
+		a := addr.As4()
+		copy(id.addr[:], a[:])
+	} else {
+		id.addr = addr.As16()
 	}
-	return Identity{kind: kindAddress, addr: masked(addr, 64)}
+	return id
+}
+
+// Addr returns the address that [Address] was given, for lists of networks: whole, also
+// where the client is a /64, without its zone, and as IPv4 where it stands for an IPv4
+// address. It is the zero Addr, which no [netip.Prefix] contains, for keys, principals and nobody.
+func (id Identity) Addr() netip.Addr {
+	switch {
+	case id.kind != kindAddress:
+		return netip.Addr{}
+	case id.is4:
+		return netip.AddrFrom4([4]byte(id.addr[:4]))
+	}
+	return netip.AddrFrom16(id.addr)
+}
+
+// home returns the address that all with the same identity have: the first of a /64.
+func (id *Identity) home() netip.Addr {
+	addr := id.Addr()
+	if id.is4 || nat64Local.Contains(addr) || !addr.IsValid() {
+		return addr
+	}
+	return masked(addr, 64)
+}
+
+// Format writes the kind of identity for every verb: an address is personal data, a name may
+// be, and neither comes into a log by accident. For logs there is [Decision.Pseudonym], and
+// [Identity.Addr] for programs that mean it. But package fmt calls no method of what lies in
+// an unexported field: do not print a struct that holds an Identity in one.
+func (id Identity) Format(f fmt.State, _ rune) {
+	kind := "nobody"
+	switch id.kind {
+	case kindAddress:
+		kind = "address"
+	case kindKey:
+		kind = "key"
+	case kindPrincipal:
+		kind = "principal"
+	}
+	fmt.Fprintf(f, "middleware.Identity(%s)", kind)
 }
 
 // nat64Local is for translators of one's own (RFC 8215). Each picks a prefix of 48, 56,
@@ -89,7 +145,7 @@ func named(kind byte, id string) Identity {
 	if id == "" {
 		return Identity{}
 	}
-	return Identity{kind: kind, name: id}
+	return Identity{kind: kind, text: id, named: uint32(len(id))}
 }
 
 // For returns the identity of id in one thing only, a product or a project, whose
@@ -99,7 +155,7 @@ func (id Identity) For(thing string) Identity {
 	if thing == "" || id.IsZero() {
 		return id
 	}
-	id.thing += strconv.Itoa(len(thing)) + ":" + thing // so that no two lists of names look alike
+	id.text += strconv.Itoa(len(thing)) + ":" + thing // so that no two lists of names look alike
 	return id
 }
 

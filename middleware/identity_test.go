@@ -31,7 +31,7 @@ func TestAddress(t *testing.T) {
 		{"fe80::1%eth0", "fe80::2%eth1"},
 		{"64:ff9b::192.0.2.1", "192.0.2.1"}, // behind a translator
 	} {
-		require.Equal(t, address(same[0]), address(same[1]))
+		require.Equal(t, pseudonymOf(t, address(same[0])), pseudonymOf(t, address(same[1])))
 	}
 	for _, different := range [][2]string{
 		{"192.0.2.1", "192.0.2.2"},
@@ -46,7 +46,7 @@ func TestAddress(t *testing.T) {
 		{"64:ff9b:1:7c0:0:201::", "64:ff9b:1:7c0:0:202::"},   // of 56 bits
 		{"64:ff9b:1:c000:2:100::", "64:ff9b:1:c000:2:200::"}, // of 48 bits
 	} {
-		require.NotEqual(t, address(different[0]), address(different[1]))
+		require.NotEqual(t, pseudonymOf(t, address(different[0])), pseudonymOf(t, address(different[1])))
 	}
 	require.True(t, middleware.Address(netip.Addr{}).IsZero())
 	require.True(t, middleware.APIKey("").IsZero())
@@ -89,11 +89,11 @@ func TestIdentitiesDoNotCollide(t *testing.T) {
 func TestPeerAddress(t *testing.T) {
 	for remote, want := range map[string]middleware.Identity{
 		"192.0.2.1:4711":                  address("192.0.2.1"),
-		"[2001:db8::1]:4711":              address("2001:db8::"),
+		"[2001:db8::1]:4711":              address("2001:db8::1"),
 		"[::ffff:192.0.2.1]:4711":         address("192.0.2.1"),
-		"[fe80::1%eth0]:4711":             address("fe80::"),
+		"[fe80::1%eth0]:4711":             address("fe80::1"),
 		"192.0.2.1":                       address("192.0.2.1"),
-		"2001:db8::1":                     address("2001:db8::"),
+		"2001:db8::1":                     address("2001:db8::1"),
 		"":                                {},
 		"@":                               {},
 		"/run/app.sock":                   {},

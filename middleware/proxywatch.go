@@ -41,8 +41,8 @@ func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
 		if who == from && listed(&t, lines, id) {
 			continue // an adapter has told who it is, and gateways have written themselves to its right
 		}
-		other := Address(named)
-		if named.IsGlobalUnicast() && !near(named) && other.addr != id.addr && e.report.alarms.watch.note(now, id.addr, other.addr) {
+		self, other := id.home(), homeOf(named)
+		if named.IsGlobalUnicast() && !near(named) && other != self && e.report.alarms.watch.note(now, self, other) {
 			e.report.warn(now, &e.report.alarms.crowd, "one client names many others, as proxies do: all of its clients share one quota",
 				"field", name, "remedy", ifOurs)
 			return
@@ -53,7 +53,7 @@ func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
 // beyond finds id in a request, at the connection's other end or in the field, and whom
 // the field names beyond it. Of what is found, named is invalid if it is no address.
 func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.Addr) (who, named netip.Addr, found bool) {
-	if Address(from).addr == id.addr {
+	if homeOf(from) == id.home() {
 		who = from
 	}
 	if !t.List {
@@ -64,7 +64,7 @@ func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.
 		if who.IsValid() {
 			return who, hop, true
 		}
-		if Address(hop).addr == id.addr {
+		if homeOf(hop) == id.home() {
 			who = hop
 		}
 	}
@@ -77,9 +77,15 @@ func listed(t *httpfield.AddressField, lines []string, id *Identity) bool {
 		return false
 	}
 	for hop := range t.Entries(lines) {
-		if hop.IsValid() && Address(hop).addr == id.addr {
+		if hop.IsValid() && homeOf(hop) == id.home() {
 			return true
 		}
 	}
 	return false
+}
+
+// homeOf is the home of an address, if it is one.
+func homeOf(addr netip.Addr) netip.Addr {
+	id := Address(addr)
+	return id.home()
 }

@@ -69,14 +69,14 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 // what its addresses and its own /56 and /48 have bought.
 func (e *engine) surgeNetwork(who *subject) storeless.Key {
 	id := &who.id
-	if id.kind != kindAddress || nat64Local.Contains(id.addr) {
+	if id.kind != kindAddress || nat64Local.Contains(id.Addr()) {
 		return e.memory.Key(who.bytes)
 	}
 	bits := 29
-	if id.addr.Is4() {
+	if id.is4 {
 		bits = 16
 	}
-	p, _ := id.addr.Prefix(bits)
+	p, _ := id.Addr().Prefix(bits)
 	a := p.Addr().As16()
 	return e.memory.Key(append([]byte{kindNet, byte(bits)}, a[:]...))
 }

@@ -3,11 +3,9 @@ package middleware
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -172,26 +170,6 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 		}
 	}
 	return who, f
-}
-
-// identityOf returns what the bytes of an identity say of its address: of others than
-// addresses, and of what an identity is narrowed to, it says nothing.
-func identityOf(b []byte) (id Identity) {
-	end := len(b)
-	if b[0]&narrowed != 0 {
-		end = int(binary.BigEndian.Uint32(b[len(b)-4:]))
-	}
-	if id.kind = b[0] &^ narrowed; id.kind != kindAddress {
-		return id
-	}
-	if b = b[1:end]; len(b) == 4 {
-		id.addr = netip.AddrFrom4([4]byte(b))
-		return id
-	}
-	var a [16]byte
-	copy(a[:], b)
-	id.addr = netip.AddrFrom16(a)
-	return id
 }
 
 // issuedWith returns what the token says that was issued with the decision. It is not ok

@@ -57,6 +57,7 @@ func TestWaitingRoom(t *testing.T) {
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			d := h.decisions.last()
 			require.True(t, d.FromWaitingRoom)
+			require.Len(t, d.Pseudonym(), 16)
 			require.False(t, d.Own)
 			require.Equal(t, middleware.WithinLimits, d.Reason)
 			require.Zero(t, d.RoomWait)
