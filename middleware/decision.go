@@ -76,10 +76,6 @@ type Decision struct {
 	// the largest part. 0: nothing.
 	Inherited int64
 
-	// CallTook is how long the request has waited for the exact counter, in line and for the
-	// answer; with [Concurrency] for its slot too.
-	CallTook time.Duration
-
 	tier     *tier // nil where the Identity is zero
 	statuses [storeless.MaxLimits]packedStatus
 }

@@ -80,13 +80,13 @@ func TestStatsAndDecisionsTellOfTheCounter(t *testing.T) {
 		}
 		require.Equal(t, 5, admitted(h, 5))
 		require.Equal(t, middleware.CallAnswered, decisions.last().Call)
-		require.Equal(t, took, decisions.last().CallTook)
+		require.Equal(t, took, decisions.last().CallTook())
 		require.Equal(t, "answered", decisions.last().Call.String())
 		send(h)
 		require.Equal(t, middleware.CallAnswered, decisions.last().Call, "a refusal is an answer")
 		send(h)
 		require.Equal(t, middleware.CallNone, decisions.last().Call, "it remembers")
-		require.Zero(t, decisions.last().CallTook)
+		require.Zero(t, decisions.last().CallTook())
 		require.Zero(t, m.Stats().Counter)
 
 		c.advance(time.Minute)
