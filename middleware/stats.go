@@ -35,8 +35,8 @@ type Stats struct {
 	// Proofs are the proofs of work that were accepted, and those that were not.
 	Proofs ProofStats
 
-	// Counter is how the exact counter is; zero without Config.Exact.
-	Counter CounterStats
+	// Counter is how the exact counter is; nil without Config.Exact.
+	Counter *CounterStats
 }
 
 // ProofStats count proofs.
@@ -112,6 +112,6 @@ func (c *proofCounts) stats() ProofStats {
 }
 
 // stats returns how the counter is.
-func (x *exactCounter) stats(now time.Time) CounterStats {
-	return CounterStats{Down: !x.guard.Well(now), Busy: x.guard.Busy()}
+func (x *exactCounter) stats(now time.Time) *CounterStats {
+	return &CounterStats{Down: !x.guard.Well(now), Busy: x.guard.Busy()}
 }
