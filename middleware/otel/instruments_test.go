@@ -2,6 +2,7 @@ package otel_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -157,7 +158,7 @@ func TestDecisionsAreCountedByWhatIsBounded(t *testing.T) {
 	require.Empty(t, want)
 	require.Zero(t, got["tallystick.memory.inheritances"])
 	require.Contains(t, got, "tallystick.memory.utilization")
-	require.NotContains(t, got, "tallystick.counter.down", "there is none")
+	require.NotContains(t, got, "tallystick.exact.down", "there is none")
 }
 
 func TestShadowIsWithheld(t *testing.T) {
@@ -201,9 +202,9 @@ func TestTheCounterIsTold(t *testing.T) {
 	h := routed(m)
 	ask(h, 1)
 	got := values()
-	require.EqualValues(t, 1, got["tallystick.counter.call.duration answered"])
-	require.Zero(t, got["tallystick.counter.down"])
-	require.Zero(t, got["tallystick.counter.utilization"])
+	require.EqualValues(t, 1, got["tallystick.exact.call.duration answered"])
+	require.Zero(t, got["tallystick.exact.down"])
+	require.Zero(t, got["tallystick.exact.utilization"])
 	counter.dead = true
 	for n := range 5 {
 		ask(h, 10+n)
@@ -211,9 +212,9 @@ func TestTheCounterIsTold(t *testing.T) {
 	}
 	ask(h, 20)
 	got = values()
-	require.EqualValues(t, 1, got["tallystick.counter.down"])
+	require.EqualValues(t, 1, got["tallystick.exact.down"])
 	require.EqualValues(t, 6, got["tallystick.decisions.degraded"])
-	failed := got["tallystick.counter.call.duration failed"] + got["tallystick.counter.call.duration down"] + got["tallystick.counter.call.duration skipped"]
+	failed := got["tallystick.exact.call.duration failed"] + got["tallystick.exact.call.duration down"] + got["tallystick.exact.call.duration skipped"]
 	require.EqualValues(t, 6, failed)
 }
 
@@ -270,6 +271,8 @@ func TestUnregister(t *testing.T) {
 	require.Empty(t, all.ScopeMetrics)
 }
 
+var errDead = errors.New("the engine is on fire")
+
 // A mortal counter can die.
 type mortal struct {
 	exact.Counter
@@ -278,7 +281,7 @@ type mortal struct {
 
 func (m *mortal) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	if m.dead {
-		return exact.Verdict{}, context.DeadlineExceeded
+		return exact.Verdict{}, errDead
 	}
 	return m.Counter.Take(ctx, call)
 }

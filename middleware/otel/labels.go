@@ -15,7 +15,7 @@ const (
 	keyReason        = attribute.Key("tallystick.reason")
 	keyOutcome       = attribute.Key("tallystick.outcome")
 	keyAuthenticated = attribute.Key("tallystick.authenticated")
-	keyCall          = attribute.Key("tallystick.counter.result")
+	keyCall          = attribute.Key("tallystick.exact.result")
 	keyProof         = attribute.Key("tallystick.proof.result")
 	keyRoute         = attribute.Key("http.route") // of the semantic conventions
 )

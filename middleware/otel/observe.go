@@ -43,9 +43,9 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("What they asked for in all, in expected hashes."))
 	g.proofs, errs[6] = meter.Int64ObservableCounter("tallystick.proofs", metric.WithUnit("{proof}"),
 		metric.WithDescription("Proofs of work, by what came of them."))
-	g.down, errs[7] = meter.Int64ObservableGauge("tallystick.counter.down", metric.WithUnit("1"),
+	g.down, errs[7] = meter.Int64ObservableGauge("tallystick.exact.down", metric.WithUnit("{counter}"),
 		metric.WithDescription("1 while the exact counter does not answer, else 0."))
-	g.busy, errs[8] = meter.Float64ObservableGauge("tallystick.counter.utilization", metric.WithUnit("1"),
+	g.busy, errs[8] = meter.Float64ObservableGauge("tallystick.exact.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the places for calls to the exact counter that are taken."))
 	return g, errors.Join(errs[:]...)
 }
@@ -65,15 +65,17 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		o.ObserveInt64(g.saturations, int64(s.Saturations), policy)
 		o.ObserveInt64(g.challenges, int64(s.Challenges), policy)
 		o.ObserveInt64(g.work, int64(s.Work), policy)
-		for result, n := range map[string]uint64{
-			"accepted":                            s.Proofs.Accepted,
-			string(middleware.ProofExpired):       s.Proofs.Expired,
-			string(middleware.ProofWrong):         s.Proofs.Wrong,
-			string(middleware.ProofPriceRisen):    s.Proofs.PriceRisen,
-			string(middleware.ProofReplayed):      s.Proofs.Replayed,
-			string(middleware.ProofClientChanged): s.Proofs.ClientChanged,
-		} {
-			o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
+		if s.Challenges > 0 { // else there are no proofs
+			for result, n := range map[string]uint64{
+				"accepted":                            s.Proofs.Accepted,
+				string(middleware.ProofExpired):       s.Proofs.Expired,
+				string(middleware.ProofWrong):         s.Proofs.Wrong,
+				string(middleware.ProofPriceRisen):    s.Proofs.PriceRisen,
+				string(middleware.ProofReplayed):      s.Proofs.Replayed,
+				string(middleware.ProofClientChanged): s.Proofs.ClientChanged,
+			} {
+				o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
+			}
 		}
 		if c := s.Counter; c != nil {
 			var down int64

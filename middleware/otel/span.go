@@ -34,7 +34,7 @@ func describe(ctx context.Context, d *middleware.Decision) {
 	if d.Call != middleware.CallNone {
 		attributes = append(attributes,
 			keyCall.String(d.Call.String()),
-			attribute.Float64("tallystick.counter.call.duration", d.CallTook().Seconds()))
+			attribute.Float64("tallystick.exact.call.duration", d.CallTook().Seconds()))
 	}
 	if d.Proof != "" {
 		attributes = append(attributes, keyProof.String(string(d.Proof)))

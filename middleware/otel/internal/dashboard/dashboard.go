@@ -32,6 +32,13 @@ func rate(metric, matchers string) string { return "rate(" + metric + matchers +
 
 func sum(by, expr string) string { return "sum by (" + by + ") (" + expr + ")" }
 
+// share is the part that some of all are. Where there are none it is 0, and where there is
+// nothing at all it is no line.
+func share(by, part, all string) string {
+	part, all = sum(by, part), sum(by, all)
+	return "(" + part + " or 0 * " + all + ") / (" + all + " > 0)"
+}
+
 const decisions = "tallystick_decisions_total"
 
 // Questions are the whole dashboard.
@@ -44,9 +51,9 @@ func Questions() []Question {
 			{"Refusals, by reason", "Why requests were refused. over-limit is what limits are for; the others are on docs/problems.md and in the reasons of package middleware.", "reqps", 0, []Query{
 				{sum(policyReason, rate(decisions, refused)), "{{tallystick_policy}}: {{tallystick_reason}}"}}},
 			{"Refused, by route", "The part of each route's requests that was refused.", "percentunit", 1, []Query{
-				{sum(policyRoute, rate(decisions, refused)) + " / (" + sum(policyRoute, rate(decisions, of)) + " > 0)", "{{tallystick_policy}} {{http_route}}"}}},
+				{share(policyRoute, rate(decisions, refused), rate(decisions, of)), "{{tallystick_policy}} {{http_route}}"}}},
 			{"Refused, customers and strangers", "The part that was refused of those whom the program knows, and of addresses. Customers who are refused have outgrown their plan, or have a loop.", "percentunit", 1, []Query{
-				{sum("tallystick_authenticated", rate(decisions, refused)) + " / (" + sum("tallystick_authenticated", rate(decisions, of)) + " > 0)", "authenticated: {{tallystick_authenticated}}"}}},
+				{share("tallystick_authenticated", rate(decisions, refused), rate(decisions, of)), "authenticated: {{tallystick_authenticated}}"}}},
 		}},
 		{"Is it an attack?", []Panel{
 			{"Strangers refused", "Refusals of addresses. One client that loops is one line in the refusal log; many clients that are new are an attack, or a success.", "reqps", 0, []Query{
@@ -61,16 +68,16 @@ func Questions() []Question {
 		}},
 		{"Is the exact counter healthy?", []Panel{
 			{"Down", "How many instances find that the counter does not answer. 0 is well.", "short", 0, []Query{
-				{sum(policy, "tallystick_counter_down"+of), "{{tallystick_policy}}"}}},
+				{sum(policy, "tallystick_exact_down"+of), "{{tallystick_policy}}"}}},
 			{"Decided without it", "The part of decisions that was made by Exact.Outage, because the counter did not answer.", "percentunit", 1, []Query{
-				{"(" + sum(policy, rate("tallystick_decisions_degraded_total", of)) + " or 0 * " + sum(policy, rate("tallystick_counter_call_duration_seconds_count", of)) + ") / (" + sum(policy, rate(decisions, of)) + " > 0)", "{{tallystick_policy}}"}}},
+				{"(" + sum(policy, rate("tallystick_decisions_degraded_total", of)) + " or 0 * " + sum(policy, rate("tallystick_exact_call_duration_seconds_count", of)) + ") / (" + sum(policy, rate(decisions, of)) + " > 0)", "{{tallystick_policy}}"}}},
 			{"Calls, by result", "answered is well. crowded, full and contended are load, and answered 503; failed and down are calls without an answer; skipped were not made in an outage.", "ops", 0, []Query{
-				{sum("tallystick_policy, tallystick_counter_result", rate("tallystick_counter_call_duration_seconds_count", of)), "{{tallystick_policy}}: {{tallystick_counter_result}}"}}},
+				{sum("tallystick_policy, tallystick_exact_result", rate("tallystick_exact_call_duration_seconds_count", of)), "{{tallystick_policy}}: {{tallystick_exact_result}}"}}},
 			{"How long a call takes", "Of calls that were answered. Exact.Deadline should be four times of what is usual.", "s", 0, []Query{
-				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_counter_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_counter_result="answered"}`)) + ")", "{{tallystick_policy}}: middle"},
-				{"histogram_quantile(0.99, " + sum("le, tallystick_policy", rate("tallystick_counter_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_counter_result="answered"}`)) + ")", "{{tallystick_policy}}: slowest hundredth"}}},
+				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: middle"},
+				{"histogram_quantile(0.99, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: slowest hundredth"}}},
 			{"Places taken", "The share of Exact.InFlight on the fullest instance. Addresses are refused at three quarters.", "percentunit", 1, []Query{
-				{"max by (tallystick_policy) (tallystick_counter_utilization_ratio" + of + ")", "{{tallystick_policy}}"}}},
+				{"max by (tallystick_policy) (tallystick_exact_utilization_ratio" + of + ")", "{{tallystick_policy}}"}}},
 		}},
 		{"Is the memory filling?", []Panel{
 			{"Memory in use", "The share of its cells on the fullest instance, of the limit that has the most. From 0.8 on, sets of cells begin to be full.", "percentunit", 1, []Query{
