@@ -64,7 +64,7 @@ func TestEndpointsTakeTheirTurn(t *testing.T) {
 func TestBrowserIsToldWhatToDo(t *testing.T) {
 	c := start(t, 1).client(t)
 	const notice = "This wants a little work from your browser first."
-	require.Equal(t, 3, strings.Count(c.do("GET", "/", "", likeBrowser).body, "<tally-check "))
+	require.Equal(t, 3, strings.Count(c.do("GET", "/forms", "", likeBrowser).body, "<tally-check "))
 	for _, path := range []string{"/signup", "/feedback"} {
 		a := c.do("POST", path, "", urlencoded, likeBrowser)
 		require.Equal(t, http.StatusForbidden, a.StatusCode)

@@ -16,19 +16,25 @@ const maxInstances = 100
 // go to them in turn. They share the secrets and, for the paid route alone, the
 // counter.
 type instances struct {
-	all  []http.Handler
+	all  []*site
 	turn atomic.Uint64
+	room *showroom
+
+	counted *counted
 }
 
 func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instances, error) {
-	b := new(instances)
-	for range o.instances {
-		site, err := newSite(o, secrets, counter)
+	o.counted = new(counted)
+	b := &instances{room: newShowroom(o.instances, o.now), counted: o.counted}
+	b.room.front = b
+	for n := range o.instances {
+		site, err := newSite(o, n+1, secrets, counter, b.room)
 		if err != nil {
 			return nil, err
 		}
 		b.all = append(b.all, site)
 	}
+	b.room.announce(b.all[0].of[showroomPolicy])
 	return b, nil
 }
 

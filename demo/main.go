@@ -1,5 +1,7 @@
-// Command demo is a small site with four forms that Tallystick limits, one for
-// each way to ask for a proof of work:
+// Command demo is a site that shows what Tallystick does. Its home page has one form, limited
+// to 5 messages an hour, and draws what becomes of each: which instance answered, what the visitor's token
+// says, and how many are admitted at most, if the token is shown and if it is thrown away. Below
+// /forms are four more, one for each way to ask for a proof of work:
 //
 //	/contact     5 per minute and 50 per day; work buys more (WhenExhausted)
 //	/newsletter  10 per minute; never
@@ -17,11 +19,11 @@
 // it lets others use its own, who have the same -secret-file and -counter http://HOST:PORT/.
 //
 //	go run ./demo
-//	go run ./demo -instances 3
+//	go run ./demo -instances 1
 //	go run ./demo -work 1048576 -crowd 1
 //	go run ./demo -counter file:counts.db
 //
-// With -instances N it is N servers behind a load balancer, in one process: N
+// With -instances N, 3 if nothing is said, it is N servers behind a load balancer, in one process: N
 // sets of middleware that share nothing but the secrets. Requests go to them in
 // turn, and every response names its instance in the Demo-Instance field.
 //
@@ -32,6 +34,12 @@
 // Empty lines and lines that begin with "#" are skipped. A file that is not
 // text, as from "openssl rand 32", is one secret.
 //
+// With -policy-file all policies come from a file such as policies.json, which says
+// where the secrets are, too; see package policyfile. SIGHUP has the demo read that file and
+// the secrets again, or those of -secret-file. All instances go on with them and keep their
+// counts; if anything is wrong nothing changes, and each problem is logged. A counter that is shared
+// by -counter serve or http keeps the secrets of the start.
+//
 // With -work a proof costs that many expected hashes, and with -crowd so many
 // tallies are sold to an address before the price doubles. Without JavaScript a
 // form can be sent after a wait instead, a fifth as often. With -work 0 feedback
@@ -39,7 +47,8 @@
 // costs nothing would be no limit. The endpoints of a policy are below
 // /tally/<policy>/.
 //
-// It speaks plain HTTP and keeps nothing of what it is sent.
+// It speaks plain HTTP and keeps nothing of what it is sent. For the home page it remembers
+// what the last 256 visitors were answered, without their addresses; each sees its own.
 package main
 
 import (
@@ -74,6 +83,10 @@ func main() {
 	o.now = time.Now
 	o.internal = os.Getenv("DEMO_INTERNAL")
 
+	hangups := make(chan os.Signal, 1) // one that waits stands for all
+	signal.Notify(hangups, syscall.SIGHUP)
+	o.reload = hangups
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Once shutdown has begun a second signal kills, as it would any program.
 	context.AfterFunc(ctx, stop)
@@ -89,8 +102,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "listen on this `address`; port 0 takes a free port")
-	flags.IntVar(&o.instances, "instances", 1, "how many instances take the requests in turn, sharing only the secrets")
+	flags.IntVar(&o.instances, "instances", 3, "how many instances take the requests in turn, sharing only the secrets")
 	flags.StringVar(&o.secretFile, "secret-file", "", "sign with the secrets in this `file`, one a line; without it, with a fresh random one")
+	flags.StringVar(&o.policyFile, "policy-file", "", "take policies and secrets from this `file`, and read it again upon SIGHUP; without it, those of the program")
 	flags.Int64Var(&o.work, "work", pow.DefaultWork, "what a proof costs, in expected `hashes`; 0: none for /feedback, the default for the others")
 	flags.StringVar(&o.counter, "counter", "", "what counts /api/quote: `memory`, file:PATH, redis://HOST:PORT/DB, serve:HOST:PORT for other processes too, or http://HOST:PORT/ of the one that does; without it, a file that is removed at exit")
 	flags.Int64Var(&o.crowd, "crowd", 8, "how many honest `clients` an address may hide: so many tallies are sold to it before the price doubles")
@@ -109,6 +123,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	if err == nil {
 		err = checkCounter(o.counter)
+	}
+	if err == nil && o.secretFile != "" && o.policyFile != "" {
+		err = errors.New("-secret-file and -policy-file: the policy file says where the secrets are")
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(stderr, "demo:", err)

@@ -26,12 +26,17 @@ type page struct {
 	FeedbackProblems   map[string]string
 
 	Problem *problem
+
+	// For the showroom.
+	Stage *stage
+	Lines string
+	Times int
 }
 
 var templates = func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
-	words := template.FuncMap{"window": inWords}
-	for _, name := range []string{"forms", "accepted", "problem"} {
+	words := template.FuncMap{"window": inWords, "several": several, "field": newField, "last": func(i int, all []mark) bool { return i == len(all)-1 }}
+	for _, name := range []string{"showroom", "forms", "accepted", "problem"} {
 		t := template.New("layout.html").Funcs(words)
 		all[name] = template.Must(t.ParseFS(web, "web/layout.html", "web/"+name+".html"))
 	}
@@ -39,7 +44,7 @@ var templates = func() map[string]*template.Template {
 }()
 
 func showForms(w http.ResponseWriter, _ *http.Request) {
-	writePage(w, http.StatusOK, "forms", page{Title: "Tallystick demo"})
+	writePage(w, http.StatusOK, "forms", page{Title: "Four forms"})
 }
 
 func showAccepted(w http.ResponseWriter, _ *http.Request) {
@@ -58,6 +63,23 @@ func writePage(w http.ResponseWriter, status int, name string, p page) {
 	w.Header().Add("Vary", "Accept")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // the client is gone, or not
+}
+
+// A field is one input of the showroom's form.
+type field struct {
+	Name, Label, Complete, Value, Problem string
+	Most                                  int
+}
+
+func newField(p page, name, label, complete string, most int) field {
+	return field{name, label, complete, *p.Contact.inputs()[name], p.ContactProblems[name], most}
+}
+
+func several(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return number(int64(n)) + " " + thing
 }
 
 // inWords names the windows that this site has.

@@ -17,34 +17,27 @@ var tiersJSON []byte
 // name that anybody may make up would be a quota that anybody may make up.
 var products = map[string]bool{"maps": true, "search": true, "mail": true}
 
-// newQuote returns the paid route: its quotas are exact, because every instance
+// quote returns the policy of the paid route: its quotas are exact, because every instance
 // asks the same counter.
-func newQuote(o options, secrets [][]byte, counter exact.Counter) (http.Handler, error) {
+func (o options) quote(counter exact.Counter) (middleware.Config, error) {
 	tiers, err := policyfile.Tiers("tiers.json", tiersJSON)
 	if err != nil {
-		return nil, err
+		return middleware.Config{}, err
 	}
 	cfg := middleware.Config{
 		Policy:         "api",
 		Limits:         tiers["free"],
 		Tiers:          tiers,
-		Secrets:        secrets,
 		Identity:       customer,
 		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: o.deadline},
-		InsecureCookie: true, // see newLimit
+		InsecureCookie: true, // see form
 		Logger:         o.log,
 		Now:            o.now,
 	}
 	if o.internal != "" {
-		if cfg.Skip, err = middleware.ServiceCredential("Demo-Internal", o.internal); err != nil {
-			return nil, err
-		}
+		cfg.Skip, err = middleware.ServiceCredential("Demo-Internal", o.internal)
 	}
-	limit, err := middleware.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return limit.Handler(http.HandlerFunc(quote)), nil
+	return cfg, err
 }
 
 // customer tells whose key a request shows: Bearer demo-<tier>, and for vendors

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 )
@@ -17,10 +18,13 @@ type options struct {
 	addr       string
 	instances  int
 	secretFile string
-	work       int64 // expected hashes; 0 is a nonce alone, where that is permitted
+	policyFile string // says where the secrets are, too
+	work       int64  // expected hashes; 0 is a nonce alone, where that is permitted
 	crowd      int64
 	counter    string // see openCounter
-	internal   string // the credential of services of our own; "": none
+	counted    *counted
+	reload     <-chan os.Signal // each has the files read again; nil: none
+	internal   string           // the credential of services of our own; "": none
 
 	deadline time.Duration // for the counter; 0: the limiter's default. No flag: tests are patient, because their machine may be busy
 
@@ -49,6 +53,9 @@ func run(ctx context.Context, o options) (err error) {
 	handler, err := newInstances(o, secrets, counter)
 	if err != nil {
 		// The flags are checked, and all else of the configuration is constant.
+		if o.policyFile != "" {
+			return err // names the file
+		}
 		return fmt.Errorf("-secret-file %s: %w", o.secretFile, err)
 	}
 	if o.work == 0 {
@@ -69,14 +76,20 @@ func run(ctx context.Context, o options) (err error) {
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(o.log.Handler(), slog.LevelWarn),
 	}
+	server.RegisterOnShutdown(handler.room.close)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	fmt.Fprintf(o.stdout, "Listening on http://%s/\n", listener.Addr())
 
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	for open := true; open; {
+		select {
+		case err := <-served:
+			return err
+		case <-o.reload:
+			handler.reload(o)
+		case <-ctx.Done():
+			open = false
+		}
 	}
 	o.log.Info("shutting down; requests under way may finish", "within", patience)
 	// Not ctx, which has ended.

@@ -50,11 +50,30 @@ func (o options) challenge(policy string, mode middleware.Mode) *middleware.Chal
 // tallyPath is where the endpoints of a policy are.
 func tallyPath(policy string) string { return "/tally/" + policy + "/" }
 
-// newSite returns one instance of the site, with limiters of its own and a counter
-// that it shares.
-func newSite(o options, secrets [][]byte, counter exact.Counter) (http.Handler, error) {
+// A site is one instance: a handler, and the limiters in it.
+type site struct {
+	http.Handler
+	*limiters
+}
+
+// newSite returns the instance of this number, with limiters of its own, a counter
+// that it shares, and the audience.
+func newSite(o options, number int, secrets [][]byte, counter exact.Counter, room *showroom) (*site, error) {
+	paid, err := o.quote(counter)
+	if err != nil {
+		return nil, err
+	}
+	forms := routes(o)
+	configs := []middleware.Config{paid, room.form(o), o.every()}
+	for _, to := range forms {
+		configs = append(configs, o.form(to))
+	}
+	limits, err := newLimiters(o, secrets, configs)
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", showForms)
+	mux.HandleFunc("GET /forms", showForms)
 	mux.HandleFunc("GET /accepted", showAccepted)
 	mux.HandleFunc("GET /style.css", serveFile("web/style.css"))
 	mux.HandleFunc("GET /tallies.js", serveFile("web/tallies.js"))
@@ -63,32 +82,26 @@ func newSite(o options, secrets [][]byte, counter exact.Counter) (http.Handler, 
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	for _, to := range routes(o) {
-		limit, err := newLimit(o, secrets, to)
-		if err != nil {
-			return nil, err
-		}
+	for _, to := range forms {
+		limit := limits.of[to.policy]
 		mux.Handle("POST /"+to.policy, limit.Handler(receive(to.form)))
 		if to.challenge != nil {
 			mux.Handle(tallyPath(to.policy), limit.Endpoints())
 		}
 	}
-	quote, err := newQuote(o, secrets, counter)
-	if err != nil {
-		return nil, err
-	}
-	mux.Handle("GET /api/quote", quote)
+	room.mount(mux, number, limits.of[showroomPolicy], limits.of[addressPolicy])
+	mux.Handle("GET /api/quote", limits.of["api"].Handler(http.HandlerFunc(quote)))
 
 	// Outside of the limiters: a form that another site sends in a visitor's
 	// name is refused before it can spend that visitor's quota.
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(refuseForeign))
-	return secured(origin.Handler(mux)), nil
+	return &site{secured(origin.Handler(mux)), limits}, nil
 }
 
-// newLimit returns the limiter of one form. Identity is left at its default,
+// form returns the policy of one form. Identity is left at its default,
 // the address of the peer.
-func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, error) {
+func (o options) form(to route) middleware.Config {
 	// The built-in page is plain; people get one in the site's own look. Scripts
 	// get the built-in problem details.
 	page := http.Handler(http.HandlerFunc(showRefusal))
@@ -96,20 +109,20 @@ func newLimit(o options, secrets [][]byte, to route) (*middleware.Middleware, er
 		// A form is kept in a page that sends it again, after work or a wait.
 		page = middleware.Interstitial{Page: page}
 	}
-	return middleware.New(middleware.Config{
+	return middleware.Config{
 		Policy:    to.policy,
 		Limits:    to.limits,
 		Challenge: to.challenge,
-		Secrets:   secrets,
 		// The token is always a header too, where it is easy to watch.
 		TokenTransport: middleware.HeaderAndCookie,
 		// The demo speaks plain HTTP, where browsers store no Secure cookie.
 		// A real site leaves this out.
 		InsecureCookie: true,
 		PageHandler:    page,
+		OnDecision:     func(_ *http.Request, d middleware.Decision) { o.counted.note(d) },
 		Logger:         o.log,
 		Now:            o.now,
-	})
+	}
 }
 
 // secured sets what every response should have.

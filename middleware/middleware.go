@@ -52,14 +52,9 @@ func New(cfg Config) (*Middleware, error) {
 func (m *Middleware) Reconfigure(cfg Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e, err := compile(cfg)
-	err = errors.Join(err, m.fits(&cfg, e != nil))
+	e, err := m.compile(cfg)
 	if err != nil {
-		between := " "
-		if strings.Contains(err.Error(), "\n") {
-			between = "\n"
-		}
-		return fmt.Errorf("policy %q:%s%w", cfg.Policy, between, err)
+		return err
 	}
 	if !cfg.InsecureNoMemory {
 		if m.memory == nil {
@@ -91,6 +86,30 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.memory.Retain(counted...)
 	}
 	return nil
+}
+
+// Validate reports what Reconfigure would, and changes nothing. So a program that has several
+// middlewares can change all of them or none.
+func (m *Middleware) Validate(cfg Config) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, err := m.compile(cfg)
+	return err
+}
+
+// compile compiles cfg, but for the memory, or reports all that is wrong with it in the place
+// of what there is. The lock is held.
+func (m *Middleware) compile(cfg Config) (*engine, error) {
+	e, err := compile(cfg)
+	err = errors.Join(err, m.fits(&cfg, e != nil))
+	if err == nil {
+		return e, nil
+	}
+	between := " "
+	if strings.Contains(err.Error(), "\n") {
+		between = "\n"
+	}
+	return nil, fmt.Errorf("policy %q:%s%w", cfg.Policy, between, err)
 }
 
 // fits reports what in cfg, sound by itself or not, cannot take the place of what

@@ -121,9 +121,9 @@ func TestDemo(t *testing.T) {
 
 	t.Run("sign-up proves once", func(t *testing.T) {
 		d := startDemo(t, program)
-		b := open(t, browser, d.URL)
+		b := open(t, browser, d.URL+"/forms")
 		for range 2 {
-			b.visit(d.URL)
+			b.visit(d.URL + "/forms")
 			submit(b, "signup")
 			b.wait(accepted)
 		}
@@ -133,9 +133,9 @@ func TestDemo(t *testing.T) {
 
 	t.Run("contact buys a tally beyond the shared limit", func(t *testing.T) {
 		d := startDemo(t, program)
-		b := open(t, browser, d.URL)
+		b := open(t, browser, d.URL+"/forms")
 		for range 7 { // five are for nothing
-			b.visit(d.URL)
+			b.visit(d.URL + "/forms")
 			submit(b, "contact")
 			b.wait(accepted)
 		}
@@ -145,9 +145,9 @@ func TestDemo(t *testing.T) {
 
 	t.Run("feedback twice needs two proofs", func(t *testing.T) {
 		d := startDemo(t, program)
-		b := open(t, browser, d.URL)
+		b := open(t, browser, d.URL+"/forms")
 		for range 2 {
-			b.visit(d.URL)
+			b.visit(d.URL + "/forms")
 			submit(b, "feedback")
 			b.wait(accepted)
 		}
@@ -157,7 +157,7 @@ func TestDemo(t *testing.T) {
 
 	t.Run("the page shows what is left and what it costs", func(t *testing.T) {
 		d := startDemo(t, program)
-		b := open(t, browser, d.URL)
+		b := open(t, browser, d.URL+"/forms")
 		b.wait(`document.querySelector("[data-tally=contact]").textContent === "5 left on your tally. More than that costs your browser less than a second of work."`)
 		b.wait(`document.querySelector("[data-tally=signup]").textContent === "You have no tally of your own yet. The next request costs your browser less than a second of work."`)
 		b.wait(`document.querySelector("[data-tally=feedback]").textContent.startsWith("20 left on your tally.")`)
@@ -166,9 +166,9 @@ func TestDemo(t *testing.T) {
 
 	t.Run("without JavaScript, after a wait", func(t *testing.T) {
 		d := startDemo(t, program)
-		b := open(t, browser, d.URL)
+		b := open(t, browser, d.URL+"/forms")
 		for _, form := range []string{"signup", "feedback"} {
-			b.visit(d.URL)
+			b.visit(d.URL + "/forms")
 			b.write(form)
 			_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 			require.NoError(t, err)

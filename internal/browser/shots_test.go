@@ -62,7 +62,7 @@ func TestScreenshots(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, strings.NewReplacer(" ", "-", ",", "").Replace(what)+"-"+l.name+".png"), picture, 0o600))
 	}
 	d := startDemo(t, program)
-	b := open(t, browser, d.URL)
+	b := open(t, browser, d.URL+"/forms")
 	b.wait(`document.querySelector("[data-tally=feedback]").textContent`)
 	for _, l := range looks() {
 		shoot(b, "demo", l)

@@ -1,16 +1,21 @@
-// Package policyfile reads what an operator may change without a new program: tiers, from
-// JSON.
+// Package policyfile reads what an operator may change without a new program: policies, from a
+// JSON file that docs/policyfile.md describes and docs/policyfile.schema.json is the schema of.
+//
+//	set, err := policyfile.Open("policies.json", policyfile.Program{
+//		Policies: map[string]middleware.Config{"contact": {PageHandler: page}},
+//	})
+//	...
+//	http.Handle("POST /contact", set.Middleware("contact").Handler(contact))
+//	...
+//	err = policyfile.Reload(set) // when the file has changed, or its secrets
 //
 // Its limits first:
 //
-//   - It opens no file and watches none. The program reads the file, and calls
-//     [middleware.Middleware.Reconfigure] when it has changed.
-//   - It reads tiers alone. Secrets and functions do not belong in such a file; the other
-//     fields of [middleware.Config] are set in Go.
+//   - It watches no file and starts no goroutine. The program calls [Reload], such as at SIGHUP.
+//   - Functions and handlers do not belong in such a file. The program gives them, in
+//     [Program]. Secrets do not either: the file says where they are.
 //   - It believes the file's owner: what the file says is what everybody may use. The text
-//     is held in memory as a whole, and its size is not bounded.
-//   - It knows no Config: [middleware.New] still refuses tiers that do not fit one, such as a
-//     sliding log without an exact counter.
+//     is held in memory as a whole.
 //   - It is checked by go-playground/validator, which weighs more than the rest of Tallystick
 //     together. It is a package of its own so that only its users link that.
 package policyfile

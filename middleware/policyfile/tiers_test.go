@@ -37,45 +37,50 @@ func TestTiers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTiersErrors says for each mistake the file, the path and what is allowed.
+// TestTiersErrors says for each mistake the file, the line, the path and what is allowed.
 func TestTiersErrors(t *testing.T) {
 	limit := func(text string) string { return `{"tiers": {"a": {"limits": [` + text + `]}}}` }
+	const window = `must be a duration such as "1s", "15m" or "24h"`
 	for text, want := range map[string]string{
-		``:                                    "t.json: ends too early",
-		`{"tiers": {`:                         "t.json: ends too early",
-		"{\n\n\"tiers\": 7}":                  "t.json: line 3: what is in tiers must be an object, not a JSON number",
-		"{\n\"tears\": {}}":                   `t.json: tears: is none of tiers`,
-		`{"tiers": {}}`:                       "t.json: tiers: must hold at least one tier",
-		`{}`:                                  "t.json: tiers: must hold at least one tier",
-		`{"tiers": {"a": {"limits": []}}}`:    "t.json: tiers[a].limits: must hold 1 to 8 limits",
-		limit(`{"quota": 0, "window": "1s"}`): "t.json: tiers[a].limits[0].quota: must be from 1 to 2147483647, not 0",
-		`{"Tiers": {}}`:                       "t.json: Tiers: is none of tiers",
-		`{"tiers": {"a": {"limits": []}, "a": {}}}`: "t.json: tiers[a]: is there twice",
-		limit(`{"quota": 1, "quota": 2}`):           "t.json: tiers[a].limits[0].quota: is there twice",
-		limit(`{"quota": 1, "window": "1s"}`) + `}`: "t.json: line 1:",
-		limit(`{"quota": 1, "window": 60}`):         `t.json: line 1: window must be a duration such as "1s", "15m" or "24h", not a JSON number`,
-		`7`:                                         "t.json: line 1: the file must be an object, not a JSON number",
-		`{"tiers": {"a": 7}}`:                       "t.json: line 1: what is in tiers must be an object, not a JSON number",
-		`{"tiers": {"a": {"limits": {"x": 1}}}}`:    "t.json: line 1: limits must be a list, not a JSON object",
-		`{"tiers": {"a": {"limits": 7}}}`:           "t.json: line 1: limits must be a list, not a JSON number",
-		`{"tiers": {"a": {"burst": 1, "limits": [{"quota": 1, "window": "1s"}]}}}`: "t.json: tiers[a].burst: is none of limits",
-		`{"quota": 7, "tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}}}`: "t.json: quota: is none of tiers",
-		limit(`{"quota": 1, "window": "1s", "limits": []}`):                        "t.json: tiers[a].limits[0].limits: is none of name, algorithm, quota, window, burst",
-		strings.Repeat("[", 1_000_000):                                             "t.json: line 1: too many levels",
-		limit(`{"quota": {"a": {"b": 1}}}`):                                        "t.json: line 1: quota must be from 1 to 2147483647, not a JSON object",
-		limit(`{"quota": 1}`):                                                      "t.json: tiers[a].limits[0].window: must be a duration such as",
-		limit(`{"quota": 1, "window": "a day"}`):                                   "t.json: tiers[a].limits[0].window: must be a duration such as",
-		limit(`{"quota": 1, "window": "1ms"}`):                                     "t.json: tiers[a].limits[0].window: must be whole seconds",
-		limit(`{"quota": 1.5, "window": "1s"}`):                                    "t.json: line 1: quota must be from 1 to 2147483647, not a JSON number 1.5",
-		limit(`{"quota": 1, "window": "1s"}`) + `{}`:                               "t.json: line 1: there is more after the end",
-		limit(`{"quota": 1, "window": "1s"}`) + `x`:                                "t.json: line 1: there is more after the end",
-		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                "t.json: tiers[a].limits[0].algorithm: must be sliding-window, fixed-window, token-bucket or leaky-bucket, or with an exact counter sliding-log or rolling-day",
-		limit(`{"quota": 1, "window": "1s", "burst": 4}`):                          "t.json: tiers[a].limits[0].burst: belongs to a TokenBucket",
-		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json: tiers[b].limits: must have the names, algorithms and windows of tiers[a]",
-		`{"tiers": {"a": {"limits": [{"quota": 0, "window": "1s"}]}, "b": {"limits": [{"quota": 0, "window": "1s"}]}}}`: "t.json: tiers[b].limits[0].quota",
-		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   "t.json: tiers[]: a tier needs a name",
-		limit(`{"name": "x", "quota": 1, "window": "1s"}, {"name": "x", "quota": 1, "window": "2s"}`):                   `"x" is taken by another limit`,
-		limit(`{"quota": 1, "window": "1s", "algorithm": "token-bucket", "burst": -1}`):                                 "t.json: tiers[a].limits[0].burst: must be from 1",
+		``:                                    "t.json:1: ends too early",
+		"\n{\"tiers\": {":                     "t.json:2: ends too early",
+		"{\n\n\"tiers\": 7}":                  "t.json:3: tiers: must be an object, not a number",
+		"{\n\"tears\": {}}":                   `t.json:2: tears: is none of tiers`,
+		`{"tiers": {}}`:                       "t.json:1: tiers: must have at least 1",
+		`{}`:                                  "t.json:1: tiers: is required",
+		`null`:                                "t.json:1: must be an object, not null",
+		"{\"tiers\": {\"\xff\": {}}}":         "t.json:1: must be UTF-8",
+		`{"tiers": {"a": {"limits": []}}}`:    "t.json:1: tiers.a.limits: must have 1 to 8, not 0",
+		limit(`{"quota": 0, "window": "1s"}`): "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not 0",
+		`{"Tiers": {}}`:                       "t.json:1: Tiers: is none of tiers",
+		`{"tiers": {"a": {"limits": []}, "a": {}}}`:   "t.json:1: tiers.a: is there twice",
+		limit("{\"quota\": 1,\n\"quota\": 2}"):        "t.json:2: tiers.a.limits[0].quota: is there twice",
+		limit(`{"quota": 1, "window": "1s"}`) + "\n}": "t.json:2: ",
+		limit(`{"quota": 1, "window": 60}`):           "t.json:1: tiers.a.limits[0].window: " + window + ", not a number",
+		`7`:                                           "t.json:1: must be an object, not a number",
+		`{"tiers": {"a": 7}}`:                         "t.json:1: tiers.a: must be an object, not a number",
+		`{"tiers": {"a": {"limits": {"x": 1}}}}`:      "t.json:1: tiers.a.limits: must be a list, not an object",
+		`{"tiers": {"a": {"limits": 7}}}`:             "t.json:1: tiers.a.limits: must be a list, not a number",
+		`{"tiers": {"a": {"burst": 1, "limits": [{"quota": 1, "window": "1s"}]}}}`: "t.json:1: tiers.a.burst: is none of limits",
+		`{"quota": 7, "tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}}}`: "t.json:1: quota: is none of tiers",
+		limit(`{"quota": 1, "window": "1s", "limits": []}`):                        "t.json:1: tiers.a.limits[0].limits: is none of name, algorithm, quota, window, burst",
+		strings.Repeat("[", 1_000_000):                                             "t.json:1: too many levels",
+		limit(`{"quota": {"a": {"b": 1}}}`):                                        "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not an object",
+		limit(`{"quota": 1}`):                                                      "t.json:1: tiers.a.limits[0].window: is required",
+		limit(`{"quota": 1, "window": "a day"}`):                                   "t.json:1: tiers.a.limits[0].window: " + window,
+		limit(`{"quota": 1, "window": ""}`):                                        "t.json:1: tiers.a.limits[0].window: " + window,
+		limit(`{"quota": 1, "window": "1ms"}`):                                     "t.json:1: tiers.a.limits[0].window: must be whole seconds",
+		limit(`{"quota": 1.5, "window": "1s"}`):                                    "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not 1.5",
+		limit(`{"quota": 1e999999999, "window": "1s"}`):                            "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not 1e999999999",
+		limit(`{"quota": 1, "window": "1s"}`) + `{}`:                               "t.json:1: there is more after the end",
+		limit(`{"quota": 1, "window": "1s"}`) + `x`:                                "t.json:1: there is more after the end",
+		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                "t.json:1: tiers.a.limits[0].algorithm: must be sliding-window, fixed-window, token-bucket, leaky-bucket, sliding-log or rolling-day",
+		limit(`{"quota": 1, "window": "1s", "burst": 4}`):                          "t.json:1: tiers.a.limits[0].burst: belongs to a \"token-bucket\"",
+		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json:1: tiers.b.limits: must have the names, algorithms and windows of tiers.a",
+		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 0, "window": "1s"}]}}}`: "t.json:1: tiers.b.limits[0].quota",
+		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   `t.json:1: tiers[""]: its name needs to be there`,
+		limit(`{"name": "x", "quota": 1, "window": "1s"}, {"name": "x", "quota": 1, "window": "2s"}`):                   `t.json:1: tiers.a.limits[1].name: "x" is taken by another limit`,
+		limit(`{"quota": 1, "window": "1s", "algorithm": "token-bucket", "burst": -1}`):                                 "t.json:1: tiers.a.limits[0].burst: must be from 1",
 	} {
 		tiers, err := policyfile.Tiers("t.json", []byte(text))
 		require.ErrorContains(t, err, want, text)
@@ -95,8 +100,8 @@ func TestTiersReportsAll(t *testing.T) {
 		fields = append(fields, problem.Field)
 	}
 	require.Equal(t, []string{
-		"t.json: tears", "t.json: tiers[a].limits[0].quota", "t.json: tiers[a].limits[0].window",
-		"t.json: tiers[b].limits[0].window", "t.json: tiers[b].limits[1].burst",
+		"t.json:1: tears", "t.json:2: tiers.a.limits[0].quota", "t.json:2: tiers.a.limits[0].window",
+		"t.json:3: tiers.b.limits[0].window", "t.json:3: tiers.b.limits[1].burst",
 	}, fields)
 	var validators validator.FieldError
 	require.NotErrorAs(t, err, &validators)

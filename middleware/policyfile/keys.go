@@ -1,0 +1,117 @@
+package policyfile
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// These types are the file. Reader, schema and the table in docs/policyfile.md are made of
+// them. A field has the name, and but for pointers the type, of the field of
+// middleware.Config that it sets. Its tags are
+//
+//	json      the key: the field's name, with a small first letter
+//	file      "required": a file without it is wrong; "one": of these keys exactly one;
+//	          "apart": it sets no field of its name by itself
+//	validate  what go-playground/validator checks: the value of a number, the length of others
+//	form      what a string looks like, or each string of a list: a name in forms
+//	keys      what the names of an object look like
+//	doc       what it is, for the schema and the page
+//
+// A pointer is nil where the key is left out: a zero that is written is a value, and checked.
+
+type fileKeys struct {
+	Schema   *string                `json:"$schema" doc:"the address of the schema, for editors"`
+	Secrets  *secretKeys            `json:"secrets" doc:"where the secrets of all policies are"`
+	Identity *identityKeys          `json:"identity" doc:"who is asking, in policies that do not say it themselves"`
+	Policies map[string]*policyKeys `json:"policies" file:"required" validate:"min=1" keys:"policy" doc:"the policies, by name"`
+}
+
+type secretKeys struct {
+	_    struct{} `file:"one"`
+	Env  *string  `json:"env" form:"env" doc:"the environment variable that holds them, one a line"`
+	File *string  `json:"file" form:"file" doc:"the file that holds them, one a line; relative to the folder of the policy file"`
+}
+
+type identityKeys struct {
+	From    *source  `json:"from" file:"required" doc:"where the address of a client comes from"`
+	Header  *string  `json:"header" form:"field" doc:"the field that holds it, of header and insecure-no-peer"`
+	Trusted []string `json:"trusted" form:"network" validate:"min=1,max=1000" doc:"the networks of the proxies that are believed"`
+}
+
+type policyKeys struct {
+	Limits           []limitKeys                `json:"limits" file:"required" validate:"min=1,max=8" doc:"the limits, decided together"`
+	Secrets          *secretKeys                `json:"secrets" file:"apart" doc:"where the secrets of this policy are, if not those of all"`
+	Tiers            map[string]*tierKeys       `json:"tiers" file:"apart" validate:"min=1" keys:"tier" doc:"further sets of limits, by the tier of the identity"`
+	Instances        *int64                     `json:"instances" validate:"min=1,max=1048576" doc:"about how many instances serve the policy at once"`
+	Identity         *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
+	TokenTransport   *middleware.TokenTransport `json:"tokenTransport" doc:"by which channels tokens travel"`
+	EmbeddedCookie   *bool                      `json:"embeddedCookie" doc:"the cookie works in frames of other sites"`
+	InsecureCookie   *bool                      `json:"insecureCookie" doc:"the cookie works over plain HTTP, for development"`
+	MaxClients       *int                       `json:"maxClients" validate:"min=1,max=16777216" doc:"for how many active clients the memory is made; cannot change while serving"`
+	Net56Factor      *int64                     `json:"net56Factor" validate:"min=1,max=2147483647" doc:"how many times the quota a whole IPv6 /56 may use"`
+	Net48Factor      *int64                     `json:"net48Factor" validate:"min=1,max=2147483647" doc:"how many times the quota a whole IPv6 /48 may use"`
+	InsecureNoMemory *bool                      `json:"insecureNoMemory" doc:"no memory: only honest clients are limited"`
+	Challenge        *challengeKeys             `json:"challenge" doc:"work for clients that are refused, or have nothing to show"`
+	Exact            *exactKeys                 `json:"exact" doc:"a counter that all instances share decides"`
+	Concurrency      *concurrencyKeys           `json:"concurrency" doc:"how many requests of a client are served at once"`
+	ByOutcome        *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
+	Quiet            *middleware.Quiet          `json:"quiet" doc:"how much responses tell of the quota"`
+	XRateLimit       *middleware.XRateLimit     `json:"xRateLimit" doc:"whether X-RateLimit fields are sent, and the unit of their reset"`
+	Shadow           *bool                      `json:"shadow" doc:"decide and count, never refuse"`
+}
+
+type limitKeys struct {
+	Name      *string              `json:"name" form:"name" doc:"what was counted follows it"`
+	Algorithm *storeless.Algorithm `json:"algorithm" doc:"the arithmetic; sliding-log and rolling-day are for exact counters"`
+	Quota     *int64               `json:"quota" file:"required" validate:"min=1,max=2147483647" doc:"how much may pass in a window"`
+	Window    *time.Duration       `json:"window" file:"required" doc:"whole seconds, up to 8784h"`
+	Burst     *int64               `json:"burst" validate:"min=1,max=2147483647" doc:"how much may pass at once, of a token-bucket"`
+}
+
+type tierKeys struct {
+	Limits []limitKeys `json:"limits" file:"required" validate:"min=1,max=8" doc:"the limits of the policy, with other quotas and bursts"`
+}
+
+type challengeKeys struct {
+	Mode        *middleware.Mode `json:"mode" doc:"when work is asked for"`
+	Work        *int64           `json:"work" validate:"min=16,max=536870912" doc:"the price, in expected hashes"`
+	NonceOnly   *bool            `json:"nonceOnly" doc:"no work, a round trip alone; of every-request"`
+	Crowd       *int64           `json:"crowd" validate:"min=1,max=255" doc:"how many honest clients an address is expected to hide"`
+	PriceMemory *time.Duration   `json:"priceMemory" doc:"in which time prices come down: whole seconds, 1m to 24h"`
+	PortBlocks  *bool            `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`
+	BindOwn     *bool            `json:"bindOwn" doc:"a bought tally is good for the address that bought it"`
+	SurgeBudget *int64           `json:"surgeBudget" validate:"min=0,max=9007199254740991" doc:"sales a minute before all work rises; 0: never"`
+	WaitingRoom *waitingRoomKeys `json:"waitingRoom" doc:"for people whose browser cannot work"`
+	Path        *string          `json:"path" form:"path" doc:"where the program has mounted the endpoints; cannot change while serving"`
+}
+
+type waitingRoomKeys struct {
+	Share  *int64 `json:"share" validate:"min=1,max=2147483647" doc:"the part of each quota, one in so many"`
+	Closed *bool  `json:"closed" doc:"no waiting room"`
+}
+
+type exactKeys struct {
+	Counter                        *string            `json:"counter" file:"apart" form:"name" doc:"the name that the program gave a counter"`
+	Outage                         *middleware.Outage `json:"outage" doc:"what becomes of requests while the counter does not answer"`
+	Contended                      *middleware.Outage `json:"contended" doc:"what becomes of a request that lost every race for its key"`
+	Deadline                       *time.Duration     `json:"deadline" doc:"how long a request waits for the counter, 1ms to 10s"`
+	InFlight                       *int64             `json:"inFlight" validate:"min=1,max=65536" doc:"how many calls may wait for the counter at once"`
+	Shards                         *int64             `json:"shards" validate:"min=1,max=256" doc:"into how many keys that of an address is split"`
+	DangerouslyTrustIdempotencyKey *bool              `json:"dangerouslyTrustIdempotencyKey" doc:"a repeated Idempotency-Key is counted once"`
+}
+
+type concurrencyKeys struct {
+	Max        *int           `json:"max" validate:"min=1,max=10000" doc:"how many requests of one tally are served at once"`
+	Tiers      map[string]int `json:"tiers" validate:"min=1" keys:"tier" each:"min=1,max=10000" doc:"the same, by tier"`
+	MaxHold    *time.Duration `json:"maxHold" doc:"how long a request counts at most: whole seconds, 2s to 1h"`
+	CancelHeld *bool          `json:"cancelHeld" doc:"a request is ended then"`
+	Queue      *int           `json:"queue" validate:"min=0,max=10000" doc:"how many requests of one tally may wait for their turn"`
+	QueueAll   *int           `json:"queueAll" validate:"min=0,max=10000" doc:"how many of all tallies"`
+}
+
+type byOutcomeKeys struct {
+	Limits []string `json:"limits" validate:"min=1,max=8" form:"name" doc:"the names of the limits that count by outcome"`
+	Free   []int    `json:"free" validate:"max=400" each:"min=200,max=599" doc:"the statuses that do not count"`
+}

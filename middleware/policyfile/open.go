@@ -1,0 +1,261 @@
+package policyfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// A Program is what a file cannot hold.
+type Program struct {
+	// Policies are those that the program serves, by name. The file must have exactly
+	// these. Each Config holds the fields that are code, such as Cost, Skip, PageHandler or
+	// OnDecision, and whatever else the program sets: what the file says comes on top,
+	// field by field, and lists as a whole. An Identity of the program's own is obeyed: the
+	// file's "identity" is for the policies without. Required.
+	Policies map[string]middleware.Config
+
+	// Counters are exact counters, by the names that "exact.counter" may have.
+	Counters map[string]exact.Counter
+
+	// Logger is told of secrets that everybody on the machine may read, and is that of
+	// policies without one. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// A Set is the middlewares of one program, as a file says. Make it with [Open]. It is safe
+// for concurrent use.
+type Set struct {
+	path    string
+	program Program
+	limits  map[string]*middleware.Middleware
+	mounted map[string]string // Challenge.Path, by policy
+}
+
+// Format writes no more than the file's name, whatever the verb: a Set may hold secrets.
+func (s *Set) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "policyfile.Set(%s)", s.path) }
+
+// Middleware returns the middleware of a policy. It stays the same when the file is read
+// again. It panics if the policy is not one of Program.Policies.
+func (s *Set) Middleware(policy string) *middleware.Middleware {
+	m, ok := s.limits[policy]
+	if !ok {
+		panic(fmt.Sprintf("policyfile: %q is none of Program.Policies", policy))
+	}
+	return m
+}
+
+// Check reports all that is wrong with the text of a file by itself, as its schema does:
+// JSON, keys, and the types and bounds of values. It needs neither program nor secrets. What
+// values mean together is for [Open] to say. Each problem is a [middleware.ConfigError] whose
+// Field begins with the name, a colon, the line, and a colon.
+func Check(name string, text []byte) error {
+	return readShape(name, text, new(fileKeys)).err()
+}
+
+// Open reads a file and makes the middlewares of a program, or reports all that is wrong:
+// with the file, with the secrets that it names, with what [middleware.New] says of each
+// policy, and with policies that only one of file and program has. Each problem is a
+// [middleware.ConfigError] whose Field is the file's path, the line, and the path of the value
+// in it, such as "policies.json:7: policies.contact.limits[1].quota". No problem shows a
+// secret. A file of more than 4 MiB is refused.
+func Open(path string, p Program) (*Set, error) {
+	p.Policies, p.Counters = maps.Clone(p.Policies), maps.Clone(p.Counters)
+	p.Logger = cmp.Or(p.Logger, slog.Default())
+	s := &Set{path: path, program: p, limits: map[string]*middleware.Middleware{}, mounted: map[string]string{}}
+	f, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range f.configs(s) {
+		m, err := middleware.New(c.Config)
+		f.addOf(c, err)
+		s.limits[c.Policy] = m
+		if c.Challenge != nil {
+			s.mounted[c.Policy] = c.Challenge.Path
+		}
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	f.warn(s)
+	return s, nil
+}
+
+// A change is what becomes of one middleware.
+type change struct {
+	*middleware.Middleware
+	to middleware.Config
+}
+
+// Reload reads the files of sets again, each once, and gives all their middlewares what is
+// there now, by [middleware.Middleware.Reconfigure]: counts and prices stay. It is for the
+// program to call, such as at SIGHUP, one call at a time. If anything is wrong, with whatever
+// policy of whatever set, nothing changes, and all of it is reported, as Open does. Requests
+// under way keep what they began with, and no request sees a part of each.
+//
+// What cannot change is which policies there are, maxClients, and challenge.path, at which the
+// program has mounted the endpoints. Environment variables of a running process do not change
+// either: secrets that rotate are in a file.
+func Reload(sets ...*Set) error {
+	files := map[string]*file{}
+	var errs []error
+	var changes []change
+	for _, s := range sets {
+		f, err := read(s.path)
+		if known := files[s.path]; known != nil {
+			f, err = known, nil
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		files[s.path] = f
+		for _, c := range f.configs(s) {
+			m := s.limits[c.Policy]
+			f.addOf(c, m.Validate(c.Config))
+			if c.Challenge != nil && c.Challenge.Path != "" && c.Challenge.Path != s.mounted[c.Policy] {
+				f.add(c.at+".challenge.path", "cannot change while serving: the endpoints are mounted elsewhere, or not at all")
+			}
+			changes = append(changes, change{m, c.Config})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		errs = append(errs, files[path].err())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		// It has been validated, and fails only if the program reconfigures meanwhile itself.
+		errs = append(errs, c.Reconfigure(c.to))
+	}
+	for _, s := range sets {
+		files[s.path].warn(s)
+	}
+	return errors.Join(errs...)
+}
+
+// A file is one that was read.
+type file struct {
+	*problems
+	keys    fileKeys
+	secrets secretReader
+}
+
+// read reads the file at path. Its problems are in the file; the error is that there is none.
+func read(path string) (*file, error) {
+	text, _, err := readBounded(path, mostText)
+	if errors.Is(err, errLarge) {
+		return nil, &middleware.ConfigError{Field: path, Problem: err.Error()}
+	}
+	if err != nil {
+		return nil, err // names the path
+	}
+	f := new(file)
+	f.problems = readShape(path, text, &f.keys)
+	f.secrets = secretReader{problems: f.problems, folder: filepath.Dir(path), rings: map[string][][]byte{}}
+	return f, nil
+}
+
+// A config is a Config, and where it and its parts that are not its own stand in the file.
+type config struct {
+	middleware.Config
+	at                string
+	secrets, identity string
+}
+
+// configs returns the Config of each policy whose shape is right, and reports what is wrong
+// before middleware is asked.
+func (f *file) configs(s *Set) []config {
+	serves := slices.Sorted(maps.Keys(s.program.Policies))
+	for _, name := range slices.Sorted(maps.Keys(f.keys.Policies)) {
+		if !slices.Contains(serves, name) {
+			f.add(join("policies", name), "is no policy of this program, which has %s", strings.Join(serves, ", "))
+		}
+	}
+	var all []config
+	for _, name := range serves {
+		at := join("policies", name)
+		keys, there := f.keys.Policies[name]
+		switch {
+		case there && !f.below(at):
+			all = append(all, f.config(s, name, at, keys))
+		case !there && f.keys.Policies != nil && !f.below(at):
+			f.add(at, "is missing: the program serves it")
+		}
+	}
+	return all
+}
+
+// config returns the Config of one policy.
+func (f *file) config(s *Set, name, at string, keys *policyKeys) config {
+	base := s.program.Policies[name]
+	own := base.Identity != nil
+	c := config{Config: configOf(name, keys, base), at: at, secrets: at + ".secrets", identity: at + ".identity"}
+	c.Logger = cmp.Or(c.Logger, s.program.Logger)
+
+	secrets := keys.Secrets
+	if secrets == nil && f.keys.Secrets != nil {
+		secrets, c.secrets = f.keys.Secrets, "secrets"
+	}
+	if secrets != nil && !f.below(c.secrets) {
+		c.Secrets = f.secrets.read(secrets, c.secrets)
+	}
+
+	identity := keys.Identity
+	if identity == nil && f.keys.Identity != nil && !own {
+		identity, c.identity = f.keys.Identity, "identity"
+	}
+	switch {
+	case identity == nil || f.below(c.identity):
+	case own:
+		f.add(c.identity, "must be left out: the program tells by code of its own who is asking")
+	default:
+		c.Identity = identityOf(identity, c.identity, f.problems)
+	}
+
+	if keys.Exact != nil && keys.Exact.Counter != nil {
+		counter, ok := s.program.Counters[*keys.Exact.Counter]
+		if !ok {
+			names := slices.Sorted(maps.Keys(s.program.Counters))
+			f.add(at+".exact.counter", "is no counter of this program, which has %s", cmp.Or(strings.Join(names, ", "), "none"))
+		}
+		c.Exact.Counter = counter
+	}
+	return c
+}
+
+// addOf reports what middleware says of a Config.
+func (f *file) addOf(c config, err error) {
+	for e := range middleware.ConfigErrors(err) {
+		path := pathOf(e.Field)
+		if rest, ok := strings.CutPrefix(path, "secrets"); ok {
+			path = c.secrets + rest
+			if f.below(c.secrets) { // which is why there are none
+				continue
+			}
+		} else {
+			path = c.at + "." + path
+			if path == c.at+".exact.counter" && f.below(path) {
+				continue
+			}
+		}
+		f.add(path, "%s", spelled(e.Problem))
+	}
+}
+
+// warn tells the log of s what is not wrong.
+func (f *file) warn(s *Set) {
+	for _, path := range f.secrets.open {
+		s.program.Logger.Warn("everybody on this machine may read the file with the secrets; chmod 0400 takes that right away", "file", s.path, "key", path)
+	}
+}

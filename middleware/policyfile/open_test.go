@@ -1,0 +1,189 @@
+package policyfile_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/policyfile"
+)
+
+// secretText is in the secrets of all tests, and must be in no text that comes out.
+const secretText = "hush-hush-hush-hush-hush-hush-hush-hush"
+
+// folder holds a policy file, and its secrets.
+type folder struct {
+	t   *testing.T
+	dir string
+}
+
+func newFolder(t *testing.T) folder {
+	f := folder{t, t.TempDir()}
+	f.put("ring", secretText+"\n")
+	return f
+}
+
+func (f folder) put(name, text string) string {
+	f.t.Helper()
+	path := filepath.Join(f.dir, name)
+	require.NoError(f.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// policies writes a file with these policies and the secrets of the folder.
+func (f folder) policies(text string) string {
+	f.t.Helper()
+	return f.put("policies.json", `{"secrets": {"file": "ring"}, "policies": {`+text+"}}")
+}
+
+func serving(names ...string) policyfile.Program {
+	p := policyfile.Program{Policies: map[string]middleware.Config{}, Logger: slog.New(slog.DiscardHandler)}
+	for _, name := range names {
+		p.Policies[name] = middleware.Config{}
+	}
+	return p
+}
+
+const contact = `"contact": {"limits": [{"name": "minute", "quota": 5, "window": "1m"}, {"name": "day", "quota": 50, "window": "24h"}]}`
+
+// get asks a policy for a handler that does nothing.
+func get(m *middleware.Middleware, with ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	for _, w := range with {
+		w(r)
+	}
+	w := httptest.NewRecorder()
+	m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+	return w
+}
+
+func TestOpen(t *testing.T) {
+	f := newFolder(t)
+	set, err := policyfile.Open(f.policies(contact), serving("contact"))
+	require.NoError(t, err)
+	limit := set.Middleware("contact")
+	require.Equal(t, `"minute";q=5;w=60, "day";q=50;w=86400`, get(limit).Header().Get("RateLimit-Policy"))
+	require.PanicsWithValue(t, `policyfile: "other" is none of Program.Policies`, func() { set.Middleware("other") })
+}
+
+// The file says all that is data; the program's fields stay where it says nothing.
+func TestTheFileComesOnTop(t *testing.T) {
+	f := newFolder(t)
+	p := serving("api")
+	p.Policies["api"] = middleware.Config{
+		Cost:       func(*http.Request) int64 { return 2 },
+		XRateLimit: middleware.ResetAsUnixTime,
+		Quiet:      middleware.QuietRetryAfterOnly,
+		Limits:     []middleware.Limit{{Quota: 1, Window: 7e9}},
+		Challenge:  &middleware.Challenge{Path: "/tally/api/", Crowd: 3},
+	}
+	set, err := policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": "off", "challenge": {"mode": "newcomers"}}`), p)
+	require.NoError(t, err)
+	w := get(set.Middleware("api"))
+	require.Equal(t, http.StatusForbidden, w.Code, "newcomers prove first")
+	require.Equal(t, `"api";q=9;w=60`, w.Header().Get("RateLimit-Policy"), "not quiet")
+	require.Contains(t, set.Middleware("api").ScriptURL(), "/tally/api/")
+	require.Equal(t, middleware.WhenExhausted, p.Policies["api"].Challenge.Mode, "the program's own block is left alone")
+
+	set, err = policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "shadow": true}`), p)
+	require.NoError(t, err)
+	w = get(set.Middleware("api"))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Empty(t, w.Header().Get("RateLimit-Policy"), "quiet")
+}
+
+// What is wrong is told at once, in the file's words, wherever it is found: by the reader, by
+// middleware.New, in the secrets, or because file and program do not fit.
+func TestOpenReportsAll(t *testing.T) {
+	f := newFolder(t)
+	f.put("short", secretText[:16]+"\n# a comment\n\n"+secretText)
+	path := f.put("policies.json", `{
+	"secrets": {"file": "short"},
+	"identity": {"from": "forwarded-for", "trusted": ["0.0.0.0/0", "10.0.0.0/99"]},
+	"policies": {
+		"contact": {
+			"limits": [
+				{"name": "minute", "quota": 5, "window": "1m", "burst": 5},
+				{"name": "minute", "quota": 0, "window": "1d"}],
+			"challange": {}},
+		"login": {
+			"limits": [
+				{"quota": 5, "window": "1m", "burst": 5}],
+			"tiers": {
+				"pro": {"limits": [{"quota": 5, "window": "2m"}]},
+				"a.b": {"limits": [{"quota": 5, "window": "1500ms"}]}},
+			"byOutcome": {"limits": ["failures"], "free": [200]},
+			"quiet": "no-token",
+			"insecureNoMemory": true},
+		"paid": {
+			"limits": [{"quota": 5, "window": "1m"}],
+			"exact": {"counter": "nosuch", "deadline": "11s"},
+			"challenge": {"nonceOnly": true, "work": 16}},
+		"stray": {"limits": [{"quota": 5, "window": "1m"}]}}}
+`)
+	p := serving("contact", "login", "paid", "upload")
+	p.Counters = map[string]exact.Counter{"redis": exact.NewMemory(0, nil)}
+	set, err := policyfile.Open(path, p)
+	require.Nil(t, set)
+	require.Equal(t, strings.TrimSpace(`
+PATH:2: secrets[0]: must be at least 32 random bytes, not 16
+PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8::/32"
+PATH:3: identity.trusted[0]: trusts the whole Internet, so that anyone could pose as anyone
+PATH:4: policies.upload: is missing: the program serves it
+PATH:8: policies.contact.limits[1].quota: must be from 1 to 2147483647, not 0
+PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
+PATH:9: policies.contact.challange: is none of limits, secrets, tiers, instances, identity, tokenTransport, embeddedCookie, insecureCookie, maxClients, net56Factor, net48Factor, insecureNoMemory, challenge, exact, concurrency, byOutcome, quiet, xRateLimit, shadow
+PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
+PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
+PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
+PATH:17: policies.login.quiet: "no-token" cannot go with insecureNoMemory: nothing would count
+PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
+PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
+PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for 50ms, not 11s
+PATH:22: policies.paid.challenge: cannot go with exact: a tally that is bought would be a quota beside the counter's
+PATH:22: policies.paid.challenge.nonceOnly: belongs to "every-request": a tally that costs nothing is no limit
+PATH:22: policies.paid.challenge.nonceOnly: asks for no work; leave work out
+PATH:23: policies.stray: is no policy of this program, which has contact, login, paid, upload`),
+		strings.ReplaceAll(err.Error(), path, "PATH"))
+	for problem := range middleware.ConfigErrors(err) {
+		require.Contains(t, problem.Field, path+":")
+	}
+}
+
+// A Set holds secrets, perhaps; no verb shows them.
+func TestNothingShowsSecrets(t *testing.T) {
+	f := newFolder(t)
+	p := serving("contact")
+	p.Policies["contact"] = middleware.Config{Secrets: [][]byte{[]byte(secretText)}}
+	set, err := policyfile.Open(f.put("policies.json", `{"policies": {`+contact+`}}`), p)
+	require.NoError(t, err, "the program may have them too")
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x"} {
+		require.NotContains(t, fmt.Sprintf(verb, set), fmt.Sprintf(verb, secretText)[:20])
+		require.NotContains(t, fmt.Sprintf(verb, p), "104 117 115 104")
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("set", "set", set)
+	require.NotContains(t, log.String(), "hush")
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	f := newFolder(t)
+	_, err := policyfile.Open(filepath.Join(f.dir, "none.json"), serving("contact"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = policyfile.Open(f.dir, serving("contact"))
+	require.ErrorContains(t, err, f.dir)
+	_, err = policyfile.Open(f.put("large.json", strings.Repeat(" ", 4<<20+1)), serving("contact"))
+	require.EqualError(t, err, filepath.Join(f.dir, "large.json")+": is too large to be what it should be")
+	_, err = policyfile.Open(f.put("most.json", strings.Repeat(" ", 4<<20)), serving("contact"))
+	require.ErrorContains(t, err, "ends too early")
+}

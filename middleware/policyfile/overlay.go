@@ -1,0 +1,66 @@
+package policyfile
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// overlay puts what keys, a struct of keys.go, have onto the fields of the same names in of.
+// What they leave out stays. A block of one's own is made of the one that is there: the
+// program's is never written to.
+func overlay(of, keys reflect.Value) {
+	for i := range keys.NumField() {
+		f, from := keys.Type().Field(i), keys.Field(i)
+		if f.Tag.Get("file") == "apart" || f.Tag.Get("json") == "" || from.IsNil() {
+			continue
+		}
+		to := of.FieldByName(f.Name)
+		switch {
+		case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Struct:
+			list := reflect.MakeSlice(to.Type(), from.Len(), from.Len())
+			for j := range from.Len() {
+				overlay(list.Index(j), from.Index(j))
+			}
+			to.Set(list)
+		case to.Kind() == reflect.Pointer:
+			block := reflect.New(to.Type().Elem())
+			if !to.IsNil() {
+				block.Elem().Set(to.Elem())
+			}
+			overlay(block.Elem(), from.Elem())
+			to.Set(block)
+		case to.Kind() == reflect.Struct:
+			overlay(to, from.Elem())
+		case from.Kind() == reflect.Pointer:
+			to.Set(from.Elem())
+		default:
+			to.Set(from)
+		}
+	}
+}
+
+// limitsOf returns the limits that keys describe.
+func limitsOf(keys []limitKeys) []middleware.Limit {
+	limits := make([]middleware.Limit, len(keys))
+	for i := range keys {
+		overlay(reflect.ValueOf(&limits[i]).Elem(), reflect.ValueOf(keys[i]))
+	}
+	return limits
+}
+
+// configOf returns what a policy's keys make of what the program has given, but for its
+// identity, its secrets and its counter.
+func configOf(name string, keys *policyKeys, base middleware.Config) middleware.Config {
+	base.Policy = name
+	overlay(reflect.ValueOf(&base).Elem(), reflect.ValueOf(keys).Elem())
+	if keys.Tiers != nil {
+		base.Tiers = make(map[string][]middleware.Limit, len(keys.Tiers))
+		for tier, t := range keys.Tiers {
+			base.Tiers[tier] = limitsOf(t.Limits)
+		}
+	}
+	base.Secrets = slices.Clone(base.Secrets)
+	return base
+}

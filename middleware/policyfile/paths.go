@@ -1,0 +1,87 @@
+package policyfile
+
+import (
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The problems that middleware.New finds are told in the words of Go. These functions tell
+// them in those of the file.
+
+// pathOf returns the path, below that of its policy, of what a problem of a Config is about:
+// of Tiers["pro"][1].Quota it is tiers.pro.limits[1].quota.
+func pathOf(field string) string {
+	path := ""
+	for field != "" {
+		if name, err := strconv.QuotedPrefix(strings.TrimPrefix(field, "[")); err == nil && field[0] == '[' {
+			field = field[len("[")+len(name)+len("]"):]
+			inTiers := path == "tiers"
+			name, _ = strconv.Unquote(name)
+			path = join(path, name)
+			if inTiers && field != "" {
+				path += ".limits"
+			}
+			continue
+		}
+		end := 1 + strings.IndexAny(field[1:], ".[")
+		if end == 0 {
+			end = len(field)
+		}
+		switch part := field[:end]; part[0] {
+		case '[':
+			path += part
+		default:
+			path = join(path, keyOf(strings.TrimPrefix(part, ".")))
+		}
+		field = field[end:]
+	}
+	return path
+}
+
+// keyOf returns the key of a field.
+func keyOf(field string) string {
+	if field == "" {
+		return ""
+	}
+	return strings.ToLower(field[:1]) + field[1:]
+}
+
+var (
+	goName  = regexp.MustCompile(`\b(Config\.)?[A-Z][A-Za-z0-9]*`)
+	leaveIt = regexp.MustCompile(`leave (it|[A-Z][A-Za-z.]*) 0`)
+)
+
+// spelled returns a problem with the names of fields and constants as a file spells them.
+func spelled(problem string) string {
+	names := map[string]string{}
+	collect(reflect.TypeFor[policyKeys](), names)
+
+	problem = leaveIt.ReplaceAllString(problem, "leave $1 out")
+	problem = strings.ReplaceAll(problem, "left nil", "left out")
+	return goName.ReplaceAllStringFunc(problem, func(name string) string {
+		if text, ok := names[strings.TrimPrefix(name, "Config.")]; ok {
+			return text
+		}
+		return name
+	})
+}
+
+// collect puts the names of fields and constants below t into names.
+func collect(t reflect.Type, names map[string]string) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		collect(t.Elem(), names)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if key := f.Tag.Get("json"); key != "" {
+				names[f.Name] = key
+				collect(f.Type, names)
+			}
+		}
+	}
+	for _, w := range words[t] {
+		names[w.constant] = strconv.Quote(w.text)
+	}
+}

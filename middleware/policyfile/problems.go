@@ -1,0 +1,80 @@
+package policyfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// problems are all that is wrong with one file.
+type problems struct {
+	name  string         // of the file
+	lines map[string]int // of each path that is in the file
+	found []found
+}
+
+type found struct {
+	line       int
+	path, text string
+}
+
+// add reports a problem of the value at path, or of what is missing there. The same is said
+// once: secrets that are wrong are so for each policy.
+func (p *problems) add(path, format string, args ...any) {
+	f := found{p.lineOf(path), path, fmt.Sprintf(format, args...)}
+	if !slices.Contains(p.found, f) {
+		p.found = append(p.found, f)
+	}
+}
+
+// below reports whether there is a problem at path, or below it.
+func (p *problems) below(path string) bool {
+	return slices.ContainsFunc(p.found, func(f found) bool {
+		rest, is := strings.CutPrefix(f.path, path)
+		return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// lineOf returns the line of what is at path or, if nothing is there, of what it belongs to.
+func (p *problems) lineOf(path string) int {
+	for {
+		line, ok := p.lines[path]
+		if ok || path == "" {
+			return max(1, line)
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+}
+
+// err returns all problems in the order of the file, each a [middleware.ConfigError].
+func (p *problems) err() error {
+	slices.SortStableFunc(p.found, func(a, b found) int { return cmp.Compare(a.line, b.line) })
+	var errs []error
+	for _, f := range p.found {
+		field := fmt.Sprintf("%s:%d: %s", p.name, f.line, f.path)
+		errs = append(errs, &middleware.ConfigError{Field: strings.TrimSuffix(field, ": "), Problem: f.text})
+	}
+	return errors.Join(errs...)
+}
+
+// join returns the path of a member. Names that could be taken for more than one are quoted,
+// and the longest ones cut: they are nobody's.
+func join(path, name string) string {
+	plain := name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '-' && r != '_' && r != '$' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+	switch {
+	case !plain:
+		return path + "[" + strconv.Quote(strings.ToValidUTF8(name[:min(len(name), 64)], "")) + "]"
+	case path == "":
+		return name
+	}
+	return path + "." + name
+}
+
+func element(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

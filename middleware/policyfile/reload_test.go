@@ -1,0 +1,180 @@
+package policyfile_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/policyfile"
+)
+
+const login = `"login": {"limits": [{"name": "minute", "quota": 5, "window": "1m"}], "maxClients": 2048}`
+
+func TestReloadKeepsCounts(t *testing.T) {
+	f := newFolder(t)
+	set, err := policyfile.Open(f.policies(contact+","+login), serving("contact", "login"))
+	require.NoError(t, err)
+	limit := set.Middleware("contact")
+	for range 5 {
+		require.Equal(t, http.StatusOK, get(limit).Code)
+	}
+	require.Equal(t, http.StatusTooManyRequests, get(limit).Code)
+	f.policies(strings.Replace(contact, `"quota": 5,`, `"quota": 7,`, 1) + "," + login)
+	require.NoError(t, policyfile.Reload(set))
+	require.Same(t, limit, set.Middleware("contact"))
+	for range 2 {
+		require.Equal(t, http.StatusOK, get(limit).Code)
+	}
+	require.Equal(t, http.StatusTooManyRequests, get(limit).Code, "five were counted before")
+}
+
+// All or nothing: whatever is wrong, and with whichever policy of whichever set, all policies
+// stay as they were, and all problems are told.
+func TestReloadChangesAllOrNothing(t *testing.T) {
+	f, g := newFolder(t), newFolder(t)
+	good := strings.Replace(contact, `"quota": 5,`, `"quota": 7,`, 1)
+	for name, row := range map[string]struct {
+		contact, login string // the new policies
+		says           []string
+	}{
+		"a policy is wrong": {good, `"login": {"limits": []}`, []string{"policies.login.limits: must have 1 to 8"}},
+		"both are wrong": {strings.Replace(contact, `"quota": 5,`, `"quota": 0,`, 1), `"login": {"limits": []}`,
+			[]string{"policies.contact.limits[0].quota: must be from 1", "policies.login.limits: must have 1 to 8"}},
+		"what middleware finds": {good, `"login": {"limits": [{"quota": 1, "window": "1ms"}], "maxClients": 2048}`,
+			[]string{"policies.login.limits[0].window: must be whole seconds"}},
+		"a policy more":       {good, login + `, "more": {"limits": [{"quota": 1, "window": "1m"}]}`, []string{"policies.more: is no policy of this program"}},
+		"a policy is gone":    {good, `"x": {"limits": [{"quota": 1, "window": "1m"}]}`, []string{"policies.x: is no policy of this program", "policies.login: is missing"}},
+		"the memory's size":   {good, strings.Replace(login, "2048", "4096", 1), []string{"policies.login.maxClients: is 2048 and cannot change while serving"}},
+		"where endpoints are": {good, strings.Replace(login, `"maxC`, `"challenge": {"path": "/other/"}, "maxC`, 1), []string{"policies.login.challenge.path: cannot change while serving"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := f.policies(contact + "," + login)
+			set, err := policyfile.Open(path, serving("contact", "login"))
+			require.NoError(t, err)
+			other, err := policyfile.Open(g.policies(contact), serving("contact"))
+			require.NoError(t, err)
+			f.policies(row.contact + "," + row.login)
+			g.policies(strings.Replace(contact, `"quota": 5,`, `"quota": 9,`, 1))
+
+			err = policyfile.Reload(other, set)
+			for _, says := range row.says {
+				require.ErrorContains(t, err, says)
+			}
+			require.Len(t, strings.Split(err.Error(), "\n"), len(row.says))
+			for _, m := range []*middleware.Middleware{set.Middleware("contact"), set.Middleware("login"), other.Middleware("contact")} {
+				require.Contains(t, get(m).Header().Get("RateLimit-Policy"), `"minute";q=5;w=60`)
+			}
+
+			f.policies(good + "," + login)
+			require.NoError(t, policyfile.Reload(other, set))
+			require.Contains(t, get(set.Middleware("contact")).Header().Get("RateLimit-Policy"), "q=7")
+			require.Contains(t, get(other.Middleware("contact")).Header().Get("RateLimit-Policy"), "q=9")
+		})
+	}
+}
+
+// A file that is gone, or that is being written, changes nothing either.
+func TestReloadOfWhatIsNoFile(t *testing.T) {
+	f := newFolder(t)
+	set, err := policyfile.Open(f.policies(contact), serving("contact"))
+	require.NoError(t, err)
+	f.put("policies.json", `{"policies": {"contact": {"limits": [`)
+	require.ErrorContains(t, policyfile.Reload(set), "policies.json:1: ends too early")
+	require.Equal(t, http.StatusOK, get(set.Middleware("contact")).Code)
+}
+
+// The endpoints stay where they were mounted, though a challenge may go and come.
+func TestAChallengeMayGoAndComeAgain(t *testing.T) {
+	f := newFolder(t)
+	with := strings.Replace(contact, `}]}`, `}], "challenge": {"path": "/tally/contact/"}}`, 1)
+	set, err := policyfile.Open(f.policies(with), serving("contact"))
+	require.NoError(t, err)
+	for _, text := range []string{contact, with} {
+		f.policies(text)
+		require.NoError(t, policyfile.Reload(set))
+	}
+	require.Contains(t, set.Middleware("contact").ScriptURL(), "/tally/contact/")
+}
+
+// Secrets rotate in their file, and tokens of the old one are taken meanwhile.
+func TestSecretsRotate(t *testing.T) {
+	f := newFolder(t)
+	set, err := policyfile.Open(f.policies(contact), serving("contact"))
+	require.NoError(t, err)
+	limit := set.Middleware("contact")
+	kid := func(token string) string { head, _, _ := strings.Cut(token, "."); return head }
+	before := get(limit).Header().Get("Tallystick-Token")
+	f.put("ring", strings.Repeat("new ", 10)+"\n"+secretText+"\n")
+	require.NoError(t, policyfile.Reload(set))
+	after := get(limit, func(r *http.Request) { r.Header.Set("Tallystick-Token", before) })
+	require.NotEqual(t, kid(before), kid(after.Header().Get("Tallystick-Token")), "the new one signs")
+	require.Contains(t, after.Header().Get("RateLimit"), `"minute";r=3`, "what the old one signed counts")
+
+	f.put("ring", secretText[:31])
+	require.ErrorContains(t, policyfile.Reload(set), "secrets[0]: must be at least 32 random bytes, not 31")
+	require.NotContains(t, policyfile.Reload(set).Error(), "hush")
+	require.Equal(t, http.StatusOK, get(limit).Code)
+}
+
+// Under load each answer is that of one configuration: what one has with what the other has
+// is never in one answer.
+func TestNoRequestSeesHalfOfAConfiguration(t *testing.T) {
+	f := newFolder(t)
+	texts := []string{
+		`"contact": {"limits": [{"name": "a", "quota": 1000000, "window": "1m"}], "xRateLimit": "reset-in-seconds", "tokenTransport": "header-only"}`,
+		`"contact": {"limits": [{"name": "b", "quota": 2000000, "window": "1m"}], "insecureCookie": true, "tokenTransport": "cookie-only"}`,
+	}
+	set, err := policyfile.Open(f.policies(texts[0]), serving("contact"))
+	require.NoError(t, err)
+	limit := set.Middleware("contact")
+	var done atomic.Bool
+	var group sync.WaitGroup
+	var seen [2]atomic.Int64
+	for range 4 {
+		group.Go(func() {
+			for !done.Load() {
+				h := get(limit).Header()
+				got := fmt.Sprintf("%s|%s|%v|%v", h.Get("RateLimit-Policy"), h.Get("X-RateLimit-Limit"), h.Get("Tallystick-Token") != "", strings.HasPrefix(h.Get("Set-Cookie"), "tallystick-contact="))
+				switch got {
+				case `"a";q=1000000;w=60|1000000|true|false`:
+					seen[0].Add(1)
+				case `"b";q=2000000;w=60||false|true`:
+					seen[1].Add(1)
+				default:
+					t.Errorf("half of each: %s", got)
+					return
+				}
+			}
+		})
+	}
+	for i := 0; i < 100 || seen[0].Load() == 0 || seen[1].Load() == 0; i++ {
+		if t.Failed() {
+			break // a worker is gone
+		}
+		f.policies(texts[(i+1)%2])
+		if err := policyfile.Reload(set); err != nil {
+			t.Error(err)
+		}
+	}
+	done.Store(true)
+	group.Wait()
+}
+
+// Policies without a logger have the program's.
+func TestLoggerOfTheProgram(t *testing.T) {
+	f := newFolder(t)
+	var log strings.Builder
+	p := serving("contact")
+	p.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	set, err := policyfile.Open(f.policies(strings.Replace(contact, `}]}`, `}], "challenge": {"path": "/tally/contact/", "mode": "newcomers"}}`, 1)), p)
+	require.NoError(t, err)
+	get(set.Middleware("contact"))
+	require.Contains(t, log.String(), "policy=contact")
+}

@@ -1,0 +1,135 @@
+package policyfile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Secrets takes the text of a file or environment variable with secrets apart, as [Open] does.
+// Each line is one secret, and its characters are the secret: nothing is decoded, because
+// base64 or hex would have to be told from text by guessing, two machines that guess
+// differently share no secret, and the keys that are derived do not care. The first signs,
+// all verify. Space around a line, empty lines, and lines that begin with "#" are skipped. A
+// text that is none, as from "openssl rand 32", is one secret. What is too short, or there
+// twice, is said by middleware.New.
+func Secrets(text []byte) [][]byte {
+	if !isText(text) {
+		return [][]byte{bytes.Clone(text)}
+	}
+	var secrets [][]byte
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' {
+			secrets = append(secrets, bytes.Clone(line))
+		}
+	}
+	return secrets
+}
+
+// isText tells lines from random bytes, which look like text once in more than 10¹⁰ times.
+func isText(text []byte) bool {
+	return utf8.Valid(text) && !bytes.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
+	})
+}
+
+// A secretReader reads what keys name, each once: all policies of a file that have the same
+// source get the same ring.
+type secretReader struct {
+	*problems
+	folder string // of the policy file
+	rings  map[string][][]byte
+	open   []string // paths of the files that everybody may read
+}
+
+// read returns the secrets that keys, at path, name, or nil after a problem. No problem
+// repeats a name or a path: it may be a secret that stands at the wrong place.
+func (s *secretReader) read(keys *secretKeys, path string) [][]byte {
+	if ring, ok := s.rings[path]; ok {
+		return ring
+	}
+	var ring [][]byte
+	if keys.Env != nil {
+		ring = s.readEnv(*keys.Env, path+".env")
+	} else {
+		ring = s.readFile(*keys.File, path+".file")
+	}
+	s.rings[path] = ring
+	return ring
+}
+
+func (s *secretReader) readEnv(name, path string) [][]byte {
+	text, there := os.LookupEnv(name)
+	ring := Secrets([]byte(text))
+	switch {
+	case !there:
+		s.add(path, "names an environment variable that is not set")
+	case len(ring) == 0:
+		s.add(path, "names an environment variable that holds no secret")
+	}
+	return ring
+}
+
+func (s *secretReader) readFile(name, path string) [][]byte {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(s.folder, name)
+	}
+	text, mode, err := readBounded(name, mostSecrets)
+	var cause *fs.PathError
+	switch {
+	case errors.As(err, &cause):
+		s.add(path, "cannot be read: %s", cause.Err)
+		return nil
+	case err != nil:
+		s.add(path, "%s", err)
+		return nil
+	}
+	if runtime.GOOS != "windows" { // which has no such bits
+		switch {
+		case mode.Perm()&0o002 != 0:
+			s.add(path, "may be written by everybody on this machine, who could sign tokens of their own; take that right away, as chmod 0400 does")
+			return nil
+		case mode.Perm()&0o004 != 0:
+			s.open = append(s.open, path)
+		}
+	}
+	ring := Secrets(text)
+	if len(ring) == 0 {
+		s.add(path, "holds no secret")
+	}
+	return ring
+}
+
+// The most that is read of a file. A configuration of 10,000 tiers fits; what is larger is
+// some other file.
+const (
+	mostText    = 4 << 20
+	mostSecrets = 64 << 10
+)
+
+var errLarge = errors.New("is too large to be what it should be")
+
+// readBounded returns what is in a file of at most so many bytes, and who may do what with it.
+func readBounded(name string, most int64) ([]byte, fs.FileMode, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = errLarge
+	}
+	return text, info.Mode(), err
+}

@@ -1,0 +1,111 @@
+package policyfile_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/policyfile"
+)
+
+func TestSecrets(t *testing.T) {
+	const a, b = "the-first-secret-of-32-characters", "the second secret, of more than 32 characters"
+	binary := strings.Repeat("\x00\n\xff", 11)
+	for text, want := range map[string][]string{
+		a:                                  {a},
+		a + "\n":                           {a},
+		"# old\r\n\r\n  " + a + "\r\n" + b: {a, b},
+		"\t" + a + " \n\n\n" + b + "\n#":   {a, b},
+		binary:                             {binary},
+		"\n# nothing\n":                    nil,
+		"":                                 nil,
+	} {
+		var got []string
+		for _, secret := range policyfile.Secrets([]byte(text)) {
+			got = append(got, string(secret))
+		}
+		require.Equal(t, want, got, "%q", text)
+	}
+	text := []byte(a)
+	secrets := policyfile.Secrets(text)
+	clear(text)
+	require.Equal(t, a, string(secrets[0]), "it is a copy")
+}
+
+// Each source that cannot be used is one problem, though all policies want it, and it shows
+// neither what is there nor what the file has in place of a name.
+func TestSecretsThatCannotBeHad(t *testing.T) {
+	const name = "POLICYFILE_TEST_SECRETS"
+	instead := "must not stand in this file: put them in an environment variable or a file of their own"
+	for source, want := range map[string]string{
+		`{"env": "` + name + `"}`:                 "secrets.env: names an environment variable that holds no secret",
+		`{"env": "` + name + `_2"}`:               "secrets.env: names an environment variable that is not set",
+		`{"env": "` + secretText + `"}`:           "secrets.env: must be the name of an environment variable",
+		`{"file": "none"}`:                        "secrets.file: cannot be read: no such file or directory",
+		`{"file": "` + secretText + `"}`:          "secrets.file: cannot be read",
+		`{"file": "empty"}`:                       "secrets.file: holds no secret",
+		`{"file": "large"}`:                       "secrets.file: is too large",
+		`{"file": "."}`:                           "secrets.file: cannot be read",
+		`{"file": "ring", "env": "` + name + `"}`: "secrets: must have one of env, file",
+		`{}`:                     "secrets: must have one of env, file",
+		`"` + secretText + `"`:   instead,
+		`["` + secretText + `"]`: instead,
+		`{"file": "ring", "` + secretText + `": ""}`: instead,
+		`{"file": ["` + secretText + `"]}`:           "secrets.file: must be the path of a file, not a list",
+		`null`:                                       instead,
+		`{"file": "twice"}`:                          "secrets[1]: is the same as secrets[0]",
+		`{"file": "\u0000` + secretText + `"}`:       "secrets.file: must be the path of a file",
+		`{"env": {"` + secretText + `": "` + "x\"}}": "secrets.env: must be the name of an environment variable, of A-Z, 0-9 and _, not an object",
+	} {
+		f := newFolder(t)
+		t.Setenv(name, " \n")
+		f.put("empty", "# "+secretText+"\n")
+		f.put("large", strings.Repeat(secretText, 4096))
+		f.put("twice", secretText+"\n"+secretText)
+		path := f.put("policies.json", `{"secrets": `+source+`, "policies": {`+contact+`,`+login+`}}`)
+		set, err := policyfile.Open(path, serving("contact", "login"))
+		require.Nil(t, set)
+		require.ErrorContains(t, err, want, source)
+		require.NotContains(t, err.Error(), "hush")
+		require.NotContains(t, err.Error(), `"secrets":`)
+	}
+}
+
+func TestSecretsFromTheEnvironment(t *testing.T) {
+	f := newFolder(t)
+	const name = "POLICYFILE_TEST_SECRETS"
+	t.Setenv(name, "\n"+strings.Repeat("a", 32)+"\n"+strings.Repeat("b", 32)+"\n")
+	path := f.put("policies.json", `{"secrets": {"file": "none"}, "policies": {"contact": {"secrets": {"env": "`+name+`"}, "limits": [{"quota": 5, "window": "1m"}]}}}`)
+	_, err := policyfile.Open(path, serving("contact"))
+	require.NoError(t, err, "those of all are asked for by nobody")
+}
+
+// Who may write the file may sign tokens; who may read it too, but containers mount secrets so.
+func TestSecretsThatOthersMayUse(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no such bits")
+	}
+	f := newFolder(t)
+	var log bytes.Buffer
+	p := serving("contact", "login")
+	p.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	path, ring := f.policies(contact+","+login), filepath.Join(f.dir, "ring")
+	open := func(mode os.FileMode) error {
+		log.Reset()
+		require.NoError(t, os.Chmod(ring, mode))
+		_, err := policyfile.Open(path, p)
+		return err
+	}
+	require.NoError(t, open(0o440))
+	require.Empty(t, log.String())
+	require.NoError(t, open(0o444))
+	require.Equal(t, 1, strings.Count(log.String(), "everybody on this machine may read"))
+	require.Contains(t, log.String(), "key=secrets.file")
+	require.ErrorContains(t, open(0o606), "secrets.file: may be written by everybody on this machine")
+}
