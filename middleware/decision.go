@@ -1,6 +1,8 @@
 package middleware
 
 import (
+	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/pow"
@@ -77,6 +79,7 @@ type Decision struct {
 	Inherited int64
 
 	tier     *tier // nil where the Identity is zero
+	request  *http.Request
 	statuses [storeless.MaxLimits]packedStatus
 }
 
@@ -110,6 +113,16 @@ func (d Decision) Limits() []LimitStatus {
 		all[i] = LimitStatus{d.tier.policy.Limit(i), int64(s.remaining), time.Duration(s.reset>>1) * time.Second, s.blocked()}
 	}
 	return all
+}
+
+// Request returns the HTTP request that was decided about. It is not ok, and the request nil, for a
+// decision outside of HTTP: by [Middleware.Decide], Check or Peek.
+func (d Decision) Request() (r *http.Request, ok bool) { return d.request, d.request != nil }
+
+// Format writes the policy and the reason for every verb. The request that a Decision may hold
+// has addresses, cookies and credentials in it, and some verbs of package fmt follow pointers.
+func (d Decision) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "middleware.Decision(%s %s)", d.Policy, d.Reason)
 }
 
 // Pseudonym returns 16 letters and digits that stand for the Identity in logs: the same for

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,7 @@ type engine struct {
 	skip       func(*http.Request) bool  // nil: none
 	refused    http.Handler              // nil: built in
 	page       http.Handler              // nil: built in
-	onDecision func(*http.Request, Decision)
+	onDecision func(context.Context, Decision)
 	now        func() time.Time
 
 	carriage         TokenTransport

@@ -3,7 +3,6 @@ package otel
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -67,13 +66,13 @@ func workBounds() (bounds []float64) {
 	return bounds
 }
 
-// OnDecision tells of one decision: by metrics, and by attributes of the span in the request's
-// context. It is for [middleware.Config].OnDecision, or for a hook that calls several.
-func (i *Instruments) OnDecision(r *http.Request, d middleware.Decision) {
+// OnDecision tells of one decision: by metrics, and by attributes of the span in the context.
+// It is for [middleware.Config].OnDecision, or for a hook that calls several. A decision outside
+// of HTTP has no route.
+func (i *Instruments) OnDecision(ctx context.Context, d middleware.Decision) {
 	var route string
-	ctx := context.Background()
-	if r != nil {
-		ctx, route = r.Context(), routeOf(r.Pattern)
+	if r, ok := d.Request(); ok {
+		route = routeOf(r.Pattern)
 	}
 	i.decisions.Add(ctx, 1, i.setOf(route, &d))
 	if d.Degraded {

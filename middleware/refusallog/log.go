@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -63,7 +62,7 @@ func New(cfg Config) *Log {
 // OnDecision counts a decision if it is a refusal, also one that shadow mode withheld, and
 // writes the lines that are due. It is for [middleware.Config].OnDecision, or for a hook that
 // calls several. An admitted request costs a glance at a clock.
-func (l *Log) OnDecision(_ *http.Request, d middleware.Decision) {
+func (l *Log) OnDecision(_ context.Context, d middleware.Decision) {
 	if !d.Admitted {
 		client := d.Pseudonym()
 		p := l.policy(d.Policy)

@@ -2,6 +2,7 @@ package refusallog_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
@@ -49,9 +50,9 @@ func newScene(t testing.TB, cfg refusallog.Config, policies ...string) *scene {
 			Identity: func(*http.Request) (middleware.Identity, error) {
 				return s.id, nil
 			},
-			OnDecision: func(r *http.Request, d middleware.Decision) {
+			OnDecision: func(ctx context.Context, d middleware.Decision) {
 				s.last = d
-				s.log.OnDecision(r, d)
+				s.log.OnDecision(ctx, d)
 			},
 			Logger: slog.New(slog.DiscardHandler),
 		})
@@ -273,7 +274,7 @@ func TestRefusalsAtOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 1000 {
-				s.log.OnDecision(request, refusal)
+				s.log.OnDecision(context.Background(), refusal)
 			}
 		})
 	}
@@ -281,7 +282,7 @@ func TestRefusalsAtOnce(t *testing.T) {
 	require.Empty(t, s.lines(t))
 	s.now = s.now.Add(time.Minute)
 	for range 8 {
-		all.Go(func() { s.log.OnDecision(request, refusal) })
+		all.Go(func() { s.log.OnDecision(context.Background(), refusal) })
 	}
 	all.Wait()
 	s.log.Flush()
@@ -300,7 +301,7 @@ func BenchmarkRefused(b *testing.B) {
 	refusal := s.last
 	b.ReportAllocs()
 	for b.Loop() {
-		s.log.OnDecision(request, refusal)
+		s.log.OnDecision(context.Background(), refusal)
 	}
 }
 
@@ -313,6 +314,6 @@ func BenchmarkAdmitted(b *testing.B) {
 	require.True(b, admission.Admitted)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.log.OnDecision(request, admission)
+		s.log.OnDecision(context.Background(), admission)
 	}
 }
