@@ -1,11 +1,6 @@
 package middleware
 
-import (
-	"time"
-
-	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/storeless"
-)
+import "github.com/tallystick/tallystick/middleware/internal/guardedcall"
 
 // A CounterCall says what came of asking an exact counter.
 type CounterCall uint8
@@ -44,26 +39,6 @@ func (c CounterCall) String() string {
 		return callNames[c]
 	}
 	return "unknown"
-}
-
-// noteCall notes a call to the counter that the request has waited for.
-func (d *Decision) noteCall(outcome guardedcall.Outcome, took time.Duration) {
-	d.Call = callOf(outcome)
-	d.statuses[callPlace].reset += uint32(took.Microseconds())
-}
-
-// callPlace is the place in a decision that says how long the counter took, in µs: with one, a
-// policy has a limit less than others. A field would take every request without a counter to
-// the next size of allocation.
-const callPlace = storeless.MaxLimits - 1
-
-// CallTook returns how long the request has waited for the exact counter, in line and for the
-// answer, in whole microseconds; with [Concurrency] for its slot too. 0 if Call is [CallNone].
-func (d Decision) CallTook() time.Duration {
-	if d.Call == CallNone {
-		return 0
-	}
-	return time.Duration(d.statuses[callPlace].reset) * time.Microsecond
 }
 
 // callOf translates what the guard of the counter says.

@@ -152,8 +152,8 @@ func (m *Middleware) Stats() Stats {
 	defer m.mu.Unlock()
 	e := m.loaded()
 	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats()}
-	if e.exact != nil {
-		s.Counter = e.exact.stats(e.now())
+	if x := e.exact; x != nil {
+		s.Counter = &CounterStats{Down: !x.guard.Well(e.now()), Busy: x.guard.Busy()}
 	}
 	if m.memory != nil {
 		s.Saturations = m.memory.Saturations()

@@ -1,9 +1,6 @@
 package middleware
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // Stats are counts of a [Middleware] since it was made, and how full its memory is.
 type Stats struct {
@@ -109,9 +106,4 @@ func (c *proofCounts) stats() ProofStats {
 		Expired:  c.expired.Load(), Wrong: c.wrong.Load(), ClientChanged: c.clientChanged.Load(),
 		PriceRisen: c.priceRisen.Load(), Replayed: c.replayed.Load(),
 	}
-}
-
-// stats returns how the counter is.
-func (x *exactCounter) stats(now time.Time) *CounterStats {
-	return &CounterStats{Down: !x.guard.Well(now), Busy: x.guard.Busy()}
 }

@@ -99,13 +99,6 @@ func (l *Log) policy(name string) *policy {
 	return p
 }
 
-// passed reports whether a time has come. What is further ahead than a line can be due is the
-// mark of a clock that has stepped back.
-func passed(now time.Time, at int64, every time.Duration) bool {
-	ahead := time.Duration(at - now.UnixNano())
-	return ahead <= 0 || ahead > every
-}
-
 // announce has the next line be due at a time, or before.
 func (l *Log) announce(at int64) {
 	for {

@@ -65,6 +65,13 @@ func (p *policy) due(now time.Time, every time.Duration) int64 {
 	return at.UnixNano()
 }
 
+// passed reports whether a time has come. What is further ahead than a line can be due is the
+// mark of a clock that has stepped back.
+func passed(now time.Time, at int64, every time.Duration) bool {
+	ahead := time.Duration(at - now.UnixNano())
+	return ahead <= 0 || ahead > every
+}
+
 // take returns the line that is due, and forgets what it says; or nil, and when one will be
 // due, if there is anything to tell.
 func (p *policy) take(now time.Time, every time.Duration, top int, all bool) (line []slog.Attr, due int64) {
