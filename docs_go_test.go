@@ -60,6 +60,7 @@ var imported = map[string]string{
 	"testing": "testing", "httptest": "net/http/httptest", "middlewaretest": module + "/middleware/middlewaretest",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",
+	"otel": module + "/middleware/otel", "refusallog": module + "/middleware/refusallog",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",
 	"remote": module + "/middleware/exact/remote", "policyfile": module + "/middleware/policyfile",
 	"os": "os", "signal": "os/signal", "syscall": "syscall",
@@ -109,7 +110,7 @@ func moduleHere(t *testing.T) string {
 	require.NoError(t, err)
 	text := regexp.MustCompile(`(?m)^(module|replace) .*\n`).ReplaceAllString(string(mod), "")
 	text = "module example.com/printed\n" + text
-	for _, nested := range []string{"", "/middleware/exact/file", "/middleware/exact/redis"} {
+	for _, nested := range []string{"", "/middleware/exact/file", "/middleware/exact/redis", "/middleware/otel"} {
 		text += fmt.Sprintf("\nreplace %s%s => %s%s\n", module, nested, root, nested)
 	}
 	sum, err := os.ReadFile("demo/go.sum")

@@ -87,7 +87,7 @@ func TestPackagesAreNamed(t *testing.T) {
 	}
 	nested, err := filepath.Glob("middleware/exact/*/go.mod")
 	require.NoError(t, err)
-	for _, file := range append(nested, "demo/go.mod", "middleware/recipes/go.mod") {
+	for _, file := range append(nested, "demo/go.mod", "middleware/otel/go.mod", "middleware/recipes/go.mod") {
 		packages = append(packages, path.Dir(filepath.ToSlash(file)))
 	}
 	var named []string

@@ -84,6 +84,7 @@ var holders = map[string]string{
 	"docs/problems.md | reason | why | then |":                                                                                                  "docs_tables_test.go TestReasonsAreNamed",
 	"docs/remote.md | member of a request | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/remote.md | member of an answer | what it says |":                                                                                     "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
+	"docs/watching.md | metric | unit | what it counts or measures | by |":                                                                      "middleware/otel/page_test.go TestEveryMetricIsOnThePage",
 	"docs/wire.md | field | in | what it carries |":                                                                                             "docs_wire_test.go TestWireFields",
 	"docs/wire.md | `Config.Fields` | what is sent |":                                                                                           "docs_fields_test.go TestChoicesOfFieldsAreTrue",
 	"docs/wire.md | claim | what it is |":                                                                                                       "docs_wire_test.go TestWireExamples",

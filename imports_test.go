@@ -46,6 +46,7 @@ var arrows = map[string][]string{
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
+	"middleware/refusallog":           {module + "/middleware"},
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},

@@ -21,11 +21,16 @@ type instances struct {
 	room *showroom
 
 	counted *counted
+	metrics *metrics
 }
 
 func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instances, error) {
+	var err error
+	if o.metrics, err = newMetrics(o); err != nil {
+		return nil, err
+	}
 	o.counted = new(counted)
-	b := &instances{room: newShowroom(o.instances, o.now), counted: o.counted}
+	b := &instances{room: newShowroom(o.instances, o.now), counted: o.counted, metrics: o.metrics}
 	b.room.front = b
 	for n := range o.instances {
 		site, err := newSite(o, n+1, secrets, counter, b.room)
@@ -40,6 +45,10 @@ func newInstances(o options, secrets [][]byte, counter exact.Counter) (*instance
 
 // ServeHTTP implements [http.Handler].
 func (b *instances) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == metricsPath { // of all instances: they are one process
+		b.metrics.ServeHTTP(w, r)
+		return
+	}
 	i := (b.turn.Add(1) - 1) % uint64(len(b.all))
 	w.Header().Set("Demo-Instance", strconv.FormatUint(i+1, 10))
 	b.all[i].ServeHTTP(w, r)

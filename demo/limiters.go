@@ -15,11 +15,11 @@ type limiters struct {
 	own  []middleware.Config // the program's
 }
 
-func newLimiters(o options, secrets [][]byte, own []middleware.Config) (*limiters, error) {
+func newLimiters(o options, secrets [][]byte, own []middleware.Config, watch *instruments) (*limiters, error) {
 	l := &limiters{of: map[string]*middleware.Middleware{}, own: own}
 	program := policyfile.Program{Policies: map[string]middleware.Config{}, Logger: o.log}
 	for i := range own {
-		own[i].Secrets = secrets
+		own[i].Secrets, own[i].OnDecision = secrets, watch.hook(own[i].OnDecision)
 		program.Policies[own[i].Policy] = own[i]
 	}
 	var errs []error
@@ -39,7 +39,15 @@ func newLimiters(o options, secrets [][]byte, own []middleware.Config) (*limiter
 		errs = append(errs, err)
 		l.of[cfg.Policy] = limit
 	}
-	return l, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, limit := range l.of {
+		if _, err := watch.Observe(limit); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // sign gives all limiters a ring of secrets, if they take it, or only asks whether they would.

@@ -23,6 +23,7 @@ type options struct {
 	crowd      int64
 	counter    string // see openCounter
 	counted    *counted
+	metrics    *metrics
 	reload     <-chan os.Signal // each has the files read again; nil: none
 	internal   string           // the credential of services of our own; "": none
 
@@ -91,6 +92,7 @@ func run(ctx context.Context, o options) (err error) {
 			open = false
 		}
 	}
+	handler.metrics.refusals.Flush()
 	o.log.Info("shutting down; requests under way may finish", "within", patience)
 	// Not ctx, which has ended.
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)

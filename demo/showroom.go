@@ -88,8 +88,8 @@ type step struct {
 type stepKey struct{}
 
 // noteDecision is Config.OnDecision of the showroom's policy.
-func noteDecision(r *http.Request, d middleware.Decision) {
-	if s, ok := r.Context().Value(stepKey{}).(*step); ok {
+func noteDecision(ctx context.Context, d middleware.Decision) {
+	if s, ok := ctx.Value(stepKey{}).(*step); ok {
 		s.decision, s.decided = d, true
 	}
 }
@@ -231,8 +231,8 @@ func (s *showroom) form(o options) middleware.Config {
 	cfg := o.form(route{policy: showroomPolicy, limits: showroomLimits, challenge: challenge})
 	cfg.Identity = identify
 	cfg.PageHandler = http.HandlerFunc(s.refuse)
-	cfg.OnDecision = func(r *http.Request, d middleware.Decision) {
-		noteDecision(r, d)
+	cfg.OnDecision = func(ctx context.Context, d middleware.Decision) {
+		noteDecision(ctx, d)
 		if d.Cost > 0 { // not announce
 			o.counted.note(d)
 		}

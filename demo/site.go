@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -68,7 +69,11 @@ func newSite(o options, number int, secrets [][]byte, counter exact.Counter, roo
 	for _, to := range forms {
 		configs = append(configs, o.form(to))
 	}
-	limits, err := newLimiters(o, secrets, configs)
+	watch, err := o.metrics.instance(number)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := newLimiters(o, secrets, configs, watch)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func (o options) form(to route) middleware.Config {
 		// A real site leaves this out.
 		InsecureCookie: true,
 		PageHandler:    page,
-		OnDecision:     func(_ *http.Request, d middleware.Decision) { o.counted.note(d) },
+		OnDecision:     func(_ context.Context, d middleware.Decision) { o.counted.note(d) },
 		Logger:         o.log,
 		Now:            o.now,
 	}

@@ -122,6 +122,9 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 			p.used = append(p.used, p.id)
 		}
 		if !c.verdict.Spent {
+			if c.verdict.Admitted {
+				e.proofs.accepted.Add(1)
+			}
 			return c, true
 		}
 		*shown = e.nextProof(now, who, *shown)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -38,6 +39,10 @@ type Decision struct {
 	// Degraded says that the exact counter did not answer, and that the decision
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
+
+	// Call is what came of asking the exact counter; zero where it was not needed. Where a
+	// slot was asked for first, and was had, it is about the second call.
+	Call CounterCall
 
 	decided bool // the limits were asked
 
@@ -136,4 +141,24 @@ func (d Decision) Pseudonym() string {
 		return ""
 	}
 	return d.tier.pseudonyms.of(d.Identity.append(nil))
+}
+
+// noteCall notes a call to the counter that the request has waited for.
+func (d *Decision) noteCall(outcome guardedcall.Outcome, took time.Duration) {
+	d.Call = callOf(outcome)
+	d.statuses[callPlace].reset += uint32(took.Microseconds())
+}
+
+// callPlace is the place in a decision that says how long the counter took, in µs: with one, a
+// policy has a limit less than others. A field would take every request without a counter to
+// the next size of allocation.
+const callPlace = storeless.MaxLimits - 1
+
+// CallTook returns how long the request has waited for the exact counter, in line and for the
+// answer, in whole microseconds; with [Concurrency] for its slot too. 0 if Call is [CallNone].
+func (d Decision) CallTook() time.Duration {
+	if d.Call == CallNone {
+		return 0
+	}
+	return time.Duration(d.statuses[callPlace].reset) * time.Microsecond
 }

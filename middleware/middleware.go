@@ -154,10 +154,14 @@ func (m *Middleware) loaded() *engine {
 func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Stats{Proofs: m.proofs.stats()}
+	e := m.loaded()
+	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats()}
+	if x := e.exact; x != nil {
+		s.Counter = &CounterStats{Down: !x.guard.Well(e.now()), Busy: x.guard.Busy()}
+	}
 	if m.memory != nil {
 		s.Saturations = m.memory.Saturations()
-		s.Fill = m.memory.Fill(m.engine.Load().now())
+		s.Fill = m.memory.Fill(e.now())
 		s.Inherited, s.InheritedQuotas = m.memory.Inherited()
 	}
 	return s

@@ -50,8 +50,11 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
 	sale := e.memory.Redeem(now, e.challenge.prices, e.buyers(who, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
-	if sale.Granted && !sale.Held && surge != nil {
-		surge.Sold(now, e.surgeNetwork(who))
+	if sale.Granted && !sale.Held {
+		e.proofs.accepted.Add(1)
+		if surge != nil {
+			surge.Sold(now, e.surgeNetwork(who))
+		}
 	}
 	if sale.Saturated {
 		e.report.saturated(now)
@@ -131,6 +134,7 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 		e.report.warn(now, challengeFailed, "cannot issue a challenge", "error", err)
 		return offer{}
 	}
+	e.proofs.issue(work)
 	if c.path != "" && !e.mounted.Load() {
 		e.report.warn(now, endpointsUnmounted, "a challenge names the URLs below Challenge.Path, where nothing answers", "remedy", "mount Middleware.Endpoints there")
 	}

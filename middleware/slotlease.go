@@ -24,7 +24,9 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 	h.Write([]byte("tallystick/v1/slot\x00"))
 	h.Write(who.bytes)
 	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: who.tier.leases, ID: rand.Text()}
+	began := time.Now()
 	answer, outcome, err := e.exact.guard.Take(q.ctx, now, e.now, callerOf(who), call)
+	dc.decision.noteCall(outcome, time.Since(began))
 	otherwise := e.exact.Outage
 	switch outcome {
 	case guardedcall.Answered:

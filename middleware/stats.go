@@ -6,6 +6,8 @@ import "sync/atomic"
 type Stats struct {
 	_ [0]func() // fields may be added
 
+	Policy string
+
 	// Fill is the share of the memory's cells that are in use, from 0 to 1, of the limit
 	// that has the most: an estimate from a sample, good to some hundredths, which takes
 	// about a tenth of a millisecond for each limit.
@@ -22,15 +24,27 @@ type Stats struct {
 	// was no room to remember what was paid.
 	Saturations uint64
 
-	// Proofs are the proofs of work that were not accepted, by reason.
+	// Challenges is how many challenges were issued, with refusals and at the endpoint, and
+	// Work the sum of what they asked for, in expected hashes: the mean price is w/n where
+	// one grows by n and the other by w. A client may ask for as many as it likes.
+	Challenges, Work uint64
+
+	// Proofs are the proofs of work that were accepted, and those that were not.
 	Proofs ProofStats
+
+	// Counter is how the exact counter is; nil without Config.Exact.
+	Counter *CounterStats
 }
 
-// ProofStats count the requests of which a proof was not accepted, by the Reason of
-// Decision.Proof.
+// ProofStats count proofs.
 type ProofStats struct {
 	_ [0]func() // fields may be added
 
+	// Accepted are the proofs that have bought something, a tally or a request. One that is
+	// shown again for the same tally is counted once.
+	Accepted uint64
+
+	// The requests of which a proof was not accepted, by the Reason of Decision.Proof.
 	Expired, Wrong, PriceRisen, Replayed uint64
 
 	// ClientChanged are honest clients, nearly always, whose identity changes between the
@@ -41,9 +55,33 @@ type ProofStats struct {
 	ClientChanged uint64
 }
 
-// proofCounts count the proofs that were not accepted. They belong to a Middleware,
+// CounterStats are how the exact counter of a policy is, as this instance sees it. They
+// belong to the configuration, and begin anew with Reconfigure.
+type CounterStats struct {
+	_ [0]func() // fields may be added
+
+	// Down says that the counter, or a node of it, does not answer, and that Exact.Outage
+	// decides. Of a node that nobody has asked for a minute nothing is known.
+	Down bool
+
+	// Busy is the share of the places of Exact.InFlight that are taken, by calls that are
+	// out or in line, from 0 to 1: of the node where it is largest. Requests are refused as
+	// [Overloaded] when it is 1, those of addresses at three quarters.
+	Busy float64
+}
+
+// proofCounts count proofs, and the challenges for them. They belong to a Middleware,
 // whatever its configuration.
-type proofCounts struct{ expired, wrong, clientChanged, priceRisen, replayed atomic.Uint64 }
+type proofCounts struct {
+	issued, work, accepted                              atomic.Uint64
+	expired, wrong, clientChanged, priceRisen, replayed atomic.Uint64
+}
+
+// issue counts a challenge that asks for so much work.
+func (c *proofCounts) issue(work int64) {
+	c.issued.Add(1)
+	c.work.Add(uint64(work))
+}
 
 // note counts one request, of which reason is Decision.Proof.
 func (c *proofCounts) note(reason Reason) {
@@ -64,7 +102,8 @@ func (c *proofCounts) note(reason Reason) {
 // stats returns what was noted.
 func (c *proofCounts) stats() ProofStats {
 	return ProofStats{
-		Expired: c.expired.Load(), Wrong: c.wrong.Load(), ClientChanged: c.clientChanged.Load(),
+		Accepted: c.accepted.Load(),
+		Expired:  c.expired.Load(), Wrong: c.wrong.Load(), ClientChanged: c.clientChanged.Load(),
 		PriceRisen: c.priceRisen.Load(), Replayed: c.replayed.Load(),
 	}
 }

@@ -1,13 +1,16 @@
 package middleware_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // Every proof that is not accepted is counted once, by its reason, at the endpoint and
@@ -19,16 +22,24 @@ func TestStatsCountProofs(t *testing.T) {
 	proofs := func() middleware.ProofStats { return h.m.Stats().Proofs }
 	elsewhere := from("203.0.113.9")
 	require.Zero(t, proofs())
+	require.Equal(t, "contact", h.m.Stats().Policy)
+	require.Nil(t, h.m.Stats().Counter, "there is none")
 
 	proof := solved(t, fetched(h))
+	stats := h.m.Stats()
+	require.EqualValues(t, 1, stats.Challenges)
+	require.EqualValues(t, cfg.Challenge.Work, stats.Work)
 	require.Equal(t, http.StatusForbidden, redeemed(h, proof, elsewhere).StatusCode)
 	require.Equal(t, http.StatusForbidden, send(h, proving(proof), elsewhere).StatusCode)
 	require.Equal(t, middleware.ProofStats{ClientChanged: 2}, proofs())
 	require.Equal(t, http.StatusForbidden, send(h, proving(proof+"0")).StatusCode)
 	require.Equal(t, middleware.ProofStats{ClientChanged: 2, Wrong: 1}, proofs())
-	require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
+	for range 2 {
+		require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
+	}
 	require.Equal(t, http.StatusForbidden, send(h).StatusCode)
-	require.Equal(t, middleware.ProofStats{ClientChanged: 2, Wrong: 1}, proofs(), "what is accepted, or not there, is not counted")
+	require.Equal(t, middleware.ProofStats{Accepted: 1, ClientChanged: 2, Wrong: 1}, proofs(), "one that is shown again has bought nothing more")
+	require.EqualValues(t, 5, h.m.Stats().Challenges, "one was fetched, and four came with refusals")
 
 	cheap := solved(t, fetched(h, elsewhere))
 	for range 3 {
@@ -37,7 +48,7 @@ func TestStatsCountProofs(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, redeemed(h, cheap, elsewhere).StatusCode)
 	now.advance(time.Hour)
 	require.Equal(t, http.StatusForbidden, send(h, proving(cheap), elsewhere).StatusCode)
-	want := middleware.ProofStats{ClientChanged: 2, Wrong: 1, PriceRisen: 1, Expired: 1}
+	want := middleware.ProofStats{Accepted: 4, ClientChanged: 2, Wrong: 1, PriceRisen: 1, Expired: 1}
 	require.Equal(t, want, proofs())
 
 	cfg.Challenge.Mode = middleware.EveryRequest
@@ -45,6 +56,66 @@ func TestStatsCountProofs(t *testing.T) {
 	proof = solved(t, fetched(h))
 	require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
 	require.Equal(t, http.StatusForbidden, send(h, proving(proof)).StatusCode)
-	want.Replayed = 1
+	want.Replayed, want.Accepted = 1, 5
 	require.Equal(t, want, proofs())
+}
+
+// What an operator hears of a counter: what came of each call, how long it took, whether
+// it is down, and how many of its places are taken.
+func TestStatsAndDecisionsTellOfTheCounter(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		c := new(clock)
+		l := newLedger(c)
+		cfg := hasty(c, l)
+		cfg.Exact.InFlight = 8
+		decisions := record(&cfg)
+		m := newLimiter(t, cfg)
+		h := m.Handler(new(spy))
+		require.Zero(t, *m.Stats().Counter)
+
+		took := 7 * time.Millisecond
+		l.fault = func(context.Context, int) error {
+			require.Equal(t, 1./8, m.Stats().Counter.Busy, "the call that is out")
+			time.Sleep(took)
+			return nil
+		}
+		require.Equal(t, 5, admitted(h, 5))
+		require.Equal(t, middleware.CallAnswered, decisions.last().Call)
+		require.Equal(t, took, decisions.last().CallTook())
+		require.Equal(t, "answered", decisions.last().Call.String())
+		send(h)
+		require.Equal(t, middleware.CallAnswered, decisions.last().Call, "a refusal is an answer")
+		send(h)
+		require.Equal(t, middleware.CallNone, decisions.last().Call, "it remembers")
+		require.Zero(t, decisions.last().CallTook())
+		require.Zero(t, *m.Stats().Counter)
+
+		c.advance(time.Minute)
+		for err, want := range map[error]middleware.CounterCall{exact.ErrFull: middleware.CallFull, exact.ErrContended: middleware.CallContended} {
+			l.fault = func(context.Context, int) error { return err }
+			send(h)
+			require.Equal(t, want, decisions.last().Call)
+			require.False(t, m.Stats().Counter.Down)
+		}
+
+		l.fault = onFire
+		send(h)
+		require.Equal(t, middleware.CallFailed, decisions.last().Call)
+		breaks(h, c)
+		require.Contains(t, []middleware.CounterCall{middleware.CallDown, middleware.CallSkipped}, decisions.last().Call)
+		send(h)
+		require.Equal(t, middleware.CallSkipped, decisions.last().Call)
+		require.Equal(t, &middleware.CounterStats{Down: true}, m.Stats().Counter)
+		require.NoError(t, m.Reconfigure(cfg))
+		require.Zero(t, *m.Stats().Counter, "a counter that nobody has asked yet")
+	})
+}
+
+func TestCounterCallsHaveNames(t *testing.T) {
+	seen := map[string]bool{}
+	for c := middleware.CallNone; c <= middleware.CallDown; c++ {
+		seen[c.String()] = true
+	}
+	require.Len(t, seen, 8)
+	require.Equal(t, "unknown", (middleware.CallDown + 1).String())
 }

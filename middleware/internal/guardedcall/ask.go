@@ -86,6 +86,19 @@ func (g *Guard) Well(now time.Time) bool {
 	return true
 }
 
+// Busy returns the share of its places that are taken, of the part where it is largest: by
+// calls that are out or wait.
+func (g *Guard) Busy() float64 {
+	most := 0
+	for i := range g.parts {
+		p := &g.parts[i]
+		p.mu.Lock()
+		most = max(most, p.turns.all())
+		p.mu.Unlock()
+	}
+	return float64(most) / float64(g.InFlight)
+}
+
 // terms are what a guard goes by.
 func (g *Guard) terms() terms { return terms{deadline: g.Deadline, most: int(g.InFlight)} }
 

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/otel"
+	"github.com/tallystick/tallystick/middleware/refusallog"
+)
+
+// metricsPath is where a Prometheus of the operator's reads. A real site serves it on an address
+// that its visitors cannot reach: it tells an attacker what works.
+const metricsPath = "/metrics"
+
+// metrics are what operators see: a page for Prometheus, and a line a minute of who is refused.
+type metrics struct {
+	http.Handler
+	provider *metric.MeterProvider
+	refusals *refusallog.Log
+}
+
+func newMetrics(o options) (*metrics, error) {
+	registry := prometheus.NewRegistry() // of one's own: the global one is everybody's
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	if err != nil {
+		return nil, err
+	}
+	return &metrics{
+		Handler:  promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		provider: metric.NewMeterProvider(metric.WithReader(reader)),
+		refusals: refusallog.New(refusallog.Config{Logger: o.log, Now: o.now}),
+	}, nil
+}
+
+// instance returns the instruments of one instance. They have its number, as all of them are in
+// one process.
+func (m *metrics) instance(number int) (*instruments, error) {
+	watch, err := otel.New(m.provider, attribute.String("demo.instance", strconv.Itoa(number)))
+	return &instruments{watch, m.refusals}, err
+}
+
+// instruments are told of the decisions of one instance.
+type instruments struct {
+	*otel.Instruments
+	refusals *refusallog.Log
+}
+
+// hook returns a Config.OnDecision that tells of a decision, and calls another.
+func (i *instruments) hook(next func(context.Context, middleware.Decision)) func(context.Context, middleware.Decision) {
+	return func(ctx context.Context, d middleware.Decision) {
+		i.OnDecision(ctx, d)
+		i.refusals.OnDecision(ctx, d)
+		if next != nil {
+			next(ctx, d)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package otel_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/otel"
+)
+
+var secret = []byte("0123456789abcdef0123456789abcdef")
+
+// key is what a customer shows in the tests.
+const key = "the-key-of-a-customer"
+
+func customer(r *http.Request) (middleware.Identity, error) {
+	if r.Header.Get("X-Key") != key {
+		return middleware.Identity{}, nil
+	}
+	return middleware.Principal("ada@example.org"), nil
+}
+
+// watched makes a limiter with instruments of its own, and returns a way to read them: values
+// by metric and attributes.
+func watched(t *testing.T, cfg middleware.Config) (*middleware.Middleware, func() map[string]float64) {
+	t.Helper()
+	reader := metric.NewManualReader()
+	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)), attribute.String("cell", "b"))
+	require.NoError(t, err)
+	cfg.Secrets, cfg.OnDecision = [][]byte{secret}, watch.OnDecision
+	m, err := middleware.New(cfg)
+	require.NoError(t, err)
+	_, err = watch.Observe(m)
+	require.NoError(t, err)
+	return m, func() map[string]float64 {
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(context.Background(), &all))
+		require.Len(t, all.ScopeMetrics, 1)
+		require.Equal(t, otel.ScopeName, all.ScopeMetrics[0].Scope.Name)
+		values := map[string]float64{}
+		for _, m := range all.ScopeMetrics[0].Metrics {
+			require.NotEmpty(t, m.Unit, m.Name)
+			require.NotEmpty(t, m.Description, m.Name)
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				require.True(t, data.IsMonotonic, m.Name)
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Sum[float64]:
+				require.True(t, data.IsMonotonic, m.Name)
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = p.Value
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = p.Value
+				}
+			case metricdata.Histogram[int64]:
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = float64(p.Count)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					values[name(m.Name, p.Attributes)] = float64(p.Count)
+				}
+			default:
+				require.Fail(t, "another kind of data", "%T", data)
+			}
+		}
+		return values
+	}
+}
+
+// name is a metric and its attributes, without what all have, in the order of their names.
+func name(metric string, set attribute.Set) string {
+	var words []string
+	for _, a := range set.ToSlice() {
+		if a.Key == "cell" || a.Key == "tallystick.policy" {
+			continue
+		}
+		words = append(words, a.Value.String())
+	}
+	return strings.Join(append([]string{metric}, words...), " ")
+}
+
+// ask sends a request to a route and returns its status.
+func ask(h http.Handler, n int, header ...string) int {
+	r := httptest.NewRequest(http.MethodPost, "/contact/"+strconv.Itoa(n), http.NoBody)
+	r.RemoteAddr = "203.0.113." + strconv.Itoa(n) + ":4711"
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+func contact(now time.Time) middleware.Config {
+	return middleware.Config{
+		Policy:   "contact",
+		Limits:   []middleware.Limit{{Quota: 2, Window: time.Minute}},
+		Now:      func() time.Time { return now },
+		Identity: middleware.ValidatedKey(customer, middleware.PeerAddress),
+	}
+}
+
+var noon = time.Unix(1_800_000_000, 0)
+
+func routed(m *middleware.Middleware) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /contact/{id}", m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	return mux
+}
+
+func TestDecisionsAreCountedByWhatIsBounded(t *testing.T) {
+	m, values := watched(t, contact(noon))
+	h := routed(m)
+	for range 3 {
+		ask(h, 1)
+		ask(h, 2, "X-Key", key)
+	}
+	ask(h, 3)
+	got := values()
+	want := map[string]float64{
+		"tallystick.decisions /contact/{id} false admitted within-limits": 3,
+		"tallystick.decisions /contact/{id} false refused over-limit":     1,
+		"tallystick.decisions /contact/{id} true admitted within-limits":  2,
+		"tallystick.decisions /contact/{id} true refused over-limit":      1,
+	}
+	for name, n := range got {
+		if strings.HasPrefix(name, "tallystick.decisions ") {
+			require.Equal(t, want[name], n, name)
+			delete(want, name)
+		}
+		for _, private := range []string{"203.0.113", "ada", key} {
+			require.NotContains(t, name, private)
+		}
+	}
+	require.Empty(t, want)
+	require.Zero(t, got["tallystick.memory.inheritances"])
+	require.Contains(t, got, "tallystick.memory.utilization")
+	require.NotContains(t, got, "tallystick.exact.down", "there is none")
+}
+
+func TestShadowIsWithheld(t *testing.T) {
+	cfg := contact(noon)
+	cfg.Shadow = true
+	m, values := watched(t, cfg)
+	for range 3 {
+		require.Equal(t, http.StatusOK, ask(routed(m), 1))
+	}
+	require.EqualValues(t, 1, values()["tallystick.decisions /contact/{id} false withheld over-limit"])
+}
+
+// A router that puts paths where patterns belong makes no more series than there are places.
+func TestRoutesAreBounded(t *testing.T) {
+	m, values := watched(t, contact(noon))
+	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for n := range 2000 {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		r.Pattern = "/of-a-client/" + strconv.Itoa(n)
+		r.RemoteAddr = "203.0.113.1:4711"
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	routes := 0
+	for name := range values() {
+		if strings.HasPrefix(name, "tallystick.decisions ") {
+			routes++
+		}
+	}
+	require.LessOrEqual(t, routes, 512+2)
+	require.EqualValues(t, 2000-512, values()["tallystick.decisions _OTHER false refused over-limit"])
+}
+
+// A dying counter: the calls that fail, the decisions without it, and that it is down.
+func TestTheCounterIsTold(t *testing.T) {
+	now := noon
+	cfg := contact(now)
+	cfg.Now = func() time.Time { return now }
+	counter := &mortal{Counter: exact.NewMemory(0, cfg.Now)}
+	cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
+	m, values := watched(t, cfg)
+	h := routed(m)
+	ask(h, 1)
+	got := values()
+	require.EqualValues(t, 1, got["tallystick.exact.call.duration answered"])
+	require.Zero(t, got["tallystick.exact.down"])
+	require.Zero(t, got["tallystick.exact.utilization"])
+	counter.dead = true
+	for n := range 5 {
+		ask(h, 10+n)
+		now = now.Add(10 * time.Second)
+	}
+	ask(h, 20)
+	got = values()
+	require.EqualValues(t, 1, got["tallystick.exact.down"])
+	require.EqualValues(t, 6, got["tallystick.decisions.degraded"])
+	failed := got["tallystick.exact.call.duration failed"] + got["tallystick.exact.call.duration down"] + got["tallystick.exact.call.duration skipped"]
+	require.EqualValues(t, 6, failed)
+}
+
+func TestSpansSayWhatWasDecided(t *testing.T) {
+	m, _ := watched(t, contact(noon))
+	spans := tracetest.NewSpanRecorder()
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
+	h := routed(m)
+	traced := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, span := tracer.Start(r.Context(), "request")
+		defer span.End()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+	for range 3 {
+		ask(traced, 1)
+	}
+	var all []map[string]string
+	for _, s := range spans.Ended() {
+		attributes := map[string]string{}
+		for _, a := range s.Attributes() {
+			attributes[string(a.Key)] = a.Value.String()
+			require.NotContains(t, a.Value.String(), "203.0.113")
+		}
+		all = append(all, attributes)
+	}
+	require.Len(t, all, 3)
+	require.Equal(t, map[string]string{
+		"tallystick.policy": "contact", "tallystick.outcome": "admitted", "tallystick.reason": "within-limits",
+		"tallystick.authenticated": "false", "tallystick.cost": "1",
+	}, all[0])
+	require.Equal(t, "refused", all[2]["tallystick.outcome"])
+	require.Equal(t, "over-limit", all[2]["tallystick.reason"])
+	require.Regexp(t, `^[a-z2-7]{16}$`, all[2]["tallystick.client"])
+	require.NotEmpty(t, all[2]["tallystick.retry_after"])
+	require.NotContains(t, all[0], "tallystick.client", "of refusals alone")
+}
+
+// A registration ends what is told of a middleware.
+func TestUnregister(t *testing.T) {
+	reader := metric.NewManualReader()
+	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
+	require.NoError(t, err)
+	cfg := contact(noon)
+	cfg.Secrets = [][]byte{secret}
+	m, err := middleware.New(cfg)
+	require.NoError(t, err)
+	registration, err := watch.Observe(m)
+	require.NoError(t, err)
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(context.Background(), &all))
+	require.Len(t, all.ScopeMetrics, 1)
+	require.NoError(t, registration.Unregister())
+	require.NoError(t, reader.Collect(context.Background(), &all))
+	require.Empty(t, all.ScopeMetrics)
+}
+
+var errDead = errors.New("the engine is on fire")
+
+// A mortal counter can die.
+type mortal struct {
+	exact.Counter
+	dead bool
+}
+
+func (m *mortal) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if m.dead {
+		return exact.Verdict{}, errDead
+	}
+	return m.Counter.Take(ctx, call)
+}

@@ -1,0 +1,158 @@
+// Package dashboard writes the dashboard for Grafana: a table of questions and panels is read
+// and reviewed more easily than its JSON.
+package dashboard
+
+import "encoding/json"
+
+// A Question is a row of the dashboard: what an operator asks, and the panels that answer.
+type Question struct {
+	Text   string
+	Panels []Panel
+}
+
+// A Panel is one answer.
+type Panel struct {
+	Title       string
+	Description string // what is normal, and what is not
+	Unit        string // of Grafana
+	Max         float64
+	Queries     []Query
+}
+
+// A Query is one expression of PromQL, and how its series are called.
+type Query struct{ Expr, Legend string }
+
+const (
+	of      = `{tallystick_policy=~"$policy"}`
+	refused = `{tallystick_policy=~"$policy", tallystick_outcome!="admitted"}`
+	window  = `[$__rate_interval]`
+)
+
+func rate(metric, matchers string) string { return "rate(" + metric + matchers + window + ")" }
+
+func sum(by, expr string) string { return "sum by (" + by + ") (" + expr + ")" }
+
+// share is the part that some of all are. Where there are none it is 0, and where there is
+// nothing at all it is no line.
+func share(by, part, all string) string {
+	part, all = sum(by, part), sum(by, all)
+	return "(" + part + " or 0 * " + all + ") / (" + all + " > 0)"
+}
+
+const decisions = "tallystick_decisions_total"
+
+// Questions are the whole dashboard.
+func Questions() []Question {
+	const policy, policyReason, policyRoute = "tallystick_policy", "tallystick_policy, tallystick_reason", "tallystick_policy, http_route"
+	return []Question{
+		{"Who is limited, and why?", []Panel{
+			{"Requests", "What was done with requests. Withheld are refusals that shadow mode did not carry out.", "reqps", 0, []Query{
+				{sum("tallystick_outcome", rate(decisions, of)), "{{tallystick_outcome}}"}}},
+			{"Refusals, by reason", "Why requests were refused. over-limit is what limits are for; the others are on docs/problems.md and in the reasons of package middleware.", "reqps", 0, []Query{
+				{sum(policyReason, rate(decisions, refused)), "{{tallystick_policy}}: {{tallystick_reason}}"}}},
+			{"Refused, by route", "The part of each route's requests that was refused.", "percentunit", 1, []Query{
+				{share(policyRoute, rate(decisions, refused), rate(decisions, of)), "{{tallystick_policy}} {{http_route}}"}}},
+			{"Refused, customers and strangers", "The part that was refused of those whom the program knows, and of addresses. Customers who are refused have outgrown their plan, or have a loop.", "percentunit", 1, []Query{
+				{share("tallystick_authenticated", rate(decisions, refused), rate(decisions, of)), "authenticated: {{tallystick_authenticated}}"}}},
+		}},
+		{"Is it an attack?", []Panel{
+			{"Strangers refused", "Refusals of addresses. One client that loops is one line in the refusal log; many clients that are new are an attack, or a success.", "reqps", 0, []Query{
+				{sum(policy, `rate(`+decisions+`{tallystick_policy=~"$policy", tallystick_outcome!="admitted", tallystick_authenticated="false"}`+window+`)`), "{{tallystick_policy}}"}}},
+			{"Admitted, now and an hour ago", "What gets through. A limit does its work where this stays as it was while refusals rise.", "reqps", 0, []Query{
+				{sum(policy, rate(decisions, `{tallystick_policy=~"$policy", tallystick_outcome="admitted"}`)), "{{tallystick_policy}}"},
+				{sum(policy, `rate(`+decisions+`{tallystick_policy=~"$policy", tallystick_outcome="admitted"}`+window+` offset 1h)`), "{{tallystick_policy}}, an hour ago"}}},
+			{"Price of a tally", "The mean work of all challenges, and of those that went out with refusals the one in the middle and the dearest twentieth. A mean that rises alone: few addresses buy much. A middle that rises: a crowd, or Challenge.SurgeBudget.", "short", 0, []Query{
+				{sum(policy, rate("tallystick_challenges_work_total", of)) + " / (" + sum(policy, rate("tallystick_challenges_total", of)) + " > 0)", "{{tallystick_policy}}: mean"},
+				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_challenge_work_bucket", of)) + ")", "{{tallystick_policy}}: middle"},
+				{"histogram_quantile(0.95, " + sum("le, tallystick_policy", rate("tallystick_challenge_work_bucket", of)) + ")", "{{tallystick_policy}}: dearest twentieth"}}},
+		}},
+		{"Is the exact counter healthy?", []Panel{
+			{"Down", "How many instances find that the counter does not answer. 0 is well.", "short", 0, []Query{
+				{sum(policy, "tallystick_exact_down"+of), "{{tallystick_policy}}"}}},
+			{"Decided without it", "The part of decisions that was made by Exact.Outage, because the counter did not answer.", "percentunit", 1, []Query{
+				{"(" + sum(policy, rate("tallystick_decisions_degraded_total", of)) + " or 0 * " + sum(policy, rate("tallystick_exact_call_duration_seconds_count", of)) + ") / (" + sum(policy, rate(decisions, of)) + " > 0)", "{{tallystick_policy}}"}}},
+			{"Calls, by result", "answered is well. crowded, full and contended are load, and answered 503; failed and down are calls without an answer; skipped were not made in an outage.", "ops", 0, []Query{
+				{sum("tallystick_policy, tallystick_exact_result", rate("tallystick_exact_call_duration_seconds_count", of)), "{{tallystick_policy}}: {{tallystick_exact_result}}"}}},
+			{"How long a call takes", "Of calls that were answered. Exact.Deadline should be four times of what is usual.", "s", 0, []Query{
+				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: middle"},
+				{"histogram_quantile(0.99, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: slowest hundredth"}}},
+			{"Places taken", "The share of Exact.InFlight on the fullest instance. Addresses are refused at three quarters.", "percentunit", 1, []Query{
+				{"max by (tallystick_policy) (tallystick_exact_utilization_ratio" + of + ")", "{{tallystick_policy}}"}}},
+		}},
+		{"Is the memory filling?", []Panel{
+			{"Memory in use", "The share of its cells on the fullest instance, of the limit that has the most. From 0.8 on, sets of cells begin to be full.", "percentunit", 1, []Query{
+				{"max by (tallystick_policy) (tallystick_memory_utilization_ratio" + of + ")", "{{tallystick_policy}}"}}},
+			{"What newcomers begin with", "The part of its quota that a newcomer to a full memory is counted for before its first request, in the mean of those that are. At 1 they are refused at once. None: no newcomer was.", "percentunit", 1, []Query{
+				{sum(policy, rate("tallystick_memory_inheritances_quotas_total", of)) + " / (" + sum(policy, rate("tallystick_memory_inheritances_total", of)) + " > 0)", "{{tallystick_policy}}"}}},
+			{"Newcomers counted early", "How many requests a second come from such newcomers.", "reqps", 0, []Query{
+				{sum(policy, rate("tallystick_memory_inheritances_total", of)), "{{tallystick_policy}}"}}},
+			{"Sales refused", "Sales and proofs that were refused because the memory had no room for what is paid.", "ops", 0, []Query{
+				{sum(policy, rate("tallystick_memory_saturations_total", of)), "{{tallystick_policy}}"}}},
+		}},
+		{"Do honest phones fail?", []Panel{
+			{"Proofs, by result", "expired: too slow, or a phone that slept. client-changed: the address changed between challenge and proof. price-risen: others bought meanwhile. wrong-solution and replayed are programs.", "ops", 0, []Query{
+				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", of)), "{{tallystick_policy}}: {{tallystick_proof_result}}"}}},
+			{"Work done in vain", "The part of proofs that was not accepted, by what honest clients meet.", "percentunit", 1, []Query{
+				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", `{tallystick_policy=~"$policy", tallystick_proof_result=~"expired|client-changed|price-risen"}`)) +
+					" / on (tallystick_policy) group_left () (" + sum(policy, rate("tallystick_proofs_total", of)) + " > 0)", "{{tallystick_policy}}: {{tallystick_proof_result}}"}}},
+			{"Challenges and proofs", "Challenges that were issued, and proofs that bought something. Most challenges are never solved: each refusal has one.", "ops", 0, []Query{
+				{sum(policy, rate("tallystick_challenges_total", of)), "{{tallystick_policy}}: challenges"},
+				{sum(policy, rate("tallystick_proofs_total", `{tallystick_policy=~"$policy", tallystick_proof_result="accepted"}`)), "{{tallystick_policy}}: accepted"}}},
+		}},
+	}
+}
+
+// object is JSON.
+type object = map[string]any
+
+// JSON returns the dashboard as Grafana imports it.
+func JSON() ([]byte, error) {
+	const width = 24 // of Grafana's grid
+	source := object{"type": "prometheus", "uid": "${datasource}"}
+	var panels []any
+	id, y := 0, 0
+	for _, q := range Questions() {
+		id++
+		panels = append(panels, object{
+			"id": id, "type": "row", "title": q.Text, "collapsed": false, "panels": []any{},
+			"gridPos": object{"x": 0, "y": y, "w": width, "h": 1},
+		})
+		y++
+		const height, inLine = 8, 3
+		for i, p := range q.Panels {
+			id++
+			var targets []any
+			for n, query := range p.Queries {
+				targets = append(targets, object{
+					"refId": string(rune('A' + n)), "datasource": source, "expr": query.Expr, "legendFormat": query.Legend, "range": true,
+				})
+			}
+			defaults := object{"unit": p.Unit, "min": 0}
+			if p.Max > 0 {
+				defaults["max"] = p.Max
+			}
+			panels = append(panels, object{
+				"id": id, "type": "timeseries", "title": p.Title, "description": p.Description, "datasource": source,
+				"gridPos":     object{"x": width / inLine * (i % inLine), "y": y + height*(i/inLine), "w": width / inLine, "h": height},
+				"fieldConfig": object{"defaults": defaults, "overrides": []any{}},
+				"options":     object{"legend": object{"displayMode": "list", "placement": "bottom"}, "tooltip": object{"mode": "multi", "sort": "desc"}},
+				"targets":     targets,
+			})
+		}
+		y += height * ((len(q.Panels) + inLine - 1) / inLine)
+	}
+	text, err := json.MarshalIndent(object{
+		"uid": "tallystick", "title": "Tallystick", "description": "Who is limited and why. See docs/watching.md.",
+		"tags": []string{"tallystick", "rate limit"}, "schemaVersion": 39, "version": 1, "editable": true,
+		"timezone": "browser", "refresh": "30s", "time": object{"from": "now-3h", "to": "now"},
+		"templating": object{"list": []any{
+			object{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
+			object{"name": "policy", "type": "query", "label": "Policy", "datasource": source, "definition": "label_values(tallystick_memory_utilization_ratio, tallystick_policy)",
+				"query":   object{"query": "label_values(tallystick_memory_utilization_ratio, tallystick_policy)", "refId": "policy"},
+				"refresh": 2, "sort": 1, "multi": true, "includeAll": true, "allValue": ".*",
+				"current": object{"text": "All", "value": "$__all"}},
+		}},
+		"annotations": object{"list": []any{}}, "panels": panels,
+	}, "", "  ")
+	return append(text, '\n'), err
+}

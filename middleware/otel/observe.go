@@ -1,0 +1,90 @@
+package otel
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// Gauges are the instruments that are read from [middleware.Stats].
+type gauges struct {
+	meter metric.Meter
+
+	utilization     metric.Float64ObservableGauge
+	inherited       metric.Int64ObservableCounter
+	inheritedQuotas metric.Float64ObservableCounter
+	saturations     metric.Int64ObservableCounter
+
+	challenges metric.Int64ObservableCounter
+	work       metric.Int64ObservableCounter
+	proofs     metric.Int64ObservableCounter
+
+	down metric.Int64ObservableGauge
+	busy metric.Float64ObservableGauge
+}
+
+func newGauges(meter metric.Meter) (*gauges, error) {
+	g := &gauges{meter: meter}
+	var errs [9]error
+	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
+		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
+	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests of clients that a full memory did not know, and that began with a count which was not theirs."))
+	g.inheritedQuotas, errs[2] = meter.Float64ObservableCounter("tallystick.memory.inheritances.quotas", metric.WithUnit("{quota}"),
+		metric.WithDescription("What those clients began with, in quotas."))
+	g.saturations, errs[3] = meter.Int64ObservableCounter("tallystick.memory.saturations", metric.WithUnit("{request}"),
+		metric.WithDescription("Sales, and requests with a proof, that were refused because the memory had no room for what was paid."))
+	g.challenges, errs[4] = meter.Int64ObservableCounter("tallystick.challenges", metric.WithUnit("{challenge}"),
+		metric.WithDescription("Challenges that were issued."))
+	g.work, errs[5] = meter.Int64ObservableCounter("tallystick.challenges.work", metric.WithUnit("{hash}"),
+		metric.WithDescription("What they asked for in all, in expected hashes."))
+	g.proofs, errs[6] = meter.Int64ObservableCounter("tallystick.proofs", metric.WithUnit("{proof}"),
+		metric.WithDescription("Proofs of work, by what came of them."))
+	g.down, errs[7] = meter.Int64ObservableGauge("tallystick.exact.down", metric.WithUnit("{counter}"),
+		metric.WithDescription("1 while the exact counter does not answer, else 0."))
+	g.busy, errs[8] = meter.Float64ObservableGauge("tallystick.exact.utilization", metric.WithUnit("1"),
+		metric.WithDescription("The share of the places for calls to the exact counter that are taken."))
+	return g, errors.Join(errs[:]...)
+}
+
+// Observe tells, whenever the metrics are read, of what a middleware counts itself: how full
+// its memory is, what work costs and which proofs are accepted, how its exact counter is. For
+// two middlewares of the same policy make two Instruments, with different attributes. To
+// unregister ends it, for middlewares that do not live as long as the program.
+func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, error) {
+	g := i.stats
+	return g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := m.Stats()
+		policy := i.withPolicy(s.Policy)
+		o.ObserveFloat64(g.utilization, s.Fill, policy)
+		o.ObserveInt64(g.inherited, int64(s.Inherited), policy)
+		o.ObserveFloat64(g.inheritedQuotas, s.InheritedQuotas, policy)
+		o.ObserveInt64(g.saturations, int64(s.Saturations), policy)
+		o.ObserveInt64(g.challenges, int64(s.Challenges), policy)
+		o.ObserveInt64(g.work, int64(s.Work), policy)
+		if s.Challenges > 0 { // else there are no proofs
+			for result, n := range map[string]uint64{
+				"accepted":                            s.Proofs.Accepted,
+				string(middleware.ProofExpired):       s.Proofs.Expired,
+				string(middleware.ProofWrong):         s.Proofs.Wrong,
+				string(middleware.ProofPriceRisen):    s.Proofs.PriceRisen,
+				string(middleware.ProofReplayed):      s.Proofs.Replayed,
+				string(middleware.ProofClientChanged): s.Proofs.ClientChanged,
+			} {
+				o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
+			}
+		}
+		if c := s.Counter; c != nil {
+			var down int64
+			if c.Down {
+				down = 1
+			}
+			o.ObserveInt64(g.down, down, policy)
+			o.ObserveFloat64(g.busy, c.Busy, policy)
+		}
+		return nil
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.down, g.busy)
+}

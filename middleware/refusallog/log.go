@@ -1,0 +1,126 @@
+package refusallog
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A Config says where lines go. It is plain data, and the zero Config is a good one.
+type Config struct {
+	_ [0]func() // fields may be added
+
+	// Logger receives the lines, at level Warn. Default: slog.Default().
+	Logger *slog.Logger
+
+	// Every is the least time between two lines of a policy. Default: one minute. Less than
+	// a second is a second.
+	Every time.Duration
+
+	// Top is how many clients a line names at most. Default: 5. More than 20 are 20.
+	Top int
+
+	// Now is the clock, for tests. Default: time.Now.
+	Now func() time.Time
+}
+
+// A Log counts refusals until it tells of them. Make it with [New]. One Log serves any number
+// of policies. It is safe for concurrent use.
+type Log struct {
+	logger *slog.Logger
+	every  time.Duration
+	top    int
+	now    func() time.Time
+
+	// Copied when a policy is new, and never changed: those who read it take no lock.
+	policies atomic.Pointer[map[string]*policy]
+	grow     sync.Mutex
+	due      atomic.Int64 // when the next line is due, in ns since 1970; 0: there is nothing to tell
+}
+
+// New returns a log that has counted nothing.
+func New(cfg Config) *Log {
+	l := &Log{logger: cfg.Logger, every: cmp.Or(cfg.Every, time.Minute), top: cmp.Or(cfg.Top, 5), now: cfg.Now}
+	if l.logger == nil {
+		l.logger = slog.Default()
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	l.every, l.top = max(time.Second, l.every), max(1, min(l.top, 20))
+	l.policies.Store(&map[string]*policy{})
+	return l
+}
+
+// OnDecision counts a decision if it is a refusal, also one that shadow mode withheld, and
+// writes the lines that are due. It is for [middleware.Config].OnDecision, or for a hook that
+// calls several. An admitted request costs a glance at a clock.
+func (l *Log) OnDecision(_ context.Context, d middleware.Decision) {
+	if !d.Admitted {
+		client := d.Pseudonym()
+		p := l.policy(d.Policy)
+		l.announce(p.count(&d, client, l.now(), l.every))
+	}
+	due := l.due.Load()
+	if due == 0 {
+		return
+	}
+	if now := l.now(); passed(now, due, l.every) {
+		l.tell(now, false)
+	}
+}
+
+// Flush tells of all that is not told yet, early where need be: at the end of the program, or
+// from a ticker of the program's own.
+func (l *Log) Flush() { l.tell(l.now(), true) }
+
+// policy returns what is counted of a policy.
+func (l *Log) policy(name string) *policy {
+	if p := (*l.policies.Load())[name]; p != nil {
+		return p
+	}
+	l.grow.Lock()
+	defer l.grow.Unlock()
+	old := *l.policies.Load()
+	if p := old[name]; p != nil {
+		return p
+	}
+	grown := maps.Clone(old)
+	p := &policy{name: name}
+	grown[name] = p
+	l.policies.Store(&grown)
+	return p
+}
+
+// announce has the next line be due at a time, or before.
+func (l *Log) announce(at int64) {
+	for {
+		due := l.due.Load()
+		if due != 0 && due <= at || l.due.CompareAndSwap(due, at) {
+			return
+		}
+	}
+}
+
+// tell writes the lines that are due, or all. What is counted meanwhile is announced after it
+// was counted: either it is told here, or the announcement stands.
+func (l *Log) tell(now time.Time, all bool) {
+	l.due.Store(0)
+	policies := *l.policies.Load()
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		line, due := policies[name].take(now, l.every, l.top, all)
+		if due != 0 {
+			l.announce(due)
+		}
+		if line != nil {
+			l.logger.LogAttrs(context.Background(), slog.LevelWarn, "tallystick: requests refused", line...)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+package refusallog_test
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks the log and its sketches; each time some test must fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

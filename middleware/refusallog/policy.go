@@ -1,0 +1,111 @@
+package refusallog
+
+import (
+	"hash/fnv"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A policy is what is counted of one policy since its last line.
+type policy struct {
+	name string
+
+	mu       sync.Mutex
+	told     time.Time // when its last line was; zero: never
+	since    time.Time // of the first refusal that is not told yet
+	refused  uint64
+	withheld uint64 // by shadow mode: such requests were passed on
+	reasons  map[middleware.Reason]uint64
+	clients  offenders
+	distinct distinct
+}
+
+// count counts a refusal of a client, "" if nobody knows which, and returns when it is to be
+// told.
+func (p *policy) count(d *middleware.Decision, client string, now time.Time, every time.Duration) (due int64) {
+	var hash uint64
+	if client != "" {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(client))
+		hash = mixed(h.Sum64())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused == 0 {
+		p.since = now
+	}
+	p.refused++
+	if d.Allowed {
+		p.withheld++
+	}
+	if p.reasons == nil {
+		p.reasons = map[middleware.Reason]uint64{}
+	}
+	p.reasons[d.Reason]++
+	if client != "" {
+		p.clients.add(client, d.Reason)
+		p.distinct.add(hash)
+	}
+	return p.due(now, every)
+}
+
+// due returns when the next line is due.
+func (p *policy) due(now time.Time, every time.Duration) int64 {
+	at := p.told.Add(every)
+	if p.told.IsZero() || passed(now, at.UnixNano(), every) {
+		at = now
+	}
+	return at.UnixNano()
+}
+
+// passed reports whether a time has come. What is further ahead than a line can be due is the
+// mark of a clock that has stepped back.
+func passed(now time.Time, at int64, every time.Duration) bool {
+	ahead := time.Duration(at - now.UnixNano())
+	return ahead <= 0 || ahead > every
+}
+
+// take returns the line that is due, and forgets what it says; or nil, and when one will be
+// due, if there is anything to tell.
+func (p *policy) take(now time.Time, every time.Duration, top int, all bool) (line []slog.Attr, due int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused == 0 {
+		return nil, 0
+	}
+	if at := p.due(now, every); at > now.UnixNano() && !all {
+		return nil, at
+	}
+	line = []slog.Attr{
+		slog.String("policy", p.name),
+		slog.Uint64("refused", p.refused),
+		slog.Duration("within", now.Sub(p.since).Round(time.Millisecond)),
+	}
+	if p.withheld > 0 {
+		line = append(line, slog.Uint64("withheld", p.withheld))
+	}
+	var reasons []any
+	for _, reason := range slices.Sorted(maps.Keys(p.reasons)) {
+		reasons = append(reasons, slog.Uint64(string(reason), p.reasons[reason]))
+	}
+	line = append(line, slog.Group("reasons", reasons...), slog.Uint64("clients", p.distinct.about()))
+	if most := p.clients.most(top); len(most) > 0 {
+		words := make([]string, len(most))
+		for i, c := range most {
+			words[i] = c.client + "=" + strconv.FormatUint(c.atLeast(), 10) + " " + string(c.reason)
+		}
+		line = append(line, slog.String("most", strings.Join(words, ", ")))
+	}
+	p.told, p.refused, p.withheld = now, 0, 0
+	clear(p.reasons)
+	p.clients.clear()
+	p.distinct = distinct{}
+	return line, 0
+}
