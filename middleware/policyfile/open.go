@@ -256,6 +256,7 @@ func (f *file) addOf(c config, err error) {
 // warn tells the log of s what is not wrong.
 func (f *file) warn(s *Set) {
 	for _, path := range f.secrets.open {
-		s.program.Logger.Warn("everybody on this machine may read the file with the secrets; chmod 0400 takes that right away", "file", s.path, "key", path)
+		s.program.Logger.Warn("tallystick: everybody on this machine may read the secrets", "code", "secrets-readable", "file", s.path, "key", path,
+			"remedy", "chmod 0400, or the mode with which they are mounted", "page", "https://github.com/tallystick/tallystick/blob/main/docs/policyfile.md#secrets")
 	}
 }
