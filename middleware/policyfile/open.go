@@ -66,7 +66,7 @@ func Check(name string, text []byte) error {
 // policy, and with policies that only one of file and program has. Each problem is a
 // [middleware.ConfigError] whose Field is the file's path, the line, and the path of the value
 // in it, such as "policies.json:7: policies.contact.limits[1].quota". No problem shows a
-// secret. A file of more than 4 MiB is refused.
+// secret. Of more than 1000 the first are told. A file of more than 4 MiB is refused.
 func Open(path string, p Program) (*Set, error) {
 	p.Policies, p.Counters = maps.Clone(p.Policies), maps.Clone(p.Counters)
 	p.Logger = cmp.Or(p.Logger, slog.Default())
@@ -176,6 +176,9 @@ type config struct {
 // configs returns the Config of each policy whose shape is right, and reports what is wrong
 // before middleware is asked.
 func (f *file) configs(s *Set) []config {
+	if f.more > 0 { // not all is known of what is not there
+		return nil
+	}
 	serves := slices.Sorted(maps.Keys(s.program.Policies))
 	for _, name := range slices.Sorted(maps.Keys(f.keys.Policies)) {
 		if !slices.Contains(serves, name) {
@@ -256,6 +259,7 @@ func (f *file) addOf(c config, err error) {
 // warn tells the log of s what is not wrong.
 func (f *file) warn(s *Set) {
 	for _, path := range f.secrets.open {
-		s.program.Logger.Warn("everybody on this machine may read the file with the secrets; chmod 0400 takes that right away", "file", s.path, "key", path)
+		s.program.Logger.Warn("tallystick: everybody on this machine may read the secrets", "code", "secrets-readable", "file", s.path, "key", path,
+			"remedy", "chmod 0400, or the mode with which they are mounted", "page", "https://github.com/tallystick/tallystick/blob/main/docs/policyfile.md#secrets")
 	}
 }

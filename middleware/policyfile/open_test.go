@@ -179,6 +179,37 @@ func TestNothingShowsSecrets(t *testing.T) {
 	require.NotContains(t, log.String(), "hush")
 }
 
+// A large file of something else is refused in a text that can be read, and in time that grows
+// with the file and not with its square.
+func TestAFileOfMistakes(t *testing.T) {
+	f := newFolder(t)
+	for _, mistake := range []string{`"x%d":1,`, `"x%d":{"limits":[],"identity":{}},`, `"X%d":1,`} {
+		var text strings.Builder
+		for i := range 8_000 {
+			fmt.Fprintf(&text, mistake, i)
+		}
+		path := f.put("policies.json", `{"policies":{`+strings.TrimSuffix(text.String(), ",")+`}}`)
+		_, err := policyfile.Open(path, serving("contact"))
+		n := 0
+		for problem := range middleware.ConfigErrors(err) {
+			n++
+			if n == 1001 {
+				require.Regexp(t, `has \d+ problems more`, problem.Problem)
+			}
+		}
+		require.Equal(t, 1001, n)
+		require.Less(t, len(err.Error()), 1<<20)
+	}
+	// What comes after the problems that are told is not taken for sound.
+	var unknown strings.Builder
+	for i := range 1001 {
+		fmt.Fprintf(&unknown, `"x%d":1,`, i)
+	}
+	path := f.put("policies.json", `{`+unknown.String()+`"policies":{"contact":{"limits":[{"quota":1,"window":"1s"}],"identity":{}}}}`)
+	_, err := policyfile.Open(path, serving("contact"))
+	require.ErrorContains(t, err, "problems more")
+}
+
 func TestFilesThatCannotBeRead(t *testing.T) {
 	f := newFolder(t)
 	_, err := policyfile.Open(filepath.Join(f.dir, "none.json"), serving("contact"))

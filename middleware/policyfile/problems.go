@@ -16,7 +16,12 @@ type problems struct {
 	name  string         // of the file
 	lines map[string]int // of each path that is in the file
 	found []found
+	more  int // beyond mostProblems
 }
+
+// mostProblems are more than anybody reads. A large file that is something else has one in
+// every line, and the text of all would be many times the file's.
+const mostProblems = 1000
 
 type found struct {
 	line       int
@@ -26,6 +31,10 @@ type found struct {
 // add reports a problem of the value at path, or of what is missing there. The same is said
 // once: secrets that are wrong are so for each policy.
 func (p *problems) add(path, format string, args ...any) {
+	if len(p.found) == mostProblems {
+		p.more++
+		return
+	}
 	f := found{p.lineOf(path), path, fmt.Sprintf(format, args...)}
 	if !slices.Contains(p.found, f) {
 		p.found = append(p.found, f)
@@ -58,6 +67,9 @@ func (p *problems) err() error {
 	for _, f := range p.found {
 		field := fmt.Sprintf("%s:%d: %s", p.name, f.line, f.path)
 		errs = append(errs, &middleware.ConfigError{Field: strings.TrimSuffix(field, ": "), Problem: f.text})
+	}
+	if p.more > 0 {
+		errs = append(errs, &middleware.ConfigError{Field: p.name, Problem: fmt.Sprintf("has %d problems more", p.more)})
 	}
 	return errors.Join(errs...)
 }

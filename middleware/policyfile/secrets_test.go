@@ -105,7 +105,7 @@ func TestSecretsThatOthersMayUse(t *testing.T) {
 	require.NoError(t, open(0o440))
 	require.Empty(t, log.String())
 	require.NoError(t, open(0o444))
-	require.Equal(t, 1, strings.Count(log.String(), "everybody on this machine may read"))
-	require.Contains(t, log.String(), "key=secrets.file")
+	require.Equal(t, 1, strings.Count(log.String(), "everybody on this machine may read the secrets"))
+	require.Contains(t, log.String(), "code=secrets-readable file="+path+" key=secrets.file remedy=")
 	require.ErrorContains(t, open(0o606), "secrets.file: may be written by everybody on this machine")
 }
