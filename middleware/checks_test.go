@@ -364,6 +364,15 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		"programs without a name": func(t *testing.T) []string {
 			return around(t, nil, nil, programs(40, always("10.0.0.1"), func(r *http.Request) { r.Header.Del("User-Agent") })...)
 		},
+		"one request a second is looked at": func(t *testing.T) []string {
+			cfg := contact(new(clock))
+			log := logTo(&cfg)
+			h, _ := limited(t, cfg)
+			for _, options := range programs(40, always("127.0.0.1")) {
+				send(h, options...)
+			}
+			return log.lines()
+		},
 		"keys from one address": func(t *testing.T) []string {
 			return around(t, func(cfg *middleware.Config) {
 				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), nil }
