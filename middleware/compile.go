@@ -83,7 +83,7 @@ func compile(cfg Config) (*engine, error) {
 		return nil, err
 	}
 	e.issuePasses()
-	if err := e.namePseudonyms(&cfg); err != nil {
+	if e.pseudonyms, err = newPseudonymKey(cfg.Secrets[0]); err != nil {
 		return nil, err
 	}
 	e.introduce()
@@ -145,22 +145,6 @@ func (e *engine) issuePasses() {
 		p := t.policy.Pass(memory)
 		t.pass = &tier{name: t.name, policy: p, field: policyField(p), names: t.names, room: t.room}
 	}
-}
-
-// namePseudonyms gives the key of pseudonyms to each tier that a decision may hold.
-func (e *engine) namePseudonyms(cfg *Config) error {
-	k, err := newPseudonymKey(cfg.Secrets[0])
-	if err != nil {
-		return fmt.Errorf("middleware: deriving the key of pseudonyms: %w", err)
-	}
-	for _, t := range e.tiersOf() {
-		for _, t := range []*tier{t, t.room, t.pass} {
-			if t != nil {
-				t.pseudonyms = k
-			}
-		}
-	}
-	return nil
 }
 
 // tiersOf returns the base and all other tiers.

@@ -33,7 +33,8 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		d.conclude(&v)
 		return v.denial
 	}
-	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
+	d.Identity, d.pseudonyms = who.id, e.pseudonyms
+	d.Tier, d.tier = who.tier.name, who.tier
 	who.dry = q.dry
 	if e.cost != nil && q.r != nil {
 		if d.Cost, ok = e.price(now, q.r); !ok {
