@@ -294,7 +294,10 @@ func TestAnswerFields(t *testing.T) {
 		"without token": func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietNoToken },
 		"shadow":        func(cfg *middleware.Config) { cfg.Shadow = true },
 		"refused":       func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second },
-		"shut":          func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second; cfg.Shadow = true },
+		"shut": func(cfg *middleware.Config) {
+			cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second
+			cfg.Shadow = true
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))

@@ -53,7 +53,9 @@ func TestTraceIsTheSameOutside(t *testing.T) {
 			"newcomers": func(cfg *middleware.Config, _ *clock) {
 				cfg.Challenge = &middleware.Challenge{Work: 64, Mode: middleware.Newcomers}
 			},
-			"exact": func(cfg *middleware.Config, c *clock) { *cfg = withLimits(paid(c, newLedger(c)), cfg.Limits, cfg.Tiers) },
+			"exact": func(cfg *middleware.Config, c *clock) {
+				*cfg = withLimits(paid(c, newLedger(c)), cfg.Limits, cfg.Tiers)
+			},
 			"quiet": func(cfg *middleware.Config, _ *clock) { cfg.Quiet = middleware.QuietNoToken },
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
