@@ -107,3 +107,13 @@ func BenchmarkDecide(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkPseudonym(b *testing.B) {
+	d, err := newLimiter(b, open()).Peek(b.Context(), visitor)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		_ = d.Pseudonym()
+	}
+}

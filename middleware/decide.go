@@ -33,7 +33,8 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		d.conclude(&v)
 		return v.denial
 	}
-	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
+	d.Identity, d.pseudonyms = who.id, e.pseudonyms
+	d.Tier, d.tier = who.tier.name, who.tier
 	who.dry = q.dry
 	if e.customers != nil { // whose limits may have been waited for
 		now = e.now()

@@ -79,9 +79,10 @@ type Decision struct {
 	// the largest part. 0: nothing.
 	Inherited int64
 
-	tier     *tier // nil where the Identity is zero
-	request  *http.Request
-	statuses [storeless.MaxLimits]packedStatus
+	tier       *tier         // nil where the Identity is zero
+	pseudonyms *pseudonymKey // and this
+	request    *http.Request
+	statuses   [storeless.MaxLimits]packedStatus
 }
 
 // A packedStatus is a [storeless.LimitStatus] in a third of its size: every request
@@ -137,10 +138,10 @@ func (d Decision) Format(f fmt.State, _ rune) {
 //
 // It is computed when it is asked for, which takes about a microsecond.
 func (d Decision) Pseudonym() string {
-	if d.Identity.IsZero() || d.tier == nil {
+	if d.Identity.IsZero() || d.pseudonyms == nil {
 		return ""
 	}
-	return d.tier.pseudonyms.of(d.Identity.append(nil))
+	return d.pseudonyms.of(d.Identity.append(nil))
 }
 
 // noteCall notes a call to the counter that the request has waited for.

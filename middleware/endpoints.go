@@ -80,7 +80,8 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		e.refuse(w, r.WithContext(dc), dc, v.denial)
 		return
 	}
-	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
+	d.Identity, d.pseudonyms = who.id, e.pseudonyms
+	d.Tier, d.tier = who.tier.name, who.tier
 	if e.customers != nil { // whose limits may have been waited for
 		now = e.now()
 	}

@@ -257,3 +257,28 @@ func TestForgiving(t *testing.T) {
 	}
 	require.Equal(t, 8*5-5-1, passed, "the /56 counts for all of it")
 }
+
+// An answer is told and asked from any goroutine: what is said last holds, and it is settled once.
+func TestAnswerFromManyGoroutines(t *testing.T) {
+	m := newLimiter(t, login(new(clock)))
+	a := check(t, m, visitor, 1)
+	var settled atomic.Int64
+	inParallel(50, func(i int) {
+		switch i % 4 {
+		case 0:
+			a.Charge()
+		case 1:
+			a.NoCharge()
+		case 2:
+			if a.Settle(3) == nil {
+				settled.Add(1)
+			}
+		}
+		require.NotEmpty(t, a.Token())
+	})
+	require.EqualValues(t, 1, settled.Load())
+	a.NoCharge()
+	limits := peeked(t, m, visitor).Limits()
+	require.EqualValues(t, 10_000-3, limits[0].Remaining)
+	require.EqualValues(t, 5, limits[1].Remaining)
+}

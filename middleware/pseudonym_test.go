@@ -136,7 +136,7 @@ func TestIdentityDoesNotPrintWho(t *testing.T) {
 		{address("203.0.113.7"), "address", []string{"203.0.113.7", "203 0 113 7", "cb007107", "CB007107", "0xcb, 0x0, 0x71, 0x7"}},
 		{address("2001:db8:aaaa:bbbb::cccc"), "address", []string{"2001:", "aaaa", "AAAA", "170 170", "cccc", "CCCC"}},
 		{middleware.Principal("alice@example.com").For("shop"), "principal", []string{"alice", "616c", "616C", "shop", "97 108"}},
-		{middleware.APIKey("key-4711"), "key", []string{"4711", "6b65", "6B65", "107 101"}},
+		{middleware.APIKey("sesame-open"), "key", []string{"sesame", "736573616d65", "736573616D65", "115 101 115"}},
 		{middleware.Identity{}, "nobody", nil},
 	} {
 		id := pro(test.id)
