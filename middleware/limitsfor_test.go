@@ -282,7 +282,7 @@ func TestLimitsForWithEverything(t *testing.T) {
 				own := append([]middleware.Limit(nil), cfg.Limits...)
 				own[0].Quota = 12
 				if len(own) > 1 {
-					own[1].Quota = 12
+					own[1].Quota = 4 // failures, of which there are none
 				}
 				reg.limits["a"] = own
 				h := newSite(t, cfg)
