@@ -42,7 +42,10 @@ var (
 	ctx                context.Context
 	requests           *exact.Policy
 	counter            exact.Counter
+	forgiven           map[string]string
 )
+
+func passwordOf(string) (password string) { return }
 
 func lookUp(string) (customer struct{ ID, Plan string }, ok bool) { return }
 
@@ -51,7 +54,7 @@ func contracted(ctx context.Context, customer string) (quota int64, err error) {
 
 // imported are the packages that fragments may name.
 var imported = map[string]string{
-	"cmp": "cmp", "context": "context", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "slog": "log/slog", "url": "net/url", "time": "time",
+	"cmp": "cmp", "context": "context", "fmt": "fmt", "slices": "slices", "slog": "log/slog", "strconv": "strconv", "strings": "strings", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",
 	"file": module + "/middleware/exact/file", "redis": module + "/middleware/exact/redis",

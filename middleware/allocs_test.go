@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"crypto/fips140"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -123,6 +125,59 @@ func TestAllocations(t *testing.T) {
 				test.most++ // crypto/hmac makes one hash more, to see whether it is approved
 			}
 			got := testing.AllocsPerRun(200, l.send)
+			t.Logf("%.0f allocations", got)
+			require.LessOrEqual(t, got, test.most)
+		})
+	}
+}
+
+// TestAllocationsOutside holds those of Check, Peek and Decide: the decision, the strings of
+// its fields, and of a limit by outcome what is held.
+func TestAllocationsOutside(t *testing.T) {
+	if testkit.Race {
+		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocationsOutside: the race detector allocates on its own; go test -short counts them")
+		t.Skip("the race detector allocates on its own")
+	}
+	free := open()
+	free.Limits[0].Name = "attempts"
+	free.Limits = append(free.Limits, middleware.Limit{Name: "failures", Quota: 1 << 30, Window: time.Minute})
+	free.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}}
+	ask := middleware.Ask{Identity: visitor, Tokens: []string{earned(t, open())}}
+	for _, test := range []struct {
+		name string
+		most float64
+		cfg  middleware.Config
+		ask  func(context.Context, *middleware.Middleware) error
+	}{
+		{"Check", 2, open(), func(ctx context.Context, m *middleware.Middleware) error {
+			_, err := m.Check(ctx, visitor, 1)
+			return err
+		}},
+		{"Check, refused", 2, shut(), func(ctx context.Context, m *middleware.Middleware) error {
+			_, err := m.Check(ctx, visitor, 1)
+			return err
+		}},
+		{"Peek", 2, open(), func(ctx context.Context, m *middleware.Middleware) error {
+			_, err := m.Peek(ctx, visitor)
+			return err
+		}},
+		{"Decide with a token", 3, open(), func(ctx context.Context, m *middleware.Middleware) error {
+			_, err := m.Decide(ctx, ask)
+			return err
+		}},
+		{"by outcome", 7, free, func(ctx context.Context, m *middleware.Middleware) error {
+			a, err := m.Check(ctx, visitor, 1)
+			a.NoCharge()
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, ctx := newLimiter(t, test.cfg), t.Context()
+			got := testing.AllocsPerRun(200, func() {
+				if err := test.ask(ctx, m); err != nil {
+					panic(err)
+				}
+			})
 			t.Logf("%.0f allocations", got)
 			require.LessOrEqual(t, got, test.most)
 		})

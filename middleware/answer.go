@@ -108,6 +108,9 @@ func (e *engine) answerXRateLimit(now time.Time, f *reply.Fields, who *subject, 
 
 // channels says where the token goes.
 func (e *engine) channels(shown *credentials) (header, cookie bool) {
+	if shown.outside {
+		return true, false
+	}
 	switch e.carriage {
 	case HeaderOnly:
 		return true, false

@@ -88,3 +88,22 @@ func TestBenchmarksMeasureWhatTheySay(t *testing.T) {
 	l.send()
 	require.NotEmpty(t, l.w.header.Get("Retry-After"))
 }
+
+// BenchmarkCheck is a decision outside of HTTP, BenchmarkDecide one with a token.
+func BenchmarkCheck(b *testing.B) {
+	m := newLimiter(b, open())
+	for b.Loop() {
+		if a, err := m.Check(b.Context(), visitor, 1); err != nil || !a.Allowed {
+			b.Fatal(a.Reason, err)
+		}
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	m, ask := newLimiter(b, open()), middleware.Ask{Identity: visitor, Tokens: []string{earned(b, open())}}
+	for b.Loop() {
+		if a, err := m.Decide(b.Context(), ask); err != nil || !a.Allowed {
+			b.Fatal(a.Reason, err)
+		}
+	}
+}

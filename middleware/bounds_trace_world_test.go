@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -114,7 +115,7 @@ func (w *buyerWorld) restart(i int) {
 	if w.full {
 		cfg.MaxClients = 1
 	}
-	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { l.refused = d.Proof }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { l.refused = d.Proof }
 	cfg.Limits, cfg.Tiers = w.tiers[0], map[string][]middleware.Limit{"pro": w.tiers[1]}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 		id, err := middleware.PeerAddress(r)

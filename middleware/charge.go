@@ -15,10 +15,10 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 	f := e.sharedCandidate(who, shown)
 	c.shown = f.Shown
 	if e.outcomes != nil {
-		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost)
+		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost, who.dry)
 		return c
 	}
-	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
+	c.tally, c.verdict = e.takeFrom(now, who.tier.policy, who, &f, cost)
 	return c
 }
 
@@ -26,11 +26,20 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost int64) (c charged) {
 	c.shown = f.Shown
 	if e.outcomes != nil {
-		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost)
+		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost, who.dry)
 		return c
 	}
-	c.tally, c.verdict = e.memory.Take(now, who.tier.policy, &f, cost)
+	c.tally, c.verdict = e.takeFrom(now, who.tier.policy, who, &f, cost)
 	return c
+}
+
+// takeFrom charges a tally in memory or, where nothing is to be charged, says what that
+// would come to.
+func (e *engine) takeFrom(now time.Time, p *storeless.Policy, who *subject, f *storeless.Candidate, cost int64) (storeless.Tally, storeless.Verdict) {
+	if who.dry {
+		return f.Shown, e.memory.Peek(now, p, f, cost)
+	}
+	return e.memory.Take(now, p, f, cost)
 }
 
 // sharedCandidate returns the tally that everybody of the identity is in.

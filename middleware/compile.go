@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -65,7 +64,7 @@ func compile(cfg Config) (*engine, error) {
 		return nil, err
 	}
 	e.issuePasses()
-	if err := e.namePseudonyms(&cfg); err != nil {
+	if e.pseudonyms, err = newPseudonymKey(cfg.Secrets[0]); err != nil {
 		return nil, err
 	}
 	e.introduce()
@@ -129,22 +128,6 @@ func (e *engine) issuePasses() {
 	for _, t := range e.tiersOf() {
 		t.pass = e.passOf(t)
 	}
-}
-
-// namePseudonyms gives the key of pseudonyms to each tier that a decision may hold.
-func (e *engine) namePseudonyms(cfg *Config) error {
-	k, err := newPseudonymKey(cfg.Secrets[0])
-	if err != nil {
-		return fmt.Errorf("middleware: deriving the key of pseudonyms: %w", err)
-	}
-	for _, t := range e.tiersOf() {
-		for _, t := range []*tier{t, t.room, t.pass} {
-			if t != nil {
-				t.pseudonyms = k
-			}
-		}
-	}
-	return nil
 }
 
 // introduce tells the tiers of each other. They count in the same tallies, so each

@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -162,7 +163,7 @@ func TestShadowModeHoldsNobodyUp(t *testing.T) {
 func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
 	cfg := atOnce(middleware.Concurrency{Max: 1})
 	n := 0
-	cfg.OnDecision = func(*http.Request, middleware.Decision) {
+	cfg.OnDecision = func(context.Context, middleware.Decision) {
 		if n++; n == 1 {
 			panic(http.ErrAbortHandler)
 		}

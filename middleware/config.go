@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -128,9 +129,11 @@ type Config struct {
 	// RefusalHandler, which answers every client.
 	PageHandler http.Handler
 
-	// OnDecision is called once for every decision, before the handler runs,
-	// on the request's goroutine: the place for metrics. It must not block.
-	OnDecision func(*http.Request, Decision)
+	// OnDecision is called once for every decision, before the handler runs, on the
+	// request's goroutine: the place for metrics. It must not block. The context is the
+	// request's or, of a decision outside of HTTP, that of [Middleware.Decide] or Check;
+	// [Decision.Request] is the request, if there was one.
+	OnDecision func(context.Context, Decision)
 
 	// Logger receives at most one line a minute for each kind of trouble, none
 	// of it with what a client sent; docs/operations.md lists them.

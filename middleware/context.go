@@ -24,7 +24,6 @@ type decisionContext struct {
 	decision         Decision
 	reply            reply.Guard
 	charger          *engine     // that has charged the request; nil: none
-	bytes            []byte      // of the identity whose tally was charged
 	own              *token.Own  // the own tally that was; nil: a shared one
 	settled          atomic.Bool // it cannot be settled any more
 	address          [18]byte

@@ -131,16 +131,14 @@ func (e *engine) compileOwn(of *tier, list []Limit) (*tier, error) {
 func (e *engine) newOwn(of *tier, l limits) *tier {
 	c := e.customers
 	t := newTier(&c.cfg, of.name, l)
-	t.names, t.leases, t.pseudonyms = of.names, of.leases, of.pseudonyms
+	t.names, t.leases = of.names, of.leases
 	if of.room != nil {
 		room := e.roomOf(&c.cfg, &t)
-		room.pseudonyms = of.pseudonyms
 		room.policy = room.policy.Among(of.room.policy)
 		t.room = &room
 	}
 	if of.pass != nil {
 		t.pass = e.passOf(&t)
-		t.pass.pseudonyms = of.pseudonyms
 		t.pass.policy = t.pass.policy.Among(of.pass.policy)
 	}
 	t.policy = t.policy.Among(of.policy)

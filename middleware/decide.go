@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// decide decides a request and fills dc: the decision, and the fields that tell the
-// client. It returns the identity function's own refusal, if that was it.
+// decide decides a request, of HTTP or not, and fills dc: the decision, and the fields that
+// tell the client. It returns the identity function's own refusal, if that was it.
 //
 // The order of the steps is the security argument:
 //
@@ -24,45 +24,44 @@ import (
 //
 // A policy with an exact counter, or with a challenge, has steps of its own from 3 on:
 // [engine.decideExact], [engine.decideWithWork].
-func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext, price func(*http.Request) int64) *Denial {
+func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial {
 	d := &dc.decision
-	d.Policy, d.Cost = e.name, 1
+	d.Policy, d.Cost = e.name, q.cost
 
-	who, v, ok := e.identify(now, r, dc.address[:0])
+	who, v, ok := e.identify(now, q, dc.address[:0])
 	if !ok {
 		d.conclude(&v)
 		return v.denial
 	}
-	d.Identity, d.Tier, d.tier = who.id, who.tier.name, who.tier
+	d.Identity, d.pseudonyms = who.id, e.pseudonyms
+	d.Tier, d.tier = who.tier.name, who.tier
+	who.dry = q.dry
 	if e.customers != nil { // whose limits may have been waited for
 		now = e.now()
 		dc.reply.Fields.Now = now.UnixMicro()
 	}
-	if price == nil {
-		price = e.cost
-	}
-	if price != nil {
-		if d.Cost, ok = e.price(now, r, price); !ok {
+	if price := e.priceOf(q); price != nil {
+		if d.Cost, ok = e.price(now, q.r, price); !ok {
 			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
 		}
 	}
-	shown := e.readTokens(now, r, &who)
+	shown := e.readTokens(now, q, &who)
 	d.Tokens, d.TokenErr = shown.accepted, shown.err
 
 	switch {
 	case e.exact != nil:
-		e.decideExact(now, r, dc, who, &shown)
+		e.decideExact(now, q, dc, who, &shown)
 	case e.challenge != nil:
-		e.decideWithWork(now, r, dc, &who, shown)
+		e.decideWithWork(now, q, dc, &who, shown)
 	default:
-		if now, ok = e.enter(now, r, dc, &who, &shown); !ok {
+		if now, ok = e.enter(now, q, dc, &who, &shown); !ok {
 			e.refuseAtOnce(now, dc, &who, &shown, tooManyAtOnce())
 			break
 		}
 		c := e.chargeShared(now, &who, &shown, d.Cost)
 		d.concludeCharge(&who, &c)
-		dc.noteCharge(e, who.bytes, &c)
+		dc.noteCharge(e, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
 	if d.Inherited > 0 {
@@ -72,6 +71,15 @@ func (e *engine) decide(now time.Time, r *http.Request, dc *decisionContext, pri
 		e.report.saturated(now)
 	}
 	return nil
+}
+
+// priceOf returns what prices a request: its route or, if that does not, Config.Cost. It is nil
+// if neither does.
+func (e *engine) priceOf(q *question) func(*http.Request) int64 {
+	if q.r == nil || q.price != nil {
+		return q.price
+	}
+	return e.cost
 }
 
 // price returns what a request costs. It is not ok where the program is at fault.

@@ -1,6 +1,8 @@
 package middleware
 
 import (
+	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/pow"
@@ -72,8 +74,10 @@ type Decision struct {
 	// the largest part. 0: nothing.
 	Inherited int64
 
-	tier     *tier // nil where the Identity is zero
-	statuses [storeless.MaxLimits]packedStatus
+	tier       *tier         // nil where the Identity is zero
+	pseudonyms *pseudonymKey // and this
+	request    *http.Request
+	statuses   [storeless.MaxLimits]packedStatus
 }
 
 // A packedStatus is a [storeless.LimitStatus] in a third of its size: every request
@@ -108,6 +112,16 @@ func (d Decision) Limits() []LimitStatus {
 	return all
 }
 
+// Request returns the HTTP request that was decided about. It is not ok, and the request nil, for a
+// decision outside of HTTP: by [Middleware.Decide], Check or Peek.
+func (d Decision) Request() (r *http.Request, ok bool) { return d.request, d.request != nil }
+
+// Format writes the policy and the reason for every verb. The request that a Decision may hold
+// has addresses, cookies and credentials in it, and some verbs of package fmt follow pointers.
+func (d Decision) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "middleware.Decision(%s %s)", d.Policy, d.Reason)
+}
+
 // Pseudonym returns 16 letters and digits that stand for the Identity in logs: the same for
 // all requests that share its quota, on every instance, after a restart, whatever the tier,
 // and in every policy that has the same secret. "" if it could not be told who was asking.
@@ -119,8 +133,8 @@ func (d Decision) Limits() []LimitStatus {
 //
 // It is computed when it is asked for, which takes about a microsecond.
 func (d Decision) Pseudonym() string {
-	if d.Identity.IsZero() || d.tier == nil {
+	if d.Identity.IsZero() || d.pseudonyms == nil {
 		return ""
 	}
-	return d.tier.pseudonyms.of(d.Identity.append(nil))
+	return d.pseudonyms.of(d.Identity.append(nil))
 }

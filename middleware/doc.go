@@ -196,11 +196,14 @@
 // serving, except the policy's name and MaxClients, and keeps what was counted, also while
 // secrets are rotated: docs/operations.md has the steps.
 //
+// [Middleware.Check], Decide and Peek decide outside of HTTP, by the same limits: log-ins by user
+// name, calls, messages. docs/decide.md has them.
+//
 // Config.OnDecision sees every decision once, [FromContext] tells the handler of it, and
 // [Middleware.Stats] has what to watch. The log gets at most one line a minute for each kind of
 // trouble, none with a secret or anything that a client sent; docs/operations.md lists them.
 //
-// No error shows a secret, and no Config or Middleware that is printed does. But package fmt
-// calls no method of what lies in an unexported field: do not print a struct that holds a Config
-// in one. The client can read its token: policy, counts, expiry, and a pseudonym.
+// No error shows a secret, and no Config or Middleware that is printed does; no Identity or
+// Decision shows who was asking. But package fmt calls no method of what lies in an unexported
+// field: do not print a struct that holds one of them so. The client can read its token: policy, counts, expiry, and a pseudonym.
 package middleware

@@ -74,12 +74,13 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
 	d := &dc.decision
 	d.Policy, d.Cost = e.name, 1
-	who, v, ok := e.identify(now, r, nil)
+	who, v, ok := e.identify(now, over(r), nil)
 	if !ok {
 		d.conclude(&v)
 		e.refuse(w, r.WithContext(dc), dc, v.denial)
 		return
 	}
+	d.Identity, d.pseudonyms = who.id, e.pseudonyms
 	d.Tier, d.tier = who.tier.name, who.tier
 	if e.customers != nil { // whose limits may have been waited for
 		now = e.now()
@@ -93,7 +94,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 // sells, or no proof would help, it is the refusal that the next request would get.
 func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
 	d := &dc.decision
-	shown := e.readTokens(now, r, who)
+	shown := e.readTokens(now, over(r), who)
 	cost := costOf(r, who)
 	left, enough, v := e.peek(now, who, &shown, cost)
 	needed := !enough || e.challenge.mode == EveryRequest
@@ -145,7 +146,7 @@ func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	cost, wait := costOf(r, who), time.Duration(0)
-	shown := e.readTokens(now, r, who)
+	shown := e.readTokens(now, over(r), who)
 	pass := e.readRoomPass(now, who, &shown, cost)
 	carried := len(shown.roomCookies) > 0 // also one that is used up: it says that cookies come along
 	if f := e.roomCandidate(who, &pass); !pass.admits(now) || !e.memory.Peek(now, who.tier.room.policy, &f, cost).Admitted {

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -18,14 +19,15 @@ import (
 // An engine is a compiled [Config], and immutable: all that the steps of a decision
 // need, and nothing that they do.
 type engine struct {
-	name     string // of the policy
-	base     tier
-	tiers    map[string]*tier
-	codec    *token.Codec
-	memory   *storeless.Memory // nil if switched off
-	carried  *storeless.Policy // what tokens carry: the limits, and more on an exact route
-	life     time.Duration     // of what is signed
-	passLife time.Duration     // of a tally that is bought
+	name       string // of the policy
+	base       tier
+	tiers      map[string]*tier
+	codec      *token.Codec
+	pseudonyms *pseudonymKey
+	memory     *storeless.Memory // nil if switched off
+	carried    *storeless.Policy // what tokens carry: the limits, and more on an exact route
+	life       time.Duration     // of what is signed
+	passLife   time.Duration     // of a tally that is bought
 
 	challenge *challenger   // nil: never
 	room      *waitingRoom  // nil: none
@@ -40,7 +42,7 @@ type engine struct {
 	skip       func(*http.Request) bool  // nil: none
 	refused    http.Handler              // nil: built in
 	page       http.Handler              // nil: built in
-	onDecision func(*http.Request, Decision)
+	onDecision func(context.Context, Decision)
 	now        func() time.Time
 
 	carriage         TokenTransport

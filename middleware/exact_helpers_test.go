@@ -92,7 +92,7 @@ func (l *ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err 
 	if l.peekFault != nil {
 		return v, l.peekFault
 	}
-	_, v.Verdict = call.Policy.Tokens().Step(l.now(), l.tallies[call.Key], 0)
+	v.Verdict = call.Policy.Tokens().Peek(l.now(), l.tallies[call.Key], call.Cost)
 	return v, nil
 }
 

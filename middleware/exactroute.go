@@ -22,10 +22,10 @@ import (
 //  6. The answer, and what settling changes.
 //
 // who is a copy: the compiler takes it for what outlives the decision, with the call.
-func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext, who subject, shown *credentials) {
+func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, who subject, shown *credentials) {
 	x, d := e.exact, &dc.decision
 	switch {
-	case r.Header.Get("Early-Data") == "1":
+	case q.early():
 		// TLS early data may be replayed by anybody, and each replay would be
 		// charged: RFC 8470 section 5.2.
 		e.concludeExact(now, dc, &who, shown, verdict{reason: TooEarly, status: http.StatusTooEarly}, told{})
@@ -39,12 +39,12 @@ func (e *engine) decideExact(now time.Time, r *http.Request, dc *decisionContext
 		e.concludeRefusal(now, dc, &who, shown, &c, wait, !told)
 		return
 	}
-	if v, ok := e.enterExact(now, r, dc, &who); !ok {
+	if v, ok := e.enterExact(now, q, dc, &who); !ok {
 		e.refuseAtOnce(now, dc, &who, shown, v)
 		return
 	}
 	refunds := x.refunds.Load()
-	v, outcome, err := e.askCounter(now, r, &who, &c, d.Cost)
+	v, outcome, err := e.askCounter(now, q, &who, &c, d.Cost)
 	switch outcome {
 	case guardedcall.Answered:
 		e.report.counterAnswers(now, &x.guard)
@@ -89,23 +89,23 @@ func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCa
 	return c
 }
 
-// askCounter has the counter decide. A cost of 0 peeks.
-func (e *engine) askCounter(now time.Time, r *http.Request, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
+// askCounter has the counter decide. A cost of 0 peeks, and is always admitted.
+func (e *engine) askCounter(now time.Time, q *question, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
 	caller := callerOf(who)
-	if cost == 0 {
-		v, outcome, err := e.exact.guard.Peek(r.Context(), now, e.now, caller, c.Call)
-		v.Admitted = true
+	if cost == 0 || who.dry {
+		v, outcome, err := e.exact.guard.Peek(q.ctx, now, e.now, caller, c.Call)
+		v.Admitted = v.Admitted || cost == 0
 		return v, outcome, err
 	}
-	c.ID = e.exact.callID(c.Key, r)
-	return e.exact.guard.Take(r.Context(), now, e.now, caller, c.Call)
+	c.ID = e.exact.callID(c.Key, q)
+	return e.exact.guard.Take(q.ctx, now, e.now, caller, c.Call)
 }
 
 // callID returns an ID that no other request has. What the client calls its
 // request never is one, unless the program has said so by a dangerous name.
-func (x *exactCounter) callID(key string, r *http.Request) string {
-	if x.DangerouslyTrustIdempotencyKey {
-		if theirs := r.Header.Get("Idempotency-Key"); theirs != "" {
+func (x *exactCounter) callID(key string, q *question) string {
+	if x.DangerouslyTrustIdempotencyKey && q.r != nil {
+		if theirs := q.r.Header.Get("Idempotency-Key"); theirs != "" {
 			sum := sha256.Sum256([]byte(key + "\x00" + theirs))
 			return base64.RawURLEncoding.EncodeToString(sum[:16])
 		}
@@ -121,14 +121,14 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 	switch {
 	case v.Admitted:
 		tally := c.fallback.Shown
-		if cost > 0 {
+		if cost > 0 && !who.dry {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
 			dc.withAside().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
-			dc.charge(e, who.bytes, nil)
+			dc.charge(e, nil)
 		}
 		tally[e.exact.stamp] = storeless.State{}
 		tell.tally = &tally
-	case remember:
+	case remember && !who.dry:
 		e.exact.refusals.Note(now, c.refusal, cost, v.Wait)
 		tell.tally = e.exact.stamped(now, c, cost, v.Wait)
 	}
@@ -175,10 +175,10 @@ func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subje
 		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, told{})
 		return
 	}
-	tally, v := e.memory.Take(now, who.tier.fallback, &c.fallback, d.Cost)
+	tally, v := e.takeFrom(now, who.tier.fallback, who, &c.fallback, d.Cost)
 	capOutageWait(&v)
 	if v.Admitted {
-		dc.charge(e, who.bytes, nil)
+		dc.charge(e, nil)
 	}
 	tell := told{standings: &v}
 	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {

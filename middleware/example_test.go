@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"fmt"
 	"html/template"
 	"io"
@@ -233,7 +234,7 @@ func ExampleConfig_shadow() {
 		Limits:  []middleware.Limit{{Quota: 2, Window: time.Minute}},
 		Secrets: [][]byte{exampleSecret},
 		Shadow:  true,
-		OnDecision: func(_ *http.Request, d middleware.Decision) {
+		OnDecision: func(_ context.Context, d middleware.Decision) {
 			if d.Allowed && !d.Admitted {
 				fmt.Println("would have been refused:", d.Reason, d.Status)
 			}

@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,7 +33,7 @@ func FuzzCarriage(f *testing.F) {
 	cfg.Limits[0].Quota = quota
 	issuer := newLimiter(f, cfg).Handler(new(spy))
 	tokens := 0
-	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { tokens = d.Tokens }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { tokens = d.Tokens }
 	h := newLimiter(f, cfg).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	f.Fuzz(func(t *testing.T, header, cookie string) {
 		now.advance(2 * cfg.Limits[0].Window) // everything is new

@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"io"
 	"log/slog"
@@ -183,7 +184,7 @@ type recorded struct {
 
 func record(cfg *middleware.Config) *recorded {
 	d := new(recorded)
-	cfg.OnDecision = func(_ *http.Request, decision middleware.Decision) {
+	cfg.OnDecision = func(_ context.Context, decision middleware.Decision) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.all = append(d.all, decision)

@@ -14,8 +14,11 @@ import (
 // request has been looked at. It is not ok where nobody can be told, or the identity
 // function refuses: then the verdict is a refusal. The bytes of the identity are written
 // to b.
-func (e *engine) identify(now time.Time, r *http.Request, b []byte) (who subject, v verdict, ok bool) {
-	id, err := e.identity(r)
+func (e *engine) identify(now time.Time, q *question, b []byte) (who subject, v verdict, ok bool) {
+	id, err := q.id, error(nil)
+	if q.r != nil {
+		id, err = e.identity(q.r)
+	}
 	switch denial := denialIn(err); {
 	case denial != nil:
 		return who, verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
@@ -24,12 +27,12 @@ func (e *engine) identify(now time.Time, r *http.Request, b []byte) (who subject
 		return who, verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
 	case id.doubt != nil:
 		e.report.warn(now, &e.report.alarms.doubt, *id.doubt)
-	case id.kind == kindAddress && e.report.alarms.watch.due(now):
-		e.watchForProxy(now, &id, r)
+	case id.kind == kindAddress && q.r != nil && e.report.alarms.watch.due(now):
+		e.watchForProxy(now, &id, q.r)
 	}
-	who = e.newSubject(r.Context(), now, id, b)
-	if e.challenge != nil && e.challenge.portBlocks && id.is4 {
-		if who.block = blockOf(r); who.block == 0 {
+	who = e.newSubject(q.ctx, now, id, b)
+	if e.challenge != nil && e.challenge.portBlocks && id.is4 && q.r != nil {
+		if who.block = blockOf(q.r); who.block == 0 {
 			e.report.warn(now, &e.report.alarms.noPort, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
 		}
 	}

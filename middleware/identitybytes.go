@@ -52,18 +52,3 @@ func (id *Identity) provider() uint64 {
 func (id *Identity) wide() bool {
 	return id.kind == kindAddress && !id.is4 && !nat64Local.Contains(id.Addr())
 }
-
-// identityOf returns what the bytes of an identity say of its address: of others than
-// addresses, and of what an identity is narrowed to, it says nothing.
-func identityOf(b []byte) (id Identity) {
-	end := len(b)
-	if b[0]&narrowed != 0 {
-		end = int(binary.BigEndian.Uint32(b[len(b)-4:]))
-	}
-	if id.kind = b[0] &^ narrowed; id.kind != kindAddress {
-		return id
-	}
-	id.is4 = end == 1+4
-	copy(id.addr[:], b[1:end])
-	return id
-}

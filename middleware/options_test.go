@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"testing"
@@ -91,7 +92,11 @@ func TestOptions(t *testing.T) {
 func TestSkippedRequestsAreNotCounted(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Skip = func(r *http.Request) bool { return r.URL.Path == "/healthz" }
-	cfg.OnDecision = func(r *http.Request, _ middleware.Decision) { require.Equal(t, "/", r.URL.Path) }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
+		r, ok := d.Request()
+		require.True(t, ok)
+		require.Equal(t, "/", r.URL.Path)
+	}
 	s := &spy{serve: func(w http.ResponseWriter, r *http.Request) {
 		_, decided := middleware.FromContext(r.Context())
 		require.Equal(t, r.URL.Path == "/", decided)

@@ -68,13 +68,20 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 }
 
 // take checks all limits and charges those that do not count by outcome. In the others an
-// admitted request holds its cost.
-func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64) (storeless.Tally, storeless.Verdict, *pending) {
+// admitted request holds its cost. Dry, it only checks.
+func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64, dry bool) (storeless.Tally, storeless.Verdict, *pending) {
 	defer o.hold(now)()
 	held := storeless.Candidate{Key: f.Key, Provider: f.Provider}
 	f.Held = o.held[f.Key]
 	for i := range f.Networks {
 		f.Networks[i].Held = o.held[f.Networks[i].Key]
+	}
+	if dry {
+		v := m.Peek(now, t.policy, f, cost)
+		if v.Admitted { // what is left is told without it: it will hold nothing
+			v = m.Peek(now, t.policy, f, 0)
+		}
+		return f.Shown, v, nil
 	}
 	tally, v := m.Take(now, t.policy, f, cost)
 	if !v.Admitted || cost == 0 {
@@ -150,11 +157,26 @@ func (p *pending) pardon(now time.Time) {
 func (p *pending) say(charged bool) {
 	now := p.now()
 	defer p.of.hold(now)()
+	p.obey(now, charged)
+}
+
+func (p *pending) obey(now time.Time, charged bool) {
 	p.byStatus = false
 	if charged {
 		p.charge(now)
 	} else {
 		p.pardon(now)
+	}
+}
+
+// sayAtOnce is say where no response follows: the token says at once what is counted.
+func (p *pending) sayAtOnce(charged bool) {
+	now := p.now()
+	defer p.of.hold(now)()
+	was := p.state
+	p.obey(now, charged)
+	if was == counts || p.state == counts { // else the token has never said otherwise
+		p.tell(now)
 	}
 }
 

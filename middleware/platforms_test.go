@@ -106,9 +106,9 @@ func appendTo(r *http.Request, name, entry string) {
 
 // The documentation prints this function.
 func lambdaClient(r *http.Request) (middleware.Identity, error) {
-	var lambda struct{ HTTP, Identity struct{ SourceIP string } }
-	err := json.Unmarshal([]byte(r.Header.Get("X-Amzn-Request-Context")), &lambda)
-	addr, _ := netip.ParseAddr(cmp.Or(lambda.HTTP.SourceIP, lambda.Identity.SourceIP))
+	var event struct{ HTTP, Identity struct{ SourceIP string } }
+	err := json.Unmarshal([]byte(r.Header.Get("X-Amzn-Request-Context")), &event)
+	addr, _ := netip.ParseAddr(cmp.Or(event.HTTP.SourceIP, event.Identity.SourceIP))
 	return middleware.Address(addr), err
 }
 

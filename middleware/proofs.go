@@ -3,7 +3,6 @@ package middleware
 import (
 	"encoding/hex"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -12,10 +11,10 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// readProofs verifies the proofs of r, redeems the first that is good, and returns the
+// readProofs verifies the proofs of a request, redeems the first that is good, and returns the
 // credentials with it. One that is not accepted is as if absent.
-func (e *engine) readProofs(now time.Time, r *http.Request, who *subject, shown credentials) credentials {
-	shown.proof.rest, shown.proof.byCookie = proofsIn(r, &shown)
+func (e *engine) readProofs(now time.Time, q *question, who *subject, shown credentials) credentials {
+	shown.proof.rest, shown.proof.byCookie = proofsIn(q, &shown)
 	shown = e.nextProof(now, who, shown)
 	if shown.proof.byCookie {
 		// A browser sends it along whether the form has need of it or not: it adds a
@@ -66,8 +65,8 @@ func (e *engine) acceptProof(now time.Time, who *subject, shown credentials, rec
 // proofsIn returns the first proofs of the fields, of which a proxy may have joined
 // several by commas, or else of the cookies that the redeem endpoint has set, for
 // browsers that cannot send fields along with a form.
-func proofsIn(r *http.Request, shown *credentials) (texts []string, byCookie bool) {
-	lines := r.Header[ProofHeader]
+func proofsIn(q *question, shown *credentials) (texts []string, byCookie bool) {
+	lines := q.proofs()
 	if len(lines) == 0 {
 		return shown.proofCookies, true
 	}

@@ -5,11 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"strings"
 )
 
-// A pseudonymKey turns identities into pseudonyms.
-type pseudonymKey [sha256.Size]byte
+// A pseudonymKey turns identities into pseudonyms. The key is behind a second pointer: of what
+// lies in an unexported field package fmt follows the first, for some verbs.
+type pseudonymKey struct{ key *[sha256.Size]byte }
 
 // newPseudonymKey derives the key by HKDF-SHA256 (RFC 5869), from a label that no other purpose
 // has. The policy is no part of it: an operator follows a client from policy to policy,
@@ -17,16 +19,16 @@ type pseudonymKey [sha256.Size]byte
 func newPseudonymKey(secret []byte) (*pseudonymKey, error) {
 	k, err := hkdf.Key(sha256.New, secret, []byte("tallystick/v1"), "tallystick/v1/pseudonym", sha256.Size)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("middleware: deriving the key of pseudonyms: %w", err)
 	}
-	return (*pseudonymKey)(k), nil
+	return &pseudonymKey{(*[sha256.Size]byte)(k)}, nil
 }
 
 // of returns 80 bits of a keyed hash of an identity's bytes: two clients of a million share a
 // pseudonym with a chance of 1 in 2·10¹². Lower-case letters and digits, so that one double
 // click takes all of it.
 func (k *pseudonymKey) of(identity []byte) string {
-	h := hmac.New(sha256.New, k[:])
+	h := hmac.New(sha256.New, k.key[:])
 	h.Write(identity)
 	sum := h.Sum(nil)
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -42,21 +43,26 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // remembered costs. A negative cost is an error.
 func Settle(r *http.Request, cost int64) error { return settle(r, nil, cost) }
 
-// settle settles what a request has cost. The guard sees to the token that it sends; w, if
-// not nil, may be of a handler that writes past it.
+// settle settles what a request has cost.
 func settle(r *http.Request, w http.ResponseWriter, cost int64) error {
-	if cost < 0 {
-		return fmt.Errorf("middleware: a request cannot have cost %d", cost)
-	}
 	dc := contextOf(r.Context())
 	if dc == nil {
 		return errUncharged
+	}
+	return dc.settle(r.Context(), w, cost)
+}
+
+// settle settles what was decided about. The guard sees to the token that it sends; w, if
+// not nil, may be of a handler that writes past it.
+func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, cost int64) error {
+	if cost < 0 {
+		return fmt.Errorf("middleware: a request cannot have cost %d", cost)
 	}
 	e := dc.charger
 	if e == nil || !dc.settled.CompareAndSwap(false, true) {
 		return errUncharged
 	}
-	err := e.settle(r.Context(), dc, w, cost)
+	err := e.settle(ctx, dc, w, cost)
 	if again(err) {
 		dc.settled.Store(false) // nothing was done, or nobody knows: ask again
 	}

@@ -17,6 +17,7 @@ type subject struct {
 	tier     *tier
 	holder   token.Holder
 	networks [storeless.MaxNetworks]storeless.Network // none unless id is an IPv6 address
+	dry      bool                                     // nothing is to be charged
 	block    uint8                                    // of an IPv4 address's ports, from 1; 0 without Challenge.PortBlocks
 }
 
@@ -29,6 +30,7 @@ type credentials struct {
 	macs     int // that were computed
 	byHeader bool
 	byCookie bool
+	outside  bool  // of HTTP: there are no cookies
 	err      error // of the last token that was not accepted
 
 	// Values of the cookies that carry proofs, and passes of the waiting room: unread.

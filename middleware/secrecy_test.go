@@ -2,6 +2,8 @@ package middleware_test
 
 import (
 	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -83,6 +85,20 @@ func TestNothingPrintsASecret(t *testing.T) {
 		h, _ := limited(t, cfg)
 		send(h, showing("garbage"))
 		requireNoSecret(t, printed(decisions.last()), secrets...)
+	})
+	t.Run("a Decision where package fmt calls no method", func(t *testing.T) {
+		decisions := record(&cfg)
+		h, _ := limited(t, cfg)
+		send(h)
+		prk, err := hkdf.Extract(sha256.New, secrets[0], []byte("tallystick/v1"))
+		require.NoError(t, err)
+		key, err := hkdf.Expand(sha256.New, prk, "tallystick/v1/pseudonym", sha256.Size)
+		require.NoError(t, err)
+		text := printed(struct{ d middleware.Decision }{decisions.last()})
+		for _, verb := range []string{"%v", "%s", "%x", "%d"} {
+			require.False(t, strings.Contains(text, strings.Trim(fmt.Sprintf(verb, key[:]), "[]")), verb)
+			require.False(t, strings.Contains(text, strings.Trim(fmt.Sprintf(verb, [32]byte(key)), "[]")), verb)
+		}
 	})
 	t.Run("errors", func(t *testing.T) {
 		wrong, _ := everythingWrong()

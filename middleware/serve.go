@@ -13,18 +13,17 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
 	defer dc.leave()
-	denial := e.decide(now, r, dc, price)
+	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
 	}
-	d := &dc.decision
-	// A denial is obeyed even in shadow mode: it may be what guards the door.
-	d.Allowed = d.Admitted || e.shadow && denial == nil
 	r = r.WithContext(dc)
+	dc.decision.request = r
+	e.allow(dc, denial)
 	if e.onDecision != nil {
-		e.onDecision(r, *d)
+		e.onDecision(dc, dc.decision)
 	}
-	if !d.Allowed {
+	if !dc.decision.Allowed {
 		dc.leave() // a handler of the program's may take its time to refuse
 		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)
@@ -50,6 +49,12 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	next.ServeHTTP(dc.reply.Wrap(w), r)
+}
+
+// allow notes what is done about a decision.
+func (e *engine) allow(dc *decisionContext, denial *Denial) {
+	// A denial is obeyed even in shadow mode: it may be what guards the door.
+	dc.decision.Allowed = dc.decision.Admitted || e.shadow && denial == nil
 }
 
 // preflight reports whether r is a CORS preflight (Fetch standard, 4.8). The

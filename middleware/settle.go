@@ -15,19 +15,19 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// charge notes which tally was charged for the request: that of the identity with these
-// bytes, or an own one. With so little, and the decision, the charge can be changed.
-func (dc *decisionContext) charge(e *engine, bytes []byte, own *token.Own) {
+// charge notes that the request was charged to a tally of the decision's Identity: the shared
+// one, or an own one. With so little, and the decision, the charge can be changed.
+func (dc *decisionContext) charge(e *engine, own *token.Own) {
 	if d := &dc.decision; d.Cost > 0 {
-		dc.charger, dc.bytes, dc.own = e, bytes, own
+		dc.charger, dc.own = e, own
 	}
 }
 
 // noteCharge is charge for a request that was admitted by c, and notes what of it depends
 // on the outcome.
-func (dc *decisionContext) noteCharge(e *engine, bytes []byte, c *charged) {
+func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 	if c.verdict.Admitted {
-		dc.charge(e, bytes, c.own)
+		dc.charge(e, c.own)
 	}
 	if p := c.pending; p != nil {
 		p.now, p.free, p.ctx = e.now, e.free, dc.Context
@@ -149,7 +149,13 @@ func (e *engine) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool
 // chargedBy returns who was charged for a request, and which tally. The tally is as the
 // memory knows it: what was shown or signed may hold what others have got back since.
 func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candidate) {
-	who = subject{bytes: dc.bytes, tier: dc.decision.tier, holder: e.codec.Holder(dc.bytes)}
+	var room []byte
+	if dc.decision.FromWaitingRoom {
+		room = []byte{kindRoom} // and no room for more: each append copies it
+	}
+	id := &dc.decision.Identity
+	who = subject{bytes: id.append(room), tier: dc.decision.tier}
+	who.holder = e.codec.Holder(who.bytes)
 	if e.memory == nil {
 		return who, f
 	}
@@ -157,13 +163,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 		f.Key = e.ownKey(dc.own.ID)
 		return who, f
 	}
-	f.Key = e.memory.Key(dc.bytes)
-	room, rest := dc.bytes[:0:0], dc.bytes
-	if rest[0] == kindRoom {
-		room, rest = rest[:1:1], rest[1:]
-	}
-	id := identityOf(rest)
-	f.Provider = id.provider()
+	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
 	if id.wide() {
 		f.Networks = []storeless.Network{
 			{Key: e.memory.Key(id.appendNet(room, 56)), Policy: who.tier.net56},

@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/slots"
@@ -11,9 +10,9 @@ import (
 // enter finds a slot for a request before anything is charged: in the first tally that has
 // one of those that it shows, and else in the one that all of its identity share. It is not
 // ok if none is free, and returns the time, which is a later one if the request has waited.
-func (e *engine) enter(now time.Time, r *http.Request, dc *decisionContext, who *subject, shown *credentials) (time.Time, bool) {
+func (e *engine) enter(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials) (time.Time, bool) {
 	g := e.gate
-	if g == nil {
+	if g == nil || q.r == nil {
 		return now, true
 	}
 	shared := g.keyOf(who.bytes)
@@ -30,7 +29,7 @@ func (e *engine) enter(now time.Time, r *http.Request, dc *decisionContext, who 
 	}
 	s := g.table.Try(now, shared, n)
 	if s == nil && g.Queue > 0 && !e.shadow && e.wouldPass(now, who, shown, dc.decision.Cost) {
-		ctx, cancel := context.WithTimeout(r.Context(), g.MaxHold)
+		ctx, cancel := context.WithTimeout(q.ctx, g.MaxHold)
 		s, _ = g.table.Wait(ctx, e.now, first, n)
 		cancel()
 		now = e.now()

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -16,16 +15,16 @@ import (
 // enterExact leases a slot from the counter, and reports whether there is one; if not, v is
 // what becomes of the request. A refusal is not remembered: nobody knows when a request is
 // going to end.
-func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext, who *subject) (v verdict, ok bool) {
+func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who *subject) (v verdict, ok bool) {
 	g := e.gate
-	if g == nil {
+	if g == nil || q.r == nil {
 		return v, true
 	}
 	h := sha256.New()
 	h.Write([]byte("tallystick/v1/slot\x00"))
 	h.Write(who.bytes)
 	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: who.tier.leases, ID: rand.Text()}
-	answer, outcome, err := e.exact.guard.Take(r.Context(), now, e.now, callerOf(who), call)
+	answer, outcome, err := e.exact.guard.Take(q.ctx, now, e.now, callerOf(who), call)
 	otherwise := e.exact.Outage
 	switch outcome {
 	case guardedcall.Answered:
@@ -33,7 +32,7 @@ func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext,
 		if !answer.Admitted {
 			return tooManyAtOnce(), false
 		}
-		ctx, receipt := context.WithoutCancel(r.Context()), answer.Receipt
+		ctx, receipt := context.WithoutCancel(q.ctx), answer.Receipt
 		own := slots.NewPlace(func() {
 			ctx, cancel := context.WithTimeout(ctx, e.exact.Deadline)
 			defer cancel()
@@ -60,7 +59,7 @@ func (e *engine) enterExact(now time.Time, r *http.Request, dc *decisionContext,
 	if dc.decision.Degraded = true; otherwise == FailClosed {
 		return counterDown(), false
 	}
-	if _, ok = e.enter(now, r, dc, who, &credentials{}); !ok {
+	if _, ok = e.enter(now, q, dc, who, &credentials{}); !ok {
 		return tooManyAtOnce(), false
 	}
 	return v, true

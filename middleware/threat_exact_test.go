@@ -116,7 +116,7 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 			cfg.Exact.Outage = middleware.FailOpen
 			cfg.Exact.InFlight = 8
 			degraded := 0
-			cfg.OnDecision = func(_ *http.Request, d middleware.Decision) {
+			cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
 				if d.Degraded {
 					degraded++
 				}

@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"encoding/binary"
 	"net/http"
 	"net/http/httptest"
@@ -86,7 +87,7 @@ func TestThreatsOfFloods(t *testing.T) {
 	t.Run("T31 a crowd of strangers does not wash out a count", func(t *testing.T) {
 		f := newFlood(contact(new(clock)))
 		log, decisions := logTo(&f.cfg), recorded{}
-		f.cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { decisions.all = append(decisions.all[:0], d) }
+		f.cfg.OnDecision = func(_ context.Context, d middleware.Decision) { decisions.all = append(decisions.all[:0], d) }
 		m := newLimiter(t, f.cfg)
 		h := m.Handler(new(spy))
 		require.Equal(t, 5, admitted(h, 10, victim))

@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"crypto/tls"
 	"net/http"
 	"strings"
@@ -78,7 +79,7 @@ func TestThreatsOfTheInterstitial(t *testing.T) {
 		var seen int
 		cfg := keeping(now, middleware.Newcomers)
 		read := newCounted(huge)
-		cfg.OnDecision = func(*http.Request, middleware.Decision) { seen = read.read }
+		cfg.OnDecision = func(context.Context, middleware.Decision) { seen = read.read }
 		m := newLimiter(t, cfg).Handler(h.spy)
 		send(m, submitting(urlencoded, ""), func(r *http.Request) { r.Body, r.ContentLength = read, -1 })
 		require.Zero(t, seen)

@@ -15,7 +15,6 @@ type tier struct {
 	names        []string          // of the limits; "" of shadows, which are told to nobody
 	room         *tier             // for the waiting room; nil: none
 	pass         *tier             // what a tally that is bought may use; nil: none is sold
-	pseudonyms   *pseudonymKey     // the same in all tiers: a decision holds its tier, and has no room for more
 
 	// The limits that count by outcome, where there are any: all others are charged by those above.
 	late, late56, late48 *storeless.Policy

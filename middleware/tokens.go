@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -21,13 +20,14 @@ const (
 	maxLine   = 8 << 10 // bytes of a line; a longer one is not a list of tokens
 )
 
-// readTokens verifies the tokens of r, and sets apart what other cookies show. All that are
+// readTokens verifies the tokens of a request, and sets apart what other cookies show. All that are
 // accepted count: a client cannot gain by choosing which to show, and a planted one cannot
 // hide another.
-func (e *engine) readTokens(now time.Time, r *http.Request, who *subject) (shown credentials) {
-	if e.carriage != CookieOnly {
+func (e *engine) readTokens(now time.Time, q *question, who *subject) (shown credentials) {
+	shown.outside = q.r == nil
+	if e.carriage != CookieOnly || shown.outside {
 		pieces := 0
-		for _, line := range r.Header[TokenHeader] {
+		for _, line := range q.tokens() {
 			if len(line) > maxLine {
 				shown.err = token.ErrMalformed
 				continue
@@ -41,8 +41,8 @@ func (e *engine) readTokens(now time.Time, r *http.Request, who *subject) (shown
 			}
 		}
 	}
-	if e.carriage != HeaderOnly {
-		for suffix, value := range httpfield.Cookies(r.Header["Cookie"], e.cookieName, e.cookieSuffixes...) {
+	if e.carriage != HeaderOnly && !shown.outside {
+		for suffix, value := range httpfield.Cookies(q.r.Header["Cookie"], e.cookieName, e.cookieSuffixes...) {
 			switch {
 			case suffix == proofSuffix && len(shown.proofCookies) < maxProofs:
 				shown.proofCookies = append(shown.proofCookies, value)

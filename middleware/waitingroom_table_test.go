@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -54,7 +55,7 @@ func newLobby(t *testing.T, limit middleware.Limit, tickets int) *lobby {
 	q := &lobby{now: new(clock), arrive: random(1), press: random(3), script: make([]waiter, tickets)}
 	cfg := waiting(q.now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{limit}
-	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { q.told = d.RoomWait }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { q.told = d.RoomWait }
 	q.handler, _ = limited(t, cfg)
 	return q
 }

@@ -1,9 +1,6 @@
 package middleware
 
-import (
-	"net/http"
-	"time"
-)
+import "time"
 
 // decideWithWork decides a request from step 3 on, where a challenge may be offered:
 //
@@ -12,11 +9,11 @@ import (
 //     waiting room before nobody. It can only admit.
 //  5. The verdict, and what a refused client can do: work, or wait.
 //  6. The answer.
-func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionContext, who *subject, shown credentials) {
+func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext, who *subject, shown credentials) {
 	d := &dc.decision
-	shown = e.readProofs(now, r, who, shown)
+	shown = e.readProofs(now, q, who, shown)
 	d.Proof = shown.proof.reason
-	now, ok := e.enter(now, r, dc, who, &shown)
+	now, ok := e.enter(now, q, dc, who, &shown)
 	if !ok {
 		e.proofs.note(d.Proof)
 		e.refuseAtOnce(now, dc, who, &shown, tooManyAtOnce())
@@ -47,7 +44,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	if asked {
 		v, tell = verdictOf(&c.verdict), e.tellOf(now, who, &c)
 		d.noteCharge(who, &c)
-		dc.noteCharge(e, who.bytes, &c)
+		dc.noteCharge(e, &c)
 	}
 	if c.own == nil && len(shown.own) > 0 {
 		// The client keeps the token of the tally that it has paid for; a cookie has room
@@ -68,7 +65,7 @@ func (e *engine) decideWithWork(now time.Time, r *http.Request, dc *decisionCont
 	}
 	v.jitter()
 	d.conclude(&v)
-	if e.room != nil && v.status != 0 && !e.shadow && dc.wantsPage(r) {
+	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
 		var issued roomPass
 		if issued, d.RoomWait = e.issueTicket(now, who, pass, d.Cost); d.RoomWait > 0 {
 			give.roomCookie = e.roomCookie(now, who, &issued, &issued.tally)
@@ -87,7 +84,7 @@ func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject,
 	}
 	who.tier = who.tier.room
 	d.concludeCharge(who, c)
-	dc.noteCharge(e, pass.bytes, c)
+	dc.noteCharge(e, c)
 	d.FromWaitingRoom = true
 	e.answer(now, dc, who, shown, told{standings: &c.verdict}, give)
 }

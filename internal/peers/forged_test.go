@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func requireRefusedToken(tb testing.TB, crowd *Crowd, f forgery) {
 	tb.Helper()
 	cfg := config(Plenty(1))
 	var last middleware.Decision
-	cfg.OnDecision = func(_ *http.Request, d middleware.Decision) { last = d }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { last = d }
 	m, err := middleware.New(cfg)
 	require.NoError(tb, err)
 	s := newSeat(m.Handler(Served()), crowd, Request{Method: http.MethodGet}, http.StatusOK)

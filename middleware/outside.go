@@ -1,0 +1,118 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/tallystick/tallystick/middleware/internal/reply"
+)
+
+// Decide decides outside of HTTP: for interceptors, queues, messages of a connection, and
+// handlers that learn from the body who asks. It takes the same steps as [Middleware.Handler], by
+// the same limits, tiers, memory, tokens, proofs and counter, and tells Config.OnDecision.
+//
+// Config.Identity, Cost and Skip are about HTTP requests and are not called; cookies, pages
+// and the waiting room do not apply. It is an error, and nothing is decided, if the identity is
+// nobody, if the cost is negative, if ctx has ended, and where the policy has a Concurrency,
+// which counts HTTP requests under way. The Answer of an error allows nothing. A refusal is
+// no error. An [Exact] counter is waited for as long as Exact.Deadline permits, also if ctx
+// ends meanwhile: else whoever hangs up would look like an outage.
+func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
+	if ask.Cost == 0 {
+		ask.Cost = 1
+	}
+	return m.loaded().decideAsk(question{ctx: ctx, id: ask.Identity, cost: ask.Cost, ask: &ask})
+}
+
+// Check is [Middleware.Decide] for a client that shows nothing. A cost of 0 is always allowed, and
+// charges nothing. In the modes [Newcomers] and [EveryRequest] it refuses: these ask for a proof.
+func (m *Middleware) Check(ctx context.Context, id Identity, cost int64) (Answer, error) {
+	return m.loaded().decideAsk(question{ctx: ctx, id: id, cost: cost})
+}
+
+// Peek says what Check would answer to a cost of 1, and charges nothing. Neither does
+// the memory remember it, nor is Config.OnDecision told. Between a Peek and a Check others may be charged: what must hold
+// is decided by Check. Where the policy has a Concurrency, Peek tells of the limits alone.
+func (m *Middleware) Peek(ctx context.Context, id Identity) (Decision, error) {
+	a, err := m.loaded().decideAsk(question{ctx: ctx, id: id, cost: 1, dry: true})
+	return a.Decision, err
+}
+
+// decideAsk decides about a question that is no HTTP request.
+func (e *engine) decideAsk(q question) (Answer, error) {
+	switch {
+	case q.id.IsZero():
+		return Answer{}, errors.New("middleware: nobody has no tally: the identity is zero")
+	case q.cost < 0:
+		return Answer{}, fmt.Errorf("middleware: nothing can cost %d", q.cost)
+	case e.gate != nil && !q.dry:
+		return Answer{}, errors.New("middleware: the policy has a Concurrency, which counts HTTP requests alone: ask a policy without it")
+	case q.ctx.Err() != nil:
+		return Answer{}, fmt.Errorf("middleware: nothing was decided: %w", q.ctx.Err())
+	}
+	dc, now := &decisionContext{Context: q.ctx}, e.now()
+	dc.reply.Fields.Now = now.UnixMicro()
+	e.decide(now, &q, dc)
+	e.allow(dc, nil)
+	if e.onDecision != nil && !q.dry {
+		e.onDecision(q.ctx, dc.decision)
+	}
+	return Answer{Decision: dc.decision, asked: dc}, nil
+}
+
+// An Answer is a [Decision] outside of HTTP, and what goes back to the client. The zero Answer
+// allows nothing. Its methods may be called from any goroutine.
+type Answer struct {
+	Decision
+
+	asked *decisionContext // nil: nothing was decided
+}
+
+// Token returns what goes back as Tallystick-Token, "" if nothing: the client shows it the
+// next time. After Charge, NoCharge and Settle it says what they have changed.
+func (a Answer) Token() string {
+	for name, value := range a.Fields() {
+		if name == reply.TokenField {
+			return value
+		}
+	}
+	return ""
+}
+
+// Fields yields the names and values of all fields that an HTTP response would have: the token,
+// RateLimit and RateLimit-Policy, Retry-After, a challenge. [Quiet] and Shadow hold for them too.
+func (a Answer) Fields() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		if a.asked != nil {
+			a.asked.reply.Fields.Each(yield)
+		}
+	}
+}
+
+// Charge says that what was asked about counts in the limits of [ByOutcome], as in [Charge], and
+// NoCharge that it does not. What is said of neither counts ten seconds after the decision.
+// They do nothing after a refusal, and where no limit counts by outcome.
+func (a Answer) Charge() { a.say(true) }
+
+// NoCharge is told with [Answer.Charge].
+func (a Answer) NoCharge() { a.say(false) }
+
+func (a Answer) say(charged bool) {
+	if a.asked == nil {
+		return
+	}
+	if p := a.asked.pending(); p != nil {
+		p.sayAtOnce(charged)
+	}
+}
+
+// Settle says what it has cost, in place of the cost that was asked about, as [Settle] does for
+// a request. 0 gives all of it back.
+func (a Answer) Settle(cost int64) error {
+	if a.asked == nil {
+		return errUncharged
+	}
+	return a.asked.settle(a.asked.Context, nil, cost)
+}

@@ -1,0 +1,432 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// check asks about id, and wants no error.
+func check(t testing.TB, m *middleware.Middleware, id middleware.Identity, cost int64) middleware.Answer {
+	t.Helper()
+	a, err := m.Check(t.Context(), id, cost)
+	require.NoError(t, err)
+	return a
+}
+
+// decided is check with all that can be shown.
+func decided(t testing.TB, m *middleware.Middleware, ask middleware.Ask) middleware.Answer {
+	t.Helper()
+	a, err := m.Decide(t.Context(), ask)
+	require.NoError(t, err)
+	return a
+}
+
+// peeked looks how id stands.
+func peeked(t testing.TB, m *middleware.Middleware, id middleware.Identity) middleware.Decision {
+	t.Helper()
+	d, err := m.Peek(t.Context(), id)
+	require.NoError(t, err)
+	return d
+}
+
+// allowed returns how many of n checks pass.
+func allowed(t testing.TB, m *middleware.Middleware, id middleware.Identity, n int) (passed int) {
+	t.Helper()
+	for range n {
+		if check(t, m, id, 1).Allowed {
+			passed++
+		}
+	}
+	return passed
+}
+
+var visitor = address("203.0.113.1") // who sends the requests of most tests
+
+func TestAskIncorrect(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	atOnce := func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 1} }
+	for _, test := range []struct {
+		name    string
+		change  func(*middleware.Config)
+		ctx     context.Context
+		id      middleware.Identity
+		cost    int64
+		problem string
+		peeks   bool
+	}{
+		{"nobody", nil, t.Context(), middleware.Identity{}, 1, "nobody has no tally", false},
+		{"nobody with a tier", nil, t.Context(), middleware.Identity{Tier: "pro"}, 1, "nobody has no tally", false},
+		{"a name that is empty", nil, t.Context(), middleware.Principal(""), 1, "nobody has no tally", false},
+		{"nobody, for nothing", nil, t.Context(), middleware.Identity{}, 0, "nobody has no tally", false},
+		{"a negative cost", nil, t.Context(), visitor, -1, "nothing can cost -1", true},
+		{"an ended context", nil, ended, visitor, 1, "nothing was decided: context canceled", false},
+		{"a Concurrency", atOnce, t.Context(), visitor, 1, "has a Concurrency", true},
+		{"a Concurrency, for nothing", atOnce, t.Context(), visitor, 0, "has a Concurrency", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.Shadow = true // not even then
+			if test.change != nil {
+				test.change(&cfg)
+			}
+			decisions, log := record(&cfg), logTo(&cfg)
+			m := newLimiter(t, cfg)
+			a, err := m.Check(test.ctx, test.id, test.cost)
+			require.ErrorContains(t, err, test.problem)
+			require.Equal(t, middleware.Answer{}, a)
+			require.False(t, a.Allowed)
+			if test.cost != 0 { // which Decide takes for 1
+				a, err = m.Decide(test.ctx, middleware.Ask{Identity: test.id, Cost: test.cost})
+				require.ErrorContains(t, err, test.problem)
+				require.Equal(t, middleware.Answer{}, a)
+			}
+			d, err := m.Peek(test.ctx, test.id)
+			require.Equal(t, test.peeks, err == nil)
+			require.Equal(t, test.peeks, d.Allowed)
+			require.Empty(t, decisions.all)
+			require.Empty(t, log.lines())
+			require.Zero(t, m.Stats().Fill)
+		})
+	}
+	require.ErrorIs(t, func() error { _, err := newLimiter(t, contact(new(clock))).Check(ended, visitor, 1); return err }(), context.Canceled)
+	require.Panics(t, func() { _, _ = new(middleware.Middleware).Check(t.Context(), visitor, 1) })
+}
+
+// What was not decided allows nothing, and can be asked and told anything.
+func TestZeroAnswer(t *testing.T) {
+	var a middleware.Answer
+	require.False(t, a.Allowed)
+	require.Empty(t, a.Token())
+	require.Empty(t, maps.Collect(a.Fields()))
+	a.Charge()
+	a.NoCharge()
+	require.Error(t, a.Settle(0))
+	require.Empty(t, a.Limits())
+	require.Empty(t, a.Pseudonym())
+}
+
+func TestCheck(t *testing.T) {
+	c := new(clock)
+	cfg := contact(c)
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Algorithm: middleware.FixedWindow, Quota: 8, Window: time.Minute}}}
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { panic("who asks is told") }
+	cfg.Cost = func(*http.Request) int64 { panic("so is the cost") }
+	cfg.Skip = func(*http.Request) bool { panic("and there is no request") }
+	type key struct{}
+	var seen []middleware.Decision
+	cfg.OnDecision = func(ctx context.Context, d middleware.Decision) {
+		require.Equal(t, "of the caller", ctx.Value(key{}))
+		r, ok := d.Request()
+		require.False(t, ok)
+		require.Nil(t, r)
+		seen = append(seen, d)
+	}
+	m := newLimiter(t, cfg)
+	ctx := context.WithValue(t.Context(), key{}, "of the caller")
+
+	a, err := m.Check(ctx, visitor, 4)
+	require.NoError(t, err)
+	require.True(t, a.Allowed)
+	require.EqualValues(t, 4, a.Cost)
+	require.EqualValues(t, 1, a.Limits()[0].Remaining)
+	require.Equal(t, visitor, a.Identity)
+	a, err = m.Check(ctx, visitor, 2)
+	require.NoError(t, err)
+	require.False(t, a.Allowed)
+	require.Equal(t, middleware.OverLimit, a.Reason)
+	require.Equal(t, 429, a.Status)
+	require.GreaterOrEqual(t, a.RetryAfter, time.Minute)
+	a, err = m.Check(ctx, visitor, 0)
+	require.NoError(t, err)
+	require.True(t, a.Allowed, "nothing was asked for")
+	a, err = m.Check(ctx, visitor, 6)
+	require.NoError(t, err)
+	require.Equal(t, middleware.CostAboveQuota, a.Reason)
+	a, err = m.Check(ctx, pro(visitor), 4)
+	require.NoError(t, err)
+	require.True(t, a.Allowed, "another tier")
+	require.EqualValues(t, 0, a.Limits()[0].Remaining, "and the same tally")
+	require.Len(t, seen, 5)
+	require.Equal(t, a.Decision, seen[4])
+	c.advance(time.Minute)
+	for i := range 7 {
+		a, err = m.Check(ctx, visitor, 1)
+		require.NoError(t, err)
+		require.Equal(t, i < 5, a.Allowed)
+	}
+}
+
+// A Peek says what a Check would, and leaves no trace: no count, no cell in memory, no
+// decision in the metrics. So it is no way to fill the memory with names.
+func TestPeekLeavesNoTrace(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"plain":       func(*middleware.Config) {},
+		"by outcome":  func(cfg *middleware.Config) { *cfg = login(new(clock)); cfg.Limits[1].Quota = 5 },
+		"exact":       func(cfg *middleware.Config) { *cfg = paid(new(clock), newLedger(new(clock))) },
+		"work if out": func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Mode: middleware.WhenExhausted} },
+		"no memory":   func(cfg *middleware.Config) { cfg.InsecureNoMemory = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			change(&cfg)
+			decisions := record(&cfg)
+			m := newLimiter(t, cfg)
+			for i := range 300 {
+				id := address(fmt.Sprintf("2001:db8:%x::1", i))
+				d := peeked(t, m, id)
+				require.True(t, d.Allowed)
+				require.Equal(t, middleware.WithinLimits, d.Reason)
+				require.Equal(t, d.Limits()[0].Quota, d.Limits()[0].Remaining)
+			}
+			require.Zero(t, m.Stats().Fill)
+			require.Empty(t, decisions.all)
+			quota := peeked(t, m, visitor).Limits()
+			least := slices.MinFunc(quota, func(a, b middleware.LimitStatus) int { return int(a.Remaining - b.Remaining) }).Remaining
+			if cfg.InsecureNoMemory {
+				return // nothing remembers a Check either
+			}
+			require.EqualValues(t, least, allowed(t, m, visitor, int(least)+5))
+			for range 3 {
+				d, again := peeked(t, m, visitor), check(t, m, visitor, 1)
+				require.False(t, d.Allowed)
+				require.Equal(t, again.Reason, d.Reason)
+				require.Equal(t, again.Status, d.Status)
+				require.Equal(t, again.Limits(), d.Limits())
+				require.Positive(t, d.RetryAfter)
+			}
+		})
+	}
+	for _, mode := range []middleware.Mode{middleware.Newcomers, middleware.EveryRequest} {
+		m := newLimiter(t, challenging(new(clock), mode))
+		require.Equal(t, middleware.NoToken, peeked(t, m, visitor).Reason, "as a Check would")
+		require.Equal(t, middleware.NoToken, check(t, m, visitor, 1).Reason)
+	}
+}
+
+// A token is a token, whichever way it comes and goes: over HTTP, and as metadata.
+func TestTokensAreTheSameOutside(t *testing.T) {
+	for name, carriage := range map[string]middleware.TokenTransport{
+		"both": middleware.HeaderOrCookie, "header": middleware.HeaderOnly, "cookie": middleware.CookieOnly,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			cfg.TokenTransport = carriage
+			there, here := newLimiter(t, cfg), newLimiter(t, cfg)
+			site := there.Handler(new(spy))
+			show, shown := showing, func(r *http.Response) string { return tokenIn(r) }
+			if carriage == middleware.CookieOnly {
+				show, shown = showingCookie, func(r *http.Response) string { return cookieIn(r).Value }
+			}
+			tok := ""
+			for i := range 6 {
+				left, allowed, got := int64(-1), false, ""
+				if i%2 == 0 {
+					resp := send(site, show(tok))
+					_, err := fmt.Sscanf(resp.Header.Get("RateLimit"), `"contact";r=%d`, &left)
+					require.NoError(t, err)
+					if allowed = resp.StatusCode == http.StatusOK; allowed {
+						got = shown(resp)
+					}
+				} else {
+					a := decided(t, here, middleware.Ask{Identity: visitor, Tokens: []string{tok}})
+					require.Equal(t, 1, a.Tokens)
+					require.NoError(t, a.TokenErr)
+					left, allowed, got = a.Limits()[0].Remaining, a.Allowed, a.Token()
+				}
+				require.Equal(t, i < 5, allowed, "%d", i)
+				require.EqualValues(t, max(0, 4-i), left)
+				if allowed {
+					tok = got
+				}
+			}
+		})
+	}
+}
+
+// What is not a token of this policy and client is as if absent, and four of them are looked at.
+func TestTokensOutsideThatDoNotCount(t *testing.T) {
+	cfg := contact(new(clock))
+	other := cfg
+	other.Policy = "other"
+	spent := check(t, newLimiter(t, cfg), visitor, 5).Token()
+	foreign := check(t, newLimiter(t, other), visitor, 5).Token()
+	theirs := check(t, newLimiter(t, cfg), address("198.51.100.1"), 5).Token()
+	require.NotEmpty(t, spent)
+	for name, test := range map[string]struct {
+		tokens []string
+		left   int64
+	}{
+		"none":                  {nil, 4},
+		"garbage":               {[]string{"garbage", "", ",,,"}, 4},
+		"of another policy":     {[]string{foreign}, 4},
+		"of another client":     {[]string{theirs}, 4},
+		"one":                   {[]string{spent}, 0},
+		"one among others":      {[]string{foreign + ", " + theirs + " ," + spent}, 0},
+		"in lines":              {[]string{foreign, theirs, spent}, 0},
+		"behind four forgeries": {[]string{forgery(spent), forgery(spent), forgery(spent), forgery(spent), spent}, 4},
+		"in a line too long":    {[]string{string(make([]byte, 9<<10)) + "," + spent}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := decided(t, newLimiter(t, cfg), middleware.Ask{Identity: visitor, Tokens: test.tokens})
+			require.Equal(t, test.left, a.Limits()[0].Remaining)
+			require.Equal(t, test.left > 0, a.Allowed)
+		})
+	}
+}
+
+// The fields of an answer are those of a response, without what is about responses.
+func TestAnswerFields(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"plain":         func(*middleware.Config) {},
+		"X-RateLimit":   func(cfg *middleware.Config) { cfg.XRateLimit = middleware.ResetInSeconds },
+		"quiet":         func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
+		"without token": func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietNoToken },
+		"shadow":        func(cfg *middleware.Config) { cfg.Shadow = true },
+		"refused":       func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second },
+		"shut":          func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second; cfg.Shadow = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			change(&cfg)
+			h, _ := limited(t, cfg)
+			m := newLimiter(t, cfg)
+			for range 3 {
+				resp := send(h)
+				want := map[string]string{}
+				for name, lines := range resp.Header {
+					switch name {
+					case "Set-Cookie", "Cache-Control", "Content-Type", "Content-Length", "X-Content-Type-Options", "Vary":
+					default:
+						want[name] = lines[0]
+					}
+				}
+				a := check(t, m, visitor, 1)
+				require.Equal(t, want, maps.Collect(a.Fields()))
+				require.Equal(t, want[middleware.TokenHeader], a.Token())
+				for range a.Fields() {
+					break // may be left early
+				}
+			}
+		})
+	}
+}
+
+// However they come, by request or by Check, no more than the quota pass.
+func TestCheckAndRequestsAtOnce(t *testing.T) {
+	m := newLimiter(t, contact(new(clock)))
+	h := m.Handler(new(spy))
+	var passed atomic.Int64
+	inParallel(400, func(i int) {
+		switch i % 4 {
+		case 0:
+			if send(h).StatusCode == http.StatusOK {
+				passed.Add(1)
+			}
+		case 1:
+			_, _ = m.Peek(t.Context(), visitor)
+		default:
+			if a, err := m.Check(t.Context(), visitor, 1); err == nil && a.Allowed {
+				passed.Add(1)
+			}
+		}
+	})
+	require.EqualValues(t, 5, passed.Load())
+}
+
+// The networks of IPv6 addresses are counted outside of HTTP too, with the same counts.
+func TestCheckCountsNetworks(t *testing.T) {
+	m := newLimiter(t, contact(new(clock)))
+	h := m.Handler(new(spy))
+	passed := 0
+	for i := range 12 {
+		addr := fmt.Sprintf("2001:db8:0:%x::1", i)
+		if i%2 == 0 {
+			passed += admitted(h, 6, from(addr))
+		} else {
+			passed += allowed(t, m, address(addr), 6)
+		}
+	}
+	require.Equal(t, 8*5, passed, "a /56")
+	require.False(t, peeked(t, m, address("2001:db8:0:ff::1")).Allowed)
+	require.True(t, peeked(t, m, address("2001:db8:0:100::1")).Allowed)
+}
+
+// A Check in a handler is a decision of its own: what the outer policy has decided about the
+// request stays in the context, in the response and to be settled.
+func TestCheckInsideOfAHandler(t *testing.T) {
+	cfg := contact(new(clock))
+	names := login(new(clock))
+	m, inner := newLimiter(t, cfg), newLimiter(t, names)
+	var a middleware.Answer
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before, ok := middleware.FromContext(r.Context())
+		require.True(t, ok)
+		var err error
+		a, err = inner.Check(r.Context(), middleware.Principal("alice"), 1)
+		require.NoError(t, err)
+		_, err = inner.Peek(r.Context(), middleware.Principal("bob"))
+		require.NoError(t, err)
+		again, err := m.Check(r.Context(), visitor, 1) // and of the very policy
+		require.NoError(t, err)
+		require.EqualValues(t, 3, again.Limits()[0].Remaining)
+		after, ok := middleware.FromContext(r.Context())
+		require.True(t, ok)
+		require.Equal(t, before.Policy, after.Policy)
+		require.Equal(t, before.Limits(), after.Limits())
+		middleware.Charge(r) // of the request, not of the Check
+		require.NoError(t, middleware.Refund(w, r))
+		require.Error(t, middleware.Refund(w, r))
+	}))
+	resp := send(h)
+	require.Equal(t, []string{`"contact";q=5;w=60`}, resp.Header["Ratelimit-Policy"])
+	require.Equal(t, []string{`"contact";r=4;t=60`}, resp.Header["Ratelimit"])
+	require.Len(t, resp.Header["Tallystick-Token"], 1)
+	require.EqualValues(t, 4, peeked(t, m, visitor).Limits()[0].Remaining, "the request came back, the Check did not")
+	require.NoError(t, a.Settle(3), "nobody has settled it")
+	require.EqualValues(t, 9997, peeked(t, inner, middleware.Principal("alice")).Limits()[0].Remaining)
+}
+
+func TestAnswerSettle(t *testing.T) {
+	m := newLimiter(t, contact(new(clock)))
+	left := func() int64 { return peeked(t, m, visitor).Limits()[0].Remaining }
+	a := check(t, m, visitor, 2)
+	first := a.Token()
+	require.EqualValues(t, 3, left())
+	require.ErrorContains(t, a.Settle(-1), "cannot have cost -1")
+	require.NoError(t, a.Settle(4))
+	require.EqualValues(t, 1, left())
+	require.NotEqual(t, first, a.Token(), "the token says it")
+	require.Zero(t, decided(t, newLimiter(t, contact(new(clock))), middleware.Ask{Identity: visitor, Tokens: []string{a.Token()}}).Limits()[0].Remaining)
+	require.Error(t, a.Settle(0), "once")
+	b := check(t, m, visitor, 1)
+	require.NoError(t, b.Settle(0))
+	require.EqualValues(t, 1, left())
+	refused := check(t, m, visitor, 2)
+	require.False(t, refused.Allowed)
+	require.Error(t, refused.Settle(0), "a refusal was charged nothing")
+	require.Error(t, check(t, m, visitor, 0).Settle(1))
+}
+
+func TestShadowOutside(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Shadow = true
+	m := newLimiter(t, cfg)
+	require.Equal(t, 9, allowed(t, m, visitor, 9))
+	a := check(t, m, visitor, 1)
+	require.True(t, a.Allowed)
+	require.False(t, a.Admitted)
+	require.Equal(t, middleware.OverLimit, a.Reason)
+	require.True(t, peeked(t, m, visitor).Allowed)
+	require.False(t, peeked(t, m, visitor).Admitted)
+}
