@@ -25,14 +25,16 @@ type registry struct {
 	limits map[string][]middleware.Limit
 	err    error
 	hang   bool // until the context ends
+	takes  time.Duration
 	asked  []string
 }
 
 func (reg *registry) limitsFor(ctx context.Context, id middleware.Identity) ([]middleware.Limit, error) {
 	reg.mu.Lock()
 	reg.asked = append(reg.asked, id.Tier+"/"+id.Name())
-	limits, err, hang := reg.limits[id.Name()], reg.err, reg.hang
+	limits, err, hang, takes := reg.limits[id.Name()], reg.err, reg.hang, reg.takes
 	reg.mu.Unlock()
+	time.Sleep(takes)
 	if hang {
 		<-ctx.Done()
 	}
@@ -187,7 +189,7 @@ func TestLimitsForWithoutAnAnswer(t *testing.T) {
 // The function is asked again when its answer is old, and all that was counted stays.
 func TestLimitsForAChange(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": {fixed(5, time.Hour)}}}
+		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": {fixed(5, time.Hour)}}, takes: time.Millisecond}
 		cfg := contracts(now, reg)
 		cfg.Limits = []middleware.Limit{fixed(3, time.Hour)}
 		m := newLimiter(t, cfg)
@@ -200,6 +202,7 @@ func TestLimitsForAChange(t *testing.T) {
 		require.Equal(t, `"contact";r=0;t=3600`, left())
 		now.advance(time.Minute)
 		require.Equal(t, `"contact";r=0;t=3540`, left(), "meanwhile")
+		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, `"contact";r=3;t=3540`, left())
 
@@ -282,7 +285,7 @@ func TestLimitsForWithEverything(t *testing.T) {
 				own := append([]middleware.Limit(nil), cfg.Limits...)
 				own[0].Quota = 12
 				if len(own) > 1 {
-					own[1].Quota = 12
+					own[1].Quota = 4 // failures, of which there are none
 				}
 				reg.limits["a"] = own
 				h := newSite(t, cfg)

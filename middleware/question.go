@@ -9,31 +9,17 @@ import (
 // [Middleware.Decide]. All that the steps take from outside is taken by way of it, so that there
 // is one order of steps for both.
 type question struct {
-	ctx  context.Context
-	cost int64 // where no function is asked for it
-
-	r     *http.Request             // nil outside of HTTP
-	price func(*http.Request) int64 // of the route, in place of Config.Cost; nil: it has none
-
-	// Outside of HTTP.
-	id  Identity
-	dry bool // nothing is to be charged
-	ask *Ask // nil: nothing is shown
+	ctx   context.Context
+	r     *http.Request // nil outside of HTTP; then the rest holds
+	id    Identity
+	cost  int64                     // where Config.Cost is not asked
+	price func(*http.Request) int64 // of the route of r; nil: Config.Cost
+	dry   bool                      // nothing is to be charged
+	ask   *Ask                      // nil: nothing is shown
 }
 
 // over is the question about an HTTP request.
 func over(r *http.Request) *question { return &question{ctx: r.Context(), r: r, cost: 1} }
-
-// pricedBy returns the function that says what a request costs, or nil.
-func (q *question) pricedBy(e *engine) func(*http.Request) int64 {
-	switch {
-	case q.r == nil:
-		return nil
-	case q.price != nil:
-		return q.price
-	}
-	return e.cost
-}
 
 // tokens returns lines that may be lists of tokens.
 func (q *question) tokens() []string {

@@ -59,6 +59,12 @@ var noon = time.Unix(1_800_000_000, 0)
 func TestAnAnswerServes(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		var d database
+		d.answer = func(context.Context, string) (int, error) {
+			time.Sleep(time.Millisecond) // nobody is answered before the request goes on
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.asked["a"], nil
+		}
 		table := d.table(8)
 		for i, step := range []struct {
 			after time.Duration // since noon
@@ -76,6 +82,7 @@ func TestAnAnswerServes(t *testing.T) {
 			v, known := table.Get(t.Context(), noon.Add(step.after), "a")
 			require.True(t, known)
 			require.Equal(t, step.want, v, i)
+			time.Sleep(2 * time.Millisecond)
 			synctest.Wait()
 			require.Equal(t, step.calls, d.asked["a"], i)
 		}
