@@ -20,6 +20,7 @@ func TestEveryFieldHasAKey(t *testing.T) {
 	covers(t, reflect.TypeFor[middleware.Config](), reflect.TypeFor[policyKeys](), "", map[string]string{
 		"Policy":         "it is the name under which the policy stands",
 		"Cost":           "code",
+		"LimitsFor.Func": "code",
 		"Skip":           "code",
 		"RefusalHandler": "code",
 		"PageHandler":    "code",

@@ -44,6 +44,7 @@ type policyKeys struct {
 	Limits           []limitKeys                `json:"limits" file:"required" validate:"min=1,max=8" doc:"the limits, decided together"`
 	Secrets          *secretKeys                `json:"secrets" file:"apart" doc:"where the secrets of this policy are, if not those of all"`
 	Tiers            map[string]*tierKeys       `json:"tiers" file:"apart" validate:"min=1" keys:"tier" doc:"further sets of limits, by the tier of the identity"`
+	LimitsFor        *limitsForKeys             `json:"limitsFor" doc:"how answers about customers' own limits are kept; the program gives the function"`
 	Instances        *int64                     `json:"instances" validate:"min=1,max=1048576" doc:"about how many instances serve the policy at once"`
 	Identity         *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
 	TokenTransport   *middleware.TokenTransport `json:"tokenTransport" doc:"by which channels tokens travel"`
@@ -110,6 +111,12 @@ type concurrencyKeys struct {
 	CancelHeld *bool          `json:"cancelHeld" doc:"a request is ended then"`
 	Queue      *int           `json:"queue" validate:"min=0,max=10000" doc:"how many requests of one tally may wait for their turn"`
 	QueueAll   *int           `json:"queueAll" validate:"min=0,max=10000" doc:"how many of all tallies"`
+}
+
+type limitsForKeys struct {
+	Life      *time.Duration `json:"life" doc:"how long an answer is good"`
+	Deadline  *time.Duration `json:"deadline" doc:"how long a request waits for an answer"`
+	Customers *int           `json:"customers" validate:"min=1,max=1048576" doc:"of how many customers answers are kept"`
 }
 
 type byOutcomeKeys struct {

@@ -18,6 +18,7 @@ const everyKey = `{"policies": {"api": {
 	"tiers": {"pro": {"limits": [
 		{"name": "burst", "algorithm": "token-bucket", "quota": 3, "window": "1s", "burst": 6},
 		{"name": "day", "quota": 300, "window": "24h", "shadow": true}]}},
+	"limitsFor": {"life": "5m", "deadline": "20ms", "customers": 100},
 	"instances": 4, "tokenTransport": "cookie-only", "embeddedCookie": true, "insecureCookie": true,
 	"maxClients": 1024, "net56Factor": 3, "net48Factor": 5, "insecureNoMemory": true,
 	"challenge": {"mode": "newcomers", "work": 1024, "nonceOnly": true, "crowd": 9, "priceMemory": "1h30m",
@@ -42,6 +43,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 3, Window: time.Second, Burst: 6},
 			{Name: "day", Quota: 300, Window: 24 * time.Hour, Shadow: true},
 		}},
+		LimitsFor:        &middleware.LimitsFor{Life: 5 * time.Minute, Deadline: 20 * time.Millisecond, Customers: 100},
 		Instances:        4,
 		TokenTransport:   middleware.CookieOnly,
 		EmbeddedCookie:   true,
