@@ -114,12 +114,14 @@ func (r *treeReader) countTo(offset int64) {
 
 // explain says what is wrong with what is no JSON, and sets line to where.
 func (r *treeReader) explain(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	var wrong *json.SyntaxError
+	isSyntax := errors.As(err, &wrong)
+	// From Go 1.27 on, what ends too early is a SyntaxError that only its text tells from others.
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isSyntax && wrong.Error() == "unexpected end of JSON input" {
 		r.countTo(int64(len(r.text)))
 		return errors.New("ends too early; it must be one JSON object")
 	}
-	var wrong *json.SyntaxError
-	if errors.As(err, &wrong) {
+	if isSyntax {
 		r.countTo(wrong.Offset)
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
