@@ -16,8 +16,8 @@ import (
 // What Tallystick may add to a program that has net/http already, and what a WebAssembly
 // program with it may weigh; the free plan of the best known host takes 3 MB.
 const (
-	mostAdded = 1_450_000 // bytes, linux/amd64
-	mostWasm  = 2_300_000 // bytes, js/wasm, by gzip -9
+	mostAdded = 1_600_000 // bytes, linux/amd64
+	mostWasm  = 2_400_000 // bytes, js/wasm, by gzip -9
 )
 
 // buildStripped builds a program below testdata/weight as one is built to be small, and

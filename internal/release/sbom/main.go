@@ -54,11 +54,38 @@ type module struct {
 	Replace                  *module
 }
 
-// modules asks the go command which modules the packages in dir need, without their tests.
-func modules(dir string) (main module, linked []module, err error) {
-	list := exec.Command("go", "list", "-deps", "-json=Module", "./...")
+// golist is the go command in dir, by the module alone.
+func golist(dir string, args ...string) *exec.Cmd {
+	list := exec.Command("go", append([]string{"list"}, args...)...)
 	list.Dir, list.Stderr = dir, os.Stderr
 	list.Env = append(os.Environ(), "GOWORK=off")
+	return list
+}
+
+// packages returns the packages of the module in dir that its users may import.
+func packages(dir string) (public []string, err error) {
+	out, err := golist(dir, "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("sbom: go list in %s: %w", dir, err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if !strings.Contains(name, "/internal/") {
+			public = append(public, name)
+		}
+	}
+	if len(public) == 0 {
+		return nil, fmt.Errorf("sbom: %s: no packages", dir)
+	}
+	return public, nil
+}
+
+// modules asks the go command which modules the packages in dir need, without their tests.
+func modules(dir string) (main module, linked []module, err error) {
+	public, err := packages(dir)
+	if err != nil {
+		return main, nil, err
+	}
+	list := golist(dir, append([]string{"-deps", "-json=Module"}, public...)...)
 	out, err := list.StdoutPipe()
 	if err != nil {
 		return main, nil, err
@@ -85,9 +112,6 @@ func modules(dir string) (main module, linked []module, err error) {
 	}
 	if err := list.Wait(); err != nil {
 		return main, nil, fmt.Errorf("sbom: go list in %s: %w", dir, err)
-	}
-	if main.Path == "" {
-		return main, nil, fmt.Errorf("sbom: %s: no packages", dir)
 	}
 	slices.SortFunc(linked, func(a, b module) int { return cmp.Compare(a.Path, b.Path) })
 	return main, linked, nil

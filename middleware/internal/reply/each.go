@@ -4,8 +4,8 @@ package reply
 // is about a response, its cookie and how it is stored, is not among them.
 func (f *Fields) Each(yield func(name, value string) bool) {
 	v := f.current()
-	for i, line := range v.Lines {
-		if line != "" && i != Cache && !yield(names[i], line) {
+	for i := range names {
+		if line := v.value(i); line != "" && i != Cache && !yield(names[i], line) {
 			return
 		}
 	}
