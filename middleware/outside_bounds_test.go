@@ -1,7 +1,6 @@
 package middleware_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -253,5 +252,5 @@ func TestCheckInAHandlerOfTheSamePolicy(t *testing.T) {
 		send(h)
 	}
 	require.EqualValues(t, 5, peeked(t, m, visitor).Limits()[1].Remaining)
-	require.EqualValues(t, 10_000-40, peeked(t, m, visitor).Limits()[0].Remaining, fmt.Sprint("each counts"))
+	require.EqualValues(t, 10_000-40, peeked(t, m, visitor).Limits()[0].Remaining, "each counts")
 }
