@@ -39,10 +39,15 @@ func (c *customers) adopt(was *customers) {
 	c.answers.Adopt(was.answers, func(o ownLimits) ownLimits { return ownLimits{limits: o.limits} })
 }
 
+// longestName is that of a customer, with what it is narrowed to. A name may be what somebody
+// has typed, of megabytes: so many entries would be all of the machine's memory.
+const longestName = 1024
+
 // customerOf returns the customer that id is, if it may have limits of its own. An address
 // never is one, whatever it is narrowed to: everybody has as many as it likes.
 func customerOf(id *Identity) (c customer, ok bool) {
-	return customer{id.kind, id.named, id.text, id.Tier}, id.kind == kindKey || id.kind == kindPrincipal
+	ok = id.kind == kindKey || id.kind == kindPrincipal
+	return customer{id.kind, id.named, id.text, id.Tier}, ok && len(id.text) <= longestName
 }
 
 // kept returns c without what its strings may be parts of, such as all fields of a request.

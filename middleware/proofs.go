@@ -71,6 +71,9 @@ func proofsIn(q *question, shown *credentials) (texts []string, byCookie bool) {
 		return shown.proofCookies, true
 	}
 	for _, line := range lines {
+		if len(line) > maxLine {
+			continue // no list of proofs: to look for them would take as long as the line is
+		}
 		for more := true; more && len(texts) < maxProofs; {
 			var piece string
 			piece, line, more = strings.Cut(line, ",")

@@ -134,7 +134,9 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 		e.report.warn(now, challengeFailed, "cannot issue a challenge", "error", err)
 		return offer{}
 	}
-	e.proofs.issue(work)
+	if !who.dry { // nobody is sent it
+		e.proofs.issue(work)
+	}
 	if c.path != "" && !e.mounted.Load() {
 		e.report.warn(now, endpointsUnmounted, "a challenge names the URLs below Challenge.Path, where nothing answers", "remedy", "mount Middleware.Endpoints there")
 	}

@@ -206,3 +206,84 @@ func TestShadowLimitIncorrect(t *testing.T) {
 		})
 	}
 }
+
+// Of a shadow no client hears: not in any dialect of the fields, nor in a refusal, as JSON or as
+// a page, nor from the endpoints. Its window and its quota are nowhere.
+func TestShadowIsToldToNobody(t *testing.T) {
+	for _, fields := range []middleware.Fields{
+		middleware.RateLimitFields | middleware.XRateLimitInSeconds | middleware.XQuotaInSeconds,
+		middleware.RateLimitDraft7 | middleware.XQuotaInUnixTime,
+		middleware.RateLimitDraft6 | middleware.XRateLimitInUnixTime,
+	} {
+		for _, place := range []int{0, 1, 2} {
+			var heard [2][]string
+			for i := range heard {
+				cfg := challenging(new(clock), middleware.WhenExhausted)
+				cfg.Fields = fields
+				cfg.Limits = []middleware.Limit{fixed(5, time.Minute), {Name: "hourly", Quota: 50, Window: time.Hour}}
+				if i == 1 {
+					cfg.Limits = slices.Insert(cfg.Limits, place,
+						middleware.Limit{Name: "secret", Algorithm: middleware.FixedWindow, Quota: 4, Window: 24 * time.Hour, Shadow: true},
+						middleware.Limit{Name: "secret-too", Algorithm: middleware.LeakyBucket, Quota: 77, Window: time.Minute, Shadow: true})
+				}
+				h := newSite(t, cfg)
+				for range 7 {
+					for _, accept := range []string{"application/json", "text/html"} {
+						resp := send(h, with("Accept", accept))
+						body := bodyOf(t, resp)
+						for _, unlike := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Retry-After", "Set-Cookie"} {
+							resp.Header.Del(unlike) // signed, or random
+						}
+						require.NotContains(t, body, "secret")
+						require.NotContains(t, fmt.Sprint(resp.Header), "secret")
+						require.NotContains(t, fmt.Sprint(resp.Header), "77")
+						heard[i] = append(heard[i], resp.Status, fmt.Sprint(resp.Header))
+					}
+				}
+				resp := fetched(h)
+				require.NotContains(t, bodyOf(t, resp), "secret")
+				heard[i] = append(heard[i], resp.Status)
+			}
+			require.Equal(t, heard[0], heard[1])
+		}
+	}
+}
+
+// A shadow that refuses all, in all windows and for all networks, loosens nothing: (N+C)·L
+// holds for who drops its token, and nothing is kept for those who give back.
+func TestShadowLoosensNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		now, rnd := new(clock), random(seed)
+		cfg := contact(now)
+		cfg.Limits = slices.Insert(cfg.Limits, rnd.IntN(2),
+			middleware.Limit{Name: "trial", Algorithm: middleware.FixedWindow, Quota: 1 + rnd.Int64N(9), Window: []time.Duration{time.Second, time.Minute, time.Hour}[rnd.IntN(3)], Shadow: true})
+		a, b := newLimiter(t, cfg), newLimiter(t, cfg)
+		passed, tokens := int64(0), []string{""}
+		for range 120 {
+			m := []*middleware.Middleware{a, b}[rnd.IntN(2)]
+			cost := 1 + rnd.Int64N(3)
+			answer := decided(t, m, middleware.Ask{Identity: visitor, Cost: cost, Tokens: []string{tokens[rnd.IntN(len(tokens))]}})
+			tokens = append(tokens, answer.Token())
+			if !answer.Allowed {
+				continue
+			}
+			if rnd.IntN(3) == 0 {
+				settled := rnd.Int64N(cost + 1)
+				require.NoError(t, answer.Settle(settled))
+				cost = settled
+			}
+			passed += cost
+			if rnd.IntN(9) == 0 { // it comes into force, or is on trial again
+				other := cfg
+				other.Limits = slices.Clone(cfg.Limits)
+				for i := range other.Limits {
+					if l := &other.Limits[i]; l.Name == "trial" {
+						l.Shadow = rnd.IntN(2) == 0
+					}
+				}
+				require.NoError(t, m.Reconfigure(other))
+			}
+		}
+		require.LessOrEqual(t, passed, int64(2*5), seed)
+	}
+}

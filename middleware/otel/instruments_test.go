@@ -191,6 +191,27 @@ func TestRoutesAreBounded(t *testing.T) {
 	require.EqualValues(t, 2000-512, values()["tallystick.decisions _OTHER false refused over-limit"])
 }
 
+// What is no pattern of a program's, too long or not UTF-8, is no label: one client would fill
+// the memory of metrics, or have the page of them fail.
+func TestRoutesAreText(t *testing.T) {
+	m, values := watched(t, contact(noon))
+	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, pattern := range []string{"/" + strings.Repeat("x", 1<<20), "/\xff", "/" + strings.Repeat("y", 256)} {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		r.Pattern = pattern
+		r.RemoteAddr = "203.0.113.1:4711"
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	other := 0.0
+	for name, n := range values() {
+		require.Less(t, len(name), 300)
+		if strings.Contains(name, "_OTHER") {
+			other += n
+		}
+	}
+	require.EqualValues(t, 3, other)
+}
+
 // A dying counter: the calls that fail, the decisions without it, and that it is down.
 func TestTheCounterIsTold(t *testing.T) {
 	now := noon

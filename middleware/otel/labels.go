@@ -2,6 +2,7 @@ package otel
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -30,6 +31,10 @@ const (
 // maxRoutes is how many routes are told apart, where a router does not put patterns but paths
 // into the request, which clients choose.
 const maxRoutes = 512
+
+// longestRoute is more than a program writes: what is longer, or no text, is such a path. A
+// page of metrics with one that is not UTF-8 is none for Prometheus.
+const longestRoute = 256
 
 // other stands for all routes beyond, as the semantic conventions have it for methods.
 const other = "_OTHER"
@@ -78,6 +83,7 @@ func (i *Instruments) setOf(route string, d *middleware.Decision) metric.Measure
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.limitRoute(&l)
+	l.route = strings.Clone(l.route) // it may be a part of a request
 	i.routes[l.route] = struct{}{}
 	if set = i.sets[l]; set == nil {
 		set = i.option(keyPolicy.String(l.policy), keyRoute.String(l.route), keyReason.String(l.reason),
@@ -87,9 +93,12 @@ func (i *Instruments) setOf(route string, d *middleware.Decision) metric.Measure
 	return set
 }
 
-// limitRoute replaces a route that is new, where there are too many.
+// limitRoute replaces a route that is new, where there are too many, or that is none.
 func (i *Instruments) limitRoute(l *labels) {
-	if _, known := i.routes[l.route]; !known && len(i.routes) >= maxRoutes {
+	if _, known := i.routes[l.route]; known {
+		return
+	}
+	if len(i.routes) >= maxRoutes || len(l.route) > longestRoute || !utf8.ValidString(l.route) {
 		l.route = other
 	}
 }
