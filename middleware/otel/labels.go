@@ -34,7 +34,7 @@ const maxRoutes = 512
 // other stands for all routes beyond, as the semantic conventions have it for methods.
 const other = "_OTHER"
 
-// Labels are the attributes of a decision.
+// labels are the attributes of a decision.
 type labels struct {
 	policy, route, reason, outcome string
 	authenticated                  bool
