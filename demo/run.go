@@ -92,11 +92,11 @@ func run(ctx context.Context, o options) (err error) {
 			open = false
 		}
 	}
-	handler.metrics.refusals.Flush()
 	o.log.Info("shutting down; requests under way may finish", "within", patience)
 	// Not ctx, which has ended.
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	defer handler.metrics.refusals.Flush() // when nobody is refused any more
 	if err := server.Shutdown(deadline); err != nil {
 		return errors.Join(fmt.Errorf("shutdown: %w", err), server.Close())
 	}

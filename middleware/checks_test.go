@@ -449,6 +449,15 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 				cfg.Tiers = map[string][]middleware.Limit{"pro": {{Quota: 100, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}}
 			}, nil)
 		},
+		"a limit that customers may need": func(t *testing.T) []string {
+			return around(t, func(cfg *middleware.Config) {
+				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), nil }
+				cfg.Limits = []middleware.Limit{{Quota: 10, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}
+				cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+					return []middleware.Limit{{Quota: 100, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}, nil
+				}}
+			}, nil, nil)
+		},
 		"a denial": func(t *testing.T) []string {
 			return around(t, func(cfg *middleware.Config) {
 				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, &middleware.Denial{} }

@@ -132,7 +132,7 @@ func (d Decision) Format(f fmt.State, _ rune) {
 // and in every policy that has the same secret. "" if it could not be told who was asking.
 //
 // It is a keyed hash under the first of Config.Secrets. To whom has none of them it says nothing.
-// Who has one can try all IPv4 addresses: for the law it is personal data still. It changes
+// A holder of one can try all IPv4 addresses: for the law it is personal data still. It changes
 // once in a rotation of secrets, when the new one is moved to the front. Then an old
 // log is read with a Middleware that has the old secret first, and [Middleware.Peek].
 //

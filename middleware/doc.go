@@ -177,8 +177,7 @@
 // answers 503. Load is no outage, and is answered 503 whatever the choice, so that nobody can
 // flood the counter to get into the fallback. A quarter of the places is for identities that are
 // no address. A request that was answered 503 at its deadline may have been charged.
-// [Middleware.CallFor] lets a program spend the same quota outside of requests. docs/exact.md has
-// the rest.
+// [Middleware.Check] spends the same quota outside of requests. docs/exact.md has the rest.
 //
 // # Identities and tiers
 //
@@ -194,11 +193,15 @@
 //
 // Config.Tiers holds further quotas for the same limits; the identity's Tier chooses among them
 // at each request. A client that changes tier keeps its counts, and a new quota applies at once.
+// Config.LimitsFor is a function that knows a customer's own numbers; it is never asked about an
+// address. docs/tenants.md has both, for ten thousand tenants. A request costs 1, or what
+// Config.Cost or [Middleware.HandlerCost] says.
 //
 // # Trying, changing, watching
 //
 // Config.Shadow decides, counts and sends the fields, but refuses and challenges nobody; the
-// [Decision] says what would have happened. [Middleware.Reconfigure] replaces everything while
+// [Decision] says what would have happened. Shadow of a [Limit] does so for one number, beside
+// those in force. [Middleware.Reconfigure] replaces everything while
 // serving, except the policy's name and MaxClients, and keeps what was counted, also while
 // secrets are rotated: docs/operations.md has the steps.
 //
@@ -212,5 +215,6 @@
 //
 // No error shows a secret, and no Config or Middleware that is printed does; no Identity or
 // Decision shows who was asking. But package fmt calls no method of what lies in an unexported
-// field: do not print a struct that holds one of them so. The client can read its token: policy, counts, expiry, and a pseudonym.
+// field: do not print a struct that holds one of them so. The client can read its token: policy,
+// counts, expiry, and a pseudonym.
 package middleware

@@ -102,7 +102,7 @@ type exactCounter struct {
 	stamp int
 }
 
-// Customers are the compiled [LimitsFor]: those who have limits of their own.
+// customers are the compiled [LimitsFor]: those who have limits of their own.
 type customers struct {
 	LimitsFor
 	cfg     Config // of which their limits are compiled; without secrets

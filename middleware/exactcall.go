@@ -7,11 +7,13 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// CallFor returns the call that a request by id makes to the counter of
-// [Config.Exact], at a cost of 1: for a program that spends the same quota elsewhere, with
-// [exact.Counter].Take, or shows what is left of it, with [exact.Counter].Peek. The quotas
-// are those of the identity's tier, or its own if it has such: [LimitsFor] may be asked. The caller makes it, by a deadline of its own;
-// what it charges can be given back by the receipt alone, not by [Refund].
+// CallFor returns the call that a request by id makes to the counter of [Config.Exact], at a
+// cost of 1. To decide about something outside of HTTP call [Middleware.Check], which makes
+// this call and does all else that belongs to it: deadline, outage, refusals remembered. CallFor
+// is for what only a counter can do, such as a call that is booked for later.
+//
+// The quotas are those of the identity's tier, or its own: [LimitsFor] may be asked. The caller
+// makes the call, by a deadline of its own. What it charges is given back by the receipt alone.
 //
 // With Exact.Shards it is a call for one of an address's keys, at random. It is an error
 // if id is nobody, or if the policy has no counter.

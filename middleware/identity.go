@@ -11,7 +11,7 @@ import (
 // identity share a quota. Make one with [Address], [APIKey] or [Principal]; the
 // zero Identity is nobody, and a request by nobody is refused.
 //
-// Identities cannot be compared, nor be the keys of a map: two addresses of one /64 are one
+// Identities cannot be compared or be the keys of a map: two addresses of one /64 are one
 // client. [Decision.Pseudonym] is the same for all that share a quota.
 type Identity struct {
 	_ [0]func()

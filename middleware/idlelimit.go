@@ -15,8 +15,8 @@ import (
 
 // warnOfIdle tells of the first limit that can never refuse, in no tier.
 func (e *engine) warnOfIdle(now time.Time) {
-	if e.outcomes != nil {
-		return // some of the limits count some of the requests
+	if e.outcomes != nil || e.customers != nil {
+		return // some limits count some of the requests, or a customer has numbers that are not known here
 	}
 	sets := e.limitSets()
 	for j, name := range e.base.names {

@@ -29,10 +29,12 @@ type LimitsFor struct {
 
 	// Func returns the limits of a customer: with the names, algorithms and windows of
 	// Config.Limits, in that order, and a Quota and a Burst of its own. No limits and no
-	// error mean those of its Tier. [Identity.Name] says who it is. Func has Deadline and its context ends then: one that does not
-	// look at it is not waited for, but may be called no more than 16 times at once, all
-	// customers together. It runs on a goroutine of its own, once at a time for each customer. The
-	// context has the values of the request that asked first. Required.
+	// error mean those of its Tier. [Identity.Name] says who it is. Required.
+	//
+	// Its context ends at Deadline, and has the values of the request that asked first. It
+	// runs on a goroutine of its own: one call at a time for each customer, and 16 for all
+	// together. A function that does not look at its context keeps its place among the 16
+	// until it returns.
 	Func func(ctx context.Context, id Identity) ([]Limit, error)
 
 	// Life is how long an answer serves. Default: one minute. Permitted: from 1 s to 24 h.
@@ -42,9 +44,9 @@ type LimitsFor struct {
 	// serves the next. Default: 100 ms. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
-	// Customers is of how many customers the answers are kept, about 1 KB each where their numbers
-	// differ, and less where they are those of others. One too many takes the place of one that has asked
-	// long ago. Default: 65536. Permitted: 1 to 1048576.
+	// Customers is of how many customers the answers are kept: about 1 KB each where all their
+	// numbers differ, less where some have the same. One more takes the place of one that has
+	// not asked for long. Default: 65536. Permitted: 1 to 1048576.
 	Customers int
 }
 

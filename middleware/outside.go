@@ -18,7 +18,7 @@ import (
 // nobody, if the cost is negative, if ctx has ended, and where the policy has a Concurrency,
 // which counts HTTP requests under way. The Answer of an error allows nothing. A refusal is
 // no error. An [Exact] counter is waited for as long as Exact.Deadline permits, also if ctx
-// ends meanwhile: else whoever hangs up would look like an outage.
+// ends meanwhile: else a client that hangs up would look like an outage.
 func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 	if ask.Cost == 0 {
 		ask.Cost = 1
@@ -32,9 +32,10 @@ func (m *Middleware) Check(ctx context.Context, id Identity, cost int64) (Answer
 	return m.loaded().decideAsk(question{ctx: ctx, id: id, cost: cost})
 }
 
-// Peek says what Check would answer to a cost of 1, and charges nothing. Neither does
-// the memory remember it, nor is Config.OnDecision told. Between a Peek and a Check others may be charged: what must hold
-// is decided by Check. Where the policy has a Concurrency, Peek tells of the limits alone.
+// Peek says what Check would answer to a cost of 1. It charges nothing, the memory does not
+// remember it, and Config.OnDecision is not told. Between a Peek and a Check others may be
+// charged: what must hold is decided by Check. Where the policy has a Concurrency, Peek tells
+// of the limits alone.
 func (m *Middleware) Peek(ctx context.Context, id Identity) (Decision, error) {
 	a, err := m.loaded().decideAsk(question{ctx: ctx, id: id, cost: 1, dry: true})
 	return a.Decision, err

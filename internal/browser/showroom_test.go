@@ -264,7 +264,7 @@ func TestShowroom(t *testing.T) {
 		h.wait(`document.documentElement.matches(".live")`)
 		outline := h.outline()
 		for _, want := range []string{
-			`heading "One limit, 3 servers, no store"`, `form "Message"`, `textbox "Name"`, `textbox "E-mail"`, `textbox "Message"`,
+			`heading "One limit, 3 instances, no store"`, `form "Message"`, `textbox "Name"`, `textbox "E-mail"`, `textbox "Message"`,
 			`group "What to do"`, `button "Send one"`, `button "Send 20"`, `button "Throw the token away"`, `button "Buy a tally"`, `button "Start again"`,
 			`status "" live=polite`, `heading "3 instances · live"`, `heading "The token is shown now"`, `heading "The token is thrown away"`,
 			`list "Answers"`, `heading "Your token"`, `region "All that a server needs"`, `link "four more forms"`,

@@ -39,7 +39,7 @@ const longestRoute = 256
 // other stands for all routes beyond, as the semantic conventions have it for methods.
 const other = "_OTHER"
 
-// Labels are the attributes of a decision.
+// labels are the attributes of a decision.
 type labels struct {
 	policy, route, reason, outcome string
 	authenticated                  bool

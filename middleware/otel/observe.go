@@ -9,7 +9,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Gauges are the instruments that are read from [middleware.Stats].
+// gauges are the instruments that are read from [middleware.Stats].
 type gauges struct {
 	meter metric.Meter
 

@@ -110,15 +110,16 @@ func Reload(sets ...*Set) error {
 	var errs []error
 	var changes []change
 	for _, s := range sets {
-		f, err := read(s.path)
-		if known := files[s.path]; known != nil {
-			f, err = known, nil
-		}
-		if err != nil {
+		f, seen := files[s.path]
+		if !seen {
+			var err error
+			f, err = read(s.path)
 			errs = append(errs, err)
+			files[s.path] = f
+		}
+		if f == nil { // there is none
 			continue
 		}
-		files[s.path] = f
 		for _, c := range f.configs(s) {
 			m := s.limits[c.Policy]
 			f.addOf(c, m.Validate(c.Config))
@@ -129,7 +130,9 @@ func Reload(sets ...*Set) error {
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		errs = append(errs, files[path].err())
+		if f := files[path]; f != nil {
+			errs = append(errs, f.err())
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

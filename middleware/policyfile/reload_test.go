@@ -2,8 +2,10 @@ package policyfile_test
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,6 +167,25 @@ func TestNoRequestSeesHalfOfAConfiguration(t *testing.T) {
 	}
 	done.Store(true)
 	group.Wait()
+}
+
+// Sets of one file are sets of one reading: what is wrong with the file is told once.
+func TestReloadReadsAFileOnce(t *testing.T) {
+	f := newFolder(t)
+	path := f.policies(contact)
+	var sets []*policyfile.Set
+	for range 3 {
+		set, err := policyfile.Open(path, serving("contact"))
+		require.NoError(t, err)
+		sets = append(sets, set)
+	}
+	f.policies("]")
+	err := policyfile.Reload(sets...)
+	require.Equal(t, 1, strings.Count(err.Error(), path), err)
+	require.NoError(t, os.Remove(path))
+	err = policyfile.Reload(sets...)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Equal(t, 1, strings.Count(err.Error(), path), err)
 }
 
 // Policies without a logger have the program's.

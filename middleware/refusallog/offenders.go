@@ -11,7 +11,7 @@ import (
 // refusals is always among them.
 const maxOffenders = 128
 
-// Offenders count who is refused most, by the Space-Saving algorithm (Metwally, Agrawal and
+// offenders count which clients are refused most, by the Space-Saving algorithm (Metwally, Agrawal and
 // El Abbadi, 2005): a client that is not counted takes the place of the one with the smallest
 // count, and goes on from it. No count is too low; by how much it may be too high is kept.
 //
@@ -90,8 +90,7 @@ func (o *offenders) swap(a, b *offender) {
 	a.at, b.at = b.at, a.at
 }
 
-// most returns those who were refused most for certain, the worst first. One of whom nothing
-// is certain but a single refusal is no news among many.
+// most returns those that were refused most for certain, the worst first.
 func (o *offenders) most(n int) []*offender {
 	all := slices.Clone(o.heap)
 	slices.SortFunc(all, func(a, b *offender) int {

@@ -57,7 +57,7 @@ const never = -1 << 62
 
 // Get returns what is known of a key at now. If nothing is, or nothing for two lives, it
 // waits for an answer, and no longer than ctx; unless the last call has failed. Only the
-// values of ctx reach the function: whoever hangs up ends nothing that others wait for.
+// values of ctx reach the function: a client that hangs up ends nothing that others wait for.
 func (t *Table[K, V]) Get(ctx context.Context, now time.Time, k K) (v V, known bool) {
 	at := now.UnixNano()
 	t.mu.RLock()
@@ -218,8 +218,8 @@ func (t *Table[K, V]) notice(e *entry[V], c *call) {
 	}
 }
 
-// Adopt takes over what another table knows, as answers to be asked for anew: whoever asks
-// waits for the answer, and gets the old one if there is none.
+// Adopt takes over what another table knows, as answers to be asked for anew: the next Get
+// waits for the answer, and returns the old one if there is none.
 func (t *Table[K, V]) Adopt(old *Table[K, V], change func(V) V) {
 	old.mu.RLock()
 	defer old.mu.RUnlock()

@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -91,8 +92,10 @@ func (i Interceptor) Stream(srv any, stream grpc.ServerStream, info *grpc.Stream
 	if i.Messages {
 		counted := &counted{ServerStream: stream, by: i, method: info.FullMethod}
 		err := next(srv, counted)
-		if counted.refused != nil { // whatever the handler has made of it
-			return counted.refused
+		md, refused := counted.last()
+		stream.SetTrailer(md)
+		if refused != nil { // whatever the handler has made of it
+			return refused
 		}
 		return err
 	}
@@ -107,26 +110,38 @@ func (i Interceptor) Stream(srv any, stream grpc.ServerStream, info *grpc.Stream
 }
 
 // A counted stream charges what it receives. The header has gone by then: the token and
-// the rest go out with the trailer.
+// the rest of the last message go out with the trailer. Not of each: gRPC joins all that a
+// trailer is set to.
 type counted struct {
 	grpc.ServerStream
-	by      Interceptor
-	method  string
+	by     Interceptor
+	method string
+
+	mu      sync.Mutex // a handler may return while another goroutine of its own receives
+	md      metadata.MD
 	refused error
 }
 
 // RecvMsg is called by one goroutine at a time, as gRPC demands.
 func (c *counted) RecvMsg(m any) error {
-	if c.refused != nil {
-		return c.refused
+	if _, refused := c.last(); refused != nil {
+		return refused
 	}
 	if err := c.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
 	md, err := c.by.decide(c.Context(), c.method)
-	c.SetTrailer(md)
-	c.refused = err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.md, c.refused = md, err
 	return err
+}
+
+// last returns what was decided about the last message.
+func (c *counted) last() (metadata.MD, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.md, c.refused
 }
 
 func (i Interceptor) skips(method string) bool { return i.Skip != nil && i.Skip(method) }

@@ -212,3 +212,20 @@ func TestMessagesAreCharged(t *testing.T) {
 	_, say = open(t, conn)
 	requireRefused(t, say())
 }
+
+// However many messages a stream has, what goes out with its end is of the last one: gRPC keeps
+// all that a trailer was ever set to, and clients refuse a long one.
+func TestTrailerIsOfTheLastMessage(t *testing.T) {
+	conn := serve(t, tallygrpc.Interceptor{Limit: loopback.New(t, loopback.Config("calls", 100)), Messages: true})
+	stream, err := conn.NewStream(t.Context(), &echoes.Streams[0], talk)
+	require.NoError(t, err)
+	for range 50 {
+		require.NoError(t, stream.SendMsg(wrapperspb.String("hello")))
+		require.NoError(t, stream.RecvMsg(new(wrapperspb.StringValue)))
+	}
+	require.NoError(t, stream.CloseSend())
+	require.ErrorIs(t, stream.RecvMsg(new(wrapperspb.StringValue)), io.EOF)
+	require.Len(t, stream.Trailer()[tokens], 1)
+	require.Len(t, stream.Trailer()["ratelimit"], 1)
+	require.Contains(t, stream.Trailer()["ratelimit"][0], "r=50;")
+}
