@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -34,17 +35,20 @@ var update = flag.Bool("update", false, "rewrite the output of the sessions in R
 
 // What the pages call the demo, and the first program.
 const (
-	demoURL  = "http://127.0.0.1:8080"
-	quickURL = "http://localhost:8080"
+	demoURL = "http://127.0.0.1:8080"
+
+	quickHost  = "localhost"
+	quickPort  = "8080"
+	secondPort = "8081"
 )
 
 // asPrinted stands in for two commands of a session. The demo is started in this process,
 // by a clock that "sleep" moves, and the first program from its source, with a listener
-// and a clock of the test's. The rest are the commands of this machine.
+// for its ADDR and a clock of the test's. The rest are the commands of this machine.
 const asPrinted = `
 go() {
 	case "$*" in
-	"run .") curl -sS --fail-with-body --data-urlencode "secret=$TALLYSTICK_SECRET" "$STAGE/quickstart" ;;
+	"run .") curl -sS --fail-with-body --data-urlencode "secret=$TALLYSTICK_SECRET" --data-urlencode "addr=$ADDR" "$STAGE/quickstart" ;;
 	"run ./demo "*) curl -sS --fail-with-body --data-urlencode "args=${*:3}" "$STAGE/demo" ;;
 	*) echo "go $*: no test runs that"; return 1 ;;
 	esac
@@ -58,7 +62,7 @@ type session struct {
 	demo   atomic.Pointer[server]
 	slept  atomic.Bool // since the demo was started: what a client was told to wait is random
 	front  *httptest.Server
-	quick  net.Listener
+	quick  [2]net.Listener // at what the pages call 8080 and 8081
 	input  io.WriteCloser
 	output *bufio.Reader
 	said   *bytes.Buffer // on standard error
@@ -76,10 +80,12 @@ func newSession(t *testing.T) *session {
 		r.SetURL(to)
 	}})
 	t.Cleanup(s.front.Close)
-	var err error
-	s.quick, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.quick.Close() })
+	for i := range s.quick {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		s.quick[i] = l
+	}
 	stage := httptest.NewServer(http.HandlerFunc(s.direct))
 	t.Cleanup(stage.Close)
 
@@ -129,7 +135,7 @@ func (s *session) direct(w http.ResponseWriter, r *http.Request) {
 		s.demo.Load().seconds.Add(seconds)
 		s.slept.Store(true)
 	case "/quickstart":
-		fail(s.quickstart(r.FormValue("secret")))
+		fail(s.quickstart(r.FormValue("secret"), r.FormValue("addr")))
 	default:
 		http.NotFound(w, r)
 	}
@@ -138,7 +144,7 @@ func (s *session) direct(w http.ResponseWriter, r *http.Request) {
 // quickstart builds and starts the first program. Two of its expressions are replaced:
 // the port, which may be taken, and the clock, because no test may depend on how long it
 // takes.
-func (s *session) quickstart(secret string) error {
+func (s *session) quickstart(secret, addr string) error {
 	const source = "quickstart/main.go"
 	text, err := os.ReadFile(source)
 	if err != nil {
@@ -146,8 +152,8 @@ func (s *session) quickstart(secret string) error {
 	}
 	program := string(text)
 	for old, now := range map[string]string{
-		`http.ListenAndServe(":8080", nil)`: `http.Serve(listener(), nil)`,
-		`Policy:  "contact",`:               `Policy: "contact", Now: clock,`,
+		`http.ListenAndServe(os.Getenv("ADDR"), nil)`: `http.Serve(listener(), nil)`,
+		`Policy:  "contact",`:                         `Policy: "contact", Now: clock,`,
 	} {
 		if strings.Count(program, old) != 1 {
 			return fmt.Errorf("%s has not one %s", source, old)
@@ -189,7 +195,11 @@ func clock() time.Time { return time.Unix(1_800_000_000, 0) }
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	file, err := s.quick.(*net.TCPListener).File()
+	at := slices.IndexFunc(s.quick[:], func(l net.Listener) bool { return strings.HasSuffix(l.Addr().String(), addr) })
+	if at < 0 || addr == "" {
+		return fmt.Errorf("ADDR=%q: no page says that", addr)
+	}
+	file, err := s.quick[at].(*net.TCPListener).File()
 	if err != nil {
 		return err
 	}
@@ -215,12 +225,15 @@ func (s *session) do(commands string) string {
 	return out
 }
 
+// port is where a listener of TCP listens.
+func port(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) }
+
 // run runs commands and returns what they print, with the pages' names for the servers,
 // and the status of the last.
 func (s *session) run(commands string) (out, status string) {
 	s.t.Helper()
 	const end = "--- that was all, and the status is "
-	ours := strings.NewReplacer(demoURL, s.front.URL, quickURL, "http://"+s.quick.Addr().String())
+	ours := strings.NewReplacer(demoURL, s.front.URL, quickHost, "127.0.0.1", quickPort, port(s.quick[0]), secondPort, port(s.quick[1]))
 	_, err := fmt.Fprintf(s.input, "{ %s\n} </dev/null\nprintf '\\n%s%%s\\n' $?\n", ours.Replace(commands), end)
 	require.NoError(s.t, err)
 	var printed strings.Builder

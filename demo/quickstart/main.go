@@ -21,7 +21,7 @@ func main() {
 		log.Fatal(err) // names every mistake in the Config
 	}
 	http.Handle("POST /contact", limit.Handler(http.HandlerFunc(contact)))
-	log.Fatal(http.ListenAndServe(":8080", nil))
+	log.Fatal(http.ListenAndServe(os.Getenv("ADDR"), nil)) // such as ":8080"
 }
 
 func contact(w http.ResponseWriter, r *http.Request) {

@@ -45,6 +45,7 @@ func routes(limit *middleware.Middleware) http.Handler {
 	r.Get("/", say("not limited"))
 	r.With(limit.Handler).Post("/contact", say("Thank you."))
 	r.With(limit.Handler).Get("/reports/{id}", say("a report"))
+	r.Method(http.MethodPost, "/reports", limit.HandlerCost(5, say("a new report")))
 	return r
 }
 

@@ -20,6 +20,9 @@ func TestRoutes(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, loopback.Send(t, http.MethodGet, url+"/reports/8", "").Status)
 	require.Equal(t, http.StatusOK, loopback.Send(t, http.MethodPost, url+"/contact", "").Status)
 	require.Equal(t, http.StatusTooManyRequests, loopback.Send(t, http.MethodPost, url+"/contact", "").Status)
+	made := loopback.Serve(t, routes(loopback.New(t, cfg)))
+	loopback.RequireFields(t, loopback.Send(t, http.MethodPost, made+"/reports", ""), `"site";r=2;t=60`)
+	require.Equal(t, http.StatusTooManyRequests, loopback.Send(t, http.MethodPost, made+"/reports", "").Status)
 	free := loopback.Send(t, http.MethodGet, url, "")
 	require.Equal(t, "not limited", free.Body)
 	require.Empty(t, free.Left())
@@ -37,4 +40,27 @@ func TestUseRunsBeforeTheRouteIsKnown(t *testing.T) {
 	nothing := loopback.Send(t, http.MethodGet, url+"/nothing", "")
 	require.Equal(t, http.StatusNotFound, nothing.Status)
 	require.Equal(t, `"site";r=5;t=60`, nothing.Left())
+}
+
+// A route with another policy has a quota of its own; the routes of one policy share theirs.
+func TestTwoPoliciesHaveAQuotaEach(t *testing.T) {
+	contact, site := loopback.New(t, loopback.Config("contact", 1)), loopback.New(t, loopback.Config("site", 2))
+	r := chi.NewRouter()
+	r.With(contact.Handler).Post("/contact", say("Thank you."))
+	r.With(site.Handler).Get("/one", say("one"))
+	r.With(site.Handler).Get("/two", say("two"))
+	url := loopback.Serve(t, r)
+	for _, request := range []struct {
+		method, path string
+		status       int
+	}{
+		{http.MethodPost, "/contact", http.StatusOK},
+		{http.MethodPost, "/contact", http.StatusTooManyRequests},
+		{http.MethodGet, "/one", http.StatusOK},
+		{http.MethodGet, "/two", http.StatusOK},
+		{http.MethodGet, "/one", http.StatusTooManyRequests},
+		{http.MethodGet, "/two", http.StatusTooManyRequests},
+	} {
+		require.Equal(t, request.status, loopback.Send(t, request.method, url+request.path, "").Status, request.path)
+	}
 }
