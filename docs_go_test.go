@@ -193,3 +193,32 @@ func TestInstall(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	goHere(t, filepath.Dir(program), "build", "-o", os.DevNull, ".")
 }
+
+// What Install replaces is where it says, and each module of its own has its place in the clone: its path is that of
+// its folder, as the line for the recipes has it.
+func TestReplaceLines(t *testing.T) {
+	replace := regexp.MustCompile(`(?m)^go mod edit -replace (\S+)=\.\./tallystick(\S*)$`)
+	var replaced []string
+	for _, b := range blocksOf(t, "sh") {
+		if b.RunBy != "TestInstall" {
+			continue
+		}
+		for _, line := range replace.FindAllStringSubmatch(b.Text, -1) {
+			replaced = append(replaced, line[1])
+			require.Equal(t, line[1], module+line[2])
+		}
+	}
+	require.Equal(t, []string{module, module + "/middleware/recipes"}, replaced)
+	own := []string{"middleware/recipes"}
+	for _, row := range tableOf(t, "README.md", "| package | what it is |") {
+		if strings.Contains(row[1], "a module of its own") {
+			own = append(own, link.FindStringSubmatch(row[0])[1])
+		}
+	}
+	require.Greater(t, len(own), 2)
+	for _, folder := range own {
+		mod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		require.NoError(t, err)
+		require.Contains(t, string(mod), "module "+module+"/"+folder+"\n")
+	}
+}
