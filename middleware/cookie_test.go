@@ -2,6 +2,9 @@ package middleware_test
 
 import (
 	"net/http"
+	"os"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -75,5 +78,27 @@ func TestHandlersCookiesSurvive(t *testing.T) {
 			names = append(names, c.Name)
 		}
 		require.ElementsMatch(t, []string{"session", "theme", "__Host-tallystick-contact"}, names)
+	}
+}
+
+// docs/operations.md says what a cookie adds to every request of the site.
+func TestCookieWeighsWhatThePageSays(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	said := regexp.MustCompile(`A cookie is about (\d+) bytes, with (\d+) more for\s+each further limit`).FindSubmatch(page)
+	require.NotNil(t, said)
+	one, err := strconv.Atoi(string(said[1]))
+	require.NoError(t, err)
+	further, err := strconv.Atoi(string(said[2]))
+	require.NoError(t, err)
+	for n := range 8 {
+		cfg := contact(new(clock))
+		for i := range n {
+			cfg.Limits = append(cfg.Limits, middleware.Limit{Quota: 1000, Window: time.Hour * time.Duration(i+1)})
+		}
+		h, _ := limited(t, cfg)
+		cookies := send(h).Cookies()
+		require.Len(t, cookies, 1)
+		require.InDelta(t, one+n*further, len(cookies[0].Name+"="+cookies[0].Value), 20, "%d limits", n+1)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Limit is [storeless.Limit], so that most programs import this package alone.
+// Limit is [storeless.Limit], so that most programs import this package alone: Quota requests
+// in each Window, by an Algorithm, with a Name if it may ever change, a Burst for a bucket,
+// and Shadow to try it.
 type Limit = storeless.Limit
 
 // ConfigError is [storeless.ConfigError]: one problem of a [Config].

@@ -287,9 +287,8 @@ func TestTokensOutsideThatDoNotCount(t *testing.T) {
 
 // The fields of an answer are those of a response, without what is about responses.
 func TestAnswerFields(t *testing.T) {
-	for name, change := range map[string]func(*middleware.Config){
+	changes := map[string]func(*middleware.Config){
 		"plain":         func(*middleware.Config) {},
-		"X-RateLimit":   func(cfg *middleware.Config) { cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds },
 		"quiet":         func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
 		"without token": func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietNoToken },
 		"shadow":        func(cfg *middleware.Config) { cfg.Shadow = true },
@@ -298,7 +297,11 @@ func TestAnswerFields(t *testing.T) {
 			cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second
 			cfg.Shadow = true
 		},
-	} {
+	}
+	for _, c := range choices() {
+		changes[c.name] = func(cfg *middleware.Config) { cfg.Fields = c.fields }
+	}
+	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			change(&cfg)
