@@ -1,8 +1,10 @@
 package middleware_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -110,6 +113,10 @@ func TestPeekIssuesNoChallenge(t *testing.T) {
 
 // What a client shows takes as much memory and no more, however large it is.
 func TestAskOfMegabytes(t *testing.T) {
+	if testkit.Race {
+		fmt.Fprintln(os.Stderr, "SKIPPED TestAskOfMegabytes: the race detector allocates on its own; go test -short counts them")
+		t.Skip("the race detector allocates on its own")
+	}
 	m := newLimiter(t, challenging(new(clock), middleware.WhenExhausted))
 	token := check(t, m, visitor, 1).Token()
 	for name, ask := range map[string]func(n int) middleware.Ask{
