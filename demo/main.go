@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command demo is a site that shows what Tallystick does. Its home page has one form, limited
 // to 5 messages an hour, and draws what becomes of each: which instance answered, what the visitor's token
 // says, and how many are admitted at most, if the token is shown and if it is thrown away. Below

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package middleware
 
 // An Ask is what [Middleware.Decide] decides about: a call, a message, an attempt. It is plain

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package middleware
 
 // ByOutcome has some limits count by outcome, such as the wrong passwords of a log-in. It is

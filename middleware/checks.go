@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package middleware
 
 // A finding is one kind of trouble that the log tells of.

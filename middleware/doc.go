@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package middleware limits HTTP requests without a store. The server hands each client a signed
 // token that carries the client's own counts. The client sends it back; the server verifies it,
 // counts, and signs again. A memory of fixed size in each process bounds clients that do not play

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pow issues, solves and checks expiring, bound challenges of work.
 //
 // # What it does not promise

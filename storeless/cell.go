@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package storeless
 
 // A cell is 16 bytes, a set of them four cache lines. A window state is kept as its two

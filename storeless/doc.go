@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package storeless says what a limit means, and decides. It compiles limits to
 // step functions over a tally, a handful of integers that a client can carry,
 // and keeps a memory of fixed size as a floor under what clients show. It knows

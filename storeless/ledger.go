@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package storeless
 
 // A ledger is the level of a buyer's sales, in a cell of the memory: the level of

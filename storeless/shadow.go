@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package storeless
 
 // shadow adds to the verdict of a family which shadows would have refused for a network.

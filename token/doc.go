@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package token turns a tally into a short signed string, the window token, and
 // back, or into one of five named refusals. The string is a compact JWS, an
 // HS256 JWT, that any JWT library can read and verify with the key; this package

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command quickstart is the first program of the README: one limited form.
 package main
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mutants checks that tests check: it breaks a package on purpose, one
 // small change at a time, and fails if the package's tests do not notice.
 //

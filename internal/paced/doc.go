@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package paced lets real processes pace their calls to one limited service through a counter
 // that they share, and judges what the service saw. It is for the tests of counters:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package peers measures the middleware side by side with other limiters for Go.
 //
 // Every limiter is an [http.Handler] around the same handler, keyed by the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command price prints what own tallies cost and what they are worth: the tables of
 // docs/price.md. It plays buyers against the real memory and the real prices of package
 // storeless. All numbers are integers, time is an argument, and the seeds are fixed, so

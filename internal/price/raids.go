@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package main
 
 // A raid is what an attacker that is alone in a place buys in a time.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package testkit is what tests of several packages and modules ask of the place
 // they run in. It is imported by tests only.
 package testkit

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package client is the polite client of a server limited by Tallystick: an
 // [http.RoundTripper] that shows the server its tokens, pays with proof of work
 // where that is asked for, and waits when it is told to wait.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package exact counts where a count is worth money: "1000 a day" means 1000,
 // whichever instance is asked.
 //

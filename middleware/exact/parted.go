@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package exact
 
 // Parted is a [Counter] whose keys lie in several places that fail apart, such as the

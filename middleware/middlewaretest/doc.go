@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package middlewaretest is for the tests of programs that limit requests with package
 // middleware: a clock, clients, and clients that have used up what they have.
 //

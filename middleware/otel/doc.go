@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package otel tells OpenTelemetry what Tallystick decides: metrics by policy, route and
 // reason, and attributes on the span that is active.
 //

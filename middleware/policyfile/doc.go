@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package policyfile reads what an operator may change without a new program: policies, from a
 // JSON file that docs/policyfile.md describes and docs/policyfile.schema.json is the schema of.
 //

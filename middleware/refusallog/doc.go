@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package refusallog tells an operator who is refused, in one line a minute for each policy:
 // how many requests were refused and why, by about how many clients, and which of them most
 // often. It is for [middleware.Config].OnDecision:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The command write writes the npm package into a new directory. Run it at the top of the
 // repository:
 //

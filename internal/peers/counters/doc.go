@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package counters compares exact counters with what their engines do when they are
 // used plainly for the same work: one call takes 1 of a fixed window's quota that is
 // far away, durably where the engine is durable.

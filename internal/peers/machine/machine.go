@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package machine says where and when something was measured: a figure without
 // that is worth nothing.
 package machine

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package memory measures the memory of the middleware, storeless.Memory,
 // against what its documentation promises: how often a new family begins with a count that is not its own,
 // how often it is taken for another, whether strangers can lower a victim's

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command sbom writes the bill of materials of one module: CycloneDX 1.6, JSON.
 //
 //	go run ./sbom -module ../.. -version v1.2.3 >tallystick.cdx.json

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cas is an exact counter on any store with conditional writes: one that replaces
 // a value only if it is still the one that was read. Such are NATS KV (package
 // middleware/exact/nats), DynamoDB (middleware/exact/dynamodb), tables of a SQL

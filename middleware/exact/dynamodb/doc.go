@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dynamodb keeps exact counts in a table of Amazon DynamoDB, for programs that have no
 // server of their own:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package exacttest tells whether a counter counts exactly. A package that implements
 // [exact.Counter] runs it in a test:
 //

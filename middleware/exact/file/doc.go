@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package file is an exact counter in a file: embedded, durable, for all instances
 // that one process holds.
 //

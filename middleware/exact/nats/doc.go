@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nats keeps exact counts in a key-value bucket of NATS JetStream, for any number of
 // processes and machines that have NATS already:
 //

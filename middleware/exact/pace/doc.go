@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pace lets calls wait for their turn: calls to a service of somebody else's that
 // permits so many a second or a minute, from many goroutines in many processes. The processes
 // share nothing but an exact counter.

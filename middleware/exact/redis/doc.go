@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package redis is an exact counter on Redis 6.2 or later, or Valkey, for any number of
 // processes and machines.
 //

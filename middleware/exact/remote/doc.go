@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package remote serves a counter over HTTP, and calls one that is served: the embedded
 // counter of one process, past that process, without Redis. It uses nothing but the
 // standard library.

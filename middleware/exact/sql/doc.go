@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sql keeps exact counts in a table of PostgreSQL, for any number of processes and
 // machines that have it already, or of SQLite, for the processes of one machine:
 //

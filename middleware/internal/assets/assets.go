@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package assets holds the files for browsers: the sources, byte for byte, each under a
 // plain name and under one that changes with the content.
 //

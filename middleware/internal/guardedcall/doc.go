@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package guardedcall stands between requests and an exact counter.
 //
 // A [Guard] bounds how many calls are out, by how long their answers take; has callers

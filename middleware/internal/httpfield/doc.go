@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package httpfield parses fields of HTTP requests and responses, as far as the
 // middleware needs them: lines of a field in, plain values out.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lookup keeps what a slow function answers about a key, such as what a database says
 // of a customer: in so many entries and no more, for a while, one call for each key at once.
 //

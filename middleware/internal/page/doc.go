@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package page words refusals: problem details for programs (RFC 9457), and pages for
 // people, one of which keeps the form that was refused.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reply sets the fields of a decision on the response, at the last moment and
 // whatever became of the header until then: a handler may clear the map, a proxy may copy
 // an upstream's fields over it or send a 1xx, and any handler may decide that its response

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package reply
 
 // Each yields the fields that tell of a decision by name, until yield returns false. What

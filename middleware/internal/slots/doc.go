@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package slots counts the requests that are being served, by tally: "at most k at once".
 //
 // It is no bound of work. A slot counts for as long as its request runs, but no longer than

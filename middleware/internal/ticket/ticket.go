@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ticket signs and verifies the tickets of the waiting room, and counts what
 // each has let in.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package clienttest tells whether a client does its part: echoes the newest token, solves
 // challenges, waits as it is told to, and gives up in time.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command browser is a site whose forms are sent by htmx, by fetch, and by plain browsers. The documentation prints
 // parts of it, in docs/recipes.md.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command chi serves a site that chi routes, with one route limited. chi needs no adapter. The
 // documentation prints parts of it, in docs/recipes.md.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command connect is a connect server with a limiter. The documentation prints parts of it, in docs/recipes.md.
 // Its only procedure is made by hand, so that it needs no generated code.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command echo serves a form that Echo routes. echo.WrapMiddleware is all the adapter that it
 // takes: Echo gives its response the limiter's writer, and takes the decision's context over. The
 // documentation prints parts of it, in docs/recipes.md.

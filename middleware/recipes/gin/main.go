@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command gin serves a form that gin routes, limited by package tallygin. The documentation
 // prints parts of it, in docs/recipes.md.
 package main

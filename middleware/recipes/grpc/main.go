@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command grpc is a gRPC server with a limiter. The documentation prints parts of it, in docs/recipes.md.
 // Its only service is the health check, so that it needs no generated code.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command lambda is a Lambda function with a limiter, behind API Gateway, a function URL or a
 // load balancer. The documentation prints parts of it, in docs/recipes.md.
 //

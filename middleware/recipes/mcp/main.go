@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mcp is an MCP server whose tools are limited for each caller. The documentation prints parts of it, in
 // docs/recipes.md.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command otherorigin is an API that pages of another origin call. The documentation prints parts of it, in
 // docs/recipes.md.
 //

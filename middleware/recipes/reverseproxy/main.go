@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command reverseproxy limits what goes to an upstream. The documentation prints parts of it, in docs/recipes.md.
 //
 // What bites: an upstream that limits too sends fields of the same names, which tell of the

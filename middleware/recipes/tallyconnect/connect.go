@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tallyconnect answers the clients that a limiter in front of a connect server refuses, in
 // the protocol that they speak. The limiter itself is plain HTTP middleware:
 //

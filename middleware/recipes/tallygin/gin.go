@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tallygin puts a limiter of package middleware into a chain of gin.
 //
 //	router.POST("/contact", tallygin.Handler(limit), contact)

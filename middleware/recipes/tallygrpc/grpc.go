@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tallygrpc limits a gRPC server: unary calls, streams, and the messages of streams. It
 // decides by [middleware.Middleware.Decide], so that calls and HTTP requests can share a policy.
 //

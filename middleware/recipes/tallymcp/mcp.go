@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tallymcp limits the tools of an MCP server: each caller has a tally for each tool.
 //
 //	tools := tallymcp.New(limit, middleware.PeerAddress, map[string]int64{"search": 1, "report": 5})

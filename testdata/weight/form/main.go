@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A contact form with most of what middleware has: challenges and their endpoints, the
 // page of a refused form, a proxy's address, an exact counter.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A contact form for a platform that brings its own server, as WebAssembly runtimes do: the
 // program hands it a handler.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A contact form without any limit: what the others are weighed against.
 package main
 

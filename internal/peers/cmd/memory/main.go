@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command memory measures the memory of the middleware against the formulas of
 // its documentation and prints Markdown: see package memory beside it.
 //

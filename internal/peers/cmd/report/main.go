@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command report runs the benchmarks of package peers several times over, each
 // limiter in a process of its own, and prints the medians as Markdown: what each
 // limiter costs, beside two raw HMACs and beside httprate, and whether the

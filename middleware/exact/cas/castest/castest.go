@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package castest tells whether a store keeps what a [cas.Store] promises. A package that
 // implements one runs it in a test:
 //

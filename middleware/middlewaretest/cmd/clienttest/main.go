@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The command clienttest tells whether a client of a server limited by Tallystick does its part:
 //
 //	clienttest [-addr HOST:PORT] [-json] [COMMAND [ARGUMENT...]]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dashboard writes the dashboard for Grafana: a table of questions and panels is read
 // and reviewed more easily than its JSON.
 package dashboard

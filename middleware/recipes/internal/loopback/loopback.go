@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package loopback serves the recipes to their tests: real HTTP over the loopback
 // interface, by a clock that stands still. It is imported by tests only.
 package loopback
