@@ -3,7 +3,6 @@
 package token
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -74,13 +73,17 @@ type Holder struct {
 	codec    *Codec
 	identity []byte
 	subject  [subjectLen]byte // under the key that signs
+	start    [startMax]byte   // of the payloads of its shared tally, after lead, encoded
 }
 
 // Holder returns the holder with the given identity: any bytes that no other
 // identity has. They are hashed under a key of their own, and must not change
 // while the holder is in use.
-func (c *Codec) Holder(identity []byte) Holder {
-	return Holder{codec: c, identity: identity, subject: c.subject(c.ring[0], identity)}
+func (c *Codec) Holder(identity []byte) (h Holder) {
+	h.codec, h.identity = c, identity
+	h.subject = c.ring[0].subject(identity)
+	c.format.encodeStart(h.start[:], h.subject[:])
+	return h
 }
 
 // Format writes the holder's policy for every verb: an identity may be an
@@ -89,30 +92,11 @@ func (h Holder) Format(f fmt.State, _ rune) {
 	fmt.Fprint(f, "token.Holder("+h.codec.format.policy.Name()+")")
 }
 
-// subject returns 64 bits of a keyed hash of the identity. Two identities share
-// a subject with a chance of 2⁻⁶⁴, and then merely a count.
-//
-// It is SHA-256 of key and identity, in one block for an address. The second
-// pass that HMAC would add, a sixth of a request's hashing, guards against
-// extending a hash, which one cut to a quarter does not allow.
-func (c *Codec) subject(k *key, identity []byte) (sub [subjectLen]byte) {
-	var sum [sha256.Size]byte
-	var stack [128]byte
-	if b := append(stack[:0], k.bind...); len(identity) <= len(stack)-len(b) {
-		sum = sha256.Sum256(append(b, identity...))
-	} else {
-		s := c.pool.Get().(*scratch)
-		s.hash.Reset()
-		s.hash.Write(k.bind)
-		for len(identity) > 0 {
-			n := copy(s.text[:], identity)
-			s.hash.Write(s.text[:n])
-			identity = identity[n:]
-		}
-		copy(sum[:], s.hash.Sum(s.sum[:0])) // not into sum itself: it would move to the heap
-		c.pool.Put(s)
-	}
-	base64.RawURLEncoding.Encode(sub[:], sum[:8])
+// subject returns a keyed hash of the identity. Two identities share a subject with a
+// chance of 2⁻⁶⁴, and then merely a count. See "Subjects" in the package documentation.
+func (k *key) subject(identity []byte) (sub [subjectLen]byte) {
+	sum := k.bind.sum(identity)
+	base64.RawURLEncoding.Encode(sub[:], sum[:])
 	return sub
 }
 
@@ -139,23 +123,26 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 	if exp < 1 || exp > maxExpires {
 		return dst // Verify would not take it
 	}
-	c := h.codec
-	k := c.ring[0]
-	s := c.pool.Get().(*scratch)
-	defer c.pool.Put(s)
+	fm := &h.codec.format
+	k := h.codec.ring[0]
+	s := h.codec.pool.Get().(*scratch)
+	defer h.codec.pool.Put(s)
 
-	payload := c.format.appendPayload(s.json[:0], h.subject[:], own, exp, t)
-	n := len(c.format.lead) + base64.RawURLEncoding.EncodedLen(len(payload))
-	if n > payloadMax {
+	text := append(append(s.text[:0], k.header...), fm.lead...)
+	json := s.json[:0]
+	if own.Expires == 0 {
+		text = append(text, h.start[:fm.startLen]...)
+		json = append(json, fm.startRest...)
+	} else {
+		json = fm.appendOwnStart(json, h.subject[:], own)
+	}
+	json = fm.appendCounts(json, exp, t)
+	if len(text)+base64.RawURLEncoding.EncodedLen(len(json)) > headerLen+payloadMax {
 		return dst
 	}
-	text := s.text[:headerLen+n+1+signatureLen]
-	copy(text, k.header)
-	signed := text[headerLen : headerLen+n]
-	copy(signed, c.format.lead)
-	base64.RawURLEncoding.Encode(signed[len(c.format.lead):], payload)
-	text[headerLen+n] = '.'
-	base64.RawURLEncoding.Encode(text[headerLen+n+1:], s.authenticate(&k.sign, signed))
+	text = base64.RawURLEncoding.AppendEncode(text, json)
+	sum := s.authenticate(&k.sign, text[headerLen:])
+	text = base64.RawURLEncoding.AppendEncode(append(text, '.'), sum)
 	return append(dst, text...)
 }
 
@@ -168,7 +155,7 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 //
 // A token of an own tally that is not bound is good for every holder: a program that
 // needs more than that looks at Token.Own.
-func (h *Holder) Verify(now time.Time, tok string) (Token, error) {
+func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	c := h.codec
 	if len(tok) < minLen || len(tok) > MaxLen || tok[len(tok)-signatureLen-1] != '.' {
 		return Token{}, ErrMalformed
@@ -196,26 +183,39 @@ func (h *Holder) Verify(now time.Time, tok string) (Token, error) {
 		return Token{}, ErrMalformed // signed by our key, but not by this package
 	}
 	payload = payload[len(c.format.lead):]
-	size, err := strict.Decode(s.json[:], payload)
-	if err != nil || base64.RawURLEncoding.EncodedLen(size) != len(payload) {
+	// Nearly all tokens are of the holder's own shared tally, and begin with what it begins
+	// with: that much is compared and not decoded.
+	mine := c.format.startLen
+	if k != c.ring[0] || len(payload) < mine || string(payload[:mine]) != string(h.start[:mine]) {
+		mine = 0
+	}
+	size, err := strict.Decode(s.json[:], payload[mine:])
+	if err != nil || base64.RawURLEncoding.EncodedLen(size) != len(payload)-mine {
 		return Token{}, ErrMalformed
 	}
-	t, subject, ok := c.format.parsePayload(s.json[:size])
-	if !ok {
+	p := parser{rest: s.json[:size], ok: true}
+	var subject []byte
+	own := false
+	if mine > 0 {
+		p.expect(c.format.startRest)
+	} else {
+		subject, own = c.format.parseStart(&p, &t)
+	}
+	if !c.format.parseCounts(&p, &t, own) {
 		return Token{}, ErrMalformed
 	}
 	if t.Expires <= now.Unix() {
 		return Token{}, ErrExpired
 	}
-	if subject == nil {
-		return t, nil // an own tally, good for every client that shows it
+	if mine > 0 || subject == nil {
+		return t, nil // the holder's, or an own tally, good for every client that shows it
 	}
-	mine := h.subject
+	holder := h.subject
 	if k != c.ring[0] {
 		// The subject of an older key: rotation must change nobody's tally.
-		mine = c.subject(k, h.identity)
+		holder = k.subject(h.identity)
 	}
-	if subtle.ConstantTimeCompare(mine[:], subject) != 1 {
+	if subtle.ConstantTimeCompare(holder[:], subject) != 1 {
 		return Token{}, ErrHolder
 	}
 	return t, nil

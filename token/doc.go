@@ -51,7 +51,7 @@
 // (spaces and line breaks are for the reader):
 //
 //	{"alg":"HS256","kid":"z5_gN","typ":"tally+jwt"}
-//	{"aud":"contact","sub":"tNF6nHMBbgE","exp":1700092800,
+//	{"aud":"contact","sub":"Jg1a74bJVrs","exp":1700092800,
 //	 "t":[8060369,1547,1,0, 1872652,2,1,0, 13735150,92790000000,0,0]}
 //
 // and of a client that has just bought a tally of its own, before and after its
@@ -60,7 +60,7 @@
 //	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
 //	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,
 //	 "t":[8060369,2880,1,0, 1872652,2,1,0, 13735150,172790000000,0,0]}
-//	{"aud":"contact","sub":"tNF6nHMBbgE","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
+//	{"aud":"contact","sub":"Jg1a74bJVrs","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
 //
 // The claims, in this order:
 //

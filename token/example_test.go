@@ -162,8 +162,8 @@ func ExampleClaims() {
 	}
 	// Output:
 	// {"alg":"HS256","kid":"z5_gN","typ":"tally+jwt"} <nil>
-	// {"aud":"contact","sub":"tNF6nHMBbgE","exp":1700092800,"t":[8060369,1547,1,0,1872652,2,1,0,13735150,92790000000,0,0]} <nil>
+	// {"aud":"contact","sub":"Jg1a74bJVrs","exp":1700092800,"t":[8060369,1547,1,0,1872652,2,1,0,13735150,92790000000,0,0]} <nil>
 	// {"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]} <nil>
 	// {"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[8060369,2880,1,0,1872652,2,1,0,13735150,172790000000,0,0]} <nil>
-	// {"aud":"contact","sub":"tNF6nHMBbgE","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]} <nil>
+	// {"aud":"contact","sub":"Jg1a74bJVrs","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]} <nil>
 }

@@ -36,7 +36,7 @@ type key struct {
 	kid    string
 	header string // the encoded header and its dot: one SHA-256 block
 	sign   mac    // HMAC under window, with header absorbed
-	bind   []byte // the key of subjects
+	bind   sipKey // of subjects
 }
 
 // newRing checks secrets and derives their keys for a policy. A problem never
@@ -103,7 +103,7 @@ func deriveKey(policy string, secret []byte) *key {
 		}
 		return k
 	}
-	k := &key{window: expand("window"), bind: expand("bind")}
+	k := &key{window: expand("window"), bind: newSipKey([16]byte(expand("bind")[:16]))}
 	k.kid = base64.RawURLEncoding.EncodeToString(expand("kid"))[:kidLen]
 	k.header = base64.RawURLEncoding.EncodeToString(
 		[]byte(`{"alg":"HS256","kid":"`+k.kid+`","typ":"`+typ+`"}`)) + "."

@@ -24,11 +24,17 @@ type format struct {
 	fields []field
 	lead   string // what every payload begins with, encoded
 	prefix string // what comes after that, up to the names of the holder
+
+	// A payload of a shared tally goes on with its holder, up to the digits of exp:
+	startLen  int    // as much of it as whole groups of base64 hold, encoded
+	startRest string // and what is left over
 }
 
 func newFormat(p *storeless.Policy) format {
 	fm := format{policy: p, fields: fieldsOf(p)}
 	fm.lead, fm.prefix = beginning(p.Name())
+	whole := fm.startSize() / 3 * 3
+	fm.startLen, fm.startRest = whole/3*4, beforeExpires[len(beforeExpires)-(fm.startSize()-whole):]
 	return fm
 }
 
@@ -48,7 +54,7 @@ func fieldsOf(p *storeless.Policy) []field {
 
 // age says how long before exp a state was, in windows or microseconds: a
 // number of a digit or two where the state itself would take ten.
-func (f *field) age(exp int64, s storeless.State) int64 {
+func (f *field) age(exp int64, s *storeless.State) int64 {
 	if f.mark {
 		return exp*1_000_000 - s.At
 	}
@@ -64,7 +70,7 @@ func (f *field) at(exp, age int64) int64 {
 }
 
 // blank reports whether s has nothing to say.
-func (f *field) blank(s storeless.State) bool {
+func (f *field) blank(s *storeless.State) bool {
 	return s.Cur == 0 && s.Prev == 0 && (!f.mark || s.At == 0)
 }
 
@@ -77,26 +83,54 @@ func beginning(policy string) (lead, prefix string) {
 	return base64.RawURLEncoding.EncodeToString([]byte(text[:whole])), text[whole:]
 }
 
-// appendPayload writes the JSON of the claims, the same bytes that
-// encoding/json writes of [Claims], except what stands encoded in lead.
-func (fm *format) appendPayload(b, subject []byte, own Own, exp int64, t *storeless.Tally) []byte {
+// The names of the holder, and what stands around them.
+const (
+	beforeSubject = `sub":"`
+	beforeID      = `fam":"`
+	afterName     = `","`
+	beforeExpires = `","exp":`
+)
+
+// startMax is how much room a holder has for its start.
+const startMax = (2 + len(beforeSubject) + subjectLen + len(beforeExpires)) / 3 * 4
+
+// startSize is the length of the start of a shared tally's payload, before it is encoded.
+func (fm *format) startSize() int {
+	return len(fm.prefix) + len(beforeSubject) + subjectLen + len(beforeExpires)
+}
+
+// encodeStart encodes to dst as much of a start as whole groups hold.
+func (fm *format) encodeStart(dst, subject []byte) {
+	var room [2 + len(beforeSubject) + subjectLen + len(beforeExpires)]byte
+	b := append(room[:0], fm.prefix...)
+	b = append(b, beforeSubject...)
+	b = append(b, subject...)
+	b = append(b, beforeExpires...)
+	base64.RawURLEncoding.Encode(dst, b[:fm.startLen/4*3])
+}
+
+// appendOwnStart writes the JSON of an own tally's claims up to the digits of exp, except
+// what stands encoded in lead.
+func (fm *format) appendOwnStart(b, subject []byte, own Own) []byte {
 	b = append(b, fm.prefix...)
-	if own.Expires == 0 || own.Bound {
-		b = append(b, `sub":"`...)
+	if own.Bound {
+		b = append(b, beforeSubject...)
 		b = append(b, subject...)
-		b = append(b, `","`...)
+		b = append(b, afterName...)
 	}
-	if own.Expires != 0 {
-		b = append(b, `fam":"`...)
-		b = base64.RawURLEncoding.AppendEncode(b, own.ID[:])
-		b = append(b, `","`...)
-	}
-	b = append(b, `exp":`...)
+	b = append(b, beforeID...)
+	b = base64.RawURLEncoding.AppendEncode(b, own.ID[:])
+	return append(b, beforeExpires...)
+}
+
+// appendCounts writes the rest, from the digits of exp on. Together they are the same bytes
+// that encoding/json writes of [Claims].
+func (fm *format) appendCounts(b []byte, exp int64, t *storeless.Tally) []byte {
 	b = strconv.AppendInt(b, exp, 10)
 	b = append(b, `,"t":[`...)
 	sep := false
 	for i := range fm.fields {
-		f, s := &fm.fields[i], t[i]
+		f, s := &fm.fields[i], &t[i]
 		if f.blank(s) {
 			continue
 		}
@@ -114,7 +148,7 @@ func (fm *format) appendPayload(b, subject []byte, own Own, exp int64, t *storel
 	return append(b, `]}`...)
 }
 
-// claims is appendPayload for golang-jwt.
+// claims is the same for golang-jwt.
 func (fm *format) claims(subject []byte, own Own, exp int64, t *storeless.Tally) *Claims {
 	cl := &Claims{Policy: fm.policy.Name(), Expires: exp, Tally: []int64{}}
 	if own.Expires == 0 || own.Bound {
@@ -124,7 +158,7 @@ func (fm *format) claims(subject []byte, own Own, exp int64, t *storeless.Tally)
 		cl.OwnTally = base64.RawURLEncoding.EncodeToString(own.ID[:])
 	}
 	for i := range fm.fields {
-		if f, s := &fm.fields[i], t[i]; !f.blank(s) {
+		if f, s := &fm.fields[i], &t[i]; !f.blank(s) {
 			cl.Tally = append(cl.Tally, int64(f.id), f.age(exp, s), int64(s.Cur), int64(s.Prev))
 		}
 	}
@@ -138,30 +172,34 @@ const (
 	maxAge     = 1 << 53
 )
 
-// parsePayload reads what appendPayload writes and nothing else: the payload
-// has passed its MAC, so any other form was signed by someone who is not this
-// package. Entries of limits that the policy does not have are skipped. subject
-// is nil if the token names none.
-func (fm *format) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
-	p := parser{rest: b, ok: true}
+// parseStart reads what a payload says before the digits of exp: of which holder it is, and of
+// which own tally if it is of one. subject is nil if the token names none.
+func (fm *format) parseStart(p *parser, t *Token) (subject []byte, own bool) {
 	p.expect(fm.prefix)
 	if p.next('s') {
-		p.expect(`sub":"`)
+		p.expect(beforeSubject)
 		subject = p.take(subjectLen)
-		p.expect(`","`)
+		if p.startsWith(beforeExpires) {
+			p.expect(beforeExpires)
+			return subject, false
+		}
+		p.expect(afterName)
 	}
-	own := p.next('f')
-	if own {
-		p.expect(`fam":"`)
-		n, err := strict.Decode(t.Own.ID[:], p.take(subjectLen))
-		p.ok = p.ok && err == nil && n == len(t.Own.ID)
-		p.expect(`","`)
-	}
-	p.ok = p.ok && (own || subject != nil)
-	p.expect(`exp":`)
+	p.expect(beforeID)
+	n, err := strict.Decode(t.Own.ID[:], p.take(subjectLen))
+	p.ok = p.ok && err == nil && n == len(t.Own.ID)
+	p.expect(beforeExpires)
+	t.Own.Bound = subject != nil
+	return subject, true
+}
+
+// parseCounts reads the rest. Together they read what we write and nothing else: the payload
+// has passed its MAC, so any other form was signed by someone who is not this
+// package. Entries of limits that the policy does not have are skipped.
+func (fm *format) parseCounts(p *parser, t *Token, own bool) (ok bool) {
 	t.Expires = p.integer(1, maxExpires)
 	if own {
-		t.Own.Expires, t.Own.Bound = t.Expires, subject != nil
+		t.Own.Expires = t.Expires
 	}
 	p.expect(`,"t":[`)
 	p.ok = p.ok && (own || !p.next(']')) // a shared tally that has counted nothing has no token
@@ -185,7 +223,7 @@ func (fm *format) parsePayload(b []byte) (t Token, subject []byte, ok bool) {
 		}
 	}
 	p.expect("]}")
-	return t, subject, p.ok && len(p.rest) == 0
+	return p.ok && len(p.rest) == 0
 }
 
 // A parser eats a payload from the left and remembers whether it ever choked.
@@ -198,6 +236,10 @@ func (p *parser) expect(s string) {
 	if p.ok = p.ok && len(p.rest) >= len(s) && string(p.rest[:len(s)]) == s; p.ok {
 		p.rest = p.rest[len(s):]
 	}
+}
+
+func (p *parser) startsWith(s string) bool {
+	return len(p.rest) >= len(s) && string(p.rest[:len(s)]) == s
 }
 
 func (p *parser) next(c byte) bool { return len(p.rest) > 0 && p.rest[0] == c }

@@ -130,20 +130,6 @@ func TestT15(t *testing.T) {
 	require.Equal(t, 4, own)
 }
 
-// TestSubjectIsAHash: of the key and all of the identity, whatever its length,
-// on either side of what the stack and a scratch have room for.
-func TestSubjectIsAHash(t *testing.T) {
-	c, _ := contact(t)
-	r := random(11)
-	for n := range 3 * textMax {
-		identity := randomBytes(r, n)
-		sum := sha256.Sum256(slices.Concat(c.ring[0].bind, identity))
-		h := c.Holder(identity)
-		require.Equal(t, base64.RawURLEncoding.EncodeToString(sum[:8]), string(h.subject[:]), "%d bytes", n)
-	}
-	require.Len(t, c.ring[0].bind, 32, "of fixed length: key and identity cannot trade bytes")
-}
-
 // TestSubjects: one identity has another subject for each policy and secret, so
 // that tokens of two sites cannot be put together, and no subject is a plain
 // hash.
