@@ -11,28 +11,20 @@ import (
 // Check and charge of one tally, all its limits and networks together, are one atomic
 // step in memory. Which tally is charged is decided here.
 
-// chargeShared charges the tally that everybody of the identity shares. It is the way of
-// most requests, and so does without take: that would copy the result once more.
-func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64) (c charged) {
+// chargeShared charges the tally that everybody of the identity shares.
+func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, cost int64, c *charged) {
 	f := e.sharedCandidate(who, shown)
-	c.shown = f.Shown
-	if e.outcomes != nil {
-		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost, who.dry)
-		return c
-	}
-	c.tally, c.verdict = e.takeFrom(now, who.tier.policy, who, &f, cost)
-	return c
+	e.take(now, who, &f, cost, c)
 }
 
-// take charges the shared tally as it is given.
-func (e *engine) take(now time.Time, who *subject, f storeless.Candidate, cost int64) (c charged) {
+// take charges the shared tally as it is given, and fills in c.
+func (e *engine) take(now time.Time, who *subject, f *storeless.Candidate, cost int64, c *charged) {
 	c.shown = f.Shown
 	if e.outcomes != nil {
-		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, &f, cost, who.dry)
-		return c
+		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, f, cost, who.dry)
+		return
 	}
-	c.tally, c.verdict = e.takeFrom(now, who.tier.policy, who, &f, cost)
-	return c
+	c.tally, c.verdict = e.takeFrom(now, who.tier.policy, who, f, cost)
 }
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
@@ -89,10 +81,12 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 		if e.challenge.mode == Newcomers {
 			return c, false
 		}
-		return e.take(now, who, e.sharedCandidate(who, shown), cost), true
+		e.chargeShared(now, who, shown, cost, &c)
+		return c, true
 	}
 	if who.tier.tooDear(cost) {
-		return e.take(now, who, e.sharedCandidate(who, shown), cost), true
+		e.chargeShared(now, who, shown, cost, &c)
+		return c, true
 	}
 	i, tally, v := e.memory.Choose(now, who.tier.pass.policy, candidates, cost)
 	if shown.proof.opened {
@@ -106,7 +100,8 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 		return c, true
 	}
 	// What is used up for good is no nearer way than the shared tally.
-	if s := e.take(now, who, e.sharedCandidate(who, shown), cost); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
+	var s charged
+	if e.chargeShared(now, who, shown, cost, &s); s.verdict.Admitted || s.verdict.Wait < v.Wait || v.Wait >= left {
 		return s, true
 	}
 	return c, true
@@ -119,7 +114,8 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 	f := e.sharedCandidate(who, shown)
 	for p := &shown.proof; p.good; {
 		f.Proof = p.spend
-		c, ok = e.take(now, who, f, cost), true
+		e.take(now, who, &f, cost, &c)
+		ok = true
 		if c.verdict.Spent || c.verdict.Admitted && cost > 0 {
 			p.used = append(p.used, p.id)
 		}
@@ -129,7 +125,7 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 			}
 			return c, true
 		}
-		*shown = e.nextProof(now, who, *shown)
+		e.nextProof(now, who, shown)
 	}
 	if ok {
 		return c, true // all are spent

@@ -18,20 +18,35 @@ import (
 
 type decisionKey struct{}
 
-// A decisionContext is a context with a decision in it, the strings of the response's
-// fields, and the writer that sees to them: one allocation for all that outlives the
-// decision, and for the bytes of an address, which do not.
+// A decisionContext is a context with a decision in it, the request that has this context, the
+// strings of the response's fields, and the writer that sees to them: one allocation for all
+// that outlives the decision, and for the bytes of an address, which do not. It just fits a
+// size of allocation.
 type decisionContext struct {
 	context.Context
-	decision         Decision
+	decision         record
 	reply            reply.Guard
-	header           http.Header // of the request
-	charger          *engine     // that has charged the request; nil: none
-	own              *token.Own  // the own tally that was; nil: a shared one
+	own              *token.Own  // the own tally that was charged; nil: a shared one
+	aside            *aside      // nil for most
 	settled          atomic.Bool // it cannot be settled any more
-	address          [18]byte
-	negotiated, html bool   // HTML is preferred; if negotiated
-	aside            *aside // nil for most
+	charged          bool        // there is something to settle
+	negotiated, html bool        // HTML is preferred; if negotiated
+	address          [20]byte
+	request          http.Request // that handlers are given; without a header outside of HTTP
+}
+
+// asking returns the request r with this context: a copy that lies in it.
+func (dc *decisionContext) asking(r *http.Request) *http.Request {
+	dc.request = *r.WithContext(dc)
+	return &dc.request
+}
+
+// decided returns the decision.
+func (dc *decisionContext) decided() Decision {
+	if dc.request.Header == nil {
+		return dc.decision.decision(nil)
+	}
+	return dc.decision.decision(&dc.request)
 }
 
 // An aside is what few decisions have.
@@ -111,7 +126,7 @@ func (dc *decisionContext) wantsPage(r *http.Request) bool {
 // innermost decision counts where several middlewares are stacked.
 func FromContext(ctx context.Context) (Decision, bool) {
 	if dc := contextOf(ctx); dc != nil {
-		return dc.decision, true
+		return dc.decided(), true
 	}
 	return Decision{}, false
 }

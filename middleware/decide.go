@@ -28,15 +28,15 @@ import (
 // [engine.decideExact], [engine.decideWithWork].
 func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial {
 	d := &dc.decision
-	d.Policy, d.Cost = e.name, q.cost
+	d.engine, d.Cost = e, q.cost
 
-	who, v, ok := e.identify(now, q, dc.address[:0])
+	var who subject
+	v, ok := e.identify(now, q, dc, &who)
 	if !ok {
 		d.conclude(&v)
 		return v.denial
 	}
-	d.Identity, d.pseudonyms = who.id, e.pseudonyms
-	d.Tier, d.tier = who.tier.name, who.tier
+	d.tier = who.tier
 	who.dry = q.dry
 	if e.customers != nil { // whose limits may have been waited for
 		now = e.now()
@@ -48,25 +48,27 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 			return nil
 		}
 	}
-	shown := e.readTokens(now, q, &who)
-	d.Tokens, d.TokenErr = shown.accepted, shown.err
+	var shown credentials
+	e.readTokens(now, q, &who, &shown)
+	d.tokens, d.tokenErr = uint8(shown.accepted), faultOf(shown.err)
 
 	switch {
 	case e.exact != nil:
 		e.decideExact(now, q, dc, who, &shown)
 	case e.challenge != nil:
-		e.decideWithWork(now, q, dc, &who, shown)
+		e.decideWithWork(now, q, dc, &who, &shown)
 	default:
 		if now, ok = e.enter(now, q, dc, &who, &shown); !ok {
 			e.refuseAtOnce(now, dc, &who, &shown, tooManyAtOnce())
 			break
 		}
-		c := e.chargeShared(now, &who, &shown, d.Cost)
+		var c charged
+		e.chargeShared(now, &who, &shown, d.Cost, &c)
 		d.concludeCharge(&who, &c)
 		dc.noteCharge(e, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
-	if d.Inherited > 0 {
+	if d.rare != nil && d.rare.Inherited > 0 {
 		e.report.crowded(now)
 	}
 	if d.Saturated {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -84,18 +83,9 @@ type Decision struct {
 	tier       *tier         // nil where the Identity is zero
 	pseudonyms *pseudonymKey // and this
 	request    *http.Request
+	took       time.Duration // the call to the counter
 	statuses   [storeless.MaxLimits]packedStatus
 }
-
-// A packedStatus is a [storeless.LimitStatus] in a third of its size: every request
-// allocates those of its decision. Counts fit 31 bits, and so do the seconds of
-// the two longest windows.
-type packedStatus struct {
-	remaining int32
-	reset     uint32 // seconds, times two, plus one where the limit refused
-}
-
-func (s packedStatus) blocked() bool { return s.reset&1 != 0 }
 
 // A LimitStatus is how one limit stands after a decision.
 type LimitStatus struct {
@@ -146,22 +136,11 @@ func (d Decision) Pseudonym() string {
 	return d.pseudonyms.of(d.Identity.append(nil))
 }
 
-// noteCall notes a call to the counter that the request has waited for.
-func (d *Decision) noteCall(outcome guardedcall.Outcome, took time.Duration) {
-	d.Call = callOf(outcome)
-	d.statuses[callPlace].reset += uint32(took.Microseconds())
-}
-
-// callPlace is the place in a decision that says how long the counter took, in µs: with one, a
-// policy has a limit less than others. A field would take every request without a counter to
-// the next size of allocation.
-const callPlace = storeless.MaxLimits - 1
-
 // CallTook returns how long the request has waited for the exact counter, in line and for the
 // answer, in whole microseconds; with [Concurrency] for its slot too. 0 if Call is [CallNone].
 func (d Decision) CallTook() time.Duration {
 	if d.Call == CallNone {
 		return 0
 	}
-	return time.Duration(d.statuses[callPlace].reset) * time.Microsecond
+	return d.took
 }

@@ -75,15 +75,15 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
 	d := &dc.decision
-	d.Policy, d.Cost = e.name, 1
-	who, v, ok := e.identify(now, over(r), nil)
+	d.engine, d.Cost = e, 1
+	var who subject
+	v, ok := e.identify(now, over(r), dc, &who)
 	if !ok {
 		d.conclude(&v)
-		e.refuse(w, r.WithContext(dc), dc, v.denial)
+		e.refuse(w, dc.asking(r), dc, v.denial)
 		return
 	}
-	d.Identity, d.pseudonyms = who.id, e.pseudonyms
-	d.Tier, d.tier = who.tier.name, who.tier
+	d.tier = who.tier
 	if e.customers != nil { // whose limits may have been waited for
 		now = e.now()
 	}
@@ -96,7 +96,8 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 // sells, or no proof would help, it is the refusal that the next request would get.
 func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
 	d := &dc.decision
-	shown := e.readTokens(now, over(r), who)
+	var shown credentials
+	e.readTokens(now, over(r), who, &shown)
 	cost := costOf(r, who)
 	left, enough, v := e.peek(now, who, &shown, cost)
 	needed := !enough || e.challenge.mode == EveryRequest
@@ -107,10 +108,9 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 		if v = v.offering(o); v.reason == SoldOut {
 			v.jitter()
 		}
-		d.Offered = o.challenge
 	}
 	d.conclude(&v)
-	if d.Offered == nil && needed {
+	if o.challenge == nil && needed {
 		e.writeTurnDown(now, w, r, dc, who, o)
 		return
 	}
@@ -121,7 +121,7 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 	if e.carriesPurchase(now, who, &shown) {
 		body = append(body, `,"carried":true`...)
 	}
-	if c := d.Offered; c != nil {
+	if c := o.challenge; c != nil {
 		w.Header().Set(ChallengeHeader, o.field)
 		body = page.AppendTerms(append(body, ','), page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work})
 	}
@@ -148,7 +148,8 @@ func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	cost, wait := costOf(r, who), time.Duration(0)
-	shown := e.readTokens(now, over(r), who)
+	var shown credentials
+	e.readTokens(now, over(r), who, &shown)
 	pass := e.readRoomPass(now, who, &shown, cost)
 	carried := len(shown.roomCookies) > 0 // also one that is used up: it says that cookies come along
 	if f := e.roomCandidate(who, &pass); !pass.admits(now) || !e.memory.Peek(now, who.tier.room.policy, &f, cost).Admitted {
@@ -221,9 +222,12 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 
 // writeTurnDown answers a refusal, with the challenge that is offered.
 func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject, o offer) {
+	if o.challenge != nil {
+		dc.decision.except().Offered = o.challenge
+	}
 	e.answer(now, dc, who, new(credentials), told{}, given{challenge: o.field})
 	dc.setFields(w.Header())
-	e.refuse(w, r.WithContext(dc), dc, nil)
+	e.refuse(w, dc.asking(r), dc, nil)
 }
 
 // setFields puts the fields into h, beside those of a limiter that the endpoints are
@@ -237,13 +241,13 @@ func (dc *decisionContext) setFields(h http.Header) {
 
 // answerRedeem answers the token, or the cookie, that a proof buys.
 func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
-	d := &dc.decision
+	var reason Reason
 	text := r.Header.Get(ProofHeader)
 	receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
 	switch {
 	case text == "":
 	case err != nil:
-		d.Proof = proofReason(err)
+		reason = proofReason(err)
 	case e.challenge.mode == EveryRequest:
 		left := e.setProofCookie(now, w, text, &receipt)
 		writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
@@ -257,14 +261,14 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-now.Unix(), 10))
 			return
 		}
-		d.Proof = saleReason(&sale)
+		reason = saleReason(&sale)
 	}
-	e.proofs.note(d.Proof)
+	dc.decision.noteProof(reason)
+	e.proofs.note(reason)
 	o := e.offer(now, who)
 	v := proofWanted().offering(o)
 	v.jitter()
-	d.Offered = o.challenge
-	d.conclude(&v)
+	dc.decision.conclude(&v)
 	e.writeTurnDown(now, w, r, dc, who, o)
 }
 

@@ -27,6 +27,6 @@ func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 	if id.IsZero() {
 		return exact.Call{}, errors.New("middleware: nobody has no account: the identity is zero")
 	}
-	who := e.newSubject(context.Background(), e.now(), id, nil)
+	who := e.newSubject(context.Background(), e.now(), id)
 	return e.exactCall(&who, new(credentials), 1).Call, nil
 }

@@ -128,7 +128,7 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		if cost > 0 && !who.dry {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
 			dc.withAside().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
-			dc.charge(e, nil)
+			dc.charge(nil)
 		}
 		tally[e.exact.stamp] = storeless.State{}
 		tell.tally = &tally
@@ -182,13 +182,13 @@ func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subje
 	tally, v := e.takeFrom(now, who.tier.fallback, who, &c.fallback, d.Cost)
 	capOutageWait(&v)
 	if v.Admitted {
-		dc.charge(e, nil)
+		dc.charge(nil)
 	}
 	tell := told{standings: &v}
 	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
 		tell.tally = &tally
 	}
-	d.Inherited = v.Inherited
+	d.noteInherited(v.Inherited)
 	e.concludeExact(now, dc, who, shown, verdictOf(&v), tell)
 }
 

@@ -11,7 +11,7 @@ import (
 // ask for. No test could work for that.
 func (m *Middleware) SellOut(now time.Time, id Identity) {
 	e := m.loaded()
-	who := e.newSubject(context.Background(), now, id, nil)
+	who := e.newSubject(context.Background(), now, id)
 	buyers := e.buyers(&who, nil)
 	for n := byte(1); e.memory.Quote(now, e.challenge.prices, buyers).Price > 0; n++ {
 		e.memory.Redeem(now, e.challenge.prices, buyers, e.ownKey([8]byte{n}), now, 1<<40)

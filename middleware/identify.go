@@ -14,31 +14,34 @@ import (
 
 // identify tells who is asking, and what the steps need of it. Nothing else of the
 // request has been looked at. It is not ok where nobody can be told, or the identity
-// function refuses: then the verdict is a refusal. The bytes of the identity are written
-// to b.
-func (e *engine) identify(now time.Time, q *question, b []byte) (who subject, v verdict, ok bool) {
-	id, err := q.id, error(nil)
+// function refuses: then the verdict is a refusal. The identity is noted in dc, and its bytes.
+func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *subject) (v verdict, ok bool) {
+	id, err := &dc.decision.Identity, error(nil)
 	if q.r != nil {
-		id, err = e.identity(q.r)
+		*id, err = e.identity(q.r)
+	} else {
+		*id = q.id
 	}
 	switch denial := denialIn(err); {
 	case denial != nil:
-		return who, verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
+		*id = Identity{}
+		return verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
 	case err != nil || id.kind == 0:
 		e.report.warn(now, identityUnknown, "cannot tell who is asking; refused", "because", whyNobody(err))
-		return who, verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
+		*id = Identity{}
+		return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
 	case id.doubt != nil:
 		e.report.warn(now, id.doubt.finding, id.doubt.message)
 	case id.kind == kindAddress && q.r != nil && e.report.alarms.watch.due(now):
-		e.watchForProxy(now, &id, q.r)
+		e.watchForProxy(now, id, q.r)
 	}
-	who = e.newSubject(q.ctx, now, id, b)
+	e.knowSubject(q.ctx, now, id, dc.address[:0], who)
 	if e.challenge != nil && e.challenge.portBlocks && id.is4 && q.r != nil {
 		if who.block = blockOf(q.r); who.block == 0 {
 			e.report.warn(now, portUnknown, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
 		}
 	}
-	return who, verdict{}, true
+	return verdict{}, true
 }
 
 // portsInBlock is how many ports of an address are one block.
@@ -76,11 +79,17 @@ func whyNobody(err error) string {
 	return "the identity function returned nobody"
 }
 
-// newSubject returns what the steps need of an identity. Its bytes are written to b.
-func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity, b []byte) subject {
-	who := subject{id: id, bytes: id.append(b), tier: e.tierOf(now, id.Tier)}
+// newSubject returns what the steps need of an identity.
+func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity) (who subject) {
+	e.knowSubject(ctx, now, &id, nil, &who)
+	return who
+}
+
+// knowSubject fills in what the steps need of an identity. Its bytes are written to b.
+func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b []byte, who *subject) {
+	who.id, who.bytes, who.tier = id, id.append(b), e.tierOf(now, id.Tier)
 	if e.customers != nil {
-		who.tier = e.ownTierOf(ctx, now, &id, who.tier)
+		who.tier = e.ownTierOf(ctx, now, id, who.tier)
 	}
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory != nil && id.wide() {
@@ -90,7 +99,6 @@ func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity, b [
 			{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48},
 		}
 	}
-	return who
 }
 
 // tierOf returns the tier with the given name, or the base.

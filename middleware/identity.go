@@ -219,6 +219,9 @@ const errNoAddress nobodyError = "the connection has no address, as on a Unix so
 // leave RemoteAddr empty, nobody has an address and every request is refused: see
 // [InsecureNoPeer]. A peer that looks like a proxy is logged.
 func PeerAddress(r *http.Request) (Identity, error) {
+	if addr, ok := dotted(r.RemoteAddr); ok {
+		return Identity{kind: kindAddress, is4: true, addr: addr}, nil
+	}
 	addr, ok := peer(r)
 	if !ok {
 		return Identity{}, errNoAddress
@@ -234,6 +237,46 @@ func peer(r *http.Request) (netip.Addr, bool) {
 	}
 	addr, err := netip.ParseAddr(r.RemoteAddr)
 	return addr, err == nil
+}
+
+// dotted parses an IPv4 address and a port as net/http writes them, to the first four bytes. It is not ok for any
+// other spelling, which package netip may still take. That one parses two times and looks for a
+// zone, which costs a request ten times as much.
+func dotted(s string) (addr [16]byte, ok bool) {
+	octet, n, digits := 0, 0, 0
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= '0' && c <= '9':
+			if octet = octet*10 + int(c-'0'); octet > 255 || digits > 0 && octet < 10 {
+				return addr, false // too large, or a leading zero
+			}
+			digits++
+			continue
+		case digits == 0 || n == 3 != (c == ':') || n < 3 && c != '.':
+			return addr, false
+		}
+		addr[n] = byte(octet)
+		if octet, digits, n = 0, 0, n+1; c == ':' {
+			return addr, port(s[i+1:])
+		}
+	}
+	return addr, false
+}
+
+// port reports whether s is a port as net/http writes it.
+func port(s string) bool {
+	if len(s) < 1 || len(s) > 4 {
+		if len(s) != 5 || s > "65535" {
+			return false
+		}
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 // unnamed reports whether a RemoteAddr is that of a connection without an address: empty,

@@ -100,7 +100,7 @@ func namesAnother(r *http.Request) bool {
 // a header of their own.
 func (e *engine) lookForTwice(now time.Time, r *http.Request, outer *decisionContext) {
 	for ; outer != nil; outer = contextOf(outer.Context) {
-		if outer.decision.Policy == e.name && sameMap(outer.header, r.Header) {
+		if outer.decision.engine.name == e.name && sameMap(outer.request.Header, r.Header) {
 			e.report.warn(now, policyTwice, "a request has passed this policy twice, and is charged twice",
 				"remedy", "mount it once, or give the other one another Config.Policy")
 			return

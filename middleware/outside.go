@@ -60,9 +60,9 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 	e.decide(now, &q, dc)
 	e.allow(dc, nil)
 	if e.onDecision != nil && !q.dry {
-		e.onDecision(q.ctx, dc.decision)
+		e.onDecision(q.ctx, dc.decided())
 	}
-	return Answer{Decision: dc.decision, asked: dc}, nil
+	return Answer{Decision: dc.decided(), asked: dc}, nil
 }
 
 // An Answer is a [Decision] outside of HTTP, and what goes back to the client. The zero Answer

@@ -13,21 +13,20 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// readProofs verifies the proofs of a request, redeems the first that is good, and returns the
-// credentials with it. One that is not accepted is as if absent.
-func (e *engine) readProofs(now time.Time, q *question, who *subject, shown credentials) credentials {
-	shown.proof.rest, shown.proof.byCookie = proofsIn(q, &shown)
-	shown = e.nextProof(now, who, shown)
+// readProofs verifies the proofs of a request, and redeems the first that is good. One that is
+// not accepted is as if absent.
+func (e *engine) readProofs(now time.Time, q *question, who *subject, shown *credentials) {
+	shown.proof.rest, shown.proof.byCookie = proofsIn(q, shown)
+	e.nextProof(now, who, shown)
 	if shown.proof.byCookie {
 		// A browser sends it along whether the form has need of it or not: it adds a
 		// tally, and does not choose it.
 		shown.proof.opened = false
 	}
-	return shown
 }
 
 // nextProof redeems the first good one of the proofs that are left.
-func (e *engine) nextProof(now time.Time, who *subject, shown credentials) credentials {
+func (e *engine) nextProof(now time.Time, who *subject, shown *credentials) {
 	p := &shown.proof
 	p.good = false
 	for len(p.rest) > 0 && !p.good {
@@ -38,19 +37,18 @@ func (e *engine) nextProof(now time.Time, who *subject, shown credentials) crede
 			p.reason = proofReason(err)
 			continue
 		}
-		shown = e.acceptProof(now, who, shown, &receipt)
+		e.acceptProof(now, who, shown, &receipt)
 	}
-	return shown
 }
 
 // acceptProof redeems a good proof.
-func (e *engine) acceptProof(now time.Time, who *subject, shown credentials, receipt *pow.Receipt) credentials {
+func (e *engine) acceptProof(now time.Time, who *subject, shown *credentials, receipt *pow.Receipt) {
 	p := &shown.proof
 	if e.challenge.mode != EveryRequest {
 		own, sale := e.redeem(now, who, receipt)
 		if !sale.Granted {
 			p.reason = saleReason(&sale)
-			return shown
+			return
 		}
 		p.opened = true
 		p.index = shown.addOwn(now, e.base.pass.policy, own, storeless.Tally{})
@@ -61,7 +59,6 @@ func (e *engine) acceptProof(now time.Time, who *subject, shown credentials, rec
 		id := append([]byte{kindProof}, receipt.ID[:]...)
 		p.spend = &storeless.Proof{Key: e.memory.Key(id), Expires: receipt.Expires.Add(e.gate.longestWait())}
 	}
-	return shown
 }
 
 // proofsIn returns the first proofs of the fields, of which a proxy may have joined

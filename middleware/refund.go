@@ -60,8 +60,8 @@ func (dc *decisionContext) settle(ctx context.Context, w http.ResponseWriter, co
 	if cost < 0 {
 		return fmt.Errorf("middleware: a request cannot have cost %d", cost)
 	}
-	e := dc.charger
-	if e == nil || !dc.settled.CompareAndSwap(false, true) {
+	e := dc.decision.engine
+	if !dc.charged || !dc.settled.CompareAndSwap(false, true) {
 		return errUncharged
 	}
 	err := e.settle(ctx, dc, w, cost)

@@ -17,7 +17,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	a := new(refusalBody)
 	reply.ForbidStoring(h)
 	a.set(h, reply.CacheControl, reply.NoStore)
-	if d.Status == http.StatusUnauthorized {
+	if d.status == http.StatusUnauthorized {
 		challenge := denial.WWWAuthenticate
 		if challenge == "" {
 			challenge = "Bearer"
@@ -50,22 +50,23 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 // refusalOf is what problem details and pages tell of a decision.
 func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	d := &dc.decision
-	refusal := page.Refusal{Status: d.Status, Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: d.RoomWait, Cost: d.Cost, Embedded: e.embedded}
+	x := d.exceptions()
+	refusal := page.Refusal{Status: int(d.status), Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: x.RoomWait, Cost: d.Cost, Embedded: e.embedded}
 	if e.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i, name := range d.tier.names {
-			if name != "" && d.statuses[i].blocked() {
+			if name != "" && d.statusOf(i).blocked() {
 				refusal.Violated |= 1 << i
 			}
 		}
 	}
 	switch {
-	case d.Proof != "":
-		refusal.Reason = string(d.Proof)
-	case d.Offered != nil || d.Reason == SoldOut || d.Reason == TooManyAtOnce:
+	case x.Proof != "":
+		refusal.Reason = string(x.Proof)
+	case x.Offered != nil || d.Reason == SoldOut || d.Reason == TooManyAtOnce:
 		refusal.Reason = string(d.Reason)
 	}
-	if c := d.Offered; c != nil {
+	if c := x.Offered; c != nil {
 		refusal.Challenge = page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work}
 	}
 	if c := e.challenge; c != nil {

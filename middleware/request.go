@@ -14,7 +14,7 @@ import (
 
 // A subject is who asks, as every step needs it.
 type subject struct {
-	id       Identity
+	id       *Identity
 	bytes    []byte // of id: no other identity has them
 	tier     *tier
 	holder   token.Holder

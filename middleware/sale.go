@@ -42,7 +42,7 @@ func (e *engine) binding(holder []byte) pow.Binding {
 // redeem opens the tally of a receipt, if it is worth its price now.
 func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
 	ends := receipt.Issued.Add(e.passLife)
-	own := token.Own{Expires: ends.Unix(), Bound: e.bindsOwn(&who.id)}
+	own := token.Own{Expires: ends.Unix(), Bound: e.bindsOwn(who.id)}
 	copy(own.ID[:], receipt.ID[:])
 	work, surge := int64(receipt.Work), e.challenge.surge
 	if surge != nil {
@@ -70,7 +70,7 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 // have them in few /16s. A crowd that comes from one network alone raises nothing: it pays
 // what its addresses and its own /56 and /48 have bought.
 func (e *engine) surgeNetwork(who *subject) storeless.Key {
-	id := &who.id
+	id := who.id
 	if id.kind != kindAddress || nat64Local.Contains(id.Addr()) {
 		return e.memory.Key(who.bytes)
 	}

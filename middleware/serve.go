@@ -11,7 +11,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	dc, now := &decisionContext{Context: r.Context(), header: r.Header}, e.now()
+	dc, now := &decisionContext{Context: r.Context()}, e.now()
 	back, look := e.report.alarms.lookout.due(now)
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
@@ -25,11 +25,10 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		e.look(now, back, r, dc)
 		next = e.lookingBack(now, w, dc, next)
 	}
-	r = r.WithContext(dc)
-	dc.decision.request = r
+	r = dc.asking(r)
 	e.allow(dc, denial)
 	if e.onDecision != nil {
-		e.onDecision(dc, dc.decision)
+		e.onDecision(dc, dc.decided())
 	}
 	if !dc.decision.Allowed {
 		dc.leave() // a handler of the program's may take its time to refuse

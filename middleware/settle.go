@@ -19,9 +19,9 @@ import (
 
 // charge notes that the request was charged to a tally of the decision's Identity: the shared
 // one, or an own one. With so little, and the decision, the charge can be changed.
-func (dc *decisionContext) charge(e *engine, own *token.Own) {
+func (dc *decisionContext) charge(own *token.Own) {
 	if d := &dc.decision; d.Cost > 0 {
-		dc.charger, dc.own = e, own
+		dc.charged, dc.own = true, own
 	}
 }
 
@@ -29,7 +29,7 @@ func (dc *decisionContext) charge(e *engine, own *token.Own) {
 // on the outcome.
 func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 	if c.verdict.Admitted {
-		dc.charge(e, c.own)
+		dc.charge(c.own)
 	}
 	if p := c.pending; p != nil {
 		p.now, p.free, p.ctx = e.now, e.free, dc.Context
@@ -156,7 +156,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 		room = []byte{kindRoom} // and no room for more: each append copies it
 	}
 	id := &dc.decision.Identity
-	who = subject{bytes: id.append(room), tier: dc.decision.tier}
+	who = subject{id: id, bytes: id.append(room), tier: dc.decision.tier}
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory == nil {
 		return who, f

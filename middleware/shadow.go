@@ -7,8 +7,8 @@ import "github.com/tallystick/tallystick/storeless"
 // charged returns p with those limits alone that the request was charged on, and has the
 // networks of f do the same. A shadow that would have refused it has counted nothing of it,
 // and there is nothing to give back or to add to.
-func (d *Decision) charged(p *storeless.Policy, f *storeless.Candidate) *storeless.Policy {
-	isCharged := func(i int) bool { return !(p.Limit(i).Shadow && d.statuses[i].blocked()) }
+func (d *record) charged(p *storeless.Policy, f *storeless.Candidate) *storeless.Policy {
+	isCharged := func(i int) bool { return !(p.Limit(i).Shadow && d.statusOf(i).blocked()) }
 	for i := range p.Len() {
 		if isCharged(i) {
 			continue

@@ -25,7 +25,7 @@ const (
 // readTokens verifies the tokens of a request, and sets apart what other cookies show. All that are
 // accepted count: a client cannot gain by choosing which to show, and a planted one cannot
 // hide another.
-func (e *engine) readTokens(now time.Time, q *question, who *subject) (shown credentials) {
+func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *credentials) {
 	shown.outside = q.r == nil
 	if e.carriage != CookieOnly || shown.outside {
 		pieces := 0
@@ -37,25 +37,27 @@ func (e *engine) readTokens(now time.Time, q *question, who *subject) (shown cre
 			for more := true; more && pieces < maxPieces; pieces++ {
 				var piece string
 				piece, line, more = strings.Cut(line, ",")
-				if e.readToken(now, who, &shown, strings.Trim(piece, " \t")) {
+				if e.readToken(now, who, shown, httpfield.Trim(piece)) {
 					shown.byHeader = true
 				}
 			}
 		}
 	}
-	if e.carriage != HeaderOnly && !shown.outside {
-		for suffix, value := range httpfield.Cookies(q.r.Header["Cookie"], e.cookieName, e.cookieSuffixes...) {
+	if e.carriage == HeaderOnly || shown.outside {
+		return
+	}
+	if lines := q.r.Header["Cookie"]; len(lines) > 0 {
+		for suffix, value := range httpfield.Cookies(lines, e.cookieName, e.cookieSuffixes...) {
 			switch {
 			case suffix == proofSuffix && len(shown.proofCookies) < maxProofs:
 				shown.proofCookies = append(shown.proofCookies, value)
 			case suffix == roomSuffix && len(shown.roomCookies) < maxTokens:
 				shown.roomCookies = append(shown.roomCookies, value)
-			case suffix == "" && e.readToken(now, who, &shown, value):
+			case suffix == "" && e.readToken(now, who, shown, value):
 				shown.byCookie = true
 			}
 		}
 	}
-	return shown
 }
 
 // readToken verifies one token, notes what it says, and reports whether it was
@@ -94,5 +96,5 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 // The thief must not get more than that takes.
 func (e *engine) acceptsOwn(now time.Time, who *subject, own *token.Own) bool {
 	longest := now.Add(e.passLife + time.Minute).Unix()
-	return e.sellsTallies() && own.Expires <= longest && (own.Bound || !e.bindsOwn(&who.id))
+	return e.sellsTallies() && own.Expires <= longest && (own.Bound || !e.bindsOwn(who.id))
 }

@@ -48,7 +48,7 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	})
 	require.NoError(t, err)
 	e := m.engine.Load()
-	now, who := time.Unix(1_800_000_000, 0), subject{id: Address(netip.MustParseAddr("203.0.113.1"))}
+	now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
 	life := e.passLife
 	for _, test := range []struct {
 		life time.Duration
@@ -70,7 +70,7 @@ func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 				Challenge: challenge,
 			})
 			require.NoError(t, err)
-			now, who := time.Unix(1_800_000_000, 0), subject{id: Address(netip.MustParseAddr("203.0.113.1"))}
+			now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
 			require.False(t, m.engine.Load().acceptsOwn(now, &who, &token.Own{ID: [8]byte{1}, Expires: now.Unix() + 1}))
 		})
 	}

@@ -95,35 +95,3 @@ func (v *verdict) jitter() {
 		v.retryAfter = jittered(v.retryAfter)
 	}
 }
-
-// conclude notes what becomes of the request.
-func (d *Decision) conclude(v *verdict) {
-	d.Admitted = v.status == 0
-	d.Reason, d.Status, d.RetryAfter, d.IdentityErr = v.reason, v.status, v.retryAfter, v.identityErr
-}
-
-// concludeCharge notes what was charged, how its limits stand, and what that means.
-func (d *Decision) concludeCharge(who *subject, c *charged) {
-	v := verdictOf(&c.verdict)
-	v.jitter()
-	d.conclude(&v)
-	d.noteCharge(who, c)
-}
-
-// noteCharge notes what was charged, and how its limits stand.
-func (d *Decision) noteCharge(who *subject, c *charged) {
-	d.Inherited, d.Saturated, d.Own = c.verdict.Inherited, c.verdict.Saturated, c.own != nil
-	d.noteLimits(who, &c.verdict)
-}
-
-// noteLimits notes how the limits stand.
-func (d *Decision) noteLimits(who *subject, v *storeless.Verdict) {
-	d.decided, d.Tier, d.tier = true, who.tier.name, who.tier
-	for i := range who.tier.names {
-		s := &v.Limits[i]
-		d.statuses[i] = packedStatus{int32(s.Remaining), uint32(s.Reset/time.Second) << 1}
-		if s.Blocked {
-			d.statuses[i].reset |= 1
-		}
-	}
-}

@@ -11,17 +11,17 @@ import "time"
 //     waiting room before nobody. It can only admit.
 //  5. The verdict, and what a refused client can do: work, or wait.
 //  6. The answer.
-func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext, who *subject, shown credentials) {
+func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials) {
 	d := &dc.decision
-	shown = e.readProofs(now, q, who, shown)
-	d.Proof = shown.proof.reason
-	now, ok := e.enter(now, q, dc, who, &shown)
+	e.readProofs(now, q, who, shown)
+	d.noteProof(shown.proof.reason)
+	now, ok := e.enter(now, q, dc, who, shown)
 	if !ok {
-		e.proofs.note(d.Proof)
-		e.refuseAtOnce(now, dc, who, &shown, tooManyAtOnce())
+		e.proofs.note(shown.proof.reason)
+		e.refuseAtOnce(now, dc, who, shown, tooManyAtOnce())
 		return
 	}
-	c, asked := e.chargeByMode(now, who, &shown, d.Cost)
+	c, asked := e.chargeByMode(now, who, shown, d.Cost)
 	if shown.proof.byCookie {
 		for _, id := range shown.proof.used { // else they would pile up until they end
 			a := dc.withAside()
@@ -31,9 +31,9 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 
 	var pass roomPass
 	if e.room != nil && !(asked && c.verdict.Admitted) {
-		pass = e.readRoomPass(now, who, &shown, d.Cost)
+		pass = e.readRoomPass(now, who, shown, d.Cost)
 		if room, ok := e.chargeRoom(now, who, &pass, d.Cost); ok {
-			e.admitFromRoom(now, dc, who, &shown, &pass, &room)
+			e.admitFromRoom(now, dc, who, shown, &pass, &room)
 			return
 		}
 	}
@@ -52,28 +52,31 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 		// The client keeps the token of the tally that it has paid for; a cookie has room
 		// for one. The memory counts the shared one.
 		tell.tally = nil
-		if p := &shown.proof; p.opened {
+		if p := shown.proof; p.opened {
 			tell.own, tell.tally, tell.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
 		}
 	}
 	if v.reason == ProofReplayed {
-		d.Proof = ProofReplayed // also where the offer has another reason
+		shown.proof.reason = ProofReplayed // also where the offer has another reason
 	}
-	e.proofs.note(d.Proof)
+	d.noteProof(shown.proof.reason)
+	e.proofs.note(shown.proof.reason)
 	if v.helpedByProof(e.challenge.mode) && !dear && !e.shadow {
 		o := e.offer(now, who)
 		v = v.offering(o)
-		d.Offered, give.challenge = o.challenge, o.field
+		if give.challenge = o.field; o.challenge != nil {
+			d.except().Offered = o.challenge
+		}
 	}
 	v.jitter()
 	d.conclude(&v)
 	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
-		var issued roomPass
-		if issued, d.RoomWait = e.issueTicket(now, who, pass, d.Cost); d.RoomWait > 0 {
+		if issued, wait := e.issueTicket(now, who, pass, d.Cost); wait > 0 {
+			d.except().RoomWait = wait
 			give.roomCookie = e.roomCookie(now, who, &issued, &issued.tally)
 		}
 	}
-	e.answer(now, dc, who, &shown, tell, give)
+	e.answer(now, dc, who, shown, tell, give)
 }
 
 // admitFromRoom concludes a request that the waiting room has admitted.

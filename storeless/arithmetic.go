@@ -228,8 +228,9 @@ func (p *Policy) roll(now int64, t *Tally) {
 // check says whether every limit in force has room, beside what is held of those that are charged
 // later. It fills in Admitted, Impossible, Blocked and Wait, and leaves what depends on
 // the charge to status.
-func (p *Policy) check(now int64, t *Tally, cost, held int64) Verdict {
-	v := Verdict{Admitted: true}
+// v is zero.
+func (p *Policy) check(now int64, t *Tally, cost, held int64, v *Verdict) {
+	v.Admitted = true
 	for i := range p.rules {
 		r := &p.rules[i]
 		if cost > r.capacity {
@@ -254,7 +255,6 @@ func (p *Policy) check(now int64, t *Tally, cost, held int64) Verdict {
 	if v.Impossible {
 		v.Wait = 0
 	}
-	return v
 }
 
 // charge charges what v has admitted. A limit that is blocked there is a shadow: it would

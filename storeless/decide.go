@@ -56,18 +56,20 @@ func (m *Memory) Choose(now time.Time, p *Policy, families []Candidate, cost int
 // It returns the family's tally after the decision. A refusal marks nothing in
 // memory. m may be nil; then networks are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
-func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally, Verdict) {
+func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v Verdict) {
 	if m == nil {
 		return p.Step(now, f.Shown, cost)
 	}
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
-	us, tally := micros(now), f.Shown
+	us := micros(now)
+	tally = f.Shown
 	p.roll(us, &tally)
 
 	if len(f.Networks) > 0 || f.Proof != nil {
-		return m.takeAll(us, p, f, tally, cost, true)
+		m.takeAll(us, p, f, cost, true, &tally, &v)
+		return tally, v
 	}
 	c := m.countsOf(p)
 	at, from := c.place(f.Key), guest{provider: f.Provider}
@@ -77,7 +79,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 
 	var known cells
 	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
-	v := p.check(us, &tally, cost, f.Held)
+	p.check(us, &tally, cost, f.Held, &v)
 	if v.Admitted && cost > 0 {
 		p.charge(us, &tally, cost, &v)
 		c.keep(us, p, &at, from, &tally, &known)
@@ -91,7 +93,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (Tally
 
 // Peek says what the limits would say to Take, and charges nothing. It does not ask
 // whether a proof is spent.
-func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) Verdict {
+func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Verdict) {
 	if m == nil {
 		return p.Peek(now, f.Shown, cost)
 	}
@@ -100,13 +102,13 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) Verdic
 	}
 	us, tally := micros(now), f.Shown
 	p.roll(us, &tally)
-	_, v := m.takeAll(us, p, f, tally, cost, false)
+	m.takeAll(us, p, f, cost, false, &tally, &v)
 	return v
 }
 
 // takeAll is Take with all that may go with a family, or without charge. tally
-// is rolled.
-func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost int64, charge bool) (Tally, Verdict) {
+// is rolled, and v zero.
+func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
 	var (
 		spots  [1 + MaxNetworks]spot
 		locked locks
@@ -128,8 +130,8 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 	}
 
 	var known [1 + MaxNetworks]cells
-	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, &tally, &known[0])
-	v := p.check(now, &tally, cost, f.Held)
+	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, tally, &known[0])
+	p.check(now, tally, cost, f.Held, v)
 	var (
 		tallies  [MaxNetworks]Tally
 		verdicts [MaxNetworks]Verdict
@@ -139,32 +141,31 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, tally Tally, cost i
 		if s.part > start.part {
 			start = s
 		}
-		verdicts[i] = w.Policy.check(now, &tallies[i], cost, w.Held)
+		w.Policy.check(now, &tallies[i], cost, w.Held, &verdicts[i])
 		v.restrict(&verdicts[i])
 		if p.shadows {
-			p.shadow(&v, &verdicts[i])
+			p.shadow(v, &verdicts[i])
 		}
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
-		m.spend(now/1_000_000, f.Proof, &v)
+		m.spend(now/1_000_000, f.Proof, v)
 	}
 	if charge && v.Admitted && cost > 0 {
-		p.charge(now, &tally, cost, &v)
-		c.keep(now, p, &spots[0], guest{f.Provider, 0}, &tally, &known[0])
+		p.charge(now, tally, cost, v)
+		c.keep(now, p, &spots[0], guest{f.Provider, 0}, tally, &known[0])
 		for i, w := range f.Networks {
-			w.Policy.charge(now, &tallies[i], cost, &v)
+			w.Policy.charge(now, &tallies[i], cost, v)
 			c.keep(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &known[1+i])
 		}
 	}
 	if start.cost > 0 {
-		m.note(&v, start, charge && cost > 0)
+		m.note(v, start, charge && cost > 0)
 	}
-	p.status(now, &tally, cost, f.Held, &v)
+	p.status(now, tally, cost, f.Held, v)
 	for i, w := range f.Networks {
 		w.Policy.status(now, &tallies[i], cost, w.Held, &verdicts[i])
 		v.narrow(&verdicts[i], p.Len())
 	}
-	return tally, v
 }
 
 // spend spends the proof that goes with a family whose limits admit it, or refuses.

@@ -8,19 +8,24 @@ import "time"
 // tally after it: charged on every limit if admitted, else t rolled to now. A
 // cost of 0 peeks: it is always admitted and charges nothing. Step is pure; it
 // is all there is where no memory is kept. It panics if cost is negative.
-func (p *Policy) Step(now time.Time, t Tally, cost int64) (Tally, Verdict) {
+func (p *Policy) Step(now time.Time, t Tally, cost int64) (after Tally, v Verdict) {
 	us := micros(now)
 	p.roll(us, &t)
-	v := p.step(us, &t, cost)
+	p.step(us, &t, cost, &v)
 	return t, v
 }
 
 // Peek says what Step would say to a request of the given cost, and charges nothing. It
 // panics if cost is negative.
-func (p *Policy) Peek(now time.Time, t Tally, cost int64) Verdict {
+func (p *Policy) Peek(now time.Time, t Tally, cost int64) (v Verdict) {
+	if cost < 0 {
+		panic("storeless: negative cost")
+	}
 	us := micros(now)
 	p.roll(us, &t)
-	return p.peek(us, &t, cost)
+	p.check(us, &t, cost, 0, &v)
+	p.status(us, &t, cost, 0, &v)
+	return v
 }
 
 // Restore takes back from t what was counted at then, as [Memory.Restore] does.
@@ -33,27 +38,16 @@ func (p *Policy) Restore(now, then time.Time, t Tally, cost int64) Tally {
 	return t
 }
 
-// peek is step without the charge. t is rolled.
-func (p *Policy) peek(now int64, t *Tally, cost int64) Verdict {
-	if cost < 0 {
-		panic("storeless: negative cost")
-	}
-	v := p.check(now, t, cost, 0)
-	p.status(now, t, cost, 0, &v)
-	return v
-}
-
 // step checks all limits, then charges all of them or none. t is rolled.
-func (p *Policy) step(now int64, t *Tally, cost int64) Verdict {
+func (p *Policy) step(now int64, t *Tally, cost int64, v *Verdict) {
 	if cost < 0 {
 		panic("storeless: negative cost")
 	}
-	v := p.check(now, t, cost, 0)
+	p.check(now, t, cost, 0, v)
 	if v.Admitted && cost > 0 {
-		p.charge(now, t, cost, &v)
+		p.charge(now, t, cost, v)
 	}
-	p.status(now, t, cost, 0, &v)
-	return v
+	p.status(now, t, cost, 0, v)
 }
 
 // Merge returns the element-wise maximum of two tallies shown at now, after

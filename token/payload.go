@@ -5,6 +5,7 @@ package token
 import (
 	"encoding/base64"
 	"strconv"
+	"strings"
 
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -26,15 +27,19 @@ type format struct {
 	prefix string // what comes after that, up to the names of the holder
 
 	// A payload of a shared tally goes on with its holder, up to the digits of exp:
-	startLen  int    // as much of it as whole groups of base64 hold, encoded
-	startRest string // and what is left over
+	start     [startSize]byte // what it says, with room for the subject
+	subjectAt int             // where that begins
+	startLen  int             // of as much of it as whole groups of base64 hold, encoded
+	startRest string          // and what is left over
 }
 
 func newFormat(p *storeless.Policy) format {
 	fm := format{policy: p, fields: fieldsOf(p)}
 	fm.lead, fm.prefix = beginning(p.Name())
-	whole := fm.startSize() / 3 * 3
-	fm.startLen, fm.startRest = whole/3*4, beforeExpires[len(beforeExpires)-(fm.startSize()-whole):]
+	start := fm.prefix + beforeSubject + strings.Repeat(" ", subjectLen) + beforeExpires
+	whole := copy(fm.start[:], start) / 3 * 3
+	fm.subjectAt = len(fm.prefix + beforeSubject)
+	fm.startLen, fm.startRest = base64.RawURLEncoding.EncodedLen(whole), start[whole:]
 	return fm
 }
 
@@ -91,22 +96,18 @@ const (
 	beforeExpires = `","exp":`
 )
 
-// startMax is how much room a holder has for its start.
-const startMax = (2 + len(beforeSubject) + subjectLen + len(beforeExpires)) / 3 * 4
-
-// startSize is the length of the start of a shared tally's payload, before it is encoded.
-func (fm *format) startSize() int {
-	return len(fm.prefix) + len(beforeSubject) + subjectLen + len(beforeExpires)
-}
+// startSize is the longest start of a shared tally's payload, and startMax what it is at most
+// when it is encoded.
+const (
+	startSize = 2 + len(beforeSubject) + subjectLen + len(beforeExpires)
+	startMax  = startSize / 3 * 4
+)
 
 // encodeStart encodes to dst as much of a start as whole groups hold.
 func (fm *format) encodeStart(dst, subject []byte) {
-	var room [2 + len(beforeSubject) + subjectLen + len(beforeExpires)]byte
-	b := append(room[:0], fm.prefix...)
-	b = append(b, beforeSubject...)
-	b = append(b, subject...)
-	b = append(b, beforeExpires...)
-	base64.RawURLEncoding.Encode(dst, b[:fm.startLen/4*3])
+	start := fm.start
+	copy(start[fm.subjectAt:], subject)
+	base64.RawURLEncoding.Encode(dst, start[:fm.startLen/4*3])
 }
 
 // appendOwnStart writes the JSON of an own tally's claims up to the digits of exp, except
