@@ -79,16 +79,16 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	case d.Admitted:
 		f.Cookie = give.roomCookie
 	default:
-		a := dc.withAside()
+		a := dc.decision.withAside()
 		a.cookies = append(a.cookies, give.roomCookie)
 	}
-	f.Lines[reply.Challenge] = give.challenge
+	f.Other(reply.Challenge, give.challenge)
 	f.Paid = tell.paid
 	if tok > retry || give.roomCookie != "" {
 		f.Lines[reply.Cache] = reply.NoStore
 	}
 	if d.Degraded {
-		f.Lines[reply.Degraded] = "?1"
+		f.Other(reply.Degraded, "?1")
 	}
 	if e.fields != RateLimitFields && e.quiet == QuietOff && tell.standings != nil {
 		e.answerMore(now, f, who, tell.standings)

@@ -14,8 +14,6 @@ import (
 // answerMore fills in the fields of those who choose others than the default: they cost
 // allocations of their own.
 func (e *engine) answerMore(now time.Time, f *reply.Fields, who *subject, v *storeless.Verdict) {
-	more := new(reply.MoreLines)
-	f.More = more
 	of, p := e.fields, who.tier.policy
 	tight := tightest(v, p.Len())
 	limit, remaining, reset := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, v.Limits[tight].Reset
@@ -28,23 +26,23 @@ func (e *engine) answerMore(now time.Time, f *reply.Fields, who *subject, v *sto
 	}
 	switch {
 	case of.has(RateLimitDraft7):
-		more[reply.Combined] = fmt.Sprintf("limit=%d, remaining=%d, reset=%s", limit, remaining, at(reset, false))
+		f.Other(reply.Combined, fmt.Sprintf("limit=%d, remaining=%d, reset=%s", limit, remaining, at(reset, false)))
 	case of.has(RateLimitDraft6):
-		more[reply.Limit] = strconv.FormatInt(limit, 10)
-		more[reply.Remaining] = strconv.FormatInt(remaining, 10)
-		more[reply.Reset] = at(reset, false)
+		f.Other(reply.Limit, strconv.FormatInt(limit, 10))
+		f.Other(reply.Remaining, strconv.FormatInt(remaining, 10))
+		f.Other(reply.Reset, at(reset, false))
 	}
 	if of.has(unitsOfX) {
-		more[reply.XLimit] = strconv.FormatInt(limit, 10)
-		more[reply.XRemaining] = strconv.FormatInt(remaining, 10)
-		more[reply.XReset] = at(reset, of.has(XRateLimitInUnixTime))
+		f.Other(reply.XLimit, strconv.FormatInt(limit, 10))
+		f.Other(reply.XRemaining, strconv.FormatInt(remaining, 10))
+		f.Other(reply.XReset, at(reset, of.has(XRateLimitInUnixTime)))
 	}
 	if of.has(unitsOfXQuota) {
 		i := longest(p, v)
 		quota := atOnce(p.Limit(i))
-		more[reply.XQuotaLimit] = strconv.FormatInt(quota, 10)
-		more[reply.XQuotaUsed] = strconv.FormatInt(quota-v.Limits[i].Remaining, 10)
-		more[reply.XQuotaReset] = at(v.Limits[i].Reset, of.has(XQuotaInUnixTime))
+		f.Other(reply.XQuotaLimit, strconv.FormatInt(quota, 10))
+		f.Other(reply.XQuotaUsed, strconv.FormatInt(quota-v.Limits[i].Remaining, 10))
+		f.Other(reply.XQuotaReset, at(v.Limits[i].Reset, of.has(XQuotaInUnixTime)))
 	}
 }
 

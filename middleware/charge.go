@@ -19,12 +19,17 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 
 // take charges the shared tally as it is given, and fills in c.
 func (e *engine) take(now time.Time, who *subject, f *storeless.Candidate, cost int64, c *charged) {
-	c.shown = f.Shown
-	if e.outcomes != nil {
+	switch {
+	case e.outcomes != nil:
 		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, f, cost, who.dry)
-		return
+	case who.dry:
+		c.tally, c.verdict = f.Shown, e.memory.Peek(now, who.tier.policy, f, cost)
+	default: // and not by takeFrom, which would copy the result once more
+		c.tally, c.verdict = e.memory.Take(now, who.tier.policy, f, cost)
 	}
-	c.tally, c.verdict = e.takeFrom(now, who.tier.policy, who, f, cost)
+	if !c.verdict.Admitted {
+		c.shown = f.Shown
+	}
 }
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that

@@ -27,7 +27,6 @@ type decisionContext struct {
 	decision         record
 	reply            reply.Guard
 	own              *token.Own  // the own tally that was charged; nil: a shared one
-	aside            *aside      // nil for most
 	settled          atomic.Bool // it cannot be settled any more
 	charged          bool        // there is something to settle
 	negotiated, html bool        // HTML is preferred; if negotiated
@@ -51,6 +50,7 @@ func (dc *decisionContext) decided() Decision {
 
 // An aside is what few decisions have.
 type aside struct {
+	exceptions
 	refusal *page.Refusal // what an Interstitial tells
 	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
 	place   *slots.Place  // of a request that is being served, where there is a Concurrency
@@ -66,36 +66,28 @@ type counted struct {
 	lost    bool // an answer: it may have been given back
 }
 
-// withAside returns the aside of a decision that needs one.
-func (dc *decisionContext) withAside() *aside {
-	if dc.aside == nil {
-		dc.aside = new(aside)
-	}
-	return dc.aside
-}
-
 // pending returns what of the charge depends on the outcome, or nil.
 func (dc *decisionContext) pending() *pending {
-	if dc.aside == nil {
+	if dc.decision.aside == nil {
 		return nil
 	}
-	return dc.aside.pending
+	return dc.decision.aside.pending
 }
 
 // setAside adds the cookies of the aside to h.
 func (dc *decisionContext) setAside(h http.Header) {
-	if dc.aside == nil {
+	if dc.decision.aside == nil {
 		return
 	}
-	for _, cookie := range dc.aside.cookies {
+	for _, cookie := range dc.decision.aside.cookies {
 		h.Add(reply.SetCookie, cookie)
 	}
 }
 
 // leave gives the place of the request back, if it has one.
 func (dc *decisionContext) leave() {
-	if dc.aside != nil {
-		dc.aside.place.Done()
+	if dc.decision.aside != nil {
+		dc.decision.aside.place.Done()
 	}
 }
 

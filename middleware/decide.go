@@ -68,7 +68,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		dc.noteCharge(e, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
-	if d.rare != nil && d.rare.Inherited > 0 {
+	if d.aside != nil && d.aside.Inherited > 0 {
 		e.report.crowded(now)
 	}
 	if d.Saturated {

@@ -223,7 +223,7 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 // writeTurnDown answers a refusal, with the challenge that is offered.
 func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject, o offer) {
 	if o.challenge != nil {
-		dc.decision.except().Offered = o.challenge
+		dc.decision.withAside().Offered = o.challenge
 	}
 	e.answer(now, dc, who, new(credentials), told{}, given{challenge: o.field})
 	dc.setFields(w.Header())

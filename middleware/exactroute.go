@@ -127,7 +127,7 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		tally := c.fallback.Shown
 		if cost > 0 && !who.dry {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
-			dc.withAside().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
+			dc.decision.withAside().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
 			dc.charge(nil)
 		}
 		tally[e.exact.stamp] = storeless.State{}

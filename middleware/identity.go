@@ -243,25 +243,25 @@ func peer(r *http.Request) (netip.Addr, bool) {
 // other spelling, which package netip may still take. That one parses two times and looks for a
 // zone, which costs a request ten times as much.
 func dotted(s string) (addr [16]byte, ok bool) {
-	octet, n, digits := 0, 0, 0
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= '0' && c <= '9':
-			if octet = octet*10 + int(c-'0'); octet > 255 || digits > 0 && octet < 10 {
+	i := 0
+	for n := range 4 {
+		octet, digits, after := 0, 0, byte('.')
+		if n == 3 {
+			after = ':'
+		}
+		for ; i < len(s) && s[i]-'0' <= 9; i++ {
+			if octet = octet*10 + int(s[i]-'0'); octet > 255 || digits > 0 && octet < 10 {
 				return addr, false // too large, or a leading zero
 			}
 			digits++
-			continue
-		case digits == 0 || n == 3 != (c == ':') || n < 3 && c != '.':
+		}
+		if digits == 0 || i == len(s) || s[i] != after {
 			return addr, false
 		}
 		addr[n] = byte(octet)
-		if octet, digits, n = 0, 0, n+1; c == ':' {
-			return addr, port(s[i+1:])
-		}
+		i++
 	}
-	return addr, false
+	return addr, port(s[i:])
 }
 
 // port reports whether s is a port as net/http writes it.

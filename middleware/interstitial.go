@@ -61,11 +61,11 @@ const defaultMaxBody = 64 << 10
 // Config.RefusalHandler it has nothing to say and answers 500.
 func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	dc := contextOf(r.Context())
-	if dc == nil || dc.aside == nil || dc.aside.refusal == nil {
+	if dc == nil || dc.decision.aside == nil || dc.decision.aside.refusal == nil {
 		http.Error(w, "middleware.Interstitial belongs in Config.PageHandler", http.StatusInternalServerError)
 		return
 	}
-	refusal := dc.aside.refusal
+	refusal := dc.decision.aside.refusal
 	html, kind := dc.wantsPage(r), page.KindOf(r)
 	helps := refusal.HasScript() || refusal.Wait() > 0 // to send it again
 	if kind == page.NoForm || !html || !helps || !page.FromSameOrigin(r) {

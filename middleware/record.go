@@ -21,9 +21,9 @@ type record struct {
 	RetryAfter time.Duration
 	Reason     Reason
 
-	engine *engine     // that has decided
-	tier   *tier       // nil where the Identity is zero
-	rare   *exceptions // nil for most
+	engine *engine // that has decided
+	tier   *tier   // nil where the Identity is zero
+	aside  *aside  // nil for most
 	first  [fewLimits]packedStatus
 
 	status   int16
@@ -49,18 +49,18 @@ type exceptions struct {
 	others      [storeless.MaxLimits - fewLimits]packedStatus // of the limits after the first
 }
 
-// except returns the exceptions of a record that needs some.
-func (d *record) except() *exceptions {
-	if d.rare == nil {
-		d.rare = new(exceptions)
+// withAside returns the aside of a record that needs one.
+func (d *record) withAside() *aside {
+	if d.aside == nil {
+		d.aside = new(aside)
 	}
-	return d.rare
+	return d.aside
 }
 
 // exceptions returns those that there are.
 func (d *record) exceptions() (x exceptions) {
-	if d.rare != nil {
-		x = *d.rare
+	if d.aside != nil {
+		x = d.aside.exceptions
 	}
 	return x
 }
@@ -79,10 +79,10 @@ func (d *record) statusOf(i int) packedStatus {
 	switch {
 	case i < fewLimits:
 		return d.first[i]
-	case d.rare == nil:
+	case d.aside == nil:
 		return packedStatus{}
 	}
-	return d.rare.others[i-fewLimits]
+	return d.aside.others[i-fewLimits]
 }
 
 // noteLimits notes how the limits stand.
@@ -97,7 +97,7 @@ func (d *record) noteLimits(who *subject, v *storeless.Verdict) {
 		if i < fewLimits {
 			d.first[i] = s
 		} else {
-			d.except().others[i-fewLimits] = s
+			d.withAside().others[i-fewLimits] = s
 		}
 	}
 }
@@ -112,20 +112,20 @@ func (d *record) noteCharge(who *subject, c *charged) {
 // noteInherited notes what a newcomer to a full memory has begun with.
 func (d *record) noteInherited(cost int64) {
 	if cost > 0 {
-		d.except().Inherited = cost
+		d.withAside().Inherited = cost
 	}
 }
 
 // noteProof notes why a proof was not accepted.
 func (d *record) noteProof(reason Reason) {
 	if reason != "" {
-		d.except().Proof = reason
+		d.withAside().Proof = reason
 	}
 }
 
 // noteCall notes a call to the counter that the request has waited for.
 func (d *record) noteCall(outcome guardedcall.Outcome, took time.Duration) {
-	x := d.except()
+	x := d.withAside()
 	x.call = callOf(outcome)
 	x.took += took.Truncate(time.Microsecond)
 }
@@ -135,7 +135,7 @@ func (d *record) conclude(v *verdict) {
 	d.Admitted = v.status == 0
 	d.Reason, d.status, d.RetryAfter = v.reason, int16(v.status), v.retryAfter
 	if v.identityErr != nil {
-		d.except().IdentityErr = v.identityErr
+		d.withAside().IdentityErr = v.identityErr
 	}
 }
 
@@ -163,7 +163,7 @@ func (d *record) decision(r *http.Request) Decision {
 	for i := range made.statuses {
 		made.statuses[i] = d.statusOf(i)
 	}
-	if x := d.rare; x != nil {
+	if x := d.aside; x != nil {
 		made.IdentityErr, made.Proof, made.Offered, made.RoomWait = x.IdentityErr, x.Proof, x.Offered, x.RoomWait
 		made.Inherited, made.Call, made.took = x.Inherited, x.call, x.took
 	}

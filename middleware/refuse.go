@@ -28,7 +28,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	refusal := e.refusalOf(dc)
 	if e.refused != nil || e.page != nil {
 		told := refusal // a copy, which lives as long as the request
-		dc.withAside().refusal = &told
+		dc.decision.withAside().refusal = &told
 	}
 	if e.refused != nil {
 		e.refused.ServeHTTP(w, r)

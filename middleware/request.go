@@ -70,9 +70,9 @@ type roomPass struct {
 
 // A charged is which tally was charged, or refused, and how its limits stand.
 type charged struct {
-	own     *token.Own // nil: the shared one
-	opened  bool       // by a proof of this very request
-	shown   storeless.Tally
+	own     *token.Own      // nil: the shared one
+	opened  bool            // by a proof of this very request
+	shown   storeless.Tally // of what was refused
 	tally   storeless.Tally
 	verdict storeless.Verdict
 	pending *pending // what is charged when the outcome is known; nil: nothing

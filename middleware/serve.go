@@ -44,8 +44,8 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		fields.SetAhead(w.Header())
 		dc.setAside(w.Header()) // nothing is lost if a handler drops it
 	}
-	if dc.aside != nil && dc.aside.place != nil {
-		dc.reply.TakenOver = dc.aside.place.TakenOver
+	if dc.decision.aside != nil && dc.decision.aside.place != nil {
+		dc.reply.TakenOver = dc.decision.aside.place.TakenOver
 	}
 	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers
 	if p := dc.pending(); p != nil {

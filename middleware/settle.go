@@ -34,7 +34,7 @@ func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 	if p := c.pending; p != nil {
 		p.now, p.free, p.ctx = e.now, e.free, dc.Context
 		p.tell = func(now time.Time) { e.tell(now, dc) }
-		dc.withAside().pending = p
+		dc.decision.withAside().pending = p
 	}
 }
 
@@ -52,10 +52,10 @@ func again(err error) bool { return err != nil && !errors.Is(err, exact.ErrNoRef
 // settle changes the charge of a request to cost.
 func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, cost int64) error {
 	more := min(cost, storeless.MaxQuota) - dc.decision.Cost
-	if dc.aside != nil && dc.aside.counted != nil {
+	if dc.decision.aside != nil && dc.decision.aside.counted != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
 		defer cancel()
-		if err := e.settleCounted(ctx, dc.aside.counted, more); err != nil {
+		if err := e.settleCounted(ctx, dc.decision.aside.counted, more); err != nil {
 			return err
 		}
 	}

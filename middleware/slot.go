@@ -97,7 +97,7 @@ func (e *engine) hold(now time.Time, dc *decisionContext, s *slots.Slot) {
 	if g.CancelHeld && !e.shadow {
 		dc.Context = own.EndAfter(dc.Context, g.MaxHold, ErrHeldTooLong)
 	}
-	dc.withAside().place = own
+	dc.decision.withAside().place = own
 }
 
 // refuseAtOnce concludes a request for which there is no slot. It was charged nothing, so

@@ -46,7 +46,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 		if !e.shadow {
 			dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
 		}
-		dc.withAside().place = own
+		dc.decision.withAside().place = own
 		return v, true
 	case guardedcall.Contended:
 		e.report.counterAnswers(now, &e.exact.guard)

@@ -24,7 +24,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 	c, asked := e.chargeByMode(now, who, shown, d.Cost)
 	if shown.proof.byCookie {
 		for _, id := range shown.proof.used { // else they would pile up until they end
-			a := dc.withAside()
+			a := dc.decision.withAside()
 			a.cookies = append(a.cookies, e.proofCookie(id, "", 0))
 		}
 	}
@@ -65,14 +65,14 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 		o := e.offer(now, who)
 		v = v.offering(o)
 		if give.challenge = o.field; o.challenge != nil {
-			d.except().Offered = o.challenge
+			d.withAside().Offered = o.challenge
 		}
 	}
 	v.jitter()
 	d.conclude(&v)
 	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
 		if issued, wait := e.issueTicket(now, who, pass, d.Cost); wait > 0 {
-			d.except().RoomWait = wait
+			d.withAside().RoomWait = wait
 			give.roomCookie = e.roomCookie(now, who, &issued, &issued.tally)
 		}
 	}

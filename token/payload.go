@@ -262,8 +262,11 @@ func (p *parser) integer(low, high int64) (v int64) {
 		p.rest = p.rest[1:]
 	}
 	n := 0
-	for n < len(p.rest) && n < 19 && p.rest[n]-'0' <= 9 {
-		v = v*10 + int64(p.rest[n]-'0')
+	for _, c := range p.rest[:min(len(p.rest), 19)] {
+		if c -= '0'; c > 9 {
+			break
+		}
+		v = v*10 + int64(c)
 		n++
 	}
 	canonical := n == 1 && !(negative && v == 0) || n > 1 && n < 19 && p.rest[0] != '0'

@@ -174,7 +174,7 @@ func (f *Fields) precious() bool {
 func (f *Fields) drop(h http.Header) {
 	stack := f.stack(nil)
 	for i, name := range names {
-		if i != Cache && i != Retry && (i < numFields || linesOf(stack, i) != nil) {
+		if i != Cache && i != Retry && (i <= numFields+Degraded || linesOf(stack, i) != nil) {
 			delete(h, name)
 		}
 	}

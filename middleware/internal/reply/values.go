@@ -24,8 +24,6 @@ const (
 	Policy = iota
 	RateLimit
 	Token
-	Challenge
-	Degraded
 	Cache
 	Retry
 	numFields
@@ -33,10 +31,13 @@ const (
 	listed = Token + 1 // the fields before are lists: each policy of a stack adds a line
 )
 
-// The fields of those who choose others than the default. None is a list: of a stack the
-// innermost stands. Combined has the name of RateLimit, in a grammar of its own.
+// The fields that few decisions have: of refusals, of outages, and of those who choose others
+// than the default. None is a list: of a stack the innermost stands. Combined has the name of
+// RateLimit, in a grammar of its own.
 const (
-	Combined = iota
+	Challenge = iota
+	Degraded
+	Combined
 	Limit
 	Remaining
 	Reset
@@ -53,11 +54,11 @@ var names = [numFields + numMore]string{
 	Policy:    policyField,
 	RateLimit: rateLimitField,
 	Token:     TokenField,
-	Challenge: ChallengeField,
-	Degraded:  DegradedField,
 	Cache:     CacheControl,
 	Retry:     retryField,
 
+	numFields + Challenge:   ChallengeField,
+	numFields + Degraded:    DegradedField,
 	numFields + Combined:    rateLimitField,
 	numFields + Limit:       "Ratelimit-Limit",
 	numFields + Remaining:   "Ratelimit-Remaining",
@@ -70,7 +71,7 @@ var names = [numFields + numMore]string{
 	numFields + XQuotaReset: "X-Quota-Reset",
 }
 
-// MoreLines are the values of the fields that few choose.
+// MoreLines are the values of the fields that few decisions have.
 type MoreLines [numMore]string
 
 // Values are what a decision adds to the response; "" is not sent. They are kept,
@@ -79,6 +80,17 @@ type Values struct {
 	Lines  [numFields]string // one for each field
 	More   *MoreLines        // nil for most
 	Cookie string            // that of the token, or of the pass that has admitted
+}
+
+// Other sets one of the fields that few decisions have; "" is not sent.
+func (v *Values) Other(i int, line string) {
+	if line == "" {
+		return
+	}
+	if v.More == nil {
+		v.More = new(MoreLines)
+	}
+	v.More[i] = line
 }
 
 // value returns the value of a field; "" is not sent.
