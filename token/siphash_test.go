@@ -30,7 +30,7 @@ func TestSipHashVectors(t *testing.T) {
 		for i := range message {
 			message[i] = byte(i)
 		}
-		sum := newSipKey(key).sum(message)
+		sum := sipKeyOf(key).sum(message)
 		require.Equal(t, want, hex.EncodeToString(sum[:]), "%d bytes", n)
 	}
 }
@@ -40,7 +40,7 @@ func TestSipHashVectors(t *testing.T) {
 func TestSubjectIsAHash(t *testing.T) {
 	bind, err := hkdf.Key(sha256.New, secret("a"), []byte("tallystick/v1"), "tallystick/v1/bind/contact", 32)
 	require.NoError(t, err)
-	key := newSipKey([16]byte(bind[:16]))
+	key := sipKeyOf([16]byte(bind[:16]))
 	c, _ := contact(t)
 	r := random(11)
 	for n := range 70 {
