@@ -121,7 +121,8 @@
 // with the salt "tallystick/v1":
 //
 //	tallystick/v1/window/<policy>  32 bytes: the HS256 key
-//	tallystick/v1/bind/<policy>    32 bytes: the key of subjects, and nothing else
+//	tallystick/v1/bind/<policy>    32 bytes, the first 16: the key of subjects, and
+//	                               nothing else
 //	tallystick/v1/kid/<policy>     whose first 5 base64url characters are the kid
 //
 // So a kid needs no bookkeeping and tells nothing; a key is of use for one policy
@@ -134,27 +135,29 @@
 //
 // # Subjects
 //
-// A subject is SHA-256 of key and identity, one after the other, cut to its first
-// 64 bits: one block for an address, where HMAC would take four. (Its two keyed
-// states can be saved, as those of the signature are; two remain, and the second
-// is a sixth of a request's hashing.) HMAC has its second pass because the output
-// of a plain hash is its whole state: who knows the hash of a message can go on
-// from there to that of a longer one. Of this state a quarter is shown, and to go
-// on one would have to guess the other 192 bits: a hash that is cut is as good as
-// a random function until far more than 2⁶⁴ queries (Coron, Dodis, Malinaud and
-// Puniya, Merkle-Damgård Revisited, on chopping), as SHA-512/256 is. There would
-// be nothing to win either: a subject is no credential. It is compared only within
-// a token whose MAC is good.
+// A subject is SipHash-2-4 of the identity, its 8 bytes lowest first, as the paper has
+// them. Nobody but the server computes it, so it has to be a pseudorandom function and no
+// more: without the key, nobody can tell whose a subject is, say that two under
+// different keys are one client's, or make one that fits. That is what SipHash was made
+// for, with a key of 128 bits and inputs as short as addresses, and it is several times
+// faster than SHA-256 of key and identity, or HMAC. It would not do for a hash without a
+// key, and its 64 bits would not do for a signature. A subject is neither. It is no
+// credential: it is compared only within a token whose MAC is good, and that is HMAC-SHA256.
 //
-// The key has 32 bytes, always, and comes first, so that key and identity cannot
-// trade bytes, and what identities are different is for the caller to say: their
-// bytes are hashed to the last one, and their number too, by SHA-256's padding.
-// Where identities are of several kinds, as addresses and API keys are, a byte in
-// front that names the kind and one encoding for each kind suffice; that one may
-// begin as another does is no harm.
+// What identities are different is for the caller to say: their bytes are hashed to the
+// last one, and their number with them, modulo 256. So an identity and the same with a
+// zero behind it are two, and that one may begin as another does is no harm. Where
+// identities are of several kinds, as addresses and API keys are, a byte in front that
+// names the kind and one encoding for each kind suffice.
 //
-// 64 bits are enough because to meet a subject is not to break anything: of a
-// million clients two share one with a chance of 3·10⁻⁸, and then merely a count.
+// 64 bits are enough because to meet a subject is not to break anything: of a million
+// clients two share one with a chance of 3·10⁻⁸, and then merely a count. A client that
+// wants to share somebody's on purpose has to try some 2⁶⁴ addresses of its own, and only
+// a server's answer tells it the subject of each.
+//
+// SipHash is not an algorithm that FIPS 140-3 approves. No authenticity rests on it, not
+// that of the subject either, which the MAC covers. It hides an address from those who
+// read somebody else's token, and nothing else.
 //
 // # Checks, and their order
 //
@@ -207,5 +210,6 @@
 // RFC 7515 (JWS), RFC 7518 (JWA), RFC 7519 (JWT), RFC 8725 and
 // draft-ietf-oauth-rfc8725bis (best current practice), RFC 5869 (HKDF), RFC 2104
 // (HMAC), FIPS 180-4 (SHA-256), RFC 4648 section 5 (base64url), RFC 9651 section
-// 3.3.4 (structured fields).
+// 3.3.4 (structured fields); Aumasson and Bernstein, SipHash: a fast short-input PRF,
+// Indocrypt 2012.
 package token

@@ -103,7 +103,7 @@ func deriveKey(policy string, secret []byte) *key {
 		}
 		return k
 	}
-	k := &key{window: expand("window"), bind: newSipKey([16]byte(expand("bind")[:16]))}
+	k := &key{window: expand("window"), bind: sipKeyOf([16]byte(expand("bind")[:16]))}
 	k.kid = base64.RawURLEncoding.EncodeToString(expand("kid"))[:kidLen]
 	k.header = base64.RawURLEncoding.EncodeToString(
 		[]byte(`{"alg":"HS256","kid":"`+k.kid+`","typ":"`+typ+`"}`)) + "."

@@ -63,7 +63,7 @@ func reference(p *storeless.Policy, secrets [][]byte, identity []byte, tok strin
 		if err != nil || !bytes.Equal(again, decoded[1]) {
 			return t, false // not the one spelling
 		}
-		sum := newSipKey([16]byte(derive(secret, "bind"))).sum(identity)
+		sum := sipKeyOf([16]byte(derive(secret, "bind"))).sum(identity)
 		bound := claims.OwnTally == "" || claims.Subject != ""
 		if bound && claims.Subject != base64.RawURLEncoding.EncodeToString(sum[:]) {
 			return t, false

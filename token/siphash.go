@@ -11,7 +11,7 @@ import (
 // Indocrypt 2012), as its two words.
 type sipKey struct{ k0, k1 uint64 }
 
-func newSipKey(key [16]byte) sipKey {
+func sipKeyOf(key [16]byte) sipKey {
 	return sipKey{binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])}
 }
 

@@ -3,6 +3,9 @@
 package token
 
 import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"testing"
 
@@ -27,7 +30,32 @@ func TestSipHashVectors(t *testing.T) {
 		for i := range message {
 			message[i] = byte(i)
 		}
-		sum := newSipKey(key).sum(message)
+		sum := sipKeyOf(key).sum(message)
 		require.Equal(t, want, hex.EncodeToString(sum[:]), "%d bytes", n)
+	}
+}
+
+// TestSubjectIsAHash: under half of the key that is derived for it, and of all of the
+// identity, whatever its length. A bit more or less is somebody else.
+func TestSubjectIsAHash(t *testing.T) {
+	bind, err := hkdf.Key(sha256.New, secret("a"), []byte("tallystick/v1"), "tallystick/v1/bind/contact", 32)
+	require.NoError(t, err)
+	key := sipKeyOf([16]byte(bind[:16]))
+	c, _ := contact(t)
+	r := random(11)
+	for n := range 70 {
+		identity := randomBytes(r, n)
+		sum := key.sum(identity)
+		subject := c.Holder(identity).subject
+		require.Equal(t, base64.RawURLEncoding.EncodeToString(sum[:]), string(subject[:]), "%d bytes", n)
+
+		seen := map[[subjectLen]byte]bool{subject: true}
+		for i := range 8 * n {
+			identity[i/8] ^= 1 << (i % 8)
+			seen[c.Holder(identity).subject] = true
+			identity[i/8] ^= 1 << (i % 8)
+		}
+		seen[c.Holder(append(identity, 0)).subject] = true
+		require.Len(t, seen, 8*n+2, "%d bytes", n)
 	}
 }

@@ -32,6 +32,12 @@ def valids():
     yield valid("own: rotation, signed by the second key, bound", ring=(B, A), own=bound,
                 token=wt.sign(A, CONTACT, ALICE, FRESH, bound), ours=False)
     yield valid("own: rotation, signed by the first key, bound", ring=(B, A), own=bound)
+    for name in ("a", "of", "api", "demo"):
+        named = {"name": name, "limits": CONTACT["limits"]}
+        for kind, family in (("own", free), ("own, bound", bound)):
+            yield valid("%s: a policy named %s" % (kind, name), FRESH, named, own=family)
+            yield valid("%s: a policy named %s, rotation" % (kind, name), FRESH, named, ring=(B, A), own=family,
+                        token=wt.sign(A, named, ALICE, FRESH, family), ours=False)
     gone = [state(), state(), FRESH[2]]
     yield valid("own: all its limits are gone", [state()], CONTACT | {"limits": CONTACT["limits"][:1]}, own=free,
                 token=wt.sign(A, CONTACT, ALICE, gone, free), ours=False)

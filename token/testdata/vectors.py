@@ -32,7 +32,13 @@ def valids():
     yield valid("counts of a quota that was lowered", [state(minute, 2**31 - 1, 2**31 - 1), state(), state()])
     yield valid("another identity", FRESH, identity=BOB)
     yield valid("an identity longer than a block", FRESH, identity=bytes(range(256)) * 8)
+    for n in (*range(41), 1000):
+        yield valid("an identity of %d bytes" % n, FRESH, identity=bytes(i % 251 for i in range(n)))
     yield valid("another policy", FRESH, SIGNUP)
+    for name in ("a", "of", "api", "demo"):  # which end at each place of a group of base64
+        named = {"name": name, "limits": CONTACT["limits"]}
+        yield valid("a policy named " + name, FRESH, named)
+        yield valid("a policy named %s, rotation" % name, FRESH, named, ring=(B, A), token=wt.sign(A, named, ALICE, FRESH), ours=False)
     yield valid("the last second", FRESH, now=wt.expires(CONTACT["limits"], FRESH) - 1)
     yield valid("rotation: signed by the second key", ring=(B, A), token=wt.sign(A, CONTACT, ALICE, FRESH), ours=False)
     yield valid("rotation: signed by the first key", ring=(B, A))
