@@ -17,7 +17,7 @@ func audit(seats []*seat, meant clients, n int) error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	if meant == nil {
-		meant = turns(seats)
+		meant = due(seats)
 	}
 	seen := newClients(seats[0].crowd.size)
 	var sum count
@@ -50,8 +50,8 @@ func audit(seats []*seat, meant clients, n int) error {
 	return errors.Join(errs...)
 }
 
-// turns returns the clients whose turn it was at seats that have counted.
-func turns(seats []*seat) clients {
+// due returns the clients whose turn it was at seats that have counted.
+func due(seats []*seat) clients {
 	c := newClients(seats[0].crowd.size)
 	for _, s := range seats {
 		part := s.end - s.begin

@@ -82,7 +82,7 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.quick, "quick", false, "run once, briefly and without the million clients")
 	flags.StringVar(&o.raw, "raw", "", "write what the benchmarks print to this `file`")
 	flags.StringVar(&o.from, "from", "", "run nothing, report on this `file` written by -raw")
-	flags.StringVar(&o.only, "only", "", "measure this `part`: counters")
+	flags.StringVar(&o.only, "only", "", "measure this `part`: counters or requests")
 	flags.DurationVar(&o.span, "span", 7*time.Minute, "measure all counters together for this `long`")
 	flags.StringVar(&o.rows, "rows", "", "measure counters whose names match this `pattern`")
 	flags.IntVar(&o.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
@@ -110,8 +110,8 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("-benchtime is %s; it must be positive", o.benchtime)
 	case o.span <= 0:
 		err = fmt.Errorf("-span is %s; it must be positive", o.span)
-	case o.only != "" && o.only != "counters":
-		err = fmt.Errorf("-only is %q; it may be counters", o.only)
+	case o.only != "" && o.only != "counters" && o.only != "requests":
+		err = fmt.Errorf("-only is %q; it may be counters or requests", o.only)
 	case o.against != "" && o.only != "counters":
 		err = errors.New("-against wants -only counters")
 	case o.keys < 2:
@@ -186,6 +186,11 @@ func fill(ctx context.Context, o options, raw io.Writer, stderr io.Writer) error
 func fillAll(ctx context.Context, o options, redis bool, raw, stderr io.Writer) error {
 	if o.against != "" {
 		return measureVariants(ctx, o, raw, stderr)
+	}
+	if o.only == "" || o.only == "requests" {
+		if err := measureRequests(ctx, o, raw, stderr); err != nil || o.only != "" {
+			return err
+		}
 	}
 	if o.only == "" {
 		if err := measure(ctx, plan(o, redis), raw, stderr); err != nil {

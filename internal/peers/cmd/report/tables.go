@@ -24,6 +24,9 @@ func render(r *results, head string) string {
 	if r.hasLimiters() {
 		parts = append(parts, limiterTables(r, head))
 	}
+	if r.hasRequests() {
+		parts = append(parts, "## A request\n\n"+requestTable(r))
+	}
 	if r.hasCounters() {
 		parts = append(parts, "## Counters\n\n"+counterTable(r, head))
 	}
