@@ -74,7 +74,12 @@ func everybody(size int) clients {
 // clients are a set of them: a bit for each.
 type clients []uint64
 
-func newClients(size int) clients { return make(clients, (size+63)/64) }
+// newClients returns an empty set for so many. It has two lines of the cache at least: the
+// sets of different seats are written to at one time.
+func newClients(size int) clients {
+	n := (size + 63) / 64
+	return make(clients, n, max(n, 16))
+}
 
 func (c clients) add(i int) { c[i/64] |= 1 << (i % 64) }
 

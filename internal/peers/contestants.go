@@ -38,6 +38,9 @@ func (c Contestant) Player() (turns.Player, error) {
 	return turns.Player{Name: c.Name, Run: a.run, Before: a.before, After: a.after}, nil
 }
 
+// Meets reports whether the limiter meets its clients for the first time.
+func (c Contestant) Meets() bool { return c.Beside == asFirst }
+
 // What the peers' rows end in.
 const (
 	asAllowed = ""

@@ -13,9 +13,13 @@ import (
 // Benchmark returns the name of what is measured of a player, without "Benchmark".
 func Benchmark(kind, player string) string { return kind + "/player=" + player }
 
-// write writes a line for each player of a group, and one for the collector.
-func (p *Plan) write(out io.Writer, group []record) error {
+// write writes a line for each player of a group, one for the collector, and one for what
+// others did on the machine meanwhile.
+func (p *Plan) write(out io.Writer, group []record, others func() (float64, bool)) error {
 	var b strings.Builder
+	if share, ok := others(); ok {
+		fmt.Fprintf(&b, "BenchmarkMeanwhile/of=%s\t1\t%.4g share\n", p.Kind, share)
+	}
 	means, perByte := means(group)
 	for i, r := range group {
 		n := len(r.slices) * p.Slice
@@ -33,7 +37,7 @@ func (p *Plan) write(out io.Writer, group []record) error {
 			name, n, each(quantile(cpu, 0.1)), means[i]/float64(p.Slice), each(quantile(wall, 0.1)), each(quantile(wall, 0.5)),
 			float64(r.bytes)/float64(p.Slice), float64(r.objects)/float64(p.Slice))
 	}
-	fmt.Fprintf(&b, "BenchmarkCollector/of=%s\t1\t%.4g gc-ns/KiB\n", p.Kind, perByte*1024)
+	fmt.Fprintf(&b, "BenchmarkCollector/of=%s\t1\t%.4g gc-ns/op\n", p.Kind, perByte*1024)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

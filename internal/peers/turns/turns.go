@@ -86,11 +86,12 @@ func Measure(ctx context.Context, p Plan, out, progress io.Writer) error {
 	for g := range p.Groups {
 		each := (p.For - time.Since(began)) / time.Duration(p.Groups-g)
 		fmt.Fprintf(progress, "%s: group %d of %d, %s\n", p.Kind, g+1, p.Groups, each.Round(time.Millisecond))
+		others := watch()
 		group, err := p.group(ctx, each)
 		if err != nil {
 			return err
 		}
-		if err := p.write(out, group); err != nil {
+		if err := p.write(out, group, others); err != nil {
 			return err
 		}
 	}

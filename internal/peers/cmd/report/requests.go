@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/peers"
@@ -15,89 +15,111 @@ import (
 	"github.com/tallystick/tallystick/internal/peers/turns"
 )
 
-// The units of what players that take turns have.
-const (
-	tenth     = "p10-cpu-sec/op"
-	tenthWall = "p10-sec/op"
-	halfWall  = "p50-sec/op"
-)
-
-// measureRequests measures the requests of all contestants.
-func measureRequests(ctx context.Context, o options, out, progress io.Writer) error {
-	long, groups := time.Minute, max(5, o.count)
-	if o.quick {
-		long, groups = 10*time.Second, 5
-	}
-	return peers.MeasureRequests(ctx, groups, long, out, progress)
+// A part is what -only names.
+type part struct {
+	name  string
+	share float64 // of the time of all
+	run   func(ctx context.Context, o options, groups int, long time.Duration, out, progress io.Writer) error
 }
 
-// A triple is the median, the least and the most of some groups.
-type triple struct{ median, least, most float64 }
-
-// ratio returns the first divided by the second, group by group: both were measured within
-// moments of each other.
-func (r *results) ratio(a, b target, unit string) triple {
-	return tripleOf(quotients(r.samples[a][unit], r.samples[b][unit]))
-}
-
-func quotients(a, b []float64) []float64 {
-	if len(a) != len(b) {
+// requestParts are what is measured of requests.
+var requestParts = []part{
+	{"calls", 0.4, func(ctx context.Context, _ options, groups int, long time.Duration, out, progress io.Writer) error {
+		return peers.MeasureRequests(ctx, groups, long, out, progress)
+	}},
+	{"served", 0.25, func(ctx context.Context, _ options, groups int, long time.Duration, out, progress io.Writer) error {
+		return peers.MeasureRoundTrips(ctx, groups, long, out, progress)
+	}},
+	{"cores", 0.35, func(ctx context.Context, o options, groups int, long time.Duration, out, progress io.Writer) error {
+		for _, clients := range []int{1, o.crowd()} {
+			if err := peers.MeasureIdentities(ctx, clients, groups, long/2, out, progress); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
-	all := make([]float64, len(a))
-	for i := range all {
-		all[i] = a[i] / b[i]
-	}
-	return all
+	}},
 }
 
-func tripleOf(all []float64) triple {
-	if len(all) == 0 {
-		return triple{math.NaN(), math.NaN(), math.NaN()}
+// crowd is how many clients there are where there are many.
+func (o options) crowd() int {
+	if o.quick {
+		return 10_000
 	}
-	all = slices.Sorted(slices.Values(all))
-	n := len(all)
-	return triple{(all[n/2] + all[(n-1)/2]) / 2, all[0], all[n-1]}
+	return 1_000_000
 }
 
-// String writes a ratio with its range.
-func (t triple) String() string {
-	if math.IsNaN(t.median) {
-		return unmeasured
-	}
-	return fmt.Sprintf("%s (%s–%s)", ratio(t.median), ratio(t.least), ratio(t.most))
-}
+// leastGroups is of how many groups a median is made at least.
+const leastGroups = 5
 
-// player returns what is measured of a contestant.
-func (r *results) player(c peers.Contestant) target {
-	for _, kind := range []string{"Request", "First"} {
-		if id := (target{turns.Benchmark(kind, c.Name), 1}); r.samples[id] != nil {
-			return id
+// measureRequests measures all that was asked for of requests.
+func measureRequests(ctx context.Context, o options, out, progress io.Writer) error {
+	long := o.span
+	if long == 0 {
+		long = time.Minute
+	}
+	if o.quick {
+		long = min(long, 12*time.Second)
+	}
+	for _, p := range requestParts {
+		if o.only != "" && o.only != "requests" && o.only != p.name {
+			continue
+		}
+		if err := p.run(ctx, o, max(leastGroups, o.count), time.Duration(p.share*float64(long)), out, progress); err != nil {
+			return err
 		}
 	}
-	return target{}
+	return nil
+}
+
+// onlyRequests reports whether a part is one of requests, or all of them.
+func onlyRequests(only string) bool {
+	return only == "requests" || slices.ContainsFunc(requestParts, func(p part) bool { return p.name == only })
+}
+
+// cutPlayer returns the player of a benchmark's name.
+func cutPlayer(name, kind string) (string, bool) {
+	return strings.CutPrefix(name, turns.Benchmark(kind, ""))
+}
+
+// player returns what is measured of a player on one processor.
+func player(kind, name string) target { return target{turns.Benchmark(kind, name), 1} }
+
+// kindOf returns where a contestant is measured.
+func kindOf(c peers.Contestant) string {
+	if c.Meets() {
+		return peers.First
+	}
+	return peers.Known
 }
 
 // requestTable is what one request of each contestant costs.
-func requestTable(r *results) string {
-	t := markdown.New("", "", "limiter", "a request", "p10, ns", "× httprate", "× throttled", "mean, ns", "× httprate", "B", "allocations")
+func requestTable(r *results, head string) string {
+	mac := player(peers.Known, peers.MAC)
+	text := []string{
+		head + ".",
+		r.meanwhile(peers.Known),
+		fmt.Sprintf("In brackets the least and the most of the %d groups of slices. One MAC over a token of ours took %s ns,",
+			r.groups(peers.Known), r.plain(tenth, mac).nanos()),
+		"and collecting a KiB that was allocated " + r.plain(collecting, target{"Collector/of=" + peers.Known, 1}).nanos() + " ns.",
+	}
+	t := markdown.New("", strings.Join(text, "\n"), "limiter", "a request", "p10, ns", "× httprate", "× throttled", "mean, ns", "× httprate, mean", "bytes", "allocations")
+	any := false
 	for _, c := range peers.Contestants() {
-		id := r.player(c)
+		kind := kindOf(c)
+		id := player(kind, c.Name)
 		if r.samples[id] == nil {
 			continue
 		}
-		h, th := r.player(peers.Contestant{Name: reference + c.Beside}), r.player(peers.Contestant{Name: "throttled" + c.Beside})
-		t.Row("`"+c.Name+"`", c.Text, nanosOf(r, id, tenth), r.ratio(id, h, tenth).String(), r.ratio(id, th, tenth).String(),
-			nanosOf(r, id, cpu), r.ratio(id, h, cpu).String(), whole(r.medianOf(id, space)), whole(r.medianOf(id, allocs)))
+		any = true
+		h, throttled := player(kind, reference+c.Beside), player(kind, "throttled"+c.Beside)
+		t.Row("`"+c.Name+"`", c.Text, r.plain(tenth, id).nanos(), r.times(tenth, id, h).String(), r.times(tenth, id, throttled).String(),
+			r.plain(cpu, id).nanos(), r.times(cpu, id, h).String(), dash(r.plain(space, id).median, "%.0f"), dash(r.plain(allocs, id).median, "%.0f"))
+	}
+	if !any {
+		return ""
 	}
 	return t.String()
 }
 
-func nanosOf(r *results, id target, unit string) string {
-	return fmt.Sprintf("%.0f", r.medianOf(id, unit)*1e9)
-}
-
-// medianOf is the median of all groups.
-func (r *results) medianOf(id target, unit string) float64 {
-	return tripleOf(r.samples[id][unit]).median
-}
+// collecting is the unit of what the collector takes for what was allocated.
+const collecting = "gc-sec/op"
