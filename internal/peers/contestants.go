@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/tallystick/tallystick/internal/peers/turns"
 	"github.com/tallystick/tallystick/middleware"
@@ -25,8 +26,10 @@ type Contestant struct {
 
 // An opening is what contestants are told when they are made.
 type opening struct {
-	// tell is called for every decision, in tests. nil: nobody is told.
+	// For tests: what is called for every decision of ours, and a clock. nil: nothing, and
+	// that of the machine.
 	tell func(context.Context, middleware.Decision)
+	now  func() time.Time
 }
 
 // Player makes c ready to be measured.
@@ -58,7 +61,7 @@ func Contestants() []Contestant {
 		{Ours + "-get", "GET, newest token by header", asAllowed, echo(get, InHeader, 1)},
 		{Ours + "-cookie-post", "POST, newest token by cookie", asAllowed, echo(post, InCookie, 1)},
 		{Ours + "-cookie-get", "GET, newest token by cookie", asAllowed, echo(get, InCookie, 1)},
-		{Ours + "-no-token", "POST, no token", asAllowed, shown(func() (string, error) { return "", nil })},
+		{Ours + "-no-token", "POST, no token", asAllowed, shown(func(*opening) (string, error) { return "", nil })},
 		{Ours + "-first", "POST, a new client each time", asFirst, first(ourselves, true)},
 		{Ours + "-forged-low", "a forged token that claims less than is known", asAllowed, shown(forgedLow)},
 		{Ours + "-forged-high", "a forged token that claims much more", asAllowed, shown(forgedHigh)},
@@ -98,7 +101,7 @@ type builder func(*opening, Terms) (http.Handler, error)
 // ourselves is the builder of our middleware, with room for all clients.
 func ourselves(o *opening, t Terms) (http.Handler, error) {
 	cfg := config(t)
-	cfg.OnDecision = o.tell
+	cfg.OnDecision, cfg.Now = o.tell, o.now
 	cfg.MaxClients = roomy(t.Clients)
 	m, err := middleware.New(cfg)
 	if err != nil {
@@ -136,7 +139,7 @@ func echo(method string, shows Shows, instances int) func(*opening) (*asker, err
 
 // shown is a client that the memory knows, from a hundred requests, and that shows
 // something that is not accepted.
-func shown(token func() (string, error)) func(*opening) (*asker, error) {
+func shown(token func(*opening) (string, error)) func(*opening) (*asker, error) {
 	return func(o *opening) (*asker, error) {
 		h, err := ourselves(o, Plenty(1))
 		if err != nil {
@@ -145,7 +148,7 @@ func shown(token func() (string, error)) func(*opening) (*asker, error) {
 		a := newAsker(http.MethodPost, h)
 		a.both = true
 		a.run(100)
-		line, err := token()
+		line, err := token(o)
 		if err != nil {
 			return nil, err
 		}

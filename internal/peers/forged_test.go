@@ -30,7 +30,7 @@ type forgery struct {
 func forgeries(tb testing.TB, good string) []forgery {
 	long, bad := lengthen(good), forge(good)
 	require.Len(tb, long, token.MaxLen)
-	foreign, err := foreignToken()
+	foreign, err := foreignToken(new(opening))
 	require.NoError(tb, err)
 	shows := func(lines ...string) http.Header { return http.Header{tokenHeader: lines} }
 	cookie := func(line string) http.Header { return http.Header{cookieHeader: {line}} }

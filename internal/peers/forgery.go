@@ -28,7 +28,7 @@ func lengthen(tok string) string {
 
 func signature(tok string) string { return tok[strings.LastIndexByte(tok, '.')+1:] }
 
-// A charge is what the one request costs for which a token is issued.
+// What the one request costs for which a token is issued.
 const (
 	low  = 1
 	high = 500_000_000 // half of a plenty
@@ -36,9 +36,9 @@ const (
 
 // issued returns a good token of client 0 that says that it has used so much, of a
 // policy under the secret of all.
-func issued(policy string, cost int64) (string, error) {
+func issued(o *opening, policy string, cost int64) (string, error) {
 	cfg := config(Plenty(1))
-	cfg.Policy = policy
+	cfg.Policy, cfg.Now = policy, o.now
 	cfg.Cost = func(*http.Request) int64 { return cost }
 	m, err := middleware.New(cfg)
 	if err != nil {
@@ -56,24 +56,24 @@ func issued(policy string, cost int64) (string, error) {
 	return a.w.header.Get(tokenHeader), nil
 }
 
-func forgedLow() (string, error) {
-	t, err := issued(policy, low)
+func forgedLow(o *opening) (string, error) {
+	t, err := issued(o, policy, low)
 	if err != nil {
 		return "", err
 	}
 	return forge(t), nil
 }
 
-func forgedHigh() (string, error) {
-	t, err := issued(policy, high)
+func forgedHigh(o *opening) (string, error) {
+	t, err := issued(o, policy, high)
 	if err != nil {
 		return "", err
 	}
 	return forge(t), nil
 }
 
-func forgedLong() (string, error) {
-	t, err := issued(policy, low)
+func forgedLong(o *opening) (string, error) {
+	t, err := issued(o, policy, low)
 	if err != nil {
 		return "", err
 	}
@@ -81,4 +81,4 @@ func forgedLong() (string, error) {
 }
 
 // foreignToken returns a good token of another policy under the same secret.
-func foreignToken() (string, error) { return issued("another", low) }
+func foreignToken(o *opening) (string, error) { return issued(o, "another", low) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/peers/turns"
+	"github.com/tallystick/tallystick/token"
 )
 
 // pace is how much is allocated between two collections while requests are measured: what a
@@ -21,18 +22,26 @@ const pace = 8 << 20
 const (
 	Known = "Request" // of clients that the limiter knows
 	First = "First"   // of clients that it meets for the first time
-	MAC   = "mac"     // the player of Known that computes one, over a token of ours
+
+	// The players of Known that compute a MAC, over what the signature of a token of ours
+	// signs, and over the most bytes that a token can have.
+	MAC     = "mac"
+	LongMAC = "mac-long"
 )
 
 // MeasureRequests measures all contestants through ServeHTTP, on one processor. Those
 // that meet new clients do it among themselves, at the end: the maps that they fill would make
 // each collection dearer for all.
 func MeasureRequests(ctx context.Context, groups int, long time.Duration, out, progress io.Writer) error {
-	mac, err := oneMAC()
+	forged, err := forgedHigh(new(opening))
 	if err != nil {
 		return err
 	}
-	known := turns.Plan{Kind: Known, Players: []turns.Player{mac}, Slice: 1500, Groups: groups, For: long * 5 / 6, Pace: pace}
+	macs := []turns.Player{
+		onlyMAC(MAC, []byte(forged[:strings.LastIndexByte(forged, '.')])),
+		onlyMAC(LongMAC, make([]byte, token.MaxLen)),
+	}
+	known := turns.Plan{Kind: Known, Players: macs, Slice: 1500, Groups: groups, For: long * 5 / 6, Pace: pace}
 	first := turns.Plan{Kind: First, Slice: 1500, Groups: groups, For: long / 6, Pace: pace}
 	for _, c := range Contestants() {
 		plan := &known
@@ -51,21 +60,15 @@ func MeasureRequests(ctx context.Context, groups int, long time.Duration, out, p
 	return turns.Measure(ctx, first, out, progress)
 }
 
-// oneMAC computes what a forged token that claims much may cost more than none: one HMAC
-// over what the signature of such a token signs, with a state that is used again.
-func oneMAC() (turns.Player, error) {
-	forged, err := forgedHigh()
-	if err != nil {
-		return turns.Player{}, err
-	}
-	signed := []byte(forged[:strings.LastIndexByte(forged, '.')])
+// onlyMAC computes one HMAC over a message, with a state that is used again.
+func onlyMAC(name string, message []byte) turns.Player {
 	h := hmac.New(sha256.New, secret())
 	sum := make([]byte, 0, sha256.Size)
-	return turns.Player{Name: MAC, Run: func(n int) {
+	return turns.Player{Name: name, Run: func(n int) {
 		for range n {
 			h.Reset()
-			h.Write(signed)
+			h.Write(message)
 			sum = h.Sum(sum[:0])
 		}
-	}}, nil
+	}}
 }

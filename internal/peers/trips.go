@@ -50,24 +50,26 @@ const (
 
 // Trips returns what is measured in a real server: ours, the peers, and what there is
 // between no limiter and ours.
-func Trips() ([]Trip, error) {
-	fields, err := fieldsAlone()
+func Trips() ([]Trip, error) { return trips(new(opening)) }
+
+func trips(o *opening) ([]Trip, error) {
+	fields, err := fieldsAlone(o)
 	if err != nil {
 		return nil, err
 	}
-	ours := func(n int) (all []http.Handler, err error) {
+	ours := func(n int) (handlers []http.Handler, err error) {
 		for range n {
-			h, errNew := ourselves(new(opening), Plenty(1))
-			all, err = append(all, h), errors.Join(err, errNew)
+			h, errNew := ourselves(o, Plenty(1))
+			handlers, err = append(handlers, h), errors.Join(err, errNew)
 		}
-		return all, err
+		return handlers, err
 	}
-	trips := []Trip{
+	all := []Trip{
 		{Name: None, Handlers: []http.Handler{Served()}, Request: Plainly},
 		{Name: Fields, Handlers: []http.Handler{fields}, Request: Echoing(InHeader)},
 	}
 	add := func(name string, request func(b, head []byte) []byte, handlers []http.Handler, errNew error) {
-		trips = append(trips, Trip{Name: name, Handlers: handlers, Request: request})
+		all = append(all, Trip{Name: name, Handlers: handlers, Request: request})
 		err = errors.Join(err, errNew)
 	}
 	for _, name := range []string{reference, "throttled"} {
@@ -82,16 +84,16 @@ func Trips() ([]Trip, error) {
 		handlers, errNew := ours(t.instances)
 		add(Ours+t.name, Echoing(t.shows), handlers, errNew)
 	}
-	for i := range trips {
-		trips[i].Status = http.StatusOK
+	for i := range all {
+		all[i].Status = http.StatusOK
 	}
-	return trips, err
+	return all, err
 }
 
 // fieldsAlone returns a handler that sends the fields of an answer of ours as they stood in
 // one, to a token by header.
-func fieldsAlone() (http.Handler, error) {
-	a, err := echo(http.MethodPost, InHeader, 1)(new(opening))
+func fieldsAlone(o *opening) (http.Handler, error) {
+	a, err := echo(http.MethodPost, InHeader, 1)(o)
 	if err != nil {
 		return nil, err
 	}

@@ -51,8 +51,8 @@ func (o options) crowd() int {
 // leastGroups is of how many groups a median is made at least.
 const leastGroups = 5
 
-// measureRequests measures all that was asked for of requests.
-func measureRequests(ctx context.Context, o options, out, progress io.Writer) error {
+// requestsSpan is for how long all requests are measured.
+func (o options) requestsSpan() time.Duration {
 	long := o.span
 	if long == 0 {
 		long = time.Minute
@@ -60,11 +60,16 @@ func measureRequests(ctx context.Context, o options, out, progress io.Writer) er
 	if o.quick {
 		long = min(long, 12*time.Second)
 	}
+	return long
+}
+
+// measureRequests measures all that was asked for of requests.
+func measureRequests(ctx context.Context, o options, out, progress io.Writer) error {
 	for _, p := range requestParts {
 		if o.only != "" && o.only != "requests" && o.only != p.name {
 			continue
 		}
-		if err := p.run(ctx, o, max(leastGroups, o.count), time.Duration(p.share*float64(long)), out, progress); err != nil {
+		if err := p.run(ctx, o, max(leastGroups, o.count), time.Duration(p.share*float64(o.requestsSpan())), out, progress); err != nil {
 			return err
 		}
 	}

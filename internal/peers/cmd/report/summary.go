@@ -33,9 +33,13 @@ func limiterTable(r *results, head string) string {
 			cells = append(cells, nanosOrMicros(r.median(name, 1, unit)))
 		}
 		heap := r.median(request("Heap", l.name, million), r.heapCores(), client)
-		cell := bytesEach(heap) + " B"
+		cell := dash(heap, "%.0f B")
+		if math.Abs(heap) < 0.5 {
+			cell = "0 B" // and no negative zero
+		}
 		if !math.IsNaN(r.median(request("Heap", l.name, million), r.heapCores(), server)) {
 			cell = "in Redis"
+			cells[1] += dash(r.median(request("Allowed", l.name, 1), 1, wall)*1e6, ", %.0f µs on the wall")
 		}
 		t.Row(append(cells, cell)...)
 	}
