@@ -41,38 +41,41 @@ func (f finding) verdict() string {
 	return verdict
 }
 
+// budgets are those of the design, in its words: ratios to httprate in the same run.
 var budgets = []budget{
-	{"verify + re-sign alone (`token`)", "at most 1.4 × raw, 1 allocation", func(r *results) finding {
-		const name = "Token/part=verify+sign"
-		f := r.timesRaw(1.4, name)
-		n := r.median(name, 1, allocs)
-		return finding{f.measured + ", " + whole(n) + " allocation", append(f.spent, n)}
+	{"an allowed POST through `ServeHTTP`, token by header, one instance", "at most 1.5 × httprate", func(r *results) finding {
+		return r.timesPeer(1.5, peers.Ours+"-post", asAllowed)
 	}},
-	{"one allowed request, GET, one core", "at most 2.5 × raw", func(r *results) finding {
-		return r.timesRaw(2.5, r.requests("Allowed", peers.Ours)...)
+	{"the same, a client that alternates between two instances", "at most 1.9 × httprate", func(r *results) finding {
+		return r.timesPeer(1.9, peers.Ours+"-hop", asAllowed)
 	}},
-	{"the same, POST", "at most 2.5 × raw", func(r *results) finding {
-		return r.timesRaw(2.5, r.requests("Allowed", peers.Ours+"-post")...)
+	{"the same, GET", "at most 1.7 × httprate", func(r *results) finding {
+		return r.timesPeer(1.7, peers.Ours+"-get", asAllowed)
 	}},
-	{"the same, GET, a million clients, two cores", "at most 0.6 × httprate on the wall", func(r *results) finding {
-		const million = 1_000_000
-		x := r.median(request("Allowed", peers.Ours, million), 2, wall) / r.median(request("Allowed", reference, million), 2, wall)
-		return finding{ratio(x) + " ×", []float64{x / 0.6}}
+	{"refused, no challenge offered", "at most 1.4 × httprate", func(r *results) finding {
+		return r.timesPeer(1.4, peers.Ours+"-refused", asRefused)
 	}},
-	{"one refused request, no challenge", "at most 2 × raw", func(r *results) finding {
-		return r.timesRaw(2, r.requests("Refused", peers.Ours)...)
+	{"a million clients, two processors, on the wall", "at most 0.8 × httprate", func(r *results) finding { return r.shared(0.8, 1_000_000) }},
+	{"one client, two processors, on the wall", "at most 1.6 × httprate", func(r *results) finding { return r.shared(1.6, 1) }},
+	{"in a real server, above the bare handler", "at most 1.6 × what httprate takes", func(r *results) finding {
+		return limited(1.6, "p10", r.aboves(tenth, peers.Ours+"-post"), "mean", r.aboves(cpu, peers.Ours+"-post"))
 	}},
+	{"allocations of an allowed POST", "3, 600 B", func(r *results) finding {
+		id := player(peers.Known, peers.Ours+"-post")
+		n, bytes := math.Round(r.plain(allocs, id).median), math.Round(r.plain(space, id).median)
+		return finding{dash(n, "%.0f") + ", " + dash(bytes, "%.0f B"), []float64{n / 3, bytes / 600}}
+	}},
+	{"a forged token that claims much", "at most the same request without one and a MAC of 512 bytes", forgedMuch},
 	{"a forged or oversized token, over the same request without one", "at most one MAC of 512 bytes for each token looked at", forgedTime},
 	{"the same, memory", "no allocation that grows with its size", forgedSpace},
 	{"heap per client", "0 bytes", heapPerClient},
-	{"against a limiter over Redis on the same machine", "at least 50 times cheaper on the wall, 25 times in processor time", againstRedis},
 	{"challenge: issue / verify / refuse a forgery", "3 µs / 2 µs / 1 µs", func(*results) finding { return finding{} }},
 	{"`exact/file`", "at least 2.5 times the calls of bbolt under the same group commit", fileBudget},
 	{"`exact/redis`", "at most redis_rate's processor time of the server", redisBudget},
 }
 
 func budgetTable(r *results) string {
-	t := markdown.New("Budgets", "Where a line has several figures they are for 1 client and then for more, and all of them must be within the budget.",
+	t := markdown.New("Budgets", "Where a line has several figures, all of them must be within the budget; in brackets is the range of the groups.",
 		"what", "budget", "measured", "verdict")
 	for _, b := range budgets {
 		f := b.check(r)
@@ -81,31 +84,46 @@ func budgetTable(r *results) string {
 	return t.String()
 }
 
-// timesRaw compares runs on one core with raw.
-func (r *results) timesRaw(limit float64, names ...string) finding {
-	f := finding{spent: []float64{math.NaN()}, measured: unmeasured}
-	unit := r.seconds(1)
-	var texts []string
-	for i, name := range names {
-		if i == 0 {
-			f.spent = nil
-		}
-		x := r.median(name, 1, unit) / r.median(rawTwoHMACs, 1, unit)
-		f.spent = append(f.spent, x/limit)
-		texts = append(texts, ratio(x))
-	}
-	if texts != nil {
-		f.measured = strings.Join(texts, " / ") + " × raw"
+// The peers' rows that budgets are compared with.
+const (
+	asAllowed = reference
+	asRefused = reference + "-refused"
+)
+
+// limited judges figures, the 10th percentile and the one that hides less.
+func limited(limit float64, oneName string, one triple, otherName string, other triple) finding {
+	f := finding{unmeasured, []float64{one.median / limit, other.median / limit}}
+	if !math.IsNaN(one.median) {
+		f.measured = oneName + " " + one.String() + ", " + otherName + " " + other.String()
 	}
 	return f
 }
 
-// requests returns the benchmarks of a limiter, from few clients to many.
-func (r *results) requests(workload, limiter string) (names []string) {
-	for _, n := range r.clients(workload+"/limiter="+limiter+"/", 1) {
-		names = append(names, request(workload, limiter, n))
+// timesPeer compares requests of clients that the limiters know.
+func (r *results) timesPeer(limit float64, ours, theirs string) finding {
+	a, b := player(peers.Known, ours), player(peers.Known, theirs)
+	return limited(limit, "p10", r.times(tenth, a, b), "mean", r.times(cpu, a, b))
+}
+
+// shared compares requests that two processors send at once.
+func (r *results) shared(limit float64, clients int) finding {
+	a, b := r.sharer(peers.Ours+"-post", clients, 2), r.sharer(reference, clients, 2)
+	return limited(limit, "p10", r.times(tenthWall, a, b), "median", r.times(halfWall, a, b))
+}
+
+// forgedMuch compares a forged token that claims more than the memory knows with nothing and a
+// MAC: with the longest one that a token can need, as the budget says, and with its own.
+func forgedMuch(r *results) finding {
+	forged, nothing := player(peers.Known, peers.Ours+"-forged-high"), player(peers.Known, peers.Ours+"-no-token")
+	with := func(mac string) triple {
+		return r.over(tenth, func(x []float64) float64 { return x[0] / (x[1] + x[2]) }, forged, nothing, player(peers.Known, mac))
 	}
-	return names
+	long := with(peers.LongMAC)
+	f := finding{unmeasured, []float64{long.median}}
+	if !math.IsNaN(long.median) {
+		f.measured = long.String() + " ×; with a MAC of its own length " + with(peers.MAC).String() + " ×"
+	}
+	return f
 }
 
 // forgedTime looks for the dearest forgery by what it costs more than nothing,
@@ -152,25 +170,6 @@ func heapPerClient(r *results) finding {
 		}
 	}
 	return finding{fmt.Sprintf("%.2g B at worst, up to %s clients", worst.most(), clientCount(most)), []float64{worst.most() / half}}
-}
-
-// againstRedis compares on one core, where both were measured.
-func againstRedis(r *results) finding {
-	var f finding
-	var texts []string
-	for _, c := range []struct {
-		unit, text string
-		least      float64
-	}{{wall, "on the wall", 50}, {cpu, "in processor time", 25}} {
-		var worst extreme // of our share of their time
-		for _, n := range r.clients("Allowed/limiter=redis_rate/", 1) {
-			worst.note(r.median(request("Allowed", peers.Ours, n), 1, c.unit)/r.median(request("Allowed", "redis_rate", n), 1, c.unit), "")
-		}
-		f.spent = append(f.spent, c.least*worst.most())
-		texts = append(texts, ratio(1/worst.most())+" times "+c.text)
-	}
-	f.measured = "at least " + strings.Join(texts, ", ")
-	return f
 }
 
 // An extreme is the largest of some figures, and which it is. The zero extreme

@@ -19,7 +19,7 @@ import (
 func TestParse(t *testing.T) {
 	o, err := parse(nil, "", io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{count: 6, benchtime: 500 * time.Millisecond, span: 7 * time.Minute, keys: 10_000}, o)
+	require.Equal(t, options{count: 6, benchtime: 500 * time.Millisecond, keys: 10_000}, o)
 
 	o, err = parse(nil, "9", io.Discard)
 	require.NoError(t, err)
@@ -33,6 +33,25 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, o.count)
 	require.Less(t, o.benchtime, 100*time.Millisecond)
+	require.Equal(t, 20*time.Second, o.countersSpan())
+	require.Equal(t, 12*time.Second, o.requestsSpan())
+
+	for _, c := range []struct {
+		args               []string
+		counters, requests time.Duration
+	}{
+		{nil, 7 * time.Minute, time.Minute},
+		{[]string{"-span", "2m"}, 2 * time.Minute, 2 * time.Minute},
+		{[]string{"-span", "3s", "-quick"}, 3 * time.Second, 3 * time.Second},
+	} {
+		o, err := parse(c.args, "", io.Discard)
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{c.counters, c.requests}, []time.Duration{o.countersSpan(), o.requestsSpan()}, c.args)
+	}
+	for _, only := range []string{"", "counters", "requests", "calls", "served", "cores"} {
+		_, err := parse([]string{"-only", only}, "", io.Discard)
+		require.NoError(t, err)
+	}
 
 	for _, c := range []struct {
 		args          []string
@@ -41,7 +60,7 @@ func TestParse(t *testing.T) {
 		{nil, "six", `TALLYSTICK_BENCH_COUNT is "six", not a number`},
 		{[]string{"-count", "0"}, "", "-count is 0"},
 		{[]string{"-benchtime", "-1s"}, "", "must be positive"},
-		{[]string{"-span", "0s"}, "", "-span is 0s"},
+		{[]string{"-span", "-1s"}, "", "-span is -1s"},
 		{[]string{"-against", "x"}, "", "wants -only counters"},
 		{[]string{"-keys", "1"}, "", "-keys is 1"},
 		{[]string{"-only", "limiters"}, "", "may be counters"},
