@@ -5,6 +5,7 @@ package middleware
 import (
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
@@ -33,6 +34,8 @@ func compile(cfg Config) (*engine, error) {
 		refused:    cfg.RefusalHandler,
 		page:       cfg.PageHandler,
 		onDecision: cfg.OnDecision,
+		tells:      cfg.OnDecision != nil || cfg.RefusalHandler != nil || cfg.PageHandler != nil,
+		bodies:     &sync.Pool{New: newBody},
 		now:        cfg.Now,
 		carriage:   cfg.TokenTransport,
 		quiet:      cfg.Quiet,

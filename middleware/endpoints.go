@@ -80,6 +80,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	v, ok := e.identify(now, over(r), dc, &who)
 	if !ok {
 		d.conclude(&v)
+		reply.ForbidStoring(w.Header())
 		e.refuse(w, dc.asking(r), dc, v.denial)
 		return
 	}
@@ -226,6 +227,7 @@ func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Req
 		dc.decision.withAside().Offered = o.challenge
 	}
 	e.answer(now, dc, who, new(credentials), told{}, given{challenge: o.field})
+	reply.ForbidStoring(w.Header())
 	dc.setFields(w.Header())
 	e.refuse(w, dc.asking(r), dc, nil)
 }

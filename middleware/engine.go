@@ -45,6 +45,8 @@ type engine struct {
 	refused    http.Handler              // nil: built in
 	page       http.Handler              // nil: built in
 	onDecision func(context.Context, Decision)
+	tells      bool       // somebody of the program's hears of refusals
+	bodies     *sync.Pool // of refusals
 	now        func() time.Time
 
 	carriage         TokenTransport

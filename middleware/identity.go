@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -220,7 +221,9 @@ const errNoAddress nobodyError = "the connection has no address, as on a Unix so
 // [InsecureNoPeer]. A peer that looks like a proxy is logged.
 func PeerAddress(r *http.Request) (Identity, error) {
 	if addr, ok := dotted(r.RemoteAddr); ok {
-		return Identity{kind: kindAddress, is4: true, addr: addr}, nil
+		id := Identity{kind: kindAddress, is4: true}
+		binary.BigEndian.PutUint32(id.addr[:], addr)
+		return id, nil
 	}
 	addr, ok := peer(r)
 	if !ok {
@@ -239,29 +242,31 @@ func peer(r *http.Request) (netip.Addr, bool) {
 	return addr, err == nil
 }
 
-// dotted parses an IPv4 address and a port as net/http writes them, to the first four bytes. It is not ok for any
-// other spelling, which package netip may still take. That one parses two times and looks for a
-// zone, which costs a request ten times as much.
-func dotted(s string) (addr [16]byte, ok bool) {
-	i := 0
-	for n := range 4 {
-		octet, digits, after := 0, 0, byte('.')
-		if n == 3 {
-			after = ':'
-		}
-		for ; i < len(s) && s[i]-'0' <= 9; i++ {
-			if octet = octet*10 + int(s[i]-'0'); octet > 255 || digits > 0 && octet < 10 {
-				return addr, false // too large, or a leading zero
+// dotted parses an IPv4 address and a port as net/http writes them. It is not ok for any other
+// spelling, which package netip may still take. That one parses two times and looks for a zone.
+func dotted(s string) (addr uint32, ok bool) {
+	octet, digits, dots := uint32(0), 0, 0
+	for i := range len(s) {
+		if c := uint32(s[i]) - '0'; c <= 9 {
+			octet = octet*10 + c
+			if digits++; digits > 1 && octet < 10 || digits > 3 {
+				return 0, false // a leading zero, or too many
 			}
-			digits++
+			continue
 		}
-		if digits == 0 || i == len(s) || s[i] != after {
-			return addr, false
+		if octet > 255 || digits == 0 {
+			return 0, false
 		}
-		addr[n] = byte(octet)
-		i++
+		addr = addr<<8 | octet
+		switch {
+		case dots == 3:
+			return addr, s[i] == ':' && port(s[i+1:])
+		case s[i] != '.':
+			return 0, false
+		}
+		octet, digits, dots = 0, 0, dots+1
 	}
-	return addr, port(s[i:])
+	return 0, false
 }
 
 // port reports whether s is a port as net/http writes it.

@@ -10,12 +10,11 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
-// refuse answers a refused request. The fields are set.
+// refuse answers a refused request. The fields are set, and nothing else has it stored.
 func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionContext, denial *Denial) {
 	d := &dc.decision
 	h := w.Header()
-	a := new(refusalBody)
-	reply.ForbidStoring(h)
+	a := new(refusalFields)
 	a.set(h, reply.CacheControl, reply.NoStore)
 	if d.status == http.StatusUnauthorized {
 		challenge := denial.WWWAuthenticate
@@ -44,7 +43,9 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		e.page.ServeHTTP(w, r)
 		return
 	}
-	writeRefusal(w, r, &refusal, a, html)
+	room := e.bodies.Get().(*[]byte)
+	*room = writeRefusal(w, r, &refusal, a, (*room)[:0], html)
+	e.bodies.Put(room)
 }
 
 // refusalOf is what problem details and pages tell of a decision.
@@ -93,10 +94,11 @@ func causeOf(reason Reason) page.Cause {
 	return page.Other
 }
 
-// writeRefusal writes the built-in page, or the built-in problem details.
-func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalBody, html bool) {
+// writeRefusal writes the built-in page, or the built-in problem details, and returns the body
+// that it has made in room.
+func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, room []byte, html bool) (body []byte) {
 	h := w.Header()
-	body, contentType := a.body[:0], "application/problem+json"
+	body, contentType := room, "application/problem+json"
 	if html {
 		contentType = "text/html; charset=utf-8"
 		body = page.AppendPage(body, refusal, r.Method)
@@ -108,18 +110,25 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal,
 	a.set(h, "X-Content-Type-Options", "nosniff")
 	w.WriteHeader(refusal.Status)
 	_, _ = w.Write(body) // the client is gone, or not; there is nobody to tell
+	return body
 }
 
-// A refusalBody is one allocation for what a refusal of our own is made of.
-type refusalBody struct {
+// newBody is a body of a refusal, which is used again for the next: what is written to a
+// ResponseWriter is not kept by it (see [io.Writer]). Pages with a form in them are made apart.
+func newBody() any {
+	body := make([]byte, 0, 2<<10)
+	return &body
+}
+
+// refusalFields are one allocation for the fields of a refusal of our own.
+type refusalFields struct {
 	values [5]string
 	n      int
-	body   [512]byte
 }
 
 // set sets a field in place of whatever stands there, to a slice of capacity
 // one, so that nobody's Add reaches the next value.
-func (a *refusalBody) set(h http.Header, name, value string) {
+func (a *refusalFields) set(h http.Header, name, value string) {
 	a.values[a.n] = value
 	a.n++
 	h[name] = a.values[a.n-1 : a.n : a.n]

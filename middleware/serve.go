@@ -2,7 +2,11 @@
 
 package middleware
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/tallystick/tallystick/middleware/internal/reply"
+)
 
 // serve limits one request: decide, tell, then refuse it or pass it on. The route may have a
 // price of its own.
@@ -25,13 +29,16 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		e.look(now, back, r, dc)
 		next = e.lookingBack(now, w, dc, next)
 	}
-	r = dc.asking(r)
 	e.allow(dc, denial)
+	if dc.decision.Allowed || e.tells {
+		r = dc.asking(r)
+	}
 	if e.onDecision != nil {
 		e.onDecision(dc, dc.decided())
 	}
 	if !dc.decision.Allowed {
 		dc.leave() // a handler of the program's may take its time to refuse
+		reply.ForbidStoring(w.Header())
 		fields.Set(w.Header())
 		e.refuse(w, r, dc, denial)
 		return
