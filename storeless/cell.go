@@ -34,10 +34,23 @@ func (c *cell) free(now, horizon int64) bool {
 func (c *cell) owes() int64 { return 1 << (c.value >> markBits) }
 
 // find returns the cell of a set that bears the tag, or nil. The search starts where
-// the tag says, so that a family is mostly found at the first look.
+// vacant starts, so that a family is mostly found at the first look.
 func find(set []cell, first, tag uint32) *cell {
 	for i := range uint32(setSize) {
 		if c := &set[(first+i)%setSize]; c.tag == tag && c.expires != 0 {
+			return c
+		}
+	}
+	return nil
+}
+
+// vacant returns a cell of a set that nobody needs, or nil. The search starts at a place
+// that the key gives: a set is four cache lines, and a million clients have theirs in main
+// memory, so that each line more which a look touches costs as much as the rest of the
+// decision.
+func vacant(set []cell, first uint32, now, horizon int64) *cell {
+	for i := range uint32(setSize) {
+		if c := &set[(first+i)%setSize]; c.free(now, horizon) {
 			return c
 		}
 	}

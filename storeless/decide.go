@@ -78,6 +78,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 	defer lock.Unlock()
 
 	var known cells
+	c.look(p, &at, &known)
 	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	p.check(us, &tally, cost, f.Held, &v)
 	if v.Admitted && cost > 0 {
@@ -130,6 +131,10 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	}
 
 	var known [1 + MaxNetworks]cells
+	c.look(p, &spots[0], &known[0])
+	for i, w := range f.Networks {
+		c.look(w.Policy, &spots[1+i], &known[1+i])
+	}
 	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, tally, &known[0])
 	p.check(now, tally, cost, f.Held, v)
 	var (
@@ -209,14 +214,17 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 // what was admitted here, and a shown mark from a wrong clock adds nothing to
 // that: to obey must be no worse than to drop the token.
 //
-// It returns what a family begins with that the memory has no cell for, and notes the
-// cells that it has.
+// It returns what a family begins with that the memory has no cell for. known are the
+// cells that it had at a look.
 func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *cells) (begun start) {
 	for i := range p.rules {
 		r := &p.rules[i]
 		col := c.column(i, r.id)
 		furthest(&col.reach, r.reach)
-		own := at.find(col)
+		own := known[i]
+		if own != nil && own.tag != at.tag { // a newcomer in the same request has taken it
+			own, known[i] = nil, nil
+		}
 		if own == nil {
 			t[i] = r.roll(now, t[i])
 			if s := c.begin(now, r, col, at, from); !r.blank(s) {
@@ -231,7 +239,6 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 			}
 			continue
 		}
-		known[i] = own
 		s, moved := r.remembered(now, own)
 		if moved {
 			r.store(now, own, s)
@@ -247,6 +254,14 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 
 // cells are those of a family, as far as it has any.
 type cells [MaxLimits]*cell
+
+// look notes the cells of a family. All cells of a request are looked for before any is
+// read: so they come from main memory together, and not one after the other.
+func (c *counts) look(p *Policy, at *spot, known *cells) {
+	for i := range p.rules {
+		known[i] = at.find(c.column(i, p.rules[i].id))
+	}
+}
 
 // keep writes t to memory.
 func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *cells) {

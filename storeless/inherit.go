@@ -78,14 +78,12 @@ func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell
 	if g.provider != 0 {
 		number, tag = g.hash(c.salt)
 	}
-	for i := range set {
-		if free := &set[i]; free.free(now/1_000_000, horizon) {
-			if g.provider != 0 {
-				col.claims.add(window, number)
-			}
-			*free = cell{tag: at.tag}
-			return free
+	if free := vacant(set, at.first, now/1_000_000, horizon); free != nil {
+		if g.provider != 0 {
+			col.claims.add(window, number)
 		}
+		*free = cell{tag: at.tag}
+		return free
 	}
 	if g.provider == 0 || !col.claims.crowded(window, number, len(col.cells)) {
 		tag = at.tag

@@ -306,6 +306,25 @@ func TestAFamilyTakesItsNetworksCell(t *testing.T) {
 	require.Greater(t, admitted, int64(3))
 }
 
+// A mark of a wrong clock takes its cell when it is read. If that was the network's, then
+// the network begins where a newcomer does, and not with what the family owes.
+func TestAMarkTakesItsNetworksCell(t *testing.T) {
+	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute})
+	wide := p.Scale(64)
+	m := storeless.NewMemory(1, 1)
+	network := storeless.Network{Key: numbered(m, 'n', 0), Policy: wide}
+	require.True(t, take(m, wide, midnight, network.Key, 3).Admitted)
+	for n := range 15 {
+		require.True(t, take(m, wide, midnight, numbered(m, 'w', n), 300).Admitted)
+	}
+	f := storeless.Candidate{Key: stranger(m, 1), Networks: []storeless.Network{network}}
+	f.Shown[0].At = midnight.Add(day).UnixMicro()
+	_, v := m.Take(midnight, p, &f, 1)
+	require.False(t, v.Admitted)
+	require.EqualValues(t, 3, v.Inherited)
+	require.EqualValues(t, wide.Capacity()-3, take(m, wide, midnight, network.Key, 0).Limits[0].Remaining)
+}
+
 // A count of the window before weighs as long as it lasts: it is not taken for nothing.
 func TestTheWindowBeforeWeighs(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 20, Window: minute})

@@ -42,13 +42,11 @@ func (t *table) claim(now int64, k Key, id uint32, horizon int64) *cell {
 	if c := find(set, first, tag); c != nil {
 		return c
 	}
-	for i := range set {
-		if c := &set[i]; c.free(now, horizon) {
-			*c = cell{tag: tag}
-			return c
-		}
+	c := vacant(set, first, now, horizon)
+	if c != nil {
+		*c = cell{tag: tag}
 	}
-	return nil
+	return c
 }
 
 // place returns the set of a key, where to begin in it, and its tag.

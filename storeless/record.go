@@ -43,6 +43,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	defer locked.release(c.stripes)
 	from := guest{provider: f.Provider}
 	var known cells
+	c.look(p, &at, &known)
 	c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	p.adjust(us, &tally, change)
 	c.keep(us, p, &at, from, &tally, &known)
@@ -52,6 +53,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 			known cells
 		)
 		at, from := c.place(w.Key), guest{f.Provider, uint32(1 + i)}
+		c.look(w.Policy, &at, &known)
 		c.recall(us, w.Policy, &at, from, &t, &t, &known)
 		w.Policy.adjust(us, &t, change)
 		c.keep(us, w.Policy, &at, from, &t, &known)

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeless_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// BenchmarkCrowd asks for families in random order, of a memory that is made for as many
+// and knows them all: what that costs beside one family is main memory. "-cpu 1,2,4" shows
+// how it scales; one family on all processors is the worst there is for a lock. A wide
+// family is one of IPv6, with two networks.
+func BenchmarkCrowd(b *testing.B) {
+	for _, families := range []int{1, 1 << 16, 1 << 20, 10 << 20} {
+		for _, limits := range []int{1, 2, 4} {
+			for _, networks := range []int{0, storeless.MaxNetworks} {
+				if families > 1<<20 && (limits > 1 || networks > 0 || !testkit.Long()) {
+					continue // gigabytes
+				}
+				c := newCrowd(b, families, limits, networks)
+				b.Run(fmt.Sprintf("families=%d/limits=%d/networks=%d", families, limits, networks), c.ask)
+			}
+		}
+	}
+}
+
+// A crowd is of families that are known by their numbers.
+type crowd struct {
+	p        *storeless.Policy
+	families int
+	networks int
+	memory   func() *storeless.Memory // made when it is asked for
+}
+
+func newCrowd(b *testing.B, families, limits, networks int) *crowd {
+	list := make([]storeless.Limit, limits)
+	for i := range list {
+		list[i] = unlimited
+		list[i].Name = string(rune('a' + i))
+	}
+	c := &crowd{p: compile(b, list...), families: families, networks: networks}
+	c.memory = sync.OnceValue(func() *storeless.Memory {
+		m := storeless.NewMemory(families*(1+networks), limits) // each of them is one's own
+		for n := range families {
+			c.take(m, n)
+		}
+		return m
+	})
+	return c
+}
+
+// take asks for the n-th family. Its key takes no memory of its own, that would have to be
+// read.
+func (c *crowd) take(m *storeless.Memory, n int) bool {
+	k := scatter(uint64(n))
+	f := storeless.Candidate{Key: storeless.Key(k), Provider: 1 + k>>52}
+	var networks [storeless.MaxNetworks]storeless.Network
+	for i := range c.networks {
+		networks[i] = storeless.Network{Key: storeless.Key(scatter(k + uint64(1+i))), Policy: c.p}
+	}
+	f.Networks = networks[:c.networks]
+	_, v := m.Take(midnight, c.p, &f, 1)
+	return v.Admitted
+}
+
+func (c *crowd) ask(b *testing.B) {
+	m := c.memory()
+	runtime.GC()
+	b.ReportAllocs()
+	b.ResetTimer()
+	var worker, refused atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		r := rand.NewPCG(uint64(worker.Add(1)), 5)
+		wrong := int64(0)
+		for pb.Next() {
+			if !c.take(m, int(r.Uint64()>>32)%c.families) {
+				wrong++
+			}
+		}
+		refused.Add(wrong)
+	})
+	b.StopTimer()
+	require.Zero(b, refused.Load())
+	newcomers, _ := m.Inherited()
+	require.Zero(b, newcomers, "the memory has room")
+	require.True(b, c.known(m), "a crowd that is not remembered measures nothing")
+}
+
+// known reports whether those that were asked for are remembered.
+func (c *crowd) known(m *storeless.Memory) bool {
+	for n := range min(c.families, 1000) {
+		if take(m, c.p, midnight, storeless.Key(scatter(uint64(n))), 0).Limits[0].Remaining == storeless.MaxQuota {
+			return false
+		}
+	}
+	return true
+}
+
+// scatter is a bijection that looks like chance (splitmix64).
+func scatter(n uint64) uint64 {
+	n += 0x9e3779b97f4a7c15
+	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
+	n = (n ^ n>>27) * 0x94d049bb133111eb
+	return n ^ n>>31
+}

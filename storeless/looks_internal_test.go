@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeless
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// With a million clients each line of cells that is looked at comes from main memory. A
+// set has four; a family's is nearly always the first, and a proof's.
+func TestFoundAtFirstLook(t *testing.T) {
+	const clients, line = 1 << 14, 64 / cellSize
+	p, err := Compile("p", []Limit{{Quota: 5, Window: time.Hour}})
+	require.NoError(t, err)
+	m := NewMemory(clients, 1)
+	now := time.Unix(20_000*86_400, 0)
+	lines := func(set []cell, first, tag uint32) int {
+		for i := range uint32(setSize) {
+			if set[(first+i)%setSize].tag == tag {
+				return int((first%line + i) / line)
+			}
+		}
+		t.Fatal("it has no cell")
+		return 0
+	}
+	var counts, proofs int
+	each := func(do func(k Key)) {
+		for n := range clients {
+			do(Key(mix(uint64(n))))
+		}
+	}
+	each(func(k Key) {
+		f := Candidate{Key: k}
+		if uint64(k)%16 == 0 { // what is paid for has fewer cells
+			f.Proof = &Proof{Key: k, Expires: now.Add(time.Minute)}
+		}
+		_, v := m.Take(now, p, &f, 1)
+		require.True(t, v.Admitted)
+	})
+	each(func(k Key) {
+		at := m.counts.place(k)
+		counts += lines(at.in((*m.counts.columns.Load())[0]), at.first, at.tag)
+		if uint64(k)%16 == 0 {
+			proofs += lines(m.paid.place(k, spentID))
+		}
+	})
+	require.Less(t, counts, clients/10, "lines beyond the first, of %d families", clients)
+	require.Less(t, proofs, clients/16/10, "lines beyond the first, of %d proofs", clients/16)
+}
