@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command report runs the benchmarks of package peers several times over, each
-// limiter in a process of its own, and prints the medians as Markdown: what each
-// limiter costs, beside two raw HMACs and beside httprate, and whether the
-// budgets of the design are met.
+// Command report measures what package peers measures and prints it as Markdown: what a
+// request costs in each limiter, and whether the budgets of the design are met.
 //
 //	go run ./cmd/report
 //	go run ./cmd/report -quick
+//	go run ./cmd/report -only requests -update ../../docs/performance.md,../../README.md
 //	go run ./cmd/report -only counters -update ../../docs/performance.md
 //	go run ./cmd/report -only counters -rows '^file$' -span 2m -against cmd/report/testdata/yield.json
 //
-// It takes most of an hour, on a machine that should have nothing else to do;
+// All of it takes most of an hour, on a machine that should have nothing else to do;
 // with -quick some minutes, for figures that tell only whether it works. With
-// -raw it also writes what the benchmarks printed, for benchstat or for -from.
+// -raw it also writes what was measured, as benchmarks are written, for benchstat or for
+// -from.
+//
+// -only requests is what takes turns in one process, in the minute of -span: calls through
+// ServeHTTP, requests to a real server, and requests on several processors, each of
+// which -only also takes by itself: calls, served, cores. The rest, in a process for each
+// limiter, is measured only when everything is.
 //
 // -only counters is the table of exact counters, in the seven minutes of -span; all
-// take turns in one process. -update writes it into a page. With -against, those that
-// -rows names are measured beside variants of this repository, each with one change:
-// is it worth having? Files of variants are in testdata.
+// take turns in one process. With -against, those that -rows names are measured beside
+// variants of this repository, each with one change: is it worth having? Files of variants
+// are in testdata.
+//
+// -update writes what was measured into pages, between the marks that they have.
 //
 // TALLYSTICK_BENCH_COUNT is the default of -count. With TALLYSTICK_REQUIRE=1 it
 // fails where it would leave out what needs a redis-server that is not there.
