@@ -16,7 +16,8 @@
 //
 // -only requests is what takes turns in one process, in the minute of -span: calls through
 // ServeHTTP, requests to a real server, and requests on several processors, each of
-// which -only also takes by itself: calls, served, cores. The rest, in a process for each
+// which -only also takes by itself, in as much time: calls, served, cores. -rows leaves out
+// those of ours whose names do not match. The rest, in a process for each
 // limiter, is measured only when everything is.
 //
 // -only counters is the table of exact counters, in the seven minutes of -span; all
@@ -92,7 +93,7 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.from, "from", "", "run nothing, report on this `file` written by -raw")
 	flags.StringVar(&o.only, "only", "", "measure this `part`: counters, or requests, or of those calls, served or cores")
 	flags.DurationVar(&o.span, "span", 0, "measure all counters together for this `long`, 7m if not said, and all requests, 1m")
-	flags.StringVar(&o.rows, "rows", "", "measure counters whose names match this `pattern`")
+	flags.StringVar(&o.rows, "rows", "", "measure counters, or rows of ours, whose names match this `pattern`")
 	flags.IntVar(&o.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
 	flags.StringVar(&o.dir, "dir", "", "let counters make their files in this `directory`, on the disk that is meant")
 	flags.StringVar(&o.against, "against", "", "measure counters beside the variants of this `file`")
@@ -120,6 +121,8 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("-span is %s; it must be positive", o.span)
 	case o.only != "" && o.only != "counters" && !onlyRequests(o.only):
 		err = fmt.Errorf("-only is %q; it may be counters, requests, calls, served or cores", o.only)
+	case o.rows != "" && o.only == "":
+		err = errors.New("-rows wants -only")
 	case o.against != "" && o.only != "counters":
 		err = errors.New("-against wants -only counters")
 	case o.keys < 2:
@@ -145,10 +148,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		}
 		raw.Write(text)
 	} else {
-		head = fmt.Sprintf("%s. Medians of %d fresh processes, %s each", machine.Describe(time.Now()), o.count, o.benchtime)
-		if o.only != "" {
-			head = machine.Describe(time.Now())
-		}
+		head = machine.Describe(time.Now())
 		if err := fill(ctx, o, &raw, stderr); err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ func TestNamesDoNotEndLikeProcessors(t *testing.T) {
 func TestTables(t *testing.T) {
 	text := render(parsed(t, strings.Repeat(good, 6)), "Here")
 	for _, line := range []string{
-		"Here.\n",
+		"Here; medians of 6 fresh processes.\n",
 		"Raw, two HMAC-SHA256 over 180 bytes, is 400 ±0% ns.",
 		"| limiter | 1 client | 1 M | B/op | allocs |",
 		"| tallystick | 800 ±0% (2.00, 1.33) | 900 ±0% (2.25, 1.20) | 224 | 2 |",
