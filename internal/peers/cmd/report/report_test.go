@@ -142,6 +142,9 @@ func TestRequestTables(t *testing.T) {
 		require.Contains(t, text, line)
 	}
 	require.NotContains(t, text, "hop-four", "it was not measured")
+	require.Contains(t, text, "| refused, no challenge offered | at most 1.4 × httprate | p10 1.40 (1.40–1.40), mean 1.40 (1.40–1.40) | met |\n")
+	require.NotContains(t, text, unmeasured, "budgets are those that were measured")
+	require.NotContains(t, text, "challenge: issue")
 
 	summary := summaryTable(parsed(t, goodRequests), "Here")
 	for _, line := range []string{

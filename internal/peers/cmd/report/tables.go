@@ -23,6 +23,8 @@ func render(r *results, head string) string {
 	var parts []string
 	if r.hasLimiters() {
 		parts = append(parts, limiterTables(r, head))
+	} else if r.hasRequests() {
+		parts = append(parts, budgetTable(r, true))
 	}
 	for _, s := range sections {
 		if text := s.write(r, head); text != "" && s.title != "" {
@@ -38,7 +40,7 @@ func limiterTables(r *results, head string) string {
 		fmt.Sprintf("# Measured beside its peers\n\n%s; medians of %d fresh processes.\n"+
 			"Raw, two HMAC-SHA256 over 180 bytes, is %s ns. In brackets: times raw, times %s in the same column.\n"+
 			"± is the 95 %% confidence interval of the median, ∞ where there are too few samples.\n", head, len(r.samples[target{rawTwoHMACs, 1}][wall]), nanos(raw), reference),
-		budgetTable(r),
+		budgetTable(r, false),
 	}
 	for _, cores := range []int{1, 2} {
 		for _, workload := range []string{"Allowed", "Refused"} {
