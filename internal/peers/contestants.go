@@ -189,7 +189,7 @@ func refused(b builder, tokens bool) func(*opening) (*asker, error) {
 }
 
 // newcomers is how many new clients an instance gets before another takes its place.
-const newcomers = 100_000
+const newcomers = 30_000
 
 // first is a new client for each request.
 func first(b builder, tokens bool) func(*opening) (*asker, error) {

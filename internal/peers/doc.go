@@ -8,23 +8,28 @@
 // costs beyond the connection it comes by: reading the key, deciding, writing
 // the fields, and the garbage collection of all that.
 //
-// Workloads: everything allowed and everything refused, of one client, of a
-// hundred thousand and of a million, each already known to the limiter, on one
-// core and on two; forged and oversized tokens; and the heap that each client
-// leaves behind. Every benchmark counts what it sent, to whom and what was
-// answered, and fails unless that is what it claims to measure.
+// What matters most is measured side by side: [Contestants] take turns in one process, in
+// slices of some milliseconds ([MeasureRequests], see package turns); so do the same limiters
+// in a real server ([MeasureRoundTrips]), and on several processors with one client and
+// with a million ([MeasureIdentities]). There a client of ours shows its newest token, as
+// clients do, takes it from instance to instance, or forges one; each slice is looked at, and a
+// run fails unless what was answered is what was meant.
 //
-// The clients are not part of the measurement. Their addresses and tokens are
-// made beforehand and lie outside of the heap, so that the collector is paced by
-// what a limiter keeps and by nothing else. A client shows the same token again
-// and again instead of the newest: it costs the same to verify.
+// The benchmarks have more limiters and more clients, each in a process of its own: everything
+// allowed and everything refused, of one client, of a hundred thousand and of a million, each
+// already known to the limiter, on one core and on two; forged and oversized tokens; and the
+// heap that each client leaves behind. Every benchmark counts what it sent, to whom and what
+// was answered, and fails unless that is what it claims to measure. Their clients show the
+// same token again and again: where many take part, the newest of each would have to be kept.
 //
-// Not measured: the network and net/http (see BenchmarkLoopback for their
-// proportion), the first request of a client, windows that roll over, sweeps
-// that a limiter puts off for longer than a benchmark runs, limits that a
-// program would not set for real clients, and accuracy: some limiters count in
-// another way, and x/time/rate sets no field at all.
+// The clients are no part of the measurement, or as little of it as can be: the row "bare" is
+// the handler and the client alone. The addresses and tokens of many lie outside of the
+// heap, so that the collector is paced by what a limiter keeps and by nothing else.
 //
-// The command in cmd/report runs all of it in fresh processes and prints the
-// medians; package memory and cmd/memory measure the memory of the middleware.
+// Not measured: a network, windows that roll over, sweeps that a limiter puts off for longer
+// than a benchmark runs, limits that a program would not set for real clients, and accuracy:
+// some limiters count in another way, and x/time/rate sets no field at all.
+//
+// The command in cmd/report runs all of it and prints the medians; package memory and
+// cmd/memory measure the memory of the middleware.
 package peers

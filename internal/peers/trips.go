@@ -9,6 +9,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/peers/turns"
@@ -108,12 +111,15 @@ func fieldsAlone(o *opening) (http.Handler, error) {
 	}), nil
 }
 
-// MeasureRoundTrips measures all of [Trips].
-func MeasureRoundTrips(ctx context.Context, groups int, long time.Duration, out, progress io.Writer) error {
+// MeasureRoundTrips measures [Trips]; of ours only those whose names match.
+func MeasureRoundTrips(ctx context.Context, rows *regexp.Regexp, groups int, long time.Duration, out, progress io.Writer) error {
 	trips, err := Trips()
 	if err != nil {
 		return err
 	}
+	trips = slices.DeleteFunc(trips, func(t Trip) bool {
+		return !rows.MatchString(t.Name) && strings.HasPrefix(t.Name, Ours)
+	})
 	return MeasureTrips(ctx, RoundTrip, trips, groups, long, out, progress)
 }
 

@@ -144,20 +144,19 @@ func TestMeterNoticesCollections(t *testing.T) {
 	require.GreaterOrEqual(t, s.bytes, uint64(1<<20))
 }
 
-// The collector runs as often as the plan says, though the heap is many times as large.
-func TestPaceIsKept(t *testing.T) {
+// The collector comes after so many bytes, though the heap is many times as large: the
+// percentage is that part of it. When a collection ends on a busy machine is another matter.
+func TestPaceIsAPartOfTheHeap(t *testing.T) {
 	heap := make([]byte, 64<<20)
-	percent := pace(8 << 20)
-	defer debug.SetGCPercent(percent)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	const all = 256 << 20
-	for range all / 4096 {
-		sink = make([]byte, 4096)
-	}
-	runtime.ReadMemStats(&after)
+	defer debug.SetGCPercent(pace(8 << 20))
 	runtime.KeepAlive(heap)
-	require.InDelta(t, all/(8<<20), after.NumGC-before.NumGC, all/(8<<20)/2)
+	percent := debug.SetGCPercent(-1)
+	require.GreaterOrEqual(t, percent, 10, "8 of 64 MiB and of what else there is")
+	require.LessOrEqual(t, percent, 12)
+
+	debug.SetGCPercent(40)
+	require.Equal(t, 40, pace(1), "what it was")
+	require.Equal(t, 1, debug.SetGCPercent(40), "less than a percent would be none")
 }
 
 func TestQuantile(t *testing.T) {

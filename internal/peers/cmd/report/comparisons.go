@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tallystick/tallystick/internal/peers"
 	"github.com/tallystick/tallystick/internal/peers/counters"
 )
 
@@ -142,7 +143,11 @@ func (r *results) least(c comparison, q quotient, limit float64) finding {
 	return finding{"at least " + ratio(1/worst.most()) + " ×", []float64{limit * worst.most()}}
 }
 
-// hasCounters and hasLimiters say which parts of a report there are.
+// hasCounters, hasLimiters and hasRequests say which parts of a report there are.
 func (r *results) hasCounters() bool { return len(r.values("Counter", "counter")) > 0 }
 
 func (r *results) hasLimiters() bool { return len(r.values("Allowed", "limiter")) > 0 }
+
+func (r *results) hasRequests() bool {
+	return r.groups(peers.Known)+r.groups(peers.RoundTrip)+r.groups(peers.Identities) > 0
+}

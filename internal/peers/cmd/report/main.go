@@ -1,23 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command report runs the benchmarks of package peers several times over, each
-// limiter in a process of its own, and prints the medians as Markdown: what each
-// limiter costs, beside two raw HMACs and beside httprate, and whether the
-// budgets of the design are met.
+// Command report measures what package peers measures and prints it as Markdown: what a
+// request costs in each limiter, and whether the budgets of the design are met.
 //
 //	go run ./cmd/report
 //	go run ./cmd/report -quick
+//	go run ./cmd/report -only requests -update ../../docs/performance.md,../../README.md
 //	go run ./cmd/report -only counters -update ../../docs/performance.md
 //	go run ./cmd/report -only counters -rows '^file$' -span 2m -against cmd/report/testdata/yield.json
 //
-// It takes most of an hour, on a machine that should have nothing else to do;
+// All of it takes most of an hour, on a machine that should have nothing else to do;
 // with -quick some minutes, for figures that tell only whether it works. With
-// -raw it also writes what the benchmarks printed, for benchstat or for -from.
+// -raw it also writes what was measured, as benchmarks are written, for benchstat or for
+// -from.
+//
+// -only requests is what takes turns in one process, in the minute of -span: calls through
+// ServeHTTP, requests to a real server, and requests on several processors, each of
+// which -only also takes by itself, in as much time: calls, served, cores. -rows leaves out
+// those of ours whose names do not match. The rest, in a process for each
+// limiter, is measured only when everything is.
 //
 // -only counters is the table of exact counters, in the seven minutes of -span; all
-// take turns in one process. -update writes it into a page. With -against, those that
-// -rows names are measured beside variants of this repository, each with one change:
-// is it worth having? Files of variants are in testdata.
+// take turns in one process. With -against, those that -rows names are measured beside
+// variants of this repository, each with one change: is it worth having? Files of variants
+// are in testdata.
+//
+// -update writes what was measured into pages, between the marks that they have.
 //
 // TALLYSTICK_BENCH_COUNT is the default of -count. With TALLYSTICK_REQUIRE=1 it
 // fails where it would leave out what needs a redis-server that is not there.
@@ -85,7 +93,7 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.from, "from", "", "run nothing, report on this `file` written by -raw")
 	flags.StringVar(&o.only, "only", "", "measure this `part`: counters, or requests, or of those calls, served or cores")
 	flags.DurationVar(&o.span, "span", 0, "measure all counters together for this `long`, 7m if not said, and all requests, 1m")
-	flags.StringVar(&o.rows, "rows", "", "measure counters whose names match this `pattern`")
+	flags.StringVar(&o.rows, "rows", "", "measure counters, or rows of ours, whose names match this `pattern`")
 	flags.IntVar(&o.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
 	flags.StringVar(&o.dir, "dir", "", "let counters make their files in this `directory`, on the disk that is meant")
 	flags.StringVar(&o.against, "against", "", "measure counters beside the variants of this `file`")
@@ -113,6 +121,8 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("-span is %s; it must be positive", o.span)
 	case o.only != "" && o.only != "counters" && !onlyRequests(o.only):
 		err = fmt.Errorf("-only is %q; it may be counters, requests, calls, served or cores", o.only)
+	case o.rows != "" && o.only == "":
+		err = errors.New("-rows wants -only")
 	case o.against != "" && o.only != "counters":
 		err = errors.New("-against wants -only counters")
 	case o.keys < 2:
@@ -138,10 +148,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		}
 		raw.Write(text)
 	} else {
-		head = fmt.Sprintf("%s. Medians of %d fresh processes, %s each", machine.Describe(time.Now()), o.count, o.benchtime)
-		if o.only != "" {
-			head = machine.Describe(time.Now())
-		}
+		head = machine.Describe(time.Now())
 		if err := fill(ctx, o, &raw, stderr); err != nil {
 			return err
 		}

@@ -61,6 +61,7 @@ func TestParse(t *testing.T) {
 		{[]string{"-count", "0"}, "", "-count is 0"},
 		{[]string{"-benchtime", "-1s"}, "", "must be positive"},
 		{[]string{"-span", "-1s"}, "", "-span is -1s"},
+		{[]string{"-rows", "x"}, "", "-rows wants -only"},
 		{[]string{"-against", "x"}, "", "wants -only counters"},
 		{[]string{"-keys", "1"}, "", "-keys is 1"},
 		{[]string{"-only", "limiters"}, "", "may be counters"},

@@ -3,11 +3,21 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/peers"
+	"github.com/tallystick/tallystick/internal/printed"
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // marksOf returns the lines around a section.
@@ -58,4 +68,109 @@ func TestUpdateWritesWhatWasMeasured(t *testing.T) {
 		require.NoError(t, err)
 		require.Regexp(t, `(?s)^# A\n`+begin+`.*`+c.counters+`.*`+end+"between\n"+beginOther+`.*`+c.requests+`.*`+endOther+"after\n$", string(text))
 	}
+}
+
+// A shape is what a table of requests must have: its rows, by their first cells, and what is in
+// the others.
+type shape struct {
+	page, head string
+	rows       []string
+	cells      []string // patterns; the last one is for all that follow
+}
+
+const (
+	aRatio = `^[0-9.]+ \([0-9.]+–[0-9.]+\)$`
+	anInt  = `^[0-9]+$`
+)
+
+// shapes returns those of the pages, with so many clients where there are many.
+func shapes(t *testing.T, performance, readme string, many float64) []shape {
+	t.Helper()
+	var requests, served, shared []string
+	for _, c := range peers.Contestants() {
+		requests = append(requests, "`"+c.Name+"`")
+	}
+	trips, err := peers.Trips()
+	require.NoError(t, err)
+	for _, trip := range trips[1:] { // but none
+		served = append(served, "`"+trip.Name+"`")
+	}
+	for range 2 {
+		shared = append(shared, "`tallystick-post`", "`httprate`", "`throttled`", "`bare`")
+	}
+	return []shape{
+		{performance, "| limiter | a request |", requests, []string{`[a-z]`, anInt, aRatio, aRatio, anInt, aRatio, anInt}},
+		{performance, "| limiter | p10, µs |", served, []string{`^[0-9.]+$`, `^-?[0-9.]+ \(.*\)$`, `^-?[0-9.]+ \(.*\)$`, `^[0-9.]+$`, `^-?[0-9.]+ \(.*\)$`}},
+		{performance, "| limiter | clients |", shared, []string{`^(1|` + thousands(many) + `)$`, `^[0-9]+$`, anInt, anInt, aRatio}},
+		{readme, "| a request |", []string{"POST, allowed, one instance", "the same, a client that alternates between two", "GET, allowed", "refused",
+			"in a server of net/http, above none", thousands(many) + " clients, 2 processors, on the wall"}, []string{`^-?[0-9]+ ns$`, `^-?[0-9]+ ns$`, `^-?[0-9]+ ns$`, `^-?[0-9.]+ \(.*\)$`}},
+	}
+}
+
+// lacking returns what a page lacks of a shape.
+func (s shape) lacking(t *testing.T) (all []string) {
+	t.Helper()
+	_, tables, err := printed.Read(s.page)
+	require.NoError(t, err)
+	for _, table := range tables {
+		if !strings.HasPrefix(table.Head, s.head) {
+			continue
+		}
+		var rows []string
+		for _, row := range table.Rows {
+			if row[0] == "`"+peers.None+"`" {
+				continue
+			}
+			rows = append(rows, row[0])
+			for i, cell := range row[1:] {
+				if !regexp.MustCompile(s.cells[min(i, len(s.cells)-1)]).MatchString(cell) {
+					all = append(all, row[0]+": "+cell)
+				}
+			}
+		}
+		if !slices.Equal(s.rows, rows) {
+			all = append(all, "rows: "+strings.Join(rows, ", "))
+		}
+		return all
+	}
+	return []string{"the table"}
+}
+
+// The pages have a row with all figures for each kind of request that is measured.
+func TestPagesHaveEveryRequest(t *testing.T) {
+	for _, s := range shapes(t, "../../../../docs/performance.md", "../../../../README.md", 1_000_000) {
+		require.Empty(t, s.lacking(t), "%s; run: go run ./cmd/report -only requests -update ../../docs/performance.md,../../README.md", s.head)
+	}
+}
+
+// The whole of it, with little of everything.
+func TestEveryRequestIsMeasured(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		testkit.Unable(t, "one processor is not several")
+	}
+	dir := t.TempDir()
+	page, raw := filepath.Join(dir, "page.md"), filepath.Join(dir, "raw")
+	var text string
+	for _, name := range []string{"requests", "served", "cores", "summary"} {
+		begin, end := marksOf(t, name)
+		text += begin + "old\n" + end
+	}
+	require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
+	o := options{only: "requests", quick: true, count: 1, span: time.Nanosecond, raw: raw, update: page}
+	require.NoError(t, run(t.Context(), o, io.Discard, io.Discard))
+	for _, s := range shapes(t, page, page, 10_000) {
+		if s.head == "| limiter | clients |" && runtime.NumCPU() > 2 {
+			continue // it has rows for all of them, too
+		}
+		require.Empty(t, s.lacking(t), s.head)
+	}
+
+	// That check can fail: a row that was not measured is missed.
+	lines, err := os.ReadFile(raw)
+	require.NoError(t, err)
+	without := regexp.MustCompile(`(?m)^BenchmarkRequest/player=tallystick-hop\t.*\n`).ReplaceAll(lines, nil)
+	require.Less(t, len(without), len(lines))
+	require.NoError(t, os.WriteFile(raw, without, 0o600))
+	require.NoError(t, run(t.Context(), options{from: raw, update: page}, io.Discard, io.Discard))
+	require.Len(t, shapes(t, page, page, 10_000)[0].lacking(t), 1)
 }

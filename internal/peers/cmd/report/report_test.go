@@ -106,7 +106,7 @@ func TestNamesDoNotEndLikeProcessors(t *testing.T) {
 func TestTables(t *testing.T) {
 	text := render(parsed(t, strings.Repeat(good, 6)), "Here")
 	for _, line := range []string{
-		"Here.\n",
+		"Here; medians of 6 fresh processes.\n",
 		"Raw, two HMAC-SHA256 over 180 bytes, is 400 ±0% ns.",
 		"| limiter | 1 client | 1 M | B/op | allocs |",
 		"| tallystick | 800 ±0% (2.00, 1.33) | 900 ±0% (2.25, 1.20) | 224 | 2 |",
@@ -142,6 +142,9 @@ func TestRequestTables(t *testing.T) {
 		require.Contains(t, text, line)
 	}
 	require.NotContains(t, text, "hop-four", "it was not measured")
+	require.Contains(t, text, "| refused, no challenge offered | at most 1.4 × httprate | p10 1.40 (1.40–1.40), mean 1.40 (1.40–1.40) | met |\n")
+	require.NotContains(t, text, unmeasured, "budgets are those that were measured")
+	require.NotContains(t, text, "challenge: issue")
 
 	summary := summaryTable(parsed(t, goodRequests), "Here")
 	for _, line := range []string{

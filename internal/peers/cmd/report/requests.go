@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,20 +20,30 @@ import (
 type part struct {
 	name  string
 	share float64 // of the time of all
-	run   func(ctx context.Context, o options, groups int, long time.Duration, out, progress io.Writer) error
+	run   func(ctx context.Context, p plannedRequests) error
+}
+
+// plannedRequests is what a part is told.
+type plannedRequests struct {
+	rows    *regexp.Regexp // of ours
+	clients int            // where there are many
+	groups  int
+	long    time.Duration
+
+	out, progress io.Writer
 }
 
 // requestParts are what is measured of requests.
 var requestParts = []part{
-	{"calls", 0.4, func(ctx context.Context, _ options, groups int, long time.Duration, out, progress io.Writer) error {
-		return peers.MeasureRequests(ctx, groups, long, out, progress)
+	{"calls", 0.4, func(ctx context.Context, p plannedRequests) error {
+		return peers.MeasureRequests(ctx, p.rows, p.groups, p.long, p.out, p.progress)
 	}},
-	{"served", 0.25, func(ctx context.Context, _ options, groups int, long time.Duration, out, progress io.Writer) error {
-		return peers.MeasureRoundTrips(ctx, groups, long, out, progress)
+	{"served", 0.25, func(ctx context.Context, p plannedRequests) error {
+		return peers.MeasureRoundTrips(ctx, p.rows, p.groups, p.long, p.out, p.progress)
 	}},
-	{"cores", 0.35, func(ctx context.Context, o options, groups int, long time.Duration, out, progress io.Writer) error {
-		for _, clients := range []int{1, o.crowd()} {
-			if err := peers.MeasureIdentities(ctx, clients, groups, long/2, out, progress); err != nil {
+	{"cores", 0.35, func(ctx context.Context, p plannedRequests) error {
+		for _, clients := range []int{1, p.clients} {
+			if err := peers.MeasureIdentities(ctx, clients, p.groups, p.long/2, p.out, p.progress); err != nil {
 				return err
 			}
 		}
@@ -65,11 +76,20 @@ func (o options) requestsSpan() time.Duration {
 
 // measureRequests measures all that was asked for of requests.
 func measureRequests(ctx context.Context, o options, out, progress io.Writer) error {
+	rows, err := regexp.Compile(o.rows)
+	if err != nil {
+		return err
+	}
 	for _, p := range requestParts {
 		if o.only != "" && o.only != "requests" && o.only != p.name {
 			continue
 		}
-		if err := p.run(ctx, o, max(leastGroups, o.count), time.Duration(p.share*float64(o.requestsSpan())), out, progress); err != nil {
+		plan := plannedRequests{rows: rows, clients: o.crowd(), groups: max(leastGroups, o.count), out: out, progress: progress}
+		plan.long = o.requestsSpan()
+		if o.only != p.name {
+			plan.long = time.Duration(p.share * float64(plan.long))
+		}
+		if err := p.run(ctx, plan); err != nil {
 			return err
 		}
 	}

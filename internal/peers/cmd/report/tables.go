@@ -23,6 +23,8 @@ func render(r *results, head string) string {
 	var parts []string
 	if r.hasLimiters() {
 		parts = append(parts, limiterTables(r, head))
+	} else if r.hasRequests() {
+		parts = append(parts, budgetTable(r, true))
 	}
 	for _, s := range sections {
 		if text := s.write(r, head); text != "" && s.title != "" {
@@ -34,20 +36,20 @@ func render(r *results, head string) string {
 
 func limiterTables(r *results, head string) string {
 	raw, _ := r.summary(rawTwoHMACs, 1, r.seconds(1))
-	sections := []string{
-		fmt.Sprintf("# Measured beside its peers\n\n%s.\n"+
+	parts := []string{
+		fmt.Sprintf("# Measured beside its peers\n\n%s; medians of %d fresh processes.\n"+
 			"Raw, two HMAC-SHA256 over 180 bytes, is %s ns. In brackets: times raw, times %s in the same column.\n"+
-			"± is the 95 %% confidence interval of the median, ∞ where there are too few samples.\n", head, nanos(raw), reference),
-		budgetTable(r),
+			"± is the 95 %% confidence interval of the median, ∞ where there are too few samples.\n", head, len(r.samples[target{rawTwoHMACs, 1}][wall]), nanos(raw), reference),
+		budgetTable(r, false),
 	}
 	for _, cores := range []int{1, 2} {
 		for _, workload := range []string{"Allowed", "Refused"} {
 			if len(r.clients(workload+"/", cores)) > 0 {
-				sections = append(sections, compareTable(r, workload, cores))
+				parts = append(parts, compareTable(r, workload, cores))
 			}
 		}
 	}
-	return strings.Join(append(sections, redisTable(r), heapTable(r), forgedTable(r), primitiveTable(r)), "\n")
+	return strings.Join(append(parts, redisTable(r), heapTable(r), forgedTable(r), primitiveTable(r)), "\n")
 }
 
 // compareTable is one workload of every limiter.
