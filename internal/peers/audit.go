@@ -17,7 +17,7 @@ func audit(seats []*seat, meant clients, n int) error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	if meant == nil {
-		meant = turns(seats)
+		meant = due(seats)
 	}
 	seen := newClients(seats[0].crowd.size)
 	var sum count
@@ -50,8 +50,8 @@ func audit(seats []*seat, meant clients, n int) error {
 	return errors.Join(errs...)
 }
 
-// turns returns the clients whose turn it was at seats that have counted.
-func turns(seats []*seat) clients {
+// due returns the clients whose turn it was at seats that have counted.
+func due(seats []*seat) clients {
 	c := newClients(seats[0].crowd.size)
 	for _, s := range seats {
 		part := s.end - s.begin
@@ -74,7 +74,12 @@ func everybody(size int) clients {
 // clients are a set of them: a bit for each.
 type clients []uint64
 
-func newClients(size int) clients { return make(clients, (size+63)/64) }
+// newClients returns an empty set for so many. It has two lines of the cache at least: the
+// sets of different seats are written to at one time.
+func newClients(size int) clients {
+	n := (size + 63) / 64
+	return make(clients, n, max(n, 16))
+}
 
 func (c clients) add(i int) { c[i/64] |= 1 << (i % 64) }
 

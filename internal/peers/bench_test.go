@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/peers/turns"
 	"github.com/tallystick/tallystick/internal/testkit"
 )
 
@@ -71,14 +72,14 @@ func (s *stage) run(b *testing.B) {
 }
 
 // measure times work, which does b.N of what the benchmark is about, also in
-// processor time: see [processorTime].
+// processor time: see [turns.ProcessorTime].
 func measure(b *testing.B, work func()) {
 	b.ReportAllocs()
-	before, ok := processorTime()
+	before, ok := turns.ProcessorTime()
 	b.ResetTimer()
 	work()
 	b.StopTimer()
-	if after, _ := processorTime(); ok {
+	if after, _ := turns.ProcessorTime(); ok {
 		b.ReportMetric(float64(after-before)/float64(b.N), "cpu-ns/op")
 	}
 }

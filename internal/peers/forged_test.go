@@ -28,10 +28,10 @@ type forgery struct {
 
 // forgeries returns what is shown in place of good, a token of the client's.
 func forgeries(tb testing.TB, good string) []forgery {
-	long := good[:strings.IndexByte(good, '.')+1]
-	long += strings.Repeat("A", token.MaxLen-len(long)-len(".")-len(signature(good))) + "." + signature(good)
+	long, bad := lengthen(good), forge(good)
 	require.Len(tb, long, token.MaxLen)
-	bad := forge(good)
+	foreign, err := foreignToken()
+	require.NoError(tb, err)
 	shows := func(lines ...string) http.Header { return http.Header{tokenHeader: lines} }
 	cookie := func(line string) http.Header { return http.Header{cookieHeader: {line}} }
 	const most = 4 // tokens that are looked at
@@ -41,7 +41,7 @@ func forgeries(tb testing.TB, good string) []forgery {
 		{"bad-mac-long", 1, shows(long), token.ErrForged},
 		{"bad-mac-long-x4", most, shows(strings.Join([]string{long, long, long, long}, ",")), token.ErrForged},
 		{"bad-mac-long-x1000", most, shows(strings.Repeat(long+",", 1000)), token.ErrMalformed},
-		{"foreign", 1, shows(foreignToken(tb)), token.ErrForeign},
+		{"foreign", 1, shows(foreign), token.ErrForeign},
 		{"huge", 1, shows(bad + strings.Repeat("A", huge)), token.ErrMalformed},
 		{"huge-list", most, shows(strings.Repeat("A,", huge/2)), token.ErrMalformed},
 		{"huge-lines", most, shows(slices.Repeat([]string{strings.Repeat("A,", 2<<10)}, huge/(4<<10))...), token.ErrMalformed},
@@ -94,27 +94,4 @@ func requireRefusedToken(tb testing.TB, crowd *Crowd, f forgery) {
 	require.True(tb, last.Allowed)
 	require.Zero(tb, last.Tokens)
 	require.ErrorIs(tb, last.TokenErr, f.err)
-}
-
-// forge returns tok with another signature.
-func forge(tok string) string {
-	other := byte('A')
-	if tok[len(tok)-2] == other {
-		other = 'B'
-	}
-	return tok[:len(tok)-2] + string(other) + tok[len(tok)-1:]
-}
-
-func signature(tok string) string { return tok[strings.LastIndexByte(tok, '.')+1:] }
-
-// foreignToken returns a good token of another policy under the same secret.
-func foreignToken(tb testing.TB) string {
-	cfg := config(Plenty(1))
-	cfg.Policy = "another"
-	m, err := middleware.New(cfg)
-	require.NoError(tb, err)
-	crowd, err := NewCrowd(1)
-	require.NoError(tb, err)
-	require.NoError(tb, crowd.Issue(m.Handler(Served()), "any"))
-	return crowd.Token(0)
 }

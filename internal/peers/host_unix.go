@@ -7,7 +7,6 @@ package peers
 import (
 	"fmt"
 	"syscall"
-	"time"
 )
 
 // offHeap returns zeroed memory that the garbage collector neither counts nor
@@ -18,15 +17,4 @@ func offHeap(size int) ([]byte, error) {
 		return nil, fmt.Errorf("no room for %d bytes of clients: %w", size, err)
 	}
 	return b, nil
-}
-
-// processorTime returns the time that this process has spent on processors, of
-// all of its threads, and whether it can be told. Other programs on the machine
-// disturb it far less than the time on the wall.
-func processorTime() (time.Duration, bool) {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0, false
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), true
 }

@@ -77,16 +77,6 @@ func TestShareOut(t *testing.T) {
 	require.Equal(t, 5*time.Millisecond, r.slice)
 }
 
-func TestTicks(t *testing.T) {
-	used, total, ok := ticks("cpu  10 1 5 100 20 2 3 4 7 7\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
-	require.True(t, ok)
-	require.Equal(t, []uint64{25, 145}, []uint64{used, total}, "neither idle nor waiting for a disk; stolen is used")
-	for _, bad := range []string{"", "cpu 1 2 3", "cpu 1 2 3 4 5 6 7 x", "intr 1 2 3 4 5 6 7 8 9"} {
-		_, _, ok := ticks(bad)
-		require.False(t, ok, bad)
-	}
-}
-
 func TestHistogram(t *testing.T) {
 	h := new(histogram)
 	require.Zero(t, h.quantile(0.5))

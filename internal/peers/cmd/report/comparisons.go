@@ -145,9 +145,4 @@ func (r *results) least(c comparison, q quotient, limit float64) finding {
 // hasCounters and hasLimiters say which parts of a report there are.
 func (r *results) hasCounters() bool { return len(r.values("Counter", "counter")) > 0 }
 
-func (r *results) hasLimiters() bool {
-	return slices.ContainsFunc(r.order, func(id target) bool {
-		first, _, _ := strings.Cut(id.name, "/")
-		return !slices.Contains([]string{"Counter", "CounterKey", "Others", "Append", "Asking"}, first)
-	})
-}
+func (r *results) hasLimiters() bool { return len(r.values("Allowed", "limiter")) > 0 }

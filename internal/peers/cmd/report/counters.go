@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tallystick/tallystick/internal/peers/counters"
 	"github.com/tallystick/tallystick/internal/peers/markdown"
@@ -32,7 +33,7 @@ var callers = []int{1, 16, 128}
 
 // measureCounters measures those that were asked for, for which there is a server.
 func measureCounters(ctx context.Context, o options, redis bool, out, progress io.Writer) error {
-	p := counters.Plan{Keys: o.keys, Callers: callers, Rounds: o.count, For: o.span, Dir: o.dir}
+	p := counters.Plan{Keys: o.keys, Callers: callers, Rounds: o.count, For: o.countersSpan(), Dir: o.dir}
 	wanted, err := regexp.Compile(o.rows)
 	if err != nil {
 		return err
@@ -48,10 +49,25 @@ func measureCounters(ctx context.Context, o options, redis bool, out, progress i
 	return counters.Measure(ctx, p, out, progress)
 }
 
+// countersSpan is for how long all counters are measured.
+func (o options) countersSpan() time.Duration {
+	long := o.span
+	if long == 0 {
+		long = 7 * time.Minute
+	}
+	if o.quick {
+		long = min(long, 20*time.Second)
+	}
+	return long
+}
+
 // counterTable is all counters beside each other, and what there is to know to judge it.
 func counterTable(r *results, head string) string {
+	if !r.hasCounters() {
+		return ""
+	}
 	text := []string{
-		head + ". " + r.quiet(),
+		head + "; medians of " + whole(float64(r.rounds())) + " rounds. " + r.quiet(),
 		r.disk(),
 		"Three figures in a cell are for 1, 16 and 128 callers.",
 		"± is the widest confidence interval (95 %) of the three medians of calls.",
@@ -73,6 +89,14 @@ func counterTable(r *results, head string) string {
 		}
 	}
 	return t.String() + "\n" + strings.Join(r.comparisons(), "\n") + "\n"
+}
+
+// rounds returns how many there were.
+func (r *results) rounds() (most int) {
+	for _, units := range r.samples {
+		most = max(most, len(units[half]))
+	}
+	return most
 }
 
 // keys returns how many keys were asked, in ascending order.

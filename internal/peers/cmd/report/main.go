@@ -33,6 +33,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -82,13 +83,13 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.quick, "quick", false, "run once, briefly and without the million clients")
 	flags.StringVar(&o.raw, "raw", "", "write what the benchmarks print to this `file`")
 	flags.StringVar(&o.from, "from", "", "run nothing, report on this `file` written by -raw")
-	flags.StringVar(&o.only, "only", "", "measure this `part`: counters")
-	flags.DurationVar(&o.span, "span", 7*time.Minute, "measure all counters together for this `long`")
+	flags.StringVar(&o.only, "only", "", "measure this `part`: counters, or requests, or of those calls, served or cores")
+	flags.DurationVar(&o.span, "span", 0, "measure all counters together for this `long`, 7m if not said, and all requests, 1m")
 	flags.StringVar(&o.rows, "rows", "", "measure counters whose names match this `pattern`")
 	flags.IntVar(&o.keys, "keys", 10_000, "let counters count `n` keys beside the hot one")
 	flags.StringVar(&o.dir, "dir", "", "let counters make their files in this `directory`, on the disk that is meant")
 	flags.StringVar(&o.against, "against", "", "measure counters beside the variants of this `file`")
-	flags.StringVar(&o.update, "update", "", "write the counters' table into this `page`, between its marks")
+	flags.StringVar(&o.update, "update", "", "write what was measured into these `pages`, between their marks; more than one with commas")
 	var err error
 	if count != "" {
 		if o.count, err = strconv.Atoi(count); err != nil {
@@ -108,10 +109,10 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("-count is %d; it must be at least 1", o.count)
 	case o.benchtime <= 0:
 		err = fmt.Errorf("-benchtime is %s; it must be positive", o.benchtime)
-	case o.span <= 0:
+	case o.span < 0:
 		err = fmt.Errorf("-span is %s; it must be positive", o.span)
-	case o.only != "" && o.only != "counters":
-		err = fmt.Errorf("-only is %q; it may be counters", o.only)
+	case o.only != "" && o.only != "counters" && !onlyRequests(o.only):
+		err = fmt.Errorf("-only is %q; it may be counters, requests, calls, served or cores", o.only)
 	case o.against != "" && o.only != "counters":
 		err = errors.New("-against wants -only counters")
 	case o.keys < 2:
@@ -121,7 +122,7 @@ func parse(args []string, count string, stderr io.Writer) (options, error) {
 		fmt.Fprintln(stderr, "report:", err)
 	}
 	if o.quick {
-		o.count, o.benchtime, o.span = 1, min(o.benchtime, 50*time.Millisecond), min(o.span, 20*time.Second)
+		o.count, o.benchtime = 1, min(o.benchtime, 50*time.Millisecond)
 	}
 	return o, err
 }
@@ -139,7 +140,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	} else {
 		head = fmt.Sprintf("%s. Medians of %d fresh processes, %s each", machine.Describe(time.Now()), o.count, o.benchtime)
 		if o.only != "" {
-			head = fmt.Sprintf("%s; medians of %d rounds", machine.Describe(time.Now()), o.count)
+			head = machine.Describe(time.Now())
 		}
 		if err := fill(ctx, o, &raw, stderr); err != nil {
 			return err
@@ -152,16 +153,20 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if _, err := io.WriteString(stdout, render(r, head)); err != nil || o.update == "" {
 		return err
 	}
-	return update(o.update, counterTable(r, place(o)))
+	for page := range strings.SplitSeq(o.update, ",") {
+		if err := update(page, r, place(o)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// place says on which machine the counters of a page were measured; the date is that of
-// the page.
+// place says on which machine a page was measured; the date is that of the page.
 func place(o options) string {
 	if o.from != "" {
 		return "Measured elsewhere"
 	}
-	return fmt.Sprintf("%s; medians of %d rounds", machine.Here(), o.count)
+	return machine.Here()
 }
 
 // fill measures into raw and, as it goes, into the file that was asked for:
@@ -186,6 +191,11 @@ func fill(ctx context.Context, o options, raw io.Writer, stderr io.Writer) error
 func fillAll(ctx context.Context, o options, redis bool, raw, stderr io.Writer) error {
 	if o.against != "" {
 		return measureVariants(ctx, o, raw, stderr)
+	}
+	if o.only == "" || onlyRequests(o.only) {
+		if err := measureRequests(ctx, o, raw, stderr); err != nil || o.only != "" {
+			return err
+		}
 	}
 	if o.only == "" {
 		if err := measure(ctx, plan(o, redis), raw, stderr); err != nil {

@@ -24,8 +24,10 @@ func render(r *results, head string) string {
 	if r.hasLimiters() {
 		parts = append(parts, limiterTables(r, head))
 	}
-	if r.hasCounters() {
-		parts = append(parts, "## Counters\n\n"+counterTable(r, head))
+	for _, s := range sections {
+		if text := s.write(r, head); text != "" && s.title != "" {
+			parts = append(parts, "## "+s.title+"\n\n"+text)
+		}
 	}
 	return strings.Join(parts, "\n")
 }
@@ -155,15 +157,12 @@ func forgedTable(r *results) string {
 }
 
 func primitiveTable(r *results) string {
-	t := markdown.New("The scale", "One core. The loopback is one request over a kept connection, client and server together.", "what", "ns", "times raw", "B/op", "allocs")
+	t := markdown.New("The scale", "One core.", "what", "ns", "times raw", "B/op", "allocs")
 	unit := r.seconds(1)
 	raw := r.median(rawTwoHMACs, 1, unit)
 	names := []string{rawTwoHMACs, "MAC512"}
 	for _, v := range r.values("Token", "part") {
 		names = append(names, "Token/part="+v)
-	}
-	for _, v := range r.values("Loopback", "limiter") {
-		names = append(names, "Loopback/limiter="+v)
 	}
 	for _, name := range names {
 		s, _ := r.summary(name, 1, unit)

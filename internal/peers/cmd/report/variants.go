@@ -112,7 +112,7 @@ func measureVariants(ctx context.Context, o options, out, progress io.Writer) (e
 			return err
 		}
 	}
-	each := o.span / time.Duration(o.count*len(binaries))
+	each := o.countersSpan() / time.Duration(o.count*len(binaries))
 	for round := range o.count {
 		fmt.Fprintf(progress, "%3d%% round %d of %d, %s each\n", 100*round/o.count, round+1, o.count, each.Round(time.Millisecond))
 		for i := range binaries {

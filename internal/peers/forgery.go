@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/token"
+)
+
+// forge returns tok with another signature.
+func forge(tok string) string {
+	other := byte('A')
+	if tok[len(tok)-2] == other {
+		other = 'B'
+	}
+	return tok[:len(tok)-2] + string(other) + tok[len(tok)-1:]
+}
+
+// lengthen returns a forged token of the most bytes that has the header of tok.
+func lengthen(tok string) string {
+	head := tok[:strings.IndexByte(tok, '.')+1]
+	return head + strings.Repeat("A", token.MaxLen-len(head)-len(".")-len(signature(tok))) + "." + signature(tok)
+}
+
+func signature(tok string) string { return tok[strings.LastIndexByte(tok, '.')+1:] }
+
+// A charge is what the one request costs for which a token is issued.
+const (
+	low  = 1
+	high = 500_000_000 // half of a plenty
+)
+
+// issued returns a good token of client 0 that says that it has used so much, of a
+// policy under the secret of all.
+func issued(policy string, cost int64) (string, error) {
+	cfg := config(Plenty(1))
+	cfg.Policy = policy
+	cfg.Cost = func(*http.Request) int64 { return cost }
+	m, err := middleware.New(cfg)
+	if err != nil {
+		return "", err
+	}
+	a := newAsker(http.MethodPost, m.Handler(Served()))
+	a.both = true
+	a.run(1)
+	if err := a.after(1); err != nil {
+		return "", err
+	}
+	if a.w.header.Get(tokenHeader) == "" {
+		return "", fmt.Errorf("no token was issued: %v", a.w.header)
+	}
+	return a.w.header.Get(tokenHeader), nil
+}
+
+func forgedLow() (string, error) {
+	t, err := issued(policy, low)
+	if err != nil {
+		return "", err
+	}
+	return forge(t), nil
+}
+
+func forgedHigh() (string, error) {
+	t, err := issued(policy, high)
+	if err != nil {
+		return "", err
+	}
+	return forge(t), nil
+}
+
+func forgedLong() (string, error) {
+	t, err := issued(policy, low)
+	if err != nil {
+		return "", err
+	}
+	return lengthen(t), nil
+}
+
+// foreignToken returns a good token of another policy under the same secret.
+func foreignToken() (string, error) { return issued("another", low) }
