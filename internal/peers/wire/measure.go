@@ -3,11 +3,14 @@
 package wire
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/peers/turns"
 )
 
 // A Cost is what the requests of a shape took.
@@ -69,16 +72,13 @@ func sitting(shapes []Shape, v Version, p Plan, costs []Cost) ([][]float64, erro
 	for range p.Rounds {
 		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, i := range order {
-			before, err := processorTime()
-			if err != nil {
-				return nil, err
-			}
+			before, ok := turns.ProcessorTime()
 			if err := seats[i].send(p.Slice); err != nil {
 				return nil, err
 			}
-			after, err := processorTime()
-			if err != nil {
-				return nil, err
+			after, _ := turns.ProcessorTime()
+			if !ok {
+				return nil, errors.New("this system does not tell the processor time of a process")
 			}
 			taken[i] = append(taken[i], float64((after-before)/time.Nanosecond)/float64(p.Slice))
 		}

@@ -14,13 +14,13 @@ import (
 )
 
 // two values of the same length
-var turns = []string{strings.Repeat("x", 40), strings.Repeat("y", 40)}
+var taking = []string{strings.Repeat("x", 40), strings.Repeat("y", 40)}
 
 func TestMeasureCountsBytes(t *testing.T) {
 	shapes := []Shape{
 		{Name: "none"},
-		{Name: "answer", Answers: []Field{{"X-A", turns}}},
-		{Name: "request", Sends: []Field{{"X-A", turns}}},
+		{Name: "answer", Answers: []Field{{"X-A", taking}}},
+		{Name: "request", Sends: []Field{{"X-A", taking}}},
 		{Name: "plain", Plain: true},
 	}
 	for _, v := range []Version{HTTP1, HTTP2} {
