@@ -26,5 +26,6 @@
 // another way, and x/time/rate sets no field at all.
 //
 // The command in cmd/report runs all of it in fresh processes and prints the
-// medians; package memory and cmd/memory measure the memory of the middleware.
+// medians; package memory and cmd/memory measure the memory of the middleware,
+// package wire and cmd/wire what the bytes of its fields cost.
 package peers
