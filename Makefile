@@ -79,7 +79,7 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
 bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
-	@cd internal/peers && go run ./cmd/report
+	@cd internal/peers && go run ./cmd/report && go run ./cmd/wire
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \

@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
@@ -109,8 +110,20 @@ func (e *engine) channels(shown *credentials) (header, cookie bool) {
 		if shown.accepted > 0 {
 			return shown.byHeader, shown.byCookie
 		}
+		if navigates(shown.fields) {
+			return false, true
+		}
 	}
 	return true, true
+}
+
+// navigates reports whether the request is a browser's own, for a page: by a link, a form or
+// the address bar. The answer's fields are for nobody to read, but its cookie is kept.
+// Scripts cannot say so (Fetch Metadata; the name is a forbidden request-header), and a program
+// that does shall keep cookies.
+func navigates(h http.Header) bool {
+	mode := h["Sec-Fetch-Mode"]
+	return len(mode) == 1 && mode[0] == "navigate"
 }
 
 // appendToken appends the token that says tally.

@@ -157,7 +157,8 @@ type TokenTransport uint8
 
 const (
 	// HeaderOrCookie reads both channels and answers on the one an accepted token came
-	// by, on both if there was none.
+	// by. If there was none, it answers a browser's navigation (Sec-Fetch-Mode: navigate),
+	// whose fields nobody can read, by cookie, and all else on both.
 	HeaderOrCookie TokenTransport = iota
 
 	// HeaderAndCookie reads both channels and always answers on both.

@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -32,8 +33,9 @@ type credentials struct {
 	macs     int // that were computed
 	byHeader bool
 	byCookie bool
-	outside  bool  // of HTTP: there are no cookies
-	err      error // of the last token that was not accepted
+	outside  bool        // of HTTP: there are no cookies
+	fields   http.Header // of the request; nil outside
+	err      error       // of the last token that was not accepted
 
 	// Values of the cookies that carry proofs, and passes of the waiting room: unread.
 	proofCookies, roomCookies []string

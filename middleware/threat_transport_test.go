@@ -184,6 +184,13 @@ func TestCarriage(t *testing.T) {
 		"cookie":  {showingCookie(tok)},
 		"both":    {showing(tok), showingCookie(tok)},
 		"garbage": {showing("garbage"), showingCookie(tok)},
+		// What a browser says of a form or a link, and of a script's own request.
+		"navigation":             {with("Sec-Fetch-Mode", "navigate")},
+		"navigation, a forgery":  {with("Sec-Fetch-Mode", "navigate"), showingCookie(forgery(tok))},
+		"navigation, the header": {with("Sec-Fetch-Mode", "navigate"), showing(tok)},
+		"fetch":                  {with("Sec-Fetch-Mode", "cors")},
+		"no mode":                {with("Sec-Fetch-Mode", "navigate, cors")},
+		"two modes":              {with("Sec-Fetch-Mode", "navigate", "Sec-Fetch-Mode", "cors")},
 	}
 	for _, test := range []struct {
 		carriage middleware.TokenTransport
@@ -196,6 +203,14 @@ func TestCarriage(t *testing.T) {
 		{middleware.HeaderOrCookie, "cookie", 1, "cookie"},
 		{middleware.HeaderOrCookie, "both", 2, "both"},
 		{middleware.HeaderOrCookie, "garbage", 1, "cookie"},
+		{middleware.HeaderOrCookie, "navigation", 0, "cookie"},
+		{middleware.HeaderOrCookie, "navigation, a forgery", 0, "cookie"},
+		{middleware.HeaderOrCookie, "navigation, the header", 1, "header"},
+		{middleware.HeaderOrCookie, "fetch", 0, "both"},
+		{middleware.HeaderOrCookie, "no mode", 0, "both"},
+		{middleware.HeaderOrCookie, "two modes", 0, "both"},
+		{middleware.HeaderAndCookie, "navigation", 0, "both"},
+		{middleware.HeaderOnly, "navigation", 0, "header"},
 		{middleware.HeaderAndCookie, "nothing", 0, "both"},
 		{middleware.HeaderAndCookie, "header", 1, "both"},
 		{middleware.HeaderAndCookie, "cookie", 1, "both"},

@@ -27,6 +27,9 @@ const (
 // hide another.
 func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *credentials) {
 	shown.outside = q.r == nil
+	if !shown.outside {
+		shown.fields = q.r.Header
+	}
 	if e.carriage != CookieOnly || shown.outside {
 		pieces := 0
 		for _, line := range q.tokens() {

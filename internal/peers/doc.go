@@ -31,5 +31,6 @@
 // some limiters count in another way, and x/time/rate sets no field at all.
 //
 // The command in cmd/report runs all of it and prints the medians; package memory and
-// cmd/memory measure the memory of the middleware.
+// cmd/memory measure the memory of the middleware, package wire and cmd/wire what the bytes
+// of its fields cost.
 package peers

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command wire measures what the bytes of our fields cost in a real server, and prints
+// Markdown: see package wire beside it.
+//
+//	go run ./internal/peers/cmd/wire
+//	go run ./internal/peers/cmd/wire -quick
+//
+// It takes a minute; with -quick some seconds, which tell only whether it works.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/peers/machine"
+	"github.com/tallystick/tallystick/internal/peers/markdown"
+	"github.com/tallystick/tallystick/internal/peers/wire"
+)
+
+func main() {
+	flags := flag.NewFlagSet("wire", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "few rounds")
+	switch err := flags.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		os.Exit(2) // flags has said why
+	case flags.NArg() > 0:
+		fmt.Fprintf(os.Stderr, "wire: unexpected argument %q\n", flags.Arg(0))
+		os.Exit(2)
+	}
+	p := wire.Plan{Sittings: 25, Rounds: 20, Slice: 100}
+	if *quick {
+		p = wire.Plan{Sittings: 1, Rounds: 3, Slice: 10}
+	}
+	if err := write(os.Stdout, p); err != nil {
+		fmt.Fprintln(os.Stderr, "wire:", err)
+		os.Exit(1)
+	}
+}
+
+// write measures and prints.
+func write(w io.Writer, p wire.Plan) error {
+	shapes, err := shapes()
+	if err != nil {
+		return err
+	}
+	one, err := wire.Measure(shapes, wire.HTTP1, p)
+	if err != nil {
+		return err
+	}
+	two, err := wire.Measure(shapes, wire.HTTP2, p)
+	if err != nil {
+		return err
+	}
+	t := markdown.New("", "", "what is sent", "bytes, HTTP/1.1", "ns", "bytes, HTTP/2", "ns")
+	for i, s := range shapes[1:] {
+		t.Row(append(append([]string{s.Name}, cells(one[i+1])...), cells(two[i+1])...)...)
+	}
+	_, err = fmt.Fprintf(w, "%s; medians of %d sittings of %d requests. A bare request took %.0f ns over HTTP/1.1, %.0f over HTTP/2, both ends together.\n\n%s",
+		machine.Describe(time.Now()), p.Sittings, p.Rounds*p.Slice, one[0].Whole, two[0].Whole, t)
+	return err
+}
+
+func cells(c wire.Cost) []string {
+	return []string{fmt.Sprintf("%.0f + %.0f", c.Request, c.Answer), fmt.Sprintf("%.0f ±%.0f", c.Above, c.Spread)}
+}
