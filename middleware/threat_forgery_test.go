@@ -41,8 +41,8 @@ func thief(t *testing.T, header, payload string) string {
 	t.Helper()
 	keyfunc, err := token.Keyfunc("contact", [][]byte{secret("a")})
 	require.NoError(t, err)
-	kid := header[strings.Index(header, `"kid":"`)+7:][:5]
-	key, err := keyfunc(&jwt.Token{Header: map[string]any{"alg": "HS256", "typ": "tally+jwt", "kid": kid}})
+	kid := header[strings.Index(header, `"kid":"`)+7:][:4]
+	key, err := keyfunc(&jwt.Token{Header: map[string]any{"alg": "HS256", "typ": "t+jwt", "kid": kid}})
 	require.NoError(t, err)
 	signed := encode(header) + "." + encode(payload)
 	mac := hmac.New(sha256.New, key.([]byte))
@@ -105,7 +105,7 @@ func TestThreatsOfForgery(t *testing.T) {
 		}
 		for _, kid := range []string{"../..", "%00\r\n", "' OR 1", strings.Repeat("k", 10<<10)} {
 			at := strings.Index(header, `"kid":"`) + 7
-			requireAbsent(t, encode(header[:at]+kid+header[at+5:])+"."+parts[1]+"."+parts[2])
+			requireAbsent(t, encode(header[:at]+kid+header[at+4:])+"."+parts[1]+"."+parts[2])
 		}
 	})
 	t.Run("T12 replace golang-jwt's HS256", func(t *testing.T) {

@@ -122,7 +122,7 @@ func largest(n int) []uint32 {
 func TestOtherCredentialsAreRefused(t *testing.T) {
 	is := newIssuer(t, secretA)
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
-	jwt := part(`{"alg":"HS256","typ":"tally+jwt"}`) + "." + part(`{"aud":"contact","exp":1790000100}`) + "." + part(strings.Repeat("s", 32))
+	jwt := part(`{"alg":"HS256","typ":"t+jwt"}`) + "." + part(`{"aud":"contact","exp":1790000100}`) + "." + part(strings.Repeat("s", 32))
 	for _, bad := range []string{jwt, jwt + "~", jwt + "~1.2.3.4.5.6.7.8", "~" + jwt, "~", "", "Bearer " + jwt} {
 		_, err := is.Verify(epoch, alice, bad)
 		require.ErrorIs(t, err, ErrMalformed)

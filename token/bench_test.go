@@ -152,9 +152,9 @@ func BenchmarkRefused(b *testing.B) {
 		want      error
 	}{
 		{"600KB", strings.Repeat("A", 600_000), ErrMalformed},
-		{"Foreign", strings.Repeat("A", headerLen) + tok[headerLen:], ErrForeign},
+		{"Foreign", strings.Repeat("A", fixedLen) + tok[fixedLen:], ErrForeign},
 		{"Forged", tok[:len(tok)-1] + "A", ErrForged},
-		{"ForgedLongest", tok[:headerLen] + strings.Repeat("A", payloadMax) + tok[len(tok)-signatureLen-1:], ErrForged},
+		{"ForgedLongest", tok[:fixedLen] + strings.Repeat("A", payloadMax-openingLen) + tok[len(tok)-signatureLen-1:], ErrForged},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			_, err := h.Verify(now, bb.tok)

@@ -93,10 +93,11 @@ func (h Holder) Format(f fmt.State, _ rune) {
 }
 
 // subject returns a keyed hash of the identity. Two identities share a subject with a
-// chance of 2⁻⁶⁴, and then merely a count. See "Subjects" in the package documentation.
+// chance of 2⁻⁴⁸, and then would take each other's tokens, which neither shows. See
+// "Subjects" in the package documentation.
 func (k *key) subject(identity []byte) (sub [subjectLen]byte) {
 	sum := k.bind.sum(identity)
-	base64.RawURLEncoding.Encode(sub[:], sum[:])
+	base64.RawURLEncoding.Encode(sub[:], sum[:subjectLen/4*3])
 	return sub
 }
 
@@ -128,7 +129,7 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 	s := h.codec.pool.Get().(*scratch)
 	defer h.codec.pool.Put(s)
 
-	text := append(append(s.text[:0], k.header...), fm.lead...)
+	text := append(append(s.text[:0], k.fixed...), fm.lead...)
 	json := s.json[:0]
 	if own.Expires == 0 {
 		text = append(text, h.start[:fm.startLen]...)
@@ -137,11 +138,11 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 		json = fm.appendOwnStart(json, h.subject[:], own)
 	}
 	json = fm.appendCounts(json, exp, t)
-	if len(text)+base64.RawURLEncoding.EncodedLen(len(json)) > headerLen+payloadMax {
+	if len(text)+base64.RawURLEncoding.EncodedLen(len(json)) > payloadAt+payloadMax {
 		return dst
 	}
 	text = base64.RawURLEncoding.AppendEncode(text, json)
-	sum := s.authenticate(&k.sign, text[headerLen:])
+	sum := s.authenticate(&k.sign, text[fixedLen:])
 	text = base64.RawURLEncoding.AppendEncode(append(text, '.'), sum)
 	return append(dst, text...)
 }
@@ -162,14 +163,14 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	}
 	// Byte for byte: no algorithm, type or parameter is left to choose, and
 	// none to parse (RFC 8725 section 3.1).
-	k := c.keyOf(tok[:headerLen])
+	k := c.keyOf(tok[:fixedLen])
 	if k == nil {
 		return Token{}, ErrForeign
 	}
 	s := c.pool.Get().(*scratch)
 	defer c.pool.Put(s)
 
-	n := copy(s.text[:], tok[headerLen:])
+	n := copy(s.text[:], tok[fixedLen:])
 	payload, signature := s.text[:n-signatureLen-1], s.text[n-signatureLen:n]
 	// The MAC is compared as it is spelled. A token therefore has one spelling,
 	// where decoders take four, and the character set needs no check of its own:
@@ -221,10 +222,10 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	return t, nil
 }
 
-// keyOf returns the key with the given header, or nil.
-func (c *Codec) keyOf(header string) *key {
+// keyOf returns the key whose tokens begin with fixed, or nil.
+func (c *Codec) keyOf(fixed string) *key {
 	for i := range c.ring {
-		if c.ring[i].header == header {
+		if c.ring[i].fixed == fixed {
 			return c.ring[i]
 		}
 	}

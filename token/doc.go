@@ -41,17 +41,20 @@
 // every parser of structured fields must take (RFC 9651 section 3.3.4). All of
 // it is fixed to the byte: a token has one spelling.
 //
-//	header    47 bytes of JSON, 63 encoded, 64 with its dot: one SHA-256 block,
-//	          hashed once when the codec is made
-//	payload   JSON, at most 303 bytes, 404 encoded
+//	header    42 bytes of JSON, 56 encoded
+//	payload   JSON, at most 308 bytes, 411 encoded
 //	signature 32 bytes of HMAC-SHA256, 43 encoded
+//
+// Every payload begins {"aud", and so with eyJhdWQ when it is encoded. The header, its
+// dot and these seven characters are 64, one SHA-256 block: it is the same in all tokens
+// of a key, and hashed once when the codec is made.
 //
 // The header and the payload of a first request at 1700000000, for a sliding
 // limit of 5 a minute, another of 50 a day, and a token bucket of 6 a minute
 // (spaces and line breaks are for the reader):
 //
-//	{"alg":"HS256","kid":"z5_gN","typ":"tally+jwt"}
-//	{"aud":"contact","sub":"Jg1a74bJVrs","exp":1700092800,
+//	{"alg":"HS256","kid":"z5_g","typ":"t+jwt"}
+//	{"aud":"contact","sub":"Jg1a74bJ","exp":1700092800,
 //	 "t":[8060369,1547,1,0, 1872652,2,1,0, 13735150,92790000000,0,0]}
 //
 // and of a client that has just bought a tally of its own, before and after its
@@ -60,12 +63,12 @@
 //	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
 //	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,
 //	 "t":[8060369,2880,1,0, 1872652,2,1,0, 13735150,172790000000,0,0]}
-//	{"aud":"contact","sub":"Jg1a74bJVrs","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
+//	{"aud":"contact","sub":"Jg1a74bJ","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
 //
 // The claims, in this order:
 //
 //	aud  the policy's name, a string
-//	sub  11 characters: the first 64 bits of the identity's hash, see below. In
+//	sub  8 characters: the first 48 bits of the identity's hash, see below. In
 //	     tokens of the shared tally, and of an own tally that is bound; no
 //	     others
 //	fam  11 characters: the 64 bits of an own tally's id. In its tokens only
@@ -123,9 +126,10 @@
 //	tallystick/v1/window/<policy>  32 bytes: the HS256 key
 //	tallystick/v1/bind/<policy>    32 bytes, the first 16: the key of subjects, and
 //	                               nothing else
-//	tallystick/v1/kid/<policy>     whose first 5 base64url characters are the kid
+//	tallystick/v1/kid/<policy>     whose first 4 base64url characters are the kid
 //
-// So a kid needs no bookkeeping and tells nothing; a key is of use for one policy
+// So a kid needs no bookkeeping and tells nothing; two keys have the same with a chance of
+// 2⁻²⁴, which [New] refuses where they are of one ring. A key is of use for one policy
 // and one purpose; and a token of another policy, or of another kind made from
 // the same secret, has another key, another kid or another typ, and fails on each
 // (RFC 8725 section 3.11 and 3.12). A secret has at least [MinSecret] bytes, as
@@ -135,13 +139,13 @@
 //
 // # Subjects
 //
-// A subject is SipHash-2-4 of the identity, its 8 bytes lowest first, as the paper has
-// them. Nobody but the server computes it, so it has to be a pseudorandom function and no
+// A subject is the first 6 of the 8 bytes of SipHash-2-4 of the identity, lowest first, as
+// the paper has them. Nobody but the server computes it, so it has to be a pseudorandom function and no
 // more: without the key, nobody can tell whose a subject is, say that two under
 // different keys are one client's, or make one that fits. That is what SipHash was made
 // for, with a key of 128 bits and inputs as short as addresses, and it is several times
 // faster than SHA-256 of key and identity, or HMAC. It would not do for a hash without a
-// key, and its 64 bits would not do for a signature. A subject is neither. It is no
+// key, and 48 bits would not do for a signature. A subject is neither. It is no
 // credential: it is compared only within a token whose MAC is good, and that is HMAC-SHA256.
 //
 // What identities are different is for the caller to say: their bytes are hashed to the
@@ -150,10 +154,14 @@
 // identities are of several kinds, as addresses and API keys are, a byte in front that
 // names the kind and one encoding for each kind suffice.
 //
-// 64 bits are enough because to meet a subject is not to break anything: of a million
-// clients two share one with a chance of 3·10⁻⁸, and then merely a count. A client that
-// wants to share somebody's on purpose has to try some 2⁶⁴ addresses of its own, and only
-// a server's answer tells it the subject of each.
+// 48 bits are enough because to meet a subject is not to break anything. Each client shows
+// its own tokens, and nothing is counted by subject: of a million clients two share one with
+// a chance of 1 in 560, and neither notices. A token that somebody else's subject fits is a
+// count taken for one's own, which makes the limiter stricter, never looser. To have one
+// that a given client would take, somebody has to try some 2⁴⁸ addresses of its own, of
+// which only a server's answer tells it the subject, and then has to plant it in that
+// client: all networks of 64 bits in an IPv6 /32, each asked for, hit with 2⁻¹⁶. An own
+// tally that is bound is good for another given client with 2⁻⁴⁸.
 //
 // SipHash is not an algorithm that FIPS 140-3 approves. No authenticity rests on it, not
 // that of the subject either, which the MAC covers. It hides an address from those who
@@ -162,8 +170,8 @@
 // # Checks, and their order
 //
 // [Holder.Verify] checks the length and the place of the last dot
-// ([ErrMalformed]); the header, byte for byte, against those of the ring
-// ([ErrForeign]); the MAC, in constant time and as it is spelled ([ErrForged]);
+// ([ErrMalformed]); the header and the seven characters after its dot, byte for byte,
+// against those of the ring ([ErrForeign]); the MAC, in constant time and as it is spelled ([ErrForged]);
 // the form of the payload and its aud ([ErrMalformed]); exp ([ErrExpired]); sub,
 // where there is one, recomputed under the key that signed ([ErrHolder]).
 //

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,14 +105,17 @@ func sign(k *key, payload string) string {
 // signText is sign for a second segment that need not be base64url.
 func signText(k *key, segment string) string {
 	h := hmac.New(sha256.New, k.window)
-	h.Write([]byte(k.header + segment))
-	return k.header + segment + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+	h.Write([]byte(header(k) + segment))
+	return header(k) + segment + "." + base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
+
+// header returns the first segment of a key's tokens, and its dot.
+func header(k *key) string { return k.fixed[:strings.Index(k.fixed, ".")+1] }
 
 // payload returns the decoded second segment of a token.
 func payload(t testing.TB, tok string) string {
 	t.Helper()
-	b, err := base64.RawURLEncoding.DecodeString(tok[headerLen : len(tok)-signatureLen-1])
+	b, err := base64.RawURLEncoding.DecodeString(tok[payloadAt : len(tok)-signatureLen-1])
 	require.NoError(t, err)
 	return string(b)
 }

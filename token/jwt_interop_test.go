@@ -37,7 +37,7 @@ func stock(t testing.TB, policy string, secrets [][]byte, tok string, at time.Ti
 func stockSign(t testing.TB, k *key, claims jwt.Claims) string {
 	t.Helper()
 	tok := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
-	tok.Header["kid"], tok.Header["typ"] = k.kid, "tally+jwt"
+	tok.Header["kid"], tok.Header["typ"] = k.kid, "t+jwt"
 	s, err := tok.SignedString(k.window)
 	require.NoError(t, err)
 	return s
@@ -147,13 +147,13 @@ func TestKeyfuncRefuses(t *testing.T) {
 		header map[string]any
 		want   error
 	}{
-		"ours":                {map[string]any{"alg": "HS256", "kid": kid, "typ": "tally+jwt"}, nil},
-		"T10 alg none":        {map[string]any{"alg": "none", "kid": kid, "typ": "tally+jwt"}, ErrMalformed},
-		"T10 alg HS512":       {map[string]any{"alg": "HS512", "kid": kid, "typ": "tally+jwt"}, ErrMalformed},
-		"T10 no alg":          {map[string]any{"kid": kid, "typ": "tally+jwt"}, ErrMalformed},
-		"T11 no kid":          {map[string]any{"alg": "HS256", "typ": "tally+jwt"}, ErrForeign},
-		"T11 kid of nobody":   {map[string]any{"alg": "HS256", "kid": "../..", "typ": "tally+jwt"}, ErrForeign},
-		"T11 kid is a number": {map[string]any{"alg": "HS256", "kid": 1, "typ": "tally+jwt"}, ErrForeign},
+		"ours":                {map[string]any{"alg": "HS256", "kid": kid, "typ": "t+jwt"}, nil},
+		"T10 alg none":        {map[string]any{"alg": "none", "kid": kid, "typ": "t+jwt"}, ErrMalformed},
+		"T10 alg HS512":       {map[string]any{"alg": "HS512", "kid": kid, "typ": "t+jwt"}, ErrMalformed},
+		"T10 no alg":          {map[string]any{"kid": kid, "typ": "t+jwt"}, ErrMalformed},
+		"T11 no kid":          {map[string]any{"alg": "HS256", "typ": "t+jwt"}, ErrForeign},
+		"T11 kid of nobody":   {map[string]any{"alg": "HS256", "kid": "../..", "typ": "t+jwt"}, ErrForeign},
+		"T11 kid is a number": {map[string]any{"alg": "HS256", "kid": 1, "typ": "t+jwt"}, ErrForeign},
 		"T15 another typ":     {map[string]any{"alg": "HS256", "kid": kid, "typ": "JWT"}, ErrMalformed},
 		"T15 no typ":          {map[string]any{"alg": "HS256", "kid": kid}, ErrMalformed},
 	} {

@@ -23,19 +23,24 @@ const (
 	MaxSecrets = 8
 )
 
-// kidLen makes the encoded header, with its dot, exactly one SHA-256 block.
-const kidLen = 5
+// kidLen makes the header 42 bytes of JSON, 56 characters in base64: with its dot and the
+// seven that every payload begins with, exactly one SHA-256 block. Four characters are 24
+// bits. Fewer would do for a ring, which is checked. But clients and stacked limiters tell
+// the tokens of several policies by their headers, and nothing checks those.
+const kidLen = 4
 
-// typ is the explicit type that RFC 8725 section 3.11 asks for. A change of
-// format is a new type, never a negotiation.
-const typ = "tally+jwt"
+// typ is the explicit type that RFC 8725 section 3.11 asks for, with the suffix that it
+// recommends. A change of format is a new type, never a negotiation: tokens of the former
+// format were "tally+jwt", with a kid of five characters and a longer subject, and are
+// foreign here, as these are there.
+const typ = "t+jwt"
 
 // A key is what one secret becomes for one policy.
 type key struct {
 	window []byte // the HS256 key, for golang-jwt
 	kid    string
-	header string // the encoded header and its dot: one SHA-256 block
-	sign   mac    // HMAC under window, with header absorbed
+	fixed  string // what every token begins with, header and opening: one SHA-256 block
+	sign   mac    // HMAC under window, with fixed absorbed
 	bind   sipKey // of subjects
 }
 
@@ -49,7 +54,7 @@ func newRing(policy string, secrets [][]byte) ([]*key, error) {
 	for i, secret := range secrets {
 		ring[i] = deriveKey(policy, secret)
 		for j := range i {
-			if ring[j].kid == ring[i].kid { // 2⁻³⁰ for a pair of good secrets
+			if ring[j].kid == ring[i].kid { // 2⁻²⁴ for a pair of good secrets
 				return nil, secretProblem(i, "has the same key id as Secrets[%d] for this policy; replace one", j)
 			}
 		}
@@ -105,8 +110,15 @@ func deriveKey(policy string, secret []byte) *key {
 	}
 	k := &key{window: expand("window"), bind: sipKeyOf([16]byte(expand("bind")[:16]))}
 	k.kid = base64.RawURLEncoding.EncodeToString(expand("kid"))[:kidLen]
-	k.header = base64.RawURLEncoding.EncodeToString(
-		[]byte(`{"alg":"HS256","kid":"`+k.kid+`","typ":"`+typ+`"}`)) + "."
-	k.sign = newMAC(k.window, k.header)
+	k.fixed = fixedStart(k.kid, policy)
+	k.sign = newMAC(k.window, k.fixed)
 	return k
+}
+
+// fixedStart returns what every token of a key begins with. The seven characters after the
+// header are a constant of the format, the same for every policy.
+func fixedStart(kid, policy string) string {
+	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","kid":"` + kid + `","typ":"` + typ + `"}`))
+	opening, _, _ := beginning(policy)
+	return header + "." + opening
 }

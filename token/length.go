@@ -30,7 +30,7 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 	life := int64(fm.policy.PassLife(storeless.MaxWindow)/time.Second) + lag
 
 	shared := len(`sub":"","`) + subjectLen
-	own := shared + len(`fam":"","`) + subjectLen
+	own := shared + len(`fam":"","`) + ownIDLen
 	both := len(fm.prefix) + len(`exp":`) + digits(maxExpires) + len(`,"t":[`) + len(`]}`)
 	for i := range fm.fields {
 		f := &fm.fields[i]
@@ -53,7 +53,7 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 		own += max(digits(life/f.seconds+1), digits(-1))
 	}
 	n := len(fm.lead) + base64.RawURLEncoding.EncodedLen(both+max(shared, own))
-	return headerLen + n + 1 + signatureLen
+	return fixedLen + n + 1 + signatureLen
 }
 
 // owes returns how many microseconds the i-th limit takes to empty when it is

@@ -3,6 +3,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -100,7 +101,7 @@ func TestLongest(t *testing.T) {
 		check := func(q *storeless.Policy, at time.Time, own Own, tally storeless.Tally) {
 			said, err := json.Marshal(c.format.claims(h.subject[:], own, expires(q, own, &tally), &tally))
 			require.NoError(t, err)
-			length := headerLen + (len(said)*8+5)/6 + 1 + signatureLen
+			length := payloadAt + (len(said)*8+5)/6 + 1 + signatureLen
 			if length > longest {
 				require.Failf(t, "too long", "%d, not %d: %+v at %v, %+v", length, longest, describe(q), at.UnixMicro(), own)
 			}
@@ -297,4 +298,38 @@ func TestTooFull(t *testing.T) {
 	tally := fullest(compile(t, "contact", huge(8)...), now, 0)
 	require.Equal(t, "before", string(h.Append([]byte("before"), &tally)))
 	require.Equal(t, "before", string(h.AppendOwn([]byte("before"), bought(p, "family", false), &tally)))
+}
+
+// TestBlocks: a MAC costs what SHA-256 has blocks to hash: those behind the fixed start of
+// the token, and one of the outer hash. For one limit and for two, which is what most sites
+// have, two are left of the inner hash, busy or not.
+func TestBlocks(t *testing.T) {
+	two := contactLimits[:2]
+	for name, tt := range map[string]struct {
+		limits []storeless.Limit
+		counts []uint32 // the current one and the one before, of each limit
+		own    Own
+		length int
+		blocks int
+	}{
+		"one limit, first":          {two[:1], []uint32{1, 0}, Own{}, 196, 2},
+		"one limit, busy":           {two[:1], []uint32{4128, 4311}, Own{}, 204, 2},
+		"two limits, first":         {two, []uint32{1, 0, 1, 0}, Own{}, 219, 2},
+		"two limits, busy":          {two, []uint32{4, 5, 41, 17}, Own{}, 221, 2},
+		"two limits, own":           {two, []uint32{1, 0, 1, 0}, Own{Expires: 1_700_172_800}, 223, 2},
+		"two limits, own and bound": {two, []uint32{1, 0, 1, 0}, Own{Expires: 1_700_172_800, Bound: true}, 245, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := compile(t, "contact", tt.limits...)
+			h := newCodec(t, p, secret("a")).Holder(alice)
+			tally := used(t, p, 1)
+			for i := range tt.limits {
+				tally[i].Cur, tally[i].Prev = tt.counts[2*i], tt.counts[2*i+1]
+			}
+			tok := give(&h, tt.own, &tally)
+			require.Len(t, tok, tt.length)
+			hashed := len(tok) - 1 - signatureLen - fixedLen
+			require.Equal(t, tt.blocks, (hashed+1+8+sha256.BlockSize-1)/sha256.BlockSize, "%d characters, a bit and the length", hashed)
+		})
+	}
 }

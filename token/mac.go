@@ -11,10 +11,10 @@ import (
 // A mac is HMAC-SHA256 (RFC 2104) under one key, with a prefix of the message
 // already absorbed: the two SHA-256 states that hold key and prefix, saved once.
 //
-// crypto/hmac keeps such states too, but only of the key: with the token's
-// header, which never changes, a block more is absorbed here: for one limit a
-// quarter of all the hashing of a request, which verifies and signs, and a fifth
-// for three. mac_test.go holds the two equal.
+// crypto/hmac keeps such states too, but only of the key: with the token's fixed
+// start a block more is absorbed here: for one or two limits a quarter of all the
+// hashing of a request, which verifies and signs, and a fifth for three.
+// mac_test.go holds the two equal.
 type mac struct{ inner, outer []byte }
 
 // newMAC takes a key of at most one block, 64 bytes.

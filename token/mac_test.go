@@ -47,7 +47,7 @@ func sumOf(h interface {
 // TestMAC compares with crypto/hmac around every block boundary, and at random.
 func TestMAC(t *testing.T) {
 	r := random(9)
-	for n := range 201 { // a prefix is a header of 64 bytes, but may become another
+	for n := range 201 { // a prefix is a fixed start of 64 bytes, but may become another
 		sameMAC(t, randomBytes(r, 32), string(randomBytes(r, n)), randomBytes(r, 200-n))
 		sameMAC(t, randomBytes(r, 32), string(randomBytes(r, n)))
 		sameMAC(t, randomBytes(r, r.IntN(sha256.BlockSize+1)), string(randomBytes(r, r.IntN(201))),

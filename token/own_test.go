@@ -114,11 +114,15 @@ func TestNames(t *testing.T) {
 						continue
 					}
 					want, changed := ErrMalformed, said[:i]+string([]byte{b})+said[i+1:]
+					tok := sign(c.ring[0], changed)
+					if tok[:fixedLen] != c.ring[0].fixed {
+						want = ErrForeign // in what all tokens of the key begin with
+					}
 					if sub > 0 && i >= sub && i < sub+subjectLen {
 						want = ErrHolder
 					}
-					got, err := h.Verify(now, sign(c.ring[0], changed))
-					if own != (Own{}) && i >= fam && i < fam+subjectLen && err == nil {
+					got, err := h.Verify(now, tok)
+					if own != (Own{}) && i >= fam && i < fam+ownIDLen && err == nil {
 						require.NotEqual(t, own.ID, got.Own.ID)
 						continue
 					}

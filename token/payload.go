@@ -23,7 +23,7 @@ type field struct {
 type format struct {
 	policy *storeless.Policy
 	fields []field
-	lead   string // what every payload begins with, encoded
+	lead   string // what every payload goes on with after the fixed start of its token, encoded
 	prefix string // what comes after that, up to the names of the holder
 
 	// A payload of a shared tally goes on with its holder, up to the digits of exp:
@@ -35,7 +35,7 @@ type format struct {
 
 func newFormat(p *storeless.Policy) format {
 	fm := format{policy: p, fields: fieldsOf(p)}
-	fm.lead, fm.prefix = beginning(p.Name())
+	_, fm.lead, fm.prefix = beginning(p.Name())
 	start := fm.prefix + beforeSubject + strings.Repeat(" ", subjectLen) + beforeExpires
 	whole := copy(fm.start[:], start) / 3 * 3
 	fm.subjectAt = len(fm.prefix + beforeSubject)
@@ -77,15 +77,6 @@ func (f *field) at(exp, age int64) int64 {
 // blank reports whether s has nothing to say.
 func (f *field) blank(s *storeless.State) bool {
 	return s.Cur == 0 && s.Prev == 0 && (!f.mark || s.At == 0)
-}
-
-// beginning returns what every payload of a policy begins with. As much of it as
-// whole groups of base64 hold is encoded once and for all; the rest, two bytes at
-// most, is not.
-func beginning(policy string) (lead, prefix string) {
-	text := `{"aud":"` + policy + `","`
-	whole := len(text) / 3 * 3
-	return base64.RawURLEncoding.EncodeToString([]byte(text[:whole])), text[whole:]
 }
 
 // The names of the holder, and what stands around them.
@@ -187,7 +178,7 @@ func (fm *format) parseStart(p *parser, t *Token) (subject []byte, own bool) {
 		p.expect(afterName)
 	}
 	p.expect(beforeID)
-	n, err := strict.Decode(t.Own.ID[:], p.take(subjectLen))
+	n, err := strict.Decode(t.Own.ID[:], p.take(ownIDLen))
 	p.ok = p.ok && err == nil && n == len(t.Own.ID)
 	p.expect(beforeExpires)
 	t.Own.Bound = subject != nil

@@ -46,8 +46,8 @@ func reference(p *storeless.Policy, secrets [][]byte, identity []byte, tok strin
 		return h.Sum(nil)
 	}
 	for _, secret := range secrets {
-		kid := base64.RawURLEncoding.EncodeToString(derive(secret, "kid"))[:5]
-		if string(decoded[0]) != `{"alg":"HS256","kid":"`+kid+`","typ":"tally+jwt"}` {
+		kid := base64.RawURLEncoding.EncodeToString(derive(secret, "kid"))[:4]
+		if string(decoded[0]) != `{"alg":"HS256","kid":"`+kid+`","typ":"t+jwt"}` {
 			continue
 		}
 		if !hmac.Equal(decoded[2], mac(derive(secret, "window"), []byte(segments[0]+"."+segments[1]))) {
@@ -65,7 +65,7 @@ func reference(p *storeless.Policy, secrets [][]byte, identity []byte, tok strin
 		}
 		sum := sipKeyOf([16]byte(derive(secret, "bind"))).sum(identity)
 		bound := claims.OwnTally == "" || claims.Subject != ""
-		if bound && claims.Subject != base64.RawURLEncoding.EncodeToString(sum[:]) {
+		if bound && claims.Subject != base64.RawURLEncoding.EncodeToString(sum[:6]) {
 			return t, false
 		}
 		if claims.Policy != p.Name() || claims.Expires <= now.Unix() {

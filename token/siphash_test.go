@@ -47,7 +47,7 @@ func TestSubjectIsAHash(t *testing.T) {
 		identity := randomBytes(r, n)
 		sum := key.sum(identity)
 		subject := c.Holder(identity).subject
-		require.Equal(t, base64.RawURLEncoding.EncodeToString(sum[:]), string(subject[:]), "%d bytes", n)
+		require.Equal(t, base64.RawURLEncoding.EncodeToString(sum[:6]), string(subject[:]), "%d bytes", n)
 
 		seen := map[[subjectLen]byte]bool{subject: true}
 		for i := range 8 * n {

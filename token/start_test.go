@@ -87,8 +87,8 @@ func TestStartIsSpelledOnce(t *testing.T) {
 		h := c.Holder(alice)
 		tally := used(t, p, 1)
 		segment := base64.RawURLEncoding.EncodeToString([]byte(payload(t, string(h.Append(nil, &tally)))))
-		first := len(c.format.lead) + c.format.startLen
-		require.Equal(t, c.format.lead+string(h.start[:c.format.startLen]), segment[:first])
+		first := openingLen + len(c.format.lead) + c.format.startLen
+		require.Equal(t, c.ring[0].fixed[payloadAt:]+c.format.lead+string(h.start[:c.format.startLen]), segment[:first])
 		for at := first - 5; at < first+5; at++ {
 			for _, more := range []string{"\n", "\r\n", "=", "A", "\n\n\n\n"} {
 				_, err := h.Verify(now, signText(c.ring[0], segment[:at]+more+segment[at:]))

@@ -3,6 +3,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -51,13 +52,15 @@ func TestForm(t *testing.T) {
 	tok := string(h.Append(nil, &tally))
 	segments := strings.Split(tok, ".")
 	require.Len(t, segments, 3)
-	require.Len(t, segments[0]+".", 64, "one SHA-256 block")
+	require.Len(t, segments[0], 56)
+	require.Len(t, segments[0]+"."+`eyJhdWQ`, sha256.BlockSize, "what all tokens of a key begin with")
+	require.True(t, strings.HasPrefix(segments[1], "eyJhdWQ"), segments[1])
 	require.Len(t, segments[2], 43)
 
 	header, err := base64.RawURLEncoding.DecodeString(segments[0])
 	require.NoError(t, err)
-	require.Len(t, header, 47)
-	require.Equal(t, fmt.Sprintf(`{"alg":"HS256","kid":"%s","typ":"tally+jwt"}`, c.ring[0].kid), string(header))
+	require.Len(t, header, 42)
+	require.Equal(t, fmt.Sprintf(`{"alg":"HS256","kid":"%s","typ":"t+jwt"}`, c.ring[0].kid), string(header))
 
 	exp := c.format.policy.Expires(tally)
 	require.Equal(t, fmt.Sprintf(`{"aud":"contact","sub":"%s","exp":%d,"t":[%d,%d,1,0,%d,2,1,0,%d,%d,0,0]}`,
@@ -167,7 +170,7 @@ func TestOrder(t *testing.T) {
 	theirs := string(stranger.Append(nil, &tally))
 	expired := strings.Replace(payload(t, theirs), fmt.Sprint(c.format.policy.Expires(tally)), "1600000000", 1)
 	expired = expired[:strings.Index(expired, "[")] + "[1,2,3,4]}"
-	other := strings.Repeat("A", headerLen-1) + "."
+	other := strings.Repeat("A", payloadAt-1) + "."
 
 	require.Equal(t, ErrHolder, refused(t, &h, theirs))
 	require.Equal(t, ErrExpired, refused(t, &h, sign(k, expired)), "before the holder")
@@ -175,8 +178,9 @@ func TestOrder(t *testing.T) {
 	forged := sign(k, expired+" ")
 	forged = forged[:len(forged)-1] + "!"
 	require.Equal(t, ErrForged, refused(t, &h, forged), "before the form of the payload")
-	require.Equal(t, ErrForeign, refused(t, &h, other+forged[headerLen:]), "before the MAC")
-	long := other + strings.Repeat("A", MaxLen) + forged[headerLen:]
+	require.Equal(t, ErrForeign, refused(t, &h, other+forged[payloadAt:]), "before the MAC")
+	require.Equal(t, ErrForeign, refused(t, &h, sign(k, strings.Replace(expired, "aud", "sub", 1))), "a claim that no token begins with")
+	long := other + strings.Repeat("A", MaxLen) + forged[payloadAt:]
 	require.Equal(t, ErrMalformed, refused(t, &h, long), "the length before all")
 }
 

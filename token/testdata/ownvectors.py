@@ -61,7 +61,6 @@ def claims():
     yield "own: no exp", free.replace(exp + ",", "")
     yield "own: bound, no exp", bound.replace(exp + ",", "")
     yield "own: no t", free[:free.index(',"t"')] + "}"
-    yield "own: no aud", free.replace('"aud":"contact",', "")
     yield "own: fam before sub", bound.replace(both, '"fam":"%s","sub":"%s"' % (fam, sub))
     yield "own: exp before fam", free.replace('"fam":"%s",%s' % (fam, exp), '%s,"fam":"%s"' % (exp, fam))
     yield "own: fam at the end", shared[:-1] + ',"fam":"%s"}' % fam
@@ -73,7 +72,7 @@ def claims():
                  '"%s"' % (fam[:5] + "\n" + fam[5:]), '"%s"' % (fam[:9] + "\u00e9"), '"%s"' % fam[:8], '"%s"' % fam[:9]):
         yield "own: fam " + text, free.replace('"%s"' % fam, text)
         yield "own: bound, fam " + text, bound.replace('"%s"' % fam, text)
-    for text in ("null", '""', "7", '"%s"' % sub[:10], '"%sA"' % sub):
+    for text in ("null", '""', "7", '"%s"' % sub[:-1], '"%sA"' % sub):
         yield "own: sub " + text, bound.replace('"%s"' % sub, text)
     for text in ("FAM", "Fam", "fan", "famm", "fa", "f"):
         yield "own: fam spelled " + text, free.replace('"fam"', '"%s"' % text)

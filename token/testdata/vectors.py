@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 import ownvectors  # noqa: E402
 import windowtoken as wt  # noqa: E402
 from cases import (  # noqa: E402
-    A, ALICE, B, BOB, C, CONTACT, DAY, EIGHT, FRESH, HOUR, MINUTE, NOW, SIGNUP, SMALLER, TURNED, invalid, spare_bits, state, valid)
+    A, ALICE, B, BOB, C, CONTACT, DAY, EIGHT, FRESH, HOUR, MINUTE, NOW, SIGNUP, SMALLER, TURNED, invalid, own, spare_bits, state, valid)
 
 
 def valids():
@@ -73,12 +73,13 @@ def headers():
     yield "T11 kid is SQL", fields(kid="' OR 1=1 --")
     yield "T11 kid is a number", '{"alg":"HS256","kid":12345,"typ":"%s"}' % wt.TYPE
     yield "T11 kid with control bytes", fields(kid="\r\n\u0000\u001b")
-    yield "T11 kid of nobody", fields(kid="AAAAA")
+    yield "T11 kid of nobody", fields(kid="AAAA")
     yield "T11 kid in another case", fields(kid=kid.swapcase())
     yield "T11 no kid", '{"alg":"HS256","typ":"%s"}' % wt.TYPE
     yield "T15 typ of a challenge", fields(typ="challenge+jwt")
+    yield "T15 typ of the former format", fields(typ="tally+jwt")
     yield "T15 typ JWT", fields(typ="JWT")
-    yield "T15 typ in another case", fields(typ="Tally+JWT")
+    yield "T15 typ in another case", fields(typ="T+JWT")
     yield "T15 no typ", '{"alg":"HS256","kid":"%s"}' % kid
 
 
@@ -104,13 +105,17 @@ def spellings():
     yield "five segments, as in JWE", "malformed", good + ".AAAA.AAAA"
     yield "five segments, dots in place", "forged", head + "." + body + ".AAAA.AAAA." + signature
     yield "empty signature", "malformed", head + "." + body + "."
-    yield "empty payload", "forged", head + ".." + signature
+    yield "empty payload", "malformed", head + ".." + signature
+    yield "a payload that only begins", "forged", head + "." + wt.OPENING + "." + signature
+    yield "a payload that hardly begins", "malformed", head + "." + wt.OPENING[:-1] + "." + signature
+    yield "a payload that begins otherwise", "foreign", head + "." + "f" + body[1:] + "." + signature
     yield "empty", "malformed", ""
     yield "only dots", "foreign", "." * 150
     yield "two tokens with a comma", "forged", short + "," + short
     yield "two tokens with a comma, too long", "malformed", ",".join([short] * 3)
     yield "signature of another token", "forged", head + "." + body + "." + wt.sign(A, CONTACT, BOB, FRESH).split(".")[2]
-    yield "not ASCII", "forged", head + "." + "\u00e9" + body[2:] + "." + signature
+    yield "not ASCII", "forged", head + "." + body[:9] + "\u00e9" + body[11:] + "." + signature
+    yield "not ASCII at its beginning", "foreign", head + "." + "\u00e9" + body[2:] + "." + signature
     yield "T19 10 KB", "malformed", head + "." + "A" * 10_000 + "." + signature
 
 
@@ -143,7 +148,6 @@ def claims():
     yield "T15 aud of another policy", good.replace('"contact"', '"signup"')
     yield "T15 aud is a list", good.replace('"contact"', '["contact"]')
     yield "T15 aud in another case", good.replace('"contact"', '"Contact"')
-    yield "another order", '{"sub":"%s","aud":"contact","exp":%d,"t":[%d,2,1,0]}' % (sub, exp, number)
     yield "a claim is missing", '{"aud":"contact","exp":%d,"t":[%d,2,1,0]}' % (exp, number)
     yield "no exp", good.replace('"exp":%d,' % exp, "")
     yield "a claim too many", good[:-1] + ',"iat":1}'
@@ -161,8 +165,23 @@ def claims():
     yield "sub is too short", good.replace(sub, sub[:-1])
     yield "sub is too long", good.replace(sub, sub + "A")
     yield "sub is null", good.replace('"%s"' % sub, "null")
-    yield "not JSON", "hello"
+    yield "not JSON", '{"aud" hello'
     yield "no payload at all", ""
+    yield "only the beginning", '{"aud"'
+    yield "only what is compared with the header", '{"aud'
+
+
+def openings():
+    """Payloads that do not begin as all of ours, signed with the right key."""
+    good = wt.payload(A, CONTACT, ALICE, FRESH)
+    sub, exp = wt.subject(A, "contact", ALICE), wt.expires(CONTACT["limits"], FRESH)
+    yield "another order", '{"sub":"%s","aud":"contact","exp":%d,"t":[%d,2,1,0]}' % (sub, exp, wt.limit_id(CONTACT["limits"][0]))
+    yield "no aud", good.replace('"aud":"contact",', "")
+    yield "own: no aud", wt.payload(A, CONTACT, ALICE, FRESH, own()).replace('"aud":"contact",', "")
+    yield "aud in another case", good.replace('"aud"', '"AUD"')
+    yield "a space before", " " + good
+    yield "not JSON at all", "hello"
+    yield "a list", "[" + good + "]"
     yield "byte order mark", "\ufeff" + good
 
 
@@ -181,6 +200,8 @@ def invalids():
         yield invalid(name, failure, token)
     for name, text in claims():
         yield invalid(name, "malformed", wt.sign_payload(A, "contact", text))
+    for name, text in openings():
+        yield invalid(name, "foreign", wt.sign_payload(A, "contact", text))
 
     head = wt.header(A, "contact")
     odd = wt.b64(wt.payload(A, SMALLER, ALICE, FRESH[1:]).encode())

@@ -12,8 +12,9 @@ import hmac
 import json
 import sys
 
-TYPE = "tally+jwt"
-HEADER, SIGNATURE, MAX_LEN = 64, 43, 512
+TYPE = "t+jwt"
+HEADER, SIGNATURE, MAX_LEN = 57, 43, 512
+OPENING = "eyJhdWQ"  # of {"aud": what every payload begins with
 MAX_COUNT, MAX_EXPIRES, MAX_AGE, MAX_ID = 2**31 - 1, 2**33, 2**53, 2**24 - 1
 MICRO = 1_000_000
 MARKS = ("token-bucket", "leaky-bucket")
@@ -43,7 +44,7 @@ def derive(secret, purpose, policy, salt=b"tallystick/v1", size=32):
 
 
 def kid(secret, policy):
-    return b64(derive(secret, "kid", policy))[:5]
+    return b64(derive(secret, "kid", policy))[:4]
 
 
 def header(secret, policy):
@@ -82,7 +83,7 @@ def siphash(key, message):
 
 
 def subject(secret, policy, identity):
-    return b64(siphash(derive(secret, "bind", policy)[:16], identity))
+    return b64(siphash(derive(secret, "bind", policy)[:16], identity)[:6])
 
 
 def limit_id(limit):
@@ -165,7 +166,7 @@ def parse(policy, segment):
     exp, sub, fam, numbers = claims["exp"], claims.get("sub"), claims.get("fam"), claims["t"]
     if claims["aud"] != policy["name"]:
         raise ValueError("aud")
-    if "sub" in claims and (type(sub) is not str or len(sub) != 11):
+    if "sub" in claims and (type(sub) is not str or len(sub) != 8):
         raise ValueError("sub")
     if "fam" in claims and (type(fam) is not str or len(unb64(fam)) != 8):
         raise ValueError("fam")
@@ -191,10 +192,11 @@ def verify(policy, secrets, identity, now, token):
     """Returns the failure class, or "" with the expiry, the tally and the own
     family, if it is one's."""
     text = token.encode()  # lengths are in bytes
-    if not HEADER + 1 + SIGNATURE <= len(text) <= MAX_LEN or text[-SIGNATURE - 1:-SIGNATURE] != b".":
+    start = HEADER + len(OPENING)
+    if not start + 1 + SIGNATURE <= len(text) <= MAX_LEN or text[-SIGNATURE - 1:-SIGNATURE] != b".":
         return {"failure": "malformed"}
     name = policy["name"]
-    ours = [s for s in secrets if header(s, name).encode() == text[:HEADER]]
+    ours = [s for s in secrets if (header(s, name) + OPENING).encode() == text[:start]]
     if not ours:
         return {"failure": "foreign"}
     signature = b64(mac(derive(ours[0], "window", name), text[:-SIGNATURE - 1]))
