@@ -42,8 +42,8 @@ func (e *engine) takeFrom(now time.Time, p *storeless.Policy, who *subject, f *s
 }
 
 // sharedCandidate returns the tally that everybody of the identity is in.
-func (e *engine) sharedCandidate(who *subject, shown *credentials) storeless.Candidate {
-	f := storeless.Candidate{Shown: shown.shared}
+func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.Candidate) {
+	f.Shown = shown.shared
 	if e.memory != nil {
 		f.Key, f.Provider = e.memory.Key(who.bytes), who.id.provider()
 		if who.networks[0].Policy != nil {
