@@ -28,10 +28,11 @@ const (
 
 // An answer is what came of it.
 type answer struct {
-	admitted bool // of buy and stint: granted
-	held     bool // of buy and stint: the instance has sold it before
-	carries  bool // there is a token in it, which the client did not have
-	family   int8 // whose
+	admitted bool  // of buy and stint: granted
+	held     bool  // of buy and stint: the instance has sold it before
+	work     int64 // that the proof was worth
+	carries  bool  // there is a token in it, which the client did not have
+	family   int8  // whose
 	state    storeless.State
 	fault    string // which rule was broken, as far as one memory shows it
 }
@@ -90,7 +91,13 @@ func (w *compiled) sell(m *storeless.Memory, now time.Time, c *call) answer {
 		least--
 	}
 	sale := m.Redeem(now, w.prices, buyers, key(int(c.family)), base.Add(time.Hour), least)
-	return answer{admitted: sale.Granted, held: sale.Held, family: c.family}
+	return answer{admitted: sale.Granted, held: sale.Held, work: least, family: c.family}
+}
+
+// honoured reports whether a tally that was just bought is opened again for nothing.
+func (w *compiled) honoured(m *storeless.Memory, c *call) bool {
+	buyers := []storeless.Buyer{{Key: key(32), Crowds: 1}}
+	return m.Redeem(base.Add(c.clock), w.prices, buyers, key(int(c.family)), base.Add(time.Hour), 0).Held
 }
 
 // held is what a memory holds of a tally.
@@ -138,6 +145,8 @@ func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 	}
 	if c.kind != ask {
 		switch {
+		case a.admitted && !w.honoured(m, c):
+			a.fault = "a tally that was sold has to be paid again"
 		case before != after:
 			a.fault = "a sale changes what is counted"
 		case c.kind == stint && a.admitted && !a.held:
@@ -147,6 +156,9 @@ func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 	}
 	for f := range 1 + w.Tallies {
 		charged := a.admitted && f == int(a.family)
+		if !a.admitted && w.Step < 0 {
+			continue // what is moved for a clock that was wrong is written down
+		}
 		switch {
 		case !charged && after[f] != before[f]:
 			a.fault = "a tally is charged that the answer does not name"

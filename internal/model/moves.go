@@ -60,7 +60,7 @@ func (w *explorer) stepped(s *state) bool {
 
 func (w *explorer) restart(s state, i int) state {
 	in := &s.instances[i]
-	in.memory, in.here = w.memories.settle(empty, w.from(&s, in), w.tallies), 0
+	*in = instance{memory: w.memories.settle(empty, w.from(&s, in), w.tallies), stepped: in.stepped}
 	s.restarts++
 	return w.canonical(s)
 }
@@ -69,8 +69,8 @@ func (w *explorer) step(s state, i int) state {
 	in, before := &s.instances[i], s
 	in.stepped = true
 	in.memory = w.memories.settle(in.memory, w.from(&s, in), w.tallies)
-	if w.windowAt(w.clock(&s, in)) > w.windowAt(w.clock(&before, &before.instances[i])) {
-		in.here = 0
+	if w.Step > 0 {
+		w.goesOn(in, w.clock(&before, &before.instances[i]), w.clock(&s, in))
 	}
 	return w.canonical(s)
 }
@@ -131,9 +131,9 @@ func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) strin
 	fault := w.compare(s, c, a)
 	if a.admitted {
 		w.charge(&s.families[a.family].truth, c.clock, a.state)
-		in.here++
-		if w.Step == 0 {
-			in.here = 0
+		if w.Step != 0 {
+			in.here++
+			w.result.Own = max(w.result.Own, int(in.here))
 		}
 	}
 	answered(a)
@@ -154,8 +154,16 @@ func (w *explorer) shop(s *state, i int, yield func(move, state, string)) {
 			m := move{act: calls, instance: uint8(i), call: call{clock: w.clock(s, in), kind: k, family: int8(f)}}
 			var a *answer
 			at.memory, a = w.memories.call(in.memory, m.call, w.from(s, in), w.tallies)
-			next.families[f].open = next.families[f].open || a.admitted
-			yield(m, w.canonical(next), a.fault)
+			fault := a.fault
+			if a.admitted && !a.held {
+				next.families[f].open = true
+				at.sold++
+				at.spent += uint32(a.work)
+				if fault == "" && w.cheap(s, at) {
+					fault = "tallies are sold for less than the formula says"
+				}
+			}
+			yield(m, w.canonical(next), fault)
 		}
 		if !s.families[f].open {
 			return // tallies are alike: the next one is bought after this

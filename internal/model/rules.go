@@ -2,7 +2,10 @@
 
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // compare holds an answer against what is true of all tallies that were shown, before it
 // is counted.
@@ -53,7 +56,8 @@ func (w *explorer) exceeds(s *state, c *call, a *answer) string {
 	}
 	f := int(a.family)
 	if w.Step < 0 {
-		if here := s.instances; w.most(here[:]) > int(w.quota[f]) {
+		w.result.Most = w.result.Own
+		if w.result.Own > w.bound(f, 1) {
 			return "a clock that is set back hands out a quota"
 		}
 		return ""
@@ -82,9 +86,9 @@ func (w *explorer) exceeds(s *state, c *call, a *answer) string {
 	return ""
 }
 
-func (w *explorer) most(instances []instance) (n int) {
-	for _, in := range instances {
-		n = max(n, int(in.here))
-	}
-	return n
+// cheap reports whether an instance has sold more than the formula allows for the work: what
+// leaks in the time, and a Crowd, which is one here, for each doubling.
+func (w *explorer) cheap(s *state, in *instance) bool {
+	leaks := 4 * float64(w.Moments[s.moment]-w.Moments[0]) / float64(w.Memory)
+	return float64(in.sold) > leaks+math.Log2(1+2*float64(in.spent)/work)+1e-9
 }

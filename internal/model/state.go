@@ -24,7 +24,9 @@ type state struct {
 type instance struct {
 	memory  memory
 	stepped bool
-	here    uint8 // where clocks step: what it has admitted since it last went on to another window
+	here    uint8  // where clocks step: what it has admitted since it last went on to another window
+	sold    uint8  // in a Shop
+	spent   uint32 // the work of that
 }
 
 type family struct {
@@ -82,7 +84,8 @@ func (w *explorer) from(s *state, i *instance) time.Duration {
 // so are the requests that a client has under way. What can no longer matter is dropped.
 func (w *explorer) canonical(s state) state {
 	slices.SortFunc(s.instances[:w.Instances], func(a, b instance) int {
-		return cmp.Or(cmp.Compare(a.memory, b.memory), compareBool(a.stepped, b.stepped), cmp.Compare(a.here, b.here))
+		return cmp.Or(cmp.Compare(a.memory, b.memory), compareBool(a.stepped, b.stepped), cmp.Compare(a.here, b.here),
+			cmp.Compare(a.sold, b.sold), cmp.Compare(a.spent, b.spent))
 	})
 	slices.SortFunc(s.flights[:], func(a, b flight) int {
 		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.token, b.token))
@@ -100,9 +103,7 @@ func (w *explorer) tick(s state) state {
 	for i := range w.Instances {
 		in := &s.instances[i]
 		in.memory = w.memories.settle(in.memory, w.from(&s, in), w.tallies)
-		if w.windowAt(w.clock(&s, in)) != w.windowAt(w.clock(&before, in)) {
-			in.here = 0
-		}
+		w.goesOn(in, w.clock(&before, in), w.clock(&s, in))
 	}
 	for f := range s.families {
 		var tokens set
@@ -115,6 +116,14 @@ func (w *explorer) tick(s state) state {
 	s.jar = w.settle(shared, s.jar, earliest)
 	w.forget(&s, earliest)
 	return w.canonical(s)
+}
+
+// goesOn begins a new count of what an instance admits in a window of its own clock. A bucket
+// knows no windows.
+func (w *explorer) goesOn(in *instance, from, to time.Duration) {
+	if !w.bucket() && w.windowAt(from) != w.windowAt(to) {
+		in.here = 0
+	}
 }
 
 // forget drops what was admitted in windows that no clock will see again and that weigh
@@ -143,7 +152,8 @@ func (s *state) appendTo(b []byte) []byte {
 	for i := range s.instances {
 		in := &s.instances[i]
 		b = binary.LittleEndian.AppendUint32(b, uint32(in.memory))
-		b = append(b, flag(in.stepped), in.here)
+		b = binary.LittleEndian.AppendUint32(b, in.spent)
+		b = append(b, flag(in.stepped), in.here, in.sold)
 	}
 	for f := range s.families {
 		fam := &s.families[f]

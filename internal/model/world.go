@@ -139,12 +139,12 @@ func (w *compiled) lasting(f int) bool { return f != shared && w.window > w.Memo
 // window by so many lives of memories. The rule that own tallies stay near home would
 // change the line of those that are bought, and nothing else here.
 func (w *compiled) bound(f, lives int) int {
+	if w.Client == Parallel {
+		lives = min(lives, w.AtOnce)
+	}
 	if w.bucket() {
 		span := w.Moments[len(w.Moments)-1] - w.Moments[0] + max(0, w.Step)
 		return lives * int(w.quota[f]+int64(span/w.interval))
-	}
-	if w.Client == Parallel {
-		return min(lives, w.AtOnce) * int(w.quota[f])
 	}
 	if w.Mode == EveryRequest {
 		return min(lives*int(w.quota[f]), lives*w.Proofs)
@@ -159,6 +159,9 @@ func (w World) Bound() (int, error) {
 		return 0, err
 	}
 	lives, all := w.Instances+w.Restarts, 0
+	if w.Step < 0 {
+		return c.bound(shared, 1), nil // of one memory: what is true of all together, nobody knows
+	}
 	if w.Mode != Newcomers {
 		all = c.bound(shared, lives)
 	}
