@@ -4,44 +4,6 @@ package model
 
 import "hash/maphash"
 
-// A Result is what an exploration found.
-type Result struct {
-	States, Moves int // distinct states, and what leads from one to another
-	Memories      int // distinct contents of a memory
-	Calls         int // of package storeless that these took, each made once
-	Most          int // requests that were admitted in one window, of all tallies
-	Own           int // where clocks step: requests that one memory admitted in a window of its own clock
-	Longest       int // moves, on the shortest way to the state that is furthest from the start
-
-	// Broken is the rule that was broken first, by the fewest moves, and Trace what happened.
-	Broken string
-	Trace  []string
-}
-
-type explorer struct {
-	*compiled
-	tallies   *tallies
-	memories  *memories
-	optionsOf map[optionsKey][]tally
-	result    Result
-
-	seen  map[fingerprint]struct{}
-	seeds [2]maphash.Seed
-	ways  []way
-
-	scratch []byte
-}
-
-// A fingerprint stands for a state: 128 bits, so that of a hundred million states no two
-// have the same but by a chance below 1 in 10²². A state itself takes six times as much.
-type fingerprint [2]uint64
-
-// A way is how a state was reached first.
-type way struct {
-	from int32
-	by   move
-}
-
 // Explore visits every state of a world, by the shortest way, until a rule is broken.
 func (w World) Explore() (Result, error) {
 	c, err := w.compile()
@@ -50,7 +12,7 @@ func (w World) Explore() (Result, error) {
 	}
 	e := &explorer{
 		compiled: c, tallies: newTallies(c.bucket()), memories: newMemories(c),
-		optionsOf: map[optionsKey][]tally{}, seen: map[fingerprint]struct{}{},
+		optionsOf: map[optionsKey][]tally{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 	e.explore()

@@ -2,25 +2,7 @@
 
 package model
 
-// A move is one thing that happens.
-type move struct {
-	act      act
-	instance uint8
-	flight   uint8
-	call     call
-}
-
-type act uint8
-
-const (
-	ticks act = iota // the time of the world goes on
-	restarts
-	steps // the clock of an instance does
-	calls
-	sends
-	serves
-	receives
-)
+import "time"
 
 // moves gives each state that can follow s to yield, and what broke a rule on the way.
 func (w *explorer) moves(s *state, yield func(move, state, string)) {
@@ -77,14 +59,31 @@ func (w *explorer) step(s state, i int) state {
 
 // attack asks an instance with all that can be shown to it.
 func (w *explorer) attack(s *state, i int, yield func(move, state, string)) {
-	clock := w.clock(s, &s.instances[i])
+	in := &s.instances[i]
+	k := attackKey{memory: in.memory, clock: w.clock(s, in)}
+	for f := range families {
+		k.open[f], k.held[f] = s.families[f].open, s.families[f].tokens
+	}
+	list, known := w.attacks[k]
+	if !known {
+		list = w.distinct(w.requests(&k), in.memory, w.from(s, in))
+		w.attacks[k] = list
+	}
+	for _, a := range list {
+		w.result.Moves += a.alike
+		w.ask(s, move{act: calls, instance: uint8(i), call: a.call}, yield)
+	}
+}
+
+// requests are all that can be shown.
+func (w *explorer) requests(k *attackKey) (list []call) {
 	var can [families][]tally
 	for f := range families {
 		can[f] = []tally{absent}
-		if !s.families[f].open {
+		if !k.open[f] {
 			continue
 		}
-		if held := w.options(f, s.families[f].tokens, clock); f == shared && w.Mode != Newcomers {
+		if held := w.options(f, k.held[f], k.clock); f == shared && w.Mode != Newcomers {
 			can[f] = held // to show nothing is to be of it
 		} else if f != shared {
 			can[f] = append(can[f], held...)
@@ -101,11 +100,38 @@ func (w *explorer) attack(s *state, i int, yield func(move, state, string)) {
 					continue // a proof is asked for
 				}
 				for p := range proofs {
-					w.ask(s, move{act: calls, instance: uint8(i), call: call{clock: clock, shown: [families]tally{a, b, c}, proof: int8(p)}}, yield)
+					list = append(list, call{clock: k.clock, shown: [families]tally{a, b, c}, proof: int8(p)})
 				}
 			}
 		}
 	}
+	return list
+}
+
+// distinct makes each request once, and keeps one of those that differ in nothing that can be
+// noticed. Where a clock steps, that could be the windows of their tokens.
+func (w *explorer) distinct(list []call, m memory, from time.Duration) (kept []attack) {
+	type effect struct {
+		memory memory
+		answer answer
+		absent [families]bool
+	}
+	at := map[effect]int{}
+	for _, c := range list {
+		var e effect
+		next, a := w.memories.call(m, c, from, w.tallies)
+		e.memory, e.answer = next, *a
+		for f, t := range c.shown {
+			e.absent[f] = t == absent
+		}
+		if n, known := at[e]; known && w.Step == 0 {
+			kept[n].alike++
+			continue
+		}
+		at[e] = len(kept)
+		kept = append(kept, attack{call: c})
+	}
+	return kept
 }
 
 // ask makes a request, and notes what is true after it.
