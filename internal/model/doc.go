@@ -3,7 +3,7 @@
 // Package model explores what clients can do to a limiter without a store, to the end: every
 // order in which they can ask every instance of a small fleet and show every token that they
 // have, while instances lose their memories, a clock steps and windows pass. In each state the
-// table of bounds must hold, and nobody may be refused who is under the limit.
+// table of bounds must hold, and no client may be refused that is under its limit.
 //
 // It has no rules of its own for what a limiter does. Each request is a call of package
 // storeless, as package middleware makes it; see calls.go. What is true is kept beside it, by other

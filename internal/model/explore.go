@@ -10,14 +10,18 @@ func (w World) Explore() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	e := &explorer{
+	e := c.explorer()
+	e.explore()
+	e.result.States, e.result.Memories, e.result.Calls = len(e.seen), len(e.memories.calls), len(e.memories.after)
+	return e.result, nil
+}
+
+func (c *compiled) explorer() *explorer {
+	return &explorer{
 		compiled: c, tallies: newTallies(c.bucket()), memories: newMemories(c),
 		optionsOf: map[optionsKey][]tally{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
-	e.explore()
-	e.result.States, e.result.Memories, e.result.Calls = len(e.seen), len(e.memories.calls), len(e.memories.after)
-	return e.result, nil
 }
 
 func (w *explorer) explore() {

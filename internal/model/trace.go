@@ -53,7 +53,7 @@ func (w *explorer) tell(s *state, m *move) string {
 	if a.admitted {
 		did = "admits"
 	}
-	return fmt.Sprintf("%s is shown %s, and %s: %s of tally %d", where, strings.Join(shown, ", "), did, w.state2(a), a.family)
+	return fmt.Sprintf("%s is shown %s, and %s: %s of tally %d", where, strings.Join(shown, ", "), did, w.what(a), a.family)
 }
 
 func (w *explorer) answer(in *instance, c *call, s *state) *answer {
@@ -61,7 +61,7 @@ func (w *explorer) answer(in *instance, c *call, s *state) *answer {
 	return a
 }
 
-func (w *explorer) state2(a *answer) string { return w.name(w.tallies.of(a.state)) }
+func (w *explorer) what(a *answer) string { return w.name(w.tallies.of(a.state)) }
 
 func (w *explorer) name(t tally) string {
 	s := w.tallies.all[t]

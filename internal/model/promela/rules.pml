@@ -136,7 +136,7 @@ inline ask(i, f, token) {
 		assert(truth[f*WINDOWS+top] < (N+C)*L);
 #endif
 	:: else ->
-		/* Nobody is refused who is under the limit. */
+		/* No client is refused that is under its limit. */
 		assert(!ROOM(BEFORE(f, top), truth[f*WINDOWS+top], e));
 #ifdef BREAK_REFUSAL_CHARGES
 		after.c = MIN(after.c + 1, L);
