@@ -74,7 +74,9 @@ func fewest(t *testing.T, m *mutants.Mutant) string {
 	cmd := exec.Command("go", "test", "-overlay="+overlay, "-vet=off", "-short", "-run=^TestWorlds$", ".")
 	cmd.Env = append(os.Environ(), "TALLYSTICK_LONG=")
 	output, err := cmd.CombinedOutput()
-	require.Error(t, err, "%s is not noticed:\n%s", m.Name, output)
+	if err == nil {
+		t.Errorf("%s is not noticed", m.Name)
+	}
 	least, what := 0, ""
 	for _, found := range broken.FindAllStringSubmatch(string(output), -1) {
 		n, err := strconv.Atoi(found[1])
@@ -83,6 +85,8 @@ func fewest(t *testing.T, m *mutants.Mutant) string {
 			least, what = n, found[2]
 		}
 	}
-	require.NotZero(t, least, "%s breaks no rule:\n%s", m.Name, output)
+	if least == 0 {
+		t.Errorf("%s breaks no rule:\n%s", m.Name, output)
+	}
 	return fmt.Sprintf("%d | %s", least, what)
 }
