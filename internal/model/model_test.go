@@ -102,6 +102,30 @@ func TestWindowsOfAClockThatIsBehind(t *testing.T) {
 	}
 }
 
+// Windows are aligned, and clients are not. Over the worst span of a window's length each memory
+// admits what package storeless says, and some client gets it.
+func TestSpans(t *testing.T) {
+	late := []time.Duration{9500 * time.Millisecond, 10 * second, 15 * second, 19 * second}
+	for _, tt := range []struct {
+		limit     storeless.Limit
+		instances int
+		moments   []time.Duration
+		want      int
+	}{
+		{sliding(3), 1, late, 2*3 - 1},
+		{sliding(2), 2, late, 2 * (2*2 - 1)},
+		{fixed(3), 1, late, 2 * 3},
+		{fixed(2), 2, late, 2 * 2 * 2},
+		{bucket(2), 1, []time.Duration{0, 4 * second, 8 * second, 9500 * time.Millisecond}, 2 + 4},
+	} {
+		w := model.World{Limit: tt.limit, Instances: tt.instances, Moments: tt.moments, Spans: true}
+		r, err := w.Explore()
+		require.NoError(t, err)
+		require.Empty(t, r.Broken, strings.Join(r.Trace, "\n"))
+		require.Equal(t, tt.want, r.Span, limitOf(tt.limit))
+	}
+}
+
 // What cannot be explored is refused.
 func TestImpossibleWorlds(t *testing.T) {
 	for name, w := range map[string]model.World{
@@ -110,6 +134,7 @@ func TestImpossibleWorlds(t *testing.T) {
 		"no time":            {Limit: fixed(1), Instances: 1},
 		"no limit":           {Instances: 1, Moments: one},
 		"too many tallies":   {Limit: fixed(1), Instances: 1, Moments: one, Tallies: 3},
+		"too many moments":   {Limit: fixed(1), Instances: 1, Moments: make([]time.Duration, 5), Spans: true},
 		"no price":           {Limit: fixed(1), Instances: 1, Moments: one, Memory: 48 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

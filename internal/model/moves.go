@@ -157,6 +157,9 @@ func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) strin
 	fault := w.compare(s, c, a)
 	if a.admitted {
 		w.charge(&s.families[a.family].truth, c.clock, a.state)
+		if w.Spans {
+			s.spans[s.moment]++
+		}
 		if w.Step != 0 {
 			in.here++
 			w.result.Own = max(w.result.Own, int(in.here))

@@ -83,7 +83,21 @@ func (w *explorer) exceeds(s *state, c *call, a *answer) string {
 		all += int(s.families[f].truth.admitted[window])
 	}
 	w.result.Most = max(w.result.Most, all)
+	if w.Spans && w.inSpan(s) > lives*w.span() {
+		return "more is admitted in the length of a window than the bound says"
+	}
 	return ""
+}
+
+// inSpan returns what was admitted within the last window's length.
+func (w *explorer) inSpan(s *state) (n int) {
+	for i, admitted := range s.spans[:s.moment+1] {
+		if w.Moments[s.moment]-w.Moments[i] < w.window {
+			n += int(admitted)
+		}
+	}
+	w.result.Span = max(w.result.Span, n)
+	return n
 }
 
 // cheap reports whether an instance has sold more than the formula allows for the work: what

@@ -33,6 +33,7 @@ type Result struct {
 	Memories      int // distinct contents of a memory
 	Calls         int // of package storeless that these took, each made once
 	Most          int // requests that were admitted in one window, of all tallies
+	Span          int // with Spans: requests that were admitted in less than a window's length
 	Own           int // where clocks step: requests that one memory admitted in a window of its own clock
 	Longest       int // moves, on the shortest way to the state that is furthest from the start
 

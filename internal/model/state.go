@@ -19,6 +19,7 @@ type state struct {
 	families  [families]family
 	flights   [maxFlights]flight // of Parallel clients, in order
 	jar       tally
+	spans     [maxSpans]uint8 // with Spans: what was admitted at each moment
 }
 
 type instance struct {
@@ -165,5 +166,5 @@ func (s *state) appendTo(b []byte) []byte {
 	for _, f := range s.flights {
 		b = append(b, byte(f.stage), byte(f.token))
 	}
-	return b
+	return append(b, s.spans[:]...)
 }

@@ -32,6 +32,10 @@ type World struct {
 	// Moments are where the time of the world may stand, since the start of a window, in order.
 	Moments []time.Duration
 
+	// Spans says that what is admitted is held, too, against the bound of any span of a window's
+	// length, aligned or not. It takes no more than four moments.
+	Spans bool
+
 	// Step is by how much the clock of one instance may step, once: forward by no more than
 	// the skew allowed, or back by more than that.
 	Step time.Duration
@@ -66,6 +70,7 @@ const (
 
 const (
 	maxInstances = 3
+	maxSpans     = 4
 	families     = 3 // the shared tally, and two that are bought
 	shared       = 0
 )
@@ -92,7 +97,7 @@ const work = 1 << 18
 
 func (w World) compile() (*compiled, error) {
 	c := &compiled{World: w, window: w.Limit.Window}
-	if w.Instances < 1 || w.Instances > maxInstances || w.Tallies >= families || len(w.Moments) == 0 {
+	if w.Instances < 1 || w.Instances > maxInstances || w.Tallies >= families || len(w.Moments) == 0 || w.Spans && len(w.Moments) > maxSpans {
 		return nil, fmt.Errorf("model: no world of %d instances, %d tallies and %d moments", w.Instances, w.Tallies, len(w.Moments))
 	}
 	if c.Memory == 0 {
@@ -150,6 +155,18 @@ func (w *compiled) bound(f, lives int) int {
 		return min(lives*int(w.quota[f]), lives*w.Proofs)
 	}
 	return lives * int(w.quota[f])
+}
+
+// span is the bound of one memory in any span of a window's length: see package storeless.
+func (w *compiled) span() int {
+	quota := int(w.quota[shared])
+	switch {
+	case w.bucket():
+		return quota + int(w.window/w.interval)
+	case w.Limit.Algorithm == storeless.SlidingWindow:
+		return 2*quota - 1
+	}
+	return 2 * quota
 }
 
 // Bound is what the table of bounds says of all clients of this world together.
