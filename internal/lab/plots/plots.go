@@ -59,6 +59,32 @@ func Lines(w io.Writer, title, x, y string, logY bool, lines []Line) error {
 	return write(w, p)
 }
 
+// Pairs are two numbers of each of some things.
+type Pairs struct {
+	Names         [2]string // of the numbers
+	Of            []string  // the things
+	First, Second []float64
+}
+
+// Write draws two bars for each thing, from the bottom of the picture up.
+func (b Pairs) Write(w io.Writer, title, x string) error {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text = title, x
+	thick := vg.Points(5)
+	for i, values := range []plotter.Values{b.First, b.Second} {
+		bars, err := plotter.NewBarChart(values, thick)
+		if err != nil {
+			return err
+		}
+		bars.Horizontal, bars.Color, bars.LineStyle.Width = true, colours[i], 0
+		bars.Offset = thick * vg.Length(1-2*i) / 2
+		p.Add(bars)
+		p.Legend.Add(b.Names[i], bars)
+	}
+	p.NominalY(b.Of...)
+	return write(w, p)
+}
+
 // write is [plot.Plot.WriterTo] without its table of formats, which links the encoders of all of them.
 func write(w io.Writer, p *plot.Plot) error {
 	canvas := vgsvg.New(width, height)
