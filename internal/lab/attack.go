@@ -172,6 +172,26 @@ func coldStarts(s *scene) {
 	}
 }
 
+// clockBack drops, while the clocks of all instances are put back an hour, and forward again.
+func clockBack(s *scene) {
+	c := s.attacker(netip.Addr{})
+	for _, step := range []int64{0, -window, window} {
+		s.move(step)
+		s.each(func(base string) {
+			for range s.more() {
+				c.send(base)
+			}
+		})
+	}
+}
+
+// outage uses up what the counter gives, and then what there is without it.
+func outage(s *scene) {
+	drop(s)
+	s.counter.stop()
+	drop(s)
+}
+
 // levelOf returns how many tallies an identity can have bought for so much work on n instances,
 // each of which it paid with the same part: the most that can be.
 func levelOf(s *scene) int64 {

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
 )
@@ -143,17 +142,14 @@ func (c *cluster) stop() error {
 	return errors.Join(errs...)
 }
 
-// doors is for the doors at the back.
-var doors = http.Client{Timeout: time.Minute}
-
 // state asks an instance what it has seen.
 func (p *process) state() (s instance.State, err error) {
-	resp, err := doors.Get("http://" + p.where.Back.String() + "/state")
+	resp, err := http.Get("http://" + p.where.Back.String() + "/state")
 	if err != nil {
 		return s, err
 	}
 	defer resp.Body.Close()
-	return s, json.NewDecoder(resp.Body).Decode(&s)
+	return s, json.NewDecoder(resp.Body).Decode(&s) // some hundred bytes for each row
 }
 
 // state returns what all instances have seen, together.
@@ -196,7 +192,7 @@ func (c *cluster) advance(seconds int64) error {
 
 // set puts the clock of one instance.
 func (c *cluster) set(i int, now int64) error {
-	resp, err := doors.Post("http://"+c.instances[i].where.Back.String()+"/clock?now="+strconv.FormatInt(now, 10), "", nil)
+	resp, err := http.Post("http://"+c.instances[i].where.Back.String()+"/clock?now="+strconv.FormatInt(now, 10), "", nil)
 	if err != nil {
 		return err
 	}

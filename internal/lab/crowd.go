@@ -44,7 +44,12 @@ func (s *scene) browser() {
 	case instance.EveryRequest:
 		return // a form each time, which is how programs do it
 	case instance.Newcomers: // what the element on the page does before the form is sent
-		if proof, _ := c.solve(c.challenge(base)); c.redeem(base, proof) == "" {
+		token := ""
+		s.still(func() {
+			proof, _ := c.solve(c.challenge(base))
+			token = c.redeem(base, proof)
+		})
+		if token == "" {
 			s.broken("a browser's proof is not accepted")
 			return
 		}
@@ -84,7 +89,8 @@ func (s *scene) post(c *http.Client, n int) {
 			return
 		}
 		req.Header.Set(instance.ClientHeader, s.honestly())
-		resp, err := c.Do(req)
+		var resp *http.Response
+		s.still(func() { resp, err = c.Do(req) })
 		if err != nil {
 			s.fail(err)
 			return
@@ -144,10 +150,27 @@ func (s *scene) slowPhone() {
 	}
 	address := s.host()
 	c := s.caller(s.honestly(), s.dialer(address), address, true)
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	proof, _ := c.solve(c.challenge(s.through()))
-	s.wait(8)
+	s.move(8)
 	if a := c.send(s.through(), middleware.ProofHeader, proof); !a.admitted() {
 		s.broken(fmt.Sprintf("a slow phone's proof: %d %s", a.status, a.decision))
+	}
+}
+
+// neighbours have tallies of their own, and are behind the address of an attacker: they must not
+// notice.
+func (s *scene) neighbours(address netip.Addr) (use func()) {
+	const people = 4
+	var holders [people]*http.Client
+	for i := range holders {
+		t := s.dialer(address)
+		holders[i] = s.polite(func() (netip.Addr, http.RoundTripper) { return address, t })
+		s.post(holders[i], 1)
+	}
+	return func() {
+		times(people, func(i int) { s.post(holders[i], int(s.route.Quota)-1) })
 	}
 }
 

@@ -16,7 +16,13 @@ import (
 // buys as cheaply as can be: it gathers challenges at one price, and solves them until
 // the price has doubled and they are good no more.
 func farm(s *scene) {
-	c := s.attacker(netip.Addr{})
+	address := s.host()
+	neighbours := s.neighbours(address)
+	together(neighbours, func() { farmAt(s, address) })
+}
+
+func farmAt(s *scene, address netip.Addr) {
+	c := s.attacker(address)
 	admitted := int64(0)
 	use := func(token ...string) {
 		s.each(func(base string) {

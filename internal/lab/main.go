@@ -126,7 +126,7 @@ func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken b
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, l.cluster.stop()) }()
+	defer func() { err = errors.Join(err, l.close()) }()
 	var results []*result
 	for i, r := range chosen {
 		bar.says(r.name)

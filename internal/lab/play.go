@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -24,7 +25,8 @@ type result struct {
 	work                   float64 // in prices of the first tally
 	bought                 int64
 	serverCPU, labCPU      time.Duration
-	heap                   uint64 // of the largest instance
+	most                   int64 // tallies for that work
+	grown                  int64 // bytes of the largest heap
 	curve                  []point
 	instances              int64
 	quota, crowd           int64
@@ -38,55 +40,85 @@ type lab struct {
 	cluster *cluster
 	site    instance.Config
 	scale   scale
+
+	counters map[string]*counter // by the names of the rows
 }
 
 // openLab starts the instances for some rows.
 func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*lab, error) {
 	now := time.Now().Truncate(window*time.Second).Unix() + 60
-	l := &lab{scale: sc, site: instance.Config{Now: now, Secret: make([]byte, 32), Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/24")}}}
+	l := &lab{scale: sc, counters: map[string]*counter{}, site: instance.Config{Now: now, Secret: make([]byte, 32), Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/24")}}}
 	_, _ = rand.Read(l.site.Secret) // it never fails
 	for _, r := range all {
-		l.site.Routes = append(l.site.Routes, r.routeOf(sc))
+		route := r.routeOf(sc)
+		if r.counter {
+			c, err := serveCounter(l.site.Secret)
+			if err != nil {
+				return nil, errors.Join(err, l.close())
+			}
+			l.counters[r.name], route.Counter = c, c.url
+		}
+		l.site.Routes = append(l.site.Routes, route)
 	}
 	var err error
-	l.cluster, err = startCluster(ctx, dir, program, sc.instances, l.site)
-	return l, err
+	if l.cluster, err = startCluster(ctx, dir, program, sc.instances, l.site); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+// close ends all.
+func (l *lab) close() error {
+	for _, c := range l.counters {
+		c.stop()
+	}
+	if l.cluster == nil {
+		return nil
+	}
+	return l.cluster.stop()
 }
 
 // play plays one row.
 func (l *lab) play(r row, number int) (*result, error) {
 	route := r.routeOf(l.scale)
 	s := &scene{
-		row: r.name, cluster: l.cluster, site: l.site, route: route, scale: l.scale, block: byte(16 + number),
+		row: r.name, cluster: l.cluster, site: l.site, route: route, scale: l.scale, block: byte(16 + number), counter: l.counters[r.name],
 		oracle: &oracle{
 			quota: route.Quota, shared: route.Mode != instance.Newcomers, proofs: route.Mode == instance.EveryRequest,
 			tallies: map[string]*used{},
 		},
 	}
 	s.front = sync.OnceValue(func() *http.Transport { return s.dialer(netip.AddrFrom4([4]byte{127, 0, 0, 9})) })
-	before, err := l.cluster.state()
+	last, err := l.cluster.state()
 	if err != nil {
 		return nil, err
 	}
 	own := cpu()
-	if r.cold { // a client beside it would meet a door that is closed
+	switch r.crowd {
+	case before:
+		s.crowd()
+		r.attack(s)
+	case after:
 		r.attack(s)
 		s.crowd()
-	} else {
+	default:
 		together(func() { r.attack(s) }, s.crowd)
+		if r.crowd == again {
+			s.crowd()
+		}
 	}
 	own = cpu() - own
 	s.over()
-	after, err := l.cluster.state()
+	end, err := l.cluster.state()
 	if err != nil {
 		return nil, err
 	}
 	o := s.oracle
 	return &result{
-		row: r, sent: s.sent.Load(), admitted: after.Counts[r.name+"/attacker"][instance.Admitted], bound: r.bound(s),
+		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+"/attacker"][instance.Admitted], bound: r.bound(s),
 		served: o.served, refused: o.refused, asked: o.asked, explained: o.explains, unjust: o.unjust,
 		work: float64(s.work.Load()) / leastWork, bought: s.bought.Load(),
-		serverCPU: after.CPU - before.CPU, labCPU: own, heap: after.Heap,
+		serverCPU: end.CPU - last.CPU, labCPU: own, most: levelOf(s), grown: int64(end.Heap) - int64(last.Heap),
 		curve: s.curve, instances: s.n(), quota: route.Quota, crowd: route.Crowd,
 	}, s.failed()
 }

@@ -61,6 +61,8 @@ http {
 	uwsgi_temp_path %[1]s/uwsgi;
 	scgi_temp_path %[1]s/scgi;
 	keepalive_requests 1000000;
+	keepalive_timeout 1h;
+	proxy_read_timeout 1h;
 	upstream instances {
 %[2]s		keepalive 64;
 		keepalive_requests 1000000;

@@ -16,8 +16,20 @@ type row struct {
 	bound   func(*scene) int64
 	route   instance.Route // without what all have
 	quota   int64          // 0: as large as the scale says
-	cold    bool           // restarts instances
+	crowd   crowdTime
+	counter bool // a counter decides
 }
+
+// A crowdTime is when the honest crowd comes: beside the attacker, where what the row does
+// to the instances is nothing that befalls it too.
+type crowdTime int
+
+const (
+	beside crowdTime = iota
+	before
+	after
+	again // beside, and once more after
+)
 
 // A scale is how much of everything there is.
 type scale struct {
@@ -84,9 +96,14 @@ func rows() []row {
 		{name: "waits", threats: "T35", client: "waits instead of working", formula: "(N+C)·max(1, L/5)", attack: waits,
 			route: instance.Route{Mode: instance.Newcomers, Room: true},
 			bound: func(s *scene) int64 { return s.n() * max(1, s.route.Quota/5) }},
-		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5,
+		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, crowd: again,
 			route: instance.Route{MaxClients: 1}, bound: nL},
-		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: coldStarts, cold: true, bound: nL},
+		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: coldStarts, crowd: after, bound: nL},
+		{name: "clock-back", threats: "T46", client: "drops, while clocks go back an hour", formula: "(N+C)·L", attack: clockBack, crowd: after, bound: nL},
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: drop, counter: true,
+			bound: func(s *scene) int64 { return s.route.Quota }},
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, crowd: before, counter: true,
+			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
 	}
 }
 
@@ -97,6 +114,12 @@ func (r row) routeOf(sc scale) instance.Route {
 	route.Quota = sc.quota
 	if r.quota > 0 {
 		route.Quota = r.quota
+	}
+	if route.MaxClients == 0 {
+		route.MaxClients = 4096
+	}
+	if r.counter {
+		route.Instances = int64(sc.instances)
 	}
 	if route.Mode != "" {
 		route.Work, route.Crowd = leastWork, sc.crowd

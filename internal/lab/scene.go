@@ -25,7 +25,8 @@ type scene struct {
 	block byte // the first bits of the addresses in it
 	hosts atomic.Uint32
 
-	front func() *http.Transport // that a proxy in front of ours has
+	counter *counter               // of an exact route
+	front   func() *http.Transport // that a proxy in front of ours has
 
 	mu    sync.Mutex
 	errs  []error
@@ -36,6 +37,8 @@ type scene struct {
 	bought atomic.Int64 // tallies of attackers, each counted once: F
 	solved atomic.Int64 // proofs of attackers: S
 	seen   atomic.Int64 // seconds that the clock has moved
+	turn   sync.Mutex   // of those who move the clock, or need it to stand
+	hold   sync.RWMutex // the clock stands for those that read-lock it
 	starts atomic.Int64 // of instances in the window: C
 	curve  []point
 }
@@ -84,12 +87,27 @@ func (s *scene) over() {
 
 // wait moves the clock of all instances.
 func (s *scene) wait(seconds int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.move(seconds)
+}
+
+// move is wait for those whose turn it is. Challenges that honest clients are working on
+// must not end by it.
+func (s *scene) move(seconds int64) {
+	s.hold.Lock()
+	defer s.hold.Unlock()
 	if err := s.cluster.advance(seconds); err != nil {
-		s.errs = append(s.errs, err)
+		s.fail(err)
 	}
 	s.seen.Add(seconds)
+}
+
+// still does something while the clock stands.
+func (s *scene) still(f func()) {
+	s.hold.RLock()
+	defer s.hold.RUnlock()
+	f()
 }
 
 // together runs all, and waits for them.

@@ -25,8 +25,8 @@ const (
 // A Config is what one instance serves. All instances have the same.
 type Config struct {
 	Listen  netip.AddrPort
-	Now     int64 // Unix seconds, at which the clock stands
-	Secret  []byte
+	Now     int64          // Unix seconds, at which the clock stands
+	Secret  []byte         // of tokens, and of calls to counters
 	Trusted []netip.Prefix // the networks of the proxies
 	Routes  []Route
 }
@@ -41,6 +41,8 @@ type Route struct {
 	BindOwn     bool
 	MaxClients  int // 0: the default
 	Room        bool
+	Counter     string // the URL of an exact counter; "" for none
+	Instances   int64  // among which the quota is divided while it does not
 }
 
 // Challenge returns what the route sells, or nil.

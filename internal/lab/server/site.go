@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
 
 // A site is what an instance serves, and what it has seen.
@@ -38,6 +39,15 @@ func newSite(cfg instance.Config) (*site, error) {
 		return nil, err
 	}
 	for _, r := range cfg.Routes {
+		var exact *middleware.Exact
+		if r.Counter != "" {
+			counter, err := remote.Open([]string{r.Counter}, remote.Config{Secrets: [][]byte{cfg.Secret}})
+			if err != nil {
+				return nil, err
+			}
+			// A busy machine is no outage: what is answered at all is answered in time.
+			exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
+		}
 		m, err := middleware.New(middleware.Config{
 			Policy:     r.Policy,
 			Limits:     []middleware.Limit{{Quota: r.Quota, Window: time.Duration(r.Window) * time.Second}},
@@ -45,6 +55,8 @@ func newSite(cfg instance.Config) (*site, error) {
 			Identity:   identity,
 			MaxClients: r.MaxClients,
 			Challenge:  r.Challenge(),
+			Exact:      exact,
+			Instances:  r.Instances,
 			OnDecision: s.decided,
 			Logger:     slog.New(slog.DiscardHandler),
 			Now:        func() time.Time { return time.Unix(s.now.Load(), 0) },
