@@ -38,9 +38,7 @@ func farmAt(s *scene, address netip.Addr) {
 	for spent := int64(0); spent < s.scale.work*s.route.Work; {
 		before := s.work.Load()
 		s.each(func(base string) {
-			for _, token := range c.stock(base) {
-				use(middleware.TokenHeader, token)
-			}
+			c.stock(base, func(token string) { use(middleware.TokenHeader, token) })
 		})
 		if s.work.Load() == before {
 			return // nothing is for sale, or the lab is stopped
@@ -50,8 +48,8 @@ func farmAt(s *scene, address netip.Addr) {
 }
 
 // stock gathers a Crowd of challenges of an instance, and buys with them until one is no longer
-// good. It returns the first tokens.
-func (c *caller) stock(base string) (tokens []string) {
+// good. use gets the first token of each tally.
+func (c *caller) stock(base string, use func(token string)) {
 	gathered := make([]answer, c.scene.route.Crowd+1)
 	for i := range gathered {
 		gathered[i] = c.challenge(base)
@@ -59,28 +57,27 @@ func (c *caller) stock(base string) (tokens []string) {
 	for _, a := range gathered {
 		proof, _ := c.solve(a)
 		if proof == "" {
-			return tokens
+			return
 		}
 		token := c.redeem(base, proof)
 		if token == "" {
-			return tokens
+			return
 		}
-		tokens = append(tokens, token)
+		use(token)
 	}
-	return tokens
 }
 
 // imports buys from many addresses, where each is cheap, and uses all from one.
 func imports(s *scene) {
 	user := s.attacker(netip.Addr{})
 	for i := range 4 {
-		for _, token := range s.attacker(netip.Addr{}).stock(s.around(i)) {
+		s.attacker(netip.Addr{}).stock(s.around(i), func(token string) {
 			s.each(func(base string) {
 				for range s.more() {
 					user.send(base, middleware.TokenHeader, token)
 				}
 			})
-		}
+		})
 	}
 }
 
