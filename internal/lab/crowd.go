@@ -178,5 +178,5 @@ func (s *scene) neighbours(address netip.Addr) (use func()) {
 func (s *scene) broken(what string) {
 	s.oracle.mu.Lock()
 	defer s.oracle.mu.Unlock()
-	s.oracle.unjust = append(s.oracle.unjust, what)
+	s.oracle.promises = append(s.oracle.promises, what)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,15 +27,22 @@ type oracle struct {
 	tallies  map[string]*used // by the address, or what the token of an own one says
 	asked    int64            // answers that want work first
 	refused  int64
-	unjust   []string // refusals of clients that had room: how each was
-	explains int64    // of those without room in a full memory, and not unjust
+	early    []early // refusals of those that had room
 	served   int64
+	promises []string // other promises that were broken
+}
+
+// An early refusal is one of a client of which some tally had room.
+type early struct {
+	roomy []string // tallies with room
+	how   string
 }
 
 // used is what a tally has used.
 type used struct {
-	admitted int64
-	underway int64
+	admitted  int64
+	underway  int64
+	inherited bool // it has begun with a count of others, somewhere
 }
 
 // A witness watches one client for the oracle.
@@ -111,6 +119,11 @@ func (o *oracle) judge(usable []string, charged string, status int, d instance.D
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done(usable)
+	if d.Inherited > 0 {
+		for _, t := range usable {
+			o.of(t).inherited = true
+		}
+	}
 	if status < http.StatusBadRequest {
 		if !d.Room {
 			o.of(charged).admitted++
@@ -128,16 +141,32 @@ func (o *oracle) judge(usable []string, charged string, status int, d instance.D
 		return
 	}
 	o.refused++
+	e := early{how: d.String()}
 	for _, t := range usable {
 		if u := o.of(t); u.admitted+u.underway < o.quota {
-			if d.Inherited > 0 {
-				o.explains++
-				return
-			}
-			o.unjust = append(o.unjust, d.String())
-			return
+			e.roomy = append(e.roomy, t)
 		}
 	}
+	if len(e.roomy) > 0 {
+		o.early = append(o.early, e)
+	}
+}
+
+// verdict says, when all is over, how many of the refusals of clients that had room a full memory
+// explains, and how the others were. What a tally has begun with goes along with it, in the
+// memory and in its token: so the answer that told of it explains also those that came before.
+func (o *oracle) verdict() (explained int64, unjust []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	unjust = o.promises
+	for _, e := range o.early {
+		if slices.ContainsFunc(e.roomy, func(t string) bool { return !o.of(t).inherited }) {
+			unjust = append(unjust, e.how)
+		} else {
+			explained++
+		}
+	}
+	return explained, unjust
 }
 
 // cookies returns the values of a name.

@@ -67,6 +67,9 @@ func TestOracle(t *testing.T) {
 		{name: "a proof for each request", shared: true, proofs: true, steps: []step{{"", 403, instance.Decision{Reason: "no-token"}, ""}}, asked: 1},
 		{name: "over the limit with a proof", shared: true, proofs: true, steps: []step{{"", no, over, ""}}, refused: 1, unjust: 1},
 		{name: "a full memory", shared: true, steps: []step{{"", no, instance.Decision{Reason: "over-limit", Inherited: 2}, ""}}, refused: 1, explained: 1},
+		{name: "it began with the counts of others", shared: true, steps: []step{{"", ok, instance.Decision{Reason: "x", Inherited: 1}, ""}, {"", no, over, ""}}, refused: 1, explained: 1},
+		{name: "it is told later", shared: true, steps: []step{{"", no, over, ""}, {"", ok, instance.Decision{Reason: "x", Inherited: 1}, ""}}, refused: 1, explained: 1},
+		{name: "another one began with them", steps: []step{{"a", ok, instance.Decision{Reason: "x", Own: true, Inherited: 1}, "a"}, {"b", no, over, ""}}, refused: 1, unjust: 1},
 		{name: "the proxy alone", shared: true, steps: []step{{"", 502, instance.Decision{}, ""}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,8 +96,9 @@ func TestOracle(t *testing.T) {
 			}
 			require.EqualValues(t, c.asked, o.asked, "asked")
 			require.EqualValues(t, c.refused, o.refused, "refused")
-			require.Len(t, o.unjust, c.unjust, "unjust")
-			require.EqualValues(t, c.explained, o.explains, "explained")
+			explained, unjust := o.verdict()
+			require.Len(t, unjust, c.unjust, "unjust")
+			require.EqualValues(t, c.explained, explained, "explained")
 			for name, u := range o.tallies {
 				require.Zero(t, u.underway, name)
 			}
@@ -109,9 +113,9 @@ func TestOracleWaitsForWhatIsUnderWay(t *testing.T) {
 	o.begin([]string{"a"})
 	o.begin([]string{"a"})
 	o.judge([]string{"a"}, "a", http.StatusTooManyRequests, over, true)
-	require.Empty(t, o.unjust)
+	require.Empty(t, o.early)
 	o.judge([]string{"a"}, "a", http.StatusTooManyRequests, over, true)
-	require.Len(t, o.unjust, 1, "neither was admitted")
+	require.Len(t, o.early, 1, "neither was admitted")
 }
 
 func TestOwnTally(t *testing.T) {

@@ -114,9 +114,10 @@ func (l *lab) play(r row, number int) (*result, error) {
 		return nil, err
 	}
 	o := s.oracle
+	explained, unjust := o.verdict()
 	return &result{
 		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+"/attacker"][instance.Admitted], bound: r.bound(s),
-		served: o.served, refused: o.refused, asked: o.asked, explained: o.explains, unjust: o.unjust,
+		served: o.served, refused: o.refused, asked: o.asked, explained: explained, unjust: unjust,
 		work: float64(s.work.Load()) / leastWork, bought: s.bought.Load(),
 		serverCPU: end.CPU - last.CPU, labCPU: own, most: levelOf(s), grown: int64(end.Heap) - int64(last.Heap),
 		curve: s.curve, instances: s.n(), quota: route.Quota, crowd: route.Crowd,

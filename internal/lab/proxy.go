@@ -121,7 +121,7 @@ func (p *proxy) listen(ctx context.Context, program string, instances []netip.Ad
 		return err
 	}
 	var said strings.Builder
-	cmd := exec.CommandContext(ctx, program, "-p", p.dir, "-c", file)
+	cmd := exec.CommandContext(ctx, program, "-e", filepath.Join(p.dir, "nginx.log"), "-p", p.dir, "-c", file)
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		return err
