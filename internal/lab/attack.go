@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -94,6 +95,10 @@ func methods(s *scene) {
 	c := s.attacker(netip.Addr{})
 	s.each(func(base string) {
 		for range s.more() {
+			for _, path := range []string{"//", "/./", "/x/../"} {
+				c.do(http.MethodPost, base+path+s.route.Policy)
+			}
+			c.do(http.MethodPost, base+"/%6d"+s.route.Policy[1:])
 			for _, m := range []string{http.MethodOptions, http.MethodHead, http.MethodGet, http.MethodPut, "PURGE"} {
 				c.do(m, base+"/"+s.route.Policy)
 			}
@@ -170,6 +175,71 @@ func coldStarts(s *scene) {
 		c.client.CloseIdleConnections()
 		everywhere()
 	}
+}
+
+// atOnce has as many requests served at once as it can.
+func atOnce(s *scene) {
+	c, each := s.attacker(netip.Addr{}), s.route.AtOnce+5
+	n := len(s.cluster.instances)
+	together(func() {
+		times(n*each, func(i int) { c.send(s.around(i)) })
+	}, func() {
+		defer s.release()
+		for {
+			seen, err := s.cluster.state()
+			if err != nil {
+				s.fail(err)
+				return
+			}
+			decided := int64(0)
+			for _, n := range seen.Counts[c.name] {
+				decided += n
+			}
+			if decided == int64(n*each) {
+				return // each is refused, or held
+			}
+			select {
+			case <-s.cluster.ctx.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// release lets go what the handlers hold.
+func (s *scene) release() {
+	for _, p := range s.cluster.instances {
+		if err := p.post("/release"); err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// boundary asks for all before the end of a window, and again after it, while the clock of one
+// instance is four seconds ahead.
+func boundary(s *scene) {
+	c := s.attacker(netip.Addr{})
+	token := []string(nil)
+	again := func() {
+		s.each(func(base string) {
+			for range s.more() {
+				c.send(base)
+			}
+		})
+		for range 2 * s.more() {
+			if t := c.send(s.through(), token...).token(); t != "" {
+				token = []string{middleware.TokenHeader, t}
+			}
+		}
+	}
+	s.move(window - s.cluster.clock%window - 2)
+	if err := s.cluster.set(0, s.cluster.clock+4); err != nil {
+		s.fail(err)
+	}
+	again()
+	s.move(4)
+	again()
 }
 
 // clockBack drops, while the clocks of all instances are put back an hour, and forward again.

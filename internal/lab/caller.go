@@ -25,6 +25,7 @@ type caller struct {
 	address netip.Addr
 	client  *http.Client
 	attacks bool
+	policy  string   // whose route it is on
 	fields  []string // more of each request, names and values in turn
 }
 
@@ -56,11 +57,11 @@ func (s *scene) attacker(from netip.Addr) *caller {
 	if !from.IsValid() {
 		from = s.host()
 	}
-	return s.caller(s.row+"/attacker", s.dialer(from), from, false)
+	return s.caller(s.row+instance.Attacker, s.dialer(from), from, false)
 }
 
 // behind returns an attacker that a proxy in front of ours names, as any address.
-func (s *scene) behind(address netip.Addr) *caller { return s.named(s.row+"/attacker", address) }
+func (s *scene) behind(address netip.Addr) *caller { return s.named(s.row+instance.Attacker, address) }
 
 // stranger is the same of a client that only takes room, and is not counted.
 func (s *scene) stranger(address netip.Addr) *caller { return s.named(s.row+"/stranger", address) }
@@ -74,7 +75,7 @@ func (s *scene) named(name string, address netip.Addr) *caller {
 func (s *scene) caller(name string, base http.RoundTripper, address netip.Addr, honest bool) *caller {
 	said := address.String()
 	t := s.witness(base, func() string { return said }, honest)
-	return &caller{scene: s, name: name, address: address, client: &http.Client{Transport: t}, attacks: !honest}
+	return &caller{scene: s, name: name, address: address, client: &http.Client{Transport: t}, attacks: !honest, policy: s.route.Policy}
 }
 
 func (s *scene) witness(base http.RoundTripper, address func() string, honest bool) *witness {
@@ -91,7 +92,7 @@ func (s *scene) around(i int) string {
 
 // send sends a request with further fields to the route.
 func (c *caller) send(base string, fields ...string) answer {
-	return c.do(http.MethodPost, base+"/"+c.scene.route.Policy, fields...)
+	return c.do(http.MethodPost, base+"/"+c.policy, fields...)
 }
 
 func (c *caller) do(method, url string, fields ...string) answer {
@@ -148,12 +149,12 @@ func (c *caller) solve(a answer) (proof string, work int64) {
 
 // challenge asks an instance for a challenge, which costs nothing.
 func (c *caller) challenge(base string) answer {
-	return c.do(http.MethodGet, base+"/"+c.scene.route.Policy+"/tally/challenge")
+	return c.do(http.MethodGet, base+"/"+c.policy+"/tally/challenge")
 }
 
 // redeem buys a tally for a proof, and returns its first token; "" if it is not sold.
 func (c *caller) redeem(base, proof string) string {
-	a := c.do(http.MethodPost, base+"/"+c.scene.route.Policy+"/tally/redeem", middleware.ProofHeader, proof)
+	a := c.do(http.MethodPost, base+"/"+c.policy+"/tally/redeem", middleware.ProofHeader, proof)
 	if a.status != http.StatusOK {
 		return ""
 	}

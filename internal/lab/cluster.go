@@ -192,13 +192,18 @@ func (c *cluster) advance(seconds int64) error {
 
 // set puts the clock of one instance.
 func (c *cluster) set(i int, now int64) error {
-	resp, err := http.Post("http://"+c.instances[i].where.Back.String()+"/clock?now="+strconv.FormatInt(now, 10), "", nil)
+	return c.instances[i].post("/clock?now=" + strconv.FormatInt(now, 10))
+}
+
+// post tells an instance to do something.
+func (p *process) post(what string) error {
+	resp, err := http.Post("http://"+p.where.Back.String()+what, "", nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("an instance does not put its clock: %s", resp.Status)
+		return fmt.Errorf("an instance does not %s: %s", what, resp.Status)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -97,7 +98,7 @@ func proofs(s *scene) {
 // stolen is a thief, who shows the token that an honest client has bought, from another address.
 func stolen(s *scene) {
 	address := s.host()
-	victim := s.caller(s.row+"/attacker", s.dialer(address), address, true)
+	victim := s.caller(s.row+instance.Attacker, s.dialer(address), address, true)
 	proof, _ := victim.solve(victim.challenge(s.through()))
 	token := victim.redeem(s.through(), proof)
 	s.bought.Add(1)
@@ -128,6 +129,40 @@ func stolenBound(s *scene) {
 			token = t
 		}
 	}
+}
+
+// elsewhere is another route of the same site, which sells tallies of its own.
+var elsewhere = instance.Route{Policy: "elsewhere", Quota: 1000, Window: window, Mode: instance.WhenExhausted, Work: leastWork, Crowd: 8}
+
+// swapped shows what it has bought on another route.
+func swapped(s *scene) {
+	there := s.attacker(netip.Addr{})
+	there.policy = elsewhere.Policy
+	here := s.attacker(there.address)
+	for i := range 3 {
+		proof, _ := there.solve(there.challenge(s.around(i)))
+		token := there.redeem(s.through(), proof)
+		s.each(func(base string) {
+			here.send(base, middleware.ProofHeader, proof)
+			here.redeem(base, proof)
+			for range s.more() {
+				here.send(base, middleware.TokenHeader, token)
+				here.send(base, "Cookie", "__Host-tallystick-"+s.route.Policy+"="+token)
+			}
+		})
+	}
+}
+
+// floods asks for challenges, and answers them wrongly.
+func floods(s *scene) {
+	c := s.attacker(netip.Addr{})
+	s.each(func(base string) {
+		for range 10 * s.more() {
+			a := c.challenge(base)
+			text, _, _ := strings.Cut(a.header.Get(middleware.ChallengeHeader), ";")
+			c.send(base, middleware.ProofHeader, text+"~0.0.0.0.0.0.0.0")
+		}
+	})
 }
 
 // expired shows proofs whose time has passed.

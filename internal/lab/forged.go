@@ -31,6 +31,28 @@ func forged(s *scene) {
 	})
 }
 
+// oversized shows far too much of everything, straight to the instances: the proxy would not
+// have it.
+func oversized(s *scene) {
+	c := s.attacker(netip.Addr{})
+	real := c.send(s.through()).token()
+	name := "__Host-tallystick-" + s.route.Policy
+	lines := make([]string, 0, 400)
+	for range 200 {
+		lines = append(lines, middleware.TokenHeader, real)
+	}
+	s.each(func(base string) {
+		for range s.more() {
+			c.send(base, middleware.TokenHeader, strings.Repeat("A", 600_000))
+			c.send(base, middleware.TokenHeader, strings.Repeat(real+",", 3000))
+			c.send(base, "Cookie", strings.Repeat(name+"=A; ", 3000)+name+"="+real)
+			c.send(base, middleware.ProofHeader, strings.Repeat("~0.0", 100_000))
+			c.send(base, "X-Forwarded-For", strings.Repeat("10.0.0.1,", 50_000))
+			c.send(base, lines...)
+		}
+	})
+}
+
 // forgeries makes tokens of a real one that are none.
 func forgeries(real string) []string {
 	parts := strings.Split(real, ".")
@@ -63,7 +85,7 @@ func forgeries(real string) []string {
 func aborted(s *scene) {
 	from := s.host()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}}
-	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s/attacker\r\nContent-Length: 0\r\n\r\n", s.route.Policy, instance.ClientHeader, s.row)
+	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.route.Policy, instance.ClientHeader, s.row+instance.Attacker)
 	s.each(func(base string) {
 		for range s.more() {
 			s.sent.Add(1)

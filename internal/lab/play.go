@@ -60,6 +60,7 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 		}
 		l.site.Routes = append(l.site.Routes, route)
 	}
+	l.site.Routes = append(l.site.Routes, elsewhere)
 	var err error
 	if l.cluster, err = startCluster(ctx, dir, program, sc.instances, l.site); err != nil {
 		return nil, errors.Join(err, l.close())
@@ -116,7 +117,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 	o := s.oracle
 	explained, unjust := o.verdict()
 	return &result{
-		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+"/attacker"][instance.Admitted], bound: r.bound(s),
+		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+instance.Attacker][instance.Admitted], bound: r.bound(s),
 		served: o.served, refused: o.refused, asked: o.asked, explained: explained, unjust: unjust,
 		work: float64(s.work.Load()) / leastWork, bought: s.bought.Load(),
 		serverCPU: end.CPU - last.CPU, labCPU: own, most: levelOf(s), grown: int64(end.Heap) - int64(last.Heap),

@@ -16,7 +16,7 @@ const ticketTime = 6
 // tickets gathers wait tickets at the door, each with a jar of its own, as cookies to show.
 func (c *caller) tickets(base string, n int) (list []string) {
 	for range n {
-		a := c.do(http.MethodGet, base+"/"+c.scene.route.Policy+"/tally/ticket", "Accept", "text/html")
+		a := c.do(http.MethodGet, base+"/"+c.policy+"/tally/ticket", "Accept", "text/html")
 		for _, cookie := range (&http.Response{Header: a.header}).Cookies() {
 			if strings.HasSuffix(cookie.Name, ".wait") {
 				list = append(list, cookie.Name+"="+cookie.Value)

@@ -18,6 +18,9 @@ const (
 	// DecisionHeader is the field that says what was decided.
 	DecisionHeader = "Lab-Decision"
 
+	// Attacker is how the name of an attacker ends.
+	Attacker = "/attacker"
+
 	// Admitted is how an admitted request is counted; the others by the reason of the refusal.
 	Admitted = "admitted"
 )
@@ -36,11 +39,13 @@ type Route struct {
 	Policy      string
 	Quota       int64
 	Window      int64  // seconds
+	Fixed       bool   // a fixed window, not a sliding one
 	Mode        string // "", or the name of a mode
 	Work, Crowd int64
 	BindOwn     bool
 	MaxClients  int // 0: the default
 	Room        bool
+	AtOnce      int    // requests of a tally that are served at once; 0 for any number
 	Counter     string // the URL of an exact counter; "" for none
 	Instances   int64  // among which the quota is divided while it does not
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,13 +27,15 @@ type site struct {
 	routes map[string]*middleware.Middleware
 	mux    *http.ServeMux
 
+	release chan struct{} // closed when the lab lets go what is held
+
 	mu     sync.Mutex
 	counts map[string]map[string]int64 // by the name that a client gives itself, by what became of its requests
 }
 
 // newSite mounts the routes: /<policy> is limited, and /<policy>/tally/ sells.
 func newSite(cfg instance.Config) (*site, error) {
-	s := &site{routes: map[string]*middleware.Middleware{}, mux: http.NewServeMux(), counts: map[string]map[string]int64{}}
+	s := &site{routes: map[string]*middleware.Middleware{}, mux: http.NewServeMux(), release: make(chan struct{}), counts: map[string]map[string]int64{}}
 	s.now.Store(cfg.Now)
 	identity, err := middleware.ForwardedFor(cfg.Trusted...)
 	if err != nil {
@@ -48,24 +51,33 @@ func newSite(cfg instance.Config) (*site, error) {
 			// A busy machine is no outage: what is answered at all is answered in time.
 			exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 		}
+		limit := middleware.Limit{Quota: r.Quota, Window: time.Duration(r.Window) * time.Second}
+		if r.Fixed {
+			limit.Algorithm = middleware.FixedWindow
+		}
+		var atOnce *middleware.Concurrency
+		if r.AtOnce > 0 {
+			atOnce = &middleware.Concurrency{Max: r.AtOnce, MaxHold: time.Hour}
+		}
 		m, err := middleware.New(middleware.Config{
-			Policy:     r.Policy,
-			Limits:     []middleware.Limit{{Quota: r.Quota, Window: time.Duration(r.Window) * time.Second}},
-			Secrets:    [][]byte{cfg.Secret},
-			Identity:   identity,
-			MaxClients: r.MaxClients,
-			Challenge:  r.Challenge(),
-			Exact:      exact,
-			Instances:  r.Instances,
-			OnDecision: s.decided,
-			Logger:     slog.New(slog.DiscardHandler),
-			Now:        func() time.Time { return time.Unix(s.now.Load(), 0) },
+			Policy:      r.Policy,
+			Limits:      []middleware.Limit{limit},
+			Secrets:     [][]byte{cfg.Secret},
+			Identity:    identity,
+			MaxClients:  r.MaxClients,
+			Challenge:   r.Challenge(),
+			Exact:       exact,
+			Concurrency: atOnce,
+			Instances:   r.Instances,
+			OnDecision:  s.decided,
+			Logger:      slog.New(slog.DiscardHandler),
+			Now:         func() time.Time { return time.Unix(s.now.Load(), 0) },
 		})
 		if err != nil {
 			return nil, fmt.Errorf("route %s: %w", r.Policy, err)
 		}
 		s.routes[r.Policy] = m
-		s.mux.Handle("/"+r.Policy, m.Handler(http.HandlerFunc(s.serve)))
+		s.mux.Handle("/"+r.Policy, m.Handler(s.serve(r.AtOnce > 0)))
 		s.mux.Handle("/"+r.Policy+"/tally/", m.Endpoints())
 	}
 	return s, nil
@@ -93,10 +105,16 @@ func (s *site) decided(ctx context.Context, d middleware.Decision) {
 	}
 }
 
-// serve is behind the limit: what comes here was admitted.
-func (s *site) serve(w http.ResponseWriter, r *http.Request) {
-	s.count(r, instance.Admitted)
-	w.WriteHeader(http.StatusNoContent)
+// serve is behind the limit: what comes here was admitted. With hold an attacker's request stays
+// until the lab lets it go.
+func (s *site) serve(hold bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.count(r, instance.Admitted)
+		if hold && strings.HasSuffix(r.Header.Get(instance.ClientHeader), instance.Attacker) {
+			<-s.release
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 }
 
 func (s *site) count(r *http.Request, what string) {
@@ -117,6 +135,7 @@ func (s *site) back() http.Handler {
 		defer s.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(instance.State{Counts: s.counts, CPU: cpu(), Heap: heap()})
 	})
+	mux.HandleFunc("POST /release", func(http.ResponseWriter, *http.Request) { close(s.release) })
 	mux.HandleFunc("POST /clock", func(w http.ResponseWriter, r *http.Request) {
 		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)
 		if err != nil {
