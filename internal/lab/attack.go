@@ -54,8 +54,9 @@ func parallel(s *scene) {
 }
 
 // drop shows nothing.
-func drop(s *scene) {
-	c := s.attacker(netip.Addr{})
+func drop(s *scene) { dropAt(s, s.attacker(netip.Addr{})) }
+
+func dropAt(s *scene, c *caller) {
 	s.each(func(base string) {
 		for range s.more() {
 			c.send(base)
@@ -242,24 +243,21 @@ func boundary(s *scene) {
 	again()
 }
 
-// clockBack drops, while the clocks of all instances are put back an hour, and forward again.
+// clockBack drops, before and after the clocks of all instances are put back an hour.
 func clockBack(s *scene) {
 	c := s.attacker(netip.Addr{})
-	for _, step := range []int64{0, -window, window} {
-		s.move(step)
-		s.each(func(base string) {
-			for range s.more() {
-				c.send(base)
-			}
-		})
-	}
+	dropAt(s, c)
+	s.move(-window)
+	dropAt(s, c)
+	s.move(window) // for those that come after
 }
 
 // outage uses up what the counter gives, and then what there is without it.
 func outage(s *scene) {
-	drop(s)
+	c := s.attacker(netip.Addr{})
+	dropAt(s, c)
 	s.counter.stop()
-	drop(s)
+	dropAt(s, c)
 }
 
 // levelOf returns how many tallies an identity can have bought for so much work on n instances,

@@ -104,7 +104,7 @@ func rows() []row {
 		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, crowd: again,
 			route: instance.Route{MaxClients: 1}, bound: nL},
 		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: coldStarts, crowd: after, bound: nL},
-		{name: "clock-back", threats: "T46", client: "drops, while clocks go back an hour", formula: "(N+C)·L", attack: clockBack, crowd: after, bound: nL},
+		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: clockBack, crowd: after, bound: nL},
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: instance.Route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
