@@ -252,10 +252,13 @@ func clockBack(s *scene) {
 	s.move(window) // for those that come after
 }
 
-// outage uses up what the counter gives, and then what there is without it.
+// outage uses up what the counter gives, on one instance alone, so that the others remember
+// nothing of it, and then what there is without the counter.
 func outage(s *scene) {
 	c := s.attacker(netip.Addr{})
-	dropAt(s, c)
+	for range s.more() {
+		c.send(s.around(0))
+	}
 	s.counter.stop()
 	dropAt(s, c)
 }

@@ -39,10 +39,10 @@ func main() {
 
 // options are what the command line says.
 type options struct {
-	short         bool
-	out, only     string
-	without       string
-	withoutAsFile *breakage
+	short     bool
+	out, only string
+	without   string
+	broken    *breakage
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
@@ -58,7 +58,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("what is %q?", f.Arg(0))
 	}
-	o.withoutAsFile, err = breakageNamed(o.without)
+	o.broken, err = breakageNamed(o.without)
 	return o, err
 }
 
@@ -114,7 +114,7 @@ func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken b
 	defer os.RemoveAll(dir)
 	bar := newBar(stderr, len(chosen))
 	bar.says("builds the server")
-	program, err := build(ctx, dir, o.withoutAsFile)
+	program, err := build(ctx, dir, o.broken)
 	if err != nil {
 		return false, err
 	}

@@ -24,7 +24,7 @@ func requireProxy(t *testing.T) {
 	}
 }
 
-// try runs the lab as its command line does.
+// runLab runs the lab as its command line does.
 func runLab(t *testing.T, args ...string) (status int, said string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
