@@ -105,6 +105,8 @@ func rows() []row {
 			route: instance.Route{MaxClients: 1}, bound: nL},
 		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: coldStarts, crowd: after, bound: nL},
 		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: clockBack, crowd: after, bound: nL},
+		{name: "clock-and-back", threats: "T46", client: "the same, and forward again", formula: "(N+C)·L, C = N", attack: clockAndBack, crowd: after,
+			route: instance.Route{Fixed: true}, bound: nL},
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
 			route: instance.Route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
