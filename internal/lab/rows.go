@@ -72,6 +72,7 @@ func rows() []row {
 			bound: func(*scene) int64 { return 0 }},
 		{name: "challenges", threats: "T29, T30", client: "asks for challenges, solves none", formula: "(N+C)·L", attack: floods, bound: nL,
 			route: sells},
+		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
 		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
 		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: spoofedThrough, bound: nL},
