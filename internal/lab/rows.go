@@ -70,7 +70,7 @@ func rows() []row {
 		{name: "oversized", threats: "T19, T20", client: "shows far too much", formula: "(N+C)·L", attack: oversized, bound: nL},
 		{name: "swapped", threats: "T15", client: "shows what another route has sold", formula: "0", attack: swapped, route: wants,
 			bound: func(*scene) int64 { return 0 }},
-		{name: "challenges", threats: "T29, T30", client: "asks for challenges, solves none", formula: "(N+C)·L", attack: floods, bound: nL,
+		{name: "challenges", threats: "T29, T30", client: "answers challenges wrongly", formula: "(N+C)·L", attack: floods, bound: nL,
 			route: sells},
 		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
