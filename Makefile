@@ -29,7 +29,7 @@ each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 # A target for each module: all its tests, with the race detector.
 RACES := $(MODULES:%=race@%)
 
-.PHONY: test fips lint need vuln mutants fuzz bench long cover newest sbom release rehearse help
+.PHONY: test fips lint need vuln mutants fuzz bench bounds long cover newest sbom release rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -80,6 +80,9 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 
 bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
 	@cd internal/peers && go run ./cmd/report
+
+bounds: ## the tables of bounds, of README.md and docs, by the simulation; some minutes
+	@cd internal/lab && go run ./cmd/bounds -update ../..
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \

@@ -47,9 +47,10 @@ var runners = map[string]string{
 
 // holders are the tests that hold tables to the code, by page and first line.
 var holders = map[string]string{
-	"README.md | client | requests admitted |":                 "docs_tables_test.go TestBoundsAreOne",
-	"README.md | package | what it is |":                       "docs_tables_test.go TestPackagesAreNamed",
-	"docs/bounds.md | client | requests admitted | shown by |": "docs_tables_test.go TestBoundsAreOne",
+	"README.md | client | requests admitted |":                                                                                                  "docs_tables_test.go TestBoundsAreOne",
+	"README.md | package | what it is |":                                                                                                        "docs_tables_test.go TestPackagesAreNamed",
+	"docs/bounds.md | client | requests admitted | shown by | and |":                                                                            "docs_tables_test.go TestBoundsAreOne",
+	"docs/simulation.md | client | N = 1 | N = 3 | N = 10 | N = 100 | N = 10, C = 10 |":                                                         "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/bounds.md | limit; of it the room has | tickets of the script | people | of them let in | let in of the script |":                     "middleware/waitingroom_table_test.go TestWaitingRoomTable",
 	"docs/browser.md | mode | what a client without a token meets | use it for |":                                                               "docs_tables_test.go TestModesAreNamed",
 	"docs/browser.md | what stands in the way | `data-reason` | what becomes of the form |":                                                     "docs_element_test.go TestElementTexts",

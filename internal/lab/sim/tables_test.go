@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+)
+
+// The tables of the pages are those that this code makes. The quick rows are made anew in
+// every run, all of them where time does not matter. The race detector looks at how things
+// are done and not at how often: one row of each table is enough for it.
+func TestPrintedTables(t *testing.T) {
+	for _, table := range Tables(Options{Seed: Seed}) {
+		t.Run(table.Page+" "+table.Name, func(t *testing.T) {
+			page, err := os.ReadFile(filepath.Join("..", "..", "..", table.Page))
+			require.NoError(t, err)
+			text, _, _, err := table.On(page)
+			require.NoError(t, err)
+			rows, found := strings.CutPrefix(text, table.Top())
+			require.True(t, found, "the head of the table is old: %s", text)
+			lines := strings.SplitAfter(strings.TrimSuffix(rows, "\n"), "\n")
+			require.Len(t, lines, len(table.Rows))
+			made := 0
+			for i, row := range table.Rows {
+				if !row.Quick && !testkit.Long() || testkit.Race && !testkit.Long() && made > 0 && !table.Words {
+					continue
+				}
+				made++
+				require.Equal(t, strings.TrimSuffix(Line(row.Make()), "\n"), strings.TrimSuffix(lines[i], "\n"), "make bounds")
+			}
+		})
+	}
+}
+
+// A page without the line for a table, or without the end of it, is not written to.
+func TestPut(t *testing.T) {
+	a, b := Table{Name: "a"}, Table{Name: "b"}
+	page := "before\n" + a.begin() + "old\n" + end + "after\n"
+	changed, err := a.Put([]byte(page), "new\n")
+	require.NoError(t, err)
+	require.Equal(t, "before\n"+a.begin()+"new\n"+end+"after\n", string(changed))
+
+	_, err = b.Put([]byte(page), "new\n")
+	require.ErrorContains(t, err, "no line")
+	_, err = a.Put([]byte(a.begin()+"old\n"), "new\n")
+	require.ErrorContains(t, err, "no end")
+}
+
+// What stands in the page as a bound is one: no attacker gets more, whatever the seed.
+func TestNoBoundIsExceeded(t *testing.T) {
+	for seed := range uint64(3) {
+		for _, a := range attacks() {
+			for _, n := range []int{1, 2, 7} {
+				for _, starts := range []int{0, n} {
+					got := a.played(Options{Seed: 100 + seed}, n, starts)
+					require.LessOrEqual(t, got.admitted, got.bound, "%s: N = %d, C = %d", a.client, n, starts)
+					require.Positive(t, got.admitted)
+				}
+			}
+			if testkit.Brief() && testkit.Race {
+				break
+			}
+		}
+	}
+}
