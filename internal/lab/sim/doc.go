@@ -9,7 +9,7 @@
 // decision of package storeless is called itself. Puzzles are real and tiny: work is told in
 // multiples of W, the price of the first tally.
 //
-// All that chance decides here comes from a seed, so that every machine makes the same tables.
+// All that chance decides here comes from a seed, so that the same tables are made again.
 // What chance decides in the limiter, as which cell of its memory counts a client, does not
 // show: where it could, the simulation names the cells itself.
 package sim

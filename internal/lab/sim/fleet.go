@@ -35,7 +35,7 @@ func (o *Options) random(row string) *rand.Rand {
 
 // unit is W of the simulation: the price of a first tally, in hashes. All prices are whole
 // multiples of four, which is what a puzzle can ask for, and a proof takes microseconds.
-const unit = 64
+const unit = 32
 
 // crowd is the default of Challenge.Crowd.
 const crowd = 8
@@ -49,23 +49,25 @@ type site struct {
 	bulk    bool // a request may stand for many
 	clients int  // of the memory; 0: 4,096
 	exact   bool // a counter counts, and n share its quota in an outage
+	planned int  // how many instances the operator expects, if that is not how many there are at first
 }
 
 // A fleet is the instances of a site.
 type fleet struct {
 	site
-	o    Options
-	r    *rand.Rand
-	now  time.Time
-	all  []*instance
-	next int
+	o          Options
+	r          *rand.Rand
+	size       int // at first
+	began, now time.Time
+	all        []*instance
+	next       int
 
 	counter *outage
 }
 
-// newFleet starts n instances, in the middle of nowhere: two windows after the opening.
+// newFleet starts n instances.
 func newFleet(o Options, name string, n int, s site) *fleet {
-	f := &fleet{site: s, o: o, r: o.random(name), now: opening.Add(24 * time.Hour)}
+	f := &fleet{site: s, size: n, o: o, r: o.random(name), began: opening, now: opening}
 	for range n {
 		f.all = append(f.all, nil)
 	}
@@ -99,10 +101,14 @@ func (f *fleet) start() *instance {
 	}
 	switch {
 	case f.exact:
-		cfg.Instances = int64(len(f.all))
+		cfg.Instances = int64(f.size)
 		cfg.Exact = &middleware.Exact{Counter: f.counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 	case f.o.Instances != nil:
-		cfg.Instances = f.o.Instances(len(f.all))
+		n := f.planned
+		if n == 0 {
+			n = f.size
+		}
+		cfg.Instances = f.o.Instances(n)
 	}
 	if f.bulk {
 		cfg.Cost = costOf

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -52,7 +51,7 @@ type told struct {
 	cookies   []string
 }
 
-func (t *told) passed() bool { return t.status < 400 }
+func (t told) passed() bool { return t.status < 400 }
 
 var (
 	front     = &url.URL{Path: "/"}
@@ -76,7 +75,7 @@ func (i *instance) send(a ask) told {
 	}
 	if a.cookie != "" {
 		header.Set("Accept", page)
-		header.Set("Cookie", strings.TrimPrefix(a.cookie, "-"))
+		header.Set("Cookie", a.cookie)
 	}
 	return i.serve(http.MethodPost, front, a.addr, a.proof, header)
 }
@@ -97,7 +96,7 @@ func (i *instance) work(addr string) (c pow.Challenge, ok bool) {
 }
 
 // work reads the challenge of an answer.
-func (t *told) work() (c pow.Challenge, ok bool) {
+func (t told) work() (c pow.Challenge, ok bool) {
 	if t.challenge == "" {
 		return c, false
 	}
@@ -112,6 +111,16 @@ func (i *instance) redeem(addr, proof string) string {
 		return ""
 	}
 	return t.token
+}
+
+// bought returns the first token of a tally that is bought now.
+func (i *instance) bought(addr string) string {
+	c, _ := i.work(addr)
+	token := i.redeem(addr, solve(c))
+	if token == "" {
+		panic("sim: no tally for its price")
+	}
+	return token
 }
 
 // solve works.

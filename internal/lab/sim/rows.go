@@ -7,7 +7,7 @@ package sim
 type bound struct {
 	client, admitted string
 	test             string // of middleware
-	simulated        bool   // the table "admitted" of docs/simulation.md plays it
+	simulated        bool   // a table of docs/simulation.md plays it
 	readme           bool
 }
 
@@ -22,7 +22,7 @@ func rows() []bound {
 		{"the same, where each request needs a proof (`EveryRequest`)", "min((N+C)·L, (N+C)·S)", "TestThousandRequestsWithOneProof", true, false},
 		{"waits instead of working, where the waiting room is open", "+ (N+C)·max(1, L/5)", "TestThreatsOfTheWaitingRoom", true, false},
 		{"holds a whole IPv6 /56, or a whole /48", "(N+C)·8·L, or (N+C)·64·L, before work", "TestThreatsOfManyAddresses", true, false},
-		{"the same, and works", "+ (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can", "TestWholeNetworksThatWork", false, false},
+		{"the same, and works", "+ (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can", "TestWholeNetworksThatWork", true, false},
 		{"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)", "N·(1+F)·Max·(1 + A/H); with `CancelHeld` N·(1+F)·Max", "TestIdleRequestsHoldASlotNoLongerThanMaxHold", false, false},
 		{"the same on an exact route", "Max; in an outage with `FailOpen` N·Max", "TestSlotsOfAllInstances", false, false},
 		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", true, true},
@@ -54,5 +54,5 @@ func boundsTables() []Table {
 
 // Tables are all that is made here.
 func Tables(o Options) []Table {
-	return append(boundsTables(), admittedTable(o))
+	return append(boundsTables(), admittedTable(o), yieldTable(o), crowdsTable(o), griefTable(o), quotasTable(o), dayTable(o), fillingTable(o))
 }

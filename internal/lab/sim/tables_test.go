@@ -52,21 +52,3 @@ func TestPut(t *testing.T) {
 	_, err = a.Put([]byte(a.begin()+"old\n"), "new\n")
 	require.ErrorContains(t, err, "no end")
 }
-
-// What stands in the page as a bound is one: no attacker gets more, whatever the seed.
-func TestNoBoundIsExceeded(t *testing.T) {
-	for seed := range uint64(3) {
-		for _, a := range attacks() {
-			for _, n := range []int{1, 2, 7} {
-				for _, starts := range []int{0, n} {
-					got := a.played(Options{Seed: 100 + seed}, n, starts)
-					require.LessOrEqual(t, got.admitted, got.bound, "%s: N = %d, C = %d", a.client, n, starts)
-					require.Positive(t, got.admitted)
-				}
-			}
-			if testkit.Brief() && testkit.Race {
-				break
-			}
-		}
-	}
-}
