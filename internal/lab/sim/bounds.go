@@ -29,6 +29,17 @@ func admittedTable(o Options) Table {
 	return t
 }
 
+// thousandTable: the same on a thousand instances.
+func thousandTable(o Options) Table {
+	t := Table{Name: "thousand", Page: Page, Head: []string{"client", "N = 1,000"}}
+	for _, a := range attacks() {
+		t.Rows = append(t.Rows, Row{Make: func() []string {
+			return []string{a.client, a.played(o, 1000, 0).String()}
+		}})
+	}
+	return t
+}
+
 // A result is what was admitted, and what is permitted.
 type result struct{ admitted, bound int64 }
 
@@ -36,7 +47,11 @@ func (r result) String() string { return figure(r.admitted) + " of " + figure(r.
 
 // played lets an attacker loose on n instances. If some start within the window, all do, once.
 func (a *attack) played(o Options, n, starts int) result {
-	f := newFleet(o, a.client, n, a.site)
+	at := a.site
+	if n >= 1000 {
+		at.clients = 2048 // all of them together in a gigabyte
+	}
+	f := newFleet(o, a.client, n, at)
 	k := new(kept)
 	admitted := a.round(f, k)
 	if starts == 0 {

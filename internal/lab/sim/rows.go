@@ -54,5 +54,7 @@ func boundsTables() []Table {
 
 // Tables are all that is made here.
 func Tables(o Options) []Table {
-	return append(boundsTables(), admittedTable(o), yieldTable(o), crowdsTable(o), griefTable(o), quotasTable(o), dayTable(o), fillingTable(o))
+	return append(boundsTables(),
+		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), griefTable(o), dayTable(o),
+		fillingTable(o))
 }
