@@ -1,6 +1,6 @@
 # Modules are found by their go.mod: a new one is linted and tested from its
 # first commit. Each is tested as its users get it, by its own go.mod; the
-# workspace is there so that "go run ./demo" works from the root.
+# workspace is there so that "go run ./demo" and "go run ./internal/lab" work from the root.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -29,7 +29,7 @@ each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 # A target for each module: all its tests, with the race detector.
 RACES := $(MODULES:%=race@%)
 
-.PHONY: test fips lint need vuln mutants fuzz bench bounds long cover newest sbom release rehearse help
+.PHONY: test fips lint need vuln mutants fuzz bench lab bounds long cover newest sbom release rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -83,6 +83,9 @@ bench: need ## our costs beside other limiters', in one run: medians, ratios, bu
 
 bounds: ## the tables of bounds, of README.md and docs, by the simulation; some minutes
 	@cd internal/lab && go run ./cmd/bounds -update ../..
+
+lab: need ## every attacker against real instances behind a real nginx, beside what is promised
+	@GOWORK= go run ./internal/lab
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \

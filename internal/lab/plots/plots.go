@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"image/color"
 	"io"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -17,6 +18,9 @@ import (
 
 // The size of a picture, which browsers scale.
 const width, height = 8 * vg.Inch, 5 * vg.Inch
+
+// margin is for letters that are wider where the font is another one.
+const margin = 24
 
 // colours are told apart by people who see red and green as one (Okabe and Ito).
 var colours = [...]color.RGBA{
@@ -59,10 +63,40 @@ func Lines(w io.Writer, title, x, y string, logY bool, lines []Line) error {
 	return write(w, p)
 }
 
+// Pairs are two numbers of each of some things.
+type Pairs struct {
+	Names         [2]string // of the numbers
+	Of            []string  // the things
+	First, Second []float64
+}
+
+// Write draws two bars for each thing, from the top of the picture down.
+func (b Pairs) Write(w io.Writer, title, x string) error {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text = title, x
+	thick := vg.Points(5)
+	for i, values := range []plotter.Values{b.First, b.Second} {
+		values = slices.Clone(values)
+		slices.Reverse(values) // the axis goes up
+		bars, err := plotter.NewBarChart(values, thick)
+		if err != nil {
+			return err
+		}
+		bars.Horizontal, bars.Color, bars.LineStyle.Width = true, colours[i], 0
+		bars.Offset = thick * vg.Length(1-2*i) / 2
+		p.Add(bars)
+		p.Legend.Add(b.Names[i], bars)
+	}
+	of := slices.Clone(b.Of)
+	slices.Reverse(of)
+	p.NominalY(of...)
+	return write(w, p)
+}
+
 // write is [plot.Plot.WriterTo] without its table of formats, which links the encoders of all of them.
 func write(w io.Writer, p *plot.Plot) error {
 	canvas := vgsvg.New(width, height)
-	p.Draw(draw.New(canvas))
+	p.Draw(draw.Crop(draw.New(canvas), margin, -margin, margin, -margin))
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return err

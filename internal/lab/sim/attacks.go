@@ -14,6 +14,7 @@ import (
 
 // An attack is a client that wants as much as it can get of one aligned window.
 type attack struct {
+	row    int // of the table of docs/bounds.md
 	client string
 	site   site
 	round  func(f *fleet, k *kept) int64 // what it gets of the instances as they are
@@ -38,23 +39,23 @@ func attacks() []attack {
 	}
 	plain := site{limits: perMinute(attacked)}
 	return []attack{
-		{"echoes the newest token, one instance after the other", plain, echo((*fleet).turn), func(int64, int64) int64 { return attacked }},
-		{"the same, at random", plain, echo((*fleet).any), func(int64, int64) int64 { return attacked }},
-		{"the same, 6 requests at once", plain, sixAtOnce, func(n, _ int64) int64 { return min(6, n) * attacked }},
-		{"sends no token", plain, drop(v4(0)), all(attacked)},
-		{"replays its first token", plain, replay, all(attacked)},
-		{"shows any old tokens", plain, rollBack, all(attacked)},
-		{"buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), farm(8), func(n, starts int64) int64 {
+		{0, "echoes the newest token, one instance after the other", plain, echo((*fleet).turn), func(int64, int64) int64 { return attacked }},
+		{0, "the same, at random", plain, echo((*fleet).any), func(int64, int64) int64 { return attacked }},
+		{1, "the same, 6 requests at once", plain, sixAtOnce, func(n, _ int64) int64 { return min(6, n) * attacked }},
+		{2, "sends no token", plain, drop(v4(0)), all(attacked)},
+		{2, "replays its first token", plain, replay, all(attacked)},
+		{2, "shows any old tokens", plain, rollBack, all(attacked)},
+		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), farm(8), func(n, starts int64) int64 {
 			return attacked*(n+starts) + bought(8, attacked, n, starts)
 		}},
-		{"buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), farm(8), func(n, starts int64) int64 { return bought(8, attacked, n, starts) }},
-		{"solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(20), all(20)},
-		{"solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(150), all(attacked)},
-		{"sends no token, and waits", waiting(), wait, all(attacked + attacked/5)},
-		{"sends no token, from a whole IPv6 /56", plain, drop(network(16, func(k int) int { return k << 8 })...), all(8 * attacked)},
-		{"the same, from a whole /48", plain, drop(network(256, func(k int) int { return k&15 | k>>4<<8 })...), all(64 * attacked)},
-		{"sends no token, on an exact route", site{limits: plain.limits, exact: true}, drop(v4(0)), func(int64, int64) int64 { return attacked }},
-		{"the same, in an outage with `FailOpen`, and after it", site{limits: plain.limits, exact: true}, outlast, func(n, starts int64) int64 {
+		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), farm(8), func(n, starts int64) int64 { return bought(8, attacked, n, starts) }},
+		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(20), all(20)},
+		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(150), all(attacked)},
+		{6, "sends no token, and waits", waiting(), wait, all(attacked + attacked/5)},
+		{7, "sends no token, from a whole IPv6 /56", plain, drop(network(16, func(k int) int { return k << 8 })...), all(8 * attacked)},
+		{7, "the same, from a whole /48", plain, drop(network(256, func(k int) int { return k&15 | k>>4<<8 })...), all(64 * attacked)},
+		{11, "sends no token, on an exact route", site{limits: plain.limits, exact: true}, drop(v4(0)), func(int64, int64) int64 { return attacked }},
+		{11, "the same, in an outage with `FailOpen`, and after it", site{limits: plain.limits, exact: true}, outlast, func(n, starts int64) int64 {
 			return attacked + (n+starts)*max(1, attacked/n)
 		}},
 	}

@@ -62,6 +62,19 @@ func TestYieldOfWork(t *testing.T) {
 	}
 }
 
+// A row of the table of bounds is simulated if there is an attacker for it, or it is one of
+// the places of the yield.
+func TestSimulatedRowsArePlayed(t *testing.T) {
+	played := map[int]bool{8: true}
+	require.Equal(t, "the same, and works", rows()[8].client)
+	for _, a := range attacks() {
+		played[a.row] = true
+	}
+	for i, b := range rows() {
+		require.Equal(t, played[i], b.simulated, b.client)
+	}
+}
+
 // A request that stands for many is worth as many.
 func TestDrainMuchIsDrain(t *testing.T) {
 	for _, used := range []int{0, 1, 37, 99, 100} {

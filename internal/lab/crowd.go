@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/tallystick/tallystick/internal/lab/instance"
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/client"
+)
+
+// The honest crowd of every row: people and programs that do what the documentation asks of
+// them, and no more than they may. So each refusal of one that has room is a fault.
+//
+// None is on an address of the attacker, where the row does not say so: all have their own.
+
+// honestly is the name by which the instances count them.
+func (s *scene) honestly() string { return s.row + "/crowd" }
+
+// crowd has all of them come at once.
+func (s *scene) crowd() {
+	together(s.browser, s.office, s.mobile, s.slowPhone, s.noScript)
+}
+
+// browser is a page that sends with six connections at once and one jar of cookies, by HTTPS,
+// because the cookies are Secure. It sends as much as its address may.
+func (s *scene) browser() {
+	address := s.host()
+	c := s.caller(s.honestly(), s.dialer(address), address, true)
+	base := "https://" + s.cluster.proxy.safe.String()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	c.client.Jar = jar
+	switch s.route.Mode {
+	case instance.EveryRequest:
+		return // a form each time, which is how programs do it
+	case instance.Newcomers: // what the element on the page does before the form is sent
+		token := ""
+		s.still(func() {
+			proof, _ := c.solve(c.challenge(base))
+			token = c.redeem(base, proof)
+		})
+		if token == "" {
+			s.broken("a browser's proof is not accepted")
+			return
+		}
+	}
+	var left atomic.Int64
+	left.Store(s.route.Quota)
+	times(6, func(int) {
+		for left.Add(-1) >= 0 {
+			c.send(base)
+		}
+	})
+}
+
+// polite returns the Go client of this repository, at an address that may change.
+func (s *scene) polite(where func() (netip.Addr, http.RoundTripper)) *http.Client {
+	base := s.witness(moving(func() http.RoundTripper {
+		_, t := where()
+		return t
+	}), func() string {
+		address, _ := where()
+		return address.String()
+	}, true)
+	return &http.Client{Transport: &client.Transport{Base: base, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
+}
+
+// moving is a transport that is looked up for each request.
+type moving func() http.RoundTripper
+
+func (m moving) RoundTrip(r *http.Request) (*http.Response, error) { return m().RoundTrip(r) }
+
+// post sends so many requests of a polite client, one after the other.
+func (s *scene) post(c *http.Client, n int) {
+	for range n {
+		req, err := http.NewRequestWithContext(s.cluster.ctx, http.MethodPost, s.through()+"/"+s.route.Policy, nil)
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		req.Header.Set(instance.ClientHeader, s.honestly())
+		var resp *http.Response
+		s.still(func() { resp, err = c.Do(req) })
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			s.fail(err)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+// office is 20 people behind one address. Where work buys more than the address has, each
+// sends three requests; else they have its quota together.
+func (s *scene) office() {
+	const people = 20
+	address := s.host()
+	each := max(1, int(s.route.Quota/people))
+	if s.route.Mode == instance.WhenExhausted || s.route.Mode == instance.Newcomers {
+		each = int(min(3, s.route.Quota))
+	}
+	come := people
+	if s.oracle.shared {
+		come = int(min(people, s.route.Quota))
+	}
+	times(come, func(int) {
+		t := s.dialer(address)
+		s.post(s.polite(func() (netip.Addr, http.RoundTripper) { return address, t }), each)
+	})
+}
+
+// mobile is a phone that changes networks twice.
+func (s *scene) mobile() {
+	if s.route.Mode == instance.EveryRequest || s.route.BindOwn {
+		return // it has nothing to take along
+	}
+	type network struct {
+		address netip.Addr
+		http.RoundTripper
+	}
+	var at [3]network
+	for i := range at {
+		at[i].address = s.host()
+		at[i].RoundTripper = s.dialer(at[i].address)
+	}
+	var now int
+	c := s.polite(func() (netip.Addr, http.RoundTripper) { return at[now].address, at[now] })
+	for now = range at {
+		s.post(c, int(s.route.Quota)/len(at))
+	}
+	now = 2
+}
+
+// slowPhone takes eight of the ten seconds that a challenge lives.
+func (s *scene) slowPhone() {
+	if s.route.Mode == "" {
+		return
+	}
+	address := s.host()
+	c := s.caller(s.honestly(), s.dialer(address), address, true)
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	proof, _ := c.solve(c.challenge(s.through()))
+	s.move(8)
+	if a := c.send(s.through(), middleware.ProofHeader, proof); !a.admitted() {
+		s.broken(fmt.Sprintf("a slow phone's proof: %d %s", a.status, a.decision))
+	}
+}
+
+// neighbours have tallies of their own, and are behind the address of an attacker: they must not
+// notice.
+func (s *scene) neighbours(address netip.Addr) (use func()) {
+	const people = 4
+	var holders [people]*http.Client
+	for i := range holders {
+		t := s.dialer(address)
+		holders[i] = s.polite(func() (netip.Addr, http.RoundTripper) { return address, t })
+		s.post(holders[i], 1)
+	}
+	return func() {
+		times(people, func(i int) { s.post(holders[i], int(s.route.Quota)-1) })
+	}
+}
+
+// broken notes a promise to honest clients that was broken.
+func (s *scene) broken(what string) {
+	s.oracle.mu.Lock()
+	defer s.oracle.mu.Unlock()
+	s.oracle.promises = append(s.oracle.promises, what)
+}

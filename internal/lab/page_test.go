@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
+
+// played are the clients of the table of docs/bounds.md, and the rows of the lab that play them.
+var played = map[string][]string{
+	"echoes the newest token, one request after another, any number of instances": {"echo"},
+	"the same, B requests at once":                                                {"parallel"},
+	"sends no token, or an old one; no proof of work is configured":               {"drop", "roll-back", "fork", "aborted", "methods", "oversized", "cold-starts", "clock-back", "boundary"},
+	"the same, where work buys more (`WhenExhausted`)":                            {"farm", "planted", "forged", "challenges"},
+	"the same, where work comes first (`Newcomers`)":                              {"farm-newcomers", "imports", "stolen", "stolen-bound", "expired", "swapped"},
+	"the same, where each request needs a proof (`EveryRequest`)":                 {"proofs"},
+	"waits instead of working, where the waiting room is open":                    {"waits"},
+	"holds a whole IPv6 /56, or a whole /48":                                      {"network-56", "network-48"},
+	"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)": {"at-once"},
+	"on an exact route": {"exact", "exact-outage"},
+	"holds many IPv4 addresses, or unrelated networks": {"spoofed-through", "spoofed-around"}, // what it would take to have them for nothing
+	"new while the memory is full":                     {"washed-out"},
+}
+
+// unplayed are the others, and why.
+var unplayed = map[string]string{
+	"the same, and works":                                        "the price of networks is storeless's",
+	"the same on an exact route":                                 "slots of all instances are the counter's",
+	"has its costs settled afterwards":                           "no attacker does that, the program does",
+	"fails, where a limit counts failures alone":                 "as sends no token, with another charge",
+	"sends no token where `InsecureNoMemory` is set":             "nothing is promised",
+	"sends CORS preflights (`OPTIONS`, no credentials, no body)": "nothing is promised",
+}
+
+// Every client of the page is played, or it is said why not; and every row plays one of them.
+func TestRowsAreThoseOfThePage(t *testing.T) {
+	_, tables, err := printed.Read("../../docs/bounds.md")
+	require.NoError(t, err)
+	i := slices.IndexFunc(tables, func(t printed.Table) bool { return strings.HasPrefix(t.Head, "| client | requests admitted |") })
+	require.GreaterOrEqual(t, i, 0)
+	left := map[string]bool{}
+	for _, r := range rows() {
+		left[r.name] = true
+	}
+	for _, cells := range tables[i].Rows {
+		client := cells[0]
+		if unplayed[client] != "" {
+			continue
+		}
+		require.NotEmpty(t, played[client], "no row of the lab plays: %s", client)
+		for _, name := range played[client] {
+			require.True(t, left[name], "row %s plays two, or is none", name)
+			delete(left, name)
+		}
+	}
+	require.Empty(t, left, "rows that play nobody of the page")
+}

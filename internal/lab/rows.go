@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/tallystick/tallystick/internal/lab/instance"
+)
+
+// A row is one attacker, on a route of its own, and what the documentation promises of it.
+type row struct {
+	name    string
+	threats string // by their numbers in SECURITY.md
+	client  string // who it is, as docs/bounds.md says
+	formula string // the bound, in the letters of docs/bounds.md
+	attack  func(*scene)
+	bound   func(*scene) int64
+	route   instance.Route // without what all have
+	quota   int64          // 0: as large as the scale says
+	crowd   crowdTime
+	counter bool // a counter decides
+}
+
+// A crowdTime is when the honest crowd comes: beside the attacker, where what the row does
+// to the instances is nothing that befalls it too.
+type crowdTime int
+
+const (
+	beside crowdTime = iota
+	before
+	after
+	again // beside, and once more after
+)
+
+// A scale is how much of everything there is.
+type scale struct {
+	instances int
+	quota     int64
+	work      int64 // of a farm on each instance, in prices of the first tally
+	crowd     int64
+}
+
+var (
+	short = scale{instances: 3, quota: 20, work: 12, crowd: 3}
+	whole = scale{instances: 5, quota: 60, work: 60, crowd: 8}
+)
+
+// window is the window of every limit, in seconds. The clocks stand a minute after its
+// beginning, and are moved by some seconds for a row.
+const window = 3600
+
+// leastWork is the price of a tally: a few microseconds. Attackers are measured in multiples of it.
+const leastWork = 16
+
+func nL(s *scene) int64 { return s.n() * s.route.Quota }
+
+// rows are all of them, in the order in which they are played.
+func rows() []row {
+	sells := instance.Route{Mode: instance.WhenExhausted}
+	wants := instance.Route{Mode: instance.Newcomers}
+	return []row{
+		{name: "echo", threats: "T21", client: "echoes the newest token", formula: "L", attack: echo,
+			bound: func(s *scene) int64 { return s.route.Quota }},
+		{name: "parallel", threats: "T4", client: "the same, 6 at once", formula: "min(B, N)·L", attack: parallel,
+			bound: func(s *scene) int64 { return min(6, s.n()) * s.route.Quota }},
+		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: drop, bound: nL},
+		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: rollBack, bound: nL},
+		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: fork, bound: nL},
+		{name: "forged", threats: "T9–T11, T14, T18", client: "forges tokens and proofs", formula: "(N+C)·L", attack: forged, bound: nL,
+			route: sells},
+		{name: "oversized", threats: "T19, T20", client: "shows far too much", formula: "(N+C)·L", attack: oversized, bound: nL},
+		{name: "swapped", threats: "T15", client: "shows what another route has sold", formula: "0", attack: swapped, route: wants,
+			bound: func(*scene) int64 { return 0 }},
+		{name: "challenges", threats: "T29, T30", client: "asks for challenges, solves none", formula: "(N+C)·L", attack: floods, bound: nL,
+			route: sells},
+		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
+		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
+		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: spoofedThrough, bound: nL},
+		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: spoofedAround, bound: nL},
+		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2,
+			bound: func(s *scene) int64 { return 8 * nL(s) }},
+		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2,
+			bound: func(s *scene) int64 { return 64 * nL(s) }},
+		{name: "planted", threats: "T6, T22", client: "plants spent tokens on victims", formula: "(N+C)·L·(1+F)", attack: planted, route: sells,
+			bound: func(s *scene) int64 { return nL(s) * (1 + s.bought.Load()) }},
+		{name: "farm", threats: "T5, T26, T27", client: "works (WhenExhausted)", formula: "(N+C)·L·(1+F)", attack: farm, route: sells,
+			bound: func(s *scene) int64 { return nL(s) * (1 + min(levelOf(s), s.bought.Load())) }},
+		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "(N+C)·L·F", attack: farm, route: wants,
+			bound: func(s *scene) int64 { return nL(s) * min(levelOf(s), s.bought.Load()) }},
+		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "(N+C)·L·F", attack: imports, route: wants,
+			bound: func(s *scene) int64 { return nL(s) * s.bought.Load() }},
+		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "(N+C)·L·F", attack: stolen, route: wants,
+			bound: func(s *scene) int64 { return nL(s) }},
+		{name: "stolen-bound", threats: "T6", client: "the same, with BindOwn", formula: "0", attack: stolenBound,
+			route: instance.Route{Mode: instance.Newcomers, BindOwn: true},
+			bound: func(*scene) int64 { return 0 }},
+		{name: "expired", threats: "T25", client: "shows proofs too late", formula: "0", attack: expired, route: wants,
+			bound: func(*scene) int64 { return 0 }},
+		{name: "proofs", threats: "T26", client: "replays proofs (EveryRequest)", formula: "min((N+C)·L, (N+C)·S)", attack: proofs,
+			route: instance.Route{Mode: instance.EveryRequest},
+			bound: func(s *scene) int64 { return min(nL(s), s.n()*s.solved.Load()) }},
+		{name: "waits", threats: "T35", client: "waits instead of working", formula: "(N+C)·max(1, L/5)", attack: waits,
+			route: instance.Route{Mode: instance.Newcomers, Room: true},
+			bound: func(s *scene) int64 { return s.n() * max(1, s.route.Quota/5) }},
+		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, crowd: again,
+			route: instance.Route{MaxClients: 1}, bound: nL},
+		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: coldStarts, crowd: after, bound: nL},
+		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: clockBack, crowd: after, bound: nL},
+		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
+			route: instance.Route{AtOnce: 20},
+			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: drop, counter: true,
+			bound: func(s *scene) int64 { return s.route.Quota }},
+		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, crowd: before, counter: true,
+			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
+		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, crowd: after,
+			route: instance.Route{Fixed: true},
+			bound: func(s *scene) int64 { return 2 * nL(s) }},
+	}
+}
+
+// routeOf returns what the instances serve for a row.
+func (r row) routeOf(sc scale) instance.Route {
+	route := r.route
+	route.Policy, route.Window = r.name, window
+	route.Quota = sc.quota
+	if r.quota > 0 {
+		route.Quota = r.quota
+	}
+	if route.MaxClients == 0 {
+		route.MaxClients = 4096
+	}
+	if r.counter {
+		route.Instances = int64(sc.instances)
+	}
+	if route.Mode != "" {
+		route.Work, route.Crowd = leastWork, sc.crowd
+	}
+	return route
+}
