@@ -89,7 +89,8 @@ lab: need ## every attacker against real instances behind a real nginx, beside w
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
-	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...)
+	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...); \
+	cd internal/lab && go test -timeout=1h -run=TestPrintedTables ./sim
 	@.ci/mutants 0 $(MODULES)
 	@.ci/fuzz 1800 $(MODULES)
 
