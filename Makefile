@@ -29,7 +29,7 @@ each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 # A target for each module: all its tests, with the race detector.
 RACES := $(MODULES:%=race@%)
 
-.PHONY: test fips lint need vuln mutants fuzz bench lab long cover newest sbom release rehearse help
+.PHONY: test fips lint need vuln mutants fuzz bench lab bounds long cover newest sbom release rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -81,12 +81,16 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
 	@cd internal/peers && go run ./cmd/report && go run ./cmd/wire
 
+bounds: ## the tables of bounds, of README.md and docs, by the simulation; some minutes
+	@cd internal/lab && go run ./cmd/bounds -update ../..
+
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
 	@GOWORK= go run ./internal/lab
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
-	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...)
+	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...); \
+	cd internal/lab && go test -timeout=1h -run=TestPrintedTables ./sim
 	@.ci/mutants 0 $(MODULES)
 	@.ci/fuzz 1800 $(MODULES)
 

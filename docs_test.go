@@ -47,9 +47,9 @@ var runners = map[string]string{
 
 // holders are the tests that hold tables to the code, by page and first line.
 var holders = map[string]string{
-	"README.md | client | requests admitted |":                 "docs_tables_test.go TestBoundsAreOne",
-	"README.md | package | what it is |":                       "docs_tables_test.go TestPackagesAreNamed",
-	"docs/bounds.md | client | requests admitted | shown by |": "docs_tables_test.go TestBoundsAreOne",
+	"README.md | client | requests admitted |":                       "docs_tables_test.go TestBoundsAreOne",
+	"README.md | package | what it is |":                             "docs_tables_test.go TestPackagesAreNamed",
+	"docs/bounds.md | client | requests admitted | shown by | and |": "docs_tables_test.go TestBoundsAreOne",
 	"docs/bounds.md | limit; of it the room has | tickets of the script | people | of them let in | let in of the script |":                                   "middleware/waitingroom_table_test.go TestWaitingRoomTable",
 	"docs/browser.md | mode | what a client without a token meets | use it for |":                                                                             "docs_tables_test.go TestModesAreNamed",
 	"docs/browser.md | what stands in the way | `data-reason` | what becomes of the form |":                                                                   "docs_element_test.go TestElementTexts",
@@ -94,11 +94,19 @@ var holders = map[string]string{
 	"docs/problems.md | reason | why | then |":                                                                                                                "docs_tables_test.go TestReasonsAreNamed",
 	"docs/remote.md | member of a request | what it says |":                                                                                                   "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
 	"docs/remote.md | member of an answer | what it says |":                                                                                                   "middleware/exact/remote/wire_test.go TestEveryMemberIsOnThePage",
-	"docs/watching.md | metric | unit | what it counts or measures | by |":                                                                                    "middleware/otel/page_test.go TestEveryMetricIsOnThePage",
-	"docs/wire.md | field | in | what it carries |":                                                                                                           "docs_wire_test.go TestWireFields",
-	"docs/wire.md | `Config.Fields` | what is sent |":                                                                                                         "docs_fields_test.go TestChoicesOfFieldsAreTrue",
-	"docs/wire.md | claim | what it is |":                                                                                                                     "docs_wire_test.go TestWireExamples",
-	"docs/wire.md | offset | bytes | what |":                                                                                                                  "docs_wire_test.go TestWireExamples",
+	"docs/memory.md | clients at once, of `MaxClients` | IPv4: cells in use | newcomers that begin with a count | of how many | IPv6: cells in use | newcomers that begin with a count | of how many |": "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | client | N = 1 | N = 3 | N = 10 | N = 100 | N = 10, C = 10 |":                                                                                                                 "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | client | N = 1,000 |":                                                                                                                                                                                         "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | work | N = 1 | N = 3 | N = 10 | N = 100 |":                                                                                                                                                                    "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | honest clients | requests | admitted | refused under their limit | proofs for each | the dearest |":                                                                                                           "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | L | requests of 200 clients, 10 instances | admitted | refused under their limit | a tally is worth, N = 10 | N = 100 |":                                                                                      "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | a neighbour pays | requests of 20 holders | admitted | refused under their limit | proofs asked of them | a newcomer then pays |":                                                                             "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | instances | requests | admitted | refused under the limit | most of one that echoes, in a minute | in a day | of one that drops, in a minute | in a day | cells in use | newcomers that begin with a count |": "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/watching.md | metric | unit | what it counts or measures | by |":                                                                                                                                                              "middleware/otel/page_test.go TestEveryMetricIsOnThePage",
+	"docs/wire.md | field | in | what it carries |":                                                                                                                                                                                     "docs_wire_test.go TestWireFields",
+	"docs/wire.md | `Config.Fields` | what is sent |":                                                                                                                                                                                   "docs_fields_test.go TestChoicesOfFieldsAreTrue",
+	"docs/wire.md | claim | what it is |":                                                                                                                                                                                               "docs_wire_test.go TestWireExamples",
+	"docs/wire.md | offset | bytes | what |":                                                                                                                                                                                            "docs_wire_test.go TestWireExamples",
 }
 
 // requireTest checks that "file name" names a test that exists.

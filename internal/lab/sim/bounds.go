@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "fmt"
+
+// Page is where the tables of this package stand, from the root of the repository.
+const Page = "docs/simulation.md"
+
+// sizes are the numbers of instances of the attackers' tables.
+var sizes = []int{1, 3, 10, 100}
+
+// admittedTable: what each attacker gets, beside the bound.
+func admittedTable(o Options) Table {
+	t := Table{Name: "admitted", Page: Page, Head: []string{"client"}}
+	for _, n := range sizes {
+		t.Head = append(t.Head, fmt.Sprintf("N = %d", n))
+	}
+	t.Head = append(t.Head, "N = 10, C = 10")
+	for _, a := range attacks() {
+		t.Rows = append(t.Rows, Row{Quick: true, Make: func() []string {
+			cells := []string{a.client}
+			for _, n := range sizes {
+				cells = append(cells, a.played(o, n, 0).String())
+			}
+			return append(cells, a.played(o, 10, 10).String())
+		}})
+	}
+	return t
+}
+
+// thousandTable: the same on a thousand instances.
+func thousandTable(o Options) Table {
+	t := Table{Name: "thousand", Page: Page, Head: []string{"client", "N = 1,000"}}
+	for _, a := range attacks() {
+		t.Rows = append(t.Rows, Row{Make: func() []string {
+			return []string{a.client, a.played(o, 1000, 0).String()}
+		}})
+	}
+	return t
+}
+
+// A result is what was admitted, and what is permitted.
+type result struct{ admitted, bound int64 }
+
+func (r result) String() string { return figure(r.admitted) + " of " + figure(r.bound) }
+
+// played lets an attacker loose on n instances. If some start within the window, all do, once.
+func (a *attack) played(o Options, n, starts int) result {
+	at := a.site
+	if n >= 1000 {
+		at.clients = 2048 // all of them together in a gigabyte
+	}
+	f := newFleet(o, a.client, n, at)
+	k := new(kept)
+	admitted := a.round(f, k)
+	if starts == 0 {
+		return result{admitted, a.bound(int64(n), 0)}
+	}
+	f.restart()
+	admitted += a.round(f, k)
+	return result{admitted, a.bound(int64(n), int64(starts))}
+}

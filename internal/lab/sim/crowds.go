@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A client is honest: it echoes the newest token, works where it is asked to, and knows how
+// many requests it was admitted.
+type client struct {
+	addr  string
+	token string
+	used  int64 // in the window
+	own   bool  // it has bought a tally
+	home  int   // the instance that its balancer keeps it on
+}
+
+// payable is what a client works for one proof: as much as ours do unless they are told to.
+const payable = unit << 10
+
+// People are honest clients, and what became of them.
+type people struct {
+	f   *fleet
+	l   int64
+	all []*client
+
+	requests, admitted int64
+	early              int64 // refused, though the client had a tally under its limit
+	proofs, dearest    int64 // their number; the work of the dearest
+}
+
+// ask sends one request, works if need be, and asks again.
+func (p *people) ask(c *client, to func() *instance) {
+	p.requests++
+	t := to().send(ask{addr: c.addr, tokens: []string{c.token}})
+	if !t.passed() && c.used < p.l && c.own {
+		p.early++
+	}
+	for tries := 0; !t.passed() && tries < 10; tries++ {
+		work, ok := t.work()
+		if !ok || int64(work.Work) > payable {
+			break
+		}
+		p.proofs++
+		p.dearest = max(p.dearest, int64(work.Work))
+		t = to().send(ask{addr: c.addr, tokens: []string{c.token}, proof: solve(work)})
+		c.own = c.own || t.passed()
+	}
+	if t.token != "" {
+		c.token = t.token
+	}
+	if t.passed() {
+		p.admitted++
+		c.used++
+	}
+}
+
+// A scene is what honest clients do within a window.
+type scene struct {
+	name      string
+	instances int
+	clients   int
+	each      int // requests of a client
+	mode      middleware.Mode
+	addr      func(client int) string
+	play      func(p *people, each int)
+	planned   int // what the operator expects; 0: the instances
+}
+
+func scenes() []scene {
+	one := func(int) string { return v4(0) }
+	return []scene{
+		{"1 client, any instance", 10, 1, attacked, middleware.Newcomers, one, anywhere, 0},
+		{"1 client with 6 connections", 10, 1, attacked, middleware.Newcomers, one, sixConnections, 0},
+		{"20 behind one address", 10, 20, 12, middleware.Newcomers, one, anywhere, 0},
+		{"20 behind one address, `WhenExhausted`", 10, 20, attacked, middleware.WhenExhausted, one, anywhere, 0},
+		{"200 behind one address", 10, 200, 12, middleware.Newcomers, one, anywhere, 0},
+		{"2,000 behind one address", 10, 2000, 12, middleware.Newcomers, one, anywhere, 0},
+		{"32 on one instance, until a deploy", 10, 32, 50, middleware.Newcomers, one, sticky, 0},
+		{"1 on one instance, until a deploy", 10, 1, attacked, middleware.Newcomers, one, sticky, 0},
+		{"20 phones that change networks", 10, 20, 50, middleware.WhenExhausted, v4, roaming, 0},
+		{"1 client, any of 200 instances", 200, 1, attacked, middleware.Newcomers, one, anywhere, 0},
+		{"20 clients, from 2 to 50 instances", 2, 20, attacked, middleware.Newcomers, v4, scaling, 10},
+	}
+}
+
+// anywhere has clients come in any order to any instance.
+func anywhere(p *people, each int) {
+	p.inAnyOrder(each, func(c *client) { p.ask(c, p.f.any) })
+}
+
+// inAnyOrder shuffles the requests of all clients over the window.
+func (p *people) inAnyOrder(each int, next func(c *client)) {
+	var order []*client
+	for range each {
+		order = append(order, p.all...)
+	}
+	p.f.r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for i, c := range order {
+		p.f.now = p.f.began.Add(time.Duration(i) * 59 * time.Second / time.Duration(len(order)))
+		next(c)
+	}
+}
+
+// sixConnections has six requests show the same token, after the first.
+func sixConnections(p *people, each int) {
+	c := p.all[0]
+	p.ask(c, p.f.any)
+	for sent := 1; sent < each; {
+		shown, last := c.token, c.token
+		for range min(6, each-sent) {
+			c.token = shown
+			p.ask(c, p.f.any)
+			last = c.token
+			sent++
+		}
+		c.token = last
+	}
+}
+
+// sticky keeps each client on the first instance, until the instances are replaced.
+func sticky(p *people, each int) {
+	n := 0
+	p.inAnyOrder(each, func(c *client) {
+		if n++; n == each*len(p.all)/2 {
+			p.f.restart()
+			for _, c := range p.all {
+				c.home = p.f.r.IntN(len(p.f.all))
+			}
+		}
+		p.ask(c, func() *instance { return p.f.all[c.home] })
+	})
+}
+
+// roaming has an address change with one request in ten, to one that many others have: its
+// shared tally is used up.
+func roaming(p *people, each int) {
+	for k := range 5 {
+		drop(v4(1000+k))(p.f, nil)
+	}
+	p.inAnyOrder(each, func(c *client) {
+		if p.f.r.IntN(10) == 0 {
+			c.addr = v4(1000 + p.f.r.IntN(5))
+		}
+		p.ask(c, p.f.any)
+	})
+}
+
+// scaling starts 48 instances more within the window.
+func scaling(p *people, each int) {
+	n := 0
+	p.inAnyOrder(each, func(c *client) {
+		if n++; n%(each*len(p.all)/48) == 0 && len(p.f.all) < 50 {
+			p.f.all = append(p.f.all, p.f.start())
+		}
+		p.ask(c, p.f.any)
+	})
+}
+
+// played lets a scene happen.
+func (s *scene) played(o Options, l int64) *people {
+	at := selling(s.mode)
+	at.limits, at.planned = perMinute(l), s.planned
+	p := &people{f: newFleet(o, s.name, s.instances, at), l: l}
+	for i := range s.clients {
+		p.all = append(p.all, &client{addr: s.addr(i)})
+	}
+	s.play(p, s.each)
+	return p
+}
+
+// crowdsTable: what honest clients notice.
+func crowdsTable(o Options) Table {
+	t := Table{Name: "crowds", Page: Page, Head: []string{"honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest"}}
+	for _, s := range scenes() {
+		t.Rows = append(t.Rows, Row{Quick: s.clients <= 200, Make: func() []string {
+			p := s.played(o, attacked)
+			return []string{
+				s.name, figure(p.requests), figure(p.admitted), figure(p.early),
+				fmt.Sprintf("%.2f", float64(p.proofs)/float64(len(p.all))), fmt.Sprintf("%.1f W", float64(p.dearest)/unit),
+			}
+		}})
+	}
+	return t
+}

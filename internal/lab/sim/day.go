@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A traffic is a day of a site, told by the decisions of package storeless themselves.
+type traffic struct {
+	name      string
+	instances int
+	room      int // of each memory, in clients
+	clients   int
+	requests  int
+	tiers     [2][]storeless.Limit // nine in ten clients, and the others, in turn
+	skew      time.Duration        // clocks are wrong by up to this, either way
+	deploys   []time.Duration      // after which every instance is replaced, within ten minutes
+	autoscale bool                 // instances follow the traffic, from a tenth of them
+}
+
+// A visitor is one of the million.
+type visitor struct {
+	key     storeless.Key
+	shown   [2]storeless.State // its token
+	truth   [2]storeless.State // all that it was ever admitted
+	window  [2]int32           // the number of the last window that it was admitted in
+	counted [2]uint32          // in that
+}
+
+// A toll is what came of a day.
+type toll struct {
+	requests, admitted, early int64
+	most                      [2][2]float64 // by whether tokens are dropped, and by limit: of one aligned window, in quotas
+	fullest                   float64
+	began                     uint64 // newcomers that began with a count
+	starts                    int
+}
+
+// drops says that a visitor throws its tokens away: one in twenty does.
+func drops(n int) bool { return n%20 == 7 }
+
+// busy is how much of the traffic there is at a time of the day, from 0.2 to 1.8: least at
+// four in the morning.
+func busy(at time.Duration) float64 {
+	return 1 - 0.8*math.Cos(2*math.Pi*(at.Hours()-4)/24)
+}
+
+// play plays the day.
+func (d *traffic) play(r *rand.Rand) (t toll) {
+	var policies [2]*storeless.Policy
+	for i, limits := range d.tiers {
+		policies[i] = compiled(limits...)
+	}
+	limits := policies[0].Len()
+	visitors := make([]visitor, d.clients)
+	for i := range visitors {
+		visitors[i].key = storeless.Key(r.Uint64())
+	}
+	fleet := make([]*storeless.Memory, d.instances)
+	offsets := make([]time.Duration, d.instances)
+	start := func(i int) {
+		if fleet[i] != nil {
+			n, _ := fleet[i].Inherited()
+			t.began += n
+		}
+		fleet[i] = storeless.NewMemory(d.room, limits)
+		if d.skew > 0 {
+			offsets[i] = time.Duration(r.Int64N(int64(2*d.skew))) - d.skew
+		}
+		t.starts++
+	}
+	// A few come often, and most hardly ever: the busiest of a million some 30,000 times a day.
+	which := rand.NewZipf(r, 1.1, 50, uint64(d.clients-1))
+	live, deployed := 0, 0
+	const step = 10 * time.Second
+	for at := time.Duration(0); at < 24*time.Hour; at += step {
+		want := d.instances
+		if d.autoscale {
+			want = max(1, int(float64(d.instances)*busy(at)/1.8))
+		}
+		for ; live < want; live++ {
+			start(live)
+		}
+		live = want // those beyond are stopped, and will have forgotten
+		for ; deployed < len(d.deploys)*d.instances; deployed++ {
+			wave, i := deployed/d.instances, deployed%d.instances
+			if at < d.deploys[wave]+10*time.Minute*time.Duration(i)/time.Duration(d.instances) {
+				break
+			}
+			if i < live {
+				start(i)
+			}
+		}
+		n := int(float64(d.requests)*busy(at)*float64(step)/float64(24*time.Hour) + r.Float64())
+		for k := range n {
+			now := opening.Add(at + step*time.Duration(k)/time.Duration(n))
+			id := int(which.Uint64())
+			i := r.IntN(live)
+			d.ask(&t, policies[(id/10)%10/9], fleet[i], &visitors[id], id, now, now.Add(offsets[i]))
+		}
+		if at%time.Hour == 0 {
+			t.fullest = max(t.fullest, fleet[0].Fill(opening.Add(at)))
+		}
+	}
+	for i := range live {
+		n, _ := fleet[i].Inherited()
+		t.began += n
+	}
+	return t
+}
+
+// ask sends one request of a visitor to an instance, by the clock of which it is there.
+func (d *traffic) ask(t *toll, p *storeless.Policy, m *storeless.Memory, v *visitor, id int, now, there time.Time) {
+	t.requests++
+	c := storeless.Candidate{Key: v.key}
+	if !drops(id) {
+		copy(c.Shown[:], v.shown[:])
+	}
+	tally, verdict := m.Take(there, p, &c, 1)
+	copy(v.shown[:], tally[:])
+	var truth storeless.Tally
+	copy(truth[:], v.truth[:])
+	if !verdict.Admitted {
+		if p.Peek(now, truth, 1).Admitted {
+			t.early++
+		}
+		return
+	}
+	t.admitted++
+	var none *storeless.Memory // Record goes beyond a quota, as a client that drops tokens does
+	truth = none.Record(now, p, &storeless.Candidate{Shown: truth}, 1)
+	copy(v.truth[:], truth[:])
+	kind := 0
+	if drops(id) {
+		kind = 1
+	}
+	for i := range p.Len() {
+		window := int32(there.Unix() / int64(p.Limit(i).Window/time.Second))
+		if window != v.window[i] {
+			v.window[i], v.counted[i] = window, 0
+		}
+		v.counted[i]++
+		l := p.Limit(i)
+		t.most[kind][i] = max(t.most[kind][i], float64(v.counted[i])/float64(max(l.Quota, l.Burst)))
+	}
+}
+
+// twoLimits are tiers by the minute and by the day.
+func twoLimits() [2][]storeless.Limit {
+	const aDay = 24 * time.Hour
+	return [2][]storeless.Limit{
+		{{Quota: 20, Window: time.Minute}, {Quota: 300, Window: aDay}},
+		{{Quota: 60, Window: time.Minute}, {Quota: 2000, Window: aDay}},
+	}
+}
+
+// buckets are tiers of GCRA.
+func buckets() [2][]storeless.Limit {
+	bucket := func(quota, burst int64) []storeless.Limit {
+		return []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: quota, Burst: burst, Window: time.Minute}}
+	}
+	return [2][]storeless.Limit{bucket(20, 10), bucket(60, 30)}
+}
+
+// days are the rows of the table.
+func days() []traffic {
+	const million = 1_000_000
+	twice := []time.Duration{10 * time.Hour, 18 * time.Hour}
+	return []traffic{
+		{"100", 100, 1 << 15, million, 10 * million, twoLimits(), 0, nil, false},
+		{"100, 2 deploys", 100, 1 << 15, million, 10 * million, twoLimits(), 0, twice, false},
+		{"100, 2 deploys, clocks ± 2 s", 100, 1 << 15, million, 10 * million, twoLimits(), 2 * time.Second, twice, false},
+		{"1,000, 2 deploys", 1000, 1 << 12, million, 10 * million, twoLimits(), 0, twice, false},
+		{"11 to 100, as the traffic needs", 100, 1 << 15, million, 10 * million, twoLimits(), 0, nil, true},
+		{"100, 2 deploys, buckets", 100, 1 << 15, million, 10 * million, buckets(), 0, twice, false},
+	}
+}
+
+// dayTable: a day of a million clients.
+func dayTable(o Options) Table {
+	t := Table{Name: "day", Page: Page, Head: []string{
+		"instances", "requests", "admitted", "refused under the limit", "most of one that echoes, in a minute", "in a day",
+		"of one that drops, in a minute", "in a day", "cells in use", "newcomers that begin with a count",
+	}}
+	for _, d := range days() {
+		t.Rows = append(t.Rows, Row{Make: func() []string {
+			r := d.play(o.random(d.name))
+			cells := []string{d.name, figure(r.requests), figure(r.admitted), figure(r.early)}
+			for _, most := range r.most {
+				cells = append(cells, quotas(most[0]), quotas(most[1]))
+			}
+			return append(cells, fmt.Sprintf("%.0f %%", 100*r.fullest), figure(int64(r.began)))
+		}})
+	}
+	return t
+}
+
+// quotas writes so many quotas; 0 is that of no limit.
+func quotas(n float64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f L", n)
+}

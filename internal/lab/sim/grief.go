@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A grief is what became of those that had paid, and what a newcomer pays.
+type grief struct {
+	holders  *people
+	newcomer int64 // hashes; 0: nobody was let in
+}
+
+// grieved has 20 holders of tallies use half of them. Then a neighbour at their address spends
+// its purse, uses up all that it has bought and all that the address has for nothing, and shows
+// every proof and token of its own everywhere. Then the holders go on, and a newcomer comes.
+func grieved(o Options, mode middleware.Mode, budget int64) grief {
+	s := selling(mode)
+	p := &people{f: newFleet(o, fmt.Sprint("grief", mode, budget), 10, s), l: attacked}
+	f := p.f
+	for range 20 {
+		p.all = append(p.all, &client{addr: v4(0), own: true, token: f.turn().bought(v4(0))})
+	}
+	half := func() {
+		for range attacked / 2 {
+			for _, c := range p.all {
+				p.ask(c, f.any)
+			}
+		}
+	}
+	half()
+	b, own := newBuyer(f, places()[0]), []string{""}
+	for token := b.buy(budget * unit); token != ""; token = b.buy(budget * unit) {
+		own = append(own, token)
+	}
+	for _, i := range f.all {
+		for _, token := range own {
+			i.drain(ask{addr: v4(0), tokens: []string{token}})
+		}
+	}
+	before := p.proofs
+	half()
+	p.proofs -= before
+	late := &people{f: f, l: attacked, all: []*client{{addr: v4(0)}}}
+	late.ask(late.all[0], f.any)
+	g := grief{holders: p}
+	if late.admitted > 0 {
+		g.newcomer = late.dearest
+	}
+	return g
+}
+
+// griefTable: what a neighbour's work does to those that have paid.
+func griefTable(o Options) Table {
+	t := Table{Name: "grief", Page: Page, Head: []string{"a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays"}}
+	for _, budget := range []int64{0, 8, 32, 1200, 20_000} {
+		t.Rows = append(t.Rows, Row{Quick: budget < 1000, Make: func() []string {
+			g := grieved(o, middleware.WhenExhausted, budget)
+			p := g.holders
+			return []string{
+				figure(budget) + " W", figure(p.requests), figure(p.admitted), figure(p.early), figure(p.proofs),
+				fmt.Sprintf("%.1f W", float64(g.newcomer)/unit),
+			}
+		}})
+	}
+	return t
+}

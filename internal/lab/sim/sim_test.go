@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// seeds are others than that of the tables: what holds for all must hold for these.
+func seeds() []Options {
+	if testkit.Brief() {
+		return []Options{{Seed: 100}}
+	}
+	return []Options{{Seed: 100}, {Seed: 101}, {Seed: 102}}
+}
+
+// What stands in the page as a bound is one: no attacker gets more.
+func TestNoBoundIsExceeded(t *testing.T) {
+	for _, o := range seeds() {
+		for _, a := range attacks() {
+			sizes := []int{1, 2, 7}
+			if testkit.Brief() && testkit.Race {
+				sizes = sizes[1:2]
+			}
+			for _, n := range sizes {
+				for _, starts := range []int{0, n} {
+					got := a.played(o, n, starts)
+					require.LessOrEqual(t, got.admitted, got.bound, "%s: N = %d, C = %d", a.client, n, starts)
+					require.Positive(t, got.admitted)
+				}
+			}
+		}
+	}
+}
+
+// An attacker that buys as well as it can gets no more than the formula of the page, and what
+// the fit says.
+func TestYieldOfWork(t *testing.T) {
+	for _, n := range []int{1, 3, 10} {
+		for _, budget := range []int64{1, 8, 100, 400} {
+			for _, p := range places() {
+				h := harvested(seeds()[0], n, p, budget*unit, 0)
+				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
+				require.LessOrEqual(t, h.spent, budget*unit, name)
+				require.LessOrEqual(t, h.tallies, mostTallies(n, p.crowds, float64(budget)), name)
+				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+bought(h.tallies, attacked, int64(n), 0), name)
+				if p.crowds == 1 && budget >= int64(n*crowd) {
+					require.InDelta(t, fit(n, float64(budget)), h.tallies, 0.03*float64(h.tallies)+1, name)
+				}
+			}
+			if testkit.Brief() && testkit.Race {
+				return
+			}
+		}
+	}
+}
+
+// A row of the table of bounds is simulated if there is an attacker for it, or it is one of
+// the places of the yield.
+func TestSimulatedRowsArePlayed(t *testing.T) {
+	played := map[int]bool{8: true}
+	require.Equal(t, "the same, and works", rows()[8].client)
+	for _, a := range attacks() {
+		played[a.row] = true
+	}
+	for i, b := range rows() {
+		require.Equal(t, played[i], b.simulated, b.client)
+	}
+}
+
+// A request that stands for many is worth as many.
+func TestDrainMuchIsDrain(t *testing.T) {
+	for _, used := range []int{0, 1, 37, 99, 100} {
+		s := site{limits: perMinute(attacked), bulk: true}
+		one, many := newFleet(Options{}, "a", 1, s).all[0], newFleet(Options{}, "a", 1, s).all[0]
+		for range used {
+			require.True(t, one.send(ask{addr: v4(0)}).passed() && many.send(ask{addr: v4(0)}).passed())
+		}
+		require.EqualValues(t, attacked-used, one.drain(ask{addr: v4(0)}))
+		require.EqualValues(t, attacked-used, many.drainMuch(ask{addr: v4(0)}, attacked))
+	}
+}
+
+// No honest client that has a tally under its limit is refused, whatever its balancer does.
+func TestNobodyIsRefusedEarly(t *testing.T) {
+	for _, o := range seeds() {
+		for _, s := range scenes() {
+			if s.clients > 20 && testkit.Brief() {
+				continue
+			}
+			p := s.played(o, attacked)
+			require.Zero(t, p.early, s.name)
+			if s.clients <= 200 {
+				require.Equal(t, p.requests, p.admitted, s.name)
+				require.LessOrEqual(t, p.proofs, int64(len(p.all))*11/10, s.name)
+			}
+			require.EqualValues(t, s.clients*s.each, p.requests, s.name)
+		}
+	}
+}
+
+// What a neighbour does with its work changes nothing for those that have paid.
+func TestNeighboursDoNotNotice(t *testing.T) {
+	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
+		g := grieved(seeds()[0], mode, 20)
+		require.Equal(t, g.holders.requests, g.holders.admitted)
+		require.Zero(t, g.holders.early+g.holders.proofs)
+		require.Greater(t, g.newcomer, int64(unit), "and a newcomer pays more than the first")
+	}
+}
+
+// The days of the table, with less of everything: nobody is refused early while the clocks
+// agree, one that echoes has its quota at most, and one that drops (N+C) of them.
+func TestDays(t *testing.T) {
+	for _, d := range days() {
+		d.instances, d.room, d.clients, d.requests = 5, 1<<14, 5000, 60_000
+		if testkit.Brief() && testkit.Race {
+			d.requests = 6000
+		}
+		r := d.play(seeds()[0].random(d.name))
+		require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), d.name)
+		require.Zero(t, r.began, "%s: the memory is large enough", d.name)
+		for limit := range d.tiers[0] {
+			require.LessOrEqual(t, r.most[1][limit], float64(r.starts), d.name)
+		}
+		if d.skew > 0 {
+			continue
+		}
+		require.Zero(t, r.early, d.name)
+		for limit, l := range d.tiers[0] {
+			// A bucket leaks meanwhile.
+			most := max(float64(l.Quota), float64(l.Burst)) + float64(l.Burst)
+			require.LessOrEqual(t, r.most[0][limit], most/max(float64(l.Quota), float64(l.Burst)), d.name)
+		}
+		require.Equal(t, r, d.play(seeds()[0].random(d.name)), "the same seed, the same day")
+	}
+}
+
+// busy is a day's traffic: its mean is 1.
+func TestBusy(t *testing.T) {
+	sum := 0.0
+	for at := time.Duration(0); at < 24*time.Hour; at += time.Minute {
+		sum += busy(at)
+		require.GreaterOrEqual(t, busy(at), busy(4*time.Hour))
+	}
+	require.InDelta(t, 24*60, sum, 0.001)
+}

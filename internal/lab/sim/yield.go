@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A place is what an attacker holds: one address, or a network.
+type place struct {
+	name   string
+	crowds int                // how many crowds it is expected to hide: the middleware's
+	addr   func(k int) string // from which it buys its k-th tally of an instance
+	free   []string           // from which it asks for what costs nothing
+	quotas int64              // how many it has of these
+}
+
+// places are an address, a /56 and a /48. The attacker uses a fresh /64 for each tally, and of
+// a /48 one of each /56 in turn.
+func places() []place {
+	a56 := func(k int) string { return v6(k % 256 << 8) }
+	return []place{
+		{"", 1, func(int) string { return v4(0) }, []string{v4(0)}, 1},
+		{", from a whole /56", 2, a56, network(16, func(k int) int { return k << 8 }), 8},
+		{", from a whole /48", 8, v6, network(256, func(k int) int { return k&15 | k>>4<<8 }), 64},
+	}
+}
+
+// A buyer buys as cheaply as can be. A proof is good down to half the price, and the price
+// doubles with every crowd that is sold: so it fetches challenges a crowd ahead, and redeems
+// each when the price is twice what it was asked for. It buys where the next is cheapest, and
+// redeems each proof at one instance: the tally is good at all.
+type buyer struct {
+	f     *fleet
+	p     place
+	stock [][]order // of each instance, the next first
+	asked []int     // challenges, of each instance
+	spent int64     // hashes
+}
+
+// An order is a challenge and the address that it is for.
+type order struct {
+	pow.Challenge
+	addr string
+}
+
+func newBuyer(f *fleet, p place) *buyer {
+	b := &buyer{f: f, p: p, stock: make([][]order, len(f.all)), asked: make([]int, len(f.all))}
+	for i := range f.all {
+		for range p.crowds*crowd + 1 {
+			b.fetch(i)
+		}
+	}
+	return b
+}
+
+// fetch adds a challenge to the stock. The last one says what the price is now.
+func (b *buyer) fetch(i int) {
+	addr := b.p.addr(b.asked[i])
+	b.asked[i]++
+	if c, ok := b.f.all[i].work(addr); ok {
+		b.stock[i] = append(b.stock[i], order{c, addr})
+	}
+}
+
+// price is what instance i asks now.
+func (b *buyer) price(i int) int64 { return int64(b.stock[i][len(b.stock[i])-1].Work) }
+
+// topPrice is the highest at which anything is sold, by the default Work.
+const topPrice = unit * (storeless.MaxPrice / pow.DefaultWork)
+
+// buy buys one more for no more than so many hashes, and returns its token; "" if there is
+// none for that.
+func (b *buyer) buy(purse int64) string {
+	best := -1
+	for i := range b.stock {
+		if b.price(i) <= topPrice && (best < 0 || b.stock[i][0].Work < b.stock[best][0].Work) {
+			best = i
+		}
+	}
+	if best < 0 || int64(b.stock[best][0].Work) > purse-b.spent {
+		return ""
+	}
+	c := b.stock[best][0]
+	b.stock[best] = b.stock[best][1:]
+	b.spent += int64(c.Work)
+	token := b.f.all[best].redeem(c.addr, solve(c.Challenge))
+	if token == "" {
+		panic("sim: a proof at half the price is not accepted")
+	}
+	b.fetch(best)
+	return token
+}
+
+// A harvest is what a buyer has made of its purse.
+type harvest struct {
+	requests, tallies int64
+	spent             int64 // hashes
+}
+
+// harvested spends a purse at n instances in no time, and uses all that it has bought.
+func harvested(o Options, n int, p place, purse int64, clients int) (h harvest) {
+	s := selling(middleware.WhenExhausted)
+	s.bulk, s.clients = true, clients
+	f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
+	b := newBuyer(f, p)
+	var own []string
+	for token := b.buy(purse); token != ""; token = b.buy(purse) {
+		own = append(own, token)
+	}
+	for _, i := range f.all {
+		for _, addr := range p.free {
+			h.requests += i.drainMuch(ask{addr: addr}, attacked)
+		}
+		for _, token := range own {
+			h.requests += i.drainMuch(ask{addr: p.free[0], tokens: []string{token}}, attacked)
+		}
+	}
+	h.tallies, h.spent = int64(len(own)), b.spent
+	return h
+}
+
+// mostTallies is what docs/bounds.md says of F: what n instances sell at once, for so many W,
+// to so many crowds. No tally costs less than W.
+func mostTallies(n, crowds int, budget float64) int64 {
+	all := float64(n * crowds * crowd)
+	return int64(min(budget, all*math.Log2(1+2*budget/all)))
+}
+
+// bought is what so many tallies of a limit of l admit on n instances, of which some start
+// within the window.
+func bought(tallies, l, n, starts int64) int64 { return tallies * l * (n + starts) }
+
+// fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the
+// first crowd costs W each, the next half of a price that rises to twice as much, and so on.
+func fit(n int, budget float64) float64 {
+	const doubled = 1.5 * crowd * (1 - 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2, 11.5
+	return float64(n*crowd) * (1 + math.Log2(1+(budget/float64(n)-crowd)/doubled))
+}
+
+// budgets are in W.
+var budgets = []int64{0, 1, 8, 100, 1000}
+
+// yieldTable: requests for work.
+func yieldTable(o Options) Table {
+	t := Table{Name: "yield", Page: Page, Head: []string{"work"}}
+	for _, n := range sizes {
+		t.Head = append(t.Head, fmt.Sprintf("N = %d", n))
+	}
+	add := func(p place, budget int64) {
+		t.Rows = append(t.Rows, Row{Quick: budget < 1000, Make: func() []string {
+			cells := []string{figure(budget) + " W" + p.name}
+			for _, n := range sizes {
+				h := harvested(o, n, p, budget*unit, 0)
+				most := bought(mostTallies(n, p.crowds, float64(budget)), attacked, int64(n), 0)
+				cells = append(cells, result{h.requests, int64(n)*p.quotas*attacked + most}.String())
+			}
+			return cells
+		}})
+	}
+	for _, budget := range budgets {
+		add(places()[0], budget)
+	}
+	for _, p := range places()[1:] {
+		add(p, 1000)
+	}
+	t.Rows = append(t.Rows, Row{Make: func() []string {
+		cells := []string{"all that is sold to an address"}
+		for _, n := range sizes {
+			clients := 0
+			if n > 10 {
+				clients = 1 << 15
+			}
+			h := harvested(o, n, places()[0], 1<<62, clients)
+			cells = append(cells, fmt.Sprintf("%s for %s W", figure(h.requests), figure(h.spent/unit)))
+		}
+		return cells
+	}})
+	return t
+}
