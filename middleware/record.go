@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -34,21 +33,6 @@ type record struct {
 	decided                                                      bool // the limits were asked
 }
 
-// fewLimits is how many limits most policies have at most.
-const fewLimits = 2
-
-// The exceptions of a record are what few decisions have.
-type exceptions struct {
-	IdentityErr error
-	Proof       Reason
-	Offered     *pow.Challenge
-	RoomWait    time.Duration
-	Inherited   int64
-	call        CounterCall
-	took        time.Duration                                 // of the call, in whole microseconds
-	others      [storeless.MaxLimits - fewLimits]packedStatus // of the limits after the first
-}
-
 // withAside returns the aside of a record that needs one.
 func (d *record) withAside() *aside {
 	if d.aside == nil {
@@ -64,15 +48,6 @@ func (d *record) exceptions() (x exceptions) {
 	}
 	return x
 }
-
-// A packedStatus is a [storeless.LimitStatus] in a third of its size. Counts fit 31 bits, and
-// so do the seconds of the two longest windows.
-type packedStatus struct {
-	remaining int32
-	reset     uint32 // seconds, times two, plus one where the limit refused
-}
-
-func (s packedStatus) blocked() bool { return s.reset&1 != 0 }
 
 // statusOf returns how the i-th limit stands.
 func (d *record) statusOf(i int) packedStatus {
