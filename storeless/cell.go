@@ -45,9 +45,9 @@ func find(set []cell, first, tag uint32) *cell {
 }
 
 // vacant returns a cell of a set that nobody needs, or nil. The search starts at a place
-// that the key gives: a set is four cache lines, and a million clients have theirs in main
-// memory, so that each line more which a look touches costs as much as the rest of the
-// decision.
+// that the key gives, and so does that of find: a set is four cache lines, and those of a
+// million clients come from main memory. From the front of the set, each look would touch
+// three of them.
 func vacant(set []cell, first uint32, now, horizon int64) *cell {
 	for i := range uint32(setSize) {
 		if c := &set[(first+i)%setSize]; c.free(now, horizon) {
