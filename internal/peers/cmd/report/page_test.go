@@ -156,7 +156,7 @@ func TestEveryRequestIsMeasured(t *testing.T) {
 		text += begin + "old\n" + end
 	}
 	require.NoError(t, os.WriteFile(page, []byte(text), 0o600))
-	o := options{only: "requests", quick: true, count: 1, span: time.Nanosecond, raw: raw, update: page}
+	o := options{only: "requests", quick: true, count: 1, span: time.Nanosecond, part: 10, raw: raw, update: page}
 	require.NoError(t, run(t.Context(), o, io.Discard, io.Discard))
 	for _, s := range shapes(t, page, page, 10_000) {
 		if s.head == "| limiter | clients |" && runtime.NumCPU() > 2 {
