@@ -39,7 +39,7 @@ func processors() []int {
 // The heap is that of all limiters, so that a collection marks the maps of some for the sake of
 // others; look at quantiles, and at BenchmarkAllowed for means, where each has its own process.
 func MeasureIdentities(ctx context.Context, clients int, r Run) (err error) {
-	p := r.plan(Identities, 6000, 1)
+	p := r.plan(Identities, 3000, 1)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU())) // a stage has a seat for each
 	var shared []*sharing
 	for _, l := range sharers() {
