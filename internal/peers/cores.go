@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tallystick/tallystick/internal/peers/turns"
 )
@@ -40,12 +38,12 @@ func processors() []int {
 // knows, on one processor and on several: what the time on the wall is, and how it scales.
 // The heap is that of all limiters, so that a collection marks the maps of some for the sake of
 // others; look at quantiles, and at BenchmarkAllowed for means, where each has its own process.
-func MeasureIdentities(ctx context.Context, clients, groups int, long time.Duration, out, progress io.Writer) (err error) {
-	p := turns.Plan{Kind: Identities, Slice: 6000, Groups: groups, For: long}
+func MeasureIdentities(ctx context.Context, clients int, r Run) (err error) {
+	p := r.plan(Identities, 3000, 1)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU())) // a stage has a seat for each
 	var shared []*sharing
 	for _, l := range sharers() {
-		fmt.Fprintf(progress, "%s: %s meets %d clients\n", Identities, l.Name, clients)
+		fmt.Fprintf(r.Progress, "%s: %s meets %d clients\n", Identities, l.Name, clients)
 		stage, errNew := newStage(l, Plenty(clients), http.StatusOK)
 		if errNew != nil {
 			return errNew
@@ -60,7 +58,7 @@ func MeasureIdentities(ctx context.Context, clients, groups int, long time.Durat
 			})
 		}
 	}
-	if err := turns.Measure(ctx, p, out, progress); err != nil {
+	if err := turns.Measure(ctx, p, r.Out, r.Progress); err != nil {
 		return err
 	}
 	for _, s := range shared {

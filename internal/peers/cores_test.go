@@ -18,7 +18,7 @@ import (
 func TestIdentitiesAreMeasured(t *testing.T) {
 	for _, clients := range []int{1, 500} {
 		var out strings.Builder
-		require.NoError(t, MeasureIdentities(t.Context(), clients, 1, 1, &out, io.Discard))
+		require.NoError(t, MeasureIdentities(t.Context(), clients, Run{Groups: 1, Part: 100, Out: &out, Progress: io.Discard}))
 		for _, l := range sharers() {
 			for _, n := range processors() {
 				name := "BenchmarkIdentities/player=" + Identity(l.Name, clients)

@@ -15,6 +15,31 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
+// A Run is what is said of a measurement beside what it is of.
+type Run struct {
+	Groups int
+	For    time.Duration
+
+	// Rows are those of ours that are measured, by their names; nil is all. The peers' always are.
+	Rows *regexp.Regexp
+
+	// Part makes slices shorter, so many times, for who wants to see them and not their
+	// figures. 0 is 1.
+	Part int
+
+	Out, Progress io.Writer // of benchmarks, and of what is going on
+}
+
+// wants reports whether a row is measured.
+func (r *Run) wants(name string) bool {
+	return r.Rows == nil || !strings.HasPrefix(name, Ours) || r.Rows.MatchString(name)
+}
+
+// plan returns a plan of a part of the time, in slices of so many requests.
+func (r *Run) plan(kind string, slice int, part float64) turns.Plan {
+	return turns.Plan{Kind: kind, Slice: max(1, slice/max(1, r.Part)), Groups: r.Groups, For: time.Duration(part * float64(r.For))}
+}
+
 // pace is how much is allocated between two collections while requests are measured: what a
 // program allocates in which there is nothing but one limiter of ours, with a memory of 7 MiB.
 const pace = 8 << 20
@@ -32,8 +57,8 @@ const (
 
 // MeasureRequests measures all contestants through ServeHTTP, on one processor. Those
 // that meet new clients do it among themselves, at the end: the maps that they fill would make
-// each collection dearer for all. Of ours only those whose names match are measured.
-func MeasureRequests(ctx context.Context, rows *regexp.Regexp, groups int, long time.Duration, out, progress io.Writer) error {
+// each collection dearer for all.
+func MeasureRequests(ctx context.Context, r Run) error {
 	forged, err := forgedHigh(new(opening))
 	if err != nil {
 		return err
@@ -42,10 +67,10 @@ func MeasureRequests(ctx context.Context, rows *regexp.Regexp, groups int, long 
 		onlyMAC(MAC, []byte(forged[:strings.LastIndexByte(forged, '.')])),
 		onlyMAC(LongMAC, make([]byte, token.MaxLen)),
 	}
-	known := turns.Plan{Kind: Known, Players: macs, Slice: 1500, Groups: groups, For: long * 5 / 6, Pace: pace}
-	first := turns.Plan{Kind: First, Slice: 1500, Groups: groups, For: long / 6, Pace: pace}
+	known, first := r.plan(Known, 1500, 5./6), r.plan(First, 1500, 1./6)
+	known.Players, known.Pace, first.Pace = macs, pace, pace
 	for _, c := range Contestants() {
-		if !rows.MatchString(c.Name) && strings.HasPrefix(c.Name, Ours) {
+		if !r.wants(c.Name) {
 			continue
 		}
 		plan := &known
@@ -58,10 +83,10 @@ func MeasureRequests(ctx context.Context, rows *regexp.Regexp, groups int, long 
 		}
 		plan.Players = append(plan.Players, player)
 	}
-	if err := turns.Measure(ctx, known, out, progress); err != nil {
+	if err := turns.Measure(ctx, known, r.Out, r.Progress); err != nil {
 		return err
 	}
-	return turns.Measure(ctx, first, out, progress)
+	return turns.Measure(ctx, first, r.Out, r.Progress)
 }
 
 // onlyMAC computes one HMAC over a message, with a state that is used again.

@@ -6,13 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
-	"regexp"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/tallystick/tallystick/internal/peers/turns"
 )
@@ -111,23 +106,24 @@ func fieldsAlone(o *opening) (http.Handler, error) {
 	}), nil
 }
 
-// MeasureRoundTrips measures [Trips]; of ours only those whose names match.
-func MeasureRoundTrips(ctx context.Context, rows *regexp.Regexp, groups int, long time.Duration, out, progress io.Writer) error {
+// MeasureRoundTrips measures [Trips].
+func MeasureRoundTrips(ctx context.Context, r Run) error {
 	trips, err := Trips()
 	if err != nil {
 		return err
 	}
-	trips = slices.DeleteFunc(trips, func(t Trip) bool {
-		return !rows.MatchString(t.Name) && strings.HasPrefix(t.Name, Ours)
-	})
-	return MeasureTrips(ctx, RoundTrip, trips, groups, long, out, progress)
+	return MeasureTrips(ctx, RoundTrip, trips, r)
 }
 
 // MeasureTrips measures trips beside each other, on one processor that server and client
 // share.
-func MeasureTrips(ctx context.Context, kind string, trips []Trip, groups int, long time.Duration, out, progress io.Writer) (err error) {
-	p := turns.Plan{Kind: kind, Slice: 200, Groups: groups, For: long, Pace: pace}
+func MeasureTrips(ctx context.Context, kind string, trips []Trip, r Run) (err error) {
+	p := r.plan(kind, 200, 1)
+	p.Pace = pace
 	for _, t := range trips {
+		if !r.wants(t.Name) {
+			continue
+		}
 		player, closed, errOpen := t.Player()
 		if errOpen != nil {
 			return errOpen
@@ -135,5 +131,5 @@ func MeasureTrips(ctx context.Context, kind string, trips []Trip, groups int, lo
 		defer func() { err = errors.Join(err, closed()) }()
 		p.Players = append(p.Players, player)
 	}
-	return turns.Measure(ctx, p, out, progress)
+	return turns.Measure(ctx, p, r.Out, r.Progress)
 }

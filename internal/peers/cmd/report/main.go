@@ -62,6 +62,7 @@ type options struct {
 	keys      int
 	against   string
 	update    string
+	part      int // of what a slice of requests has, in tests
 }
 
 func main() {

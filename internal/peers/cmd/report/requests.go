@@ -20,30 +20,17 @@ import (
 type part struct {
 	name  string
 	share float64 // of the time of all
-	run   func(ctx context.Context, p plannedRequests) error
-}
-
-// plannedRequests is what a part is told.
-type plannedRequests struct {
-	rows    *regexp.Regexp // of ours
-	clients int            // where there are many
-	groups  int
-	long    time.Duration
-
-	out, progress io.Writer
+	run   func(ctx context.Context, r peers.Run, clients int) error
 }
 
 // requestParts are what is measured of requests.
 var requestParts = []part{
-	{"calls", 0.4, func(ctx context.Context, p plannedRequests) error {
-		return peers.MeasureRequests(ctx, p.rows, p.groups, p.long, p.out, p.progress)
-	}},
-	{"served", 0.25, func(ctx context.Context, p plannedRequests) error {
-		return peers.MeasureRoundTrips(ctx, p.rows, p.groups, p.long, p.out, p.progress)
-	}},
-	{"cores", 0.35, func(ctx context.Context, p plannedRequests) error {
-		for _, clients := range []int{1, p.clients} {
-			if err := peers.MeasureIdentities(ctx, clients, p.groups, p.long/2, p.out, p.progress); err != nil {
+	{"calls", 0.4, func(ctx context.Context, r peers.Run, _ int) error { return peers.MeasureRequests(ctx, r) }},
+	{"served", 0.25, func(ctx context.Context, r peers.Run, _ int) error { return peers.MeasureRoundTrips(ctx, r) }},
+	{"cores", 0.35, func(ctx context.Context, r peers.Run, clients int) error {
+		r.For /= 2
+		for _, n := range []int{1, clients} {
+			if err := peers.MeasureIdentities(ctx, n, r); err != nil {
 				return err
 			}
 		}
@@ -84,12 +71,11 @@ func measureRequests(ctx context.Context, o options, out, progress io.Writer) er
 		if o.only != "" && o.only != "requests" && o.only != p.name {
 			continue
 		}
-		plan := plannedRequests{rows: rows, clients: o.crowd(), groups: max(leastGroups, o.count), out: out, progress: progress}
-		plan.long = o.requestsSpan()
+		r := peers.Run{Groups: max(leastGroups, o.count), For: o.requestsSpan(), Rows: rows, Part: o.part, Out: out, Progress: progress}
 		if o.only != p.name {
-			plan.long = time.Duration(p.share * float64(plan.long))
+			r.For = time.Duration(p.share * float64(r.For))
 		}
-		if err := p.run(ctx, plan); err != nil {
+		if err := p.run(ctx, r, o.crowd()); err != nil {
 			return err
 		}
 	}

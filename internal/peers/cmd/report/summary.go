@@ -76,7 +76,7 @@ func summaryTable(r *results, head string) string {
 	row("GET, allowed", known(peers.Ours+"-get"), known(reference), known(other))
 	row("refused", known(peers.Ours+"-refused"), known(reference+"-refused"), known(other+"-refused"))
 	t.Row("in a server of net/http, above none", dash(r.above(tenth, peers.Ours+"-post").median*1e9, "%.0f ns"),
-		dash(r.above(tenth, reference).median*1e9, "%.0f ns"), dash(r.above(tenth, other).median*1e9, "%.0f ns"), r.aboves(tenth, peers.Ours+"-post").String())
+		dash(r.above(tenth, reference).median*1e9, "%.0f ns"), dash(r.above(tenth, other).median*1e9, "%.0f ns"), r.aboves(tenth, peers.Ours+"-post", reference).String())
 	most := clients[len(clients)-1]
 	if cores := r.mostCores(); cores > 1 {
 		ours, h, throttled := r.sharer(peers.Ours+"-post", most, cores), r.sharer(reference, most, cores), r.sharer(other, most, cores)
