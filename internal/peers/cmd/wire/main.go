@@ -63,8 +63,7 @@ func write(w io.Writer, p wire.Plan) error {
 	measured := len(shapes) - 2*len(pads)
 	for i := 1; i < measured; i++ {
 		t.Row(shapes[i].Name,
-			fmt.Sprintf("%.0f + %.0f", one[i].Request, one[i].Answer), nanos(one[i].Above, one[i].Spread),
-			fmt.Sprintf("%.0f + %.0f", two[i].Request, two[i].Answer), nanos(two[i].Above, two[i].Spread))
+			bytes(one[i]), nanos(one[i].Above, one[i].Spread), bytes(two[i]), nanos(two[i].Above, two[i].Spread))
 	}
 	for k, where := range []string{"each 50 characters more of a token in the answer", "the same in the request"} {
 		each1, spread1 := slope(one[measured+k:])
@@ -74,6 +73,10 @@ func write(w io.Writer, p wire.Plan) error {
 	_, err = fmt.Fprintf(w, "%s; medians of %d sittings of %d requests. A bare request took %.0f ns over HTTP/1.1, %.0f over HTTP/2, both ends together.\n\n%s",
 		machine.Describe(time.Now()), p.Sittings, p.Rounds*p.Slice, one[0].Whole, two[0].Whole, t)
 	return err
+}
+
+func bytes(c wire.Cost) string {
+	return fmt.Sprintf("%d + %d", int(math.Round(c.Request)), int(math.Round(c.Answer))) // no minus before a zero
 }
 
 func nanos(above, spread float64) string { return fmt.Sprintf("%.0f ±%.0f", above, spread) }
