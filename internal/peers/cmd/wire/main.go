@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -59,14 +60,39 @@ func write(w io.Writer, p wire.Plan) error {
 		return err
 	}
 	t := markdown.New("", "", "what is sent", "bytes, HTTP/1.1", "ns", "bytes, HTTP/2", "ns")
-	for i, s := range shapes[1:] {
-		t.Row(append(append([]string{s.Name}, cells(one[i+1])...), cells(two[i+1])...)...)
+	measured := len(shapes) - 2*len(pads)
+	for i := 1; i < measured; i++ {
+		t.Row(shapes[i].Name,
+			bytes(one[i]), nanos(one[i].Above, one[i].Spread), bytes(two[i]), nanos(two[i].Above, two[i].Spread))
+	}
+	for k, where := range []string{"each 50 characters more of a token in the answer", "the same in the request"} {
+		each1, spread1 := slope(one[measured+k:])
+		each2, spread2 := slope(two[measured+k:])
+		t.Row(where, "50", nanos(50*each1, 50*spread1), "", nanos(50*each2, 50*spread2))
 	}
 	_, err = fmt.Fprintf(w, "%s; medians of %d sittings of %d requests. A bare request took %.0f ns over HTTP/1.1, %.0f over HTTP/2, both ends together.\n\n%s",
 		machine.Describe(time.Now()), p.Sittings, p.Rounds*p.Slice, one[0].Whole, two[0].Whole, t)
 	return err
 }
 
-func cells(c wire.Cost) []string {
-	return []string{fmt.Sprintf("%.0f + %.0f", c.Request, c.Answer), fmt.Sprintf("%.0f ±%.0f", c.Above, c.Spread)}
+func bytes(c wire.Cost) string {
+	return fmt.Sprintf("%d + %d", int(math.Round(c.Request)), int(math.Round(c.Answer))) // no minus before a zero
+}
+
+func nanos(above, spread float64) string { return fmt.Sprintf("%.0f ±%.0f", above, spread) }
+
+// slope returns by how much costs rise for each character of a value, of every second of costs,
+// which are those of pads: the line of least squares, and what the spread of each leaves of it.
+func slope(costs []wire.Cost) (each, spread float64) {
+	mean, all, rises, strays := 0.0, 0.0, 0.0, 0.0
+	for _, n := range pads {
+		mean += float64(n) / float64(len(pads))
+	}
+	for i, n := range pads {
+		x := float64(n) - mean
+		all += x * x
+		rises += x * costs[2*i].Above
+		strays += x * x * costs[2*i].Spread * costs[2*i].Spread
+	}
+	return rises / all, math.Sqrt(strays) / all
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -23,7 +24,19 @@ func TestWrite(t *testing.T) {
 	}
 	all, err := shapes()
 	require.NoError(t, err)
-	require.Equal(t, len(all), rows) // the head, and all but the first
+	require.Equal(t, len(all)-2*len(pads)+2, rows) // the head, all but the first, and two of padding
 	require.Regexp(t, "\\| `Tallystick-Token` \\| 0 \\+ 2[0-9]{2} \\| -?[0-9]+ ±[0-9]+ \\| 0 \\+ 1[0-9]{2} \\|", b.String())
-	require.Contains(t, b.String(), "| a value of 408 in the request | 428 + 0 |")
+	require.Regexp(t, `\| the same in the request \| 50 \| -?[0-9]+ ±[0-9]+ \|  \| `, b.String())
+}
+
+func TestSlope(t *testing.T) {
+	var costs []wire.Cost
+	for _, n := range pads {
+		costs = append(costs, wire.Cost{Above: 100 + 2*float64(n), Spread: 10}, wire.Cost{Above: 7, Spread: 1000})
+	}
+	each, spread := slope(costs)
+	require.InDelta(t, 2, each, 1e-9)
+	require.InDelta(t, 10/math.Sqrt(100_000), spread, 1e-9) // the squares of 200, 100, 0, 100 and 200
+	each, _ = slope(costs[1:])
+	require.Zero(t, math.Round(each*1e9))
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// shapes returns what is measured; the first is the bare one.
+// shapes returns what is measured. The first is the bare one, and the last are padding, in the
+// order of pads: of each length one in the answer and one in the request.
 func shapes() ([]wire.Shape, error) {
 	minute, day := middleware.Limit{Quota: 500, Window: time.Minute}, middleware.Limit{Quota: 5000, Window: 24 * time.Hour}
 	ours, err := wire.Ours(minute)
@@ -49,9 +50,7 @@ func shapes() ([]wire.Shape, error) {
 	}
 	for _, n := range pads {
 		pad := padding(n)
-		all = append(all,
-			answers(fmt.Sprintf("a value of %d in the answer", n), pad),
-			sends(fmt.Sprintf("a value of %d in the request", n), pad))
+		all = append(all, answers(fmt.Sprintf("%d in the answer", n), pad), sends(fmt.Sprintf("%d in the request", n), pad))
 	}
 	return all, nil
 }
