@@ -30,8 +30,43 @@ func publiclyCacheable(now time.Time, h http.Header) bool {
 	if len(lines) == 0 && future(now, h[expiresField]) || fresh(lines) {
 		return true
 	}
+	others := len(h)
+	if has(h, CacheControl) {
+		others--
+	}
+	if !heardFirst(h, others) {
+		return false
+	}
 	for name, lines := range h {
 		if len(lines) > 0 && storing(name) && stored(name, lines) {
+			return true
+		}
+	}
+	return false
+}
+
+func has(h http.Header, name string) bool {
+	_, ok := h[name]
+	return ok
+}
+
+// heardFirst reports whether h has a field that some shared cache hears before Cache-Control.
+// others is how many names it has that the caller does not know; Set-Cookie is one of them. Nearly always they have the
+// names that follow, and to ask for these costs half of what it costs to begin a walk over a map.
+func heardFirst(h http.Header, others int) bool {
+	for _, name := range [...]string{"Content-Type", SetCookie, "Location", "Content-Length"} {
+		if others == 0 {
+			return false
+		}
+		if has(h, name) {
+			others--
+		}
+	}
+	if others == 0 {
+		return false
+	}
+	for name := range h {
+		if storing(name) {
 			return true
 		}
 	}

@@ -16,21 +16,6 @@ func (f *Fields) SetAhead(h http.Header) {
 	if len(h) > 0 && f.Lines[Cache] != "" {
 		ForbidStoring(h)
 	}
-	for i := range f.Lines {
-		if f.Lines[i] != "" {
-			f.sent++
-		}
-	}
-	if f.More != nil {
-		for i := range f.More {
-			if f.More[i] != "" {
-				f.sent++
-			}
-		}
-	}
-	if f.Cookie != "" {
-		f.sent++
-	}
 	f.Set(h)
 }
 
@@ -83,41 +68,39 @@ func (f *Fields) Lost(h http.Header) string {
 }
 
 // stands reports whether h is still as SetAhead has left it, as far as the fields go, and
-// has nothing beside them that may have a shared cache store it. One walk over the map
-// tells both, of a response that nobody has tidied.
+// has nothing beside them that may have a shared cache store it.
 func (f *Fields) stands(h http.Header) bool {
 	if !f.alone() || f.reissued.Load() != nil {
 		return false
 	}
-	missing := f.sent
-	for name, lines := range h {
-		switch {
-		case len(lines) == 1 && f.owns(&lines[0]):
-			missing--
-		case storing(name), name == CacheControl, name == expiresField && f.Lines[Cache] == "":
-			return false
-		case f.Cookie != "" && name == SetCookie && slices.Contains(lines, f.Cookie):
-			missing--
-		}
-	}
-	return missing == 0
-}
-
-// owns reports whether a line is one of ours, rather than one that reads the same.
-func (f *Fields) owns(line *string) bool {
+	others := len(h)
 	for i := range f.Lines {
-		if line == &f.Lines[i] {
-			return true
+		if f.Lines[i] == "" {
+			continue
 		}
+		if there := h[names[i]]; len(there) != 1 || &there[0] != &f.Lines[i] { // ours, and not one that reads the same
+			return false
+		}
+		others--
 	}
 	if f.More != nil {
 		for i := range f.More {
-			if line == &f.More[i] {
-				return true
+			if f.More[i] == "" {
+				continue
 			}
+			if there := h[names[numFields+i]]; len(there) != 1 || &there[0] != &f.More[i] {
+				return false
+			}
+			others--
 		}
 	}
-	return false
+	if f.Cookie != "" && !slices.Contains(h[SetCookie], f.Cookie) {
+		return false
+	}
+	if f.Lines[Cache] == "" && (has(h, CacheControl) || has(h, expiresField)) {
+		return false
+	}
+	return !heardFirst(h, others)
 }
 
 // restore sets anew what has got lost since SetAhead, and leaves what the handler has

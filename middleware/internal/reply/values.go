@@ -112,7 +112,6 @@ type Fields struct {
 	reissued atomic.Pointer[Values] // in their place; nil: none
 	Paid     bool                   // the token was bought with this very request
 	ahead    bool                   // they were set before the handler ran
-	sent     int8                   // how many that were
 	settled  atomic.Bool            // they are what they are: the header is being written
 	Now      int64                  // of the request, in µs since 1970
 
