@@ -28,7 +28,7 @@ type forgery struct {
 
 // forgeries returns what is shown in place of good, a token of the client's.
 func forgeries(tb testing.TB, good string) []forgery {
-	long := good[:strings.IndexByte(good, '.')+1]
+	long := good[:64] // with less of what all tokens of a key begin with, no MAC is made
 	long += strings.Repeat("A", token.MaxLen-len(long)-len(".")-len(signature(good))) + "." + signature(good)
 	require.Len(tb, long, token.MaxLen)
 	bad := forge(good)
