@@ -140,9 +140,9 @@
 // # Subjects
 //
 // A subject is the first 6 of the 8 bytes of SipHash-2-4 of the identity, lowest first, as
-// the paper has them. Nobody but the server computes it, so it has to be a pseudorandom function and no
-// more: without the key, nobody can tell whose a subject is, say that two under
-// different keys are one client's, or make one that fits. That is what SipHash was made
+// the paper has them. Nobody but the server computes it, so it has to be a pseudorandom
+// function and no more: without the key, nobody can tell whose a subject is, say that two
+// under different keys are one client's, or make one that fits. That is what SipHash was made
 // for, with a key of 128 bits and inputs as short as addresses, and it is several times
 // faster than SHA-256 of key and identity, or HMAC. It would not do for a hash without a
 // key, and 48 bits would not do for a signature. A subject is neither. It is no
@@ -161,7 +161,7 @@
 // that a given client would take, somebody has to try some 2⁴⁸ addresses of its own, of
 // which only a server's answer tells it the subject, and then has to plant it in that
 // client: all networks of 64 bits in an IPv6 /32, each asked for, hit with 2⁻¹⁶. An own
-// tally that is bound is good for another given client with 2⁻⁴⁸.
+// tally that is bound is good for another given client with 2⁻⁴⁸, and has one count for both.
 //
 // SipHash is not an algorithm that FIPS 140-3 approves. No authenticity rests on it, not
 // that of the subject either, which the MAC covers. It hides an address from those who
@@ -171,9 +171,10 @@
 //
 // [Holder.Verify] checks the length and the place of the last dot
 // ([ErrMalformed]); the header and the seven characters after its dot, byte for byte,
-// against those of the ring ([ErrForeign]); the MAC, in constant time and as it is spelled ([ErrForged]);
-// the form of the payload and its aud ([ErrMalformed]); exp ([ErrExpired]); sub,
-// where there is one, recomputed under the key that signed ([ErrHolder]).
+// against those of the ring ([ErrForeign]); the MAC, in constant time and as it is
+// spelled ([ErrForged]); the form of the payload and its aud ([ErrMalformed]); exp
+// ([ErrExpired]); sub, where there is one, recomputed under the key that signed
+// ([ErrHolder]).
 //
 // The MAC comes before all parsing. A parser that runs first is code that a
 // stranger feeds, and the stranger makes the choices: algorithms (RFC 8725 section 3.1),

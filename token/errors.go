@@ -10,9 +10,8 @@ var (
 	// ErrMalformed: not of the length or the form of a window token.
 	ErrMalformed = errors.New("token: malformed")
 
-	// ErrForeign: it begins with the header of no key of this ring and policy: a token
-	// of another policy, of a retired secret, or of another kind; or its first claim is
-	// one that no token begins with.
+	// ErrForeign: it does not begin as the tokens of any key of this ring and policy do:
+	// one of another policy, of a retired secret, or of another kind.
 	ErrForeign = errors.New("token: signed by no key of this policy")
 
 	// ErrForged: the header names one of our keys, the signature is not its.

@@ -39,7 +39,7 @@ const typ = "t+jwt"
 type key struct {
 	window []byte // the HS256 key, for golang-jwt
 	kid    string
-	fixed  string // what every token begins with, header and opening: one SHA-256 block
+	fixed  string // what each of its tokens begins with, fixedLen characters: one SHA-256 block
 	sign   mac    // HMAC under window, with fixed absorbed
 	bind   sipKey // of subjects
 }

@@ -13,7 +13,7 @@ const MaxLen = 512
 
 const (
 	payloadAt  = 57                   // where the payload begins: after the header of 56 and its dot
-	fixedLen   = sha256.BlockSize     // how much of a token is the same in all of a key, compared and absorbed at once
+	fixedLen   = sha256.BlockSize     // how much is the same in all tokens of a key: compared as it is, hashed once
 	openingLen = fixedLen - payloadAt // how much of that is of the payload
 
 	subjectLen   = 8                                     // 48 bits in base64url

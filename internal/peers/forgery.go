@@ -22,7 +22,7 @@ func forge(tok string) string {
 
 // lengthen returns a forged token of the most bytes that has the header of tok.
 func lengthen(tok string) string {
-	head := tok[:strings.IndexByte(tok, '.')+1]
+	head := tok[:64] // with less of what all tokens of a key begin with, no MAC is made
 	return head + strings.Repeat("A", token.MaxLen-len(head)-len(".")-len(signature(tok))) + "." + signature(tok)
 }
 
