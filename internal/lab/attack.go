@@ -252,6 +252,17 @@ func clockBack(s *scene) {
 	s.move(window) // for those that come after
 }
 
+// clockAndBack goes on when the clocks are put forward again. What they passed twice is a start of
+// all instances.
+func clockAndBack(s *scene) {
+	c := s.attacker(netip.Addr{})
+	for _, step := range []int64{0, -window, window} {
+		s.move(step)
+		dropAt(s, c)
+	}
+	s.starts.Add(int64(len(s.cluster.instances)))
+}
+
 // outage uses up what the counter gives, on one instance alone, so that the others remember
 // nothing of it, and then what there is without the counter.
 func outage(s *scene) {

@@ -30,7 +30,8 @@ type breakage struct {
 //go:embed without.json
 var files embed.FS
 
-// share is the defence that bounds what an own tally is worth away from home. It is not built.
+// share is the defence that bounds what an own tally is worth away from home. It is not built; with
+// it comes a line in without.json, and in the oracle a second reason to refuse one that has room.
 const share = "share"
 
 // breakages returns all of them.

@@ -140,7 +140,6 @@ func (s *scene) mobile() {
 	for now = range at {
 		s.post(c, int(s.route.Quota)/len(at))
 	}
-	now = 2
 }
 
 // slowPhone takes eight of the ten seconds that a challenge lives.
@@ -159,18 +158,30 @@ func (s *scene) slowPhone() {
 	}
 }
 
-// neighbours have tallies of their own, and are behind the address of an attacker: they must not
-// notice.
+// neighbours are four holders of tallies of their own behind the address of an attacker, who must
+// not notice it. They buy at once, and use what they have when use is called.
 func (s *scene) neighbours(address netip.Addr) (use func()) {
-	const people = 4
-	var holders [people]*http.Client
+	var holders [4]*caller
+	var tokens [len(holders)]string
 	for i := range holders {
-		t := s.dialer(address)
-		holders[i] = s.polite(func() (netip.Addr, http.RoundTripper) { return address, t })
-		s.post(holders[i], 1)
+		c := s.caller(s.honestly(), s.dialer(address), address, true)
+		s.still(func() {
+			proof, _ := c.solve(c.challenge(s.through()))
+			tokens[i] = c.redeem(s.through(), proof)
+		})
+		if tokens[i] == "" {
+			s.broken("the proof of an attacker's neighbour is not accepted")
+		}
+		holders[i] = c
 	}
 	return func() {
-		times(people, func(i int) { s.post(holders[i], int(s.route.Quota)-1) })
+		times(len(holders), func(i int) {
+			for range s.route.Quota {
+				if t := holders[i].send(s.through(), middleware.TokenHeader, tokens[i]).token(); t != "" {
+					tokens[i] = t
+				}
+			}
+		})
 	}
 }
 

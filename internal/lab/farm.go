@@ -153,16 +153,26 @@ func swapped(s *scene) {
 	}
 }
 
-// floods asks for challenges, and answers them wrongly.
+// floods asks for challenges, and answers each with one number that is not the one. To guess
+// would not do: puzzles are so small here that one guess in 65536 is right.
 func floods(s *scene) {
 	c := s.attacker(netip.Addr{})
 	s.each(func(base string) {
 		for range 10 * s.more() {
 			a := c.challenge(base)
-			text, _, _ := strings.Cut(a.header.Get(middleware.ChallengeHeader), ";")
-			c.send(base, middleware.ProofHeader, text+"~0.0.0.0.0.0.0.0")
+			proof, _ := c.solve(a)
+			c.send(base, middleware.ProofHeader, wrong(proof))
 		}
 	})
+}
+
+// wrong changes the last answer of a proof.
+func wrong(proof string) string {
+	last := strings.LastIndexByte(proof, '.') + 1
+	if proof[last:] == "0" {
+		return proof[:last] + "1"
+	}
+	return proof[:last] + "0"
 }
 
 // expired shows proofs whose time has passed.

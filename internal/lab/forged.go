@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 
@@ -51,6 +53,36 @@ func oversized(s *scene) {
 			c.send(base, lines...)
 		}
 	})
+}
+
+// cached fills a shared cache, in the middle of which it is refused. Those who come after it get
+// neither what is its own, nor its refusals.
+func cached(s *scene) {
+	first, address := s.attacker(netip.Addr{}), s.host()
+	second := s.caller(s.honestly(), s.dialer(address), address, true)
+	url := func(i int) string { return fmt.Sprintf("%s/%s?page=%d", s.through(), s.route.Policy, i) }
+	for i := range s.n() * int64(s.more()) {
+		first.do(http.MethodGet, url(int(i)))
+	}
+	hits := 0
+	for i := range s.n()*s.route.Quota + 3 {
+		a := second.do(http.MethodGet, url(int(i)))
+		if a.header.Get("Lab-Cache") != "HIT" {
+			continue
+		}
+		hits++
+		for _, field := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Set-Cookie", "RateLimit", "Retry-After"} {
+			if a.header.Get(field) != "" {
+				s.broken("a shared cache gives another client " + field)
+			}
+		}
+		if !a.admitted() {
+			s.broken("a shared cache gives another client a refusal")
+		}
+	}
+	if hits == 0 {
+		s.fail(errors.New("the cache is none"))
+	}
 }
 
 // forgeries makes tokens of a real one that are none.

@@ -24,6 +24,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -94,6 +95,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// stands says why the lab cannot stand on this machine, or nil.
+func stands() error {
+	if _, err := nginx(); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", "127.16.0.1:0")
+	if err != nil {
+		return fmt.Errorf("every client needs a loopback address of its own, as Linux has them: %w", err)
+	}
+	return l.Close()
+}
+
 // try plays the rows, and says whether anything that is promised was not kept.
 func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken bool, err error) {
 	o, err := parse(args, stderr)
@@ -104,7 +117,7 @@ func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken b
 	if err != nil {
 		return false, err
 	}
-	if _, err := nginx(); err != nil {
+	if err := stands(); err != nil {
 		return false, err
 	}
 	dir, err := os.MkdirTemp("", "tallystick-lab")

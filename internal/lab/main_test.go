@@ -16,10 +16,10 @@ import (
 	"github.com/tallystick/tallystick/internal/testkit"
 )
 
-// requireProxy skips where the lab cannot stand.
-func requireProxy(t *testing.T) {
+// requireLab skips where the lab cannot stand.
+func requireLab(t *testing.T) {
 	t.Helper()
-	if _, err := nginx(); err != nil {
+	if err := stands(); err != nil {
 		testkit.Unable(t, "%v", err)
 	}
 }
@@ -36,7 +36,7 @@ func runLab(t *testing.T, args ...string) (status int, said string) {
 // Every bound of the documentation holds on real instances behind a real proxy, and no honest
 // client is refused that has room.
 func TestEveryRowHolds(t *testing.T) {
-	requireProxy(t)
+	requireLab(t)
 	dir := filepath.Join(t.TempDir(), "plots")
 	status, said := runLab(t, "-short", "-out", dir)
 	require.Zero(t, status)
@@ -68,7 +68,7 @@ func requireXML(t *testing.T, text []byte) {
 // With any one of the defences broken the lab fails, and names the row. The long form breaks
 // all of them.
 func TestBrokenDefencesAreFoundOut(t *testing.T) {
-	requireProxy(t)
+	requireLab(t)
 	all, err := breakages()
 	require.NoError(t, err)
 	for _, b := range all {

@@ -137,6 +137,11 @@ func TestForgeries(t *testing.T) {
 	require.Nil(t, forgeries("none"))
 }
 
+func TestWrongAnswers(t *testing.T) {
+	require.Equal(t, "AA~1.2.3.4.5.6.7.0", wrong("AA~1.2.3.4.5.6.7.8"))
+	require.Equal(t, "AA~1.2.3.4.5.6.7.1", wrong("AA~1.2.3.4.5.6.7.0"))
+}
+
 // The most tallies for some work is docs/bounds.md's formula.
 func TestLevelOf(t *testing.T) {
 	s := &scene{route: instance.Route{Crowd: 8, Work: leastWork}, cluster: &cluster{instances: make([]*process, 2)}}

@@ -16,8 +16,8 @@ import (
 var played = map[string][]string{
 	"echoes the newest token, one request after another, any number of instances": {"echo"},
 	"the same, B requests at once":                                                {"parallel"},
-	"sends no token, or an old one; no proof of work is configured":               {"drop", "roll-back", "fork", "aborted", "methods", "oversized", "cold-starts", "clock-back", "boundary"},
-	"the same, where work buys more (`WhenExhausted`)":                            {"farm", "planted", "forged", "challenges"},
+	"sends no token, or an old one; no proof of work is configured":               {"drop", "roll-back", "fork", "aborted", "methods", "oversized", "cold-starts", "clock-back", "clock-and-back", "boundary"},
+	"the same, where work buys more (`WhenExhausted`)":                            {"farm", "planted", "forged", "challenges", "cached"},
 	"the same, where work comes first (`Newcomers`)":                              {"farm-newcomers", "imports", "stolen", "stolen-bound", "expired", "swapped"},
 	"the same, where each request needs a proof (`EveryRequest`)":                 {"proofs"},
 	"waits instead of working, where the waiting room is open":                    {"waits"},

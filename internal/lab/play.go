@@ -116,13 +116,21 @@ func (l *lab) play(r row, number int) (*result, error) {
 	}
 	o := s.oracle
 	explained, unjust := o.verdict()
-	return &result{
+	got := &result{
 		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+instance.Attacker][instance.Admitted], bound: r.bound(s),
 		served: o.served, refused: o.refused, asked: o.asked, explained: explained, unjust: unjust,
 		work: float64(s.work.Load()) / leastWork, bought: s.bought.Load(),
 		serverCPU: end.CPU - last.CPU, labCPU: own, most: levelOf(s), grown: int64(end.Heap) - int64(last.Heap),
 		curve: s.curve, instances: s.n(), quota: route.Quota, crowd: route.Crowd,
-	}, s.failed()
+	}
+	// A row in which nothing happened would hold whatever the servers do.
+	if got.bound > 0 && got.admitted == 0 {
+		s.fail(errors.New("the attacker was never let in, which proves nothing"))
+	}
+	if got.served == 0 && r.route.MaxClients == 0 { // of a full memory nobody is promised anything
+		s.fail(errors.New("no honest client was served, which proves nothing"))
+	}
+	return got, s.failed()
 }
 
 // cpu returns the time that this process has computed for.

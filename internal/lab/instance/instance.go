@@ -21,6 +21,10 @@ const (
 	// Attacker is how the name of an attacker ends.
 	Attacker = "/attacker"
 
+	// Cached is how the path begins where the proxy keeps answers for all, and GET is answered
+	// so that it may.
+	Cached = "/cached"
+
 	// Admitted is how an admitted request is counted; the others by the reason of the refusal.
 	Admitted = "admitted"
 )

@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"image/color"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -16,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The size of a picture, which browsers scale.
+// The usual size of a picture, which browsers scale.
 const width, height = 8 * vg.Inch, 5 * vg.Inch
 
 // margin is for letters that are wider where the font is another one.
@@ -40,6 +42,7 @@ func Lines(w io.Writer, title, x, y string, logY bool, lines []Line) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Legend.Top, p.Legend.Left = true, true
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(written), plot.TickerFunc(written)
 	p.Add(plotter.NewGrid())
 	if logY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
@@ -60,7 +63,7 @@ func Lines(w io.Writer, title, x, y string, logY bool, lines []Line) error {
 		p.Add(l)
 		p.Legend.Add(line.Name, l)
 	}
-	return write(w, p)
+	return write(w, p, height)
 }
 
 // Pairs are two numbers of each of some things.
@@ -70,15 +73,22 @@ type Pairs struct {
 	First, Second []float64
 }
 
-// Write draws two bars for each thing, from the top of the picture down.
+// Write draws two bars for each thing, from the top of the picture down, over an axis of powers
+// of ten that has a zero.
 func (b Pairs) Write(w io.Writer, title, x string) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text = title, x
-	thick := vg.Points(5)
-	for i, values := range []plotter.Values{b.First, b.Second} {
-		values = slices.Clone(values)
-		slices.Reverse(values) // the axis goes up
-		bars, err := plotter.NewBarChart(values, thick)
+	p.X.Min, p.X.Tick.Marker = 0, plot.TickerFunc(powers)
+	p.Y.Padding = vg.Points(10)
+	p.Add(plotter.NewGrid())
+	p.Legend.Top = true
+	const thick = 5
+	for i, values := range [...][]float64{b.First, b.Second} {
+		lengths := make(plotter.Values, len(values))
+		for k, v := range values {
+			lengths[len(values)-1-k] = math.Log10(1 + v) // the other axis goes up
+		}
+		bars, err := plotter.NewBarChart(lengths, thick)
 		if err != nil {
 			return err
 		}
@@ -87,14 +97,37 @@ func (b Pairs) Write(w io.Writer, title, x string) error {
 		p.Add(bars)
 		p.Legend.Add(b.Names[i], bars)
 	}
-	of := slices.Clone(b.Of)
-	slices.Reverse(of)
-	p.NominalY(of...)
-	return write(w, p)
+	names := slices.Clone(b.Of)
+	slices.Reverse(names)
+	p.NominalY(names...)
+	return write(w, p, vg.Length(len(names)+6)*16)
+}
+
+// powers marks 0, 1, 10, 100 and so on, where they are on an axis of log10(1+v).
+func powers(_, most float64) []plot.Tick {
+	ticks := []plot.Tick{{Value: 0, Label: "0"}}
+	for v := 1.0; math.Log10(1+v) <= most+1; v *= 10 {
+		ticks = append(ticks, plot.Tick{Value: math.Log10(1 + v), Label: plain(v)})
+	}
+	return ticks
+}
+
+// plain writes a number without an exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// written are the usual marks of an axis with plain numbers.
+func written(least, most float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(least, most)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = plain(ticks[i].Value)
+		}
+	}
+	return ticks
 }
 
 // write is [plot.Plot.WriterTo] without its table of formats, which links the encoders of all of them.
-func write(w io.Writer, p *plot.Plot) error {
+func write(w io.Writer, p *plot.Plot, height vg.Length) error {
 	canvas := vgsvg.New(width, height)
 	p.Draw(draw.Crop(draw.New(canvas), margin, -margin, margin, -margin))
 	var b bytes.Buffer

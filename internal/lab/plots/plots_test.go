@@ -42,3 +42,16 @@ func TestLines(t *testing.T) {
 		require.Contains(t, text, shown)
 	}
 }
+
+func TestPairs(t *testing.T) {
+	pairs := plots.Pairs{Names: [2]string{"admitted", "bound"}, Of: []string{"drop", "fork"}, First: []float64{60, 58}, Second: []float64{60, 61}}
+	var b bytes.Buffer
+	require.NoError(t, pairs.Write(&b, "attackers", "requests"))
+	text := wellFormed(t, b.Bytes())
+	for _, shown := range []string{"attackers", "requests", "admitted", "bound", "drop", "fork"} {
+		require.Contains(t, text, shown)
+	}
+	require.Equal(t, []string{"drop", "fork"}, pairs.Of, "what is given stays as it was")
+	require.Equal(t, []float64{60, 58}, pairs.First)
+	require.Less(t, bytes.Index(b.Bytes(), []byte(">fork<")), bytes.Index(b.Bytes(), []byte(">drop<")), "the last is drawn first, at the bottom")
+}

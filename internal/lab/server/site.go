@@ -113,6 +113,9 @@ func (s *site) serve(hold bool) http.Handler {
 		if hold && strings.HasSuffix(r.Header.Get(instance.ClientHeader), instance.Attacker) {
 			<-s.release
 		}
+		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, instance.Cached) {
+			w.Header().Set("Cache-Control", "public, max-age=3600")
+		}
 		w.WriteHeader(http.StatusNoContent)
 	})
 }
