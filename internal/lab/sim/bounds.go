@@ -31,7 +31,7 @@ func admittedTable(o Options) Table {
 
 // thousandTable: the same on a thousand instances.
 func thousandTable(o Options) Table {
-	t := Table{Name: "thousand", Page: Page, Head: []string{"client", "N = 1,000"}}
+	t := Table{Name: "thousand", Page: Page, Alone: true, Head: []string{"client", "N = 1,000"}}
 	for _, a := range attacks() {
 		t.Rows = append(t.Rows, Row{Make: func() []string {
 			return []string{a.client, a.played(o, 1000, 0).String()}

@@ -28,22 +28,27 @@ type traffic struct {
 type visitor struct {
 	key     storeless.Key
 	shown   [2]storeless.State // its token
-	truth   [2]storeless.State // all that it was ever admitted
+	truth   [2]mark            // all that it was ever admitted
 	window  [2]int32           // the number of the last window that it was admitted in
 	counted [2]uint32          // in that
 }
 
 // A toll is what came of a day.
 type toll struct {
-	requests, admitted, early int64
-	most                      [2][2]float64 // by whether tokens are dropped, and by limit: of one aligned window, in quotas
-	fullest                   float64
-	began                     uint64 // newcomers that began with a count
-	starts                    int
+	requests, admitted int64
+	early              int64         // refused, though there was room by all that the client was ever admitted
+	late               int64         // of one that echoes: admitted, though there was none
+	most               [2][2]float64 // by whether tokens are dropped, and by limit: of one aligned window, in quotas
+	fullest            float64
+	began              uint64 // newcomers that began with a count
+	starts             int
 }
 
 // drops says that a visitor throws its tokens away: one in twenty does.
 func drops(n int) bool { return n%20 == 7 }
+
+// noon is when a day begins here, so that each window of a day ends within it.
+const noon = 12 * time.Hour
 
 // busy is how much of the traffic there is at a time of the day, from 0.2 to 1.8: least at
 // four in the morning.
@@ -57,7 +62,6 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	for i, limits := range d.tiers {
 		policies[i] = compiled(limits...)
 	}
-	limits := policies[0].Len()
 	visitors := make([]visitor, d.clients)
 	for i := range visitors {
 		visitors[i].key = storeless.Key(r.Uint64())
@@ -69,7 +73,7 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 			n, _ := fleet[i].Inherited()
 			t.began += n
 		}
-		fleet[i] = storeless.NewMemory(d.room, limits)
+		fleet[i] = storeless.NewMemory(d.room, policies[0].Len())
 		if d.skew > 0 {
 			offsets[i] = time.Duration(r.Int64N(int64(2*d.skew))) - d.skew
 		}
@@ -82,7 +86,7 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 	for at := time.Duration(0); at < 24*time.Hour; at += step {
 		want := d.instances
 		if d.autoscale {
-			want = max(1, int(float64(d.instances)*busy(at)/1.8))
+			want = max(1, int(float64(d.instances)*busy(noon+at)/1.8))
 		}
 		for ; live < want; live++ {
 			start(live)
@@ -97,26 +101,29 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 				start(i)
 			}
 		}
-		n := int(float64(d.requests)*busy(at)*float64(step)/float64(24*time.Hour) + r.Float64())
+		n := int(float64(d.requests)*busy(noon+at)*float64(step)/float64(24*time.Hour) + r.Float64())
 		for k := range n {
-			now := opening.Add(at + step*time.Duration(k)/time.Duration(n))
+			now := opening.Add(noon + at + step*time.Duration(k)/time.Duration(n))
 			id := int(which.Uint64())
 			i := r.IntN(live)
-			d.ask(&t, policies[(id/10)%10/9], fleet[i], &visitors[id], id, now, now.Add(offsets[i]))
+			tier := id / 10 % 10 / 9
+			d.ask(&t, policies[tier], d.tiers[tier], fleet[i], &visitors[id], id, now, now.Add(offsets[i]))
 		}
 		if at%time.Hour == 0 {
-			t.fullest = max(t.fullest, fleet[0].Fill(opening.Add(at)))
+			t.fullest = max(t.fullest, fleet[0].Fill(opening.Add(noon+at)))
 		}
 	}
-	for i := range live {
-		n, _ := fleet[i].Inherited()
-		t.began += n
+	for _, m := range fleet {
+		if m != nil { // it was needed
+			n, _ := m.Inherited()
+			t.began += n
+		}
 	}
 	return t
 }
 
 // ask sends one request of a visitor to an instance, by the clock of which it is there.
-func (d *traffic) ask(t *toll, p *storeless.Policy, m *storeless.Memory, v *visitor, id int, now, there time.Time) {
+func (d *traffic) ask(t *toll, p *storeless.Policy, limits []storeless.Limit, m *storeless.Memory, v *visitor, id int, now, there time.Time) {
 	t.requests++
 	c := storeless.Candidate{Key: v.key}
 	if !drops(id) {
@@ -124,29 +131,31 @@ func (d *traffic) ask(t *toll, p *storeless.Policy, m *storeless.Memory, v *visi
 	}
 	tally, verdict := m.Take(there, p, &c, 1)
 	copy(v.shown[:], tally[:])
-	var truth storeless.Tally
-	copy(truth[:], v.truth[:])
-	if !verdict.Admitted {
-		if p.Peek(now, truth, 1).Admitted {
-			t.early++
-		}
-		return
-	}
-	t.admitted++
-	var none *storeless.Memory // Record goes beyond a quota, as a client that drops tokens does
-	truth = none.Record(now, p, &storeless.Candidate{Shown: truth}, 1)
-	copy(v.truth[:], truth[:])
-	kind := 0
+	room, kind := true, 0
 	if drops(id) {
 		kind = 1
 	}
-	for i := range p.Len() {
-		window := int32(there.Unix() / int64(p.Limit(i).Window/time.Second))
+	for i := range limits {
+		room = v.truth[i].room(&limits[i], now) && room
+	}
+	switch {
+	case !verdict.Admitted && room:
+		t.early++
+	case verdict.Admitted && !room && kind == 0:
+		t.late++
+	}
+	if !verdict.Admitted {
+		return
+	}
+	t.admitted++
+	for i := range limits {
+		l := &limits[i]
+		v.truth[i].count(l, now)
+		window := int32(there.Unix() / int64(l.Window/time.Second))
 		if window != v.window[i] {
 			v.window[i], v.counted[i] = window, 0
 		}
 		v.counted[i]++
-		l := p.Limit(i)
 		t.most[kind][i] = max(t.most[kind][i], float64(v.counted[i])/float64(max(l.Quota, l.Burst)))
 	}
 }
@@ -184,14 +193,14 @@ func days() []traffic {
 
 // dayTable: a day of a million clients.
 func dayTable(o Options) Table {
-	t := Table{Name: "day", Page: Page, Head: []string{
-		"instances", "requests", "admitted", "refused under the limit", "most of one that echoes, in a minute", "in a day",
+	t := Table{Name: "day", Page: Page, Alone: true, Head: []string{
+		"instances", "requests", "admitted", "refused under the limit", "admitted over it, echoing", "most of one that echoes, in a minute", "in a day",
 		"of one that drops, in a minute", "in a day", "cells in use", "newcomers that begin with a count",
 	}}
 	for _, d := range days() {
 		t.Rows = append(t.Rows, Row{Make: func() []string {
 			r := d.play(o.random(d.name))
-			cells := []string{d.name, figure(r.requests), figure(r.admitted), figure(r.early)}
+			cells := []string{d.name, figure(r.requests), figure(r.admitted), figure(r.early), figure(r.late)}
 			for _, most := range r.most {
 				cells = append(cells, quotas(most[0]), quotas(most[1]))
 			}

@@ -59,8 +59,8 @@ var (
 	redeeming = &url.URL{Path: "/tally/redeem"}
 )
 
-// page is what a person's browser accepts.
-const page = "text/html,application/xhtml+xml,*/*;q=0.8"
+// pages is the Accept of a person's browser.
+const pages = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 // send asks for what is behind the limiter.
 func (i *instance) send(a ask) told {
@@ -74,7 +74,7 @@ func (i *instance) send(a ask) told {
 		}
 	}
 	if a.cookie != "" {
-		header.Set("Accept", page)
+		header.Set("Accept", pages)
 		header.Set("Cookie", a.cookie)
 	}
 	return i.serve(http.MethodPost, front, a.addr, a.proof, header)

@@ -116,30 +116,43 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 	}
 }
 
-// The days of the table, with less of everything: nobody is refused early while the clocks
-// agree, one that echoes has its quota at most, and one that drops (N+C) of them.
+// The days of the table, with less of everything: many clients that meet the quota of the day,
+// and few that meet that of the minute. While the clocks agree each that echoes is admitted
+// exactly where the oracle says so, and nobody is refused early. One that drops gets N+C quotas
+// at most.
 func TestDays(t *testing.T) {
 	for _, d := range days() {
-		d.instances, d.room, d.clients, d.requests = 5, 1<<14, 5000, 60_000
+		d.instances, d.room, d.requests = 5, 1<<14, 60_000
 		if testkit.Brief() && testkit.Race {
-			d.requests = 6000
+			d.requests = 20_000
 		}
-		r := d.play(seeds()[0].random(d.name))
-		require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), d.name)
-		require.Zero(t, r.began, "%s: the memory is large enough", d.name)
-		for limit := range d.tiers[0] {
-			require.LessOrEqual(t, r.most[1][limit], float64(r.starts), d.name)
+		for _, clients := range []int{4, 100} {
+			name := fmt.Sprint(d.name, ", ", clients, " clients")
+			d.clients = clients
+			r := d.play(seeds()[0].random(name))
+			require.InDelta(t, d.requests, r.requests, 0.02*float64(d.requests), name)
+			require.Zero(t, r.began, "%s: the memory is large enough", name)
+			require.Greater(t, r.admitted, r.requests/50, name)
+			for limit := range d.tiers[0] {
+				require.LessOrEqual(t, r.most[1][limit], float64(r.starts), name)
+			}
+			if d.skew > 0 {
+				continue
+			}
+			require.Zero(t, r.early, name)
+			require.Zero(t, r.late, name)
+			if clients == 4 && d.requests == 60_000 {
+				require.Less(t, r.admitted, r.requests, "%s: the limits hold somebody back", name)
+			}
+			for limit, l := range d.tiers[0] {
+				most := float64(l.Quota)
+				if l.Burst > 0 {
+					most += float64(l.Burst) // it leaks meanwhile
+				}
+				require.LessOrEqual(t, r.most[0][limit], most/float64(max(l.Quota, l.Burst)), name)
+			}
+			require.Equal(t, r, d.play(seeds()[0].random(name)), "the same seed, the same day")
 		}
-		if d.skew > 0 {
-			continue
-		}
-		require.Zero(t, r.early, d.name)
-		for limit, l := range d.tiers[0] {
-			// A bucket leaks meanwhile.
-			most := max(float64(l.Quota), float64(l.Burst)) + float64(l.Burst)
-			require.LessOrEqual(t, r.most[0][limit], most/max(float64(l.Quota), float64(l.Burst)), d.name)
-		}
-		require.Equal(t, r, d.play(seeds()[0].random(d.name)), "the same seed, the same day")
 	}
 }
 
@@ -149,6 +162,7 @@ func TestBusy(t *testing.T) {
 	for at := time.Duration(0); at < 24*time.Hour; at += time.Minute {
 		sum += busy(at)
 		require.GreaterOrEqual(t, busy(at), busy(4*time.Hour))
+		require.InDelta(t, busy(at), busy(at+24*time.Hour), 1e-9)
 	}
 	require.InDelta(t, 24*60, sum, 0.001)
 }

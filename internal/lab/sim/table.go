@@ -19,6 +19,9 @@ type Table struct {
 
 	// Words says that no column is of numbers, which stand to the right.
 	Words bool
+
+	// Alone says that a row takes up to a gigabyte, and is made while no other is.
+	Alone bool
 }
 
 // A Row is quick if every run of the tests makes it.
@@ -43,12 +46,15 @@ func (t *Table) Top() string {
 	return Line(t.Head) + "|" + strings.Join(marks, "|") + "|\n"
 }
 
-// Text makes all rows, as many at a time as there are processors.
+// Text makes all rows, as many at a time as there are processors, or as there is memory for.
 func (t *Table) Text() string {
-	lines := make([]string, len(t.Rows))
+	lines, together := make([]string, len(t.Rows)), runtime.GOMAXPROCS(0)
+	if t.Alone {
+		together = 1
+	}
 	var (
 		group sync.WaitGroup
-		free  = make(chan struct{}, runtime.GOMAXPROCS(0))
+		free  = make(chan struct{}, together)
 	)
 	for i, r := range t.Rows {
 		group.Go(func() {
