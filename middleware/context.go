@@ -7,12 +7,8 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
-	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
-	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -47,24 +43,6 @@ func (dc *decisionContext) decided() Decision {
 		return dc.decision.decision(nil)
 	}
 	return dc.decision.decision(&dc.request)
-}
-
-// An aside is what few decisions have.
-type aside struct {
-	exceptions
-	refusal *page.Refusal // what an Interstitial tells
-	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
-	place   *slots.Place  // of a request that is being served, where there is a Concurrency
-	counted *counted      // on an exact route; nil: nothing was
-	pending *pending      // what is charged when the outcome is known; nil: nothing
-}
-
-// A counted is what an exact counter has charged for a request.
-type counted struct {
-	call    exact.Call
-	receipt exact.Receipt // zero where the counter did not answer
-	refusal guardedcall.Key
-	lost    bool // an answer: it may have been given back
 }
 
 // pending returns what of the charge depends on the outcome, or nil.

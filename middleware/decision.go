@@ -81,11 +81,20 @@ type Decision struct {
 	Inherited int64
 
 	tier       *tier         // nil where the Identity is zero
-	pseudonyms *pseudonymKey // and this
+	pseudonyms *pseudonymKey // nil in the zero Decision
 	request    *http.Request
 	took       time.Duration // the call to the counter
 	statuses   [storeless.MaxLimits]packedStatus
 }
+
+// A packedStatus is a [storeless.LimitStatus] in a third of its size. Counts fit 31 bits, and
+// so do the seconds of the two longest windows.
+type packedStatus struct {
+	remaining int32
+	reset     uint32 // seconds, times two, plus one where the limit refused
+}
+
+func (s packedStatus) blocked() bool { return s.reset&1 != 0 }
 
 // A LimitStatus is how one limit stands after a decision.
 type LimitStatus struct {

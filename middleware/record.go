@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/middleware/internal/page"
+	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -49,6 +52,24 @@ type exceptions struct {
 	others      [storeless.MaxLimits - fewLimits]packedStatus // of the limits after the first
 }
 
+// An aside is what few decisions have.
+type aside struct {
+	exceptions
+	refusal *page.Refusal // what an Interstitial tells
+	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
+	place   *slots.Place  // of a request that is being served, where there is a Concurrency
+	counted *counted      // on an exact route; nil: nothing was
+	pending *pending      // what is charged when the outcome is known; nil: nothing
+}
+
+// A counted is what an exact counter has charged for a request.
+type counted struct {
+	call    exact.Call
+	receipt exact.Receipt // zero where the counter did not answer
+	refusal guardedcall.Key
+	lost    bool // an answer: it may have been given back
+}
+
 // withAside returns the aside of a record that needs one.
 func (d *record) withAside() *aside {
 	if d.aside == nil {
@@ -64,15 +85,6 @@ func (d *record) exceptions() (x exceptions) {
 	}
 	return x
 }
-
-// A packedStatus is a [storeless.LimitStatus] in a third of its size. Counts fit 31 bits, and
-// so do the seconds of the two longest windows.
-type packedStatus struct {
-	remaining int32
-	reset     uint32 // seconds, times two, plus one where the limit refused
-}
-
-func (s packedStatus) blocked() bool { return s.reset&1 != 0 }
 
 // statusOf returns how the i-th limit stands.
 func (d *record) statusOf(i int) packedStatus {
