@@ -16,8 +16,8 @@ type decisionKey struct{}
 
 // A decisionContext is a context with a decision in it, the request that has this context, the
 // strings of the response's fields, and the writer that sees to them: one allocation for all
-// that outlives the decision, and for the bytes of an address, which do not. It just fits a
-// size of allocation.
+// that outlives the decision, and for the bytes of an address, which do not. It fits a
+// size of allocation, which a test holds.
 type decisionContext struct {
 	context.Context
 	decision         record
@@ -26,19 +26,20 @@ type decisionContext struct {
 	settled          atomic.Bool // it cannot be settled any more
 	charged          bool        // there is something to settle
 	negotiated, html bool        // HTML is preferred; if negotiated
+	asked            bool        // there is a request
 	address          [20]byte
-	request          http.Request // that handlers are given; without a header outside of HTTP
+	request          http.Request // that handlers are given
 }
 
 // asking returns the request r with this context: a copy that lies in it.
 func (dc *decisionContext) asking(r *http.Request) *http.Request {
-	dc.request = *r.WithContext(dc)
+	dc.request, dc.asked = *r.WithContext(dc), true
 	return &dc.request
 }
 
 // decided returns the decision.
 func (dc *decisionContext) decided() Decision {
-	if dc.request.Header == nil {
+	if !dc.asked { // outside of HTTP
 		return dc.decision.decision(nil)
 	}
 	return dc.decision.decision(&dc.request)

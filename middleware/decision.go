@@ -81,7 +81,7 @@ type Decision struct {
 	Inherited int64
 
 	tier       *tier         // nil where the Identity is zero
-	pseudonyms *pseudonymKey // and this
+	pseudonyms *pseudonymKey // nil in the zero Decision
 	request    *http.Request
 	took       time.Duration // the call to the counter
 	statuses   [storeless.MaxLimits]packedStatus

@@ -45,6 +45,7 @@ func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
 		{"redeem from another site", 403, "POST", "/tally/redeem", []option{crossSite}},
 		{"redeem from another origin", 403, "POST", "/tally/redeem", []option{with("Origin", "https://evil.example")}},
 		{"redeem without a proof", 403, "POST", "/tally/redeem", nil},
+		{"challenge for nobody", 403, "GET", "/tally/challenge", []option{func(r *http.Request) { r.RemoteAddr = "@" }}},
 		{"asset, another version wanted", 412, "GET", script, []option{with("If-Match", `"x"`)}},
 		{"asset, no such range", 416, "GET", script, []option{with("Range", "bytes=1000000-")}},
 	} {

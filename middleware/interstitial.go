@@ -73,7 +73,7 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			i.Page.ServeHTTP(w, r)
 			return
 		}
-		writeRefusal(w, r, refusal, new(refusalFields), nil, html)
+		_, _ = writeRefusal(w, r, refusal, new(refusalFields), nil, html)
 		return
 	}
 	maxBody := i.MaxBody

@@ -44,7 +44,11 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		return
 	}
 	room := e.bodies.Get().(*[]byte)
-	*room = writeRefusal(w, r, &refusal, a, (*room)[:0], html)
+	body, err := writeRefusal(w, r, &refusal, a, (*room)[:0], html)
+	if err != nil {
+		return // an HTTP/2 stream that was reset may still be sending it
+	}
+	*room = body
 	e.bodies.Put(room)
 }
 
@@ -95,8 +99,9 @@ func causeOf(reason Reason) page.Cause {
 }
 
 // writeRefusal writes the built-in page, or the built-in problem details, and returns the body
-// that it has made in room.
-func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, room []byte, html bool) (body []byte) {
+// that it has made in room. The error is that of the write: the client is gone, and there is
+// nobody to tell.
+func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, room []byte, html bool) (body []byte, err error) {
 	h := w.Header()
 	body, contentType := room, "application/problem+json"
 	if html {
@@ -109,12 +114,13 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal,
 	a.set(h, "Content-Length", strconv.Itoa(len(body)))
 	a.set(h, "X-Content-Type-Options", "nosniff")
 	w.WriteHeader(refusal.Status)
-	_, _ = w.Write(body) // the client is gone, or not; there is nobody to tell
-	return body
+	_, err = w.Write(body)
+	return body, err
 }
 
-// newBody is a body of a refusal, which is used again for the next: what is written to a
-// ResponseWriter is not kept by it (see [io.Writer]). Pages with a form in them are made apart.
+// newBody is room for the body of a refusal, which is used again for the next: a ResponseWriter
+// keeps nothing of what it has written (see [io.Writer]). That of net/http may, where it returns
+// an error: for HTTP/2 another goroutine writes. Pages with a form in them are made apart.
 func newBody() any {
 	body := make([]byte, 0, 2<<10)
 	return &body
