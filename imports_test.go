@@ -49,6 +49,7 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
+	"internal/model":                  {module + "/storeless"},
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A call is one that an instance makes to its memory, at a time of its clock.
+type call struct {
+	clock  time.Duration
+	kind   kind
+	shown  [families]tally // of ask
+	family int8            // of buy
+	proof  int8            // of ask, in EveryRequest
+}
+
+type kind uint8
+
+const (
+	ask   kind = iota // a request
+	buy               // a proof that is worth just enough
+	stint             // a proof that is worth a hash too little
+)
+
+// An answer is what came of it.
+type answer struct {
+	admitted bool  // of buy and stint: granted
+	held     bool  // of buy and stint: the instance has sold it before
+	work     int64 // that the proof was worth
+	carries  bool  // there is a token in it, which the client did not have
+	family   int8  // whose
+	state    storeless.State
+	fault    string // which rule was broken, as far as one memory shows it
+}
+
+func key(f int) storeless.Key { return storeless.Key(uint64(f+1) * 0x9e3779b97f4a7c15) }
+
+// play is how package middleware calls package storeless: own tallies before the shared one,
+// which is for those who have none or have used them up.
+func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
+	now := base.Add(c.clock)
+	if c.kind != ask {
+		return w.sell(m, now, c)
+	}
+	var (
+		own   [families]storeless.Candidate
+		which [families]int8
+		n     int
+	)
+	for f := 1; f < families; f++ {
+		if c.shown[f] != absent {
+			own[n], which[n] = storeless.Candidate{Key: key(f), Shown: ts.shown(c.shown[f])}, int8(f)
+			n++
+		}
+	}
+	var (
+		a    answer
+		wait time.Duration
+	)
+	if n > 0 {
+		i, after, v := m.Choose(now, w.policy[1], own[:n], 1)
+		a = answer{admitted: v.Admitted, family: which[i], state: after[0], carries: w.policy[1].Exceeds(now, after, own[i].Shown)}
+		wait = v.Wait
+	}
+	if n > 0 && (a.admitted || w.Mode == Newcomers) {
+		return a
+	}
+	f := storeless.Candidate{Key: key(shared), Shown: ts.shown(c.shown[shared])}
+	if w.Mode == EveryRequest {
+		f.Proof = &storeless.Proof{Key: proofKey(c.proof), Expires: base.Add(time.Hour)}
+	}
+	after, v := m.Take(now, w.policy[shared], &f, 1)
+	if n > 0 && !v.Admitted && v.Wait >= wait {
+		return a
+	}
+	return answer{admitted: v.Admitted, family: shared, state: after[0], carries: w.policy[shared].Exceeds(now, after, f.Shown)}
+}
+
+func proofKey(proof int8) storeless.Key { return key(16 + int(proof)) }
+
+// sell redeems a challenge of which the tally derives.
+func (w *compiled) sell(m *storeless.Memory, now time.Time, c *call) answer {
+	buyers := []storeless.Buyer{{Key: key(32), Crowds: 1}}
+	price := m.Quote(now, w.prices, buyers).Price
+	least := price - price/2
+	if c.kind == stint {
+		least--
+	}
+	sale := m.Redeem(now, w.prices, buyers, key(int(c.family)), base.Add(time.Hour), least)
+	return answer{admitted: sale.Granted, held: sale.Held, work: least, family: c.family}
+}
+
+// honoured reports whether a tally that was just bought is opened again for nothing.
+func (w *compiled) honoured(m *storeless.Memory, c *call) bool {
+	buyers := []storeless.Buyer{{Key: key(32), Crowds: 1}}
+	return m.Redeem(base.Add(c.clock), w.prices, buyers, key(int(c.family)), base.Add(time.Hour), 0).Held
+}
+
+// held is what a memory holds of a tally.
+func (w *compiled) held(m *storeless.Memory, at time.Duration, f int) storeless.State {
+	t, _ := m.Take(base.Add(at), w.policy[f], &storeless.Candidate{Key: key(f)}, 0)
+	return t[0]
+}
+
+func (w *compiled) appendSales(b []byte, m *storeless.Memory, at time.Duration) []byte {
+	now, buyers := base.Add(at), []storeless.Buyer{{Key: key(32), Crowds: 1}}
+	b = binary.AppendVarint(b, m.Quote(now, w.prices, buyers).Price)
+	for f := 1; f <= w.Tallies; f++ {
+		b = append(b, flag(m.Redeem(now, w.prices, buyers, key(f), base.Add(time.Hour), 0).Held))
+	}
+	return b
+}
+
+// appendSpent asks for each proof on behalf of somebody new, and so changes m.
+func (w *compiled) appendSpent(b []byte, m *storeless.Memory, at time.Duration) []byte {
+	for p := range int8(w.Proofs) {
+		f := storeless.Candidate{Key: key(64 + int(p)), Proof: &storeless.Proof{Key: proofKey(p), Expires: base.Add(time.Hour)}}
+		_, v := m.Take(base.Add(at), w.policy[shared], &f, 1)
+		b = append(b, flag(v.Spent))
+	}
+	return b
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// judged plays a call, and holds against the answer what one memory alone must keep to.
+func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
+	var before, after [families]storeless.State
+	for f := range 1 + w.Tallies {
+		before[f] = w.held(m, c.clock, f)
+	}
+	without := w.admitsWithout(m, c)
+	a := w.play(m, c, ts)
+	for f := range 1 + w.Tallies {
+		after[f] = w.held(m, c.clock, f)
+	}
+	if c.kind != ask {
+		switch {
+		case a.admitted && !w.honoured(m, c):
+			a.fault = "a tally that was sold has to be paid again"
+		case before != after:
+			a.fault = "a sale changes what is counted"
+		case c.kind == stint && a.admitted && !a.held:
+			a.fault = "a proof that is worth too little opens a tally"
+		}
+		return a
+	}
+	for f := range 1 + w.Tallies {
+		charged := a.admitted && f == int(a.family)
+		if !a.admitted && w.Step < 0 {
+			continue // what is moved for a clock that was wrong is written down
+		}
+		switch {
+		case !charged && after[f] != before[f]:
+			a.fault = "a tally is charged that the answer does not name"
+		case charged && !w.grew(before[f], after[f]):
+			a.fault = "what is admitted is not remembered"
+		case charged && !w.room(f, c.clock, after[f], 0):
+			a.fault = "one instance admits more than the quota"
+		case charged && after[f] != a.state:
+			a.fault = "the token is not what the memory holds"
+		}
+	}
+	// A window that is ahead of the clock by the skew allowed begins early for that tally.
+	ahead := !w.bucket() && a.state.At > w.windowAt(c.clock)
+	if a.admitted && !without[a.family] && !ahead {
+		a.fault = "a token makes the limiter less strict than its memory"
+	}
+	return a
+}
+
+// admitsWithout says of which tallies a memory has room for a request that shows no token.
+func (w *compiled) admitsWithout(m *storeless.Memory, c *call) (room [families]bool) {
+	for f := range 1 + w.Tallies {
+		room[f] = m.Peek(base.Add(c.clock), w.policy[f], &storeless.Candidate{Key: key(f)}, 1).Admitted
+	}
+	return room
+}
+
+// grew reports whether a memory that held before has counted one more.
+func (w *compiled) grew(before, after storeless.State) bool {
+	if w.bucket() {
+		return after.At >= before.At+w.interval.Microseconds()
+	}
+	return after.At > before.At || after.At == before.At && after.Cur > before.Cur
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package model explores what clients can do to a limiter without a store, to the end: every
+// order in which they can ask every instance of a small fleet and show every token that they
+// have, while instances lose their memories, a clock steps and windows pass. In each state the
+// table of bounds must hold, and no client may be refused that is under its limit.
+//
+// It has no rules of its own for what a limiter does. Each request is a call of package
+// storeless, as package middleware makes it; see calls.go. What is true is kept beside it, by other
+// arithmetic; see truth.go and rules.go. promela/rules.pml has the same rules written a second
+// time, for the model checker Spin. docs/proof.md prints what was explored.
+//
+// # How it stays small
+//
+// Instances do not talk. So what an instance does follows from what is in its memory, its clock
+// and what it is shown, and each such step is made once, on a real memory, and noted. The
+// exploration itself is a breadth-first search over states that are a few numbers: the
+// number of each instance's memory, the set of tokens that were handed out of each tally, what
+// is true. Of states that differ in names only, one is visited; see state.go.
+//
+// # A further rule
+//
+// A rule that lets an instance hold a tally to a share of the quota, because it was bought
+// elsewhere, has three places: what an instance is told of a tally ([World], and the call that
+// memories.go plays), its line of the bound (compiled.bound), and what a refusal may be
+// for (explorer.compare).
+package model

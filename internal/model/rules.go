@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"math"
+)
+
+// compare holds an answer against what is true of all tallies that were shown, before it
+// is counted.
+func (w *explorer) compare(s *state, c *call, a *answer) string {
+	if w.Step < 0 {
+		return "" // what was counted under a wrong clock is moved, and nobody knows what is true
+	}
+	f := int(a.family)
+	t := s.families[f].truth
+	room := w.room(f, c.clock, w.state(f, &t, a.state), 1)
+	if a.admitted {
+		if w.Client != Hostile && w.AtOnce == 1 && !room {
+			return "a client that echoes gets more than the quota"
+		}
+		w.charge(&t, c.clock, a.state)
+		if !w.below(a.state, w.state(f, &t, a.state)) {
+			return "a tally counts more than was admitted"
+		}
+		return ""
+	}
+	if !w.below(a.state, w.state(f, &t, a.state)) {
+		return "a tally counts more than was admitted"
+	}
+	if w.Mode == EveryRequest {
+		return "" // the proof may be what was refused
+	}
+	// Each that was shown must have been at its limit, not only the one that is told of.
+	for f := range families {
+		if c.shown[f] == absent {
+			continue
+		}
+		t := s.families[f].truth
+		at := a.state
+		if f != int(a.family) && !w.bucket() {
+			at.At = max(w.windowAt(c.clock), w.tallies.all[c.shown[f]].At)
+		}
+		if w.room(f, c.clock, w.state(f, &t, at), 1) {
+			return "a client is refused that is under its limit"
+		}
+	}
+	return ""
+}
+
+// exceeds holds what was admitted against the table of bounds.
+func (w *explorer) exceeds(s *state, c *call, a *answer) string {
+	if !a.admitted {
+		return ""
+	}
+	f := int(a.family)
+	if w.Step < 0 {
+		w.result.Most = w.result.Own
+		if w.result.Own > w.bound(f, 1) {
+			return "a clock that is set back hands out a quota"
+		}
+		return ""
+	}
+	t := &s.families[f].truth
+	lives := w.Instances + int(s.restarts)
+	window := 0
+	if !w.bucket() {
+		window = w.index(a.state)
+	}
+	n := int(t.admitted[window])
+	if w.lasting(f) {
+		n = 0
+		for _, more := range t.admitted {
+			n += int(more)
+		}
+	}
+	if n > w.bound(f, lives) {
+		return fmt.Sprintf("%d requests are admitted for a tally by %d memories, and %d is the bound", n, lives, w.bound(f, lives))
+	}
+	all := 0
+	for f := range s.families {
+		all += int(s.families[f].truth.admitted[window])
+	}
+	w.result.Most = max(w.result.Most, all)
+	if w.Spans && w.inSpan(s) > lives*w.span() {
+		return "more is admitted in the length of a window than the bound says"
+	}
+	return ""
+}
+
+// inSpan returns what was admitted within the last window's length.
+func (w *explorer) inSpan(s *state) (n int) {
+	for i, admitted := range s.spans[:s.moment+1] {
+		if w.Moments[s.moment]-w.Moments[i] < w.window {
+			n += int(admitted)
+		}
+	}
+	w.result.Span = max(w.result.Span, n)
+	return n
+}
+
+// cheap reports whether an instance has sold more than the formula allows for the work: what
+// leaks in the time, and a Crowd, which is one here, for each doubling.
+func (w *explorer) cheap(s *state, in *instance) bool {
+	leaks := 4 * float64(w.Moments[s.moment]-w.Moments[0]) / float64(w.Memory)
+	return float64(in.sold) > leaks+math.Log2(1+2*float64(in.spent)/work)+1e-9
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"hash/maphash"
+	"time"
+)
+
+// A move is one thing that happens.
+type move struct {
+	act      act
+	instance uint8
+	flight   uint8
+	call     call
+}
+
+type act uint8
+
+const (
+	ticks act = iota // the time of the world goes on
+	restarts
+	steps // the clock of an instance does
+	calls
+	sends
+	serves
+	receives
+)
+
+// A Result is what an exploration found.
+type Result struct {
+	States, Moves int // distinct states, and what leads from one to another
+	Memories      int // distinct contents of a memory
+	Calls         int // of package storeless that these took, each made once
+	Most          int // requests that were admitted in one window, of all tallies
+	Span          int // with Spans: requests that were admitted in less than a window's length
+	Own           int // where clocks step: requests that one memory admitted in a window of its own clock
+	Longest       int // moves, on the shortest way to the state that is furthest from the start
+
+	// Broken is the rule that was broken first, by the fewest moves, and Trace what happened.
+	Broken string
+	Trace  []string
+}
+
+type explorer struct {
+	*compiled
+	tallies   *tallies
+	memories  *memories
+	optionsOf map[optionsKey][]tally
+	attacks   map[attackKey][]attack
+	result    Result
+
+	seen  map[fingerprint]struct{}
+	seeds [2]maphash.Seed
+	ways  []way
+
+	scratch []byte
+}
+
+// A fingerprint stands for a state: 128 bits, so that of a hundred million states no two
+// have the same but by a chance below 1 in 10²². A state itself is several times as large.
+type fingerprint [2]uint64
+
+// A way is how a state was reached first.
+type way struct {
+	from int32
+	by   move
+}
+
+// An optionsKey is what the options of a client follow from.
+type optionsKey struct {
+	family int
+	held   set
+	at     time.Duration
+}
+
+// An attackKey is what all that hostile clients can get out of an instance follows from.
+type attackKey struct {
+	memory memory
+	clock  time.Duration
+	open   [families]bool
+	held   [families]set
+}
+
+// An attack is a request, and how many others show the same tallies, though other tokens of them,
+// and have the same answer.
+type attack struct {
+	call  call
+	alike int
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A state is all that matters of a world at one time.
+type state struct {
+	moment    uint8
+	restarts  uint8 // that have been
+	instances [maxInstances]instance
+	families  [families]family
+	flights   [maxFlights]flight // of Parallel clients, in order
+	jar       tally
+	spans     [maxSpans]uint8 // with Spans: what was admitted at each moment
+}
+
+type instance struct {
+	memory  memory
+	stepped bool
+	here    uint8  // where clocks step: what it has admitted since it last went on to another window
+	sold    uint8  // in a Shop
+	spent   uint32 // the work of that
+}
+
+type family struct {
+	open   bool // it can be shown
+	tokens set
+	truth  truth
+}
+
+// A flight is a request that is under way.
+type flight struct {
+	stage stage
+	token tally
+}
+
+type stage uint8
+
+const (
+	idle stage = iota
+	sent
+	answered
+)
+
+const maxFlights = 3
+
+func (w *explorer) start() state {
+	s := state{}
+	for f := range s.families {
+		s.families[f].open = f == shared || f <= w.Tallies && !w.Shop
+	}
+	for i := range w.Instances {
+		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]), w.tallies)
+	}
+	return w.canonical(s)
+}
+
+// clock is what an instance reads.
+func (w *explorer) clock(s *state, i *instance) time.Duration {
+	at := w.Moments[s.moment]
+	if i.stepped {
+		at += w.Step
+	}
+	return at
+}
+
+// from is the earliest that the clock of an instance may show from now on.
+func (w *explorer) from(s *state, i *instance) time.Duration {
+	at := w.clock(s, i)
+	if w.Step < 0 && !i.stepped {
+		at += w.Step
+	}
+	return at
+}
+
+// canonical returns the one of all states that differ in names only: instances are alike, and
+// so are the requests that a client has under way. What can no longer matter is dropped.
+func (w *explorer) canonical(s state) state {
+	slices.SortFunc(s.instances[:w.Instances], func(a, b instance) int {
+		return cmp.Or(cmp.Compare(a.memory, b.memory), compareBool(a.stepped, b.stepped), cmp.Compare(a.here, b.here),
+			cmp.Compare(a.sold, b.sold), cmp.Compare(a.spent, b.spent))
+	})
+	slices.SortFunc(s.flights[:], func(a, b flight) int {
+		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.token, b.token))
+	})
+	return s
+}
+
+func compareBool(a, b bool) int { return cmp.Compare(flag(a), flag(b)) }
+
+// tick moves the world to its next moment: tokens and memories become what they then are.
+func (w *explorer) tick(s state) state {
+	before := s
+	s.moment++
+	earliest := w.Moments[s.moment]
+	for i := range w.Instances {
+		in := &s.instances[i]
+		in.memory = w.memories.settle(in.memory, w.from(&s, in), w.tallies)
+		w.goesOn(in, w.clock(&before, in), w.clock(&s, in))
+	}
+	for f := range s.families {
+		var tokens set
+		s.families[f].tokens.each(func(t tally) { tokens = tokens.with(w.settle(f, t, earliest)) })
+		s.families[f].tokens = tokens
+	}
+	for i := range s.flights {
+		s.flights[i].token = w.settle(shared, s.flights[i].token, earliest)
+	}
+	s.jar = w.settle(shared, s.jar, earliest)
+	w.forget(&s, earliest)
+	return w.canonical(s)
+}
+
+// goesOn begins a new count of what an instance admits in a window of its own clock. A bucket
+// knows no windows.
+func (w *explorer) goesOn(in *instance, from, to time.Duration) {
+	if !w.bucket() && w.windowAt(from) != w.windowAt(to) {
+		in.here = 0
+	}
+}
+
+// forget drops what was admitted in windows that no clock will see again and that weigh
+// nothing: it has been held against the bound.
+func (w *explorer) forget(s *state, earliest time.Duration) {
+	if w.bucket() || w.Step < 0 {
+		return
+	}
+	last := int(w.windowAt(earliest) - w.first) // the first that still counts
+	if w.Limit.Algorithm != storeless.FixedWindow {
+		last--
+	}
+	for f := range s.families {
+		if w.lasting(f) {
+			continue
+		}
+		for i := range last {
+			s.families[f].truth.admitted[i] = 0
+		}
+	}
+}
+
+// appendTo writes a state down, for its fingerprint.
+func (s *state) appendTo(b []byte) []byte {
+	b = append(b, s.moment, s.restarts, byte(s.jar))
+	for i := range s.instances {
+		in := &s.instances[i]
+		b = binary.LittleEndian.AppendUint32(b, uint32(in.memory))
+		b = binary.LittleEndian.AppendUint32(b, in.spent)
+		b = append(b, flag(in.stepped), in.here, in.sold)
+	}
+	for f := range s.families {
+		fam := &s.families[f]
+		b = append(b, flag(fam.open))
+		b = binary.LittleEndian.AppendUint64(b, uint64(fam.tokens))
+		b = append(b, fam.truth.admitted[:]...)
+		b = binary.LittleEndian.AppendUint32(b, uint32(fam.truth.mark))
+	}
+	for _, f := range s.flights {
+		b = append(b, byte(f.stage), byte(f.token))
+	}
+	return append(b, s.spans[:]...)
+}

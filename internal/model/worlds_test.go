@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model_test
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/internal/model"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+const (
+	second = time.Second
+	width  = 10 * second // of the windows
+)
+
+// A named world is a row of the page.
+type named struct {
+	who   string
+	world model.World
+	long  bool // it takes long
+	loose bool // the bound is not met: it is above what can happen
+}
+
+func fixed(quota int64) storeless.Limit {
+	return storeless.Limit{Quota: quota, Window: width, Algorithm: storeless.FixedWindow}
+}
+
+func sliding(quota int64) storeless.Limit {
+	return storeless.Limit{Quota: quota, Window: width, Algorithm: storeless.SlidingWindow}
+}
+
+// bucket gets a token back every two seconds.
+func bucket(burst int64) storeless.Limit {
+	l := storeless.Limit{Quota: 5, Burst: burst, Window: width, Algorithm: storeless.TokenBucket}
+	if burst == 1 {
+		l.Algorithm = storeless.LeakyBucket
+	}
+	return l
+}
+
+var (
+	one = []time.Duration{5 * second}
+	two = []time.Duration{5 * second, 15 * second} // the middles of two windows
+
+	// Half a second before the boundary a clock that is ahead by the skew allowed, which is
+	// a second, is in the next window. At the boundary a sliding window weighs the last one whole.
+	edge = []time.Duration{5 * second, 9500 * time.Millisecond, 10 * second, 15 * second}
+
+	drops = []time.Duration{0, second, 2 * second, 3 * second} // of a bucket
+)
+
+const (
+	anybody   = "any clients of one address"
+	early     = "the same; a clock goes ahead by the skew"
+	back      = "the same; a clock goes back by a window (of one instance)"
+	echoes    = "one that echoes"
+	parallel  = "one that echoes the highest, B = "
+	jar       = "one whose last answer counts, B = "
+	exhausted = "any, `WhenExhausted`"
+	newcomers = "any, `Newcomers`"
+	buying    = "the same, tallies bought at their price"
+	pass      = "the same, a window longer than `PriceMemory`"
+	proofs    = "any, `EveryRequest`, S = "
+)
+
+func worlds() []named {
+	ten := storeless.Limit{Quota: 20, Window: 10 * time.Minute, Algorithm: storeless.SlidingWindow}
+	return []named{
+		{who: anybody, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two}},
+		{who: anybody, world: model.World{Limit: sliding(2), Instances: 3, Restarts: 1, Moments: two}},
+		{who: anybody, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: edge}, long: true},
+		{who: anybody, world: model.World{Limit: bucket(2), Instances: 3, Moments: drops}},
+		{who: anybody, world: model.World{Limit: bucket(2), Instances: 3, Restarts: 1, Moments: drops}, long: true, loose: true},
+		{who: anybody, world: model.World{Limit: bucket(1), Instances: 3, Restarts: 1, Moments: drops}, loose: true},
+
+		{who: early, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: edge, Step: second}},
+		{who: early, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: edge, Step: second}, long: true},
+		{who: early, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: edge, Step: second}},
+		{who: early, world: model.World{Limit: sliding(3), Instances: 3, Moments: edge, Step: second}, long: true},
+		{who: early, world: model.World{Limit: bucket(2), Instances: 2, Moments: drops, Step: second}, loose: true},
+		{who: back, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Step: -width}},
+		{who: back, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Step: -width}},
+		{who: back, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: edge, Step: -width}, long: true},
+		{who: back, world: model.World{Limit: bucket(2), Instances: 2, Moments: drops, Step: -width}},
+
+		{who: echoes, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Client: model.Parallel, AtOnce: 1}},
+		{who: echoes, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: edge, Step: second, Client: model.Parallel, AtOnce: 1}},
+		{who: echoes, world: model.World{Limit: bucket(2), Instances: 3, Restarts: 1, Moments: drops, Client: model.Parallel, AtOnce: 1}},
+		{who: parallel + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Parallel, AtOnce: 2}},
+		{who: parallel + "3", world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Client: model.Parallel, AtOnce: 3}},
+		{who: parallel + "3", world: model.World{Limit: sliding(3), Instances: 3, Moments: two, Client: model.Parallel, AtOnce: 3}, long: true},
+		{who: parallel + "3", world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Client: model.Parallel, AtOnce: 3}},
+		{who: parallel + "2", world: model.World{Limit: fixed(3), Instances: 1, Restarts: 1, Moments: two, Client: model.Parallel, AtOnce: 2}, loose: true},
+		{who: jar + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Overwriting, AtOnce: 2}, loose: true},
+
+		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1}},
+		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
+		{who: exhausted, world: model.World{Limit: fixed(1), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}},
+		{who: exhausted, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
+		{who: exhausted, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
+		{who: exhausted, world: model.World{Limit: sliding(1), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
+		{who: newcomers, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2}, long: true},
+		{who: newcomers, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2}},
+		{who: buying, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
+		{who: pass, world: model.World{Limit: ten, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute}},
+		{who: proofs + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 1}},
+		{who: proofs + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 3}},
+	}
+}
