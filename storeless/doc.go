@@ -26,8 +26,8 @@
 // What it does promise: while clocks go forward and agree (see Clocks), no family
 // that is under its limits is refused, whatever tallies are shown in whatever
 // order, except as a newcomer to a full memory; and whatever the clocks of others
-// say, a memory admits for one family, in each window of its own clock, no more
-// than the quota.
+// say, a memory admits for one family, in each window, no more than the quota. (A
+// window may begin early, where another clock is ahead.)
 //
 // # Words
 //
