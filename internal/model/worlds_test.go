@@ -18,7 +18,8 @@ const (
 type named struct {
 	who   string
 	world model.World
-	long  bool // it takes long
+	long  bool // it takes seconds
+	huge  bool // it takes minutes, and an hour with the race detector, which sees one goroutine
 	loose bool // the bound is not met: it is above what can happen
 }
 
@@ -98,6 +99,7 @@ func worlds() []named {
 		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
 		{who: exhausted, world: model.World{Limit: fixed(1), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}},
 		{who: exhausted, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
+		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2}, long: true, huge: true},
 		{who: exhausted, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
 		{who: exhausted, world: model.World{Limit: sliding(1), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
 		{who: newcomers, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2}, long: true},
