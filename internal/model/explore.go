@@ -16,9 +16,9 @@ func (w World) Explore() (Result, error) {
 	return e.result, nil
 }
 
-func (c *compiled) explorer() *explorer {
+func (w *compiled) explorer() *explorer {
 	return &explorer{
-		compiled: c, tallies: newTallies(c.bucket()), memories: newMemories(c),
+		compiled: w, tallies: newTallies(w.bucket()), memories: newMemories(w),
 		optionsOf: map[optionsKey][]tally{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}

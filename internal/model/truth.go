@@ -73,8 +73,3 @@ func (w *compiled) below(s, truth storeless.State) bool {
 	}
 	return s.Cur <= truth.Cur && s.Prev <= truth.Prev
 }
-
-// atLeast reports whether s, in the same window or a later one, says no less than than.
-func (w *compiled) atLeast(s, than storeless.State) bool {
-	return s.At > than.At || s.At == than.At && s.Cur >= than.Cur && s.Prev >= than.Prev
-}

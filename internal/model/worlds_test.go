@@ -18,7 +18,8 @@ const (
 type named struct {
 	who   string
 	world model.World
-	long  bool // it takes long
+	long  bool // it takes seconds
+	huge  bool // it takes minutes, and an hour with the race detector, which sees one goroutine
 	loose bool // the bound is not met: it is above what can happen
 }
 
@@ -91,13 +92,14 @@ func worlds() []named {
 		{who: parallel + "3", world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Client: model.Parallel, AtOnce: 3}},
 		{who: parallel + "3", world: model.World{Limit: sliding(3), Instances: 3, Moments: two, Client: model.Parallel, AtOnce: 3}, long: true},
 		{who: parallel + "3", world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Client: model.Parallel, AtOnce: 3}},
+		{who: parallel + "2", world: model.World{Limit: fixed(3), Instances: 1, Restarts: 1, Moments: two, Client: model.Parallel, AtOnce: 2}, loose: true},
 		{who: jar + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Overwriting, AtOnce: 2}, loose: true},
 
 		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1}},
 		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
 		{who: exhausted, world: model.World{Limit: fixed(1), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}},
 		{who: exhausted, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
-		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2}, long: true},
+		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2}, long: true, huge: true},
 		{who: exhausted, world: model.World{Limit: sliding(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},
 		{who: exhausted, world: model.World{Limit: sliding(1), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
 		{who: newcomers, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2}, long: true},
