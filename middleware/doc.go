@@ -13,7 +13,7 @@
 // explains the letters, and says what F costs.
 //
 //	echoes the newest token, one request after another, any number of instances  L
-//	the same, B requests at once                                                 L on one instance; at most min(B, N)·L on N
+//	the same, B requests at once                                                 min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L
 //	sends no token, or an old one; no proof of work is configured                (N+C)·L
 //	the same, where work buys more (WhenExhausted)                               (N+C)·L·(1+F)
 //	the same, where work comes first (Newcomers)                                 (N+C)·L·F

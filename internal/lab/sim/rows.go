@@ -15,7 +15,7 @@ type bound struct {
 func rows() []bound {
 	return []bound{
 		{"echoes the newest token, one request after another, any number of instances", "L", "TestEchoingClientOnThreeInstances", true, true},
-		{"the same, B requests at once", "L on one instance; at most min(B, N)·L on N", "TestSixParallelClientsWithOneCookieJar", true, false},
+		{"the same, B requests at once", "min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L", "TestSixParallelClientsWithOneCookieJar", true, false},
 		{"sends no token, or an old one; no proof of work is configured", "(N+C)·L", "TestClientsThatDoNotEcho", true, true},
 		{"the same, where work buys more (`WhenExhausted`)", "(N+C)·L·(1+F)", "TestThreatsOfProofs", true, false},
 		{"the same, where work comes first (`Newcomers`)", "(N+C)·L·F", "TestThreatsOfProofs", true, false},
