@@ -82,10 +82,18 @@ func Send(t testing.TB, method, url, body string, fields ...string) Answer {
 // RequireFields checks that an answer has all that a limited response has.
 func RequireFields(t testing.TB, a Answer, left string) {
 	t.Helper()
-	require.Equal(t, left, a.Left())
-	require.NotEmpty(t, a.Header.Get("RateLimit-Policy"))
+	RequireNavigated(t, a, left)
 	require.NotEmpty(t, a.Token(), "the token, by its field")
 	require.Contains(t, a.Header.Get("Set-Cookie"), a.Token(), "the token, by its cookie")
+}
+
+// RequireNavigated is RequireFields for what a browser gets that asks for a page: the token is in the
+// cookie alone.
+func RequireNavigated(t testing.TB, a Answer, left string) {
+	t.Helper()
+	require.Equal(t, left, a.Left())
+	require.NotEmpty(t, a.Header.Get("RateLimit-Policy"))
+	require.Contains(t, a.Header.Get("Set-Cookie"), "tallystick-")
 	require.Equal(t, "no-store", a.Header.Get("Cache-Control"))
 }
 
