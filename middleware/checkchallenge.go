@@ -17,7 +17,7 @@ import (
 
 // newChallenger reports every problem of cfg.Challenge. Those of the secrets
 // are left to the codec.
-func newChallenger(cfg *Config) (*challenger, error) {
+func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	c := *cfg.Challenge
 	if c.Work == 0 {
 		c.Work = pow.DefaultWork
@@ -77,7 +77,7 @@ func newChallenger(cfg *Config) (*challenger, error) {
 	if c.Mode == EveryRequest {
 		longest = longestProof
 	}
-	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets, MaxTTL: longest})
+	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets, MaxTTL: longest, Mark: here.mark})
 	if err != nil && token.CheckSecrets(cfg.Secrets) == nil {
 		errs = append(errs, err) // never a policy without the challenge that it asks for
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // compile checks cfg and compiles all of it but the memory.
-func compile(cfg Config) (*engine, error) {
+func compile(cfg Config, here *home) (*engine, error) {
 	cfg = withDefaults(cfg)
-	c, err := check(&cfg)
+	c, err := check(&cfg, here)
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +28,7 @@ func compile(cfg Config) (*engine, error) {
 		carried:    c.carried,
 		life:       c.life,
 		challenge:  c.challenge,
+		home:       here,
 		identity:   cfg.Identity,
 		cost:       cfg.Cost,
 		skip:       cfg.Skip,
@@ -68,7 +69,7 @@ func compile(cfg Config) (*engine, error) {
 	if err := e.openRoom(&cfg); err != nil {
 		return nil, err
 	}
-	e.issuePasses()
+	e.issuePasses(&cfg)
 	if e.pseudonyms, err = newPseudonymKey(cfg.Secrets[0]); err != nil {
 		return nil, err
 	}
@@ -125,13 +126,13 @@ func (e *engine) leaseSlots(cfg *Config) (err error) {
 }
 
 // issuePasses compiles what a bought tally may use, for each tier, where tallies are sold.
-func (e *engine) issuePasses() {
+func (e *engine) issuePasses(cfg *Config) {
 	if !e.sellsTallies() {
 		return
 	}
 	e.passLife = e.base.policy.PassLife(e.challenge.priceMemory) // the windows of all tiers are the same
 	for _, t := range e.tiersOf() {
-		t.pass = e.passOf(t)
+		t.pass = e.passOf(cfg, t)
 	}
 }
 
@@ -153,6 +154,7 @@ func (e *engine) introduce() {
 			func(t *tier) **storeless.Policy { return &t.net56 },
 			func(t *tier) **storeless.Policy { return &t.net48 },
 			func(t *tier) **storeless.Policy { return &t.fallback },
+			func(t *tier) **storeless.Policy { return &t.away },
 		} {
 			var largest *storeless.Policy
 			var all []*storeless.Policy

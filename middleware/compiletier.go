@@ -52,9 +52,13 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 }
 
 // passOf compiles what a tally that is bought may use.
-func (e *engine) passOf(t *tier) *tier {
+func (e *engine) passOf(cfg *Config, t *tier) *tier {
 	p := t.policy.Pass(e.challenge.priceMemory)
-	return &tier{name: t.name, policy: p, field: policyField(e.fields, p), names: t.names, room: t.room}
+	pass := &tier{name: t.name, policy: p, field: policyField(e.fields, p), names: t.names, room: t.room}
+	if cfg.Instances > 1 && e.challenge.mode != EveryRequest {
+		pass.away = p.Away(cfg.Instances)
+	}
+	return pass
 }
 
 // chargeLate has the limits at some places count by outcome.

@@ -145,8 +145,11 @@ func (e *engine) newOwn(of *tier, l limits) *tier {
 		t.room = &room
 	}
 	if of.pass != nil {
-		t.pass = e.passOf(&t)
+		t.pass = e.passOf(&c.cfg, &t)
 		t.pass.policy = t.pass.policy.Among(of.pass.policy)
+		if t.pass.away != nil {
+			t.pass.away = t.pass.away.Among(of.pass.away)
+		}
 	}
 	t.policy = t.policy.Among(of.policy)
 	if t.fallback != nil {

@@ -30,6 +30,7 @@ type engine struct {
 	carried    *storeless.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration     // of what is signed
 	passLife   time.Duration     // of a tally that is bought
+	home       *home             // that this process is
 
 	challenge *challenger   // nil: never
 	room      *waitingRoom  // nil: none

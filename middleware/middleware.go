@@ -25,6 +25,7 @@ type Middleware struct {
 	memory     *storeless.Memory
 	maxClients int
 
+	home    *home // that this process is to the tallies of its challenges
 	served  *liveRequests
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
@@ -35,7 +36,7 @@ type Middleware struct {
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
 // the policy's name and holds a [ConfigError] for each problem, see [ConfigErrors].
 func New(cfg Config) (*Middleware, error) {
-	m := &Middleware{live: outcomes{held: map[storeless.Key]int64{}}}
+	m := &Middleware{home: newHome(), live: outcomes{held: map[storeless.Key]int64{}}}
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (m *Middleware) Validate(cfg Config) error {
 // compile compiles cfg, but for the memory, or reports all that is wrong with it in the place
 // of what there is. The lock is held.
 func (m *Middleware) compile(cfg Config) (*engine, error) {
-	e, err := compile(cfg)
+	e, err := compile(cfg, m.home)
 	err = errors.Join(err, m.fits(&cfg, e != nil))
 	if err == nil {
 		return e, nil

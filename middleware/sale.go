@@ -43,7 +43,7 @@ func (e *engine) binding(holder []byte) pow.Binding {
 func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
 	ends := receipt.Issued.Add(e.passLife)
 	own := token.Own{Expires: ends.Unix(), Bound: e.bindsOwn(who.id)}
-	copy(own.ID[:], receipt.ID[:])
+	copy(own.ID[copy(own.ID[:], receipt.Serial[:]):], receipt.Mark[:])
 	work, surge := int64(receipt.Work), e.challenge.surge
 	if surge != nil {
 		work = surge.Worth(now, work, surgeMost)
@@ -106,11 +106,13 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 }
 
 // ownKey names an own tally in memory, the same for every client that shows it.
-func (e *engine) ownKey(id [8]byte) storeless.Key {
+func (e *engine) ownKey(id [12]byte) storeless.Key { return e.keyOfOwn(kindOwn, id) }
+
+func (e *engine) keyOfOwn(kind byte, id [12]byte) storeless.Key {
 	if e.memory == nil {
 		return 0
 	}
-	b := [9]byte{0: kindOwn}
+	b := [1 + len(id)]byte{0: kind}
 	copy(b[1:], id[:])
 	return e.memory.Key(b[:])
 }

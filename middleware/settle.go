@@ -162,8 +162,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 		return who, f
 	}
 	if dc.own != nil {
-		f.Key = e.ownKey(dc.own.ID)
-		return who, f
+		return who, e.ownCandidate(who.tier, dc.own)
 	}
 	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
 	if id.wide() {

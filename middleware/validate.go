@@ -137,12 +137,12 @@ type compiled struct {
 
 // check reports every problem of cfg at once and returns what was compiled on
 // the way.
-func check(cfg *Config) (c compiled, err error) {
+func check(cfg *Config, here *home) (c compiled, err error) {
 	c.base, c.tiers, err = compileTiers(cfg)
 	err = errors.Join(err, validate(cfg))
 	if cfg.Challenge != nil {
 		var problem error
-		c.challenge, problem = newChallenger(cfg)
+		c.challenge, problem = newChallenger(cfg, here)
 		err = errors.Join(err, problem)
 	}
 	if cfg.Exact != nil {

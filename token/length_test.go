@@ -123,7 +123,7 @@ func TestLongest(t *testing.T) {
 				}
 				// The first is of a clock that is behind the one that sold the family.
 				for _, left := range []int64{life + lag, life, 1 + r.Int64N(life), 1 + r.Int64N(10), 1} {
-					own := Own{ID: [8]byte{1}, Expires: at.Unix() + left, Bound: true}
+					own := Own{ID: [12]byte{1}, Expires: at.Unix() + left, Bound: true}
 					check(q, at, own, ownFullest(q, at, false))
 					check(q, at, own, ownFullest(q, at, true))
 				}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeless
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRoot: rounded up, for small numbers and around squares.
+func TestRoot(t *testing.T) {
+	check := func(x uint64) {
+		want := new(big.Int).Sqrt(new(big.Int).SetUint64(x))
+		if new(big.Int).Mul(want, want).Cmp(new(big.Int).SetUint64(x)) < 0 {
+			want.Add(want, big.NewInt(1))
+		}
+		require.Equal(t, want.Int64(), root(x), "%d", x)
+	}
+	for x := range uint64(3000) {
+		check(x)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 3000 {
+		n := r.Uint64N(1 << 28)
+		for _, x := range []uint64{n*n - 1, n * n, n*n + 1, r.Uint64() >> 8} {
+			check(x)
+		}
+	}
+}
+
+// TestShareAway: the figures of the design, and that a share is never more than the quota nor less than an
+// even part.
+func TestShareAway(t *testing.T) {
+	for _, test := range []struct{ quota, instances, want int64 }{
+		{100, 10, 21}, {100, 50, 8}, {100, 2, 73}, {100, 100, 5}, {5, 50, 3}, {1, 10, 1}, {5, 10, 4}, {1000, 10, 131},
+		{100, 1, 100}, {MaxQuota, 1, MaxQuota}, {MaxQuota, 1 << 20, 2185},
+	} {
+		require.Equal(t, test.want, shareAway(test.quota, test.instances), "%d on %d", test.quota, test.instances)
+	}
+	for quota := int64(1); quota < 400; quota++ {
+		for n := int64(1); n < 100; n++ {
+			q := shareAway(quota, n)
+			require.LessOrEqual(t, q, quota)
+			require.GreaterOrEqual(t, q*n, quota)
+		}
+	}
+}
+
+// TestAway: windows are shared, a bucket's rate is, its burst and a meter are not, what a pass has
+// for life is.
+func TestAway(t *testing.T) {
+	p, err := Compile("shop", []Limit{
+		{Name: "minute", Quota: 100, Window: time.Minute},
+		{Name: "day", Quota: 5000, Window: 24 * time.Hour},
+		{Name: "bucket", Algorithm: TokenBucket, Quota: 60, Window: time.Minute, Burst: 20},
+		{Name: "meter", Algorithm: LeakyBucket, Quota: 60, Window: time.Minute},
+	})
+	require.NoError(t, err)
+	pass := p.Pass(time.Hour)
+	away := pass.Away(10)
+	require.True(t, away.SameShape(pass))
+	require.EqualValues(t, 21, away.Limit(0).Quota)
+	require.Equal(t, shareAway(pass.Limit(1).Quota, 10), away.Limit(1).Quota)
+	require.Equal(t, pass.rules[1].life, away.rules[1].life, "it does not come back there either")
+	require.Equal(t, pass.rules[2].capacity, away.rules[2].capacity)
+	require.Equal(t, 10*pass.rules[2].interval, away.rules[2].interval)
+	require.Equal(t, pass.rules[3], away.rules[3])
+	for i := range 4 {
+		require.Equal(t, pass.ID(i), away.ID(i))
+	}
+	require.Equal(t, pass.rules, pass.Away(1).rules)
+	require.Panics(t, func() { pass.Away(0) })
+}
+
+// TestTalliesAwayFromHome: on each instance that is not its home a tally gets its share, whatever it
+// shows there; at home it gets its quota.
+func TestTalliesAwayFromHome(t *testing.T) {
+	p, err := Compile("shop", []Limit{{Quota: 100, Window: time.Hour}})
+	require.NoError(t, err)
+	pass := p.Pass(time.Hour)
+	away := pass.Away(10)
+	now := time.Unix(1_800_000_000, 0)
+	total := 0
+	for instance := range 10 {
+		m := NewMemory(64, 1)
+		f := Candidate{Key: m.Key([]byte("tally"))}
+		if instance > 0 {
+			f.Networks = []Network{{Key: m.Key([]byte("tally, away")), Policy: away}}
+		}
+		admitted := 0
+		for range 300 {
+			_, v := m.Take(now, pass, &f, 1) // shows nothing, as one that drops does
+			if v.Admitted {
+				admitted++
+			} else {
+				require.Positive(t, v.Wait)
+			}
+		}
+		if instance == 0 {
+			require.Equal(t, 100, admitted)
+		} else {
+			require.Equal(t, 21, admitted)
+		}
+		total += admitted
+	}
+	require.Equal(t, 100+9*21, total)
+}
