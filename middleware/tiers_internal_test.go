@@ -51,7 +51,7 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 			"/48":      func(t *tier) *storeless.Policy { return t.net48 },
 		}},
 	} {
-		e, err := compile(row.cfg)
+		e, err := compile(row.cfg, newHome())
 		require.NoError(t, err)
 		now := time.Unix(1_800_000_000, 0)
 		for role, policy := range row.roles {

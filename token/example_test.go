@@ -99,7 +99,7 @@ func ExampleHolder_AppendOwn() {
 
 	// A client has solved a challenge, which was issued at noon.
 	holder := codec.Holder([]byte("198.51.100.1"))
-	own := token.Own{ID: [8]byte([]byte("receipt!")), Expires: noon.Add(48 * time.Hour).Unix()}
+	own := token.Own{ID: [12]byte([]byte("of a receipt")), Expires: noon.Add(48 * time.Hour).Unix()}
 	first := string(holder.AppendOwn(nil, own, &storeless.Tally{}))
 	fmt.Println(first == string(holder.AppendOwn(nil, own, &storeless.Tally{})), len(first), "bytes")
 
@@ -145,7 +145,7 @@ func ExampleClaims() {
 	}
 	holder := codec.Holder([]byte("198.51.100.1"))
 	tally, _ := policy.Step(noon, storeless.Tally{}, 1)
-	own := token.Own{ID: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, Expires: noon.Add(48 * time.Hour).Unix()}
+	own := token.Own{ID: [12]byte{1, 2, 3, 4, 5, 6, 7, 8}, Expires: noon.Add(48 * time.Hour).Unix()}
 	bound := own
 	bound.Bound = true
 	for i, tok := range [][]byte{
