@@ -15,7 +15,7 @@ import (
 // that has never met a tally has to believe that nothing was used of it. So a tally is worth its
 // quota at home, and elsewhere a share of it, see [storeless.Policy.Away].
 //
-// The challenge carries its home, and so does each token of the tally: four bytes of a hash of
+// The challenge carries its home, and so does each token of the tally: three bytes of a hash of
 // its serial, under a secret of the process. Other processes see that it is not theirs, and
 // nobody sees how many there are, or which tallies have the same.
 //
@@ -30,16 +30,16 @@ func newHome() *home {
 }
 
 // mark returns what marks a serial as of this process.
-func (h *home) mark(serial [8]byte) [4]byte {
+func (h *home) mark(serial [6]byte) [3]byte {
 	var b [sha256.Size + len(serial)]byte
 	copy(b[copy(b[:], h.secret[:]):], serial[:])
 	sum := sha256.Sum256(b[:])
-	return [4]byte(sum[:])
+	return [3]byte(sum[:])
 }
 
 // is reports whether a tally was sold for a challenge of this process.
 func (h *home) is(own *token.Own) bool {
-	return h.mark([8]byte(own.ID[:])) == [4]byte(own.ID[8:])
+	return h.mark([6]byte(own.ID[:])) == [3]byte(own.ID[6:])
 }
 
 // ownCandidate returns an own tally as it may be charged here. Away from home it is in a
