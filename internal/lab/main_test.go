@@ -44,6 +44,7 @@ func TestEveryRowHolds(t *testing.T) {
 	for _, r := range rows() {
 		require.Regexp(t, "(?m)^"+r.name+" .* held ", said)
 	}
+	require.Regexp(t, `(?m)^farm .* [1-9]\d*  +\S+s  +\S+s  +-?\d+$`, said, "nobody was refused for being far from home")
 	for _, name := range []string{"admitted.svg", "yield.svg"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -110,7 +111,7 @@ func TestDefencesHaveTheirPlace(t *testing.T) {
 		require.Contains(t, string(broken), b.New)
 		require.NotContains(t, string(broken), b.Old)
 	}
-	for _, name := range []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "inherit"} {
+	for _, name := range []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "share", "inherit"} {
 		require.True(t, names[name], name)
 	}
 	lost := all[0]
@@ -124,8 +125,7 @@ func TestCommandLines(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"-without", "share"}, "own tallies do not stay near home yet"},
-		{[]string{"-without", "luck"}, "there are memory, merge, price, strike, binding, trusted-proxies, inherit"},
+		{[]string{"-without", "luck"}, "there are memory, merge, price, strike, binding, trusted-proxies, share, inherit"},
 		{[]string{"-rows", "drop,luck"}, `there is no row "luck"`},
 		{[]string{"drop"}, `what is "drop"?`},
 		{[]string{"-luck"}, "flag provided but not defined"},

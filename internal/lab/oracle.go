@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
 )
 
 // An oracle knows what every tally has truly used, because it sees every answer that any
@@ -20,14 +21,17 @@ import (
 // It errs in favour of the server: a request under way may have been charged already.
 type oracle struct {
 	quota  int64
-	shared bool // clients may be charged on the tally of their address
-	proofs bool // each request needs a proof, and is refused without one whatever has room
+	share  int64 // what an own tally has on each instance but its home; 0: the quota
+	shared bool  // clients may be charged on the tally of their address
+	proofs bool  // each request needs a proof, and is refused without one whatever has room
 
 	mu       sync.Mutex
-	tallies  map[string]*used // by the address, or what the token of an own one says
-	asked    int64            // answers that want work first
+	tallies  map[string]*used  // by the address, or what the token of an own one says
+	issuers  map[string]string // of challenges, by their text: processes
+	asked    int64             // answers that want work first
 	refused  int64
 	early    []early // refusals of those that had room
+	far      int64   // refusals of those that had room, but on other instances
 	served   int64
 	promises []string // other promises that were broken
 }
@@ -42,7 +46,9 @@ type early struct {
 type used struct {
 	admitted  int64
 	underway  int64
-	inherited bool // it has begun with a count of others, somewhere
+	inherited bool             // it has begun with a count of others, somewhere
+	home      string           // of an own one: the process that has issued its challenge
+	at        map[string]int64 // what was admitted of it, by the process
 }
 
 // A witness watches one client for the oracle.
@@ -56,8 +62,12 @@ type witness struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.Contains(r.URL.Path, "/tally/") {
-		return w.RoundTripper.RoundTrip(r) // charges nothing
+	if strings.Contains(r.URL.Path, "/tally/") { // charges nothing
+		resp, err := w.RoundTripper.RoundTrip(r)
+		if err == nil {
+			w.learn(r, resp, nil)
+		}
+		return resp, err
 	}
 	shared := w.address()
 	mine := owned(append(r.Header.Values(middleware.TokenHeader), cookies(r.Cookies(), w.cookie)...))
@@ -76,20 +86,44 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.oracle.end(usable)
 		return resp, nil
 	}
+	w.learn(r, resp, mine)
 	charged := shared
 	if d.Own {
 		charged = strings.Join(mine, " ")
-		if got := owned(append(resp.Header.Values(middleware.TokenHeader), cookies(resp.Cookies(), w.cookie)...)); len(got) > 0 {
+		if got := w.brought(resp); len(got) > 0 {
 			charged = got[0]
 		}
 	}
-	w.oracle.judge(usable, charged, resp.StatusCode, d, w.honest)
+	w.oracle.judge(usable, charged, resp.Header.Get(instance.ProcessHeader), resp.StatusCode, d, w.honest)
 	return resp, nil
+}
+
+// brought returns which own tallies the tokens of an answer are of.
+func (w *witness) brought(resp *http.Response) []string {
+	return owned(append(resp.Header.Values(middleware.TokenHeader), cookies(resp.Cookies(), w.cookie)...))
+}
+
+// learn notes which process has issued the challenge in an answer, and so what the home is of a
+// tally that an answer brings for a proof. It reads no home of a token: that is for the server to know.
+func (w *witness) learn(r *http.Request, resp *http.Response, shown []string) {
+	o := w.oracle
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c, err := pow.ParseHeader(resp.Header.Get(middleware.ChallengeHeader)); err == nil {
+		o.issuers[c.Text] = resp.Header.Get(instance.ProcessHeader)
+	}
+	challenge, _, _ := strings.Cut(r.Header.Get(middleware.ProofHeader), "~")
+	issuer := o.issuers[challenge]
+	for _, t := range w.brought(resp) {
+		if u := o.of(t); u.home == "" && !slices.Contains(shown, t) {
+			u.home = issuer
+		}
+	}
 }
 
 func (o *oracle) of(tally string) *used {
 	if o.tallies[tally] == nil {
-		o.tallies[tally] = &used{}
+		o.tallies[tally] = &used{at: map[string]int64{}}
 	}
 	return o.tallies[tally]
 }
@@ -114,8 +148,8 @@ func (o *oracle) done(usable []string) {
 	}
 }
 
-// judge notes an answer.
-func (o *oracle) judge(usable []string, charged string, status int, d instance.Decision, honest bool) {
+// judge notes an answer of a process.
+func (o *oracle) judge(usable []string, charged, process string, status int, d instance.Decision, honest bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done(usable)
@@ -126,7 +160,9 @@ func (o *oracle) judge(usable []string, charged string, status int, d instance.D
 	}
 	if status < http.StatusBadRequest {
 		if !d.Room {
-			o.of(charged).admitted++
+			u := o.of(charged)
+			u.admitted++
+			u.at[process]++
 		}
 		if honest {
 			o.served++
@@ -141,15 +177,39 @@ func (o *oracle) judge(usable []string, charged string, status int, d instance.D
 		return
 	}
 	o.refused++
-	e := early{how: d.String()}
+	e, far := early{how: d.String()}, false
 	for _, t := range usable {
-		if u := o.of(t); u.admitted+u.underway < o.quota {
+		switch u := o.of(t); {
+		case u.admitted+u.underway >= o.quota:
+		case o.spentAt(u, process):
+			far = true
+		default:
 			e.roomy = append(e.roomy, t)
 		}
 	}
-	if len(e.roomy) > 0 {
+	switch {
+	case len(e.roomy) > 0:
 		o.early = append(o.early, e)
+	case far:
+		o.far++
 	}
+}
+
+// spentAt reports whether an own tally has used up the share that it has on a process which is not
+// its home. No share explains anything of a tally of which the oracle does not know the home.
+func (o *oracle) spentAt(u *used, process string) bool {
+	return o.share > 0 && u.home != "" && u.home != process && u.at[process]+u.underway >= o.share
+}
+
+// shareOf returns min(quota, ⌈m + 3·√m⌉ + 1) with m = quota/instances, as docs/bounds.md says, and
+// not as the servers compute it: k is at least m + 3·√m where k·instances − quota is at
+// least 3·√(quota·instances).
+func shareOf(quota, instances int64) int64 {
+	k := int64(0)
+	for over := -quota; over < 0 || over*over < 9*quota*instances; over += instances {
+		k++
+	}
+	return min(quota, k+1)
 }
 
 // verdict says, when all is over, how many of the refusals of clients that had room a full memory
