@@ -175,9 +175,9 @@ func (s *scene) moved() {
 	if s.oracle.shared && last.admitted() {
 		use(s.route.Quota) // of its address
 	}
-	proof := ""
 	s.still(func() {
-		proof, _ = c.solve(last)
+		last = c.send(here, middleware.TokenHeader, token) // a challenge ends by the clock
+		proof, _ := c.solve(last)
 		token = c.redeem(here, proof)
 	})
 	if token == "" {
