@@ -53,12 +53,6 @@ const leastWork = 16
 
 func nL(s *scene) int64 { return s.n() * s.route.Quota }
 
-// worthOf returns what an own tally may use on all instances: its quota at home, and the share
-// on each of the others.
-func worthOf(s *scene) int64 {
-	return s.route.Quota + (s.n()-1)*shareOf(s.route.Quota, s.route.Instances)
-}
-
 // rows are all of them, in the order in which they are played.
 func rows() []row {
 	sells := instance.Route{Mode: instance.WhenExhausted}
