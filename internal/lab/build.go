@@ -7,7 +7,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,10 +29,6 @@ type breakage struct {
 //go:embed without.json
 var files embed.FS
 
-// share is the defence that bounds what an own tally is worth away from home. It is not built; with
-// it comes a line in without.json, and in the oracle a second reason to refuse one that has room.
-const share = "share"
-
 // breakages returns all of them.
 func breakages() ([]breakage, error) {
 	text, err := files.ReadFile("without.json")
@@ -50,9 +45,6 @@ func breakages() ([]breakage, error) {
 func breakageNamed(name string) (*breakage, error) {
 	if name == "" {
 		return nil, nil
-	}
-	if name == share {
-		return nil, errors.New("-without share: own tallies do not stay near home yet, so there is no such defence to break")
 	}
 	all, err := breakages()
 	if err != nil {

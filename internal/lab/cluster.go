@@ -27,6 +27,7 @@ type cluster struct {
 	instances []*process
 	proxy     *proxy
 	clock     int64          // Unix seconds, the same on all
+	started   int64          // processes
 	before    instance.State // what instances had seen that are no more
 }
 
@@ -66,6 +67,8 @@ func (c *cluster) fronts() (list []netip.AddrPort) {
 
 // start starts an instance.
 func (c *cluster) start(cfg instance.Config) (*process, error) {
+	c.started++
+	cfg.Process = c.started
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return nil, err

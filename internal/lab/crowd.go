@@ -25,7 +25,7 @@ func (s *scene) honestly() string { return s.row + "/crowd" }
 
 // crowd has all of them come at once.
 func (s *scene) crowd() {
-	together(s.browser, s.office, s.mobile, s.slowPhone, s.noScript)
+	together(s.browser, s.office, s.mobile, s.moved, s.slowPhone, s.noScript)
 }
 
 // browser is a page that sends with six connections at once and one jar of cookies, by HTTPS,
@@ -140,6 +140,51 @@ func (s *scene) mobile() {
 	for now = range at {
 		s.post(c, int(s.route.Quota)/len(at))
 	}
+}
+
+// moved is somebody whose balancer keeps it at one instance, and has put it at another one since it
+// bought its tally, which has a share alone there. The refusal that ends the share offers a
+// challenge, and the further tally is at home: it has all of its quota.
+func (s *scene) moved() {
+	if s.route.Mode != instance.WhenExhausted && s.route.Mode != instance.Newcomers {
+		return
+	}
+	address := s.host()
+	c := s.caller(s.honestly(), s.dialer(address), address, true)
+	here, token := s.around(1), ""
+	s.still(func() {
+		proof, _ := c.solve(c.challenge(s.around(0)))
+		token = c.redeem(s.around(0), proof)
+	})
+	if token == "" {
+		s.broken("the proof of a client that is to move is not accepted")
+		return
+	}
+	var last answer
+	use := func(n int64) {
+		for range n {
+			if last = c.send(here, middleware.TokenHeader, token); !last.admitted() {
+				return
+			}
+			if t := last.token(); ownTally(t) != "" { // not that of its address
+				token = t
+			}
+		}
+	}
+	use(s.route.Quota + 1)
+	if s.oracle.shared && last.admitted() {
+		use(s.route.Quota) // of its address
+	}
+	s.still(func() {
+		last = c.send(here, middleware.TokenHeader, token) // a challenge ends by the clock
+		proof, _ := c.solve(last)
+		token = c.redeem(here, proof)
+	})
+	if token == "" {
+		s.broken("a client away from the home of its tally is sold none: " + last.decision.String())
+		return
+	}
+	use(s.route.Quota)
 }
 
 // slowPhone takes eight of the ten seconds that a challenge lives.

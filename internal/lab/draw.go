@@ -43,14 +43,14 @@ func draw(dir string, results []*result) error {
 // promised is the bound of a farm over its work.
 func (r *result) promised() plots.Line {
 	line := plots.Line{Name: r.row.name + ", at most", Dashed: true}
-	n, crowd, free := float64(r.instances), float64(r.crowd), 1.0
+	n, crowd, free := float64(r.instances), float64(r.crowd), float64(r.instances*r.quota)
 	if r.row.name != "farm" {
 		free = 0
 	}
 	for i := range 101 {
 		work := r.work * float64(i) / 100
 		line.X = append(line.X, work)
-		line.Y = append(line.Y, n*float64(r.quota)*(free+n*crowd*math.Log2(1+2*work/(n*crowd))))
+		line.Y = append(line.Y, free+float64(r.worth)*n*crowd*math.Log2(1+2*work/(n*crowd)))
 	}
 	return line
 }

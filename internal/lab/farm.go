@@ -68,6 +68,35 @@ func (c *caller) stock(base string, use func(token string)) {
 	}
 }
 
+// farmRestarts uses all that it has bought on every instance, while instances are replaced: by such as
+// remember nothing, and are the home of no tally that was sold before.
+func farmRestarts(s *scene) {
+	c := s.attacker(netip.Addr{})
+	var tokens []string
+	s.each(func(base string) {
+		c.stock(base, func(token string) { tokens = append(tokens, token) })
+	})
+	use := func() {
+		s.each(func(base string) {
+			for _, token := range tokens {
+				for range s.more() {
+					c.send(base, middleware.TokenHeader, token)
+				}
+			}
+		})
+	}
+	use()
+	for i := range 2 {
+		if err := s.cluster.restart(i, s.site); err != nil {
+			s.fail(err)
+			return
+		}
+		s.starts.Add(1)
+		c.client.CloseIdleConnections()
+		use()
+	}
+}
+
 // imports buys from many addresses, where each is cheap, and uses all from one.
 func imports(s *scene) {
 	user := s.attacker(netip.Addr{})

@@ -15,7 +15,7 @@
 // on how fast the machine is.
 //
 // The status is 1 if a row admitted more than it may, or refused an honest client that had
-// room, where no full memory explains that. It is 2 if the lab could not do its work.
+// room, where neither a full memory explains that, nor the share of an own tally away from home. It is 2 if the lab could not do its work.
 package main
 
 import (
@@ -52,7 +52,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.BoolVar(&o.short, "short", false, "fewer instances, smaller quotas, less work: under 45 seconds")
 	f.StringVar(&o.out, "out", "", "a `folder` for plots")
 	f.StringVar(&o.only, "rows", "", "play these `rows` alone, by their names, with commas")
-	f.StringVar(&o.without, "without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, inherit")
+	f.StringVar(&o.without, "without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -20,14 +20,17 @@ import (
 // It errs in favour of the server: a request under way may have been charged already.
 type oracle struct {
 	quota  int64
-	shared bool // clients may be charged on the tally of their address
-	proofs bool // each request needs a proof, and is refused without one whatever has room
+	share  int64 // what an own tally has on each instance but its home; 0: the quota
+	shared bool  // clients may be charged on the tally of their address
+	proofs bool  // each request needs a proof, and is refused without one whatever has room
 
 	mu       sync.Mutex
-	tallies  map[string]*used // by the address, or what the token of an own one says
-	asked    int64            // answers that want work first
+	tallies  map[string]*used  // by the address, or what the token of an own one says
+	issuers  map[string]string // of challenges, by their text: processes
+	asked    int64             // answers that want work first
 	refused  int64
 	early    []early // refusals of those that had room
+	far      int64   // refusals of those that had room, but on other instances
 	served   int64
 	promises []string // other promises that were broken
 }
@@ -42,7 +45,9 @@ type early struct {
 type used struct {
 	admitted  int64
 	underway  int64
-	inherited bool // it has begun with a count of others, somewhere
+	inherited bool             // it has begun with a count of others, somewhere
+	home      string           // of an own one: the process that has issued its challenge
+	at        map[string]int64 // what was admitted of it, by the process
 }
 
 // A witness watches one client for the oracle.
@@ -56,8 +61,12 @@ type witness struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.Contains(r.URL.Path, "/tally/") {
-		return w.RoundTripper.RoundTrip(r) // charges nothing
+	if strings.Contains(r.URL.Path, "/tally/") { // charges nothing
+		resp, err := w.RoundTripper.RoundTrip(r)
+		if err == nil {
+			w.learn(r, resp, nil)
+		}
+		return resp, err
 	}
 	shared := w.address()
 	mine := owned(append(r.Header.Values(middleware.TokenHeader), cookies(r.Cookies(), w.cookie)...))
@@ -76,20 +85,26 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.oracle.end(usable)
 		return resp, nil
 	}
+	w.learn(r, resp, mine)
 	charged := shared
 	if d.Own {
 		charged = strings.Join(mine, " ")
-		if got := owned(append(resp.Header.Values(middleware.TokenHeader), cookies(resp.Cookies(), w.cookie)...)); len(got) > 0 {
+		if got := w.brought(resp); len(got) > 0 {
 			charged = got[0]
 		}
 	}
-	w.oracle.judge(usable, charged, resp.StatusCode, d, w.honest)
+	w.oracle.judge(usable, charged, resp.Header.Get(instance.ProcessHeader), resp.StatusCode, d, w.honest)
 	return resp, nil
+}
+
+// brought returns which own tallies the tokens of an answer are of.
+func (w *witness) brought(resp *http.Response) []string {
+	return owned(append(resp.Header.Values(middleware.TokenHeader), cookies(resp.Cookies(), w.cookie)...))
 }
 
 func (o *oracle) of(tally string) *used {
 	if o.tallies[tally] == nil {
-		o.tallies[tally] = &used{}
+		o.tallies[tally] = &used{at: map[string]int64{}}
 	}
 	return o.tallies[tally]
 }
@@ -114,8 +129,8 @@ func (o *oracle) done(usable []string) {
 	}
 }
 
-// judge notes an answer.
-func (o *oracle) judge(usable []string, charged string, status int, d instance.Decision, honest bool) {
+// judge notes an answer of a process.
+func (o *oracle) judge(usable []string, charged, process string, status int, d instance.Decision, honest bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done(usable)
@@ -126,7 +141,9 @@ func (o *oracle) judge(usable []string, charged string, status int, d instance.D
 	}
 	if status < http.StatusBadRequest {
 		if !d.Room {
-			o.of(charged).admitted++
+			u := o.of(charged)
+			u.admitted++
+			u.at[process]++
 		}
 		if honest {
 			o.served++
@@ -141,14 +158,21 @@ func (o *oracle) judge(usable []string, charged string, status int, d instance.D
 		return
 	}
 	o.refused++
-	e := early{how: d.String()}
+	e, far := early{how: d.String()}, false
 	for _, t := range usable {
-		if u := o.of(t); u.admitted+u.underway < o.quota {
+		switch u := o.of(t); {
+		case u.admitted+u.underway >= o.quota:
+		case o.spentAt(u, process):
+			far = true
+		default:
 			e.roomy = append(e.roomy, t)
 		}
 	}
-	if len(e.roomy) > 0 {
+	switch {
+	case len(e.roomy) > 0:
 		o.early = append(o.early, e)
+	case far:
+		o.far++
 	}
 }
 

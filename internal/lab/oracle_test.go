@@ -73,7 +73,7 @@ func TestOracle(t *testing.T) {
 		{name: "the proxy alone", shared: true, steps: []step{{"", 502, instance.Decision{}, ""}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := &oracle{quota: 2, shared: c.shared, proofs: c.proofs, tallies: map[string]*used{}}
+			o := &oracle{quota: 2, shared: c.shared, proofs: c.proofs, tallies: map[string]*used{}, issuers: map[string]string{}}
 			var now step
 			w := &witness{scripted(func(*http.Request) *httptest.ResponseRecorder {
 				if now.status == http.StatusBadGateway {
@@ -108,13 +108,13 @@ func TestOracle(t *testing.T) {
 
 // What is under way may have been charged: the refusal of another request is no fault then.
 func TestOracleWaitsForWhatIsUnderWay(t *testing.T) {
-	o := &oracle{quota: 1, shared: true, tallies: map[string]*used{}}
+	o := &oracle{quota: 1, shared: true, tallies: map[string]*used{}, issuers: map[string]string{}}
 	over := instance.Decision{Reason: "over-limit"}
 	o.begin([]string{"a"})
 	o.begin([]string{"a"})
-	o.judge([]string{"a"}, "a", http.StatusTooManyRequests, over, true)
+	o.judge([]string{"a"}, "a", "1", http.StatusTooManyRequests, over, true)
 	require.Empty(t, o.early)
-	o.judge([]string{"a"}, "a", http.StatusTooManyRequests, over, true)
+	o.judge([]string{"a"}, "a", "1", http.StatusTooManyRequests, over, true)
 	require.Len(t, o.early, 1, "neither was admitted")
 }
 

@@ -21,6 +21,7 @@ type result struct {
 	sent, admitted, bound  int64
 	served, refused, asked int64 // of the honest crowd
 	explained              int64 // refusals of those that had room, where the memory was full
+	far                    int64 // and of those whose own tally had room, but on other instances
 	unjust                 []string
 	work                   float64 // in prices of the first tally
 	bought                 int64
@@ -30,6 +31,7 @@ type result struct {
 	curve                  []point
 	instances              int64
 	quota, crowd           int64
+	worth                  int64 // of an own tally, on all instances
 }
 
 // holds reports whether all that is promised was kept.
@@ -60,7 +62,9 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 		}
 		l.site.Routes = append(l.site.Routes, route)
 	}
-	l.site.Routes = append(l.site.Routes, elsewhere)
+	there := elsewhere
+	there.Instances = int64(sc.instances)
+	l.site.Routes = append(l.site.Routes, there)
 	var err error
 	if l.cluster, err = startCluster(ctx, dir, program, sc.instances, l.site); err != nil {
 		return nil, errors.Join(err, l.close())
@@ -86,8 +90,11 @@ func (l *lab) play(r row, number int) (*result, error) {
 		row: r.name, cluster: l.cluster, site: l.site, route: route, scale: l.scale, block: byte(16 + number), counter: l.counters[r.name],
 		oracle: &oracle{
 			quota: route.Quota, shared: route.Mode != instance.Newcomers, proofs: route.Mode == instance.EveryRequest,
-			tallies: map[string]*used{},
+			tallies: map[string]*used{}, issuers: map[string]string{},
 		},
+	}
+	if route.Instances > 1 {
+		s.oracle.share = shareOf(route.Quota, route.Instances)
 	}
 	s.front = sync.OnceValue(func() *http.Transport { return s.dialer(netip.AddrFrom4([4]byte{127, 0, 0, 9})) })
 	last, err := l.cluster.state()
@@ -118,10 +125,10 @@ func (l *lab) play(r row, number int) (*result, error) {
 	explained, unjust := o.verdict()
 	got := &result{
 		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+instance.Attacker][instance.Admitted], bound: r.bound(s),
-		served: o.served, refused: o.refused, asked: o.asked, explained: explained, unjust: unjust,
+		served: o.served, refused: o.refused, asked: o.asked, explained: explained, far: o.far, unjust: unjust,
 		work: float64(s.work.Load()) / leastWork, bought: s.bought.Load(),
 		serverCPU: end.CPU - last.CPU, labCPU: own, most: levelOf(s), grown: int64(end.Heap) - int64(last.Heap),
-		curve: s.curve, instances: s.n(), quota: route.Quota, crowd: route.Crowd,
+		curve: s.curve, instances: s.n(), quota: route.Quota, crowd: route.Crowd, worth: worthOf(s),
 	}
 	// A row in which nothing happened would hold whatever the servers do.
 	if got.bound > 0 && got.admitted == 0 {

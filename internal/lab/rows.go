@@ -81,16 +81,19 @@ func rows() []row {
 			bound: func(s *scene) int64 { return 8 * nL(s) }},
 		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2,
 			bound: func(s *scene) int64 { return 64 * nL(s) }},
-		{name: "planted", threats: "T6, T22", client: "plants spent tokens on victims", formula: "(N+C)·L·(1+F)", attack: planted, route: sells,
-			bound: func(s *scene) int64 { return nL(s) * (1 + s.bought.Load()) }},
-		{name: "farm", threats: "T5, T26, T27", client: "works (WhenExhausted)", formula: "(N+C)·L·(1+F)", attack: farm, route: sells,
-			bound: func(s *scene) int64 { return nL(s) * (1 + min(levelOf(s), s.bought.Load())) }},
-		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "(N+C)·L·F", attack: farm, route: wants,
-			bound: func(s *scene) int64 { return nL(s) * min(levelOf(s), s.bought.Load()) }},
-		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "(N+C)·L·F", attack: imports, route: wants,
-			bound: func(s *scene) int64 { return nL(s) * s.bought.Load() }},
-		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "(N+C)·L·F", attack: stolen, route: wants,
-			bound: func(s *scene) int64 { return nL(s) }},
+		{name: "planted", threats: "T6, T22", client: "plants spent tokens on victims", formula: "(N+C)·L + F·(L + (N+C−1)·q)", attack: planted, route: sells,
+			bound: func(s *scene) int64 { return nL(s) + worthOf(s)*s.bought.Load() }},
+		{name: "farm", threats: "T5, T26, T27", client: "works (WhenExhausted)", formula: "(N+C)·L + F·(L + (N+C−1)·q)", attack: farm, route: sells,
+			bound: func(s *scene) int64 { return nL(s) + worthOf(s)*min(levelOf(s), s.bought.Load()) }},
+		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(L + (N+C−1)·q)", attack: farm, route: wants,
+			bound: func(s *scene) int64 { return worthOf(s) * min(levelOf(s), s.bought.Load()) }},
+		{name: "farm-restarts", threats: "T5, T42", client: "the same, while instances start", formula: "F·(L + (N+C−1)·q)", attack: farmRestarts,
+			crowd: after, route: wants,
+			bound: func(s *scene) int64 { return worthOf(s) * min(levelOf(s), s.bought.Load()) }},
+		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "F·(L + (N+C−1)·q)", attack: imports, route: wants,
+			bound: func(s *scene) int64 { return worthOf(s) * s.bought.Load() }},
+		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "F·(L + (N+C−1)·q), F = 1", attack: stolen, route: wants,
+			bound: worthOf},
 		{name: "stolen-bound", threats: "T6", client: "the same, with BindOwn", formula: "0", attack: stolenBound,
 			route: instance.Route{Mode: instance.Newcomers, BindOwn: true},
 			bound: func(*scene) int64 { return 0 }},
@@ -132,9 +135,7 @@ func (r row) routeOf(sc scale) instance.Route {
 	if route.MaxClients == 0 {
 		route.MaxClients = 4096
 	}
-	if r.counter {
-		route.Instances = int64(sc.instances)
-	}
+	route.Instances = int64(sc.instances)
 	if route.Mode != "" {
 		route.Work, route.Crowd = leastWork, sc.crowd
 	}

@@ -17,7 +17,7 @@ import (
 func writeTable(w io.Writer, sc scale, results []*result) error {
 	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\tCPU: servers\tclients\theap grew, KiB")
+	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\tfar from home\tCPU: servers\tclients\theap grew, KiB")
 	for _, r := range results {
 		mark := "held"
 		if !r.holds() {
@@ -27,9 +27,9 @@ func writeTable(w io.Writer, sc scale, results []*result) error {
 		if r.work > 0 {
 			work, tallies = fmt.Sprintf("%.0f", r.work), fmt.Sprintf("%d of %d", r.bought, r.most)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n",
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n",
 			r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula, work, tallies,
-			r.served, r.refused, r.asked, len(r.unjust), r.explained,
+			r.served, r.refused, r.asked, len(r.unjust), r.explained, r.far,
 			r.serverCPU.Round(time.Millisecond), r.labCPU.Round(time.Millisecond), r.grown>>10)
 	}
 	if err := t.Flush(); err != nil {

@@ -18,6 +18,9 @@ const (
 	// DecisionHeader is the field that says what was decided.
 	DecisionHeader = "Lab-Decision"
 
+	// ProcessHeader is the field that says which process has answered.
+	ProcessHeader = "Lab-Process"
+
 	// Attacker is how the name of an attacker ends.
 	Attacker = "/attacker"
 
@@ -29,8 +32,9 @@ const (
 	Admitted = "admitted"
 )
 
-// A Config is what one instance serves. All instances have the same.
+// A Config is what one instance serves. All instances have the same routes.
 type Config struct {
+	Process int64 // its number, which none has had before it
 	Listen  netip.AddrPort
 	Now     int64          // Unix seconds, at which the clock stands
 	Secret  []byte         // of tokens, and of calls to counters
@@ -51,7 +55,7 @@ type Route struct {
 	Room        bool
 	AtOnce      int    // requests of a tally that are served at once; 0 for any number
 	Counter     string // the URL of an exact counter; "" for none
-	Instances   int64  // among which the quota is divided while it does not
+	Instances   int64  // how many the middleware is told that there are
 }
 
 // Challenge returns what the route sells, or nil.

@@ -24,6 +24,7 @@ import (
 // A site is what an instance serves, and what it has seen.
 type site struct {
 	now    atomic.Int64 // Unix seconds
+	name   string       // of this process
 	routes map[string]*middleware.Middleware
 	mux    *http.ServeMux
 
@@ -35,7 +36,7 @@ type site struct {
 
 // newSite mounts the routes: /<policy> is limited, and /<policy>/tally/ sells.
 func newSite(cfg instance.Config) (*site, error) {
-	s := &site{routes: map[string]*middleware.Middleware{}, mux: http.NewServeMux(), release: make(chan struct{}), counts: map[string]map[string]int64{}}
+	s := &site{name: strconv.FormatInt(cfg.Process, 10), routes: map[string]*middleware.Middleware{}, mux: http.NewServeMux(), release: make(chan struct{}), counts: map[string]map[string]int64{}}
 	s.now.Store(cfg.Now)
 	identity, err := middleware.ForwardedFor(cfg.Trusted...)
 	if err != nil {
@@ -89,6 +90,7 @@ type responseOf struct{}
 // front is what clients see.
 func (s *site) front() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(instance.ProcessHeader, s.name)
 		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responseOf{}, w)))
 	})
 }
