@@ -176,6 +176,8 @@ func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 			a.fault = "a tally is charged that the answer does not name"
 		case charged && !w.grew(f, before[f], after[f]):
 			a.fault = "what is admitted is not remembered"
+		case charged && f >= families && !w.room(f, c.clock, after[f], 0):
+			a.fault = overShare
 		case charged && !w.room(f, c.clock, after[f], 0):
 			a.fault = "one instance admits more than the quota"
 		case charged && f < families && after[f] != a.state:

@@ -9,6 +9,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+const overShare = "an instance that is not the home of a tally admits more than its share"
+
 // compare holds an answer against what is true of all tallies that were shown, before it
 // is counted.
 func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
@@ -75,7 +77,7 @@ func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
 			}
 		}
 		if n > w.one(share(f)) {
-			return "an instance that is not the home of a tally admits more than its share"
+			return overShare
 		}
 	}
 	if w.Step < 0 {
