@@ -14,6 +14,7 @@ type call struct {
 	clock  time.Duration
 	kind   kind
 	shown  [families]tally // of ask
+	away   group           // those of them that are not at home
 	family int8            // of buy
 	proof  int8            // of ask, in EveryRequest
 }
@@ -51,9 +52,10 @@ func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
 		which [families]int8
 		n     int
 	)
-	for f := 1; f < families; f++ {
+	for f := bought; f < families; f++ {
 		if c.shown[f] != absent {
-			own[n], which[n] = storeless.Candidate{Key: key(f), Shown: ts.shown(c.shown[f])}, int8(f)
+			own[n], which[n] = w.own(c, f), int8(f)
+			own[n].Shown = ts.shown(c.shown[f])
 			n++
 		}
 	}
@@ -62,8 +64,8 @@ func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
 		wait time.Duration
 	)
 	if n > 0 {
-		i, after, v := m.Choose(now, w.policy[1], own[:n], 1)
-		a = answer{admitted: v.Admitted, family: which[i], state: after[0], carries: w.policy[1].Exceeds(now, after, own[i].Shown)}
+		i, after, v := m.Choose(now, w.policy[bought], own[:n], 1)
+		a = answer{admitted: v.Admitted, family: which[i], state: after[0], carries: w.policy[bought].Exceeds(now, after, own[i].Shown)}
 		wait = v.Wait
 	}
 	if n > 0 && (a.admitted || w.Mode == Newcomers) {
@@ -78,6 +80,16 @@ func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
 		return a
 	}
 	return answer{admitted: v.Admitted, family: shared, state: after[0], carries: w.policy[shared].Exceeds(now, after, f.Shown)}
+}
+
+// own is a bought tally as it may be charged on the instance that is asked: away from home it is in a
+// network of its own, which is counted in memory alone.
+func (w *compiled) own(c *call, f int) storeless.Candidate {
+	own := storeless.Candidate{Key: key(f)}
+	if c.away.has(f) {
+		own.Networks = []storeless.Network{{Key: key(share(f)), Policy: w.policy[share(f)]}}
+	}
+	return own
 }
 
 func proofKey(proof int8) storeless.Key { return key(16 + int(proof)) }
@@ -109,7 +121,7 @@ func (w *compiled) held(m *storeless.Memory, at time.Duration, f int) storeless.
 func (w *compiled) appendSales(b []byte, m *storeless.Memory, at time.Duration) []byte {
 	now, buyers := base.Add(at), []storeless.Buyer{{Key: key(32), Crowds: 1}}
 	b = binary.AppendVarint(b, m.Quote(now, w.prices, buyers).Price)
-	for f := 1; f <= w.Tallies; f++ {
+	for f := bought; f <= w.Tallies; f++ {
 		b = append(b, flag(m.Redeem(now, w.prices, buyers, key(f), base.Add(time.Hour), 0).Held))
 	}
 	return b
@@ -134,13 +146,13 @@ func flag(set bool) byte {
 
 // judged plays a call, and holds against the answer what one memory alone must keep to.
 func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
-	var before, after [families]storeless.State
-	for f := range 1 + w.Tallies {
+	var before, after [counted]storeless.State
+	for _, f := range w.counts {
 		before[f] = w.held(m, c.clock, f)
 	}
 	without := w.admitsWithout(m, c)
 	a := w.play(m, c, ts)
-	for f := range 1 + w.Tallies {
+	for _, f := range w.counts {
 		after[f] = w.held(m, c.clock, f)
 	}
 	if c.kind != ask {
@@ -154,19 +166,21 @@ func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 		}
 		return a
 	}
-	for f := range 1 + w.Tallies {
-		charged := a.admitted && f == int(a.family)
+	for _, f := range w.counts {
+		charged := a.admitted && (f == int(a.family) || c.away.has(int(a.family)) && f == share(int(a.family)))
 		if !a.admitted && w.Step < 0 {
 			continue // what is moved for a clock that was wrong is written down
 		}
 		switch {
 		case !charged && after[f] != before[f]:
 			a.fault = "a tally is charged that the answer does not name"
-		case charged && !w.grew(before[f], after[f]):
+		case charged && !w.grew(f, before[f], after[f]):
 			a.fault = "what is admitted is not remembered"
+		case charged && f >= families && !w.room(f, c.clock, after[f], 0):
+			a.fault = overShare
 		case charged && !w.room(f, c.clock, after[f], 0):
 			a.fault = "one instance admits more than the quota"
-		case charged && after[f] != a.state:
+		case charged && f < families && after[f] != a.state:
 			a.fault = "the token is not what the memory holds"
 		}
 	}
@@ -181,15 +195,16 @@ func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 // admitsWithout says of which tallies a memory has room for a request that shows no token.
 func (w *compiled) admitsWithout(m *storeless.Memory, c *call) (room [families]bool) {
 	for f := range 1 + w.Tallies {
-		room[f] = m.Peek(base.Add(c.clock), w.policy[f], &storeless.Candidate{Key: key(f)}, 1).Admitted
+		own := w.own(c, f)
+		room[f] = m.Peek(base.Add(c.clock), w.policy[f], &own, 1).Admitted
 	}
 	return room
 }
 
 // grew reports whether a memory that held before has counted one more.
-func (w *compiled) grew(before, after storeless.State) bool {
+func (w *compiled) grew(f int, before, after storeless.State) bool {
 	if w.bucket() {
-		return after.At >= before.At+w.interval.Microseconds()
+		return after.At >= before.At+w.interval[f].Microseconds()
 	}
 	return after.At > before.At || after.At == before.At && after.Cur > before.Cur
 }

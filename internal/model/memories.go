@@ -102,7 +102,7 @@ func (ms *memories) look(calls []call, from time.Duration, ts *tallies) string {
 		if w.Step < 0 {
 			m = ms.replay(calls, ts)
 		}
-		for f := range 1 + w.Tallies {
+		for _, f := range w.counts {
 			s := w.held(m, at, f)
 			b = binary.AppendVarint(b, s.At)
 			b = binary.AppendVarint(b, int64(s.Cur))

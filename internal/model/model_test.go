@@ -26,7 +26,7 @@ func TestWorlds(t *testing.T) {
 	const titles = "| clients | limit | N | C | F | states | moves | admitted | bound |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n"
 	var heads, rows []string
 	for _, w := range worlds() {
-		head := fmt.Sprintf("| %s | %s | %d | %d | %d |", w.who, limitOf(w.world.Limit), w.world.Instances, w.world.Restarts, w.world.Tallies)
+		head := fmt.Sprintf("| %s | %s | %d | %d | %d |", w.who, limitOf(w.world), w.world.Instances, w.world.Restarts, w.world.Tallies)
 		heads = append(heads, head)
 		if w.long && !testkit.Long() || w.huge && testkit.Race {
 			continue
@@ -122,7 +122,7 @@ func TestSpans(t *testing.T) {
 		r, err := w.Explore()
 		require.NoError(t, err)
 		require.Empty(t, r.Broken, strings.Join(r.Trace, "\n"))
-		require.Equal(t, tt.want, r.Span, limitOf(tt.limit))
+		require.Equal(t, tt.want, r.Span, limitOf(w))
 	}
 }
 
@@ -135,6 +135,8 @@ func TestImpossibleWorlds(t *testing.T) {
 		"no limit":           {Instances: 1, Moments: one},
 		"too many tallies":   {Limit: fixed(1), Instances: 1, Moments: one, Tallies: 3},
 		"too many moments":   {Limit: fixed(1), Instances: 1, Moments: make([]time.Duration, 5), Spans: true},
+		"a share of a pass":  {Limit: fixed(1), Instances: 1, Moments: one, Mode: model.Newcomers, Tallies: 1, Share: 1, Memory: time.Second},
+		"a share of a meter": {Limit: bucket(1), Instances: 1, Moments: one, Mode: model.Newcomers, Tallies: 1, Fleet: 2},
 		"no price":           {Limit: fixed(1), Instances: 1, Moments: one, Memory: 48 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,12 +148,21 @@ func TestImpossibleWorlds(t *testing.T) {
 	}
 }
 
-func limitOf(l storeless.Limit) string {
+func limitOf(w model.World) (text string) {
+	l := w.Limit
 	switch l.Algorithm {
 	case storeless.FixedWindow:
-		return fmt.Sprintf("fixed, L = %d", l.Quota)
+		text = fmt.Sprintf("fixed, L = %d", l.Quota)
 	case storeless.SlidingWindow:
-		return fmt.Sprintf("sliding, L = %d", l.Quota)
+		text = fmt.Sprintf("sliding, L = %d", l.Quota)
+	default:
+		text = fmt.Sprintf("bucket, burst %d", l.Burst)
 	}
-	return fmt.Sprintf("bucket, burst %d", l.Burst)
+	if w.Share > 0 {
+		text += fmt.Sprintf(", q = %d", w.Share)
+	}
+	if w.Fleet > 0 {
+		text += fmt.Sprintf(", `Instances` %d", w.Fleet)
+	}
+	return text
 }

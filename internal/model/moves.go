@@ -2,7 +2,11 @@
 
 package model
 
-import "time"
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
 
 // moves gives each state that can follow s to yield, and what broke a rule on the way.
 func (w *explorer) moves(s *state, yield func(move, state, string)) {
@@ -18,6 +22,9 @@ func (w *explorer) moves(s *state, yield func(move, state, string)) {
 		}
 		if w.Step != 0 && !w.stepped(s) {
 			yield(move{act: steps, instance: uint8(i)}, w.step(*s, i), "")
+		}
+		if f := w.unsold(s); w.near() && f <= w.Tallies {
+			yield(move{act: issues, instance: uint8(i), family: uint8(f)}, w.issue(*s, i, f), "")
 		}
 		if w.Client == Hostile {
 			w.attack(s, i, yield)
@@ -40,6 +47,22 @@ func (w *explorer) stepped(s *state) bool {
 	return false
 }
 
+// unsold is the next tally of which no challenge was issued yet.
+func (w *explorer) unsold(s *state) int {
+	f := bought
+	for f < families && s.families[f].issued {
+		f++
+	}
+	return f
+}
+
+// issue makes an instance the home of a tally. It can be shown from then on, or be bought.
+func (w *explorer) issue(s state, i, f int) state {
+	s.instances[i].homes = s.instances[i].homes.with(f)
+	s.families[f].issued, s.families[f].open = true, !w.Shop
+	return w.canonical(s)
+}
+
 func (w *explorer) restart(s state, i int) state {
 	in := &s.instances[i]
 	*in = instance{memory: w.memories.settle(empty, w.from(&s, in), w.tallies), stepped: in.stepped}
@@ -60,7 +83,7 @@ func (w *explorer) step(s state, i int) state {
 // attack asks an instance with all that can be shown to it.
 func (w *explorer) attack(s *state, i int, yield func(move, state, string)) {
 	in := &s.instances[i]
-	k := attackKey{memory: in.memory, clock: w.clock(s, in)}
+	k := attackKey{memory: in.memory, homes: in.homes, clock: w.clock(s, in)}
 	for f := range families {
 		k.open[f], k.held[f] = s.families[f].open, s.families[f].tokens
 	}
@@ -100,12 +123,24 @@ func (w *explorer) requests(k *attackKey) (list []call) {
 					continue // a proof is asked for
 				}
 				for p := range proofs {
-					list = append(list, call{clock: k.clock, shown: [families]tally{a, b, c}, proof: int8(p)})
+					asked := call{clock: k.clock, shown: [families]tally{a, b, c}, proof: int8(p)}
+					asked.away = w.strangers(&asked, k.homes)
+					list = append(list, asked)
 				}
 			}
 		}
 	}
 	return list
+}
+
+// strangers says which of the tallies that are shown are not at home on an instance.
+func (w *explorer) strangers(c *call, homes group) (away group) {
+	for f := bought; f < families && w.near(); f++ {
+		if c.shown[f] != absent && !homes.has(f) {
+			away = away.with(f)
+		}
+	}
+	return away
 }
 
 // distinct makes each request once, and keeps one of those that differ in nothing that can be
@@ -154,9 +189,12 @@ func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) strin
 	if a.fault != "" {
 		return a.fault
 	}
-	fault := w.compare(s, c, a)
-	if a.admitted {
-		w.charge(&s.families[a.family].truth, c.clock, a.state)
+	fault := w.compare(s, in, c, a)
+	if f := int(a.family); a.admitted {
+		w.charge(f, &s.families[f].truth, c.clock, a.state)
+		if c.away.has(f) {
+			w.charge(share(f), &in.away[f-bought], c.clock, storeless.State{At: w.windowAt(c.clock)})
+		}
 		if w.Spans {
 			s.spans[s.moment]++
 		}
@@ -167,7 +205,7 @@ func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) strin
 	}
 	answered(a)
 	if fault == "" {
-		fault = w.exceeds(s, c, a)
+		fault = w.exceeds(s, in, c, a)
 	}
 	return fault
 }
@@ -176,7 +214,10 @@ func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) strin
 // pays for it again elsewhere.
 func (w *explorer) shop(s *state, i int, yield func(move, state, string)) {
 	in := &s.instances[i]
-	for f := 1; f <= w.Tallies; f++ {
+	for f := bought; f <= w.Tallies; f++ {
+		if w.near() && !s.families[f].issued {
+			return
+		}
 		for _, k := range []kind{buy, stint} {
 			next := *s
 			at := &next.instances[i]
@@ -210,6 +251,9 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 		}
 		switch f := s.flights[at]; f.stage {
 		case idle:
+			if !s.families[w.carried()].open {
+				continue
+			}
 			next := *s
 			next.flights[at] = flight{sent, s.jar}
 			yield(move{act: sends, flight: uint8(at)}, w.canonical(next), "")
@@ -219,7 +263,9 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 					continue
 				}
 				next := *s
-				c := call{clock: w.clock(s, &s.instances[i]), shown: [families]tally{f.token, absent, absent}}
+				c := call{clock: w.clock(s, &s.instances[i]), shown: [families]tally{absent, absent, absent}}
+				c.shown[w.carried()] = f.token
+				c.away = w.strangers(&c, s.instances[i].homes)
 				fault := w.asked(&next, i, &c, func(a *answer) {
 					next.flights[at] = flight{stage: answered}
 					if a.admitted || a.carries {
@@ -239,7 +285,15 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 	}
 }
 
+// carried is the tally that a client with several requests under way has.
+func (w *explorer) carried() int {
+	if w.Mode == Newcomers {
+		return bought
+	}
+	return shared
+}
+
 // newer reports whether a token has counted more than the one in the jar.
 func (w *explorer) newer(s *state, t tally) bool {
-	return w.policy[shared].Exceeds(base.Add(w.Moments[s.moment]), w.tallies.shown(t), w.tallies.shown(s.jar))
+	return w.policy[w.carried()].Exceeds(base.Add(w.Moments[s.moment]), w.tallies.shown(t), w.tallies.shown(s.jar))
 }

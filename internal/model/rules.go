@@ -5,11 +5,15 @@ package model
 import (
 	"fmt"
 	"math"
+
+	"github.com/tallystick/tallystick/storeless"
 )
+
+const overShare = "an instance that is not the home of a tally admits more than its share"
 
 // compare holds an answer against what is true of all tallies that were shown, before it
 // is counted.
-func (w *explorer) compare(s *state, c *call, a *answer) string {
+func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 	if w.Step < 0 {
 		return "" // what was counted under a wrong clock is moved, and nobody knows what is true
 	}
@@ -20,7 +24,7 @@ func (w *explorer) compare(s *state, c *call, a *answer) string {
 		if w.Client != Hostile && w.AtOnce == 1 && !room {
 			return "a client that echoes gets more than the quota"
 		}
-		w.charge(&t, c.clock, a.state)
+		w.charge(f, &t, c.clock, a.state)
 		if !w.below(a.state, w.state(f, &t, a.state)) {
 			return "a tally counts more than was admitted"
 		}
@@ -42,22 +46,46 @@ func (w *explorer) compare(s *state, c *call, a *answer) string {
 		if f != int(a.family) && !w.bucket() {
 			at.At = max(w.windowAt(c.clock), w.tallies.all[c.shown[f]].At)
 		}
-		if w.room(f, c.clock, w.state(f, &t, at), 1) {
+		if w.room(f, c.clock, w.state(f, &t, at), 1) && (!c.away.has(f) || w.leaves(in, c, f)) {
 			return "a client is refused that is under its limit"
 		}
 	}
 	return ""
 }
 
+// leaves reports whether an instance that is not the home of a tally has truly admitted less for it
+// than the share. It knows no other's part, and its clock alone says which window it is in.
+func (w *explorer) leaves(in *instance, c *call, f int) bool {
+	here := storeless.State{At: w.windowAt(c.clock)}
+	return w.room(share(f), c.clock, w.state(share(f), &in.away[f-bought], here), 1)
+}
+
 // exceeds holds what was admitted against the table of bounds.
-func (w *explorer) exceeds(s *state, c *call, a *answer) string {
+func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
 	if !a.admitted {
 		return ""
 	}
 	f := int(a.family)
+	if c.away.has(f) && w.Step >= 0 {
+		n, window := 0, 0
+		if !w.bucket() {
+			window = int(w.windowAt(c.clock) - w.first)
+		}
+		for i, admitted := range in.away[f-bought].admitted {
+			if i == window || w.lasting(f) {
+				n += int(admitted)
+			}
+		}
+		if n > w.one(share(f)) {
+			return overShare
+		}
+	}
 	if w.Step < 0 {
 		w.result.Most = w.result.Own
-		if w.result.Own > w.bound(f, 1) {
+		if c.away.has(f) && int(in.here) > w.one(share(f)) {
+			return "a clock that is set back hands out a share"
+		}
+		if w.result.Own > w.one(f) {
 			return "a clock that is set back hands out a quota"
 		}
 		return ""

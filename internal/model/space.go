@@ -12,6 +12,7 @@ type move struct {
 	act      act
 	instance uint8
 	flight   uint8
+	family   uint8 // whose challenge is issued
 	call     call
 }
 
@@ -21,6 +22,7 @@ const (
 	ticks act = iota // the time of the world goes on
 	restarts
 	steps // the clock of an instance does
+	issues
 	calls
 	sends
 	serves
@@ -57,7 +59,7 @@ type explorer struct {
 	scratch []byte
 }
 
-// A fingerprint stands for a state: 128 bits, so that of a hundred million states no two
+// A fingerprint stands for a state: 128 group, so that of a hundred million states no two
 // have the same but by a chance below 1 in 10²². A state itself is several times as large.
 type fingerprint [2]uint64
 
@@ -77,6 +79,7 @@ type optionsKey struct {
 // An attackKey is what all that hostile clients can get out of an instance follows from.
 type attackKey struct {
 	memory memory
+	homes  group
 	clock  time.Duration
 	open   [families]bool
 	held   [families]set

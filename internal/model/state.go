@@ -24,13 +24,23 @@ type state struct {
 
 type instance struct {
 	memory  memory
+	homes   group               // the tallies of whose challenges it has issued
+	away    [families - 1]truth // what of each bought tally was admitted here, away from home
 	stepped bool
 	here    uint8  // where clocks step: what it has admitted since it last went on to another window
 	sold    uint8  // in a Shop
 	spent   uint32 // the work of that
 }
 
+// A group is a set of tallies that are shown, or bought.
+type group uint8
+
+func (g group) has(f int) bool { return g>>f&1 != 0 }
+
+func (g group) with(f int) group { return g | 1<<f }
+
 type family struct {
+	issued bool // where tallies stay near home: its challenge is
 	open   bool // it can be shown
 	tokens set
 	truth  truth
@@ -55,7 +65,7 @@ const maxFlights = 3
 func (w *explorer) start() state {
 	s := state{}
 	for f := range s.families {
-		s.families[f].open = f == shared || f <= w.Tallies && !w.Shop
+		s.families[f].open = f == shared || f <= w.Tallies && !w.Shop && !w.near()
 	}
 	for i := range w.Instances {
 		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]), w.tallies)
@@ -85,8 +95,8 @@ func (w *explorer) from(s *state, i *instance) time.Duration {
 // so are the requests that a client has under way. What can no longer matter is dropped.
 func (w *explorer) canonical(s state) state {
 	slices.SortFunc(s.instances[:w.Instances], func(a, b instance) int {
-		return cmp.Or(cmp.Compare(a.memory, b.memory), compareBool(a.stepped, b.stepped), cmp.Compare(a.here, b.here),
-			cmp.Compare(a.sold, b.sold), cmp.Compare(a.spent, b.spent))
+		return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.homes, b.homes), compareBool(a.stepped, b.stepped),
+			cmp.Compare(a.here, b.here), cmp.Compare(a.sold, b.sold), cmp.Compare(a.spent, b.spent))
 	})
 	slices.SortFunc(s.flights[:], func(a, b flight) int {
 		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.token, b.token))
@@ -112,9 +122,9 @@ func (w *explorer) tick(s state) state {
 		s.families[f].tokens = tokens
 	}
 	for i := range s.flights {
-		s.flights[i].token = w.settle(shared, s.flights[i].token, earliest)
+		s.flights[i].token = w.settle(w.carried(), s.flights[i].token, earliest)
 	}
-	s.jar = w.settle(shared, s.jar, earliest)
+	s.jar = w.settle(w.carried(), s.jar, earliest)
 	w.forget(&s, earliest)
 	return w.canonical(s)
 }
@@ -143,6 +153,11 @@ func (w *explorer) forget(s *state, earliest time.Duration) {
 		}
 		for i := range last {
 			s.families[f].truth.admitted[i] = 0
+			for at := range s.instances {
+				if f != shared {
+					s.instances[at].away[f-bought].admitted[i] = 0
+				}
+			}
 		}
 	}
 }
@@ -154,14 +169,16 @@ func (s *state) appendTo(b []byte) []byte {
 		in := &s.instances[i]
 		b = binary.LittleEndian.AppendUint32(b, uint32(in.memory))
 		b = binary.LittleEndian.AppendUint32(b, in.spent)
-		b = append(b, flag(in.stepped), in.here, in.sold)
+		b = append(b, flag(in.stepped), in.here, in.sold, byte(in.homes))
+		for f := range in.away {
+			b = in.away[f].appendTo(b)
+		}
 	}
 	for f := range s.families {
 		fam := &s.families[f]
-		b = append(b, flag(fam.open))
+		b = append(b, flag(fam.issued), flag(fam.open))
 		b = binary.LittleEndian.AppendUint64(b, uint64(fam.tokens))
-		b = append(b, fam.truth.admitted[:]...)
-		b = binary.LittleEndian.AppendUint32(b, uint32(fam.truth.mark))
+		b = fam.truth.appendTo(b)
 	}
 	for _, f := range s.flights {
 		b = append(b, byte(f.stage), byte(f.token))

@@ -29,6 +29,8 @@ func (w *explorer) tell(s *state, m *move) string {
 	switch m.act {
 	case ticks:
 		return fmt.Sprintf("it is %s into the first window", w.Moments[s.moment+1])
+	case issues:
+		return fmt.Sprintf("%s issues the challenge of tally %d", where, m.family)
 	case restarts:
 		return where + " restarts"
 	case steps:
@@ -77,8 +79,12 @@ func (w *explorer) name(t tally) string {
 func (w *explorer) holds(in *instance, s *state) string {
 	m := w.memories.replay(w.memories.calls[in.memory], w.tallies)
 	var all []string
-	for f := range 1 + w.Tallies {
-		all = append(all, w.name(w.tallies.of(w.held(m, w.clock(s, in), f))))
+	for _, f := range w.counts {
+		name := w.name(w.tallies.of(w.held(m, w.clock(s, in), f)))
+		if f >= families {
+			name += fmt.Sprintf(" of tally %d away from home", f-share(0))
+		}
+		all = append(all, name)
 	}
 	return strings.Join(all, " and ")
 }

@@ -3,6 +3,7 @@
 package model
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -13,6 +14,10 @@ import (
 type truth struct {
 	admitted [3]uint8 // by the window that was charged; of a bucket all, in the first
 	mark     int32    // of a bucket, in tenths of a second since base
+}
+
+func (t *truth) appendTo(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(append(b, t.admitted[:]...), uint32(t.mark))
 }
 
 const tenth = 100 * time.Millisecond
@@ -26,10 +31,10 @@ func (w *compiled) windowAt(clock time.Duration) int64 {
 }
 
 // charge notes what was admitted: after is the tally of the answer.
-func (w *compiled) charge(t *truth, clock time.Duration, after storeless.State) {
+func (w *compiled) charge(f int, t *truth, clock time.Duration, after storeless.State) {
 	if w.bucket() {
 		t.admitted[0]++
-		t.mark = max(t.mark, int32(clock/tenth)) + int32(w.interval/tenth)
+		t.mark = max(t.mark, int32(clock/tenth)) + int32(w.interval[f]/tenth)
 		return
 	}
 	t.admitted[w.index(after)]++
@@ -55,7 +60,7 @@ func (w *compiled) room(f int, clock time.Duration, s storeless.State, more int6
 	now := base.Add(clock)
 	if w.bucket() {
 		debt := max(0, time.UnixMicro(s.At).Sub(now))
-		return debt+time.Duration(more)*w.interval <= time.Duration(w.Limit.Burst)*w.interval
+		return debt+time.Duration(more)*w.interval[f] <= time.Duration(w.quota[f])*w.interval[f]
 	}
 	width := w.window.Milliseconds()
 	passed := max(0, now.UnixMilli()-s.At*width)

@@ -3,7 +3,9 @@
 package model
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -26,6 +28,12 @@ type World struct {
 	Tallies int
 	Shop    bool
 	Memory  time.Duration // PriceMemory; 0: an hour
+
+	// Share and Fleet keep bought tallies near home: on each instance that did not issue the
+	// challenge of one. Share is q, what it may use there; Fleet is Config.Instances, of which
+	// package storeless makes q. With neither a tally is at home everywhere.
+	Share int64
+	Fleet int64
 
 	Proofs int // of EveryRequest: S, up to 3
 
@@ -73,7 +81,12 @@ const (
 	maxSpans     = 4
 	families     = 3 // the shared tally, and two that are bought
 	shared       = 0
+	bought       = 1                       // the first of those
+	counted      = families + families - 1 // the tallies, and what of a bought one is used away from home
 )
+
+// share names what of a bought tally is used on an instance that is not its home.
+func share(f int) int { return f + families - 1 }
 
 // base is the start of a window of any length that the worlds have.
 var base = time.Unix(1_699_999_200, 0)
@@ -81,14 +94,15 @@ var base = time.Unix(1_699_999_200, 0)
 // compiled is a World with all that does not change in it.
 type compiled struct {
 	World
-	policy [families]*storeless.Policy
+	policy [counted]*storeless.Policy
 	prices *storeless.Prices
 
-	quota    [families]int64
+	quota    [counted]int64
 	window   time.Duration
-	interval time.Duration   // of buckets
-	readings []time.Duration // of all clocks, in order
-	first    int64           // the number of the window before that of the start
+	interval [counted]time.Duration // of buckets
+	counts   []int                  // what a memory holds counts of
+	readings []time.Duration        // of all clocks, in order
+	first    int64                  // the number of the window before that of the start
 }
 
 // work is the price of a tally where nobody buys. The level of a ledger is told from the
@@ -111,16 +125,33 @@ func (w World) compile() (*compiled, error) {
 		return nil, err
 	}
 	pass := policy.Pass(c.Memory)
+	away, err := w.away(pass, c.Memory)
+	if err != nil {
+		return nil, err
+	}
 	for f := range families {
 		c.policy[f] = policy
 		if f != shared {
-			c.policy[f] = pass
+			c.policy[f], c.policy[share(f)] = pass, away
 		}
-		c.quota[f] = c.policy[f].Limit(0).Quota
 	}
-	if l := policy.Limit(0); l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket {
-		c.interval = (l.Window + time.Duration(l.Quota) - 1) / time.Duration(l.Quota)
-		c.quota[shared] = l.Burst
+	for f := range counted {
+		if f <= w.Tallies || w.near() && f >= share(bought) && f <= share(w.Tallies) {
+			c.counts = append(c.counts, f)
+		}
+		c.quota[f] = pass.Limit(0).Quota
+		switch l := policy.Limit(0); {
+		case l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket:
+			c.quota[f] = l.Burst
+			c.interval[f] = (l.Window + time.Duration(l.Quota) - 1) / time.Duration(l.Quota)
+			if f >= families {
+				c.interval[f] *= time.Duration(max(1, w.Fleet))
+			}
+		case f == shared:
+			c.quota[f] = l.Quota
+		case f >= families && w.near():
+			c.quota[f] = w.q(c.quota[f])
+		}
 	}
 	for _, m := range w.Moments {
 		c.readings = append(c.readings, m)
@@ -134,27 +165,75 @@ func (w World) compile() (*compiled, error) {
 	return c, nil
 }
 
+// near reports whether bought tallies stay near home.
+func (w World) near() bool { return w.Share > 0 || w.Fleet > 0 }
+
+// away compiles what a bought tally may use away from home, as package middleware does.
+func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Policy, error) {
+	switch {
+	case !w.near():
+		return pass, nil
+	case w.Limit.Burst == 1:
+		return nil, errors.New("model: a meter is not shared")
+	case w.Fleet > 0:
+		return pass.Away(w.Fleet), nil
+	}
+	l := w.Limit
+	l.Quota = w.Share
+	p, err := storeless.Compile("model", []storeless.Limit{l})
+	if err != nil {
+		return nil, err
+	}
+	if l.Window > memory {
+		return nil, errors.New("model: the share of a pass is for its life: that is for Fleet")
+	}
+	return p.Pass(memory), nil
+}
+
+// q is the share of a quota, by floats: package storeless has integers only.
+func (w World) q(quota int64) int64 {
+	if w.Share > 0 {
+		return w.Share
+	}
+	m := float64(quota) / float64(w.Fleet)
+	return min(quota, int64(math.Ceil(m+3*math.Sqrt(m)))+1)
+}
+
 // bucket reports whether the limit is counted by a time mark.
-func (w *compiled) bucket() bool { return w.interval > 0 }
+func (w *compiled) bucket() bool { return w.interval[shared] > 0 }
 
 // lasting reports whether what is used of a bought tally does not come back in this world.
 func (w *compiled) lasting(f int) bool { return f != shared && w.window > w.Memory }
 
 // bound is what the table of bounds says of one tally: no more is admitted for it in one
-// window by so many lives of memories. The rule that own tallies stay near home would
-// change the line of those that are bought, and nothing else here.
+// window by so many lives of memories.
 func (w *compiled) bound(f, lives int) int {
-	if w.Client == Parallel {
-		lives = min(lives, w.AtOnce)
+	most := lives * w.one(f)
+	if w.near() && f != shared {
+		away := w.one(share(f))
+		if w.Step > 0 && w.Limit.Algorithm == storeless.FixedWindow {
+			// By a token from ahead the tally is charged in the next window, and its share in that of the
+			// clock: so it has two of them.
+			away = min(2*away, w.one(f))
+		}
+		most = w.one(f) + (lives-1)*away
 	}
-	if w.bucket() {
-		span := w.Moments[len(w.Moments)-1] - w.Moments[0] + max(0, w.Step)
-		return lives * int(w.quota[f]+int64(span/w.interval))
+	if w.Client == Parallel {
+		most = min(most, w.AtOnce*w.one(f))
 	}
 	if w.Mode == EveryRequest {
-		return min(lives*int(w.quota[f]), lives*w.Proofs)
+		most = min(most, lives*w.Proofs)
 	}
-	return lives * int(w.quota[f])
+	return most
+}
+
+// one is what one memory admits.
+func (w *compiled) one(f int) int {
+	if w.bucket() {
+		span := w.Moments[len(w.Moments)-1] - w.Moments[0] + max(0, w.Step)
+		return int(w.quota[f] + int64(span/w.interval[f]))
+	}
+	return int(w.quota[f])
 }
 
 // span is the bound of one memory in any span of a window's length: see package storeless.
@@ -162,7 +241,7 @@ func (w *compiled) span() int {
 	quota := int(w.quota[shared])
 	switch {
 	case w.bucket():
-		return quota + int(w.window/w.interval)
+		return quota + int(w.window/w.interval[shared])
 	case w.Limit.Algorithm == storeless.SlidingWindow:
 		return 2*quota - 1
 	}
@@ -177,13 +256,13 @@ func (w World) Bound() (int, error) {
 	}
 	lives, all := w.Instances+w.Restarts, 0
 	if w.Step < 0 {
-		return c.bound(shared, 1), nil // of one memory: what is true of all together, nobody knows
+		return c.one(shared), nil // of one memory: what is true of all together, nobody knows
 	}
 	if w.Mode != Newcomers {
 		all = c.bound(shared, lives)
 	}
 	if w.Mode == WhenExhausted || w.Mode == Newcomers {
-		for f := 1; f <= w.Tallies; f++ {
+		for f := bought; f <= w.Tallies; f++ {
 			all += c.bound(f, lives)
 		}
 	}

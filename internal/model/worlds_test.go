@@ -63,10 +63,21 @@ const (
 	buying    = "the same, tallies bought at their price"
 	pass      = "the same, a window longer than `PriceMemory`"
 	proofs    = "any, `EveryRequest`, S = "
+
+	// Those whose tallies are bought near home.
+	nearHome   = "any, `Newcomers`, near home"
+	nearShared = "any, `WhenExhausted`, near home"
+	nearEcho   = "one that echoes a bought tally, near home"
+	nearMany   = "one that echoes the highest of it, B = 2"
+	nearEarly  = "any, near home; a clock goes ahead by the skew"
+	nearBack   = "any, near home; a clock goes back by a window (of one instance)"
+	nearBuying = "any, near home, tallies bought at their price"
+	nearPass   = "any, near home, a window longer than `PriceMemory`"
 )
 
 func worlds() []named {
 	ten := storeless.Limit{Quota: 20, Window: 10 * time.Minute, Algorithm: storeless.SlidingWindow}
+	half := storeless.Limit{Quota: 30, Window: 10 * time.Minute, Algorithm: storeless.SlidingWindow}
 	return []named{
 		{who: anybody, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two}},
 		{who: anybody, world: model.World{Limit: sliding(2), Instances: 3, Restarts: 1, Moments: two}},
@@ -108,5 +119,27 @@ func worlds() []named {
 		{who: pass, world: model.World{Limit: ten, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute}},
 		{who: proofs + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 1}},
 		{who: proofs + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 3}},
+
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1}},
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
+		{who: nearHome, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Share: 1}},
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Share: 1}, long: true},
+		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
+		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 2}, long: true},
+		{who: nearHome, world: model.World{Limit: bucket(2), Instances: 2, Restarts: 1, Moments: drops, Mode: model.Newcomers, Tallies: 1, Fleet: 2}},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Share: 1}},
+		{who: nearShared, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1, Share: 1}},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Share: 1}, long: true},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Share: 1}, long: true},
+		{who: nearEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Client: model.Parallel, AtOnce: 1}},
+		{who: nearMany, world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Client: model.Parallel, AtOnce: 2}},
+		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 3, Moments: edge, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: second}},
+		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: edge, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: second}, loose: true},
+		{who: nearEarly, world: model.World{Limit: sliding(3), Instances: 2, Moments: edge, Mode: model.Newcomers, Tallies: 1, Share: 2, Step: second}},
+		{who: nearEarly, world: model.World{Limit: sliding(3), Instances: 3, Moments: edge, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: second}},
+		{who: nearBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: -width}},
+		{who: nearBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: -width}},
+		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Share: 1, Shop: true, Memory: time.Minute}},
+		{who: nearPass, world: model.World{Limit: half, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Fleet: 50}},
 	}
 }
