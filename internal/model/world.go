@@ -176,7 +176,10 @@ func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Po
 	case w.Limit.Burst == 1:
 		return nil, errors.New("model: a meter is not shared")
 	case w.Fleet > 0:
-		return pass.Away(w.Fleet), nil
+		if away := pass.Away(w.Fleet, 1); away != nil {
+			return away, nil
+		}
+		return pass, nil // nothing is held
 	}
 	l := w.Limit
 	l.Quota = w.Share
