@@ -15,6 +15,10 @@
 //     that is cut off when the file is opened. All else that is not as it was written is
 //     refused with [ErrDamaged], the last commit too; a file is never taken for an empty
 //     one. A copy made while a counter runs may be refused.
+//   - One kind of damage cannot be told from such a crash: zeros in the last commit, or from
+//     some commit on to the end, as a disk leaves them that has lost a sector or never wrote
+//     it. The file opens, and counts what was on disk before that commit. Where anything of a
+//     later commit is left, the file is refused.
 //   - After a failed fsync nobody knows what the disk holds: the counter stops for good,
 //     and one that is opened anew counts on from what is there.
 //   - A full disk is load, not failure. Room is reserved ahead: new keys are refused with

@@ -79,6 +79,7 @@ func FuzzDamagedLog(f *testing.F) {
 		if place.End < last {
 			sector := b[place.End : place.End/512*512+512]
 			require.Equal(t, make([]byte, len(sector)), sector)
+			require.NotEqual(t, whole[end.End-8:end.End], b[end.End-8:end.End], "the last group has ended there")
 		}
 	})
 }

@@ -15,16 +15,20 @@ import (
 //
 //	head      "tallystick\n", version u8, nonce u64, CRC32C of the 20 bytes before u32
 //	group     "tyG", kind u8, size of the payload u32, sequence u64, CRC32C of the payload
-//	          u32, CRC32C of the 20 bytes before u32; payload; zeros; "end\n"
+//	          u32, CRC32C of the 20 bytes before u32; payload; zeros; end u64: the nonce
+//	          xor the sequence, and its highest bit
 //	payload   records: 'a', name and account, each behind its length; 'n', how many
 //	          accounts the snapshot has; 'r', how many bytes the file has at least.
 //	          Lengths and numbers are varints.
 //
 // Numbers are little endian. The kinds are 'S', a part of the snapshot, 'E', its end, and
-// 'L', one commit of the log. A group takes a multiple of 8 bytes, so that neither its head nor
-// its end crosses a sector: each is on disk or it is not. Every checksum begins with the
-// nonce, which is random, so that neither a piece of another file, which the disk may have
-// kept, nor a key that somebody has chosen can pass for a group of this one.
+// 'L', one commit of the log. A group takes a multiple of 8 bytes, so that its end crosses no
+// sector: it is on disk or it is not. Its last byte is not zero, so that it ends where zeros
+// begin. It tells the sequence, so that a group is missed of which nothing is left but the
+// end of a later one: without it, that would look like the rest of the group that is missing.
+// Every checksum begins with the nonce, which is random, and every end is masked by it, so that
+// neither a piece of another file, which the disk may have kept, nor a key that somebody has
+// chosen can pass for a group of this one, or for its end.
 const (
 	magic   = "tallystick\n"
 	version = 1
@@ -34,7 +38,7 @@ const (
 	groupHeadSize = 24
 	align         = 8
 	groupMagic    = "tyG"
-	groupEnd      = "end\n"
+	groupEndSize  = 8
 	sector        = 512
 
 	kindSnapshot = 'S'
@@ -98,7 +102,7 @@ type groupHead struct {
 func (g *groupHead) span() int64 { return span(int64(g.size)) }
 
 func span(payload int64) int64 {
-	return (groupHeadSize + payload + int64(len(groupEnd)) + align - 1) / align * align
+	return (groupHeadSize + payload + groupEndSize + align - 1) / align * align
 }
 
 // newGroup begins a group: the payload is appended to it.
@@ -116,11 +120,20 @@ func sealGroup(b []byte, kind byte, nonce, sequence uint64) []byte {
 	little.PutUint64(b[8:], sequence)
 	little.PutUint32(b[16:], crc32.Update(start, castagnoli, payload))
 	little.PutUint32(b[20:], crc32.Update(start, castagnoli, b[:20]))
-	for full := span(int64(len(payload))) - int64(len(groupEnd)); int64(len(b)) < full; {
+	for full := span(int64(len(payload))) - groupEndSize; int64(len(b)) < full; {
 		b = append(b, 0)
 	}
-	return append(b, groupEnd...)
+	return little.AppendUint64(b, groupEnd(nonce, sequence))
 }
+
+// endBit is in every end, whatever the nonce is: its last byte is not zero.
+const endBit = 1 << 63
+
+func groupEnd(nonce, sequence uint64) uint64 { return (nonce ^ sequence) | endBit }
+
+// endOf returns whose end 8 bytes would be: any 8 bytes are the end of some group, and
+// those that are none that of one that is far away.
+func endOf(end, nonce uint64) (sequence uint64) { return (end ^ nonce) &^ endBit }
 
 // parseGroupHead reports whether b begins with the head of a group.
 func parseGroupHead(b []byte, start uint32) (g groupHead, ok bool) {
@@ -132,10 +145,11 @@ func parseGroupHead(b []byte, start uint32) (g groupHead, ok bool) {
 }
 
 // holds reports whether b, which has what stands behind the head, is as it was written.
-func (g *groupHead) holds(b []byte, start uint32) bool {
+func (g *groupHead) holds(b []byte, nonce uint64) bool {
 	payload, rest := b[:g.size], b[g.size:]
-	pad := rest[:len(rest)-len(groupEnd)]
-	return g.sum == crc32.Update(start, castagnoli, payload) && allZero(pad) && string(rest[len(pad):]) == groupEnd
+	pad, end := rest[:len(rest)-groupEndSize], rest[len(rest)-groupEndSize:]
+	return g.sum == crc32.Update(seed(nonce), castagnoli, payload) && allZero(pad) &&
+		little.Uint64(end) == groupEnd(nonce, g.sequence)
 }
 
 func allZero(b []byte) bool { return len(bytes.TrimRight(b, "\x00")) == 0 }

@@ -58,7 +58,7 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 	}
 	// A sector that was not written, and that a group begins: the last, or not.
 	sectors := build(g('E', 1, numbers(0, 4096)), g('L', 2, file.AppendAccount(nil, "a", make([]byte, 410))),
-		g('L', 3, file.AppendAccount(nil, "b", make([]byte, 479))), g('L', 4, account("c")))
+		g('L', 3, file.AppendAccount(nil, "b", make([]byte, 475))), g('L', 4, account("c")))
 	names, err = read(sectors)
 	require.NoError(t, err)
 	require.Equal(t, "abc", names)
@@ -66,13 +66,35 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 	clear(sectors[512:1024])
 	_, err = read(sectors)
 	require.ErrorIs(t, err, file.ErrDamaged, "more follows")
+	require.Equal(t, "tyGL", string(sectors[1024:1028]))
+	clear(sectors[1024+len(g('L', 4, account("c")))-8:])
+	_, err = read(sectors)
+	require.ErrorIs(t, err, file.ErrDamaged, "more was begun")
 	clear(sectors[1024:])
 	sectors[1030] = 7
 	names, err = read(sectors)
 	require.NoError(t, err)
 	require.Equal(t, "a", names)
 
-	b := build(g('E', 1, numbers(0, 4096)))
+	// As many groups as can begin in a sector, and the end of the last behind it.
+	groups := [][]byte{g('E', 1, numbers(0, 4096)), g('L', 2, file.AppendAccount(nil, "a", make([]byte, 410)))}
+	for n := range uint64(13) {
+		groups = append(groups, g('L', 3+n, file.AppendNumber(nil, 'r', 4096)))
+	}
+	b := build(groups...)
+	_, err = read(b)
+	require.NoError(t, err)
+	clear(b[512:1024])
+	require.Equal(t, groups[14][32:], b[1024:1032])
+	require.Equal(t, make([]byte, 3064), b[1032:])
+	_, err = read(b)
+	require.ErrorIs(t, err, file.ErrDamaged, "the end of one of them is left")
+	clear(b[1024:])
+	names, err = read(b)
+	require.NoError(t, err, "nothing is left")
+	require.Equal(t, "a", names)
+
+	b = build(g('E', 1, numbers(0, 4096)))
 	b = append(file.AppendHead(nil, nonce), b[24:]...)
 	b[11] = 2
 	_, err = read(b)

@@ -28,6 +28,11 @@ type state struct {
 // cut off, for nobody was told of it. All else that is not as it was written is damage:
 // something that follows what does not hold, a group that does not hold though every
 // sector of it was written, a file that is shorter than it says.
+//
+// Zeros that a disk has put in place of what it had written are the same to a reader as a crash, if
+// they take a part of the last group, or all from some group to the end. To tell them apart
+// would take a second place on the disk for each commit, that says how far the log goes. If
+// they leave the end of a later group, or a head, that shows what is missing.
 func readLog(r io.ReaderAt, size int64, account func(name, account []byte)) (state, error) {
 	var s state
 	head := make([]byte, min(size, int64(headSize)))
@@ -92,7 +97,7 @@ func (s *state) group(in *bufio.Reader, size int64, payload *[]byte) (g groupHea
 	if _, err := io.ReadFull(in, b); err != nil {
 		return g, false, unlessEnd(err)
 	}
-	return g, g.holds(b, start), nil
+	return g, g.holds(b, s.nonce), nil
 }
 
 func unlessEnd(err error) error {
@@ -146,7 +151,8 @@ func (s *state) tail(r io.ReaderAt, size int64) error {
 	torn := false
 	if !ok {
 		// The sector of its head was not written, or no more than a part of the head. As
-		// heads are aligned, they are in one sector, or in two.
+		// heads are aligned, they are in one sector, or in two. What is behind it is of no
+		// later group, see lastByte.
 		first := int(sector - s.end%sector)
 		torn = last < s.end+groupHeadSize || allZero(b[:min(first, len(b))]) ||
 			first < groupHeadSize && allZero(b[first:min(first+sector, len(b))])
@@ -163,33 +169,67 @@ func (s *state) tail(r io.ReaderAt, size int64) error {
 	return nil
 }
 
-// lastByte returns where the last byte is that is not zero, and fails if a whole head
-// of a group stands behind the one that should be at the end: then it is not the last.
+// lastByte returns where the last byte is that is not zero, and fails if a later group than
+// the one that should be at the end was begun: that one was on disk then. A whole head shows
+// it, an end of a later group, and whatever is behind the end of that one itself: its head and
+// those of some others may have been in one sector, which is lost.
 func (s *state) lastByte(r io.ReaderAt, size int64) (last int64, err error) {
 	const most = 1 << 18
-	start := seed(s.nonce)
+	more := fmt.Errorf("%w: what stands at %d is not as it was written, and more follows", ErrDamaged, s.end)
 	last = -1
+	ended := size // where the group that should be there ends, if its end is there
 	buf := make([]byte, min(most+groupHeadSize, max(size-s.end, 0)))
 	for at := s.end; at < size; at += most {
 		b := buf[:min(int64(len(buf)), size-at)]
 		if _, err := r.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
 			return last, err
 		}
-		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
-			last = at + int64(n) - 1
+		n := len(bytes.TrimRight(b, "\x00"))
+		if n == 0 {
+			continue
 		}
-		for off := 0; ; off++ {
-			i := bytes.Index(b[off:], []byte(groupMagic))
-			if i < 0 {
-				break
-			}
-			off += i
-			if _, ok := parseGroupHead(b[off:], start); ok && at+int64(off) > s.end {
-				return last, fmt.Errorf("%w: what stands at %d is not as it was written, and more follows", ErrDamaged, s.end)
+		last = at + int64(n) - 1
+		if s.headBehind(b, at) {
+			return last, more
+		}
+		for i := 0; i < n && i+groupEndSize <= len(b); i += align {
+			to := at + int64(i+groupEndSize)
+			switch later, ok := s.endAt(little.Uint64(b[i:]), to); {
+			case ok && later > 0:
+				return last, more
+			case ok:
+				ended = min(ended, to)
 			}
 		}
 	}
+	if last >= ended {
+		return last, more
+	}
 	return last, nil
+}
+
+// headBehind reports whether b, which stands at a place of the file, has the head of a
+// group, but for one at the end.
+func (s *state) headBehind(b []byte, at int64) bool {
+	start := seed(s.nonce)
+	for off := 0; ; off++ {
+		i := bytes.Index(b[off:], []byte(groupMagic))
+		if i < 0 {
+			return false
+		}
+		off += i
+		if _, ok := parseGroupHead(b[off:], start); ok && at+int64(off) > s.end {
+			return true
+		}
+	}
+}
+
+// endAt reports whether 8 bytes are the end of a group that ends so far behind the end, and
+// how much later it was written than the one that belongs there. Other bytes are taken for
+// one in some 2^63 / 2^14 cases at worst: a group of a MiB has room for that many others.
+func (s *state) endAt(end uint64, to int64) (later uint64, ok bool) {
+	later = endOf(end, s.nonce) - s.sequence
+	return later, end&endBit != 0 && later < uint64((to-s.end)/span(1))
 }
 
 // hole reports whether a sector of the group at the end was not written, up to where it
@@ -199,7 +239,7 @@ func (s *state) hole(r io.ReaderAt, end int64) (bool, error) {
 	if _, err := r.ReadAt(b, s.end); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	if allZero(b[len(b)-len(groupEnd):]) {
+	if allZero(b[len(b)-groupEndSize:]) {
 		return true, nil
 	}
 	for at := s.end; at < end; {

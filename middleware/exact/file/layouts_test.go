@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/file"
+)
+
+// A layout says how the groups of a file lie in its sectors. A counter writes together
+// what comes together, so a file that it wrote has another layout each time, and the rare
+// ones are tested once in a thousand runs. Here they are built.
+type layout struct {
+	seed uint64
+	keys int // that have spent all that they had
+	few  int // of them in groups of one account, before the last group
+	at   int // where the first of those begins in its sector; a multiple of 8
+}
+
+// A countedFile is what is damaged: a snapshot, and a log behind it, of keys that have
+// spent all that they had.
+type countedFile struct {
+	bytes []byte
+	layout
+	nonce  uint64
+	place  file.Place
+	groups []int64             // where each begins
+	before []map[string]string // the accounts before each group
+	logged int                 // the first group of the log
+	last   int64               // where the last group begins
+	want   map[string]string   // its accounts
+	but    map[string]string   // those before the last group
+	once   *exact.Policy       // of those keys
+	names  map[string]string   // keys by the names of their accounts
+}
+
+// large is an account of some sectors, before and after its last call.
+var large = sync.OnceValue(func() (before [2]string) {
+	p, err := exact.Compile("api", every)
+	if err != nil {
+		panic(err)
+	}
+	clock, a := exacttest.NewClock(), new(exact.Account)
+	for range 300 {
+		clock.Advance(time.Second)
+		a.Take(clock.Now(), &exact.Call{Key: "last", Cost: 1, Policy: p})
+		b, err := a.AppendBinary(nil)
+		if err != nil {
+			panic(err)
+		}
+		before = [2]string{before[1], string(b)}
+	}
+	return before
+})
+
+func lay(t testing.TB, l layout) *countedFile {
+	t.Helper()
+	once := compile(t, hourly(1))
+	f := &countedFile{layout: l, once: once, want: map[string]string{}, names: map[string]string{}}
+	rng := rand.New(rand.NewPCG(l.seed, 1))
+	f.nonce = rng.Uint64()
+	f.bytes = append(file.AppendHead(nil, f.nonce), make([]byte, file.GroupAt-24)...)
+	group := func(kind byte, payload []byte) {
+		f.groups = append(f.groups, int64(len(f.bytes)))
+		f.before = append(f.before, f.but)
+		f.bytes = append(f.bytes, file.Group(kind, f.nonce, uint64(len(f.groups)), payload)...)
+		f.but = maps.Clone(f.want)
+	}
+	now := exacttest.NewClock().Now()
+	spend := func(payload []byte, key string) []byte {
+		var a exact.Account
+		require.True(t, a.Take(now, &exact.Call{Key: key, Cost: 1, Policy: once}).Admitted)
+		b, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		name := once.AccountName(key)
+		f.names[name], f.want[name] = key, string(b)
+		return file.AppendAccount(payload, name, b)
+	}
+	keys := 0
+	some := func(n int) (payload []byte) {
+		for range n {
+			payload = spend(payload, fmt.Sprint(keys))
+			keys++
+		}
+		return payload
+	}
+	padded := func() (payload []byte) { // so that the next group begins where it is to
+		for n := 1; ; n++ {
+			payload = nil
+			for _, letter := range []string{"p", "q", "r"} {
+				payload = spend(payload, strings.Repeat(letter, n))
+			}
+			if (len(f.bytes)+len(file.Group('L', f.nonce, 1, payload)))%512 == l.at {
+				return payload
+			}
+			for _, letter := range []string{"p", "q", "r"} {
+				delete(f.want, once.AccountName(strings.Repeat(letter, n)))
+			}
+		}
+	}
+	name := once.AccountName("last")
+	last := func(account string) []byte {
+		f.want[name] = account
+		return file.AppendAccount(nil, name, []byte(account))
+	}
+	group('S', last(large()[0]))
+	for keys < l.keys/2 {
+		group('S', some(min(1+rng.IntN(64), l.keys/2-keys)))
+	}
+	size := uint64(16<<10+64*l.keys) / 4096 * 4096
+	group('E', file.AppendNumber(file.AppendNumber(nil, 'n', uint64(keys+1)), 'r', size))
+	f.logged = len(f.groups)
+	for keys < l.keys-l.few {
+		group('L', some(min(1+rng.IntN(16), l.keys-l.few-keys)))
+	}
+	group('L', padded())
+	for range l.few {
+		group('L', some(1))
+	}
+	group('L', last(large()[1]))
+	f.last, f.but = f.groups[len(f.groups)-1], f.before[len(f.before)-1]
+	f.bytes = append(f.bytes, make([]byte, int(size)-len(f.bytes))...)
+
+	place, accounts, err := read(f.bytes)
+	require.NoError(t, err)
+	require.Equal(t, f.want, accounts)
+	f.place = place
+	require.Greater(t, f.place.End-f.last, int64(1024), "the last group has some sectors")
+	require.NotEqual(t, f.want, f.but)
+	return f
+}
+
+// TestCounterWritesThisLayout holds what is built here to what a counter writes.
+func TestCounterWritesThisLayout(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	p := compile(t, hourly(5))
+	var want []byte
+	for n := range 40 {
+		v, err := c.Take(t.Context(), exact.Call{Key: strings.Repeat("k", 1+n), Cost: 1, Policy: p})
+		require.NoError(t, err)
+		require.True(t, v.Admitted)
+		if want == nil { // the head, and the end of a snapshot of nothing
+			b := disk.bytes(memPath)
+			nonce := binary.LittleEndian.Uint64(b[12:])
+			size := uint64(len(b))
+			want = append(file.AppendHead(nil, nonce), file.Group('E', nonce, 1, file.AppendNumber(file.AppendNumber(nil, 'n', 0), 'r', size))...)
+		}
+		nonce := binary.LittleEndian.Uint64(want[12:])
+		var a exact.Account
+		a.Take(clock.Now(), &exact.Call{Key: strings.Repeat("k", 1+n), Cost: 1, Policy: p})
+		b, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		want = append(want, file.Group('L', nonce, uint64(n+2), file.AppendAccount(nil, p.AccountName(strings.Repeat("k", 1+n)), b))...)
+	}
+	require.NoError(t, c.Close())
+	b := disk.bytes(memPath)
+	require.Equal(t, append(want, make([]byte, len(b)-len(want))...), b)
+}
+
+// TestKeptFileIsRead reads a file of this format that was kept: files that are out there are
+// read by versions that come.
+func TestKeptFileIsRead(t *testing.T) {
+	const nonce = 77
+	account := func(name, value string) []byte { return file.AppendAccount(nil, "api\x00"+name, []byte(value)) }
+	reserved := func(b []byte) []byte { return file.AppendNumber(b, 'r', 4096) }
+	long := make([]byte, 1500)
+	for i := range long {
+		long[i] = byte(i*7+1) | 1
+	}
+	b := file.AppendHead(nil, nonce)
+	for i, g := range []struct {
+		kind    byte
+		payload []byte
+	}{
+		{'S', append(account("a", "one"), account("b", "two")...)},
+		{'E', reserved(file.AppendNumber(nil, 'n', 2))},
+		{'L', account("a", "three")},
+		{'L', reserved(account("c", "four"))},
+		{'L', account("b", string(long))},
+	} {
+		b = append(b, file.Group(g.kind, nonce, uint64(i+1), g.payload)...)
+	}
+	kept, err := os.ReadFile("testdata/log")
+	require.NoError(t, err)
+	require.Equal(t, append(b, make([]byte, 4096-len(b))...), kept)
+	place, accounts, err := read(kept)
+	require.NoError(t, err)
+	require.Equal(t, file.Place{End: int64(len(b)), Reserved: 4096}, place)
+	require.Equal(t, map[string]string{"api\x00a": "three", "api\x00b": string(long), "api\x00c": "four"}, accounts)
+}
