@@ -17,7 +17,7 @@ func admittedTable(o Options) Table {
 		t.Head = append(t.Head, fmt.Sprintf("N = %d", n))
 	}
 	t.Head = append(t.Head, "N = 10, C = 10")
-	for _, a := range attacks() {
+	for _, a := range attacks(o) {
 		t.Rows = append(t.Rows, Row{Quick: true, Make: func() []string {
 			cells := []string{a.client}
 			for _, n := range sizes {
@@ -32,7 +32,7 @@ func admittedTable(o Options) Table {
 // thousandTable: the same on a thousand instances.
 func thousandTable(o Options) Table {
 	t := Table{Name: "thousand", Page: Page, Alone: true, Head: []string{"client", "N = 1,000"}}
-	for _, a := range attacks() {
+	for _, a := range attacks(o) {
 		t.Rows = append(t.Rows, Row{Make: func() []string {
 			return []string{a.client, a.played(o, 1000, 0).String()}
 		}})

@@ -55,6 +55,6 @@ func boundsTables() []Table {
 // Tables are all that is made here.
 func Tables(o Options) []Table {
 	return append(boundsTables(),
-		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), griefTable(o), dayTable(o),
+		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), plansTable(o), griefTable(o), dayTable(o),
 		fillingTable(o))
 }

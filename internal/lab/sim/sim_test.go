@@ -24,7 +24,7 @@ func seeds() []Options {
 // What stands in the page as a bound is one: no attacker gets more.
 func TestNoBoundIsExceeded(t *testing.T) {
 	for _, o := range seeds() {
-		for _, a := range attacks() {
+		for _, a := range attacks(o) {
 			sizes := []int{1, 2, 7}
 			if testkit.Brief() && testkit.Race {
 				sizes = sizes[1:2]
@@ -43,14 +43,15 @@ func TestNoBoundIsExceeded(t *testing.T) {
 // An attacker that buys as well as it can gets no more than the formula of the page, and what
 // the fit says.
 func TestYieldOfWork(t *testing.T) {
+	o := seeds()[0]
 	for _, n := range []int{1, 3, 10} {
 		for _, budget := range []int64{1, 8, 100, 400} {
 			for _, p := range places() {
-				h := harvested(seeds()[0], n, p, budget*unit, 0)
+				h := harvested(o, n, p, budget*unit, 0)
 				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
 				require.LessOrEqual(t, h.spent, budget*unit, name)
 				require.LessOrEqual(t, h.tallies, mostTallies(n, p.crowds, float64(budget)), name)
-				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+bought(h.tallies, attacked, int64(n), 0), name)
+				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+o.bought(h.tallies, attacked, int64(n), 0), name)
 				if p.crowds == 1 && budget >= int64(n*crowd) {
 					require.InDelta(t, fit(n, float64(budget)), h.tallies, 0.03*float64(h.tallies)+1, name)
 				}
@@ -67,7 +68,7 @@ func TestYieldOfWork(t *testing.T) {
 func TestSimulatedRowsArePlayed(t *testing.T) {
 	played := map[int]bool{8: true}
 	require.Equal(t, "the same, and works", rows()[8].client)
-	for _, a := range attacks() {
+	for _, a := range attacks(Options{}) {
 		played[a.row] = true
 	}
 	for i, b := range rows() {
