@@ -51,7 +51,7 @@ type plan struct {
 }
 
 // plans are the truth, a tenth of it and ten times as much, of a fleet that stays, grows and
-// shrinks.
+// shrinks. A tenth of ten is 1, with which the rule is off; 2 stands for it.
 func plans() (all []plan) {
 	for _, p := range []plan{{10, 10, 10}, {2, 50, 50}, {50, 2, 50}} {
 		for _, instances := range []int64{1, max(2, p.instances/10), p.instances, 10 * p.instances} {
@@ -59,7 +59,7 @@ func plans() (all []plan) {
 			all = append(all, p)
 		}
 	}
-	return append(all, plan{2, 2, 50})
+	return append(all, plan{100, 100, 100}, plan{2, 2, 50})
 }
 
 func (p *plan) name() string {
