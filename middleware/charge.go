@@ -55,14 +55,14 @@ func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.
 
 // ownCandidates lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (e *engine) ownCandidates(who *subject, shown *credentials) []storeless.Candidate {
+func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []storeless.Candidate {
 	own := shown.own
 	if shown.proof.opened {
 		own = own[shown.proof.index : shown.proof.index+1]
 	}
 	list := make([]storeless.Candidate, len(own))
 	for i := range own {
-		list[i] = e.ownCandidate(who.tier.pass, &own[i].own)
+		list[i] = e.ownCandidate(who.tier.pass, &own[i].own, cost)
 		list[i].Shown = own[i].tally
 	}
 	return list
@@ -82,7 +82,7 @@ func (e *engine) ownCandidates(who *subject, shown *credentials) []storeless.Can
 // all who send such requests, for ever; and a pass that took it all the same, or as much as
 // such a request costs, would be the whole quota again, for sale every hour.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	candidates := e.ownCandidates(who, shown)
+	candidates := e.ownCandidates(who, shown, cost)
 	if len(candidates) == 0 {
 		if e.challenge.mode == Newcomers {
 			return c, false
