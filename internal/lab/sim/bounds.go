@@ -47,6 +47,10 @@ func (r result) String() string { return figure(r.admitted) + " of " + figure(r.
 
 // played lets an attacker loose on n instances. If some start within the window, all do, once.
 func (a *attack) played(o Options, n, starts int) result {
+	return unlessByChance(func() result { return a.once(o, n, starts) }, func(r result) bool { return r.admitted > r.bound })
+}
+
+func (a *attack) once(o Options, n, starts int) result {
 	at := a.site
 	if n >= 1000 {
 		at.clients = 2048 // all of them together in a gigabyte

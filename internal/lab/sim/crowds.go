@@ -59,6 +59,7 @@ type people struct {
 	requests, admitted int64
 	early              int64 // refused, though the client had a tally under its limit
 	unjust             int64 // of these, where the instance was its home, or had admitted less than its share
+	over               int64 // admitted of a tally by an instance that is not its home, above its share
 	proofs, dearest    int64 // their number; the work of the dearest
 }
 
@@ -68,7 +69,7 @@ func (p *people) judge(c *client, by *instance) {
 		return
 	}
 	p.early++
-	if by == c.own.home || c.own.used[by] < share(p.l, p.f.instances()) {
+	if by == c.own.home || c.own.used[by] < share(p.l, p.f.instances(), 1) {
 		p.unjust++
 	}
 }
@@ -85,6 +86,9 @@ func (p *people) keep(c *client, t told, by, asked *instance) {
 	}
 	if c.own != nil && c.own.name == name && t.passed() {
 		c.own.used[by]++
+		if by != c.own.home && c.own.used[by] > share(p.l, p.f.instances(), 1) {
+			p.over++
+		}
 	}
 }
 
@@ -225,6 +229,10 @@ func scalingTo(last int) func(p *people, each int) {
 
 // played lets a scene happen.
 func (s *scene) played(o Options, l int64) *people {
+	return unlessByChance(func() *people { return s.once(o, l) }, func(p *people) bool { return p.over > 0 })
+}
+
+func (s *scene) once(o Options, l int64) *people {
 	at := selling(s.mode)
 	at.limits, at.planned, at.clients = perMinute(l), s.planned, max(4096, 8*s.clients)
 	p := &people{f: newFleet(o, s.name, s.instances, at), l: l}

@@ -19,6 +19,10 @@ type grief struct {
 // its purse, uses up all that it has bought and all that the address has for nothing, and shows
 // every proof and token of its own everywhere. Then the holders go on, and a newcomer comes.
 func grieved(o Options, mode middleware.Mode, budget int64) grief {
+	return unlessByChance(func() grief { return grievedOnce(o, mode, budget) }, func(g grief) bool { return g.holders.over > 0 })
+}
+
+func grievedOnce(o Options, mode middleware.Mode, budget int64) grief {
 	s := selling(mode)
 	p := &people{f: newFleet(o, fmt.Sprint("grief", mode), 10, s), l: attacked}
 	f := p.f // chance is the same for all budgets: the holders go to the same instances

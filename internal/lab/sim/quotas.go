@@ -9,13 +9,17 @@ import (
 )
 
 // worth is how many requests one tally admits on n instances, by a limit of l.
-func worth(o Options, n int, l int64) (passed int64) {
+func worth(o Options, n int, l int64) int64 {
+	return unlessByChance(func() int64 { return used(o, n, l) }, func(passed int64) bool { return passed > o.bought(1, l, int64(n), 0, 1) })
+}
+
+func used(o Options, n int, l int64) (passed int64) {
 	s := selling(middleware.Newcomers)
 	s.limits, s.bulk = perMinute(l), true
 	f := newFleet(o, fmt.Sprint("worth", n, l), n, s)
 	token := f.all[0].bought(v4(0))
 	for _, i := range f.all {
-		passed += i.drainMuch(ask{addr: v4(0), tokens: []string{token}}, l)
+		passed += f.useUp(i, v4(0), token)
 	}
 	return passed
 }
@@ -36,7 +40,7 @@ func quotasTable(o Options) Table {
 			s := scene{fmt.Sprint("quotas", l), 10, 1000, int(l), middleware.Newcomers, v4, anywhere, 0}
 			p, whole := s.played(o, l), s.played(o.expecting(1), l)
 			return []string{
-				figure(l), figure(share(l, o.expected(10))), figure(p.requests), figure(p.admitted), p.refused(), inQuotas(o, 10, l), inQuotas(o, 100, l),
+				figure(l), figure(share(l, o.expected(10), 1)), figure(p.requests), figure(p.admitted), p.refused(), inQuotas(o, 10, l), inQuotas(o, 100, l),
 				whole.refused(), inQuotas(o.expecting(1), 10, l), inQuotas(o.expecting(1), 100, l),
 			}
 		}})
@@ -84,7 +88,7 @@ func plansTable(o Options) Table {
 		t.Rows = append(t.Rows, Row{Quick: true, Make: func() []string {
 			got := p.played(o)
 			return []string{
-				p.name(), figure(p.instances), figure(share(attacked, p.instances)), figure(got.requests), figure(got.admitted), got.refused(), got.proofsEach(),
+				p.name(), figure(p.instances), figure(share(attacked, p.instances, 1)), figure(got.requests), figure(got.admitted), got.refused(), got.proofsEach(),
 				inQuotas(o.expecting(p.instances), max(p.from, p.to), attacked),
 			}
 		}})

@@ -52,7 +52,7 @@ func TestYieldOfWork(t *testing.T) {
 				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
 				require.LessOrEqual(t, h.spent, budget*unit, name)
 				require.LessOrEqual(t, h.tallies, mostTallies(n, p.crowds, float64(budget)), name)
-				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+o.bought(h.tallies, attacked, int64(n), 0), name)
+				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+o.bought(h.tallies, attacked, int64(n), 0, 1), name)
 				if p.crowds == 1 && budget >= int64(n*crowd) {
 					require.InDelta(t, fit(n, float64(budget)), h.tallies, 0.03*float64(h.tallies)+1, name)
 				}
@@ -100,7 +100,7 @@ func TestNobodyIsRefusedEarly(t *testing.T) {
 				continue
 			}
 			p := s.played(o, attacked)
-			require.Zero(t, p.unjust, s.name)
+			require.Zero(t, p.unjust+p.over, s.name)
 			proofs := 1.1
 			if strings.Contains(s.name, "until a deploy") {
 				require.LessOrEqual(t, p.early, int64(len(p.all)), s.name)
@@ -127,23 +127,24 @@ func TestPlans(t *testing.T) {
 			continue
 		}
 		got := p.played(seeds()[0])
-		require.Zero(t, got.unjust, p)
+		require.Zero(t, got.unjust+got.over, p)
 		require.Equal(t, got.requests, got.admitted, p)
 		require.Equal(t, got.proofs, got.early+int64(len(got.all)), p)
 		if p.instances == 1 {
 			require.Zero(t, got.early, p)
 		}
 		most := max(p.from, p.to)
-		require.Equal(t, attacked+int64(most-1)*share(attacked, p.instances), worth(seeds()[0].expecting(p.instances), most, attacked), p)
+		require.Equal(t, attacked+int64(most-1)*share(attacked, p.instances, 1), worth(seeds()[0].expecting(p.instances), most, attacked), p)
 	}
 }
 
 // share is q of docs/bounds.md: these are counted by hand.
 func TestShare(t *testing.T) {
-	for _, test := range []struct{ l, instances, want int64 }{
-		{100, 0, 100}, {100, 1, 100}, {100, 10, 21}, {100, 100, 5}, {1000, 10, 131}, {90, 10, 19}, {5, 10, 4}, {3, 10, 3}, {1, 10, 1},
+	for _, test := range []struct{ l, instances, cost, want int64 }{
+		{100, 0, 1, 100}, {100, 1, 1, 100}, {100, 10, 1, 21}, {100, 100, 1, 5}, {1000, 10, 1, 131}, {90, 10, 1, 19}, {5, 10, 1, 4},
+		{3, 10, 1, 3}, {1, 10, 1, 1}, {100, 10, 16, 64}, {100, 10, 10, 64}, {100, 10, 64, 100}, {1000, 10, 4, 164},
 	} {
-		require.Equal(t, test.want, share(test.l, test.instances), "%d on %d", test.l, test.instances)
+		require.Equal(t, test.want, share(test.l, test.instances, test.cost), "%+v", test)
 	}
 }
 
@@ -152,7 +153,7 @@ func TestNeighboursDoNotNotice(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		alone, g := grieved(seeds()[0], mode, 0), grieved(seeds()[0], mode, 20)
 		require.Equal(t, g.holders.requests, g.holders.admitted)
-		require.Zero(t, g.holders.unjust)
+		require.Zero(t, g.holders.unjust+g.holders.over)
 		require.Equal(t, alone.holders.early, g.holders.early)
 		require.Equal(t, alone.holders.proofs, g.holders.proofs)
 		require.LessOrEqual(t, g.holders.early, g.holders.requests/1000)
