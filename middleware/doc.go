@@ -9,18 +9,19 @@
 //
 // These are the requests admitted for each policy, identity and aligned window. L is the limit, N
 // the number of instances, C how many of them were started within the window, F how many tallies
-// the client has bought, and S how many proofs it solves. docs/bounds.md has the same table,
-// explains the letters, and says what F costs.
+// the client has bought, q the share that each instance but the one that sold it admits of such a
+// tally (L unless Config.Instances is set), and S how many proofs it solves. docs/bounds.md has
+// the same table, explains the letters, and says what F costs.
 //
 //	echoes the newest token, one request after another, any number of instances  L
 //	the same, B requests at once                                                 min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L
 //	sends no token, or an old one; no proof of work is configured                (N+C)·L
-//	the same, where work buys more (WhenExhausted)                               (N+C)·L·(1+F)
-//	the same, where work comes first (Newcomers)                                 (N+C)·L·F
+//	the same, where work buys more (WhenExhausted)                               (N+C)·L + F·(L + (N+C−1)·q)
+//	the same, where work comes first (Newcomers)                                 F·(L + (N+C−1)·q)
 //	the same, where each request needs a proof (EveryRequest)                    min((N+C)·L, (N+C)·S)
 //	waits instead of working, where the waiting room is open                     + (N+C)·max(1, L/5)
 //	holds a whole IPv6 /56, or a whole /48                                       (N+C)·8·L, or (N+C)·64·L, before work
-//	the same, and works                                                          + (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can
+//	the same, and works                                                          + F·(L + (N+C−1)·q), where F is what 2 addresses can buy, or what 8 can
 //	at once, with Concurrency (MaxHold H, the oldest request has the age A)      N·(1+F)·Max·(1 + A/H); with CancelHeld N·(1+F)·Max
 //	the same on an exact route                                                   Max; in an outage with FailOpen N·Max
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
@@ -41,9 +42,10 @@
 // # What it promises
 //
 // A client under its limit is not refused, whatever it shows and wherever it is sent, while the
-// clocks of the instances agree. There are three exceptions: its IPv6 network is over the
-// network's own limit; it is new to an instance whose memory is full (docs/memory.md); or two
-// clients share a hash in memory (a chance below 2⁻²⁸).
+// clocks of the instances agree. There are four exceptions: it has bought its tally of another
+// instance, and used its share on this one (then it is offered work, for a further tally); its
+// IPv6 network is over the network's own limit; it is new to an instance whose memory is full
+// (docs/memory.md); or two clients share a hash in memory (a chance below 2⁻²⁸).
 //
 // Clocks may differ by up to five seconds or a tenth of the window. Then a client close to its
 // limit may be refused in the seconds after a boundary, and one minute of a FixedWindow may see

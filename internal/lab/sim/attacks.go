@@ -33,7 +33,7 @@ type kept struct {
 const attacked = 100
 
 // attacks are the rows of the table of bounds that a client can play alone.
-func attacks() []attack {
+func attacks(o Options) []attack {
 	all := func(l int64) func(n, starts int64) int64 {
 		return func(n, starts int64) int64 { return (n + starts) * l }
 	}
@@ -45,10 +45,11 @@ func attacks() []attack {
 		{2, "sends no token", plain, drop(v4(0)), all(attacked)},
 		{2, "replays its first token", plain, replay, all(attacked)},
 		{2, "shows any old tokens", plain, rollBack, all(attacked)},
-		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), farm(8), func(n, starts int64) int64 {
-			return attacked*(n+starts) + bought(8, attacked, n, starts)
+		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), farm(8, 1), func(n, starts int64) int64 {
+			return attacked*(n+starts) + o.bought(8, attacked, n, starts, 1)
 		}},
-		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), farm(8), func(n, starts int64) int64 { return bought(8, attacked, n, starts) }},
+		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), farm(8, 1), func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, 1) }},
+		{4, "the same, in requests that cost 16", costing(), farm(8, 16), func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, 16) }},
 		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(20), all(20)},
 		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(150), all(attacked)},
 		{6, "sends no token, and waits", waiting(), wait, all(attacked + attacked/5)},
@@ -63,6 +64,12 @@ func attacks() []attack {
 
 func selling(mode middleware.Mode) site {
 	return site{limits: perMinute(attacked), sells: true, mode: mode}
+}
+
+func costing() site {
+	s := selling(middleware.Newcomers)
+	s.bulk = true
+	return s
 }
 
 func waiting() site {
@@ -188,17 +195,28 @@ func rollBack(f *fleet, k *kept) (passed int64) {
 	return passed + drop(v4(0))(f, k) // of those that chance has left out
 }
 
-// farm buys n tallies, each of the instance that is next, and uses all of them everywhere.
-func farm(n int) func(f *fleet, k *kept) int64 {
+// farm buys n tallies, each of the instance that is next, and uses all of them everywhere, in requests
+// of a cost, and then of less. It redeems each proof at every instance: if that made an instance a
+// tally's home, all were.
+func farm(n int, cost int64) func(f *fleet, k *kept) int64 {
 	return func(f *fleet, k *kept) (passed int64) {
 		for len(k.own) < n {
-			i := f.turn()
-			k.own = append(k.own, i.bought(v4(0)))
+			c, _ := f.turn().work(v4(0))
+			proof := solve(c)
+			for _, i := range f.all {
+				if token := i.redeem(v4(0), proof); token == "" {
+					panic("sim: no tally for its price")
+				} else if i == f.all[0] {
+					k.own = append(k.own, token)
+				}
+			}
 		}
 		passed = drop(v4(0))(f, k)
 		for _, i := range f.all {
 			for _, tok := range k.own {
-				passed += i.drain(ask{addr: v4(0), tokens: []string{tok}})
+				for each := cost; each > 0; each-- {
+					passed += each * i.drain(ask{addr: v4(0), tokens: []string{tok}, cost: each})
+				}
 			}
 		}
 		return passed

@@ -17,7 +17,7 @@ func admittedTable(o Options) Table {
 		t.Head = append(t.Head, fmt.Sprintf("N = %d", n))
 	}
 	t.Head = append(t.Head, "N = 10, C = 10")
-	for _, a := range attacks() {
+	for _, a := range attacks(o) {
 		t.Rows = append(t.Rows, Row{Quick: true, Make: func() []string {
 			cells := []string{a.client}
 			for _, n := range sizes {
@@ -32,7 +32,7 @@ func admittedTable(o Options) Table {
 // thousandTable: the same on a thousand instances.
 func thousandTable(o Options) Table {
 	t := Table{Name: "thousand", Page: Page, Alone: true, Head: []string{"client", "N = 1,000"}}
-	for _, a := range attacks() {
+	for _, a := range attacks(o) {
 		t.Rows = append(t.Rows, Row{Make: func() []string {
 			return []string{a.client, a.played(o, 1000, 0).String()}
 		}})
@@ -47,6 +47,10 @@ func (r result) String() string { return figure(r.admitted) + " of " + figure(r.
 
 // played lets an attacker loose on n instances. If some start within the window, all do, once.
 func (a *attack) played(o Options, n, starts int) result {
+	return unlessByChance(func() result { return a.once(o, n, starts) }, func(r result) bool { return r.admitted > r.bound })
+}
+
+func (a *attack) once(o Options, n, starts int) result {
 	at := a.site
 	if n >= 1000 {
 		at.clients = 2048 // all of them together in a gigabyte

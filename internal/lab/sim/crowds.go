@@ -3,7 +3,10 @@
 package sim
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware"
@@ -15,8 +18,33 @@ type client struct {
 	addr  string
 	token string
 	used  int64 // in the window
-	own   bool  // it has bought a tally
-	home  int   // the instance that its balancer keeps it on
+	own   *ownTally
+	host  int // the instance that its balancer keeps it on
+}
+
+// An ownTally is what a client knows of the last tally that it has bought: its home, and how much of
+// it each instance has admitted. What an instance knew is gone with it.
+type ownTally struct {
+	name string
+	home *instance // that issued the challenge
+	used map[*instance]int64
+}
+
+// nameOf is what the token of a tally that was bought calls it, "" for any other.
+func nameOf(token string) string {
+	_, claims, _ := strings.Cut(token, ".")
+	claims, _, _ = strings.Cut(claims, ".")
+	text, err := base64.RawURLEncoding.DecodeString(claims)
+	if err != nil {
+		return ""
+	}
+	var says struct {
+		Name string `json:"fam"`
+	}
+	if json.Unmarshal(text, &says) != nil {
+		return ""
+	}
+	return says.Name
 }
 
 // payable is what a client works for one proof: as much as ours do unless they are told to.
@@ -30,16 +58,49 @@ type people struct {
 
 	requests, admitted int64
 	early              int64 // refused, though the client had a tally under its limit
+	unjust             int64 // of these, where the instance was its home, or had admitted less than its share
+	over               int64 // admitted of a tally by an instance that is not its home, above its share
 	proofs, dearest    int64 // their number; the work of the dearest
+}
+
+// judge is told of an answer that refuses a client with a tally under its limit, by an instance.
+func (p *people) judge(c *client, by *instance) {
+	if c.used >= p.l || c.own == nil {
+		return
+	}
+	p.early++
+	if by == c.own.home || c.own.used[by] < share(p.l, p.f.instances(), 1) {
+		p.unjust++
+	}
+}
+
+// keep has a client keep what it was told: its token, and what was admitted of which tally.
+// The work is what it was asked for, by an instance; nil for none.
+func (p *people) keep(c *client, t told, by, asked *instance) {
+	if t.token != "" {
+		c.token = t.token
+	}
+	name := nameOf(t.token)
+	if asked != nil && t.passed() && name != "" {
+		c.own = &ownTally{name: name, home: asked, used: map[*instance]int64{}}
+	}
+	if c.own != nil && c.own.name == name && t.passed() {
+		c.own.used[by]++
+		if by != c.own.home && c.own.used[by] > share(p.l, p.f.instances(), 1) {
+			p.over++
+		}
+	}
 }
 
 // ask sends one request, works if need be, and asks again.
 func (p *people) ask(c *client, to func() *instance) {
 	p.requests++
-	t := to().send(ask{addr: c.addr, tokens: []string{c.token}})
-	if !t.passed() && c.used < p.l && c.own {
-		p.early++
+	i := to()
+	t := i.send(ask{addr: c.addr, tokens: []string{c.token}})
+	if !t.passed() {
+		p.judge(c, i)
 	}
+	p.keep(c, t, i, nil)
 	for tries := 0; !t.passed() && tries < 10; tries++ {
 		work, ok := t.work()
 		if !ok || int64(work.Work) > payable {
@@ -47,11 +108,10 @@ func (p *people) ask(c *client, to func() *instance) {
 		}
 		p.proofs++
 		p.dearest = max(p.dearest, int64(work.Work))
-		t = to().send(ask{addr: c.addr, tokens: []string{c.token}, proof: solve(work)})
-		c.own = c.own || t.passed()
-	}
-	if t.token != "" {
-		c.token = t.token
+		asked := i
+		i = to()
+		t = i.send(ask{addr: c.addr, tokens: []string{c.token}, proof: solve(work)})
+		p.keep(c, t, i, asked)
 	}
 	if t.passed() {
 		p.admitted++
@@ -129,10 +189,10 @@ func sticky(p *people, each int) {
 		if n++; n == each*len(p.all)/2 {
 			p.f.restart()
 			for _, c := range p.all {
-				c.home = p.f.r.IntN(len(p.f.all))
+				c.host = p.f.r.IntN(len(p.f.all))
 			}
 		}
-		p.ask(c, func() *instance { return p.f.all[c.home] })
+		p.ask(c, func() *instance { return p.f.all[c.host] })
 	})
 }
 
@@ -151,20 +211,30 @@ func roaming(p *people, each int) {
 }
 
 // scaling starts 48 instances more within the window.
-func scaling(p *people, each int) {
-	n := 0
-	p.inAnyOrder(each, func(c *client) {
-		if n++; n%(each*len(p.all)/48) == 0 && len(p.f.all) < 50 {
-			p.f.all = append(p.f.all, p.f.start())
-		}
-		p.ask(c, p.f.any)
-	})
+func scaling(p *people, each int) { scalingTo(50)(p, each) }
+
+// scalingTo has instances start, or stop, until there are so many at the end of the window.
+func scalingTo(last int) func(p *people, each int) {
+	return func(p *people, each int) {
+		n, all, first := 0, each*len(p.all), len(p.f.all)
+		p.inAnyOrder(each, func(c *client) {
+			for n++; len(p.f.all) < first+(last-first)*n/all; {
+				p.f.all = append(p.f.all, p.f.start())
+			}
+			p.f.all = p.f.all[:min(len(p.f.all), max(last, first+(last-first)*n/all))]
+			p.ask(c, p.f.any)
+		})
+	}
 }
 
 // played lets a scene happen.
 func (s *scene) played(o Options, l int64) *people {
+	return unlessByChance(func() *people { return s.once(o, l) }, func(p *people) bool { return p.over > 0 })
+}
+
+func (s *scene) once(o Options, l int64) *people {
 	at := selling(s.mode)
-	at.limits, at.planned = perMinute(l), s.planned
+	at.limits, at.planned, at.clients = perMinute(l), s.planned, max(4096, 8*s.clients)
 	p := &people{f: newFleet(o, s.name, s.instances, at), l: l}
 	for i := range s.clients {
 		p.all = append(p.all, &client{addr: s.addr(i)})
@@ -175,15 +245,30 @@ func (s *scene) played(o Options, l int64) *people {
 
 // crowdsTable: what honest clients notice.
 func crowdsTable(o Options) Table {
-	t := Table{Name: "crowds", Page: Page, Head: []string{"honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest"}}
+	t := Table{Name: "crowds", Page: Page, Head: []string{
+		"honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
+		"with `Instances` 1: refused", "proofs for each",
+	}}
 	for _, s := range scenes() {
 		t.Rows = append(t.Rows, Row{Quick: s.clients <= 200, Make: func() []string {
-			p := s.played(o, attacked)
+			p, whole := s.played(o, attacked), s.played(o.expecting(1), attacked)
 			return []string{
-				s.name, figure(p.requests), figure(p.admitted), figure(p.early),
-				fmt.Sprintf("%.2f", float64(p.proofs)/float64(len(p.all))), fmt.Sprintf("%.1f W", float64(p.dearest)/unit),
+				s.name, figure(p.requests), figure(p.admitted), p.refused(), p.proofsEach(),
+				fmt.Sprintf("%.1f W", float64(p.dearest)/unit), whole.refused(), whole.proofsEach(),
 			}
 		}})
 	}
 	return t
+}
+
+// refused writes how many were refused, though the client had a tally under its limit.
+func (p *people) refused() string {
+	if p.early == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%s, %.2g %%", figure(p.early), 100*float64(p.early)/float64(p.requests))
+}
+
+func (p *people) proofsEach() string {
+	return fmt.Sprintf("%.2f", float64(p.proofs)/float64(len(p.all)))
 }

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -19,9 +20,23 @@ type Options struct {
 	// Seed is where chance begins.
 	Seed uint64
 
-	// Instances returns what Config.Instances says where n serve: nil leaves it out, and a
-	// mistaken operator is one whose number differs.
+	// Instances returns what Config.Instances says where n serve: nil is n, and a mistaken
+	// operator is one whose number differs. With 1 a bought tally is whole on all of them.
 	Instances func(n int) int64
+}
+
+// expected is what Config.Instances says where n serve.
+func (o *Options) expected(n int) int64 {
+	if o.Instances == nil {
+		return int64(n)
+	}
+	return o.Instances(n)
+}
+
+// expecting has Config.Instances say so many, however many serve.
+func (o Options) expecting(instances int64) Options {
+	o.Instances = func(int) int64 { return instances }
+	return o
 }
 
 // random returns chance for one row: rows do not hang together, and can be made in any order.
@@ -85,6 +100,9 @@ func (f *fleet) restart() {
 	}
 }
 
+// instances is what its Config.Instances says, except on exact routes.
+func (f *fleet) instances() int64 { return f.o.expected(cmp.Or(f.planned, f.size)) }
+
 // start starts one more.
 func (f *fleet) start() *instance {
 	cfg := middleware.Config{
@@ -99,16 +117,10 @@ func (f *fleet) start() *instance {
 	if cfg.MaxClients == 0 {
 		cfg.MaxClients = 4096
 	}
-	switch {
-	case f.exact:
+	cfg.Instances = f.instances()
+	if f.exact {
 		cfg.Instances = int64(f.size)
 		cfg.Exact = &middleware.Exact{Counter: f.counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
-	case f.o.Instances != nil:
-		n := f.planned
-		if n == 0 {
-			n = f.size
-		}
-		cfg.Instances = f.o.Instances(n)
 	}
 	if f.bulk {
 		cfg.Cost = costOf
@@ -118,6 +130,17 @@ func (f *fleet) start() *instance {
 		cfg.Challenge.WaitingRoom.Closed = !f.room && f.mode != middleware.EveryRequest
 	}
 	return newInstance(cfg)
+}
+
+// unlessByChance plays, and once more if more was admitted than may be. A process takes the tally of
+// another one for its own with a chance of 2⁻²⁴, by secrets that no seed decides: that would be
+// one run of all tables in ten with another number. A fault does the same the second time.
+func unlessByChance[T any](play func() T, over func(T) bool) T {
+	got := play()
+	if over(got) {
+		return play()
+	}
+	return got
 }
 
 // turn returns the next instance, one after the other.

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -18,11 +19,19 @@ type grief struct {
 // its purse, uses up all that it has bought and all that the address has for nothing, and shows
 // every proof and token of its own everywhere. Then the holders go on, and a newcomer comes.
 func grieved(o Options, mode middleware.Mode, budget int64) grief {
+	return unlessByChance(func() grief { return grievedOnce(o, mode, budget) }, func(g grief) bool { return g.holders.over > 0 })
+}
+
+func grievedOnce(o Options, mode middleware.Mode, budget int64) grief {
 	s := selling(mode)
-	p := &people{f: newFleet(o, fmt.Sprint("grief", mode, budget), 10, s), l: attacked}
-	f := p.f
+	p := &people{f: newFleet(o, fmt.Sprint("grief", mode), 10, s), l: attacked}
+	f := p.f // chance is the same for all budgets: the holders go to the same instances
 	for range 20 {
-		p.all = append(p.all, &client{addr: v4(0), own: true, token: f.turn().bought(v4(0))})
+		i := f.turn()
+		c := &client{addr: v4(0)}
+		p.keep(c, told{status: http.StatusOK, token: i.bought(v4(0))}, i, i)
+		clear(c.own.used) // nothing was used yet
+		p.all = append(p.all, c)
 	}
 	half := func() {
 		for range attacked / 2 {
@@ -53,16 +62,22 @@ func grieved(o Options, mode middleware.Mode, budget int64) grief {
 	return g
 }
 
+// asked writes what a newcomer pays.
+func (g *grief) asked() string { return fmt.Sprintf("%.1f W", float64(g.newcomer)/unit) }
+
 // griefTable: what a neighbour's work does to those that have paid.
 func griefTable(o Options) Table {
-	t := Table{Name: "grief", Page: Page, Head: []string{"a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays"}}
+	t := Table{Name: "grief", Page: Page, Head: []string{
+		"a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays",
+		"with `Instances` 1: refused", "proofs", "a newcomer",
+	}}
 	for _, budget := range []int64{0, 8, 32, 1200, 20_000} {
 		t.Rows = append(t.Rows, Row{Quick: budget < 1000, Make: func() []string {
-			g := grieved(o, middleware.WhenExhausted, budget)
+			g, whole := grieved(o, middleware.WhenExhausted, budget), grieved(o.expecting(1), middleware.WhenExhausted, budget)
 			p := g.holders
 			return []string{
-				figure(budget) + " W", figure(p.requests), figure(p.admitted), figure(p.early), figure(p.proofs),
-				fmt.Sprintf("%.1f W", float64(g.newcomer)/unit),
+				figure(budget) + " W", figure(p.requests), figure(p.admitted), p.refused(), figure(p.proofs), g.asked(),
+				whole.holders.refused(), figure(whole.holders.proofs), whole.asked(),
 			}
 		}})
 	}

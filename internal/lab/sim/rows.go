@@ -2,49 +2,73 @@
 
 package sim
 
+import "strings"
+
 // A bound is a row of the table of docs/bounds.md. The package documentation of middleware
 // has the same rows, and the README some of them.
 type bound struct {
 	client, admitted string
 	test             string // of middleware
-	simulated        bool   // a table of docs/simulation.md plays it
+	also             also
 	readme           bool
 }
 
+// also is what a bound has beside a test.
+type also struct {
+	simulated bool   // a table of docs/simulation.md plays it
+	world     string // with which names of worlds of internal/model begin, which look at every interleaving
+	proof     string // the words with which docs/proof.md begins the proof
+}
+
+// proofs is the heading of docs/proof.md under which they stand, as links have it.
+const proofs = "no-limiter-of-this-kind-can-promise-less"
+
 // rows are all bounds that are printed.
 func rows() []bound {
+	const more, atOnce = "And Tallystick promises no more.", "B requests at once."
 	return []bound{
-		{"echoes the newest token, one request after another, any number of instances", "L", "TestEchoingClientOnThreeInstances", true, true},
-		{"the same, B requests at once", "min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L", "TestSixParallelClientsWithOneCookieJar", true, false},
-		{"sends no token, or an old one; no proof of work is configured", "(N+C)·L", "TestClientsThatDoNotEcho", true, true},
-		{"the same, where work buys more (`WhenExhausted`)", "(N+C)·L·(1+F)", "TestThreatsOfProofs", true, false},
-		{"the same, where work comes first (`Newcomers`)", "(N+C)·L·F", "TestThreatsOfProofs", true, false},
-		{"the same, where each request needs a proof (`EveryRequest`)", "min((N+C)·L, (N+C)·S)", "TestThousandRequestsWithOneProof", true, false},
-		{"waits instead of working, where the waiting room is open", "+ (N+C)·max(1, L/5)", "TestThreatsOfTheWaitingRoom", true, false},
-		{"holds a whole IPv6 /56, or a whole /48", "(N+C)·8·L, or (N+C)·64·L, before work", "TestThreatsOfManyAddresses", true, false},
-		{"the same, and works", "+ (N+C)·L·F, where F is what 2 addresses can buy, or what 8 can", "TestWholeNetworksThatWork", true, false},
-		{"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)", "N·(1+F)·Max·(1 + A/H); with `CancelHeld` N·(1+F)·Max", "TestIdleRequestsHoldASlotNoLongerThanMaxHold", false, false},
-		{"the same on an exact route", "Max; in an outage with `FailOpen` N·Max", "TestSlotsOfAllInstances", false, false},
-		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", true, true},
-		{"holds many IPv4 addresses, or unrelated networks", "L for each", "TestThreatsOfFloods", false, false},
-		{"has its costs settled afterwards", "+ what its requests under way were estimated too low", "TestSettleBound", false, false},
-		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", false, false},
-		{"new while the memory is full", "(N+C)·L; may be refused early", "TestMemoryFull", false, false},
-		{"sends no token where `InsecureNoMemory` is set", "**not limited**", "TestWithoutMemory", false, false},
-		{"sends CORS preflights (`OPTIONS`, no credentials, no body)", "**not limited**: mount handlers with a method", "TestThreatsOfRequests", false, false},
+		{"echoes the newest token, one request after another, any number of instances", "L", "TestEchoingClientOnThreeInstances", also{true, "one that echoes", more}, true},
+		{"the same, B requests at once", "min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L", "TestSixParallelClientsWithOneCookieJar", also{true, "one that echoes the highest, B = 3", atOnce}, false},
+		{"sends no token, or an old one; no proof of work is configured", "(N+C)·L", "TestClientsThatDoNotEcho", also{true, "any clients of one address", more}, true},
+		{"the same, where work buys more (`WhenExhausted`)", "(N+C)·L + F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `WhenExhausted`", more}, false},
+		{"the same, where work comes first (`Newcomers`)", "F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `Newcomers`", more}, false},
+		{"the same, where each request needs a proof (`EveryRequest`)", "min((N+C)·L, (N+C)·S)", "TestThousandRequestsWithOneProof", also{true, "any, `EveryRequest`, S = 3", more}, false},
+		{"waits instead of working, where the waiting room is open", "+ (N+C)·max(1, L/5)", "TestThreatsOfTheWaitingRoom", also{simulated: true}, false},
+		{"holds a whole IPv6 /56, or a whole /48", "(N+C)·8·L, or (N+C)·64·L, before work", "TestThreatsOfManyAddresses", also{simulated: true}, false},
+		{"the same, and works", "+ F·(L + (N+C−1)·q), where F is what 2 addresses can buy, or what 8 can", "TestWholeNetworksThatWork", also{simulated: true}, false},
+		{"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)", "N·(1+F)·Max·(1 + A/H); with `CancelHeld` N·(1+F)·Max", "TestIdleRequestsHoldASlotNoLongerThanMaxHold", also{}, false},
+		{"the same on an exact route", "Max; in an outage with `FailOpen` N·Max", "TestSlotsOfAllInstances", also{}, false},
+		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", also{simulated: true}, true},
+		{"holds many IPv4 addresses, or unrelated networks", "L for each", "TestThreatsOfFloods", also{}, false},
+		{"has its costs settled afterwards", "+ what its requests under way were estimated too low", "TestSettleBound", also{}, false},
+		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", also{}, false},
+		{"new while the memory is full", "(N+C)·L; may be refused early", "TestMemoryFull", also{}, false},
+		{"sends no token where `InsecureNoMemory` is set", "**not limited**", "TestWithoutMemory", also{}, false},
+		{"sends CORS preflights (`OPTIONS`, no credentials, no body)", "**not limited**: mount handlers with a method", "TestThreatsOfRequests", also{}, false},
 	}
+}
+
+// String names what there is, each with the place that has it.
+func (a also) String() string {
+	var all []string
+	if a.simulated {
+		all = append(all, "[simulated](simulation.md)")
+	}
+	if a.world != "" {
+		all = append(all, "[model-checked](proof.md#the-model)")
+	}
+	if a.proof != "" {
+		all = append(all, "[proved](proof.md#"+proofs+")")
+	}
+	return strings.Join(all, ", ")
 }
 
 // boundsTables are the table of docs/bounds.md and that of the README.
 func boundsTables() []Table {
-	all := Table{Name: "bounds", Page: "docs/bounds.md", Head: []string{"client", "requests admitted", "shown by", "and"}, Words: true}
+	all := Table{Name: "bounds", Page: "docs/bounds.md", Head: []string{"client", "requests admitted", "tested by", "and"}, Words: true}
 	few := Table{Name: "bounds", Page: "README.md", Head: []string{"client", "requests admitted"}, Words: true}
 	for _, b := range rows() {
-		also := ""
-		if b.simulated {
-			also = "simulated"
-		}
-		all.Rows = append(all.Rows, Row{true, func() []string { return []string{b.client, b.admitted, "`" + b.test + "`", also} }})
+		all.Rows = append(all.Rows, Row{true, func() []string { return []string{b.client, b.admitted, "`" + b.test + "`", b.also.String()} }})
 		if b.readme {
 			few.Rows = append(few.Rows, Row{true, func() []string { return []string{b.client, b.admitted} }})
 		}
@@ -55,6 +79,6 @@ func boundsTables() []Table {
 // Tables are all that is made here.
 func Tables(o Options) []Table {
 	return append(boundsTables(),
-		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), griefTable(o), dayTable(o),
+		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), plansTable(o), griefTable(o), dayTable(o),
 		fillingTable(o))
 }

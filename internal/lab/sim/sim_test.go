@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func seeds() []Options {
 // What stands in the page as a bound is one: no attacker gets more.
 func TestNoBoundIsExceeded(t *testing.T) {
 	for _, o := range seeds() {
-		for _, a := range attacks() {
+		for _, a := range attacks(o) {
 			sizes := []int{1, 2, 7}
 			if testkit.Brief() && testkit.Race {
 				sizes = sizes[1:2]
@@ -43,14 +44,15 @@ func TestNoBoundIsExceeded(t *testing.T) {
 // An attacker that buys as well as it can gets no more than the formula of the page, and what
 // the fit says.
 func TestYieldOfWork(t *testing.T) {
+	o := seeds()[0]
 	for _, n := range []int{1, 3, 10} {
 		for _, budget := range []int64{1, 8, 100, 400} {
 			for _, p := range places() {
-				h := harvested(seeds()[0], n, p, budget*unit, 0)
+				h := harvested(o, n, p, budget*unit, 0)
 				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
 				require.LessOrEqual(t, h.spent, budget*unit, name)
 				require.LessOrEqual(t, h.tallies, mostTallies(n, p.crowds, float64(budget)), name)
-				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+bought(h.tallies, attacked, int64(n), 0), name)
+				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+o.bought(h.tallies, attacked, int64(n), 0, 1), name)
 				if p.crowds == 1 && budget >= int64(n*crowd) {
 					require.InDelta(t, fit(n, float64(budget)), h.tallies, 0.03*float64(h.tallies)+1, name)
 				}
@@ -67,11 +69,11 @@ func TestYieldOfWork(t *testing.T) {
 func TestSimulatedRowsArePlayed(t *testing.T) {
 	played := map[int]bool{8: true}
 	require.Equal(t, "the same, and works", rows()[8].client)
-	for _, a := range attacks() {
+	for _, a := range attacks(Options{}) {
 		played[a.row] = true
 	}
 	for i, b := range rows() {
-		require.Equal(t, played[i], b.simulated, b.client)
+		require.Equal(t, played[i], b.also.simulated, b.client)
 	}
 }
 
@@ -88,7 +90,9 @@ func TestDrainMuchIsDrain(t *testing.T) {
 	}
 }
 
-// No honest client that has a tally under its limit is refused, whatever its balancer does.
+// No honest client that has a tally under its limit is refused, whatever its balancer does, but
+// by an instance that is not the tally's home and has admitted the share. That hardly ever
+// happens, except where a balancer is sticky and the home is gone: then it happens once.
 func TestNobodyIsRefusedEarly(t *testing.T) {
 	for _, o := range seeds() {
 		for _, s := range scenes() {
@@ -96,22 +100,63 @@ func TestNobodyIsRefusedEarly(t *testing.T) {
 				continue
 			}
 			p := s.played(o, attacked)
-			require.Zero(t, p.early, s.name)
+			require.Zero(t, p.unjust+p.over, s.name)
+			proofs := 1.1
+			if strings.Contains(s.name, "until a deploy") {
+				require.LessOrEqual(t, p.early, int64(len(p.all)), s.name)
+				proofs = 2.1
+			} else {
+				require.LessOrEqual(t, p.early, p.requests/2000, s.name)
+			}
 			if s.clients <= 200 {
 				require.Equal(t, p.requests, p.admitted, s.name)
-				require.LessOrEqual(t, p.proofs, int64(len(p.all))*11/10, s.name)
+				require.LessOrEqual(t, p.proofs, int64(proofs*float64(len(p.all))), s.name)
 			}
 			require.EqualValues(t, s.clients*s.each, p.requests, s.name)
+
+			whole := s.played(o.expecting(1), attacked)
+			require.Zero(t, whole.early, s.name)
 		}
+	}
+}
+
+// What Config.Instances says wrongly costs proofs, and never a request.
+func TestPlans(t *testing.T) {
+	for _, p := range plans() {
+		if testkit.Brief() && testkit.Race && p.from != 2 {
+			continue
+		}
+		got := p.played(seeds()[0])
+		require.Zero(t, got.unjust+got.over, p)
+		require.Equal(t, got.requests, got.admitted, p)
+		require.Equal(t, got.proofs, got.early+int64(len(got.all)), p)
+		if p.instances == 1 {
+			require.Zero(t, got.early, p)
+		}
+		most := max(p.from, p.to)
+		require.Equal(t, attacked+int64(most-1)*share(attacked, p.instances, 1), worth(seeds()[0].expecting(p.instances), most, attacked), p)
+	}
+}
+
+// share is q of docs/bounds.md: these are counted by hand.
+func TestShare(t *testing.T) {
+	for _, test := range []struct{ l, instances, cost, want int64 }{
+		{100, 0, 1, 100}, {100, 1, 1, 100}, {100, 10, 1, 21}, {100, 100, 1, 5}, {1000, 10, 1, 131}, {90, 10, 1, 19}, {5, 10, 1, 4},
+		{3, 10, 1, 3}, {1, 10, 1, 1}, {100, 10, 16, 64}, {100, 10, 10, 64}, {100, 10, 64, 100}, {1000, 10, 4, 164},
+	} {
+		require.Equal(t, test.want, share(test.l, test.instances, test.cost), "%+v", test)
 	}
 }
 
 // What a neighbour does with its work changes nothing for those that have paid.
 func TestNeighboursDoNotNotice(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
-		g := grieved(seeds()[0], mode, 20)
+		alone, g := grieved(seeds()[0], mode, 0), grieved(seeds()[0], mode, 20)
 		require.Equal(t, g.holders.requests, g.holders.admitted)
-		require.Zero(t, g.holders.early+g.holders.proofs)
+		require.Zero(t, g.holders.unjust+g.holders.over)
+		require.Equal(t, alone.holders.early, g.holders.early)
+		require.Equal(t, alone.holders.proofs, g.holders.proofs)
+		require.LessOrEqual(t, g.holders.early, g.holders.requests/1000)
 		require.Greater(t, g.newcomer, int64(unit), "and a newcomer pays more than the first")
 	}
 }

@@ -104,7 +104,13 @@ type harvest struct {
 }
 
 // harvested spends a purse at n instances in no time, and uses all that it has bought.
-func harvested(o Options, n int, p place, purse int64, clients int) (h harvest) {
+func harvested(o Options, n int, p place, purse int64, clients int) harvest {
+	return unlessByChance(func() harvest { return reaped(o, n, p, purse, clients) }, func(h harvest) bool {
+		return h.requests > int64(n)*p.quotas*attacked+o.bought(h.tallies, attacked, int64(n), 0, 1)
+	})
+}
+
+func reaped(o Options, n int, p place, purse int64, clients int) (h harvest) {
 	s := selling(middleware.WhenExhausted)
 	s.bulk, s.clients = true, clients
 	f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
@@ -118,7 +124,7 @@ func harvested(o Options, n int, p place, purse int64, clients int) (h harvest) 
 			h.requests += i.drainMuch(ask{addr: addr}, attacked)
 		}
 		for _, token := range own {
-			h.requests += i.drainMuch(ask{addr: p.free[0], tokens: []string{token}}, attacked)
+			h.requests += f.useUp(i, p.free[0], token)
 		}
 	}
 	h.tallies, h.spent = int64(len(own)), b.spent
@@ -132,9 +138,35 @@ func mostTallies(n, crowds int, budget float64) int64 {
 	return int64(min(budget, all*math.Log2(1+2*budget/all)))
 }
 
-// bought is what so many tallies of a limit of l admit on n instances, of which some start
-// within the window.
-func bought(tallies, l, n, starts int64) int64 { return tallies * l * (n + starts) }
+// bought is what docs/bounds.md says that so many tallies of a limit of l admit on n instances,
+// if some start within the window: l on the one that issued the challenge, and a share on
+// each other process, of requests of a cost.
+func (o *Options) bought(tallies, l, n, starts, cost int64) int64 {
+	return tallies * (l + (n+starts-1)*share(l, o.expected(int(n)), cost))
+}
+
+// share is what docs/bounds.md says of q. It is written here once more, by other arithmetic
+// than that of package storeless: square roots that are not whole make no whole sum.
+func share(l, instances, cost int64) int64 {
+	if instances <= 1 {
+		return l
+	}
+	m, class := float64(l)/float64(instances), int64(1)
+	for class < cost {
+		class *= 2
+	}
+	return min(l, int64(math.Ceil(m+3*math.Sqrt(m*float64(class))))+class)
+}
+
+// useUp has an instance admit all that it does of a tally of its token. One request that costs much has a larger
+// share than many that cost as much together, so where shares are they are sent one by one.
+func (f *fleet) useUp(i *instance, addr, token string) int64 {
+	a := ask{addr: addr, tokens: []string{token}}
+	if f.instances() > 1 {
+		return i.drain(a)
+	}
+	return i.drainMuch(a, f.limits[0].Quota)
+}
 
 // fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the
 // first crowd costs W each, the next half of a price that rises to twice as much, and so on.
@@ -152,13 +184,21 @@ func yieldTable(o Options) Table {
 	for _, n := range sizes {
 		t.Head = append(t.Head, fmt.Sprintf("N = %d", n))
 	}
+	whole, title := o.expecting(1), "with `Instances` 1: "
+	for _, n := range sizes[1:] { // one instance has no other
+		t.Head = append(t.Head, fmt.Sprintf("%sN = %d", title, n))
+		title = ""
+	}
 	add := func(p place, budget int64) {
 		t.Rows = append(t.Rows, Row{Quick: budget < 1000, Make: func() []string {
 			cells := []string{figure(budget) + " W" + p.name}
 			for _, n := range sizes {
 				h := harvested(o, n, p, budget*unit, 0)
-				most := bought(mostTallies(n, p.crowds, float64(budget)), attacked, int64(n), 0)
+				most := o.bought(mostTallies(n, p.crowds, float64(budget)), attacked, int64(n), 0, 1)
 				cells = append(cells, result{h.requests, int64(n)*p.quotas*attacked + most}.String())
+			}
+			for _, n := range sizes[1:] {
+				cells = append(cells, figure(harvested(whole, n, p, budget*unit, 0).requests))
 			}
 			return cells
 		}})
@@ -171,13 +211,19 @@ func yieldTable(o Options) Table {
 	}
 	t.Rows = append(t.Rows, Row{Make: func() []string {
 		cells := []string{"all that is sold to an address"}
-		for _, n := range sizes {
+		all := func(o Options, n int) harvest {
 			clients := 0
 			if n > 10 {
-				clients = 1 << 15
+				clients = 3 << 14 // of 11,300 tallies no set is full
 			}
-			h := harvested(o, n, places()[0], 1<<62, clients)
+			return harvested(o, n, places()[0], 1<<62, clients)
+		}
+		for _, n := range sizes {
+			h := all(o, n)
 			cells = append(cells, fmt.Sprintf("%s for %s W", figure(h.requests), figure(h.spent/unit)))
+		}
+		for _, n := range sizes[1:] {
+			cells = append(cells, figure(all(whole, n).requests))
 		}
 		return cells
 	}})

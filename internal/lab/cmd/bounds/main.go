@@ -7,7 +7,7 @@
 //	go run ./cmd/bounds                  # prints the tables, from internal/lab
 //	go run ./cmd/bounds -update ../..    # writes them into the pages of that repository
 //	go run ./cmd/bounds -only yield,day  # these alone
-//	go run ./cmd/bounds -instances 10    # Config.Instances is ten times too large
+//	go run ./cmd/bounds -instances 10    # Config.Instances is ten times too large; 0 leaves it out
 package main
 
 import (
@@ -26,10 +26,10 @@ func main() {
 	update := flag.String("update", "", "write the tables into the pages of the repository in this `directory`")
 	only := flag.String("only", "", "the `names` of the tables to make, with commas; all if it is empty")
 	seed := flag.Uint64("seed", sim.Seed, "where chance begins")
-	instances := flag.Float64("instances", 0, "have Config.Instances say so many times the truth; 0 leaves it out")
+	instances := flag.Float64("instances", 1, "have Config.Instances say so many times the truth; 0 leaves it out")
 	flag.Parse()
 	o := sim.Options{Seed: *seed}
-	if *instances > 0 {
+	if *instances != 1 {
 		o.Instances = func(n int) int64 { return max(1, int64(*instances*float64(n))) }
 	}
 	var names []string

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
+
+// What a row says of a model and of a proof is so: docs/proof.md has the proof, and a world
+// that its own test explores, in which some way leads to the bound and none beyond.
+// The page says the same of the row. That the row's test exists, a test of the root holds.
+func TestMarksAreBacked(t *testing.T) {
+	const page = "../../../docs/proof.md"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	_, tables, err := printed.Read(page)
+	require.NoError(t, err)
+	table := func(head string) printed.Table {
+		i := slices.IndexFunc(tables, func(t printed.Table) bool { return strings.HasPrefix(t.Head, head) })
+		require.GreaterOrEqual(t, i, 0, head)
+		return tables[i]
+	}
+
+	_, section, found := strings.Cut(string(text), "\n## "+strings.ReplaceAll("No"+strings.TrimPrefix(proofs, "no"), "-", " ")+"\n")
+	require.True(t, found, "the heading of the proofs")
+	section, _, _ = strings.Cut(section, "\n## ")
+	require.Contains(t, string(text), "\n## The model\n")
+
+	backed := map[string]string{}
+	for _, cells := range table("| client | backed by |").Rows {
+		backed[cells[0]] = cells[1]
+	}
+	worlds := table("| clients | limit | N |")
+	head := strings.Split(strings.Trim(worlds.Head, "| "), " | ")
+	admitted, bound := slices.Index(head, "admitted"), slices.Index(head, "bound")
+	require.True(t, admitted > 0 && bound > 0, head)
+
+	for _, b := range rows() {
+		require.Equal(t, b.also.proof != "", strings.Contains(backed[b.client], "proved"), "%s: proved, says %s", b.client, page)
+		require.Equal(t, b.also.world != "", strings.Contains(backed[b.client], "model"), "%s: model, says %s", b.client, page)
+		if b.also.proof != "" {
+			require.Contains(t, section, "**"+b.also.proof+"**", b.client)
+		}
+		if b.also.world == "" {
+			continue
+		}
+		met := 0
+		for _, cells := range worlds.Rows {
+			if strings.HasPrefix(cells[0], b.also.world) && cells[admitted] == cells[bound] {
+				met++
+			}
+		}
+		require.Positive(t, met, "no world of the model with %s meets its bound: %s", b.also.world, b.client)
+	}
+}
