@@ -95,6 +95,7 @@ var base = time.Unix(1_699_999_200, 0)
 type compiled struct {
 	World
 	policy [counted]*storeless.Policy
+	whole  bool // package storeless holds nothing away from home
 	prices *storeless.Prices
 
 	quota    [counted]int64
@@ -128,6 +129,9 @@ func (w World) compile() (*compiled, error) {
 	away, err := w.away(pass, c.Memory)
 	if err != nil {
 		return nil, err
+	}
+	if away == nil {
+		away, c.whole = pass, true
 	}
 	for f := range families {
 		c.policy[f] = policy
@@ -168,7 +172,7 @@ func (w World) compile() (*compiled, error) {
 // near reports whether bought tallies stay near home.
 func (w World) near() bool { return w.Share > 0 || w.Fleet > 0 }
 
-// away compiles what a bought tally may use away from home, as package middleware does.
+// away compiles what a bought tally may use away from home, as package middleware does; nil: all.
 func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Policy, error) {
 	switch {
 	case !w.near():
@@ -176,7 +180,7 @@ func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Po
 	case w.Limit.Burst == 1:
 		return nil, errors.New("model: a meter is not shared")
 	case w.Fleet > 0:
-		return pass.Away(w.Fleet), nil
+		return pass.Away(w.Fleet, 1), nil
 	}
 	l := w.Limit
 	l.Quota = w.Share
