@@ -215,10 +215,10 @@ func (w *compiled) bound(f, lives int) int {
 	most := lives * w.one(f)
 	if w.near() && f != shared {
 		away := w.one(share(f))
-		if w.Step > 0 && w.Limit.Algorithm == storeless.FixedWindow {
+		if w.Step > 0 && !w.bucket() {
 			// By a token from ahead the tally is charged in the next window, and its share in that of the
-			// clock: so it has two of them.
-			away = min(2*away, w.one(f))
+			// clock: so it has two of them there, less what such a token counts.
+			away = max(away, min(2*away, w.one(f)-1))
 		}
 		most = w.one(f) + (lives-1)*away
 	}
