@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
 )
 
 // Check and charge of one tally, all its limits and networks together, are one atomic
@@ -66,6 +67,16 @@ func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []s
 		list[i].Shown = own[i].tally
 	}
 	return list
+}
+
+// ownCandidate returns an own tally as it may be charged here. Away from home it is in a
+// network of its own, which is counted in memory alone and has the share.
+func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.Candidate {
+	f := storeless.Candidate{Key: e.ownKey(own.ID)}
+	if share := pass.away.of(cost); share != nil && !e.home.is(own) {
+		f.Networks = []storeless.Network{{Key: e.keyOfOwn(kindAway, own.ID), Policy: share}}
+	}
+	return f
 }
 
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not

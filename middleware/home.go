@@ -87,13 +87,3 @@ func (f foreignShare) introduce(all ...foreignShare) {
 		}
 	}
 }
-
-// ownCandidate returns an own tally as it may be charged here. Away from home it is in a
-// network of its own, which is counted in memory alone and has the share.
-func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.Candidate {
-	f := storeless.Candidate{Key: e.ownKey(own.ID)}
-	if share := pass.away.of(cost); share != nil && !e.home.is(own) {
-		f.Networks = []storeless.Network{{Key: e.keyOfOwn(kindAway, own.ID), Policy: share}}
-	}
-	return f
-}
