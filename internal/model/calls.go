@@ -86,7 +86,7 @@ func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
 // network of its own, which is counted in memory alone.
 func (w *compiled) own(c *call, f int) storeless.Candidate {
 	own := storeless.Candidate{Key: key(f)}
-	if c.away.has(f) {
+	if c.away.has(f) && !w.whole {
 		own.Networks = []storeless.Network{{Key: key(share(f)), Policy: w.policy[share(f)]}}
 	}
 	return own

@@ -18,10 +18,11 @@
 // number of each instance's memory, the set of tokens that were handed out of each tally, what
 // is true. Of states that differ in names only, one is visited; see state.go.
 //
-// # A further rule
+// # Homes
 //
-// A rule that lets an instance hold a tally to a share of the quota, because it was bought
-// elsewhere, has three places: what an instance is told of a tally ([World], and the call that
-// memories.go plays), its line of the bound (compiled.bound), and what a refusal may be
-// for (explorer.compare).
+// Where bought tallies stay near home, a move makes an instance the home of a tally: it issues the
+// challenge. The instance is told with each call which of the tallies that are shown are not at home
+// there, and counts these in networks of their own, as package middleware has it. What is true of these
+// counts is kept for each instance. So a refusal has to be explained by the quota or by the share, and both
+// have their lines in the bound.
 package model
