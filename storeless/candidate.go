@@ -2,7 +2,10 @@
 
 package storeless
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Candidate is one tally as a request shows it: it may be charged.
 type Candidate struct {
@@ -19,6 +22,12 @@ type Candidate struct {
 
 	// Networks are the networks that its client belongs to, counted in memory only.
 	Networks []Network
+
+	// Ceiling, if not nil, is what the memory admits of the tally by itself, whatever is
+	// shown: a policy of the shape of the tally's, such as a [Policy.Share] of it. What others
+	// have admitted counts in the tally, and not here. It is counted in memory only, so that
+	// some memories with a share each admit no more together than what was divided.
+	Ceiling *Policy
 
 	// Proof, if not nil, is spent if the request is admitted, and refuses it if
 	// it was spent before.
@@ -48,6 +57,35 @@ type Network struct {
 
 // MaxNetworks is how many networks a family may belong to.
 const MaxNetworks = 2
+
+// maxAround is how many counts a family may have beside its own: of its networks, and of
+// what it has used of its ceiling.
+const maxAround = MaxNetworks + 1
+
+// around lists what is counted beside the family itself, in space.
+//
+// What was used of a ceiling is not what the family's own cells hold, which is the most that
+// anybody has seen. It has cells of its own, under a key that follows from the family's.
+func (f *Candidate) around(space *[maxAround]Network) []Network {
+	if len(f.Networks) > MaxNetworks {
+		panic(fmt.Sprintf("storeless: %d networks around one family", len(f.Networks)))
+	}
+	if f.Ceiling == nil {
+		return f.Networks
+	}
+	n := copy(space[:], f.Networks)
+	space[n] = Network{Key: ^f.Key, Policy: f.Ceiling, Held: f.Held}
+	return space[:n+1]
+}
+
+// levelOf returns the level of the i-th of what is around the family: it has one of its
+// own as a guest, and the ceiling the same whether or not there are networks.
+func (f *Candidate) levelOf(i int) uint32 {
+	if i == len(f.Networks) {
+		return 1 + MaxNetworks
+	}
+	return uint32(1 + i)
+}
 
 // A Key names a family in a [Memory]: a hash under the memory's own seed, so
 // that nobody outside can aim two families at one place. See [Memory.Key].

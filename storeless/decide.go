@@ -52,9 +52,9 @@ func (m *Memory) Choose(now time.Time, p *Policy, families []Candidate, cost int
 
 // Take decides one request of the given cost for one family: what it shows is
 // merged with what the memory holds, and all limits, of the family and of its
-// networks, are checked and then charged, or none is, in one critical section.
+// networks and its ceiling, are checked and then charged, or none is, in one critical section.
 // It returns the family's tally after the decision. A refusal marks nothing in
-// memory. m may be nil; then networks are not counted and proofs not spent. It
+// memory. m may be nil; then networks and ceilings are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
 func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v Verdict) {
 	if m == nil {
@@ -67,7 +67,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 	tally = f.Shown
 	p.roll(us, &tally)
 
-	if len(f.Networks) > 0 || f.Proof != nil {
+	if len(f.Networks) > 0 || f.Ceiling != nil || f.Proof != nil {
 		m.takeAll(us, p, f, cost, true, &tally, &v)
 		return tally, v
 	}
@@ -111,14 +111,16 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 // is rolled, and v zero.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
 	var (
-		spots  [1 + MaxNetworks]spot
+		spots  [1 + maxAround]spot
 		locked locks
+		space  [maxAround]Network
 	)
+	around := f.around(&space)
 	c := m.countsOf(p)
 	spots[0] = c.place(f.Key)
 	locked.add(spots[0].stripe)
-	for i := range f.Networks {
-		spots[1+i] = c.place(f.Networks[i].Key)
+	for i := range around {
+		spots[1+i] = c.place(around[i].Key)
 		locked.add(spots[1+i].stripe)
 	}
 	locked.hold(c.stripes)
@@ -130,19 +132,19 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		defer lock.Unlock()
 	}
 
-	var known [1 + MaxNetworks]cells
+	var known [1 + maxAround]cells
 	c.look(p, &spots[0], &known[0])
-	for i, w := range f.Networks {
+	for i, w := range around {
 		c.look(w.Policy, &spots[1+i], &known[1+i])
 	}
 	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, tally, &known[0])
 	p.check(now, tally, cost, f.Held, v)
 	var (
-		tallies  [MaxNetworks]Tally
-		verdicts [MaxNetworks]Verdict
+		tallies  [maxAround]Tally
+		verdicts [maxAround]Verdict
 	)
-	for i, w := range f.Networks {
-		s := c.recall(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &tallies[i], &known[1+i])
+	for i, w := range around {
+		s := c.recall(now, w.Policy, &spots[1+i], guest{f.Provider, f.levelOf(i)}, &tallies[i], &tallies[i], &known[1+i])
 		if s.part > start.part {
 			start = s
 		}
@@ -158,16 +160,16 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, tally, cost, v)
 		c.keep(now, p, &spots[0], guest{f.Provider, 0}, tally, &known[0])
-		for i, w := range f.Networks {
+		for i, w := range around {
 			w.Policy.charge(now, &tallies[i], cost, v)
-			c.keep(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &known[1+i])
+			c.keep(now, w.Policy, &spots[1+i], guest{f.Provider, f.levelOf(i)}, &tallies[i], &known[1+i])
 		}
 	}
 	if start.cost > 0 {
 		m.note(v, start, charge && cost > 0)
 	}
 	p.status(now, tally, cost, f.Held, v)
-	for i, w := range f.Networks {
+	for i, w := range around {
 		w.Policy.status(now, &tallies[i], cost, w.Held, &verdicts[i])
 		v.narrow(&verdicts[i], p.Len())
 	}
