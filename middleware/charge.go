@@ -45,7 +45,7 @@ func (e *engine) takeFrom(now time.Time, p *storeless.Policy, who *subject, f *s
 func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.Candidate) {
 	f.Shown = shown.shared
 	if e.memory != nil {
-		f.Key, f.Provider = e.memory.Key(who.bytes), who.id.provider()
+		f.Key, f.Provider, f.Ceiling = e.memory.Key(who.bytes), who.id.provider(), who.tier.ceiling
 		if who.networks[0].Policy != nil {
 			f.Networks = who.networks[:]
 		}

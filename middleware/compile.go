@@ -155,6 +155,7 @@ func (e *engine) introduce() {
 			func(t *tier) **storeless.Policy { return &t.net48 },
 			func(t *tier) **storeless.Policy { return &t.fallback },
 			func(t *tier) **storeless.Policy { return &t.away },
+			func(t *tier) **storeless.Policy { return &t.ceiling },
 		} {
 			var largest *storeless.Policy
 			var all []*storeless.Policy

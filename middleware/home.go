@@ -45,7 +45,7 @@ func (h *home) is(own *token.Own) bool {
 // ownCandidate returns an own tally as it may be charged here. Away from home it is in a
 // network of its own, which is counted in memory alone and has the share.
 func (e *engine) ownCandidate(pass *tier, own *token.Own) storeless.Candidate {
-	f := storeless.Candidate{Key: e.ownKey(own.ID)}
+	f := storeless.Candidate{Key: e.ownKey(own.ID), Ceiling: pass.ceiling}
 	if pass.away != nil && !e.home.is(own) {
 		f.Networks = []storeless.Network{{Key: e.keyOfOwn(kindAway, own.ID), Policy: pass.away}}
 	}

@@ -162,6 +162,9 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 		c.late, problems = checkByOutcome(cfg, c.base.tokens)
 		err = errors.Join(err, errors.Join(problems...))
 	}
+	if cfg.UnfairCeiling {
+		err = errors.Join(err, errors.Join(checkCeiling(cfg, &c)...))
+	}
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))
 	}

@@ -78,15 +78,6 @@ func (f *Candidate) around(space *[maxAround]Network) []Network {
 	return space[:n+1]
 }
 
-// levelOf returns the level of the i-th of what is around the family: it has one of its
-// own as a guest, and the ceiling the same whether or not there are networks.
-func (f *Candidate) levelOf(i int) uint32 {
-	if i == len(f.Networks) {
-		return 1 + MaxNetworks
-	}
-	return uint32(1 + i)
-}
-
 // A Key names a family in a [Memory]: a hash under the memory's own seed, so
 // that nobody outside can aim two families at one place. See [Memory.Key].
 type Key uint64

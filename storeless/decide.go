@@ -110,18 +110,36 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 // takeAll is Take with all that may go with a family, or without charge. tally
 // is rolled, and v zero.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
+	if f.Ceiling == nil { // which most have not: the room is cleared for each request
+		var room [MaxNetworks]beside
+		m.takeBeside(now, p, f, f.Networks, room[:len(f.Networks)], cost, charge, tally, v)
+		return
+	}
 	var (
-		spots  [1 + maxAround]spot
-		locked locks
-		space  [maxAround]Network
+		space [maxAround]Network
+		room  [maxAround]beside
 	)
 	around := f.around(&space)
+	m.takeBeside(now, p, f, around, room[:len(around)], cost, charge, tally, v)
+}
+
+// beside is how one of what is around a family stands.
+type beside struct {
+	at      spot
+	known   cells
+	tally   Tally
+	verdict Verdict
+}
+
+// takeBeside is takeAll with what is around the family, and room for each.
+func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, around []Network, room []beside, cost int64, charge bool, tally *Tally, v *Verdict) {
+	var locked locks
 	c := m.countsOf(p)
-	spots[0] = c.place(f.Key)
-	locked.add(spots[0].stripe)
+	at := c.place(f.Key)
+	locked.add(at.stripe)
 	for i := range around {
-		spots[1+i] = c.place(around[i].Key)
-		locked.add(spots[1+i].stripe)
+		room[i].at = c.place(around[i].Key)
+		locked.add(room[i].at.stripe)
 	}
 	locked.hold(c.stripes)
 	defer locked.release(c.stripes)
@@ -132,26 +150,23 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		defer lock.Unlock()
 	}
 
-	var known [1 + maxAround]cells
-	c.look(p, &spots[0], &known[0])
+	var known cells
+	c.look(p, &at, &known)
 	for i, w := range around {
-		c.look(w.Policy, &spots[1+i], &known[1+i])
+		c.look(w.Policy, &room[i].at, &room[i].known)
 	}
-	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, tally, &known[0])
+	start := c.recall(now, p, &at, guest{f.Provider, 0}, &f.Shown, tally, &known)
 	p.check(now, tally, cost, f.Held, v)
-	var (
-		tallies  [maxAround]Tally
-		verdicts [maxAround]Verdict
-	)
 	for i, w := range around {
-		s := c.recall(now, w.Policy, &spots[1+i], guest{f.Provider, f.levelOf(i)}, &tallies[i], &tallies[i], &known[1+i])
+		b := &room[i]
+		s := c.recall(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
 		}
-		w.Policy.check(now, &tallies[i], cost, w.Held, &verdicts[i])
-		v.restrict(&verdicts[i])
+		w.Policy.check(now, &b.tally, cost, w.Held, &b.verdict)
+		v.restrict(&b.verdict)
 		if p.shadows {
-			p.shadow(v, &verdicts[i])
+			p.shadow(v, &b.verdict)
 		}
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
@@ -159,10 +174,11 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	}
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, tally, cost, v)
-		c.keep(now, p, &spots[0], guest{f.Provider, 0}, tally, &known[0])
+		c.keep(now, p, &at, guest{f.Provider, 0}, tally, &known)
 		for i, w := range around {
-			w.Policy.charge(now, &tallies[i], cost, v)
-			c.keep(now, w.Policy, &spots[1+i], guest{f.Provider, f.levelOf(i)}, &tallies[i], &known[1+i])
+			b := &room[i]
+			w.Policy.charge(now, &b.tally, cost, v)
+			c.keep(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.known)
 		}
 	}
 	if start.cost > 0 {
@@ -170,8 +186,9 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	}
 	p.status(now, tally, cost, f.Held, v)
 	for i, w := range around {
-		w.Policy.status(now, &tallies[i], cost, w.Held, &verdicts[i])
-		v.narrow(&verdicts[i], p.Len())
+		b := &room[i]
+		w.Policy.status(now, &b.tally, cost, w.Held, &b.verdict)
+		v.narrow(&b.verdict, p.Len())
 	}
 }
 

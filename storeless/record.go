@@ -54,7 +54,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 			t     Tally
 			known cells
 		)
-		at, from := c.place(w.Key), guest{f.Provider, f.levelOf(i)}
+		at, from := c.place(w.Key), guest{f.Provider, uint32(1 + i)}
 		c.look(w.Policy, &at, &known)
 		c.recall(us, w.Policy, &at, from, &t, &t, &known)
 		w.Policy.adjust(us, &t, change)
