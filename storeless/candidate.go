@@ -2,10 +2,7 @@
 
 package storeless
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // A Candidate is one tally as a request shows it: it may be charged.
 type Candidate struct {
@@ -62,20 +59,11 @@ const MaxNetworks = 2
 // what it has used of its ceiling.
 const maxAround = MaxNetworks + 1
 
-// around lists what is counted beside the family itself, in space.
-//
-// What was used of a ceiling is not what the family's own cells hold, which is the most that
-// anybody has seen. It has cells of its own, under a key that follows from the family's.
-func (f *Candidate) around(space *[maxAround]Network) []Network {
-	if len(f.Networks) > MaxNetworks {
-		panic(fmt.Sprintf("storeless: %d networks around one family", len(f.Networks)))
-	}
-	if f.Ceiling == nil {
-		return f.Networks
-	}
-	n := copy(space[:], f.Networks)
-	space[n] = Network{Key: ^f.Key, Policy: f.Ceiling, Held: f.Held}
-	return space[:n+1]
+// underCeiling returns what the family has used of its ceiling, as a network around it. What
+// its own cells hold is the most that anybody has seen, and no such count; so this has cells
+// of its own, under a key that follows from the family's.
+func (f *Candidate) underCeiling() Network {
+	return Network{Key: ^f.Key, Policy: f.Ceiling, Held: f.Held}
 }
 
 // A Key names a family in a [Memory]: a hash under the memory's own seed, so

@@ -119,8 +119,9 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		space [maxAround]Network
 		room  [maxAround]beside
 	)
-	around := f.around(&space)
-	m.takeBeside(now, p, f, around, room[:len(around)], cost, charge, tally, v)
+	n := copy(space[:], f.Networks)
+	space[n] = f.underCeiling()
+	m.takeBeside(now, p, f, space[:n+1], room[:n+1], cost, charge, tally, v)
 }
 
 // beside is how one of what is around a family stands.

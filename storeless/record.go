@@ -37,7 +37,12 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	at := c.place(f.Key)
 	locked.add(at.stripe)
 	var space [maxAround]Network
-	around := f.around(&space)
+	around := f.Networks
+	if f.Ceiling != nil {
+		n := copy(space[:], f.Networks)
+		space[n] = f.underCeiling()
+		around = space[:n+1]
+	}
 	for i := range around {
 		locked.add(c.stripe(around[i].Key))
 	}
