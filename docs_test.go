@@ -101,6 +101,8 @@ var holders = map[string]string{
 	"docs/simulation.md | work | N = 1 | N = 3 | N = 10 | N = 100 |":                                                                                        "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | honest clients | requests | admitted | refused under their limit | proofs for each | the dearest |":                               "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | L | requests of 200 clients, 10 instances | admitted | refused under their limit | a tally is worth, N = 10 | N = 100 |":          "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | client | N = 3 | N = 10 | N = 100 | N = 10, C = 10 |":                                                                             "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | the balancer sends | N | all of L = 20 | half of it | all of L = 100 | half of it | all of L = 1,000 | half of it |":              "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | a neighbour pays | requests of 20 holders | admitted | refused under their limit | proofs asked of them | a newcomer then pays |": "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | instances | requests | admitted | refused under the limit | admitted over it, echoing | most of one that echoes, in a minute | in a day | of one that drops, in a minute | in a day | cells in use | newcomers that begin with a count |": "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/watching.md | metric | unit | what it counts or measures | by |": "middleware/otel/page_test.go TestEveryMetricIsOnThePage",

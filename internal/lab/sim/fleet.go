@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -49,6 +50,7 @@ type site struct {
 	bulk    bool // a request may stand for many
 	clients int  // of the memory; 0: 4,096
 	exact   bool // a counter counts, and n share its quota in an outage
+	ceiling bool // each instance admits one part of the quota
 	planned int  // how many instances the operator expects, if that is not how many there are at first
 }
 
@@ -109,6 +111,9 @@ func (f *fleet) start() *instance {
 			n = f.size
 		}
 		cfg.Instances = f.o.Instances(n)
+	}
+	if f.ceiling {
+		cfg.UnfairCeiling, cfg.Instances = true, int64(cmp.Or(f.planned, f.size))
 	}
 	if f.bulk {
 		cfg.Cost = costOf

@@ -26,6 +26,8 @@ func rows() []bound {
 		{"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)", "N·(1+F)·Max·(1 + A/H); with `CancelHeld` N·(1+F)·Max", "TestIdleRequestsHoldASlotNoLongerThanMaxHold", false, false},
 		{"the same on an exact route", "Max; in an outage with `FailOpen` N·Max", "TestSlotsOfAllInstances", false, false},
 		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", true, true},
+		{"sends no token, or an old one, where `UnfairCeiling` is set", "(N+C)·L/`Instances`: where N is `Instances`, L·(1 + C/N); as much again for each tally that it buys", "TestUnfairCeiling", true, false},
+		{"honest there, and the balancer keeps it on one instance", "L/`Instances`: **it is refused under its limit**", "TestUnfairCeilingIsUnfair", true, false},
 		{"holds many IPv4 addresses, or unrelated networks", "L for each", "TestThreatsOfFloods", false, false},
 		{"has its costs settled afterwards", "+ what its requests under way were estimated too low", "TestSettleBound", false, false},
 		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", false, false},
@@ -56,5 +58,6 @@ func boundsTables() []Table {
 func Tables(o Options) []Table {
 	return append(boundsTables(),
 		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), griefTable(o), dayTable(o),
+		ceilingsTable(o), unfairTable(o),
 		fillingTable(o))
 }
