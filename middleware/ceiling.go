@@ -19,21 +19,6 @@ func (t *tier) divide(cfg *Config) {
 	}
 }
 
-// ceilingAmong tells the ceiling of the tiers that of knows.
-func (t *tier) ceilingAmong(of *tier) {
-	if t.ceiling != nil {
-		t.ceiling = t.ceiling.Among(of.ceiling)
-	}
-}
-
-// most returns the largest cost that a request may ever have.
-func (t *tier) most() int64 {
-	if t.ceiling != nil {
-		return t.ceiling.Capacity()
-	}
-	return t.policy.Capacity()
-}
-
 // clients returns how many clients the memory has to have room for. An IPv6 client takes
 // three cells of each limit, and one more under a ceiling.
 func (cfg *Config) clients() int {

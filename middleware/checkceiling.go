@@ -4,15 +4,15 @@ package middleware
 
 import (
 	"fmt"
-	"maps"
-	"slices"
+	"iter"
 
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// checkCeiling reports every problem of cfg.UnfairCeiling. What c has of limits is compiled.
+// checkCeiling reports every problem of cfg.UnfairCeiling: of the policies of all tiers, each with the
+// field that it is compiled of, and of the challenge, if there is one.
 // A part below 1 is a problem and is not rounded up: the ceiling would not be one.
-func checkCeiling(cfg *Config, c *compiled) (errs []error) {
+func checkCeiling(cfg *Config, challenge *challenger, tiers iter.Seq2[string, *storeless.Policy]) (errs []error) {
 	problem := func(field, format string, args ...any) {
 		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -26,21 +26,14 @@ func checkCeiling(cfg *Config, c *compiled) (errs []error) {
 	if cfg.InsecureNoMemory {
 		problem("UnfairCeiling", "cannot go with InsecureNoMemory: nothing would know what an instance has admitted")
 	}
-	divide := func(at string, l limits) {
-		if l.tokens == nil {
-			return
-		}
-		parts := indivisible(l.tokens, cfg.Instances)
+	for at, p := range tiers {
+		parts := indivisible(p, cfg.Instances)
 		for _, part := range parts {
 			problem(fmt.Sprintf("%s[%d].%s", at, part.place, part.field), "%s", part.problem)
 		}
-		if len(parts) == 0 && c.challenge != nil {
-			errs = append(errs, c.challenge.indivisible(l.tokens, cfg.Instances)...)
+		if len(parts) == 0 && challenge != nil {
+			errs = append(errs, challenge.indivisible(p, cfg.Instances)...)
 		}
-	}
-	divide("Limits", c.base)
-	for _, name := range slices.Sorted(maps.Keys(c.tiers)) {
-		divide(fmt.Sprintf("Tiers[%q]", name), c.tiers[name])
 	}
 	return errs
 }

@@ -45,7 +45,7 @@
 // A client under its limit is not refused, whatever it shows and wherever it is sent, while the
 // clocks of the instances agree. There are three exceptions: its IPv6 network is over the
 // network's own limit; it is new to an instance whose memory is full (docs/memory.md); or two
-// clients share a hash in memory (a chance below 2⁻²⁸).
+// clients share a hash in memory (a chance below 2⁻²⁸). With UnfairCeiling that is given up.
 //
 // Clocks may differ by up to five seconds or a tenth of the window. Then a client close to its
 // limit may be refused in the seconds after a boundary, and one minute of a FixedWindow may see

@@ -47,3 +47,18 @@ type ownLimits struct {
 // tooDear reports whether a request of this cost is more than any pass has, so that no
 // tally that is for sale can pay for it.
 func (t *tier) tooDear(cost int64) bool { return t.pass != nil && cost > t.pass.most() }
+
+// ceilingAmong tells the ceiling of the tiers that of knows.
+func (t *tier) ceilingAmong(of *tier) {
+	if t.ceiling != nil {
+		t.ceiling = t.ceiling.Among(of.ceiling)
+	}
+}
+
+// most returns the largest cost that a request may ever have.
+func (t *tier) most() int64 {
+	if t.ceiling != nil {
+		return t.ceiling.Capacity()
+	}
+	return t.policy.Capacity()
+}
