@@ -123,6 +123,15 @@ func TestUnfairCeilingIsUnfair(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, resp.StatusCode, "it can never be admitted")
 		require.Empty(t, resp.Header.Get("Retry-After"))
 	})
+	t.Run("a page asks for more than a part", func(t *testing.T) {
+		cfg := challenging(new(clock), middleware.WhenExhausted)
+		cfg.Limits[0].Quota = 30
+		cfg.Instances, cfg.UnfairCeiling = 10, true
+		cfg.Challenge.WaitingRoom.Closed = true
+		resp := fetched(newSite(t, cfg), path("/tally/challenge"), func(r *http.Request) { r.URL.RawQuery = "cost=1000" })
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Contains(t, bodyOf(t, resp), `"needed":false,"left":3`, "as of any cost above a quota, it is told of the most there may be")
+	})
 }
 
 // Wrong passwords are what this is for: neither at once nor one after the other does an attacker
@@ -331,7 +340,9 @@ func TestUnfairCeilingIsSettled(t *testing.T) {
 		require.True(t, d.last().Limits()[1].Blocked, "the part of ten is one")
 		require.Equal(t, 1, admitted(h, 1, with("X-Back", "1")))
 		require.True(t, d.last().Limits()[1].Blocked, "nothing was counted there, and nothing given back")
-		require.Equal(t, 1, admitted(h, 5))
+		require.Equal(t, 1, admitted(h, 1))
+		require.True(t, d.last().Limits()[1].Blocked, "its part is still used up")
+		require.Zero(t, admitted(h, 5))
 	})
 	t.Run("Shadow", func(t *testing.T) {
 		cfg := divided(new(clock), 10)
