@@ -103,12 +103,14 @@ var holders = map[string]string{
 	"docs/simulation.md | L | q, N = 10 | requests of 1,000 clients, N = 10 | admitted | refused under their limit | a tally is worth, N = 10 | N = 100 | with `Instances` 1: refused | worth, N = 10 | N = 100 |":                                                  "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | a neighbour pays | requests of 20 holders | admitted | refused under their limit | proofs asked of them | a newcomer then pays | with `Instances` 1: refused | proofs | a newcomer |":                                                     "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | instances | `Instances` | q | requests of 200 clients | admitted | refused under their limit | proofs for each | a tally is worth, of the most instances |":                                                                               "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | client | N = 3 | N = 10 | N = 100 | N = 10, C = 10 |":                                                                                                                                                                                     "internal/lab/sim/tables_test.go TestPrintedTables",
+	"docs/simulation.md | the balancer sends | N | all of L = 20 | half of it | all of L = 100 | half of it | all of L = 1,000 | half of it |":                                                                                                                      "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | instances | requests | admitted | refused under the limit | admitted over it, echoing | most of one that echoes, in a minute | in a day | of one that drops, in a minute | in a day | cells in use | newcomers that begin with a count |": "internal/lab/sim/tables_test.go TestPrintedTables",
-	"docs/watching.md | metric | unit | what it counts or measures | by |": "middleware/otel/page_test.go TestEveryMetricIsOnThePage",
-	"docs/wire.md | field | in | what it carries |":                        "docs_wire_test.go TestWireFields",
-	"docs/wire.md | `Config.Fields` | what is sent |":                      "docs_fields_test.go TestChoicesOfFieldsAreTrue",
-	"docs/wire.md | claim | what it is |":                                  "docs_wire_test.go TestWireExamples",
-	"docs/wire.md | offset | bytes | what |":                               "docs_wire_test.go TestWireExamples",
+	"docs/watching.md | metric | unit | what it counts or measures | by |":                                                                                                                                                                                          "middleware/otel/page_test.go TestEveryMetricIsOnThePage",
+	"docs/wire.md | field | in | what it carries |":   "docs_wire_test.go TestWireFields",
+	"docs/wire.md | `Config.Fields` | what is sent |": "docs_fields_test.go TestChoicesOfFieldsAreTrue",
+	"docs/wire.md | claim | what it is |":             "docs_wire_test.go TestWireExamples",
+	"docs/wire.md | offset | bytes | what |":          "docs_wire_test.go TestWireExamples",
 }
 
 // requireTest checks that "file name" names a test that exists.

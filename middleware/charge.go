@@ -46,7 +46,7 @@ func (e *engine) takeFrom(now time.Time, p *storeless.Policy, who *subject, f *s
 func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.Candidate) {
 	f.Shown = shown.shared
 	if e.memory != nil {
-		f.Key, f.Provider = e.memory.Key(who.bytes), who.id.provider()
+		f.Key, f.Provider, f.Ceiling = e.memory.Key(who.bytes), who.id.provider(), who.tier.ceiling
 		if who.networks[0].Policy != nil {
 			f.Networks = who.networks[:]
 		}
@@ -72,7 +72,7 @@ func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []s
 // ownCandidate returns an own tally as it may be charged here. Away from home it is in a
 // network of its own, which is counted in memory alone and has the share.
 func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.Candidate {
-	f := storeless.Candidate{Key: e.ownKey(own.ID)}
+	f := storeless.Candidate{Key: e.ownKey(own.ID), Ceiling: pass.ceiling}
 	if share := pass.away.of(cost); share != nil && !e.home.is(own) {
 		f.Networks = []storeless.Network{{Key: e.keyOfOwn(kindAway, own.ID), Policy: share}}
 	}

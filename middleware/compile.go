@@ -161,6 +161,7 @@ func (e *engine) introduce() {
 			func(t *tier) **storeless.Policy { return &t.net56 },
 			func(t *tier) **storeless.Policy { return &t.net48 },
 			func(t *tier) **storeless.Policy { return &t.fallback },
+			func(t *tier) **storeless.Policy { return &t.ceiling },
 		} {
 			var largest *storeless.Policy
 			var all []*storeless.Policy

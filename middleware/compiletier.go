@@ -22,6 +22,7 @@ func newTier(cfg *Config, name string, l limits) tier {
 		}
 		t.names = append(t.names, name)
 	}
+	t.divide(cfg)
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
 		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(cfg.Instances)
@@ -43,6 +44,9 @@ func (t *tier) widen(cfg *Config) {
 	if t.fallback != nil {
 		p = t.fallback // networks are counted in memory alone
 	}
+	if t.ceiling != nil {
+		p = t.ceiling
+	}
 	t.net56, t.net48 = p.Scale(cfg.Net56Factor), p.Scale(cfg.Net48Factor)
 }
 
@@ -55,7 +59,8 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 func (e *engine) passOf(cfg *Config, t *tier) *tier {
 	p := t.policy.Pass(e.challenge.priceMemory)
 	pass := &tier{name: t.name, policy: p, field: policyField(e.fields, p), names: t.names, room: t.room}
-	if cfg.Instances > 1 && e.challenge.mode != EveryRequest {
+	pass.divide(cfg)
+	if cfg.Instances > 1 && e.challenge.mode != EveryRequest && pass.ceiling == nil { // which is less
 		pass.away = foreignShareOf(p, cfg.Instances)
 	}
 	return pass
@@ -69,6 +74,9 @@ func (t *tier) chargeLate(places []int) {
 	if t.net56 != nil {
 		t.late56, t.late48 = t.net56.Charging(isLate), t.net48.Charging(isLate)
 		t.net56, t.net48 = t.net56.Charging(atDoor), t.net48.Charging(atDoor)
+	}
+	if t.ceiling != nil {
+		t.lateCeiling, t.ceiling = t.ceiling.Charging(isLate), t.ceiling.Charging(atDoor)
 	}
 }
 

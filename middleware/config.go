@@ -54,8 +54,21 @@ type Config struct {
 	// instance, and after each deploy, all but the newest tallies are away from home: leave it 1 if that is
 	// too dear for them.
 	//
-	// With Exact, each instance admits that part of the quota, at least 1, in an outage under [FailOpen].
+	// With Exact, each instance admits that part of the quota, at least 1, in an outage under [FailOpen]; with
+	// UnfairCeiling, always.
 	Instances int64
+
+	// UnfairCeiling has each instance admit no more than its part of each quota and Burst,
+	// rounded down: one in Instances, whatever a token shows. So a client that drops or
+	// forks its tokens gets L·(1+C/N) in place of (N+C)·L, see the package documentation: for
+	// what may be guessed, such as passwords. It is unfair: a client that is under its limit is
+	// refused where the balancer does not spread its requests evenly, and gets one part of
+	// the quota where it stays on one instance. Where fewer instances serve than Instances
+	// says, all get less; where more do, the bound is higher. IPv6 /56 and /48, bought tallies
+	// and the waiting room have their parts too. The memory is a third larger, if it is set in
+	// [New]. Needs Instances of at least 2, and quotas and bursts of at least Instances.
+	// Prohibited with Exact, InsecureNoMemory and a LeakyBucket, whose burst is 1.
+	UnfairCeiling bool
 
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
 	// [ForwardedFor], [Forwarded] or [AddressFromHeader]; for customers, [ValidatedKey].

@@ -25,6 +25,8 @@
 //	at once, with Concurrency (MaxHold H, the oldest request has the age A)      N·(1+F)·Max·(1 + A/H); with CancelHeld N·(1+F)·Max
 //	the same on an exact route                                                   Max; in an outage with FailOpen N·Max
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
+//	sends no token, or an old one, where UnfairCeiling is set                    (N+C)·L/Instances: where N is Instances, L·(1 + C/N); as much again for each tally that it buys
+//	honest there, and the balancer keeps it on one instance                      L/Instances: it is refused under its limit
 //	holds many IPv4 addresses, or unrelated networks                             L for each
 //	has its costs settled afterwards                                             + what its requests under way were estimated too low
 //	fails, where a limit counts failures alone                                   (N+C)·L failures; L requests under way at once on an instance
@@ -45,7 +47,8 @@
 // clocks of the instances agree. There are four exceptions: it has bought its tally of another
 // instance, and used its share on this one (then it is offered work, for a further tally); its
 // IPv6 network is over the network's own limit; it is new to an instance whose memory is full
-// (docs/memory.md); or two clients share a hash in memory (a chance below 2⁻²⁸).
+// (docs/memory.md); or two clients share a hash in memory (a chance below 2⁻²⁸). With UnfairCeiling that is
+// given up.
 //
 // Clocks may differ by up to five seconds or a tenth of the window. Then a client close to its
 // limit may be refused in the seconds after a boundary, and one minute of a FixedWindow may see

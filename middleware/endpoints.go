@@ -171,7 +171,7 @@ func costOf(r *http.Request, who *subject) int64 {
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 1
 	}
-	return max(1, min(cost, who.tier.policy.Capacity()))
+	return max(1, min(cost, who.tier.most()))
 }
 
 // peek looks at the limits without charging them: what they leave to a client that

@@ -23,3 +23,6 @@ func Codes() []string { return codes[:] }
 
 // ChecksPage is the address of docs/checks.md, before the code.
 const ChecksPage = checksPage
+
+// MemorySize returns how many bytes the memory of m takes.
+func MemorySize(m *Middleware) int { return m.memory.Size() }

@@ -46,7 +46,7 @@ func (e *engine) limitSets() (sets []limitSet) {
 		if t.exact != nil {
 			sets = append(sets, t.exact.Limit, t.shard.Limit)
 		}
-		for _, p := range []*storeless.Policy{t.policy, t.fallback} {
+		for _, p := range []*storeless.Policy{t.policy, t.fallback, t.ceiling} {
 			if p != nil {
 				sets = append(sets, p.Limit)
 			}

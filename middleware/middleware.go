@@ -61,8 +61,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	}
 	if !cfg.InsecureNoMemory {
 		if m.memory == nil {
-			m.maxClients = withDefaults(cfg).MaxClients
-			m.memory = storeless.NewMemory(m.maxClients, e.base.policy.Len())
+			full := withDefaults(cfg)
+			m.maxClients = full.MaxClients
+			m.memory = storeless.NewMemory(full.clients(), e.base.policy.Len())
 		}
 		e.memory = m.memory
 	}

@@ -34,7 +34,7 @@ type pending struct {
 	of         *outcomes
 	memory     *storeless.Memory
 	late       *storeless.Policy
-	f          storeless.Candidate // its networks have the limits by outcome
+	f          storeless.Candidate // its networks and its ceiling have the limits by outcome
 	cost       int64
 	since      time.Time
 	state      outcomeState
@@ -73,7 +73,7 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 // admitted request holds its cost. Dry, it only checks.
 func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64, dry bool) (storeless.Tally, storeless.Verdict, *pending) {
 	defer o.hold(now)()
-	held := storeless.Candidate{Key: f.Key, Provider: f.Provider}
+	held := storeless.Candidate{Key: f.Key, Provider: f.Provider, Ceiling: t.lateCeiling}
 	f.Held = o.held[f.Key]
 	for i := range f.Networks {
 		f.Networks[i].Held = o.held[f.Networks[i].Key]

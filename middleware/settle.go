@@ -41,7 +41,7 @@ func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 // tell has the token say what is counted by now.
 func (e *engine) tell(now time.Time, dc *decisionContext) {
 	who, f := e.chargedBy(dc)
-	f.Networks = nil
+	f.Networks, f.Ceiling = nil, nil
 	tally, _ := e.memory.Take(now, who.tier.policy, &f, 0)
 	e.reissue(now, dc, &who, &tally, nil)
 }
@@ -164,7 +164,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 	if dc.own != nil {
 		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost)
 	}
-	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
+	f.Key, f.Provider, f.Ceiling = e.memory.Key(who.bytes), id.provider(), who.tier.ceiling
 	if id.wide() {
 		f.Networks = []storeless.Network{
 			{Key: e.memory.Key(id.appendNet(room, 56)), Policy: who.tier.net56},

@@ -18,9 +18,10 @@ type tier struct {
 	room         *tier             // for the waiting room; nil: none
 	pass         *tier             // what a tally that is bought may use; nil: none is sold
 	away         foreignShare      // of a pass: what it may use away from home
+	ceiling      *storeless.Policy // what this instance admits of a tally; nil: all
 
 	// The limits that count by outcome, where there are any: all others are charged by those above.
-	late, late56, late48 *storeless.Policy
+	late, late56, late48, lateCeiling *storeless.Policy
 
 	// On an exact route alone.
 	exact, shard *exact.Policy
@@ -45,4 +46,19 @@ type ownLimits struct {
 
 // tooDear reports whether a request of this cost is more than any pass has, so that no
 // tally that is for sale can pay for it.
-func (t *tier) tooDear(cost int64) bool { return t.pass != nil && cost > t.pass.policy.Capacity() }
+func (t *tier) tooDear(cost int64) bool { return t.pass != nil && cost > t.pass.most() }
+
+// ceilingAmong tells the ceiling of the tiers that of knows.
+func (t *tier) ceilingAmong(of *tier) {
+	if t.ceiling != nil {
+		t.ceiling = t.ceiling.Among(of.ceiling)
+	}
+}
+
+// most returns the largest cost that a request may ever have.
+func (t *tier) most() int64 {
+	if t.ceiling != nil {
+		return t.ceiling.Capacity()
+	}
+	return t.policy.Capacity()
+}

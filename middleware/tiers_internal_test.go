@@ -30,6 +30,10 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 	room.Challenge = new(Challenge)
 	counted.Exact = &Exact{Counter: exact.NewMemory(0, nil), Outage: FailOpen}
 	counted.Instances = 2
+	divided := plain
+	divided.Limits, divided.Tiers = bucket(10), map[string][]Limit{"pro": bucket(5000), "trial": bucket(2)}
+	divided.Instances, divided.UnfairCeiling = 2, true
+	divided.Challenge = &Challenge{WaitingRoom: WaitingRoom{Closed: true}}
 	for name, row := range map[string]struct {
 		cfg   Config
 		roles map[string]func(*tier) *storeless.Policy
@@ -44,6 +48,11 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 			"room":        func(t *tier) *storeless.Policy { return t.room.policy },
 			"/56 of room": func(t *tier) *storeless.Policy { return t.room.net56 },
 			"/48 of room": func(t *tier) *storeless.Policy { return t.room.net48 },
+		}},
+		"ceiling": {divided, map[string]func(*tier) *storeless.Policy{
+			"ceiling":         func(t *tier) *storeless.Policy { return t.ceiling },
+			"ceiling of pass": func(t *tier) *storeless.Policy { return t.pass.ceiling },
+			"/48":             func(t *tier) *storeless.Policy { return t.net48 },
 		}},
 		"exact": {counted, map[string]func(*tier) *storeless.Policy{
 			"fallback": func(t *tier) *storeless.Policy { return t.fallback },

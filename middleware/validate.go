@@ -5,6 +5,7 @@ package middleware
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -135,6 +136,20 @@ type compiled struct {
 	late      []int // the limits that count by outcome
 }
 
+// policies yields what is compiled of Limits and of each tier, with the field that it is of.
+func (c *compiled) policies() iter.Seq2[string, *storeless.Policy] {
+	return func(yield func(string, *storeless.Policy) bool) {
+		if p := c.base.tokens; p != nil && !yield("Limits", p) {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.tiers)) {
+			if p := c.tiers[name].tokens; p != nil && !yield(fmt.Sprintf("Tiers[%q]", name), p) {
+				return
+			}
+		}
+	}
+}
+
 // check reports every problem of cfg at once and returns what was compiled on
 // the way.
 func check(cfg *Config, here *home) (c compiled, err error) {
@@ -161,6 +176,9 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 		var problems []error
 		c.late, problems = checkByOutcome(cfg, c.base.tokens)
 		err = errors.Join(err, errors.Join(problems...))
+	}
+	if cfg.UnfairCeiling {
+		err = errors.Join(err, errors.Join(checkCeiling(cfg, c.challenge, c.policies())...))
 	}
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))

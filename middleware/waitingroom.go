@@ -77,7 +77,7 @@ func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials, c
 
 // ticketShare is how much of the room one ticket lets in: a quarter, so that at least
 // four people share it, and a page and what belongs to it may be on one ticket.
-func ticketShare(who *subject) int64 { return who.tier.room.policy.Capacity() / 4 }
+func ticketShare(who *subject) int64 { return who.tier.room.most() / 4 }
 
 // newRoomPass returns what a client of the room has without showing anything.
 func (e *engine) newRoomPass(who *subject) roomPass {
@@ -104,7 +104,7 @@ func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost in
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a crowd that fills one room would fill the other.
 func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
-	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
+	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider(), Ceiling: who.tier.room.ceiling}
 	if who.networks[0].Policy != nil {
 		room := who.tier.room
 		f.Networks = []storeless.Network{

@@ -18,8 +18,8 @@ import (
 //
 //	q = min(L, ⌈m + 3·√(m·cost)⌉ + cost), where m = L/instances
 //
-// What comes to an instance of L/cost requests that a balancer spreads at random is more than that less
-// often than once in a thousand times. So an L of some ten requests is hardly shared at all. A token bucket shares its
+// What comes to an instance of L/cost requests that a balancer spreads at random is more than that about
+// once in a thousand times. So an L of some ten requests is hardly shared at all. A token bucket shares its
 // rate and keeps its burst; a meter, whose burst is 1, is not shared: it would refuse requests that come
 // evenly. Away panics if instances or cost is below 1.
 func (p *Policy) Away(instances, cost int64) *Policy {

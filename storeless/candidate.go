@@ -20,6 +20,12 @@ type Candidate struct {
 	// Networks are the networks that its client belongs to, counted in memory only.
 	Networks []Network
 
+	// Ceiling, if not nil, is what the memory admits of the tally by itself, whatever is
+	// shown: a policy of the shape of the tally's, such as a [Policy.Share] of it. What others
+	// have admitted counts in the tally, and not here. It is counted in memory only, so that
+	// some memories with a share each admit no more together than what was divided.
+	Ceiling *Policy
+
 	// Proof, if not nil, is spent if the request is admitted, and refuses it if
 	// it was spent before.
 	Proof *Proof
@@ -48,6 +54,17 @@ type Network struct {
 
 // MaxNetworks is how many networks a family may belong to.
 const MaxNetworks = 2
+
+// maxAround is how many counts a family may have beside its own: of its networks, and of
+// what it has used of its ceiling.
+const maxAround = MaxNetworks + 1
+
+// underCeiling returns what the family has used of its ceiling, as a network around it. What
+// its own cells hold is the most that anybody has seen, and no such count; so this has cells
+// of its own, under a key that follows from the family's.
+func (f *Candidate) underCeiling() Network {
+	return Network{Key: ^f.Key, Policy: f.Ceiling, Held: f.Held}
+}
 
 // A Key names a family in a [Memory]: a hash under the memory's own seed, so
 // that nobody outside can aim two families at one place. See [Memory.Key].

@@ -52,9 +52,9 @@ func (m *Memory) Choose(now time.Time, p *Policy, families []Candidate, cost int
 
 // Take decides one request of the given cost for one family: what it shows is
 // merged with what the memory holds, and all limits, of the family and of its
-// networks, are checked and then charged, or none is, in one critical section.
+// networks and its ceiling, are checked and then charged, or none is, in one critical section.
 // It returns the family's tally after the decision. A refusal marks nothing in
-// memory. m may be nil; then networks are not counted and proofs not spent. It
+// memory. m may be nil; then networks and ceilings are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
 func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v Verdict) {
 	if m == nil {
@@ -67,7 +67,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 	tally = f.Shown
 	p.roll(us, &tally)
 
-	if len(f.Networks) > 0 || f.Proof != nil {
+	if len(f.Networks) > 0 || f.Ceiling != nil || f.Proof != nil {
 		m.takeAll(us, p, f, cost, true, &tally, &v)
 		return tally, v
 	}
@@ -110,16 +110,37 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 // takeAll is Take with all that may go with a family, or without charge. tally
 // is rolled, and v zero.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
+	if f.Ceiling == nil { // which most have not: the room is cleared for each request
+		var room [MaxNetworks]beside
+		m.takeBeside(now, p, f, f.Networks, room[:len(f.Networks)], cost, charge, tally, v)
+		return
+	}
 	var (
-		spots  [1 + MaxNetworks]spot
-		locked locks
+		space [maxAround]Network
+		room  [maxAround]beside
 	)
+	n := copy(space[:], f.Networks)
+	space[n] = f.underCeiling()
+	m.takeBeside(now, p, f, space[:n+1], room[:n+1], cost, charge, tally, v)
+}
+
+// beside is how one of what is around a family stands.
+type beside struct {
+	at      spot
+	known   cells
+	tally   Tally
+	verdict Verdict
+}
+
+// takeBeside is takeAll with what is around the family, and room for each.
+func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, around []Network, room []beside, cost int64, charge bool, tally *Tally, v *Verdict) {
+	var locked locks
 	c := m.countsOf(p)
-	spots[0] = c.place(f.Key)
-	locked.add(spots[0].stripe)
-	for i := range f.Networks {
-		spots[1+i] = c.place(f.Networks[i].Key)
-		locked.add(spots[1+i].stripe)
+	at := c.place(f.Key)
+	locked.add(at.stripe)
+	for i := range around {
+		room[i].at = c.place(around[i].Key)
+		locked.add(room[i].at.stripe)
 	}
 	locked.hold(c.stripes)
 	defer locked.release(c.stripes)
@@ -130,26 +151,23 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 		defer lock.Unlock()
 	}
 
-	var known [1 + MaxNetworks]cells
-	c.look(p, &spots[0], &known[0])
-	for i, w := range f.Networks {
-		c.look(w.Policy, &spots[1+i], &known[1+i])
+	var known cells
+	c.look(p, &at, &known)
+	for i, w := range around {
+		c.look(w.Policy, &room[i].at, &room[i].known)
 	}
-	start := c.recall(now, p, &spots[0], guest{f.Provider, 0}, &f.Shown, tally, &known[0])
+	start := c.recall(now, p, &at, guest{f.Provider, 0}, &f.Shown, tally, &known)
 	p.check(now, tally, cost, f.Held, v)
-	var (
-		tallies  [MaxNetworks]Tally
-		verdicts [MaxNetworks]Verdict
-	)
-	for i, w := range f.Networks {
-		s := c.recall(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &tallies[i], &known[1+i])
+	for i, w := range around {
+		b := &room[i]
+		s := c.recall(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
 		}
-		w.Policy.check(now, &tallies[i], cost, w.Held, &verdicts[i])
-		v.restrict(&verdicts[i])
+		w.Policy.check(now, &b.tally, cost, w.Held, &b.verdict)
+		v.restrict(&b.verdict)
 		if p.shadows {
-			p.shadow(v, &verdicts[i])
+			p.shadow(v, &b.verdict)
 		}
 	}
 	if charge && v.Admitted && cost > 0 && f.Proof != nil {
@@ -157,19 +175,21 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	}
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, tally, cost, v)
-		c.keep(now, p, &spots[0], guest{f.Provider, 0}, tally, &known[0])
-		for i, w := range f.Networks {
-			w.Policy.charge(now, &tallies[i], cost, v)
-			c.keep(now, w.Policy, &spots[1+i], guest{f.Provider, uint32(1 + i)}, &tallies[i], &known[1+i])
+		c.keep(now, p, &at, guest{f.Provider, 0}, tally, &known)
+		for i, w := range around {
+			b := &room[i]
+			w.Policy.charge(now, &b.tally, cost, v)
+			c.keep(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.known)
 		}
 	}
 	if start.cost > 0 {
 		m.note(v, start, charge && cost > 0)
 	}
 	p.status(now, tally, cost, f.Held, v)
-	for i, w := range f.Networks {
-		w.Policy.status(now, &tallies[i], cost, w.Held, &verdicts[i])
-		v.narrow(&verdicts[i], p.Len())
+	for i, w := range around {
+		b := &room[i]
+		w.Policy.status(now, &b.tally, cost, w.Held, &b.verdict)
+		v.narrow(&b.verdict, p.Len())
 	}
 }
 

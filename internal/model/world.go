@@ -95,6 +95,7 @@ var base = time.Unix(1_699_999_200, 0)
 type compiled struct {
 	World
 	policy [counted]*storeless.Policy
+	whole  bool // package storeless holds nothing away from home
 	prices *storeless.Prices
 
 	quota    [counted]int64
@@ -128,6 +129,9 @@ func (w World) compile() (*compiled, error) {
 	away, err := w.away(pass, c.Memory)
 	if err != nil {
 		return nil, err
+	}
+	if away == nil {
+		away, c.whole = pass, true
 	}
 	for f := range families {
 		c.policy[f] = policy
@@ -168,7 +172,7 @@ func (w World) compile() (*compiled, error) {
 // near reports whether bought tallies stay near home.
 func (w World) near() bool { return w.Share > 0 || w.Fleet > 0 }
 
-// away compiles what a bought tally may use away from home, as package middleware does.
+// away compiles what a bought tally may use away from home, as package middleware does; nil: all.
 func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Policy, error) {
 	switch {
 	case !w.near():
@@ -176,10 +180,7 @@ func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Po
 	case w.Limit.Burst == 1:
 		return nil, errors.New("model: a meter is not shared")
 	case w.Fleet > 0:
-		if away := pass.Away(w.Fleet, 1); away != nil {
-			return away, nil
-		}
-		return pass, nil // nothing is held
+		return pass.Away(w.Fleet, 1), nil
 	}
 	l := w.Limit
 	l.Quota = w.Share
@@ -214,10 +215,10 @@ func (w *compiled) bound(f, lives int) int {
 	most := lives * w.one(f)
 	if w.near() && f != shared {
 		away := w.one(share(f))
-		if w.Step > 0 && w.Limit.Algorithm == storeless.FixedWindow {
+		if w.Step > 0 && !w.bucket() {
 			// By a token from ahead the tally is charged in the next window, and its share in that of the
-			// clock: so it has two of them.
-			away = min(2*away, w.one(f))
+			// clock: so it has two of them there, less what such a token counts.
+			away = max(away, min(2*away, w.one(f)-1))
 		}
 		most = w.one(f) + (lives-1)*away
 	}

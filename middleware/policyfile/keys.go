@@ -48,6 +48,7 @@ type policyKeys struct {
 	Tiers            map[string]*tierKeys       `json:"tiers" file:"apart" validate:"min=1" keys:"tier" doc:"further sets of limits, by the tier of the identity"`
 	LimitsFor        *limitsForKeys             `json:"limitsFor" doc:"how answers about customers' own limits are kept; the program gives the function"`
 	Instances        *int64                     `json:"instances" validate:"min=1,max=1048576" doc:"about how many instances serve the policy at once"`
+	UnfairCeiling    *bool                      `json:"unfairCeiling" doc:"each instance admits one part in instances of each quota: no client gets more, and honest ones get less"`
 	Identity         *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
 	TokenTransport   *middleware.TokenTransport `json:"tokenTransport" doc:"by which channels tokens travel"`
 	EmbeddedCookie   *bool                      `json:"embeddedCookie" doc:"the cookie works in frames of other sites"`

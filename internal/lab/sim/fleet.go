@@ -64,6 +64,7 @@ type site struct {
 	bulk    bool // a request may stand for many
 	clients int  // of the memory; 0: 4,096
 	exact   bool // a counter counts, and n share its quota in an outage
+	ceiling bool // each instance admits one part of the quota
 	planned int  // how many instances the operator expects, if that is not how many there are at first
 }
 
@@ -121,6 +122,9 @@ func (f *fleet) start() *instance {
 	if f.exact {
 		cfg.Instances = int64(f.size)
 		cfg.Exact = &middleware.Exact{Counter: f.counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
+	}
+	if f.ceiling {
+		cfg.UnfairCeiling, cfg.Instances = true, int64(cmp.Or(f.planned, f.size))
 	}
 	if f.bulk {
 		cfg.Cost = costOf

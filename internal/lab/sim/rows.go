@@ -20,18 +20,15 @@ type also struct {
 	proof     string // the words with which docs/proof.md begins the proof
 }
 
-// proofs is the heading of docs/proof.md under which they stand, as links have it.
-const proofs = "no-limiter-of-this-kind-can-promise-less"
-
 // rows are all bounds that are printed.
 func rows() []bound {
-	const more, atOnce = "And Tallystick promises no more.", "B requests at once."
+	const more, atOnce, near = "And Tallystick promises no more.", "B requests at once.", "It is admitted L + (N+C−1)·q times at most."
 	return []bound{
 		{"echoes the newest token, one request after another, any number of instances", "L", "TestEchoingClientOnThreeInstances", also{true, "one that echoes", more}, true},
 		{"the same, B requests at once", "min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L", "TestSixParallelClientsWithOneCookieJar", also{true, "one that echoes the highest, B = 3", atOnce}, false},
 		{"sends no token, or an old one; no proof of work is configured", "(N+C)·L", "TestClientsThatDoNotEcho", also{true, "any clients of one address", more}, true},
-		{"the same, where work buys more (`WhenExhausted`)", "(N+C)·L + F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `WhenExhausted`", more}, false},
-		{"the same, where work comes first (`Newcomers`)", "F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `Newcomers`", more}, false},
+		{"the same, where work buys more (`WhenExhausted`)", "(N+C)·L + F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `WhenExhausted`", near}, false},
+		{"the same, where work comes first (`Newcomers`)", "F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `Newcomers`", near}, false},
 		{"the same, where each request needs a proof (`EveryRequest`)", "min((N+C)·L, (N+C)·S)", "TestThousandRequestsWithOneProof", also{true, "any, `EveryRequest`, S = 3", more}, false},
 		{"waits instead of working, where the waiting room is open", "+ (N+C)·max(1, L/5)", "TestThreatsOfTheWaitingRoom", also{simulated: true}, false},
 		{"holds a whole IPv6 /56, or a whole /48", "(N+C)·8·L, or (N+C)·64·L, before work", "TestThreatsOfManyAddresses", also{simulated: true}, false},
@@ -39,6 +36,8 @@ func rows() []bound {
 		{"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)", "N·(1+F)·Max·(1 + A/H); with `CancelHeld` N·(1+F)·Max", "TestIdleRequestsHoldASlotNoLongerThanMaxHold", also{}, false},
 		{"the same on an exact route", "Max; in an outage with `FailOpen` N·Max", "TestSlotsOfAllInstances", also{}, false},
 		{"on an exact route", "L; in an outage with `FailOpen`, + (N+C)·max(1, L/`Instances`)", "TestExactQuotaIsOneForAllInstances", also{simulated: true}, true},
+		{"sends no token, or an old one, where `UnfairCeiling` is set", "(N+C)·L/`Instances`: where N is `Instances`, L·(1 + C/N); as much again for each tally that it buys", "TestUnfairCeiling", also{simulated: true}, false},
+		{"honest there, and the balancer keeps it on one instance", "L/`Instances`: **it is refused under its limit**", "TestUnfairCeilingIsUnfair", also{simulated: true}, false},
 		{"holds many IPv4 addresses, or unrelated networks", "L for each", "TestThreatsOfFloods", also{}, false},
 		{"has its costs settled afterwards", "+ what its requests under way were estimated too low", "TestSettleBound", also{}, false},
 		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", also{}, false},
@@ -48,17 +47,17 @@ func rows() []bound {
 	}
 }
 
-// String names what there is, each with the place that has it.
+// String names what there is.
 func (a also) String() string {
 	var all []string
 	if a.simulated {
-		all = append(all, "[simulated](simulation.md)")
+		all = append(all, "simulated")
 	}
 	if a.world != "" {
-		all = append(all, "[model-checked](proof.md#the-model)")
+		all = append(all, "model-checked")
 	}
 	if a.proof != "" {
-		all = append(all, "[proved](proof.md#"+proofs+")")
+		all = append(all, "proved")
 	}
 	return strings.Join(all, ", ")
 }
@@ -80,5 +79,6 @@ func boundsTables() []Table {
 func Tables(o Options) []Table {
 	return append(boundsTables(),
 		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), plansTable(o), griefTable(o), dayTable(o),
+		ceilingsTable(o), unfairTable(o),
 		fillingTable(o))
 }

@@ -28,11 +28,6 @@ func TestMarksAreBacked(t *testing.T) {
 		return tables[i]
 	}
 
-	_, section, found := strings.Cut(string(text), "\n## "+strings.ReplaceAll("No"+strings.TrimPrefix(proofs, "no"), "-", " ")+"\n")
-	require.True(t, found, "the heading of the proofs")
-	section, _, _ = strings.Cut(section, "\n## ")
-	require.Contains(t, string(text), "\n## The model\n")
-
 	backed := map[string]string{}
 	for _, cells := range table("| client | backed by |").Rows {
 		backed[cells[0]] = cells[1]
@@ -46,7 +41,7 @@ func TestMarksAreBacked(t *testing.T) {
 		require.Equal(t, b.also.proof != "", strings.Contains(backed[b.client], "proved"), "%s: proved, says %s", b.client, page)
 		require.Equal(t, b.also.world != "", strings.Contains(backed[b.client], "model"), "%s: model, says %s", b.client, page)
 		if b.also.proof != "" {
-			require.Contains(t, section, "**"+b.also.proof+"**", b.client)
+			require.Contains(t, string(text), "**"+b.also.proof+"**", b.client)
 		}
 		if b.also.world == "" {
 			continue

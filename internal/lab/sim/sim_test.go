@@ -67,8 +67,12 @@ func TestYieldOfWork(t *testing.T) {
 // A row of the table of bounds is simulated if there is an attacker for it, or it is one of
 // the places of the yield.
 func TestSimulatedRowsArePlayed(t *testing.T) {
-	played := map[int]bool{8: true}
+	played := map[int]bool{8: true, 13: true}
 	require.Equal(t, "the same, and works", rows()[8].client)
+	require.Equal(t, "TestUnfairCeilingIsUnfair", rows()[13].test)
+	for _, a := range ceilingAttacks() {
+		played[a.row] = true
+	}
 	for _, a := range attacks(Options{}) {
 		played[a.row] = true
 	}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+)
+
+// No attacker gets more than one part from each instance, and from each that starts anew.
+func TestCeilingsHold(t *testing.T) {
+	for _, o := range seeds() {
+		for _, a := range ceilingAttacks() {
+			for _, n := range []int{2, 7} {
+				for _, starts := range []int{0, n} {
+					got := a.played(o, n, starts)
+					require.LessOrEqual(t, got.admitted, got.bound, "%s: N = %d, C = %d", a.client, n, starts)
+					require.Positive(t, got.admitted)
+				}
+				if testkit.Brief() && testkit.Race {
+					break
+				}
+			}
+		}
+	}
+}
+
+// What a ceiling refuses of honest clients is what arithmetic says, where it can say: nothing where
+// requests are spread evenly and N divides L, and all but a part where each client has one instance.
+func TestCeilingsAreUnfair(t *testing.T) {
+	all := balancers()
+	evenly, sticky := all[0], all[3]
+	for _, n := range []int{2, 5, 10} {
+		refused, _ := evenly.refusedUnder(seeds()[0], n, 20, 20)
+		require.Zero(t, refused)
+		refused, requests := sticky.refusedUnder(seeds()[0], n, 20, 20)
+		require.Equal(t, requests-requests/int64(n), refused)
+	}
+}

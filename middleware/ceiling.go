@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware
+
+// A ceiling is what one instance admits of a tally, whatever its token shows: one part in
+// Instances. An instance that sees a tally for the first time has to believe that nothing was
+// used of it, so that N instances admit N quotas to a client that drops its token. With
+// parts they admit one together, and C that start anew C parts more.
+//
+// No rule of that kind is fair. An instance cannot tell a client that drops its token from one
+// that the balancer has sent to no other: docs/proof.md. So it is an option, and is named for
+// what it does. Networks have no cells but those of this instance's own count: theirs
+// is a part in the same way, without a second one.
+
+// divide compiles what this instance admits of a tally, where that is a part.
+func (t *tier) divide(cfg *Config) {
+	if cfg.UnfairCeiling {
+		t.ceiling = t.policy.Share(cfg.Instances)
+	}
+}
+
+// clients returns how many clients the memory has to have room for. An IPv6 client takes
+// three cells of each limit, and one more under a ceiling.
+func (cfg *Config) clients() int {
+	if cfg.UnfairCeiling {
+		return cfg.MaxClients + (cfg.MaxClients+2)/3
+	}
+	return cfg.MaxClients
+}
