@@ -144,6 +144,8 @@ func flag(set bool) byte {
 	return 0
 }
 
+const overShare = "an instance that is not the home of a tally admits more than its share"
+
 // judged plays a call, and holds against the answer what one memory alone must keep to.
 func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 	var before, after [counted]storeless.State

@@ -285,14 +285,6 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 	}
 }
 
-// carried is the tally that a client with several requests under way has.
-func (w *explorer) carried() int {
-	if w.Mode == Newcomers {
-		return bought
-	}
-	return shared
-}
-
 // newer reports whether a token has counted more than the one in the jar.
 func (w *explorer) newer(s *state, t tally) bool {
 	return w.policy[w.carried()].Exceeds(base.Add(w.Moments[s.moment]), w.tallies.shown(t), w.tallies.shown(s.jar))

@@ -9,8 +9,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-const overShare = "an instance that is not the home of a tally admits more than its share"
-
 // compare holds an answer against what is true of all tallies that were shown, before it
 // is counted.
 func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {

@@ -32,13 +32,6 @@ type instance struct {
 	spent   uint32 // the work of that
 }
 
-// A group is a set of tallies that are shown, or bought.
-type group uint8
-
-func (g group) has(f int) bool { return g>>f&1 != 0 }
-
-func (g group) with(f int) group { return g | 1<<f }
-
 type family struct {
 	issued bool // where tallies stay near home: its challenge is
 	open   bool // it can be shown

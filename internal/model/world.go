@@ -203,6 +203,14 @@ func (w World) q(quota int64) int64 {
 	return min(quota, int64(math.Ceil(m+3*math.Sqrt(m)))+1)
 }
 
+// carried is the tally that a client with several requests under way has.
+func (w *compiled) carried() int {
+	if w.Mode == Newcomers {
+		return bought
+	}
+	return shared
+}
+
 // bucket reports whether the limit is counted by a time mark.
 func (w *compiled) bucket() bool { return w.interval[shared] > 0 }
 
