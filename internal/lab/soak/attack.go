@@ -38,37 +38,37 @@ func (w *world) villains() *villains {
 }
 
 // try sends the request of an attacker: what becomes of it, the servers know.
-func (c *caller) try(ctx context.Context, instance int, fields ...string) answer {
-	a, _ := c.ask(ctx, instance, http.MethodPost, "", "", fields...)
+func (c *caller) try(instance int, fields ...string) answer {
+	a, _ := c.ask(instance, http.MethodPost, "", "", fields...)
 	return a
 }
 
 // everywhere asks every instance for more than a quota.
-func (c *caller) everywhere(ctx context.Context, more int64, fields ...string) {
+func (c *caller) everywhere(more int64, fields ...string) {
 	for i := range instances {
 		for range more {
-			c.try(ctx, i, fields...)
+			c.try(i, fields...)
 		}
 	}
 }
 
 func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup) {
 	most := quotaOf(windowed, 1) + 3
-	wg.Go(func() { v.dropper.everywhere(ctx, most) })
+	wg.Go(func() { v.dropper.everywhere(most) })
 	wg.Go(func() {
-		first := v.roller.try(ctx, 0).token()
-		v.roller.everywhere(ctx, most, middleware.TokenHeader, first)
+		first := v.roller.try(0).token()
+		v.roller.everywhere(most, middleware.TokenHeader, first)
 	})
-	first := v.forker.try(ctx, 0).token()
+	first := v.forker.try(0).token()
 	for i := range instances {
 		wg.Go(func() {
 			for range most {
-				v.forker.try(ctx, i, middleware.TokenHeader, first)
+				v.forker.try(i, middleware.TokenHeader, first)
 			}
 		})
 	}
-	wg.Go(func() { v.farm(ctx, w, t) })
-	wg.Go(func() { v.sit(ctx, t) })
+	wg.Go(func() { v.farm(t) })
+	wg.Go(func() { v.sit(t) })
 	wg.Go(func() { v.hang(ctx, w) })
 	for _, h := range v.hammers {
 		wg.Go(func() {
@@ -76,7 +76,7 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 			for i := range instances {
 				at.Go(func() {
 					for range 12 {
-						h.try(ctx, i)
+						h.try(i)
 					}
 				})
 			}
@@ -86,21 +86,21 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 }
 
 // farm buys tallies, and uses each everywhere.
-func (v *villains) farm(ctx context.Context, w *world, t turn) {
+func (v *villains) farm(t turn) {
 	if t.calm && len(v.owned) < 6 {
 		if own, _ := v.farmer.buy(int(t.round), int(t.round)+1); own != "" {
 			v.owned = append(v.owned, own)
 		}
 	}
 	for _, own := range v.owned {
-		v.farmer.everywhere(ctx, quotaOf(form, 1)/2+3, middleware.TokenHeader, own)
+		v.farmer.everywhere(quotaOf(form, 1)/2+3, middleware.TokenHeader, own)
 	}
 }
 
 // sit gathers tickets of the waiting room, and shows them everywhere.
-func (v *villains) sit(ctx context.Context, t turn) {
+func (v *villains) sit(t turn) {
 	for _, ticket := range v.tickets {
-		v.sitter.everywhere(ctx, 6, "Cookie", ticket)
+		v.sitter.everywhere(6, "Cookie", ticket)
 	}
 	if len(v.tickets) < 4 {
 		if ticket := v.sitter.ticket(int(t.round)); ticket != "" {
@@ -146,13 +146,14 @@ func (v *villains) hang(ctx context.Context, w *world) {
 	}
 }
 
-// hold begins a request whose body does not come, and says whether it is being served.
+// hold begins a request whose body does not come, and says whether it is being served. The body is
+// so large that a server which refuses it does not wait for its end.
 func (c *caller) hold(addr string) (_ net.Conn, served bool, err error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, false, err
 	}
-	_, err = fmt.Fprintf(conn, "POST /%s HTTP/1.1\r\nHost: soak\r\n%s: %s\r\nX-Forwarded-For: %s\r\nContent-Length: 1000\r\n\r\nslow",
+	_, err = fmt.Fprintf(conn, "POST /%s HTTP/1.1\r\nHost: soak\r\n%s: %s\r\nX-Forwarded-For: %s\r\nContent-Length: 1000000\r\n\r\nslow",
 		c.policy, nameField, c.name, c.address)
 	if err == nil {
 		var line string
@@ -180,7 +181,7 @@ func (w *world) wander(ctx context.Context, seed uint64) {
 		if t := tokens[i][k]; t != "" {
 			fields = []string{middleware.TokenHeader, t}
 		}
-		if t := all[i].try(ctx, r.IntN(instances), fields...).token(); t != "" {
+		if t := all[i].try(r.IntN(instances), fields...).token(); t != "" {
 			tokens[i][r.IntN(4)] = t
 		}
 		w.restless.Add(1)

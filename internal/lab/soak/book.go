@@ -44,12 +44,16 @@ func newBook() *book {
 	}
 }
 
-// admit notes an admitted request of somebody that calls itself so.
-func (b *book) admit(t tenant, name string, instance int, at int64) {
+// admit notes an admitted request of somebody that calls itself so, while the quota was up to most.
+func (b *book) admit(t tenant, name string, instance int, at, most int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.admitted[entry{t, instance, at}]++
 	b.names[t] = name
+	if b.most[t.policy] == nil {
+		b.most[t.policy] = map[int64]int64{}
+	}
+	b.most[t.policy][at] = max(b.most[t.policy][at], most)
 }
 
 // buys notes a tally that was sold to a tenant.
@@ -57,16 +61,6 @@ func (b *book) buys(t tenant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bought[t]++
-}
-
-// quota notes that a policy's quota was up to so much in a window.
-func (b *book) quota(policy string, at, most int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.most[policy] == nil {
-		b.most[policy] = map[int64]int64{}
-	}
-	b.most[policy][at] = max(b.most[policy][at], most)
 }
 
 // restart notes that an instance's clock was set back past the beginning of a window and forward
@@ -94,6 +88,9 @@ func (b *book) close(before int64) {
 		}
 		bound := each*(1+b.anew[[2]int64{int64(e.instance), e.window}]) + b.slack
 		kind, _, _ := strings.Cut(b.names[e.tenant], " ")
+		if honest(kind) {
+			kind = "honest"
+		}
 		kind = fmt.Sprintf("%s on /%s", kind, e.policy)
 		w := b.worst[kind]
 		if w == nil {

@@ -43,8 +43,8 @@ func (a answer) token() string  { return a.header.Get(middleware.TokenHeader) }
 
 // ask sends a request to an instance, with a path below the policy's, and further fields, names
 // and values in turn.
-func (c *caller) ask(ctx context.Context, instance int, method, path, body string, fields ...string) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.w.sites[instance%len(c.w.sites)].url+"/"+c.policy+path, strings.NewReader(body))
+func (c *caller) ask(instance int, method, path, body string, fields ...string) (answer, error) {
+	req, err := http.NewRequest(method, c.w.sites[instance%len(c.w.sites)].url+"/"+c.policy+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
@@ -71,7 +71,7 @@ func (c *caller) send(instance int, body string, fields ...string) answer {
 	if c.token != "" {
 		fields = append(fields, middleware.TokenHeader, c.token)
 	}
-	a, err := c.ask(context.Background(), instance, http.MethodPost, "", body, fields...)
+	a, err := c.ask(instance, http.MethodPost, "", body, fields...)
 	if err != nil {
 		c.w.broken.note(c.name + " on /" + c.policy + ": " + err.Error())
 	}
@@ -86,8 +86,7 @@ func (c *caller) send(instance int, body string, fields ...string) answer {
 
 // buy buys a tally, and returns its first token; "" if it is not sold.
 func (c *caller) buy(seller, redeemer int) (string, error) {
-	ctx := context.Background()
-	a, err := c.ask(ctx, seller, http.MethodGet, "/tally/challenge", "")
+	a, err := c.ask(seller, http.MethodGet, "/tally/challenge", "")
 	if err != nil {
 		return "", err
 	}
@@ -95,11 +94,11 @@ func (c *caller) buy(seller, redeemer int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%d: %w", a.status, err)
 	}
-	proof, err := pow.Solve(ctx, challenge.Text, pow.SolveOptions{Workers: 1})
+	proof, err := pow.Solve(context.Background(), challenge.Text, pow.SolveOptions{Workers: 1})
 	if err != nil {
 		return "", err
 	}
-	a, err = c.ask(ctx, redeemer, http.MethodPost, "/tally/redeem", "", middleware.ProofHeader, proof)
+	a, err = c.ask(redeemer, http.MethodPost, "/tally/redeem", "", middleware.ProofHeader, proof)
 	if err != nil || a.status != http.StatusOK {
 		return "", err
 	}
@@ -109,7 +108,7 @@ func (c *caller) buy(seller, redeemer int) (string, error) {
 
 // ticket returns a ticket of the waiting room, as a cookie to show.
 func (c *caller) ticket(instance int) string {
-	a, err := c.ask(context.Background(), instance, http.MethodGet, "/tally/ticket", "", "Accept", "text/html")
+	a, err := c.ask(instance, http.MethodGet, "/tally/ticket", "", "Accept", "text/html")
 	if err != nil {
 		return ""
 	}

@@ -34,7 +34,7 @@ func (w *world) floods(ctx context.Context, number int, on func() bool) {
 		}
 	}
 	defer hangUp()
-	real := w.realToken(ctx)
+	real := w.realToken()
 	for n := 0; ctx.Err() == nil && on(); n++ {
 		if conn == nil {
 			c, err := net.Dial("tcp", w.sites[(number+n)%instances].addr)
@@ -64,8 +64,8 @@ func (w *world) floods(ctx context.Context, number int, on func() bool) {
 }
 
 // realToken returns a token to forge others of.
-func (w *world) realToken(ctx context.Context) string {
-	return w.caller(windowed, "model", 0).try(ctx, 0).token()
+func (w *world) realToken() string {
+	return w.caller(windowed, "model", 0).try(0).token()
 }
 
 // forge returns a field that pretends to be something, of the kinds that are read differently.

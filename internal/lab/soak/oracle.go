@@ -7,8 +7,9 @@ import "sync"
 // quotas are what the quota of a policy may be at the moment: while Reconfigure goes from
 // instance to instance it is one on some and another one on others.
 type quotas struct {
-	mu   sync.Mutex
-	past []spread // since the beginning of the round; the last is in force
+	mu      sync.Mutex
+	dropped int      // of past
+	past    []spread // the last is in force
 }
 
 // A spread is the least and the most that something may be.
@@ -18,11 +19,18 @@ func (s spread) with(o spread) spread { return spread{min(s.least, o.least), max
 
 func newQuotas(quota int64) *quotas { return &quotas{past: []spread{{quota, quota}}} }
 
+// remembered is how many changes a request may last.
+const remembered = 1000
+
 // change says that the quota may become another one from now on; the result is called when it
 // has, everywhere.
 func (q *quotas) change(quota int64) (done func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if len(q.past) > 2*remembered {
+		q.past = append(q.past[:0], q.past[remembered:]...)
+		q.dropped += remembered
+	}
 	q.past = append(q.past, q.past[len(q.past)-1].with(spread{quota, quota}))
 	return func() {
 		q.mu.Lock()
@@ -35,29 +43,17 @@ func (q *quotas) change(quota int64) (done func()) {
 func (q *quotas) begin() (during func() spread) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	first := len(q.past) - 1
+	first := q.dropped + len(q.past) - 1
 	return func() spread {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		s := q.past[first]
-		for _, o := range q.past[first+1:] {
+		since := q.past[max(0, first-q.dropped):]
+		s := since[0]
+		for _, o := range since[1:] {
 			s = s.with(o)
 		}
 		return s
 	}
-}
-
-// forget begins a round, in which nobody asks about the last. It returns what the quota
-// was in it.
-func (q *quotas) forget() spread {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s := q.past[0]
-	for _, o := range q.past {
-		s = s.with(o)
-	}
-	q.past = append([]spread(nil), q.past[len(q.past)-1])
-	return s
 }
 
 // An oracle knows what one client has truly used of a sliding window, because it sees all of its

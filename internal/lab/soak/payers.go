@@ -89,11 +89,13 @@ func (w *world) kill() {
 
 // revive starts Redis again, and waits until every instance has it back, for good.
 func (w *world) revive(ctx context.Context) {
-	if err := w.redis.start(ctx); err != nil {
-		if ctx.Err() == nil {
-			w.fail(err)
+	if !w.redis.stands() {
+		if err := w.redis.start(ctx); err != nil {
+			if ctx.Err() == nil {
+				w.fail(err)
+			}
+			return
 		}
-		return
 	}
 	for _, policy := range []string{paid, open} {
 		for i := range instances {
@@ -110,7 +112,7 @@ func (w *world) revive(ctx context.Context) {
 func (w *world) answersAgain(ctx context.Context, policy string, instance int) bool {
 	c := w.caller(policy, "probe", instance)
 	for row, end := 0, time.Now().Add(patience); row < 8; {
-		a, err := c.ask(ctx, instance, http.MethodPost, "", "")
+		a, err := c.ask(instance, http.MethodPost, "", "")
 		switch {
 		case err == nil && strings.HasSuffix(a.why, " "+middleware.CallAnswered.String()):
 			row++

@@ -73,11 +73,22 @@ func (s *server) start(ctx context.Context) error {
 		case <-s.ended:
 			return errors.New("redis-server does not stay")
 		case <-ctx.Done():
+			s.kill()
 			return ctx.Err()
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	return nil
+}
+
+// stands says that it was started, and has not ended.
+func (s *server) stands() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // answers asks whether it is ready: while it loads it says so.

@@ -93,7 +93,7 @@ func judge(f findings) (rows []row) {
 	rows = append(rows, row{what: "served at once, most", after: fmt.Sprint(f.servedAtOnce), allowed: fmt.Sprintf("%d, reached", atOnce), ok: f.servedAtOnce == atOnce || f.interrupted && f.servedAtOnce < atOnce})
 	for _, kind := range slices.Sorted(maps.Keys(f.worst)) {
 		r := f.worst[kind]
-		rows = append(rows, row{what: "admitted in a window, most: " + kind, after: fmt.Sprint(r.admitted), allowed: fmt.Sprint(r.bound), ok: r.over == 0 && r.admitted <= r.bound})
+		rows = append(rows, row{what: "admitted by an instance in a window, most: " + kind, after: fmt.Sprint(r.admitted), allowed: fmt.Sprint(r.bound), ok: r.over == 0 && r.admitted <= r.bound})
 	}
 	least("identities' bounds looked at, kinds", int64(len(f.worst)), 8)
 

@@ -64,7 +64,7 @@ func (w *world) play(ctx context.Context) {
 		w.cycle(ctx, cycle, c, func(round string) {
 			w.set.progress(fmt.Sprintf("%s of %s, %s", time.Since(began).Round(time.Second), w.set.length, round))
 		})
-		if time.Since(began) >= w.set.length && over() && cycle%2 == 1 {
+		if w.set.cycles > 0 && cycle+1 == w.set.cycles || w.set.cycles == 0 && time.Since(began) >= w.set.length && over() && cycle%2 == 1 {
 			return
 		}
 	}
@@ -147,7 +147,7 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 		if w.outage.now()%2 == 1 && kind != killed && ctx.Err() == nil {
 			w.revive(ctx)
 		}
-		w.endRound(kind)
+		w.endRound()
 	}
 	if inFlood {
 		w.floodTime += time.Since(began)
@@ -165,19 +165,16 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 	w.book.close(w.clocks.right.Load() / window)
 }
 
+// free is how many connections those have at most that go on through all rounds.
+const free = 8
+
 // endRound looks at the process while no decision is made, and goes on to the next window.
-func (w *world) endRound(kind int) {
-	at := w.clocks.right.Load() / window
-	for policy, q := range w.quotas {
-		s := q.forget()
-		w.book.quota(policy, at, s.most)
-		if kind == stepped {
-			w.book.quota(policy, at-back/window, s.most)
-		}
-	}
-	w.book.quota(slow, at, quotaOf(slow, 0))
-	w.book.quota(slow, at-back/window, quotaOf(slow, 0))
+func (w *world) endRound() {
 	w.clocks.gate.Lock()
+	w.client.CloseIdleConnections()
+	for end := time.Now().Add(patience); w.connections.Load() > free && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	heap, goroutines := live()
 	w.clocks.gate.Unlock()
 	w.heap = append(w.heap, heap)

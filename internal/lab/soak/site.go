@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/token"
@@ -63,7 +62,7 @@ func (w *world) openSite(i int) (*site, error) {
 	}
 	s.addr = l.Addr().String()
 	s.url = "http://" + s.addr
-	s.server = &http.Server{Handler: handler, ErrorLog: log.New(&w.trouble, "", 0), ReadHeaderTimeout: time.Hour}
+	s.server = &http.Server{Handler: handler, ErrorLog: log.New(&w.trouble, "", 0), ConnState: w.connected}
 	go func() {
 		defer close(s.ended)
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -71,6 +70,16 @@ func (w *world) openSite(i int) (*site, error) {
 		}
 	}()
 	return s, nil
+}
+
+// connected counts the connections of all instances.
+func (w *world) connected(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		w.connections.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		w.connections.Add(-1)
+	}
 }
 
 // close ends an instance and all its connections.
@@ -95,7 +104,8 @@ type request struct {
 	name     string
 	policy   string
 	client   netip.Addr
-	standing int64 // see outage
+	during   func() spread // what the quota was
+	standing int64         // see outage
 	exact    bool
 }
 
@@ -109,6 +119,9 @@ func (w *world) enter(instance int, policy string, next http.Handler) http.Handl
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		q := &request{passage: w.clocks.enter(instance), w: rw, name: r.Header.Get(nameField), policy: policy, standing: w.outage.now(), exact: exact(policy)}
 		defer q.leave()
+		if of := w.quotas[policy]; of != nil {
+			q.during = of.begin()
+		}
 		q.client, _ = netip.ParseAddr(r.Header.Get("X-Forwarded-For"))
 		if q.exact {
 			w.ledgers[policy].begin(q.client)
@@ -150,7 +163,7 @@ func (w *world) decided(ctx context.Context, d middleware.Decision) {
 	case q.exact:
 		w.ledgers[q.policy].decided(d.Identity.Addr(), d, w.outage.stood(q.standing))
 	case d.Admitted:
-		w.book.admit(tenant{q.policy, d.Identity.Addr()}, q.name, q.instance, w.clocks.windowOf(q.instance))
+		w.book.admit(tenant{q.policy, d.Identity.Addr()}, q.name, q.instance, w.clocks.windowOf(q.instance), q.during().most)
 	}
 }
 

@@ -24,11 +24,12 @@ type settings struct {
 	rotate      time.Duration
 	progress    func(string)
 
-	wrap  func(*world, http.Handler) http.Handler
-	life  func() int64 // of tokens, for rotations
-	redis []string     // further arguments of the server
-	slack int64        // added to every bound
-	hurry bool         // do not wait long for goroutines that should end
+	wrap   func(*world, http.Handler) http.Handler
+	life   func() int64 // of tokens, for rotations
+	redis  []string     // further arguments of the server
+	cycles int64        // how many there are, in place of a length
+	slack  int64        // added to every bound
+	hurry  bool         // do not wait long for goroutines that should end
 }
 
 // A world is everything that runs.
@@ -55,6 +56,7 @@ type world struct {
 	touched       atomic.Bool // some clock was wrong by far, two windows ago or less
 
 	quiet, flood phase
+	connections  atomic.Int64 // that the instances have
 
 	reconfigured, decisions, explainedTokens atomic.Int64
 	steps, kills, hangUps, forged, restless  atomic.Int64
@@ -158,7 +160,7 @@ func (w *world) host() netip.Addr {
 func openWorld(ctx context.Context, dir string, set settings) (_ *world, err error) {
 	w := &world{
 		set: set, clocks: newClocks(instances), short: newRing(), long: newRing(), book: newBook(),
-		quotas: map[string]*quotas{windowed: newQuotas(quotaOf(windowed, 0)), form: newQuotas(quotaOf(form, 0))},
+		quotas: map[string]*quotas{windowed: newQuotas(quotaOf(windowed, 0)), form: newQuotas(quotaOf(form, 0)), slow: newQuotas(quotaOf(slow, 0))},
 		ledgers: map[string]*ledger{
 			paid: newLedger(exactQuota, 0, true),
 			open: newLedger(exactQuota, instances*(exactQuota/instances), false),
