@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"sync"
@@ -105,10 +106,14 @@ func (b *book) close(before int64) {
 		}
 		delete(b.admitted, e)
 	}
-	// What was bought and is used after this counts as one tally no longer: clients that use more
-	// than one do not live so long.
-	clear(b.names)
-	clear(b.bought)
+	// A tally that was bought before this and is used after it counts as none: nobody has several
+	// for so long.
+	live := map[tenant]bool{}
+	for e := range b.admitted {
+		live[e.tenant] = true
+	}
+	maps.DeleteFunc(b.names, func(t tenant, _ string) bool { return !live[t] })
+	maps.DeleteFunc(b.bought, func(t tenant, _ int64) bool { return !live[t] })
 	for _, of := range b.most {
 		for at := range of {
 			if at < before {

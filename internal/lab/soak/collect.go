@@ -28,7 +28,7 @@ func (w *world) collect(f *findings) {
 	}
 	f.rounds, f.decisions = w.rounds, w.decisions.Load()
 	f.reconfigured = w.reconfigured.Load()
-	f.led, f.dropped = w.short.led, w.short.dropped
+	f.led, f.dropped = w.led.Load(), w.dropped.Load()
 	f.kills, f.steps, f.hangUps, f.forged = w.kills.Load(), w.steps.Load(), w.hangUps.Load(), w.forged.Load()
 	f.forgedRate = float64(f.forged) / max(w.floodTime.Seconds(), 1)
 	f.explainedTokens = w.explainedTokens.Load()

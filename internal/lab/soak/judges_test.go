@@ -125,18 +125,18 @@ func TestLedger(t *testing.T) {
 		used      int64
 		want      ledgerFindings
 	}{
-		{name: "all is well", stood: true, decisions: []middleware.Decision{yes, yes, no}, used: 2, want: ledgerFindings{acknowledged: 2}},
-		{name: "lost", stood: true, decisions: []middleware.Decision{yes, yes}, used: 1, want: ledgerFindings{acknowledged: 2, lost: 1}},
-		{name: "invented", stood: true, decisions: []middleware.Decision{yes}, used: 2, want: ledgerFindings{acknowledged: 1, invented: 1}},
-		{name: "an answer that was lost was counted", decisions: []middleware.Decision{yes, down}, used: 2, want: ledgerFindings{acknowledged: 1, unknown: 1}},
-		{name: "more than the quota", stood: true, decisions: []middleware.Decision{yes, yes, yes}, used: 3, want: ledgerFindings{acknowledged: 3, overQuota: 1}},
-		{name: "refused with room", stood: true, decisions: []middleware.Decision{yes, no}, used: 1, want: ledgerFindings{acknowledged: 1, unjust: 1}},
-		{name: "one is under way", stood: true, underway: 1, decisions: []middleware.Decision{yes, no}, used: 1, want: ledgerFindings{acknowledged: 1}},
+		{name: "all is well", stood: true, decisions: []middleware.Decision{yes, yes, no}, used: 2, want: ledgerFindings{acknowledged: 2, most: 2}},
+		{name: "lost", stood: true, decisions: []middleware.Decision{yes, yes}, used: 1, want: ledgerFindings{acknowledged: 2, lost: 1, most: 2}},
+		{name: "invented", stood: true, decisions: []middleware.Decision{yes}, used: 2, want: ledgerFindings{acknowledged: 1, invented: 1, most: 1}},
+		{name: "an answer that was lost was counted", decisions: []middleware.Decision{yes, down}, used: 2, want: ledgerFindings{acknowledged: 1, unknown: 1, most: 1}},
+		{name: "more than the quota", stood: true, decisions: []middleware.Decision{yes, yes, yes}, used: 3, want: ledgerFindings{acknowledged: 3, overQuota: 1, most: 3}},
+		{name: "refused with room", stood: true, decisions: []middleware.Decision{yes, no}, used: 1, want: ledgerFindings{acknowledged: 1, unjust: 1, most: 1}},
+		{name: "one is under way", stood: true, underway: 1, decisions: []middleware.Decision{yes, no}, used: 1, want: ledgerFindings{acknowledged: 1, most: 1}},
 		{name: "no answer though it stood", stood: true, decisions: []middleware.Decision{down}, want: ledgerFindings{unknown: 1, unexplained: 1}},
 		{name: "load is no failure", stood: true, decisions: []middleware.Decision{load}, want: ledgerFindings{load: 1}},
-		{name: "the fallback", decisions: []middleware.Decision{fell, spent}, want: ledgerFindings{unknown: 2, fellBack: 1}},
-		{name: "more than the fallback", decisions: []middleware.Decision{fell, fell}, want: ledgerFindings{unknown: 2, fellBack: 2, overOutage: 1}},
-		{name: "closed is closed", closed: true, decisions: []middleware.Decision{fell}, want: ledgerFindings{unknown: 1, fellBack: 1, overOutage: 1}},
+		{name: "the fallback", decisions: []middleware.Decision{fell, spent}, want: ledgerFindings{unknown: 2, fellBack: 1, mostFellBack: 1}},
+		{name: "more than the fallback", decisions: []middleware.Decision{fell, fell}, want: ledgerFindings{unknown: 2, fellBack: 2, overOutage: 1, mostFellBack: 2}},
+		{name: "closed is closed", closed: true, decisions: []middleware.Decision{fell}, want: ledgerFindings{unknown: 1, fellBack: 1, overOutage: 1, mostFellBack: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			who := netip.MustParseAddr("10.0.0.1")

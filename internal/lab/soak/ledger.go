@@ -32,6 +32,8 @@ type account struct {
 type ledgerFindings struct {
 	acknowledged, fellBack, unknown, load int64
 
+	most, mostFellBack int64 // of one account
+
 	overQuota   int64 // acknowledged beyond the quota
 	overOutage  int64 // admitted beyond what an outage permits
 	unjust      int64 // refused by a counter that had room
@@ -80,12 +82,14 @@ func (l *ledger) decided(a netip.Addr, d middleware.Decision, stood bool) {
 	case d.Admitted && d.Degraded:
 		of.fellBack++
 		f.fellBack++
+		f.mostFellBack = max(f.mostFellBack, of.fellBack)
 		if l.closed || of.fellBack > l.fallback {
 			f.overOutage++
 		}
 	case d.Admitted:
 		of.acknowledged++
 		f.acknowledged++
+		f.most = max(f.most, of.acknowledged)
 		if of.acknowledged > l.quota {
 			f.overQuota++
 		}

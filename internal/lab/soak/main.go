@@ -9,7 +9,8 @@
 //	go run ./soak -for 20s          from internal/lab
 //
 // All runs in one process, over loopback, so that the race detector sees it, and heap and
-// goroutines can be counted. The status is 1 if something does not hold. The first Ctrl-C ends it
+// goroutines can be counted. The CPU time of honest requests is that of the thread which serves
+// them, to which the goroutine is locked meanwhile: what attackers cost is not in it. The status is 1 if something does not hold. The first Ctrl-C ends it
 // with the table of what was seen until then.
 package main
 

@@ -70,7 +70,7 @@ func TestGoroutinesThatAreLeft(t *testing.T) {
 	_, before := live()
 	stay := make(chan struct{})
 	go func() { <-stay }()
-	require.Equal(t, int(before)+1, left(int(before), 0))
+	require.Equal(t, before+1, left(before, 0))
 	close(stay)
-	require.Equal(t, int(before), left(int(before), patience))
+	require.Equal(t, before, left(before, patience))
 }

@@ -119,6 +119,8 @@ func (w *world) reconfigure() {
 		done()
 	}
 	w.reconfigured.Add(1)
+	w.led.Store(w.short.led)
+	w.dropped.Store(w.short.dropped)
 }
 
 // tokenLife is how long the tokens of some policies are good, in seconds.

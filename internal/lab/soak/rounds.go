@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A run is cycles of seven rounds. In a round the clock stands, but for what the round does to it, and all
-// clients do what they always do; then it is put forward by one window. Every other
+// A run is cycles of seven rounds. In a round the clock stands, but for what the round does to
+// it, and all clients do what they always do; then it is put forward by one window. Every other
 // cycle is a flood.
 const (
 	calmly    = iota
@@ -34,7 +34,7 @@ const (
 
 // minima are what must have happened before a run is over, however slow the machine is.
 func (w *world) minima() bool {
-	return w.short.dropped > 0 && w.kills.Load() > 0 && w.steps.Load() > 0 && w.reconfigured.Load() > 2 &&
+	return w.dropped.Load() > 0 && w.kills.Load() > 0 && w.steps.Load() > 0 && w.reconfigured.Load() > 2 &&
 		w.quiet.rounds.Load() >= 2*ofCycle && w.flood.rounds.Load() >= 2*ofCycle
 }
 
@@ -47,38 +47,36 @@ func (w *world) play(ctx context.Context) {
 	for i := range uint64(2) {
 		free.Go(func() { w.wander(inner, i) })
 	}
-	var turning sync.Mutex // of the rings
-	free.Go(func() {
-		w.every(inner, w.set.reconfigure, func() { turning.Lock(); defer turning.Unlock(); w.reconfigure() })
-	})
-	free.Go(func() {
-		w.every(inner, w.set.rotate, func() { turning.Lock(); defer turning.Unlock(); w.short.rotate(); w.long.rotate() })
-	})
-	over := func() bool {
-		turning.Lock()
-		defer turning.Unlock()
-		return w.minima()
-	}
+	free.Go(func() { w.reload(inner) })
 	c := w.crowd()
 	for began, cycle := time.Now(), int64(0); ctx.Err() == nil; cycle++ {
 		w.cycle(ctx, cycle, c, func(round string) {
 			w.set.progress(fmt.Sprintf("%s of %s, %s", time.Since(began).Round(time.Second), w.set.length, round))
 		})
-		if w.set.cycles > 0 && cycle+1 == w.set.cycles || w.set.cycles == 0 && time.Since(began) >= w.set.length && over() && cycle%2 == 1 {
+		over := time.Since(began) >= w.set.length && w.minima() && cycle%2 == 1
+		if w.set.cycles > 0 {
+			over = cycle+1 == w.set.cycles
+		}
+		if over {
 			return
 		}
 	}
 }
 
-func (w *world) every(ctx context.Context, interval time.Duration, f func()) {
-	t := time.NewTicker(interval)
-	defer t.Stop()
+// reload goes on to the next configuration again and again, and begins rotations.
+func (w *world) reload(ctx context.Context) {
+	configurations, rotations := time.NewTicker(w.set.reconfigure), time.NewTicker(w.set.rotate)
+	defer configurations.Stop()
+	defer rotations.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
-			f()
+		case <-configurations.C:
+			w.reconfigure()
+		case <-rotations.C:
+			w.short.rotate()
+			w.long.rotate()
 		}
 	}
 }
@@ -178,7 +176,7 @@ func (w *world) endRound() {
 	heap, goroutines := live()
 	w.clocks.gate.Unlock()
 	w.heap = append(w.heap, heap)
-	w.goroutines = append(w.goroutines, goroutines)
+	w.goroutines = append(w.goroutines, float64(goroutines))
 	w.clocks.move(window)
 }
 

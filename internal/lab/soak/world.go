@@ -58,11 +58,11 @@ type world struct {
 	quiet, flood phase
 	connections  atomic.Int64 // that the instances have
 
-	reconfigured, decisions, explainedTokens atomic.Int64
-	steps, kills, hangUps, forged, restless  atomic.Int64
-	rounds                                   int64
-	floodTime                                time.Duration
-	heap, goroutines                         series
+	reconfigured, led, dropped, decisions, explainedTokens atomic.Int64
+	steps, kills, hangUps, forged, restless                atomic.Int64
+	rounds                                                 int64
+	floodTime                                              time.Duration
+	heap, goroutines                                       series
 
 	tokenErrors, unjust, excess, broken, lostSlots, unanswered complaints
 
