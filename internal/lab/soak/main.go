@@ -117,6 +117,11 @@ func soak(ctx context.Context, set settings) (f findings, err error) {
 		return f, err
 	}
 	f.goroutinesLeft = left(f.goroutinesBefore, set.patience())
+	if f.goroutinesLeft > f.goroutinesBefore {
+		var all strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
+		set.progress(all.String() + "\n")
+	}
 	return f, nil
 }
 
@@ -133,11 +138,5 @@ func left(before int, patience time.Duration) int {
 	for end := time.Now().Add(patience); runtime.NumGoroutine() > before && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	n := runtime.NumGoroutine()
-	if n > before {
-		var all strings.Builder
-		_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
-		fmt.Fprintln(os.Stderr, all.String())
-	}
-	return n
+	return runtime.NumGoroutine()
 }
