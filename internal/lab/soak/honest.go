@@ -99,7 +99,6 @@ func (w *world) steadily(c *caller, i int, t turn) {
 type fullClient struct {
 	*caller
 	oracle oracle
-	turns  int64
 }
 
 func (f *fullClient) fill(t turn) {
