@@ -20,6 +20,9 @@ MUTANTTIME ?= 0
 # Percent of the root module's statements that its short tests must reach.
 COVERAGE := 95
 
+# How long "make soak" takes.
+SOAK ?= 5m
+
 # How often "make long" runs every test.
 LONGCOUNT ?= 10
 
@@ -29,7 +32,7 @@ each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 # A target for each module: all its tests, with the race detector.
 RACES := $(MODULES:%=race@%)
 
-.PHONY: test fips lint need vuln mutants fuzz bench lab bounds long cover newest sbom release rehearse help
+.PHONY: test fips lint need vuln mutants fuzz bench lab soak bounds long cover newest sbom release rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -86,6 +89,9 @@ bounds: ## the tables of bounds, of README.md and docs, by the simulation; some 
 
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
 	@GOWORK= go run ./internal/lab
+
+soak: need ## SOAK=5m: rotations, reloads, kills, wrong clocks and floods at once, with the race detector
+	@cd internal/lab && CGO_ENABLED=1 go run -race ./soak -for "$(SOAK)"
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \

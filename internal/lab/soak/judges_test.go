@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func TestOracle(t *testing.T) {
+	of := func(n int64) spread { return spread{n, n} }
+	for _, c := range []struct {
+		name           string
+		prev, last     int64
+		reach          int64
+		elapsed, quota spread
+		touched        bool
+		must, may      bool
+	}{
+		{name: "new", elapsed: of(20), quota: of(5), must: true, may: true},
+		{name: "the last one", last: 4, elapsed: of(20), quota: of(5), must: true, may: true},
+		{name: "used up", last: 5, elapsed: of(20), quota: of(5)},
+		{name: "two thirds of the last window count", prev: 6, last: 1, elapsed: of(20), quota: of(5)},
+		{name: "less than two thirds", prev: 6, elapsed: of(20), quota: of(5), must: true, may: true},
+		{name: "it hangs on the clock", prev: 6, last: 1, elapsed: spread{20, 30}, quota: of(5), may: true},
+		{name: "it hangs on the quota", last: 5, elapsed: of(20), quota: spread{5, 6}, may: true},
+		{name: "a clock was wrong: all may count", last: 1, reach: 5, elapsed: of(20), quota: of(5), touched: true, may: true},
+		{name: "a clock was wrong, and all of it has room", last: 1, reach: 4, elapsed: of(20), quota: of(5), touched: true, must: true, may: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := oracle{prev: c.prev, last: c.last, reach: c.reach}
+			require.Equal(t, c.must, o.must(c.elapsed, c.quota, c.touched))
+			require.Equal(t, c.may, o.may(c.elapsed, c.quota, c.touched))
+		})
+	}
+
+	var o oracle
+	o.roll(7, false)
+	o.used()
+	o.used()
+	o.roll(8, false)
+	require.Equal(t, oracle{at: 8, prev: 2, reach: 2}, o)
+	o.used()
+	o.roll(9, true)
+	o.used()
+	require.Equal(t, oracle{at: 9, prev: 1, last: 1, reach: 4}, o, "nothing is forgotten while clocks may be wrong")
+	o.roll(30, false)
+	require.Equal(t, oracle{at: 30}, o)
+}
+
+func TestQuotas(t *testing.T) {
+	q := newQuotas(40)
+	early := q.begin()
+	require.Equal(t, spread{40, 40}, early())
+	done := q.change(60)
+	within := q.begin()
+	require.Equal(t, spread{40, 60}, early(), "some instances have it, and some have not")
+	done()
+	require.Equal(t, spread{40, 60}, within())
+	require.Equal(t, spread{60, 60}, q.begin()())
+	require.Equal(t, spread{40, 60}, early())
+	for range 4 * remembered {
+		q.change(50)()
+	}
+	require.LessOrEqual(t, len(q.past), 2*remembered+2)
+	require.Equal(t, spread{50, 50}, q.begin()())
+}
+
+func TestBook(t *testing.T) {
+	who := tenant{windowed, netip.MustParseAddr("10.0.0.1")}
+	buyer := tenant{form, netip.MustParseAddr("10.0.0.2")}
+	admit := func(b *book, t tenant, n int, name string, instance int) {
+		for range n {
+			b.admit(t, name, instance, 100, 5)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		do   func(*book)
+		kind string
+		want reached
+	}{
+		{"as much as it may", func(b *book) { admit(b, who, 5, "drops 0", 0); admit(b, who, 5, "drops 0", 1) }, "drops on /window", reached{5, 5, 0}},
+		{"one more", func(b *book) { admit(b, who, 5, "drops 0", 0); admit(b, who, 6, "drops 0", 1) }, "drops on /window", reached{6, 5, 1}},
+		{"a bound that is one lower", func(b *book) { b.slack = -1; admit(b, who, 5, "drops 0", 0) }, "drops on /window", reached{5, 4, 1}},
+		{"an instance that began anew", func(b *book) { b.restart(1, 100); admit(b, who, 10, "drops 0", 1) }, "drops on /window", reached{10, 10, 0}},
+		{"another one did", func(b *book) { b.restart(1, 100); admit(b, who, 6, "drops 0", 0) }, "drops on /window", reached{6, 5, 1}},
+		{"the honest are one kind", func(b *book) { admit(b, who, 6, "steady 3", 0) }, "honest on /window", reached{6, 5, 1}},
+		{"a tally, and the waiting room", func(b *book) { b.buys(buyer); admit(b, buyer, 11, "farms 0", 0) }, "farms on /form", reached{11, 11, 0}},
+		{"nothing was bought", func(b *book) { admit(b, buyer, 7, "farms 0", 0) }, "farms on /form", reached{7, 6, 1}},
+		{"a quota that was higher for a moment", func(b *book) { b.admit(who, "drops 0", 0, 100, 9); admit(b, who, 8, "drops 0", 0) }, "drops on /window", reached{9, 9, 0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBook()
+			c.do(b)
+			b.close(100)
+			require.Empty(t, b.worst, "the window is not over")
+			b.close(101)
+			require.Equal(t, c.want, *b.worst[c.kind])
+			require.Len(t, b.worst, 1)
+			require.Empty(t, b.admitted, "nothing stays")
+			require.Empty(t, b.most[windowed])
+			require.Empty(t, b.anew)
+		})
+	}
+}
+
+func TestLedger(t *testing.T) {
+	yes := middleware.Decision{Admitted: true, Call: middleware.CallAnswered}
+	no := middleware.Decision{Reason: middleware.OverLimit, Call: middleware.CallAnswered}
+	down := middleware.Decision{Reason: middleware.CounterDown, Call: middleware.CallDown}
+	fell := middleware.Decision{Admitted: true, Degraded: true, Call: middleware.CallSkipped}
+	spent := middleware.Decision{Reason: middleware.OverLimit, Degraded: true, Call: middleware.CallSkipped}
+	load := middleware.Decision{Reason: middleware.Overloaded, Call: middleware.CallCrowded}
+	for _, c := range []struct {
+		name      string
+		closed    bool
+		decisions []middleware.Decision
+		underway  int
+		stood     bool
+		used      int64
+		want      ledgerFindings
+	}{
+		{name: "all is well", stood: true, decisions: []middleware.Decision{yes, yes, no}, used: 2, want: ledgerFindings{acknowledged: 2, most: 2}},
+		{name: "lost", stood: true, decisions: []middleware.Decision{yes, yes}, used: 1, want: ledgerFindings{acknowledged: 2, lost: 1, most: 2}},
+		{name: "invented", stood: true, decisions: []middleware.Decision{yes}, used: 2, want: ledgerFindings{acknowledged: 1, invented: 1, most: 1}},
+		{name: "an answer that was lost was counted", decisions: []middleware.Decision{yes, down}, used: 2, want: ledgerFindings{acknowledged: 1, unknown: 1, most: 1}},
+		{name: "more than the quota", stood: true, decisions: []middleware.Decision{yes, yes, yes}, used: 3, want: ledgerFindings{acknowledged: 3, overQuota: 1, most: 3}},
+		{name: "refused with room", stood: true, decisions: []middleware.Decision{yes, no}, used: 1, want: ledgerFindings{acknowledged: 1, unjust: 1, most: 1}},
+		{name: "one is under way", stood: true, underway: 1, decisions: []middleware.Decision{yes, no}, used: 1, want: ledgerFindings{acknowledged: 1, most: 1}},
+		{name: "no answer though it stood", stood: true, decisions: []middleware.Decision{down}, want: ledgerFindings{unknown: 1, unexplained: 1}},
+		{name: "load is no failure", stood: true, decisions: []middleware.Decision{load}, want: ledgerFindings{load: 1}},
+		{name: "the fallback", decisions: []middleware.Decision{fell, spent}, want: ledgerFindings{unknown: 2, fellBack: 1, mostFellBack: 1}},
+		{name: "more than the fallback", decisions: []middleware.Decision{fell, fell}, want: ledgerFindings{unknown: 2, fellBack: 2, overOutage: 1, mostFellBack: 2}},
+		{name: "closed is closed", closed: true, decisions: []middleware.Decision{fell}, want: ledgerFindings{unknown: 1, fellBack: 1, overOutage: 1, mostFellBack: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			who := netip.MustParseAddr("10.0.0.1")
+			l := newLedger(2, 1, c.closed)
+			for range len(c.decisions) + c.underway {
+				l.begin(who)
+			}
+			for _, d := range c.decisions {
+				l.decided(who, d, c.stood)
+			}
+			require.Equal(t, []netip.Addr{who}, l.open())
+			l.compare(who, c.used)
+			c.want.checked = 1
+			require.Equal(t, c.want, l.findings)
+			require.Empty(t, l.open(), "it is closed")
+		})
+	}
+}
+
+// A rotation is the three steps of docs/operations.md, in their order and no sooner.
+func TestRing(t *testing.T) {
+	r := newRing()
+	first := r.secrets[0]
+	require.Equal(t, [][]byte{first}, r.next(1000, 120), "nobody wants another one")
+	r.rotate()
+	added := r.next(1001, 120)
+	require.Len(t, added, 2)
+	require.Equal(t, first, added[0], "the old one signs until all have the new one")
+	led := r.next(1002, 120)
+	require.Equal(t, [][]byte{added[1], first}, led)
+	require.Equal(t, led, r.next(1002+120+window-1, 120), "its last token lives")
+	require.Equal(t, [][]byte{added[1]}, r.next(1002+120+window, 120))
+	require.Equal(t, []int64{1, 1, 1}, []int64{r.added, r.led, r.dropped})
+	for range 3 * ringMost {
+		r.rotate()
+		require.LessOrEqual(t, len(r.next(2000, 120)), ringMost, "one has to wait where there is no room")
+		r.next(2000, 120)
+	}
+	require.Len(t, r.secrets, ringMost)
+	require.Len(t, r.next(1e6, 120), 1)
+}
+
+func TestOutage(t *testing.T) {
+	var o outage
+	before := o.now()
+	require.True(t, o.stood(before))
+	o.change()
+	during := o.now()
+	require.False(t, o.stood(before), "it fell meanwhile")
+	require.False(t, o.stood(during))
+	o.change()
+	require.False(t, o.stood(before))
+	require.False(t, o.stood(during), "it did not stand at the beginning")
+	require.True(t, o.stood(o.now()))
+}
+
+func TestGauge(t *testing.T) {
+	var g gauge
+	a, b, other := g.enter("a"), g.enter("a"), g.enter("b")
+	a()
+	c := g.enter("a")
+	require.EqualValues(t, 2, g.most)
+	b()
+	c()
+	other()
+	require.Empty(t, g.at)
+}
+
+func TestClocks(t *testing.T) {
+	c := newClocks(2)
+	at := c.windowOf(0)
+	require.EqualValues(t, middle, c.now(0)%window)
+	c.set(1, -back)
+	require.Equal(t, at-3, c.windowOf(1))
+	require.Equal(t, at, c.windowOf(0))
+	c.move(window)
+	require.Equal(t, at+1, c.windowOf(1), "all are right again")
+	p := c.enter(0)
+	require.False(t, c.gate.TryLock(), "no clock moves while a decision is made")
+	p.leave()
+	p.leave()
+	require.True(t, c.gate.TryLock())
+}
+
+func TestShares(t *testing.T) {
+	for n := range 100 {
+		sum := 0
+		for part := range 3 {
+			sum += turn{part: part, parts: 3}.share(n)
+		}
+		require.Equal(t, n, sum)
+	}
+}

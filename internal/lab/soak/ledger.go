@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A ledger notes what was said about each identity on a policy whose counter is exact.
+type ledger struct {
+	quota    int64 // of the counter
+	fallback int64 // all instances together may admit so much without it
+	closed   bool  // nothing may be admitted without it
+
+	mu       sync.Mutex
+	accounts map[netip.Addr]*account
+
+	findings ledgerFindings
+}
+
+// An account is one identity.
+type account struct {
+	acknowledged int64 // the counter said yes
+	unknown      int64 // no answer: it may have counted
+	fellBack     int64 // admitted without it
+	underway     int64
+}
+
+type ledgerFindings struct {
+	acknowledged, fellBack, unknown, load int64
+
+	most, mostFellBack int64 // of one account
+
+	overQuota   int64 // acknowledged beyond the quota
+	overOutage  int64 // admitted beyond what an outage permits
+	unjust      int64 // refused by a counter that had room
+	unexplained int64 // no answer, although the server stood
+	checked     int64 // accounts that were compared with the server
+	lost        int64 // acknowledged and not in the server
+	invented    int64 // in the server, and never charged
+}
+
+func newLedger(quota, fallback int64, closed bool) *ledger {
+	return &ledger{quota: quota, fallback: fallback, closed: closed, accounts: map[netip.Addr]*account{}}
+}
+
+func (l *ledger) of(a netip.Addr) *account {
+	if l.accounts[a] == nil {
+		l.accounts[a] = &account{}
+	}
+	return l.accounts[a]
+}
+
+func (l *ledger) begin(a netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of(a).underway++
+}
+
+// decided notes a decision. stood says that the server stood from the request's beginning to
+// now, and that all instances knew it.
+func (l *ledger) decided(a netip.Addr, d middleware.Decision, stood bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, f := l.of(a), &l.findings
+	of.underway--
+	switch d.Call {
+	case middleware.CallCrowded, middleware.CallFull, middleware.CallContended:
+		f.load++
+		of.unknown++ // one that met its deadline may have been charged
+	case middleware.CallSkipped, middleware.CallFailed, middleware.CallDown:
+		f.unknown++
+		of.unknown++
+		if stood {
+			f.unexplained++
+		}
+	}
+	switch {
+	case d.Admitted && d.Degraded:
+		of.fellBack++
+		f.fellBack++
+		f.mostFellBack = max(f.mostFellBack, of.fellBack)
+		if l.closed || of.fellBack > l.fallback {
+			f.overOutage++
+		}
+	case d.Admitted:
+		of.acknowledged++
+		f.acknowledged++
+		f.most = max(f.most, of.acknowledged)
+		if of.acknowledged > l.quota {
+			f.overQuota++
+		}
+	case d.Reason == middleware.OverLimit && !d.Degraded:
+		if of.acknowledged+of.unknown+of.underway < l.quota {
+			f.unjust++
+		}
+	}
+}
+
+// compare notes what the server has of an account, which is closed with that.
+func (l *ledger) compare(a netip.Addr, used int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of := l.of(a)
+	l.findings.checked++
+	l.findings.lost += max(0, of.acknowledged-used)
+	l.findings.invented += max(0, used-of.acknowledged-of.unknown)
+	delete(l.accounts, a)
+}
+
+// open returns those whose accounts are open.
+func (l *ledger) open() (list []netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for a := range l.accounts {
+		list = append(list, a)
+	}
+	return list
+}

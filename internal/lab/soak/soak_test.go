@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+)
+
+func requireRedis(t *testing.T) {
+	t.Helper()
+	if _, err := findRedis(); err != nil {
+		testkit.Unable(t, "%v", err)
+	}
+}
+
+// A short soak: all that the long one has, each at least once. It hangs on counts alone, so a
+// machine that is busy takes longer, and comes to the same.
+func TestSoak(t *testing.T) {
+	requireRedis(t)
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), []string{"-for", "10s"}, &stdout, &stderr)
+	t.Logf("%s%s", &stdout, &stderr)
+	require.Zero(t, status)
+	require.NotContains(t, stdout.String(), "FAILED")
+}
+
+// With one thing broken a soak says so, and says what.
+func TestSoakFindsFaults(t *testing.T) {
+	requireRedis(t)
+	if testing.Short() {
+		t.Skip("what judges has tests of its own, which are quick")
+	}
+	release := make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	t.Cleanup(func() { kept = nil })
+	for _, c := range []struct {
+		name   string
+		always bool
+		breaks func(*settings)
+		row    string
+	}{
+		{"a goroutine is kept", true, func(s *settings) {
+			var once atomic.Bool
+			s.hurry = true
+			s.wrap = func(_ *world, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if once.CompareAndSwap(false, true) {
+						go func() { <-release }()
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+		}, "goroutines before"},
+		{"a map grows", false, func(s *settings) {
+			s.wrap = func(w *world, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if strings.HasPrefix(r.Header.Get(nameField), "steady") {
+						w.mu.Lock()
+						kept = append(kept, make([]byte, 64<<10))
+						w.mu.Unlock()
+					}
+					next.ServeHTTP(rw, r)
+				})
+			}
+		}, "live heap"},
+		{"a client is refused that has room", false, func(s *settings) {
+			s.wrap = refuseSome(func(w *world) bool { return true })
+		}, "honest: refused with room"},
+		{"a flood starves honest clients", false, func(s *settings) {
+			s.cycles = 2
+			s.wrap = refuseSome(func(w *world) bool { return w.flooding.Load() })
+		}, "steady clients, quiet and flood"},
+		{"an answer is cut", false, func(s *settings) {
+			var n atomic.Int64
+			s.wrap = func(_ *world, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if strings.HasPrefix(r.Header.Get(nameField), "body") && n.Add(1) == 5 {
+						r.Body = io.NopCloser(io.LimitReader(r.Body, 1000))
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+		}, "honest: lost, or a body cut"},
+		{"a token is forged on its way", false, func(s *settings) {
+			s.wrap = func(_ *world, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if token := r.Header.Get(middleware.TokenHeader); token != "" && strings.HasPrefix(r.Header.Get(nameField), "full") {
+						r.Header.Set(middleware.TokenHeader, token[:len(token)-4]+"AAAA")
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+		}, "honest: a token not accepted"},
+		{"secrets are dropped at once", false, func(s *settings) {
+			s.reconfigure, s.rotate = 100*time.Millisecond, 100*time.Millisecond
+			s.life = func() int64 { return -window }
+		}, "honest: a token not accepted"},
+		{"bounds are one lower", true, func(s *settings) { s.slack = -1 }, "admitted by an instance in a window, most: drops"},
+		{"Redis forgets when it is killed", true, func(s *settings) { s.redis = []string{"--appendonly", "no"} }, "/paid: acknowledged, and not in Redis"},
+		{"a handler panics", false, func(s *settings) {
+			var once atomic.Bool
+			s.wrap = func(_ *world, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if once.CompareAndSwap(false, true) {
+						panic("a test")
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+		}, "servers: lines logged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !testkit.Long() && !c.always {
+				t.Skip("some of them are enough, where time is short")
+			}
+			set := settingsFor(10 * time.Second)
+			set.cycles = 1
+			c.breaks(&set)
+			f, err := soak(t.Context(), set)
+			require.NoError(t, err)
+			failed := ""
+			for _, r := range judge(f) {
+				if !r.ok {
+					failed += "\n" + r.what
+				}
+			}
+			require.Contains(t, failed, "\n"+c.row)
+		})
+	}
+}
+
+// refuseSome refuses every twentieth request of the steady clients, while a world is so.
+func refuseSome(while func(*world) bool) func(*world, http.Handler) http.Handler {
+	var n atomic.Int64
+	return func(w *world, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Header.Get(nameField), "steady") && while(w) && n.Add(1)%20 == 0 {
+				http.Error(rw, "no", http.StatusTooManyRequests)
+				return
+			}
+			next.ServeHTTP(rw, r)
+		})
+	}
+}
+
+// Somebody who ends it gets the table of what was seen, and nothing stays behind.
+func TestSoakIsInterrupted(t *testing.T) {
+	requireRedis(t)
+	ctx, stop := context.WithCancel(t.Context())
+	set := settingsFor(time.Hour)
+	set.round = 0
+	set.progress = func(line string) {
+		if strings.Contains(line, roundNames[wobbling]) {
+			stop()
+		}
+	}
+	f, err := soak(ctx, set)
+	require.NoError(t, err)
+	require.True(t, f.interrupted)
+	rows := judge(f)
+	require.True(t, holds(rows), "%+v", rows)
+	var text bytes.Buffer
+	require.NoError(t, write(&text, f, rows))
+	require.Contains(t, text.String(), ", interrupted")
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"-h"}, 0, "-for"},
+		{[]string{"-for", "soon"}, 2, "invalid value"},
+		{[]string{"-for", "0s"}, 2, "must be more than 0"},
+		{[]string{"5m"}, 2, `what is "5m"?`},
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, c.status, run(t.Context(), c.args, &stdout, &stderr), c.args)
+		require.Contains(t, stderr.String(), c.says)
+		require.Empty(t, stdout.String())
+	}
+}
