@@ -21,9 +21,9 @@ func (t *tier) divide(cfg *Config) {
 
 // clients returns how many clients the memory has to have room for. An IPv6 client takes
 // three cells of each limit, and one more under a ceiling.
-func (cfg *Config) clients() int {
-	if cfg.UnfairCeiling {
-		return cfg.MaxClients + (cfg.MaxClients+2)/3
+func (c *Config) clients() int {
+	if c.UnfairCeiling {
+		return c.MaxClients + (c.MaxClients+2)/3
 	}
-	return cfg.MaxClients
+	return c.MaxClients
 }
