@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/token"
 )
 
 // Check and charge of one tally, all its limits and networks together, are one atomic
@@ -55,17 +56,27 @@ func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.
 
 // ownCandidates lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (e *engine) ownCandidates(who *subject, shown *credentials) []storeless.Candidate {
+func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []storeless.Candidate {
 	own := shown.own
 	if shown.proof.opened {
 		own = own[shown.proof.index : shown.proof.index+1]
 	}
 	list := make([]storeless.Candidate, len(own))
 	for i := range own {
-		list[i] = e.ownCandidate(who.tier.pass, &own[i].own)
+		list[i] = e.ownCandidate(who.tier.pass, &own[i].own, cost)
 		list[i].Shown = own[i].tally
 	}
 	return list
+}
+
+// ownCandidate returns an own tally as it may be charged here. Away from home it is in a
+// network of its own, which is counted in memory alone and has the share.
+func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.Candidate {
+	f := storeless.Candidate{Key: e.ownKey(own.ID)}
+	if share := pass.away.of(cost); share != nil && !e.home.is(own) {
+		f.Networks = []storeless.Network{{Key: e.keyOfOwn(kindAway, own.ID), Policy: share}}
+	}
+	return f
 }
 
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not
@@ -82,7 +93,7 @@ func (e *engine) ownCandidates(who *subject, shown *credentials) []storeless.Can
 // all who send such requests, for ever; and a pass that took it all the same, or as much as
 // such a request costs, would be the whole quota again, for sale every hour.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	candidates, workFirst := e.ownCandidates(who, shown), e.challenge.workFirst(now)
+	candidates, workFirst := e.ownCandidates(who, shown, cost), e.challenge.workFirst(now)
 	if len(candidates) == 0 {
 		if workFirst {
 			return c, false

@@ -148,13 +148,19 @@ func (e *engine) introduce() {
 			passes = append(passes, t.pass)
 		}
 	}
+	var shares []foreignShare
+	for _, t := range passes {
+		shares = append(shares, t.away)
+	}
+	for _, t := range passes {
+		t.away.introduce(shares...)
+	}
 	for _, group := range [][]*tier{tiers, rooms, passes} {
 		for _, role := range []func(*tier) **storeless.Policy{
 			func(t *tier) **storeless.Policy { return &t.policy },
 			func(t *tier) **storeless.Policy { return &t.net56 },
 			func(t *tier) **storeless.Policy { return &t.net48 },
 			func(t *tier) **storeless.Policy { return &t.fallback },
-			func(t *tier) **storeless.Policy { return &t.away },
 		} {
 			var largest *storeless.Policy
 			var all []*storeless.Policy

@@ -56,7 +56,7 @@ func (e *engine) passOf(cfg *Config, t *tier) *tier {
 	p := t.policy.Pass(e.challenge.priceMemory)
 	pass := &tier{name: t.name, policy: p, field: policyField(e.fields, p), names: t.names, room: t.room}
 	if cfg.Instances > 1 && e.challenge.mode != EveryRequest {
-		pass.away = p.Away(cfg.Instances)
+		pass.away = foreignShareOf(p, cfg.Instances)
 	}
 	return pass
 }

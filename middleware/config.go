@@ -43,9 +43,18 @@ type Config struct {
 	// Prohibited without an Identity.
 	LimitsFor *LimitsFor
 
-	// Instances is about how many instances serve the policy at once. With Exact, each admits
-	// that part of the quota, at least 1, in an outage under [FailOpen]. Permitted: 1 to 1048576.
-	// Default: 1, with which each of them admits the whole quota then.
+	// Instances is about how many instances serve the policy at once. Permitted: 1 to 1048576.
+	// Default: 1, with which each of them admits what all may.
+	//
+	// Where tallies are sold, one is worth its quota L on the instance whose challenge was solved, and on
+	// each other one a share q, see [storeless.Policy.Away]: of L = 100 on ten instances 21, which is
+	// what chance brings there of a client's requests in all but one of a thousand windows. A number
+	// that is too large refuses clients that are not spread as evenly as it says, and offers them a further
+	// tally; one that is too small lets a tally be worth more. Where a balancer keeps a client on one
+	// instance, and after each deploy, all but the newest tallies are away from home: leave it 1 if that is
+	// too dear for them.
+	//
+	// With Exact, each instance admits that part of the quota, at least 1, in an outage under [FailOpen].
 	Instances int64
 
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use

@@ -147,9 +147,7 @@ func (e *engine) newOwn(of *tier, l limits) *tier {
 	if of.pass != nil {
 		t.pass = e.passOf(&c.cfg, &t)
 		t.pass.policy = t.pass.policy.Among(of.pass.policy)
-		if t.pass.away != nil {
-			t.pass.away = t.pass.away.Among(of.pass.away)
-		}
+		t.pass.away.introduce(of.pass.away)
 	}
 	t.policy = t.policy.Among(of.policy)
 	if t.fallback != nil {

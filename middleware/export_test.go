@@ -14,7 +14,7 @@ func (m *Middleware) SellOut(now time.Time, id Identity) {
 	who := e.newSubject(context.Background(), now, id)
 	buyers := e.buyers(&who, nil)
 	for n := byte(1); e.memory.Quote(now, e.challenge.prices, buyers).Price > 0; n++ {
-		e.memory.Redeem(now, e.challenge.prices, buyers, e.ownKey([12]byte{n}), now, 1<<40)
+		e.memory.Redeem(now, e.challenge.prices, buyers, e.ownKey([9]byte{n}), now, 1<<40)
 	}
 }
 

@@ -5,6 +5,7 @@ package middleware
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"math/bits"
 
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -15,7 +16,7 @@ import (
 // that has never met a tally has to believe that nothing was used of it. So a tally is worth its
 // quota at home, and elsewhere a share of it, see [storeless.Policy.Away].
 //
-// The challenge carries its home, and so does each token of the tally: four bytes of a hash of
+// The challenge carries its home, and so does each token of the tally: three bytes of a hash of
 // its serial, under a secret of the process. Other processes see that it is not theirs, and
 // nobody sees how many there are, or which tallies have the same.
 //
@@ -30,24 +31,59 @@ func newHome() *home {
 }
 
 // mark returns what marks a serial as of this process.
-func (h *home) mark(serial [8]byte) [4]byte {
+func (h *home) mark(serial [6]byte) [3]byte {
 	var b [sha256.Size + len(serial)]byte
 	copy(b[copy(b[:], h.secret[:]):], serial[:])
 	sum := sha256.Sum256(b[:])
-	return [4]byte(sum[:])
+	return [3]byte(sum[:])
 }
 
 // is reports whether a tally was sold for a challenge of this process.
 func (h *home) is(own *token.Own) bool {
-	return h.mark([8]byte(own.ID[:])) == [4]byte(own.ID[8:])
+	return h.mark([6]byte(own.ID[:])) == [3]byte(own.ID[6:])
 }
 
-// ownCandidate returns an own tally as it may be charged here. Away from home it is in a
-// network of its own, which is counted in memory alone and has the share.
-func (e *engine) ownCandidate(pass *tier, own *token.Own) storeless.Candidate {
-	f := storeless.Candidate{Key: e.ownKey(own.ID)}
-	if pass.away != nil && !e.home.is(own) {
-		f.Networks = []storeless.Network{{Key: e.keyOfOwn(kindAway, own.ID), Policy: pass.away}}
+// A foreignShare is what a tally may use on each instance that is not its home, by what a
+// request costs: the i-th policy is for costs up to 2ⁱ, the last for all above. Dear requests are few, and
+// come less evenly; by one share for all costs, those that cost more would be refused away from home for ever.
+// nil: all of its quota.
+type foreignShare []*storeless.Policy
+
+// foreignShareOf compiles the share of a pass.
+func foreignShareOf(pass *storeless.Policy, instances int64) (f foreignShare) {
+	for cost := int64(1); ; cost *= 2 {
+		p := pass.Away(instances, cost)
+		if p == nil && len(f) == 0 {
+			return nil
+		}
+		f = append(f, p)
+		if p == nil || cost >= pass.Capacity() {
+			return f
+		}
 	}
-	return f
+}
+
+// of returns the policy for requests of a cost; nil: what they use is not held.
+func (f foreignShare) of(cost int64) *storeless.Policy {
+	if len(f) == 0 {
+		return nil
+	}
+	return f[min(bits.Len64(uint64(max(1, cost)-1)), len(f)-1)]
+}
+
+// introduce tells the shares of each other, and of those of another tier, see [storeless.Policy.Among].
+func (f foreignShare) introduce(all ...foreignShare) {
+	var known []*storeless.Policy
+	for _, other := range append(all, f) {
+		for _, p := range other {
+			if p != nil {
+				known = append(known, p)
+			}
+		}
+	}
+	for i, p := range f {
+		if p != nil {
+			f[i] = p.Among(known...)
+		}
+	}
 }

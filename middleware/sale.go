@@ -106,9 +106,9 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 }
 
 // ownKey names an own tally in memory, the same for every client that shows it.
-func (e *engine) ownKey(id [12]byte) storeless.Key { return e.keyOfOwn(kindOwn, id) }
+func (e *engine) ownKey(id [9]byte) storeless.Key { return e.keyOfOwn(kindOwn, id) }
 
-func (e *engine) keyOfOwn(kind byte, id [12]byte) storeless.Key {
+func (e *engine) keyOfOwn(kind byte, id [9]byte) storeless.Key {
 	if e.memory == nil {
 		return 0
 	}

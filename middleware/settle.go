@@ -162,7 +162,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 		return who, f
 	}
 	if dc.own != nil {
-		return who, e.ownCandidate(who.tier, dc.own)
+		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost)
 	}
 	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
 	if id.wide() {

@@ -17,7 +17,7 @@ type tier struct {
 	names        []string          // of the limits; "" of shadows, which are told to nobody
 	room         *tier             // for the waiting room; nil: none
 	pass         *tier             // what a tally that is bought may use; nil: none is sold
-	away         *storeless.Policy // of a pass: what it may use away from home; nil: all
+	away         foreignShare      // of a pass: what it may use away from home
 
 	// The limits that count by outcome, where there are any: all others are charged by those above.
 	late, late56, late48 *storeless.Policy

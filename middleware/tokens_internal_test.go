@@ -24,7 +24,7 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 		Challenge: &Challenge{},
 	})
 	require.NoError(t, err)
-	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [12]byte{1}, Expires: 1_800_003_600}
+	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [9]byte{1}, Expires: 1_800_003_600}
 	low, _ := e.base.policy.Step(now, storeless.Tally{}, 2)
 	high, _ := e.base.policy.Step(now, storeless.Tally{}, 7)
 	for _, order := range [][]storeless.Tally{{low, high}, {high, low}} {
@@ -54,7 +54,7 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 		life time.Duration
 		want bool
 	}{{life, true}, {life + time.Minute, true}, {life + time.Minute + time.Second, false}, {100 * 365 * 24 * time.Hour, false}} {
-		require.Equal(t, test.want, e.acceptsOwn(now, &who, &token.Own{ID: [12]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
+		require.Equal(t, test.want, e.acceptsOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 			})
 			require.NoError(t, err)
 			now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
-			require.False(t, m.engine.Load().acceptsOwn(now, &who, &token.Own{ID: [12]byte{1}, Expires: now.Unix() + 1}))
+			require.False(t, m.engine.Load().acceptsOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Unix() + 1}))
 		})
 	}
 }

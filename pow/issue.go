@@ -17,7 +17,7 @@ import (
 type Issuer struct {
 	ring    *ring
 	longest uint16 // ttl, in seconds
-	mark    func(serial [8]byte) [4]byte
+	mark    func(serial [6]byte) [3]byte
 }
 
 // New makes an issuer, or reports every problem of c in one error (joined by
@@ -62,7 +62,7 @@ func (is *Issuer) Issue(now time.Time, b Binding, work uint64) (Challenge, error
 	defer is.ring.put(w)
 	rand.Read(w.nonce[:]) // never fails: the process ends first
 	if is.mark != nil {
-		mark := is.mark([8]byte(w.nonce[:]))
+		mark := is.mark([6]byte(w.nonce[:]))
 		copy(w.nonce[serialLen:], mark[:])
 	}
 	return w.issue(uint32(at), b, work, is.longest), nil

@@ -52,7 +52,9 @@ type verifyVector struct {
 	boundTo
 	Proof   string `json:"proof"`
 	Want    string `json:"want"`
-	ID      string `json:"id,omitempty"` // hexadecimal
+	ID      string `json:"id,omitempty"`     // hexadecimal
+	Serial  string `json:"serial,omitempty"` // hexadecimal
+	Mark    string `json:"mark,omitempty"`   // hexadecimal
 	Issued  int64  `json:"issued,omitempty"`
 	Expires int64  `json:"expires,omitempty"`
 	Work    uint64 `json:"work,omitempty"`
@@ -127,6 +129,7 @@ func TestVectors(t *testing.T) {
 			require.Equal(t, c.Want, class(err))
 			if err == nil {
 				require.Equal(t, c.ID, hex.EncodeToString(r.ID[:]))
+				require.Equal(t, c.Serial+c.Mark, hex.EncodeToString(append(r.Serial[:], r.Mark[:]...)))
 				require.Equal(t, []int64{c.Issued, c.Expires}, []int64{r.Issued.Unix(), r.Expires.Unix()})
 				require.Equal(t, c.Work, r.Work)
 			}

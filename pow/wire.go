@@ -14,7 +14,7 @@ const (
 
 	headerLen = 38
 	nonceLen  = 16
-	serialLen = 8 // of the nonce; a mark of four bytes follows, or more that is random
+	serialLen = 6 // of the nonce; a mark of three bytes follows, or more that is random
 	tagLen    = 8
 	targetLen = 6
 	macLen    = 16

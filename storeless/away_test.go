@@ -3,49 +3,35 @@
 package storeless
 
 import (
-	"math/big"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestRoot: rounded up, for small numbers and around squares.
-func TestRoot(t *testing.T) {
-	check := func(x uint64) {
-		want := new(big.Int).Sqrt(new(big.Int).SetUint64(x))
-		if new(big.Int).Mul(want, want).Cmp(new(big.Int).SetUint64(x)) < 0 {
-			want.Add(want, big.NewInt(1))
-		}
-		require.Equal(t, want.Int64(), root(x), "%d", x)
-	}
-	for x := range uint64(3000) {
-		check(x)
-	}
-	r := rand.New(rand.NewPCG(1, 1))
-	for range 3000 {
-		n := r.Uint64N(1 << 28)
-		for _, x := range []uint64{n*n - 1, n * n, n*n + 1, r.Uint64() >> 8} {
-			check(x)
-		}
-	}
-}
-
 // TestShareAway: the figures of the design, and that a share is never more than the quota nor less than an
 // even part.
 func TestShareAway(t *testing.T) {
-	for _, test := range []struct{ quota, instances, want int64 }{
-		{100, 10, 21}, {100, 50, 8}, {100, 2, 73}, {100, 100, 5}, {5, 50, 3}, {1, 10, 1}, {5, 10, 4}, {1000, 10, 131},
-		{100, 1, 100}, {MaxQuota, 1, MaxQuota}, {MaxQuota, 1 << 20, 2185},
+	for _, test := range []struct{ quota, instances, cost, want int64 }{
+		{100, 10, 1, 21}, {100, 50, 1, 8}, {100, 2, 1, 73}, {100, 100, 1, 5}, {5, 50, 1, 3}, {1, 10, 1, 1}, {5, 10, 1, 4}, {1000, 10, 1, 131},
+		{100, 1, 1, 100}, {MaxQuota, 1, 1, MaxQuota}, {MaxQuota, 1 << 20, 1, 2185},
+		{1000, 10, 10, 205}, // as 100 requests have: ten times 21, but rounded up less
+		{1000, 10, 100, 500}, {1000, 10, 1000, 1000}, {100, 10, 64, 100},
+		{MaxQuota, 1 << 20, 1 << 30, 1<<30 + 4450780},
 	} {
-		require.Equal(t, test.want, shareAway(test.quota, test.instances), "%d on %d", test.quota, test.instances)
+		require.Equal(t, test.want, shareAway(test.quota, test.instances, test.cost), "%+v", test)
 	}
 	for quota := int64(1); quota < 400; quota++ {
 		for n := int64(1); n < 100; n++ {
-			q := shareAway(quota, n)
-			require.LessOrEqual(t, q, quota)
-			require.GreaterOrEqual(t, q*n, quota)
+			most := shareAway(quota, n, 1)
+			for cost := int64(1); cost <= quota; cost *= 2 {
+				q := shareAway(quota, n, cost)
+				require.LessOrEqual(t, q, quota)
+				require.GreaterOrEqual(t, q*n, quota)
+				require.GreaterOrEqual(t, q, cost, "a request that fits at home fits")
+				require.GreaterOrEqual(t, q, most)
+				most = q
+			}
 		}
 	}
 }
@@ -61,10 +47,10 @@ func TestAway(t *testing.T) {
 	})
 	require.NoError(t, err)
 	pass := p.Pass(time.Hour)
-	away := pass.Away(10)
+	away := pass.Away(10, 1)
 	require.True(t, away.SameShape(pass))
 	require.EqualValues(t, 21, away.Limit(0).Quota)
-	require.Equal(t, shareAway(pass.Limit(1).Quota, 10), away.Limit(1).Quota)
+	require.Equal(t, shareAway(pass.Limit(1).Quota, 10, 1), away.Limit(1).Quota)
 	require.Equal(t, pass.rules[1].life, away.rules[1].life, "it does not come back there either")
 	require.Equal(t, pass.rules[2].capacity, away.rules[2].capacity)
 	require.Equal(t, 10*pass.rules[2].interval, away.rules[2].interval)
@@ -72,8 +58,9 @@ func TestAway(t *testing.T) {
 	for i := range 4 {
 		require.Equal(t, pass.ID(i), away.ID(i))
 	}
-	require.Equal(t, pass.rules, pass.Away(1).rules)
-	require.Panics(t, func() { pass.Away(0) })
+	require.Nil(t, pass.Away(1, 1), "nothing is held")
+	require.Panics(t, func() { pass.Away(0, 1) })
+	require.Panics(t, func() { pass.Away(1, 0) })
 }
 
 // TestTalliesAwayFromHome: on each instance that is not its home a tally gets its share, whatever it
@@ -82,7 +69,7 @@ func TestTalliesAwayFromHome(t *testing.T) {
 	p, err := Compile("shop", []Limit{{Quota: 100, Window: time.Hour}})
 	require.NoError(t, err)
 	pass := p.Pass(time.Hour)
-	away := pass.Away(10)
+	away := pass.Away(10, 1)
 	now := time.Unix(1_800_000_000, 0)
 	total := 0
 	for instance := range 10 {

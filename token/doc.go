@@ -60,10 +60,10 @@
 // and of a client that has just bought a tally of its own, before and after its
 // first request, and the first again where the tally is bound to its buyer:
 //
-//	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
-//	{"aud":"contact","fam":"AQIDBAUGBwg","exp":1700172800,
+//	{"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[]}
+//	{"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,
 //	 "t":[8060369,2880,1,0, 1872652,2,1,0, 13735150,172790000000,0,0]}
-//	{"aud":"contact","sub":"Jg1a74bJ","fam":"AQIDBAUGBwg","exp":1700172800,"t":[]}
+//	{"aud":"contact","sub":"Jg1a74bJ","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[]}
 //
 // The claims, in this order:
 //
@@ -71,7 +71,7 @@
 //	sub  8 characters: the first 48 bits of the identity's hash, see below. In
 //	     tokens of the shared tally, and of an own tally that is bound; no
 //	     others
-//	fam  11 characters: the 64 bits of an own tally's id. In its tokens only
+//	fam  12 characters: the 72 bits of an own tally's id. In its tokens only
 //	exp  a NumericDate (RFC 7519 section 4.1.4), an integer. On that second the
 //	     token is expired. Shared: the end of the second window of the limit that
 //	     looks furthest. Own: the end of the tally's life, the same in all of

@@ -18,7 +18,7 @@ import (
 func TestT18(t *testing.T) {
 	c, h := contact(t)
 	sub := fmt.Sprintf(`"sub":"%s"`, h.subject[:])
-	for kind, names := range map[string]string{"shared": sub, "own": `"fam":"AAAAAAAAAAA"`, "bound": sub + `,"fam":"AAAAAAAAAAA"`} {
+	for kind, names := range map[string]string{"shared": sub, "own": `"fam":"AAAAAAAAAAAA"`, "bound": sub + `,"fam":"AAAAAAAAAAAA"`} {
 		t.Run(kind, func(t *testing.T) { oddNumbers(t, c, &h, names) })
 	}
 }

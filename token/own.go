@@ -16,9 +16,9 @@ type Token struct {
 
 // An Own is an own tally, as its challenge made it.
 type Own struct {
-	ID      [12]byte // derived from the challenge
-	Expires int64    // the end of the tally's life, in Unix seconds
-	Bound   bool     // its tokens are good only for the holder that bought it
+	ID      [9]byte // the serial of its challenge, six bytes, and the mark, three
+	Expires int64   // the end of the tally's life, in Unix seconds
+	Bound   bool    // its tokens are good only for the holder that bought it
 }
 
 // IsZero reports whether o is no tally: one that never ends is none.

@@ -85,10 +85,10 @@ func believe(p *storeless.Policy, claims *Claims) (t Token, ok bool) {
 	t.Expires = claims.Expires
 	if claims.OwnTally != "" {
 		id, err := base64.RawURLEncoding.Strict().DecodeString(claims.OwnTally)
-		if err != nil || len(claims.OwnTally) != 16 || len(id) != 12 {
+		if err != nil || len(claims.OwnTally) != 12 || len(id) != 9 {
 			return Token{}, false
 		}
-		t.Own = Own{ID: [12]byte(id), Expires: t.Expires, Bound: claims.Subject != ""}
+		t.Own = Own{ID: [9]byte(id), Expires: t.Expires, Bound: claims.Subject != ""}
 	} else if len(claims.Tally) == 0 {
 		return Token{}, false
 	}

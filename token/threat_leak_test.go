@@ -18,7 +18,7 @@ import (
 // What he need not do any more is to work for a family: each id that he makes up
 // is one, with a quota of its own.
 func TestT13(t *testing.T) {
-	for kind, names := range map[string]string{"shared": `"sub":"%s"`, "own": `"fam":"AAAAAAAAAAA"`, "bound": `"sub":"%s","fam":"AAAAAAAAAAA"`} {
+	for kind, names := range map[string]string{"shared": `"sub":"%s"`, "own": `"fam":"AAAAAAAAAAAA"`, "bound": `"sub":"%s","fam":"AAAAAAAAAAAA"`} {
 		t.Run(kind, func(t *testing.T) { leaked(t, names) })
 	}
 }

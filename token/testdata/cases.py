@@ -47,7 +47,7 @@ def state(at=0, cur=0, prev=0):
 
 def own(name="family", bound=False, ends=None, policy=CONTACT, since=NOW):
     """An own family, bought at a time; its id stands for one made of a challenge."""
-    return {"id": hashlib.sha256(name.encode()).hexdigest()[:24], "bound": bound,
+    return {"id": hashlib.sha256(name.encode()).hexdigest()[:18], "bound": bound,
             "expires": ends or since + wt.own_life(policy)}
 
 
