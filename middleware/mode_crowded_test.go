@@ -188,6 +188,10 @@ func TestWhenCrowdedCountsRequestsUnderWay(t *testing.T) {
 					require.Panics(t, func() { send(aborts, stranger(i)) })
 				}
 				require.False(t, h.m.Stats().Crowded, "a panic leaves nobody behind")
+				if concurrency == nil {
+					allowed(t, h.m, visitor, 5)
+					require.False(t, h.m.Stats().Crowded, "what is no request is never under way")
+				}
 			})
 		})
 	}
