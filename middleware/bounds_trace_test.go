@@ -47,6 +47,9 @@ func (w *buyerWorld) request() {
 	}
 	if resp.StatusCode != http.StatusOK {
 		w.refused++
+		if l.reason == middleware.NoToken {
+			w.wanted++
+		}
 		return
 	}
 	w.passed++
@@ -58,6 +61,7 @@ func (w *buyerWorld) request() {
 	default:
 		require.False(w.t, w.sells && w.mode == middleware.Newcomers, "nothing is free here")
 		family = shared(addr)
+		w.free++
 	}
 	if w.sells && w.mode == middleware.EveryRequest {
 		require.NotNil(w.t, c, "no proof")
@@ -148,7 +152,8 @@ func TestBoundsUnderAttack(t *testing.T) {
 	if testkit.Brief() {
 		seeds = 4
 	}
-	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted}
+	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted, "WhenCrowded": middleware.WhenCrowded}
+	wanted, free := 0, 0
 	for name, mode := range allModes {
 		modes[name] = mode
 	}
@@ -162,6 +167,9 @@ func TestBoundsUnderAttack(t *testing.T) {
 					}
 					require.Greater(t, w.passed+w.refused, 300)
 					require.Positive(t, w.refused)
+					if mode == middleware.WhenCrowded {
+						wanted, free = wanted+w.wanted, free+w.free
+					}
 					if full {
 						return
 					}
@@ -173,4 +181,6 @@ func TestBoundsUnderAttack(t *testing.T) {
 			}
 		}
 	}
+	require.Greater(t, wanted, 100, "crowded instances")
+	require.Greater(t, free, 100, "and calm ones")
 }

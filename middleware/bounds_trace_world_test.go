@@ -21,6 +21,7 @@ type buyerLife struct {
 	h       http.Handler
 	offset  time.Duration     // of its clock
 	refused middleware.Reason // why the proof of its last request was not accepted
+	reason  middleware.Reason // what became of its last request
 
 	admitted map[string][]int64 // by tally: when, by its clock, µs
 	proofs   map[string]int     // requests that each proof bought
@@ -53,6 +54,7 @@ type buyerWorld struct {
 	works  []*work
 
 	passed, refused, sales int
+	wanted, free           int // requests refused for want of a proof; admitted to a shared tally
 }
 
 var buyerAddresses = []string{"203.0.113.1", "203.0.113.2", "2001:db8::1", "2001:db8:0:1::1"}
@@ -83,6 +85,9 @@ func newBuyerWorld(t *testing.T, seed uint64, mode middleware.Mode, sells, full 
 	w.now.advance(24*time.Hour - time.Minute) // what a pass has does not come back at midnight
 	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), BindOwn: seed%2 == 1, Path: "/tally/"}
 	w.tariff.WaitingRoom.Closed = true
+	if mode == middleware.WhenCrowded {
+		w.tariff.CrowdedPerSecond = 1
+	}
 	for i, limits := range buyerPolicies[seed%uint64(len(buyerPolicies))] {
 		w.tiers[i] = filledIn(t, limits, 1)
 		w.passes[i] = passOf(t, limits)
@@ -117,7 +122,7 @@ func (w *buyerWorld) restart(i int) {
 	if w.full {
 		cfg.MaxClients = 1
 	}
-	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { l.refused = d.Proof }
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { l.refused, l.reason = d.Proof, d.Reason }
 	cfg.Limits, cfg.Tiers = w.tiers[0], map[string][]middleware.Limit{"pro": w.tiers[1]}
 	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 		id, err := middleware.PeerAddress(r)

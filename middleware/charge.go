@@ -93,9 +93,9 @@ func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.
 // all who send such requests, for ever; and a pass that took it all the same, or as much as
 // such a request costs, would be the whole quota again, for sale every hour.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
-	candidates := e.ownCandidates(who, shown, cost)
+	candidates, workFirst := e.ownCandidates(who, shown, cost), e.challenge.workFirst(now)
 	if len(candidates) == 0 {
-		if e.challenge.mode == Newcomers {
+		if workFirst {
 			return c, false
 		}
 		e.chargeShared(now, who, shown, cost, &c)
@@ -113,7 +113,7 @@ func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, c
 	c = charged{own: &o.own, opened: shown.proof.opened, shown: o.tally, tally: tally, verdict: v}
 	left := restOf(now, &o.own)
 	capWaits(&c.verdict, left)
-	if v.Admitted || shown.proof.opened || e.challenge.mode == Newcomers {
+	if v.Admitted || shown.proof.opened || workFirst {
 		return c, true
 	}
 	// What is used up for good is no nearer way than the shared tally.

@@ -33,8 +33,9 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		errs = append(errs, &ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if c.Mode > EveryRequest {
-		problem("Mode", "must be WhenExhausted, Newcomers or EveryRequest")
+		problem("Mode", "must be WhenExhausted, WhenCrowded, Newcomers or EveryRequest")
 	}
+	checkCrowded(&c, problem)
 	prices, err := storeless.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
 	for p := range ConfigErrors(err) {
 		field := p.Field
@@ -53,7 +54,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	case c.SurgeBudget < 0:
 		problem("SurgeBudget", "must be tallies a minute, or 0 for never, not %d", c.SurgeBudget)
 	case c.SurgeBudget > 0 && c.Mode == EveryRequest:
-		problem("SurgeBudget", "belongs to WhenExhausted and Newcomers: EveryRequest sells no tallies")
+		problem("SurgeBudget", "cannot go with EveryRequest, which sells no tallies")
 	case c.SurgeBudget > 0 && cfg.InsecureNoMemory:
 		problem("SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales")
 	}
@@ -62,7 +63,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	case cfg.Identity != nil:
 		problem("PortBlocks", "goes with the peer's address alone, Identity left nil: behind a proxy the port is the proxy's")
 	case c.Mode == EveryRequest:
-		problem("PortBlocks", "belongs to WhenExhausted and Newcomers: EveryRequest sells no tallies")
+		problem("PortBlocks", "cannot go with EveryRequest, which sells no tallies")
 	case cfg.InsecureNoMemory:
 		problem("PortBlocks", "cannot go with InsecureNoMemory: nothing would know what a block has bought")
 	}
@@ -84,7 +85,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share}
+	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
+		crowdedAt: storeless.Threshold{PerSecond: c.CrowdedPerSecond, AtOnce: c.CrowdedAtOnce}}
 	if c.NonceOnly {
 		ch.work = 0
 	}
@@ -98,6 +100,27 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	}
 	return ch, nil
 }
+
+// checkCrowded checks from when an instance is crowded.
+func checkCrowded(c *Challenge, problem func(field, format string, args ...any)) {
+	for _, limit := range [...]struct {
+		field string
+		value int64
+	}{{"CrowdedPerSecond", c.CrowdedPerSecond}, {"CrowdedAtOnce", c.CrowdedAtOnce}} {
+		switch {
+		case limit.value < 0 || limit.value > mostLoad:
+			problem(limit.field, "must be from 1 to %d, or 0 for not set, not %d", mostLoad, limit.value)
+		case limit.value > 0 && c.Mode != WhenCrowded:
+			problem(limit.field, "belongs to WhenCrowded")
+		}
+	}
+	if c.Mode == WhenCrowded && c.CrowdedPerSecond == 0 && c.CrowdedAtOnce == 0 {
+		problem("Mode", "WhenCrowded needs CrowdedPerSecond, CrowdedAtOnce or both")
+	}
+}
+
+// mostLoad is more than one process serves.
+const mostLoad = 1_000_000
 
 // The longest lives of challenges. The price of a tally rises with demand, and what it
 // has risen to must be payable by a browser without a JIT, or a neighbour shuts it out.

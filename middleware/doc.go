@@ -27,7 +27,9 @@
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
 //	sends no token, or an old one, where UnfairCeiling is set                    (N+C)·L/Instances: where N is Instances, L·(1 + C/N); as much again for each tally that it buys
 //	honest there, and the balancer keeps it on one instance                      L/Instances: it is refused under its limit
+//	works, where that comes first only while an instance is crowded (WhenCrowded)  (N+C)·L + F·(L + (N+C−1)·q), whatever the load was
 //	holds many IPv4 addresses, or unrelated networks                             L for each
+//	the same, and proves no work, with WhenCrowded and CrowdedPerSecond R, in t seconds  all together (N+C)·R·(t + 10), and one each time that an instance gets crowded
 //	has its costs settled afterwards                                             + what its requests under way were estimated too low
 //	fails, where a limit counts failures alone                                   (N+C)·L failures; L requests under way at once on an instance
 //	new while the memory is full                                                 (N+C)·L; may be refused early
@@ -142,7 +144,8 @@
 //
 // With a [Challenge] a client can buy a tally of its own by work: a quota beside the one that
 // everybody behind its address shares. The Mode says when: [WhenExhausted], once the shared quota
-// is used up; [Newcomers], before the first request; [EveryRequest], for each request, and then
+// is used up; [Newcomers], before the first request; [WhenCrowded], the one while this instance is
+// calm, the other while it is crowded; [EveryRequest], for each request, and then
 // no tallies are sold. A challenge is bound to policy and identity. It lives for 10 seconds, and
 // longer for a high price: at most five minutes, or one in EveryRequest. A proof is good for one
 // tally, or one request, on each instance, however often it is shown. It must be worth half the

@@ -79,6 +79,10 @@ type challenger struct {
 	script, style string           // their URLs
 	keptStyle     string           // of the page that keeps a form
 	share         int64            // of the waiting room; 0: none
+
+	// Of WhenCrowded alone. The load is the Middleware's, whatever its configuration.
+	crowdedAt storeless.Threshold
+	load      *storeless.Load
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No

@@ -31,6 +31,7 @@ type Middleware struct {
 	alarms  alarms
 	proofs  proofCounts
 	live    outcomes // what requests hold, whatever the configuration
+	load    storeless.Load
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
@@ -83,6 +84,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
 	if cfg.ByOutcome != nil {
 		e.outcomes = &m.live
+	}
+	if e.challenge != nil {
+		e.challenge.load = &m.load
 	}
 	m.engine.Store(e)
 	if e.memory != nil {
@@ -160,6 +164,9 @@ func (m *Middleware) Stats() Stats {
 	defer m.mu.Unlock()
 	e := m.loaded()
 	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats()}
+	if c := e.challenge; c != nil && c.mode == WhenCrowded {
+		s.Crowded = c.load.Crowded(e.now(), c.crowdedAt)
+	}
 	if x := e.exact; x != nil {
 		s.Counter = &CounterStats{Down: !x.guard.Well(e.now()), Busy: x.guard.Busy()}
 	}

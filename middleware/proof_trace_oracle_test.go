@@ -220,12 +220,16 @@ func (w *proofWorld) requireBounds(addr string, window int64) {
 			bought++
 		}
 	}
+	mode := w.mode
+	if w.whenCrowded {
+		mode = middleware.WhenExhausted // whose bound it has
+	}
 	limits := map[middleware.Mode]int{
 		middleware.WhenExhausted: lives * w.most * (1 + bought),
 		middleware.Newcomers:     lives * w.most * bought,
 		middleware.EveryRequest:  min(lives*w.most, lives*len(w.solved[addr])),
 	}
-	require.LessOrEqual(w.t, admitted, limits[w.mode], "%s: %d instances and cold starts, %d families", addr, lives, bought)
+	require.LessOrEqual(w.t, admitted, limits[mode], "%s: %d instances and cold starts, %d families", addr, lives, bought)
 }
 
 // requirePrices checks, at the end, what the families of each address have cost.

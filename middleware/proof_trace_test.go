@@ -4,6 +4,7 @@ package middleware_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -29,6 +30,7 @@ type proofAttempt struct {
 func (w *proofWorld) attempt() *proofAttempt {
 	c := w.clients[w.r.IntN(len(w.clients))]
 	a := &proofAttempt{life: w.anywhere(), addr: c.addr}
+	w.setMode(a.life)
 	wallet := c
 	if w.r.IntN(8) == 0 {
 		wallet = w.clients[w.r.IntN(len(w.clients))] // stolen
@@ -66,12 +68,30 @@ func (w *proofWorld) attempt() *proofAttempt {
 	return a
 }
 
+// setMode has the world expect what the instance does now, where that depends on its load.
+func (w *proofWorld) setMode(l *proofLife) {
+	if !w.whenCrowded {
+		return
+	}
+	if w.mode = middleware.WhenExhausted; l.m.Stats().Crowded {
+		w.mode = middleware.Newcomers
+		w.crowded++
+	} else {
+		w.calm++
+	}
+}
+
 func (a *proofAttempt) send() {
 	options := []option{from(a.addr), showing(a.tokens...)}
 	if a.work != nil {
 		options = append(options, proving(a.work.proof))
 	}
 	a.resp = send(a.life.h, options...)
+}
+
+func (a *proofAttempt) sent() *proofAttempt {
+	a.send()
+	return a
 }
 
 // keep files what came back with whoever is behind the address.
@@ -110,6 +130,11 @@ func (w *proofWorld) step() {
 			one := *a
 			attempts[i] = &one
 		}
+		if w.whenCrowded { // it may become crowded in between
+			w.audit(a.sent())
+			w.keep(a)
+			return
+		}
 		inParallel(len(attempts), func(i int) { attempts[i].send() })
 		slices.SortFunc(attempts, func(a, b *proofAttempt) int { return a.resp.StatusCode - b.resp.StatusCode })
 		for _, a := range attempts {
@@ -118,8 +143,7 @@ func (w *proofWorld) step() {
 		}
 	default:
 		a := w.attempt()
-		a.send()
-		w.audit(a)
+		w.audit(a.sent())
 		w.keep(a)
 	}
 }
@@ -132,7 +156,10 @@ func TestProofTraces(t *testing.T) {
 	if testing.Short() {
 		seeds = 3
 	}
-	for name, mode := range allModes {
+	modes := maps.Clone(allModes)
+	modes["WhenCrowded"] = middleware.WhenCrowded
+	calm, crowded := 0, 0
+	for name, mode := range modes {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
 				w := newProofWorld(t, mode, seed)
@@ -146,7 +173,10 @@ func TestProofTraces(t *testing.T) {
 				for _, l := range w.lives {
 					require.Zero(t, l.m.Stats().Saturations)
 				}
+				calm, crowded = calm+w.calm, crowded+w.crowded
 			})
 		}
 	}
+	require.Greater(t, calm, 100, "calm instances")
+	require.Greater(t, crowded, 20, "and crowded ones")
 }

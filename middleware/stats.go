@@ -34,6 +34,10 @@ type Stats struct {
 	// Proofs are the proofs of work that were accepted, and those that were not.
 	Proofs ProofStats
 
+	// Crowded says that this instance is crowded, and asks newcomers for work; false but in
+	// [WhenCrowded].
+	Crowded bool
+
 	// Counter is how the exact counter is; nil without Config.Exact.
 	Counter *CounterStats
 }

@@ -33,7 +33,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 	if e.room != nil && !(asked && c.verdict.Admitted) {
 		pass = e.readRoomPass(now, who, shown, d.Cost)
 		if room, ok := e.chargeRoom(now, who, &pass, d.Cost); ok {
-			e.admitFromRoom(now, dc, who, shown, &pass, &room)
+			e.admitFromRoom(now, q, dc, who, shown, &pass, &room)
 			return
 		}
 	}
@@ -47,6 +47,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 		v, tell = verdictOf(&c.verdict), e.tellOf(now, who, &c)
 		d.noteCharge(who, &c)
 		dc.noteCharge(e, &c)
+		e.challenge.noteLoad(now, q, dc, who, &c)
 	}
 	if c.own == nil && len(shown.own) > 0 {
 		// The client keeps the token of the tally that it has paid for; a cookie has room
@@ -80,7 +81,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 }
 
 // admitFromRoom concludes a request that the waiting room has admitted.
-func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
+func (e *engine) admitFromRoom(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
 	d := &dc.decision
 	var give given
 	if e.quiet != QuietNoToken {
@@ -90,6 +91,7 @@ func (e *engine) admitFromRoom(now time.Time, dc *decisionContext, who *subject,
 	who.tier = who.tier.room
 	d.concludeCharge(who, c)
 	dc.noteCharge(e, c)
+	e.challenge.noteLoad(now, q, dc, who, c)
 	d.FromWaitingRoom = true
 	e.answer(now, dc, who, shown, told{standings: &c.verdict}, give)
 }

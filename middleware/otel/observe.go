@@ -24,13 +24,15 @@ type gauges struct {
 	work       metric.Int64ObservableCounter
 	proofs     metric.Int64ObservableCounter
 
+	crowded metric.Int64ObservableGauge
+
 	down metric.Int64ObservableGauge
 	busy metric.Float64ObservableGauge
 }
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [9]error
+	var errs [10]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -49,6 +51,8 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("1 while the exact counter does not answer, else 0."))
 	g.busy, errs[8] = meter.Float64ObservableGauge("tallystick.exact.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the places for calls to the exact counter that are taken."))
+	g.crowded, errs[9] = meter.Int64ObservableGauge("tallystick.crowded", metric.WithUnit("{instance}"),
+		metric.WithDescription("1 while the instance is crowded and asks newcomers for work, else 0."))
 	return g, errors.Join(errs[:]...)
 }
 
@@ -79,14 +83,18 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 				o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
 			}
 		}
+		o.ObserveInt64(g.crowded, oneIf(s.Crowded), policy)
 		if c := s.Counter; c != nil {
-			var down int64
-			if c.Down {
-				down = 1
-			}
-			o.ObserveInt64(g.down, down, policy)
+			o.ObserveInt64(g.down, oneIf(c.Down), policy)
 			o.ObserveFloat64(g.busy, c.Busy, policy)
 		}
 		return nil
-	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.down, g.busy)
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.crowded, g.down, g.busy)
+}
+
+func oneIf(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -70,8 +70,13 @@ func covers(t *testing.T, of, keys reflect.Type, at string, exempt map[string]st
 func TestWords(t *testing.T) {
 	type config = middleware.Config
 	for typ, set := range map[reflect.Type]func(*config, uint8){
-		reflect.TypeFor[storeless.Algorithm]():       func(c *config, v uint8) { c.Limits[0].Algorithm = storeless.Algorithm(v) },
-		reflect.TypeFor[middleware.Mode]():           func(c *config, v uint8) { c.Challenge = &middleware.Challenge{Mode: middleware.Mode(v)} },
+		reflect.TypeFor[storeless.Algorithm](): func(c *config, v uint8) { c.Limits[0].Algorithm = storeless.Algorithm(v) },
+		reflect.TypeFor[middleware.Mode](): func(c *config, v uint8) {
+			c.Challenge = &middleware.Challenge{Mode: middleware.Mode(v)}
+			if c.Challenge.Mode == middleware.WhenCrowded {
+				c.Challenge.CrowdedAtOnce = 1
+			}
+		},
 		reflect.TypeFor[middleware.TokenTransport](): func(c *config, v uint8) { c.TokenTransport = middleware.TokenTransport(v) },
 		reflect.TypeFor[middleware.Quiet]():          func(c *config, v uint8) { c.Quiet = middleware.Quiet(v) },
 		reflect.TypeFor[middleware.Fields]():         func(c *config, v uint8) { c.Fields = middleware.Fields(v) },

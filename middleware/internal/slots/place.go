@@ -22,6 +22,15 @@ type Place struct {
 // NewPlace returns a place that is given back by free, which is called once.
 func NewPlace(free func()) *Place { return &Place{free: free} }
 
+// Also has another free called as well, when the place is given back.
+func (p *Place) Also(free func()) {
+	first := p.free
+	p.free = func() {
+		first()
+		free()
+	}
+}
+
 // EndAfter ends the request after so long, if it has not left before: its context, which is
 // the one that is returned, for cause.
 func (p *Place) EndAfter(ctx context.Context, hold time.Duration, cause error) context.Context {

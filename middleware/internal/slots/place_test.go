@@ -26,6 +26,17 @@ func TestAPlaceIsGivenBackOnce(t *testing.T) {
 	(*Place)(nil).Done()
 }
 
+// What is freed as well is freed with the place, and after it.
+func TestAPlaceFreesAllThatIsToldIt(t *testing.T) {
+	var freed []int
+	p := NewPlace(func() { freed = append(freed, 1) })
+	p.Also(func() { freed = append(freed, 2) })
+	p.Also(func() { freed = append(freed, 3) })
+	p.Done()
+	p.Done()
+	require.Equal(t, []int{1, 2, 3}, freed)
+}
+
 // A connection that was taken over keeps the place, until it is closed or its time is over,
 // though the context of the request has long ended.
 func TestAConnectionKeepsItsPlace(t *testing.T) {

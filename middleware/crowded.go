@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/slots"
+)
+
+// In WhenCrowded a token of the shared tally is of no use while the instance is crowded. To
+// honour it would exempt those who have made it crowded, of all clients: they were admitted, so
+// each of their addresses has one. What it has counted stays, in it and in memory.
+
+// workFirst reports whether a client that has no tally of its own proves work first. A request
+// asks once, when it is charged: in between the answer may change.
+func (c *challenger) workFirst(now time.Time) bool {
+	return c.mode == Newcomers || c.mode == WhenCrowded && c.load.Crowded(now, c.crowdedAt)
+}
+
+// noteLoad counts a request that was admitted. What was refused is none of the load: else a
+// flood of what costs its sender nothing would keep the instance crowded. What costs 0 is
+// not either: anybody may send any number.
+func (c *challenger) noteLoad(now time.Time, q *question, dc *decisionContext, who *subject, charge *charged) {
+	if c.mode != WhenCrowded || !charge.verdict.Admitted || who.dry || dc.decision.Cost == 0 {
+		return
+	}
+	c.load.Admit(now, c.crowdedAt)
+	if c.crowdedAt.AtOnce == 0 || q.r == nil {
+		return
+	}
+	c.load.Begin()
+	if a := dc.decision.withAside(); a.place == nil {
+		a.place = slots.NewPlace(c.load.End)
+	} else {
+		a.place.Also(c.load.End)
+	}
+}

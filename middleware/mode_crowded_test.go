@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// crowdedFrom is contact with WhenCrowded, by a rate or by requests under way.
+func crowdedFrom(c *clock, perSecond, atOnce int64) middleware.Config {
+	cfg := challenging(c, middleware.WhenCrowded)
+	cfg.Challenge.CrowdedPerSecond, cfg.Challenge.CrowdedAtOnce = perSecond, atOnce
+	return cfg
+}
+
+// stranger is the address of nobody who was here before.
+func stranger(i int) option { return from(fmt.Sprintf("198.%d.%d.1", 18+i>>8&1, i&255)) }
+
+// strangers has so many strangers come, one request each, and returns how many were admitted.
+func strangers(h http.Handler, n int) (passed int) {
+	for i := range n {
+		passed += admitted(h, 1, stranger(i))
+	}
+	return passed
+}
+
+// WhenCrowded: while it is calm all have the quota of their address, and while it is crowded
+// work comes first. What was bought is good all the time, and what was counted stays counted.
+func TestWhenCrowded(t *testing.T) {
+	now := new(clock)
+	h := newSite(t, crowdedFrom(now, 2, 0))
+	own := bought(t, h, from("203.0.113.7"))
+	shared := spend(t, h, 3)
+	requireNoChallenge(t, send(h, from("203.0.113.8"), showing(own)))
+	require.True(t, h.decisions.last().Own)
+	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":false,"left":2,`)
+	require.False(t, h.m.Stats().Crowded)
+
+	require.Equal(t, 17, strangers(h, 30), "ten seconds' worth, and one")
+	require.True(t, h.m.Stats().Crowded)
+	for name, shown := range map[string][]option{"nothing": nil, "the shared token": {showing(shared), showingCookie(shared)}} {
+		refused := send(h, shown...)
+		require.Equal(t, http.StatusForbidden, refused.StatusCode, name)
+		require.Equal(t, middleware.NoToken, h.decisions.last().Reason, name)
+		require.Empty(t, tokenIn(refused), name)
+		challengeIn(t, refused)
+	}
+	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":true,"challenge":`)
+	require.Equal(t, 3, admitted(h, 3, from("203.0.113.8"), showing(own)), "bought while it was calm")
+	worked := send(h, showing(shared), proving(solved(t, fetched(h))))
+	require.Equal(t, http.StatusOK, worked.StatusCode)
+	require.Contains(t, bodyOf(t, fetched(h, showing(tokenIn(worked)))), `{"needed":false,"left":4,"carried":true`)
+	spent := tokenIn(worked)
+	require.Equal(t, 4, admitted(h, 5, showing(spent)), "no more than its own")
+	require.Equal(t, middleware.OverLimit, h.decisions.last().Reason, "the shared one is closed")
+
+	now.advance(15 * time.Second)
+	require.False(t, h.m.Stats().Crowded)
+	require.Equal(t, 2, admitted(h, 9), "what the address has used was not forgotten")
+	require.Equal(t, 1, admitted(h, 1, from("203.0.113.9")), "nobody is asked")
+	require.Equal(t, 1, admitted(h, 1, from("203.0.113.8"), showing(own)))
+	require.True(t, h.decisions.last().Own, "and own tallies are charged first")
+
+	now.advance(45 * time.Second) // the next window
+	require.Equal(t, 1, admitted(h, 1, showing(shared)), "the shared token is good again")
+	require.False(t, h.decisions.last().Own)
+	require.Equal(t, 1, admitted(h, 1, showing(spent)))
+	require.True(t, h.decisions.last().Own, "bought while it was crowded")
+}
+
+// What is refused, and what costs nothing, makes nobody crowded; what is admitted does,
+// whoever admits it.
+func TestWhatMakesAnInstanceCrowded(t *testing.T) {
+	const enough = 21 // of 2 a second
+	type world struct {
+		h   *site
+		now *clock
+	}
+	for name, test := range map[string]struct {
+		crowded bool
+		change  func(*middleware.Config)
+		come    func(t *testing.T, w world)
+	}{
+		"admitted":  {true, nil, func(_ *testing.T, w world) { strangers(w.h, enough) }},
+		"one fewer": {false, nil, func(_ *testing.T, w world) { strangers(w.h, enough-1) }},
+		"own tallies": {true, nil, func(t *testing.T, w world) {
+			tok := bought(t, w.h)
+			require.Equal(t, enough, admitted(w.h, enough, showing(tok)))
+		}},
+		"the waiting room": {true, nil, func(t *testing.T, w world) {
+			exhaust(t, w.h)
+			ticket := refusedWithTicket(t, w.h)
+			w.now.advance(6 * time.Second)
+			strangers(w.h, enough-1)
+			require.False(t, w.h.m.Stats().Crowded)
+			require.Equal(t, 1, admitted(w.h, 1, holding(ticket)))
+			require.True(t, w.h.decisions.last().FromWaitingRoom)
+		}},
+		"outside of HTTP": {true, nil, func(t *testing.T, w world) { allowed(t, w.h.m, visitor, enough) }},
+		"in shadow mode":  {true, func(cfg *middleware.Config) { cfg.Shadow = true }, func(_ *testing.T, w world) { strangers(w.h, enough) }},
+		"over its limit":  {false, nil, func(_ *testing.T, w world) { admitted(w.h, 1000) }},
+		"over its limit, in shadow mode": {false, func(cfg *middleware.Config) { cfg.Shadow = true }, func(_ *testing.T, w world) {
+			require.Equal(t, 1000, admitted(w.h, 1000))
+		}},
+		"free":       {false, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 0 } }, func(_ *testing.T, w world) { strangers(w.h, 1000) }},
+		"a dear one": {false, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 5 } }, func(_ *testing.T, w world) { strangers(w.h, enough-1) }},
+		"skipped":    {false, func(cfg *middleware.Config) { cfg.Skip = func(*http.Request) bool { return true } }, func(_ *testing.T, w world) { strangers(w.h, 1000) }},
+		"peeks": {false, nil, func(t *testing.T, w world) {
+			for range 1000 {
+				peeked(t, w.h.m, visitor)
+			}
+		}},
+		"the endpoints": {false, nil, func(t *testing.T, w world) {
+			for i := range 100 {
+				bought(t, w.h, stranger(i))
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := crowdedFrom(now, 2, 0)
+			if name == "own tallies" || name == "outside of HTTP" {
+				cfg.Limits[0].Quota = 100
+			}
+			if test.change != nil {
+				test.change(&cfg)
+			}
+			w := world{newSite(t, cfg), now}
+			test.come(t, w)
+			require.Equal(t, test.crowded, w.h.m.Stats().Crowded)
+		})
+	}
+}
+
+// A crowd that is refused does not keep an instance crowded.
+func TestARefusedFloodLetsItCalmDown(t *testing.T) {
+	now := new(clock)
+	h := newSite(t, crowdedFrom(now, 2, 0))
+	require.Equal(t, 21, strangers(h, 30))
+	for range 99 {
+		now.advance(100 * time.Millisecond)
+		require.Zero(t, strangers(h, 100))
+		require.True(t, h.m.Stats().Crowded)
+	}
+	now.advance(100 * time.Millisecond)
+	require.False(t, h.m.Stats().Crowded)
+	require.Positive(t, strangers(h, 1))
+}
+
+// Requests under way count until their handlers are done, however these end; one that was
+// refused is none, nor one that is free.
+func TestWhenCrowdedCountsRequestsUnderWay(t *testing.T) {
+	for name, concurrency := range map[string]*middleware.Concurrency{"alone": nil, "with Concurrency": {Max: 5}} {
+		t.Run(name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				cfg := crowdedFrom(new(clock), 0, 4)
+				cfg.Now, cfg.Concurrency = time.Now, concurrency
+				h, d := newSite(t, cfg), newDoor(false)
+				held := h.m.Handler(d)
+				come(held, 3)
+				require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode, "the fourth, which is gone")
+				require.False(t, h.m.Stats().Crowded)
+				come(held, 1, from("203.0.113.3"))
+				require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.2")).StatusCode)
+				require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+				require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+
+				time.Sleep(time.Hour)
+				require.True(t, h.m.Stats().Crowded, "for as long as they stay")
+				for range 100 {
+					require.Equal(t, http.StatusForbidden, send(h, stranger(1)).StatusCode)
+				}
+				close(d.open)
+				synctest.Wait()
+				require.False(t, h.m.Stats().Crowded)
+
+				aborts := h.m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+				for i := range 20 {
+					require.Panics(t, func() { send(aborts, stranger(i)) })
+				}
+				require.False(t, h.m.Stats().Crowded, "a panic leaves nobody behind")
+				if concurrency == nil {
+					allowed(t, h.m, visitor, 5)
+					require.False(t, h.m.Stats().Crowded, "what is no request is never under way")
+				}
+			})
+		})
+	}
+}
+
+// A connection that is hijacked is under way until it is closed.
+func TestAHijackedConnectionIsUnderWay(t *testing.T) {
+	hang := make(chan struct{})
+	now := new(clock)
+	m := newLimiter(t, crowdedFrom(now, 0, 1))
+	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = buf.Flush()
+		go func() {
+			<-hang
+			_ = conn.Close()
+			_ = conn.Close() // ends nothing twice
+			hang <- struct{}{}
+		}()
+	})))
+	upgraded := oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+	require.Equal(t, http.StatusSwitchingProtocols, upgraded.StatusCode)
+	require.True(t, m.Stats().Crowded)
+	now.advance(time.Hour)
+	require.True(t, m.Stats().Crowded)
+	hang <- struct{}{}
+	<-hang
+	require.False(t, m.Stats().Crowded)
+}
+
+// Reconfigure changes nothing about what was admitted and is under way: else a program that
+// reads its file every second would never be crowded.
+func TestReconfigureKeepsTheLoad(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := crowdedFrom(nil, 2, 3)
+		cfg.Now = time.Now
+		h, d := newSite(t, cfg), newDoor(false)
+		again := func() { require.NoError(t, h.m.Reconfigure(cfg)) }
+		for i := range 21 {
+			again()
+			require.Equal(t, 1, admitted(h, 1, stranger(i)))
+		}
+		again()
+		require.True(t, h.m.Stats().Crowded)
+		require.Zero(t, strangers(h, 9))
+		require.False(t, newLimiter(t, cfg).Stats().Crowded, "another instance")
+
+		cfg.Challenge = &middleware.Challenge{Work: 16, Path: "/tally/"}
+		again()
+		require.False(t, h.m.Stats().Crowded, "in another mode nobody is")
+		require.Equal(t, 9, strangers(h, 9))
+		cfg.Challenge = crowdedFrom(nil, 2, 3).Challenge
+		again()
+		require.True(t, h.m.Stats().Crowded, "it was not ten seconds")
+
+		time.Sleep(10 * time.Second)
+		require.False(t, h.m.Stats().Crowded)
+		come(h.m.Handler(d), 2)
+		again()
+		come(h.m.Handler(d), 1)
+		require.True(t, h.m.Stats().Crowded, "those under way before count on")
+		close(d.open)
+		synctest.Wait()
+		again()
+		time.Sleep(10 * time.Second)
+		require.False(t, h.m.Stats().Crowded)
+	})
+}
+
+// In a crowd newcomers have nothing to wait in line for, though they might have had a moment
+// before.
+func TestNewcomersToACrowdDoNotStandInLine(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := crowdedFrom(nil, 0, 2)
+		cfg.Now, cfg.Concurrency = time.Now, &middleware.Concurrency{Max: 1, Queue: 5}
+		h, d := newSite(t, cfg), newDoor(false)
+		come(h.m.Handler(d), 1)
+		before := len(h.decisions.all)
+		come(h, 1)
+		require.Len(t, h.decisions.all, before, "calm: it waits")
+		come(h.m.Handler(d), 1, from("203.0.113.2"))
+		require.True(t, h.m.Stats().Crowded)
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+		require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason, "told at once")
+		close(d.open)
+		synctest.Wait()
+		require.Equal(t, middleware.NoToken, h.decisions.last().Reason, "the one that has waited is asked when it is its turn")
+	})
+}

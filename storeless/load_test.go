@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeless_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// steadily admits so many requests a second, evenly, until the load changes, and returns after
+// how long it did; or not within an hour.
+func steadily(l *storeless.Load, from time.Time, at storeless.Threshold, perSecond float64) (changed time.Duration, ok bool) {
+	began := l.Crowded(from, at)
+	each := time.Duration(float64(time.Second) / perSecond)
+	for after := each; after < time.Hour; after += each {
+		if l.Crowded(from.Add(after), at) != began {
+			return after, true
+		}
+		l.Admit(from.Add(after), at)
+	}
+	return 0, false
+}
+
+// After how long a steady rate makes an instance crowded, and calm again.
+func TestLoadAtASteadyRate(t *testing.T) {
+	at := storeless.Threshold{PerSecond: 20}
+	for _, row := range []struct {
+		rate          float64 // of the threshold
+		crowded, calm time.Duration
+	}{
+		{0.01, 0, 10 * time.Second},
+		{0.25, 0, 20 * time.Second},
+		{0.4, 0, 50 * time.Second},
+		{0.45, 0, 100 * time.Second},
+		{0.5, 0, 0},
+		{0.75, 0, 0},
+		{1, 0, 0},
+		{1.1, 100 * time.Second, 0},
+		{2, 10 * time.Second, 0},
+		{11, time.Second, 0},
+		{101, 100 * time.Millisecond, 0},
+	} {
+		t.Run(fmt.Sprint(row.rate), func(t *testing.T) {
+			var l storeless.Load
+			after, changed := steadily(&l, opening, at, 20*row.rate)
+			require.Equal(t, row.crowded > 0, changed)
+			require.InDelta(t, row.crowded.Seconds(), after.Seconds(), 1)
+
+			busy := crowdedLoad(t, opening, at)
+			after, changed = steadily(busy, opening, at, 20*row.rate)
+			require.Equal(t, row.calm > 0, changed)
+			require.InDelta(t, row.calm.Seconds(), after.Seconds(), 5)
+		})
+	}
+}
+
+// crowdedLoad is one that has become crowded just now.
+func crowdedLoad(t testing.TB, now time.Time, at storeless.Threshold) *storeless.Load {
+	l := new(storeless.Load)
+	for range 10*at.PerSecond + 1 {
+		require.False(t, l.Crowded(now, at))
+		l.Admit(now, at)
+	}
+	require.True(t, l.Crowded(now, at), "ten seconds' worth, and one")
+	return l
+}
+
+// A rate that does not divide a second is crowded no request too late, and a thousandth early
+// at most.
+func TestLoadIsNotRoundedUp(t *testing.T) {
+	for _, perSecond := range []int64{1, 3, 7, 999, 99_991, 333_331} {
+		var l storeless.Load
+		at, n := storeless.Threshold{PerSecond: perSecond}, int64(0)
+		for ; !l.Crowded(opening, at); n++ {
+			l.Admit(opening, at)
+		}
+		require.LessOrEqual(t, n, 10*perSecond+1, "%d a second", perSecond)
+		require.GreaterOrEqual(t, n, 10*perSecond-perSecond/100, "%d a second", perSecond)
+	}
+}
+
+// Whether an instance is crowded depends on what was admitted in all spans that have ended: a
+// list of them, counted one by one, says the same.
+func TestLoadAgainstAList(t *testing.T) {
+	crowds := 0
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		perSecond := []int64{1, 2, 5, 20, 50}[rng.IntN(5)]
+		at := storeless.Threshold{PerSecond: perSecond}
+		var l storeless.Load
+		list, now := spells{perSecond: perSecond}, opening
+		pace := 1.0
+		for range 1500 {
+			if rng.IntN(100) == 0 {
+				pace = []float64{0.3, 0.45, 0.55, 0.9, 1.2, 3, 30}[rng.IntN(7)]
+			}
+			mean := float64(time.Second) / (pace * float64(perSecond))
+			now = now.Add(time.Duration(rng.ExpFloat64()*mean/1000) * time.Microsecond)
+			was := list.crowded
+			require.Equal(t, list.at(now), l.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
+			list.admit(now)
+			l.Admit(now, at)
+			require.Equal(t, list.at(now), l.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
+			if list.crowded && !was {
+				crowds++
+			}
+		}
+	}
+	require.Greater(t, crowds, 40, "the test has something to see")
+}
+
+// Spells are the calm and crowded ones of an instance, in the plainest words.
+type spells struct {
+	perSecond int64
+	crowded   bool
+	since     time.Time   // of this spell
+	admitted  []time.Time // in it
+}
+
+// admit counts a request.
+func (s *spells) admit(now time.Time) {
+	s.admitted = append(s.admitted, now)
+	if s.crowded {
+		return
+	}
+	for i, first := range s.admitted { // the span from each to now
+		span := now.Sub(first) + 10*time.Second
+		if int64(len(s.admitted)-i)*int64(time.Second) > s.perSecond*int64(span) {
+			*s = spells{s.perSecond, true, now, nil}
+			return
+		}
+	}
+}
+
+// at tells whether the instance is crowded: not if in the span from some request of this spell,
+// or from its begin, that lasted ten seconds at the least, half the rate was not reached.
+func (s *spells) at(now time.Time) bool {
+	if !s.crowded {
+		return false
+	}
+	for i, from := range append([]time.Time{s.since}, s.admitted...) {
+		span := now.Sub(from) - 10*time.Second
+		if after := int64(len(s.admitted) - i); 2*after*int64(time.Second) <= s.perSecond*int64(span) {
+			*s = spells{perSecond: s.perSecond}
+			return false
+		}
+	}
+	return true
+}
+
+// All that calm spells admit, in any span, is the rate and ten seconds' worth, and one for each
+// time that the instance was crowded: however the requests are timed. A flood that stops as it
+// gets crowded, and comes again as it is calm, gains nothing by that.
+func TestLoadBoundsWhatCalmSpellsAdmit(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		perSecond := []int64{1, 3, 7, 40}[rng.IntN(4)]
+		at := storeless.Threshold{PerSecond: perSecond}
+		var l storeless.Load
+		type admission struct {
+			when   time.Time
+			crowds int64 // until then
+		}
+		var calm []admission
+		now, crowds, was := opening, int64(0), time.Time{}
+		for len(calm) < 1200 {
+			switch {
+			case l.Crowded(now, at):
+				now = now.Add(time.Duration(rng.IntN(3000)) * time.Millisecond)
+				if rng.IntN(4) == 0 {
+					l.Admit(now, at) // a holder of a tally
+				}
+				continue
+			case rng.IntN(3) == 0: // it waits, and comes in bursts
+				now = now.Add(time.Duration(rng.ExpFloat64() * 3 * float64(time.Second)))
+			}
+			for range rng.IntN(int(10 * perSecond)) {
+				if l.Crowded(now, at) {
+					break
+				}
+				l.Admit(now, at)
+				calm = append(calm, admission{now, crowds})
+			}
+			if l.Crowded(now, at) {
+				crowds++
+				if !was.IsZero() {
+					require.GreaterOrEqual(t, now.Sub(was), 10*time.Second, "seed %d: no sooner crowded again", seed)
+				}
+				was = now
+			}
+		}
+		require.Positive(t, crowds, "seed %d", seed)
+		for i, first := range calm {
+			for j, last := range calm[i:] {
+				most := float64(perSecond)*(last.when.Sub(first.when).Seconds()+10) + float64(last.crowds-first.crowds) + 1
+				if float64(j+1) > most+1e-6 {
+					require.Failf(t, "too many", "seed %d: %d admitted while calm in %v", seed, j+1, last.when.Sub(first.when))
+				}
+			}
+		}
+	}
+}
+
+// Requests under way: crowded from AtOnce, and until fewer than half are, ten seconds at least.
+func TestLoadOfRequestsUnderWay(t *testing.T) {
+	for _, at := range []storeless.Threshold{{AtOnce: 6}, {AtOnce: 6, PerSecond: 1_000_000}, {AtOnce: 5}} {
+		var l storeless.Load
+		live := int64(0)
+		to := func(n int64) {
+			for ; live < n; live++ {
+				l.Begin()
+			}
+			for ; live > n; live-- {
+				l.End()
+			}
+		}
+		to(at.AtOnce - 1)
+		require.False(t, l.Crowded(opening, at))
+		to(at.AtOnce)
+		require.True(t, l.Crowded(opening, at))
+		to(0)
+		require.True(t, l.Crowded(opening.Add(10*time.Second-2), at), "ten seconds at least")
+		require.False(t, l.Crowded(opening.Add(10*time.Second), at))
+
+		later := opening.Add(time.Minute)
+		to(at.AtOnce)
+		require.True(t, l.Crowded(later, at))
+		to((at.AtOnce + 1) / 2)
+		require.True(t, l.Crowded(later.Add(time.Hour), at), "half of it is too many")
+		to((at.AtOnce+1)/2 - 1)
+		require.False(t, l.Crowded(later.Add(time.Hour), at))
+		to(at.AtOnce - 1)
+		require.False(t, l.Crowded(later.Add(time.Hour), at), "half of it makes nobody crowded")
+		to(0)
+	}
+}
+
+// Both must be below half before an instance is calm.
+func TestLoadOfBoth(t *testing.T) {
+	at := storeless.Threshold{PerSecond: 10, AtOnce: 4}
+	l := crowdedLoad(t, opening, at)
+	l.Begin()
+	l.Begin()
+	require.True(t, l.Crowded(opening.Add(time.Hour), at))
+	l.End()
+	require.False(t, l.Crowded(opening.Add(time.Hour), at))
+
+	for range 3 {
+		l.Begin()
+	}
+	require.True(t, l.Crowded(opening.Add(time.Hour), at))
+	for range 4 {
+		l.End()
+	}
+	after, changed := steadily(l, opening.Add(time.Hour), at, 6)
+	require.False(t, changed, "after %v", after)
+}
+
+// A threshold may change at any time: what was admitted counts on.
+func TestLoadWhenTheThresholdChanges(t *testing.T) {
+	low, high := storeless.Threshold{PerSecond: 2}, storeless.Threshold{PerSecond: 2000}
+	l := crowdedLoad(t, opening, low)
+	require.True(t, l.Crowded(opening, high), "it stays crowded")
+	require.False(t, l.Crowded(opening.Add(10*time.Second), high), "and no longer than that takes")
+
+	var calm storeless.Load
+	for range 10_000 {
+		calm.Admit(opening, high)
+	}
+	require.False(t, calm.Crowded(opening, low))
+	for range 10 {
+		calm.Admit(opening, low)
+	}
+	require.False(t, calm.Crowded(opening, low), "it was half full")
+	calm.Admit(opening, low)
+	require.True(t, calm.Crowded(opening, low))
+	require.True(t, calm.Crowded(opening, storeless.Threshold{AtOnce: 5}))
+}
+
+// A clock that is set back or forward leaves an instance crowded, or calm, for ten seconds too
+// long at most, also where nothing is admitted and nobody but readers ask.
+func TestLoadWhenTheClockIsSet(t *testing.T) {
+	at := storeless.Threshold{PerSecond: 10}
+	for _, step := range []time.Duration{-100 * 365 * 24 * time.Hour, -time.Hour, -11 * time.Second, -5 * time.Second, -time.Millisecond, time.Millisecond, time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			now := opening.Add(step)
+			crowded := crowdedLoad(t, opening, at)
+			require.Equal(t, step < 10*time.Second, crowded.Crowded(now, at))
+			require.False(t, crowded.Crowded(now.Add(10*time.Second), at))
+
+			var calm storeless.Load
+			for range 50 {
+				calm.Admit(opening, at)
+			}
+			require.False(t, calm.Crowded(now, at))
+			calm.Admit(now, at)
+			require.Equal(t, step <= -5*time.Second, calm.Crowded(now, at), "a full bucket runs over")
+			require.False(t, calm.Crowded(now.Add(10*time.Second), at))
+			after, changed := steadily(&calm, now.Add(10*time.Second), at, 20)
+			require.True(t, changed)
+			require.InDelta(t, 10, after.Seconds(), 1, "as if nothing had been")
+		})
+	}
+}
+
+// Any number of goroutines count to the request.
+func TestLoadIsSafeForConcurrentUse(t *testing.T) {
+	const workers, each = 8, 100
+	at := storeless.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
+	var l storeless.Load
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for range each {
+				l.Begin()
+				l.Crowded(opening, at)
+				l.Admit(opening, at)
+				l.End()
+			}
+		})
+	}
+	all.Wait()
+	require.False(t, l.Crowded(opening, at), "ten seconds' worth")
+	l.Admit(opening, at)
+	require.True(t, l.Crowded(opening, at), "and one")
+	require.False(t, l.Crowded(opening.Add(10*time.Second), storeless.Threshold{AtOnce: 1}), "nobody is left behind")
+}
+
+func TestLoadAllocatesNothing(t *testing.T) {
+	at := storeless.Threshold{PerSecond: 10, AtOnce: 10}
+	var l storeless.Load
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		l.Begin()
+		l.Crowded(opening, at)
+		l.Admit(opening, at)
+		l.End()
+	}))
+}
