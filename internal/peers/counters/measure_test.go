@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -94,4 +95,32 @@ func TestHistogram(t *testing.T) {
 	h.add(1 << 62)
 	h.add(-time.Second)
 	require.EqualValues(t, 10_002, h.n)
+}
+
+// lazyServer is one that is not scheduled for a while: its processor time stands still for
+// some readings.
+type lazyServer struct{ readings int }
+
+func (s *lazyServer) CPU() (time.Duration, error) {
+	s.readings--
+	return time.Millisecond * time.Duration(max(1, 1-s.readings)), nil
+}
+
+func (s *lazyServer) Bytes() (int64, error) { return 0, nil }
+
+// A server that was not scheduled in a slice has no figure then: the slice lasts until it was.
+func TestSliceLastsUntilTheServerWasScheduled(t *testing.T) {
+	for _, readings := range []int{0, 1, 2, 3, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &lazyServer{readings}
+			o := &Opened{Server: server, Take: func(string) (bool, error) {
+				time.Sleep(time.Millisecond)
+				return true, nil
+			}}
+			s, err := load{[]string{"hot"}, 1}.slice(o, 10*time.Millisecond)
+			require.NoError(t, err)
+			require.Positive(t, s.server, "%d readings", readings)
+			require.Positive(t, s.n)
+		})
+	}
 }
