@@ -95,7 +95,7 @@ func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.
 func (e *engine) chargeBought(now time.Time, who *subject, shown *credentials, cost int64) (c charged, ok bool) {
 	candidates, workFirst := e.ownCandidates(who, shown, cost), e.challenge.workFirst(now)
 	if len(candidates) == 0 {
-		if workFirst {
+		if workFirst && cost <= who.tier.most() { // else work would be in vain: no tally has so much
 			return c, false
 		}
 		e.chargeShared(now, who, shown, cost, &c)

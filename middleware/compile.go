@@ -152,8 +152,9 @@ func (e *engine) introduce() {
 	for _, t := range passes {
 		shares = append(shares, t.away)
 	}
+	largestShare := largestOf(shares...)
 	for _, t := range passes {
-		t.away.introduce(shares...)
+		t.away.introduce(largestShare)
 	}
 	for _, group := range [][]*tier{tiers, rooms, passes} {
 		for _, role := range []func(*tier) **storeless.Policy{

@@ -24,9 +24,9 @@ func TestConfigFuzzSeedsAreThere(t *testing.T) {
 // FuzzConfig gives New anything: it refuses by the names of fields, and by the same
 // words whatever the secrets are; or makes a limiter that answers
 // everything with a status of ours, admits the first request unless a proof is
-// wanted, and never admits more than the quota. flags are what is yes or no.
+// wanted, and never admits more than the quota, or this instance's part of it. flags are what is yes or no.
 func FuzzConfig(f *testing.F) {
-	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, families int) {
+	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, families int, instances, perSecond, atOnce int64, ceiling bool) {
 		now := new(clock)
 		flag := func(n int) bool { return flags>>n&1 == 1 }
 		cfg := contact(now)
@@ -44,18 +44,20 @@ func FuzzConfig(f *testing.F) {
 		cfg.EmbeddedCookie, cfg.InsecureCookie, cfg.InsecureNoMemory, cfg.Shadow = flag(2), flag(3), flag(4), flag(5)
 		cfg.TokenTransport, cfg.Quiet, cfg.Fields = middleware.TokenTransport(carriage), middleware.Quiet(quiet), middleware.Fields(flags>>8)
 		cfg.Net56Factor, cfg.Net48Factor = net56, net48
+		cfg.Instances, cfg.UnfairCeiling = instances, ceiling
 		if cfg.MaxClients = families; families > 1<<16 && families <= 1<<24 {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
 		}
 		if flag(6) {
-			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, PriceMemory: time.Duration(memory), SurgeBudget: surge, PortBlocks: flag(10), Path: path}
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, PriceMemory: time.Duration(memory), SurgeBudget: surge, PortBlocks: flag(10), Path: path,
+				CrowdedPerSecond: perSecond, CrowdedAtOnce: atOnce}
 		}
 
 		m, err := middleware.New(cfg)
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Quiet|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|PortBlocks|Path))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|UnfairCeiling|Quiet|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|PortBlocks|Path|CrowdedPerSecond|CrowdedAtOnce|WaitingRoom))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.
@@ -71,6 +73,9 @@ func FuzzConfig(f *testing.F) {
 		if cfg.Limits[0].Algorithm < middleware.TokenBucket || cfg.Limits[0].Algorithm == middleware.TokenBucket && burst == 0 {
 			most = quota
 		}
+		if ceiling {
+			most /= instances
+		}
 		passed := int64(0)
 		for range 6 {
 			resp := send(h)
@@ -82,7 +87,7 @@ func FuzzConfig(f *testing.F) {
 		switch {
 		case cfg.Shadow:
 			require.Equal(t, int64(6), passed)
-		case cfg.Challenge != nil && cfg.Challenge.Mode != middleware.WhenExhausted:
+		case cfg.Challenge != nil && cfg.Challenge.Mode >= middleware.Newcomers:
 			require.Zero(t, passed, "without a proof")
 		case cfg.InsecureNoMemory:
 			require.Equal(t, int64(6), passed, "each is new")

@@ -150,7 +150,7 @@ func (e *engine) newOwn(of *tier, l limits) *tier {
 	if of.pass != nil {
 		t.pass = e.passOf(&c.cfg, &t)
 		t.pass.policy = t.pass.policy.Among(of.pass.policy)
-		t.pass.away.introduce(of.pass.away)
+		t.pass.away.introduce(largestOf(t.pass.away, of.pass.away))
 		t.pass.ceilingAmong(of.pass)
 	}
 	t.policy = t.policy.Among(of.policy)

@@ -71,19 +71,29 @@ func (f foreignShare) of(cost int64) *storeless.Policy {
 	return f[min(bits.Len64(uint64(max(1, cost)-1)), len(f)-1)]
 }
 
-// introduce tells the shares of each other, and of those of another tier, see [storeless.Policy.Among].
-func (f foreignShare) introduce(all ...foreignShare) {
-	var known []*storeless.Policy
-	for _, other := range append(all, f) {
-		for _, p := range other {
+// largestOf returns one that knows how much a bucket of any of the shares may be owed; nil if
+// there are none. See [storeless.Policy.Among].
+func largestOf(shares ...foreignShare) *storeless.Policy {
+	var all []*storeless.Policy
+	for _, share := range shares {
+		for _, p := range share {
 			if p != nil {
-				known = append(known, p)
+				all = append(all, p)
 			}
 		}
 	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0].Among(all...)
+}
+
+// introduce tells f of the largest of all tiers' shares: of one for each tier and cost, so that it
+// takes no time that grows with the square of the tiers.
+func (f foreignShare) introduce(largest *storeless.Policy) {
 	for i, p := range f {
 		if p != nil {
-			f[i] = p.Among(known...)
+			f[i] = p.Among(largest)
 		}
 	}
 }

@@ -155,6 +155,30 @@ func TestDearRequestsAwayFromHome(t *testing.T) {
 	}
 }
 
+// TestCheapRequestsAfterDearOnes: both are one count, so that q is what the dearest has. A cheap one that finds
+// no room after a dear one is refused with a way out, and dear ones go on.
+func TestCheapRequestsAfterDearOnes(t *testing.T) {
+	now := new(clock)
+	s := sites(t, 2, func(int) middleware.Config {
+		cfg := atHome(now, middleware.Newcomers)
+		cfg.Cost = func(r *http.Request) int64 {
+			cost, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
+			require.NoError(t, err)
+			return cost
+		}
+		return cfg
+	})
+	cheap, dear := with("Cost", "1"), with("Cost", "30")
+	tok := bought(t, s[0], cheap)
+	require.Equal(t, 1, admitted(s[1], 1, dear, showing(tok)))
+	refused := send(s[1], cheap, showing(tok))
+	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode, "30 are more than 21")
+	further := solve(t, challengeIn(t, refused))
+	require.Equal(t, 2, admitted(s[1], 150, dear, showing(tok)), "96 in all")
+	require.Equal(t, 100, admitted(s[0], 150, cheap, showing(tok)), "at home it is whole")
+	require.Equal(t, http.StatusOK, send(s[1], cheap, showing(tok), proving(further)).StatusCode)
+}
+
 // TestSharesOfTiersAndCustomers: each has the share of its own quota.
 func TestSharesOfTiersAndCustomers(t *testing.T) {
 	now := new(clock)

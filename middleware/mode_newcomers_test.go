@@ -112,3 +112,36 @@ func TestSoldOut(t *testing.T) {
 	require.Greater(t, challengeIn(t, send(h)).Work, uint64(1<<31))
 	require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.9")).StatusCode, "other addresses were never concerned")
 }
+
+// A request that costs more than any tally has, or than this instance's part of it, is refused at once: work for
+// it would be in vain.
+func TestNoWorkForWhatCanNeverPass(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"Newcomers": func(*middleware.Config) {},
+		"under a ceiling": func(cfg *middleware.Config) {
+			cfg.Limits[0].Quota, cfg.Instances, cfg.UnfairCeiling = 50, 10, true
+			cfg.Challenge.WaitingRoom.Closed = true
+		},
+		"in a crowd": func(cfg *middleware.Config) {
+			cfg.Challenge.Mode, cfg.Challenge.CrowdedPerSecond = middleware.WhenCrowded, 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := challenging(new(clock), middleware.Newcomers)
+			change(&cfg)
+			cfg.Cost = func(r *http.Request) int64 {
+				if r.Header.Get("Dear") != "" {
+					return 6
+				}
+				return 1
+			}
+			h := newSite(t, cfg)
+			strangers(h, 30)
+			resp := send(h, with("Dear", "1"))
+			require.Equal(t, http.StatusForbidden, resp.StatusCode)
+			require.Equal(t, middleware.CostAboveQuota, h.decisions.last().Reason)
+			requireNoChallenge(t, resp)
+			challengeIn(t, send(h))
+		})
+	}
+}

@@ -37,7 +37,9 @@ func (p *Policy) Away(instances, cost int64) *Policy {
 			r.later = later
 			r.last(life)
 		case r.capacity > 1:
-			r.interval = min(r.interval*instances, MaxWindow.Microseconds()/r.capacity)
+			// No slower than a bucket may be. The product itself may need more than 64 bits.
+			slowest := max(r.interval, MaxWindow.Microseconds()/r.capacity)
+			r.interval = min(min(r.interval, slowest/instances+1)*instances, slowest)
 			r.empties = r.capacity * r.interval
 			r.owe(r.empties)
 		}

@@ -96,3 +96,36 @@ func TestTalliesAwayFromHome(t *testing.T) {
 	}
 	require.Equal(t, 100+9*21, total)
 }
+
+// TestAwayOfTheSlowestBuckets: the product of the largest numbers that are permitted has more than 64
+// bits. No share is faster than its bucket, or slower than a bucket may be.
+func TestAwayOfTheSlowestBuckets(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, l := range []Limit{
+		{Quota: 1, Window: 150 * day, Burst: 2},
+		{Quota: 1, Window: 183 * day, Burst: 2},
+		{Quota: 7, Window: MaxWindow, Burst: 7},
+		{Quota: 3, Window: 366 * day / 5 * 4, Burst: 3},
+		{Quota: MaxQuota, Window: time.Second, Burst: MaxQuota},
+	} {
+		l.Algorithm = TokenBucket
+		p, err := Compile("shop", []Limit{l})
+		require.NoError(t, err)
+		for _, instances := range []int64{2, 10, 1 << 10, 1 << 19, 1<<20 - 1, 1 << 20} {
+			away := p.Away(instances, 1)
+			if away == nil {
+				away = p // it is as slow as a bucket may be
+			}
+			of, r := p.rules[0], away.rules[0]
+			slowest := max(of.interval, MaxWindow.Microseconds()/of.capacity)
+			require.GreaterOrEqual(t, r.interval, of.interval, "%+v on %d", l, instances)
+			require.LessOrEqual(t, r.interval, slowest, "%+v on %d", l, instances)
+			if of.interval <= slowest/instances {
+				require.Equal(t, of.interval*instances, r.interval, "%+v on %d", l, instances)
+			} else {
+				require.Equal(t, slowest, r.interval, "%+v on %d", l, instances)
+			}
+			require.Equal(t, r.interval*r.capacity, r.empties)
+		}
+	}
+}
