@@ -23,12 +23,24 @@ type clocks struct {
 	gate  sync.RWMutex
 	right atomic.Int64   // Unix seconds
 	ahead []atomic.Int64 // of the true time, for each instance
+	exact int64          // seconds: the window of the exact routes
+	first int64          // the moment of it in which right begins
 }
 
-func newClocks(instances int) *clocks {
-	c := &clocks{ahead: make([]atomic.Int64, instances)}
-	// A Monday in the middle of a year: the run leaves neither.
-	c.right.Store(time.Date(2026, time.June, 1, 0, 0, middle, 0, time.UTC).Unix())
+// exactWindow returns the window of the exact routes. Redis goes by its own clock, which says now:
+// so the window is longer than any run, and now is in the middle of one. With one length for
+// all, a run that crosses the end of such a window would find its charges gone.
+func exactWindow(now time.Time) time.Duration {
+	const most = 365 * 24 * 60 * 60
+	whole := (2*now.Unix()/most + 1) / 2 // and a half have passed
+	return time.Duration(2*now.Unix()/(2*whole+1)/window*window) * time.Second
+}
+
+// newClocks returns clocks that begin in the middle of a window of the exact routes, in or about 2026.
+func newClocks(instances int, exact time.Duration) *clocks {
+	c := &clocks{ahead: make([]atomic.Int64, instances), exact: int64(exact / time.Second)}
+	c.first = c.exact/2/window*window + middle
+	c.right.Store(time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC).Unix()/c.exact*c.exact + c.first)
 	return c
 }
 
@@ -46,6 +58,12 @@ func (c *clocks) move(seconds int64) {
 	for i := range c.ahead {
 		c.ahead[i].Store(0)
 	}
+}
+
+// pass puts the true time forward until all tokens have ended, those of the exact routes too, and
+// again into the middle of a window of theirs: no cycle may see two of them.
+func (c *clocks) pass() {
+	c.move(3*c.exact + c.first - c.right.Load()%c.exact)
 }
 
 // set has the clock of one instance differ from the true time.

@@ -5,6 +5,7 @@ package main
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -206,7 +207,7 @@ func TestGauge(t *testing.T) {
 }
 
 func TestClocks(t *testing.T) {
-	c := newClocks(2)
+	c := newClocks(2, 365*24*time.Hour)
 	at := c.windowOf(0)
 	require.EqualValues(t, middle, c.now(0)%window)
 	c.set(1, -back)
@@ -219,6 +220,36 @@ func TestClocks(t *testing.T) {
 	p.leave()
 	p.leave()
 	require.True(t, c.gate.TryLock())
+}
+
+// On whichever day a run begins, neither Redis' own clock comes near the end of a window of the
+// exact routes, nor do those of the instances in a cycle.
+func TestExactWindowsDoNotEnd(t *testing.T) {
+	const day = 24 * 60 * 60
+	year := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	for now := year; now.Year() < 2060; now = now.Add(day * time.Second) {
+		exact := exactWindow(now)
+		seconds := int64(exact / time.Second)
+		require.LessOrEqual(t, seconds, int64(365*day), now)
+		require.Zero(t, seconds%window, now)
+		gone := now.Unix() % seconds
+		require.Greater(t, min(gone, seconds-gone), int64(170*day), now)
+
+		c := newClocks(1, exact)
+		for cycle := range 3 * passEach {
+			before, at := c.right.Load(), c.right.Load()%seconds
+			require.Greater(t, min(at, seconds-at), int64(150*day), now)
+			require.EqualValues(t, middle, at%window, now)
+			c.move(ofCycle * window)
+			if (cycle+1)%passEach == 0 {
+				c.pass()
+				require.Greater(t, c.right.Load()-before, 2*seconds, "tokens live for two windows")
+				require.Equal(t, c.first, c.right.Load()%seconds, now)
+			} else {
+				c.move(leap)
+			}
+		}
+	}
 }
 
 func TestShares(t *testing.T) {

@@ -55,8 +55,7 @@ func exact(policy string) bool { return policy == paid || policy == open }
 func (w *world) configure(policy string, instance, n int, secrets [][]byte) middleware.Config {
 	limit := middleware.Limit{Name: "main", Quota: quotaOf(policy, n), Window: window * time.Second}
 	if exact(policy) {
-		// Redis goes by its own clock, so its window must be longer than any run.
-		limit.Algorithm, limit.Window = middleware.FixedWindow, 365*24*time.Hour
+		limit.Algorithm, limit.Window = middleware.FixedWindow, time.Duration(w.clocks.exact)*time.Second
 	}
 	cfg := middleware.Config{
 		Policy:     policy,

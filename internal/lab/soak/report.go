@@ -47,9 +47,12 @@ type phaseFindings struct {
 // What is allowed, where it is not nothing.
 const (
 	// heapGrowth is for what comes and goes: connections, what is in flight. A leak of 50
-	// bytes a request is more, in five minutes.
+	// bytes a request is more, in five minutes. A run of less than growthLength has so few rounds that
+	// its second half goes from the quiet to the flood: there it may be growthShort times as much.
 	heapGrowth       = 4 << 20
 	goroutinesGrowth = 24
+	growthShort      = 4
+	growthLength     = time.Minute
 	// cpuFactor is so loose because the two share caches and a memory bus. What it is there for is work
 	// that grows with the flood.
 	cpuFactor = 4
@@ -138,6 +141,9 @@ func judge(f findings) (rows []row) {
 	say("forged requests a second, in a flood", "", fmt.Sprintf("%.0f", f.forgedRate))
 
 	grows := func(what, unit string, s series, per float64, allowed float64) {
+		if f.length < growthLength {
+			allowed *= growthShort
+		}
 		rows = append(rows, row{
 			what: what, before: fmt.Sprintf("%.1f%s", s.at(0.5)/per, unit), after: fmt.Sprintf("%.1f%s (%+.2f)", s.at(0.75)/per, unit, s.growth()/per),
 			allowed: fmt.Sprintf("%+.1f%s", allowed/per, unit), ok: s.growth() <= allowed,

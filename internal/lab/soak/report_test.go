@@ -139,3 +139,22 @@ func TestInterrupted(t *testing.T) {
 	f.excess.n = 1
 	require.False(t, holds(judge(f)))
 }
+
+// The second half of a short run goes from the quiet to the flood: there more may come.
+func TestShortRunsMayGrow(t *testing.T) {
+	for _, times := range []float64{2, 5} {
+		for _, what := range []string{"heap", "goroutines"} {
+			f := sound()
+			s, allowed := f.heap, float64(heapGrowth)
+			if what == "goroutines" {
+				s, allowed = f.goroutines, goroutinesGrowth
+			}
+			for i := range s {
+				s[i] += float64(i) * times * allowed / 13
+			}
+			require.False(t, holds(judge(f)), "%s: %v times", what, times)
+			f.length = growthLength - 1
+			require.Equal(t, times < growthShort, holds(judge(f)), "%s: %v times", what, times)
+		}
+	}
+}

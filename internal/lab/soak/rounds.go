@@ -25,11 +25,10 @@ const (
 )
 
 const (
-	permitted = 5                                    // seconds that clocks may differ by
-	back      = 3 * window                           // and by how much one is wrong
-	leap      = 20 * window                          // after a cycle
-	bigLeap   = 731 * 24 * 60 * 60 / window * window // after some: so that the tokens of the exact routes end too
-	bigEach   = 6
+	permitted = 5           // seconds that clocks may differ by
+	back      = 3 * window  // and by how much one is wrong
+	leap      = 20 * window // after a cycle
+	passEach  = 6           // after so many cycles all tokens end
 )
 
 // minima are what must have happened before a run is over, however slow the machine is.
@@ -155,8 +154,8 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 	if ctx.Err() == nil {
 		w.settle(ctx, false)
 	}
-	if (number+1)%bigEach == 0 {
-		w.clocks.move(bigLeap)
+	if (number+1)%passEach == 0 {
+		w.clocks.pass()
 	} else {
 		w.clocks.move(leap)
 	}

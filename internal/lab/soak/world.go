@@ -37,7 +37,7 @@ type world struct {
 	set      settings
 	clocks   *clocks
 	short    *ring // of the policies whose tokens live an hour
-	long     *ring // of those whose tokens live two years
+	long     *ring // of those whose tokens live for two of the exact routes' windows
 	quotas   map[string]*quotas
 	sites    []*site
 	redis    *server
@@ -159,7 +159,7 @@ func (w *world) host() netip.Addr {
 // openWorld starts all servers.
 func openWorld(ctx context.Context, dir string, set settings) (_ *world, err error) {
 	w := &world{
-		set: set, clocks: newClocks(instances), short: newRing(), long: newRing(), book: newBook(),
+		set: set, clocks: newClocks(instances, exactWindow(time.Now())), short: newRing(), long: newRing(), book: newBook(),
 		quotas: map[string]*quotas{windowed: newQuotas(quotaOf(windowed, 0)), form: newQuotas(quotaOf(form, 0)), slow: newQuotas(quotaOf(slow, 0))},
 		ledgers: map[string]*ledger{
 			paid: newLedger(exactQuota, 0, true),
