@@ -16,9 +16,10 @@ import (
 )
 
 // What Tallystick may add to a program that has net/http already, and what a WebAssembly
-// program with it may weigh; the free plan of the best known host takes 3 MB.
+// program with it may weigh; the free plan of the best known host takes 3 MB. Shares away from home,
+// crowds and ceilings were the last to come, with some 30 KB.
 const (
-	mostAdded = 1_600_000 // bytes, linux/amd64
+	mostAdded = 1_650_000 // bytes, linux/amd64
 	mostWasm  = 2_400_000 // bytes, js/wasm, by gzip -9
 )
 
