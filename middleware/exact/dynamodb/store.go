@@ -69,13 +69,19 @@ func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Load implements [cas.Store].
 func (s *Store) Load(ctx context.Context, name string) (value []byte, revision string, err error) {
-	item, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+	get := &dynamodb.GetItemInput{
 		TableName:                &s.table,
 		Key:                      map[string]types.AttributeValue{nameAttribute: &types.AttributeValueMemberS{Value: name}},
 		ConsistentRead:           aws.Bool(true),
 		ProjectionExpression:     aws.String("#v, #r"),
 		ExpressionAttributeNames: map[string]string{"#v": valueAttribute, "#r": revisionAttribute},
-	}, once)
+	}
+	item, err := s.client.GetItem(ctx, get, once)
+	if errors.Is(err, net.ErrClosed) && ctx.Err() == nil {
+		// Now and then net/http closes a connection under a large answer that is being read
+		// (aws/aws-sdk-go-v2 issues 1825 and 2737). That says nothing of the table.
+		item, err = s.client.GetItem(ctx, get, once)
+	}
 	switch {
 	case throttled(err):
 		return nil, "", fmt.Errorf("%w: dynamodb: %w", exact.ErrBusy, err)

@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -156,3 +160,36 @@ func TestConfigErrors(t *testing.T) {
 	require.ErrorContains(t, err, "client: is nil")
 	require.ErrorContains(t, err, "Table: is required")
 }
+
+// A connection that this side has closed under an answer is no outage: the value is read once more.
+// If that happens again it is told.
+func TestAnswerOfAClosedConnection(t *testing.T) {
+	for closed, want := range map[int]int{0: 1, 1: 2, 2: 2, 3: 2} {
+		calls := 0
+		store, err := dynamodb.New(sdk.New(sdk.Options{
+			Region:      "eu-central-1",
+			Credentials: aws.AnonymousCredentials{},
+			HTTPClient: answers(func(r *http.Request) (*http.Response, error) {
+				calls++
+				body := io.Reader(strings.NewReader("{}"))
+				if calls <= closed {
+					body = iotest.ErrReader(&net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed})
+				}
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body), Request: r}, nil
+			}),
+		}), dynamodb.Config{Table: "tallies"})
+		require.NoError(t, err)
+		value, _, err := store.Load(t.Context(), "a")
+		require.Nil(t, value)
+		require.Equal(t, want, calls, "%d times closed", closed)
+		if closed < 2 {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, net.ErrClosed)
+		}
+	}
+}
+
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) Do(r *http.Request) (*http.Response, error) { return a(r) }
