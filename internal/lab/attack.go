@@ -166,7 +166,12 @@ func coldStarts(s *scene) {
 			}
 		})
 	}
-	everywhere()
+	acrossStarts(s, c, everywhere)
+}
+
+// acrossStarts does something before, and again after each of two instances has started anew.
+func acrossStarts(s *scene, c *caller, do func()) {
+	do()
 	for i := range 2 {
 		if err := s.cluster.restart(i, s.site); err != nil {
 			s.fail(err)
@@ -174,7 +179,7 @@ func coldStarts(s *scene) {
 		}
 		s.starts.Add(1)
 		c.client.CloseIdleConnections()
-		everywhere()
+		do()
 	}
 }
 

@@ -85,16 +85,7 @@ func farmRestarts(s *scene) {
 			}
 		})
 	}
-	use()
-	for i := range 2 {
-		if err := s.cluster.restart(i, s.site); err != nil {
-			s.fail(err)
-			return
-		}
-		s.starts.Add(1)
-		c.client.CloseIdleConnections()
-		use()
-	}
+	acrossStarts(s, c, use)
 }
 
 // imports buys from many addresses, where each is cheap, and uses all from one.
