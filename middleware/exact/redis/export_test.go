@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -31,3 +32,18 @@ func (c *Counter) AskEvery(every time.Duration) { c.engine.line.every = every }
 
 // Account is the key of an account.
 func (c *Counter) Account(p *exact.Policy, key string) string { return c.engine.tag(p, key) }
+
+// LoneID returns the server's number of the connection for lone calls, where there is one
+// that no call has.
+func (c *Counter) LoneID() (id string, ok bool) {
+	l := &c.engine.nodes[0].lone
+	if !l.taken.CompareAndSwap(false, true) {
+		return "", false
+	}
+	defer l.taken.Store(false)
+	if l.client == nil {
+		return "", false
+	}
+	id, err := l.do(context.Background(), l.client, l.client.B().ClientId().Build())
+	return id, err == nil
+}

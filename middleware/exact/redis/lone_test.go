@@ -30,23 +30,21 @@ func (s *server) clientsOf(command string) (ids []string) {
 	return ids
 }
 
-// aloneOn has a caller call until it does so on a connection of its own, and returns the id of
-// that.
-func aloneOn(t *testing.T, s *server, take func(id string) (exact.Verdict, error)) string {
+// aloneOn has a caller call until it does so on the connection for lone calls, and returns
+// the server's number of that. The client asks for it: calls that are not alone have several
+// connections, and take one by chance.
+func aloneOn(t *testing.T, s *server, c *redis.Counter, take func(id string) (exact.Verdict, error)) (alone string) {
 	t.Helper()
-	_, err := take("first")
-	require.NoError(t, err)
-	shared := s.clientsOf("evalsha")
-	var alone []string
 	n := 0
 	require.Eventually(t, func() bool {
+		var made bool
+		alone, made = c.LoneID()
 		n++
 		_, err := take("warm" + strconv.Itoa(n))
 		require.NoError(t, err)
-		alone = slices.DeleteFunc(s.clientsOf("evalsha"), func(id string) bool { return slices.Contains(shared, id) })
-		return len(alone) == 1
+		return made && slices.Contains(s.clientsOf("evalsha"), alone)
 	}, patient, 10*time.Millisecond)
-	return alone[0]
+	return alone
 }
 
 func lonely(t *testing.T) (*server, *redis.Counter, func(id string) (exact.Verdict, error)) {
@@ -61,8 +59,8 @@ func lonely(t *testing.T) (*server, *redis.Counter, func(id string) (exact.Verdi
 // A connection that is cut while nobody calls costs no call with an ID its verdict, and counts
 // none twice; a later caller has another.
 func TestLoneConnectionIsCut(t *testing.T) {
-	s, _, take := lonely(t)
-	alone := aloneOn(t, s, take)
+	s, c, take := lonely(t)
+	alone := aloneOn(t, s, c, take)
 	before, err := take("before")
 	require.NoError(t, err)
 	s.do("CLIENT", "KILL", "ID", alone)
@@ -71,15 +69,7 @@ func TestLoneConnectionIsCut(t *testing.T) {
 	require.True(t, after.Admitted)
 	require.False(t, after.Replayed)
 	require.Equal(t, before.Limits[0].Remaining-1, after.Limits[0].Remaining)
-	n := 0
-	require.Eventually(t, func() bool {
-		n++
-		_, err := take("later" + strconv.Itoa(n))
-		require.NoError(t, err)
-		return slices.ContainsFunc(s.clientsOf("evalsha"), func(id string) bool {
-			return len(id) > len(alone) || len(id) == len(alone) && id > alone // ids grow
-		})
-	}, patient, 10*time.Millisecond)
+	require.NotEqual(t, alone, aloneOn(t, s, c, take))
 }
 
 // Without an ID nothing is asked again: it may have been counted.
@@ -91,7 +81,7 @@ func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 	take := func(id string) (exact.Verdict, error) {
 		return c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: policy, ID: id})
 	}
-	aloneOn(t, s, take)
+	aloneOn(t, s, c, take)
 	before, err := take("")
 	require.NoError(t, err)
 	p.Set(faults.Ways{LoseEvery: 1})
@@ -107,7 +97,7 @@ func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 // connection.
 func TestLoneCallKeepsItsDeadline(t *testing.T) {
 	s, c, take := lonely(t)
-	aloneOn(t, s, take)
+	aloneOn(t, s, c, take)
 	s.signal(syscall.SIGSTOP)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -128,8 +118,8 @@ func TestLoneCallKeepsItsDeadline(t *testing.T) {
 
 // A lone caller finds its scripts where the server has lost them.
 func TestLoneCallerLoadsScripts(t *testing.T) {
-	s, _, take := lonely(t)
-	aloneOn(t, s, take)
+	s, c, take := lonely(t)
+	aloneOn(t, s, c, take)
 	before, err := take("before")
 	require.NoError(t, err)
 	s.do("SCRIPT", "FLUSH")
@@ -141,7 +131,7 @@ func TestLoneCallerLoadsScripts(t *testing.T) {
 // A call that may be cancelled before its deadline, and is not short, goes where that ends it.
 func TestCallIsCancelled(t *testing.T) {
 	s, c, take := lonely(t)
-	aloneOn(t, s, take)
+	aloneOn(t, s, c, take)
 	s.signal(syscall.SIGSTOP)
 	defer s.signal(syscall.SIGCONT)
 	ctx, cancel := context.WithCancel(t.Context())
