@@ -49,7 +49,8 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
-	"internal/model":                  {module + "/storeless"},
+	"internal/chance":                 {},
+	"internal/model":                  {module + "/storeless", module + "/internal/chance"},
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
@@ -81,6 +82,7 @@ var inTests = map[string][]string{
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
 	},
+	"storeless":        {module + "/internal/chance"},            // what a share is, by other sums
 	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", module + "/internal/printed",

@@ -4,7 +4,6 @@ package storeless
 
 import (
 	"fmt"
-	"math/big"
 	"slices"
 )
 
@@ -14,14 +13,11 @@ import (
 // nothing was used of it; a tally that is whole everywhere would be worth as many quotas as there
 // are instances.
 //
-// A limit of a quota L has the share
-//
-//	q = min(L, ⌈m + 3·√(m·cost)⌉ + cost), where m = L/instances
-//
-// What comes to an instance of L/cost requests that a balancer spreads at random is more than that about
-// once in a thousand times. So an L of some ten requests is hardly shared at all. A token bucket shares its
-// rate and keeps its burst; a meter, whose burst is 1, is not shared: it would refuse requests that come
-// evenly. Away panics if instances or cost is below 1.
+// Of a limit's quota that is the least share with which a client that uses all of it in such requests, each
+// on an instance that a balancer picks by chance, has no more than one in 2,000 of them refused. So a quota of
+// some ten requests is hardly shared at all. Requests that cost less have at least as much room. A token bucket
+// shares its rate and keeps its burst; a meter, whose burst is 1, is not shared: it would refuse requests that
+// come evenly. Away panics if instances or cost is below 1.
 func (p *Policy) Away(instances, cost int64) *Policy {
 	if instances < 1 || cost < 1 {
 		panic(fmt.Sprintf("storeless: no share of one of %d instances in requests of cost %d", instances, cost))
@@ -50,18 +46,51 @@ func (p *Policy) Away(instances, cost int64) *Policy {
 	return away
 }
 
-// shareAway returns min(quota, ⌈m + 3·√(m·cost)⌉ + cost), with m = quota/n, in integers:
-// m + 3·√(m·cost) = (quota + √(9·quota·n·cost))/n.
+// shareAway returns what requests of up to a cost may use of a quota on one of n instances: as many of them as
+// mayComeAway says, and room for a part of another, which those that cost less may need. What would be more
+// requests than mostApart is counted by several at once.
 func shareAway(quota, n, cost int64) int64 {
-	if cost >= quota {
+	if n == 1 || cost >= quota {
 		return quota
 	}
-	x := big.NewInt(9 * quota) // one product of the three may need more than 64 bits
-	x.Mul(x, big.NewInt(n)).Mul(x, big.NewInt(cost))
-	root := new(big.Int).Sqrt(x)
-	up := quota + root.Int64()
-	if root.Mul(root, root).Cmp(x) < 0 {
-		up++
+	unit := max(cost, (quota-1)/mostApart+1)
+	return min(quota, mayComeAway(quota/unit, n)*unit+unit-1)
+}
+
+// mostApart bounds what is computed for a share.
+const mostApart = 1 << 16
+
+// mayComeAway returns the least number, of requests that each come to one of n instances by chance, with
+// which no more than one request in 2,000 is one too many for an instance that is not the home:
+//
+//	(n−1)·E[max(0, X−k)] ≤ requests/2000, where X is binomial: of the requests, each with the chance 1/n
+//
+// A formula of the deviation of X alone, such as m + 3·√m, is too much for large quotas and too little for small
+// shares: with 100 requests and 100 instances it refuses one in 1,250.
+func mayComeAway(requests, n int64) int64 {
+	const negligible = 1e-20
+	likeliest := (requests + 1) / n
+	others := float64(n - 1)
+	chance, all := 1.0, 0.0 // of each outcome, and of all, in those of the likeliest
+	for j := likeliest; j > 0 && chance > negligible; j-- {
+		chance *= float64(j) * others / float64(requests-j+1)
+		all += chance
 	}
-	return min(quota, (up+n-1)/n+cost)
+	var above []float64 // of the likeliest, and of each that is more
+	chance = 1
+	for j := likeliest; j <= requests && chance > negligible; j++ {
+		above = append(above, chance)
+		all += chance
+		chance *= float64(requests-j) / (float64(j+1) * others)
+	}
+	permitted := all * float64(requests) / (2000 * others)
+	k := len(above) - 1
+	tooMany, reached := 0.0, 0.0 // E[max(0, X−k)], and the chance that X is k or more
+	for ; k > 0; k-- {
+		reached += above[k]
+		if tooMany += reached; tooMany > permitted {
+			break
+		}
+	}
+	return likeliest + int64(k)
 }

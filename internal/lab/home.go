@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
@@ -15,21 +16,10 @@ import (
 // Own tallies are whole at home alone: on the process that has issued their challenge. What that comes
 // to is computed here once more, and where they are at home is seen from outside.
 
-// shareOf returns min(quota, ⌈m + 3·√m⌉ + 1) with m = quota/instances, as docs/bounds.md says, and
-// not as the servers compute it: k is at least m + 3·√m where k·instances − quota is at
-// least 3·√(quota·instances).
-func shareOf(quota, instances int64) int64 {
-	k := int64(0)
-	for over := -quota; over < 0 || over*over < 9*quota*instances; over += instances {
-		k++
-	}
-	return min(quota, k+1)
-}
-
 // worthOf returns what an own tally may use on all instances: its quota at home, and the share
 // on each of the others.
 func worthOf(s *scene) int64 {
-	return s.route.Quota + (s.n()-1)*shareOf(s.route.Quota, s.route.Instances)
+	return s.route.Quota + (s.n()-1)*chance.Share(s.route.Quota, s.route.Instances, 1)
 }
 
 // learn notes which process has issued the challenge in an answer, and so what the home is of a

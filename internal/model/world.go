@@ -5,10 +5,10 @@ package model
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -194,13 +194,12 @@ func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Po
 	return p.Pass(memory), nil
 }
 
-// q is the share of a quota, by floats: package storeless has integers only.
+// q is the share of a quota.
 func (w World) q(quota int64) int64 {
 	if w.Share > 0 {
 		return w.Share
 	}
-	m := float64(quota) / float64(w.Fleet)
-	return min(quota, int64(math.Ceil(m+3*math.Sqrt(m)))+1)
+	return chance.Share(quota, w.Fleet, 1)
 }
 
 // carried is the tally that a client with several requests under way has.

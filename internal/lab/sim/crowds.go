@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -54,6 +55,7 @@ const payable = unit << 10
 type people struct {
 	f   *fleet
 	l   int64
+	q   int64 // the share of l, on an instance that is not a tally's home
 	all []*client
 
 	requests, admitted int64
@@ -63,13 +65,18 @@ type people struct {
 	proofs, dearest    int64 // their number; the work of the dearest
 }
 
+// gathered returns people without anybody, before a fleet that limits each to l.
+func gathered(f *fleet, l int64) *people {
+	return &people{f: f, l: l, q: chance.Share(l, f.instances(), 1)}
+}
+
 // judge is told of an answer that refuses a client with a tally under its limit, by an instance.
 func (p *people) judge(c *client, by *instance) {
 	if c.used >= p.l || c.own == nil {
 		return
 	}
 	p.early++
-	if by == c.own.home || c.own.used[by] < share(p.l, p.f.instances(), 1) {
+	if by == c.own.home || c.own.used[by] < p.q {
 		p.unjust++
 	}
 }
@@ -86,7 +93,7 @@ func (p *people) keep(c *client, t told, by, asked *instance) {
 	}
 	if c.own != nil && c.own.name == name && t.passed() {
 		c.own.used[by]++
-		if by != c.own.home && c.own.used[by] > share(p.l, p.f.instances(), 1) {
+		if by != c.own.home && c.own.used[by] > p.q {
 			p.over++
 		}
 	}
@@ -235,7 +242,7 @@ func (s *scene) played(o Options, l int64) *people {
 func (s *scene) once(o Options, l int64) *people {
 	at := selling(s.mode)
 	at.limits, at.planned, at.clients = perMinute(l), s.planned, max(4096, 8*s.clients)
-	p := &people{f: newFleet(o, s.name, s.instances, at), l: l}
+	p := gathered(newFleet(o, s.name, s.instances, at), l)
 	for i := range s.clients {
 		p.all = append(p.all, &client{addr: s.addr(i)})
 	}

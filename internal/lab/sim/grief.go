@@ -24,7 +24,7 @@ func grieved(o Options, mode middleware.Mode, budget int64) grief {
 
 func grievedOnce(o Options, mode middleware.Mode, budget int64) grief {
 	s := selling(mode)
-	p := &people{f: newFleet(o, fmt.Sprint("grief", mode), 10, s), l: attacked}
+	p := gathered(newFleet(o, fmt.Sprint("grief", mode), 10, s), attacked)
 	f := p.f // chance is the same for all budgets: the holders go to the same instances
 	for range 20 {
 		i := f.turn()
@@ -53,7 +53,8 @@ func grievedOnce(o Options, mode middleware.Mode, budget int64) grief {
 	before := p.proofs
 	half()
 	p.proofs -= before
-	late := &people{f: f, l: attacked, all: []*client{{addr: v4(0)}}}
+	late := gathered(f, attacked)
+	late.all = []*client{{addr: v4(0)}}
 	late.ask(late.all[0], f.any)
 	g := grief{holders: p}
 	if late.admitted > 0 {

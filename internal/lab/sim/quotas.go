@@ -5,6 +5,7 @@ package sim
 import (
 	"fmt"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -40,7 +41,7 @@ func quotasTable(o Options) Table {
 			s := scene{fmt.Sprint("quotas", l), 10, 1000, int(l), middleware.Newcomers, v4, anywhere, 0}
 			p, whole := s.played(o, l), s.played(o.expecting(1), l)
 			return []string{
-				figure(l), figure(share(l, o.expected(10), 1)), figure(p.requests), figure(p.admitted), p.refused(), inQuotas(o, 10, l), inQuotas(o, 100, l),
+				figure(l), figure(chance.Share(l, o.expected(10), 1)), figure(p.requests), figure(p.admitted), p.refused(), inQuotas(o, 10, l), inQuotas(o, 100, l),
 				whole.refused(), inQuotas(o.expecting(1), 10, l), inQuotas(o.expecting(1), 100, l),
 			}
 		}})
@@ -88,7 +89,7 @@ func plansTable(o Options) Table {
 		t.Rows = append(t.Rows, Row{Quick: true, Make: func() []string {
 			got := p.played(o)
 			return []string{
-				p.name(), figure(p.instances), figure(share(attacked, p.instances, 1)), figure(got.requests), figure(got.admitted), got.refused(), got.proofsEach(),
+				p.name(), figure(p.instances), figure(chance.Share(attacked, p.instances, 1)), figure(got.requests), figure(got.admitted), got.refused(), got.proofsEach(),
 				inQuotas(o.expecting(p.instances), max(p.from, p.to), attacked),
 			}
 		}})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -138,17 +139,7 @@ func TestPlans(t *testing.T) {
 			require.Zero(t, got.early, p)
 		}
 		most := max(p.from, p.to)
-		require.Equal(t, attacked+int64(most-1)*share(attacked, p.instances, 1), worth(seeds()[0].expecting(p.instances), most, attacked), p)
-	}
-}
-
-// share is q of docs/bounds.md: these are counted by hand.
-func TestShare(t *testing.T) {
-	for _, test := range []struct{ l, instances, cost, want int64 }{
-		{100, 0, 1, 100}, {100, 1, 1, 100}, {100, 10, 1, 21}, {100, 100, 1, 5}, {1000, 10, 1, 131}, {90, 10, 1, 19}, {5, 10, 1, 4},
-		{3, 10, 1, 3}, {1, 10, 1, 1}, {100, 10, 16, 64}, {100, 10, 10, 64}, {100, 10, 64, 100}, {1000, 10, 4, 164},
-	} {
-		require.Equal(t, test.want, share(test.l, test.instances, test.cost), "%+v", test)
+		require.Equal(t, attacked+int64(most-1)*chance.Share(attacked, p.instances, 1), worth(seeds()[0].expecting(p.instances), most, attacked), p)
 	}
 }
 

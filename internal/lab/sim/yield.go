@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
@@ -142,20 +143,7 @@ func mostTallies(n, crowds int, budget float64) int64 {
 // if some start within the window: l on the one that issued the challenge, and a share on
 // each other process, of requests of a cost.
 func (o *Options) bought(tallies, l, n, starts, cost int64) int64 {
-	return tallies * (l + (n+starts-1)*share(l, o.expected(int(n)), cost))
-}
-
-// share is what docs/bounds.md says of q. It is written here once more, by other arithmetic
-// than that of package storeless: square roots that are not whole make no whole sum.
-func share(l, instances, cost int64) int64 {
-	if instances <= 1 {
-		return l
-	}
-	m, class := float64(l)/float64(instances), int64(1)
-	for class < cost {
-		class *= 2
-	}
-	return min(l, int64(math.Ceil(m+3*math.Sqrt(m*float64(class))))+class)
+	return tallies * (l + (n+starts-1)*chance.Share(l, o.expected(int(n)), cost))
 }
 
 // useUp has an instance admit all that it does of a tally of its token. One request that costs much has a larger

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package chance computes once more what docs/bounds.md says of a balancer's luck, for those that judge
+// what instances admit. It knows nothing of how package storeless computes it.
+package chance
+
+import "math"
+
+// Share returns q: what an instance admits, in requests of a cost, for a tally that was bought of another
+// one of so many. It tries one share after the other, and asks of each what every outcome would cost.
+func Share(quota, instances, cost int64) int64 {
+	class := int64(1)
+	for class < cost {
+		class *= 2
+	}
+	requests := quota / class
+	if instances <= 1 || requests < 2 {
+		return quota
+	}
+	k := int64(1)
+	for float64(instances-1)*excess(requests, k, instances)/float64(requests) > 0.0005 {
+		k++
+	}
+	return min(quota, k*class+class-1)
+}
+
+// excess returns how many requests above k come to an instance on average, if each of so many comes to one of
+// the instances by chance.
+func excess(requests, k, instances int64) (sum float64) {
+	p := 1 / float64(instances)
+	for j := k + 1; j <= requests; j++ {
+		log := logOfFactorial(requests) - logOfFactorial(j) - logOfFactorial(requests-j) +
+			float64(j)*math.Log(p) + float64(requests-j)*math.Log1p(-p)
+		sum += float64(j-k) * math.Exp(log)
+	}
+	return sum
+}
+
+func logOfFactorial(n int64) float64 {
+	log, _ := math.Lgamma(float64(n) + 1)
+	return log
+}
