@@ -73,8 +73,8 @@ func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []s
 // network of its own, which is counted in memory alone and has the share.
 func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.Candidate {
 	f := storeless.Candidate{Key: e.ownKey(own.ID), Ceiling: pass.ceiling}
-	if share := pass.away.of(cost); share != nil && !e.home.is(own) {
-		f.Networks = []storeless.Network{{Key: e.keyOfOwn(kindAway, own.ID), Policy: share}}
+	if class, share := pass.away.of(cost); share != nil && !e.home.is(own) {
+		f.Networks = []storeless.Network{{Key: e.keyOfOwn(own.ID, kindAway, class), Policy: share}}
 	}
 	return f
 }

@@ -47,10 +47,10 @@ type Config struct {
 	// Default: 1, with which each of them admits what all may.
 	//
 	// Where tallies are sold, one is worth its quota L on the instance whose challenge was solved, and on
-	// each other one a share q, see [storeless.Policy.Away]: of L = 100 on ten instances 21, which is
-	// what chance brings there of a client's requests in all but one of a thousand windows. A number
-	// that is too large refuses clients that are not spread as evenly as it says, and offers them a further
-	// tally; one that is too small lets a tally be worth more. Where a balancer keeps a client on one
+	// each other one a share q, see [storeless.Policy.Away]: of L = 100 on ten instances 19, with which
+	// chance refuses no more than one in 2,000 of the requests of a client that uses all of L. A number
+	// that is too large refuses more of them, and offers a further tally; one that is too small lets a tally be worth
+	// more. Requests that cost more than 1 have a larger share, and those of each power of two their own. Where a balancer keeps a client on one
 	// instance, and after each deploy, all but the newest tallies are away from home: leave it 1 if that is
 	// too dear for them.
 	//

@@ -63,12 +63,14 @@ func foreignShareOf(pass *storeless.Policy, instances int64) (f foreignShare) {
 	}
 }
 
-// of returns the policy for requests of a cost; nil: what they use is not held.
-func (f foreignShare) of(cost int64) *storeless.Policy {
+// of returns the class of requests of a cost, and its policy; nil: what they use is not held. Each class is
+// counted by itself, or a dear request would take the room of the cheap ones that follow it.
+func (f foreignShare) of(cost int64) (class byte, p *storeless.Policy) {
 	if len(f) == 0 {
-		return nil
+		return 0, nil
 	}
-	return f[min(bits.Len64(uint64(max(1, cost)-1)), len(f)-1)]
+	i := min(bits.Len64(uint64(max(1, cost)-1)), len(f)-1)
+	return byte(i), f[i]
 }
 
 // largestOf returns one that knows how much a bucket of any of the shares may be owed; nil if

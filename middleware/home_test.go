@@ -155,29 +155,41 @@ func TestDearRequestsAwayFromHome(t *testing.T) {
 	}
 }
 
-// TestCheapRequestsAfterDearOnes: both are one count, so that q is what the dearest has. A cheap one that finds
-// no room after a dear one is refused with a way out, and dear ones go on.
-func TestCheapRequestsAfterDearOnes(t *testing.T) {
-	now := new(clock)
-	s := sites(t, 2, func(int) middleware.Config {
-		cfg := atHome(now, middleware.Newcomers)
-		cfg.Limits[0].Quota = 200
-		cfg.Cost = func(r *http.Request) int64 {
-			cost, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
-			require.NoError(t, err)
-			return cost
-		}
-		return cfg
-	})
-	cheap, dear := with("Cost", "1"), with("Cost", "30")
-	tok := bought(t, s[0], cheap)
-	require.Equal(t, 2, admitted(s[1], 2, dear, showing(tok)))
-	refused := send(s[1], cheap, showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode, "60 are more than 32")
-	further := solve(t, challengeIn(t, refused))
-	require.Equal(t, 3, admitted(s[1], 150, dear, showing(tok)), "150 in all, of 159")
-	require.Equal(t, 200, admitted(s[0], 250, cheap, showing(tok)), "at home it is whole")
-	require.Equal(t, http.StatusOK, send(s[1], cheap, showing(tok), proving(further)).StatusCode)
+// TestCheapRequestsBesideDearOnes: requests of each class of costs have their own share, so that none takes another's
+// room. All together have no more than the quota.
+func TestCheapRequestsBesideDearOnes(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, then string
+		want        [2]int
+	}{
+		"dear ones first":     {"30", "1", [2]int{5, 32}}, // 150 of 159, and all of 32
+		"cheap ones first":    {"1", "30", [2]int{32, 5}}, //
+		"one class":           {"17", "30", [2]int{9, 0}}, // 153 of 159
+		"more than the quota": {"60", "30", [2]int{3, 0}}, // 180 of 200, of which nothing is held
+		"beside what is less": {"60", "10", [2]int{3, 2}}, // 200 of 200
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			s := sites(t, 2, func(int) middleware.Config {
+				cfg := atHome(now, middleware.Newcomers)
+				cfg.Limits[0].Quota = 200
+				cfg.Cost = func(r *http.Request) int64 {
+					cost, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
+					require.NoError(t, err)
+					return cost
+				}
+				return cfg
+			})
+			first, then := with("Cost", test.first), with("Cost", test.then)
+			tok := bought(t, s[0], then)
+			require.Equal(t, test.want[0], admitted(s[1], 250, first, showing(tok)))
+			require.Equal(t, test.want[1], admitted(s[1], 250, then, showing(tok)))
+			refused := send(s[1], then, showing(tok))
+			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+			further := solve(t, challengeIn(t, refused))
+			require.Equal(t, http.StatusOK, send(s[1], then, showing(tok), proving(further)).StatusCode)
+		})
+	}
 }
 
 // TestSharesOfTiersAndCustomers: each has the share of its own quota.

@@ -106,14 +106,14 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 }
 
 // ownKey names an own tally in memory, the same for every client that shows it.
-func (e *engine) ownKey(id [9]byte) storeless.Key { return e.keyOfOwn(kindOwn, id) }
+func (e *engine) ownKey(id [9]byte) storeless.Key { return e.keyOfOwn(id, kindOwn, 0) }
 
-func (e *engine) keyOfOwn(kind byte, id [9]byte) storeless.Key {
+func (e *engine) keyOfOwn(id [9]byte, kind, class byte) storeless.Key {
 	if e.memory == nil {
 		return 0
 	}
-	b := [1 + len(id)]byte{0: kind}
-	copy(b[1:], id[:])
+	b := [2 + len(id)]byte{kind, class}
+	copy(b[2:], id[:])
 	return e.memory.Key(b[:])
 }
 

@@ -6,6 +6,15 @@ package chance
 
 import "math"
 
+// Shares returns what an instance admits there in requests of any cost up to one: those of each class have
+// their own share.
+func Shares(quota, instances, cost int64) (sum int64) {
+	for class := int64(1); class < 2*cost; class *= 2 {
+		sum += Share(quota, instances, class)
+	}
+	return min(quota, sum)
+}
+
 // Share returns q: what an instance admits, in requests of a cost, for a tally that was bought of another
 // one of so many. It tries one share after the other, and asks of each what every outcome would cost.
 func Share(quota, instances, cost int64) int64 {

@@ -22,3 +22,12 @@ func TestShare(t *testing.T) {
 		require.Equal(t, test.want, chance.Share(test.quota, test.instances, test.cost), "%+v", test)
 	}
 }
+
+// TestShares: of 1, of 1 and 2, of 1, 2 and 3 to 4.
+func TestShares(t *testing.T) {
+	for _, test := range []struct{ quota, instances, cost, want int64 }{
+		{1000, 10, 1, 121}, {1000, 10, 2, 121 + 133}, {1000, 10, 3, 121 + 133 + 155}, {1000, 10, 4, 121 + 133 + 155}, {100, 10, 16, 100}, {100, 1, 1, 100},
+	} {
+		require.Equal(t, test.want, chance.Shares(test.quota, test.instances, test.cost), "%+v", test)
+	}
+}

@@ -49,7 +49,7 @@ func attacks(o Options) []attack {
 			return attacked*(n+starts) + o.bought(8, attacked, n, starts, 1)
 		}},
 		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), farm(8, 1), func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, 1) }},
-		{4, "the same, in requests that cost 16", costing(), farm(8, 16), func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, 16) }},
+		{4, "the same, in requests that cost 1 or 2", costing(), farm(8, 2), func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, 2) }},
 		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(20), all(20)},
 		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), prove(150), all(attacked)},
 		{6, "sends no token, and waits", waiting(), wait, all(attacked + attacked/5)},

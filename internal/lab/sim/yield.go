@@ -141,12 +141,12 @@ func mostTallies(n, crowds int, budget float64) int64 {
 
 // bought is what docs/bounds.md says that so many tallies of a limit of l admit on n instances,
 // if some start within the window: l on the one that issued the challenge, and a share on
-// each other process, of requests of a cost.
+// each other process, of requests of each class of costs up to one.
 func (o *Options) bought(tallies, l, n, starts, cost int64) int64 {
-	return tallies * (l + (n+starts-1)*chance.Share(l, o.expected(int(n)), cost))
+	return tallies * (l + (n+starts-1)*chance.Shares(l, o.expected(int(n)), cost))
 }
 
-// useUp has an instance admit all that it does of a tally of its token. One request that costs much has a larger
+// useUp has an instance admit all that it does of a tally of its token. One request that costs much has another
 // share than many that cost as much together, so where shares are they are sent one by one.
 func (f *fleet) useUp(i *instance, addr, token string) int64 {
 	a := ask{addr: addr, tokens: []string{token}}
