@@ -148,7 +148,7 @@ func TestLevelOf(t *testing.T) {
 	require.Zero(t, levelOf(s))
 	for _, work := range []int64{1, 16, 100, 1000} {
 		s.work.Store(work * leastWork)
-		want := 2 * 8 * math.Log2(1+2*float64(work)/(2*8))
+		want := 2 * 8 * math.Log2(1+15./8*float64(work)/(2*8))
 		require.EqualValues(t, math.Floor(want), levelOf(s))
 	}
 	s.work.Store(0)
