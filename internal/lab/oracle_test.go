@@ -157,7 +157,7 @@ func TestLevelOf(t *testing.T) {
 	s.seen.Store(0)
 	s.starts.Store(1)
 	s.work.Store(24 * leastWork)
-	require.EqualValues(t, math.Floor(3*8*math.Log2(3)), levelOf(s), "one that has started sells as much")
+	require.EqualValues(t, math.Floor(3*8*math.Log2(1+15./8)), levelOf(s), "one that has started sells as much")
 }
 
 func TestTable(t *testing.T) {
