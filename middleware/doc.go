@@ -9,8 +9,8 @@
 //
 // These are the requests admitted for each policy, identity and aligned window. L is the limit, N
 // the number of instances, C how many of them were started within the window, F how many tallies
-// the client has bought, q the share that each instance but the one that sold it admits of such a
-// tally (L unless Config.Instances is set), and S how many proofs it solves. docs/bounds.md has
+// the client has bought, q the share that each instance but its home admits of such a tally (L unless
+// Config.Instances is set; its home is the one whose challenge was solved), and S how many proofs it solves. docs/bounds.md has
 // the same table, explains the letters, and says what F costs.
 //
 //	echoes the newest token, one request after another, any number of instances  L
@@ -29,7 +29,7 @@
 //	honest there, and the balancer keeps it on one instance                      L/Instances: it is refused under its limit
 //	works, where that comes first only while an instance is crowded (WhenCrowded)  (N+C)·L + F·(L + (N+C−1)·q), whatever the load was
 //	holds many IPv4 addresses, or unrelated networks                             L for each
-//	the same, and proves no work, with WhenCrowded and CrowdedPerSecond R, in t seconds  all together (N+C)·R·(t + 10), and one each time that an instance gets crowded
+//	the same, and proves no work, with WhenCrowded and CrowdedPerSecond R, in t seconds  all together (N+C)·R·(t + 10), and one each time that an instance gets crowded; beside the waiting room
 //	has its costs settled afterwards                                             + what its requests under way were estimated too low
 //	fails, where a limit counts failures alone                                   (N+C)·L failures; L requests under way at once on an instance
 //	new while the memory is full                                                 (N+C)·L; may be refused early
@@ -46,8 +46,9 @@
 // # What it promises
 //
 // A client under its limit is not refused, whatever it shows and wherever it is sent, while the
-// clocks of the instances agree. There are four exceptions: it has bought its tally of another
-// instance, and used its share on this one (then it is offered work, for a further tally); its
+// clocks of the instances agree. There are these exceptions: its bought tally is at home on another
+// instance, and it has used its share on this one (then it is offered work, for a further tally); with
+// WhenCrowded it has bought none, and the instance is crowded (then it is offered work); its
 // IPv6 network is over the network's own limit; it is new to an instance whose memory is full
 // (docs/memory.md); or two clients share a hash in memory (a chance below 2⁻²⁸). With UnfairCeiling that is
 // given up.

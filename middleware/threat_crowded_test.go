@@ -187,3 +187,23 @@ func TestWhenCrowdedIsSafeForConcurrentUse(t *testing.T) {
 		require.Equal(t, 1, admitted(h, 1, from(fmt.Sprintf("192.0.2.%d", i))), "nobody is under way")
 	}
 }
+
+// TestWaitingRoomOfACrowd: what a crowd gets without work is beside the waiting room, which each of its addresses has.
+func TestWaitingRoomOfACrowd(t *testing.T) {
+	const perSecond, many = 2, 100
+	now := new(clock)
+	cfg := waiting(now, middleware.WhenCrowded)
+	cfg.Challenge.CrowdedPerSecond = perSecond
+	h := newSite(t, cfg)
+	require.Equal(t, 10*perSecond+1, strangers(h, many))
+	tickets := map[int][]string{}
+	for i := range many {
+		tickets[i] = ticketsOf(t, h, 2*laneQuota, stranger(i))
+	}
+	now.advance(5 * time.Second)
+	require.True(t, h.m.Stats().Crowded)
+	for i := range many {
+		require.Equal(t, laneQuota, admittedWith(h, tickets[i], stranger(i)), "stranger %d", i)
+	}
+	require.Zero(t, strangers(h, many), "and no more without a ticket")
+}

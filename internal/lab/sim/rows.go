@@ -40,7 +40,7 @@ func rows() []bound {
 		{"honest there, and the balancer keeps it on one instance", "L/`Instances`: **it is refused under its limit**", "TestUnfairCeilingIsUnfair", also{simulated: true}, false},
 		{"works, where that comes first only while an instance is crowded (`WhenCrowded`)", "(N+C)·L + F·(L + (N+C−1)·q), whatever the load was", "TestBoundWhenCrowded", also{}, false},
 		{"holds many IPv4 addresses, or unrelated networks", "L for each", "TestThreatsOfFloods", also{}, false},
-		{"the same, and proves no work, with `WhenCrowded` and `CrowdedPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), and one each time that an instance gets crowded", "TestAllThatACrowdGetsWithoutWork", also{}, false},
+		{"the same, and proves no work, with `WhenCrowded` and `CrowdedPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), and one each time that an instance gets crowded; beside the waiting room", "TestAllThatACrowdGetsWithoutWork", also{}, false},
 		{"has its costs settled afterwards", "+ what its requests under way were estimated too low", "TestSettleBound", also{}, false},
 		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", also{}, false},
 		{"new while the memory is full", "(N+C)·L; may be refused early", "TestMemoryFull", also{}, false},
@@ -80,7 +80,7 @@ func boundsTables() []Table {
 // Tables are all that is made here.
 func Tables(o Options) []Table {
 	return append(boundsTables(),
-		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), plansTable(o), griefTable(o), dayTable(o),
+		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), dayTable(o),
 		ceilingsTable(o), unfairTable(o),
 		fillingTable(o))
 }
