@@ -80,17 +80,6 @@ func (t *tier) chargeLate(places []int) {
 	}
 }
 
-// lateOf returns the limits that count by outcome of what has the limits p at the door.
-func (t *tier) lateOf(p *storeless.Policy) *storeless.Policy {
-	switch p {
-	case t.net56:
-		return t.late56
-	case t.net48:
-		return t.late48
-	}
-	return t.lateCeiling
-}
-
 // tiersOf returns the base and all other tiers.
 func (e *engine) tiersOf() []*tier {
 	all := []*tier{&e.base}

@@ -33,7 +33,7 @@ func (s stripes) stripe(k Key) int { return scale(uint64(k), len(s)) }
 // once, in ascending order, so that no two requests wait for each other.
 type locks struct {
 	n       int
-	stripes [1 + max(MaxNetworks, MaxBuyers)]int
+	stripes [1 + MaxNetworks]int // a sale has no more buyers
 }
 
 func (l *locks) add(stripe int) {
