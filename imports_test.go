@@ -30,11 +30,12 @@ var arrows = map[string][]string{
 	"pow":       {},
 	"middleware": {
 		module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact",
-		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "lookup", inner + "page", inner + "reply", inner + "slots", inner + "ticket",
+		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "slots", inner + "ticket",
 	},
 	"middleware/internal/assets":      {module + "/pow"},
 	"middleware/internal/guardedcall": {module + "/middleware/exact"},
 	"middleware/internal/httpfield":   {},
+	"middleware/internal/load":        {},
 	"middleware/internal/lookup":      {},
 	"middleware/internal/page":        {inner + "httpfield"},
 	"middleware/internal/reply":       {module + "/token"},

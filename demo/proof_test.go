@@ -190,15 +190,15 @@ func TestCrowd(t *testing.T) {
 
 func TestStockOfChallengesIsWorthTodaysPrice(t *testing.T) {
 	o := standard(1)
-	o.crowd = 1
+	o.crowd = 2
 	s := startWith(t, o)
 	c := s.client(t)
 	one, two, three := c.signup(), c.signup(), c.signup()
 	require.Equal(t, http.StatusOK, c.pay(one).StatusCode)
-	require.Equal(t, http.StatusOK, s.client(t).pay(two).StatusCode, "worth half of it")
+	require.Equal(t, http.StatusOK, s.client(t).pay(two).StatusCode, "worth two thirds of it")
 	a := s.client(t).pay(three)
 	refusedFor(t, middleware.ProofPriceRisen, a)
-	require.EqualValues(t, 4*cheap, *a.details(t).Work)
+	require.EqualValues(t, 2*cheap, *a.details(t).Work)
 }
 
 func TestWorkFlag(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/assets"
+	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -86,7 +87,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		return nil, errors.Join(errs...)
 	}
 	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
-		crowdedAt: storeless.Threshold{PerSecond: c.CrowdedPerSecond, AtOnce: c.CrowdedAtOnce}}
+		crowdedAt: load.Threshold{PerSecond: c.CrowdedPerSecond, AtOnce: c.CrowdedAtOnce}}
 	if c.NonceOnly {
 		ch.work = 0
 	}

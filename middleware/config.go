@@ -54,8 +54,8 @@ type Config struct {
 	// instance, and after each deploy, all but the newest tallies are away from home: leave it 1 if that is
 	// too dear for them.
 	//
-	// With Exact, each instance admits that part of the quota, at least 1, in an outage under [FailOpen]; with
-	// UnfairCeiling, always.
+	// Each instance admits one part in Instances of the quota, at least 1: with Exact in an outage
+	// under [FailOpen], with UnfairCeiling always.
 	Instances int64
 
 	// UnfairCeiling has each instance admit no more than its part of each quota and Burst,

@@ -12,8 +12,9 @@ import (
 // honour it would exempt those who have made it crowded, of all clients: they were admitted, so
 // each of their addresses has one. What it has counted stays, in it and in memory.
 
-// workFirst reports whether a client that has no tally of its own proves work first. A request
-// asks once, when it is charged: in between the answer may change.
+// workFirst reports whether a client that has no tally of its own proves work first. For a
+// request this is decided once, when it is charged. Whether it may stand in line before that,
+// and what the endpoint tells a page, are guesses: in between the answer may change.
 func (c *challenger) workFirst(now time.Time) bool {
 	return c.mode == Newcomers || c.mode == WhenCrowded && c.load.Crowded(now, c.crowdedAt)
 }

@@ -69,7 +69,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
 	if d.aside != nil && d.aside.Inherited > 0 {
-		e.report.crowded(now)
+		e.report.inherited(now)
 	}
 	if d.Saturated {
 		e.report.saturated(now)

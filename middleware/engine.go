@@ -11,6 +11,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
+	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/middleware/internal/lookup"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
 	"github.com/tallystick/tallystick/pow"
@@ -81,8 +82,8 @@ type challenger struct {
 	share         int64            // of the waiting room; 0: none
 
 	// Of WhenCrowded alone. The load is the Middleware's, whatever its configuration.
-	crowdedAt storeless.Threshold
-	load      *storeless.Load
+	crowdedAt load.Threshold
+	load      *load.Meter
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -31,7 +32,7 @@ type Middleware struct {
 	alarms  alarms
 	proofs  proofCounts
 	live    outcomes // what requests hold, whatever the configuration
-	load    storeless.Load
+	load    load.Meter
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with

@@ -43,7 +43,7 @@ func TestWholeNetworksThatWork(t *testing.T) {
 				paid += float64(challenge.Work)
 				tallies++
 			}
-			bound := crowd * c.crowds * math.Log2(1+2*paid/(crowd*c.crowds*work))
+			bound := crowd * c.crowds * math.Log2(1+15./8*paid/(crowd*c.crowds*work))
 			require.LessOrEqual(t, float64(tallies), bound)
 			require.GreaterOrEqual(t, float64(tallies), bound-2*crowd*c.crowds, "work buys what it may")
 		})

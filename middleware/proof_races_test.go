@@ -132,8 +132,8 @@ func TestStockpiledChallenges(t *testing.T) {
 					families++
 				}
 			}
-			require.Equal(t, 9, families, "until the price is more than twice theirs, and none of the rest")
-			require.EqualValues(t, 36, challengeIn(t, fetched(h)).Work)
+			require.Equal(t, 8, families, "a crowd, until the price has doubled, and none of the rest")
+			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
 			for i, ok := range granted {
 				require.Equal(t, ok, redeem(h, proofs[i]), "and it stays that way")
 			}

@@ -197,13 +197,13 @@ func TestKindsDoNotMix(t *testing.T) {
 }
 
 // An issuer with the same secrets that is not this middleware signs what opens
-// nothing: less work than half the price, or none.
+// nothing: less work than 8/15 of the price, or none.
 func TestSignedButCheap(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)
 	cfg.Challenge.Work = 1024
 	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
 	require.NoError(t, err)
-	for work, want := range map[uint64]middleware.Reason{0: middleware.ProofPriceRisen, 16: middleware.ProofPriceRisen, 508: middleware.ProofPriceRisen, 512: "", 1024: ""} {
+	for work, want := range map[uint64]middleware.Reason{0: middleware.ProofPriceRisen, 16: middleware.ProofPriceRisen, 544: middleware.ProofPriceRisen, 548: "", 1024: ""} {
 		t.Run(fmt.Sprint(work), func(t *testing.T) {
 			c, err := issuer.Issue(midnight, pow.Binding{Client: []byte("a\xcb\x00\x71\x01"), Route: "contact", Tier: "family"}, work)
 			require.NoError(t, err)

@@ -43,8 +43,8 @@ func (r *reporter) tell(level slog.Level, c finding, message string, args ...any
 	r.log.Log(context.Background(), level, "tallystick: "+message, append(args, "page", checksPage+codes[c])...)
 }
 
-// crowded tells the operator to make the memory larger, or of a flood.
-func (r *reporter) crowded(now time.Time) {
+// inherited tells the operator to make the memory larger, or of a flood.
+func (r *reporter) inherited(now time.Time) {
 	r.warn(now, memoryFull, "memory saturated: clients that it does not know begin with the smallest counts of others, and may be refused early", "remedy", "raise Config.MaxClients")
 }
 

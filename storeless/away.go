@@ -4,6 +4,7 @@ package storeless
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -16,8 +17,8 @@ import (
 // Of a limit's quota that is the least share with which a client that uses all of it in such requests, each
 // on an instance that a balancer picks by chance, has no more than one in 2,000 of them refused. So a quota of
 // some ten requests is hardly shared at all. Requests that cost less have at least as much room. A token bucket
-// shares its rate and keeps its burst; a meter, whose burst is 1, is not shared: it would refuse requests that
-// come evenly. Away panics if instances or cost is below 1.
+// keeps its burst, and has as much of its rate as serves the same client, see slowerAway. A meter, whose burst
+// is 1, is not shared. Away panics if instances or cost is below 1.
 func (p *Policy) Away(instances, cost int64) *Policy {
 	if instances < 1 || cost < 1 {
 		panic(fmt.Sprintf("storeless: no share of one of %d instances in requests of cost %d", instances, cost))
@@ -25,17 +26,16 @@ func (p *Policy) Away(instances, cost int64) *Policy {
 	away := p.clone()
 	for i := range away.rules {
 		r := &away.rules[i]
-		switch {
-		case r.interval == 0:
+		if r.interval == 0 {
 			l, later, life := r.limit, r.later, r.life
 			l.Quota = shareAway(l.Quota, instances, cost)
 			*r = compile(l)
 			r.later = later
 			r.last(life)
-		case r.capacity > 1:
-			// No slower than a bucket may be. The product itself may need more than 64 bits.
+		} else {
+			// No slower than a bucket may be.
 			slowest := max(r.interval, MaxWindow.Microseconds()/r.capacity)
-			r.interval = min(min(r.interval, slowest/instances+1)*instances, slowest)
+			r.interval = int64(min(math.Ceil(float64(r.interval)*slowerAway(r.capacity, instances, cost)), float64(slowest)))
 			r.empties = r.capacity * r.interval
 			r.owe(r.empties)
 		}
@@ -93,4 +93,18 @@ func mayComeAway(requests, n int64) int64 {
 		}
 	}
 	return likeliest + int64(k)
+}
+
+// slowerAway returns how many times slower a bucket may be filled on one of n instances. A client that uses all of
+// the rate sends each of them the n-th part, by chance, and where that is all that leaks from a bucket it
+// would be full every now and then. So it leaks κ times as much. What is owed in a queue of such requests, each
+// of 1, is more than x no oftener than e^−θx, where κ = (e^θ−1)/θ (the exponent of Lundberg; Kingman, Proc. Camb.
+// Phil. Soc. 60, 1964). A request is refused if more than burst−1 is owed before it: θ = ln 2000/(burst−1).
+// Of a burst of 20 κ is 1.2, of 5 it is 3, of 3 it is 11.5, which is more than all the rate on ten instances.
+func slowerAway(burst, n, cost int64) float64 {
+	if cost >= burst {
+		return 1
+	}
+	theta := math.Log(2000) / (float64(burst)/float64(cost) - 1)
+	return max(1, float64(n)*theta/math.Expm1(theta))
 }

@@ -3,6 +3,8 @@
 package storeless
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -61,8 +63,9 @@ func TestAway(t *testing.T) {
 	require.Equal(t, shareAway(pass.Limit(1).Quota, 10, 1), away.Limit(1).Quota)
 	require.Equal(t, pass.rules[1].life, away.rules[1].life, "it does not come back there either")
 	require.Equal(t, pass.rules[2].capacity, away.rules[2].capacity)
-	require.Equal(t, 10*pass.rules[2].interval, away.rules[2].interval)
+	require.Equal(t, 8_132_774, int(away.rules[2].interval), "1.23 times the tenth part of 1 a second")
 	require.Equal(t, pass.rules[3], away.rules[3])
+	require.EqualValues(t, math.Ceil(1e6*chance.Slower(20, 10, 4)), pass.Away(10, 4).rules[2].interval, "3.0 times that part")
 	for i := range 4 {
 		require.Equal(t, pass.ID(i), away.ID(i))
 	}
@@ -120,7 +123,8 @@ func TestAwayOfTheSlowestBuckets(t *testing.T) {
 		p, err := Compile("shop", []Limit{l})
 		require.NoError(t, err)
 		for _, instances := range []int64{2, 10, 1 << 10, 1 << 19, 1<<20 - 1, 1 << 20} {
-			away := p.Away(instances, 1)
+			cost := min(max(1, l.Burst/4), 1<<20)
+			away := p.Away(instances, cost)
 			if away == nil {
 				away = p // it is as slow as a bucket may be
 			}
@@ -128,12 +132,43 @@ func TestAwayOfTheSlowestBuckets(t *testing.T) {
 			slowest := max(of.interval, MaxWindow.Microseconds()/of.capacity)
 			require.GreaterOrEqual(t, r.interval, of.interval, "%+v on %d", l, instances)
 			require.LessOrEqual(t, r.interval, slowest, "%+v on %d", l, instances)
-			if of.interval <= slowest/instances {
-				require.Equal(t, of.interval*instances, r.interval, "%+v on %d", l, instances)
-			} else {
-				require.Equal(t, slowest, r.interval, "%+v on %d", l, instances)
-			}
+			slower := chance.Slower(of.capacity, instances, cost)
+			require.InDelta(t, min(math.Ceil(float64(of.interval)*slower), float64(slowest)), float64(r.interval), 1, "%+v on %d", l, instances)
 			require.Equal(t, r.interval*r.capacity, r.empties)
+		}
+	}
+}
+
+// TestAwayOfEvenRequests: a client that uses all of a bucket's rate, or more than it, each request on an instance that
+// is picked by chance, has no more than one in 2,000 refused by a share.
+func TestAwayOfEvenRequests(t *testing.T) {
+	const requests = 40_000
+	for _, burst := range []int64{2, 3, 5, 10, 20, 60} {
+		for _, instances := range []int64{2, 10, 100, 1000} {
+			p, err := Compile("shop", []Limit{{Algorithm: TokenBucket, Quota: 60, Window: time.Minute, Burst: burst}})
+			require.NoError(t, err)
+			away := p.Pass(time.Hour).Away(instances, 1)
+			if away == nil {
+				require.EqualValues(t, 1, chance.Slower(burst, instances, 1), "%d on %d", burst, instances)
+				continue
+			}
+			r := rand.New(rand.NewPCG(uint64(burst), uint64(instances)))
+			shares := make([]Tally, instances-1) // of the others than the home
+			refused, now := 0, time.Unix(1_800_000_000, 0)
+			for n := range requests {
+				if int64(n) > burst {
+					now = now.Add(time.Second)
+				}
+				i := r.Int64N(instances)
+				if i == instances-1 {
+					continue
+				}
+				var v Verdict
+				if shares[i], v = away.Step(now, shares[i], 1); !v.Admitted {
+					refused++
+				}
+			}
+			require.LessOrEqual(t, refused, requests/2000, "%d on %d", burst, instances)
 		}
 	}
 }

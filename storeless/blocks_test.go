@@ -90,10 +90,10 @@ func TestBlocksCostTheFormula(t *testing.T) {
 			if 8*d.levels[n] > d.sum() {
 				apart++
 			}
-			half := (q.Price + 1) / 2
-			require.False(t, s.offer(c.now, s.block(n), half-1).Granted)
-			require.Equal(t, storeless.Sale{Granted: true, Price: q.Price}, s.offer(c.now, s.block(n), half))
-			c.log = append(c.log, record{c.now.Unix(), c.lives[0], half})
+			least := leastFor(q.Price)
+			require.False(t, s.offer(c.now, s.block(n), least-1).Granted)
+			require.Equal(t, storeless.Sale{Granted: true, Price: q.Price}, s.offer(c.now, s.block(n), least))
+			c.log = append(c.log, record{c.now.Unix(), c.lives[0], least})
 			d.levels[n]++
 			sold++
 		}
@@ -126,7 +126,7 @@ func TestGreedyBuyersInBlocks(t *testing.T) {
 						if float64(price) > most*float64(tariff.Work) {
 							break
 						}
-						work := (price + 1) / 2
+						work := leastFor(price)
 						require.True(t, s.offer(opening.Add(at), s.block(cheapest), work).Granted)
 						paid += float64(work)
 						n++
@@ -157,8 +157,8 @@ func TestFullBlocksStayBelowTheFormula(t *testing.T) {
 				if q.Price == 0 {
 					break
 				}
-				require.True(t, s.offer(opening, s.block(i), (q.Price+1)/2).Granted)
-				paid, n = paid+float64((q.Price+1)/2), n+1
+				require.True(t, s.offer(opening, s.block(i), leastFor(q.Price)).Granted)
+				paid, n = paid+float64(leastFor(q.Price)), n+1
 				require.LessOrEqual(t, float64(n), mostTallies(s.tariff, paid, 0)*(1+1e-9))
 			}
 		}

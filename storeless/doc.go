@@ -212,10 +212,10 @@
 // rounded up: continuous, so that a buyer who waits for a step to pass gains nothing. An
 // IPv6 identity pays the highest of the prices of its /64, /56 and /48, which may be
 // [Buyer]s of several crowds. The price is that of the moment of redemption, whatever the
-// challenge had asked for, and a proof that is worth half of it is good: the price may
-// double while an honest client works. In a time T, so much work buys at most
+// challenge had asked for, and a proof is good while that is at most 15/8 of it: the price may
+// rise by 7/8 while an honest client works. In a time T, so much work buys at most
 //
-//	4·Crowd·T/Memory + Crowd·log2(1 + 2·work/(Crowd·Work))
+//	4·Crowd·T/Memory + Crowd·log2(1 + 15/8·work/(Crowd·Work))
 //
 // tallies on one instance, and a restart counts as one more. The same tally can be
 // redeemed any number of times until it ends, and is sold once ([Sale.Held]).

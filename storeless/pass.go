@@ -47,6 +47,9 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 	for i := range pass.rules {
 		r := &pass.rules[i]
 		if r.limit.Window <= memory {
+			if r.interval > 0 { // a slower one, as Away makes it, would be remembered long after the pass
+				r.last(life)
+			}
 			continue
 		}
 		quota := min(r.limit.Quota, max(least, mulDivUp(r.limit.Quota, memory.Microseconds(), r.window)))

@@ -126,6 +126,6 @@ func ExampleMemory_Redeem() {
 	// first buys a tally, the price is 262144
 	// second buys a tally, the price is 393216
 	// second has its tally already
-	// third buys a tally, the price is 524288
-	// fourth is worth too little, the price is 786432
+	// third is worth too little, the price is 524288
+	// fourth is worth too little, the price is 524288
 }

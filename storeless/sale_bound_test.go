@@ -71,9 +71,9 @@ func (c *campaign) buy(t *testing.T, i int) {
 		require.False(t, s.offer(c.now, buyers, math.MaxInt64).Granted)
 		return
 	}
-	half := (q.Price + 1) / 2
-	require.False(t, s.offer(c.now, buyers, half-1-c.Int64N(half)).Granted)
-	work := half
+	least := leastFor(q.Price)
+	require.False(t, s.offer(c.now, buyers, least-1-c.Int64N(least)).Granted)
+	work := least
 	if c.IntN(4) == 0 {
 		work += c.Int64N(3 * work)
 	}
@@ -122,7 +122,7 @@ func (c *campaign) requirePriceOfRecord(t *testing.T, i int, price int64) {
 // mostTallies is how many tallies so much work buys on an instance in a time, at most.
 func mostTallies(tariff storeless.Tariff, work float64, in time.Duration) float64 {
 	crowd := float64(tariff.Crowd)
-	return 4*crowd*in.Seconds()/tariff.Memory.Seconds() + crowd*math.Log2(1+2*work/(crowd*float64(tariff.Work)))
+	return 4*crowd*in.Seconds()/tariff.Memory.Seconds() + crowd*math.Log2(1+15./8*work/(crowd*float64(tariff.Work)))
 }
 
 // requireBound checks every span, of each life, and returns how near the formula the
@@ -190,7 +190,7 @@ func TestGreedyBuyersCostTheFormula(t *testing.T) {
 					if q.Price == 0 || float64(q.Price) > most*float64(tariff.Work) {
 						break
 					}
-					work := (q.Price + 1) / 2
+					work := leastFor(q.Price)
 					require.True(t, s.offer(opening.Add(d), s.address(0), work).Granted)
 					paid += float64(work)
 					n++

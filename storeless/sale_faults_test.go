@@ -57,9 +57,9 @@ func TestShuttingAnAddressOutCostsWork(t *testing.T) {
 			if second%3600 == 0 {
 				work = row.budget * usual.Work
 			}
-			if q := s.quote(now, s.address(0)); q.Price > 0 && q.Price <= phone*usual.Work && q.Price/2 <= work {
-				work -= q.Price / 2
-				require.True(t, s.offer(now, s.address(0), (q.Price+1)/2).Granted)
+			if q := s.quote(now, s.address(0)); q.Price > 0 && q.Price <= phone*usual.Work && leastFor(q.Price) <= work {
+				work -= leastFor(q.Price)
+				require.True(t, s.offer(now, s.address(0), leastFor(q.Price)).Granted)
 			}
 			if second%300 == 299 {
 				if q := s.quote(now, s.address(0)); q.Price > 0 && q.Price <= phone*usual.Work {

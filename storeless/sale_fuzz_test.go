@@ -101,7 +101,7 @@ func FuzzLedger(f *testing.F) {
 			}
 			// A family that has ended is not Held.
 			work := (q.Price*parts + 3) / 4
-			q.Granted = q.Price > 0 && parts >= 2
+			q.Granted = q.Price > 0 && work >= leastFor(q.Price)
 			require.Equal(t, q, s.m.Redeem(now, s.prices, buyers, 7, time.Unix(1, 0), work))
 			if !q.Granted {
 				return
@@ -130,7 +130,7 @@ func FuzzLedger(f *testing.F) {
 			case 3: // up to two days and two hours
 				now = now.Add(-time.Duration(n) * 707 * time.Second)
 			case 4, 5: // enough
-				sell(int(act/8%2), 2+n%8)
+				sell(int(act/8%2), 3+n%8)
 			case 6: // not enough
 				sell(int(act/8%2), n%2)
 			case 7: // forward as far

@@ -156,3 +156,12 @@ func seeds(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
 		t.Run("seed "+strconv.FormatUint(seed, 10), func(t *testing.T) { f(t, rand.New(rand.NewPCG(seed, 0x5a1e))) })
 	}
 }
+
+// leastFor is the least work of which the price is at most 15/8.
+func leastFor(price int64) (work int64) {
+	work = price / 15 * 8
+	for 15*work < 8*price {
+		work++
+	}
+	return work
+}

@@ -17,9 +17,9 @@ import (
 // work buys, none loses a sale, and nobody waits for ever.
 func TestLevelsAreAtomic(t *testing.T) {
 	for name, row := range map[string]struct{ n64, n56, tries, want int }{
-		"the /64s are too dear": {20, 20, 20, 20 * 4},
-		"the /56s are too dear": {40, 4, 6, 4*24 + 4},
-		"the /48 is too dear":   {100, 20, 4, 193},
+		"the /64s are too dear": {20, 20, 20, 20 * 3},
+		"the /56s are too dear": {40, 4, 6, 4 * 24},
+		"the /48 is too dear":   {100, 20, 4, 2*64 + 56 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openShop(t, plain(1), 1<<12)
@@ -95,6 +95,6 @@ func TestRedeemsAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.EqualValues(t, 3*255+1, sold.Load(), "three crowds, to the family, and the one that costs 8000")
+		require.EqualValues(t, 2*255+223+1, sold.Load(), "two crowds, and 7/8 of one, to the family that costs 7500")
 	}
 }

@@ -58,7 +58,7 @@ func TestTariffRefusals(t *testing.T) {
 }
 
 // The price of each level rises in a straight line from one doubling to the next, a
-// doubling for every crowd of it, and a hash below half of it buys nothing.
+// doubling for every crowd of it, and a hash below what is enough for it buys nothing.
 func TestPriceLadder(t *testing.T) {
 	for name, level := range map[string]struct {
 		crowds int
@@ -77,7 +77,7 @@ func TestPriceLadder(t *testing.T) {
 					doubled := int64(1000) << (n / whole)
 					price := doubled + (doubled*(n%whole)+whole-1)/whole
 					buyers := level.buyers(s, int(n))
-					require.Equal(t, storeless.Sale{Price: price}, s.offer(opening, buyers, (price-1)/2), "sale %d", n)
+					require.Equal(t, storeless.Sale{Price: price}, s.offer(opening, buyers, leastFor(price)-1), "sale %d", n)
 					require.Equal(t, price, s.buy(opening, buyers), "sale %d", n)
 				}
 			})
@@ -112,8 +112,8 @@ func TestHighestPriceCounts(t *testing.T) {
 			}
 		}
 		require.Equal(t, row.price, s.quote(opening, buyers).Price, "%+v", row)
-		require.False(t, s.offer(opening, buyers, row.price/2-1).Granted)
-		require.True(t, s.offer(opening, buyers, (row.price+1)/2).Granted)
+		require.False(t, s.offer(opening, buyers, leastFor(row.price)-1).Granted)
+		require.True(t, s.offer(opening, buyers, leastFor(row.price)).Granted)
 		for i, sold := range []int64{row.sold64, row.sold56, row.sold48} {
 			s.requireCount(opening, buyers[i], int(sold+1))
 		}

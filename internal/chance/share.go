@@ -49,3 +49,22 @@ func logOfFactorial(n int64) float64 {
 	log, _ := math.Lgamma(float64(n) + 1)
 	return log
 }
+
+// Slower returns how many times as long the interval is, between two requests of a cost, of a bucket's share: the
+// n-th part of its rate, and as much more as keeps a queue of them below the burst. It looks for the
+// exponent with which that is exceeded once in 2,000 times.
+func Slower(burst, instances, cost int64) float64 {
+	room := float64(burst)/float64(cost) - 1
+	if room <= 0 {
+		return 1
+	}
+	low, high := 0.0, 64/room
+	for range 200 {
+		if mid := (low + high) / 2; math.Exp(-mid*room) > 0.0005 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return max(1, float64(instances)*low/(math.Exp(low)-1))
+}

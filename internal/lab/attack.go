@@ -284,5 +284,5 @@ func outage(s *scene) {
 func levelOf(s *scene) int64 {
 	n, crowd := float64(s.n()), float64(s.route.Crowd)
 	leaked := 4 * crowd * float64(s.seen.Load()) / 3600
-	return int64(math.Floor(n * (leaked + crowd*math.Log2(1+2*float64(s.work.Load())/(n*crowd*float64(s.route.Work))))))
+	return int64(math.Floor(n * (leaked + crowd*math.Log2(1+15./8*float64(s.work.Load())/(n*crowd*float64(s.route.Work))))))
 }

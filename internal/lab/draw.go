@@ -50,7 +50,7 @@ func (r *result) promised() plots.Line {
 	for i := range 101 {
 		work := r.work * float64(i) / 100
 		line.X = append(line.X, work)
-		line.Y = append(line.Y, free+float64(r.worth)*n*crowd*math.Log2(1+2*work/(n*crowd)))
+		line.Y = append(line.Y, free+float64(r.worth)*n*crowd*math.Log2(1+15./8*work/(n*crowd)))
 	}
 	return line
 }

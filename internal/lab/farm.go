@@ -15,7 +15,7 @@ import (
 
 // farm buys with all its work, evenly on all instances, and uses everything everywhere. It
 // buys as cheaply as can be: it gathers challenges at one price, and solves them until
-// the price has doubled and they are good no more.
+// the price has risen by more than 7/8 and they are good no more.
 func farm(s *scene) {
 	address := s.host()
 	neighbours := s.neighbours(address)
@@ -48,10 +48,10 @@ func farmAt(s *scene, address netip.Addr) {
 	}
 }
 
-// stock gathers a Crowd of challenges of an instance, and buys with them until one is no longer
-// good. use gets the first token of each tally.
+// stock gathers as many challenges of an instance as are good together, and buys with them until one
+// is not. use gets the first token of each tally.
 func (c *caller) stock(base string, use func(token string)) {
-	gathered := make([]answer, c.scene.route.Crowd+1)
+	gathered := make([]answer, c.scene.route.Crowd*7/8+1)
 	for i := range gathered {
 		gathered[i] = c.challenge(base)
 	}

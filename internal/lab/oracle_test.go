@@ -148,7 +148,7 @@ func TestLevelOf(t *testing.T) {
 	require.Zero(t, levelOf(s))
 	for _, work := range []int64{1, 16, 100, 1000} {
 		s.work.Store(work * leastWork)
-		want := 2 * 8 * math.Log2(1+2*float64(work)/(2*8))
+		want := 2 * 8 * math.Log2(1+15./8*float64(work)/(2*8))
 		require.EqualValues(t, math.Floor(want), levelOf(s))
 	}
 	s.work.Store(0)
@@ -157,7 +157,7 @@ func TestLevelOf(t *testing.T) {
 	s.seen.Store(0)
 	s.starts.Store(1)
 	s.work.Store(24 * leastWork)
-	require.EqualValues(t, math.Floor(3*8*math.Log2(3)), levelOf(s), "one that has started sells as much")
+	require.EqualValues(t, math.Floor(3*8*math.Log2(1+15./8)), levelOf(s), "one that has started sells as much")
 }
 
 func TestTable(t *testing.T) {

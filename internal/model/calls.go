@@ -98,7 +98,7 @@ func proofKey(proof int8) storeless.Key { return key(16 + int(proof)) }
 func (w *compiled) sell(m *storeless.Memory, now time.Time, c *call) answer {
 	buyers := []storeless.Buyer{{Key: key(32), Crowds: 1}}
 	price := m.Quote(now, w.prices, buyers).Price
-	least := price - price/2
+	least := price - price*7/15
 	if c.kind == stint {
 		least--
 	}

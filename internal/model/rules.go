@@ -130,5 +130,5 @@ func (w *explorer) inSpan(s *state) (n int) {
 // leaks in the time, and a Crowd, which is one here, for each doubling.
 func (w *explorer) cheap(s *state, in *instance) bool {
 	leaks := 4 * float64(w.Moments[s.moment]-w.Moments[0]) / float64(w.Memory)
-	return float64(in.sold) > leaks+math.Log2(1+2*float64(in.spent)/work)+1e-9
+	return float64(in.sold) > leaks+math.Log2(1+15./8*float64(in.spent)/work)+1e-9
 }

@@ -5,6 +5,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -149,7 +150,8 @@ func (w World) compile() (*compiled, error) {
 			c.quota[f] = l.Burst
 			c.interval[f] = (l.Window + time.Duration(l.Quota) - 1) / time.Duration(l.Quota)
 			if f >= families {
-				c.interval[f] *= time.Duration(max(1, w.Fleet))
+				slower := chance.Slower(l.Burst, max(1, w.Fleet), 1) * float64(c.interval[f])
+				c.interval[f] = time.Duration(math.Ceil(slower/float64(time.Microsecond))) * time.Microsecond
 			}
 		case f == shared:
 			c.quota[f] = l.Quota

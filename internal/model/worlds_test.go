@@ -126,7 +126,7 @@ func worlds() []named {
 		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Share: 1}, long: true},
 		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
 		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 2}, long: true},
-		{who: nearHome, world: model.World{Limit: bucket(2), Instances: 2, Restarts: 1, Moments: drops, Mode: model.Newcomers, Tallies: 1, Fleet: 2}},
+		{who: nearHome, world: model.World{Limit: bucket(2), Instances: 2, Restarts: 1, Moments: drops, Mode: model.Newcomers, Tallies: 1, Fleet: 526}},
 		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Share: 1}},
 		{who: nearShared, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1, Share: 1}},
 		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Share: 1}, long: true},

@@ -20,7 +20,7 @@ type attacker struct {
 	target int64 // the highest price at which it buys; 0: any
 
 	// stock says that it makes use of challenges for as long as they are good: their
-	// work is what the price was, and half the price is enough.
+	// work is what the price was, and 8/15 of it are enough.
 	stock bool
 	asked int64 // the work of its challenges
 	until int64 // how long they are good
@@ -42,7 +42,7 @@ func (a *attacker) look(s *shop, now int64) {
 	for {
 		buyers := a.as(a.bought)
 		price := s.price(now, buyers)
-		if !a.stock || now >= a.until || price < a.asked || price > 2*a.asked {
+		if !a.stock || now >= a.until || price < a.asked || 8*price > 15*a.asked {
 			if price == 0 || a.target > 0 && price > a.target {
 				return
 			}

@@ -27,7 +27,7 @@ func TestPlansStayBelowTheBound(t *testing.T) {
 		for _, purse := range purses {
 			t.Run(fmt.Sprint(lasts/hour, " h, ", purse/core, " s"), func(t *testing.T) {
 				crowd := float64(expected)
-				bound := 4*crowd*float64(lasts)/float64(hour) + crowd*math.Log2(1+2*float64(purse)/(crowd*work))
+				bound := 4*crowd*float64(lasts)/float64(hour) + crowd*math.Log2(1+15./8*float64(purse)/(crowd*work))
 				bought := most((&raid{oneAddress, purse, lasts}).plans())
 				require.LessOrEqual(t, float64(bought), bound)
 				require.Greater(t, float64(bought), 0.8*min(bound, float64(purse)/work), "and the plans come near")

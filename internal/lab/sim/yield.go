@@ -32,9 +32,9 @@ func places() []place {
 	}
 }
 
-// A buyer buys as cheaply as can be. A proof is good down to half the price, and the price
-// doubles with every crowd that is sold: so it fetches challenges a crowd ahead, and redeems
-// each when the price is twice what it was asked for. It buys where the next is cheapest, and
+// A buyer buys as cheaply as can be. A proof is good while the price is at most 15/8 of it, and the price
+// doubles with every crowd of eight that is sold: so it fetches challenges seven sales ahead, and redeems
+// each when the price has risen so far. It buys where the next is cheapest, and
 // redeems each proof at one instance: the tally is good at all.
 type buyer struct {
 	f     *fleet
@@ -53,7 +53,7 @@ type order struct {
 func newBuyer(f *fleet, p place) *buyer {
 	b := &buyer{f: f, p: p, stock: make([][]order, len(f.all)), asked: make([]int, len(f.all))}
 	for i := range f.all {
-		for range p.crowds*crowd + 1 {
+		for range p.crowds*crowd*7/8 + 1 {
 			b.fetch(i)
 		}
 	}
@@ -92,7 +92,7 @@ func (b *buyer) buy(purse int64) string {
 	b.spent += int64(c.Work)
 	token := b.f.all[best].redeem(c.addr, solve(c.Challenge))
 	if token == "" {
-		panic("sim: a proof at half the price is not accepted")
+		panic("sim: a proof at 8/15 of the price is not accepted")
 	}
 	b.fetch(best)
 	return token
@@ -136,7 +136,7 @@ func reaped(o Options, n int, p place, purse int64, clients int) (h harvest) {
 // to so many crowds. No tally costs less than W.
 func mostTallies(n, crowds int, budget float64) int64 {
 	all := float64(n * crowds * crowd)
-	return int64(min(budget, all*math.Log2(1+2*budget/all)))
+	return int64(min(budget, all*math.Log2(1+15./8*budget/all)))
 }
 
 // bought is what docs/bounds.md says that so many tallies of a limit of l admit on n instances,
@@ -157,9 +157,9 @@ func (f *fleet) useUp(i *instance, addr, token string) int64 {
 }
 
 // fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the
-// first crowd costs W each, the next half of a price that rises to twice as much, and so on.
+// first crowd costs W each, the next what the first one has made of the price, up to twice as much, and so on.
 func fit(n int, budget float64) float64 {
-	const doubled = 1.5 * crowd * (1 - 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2, 11.5
+	const doubled = 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2, 12.5
 	return float64(n*crowd) * (1 + math.Log2(1+(budget/float64(n)-crowd)/doubled))
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package storeless
+// Package load tells whether an instance is crowded: by how many requests it has admitted in a
+// while, and by how many are under way. It knows of no tally and no client.
+package load
 
 import (
 	"sync/atomic"
@@ -17,7 +19,7 @@ type Threshold struct {
 	AtOnce int64
 }
 
-// A Load tells whether an instance is crowded. The zero value is calm.
+// A Meter tells whether an instance is crowded. The zero value is calm.
 //
 // It becomes crowded when more than PerSecond·(t + 10) requests were admitted in some t seconds, or
 // when AtOnce are under way. It is calm again when, in some t seconds since, no more than half of
@@ -30,7 +32,7 @@ type Threshold struct {
 // It is safe for concurrent use, and lock-free; the clock is an argument. A clock that is set
 // back may make an instance that was busy crowded for ten seconds, and keeps a crowded one so
 // for ten more; a clock that is set forward forgets what was admitted before.
-type Load struct {
+type Meter struct {
 	// A bucket that leaks PerSecond while it is calm, and half of that while it is crowded.
 	// Like GCRA it is kept as the time at which it is empty, in nanoseconds since 1970. The
 	// lowest bit says that it is crowded: one word, so that both change at once.
@@ -38,41 +40,41 @@ type Load struct {
 	live  atomic.Int64 // requests under way
 }
 
-// loadSpan is how long a full bucket takes to leak, whether it is calm or crowded. That both
+// span is how long a full bucket takes to leak, whether it is calm or crowded. That both
 // take as long is what bounds all that calm spells admit.
-const loadSpan = int64(10 * time.Second)
+const span = int64(10 * time.Second)
 
 // Crowded reports whether the instance is crowded.
-func (l *Load) Crowded(now time.Time, at Threshold) bool { return l.update(now, at, false) }
+func (m *Meter) Crowded(now time.Time, at Threshold) bool { return m.update(now, at, false) }
 
 // Admit counts one request that was admitted.
-func (l *Load) Admit(now time.Time, at Threshold) { l.update(now, at, true) }
+func (m *Meter) Admit(now time.Time, at Threshold) { m.update(now, at, true) }
 
 // Begin counts a request that is under way from now on. The next that asks finds out whether
 // that is too many.
-func (l *Load) Begin() { l.live.Add(1) }
+func (m *Meter) Begin() { m.live.Add(1) }
 
 // End ends what has begun.
-func (l *Load) End() { l.live.Add(-1) }
+func (m *Meter) End() { m.live.Add(-1) }
 
 // update brings the word up to date, counts a request if one was admitted, and reports whether
 // the instance is crowded.
-func (l *Load) update(now time.Time, at Threshold, admitted bool) (crowded bool) {
+func (m *Meter) update(now time.Time, at Threshold, admitted bool) (crowded bool) {
 	t := now.UnixNano() &^ 1
 	for {
-		was, live := l.empty.Load(), l.live.Load()
-		empty := min(max(was&^1, t), t+loadSpan) // further ahead only if the clock was set back
+		was, live := m.empty.Load(), m.live.Load()
+		empty := min(max(was&^1, t), t+span) // further ahead only if the clock was set back
 		crowded = was&1 != 0 && (empty > t || at.AtOnce > 0 && 2*live >= at.AtOnce)
 		if admitted && at.PerSecond > 0 {
 			each := ((int64(time.Second)+at.PerSecond-1)/at.PerSecond + 1) &^ 1
 			if crowded {
-				empty = min(empty+2*each, t+loadSpan)
+				empty = min(empty+2*each, t+span)
 			} else {
 				empty += each
 			}
 		}
-		if !crowded && (empty > t+loadSpan || at.AtOnce > 0 && live >= at.AtOnce) {
-			crowded, empty = true, t+loadSpan
+		if !crowded && (empty > t+span || at.AtOnce > 0 && live >= at.AtOnce) {
+			crowded, empty = true, t+span
 		}
 		word := empty
 		if crowded {
@@ -80,7 +82,7 @@ func (l *Load) update(now time.Time, at Threshold, admitted bool) (crowded bool)
 		}
 		// A reader alone changes nothing that the next would not find out, unless the flag or
 		// the clock has changed: so it costs no write.
-		if !admitted && word&1 == was&1 && was&^1 <= t+loadSpan || l.empty.CompareAndSwap(was, word) {
+		if !admitted && word&1 == was&1 && was&^1 <= t+span || m.empty.CompareAndSwap(was, word) {
 			return crowded
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package storeless_test
+package load_test
 
 import (
 	"fmt"
@@ -11,26 +11,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/middleware/internal/load"
 )
 
-// steadily admits so many requests a second, evenly, until the load changes, and returns after
+var opening = time.Unix(19800*86400, 0)
+
+// steadily admits so many requests a second, evenly, until the answer changes, and returns after
 // how long it did; or not within an hour.
-func steadily(l *storeless.Load, from time.Time, at storeless.Threshold, perSecond float64) (changed time.Duration, ok bool) {
-	began := l.Crowded(from, at)
+func steadily(m *load.Meter, from time.Time, at load.Threshold, perSecond float64) (changed time.Duration, ok bool) {
+	began := m.Crowded(from, at)
 	each := time.Duration(float64(time.Second) / perSecond)
 	for after := each; after < time.Hour; after += each {
-		if l.Crowded(from.Add(after), at) != began {
+		if m.Crowded(from.Add(after), at) != began {
 			return after, true
 		}
-		l.Admit(from.Add(after), at)
+		m.Admit(from.Add(after), at)
 	}
 	return 0, false
 }
 
 // After how long a steady rate makes an instance crowded, and calm again.
-func TestLoadAtASteadyRate(t *testing.T) {
-	at := storeless.Threshold{PerSecond: 20}
+func TestMeterAtASteadyRate(t *testing.T) {
+	at := load.Threshold{PerSecond: 20}
 	for _, row := range []struct {
 		rate          float64 // of the threshold
 		crowded, calm time.Duration
@@ -48,12 +50,12 @@ func TestLoadAtASteadyRate(t *testing.T) {
 		{101, 100 * time.Millisecond, 0},
 	} {
 		t.Run(fmt.Sprint(row.rate), func(t *testing.T) {
-			var l storeless.Load
-			after, changed := steadily(&l, opening, at, 20*row.rate)
+			var m load.Meter
+			after, changed := steadily(&m, opening, at, 20*row.rate)
 			require.Equal(t, row.crowded > 0, changed)
 			require.InDelta(t, row.crowded.Seconds(), after.Seconds(), 1)
 
-			busy := crowdedLoad(t, opening, at)
+			busy := crowdedMeter(t, opening, at)
 			after, changed = steadily(busy, opening, at, 20*row.rate)
 			require.Equal(t, row.calm > 0, changed)
 			require.InDelta(t, row.calm.Seconds(), after.Seconds(), 5)
@@ -61,25 +63,25 @@ func TestLoadAtASteadyRate(t *testing.T) {
 	}
 }
 
-// crowdedLoad is one that has become crowded just now.
-func crowdedLoad(t testing.TB, now time.Time, at storeless.Threshold) *storeless.Load {
-	l := new(storeless.Load)
+// crowdedMeter is one that has become crowded just now.
+func crowdedMeter(t testing.TB, now time.Time, at load.Threshold) *load.Meter {
+	m := new(load.Meter)
 	for range 10*at.PerSecond + 1 {
-		require.False(t, l.Crowded(now, at))
-		l.Admit(now, at)
+		require.False(t, m.Crowded(now, at))
+		m.Admit(now, at)
 	}
-	require.True(t, l.Crowded(now, at), "ten seconds' worth, and one")
-	return l
+	require.True(t, m.Crowded(now, at), "ten seconds' worth, and one")
+	return m
 }
 
 // A rate that does not divide a second is crowded no request too late, and a thousandth early
 // at most.
-func TestLoadIsNotRoundedUp(t *testing.T) {
+func TestMeterIsNotRoundedUp(t *testing.T) {
 	for _, perSecond := range []int64{1, 3, 7, 999, 99_991, 333_331} {
-		var l storeless.Load
-		at, n := storeless.Threshold{PerSecond: perSecond}, int64(0)
-		for ; !l.Crowded(opening, at); n++ {
-			l.Admit(opening, at)
+		var m load.Meter
+		at, n := load.Threshold{PerSecond: perSecond}, int64(0)
+		for ; !m.Crowded(opening, at); n++ {
+			m.Admit(opening, at)
 		}
 		require.LessOrEqual(t, n, 10*perSecond+1, "%d a second", perSecond)
 		require.GreaterOrEqual(t, n, 10*perSecond-perSecond/100, "%d a second", perSecond)
@@ -88,13 +90,13 @@ func TestLoadIsNotRoundedUp(t *testing.T) {
 
 // Whether an instance is crowded depends on what was admitted in all spans that have ended: a
 // list of them, counted one by one, says the same.
-func TestLoadAgainstAList(t *testing.T) {
+func TestMeterAgainstAList(t *testing.T) {
 	crowds := 0
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		perSecond := []int64{1, 2, 5, 20, 50}[rng.IntN(5)]
-		at := storeless.Threshold{PerSecond: perSecond}
-		var l storeless.Load
+		at := load.Threshold{PerSecond: perSecond}
+		var m load.Meter
 		list, now := spells{perSecond: perSecond}, opening
 		pace := 1.0
 		for range 1500 {
@@ -104,10 +106,10 @@ func TestLoadAgainstAList(t *testing.T) {
 			mean := float64(time.Second) / (pace * float64(perSecond))
 			now = now.Add(time.Duration(rng.ExpFloat64()*mean/1000) * time.Microsecond)
 			was := list.crowded
-			require.Equal(t, list.at(now), l.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
+			require.Equal(t, list.at(now), m.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
 			list.admit(now)
-			l.Admit(now, at)
-			require.Equal(t, list.at(now), l.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
+			m.Admit(now, at)
+			require.Equal(t, list.at(now), m.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
 			if list.crowded && !was {
 				crowds++
 			}
@@ -158,12 +160,12 @@ func (s *spells) at(now time.Time) bool {
 // All that calm spells admit, in any span, is the rate and ten seconds' worth, and one for each
 // time that the instance was crowded: however the requests are timed. A flood that stops as it
 // gets crowded, and comes again as it is calm, gains nothing by that.
-func TestLoadBoundsWhatCalmSpellsAdmit(t *testing.T) {
+func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		perSecond := []int64{1, 3, 7, 40}[rng.IntN(4)]
-		at := storeless.Threshold{PerSecond: perSecond}
-		var l storeless.Load
+		at := load.Threshold{PerSecond: perSecond}
+		var m load.Meter
 		type admission struct {
 			when   time.Time
 			crowds int64 // until then
@@ -172,23 +174,23 @@ func TestLoadBoundsWhatCalmSpellsAdmit(t *testing.T) {
 		now, crowds, was := opening, int64(0), time.Time{}
 		for len(calm) < 1200 {
 			switch {
-			case l.Crowded(now, at):
+			case m.Crowded(now, at):
 				now = now.Add(time.Duration(rng.IntN(3000)) * time.Millisecond)
 				if rng.IntN(4) == 0 {
-					l.Admit(now, at) // a holder of a tally
+					m.Admit(now, at) // a holder of a tally
 				}
 				continue
 			case rng.IntN(3) == 0: // it waits, and comes in bursts
 				now = now.Add(time.Duration(rng.ExpFloat64() * 3 * float64(time.Second)))
 			}
 			for range rng.IntN(int(10 * perSecond)) {
-				if l.Crowded(now, at) {
+				if m.Crowded(now, at) {
 					break
 				}
-				l.Admit(now, at)
+				m.Admit(now, at)
 				calm = append(calm, admission{now, crowds})
 			}
-			if l.Crowded(now, at) {
+			if m.Crowded(now, at) {
 				crowds++
 				if !was.IsZero() {
 					require.GreaterOrEqual(t, now.Sub(was), 10*time.Second, "seed %d: no sooner crowded again", seed)
@@ -209,68 +211,68 @@ func TestLoadBoundsWhatCalmSpellsAdmit(t *testing.T) {
 }
 
 // Requests under way: crowded from AtOnce, and until fewer than half are, ten seconds at least.
-func TestLoadOfRequestsUnderWay(t *testing.T) {
-	for _, at := range []storeless.Threshold{{AtOnce: 6}, {AtOnce: 6, PerSecond: 1_000_000}, {AtOnce: 5}} {
-		var l storeless.Load
+func TestMeterOfRequestsUnderWay(t *testing.T) {
+	for _, at := range []load.Threshold{{AtOnce: 6}, {AtOnce: 6, PerSecond: 1_000_000}, {AtOnce: 5}} {
+		var m load.Meter
 		live := int64(0)
 		to := func(n int64) {
 			for ; live < n; live++ {
-				l.Begin()
+				m.Begin()
 			}
 			for ; live > n; live-- {
-				l.End()
+				m.End()
 			}
 		}
 		to(at.AtOnce - 1)
-		require.False(t, l.Crowded(opening, at))
+		require.False(t, m.Crowded(opening, at))
 		to(at.AtOnce)
-		require.True(t, l.Crowded(opening, at))
+		require.True(t, m.Crowded(opening, at))
 		to(0)
-		require.True(t, l.Crowded(opening.Add(10*time.Second-2), at), "ten seconds at least")
-		require.False(t, l.Crowded(opening.Add(10*time.Second), at))
+		require.True(t, m.Crowded(opening.Add(10*time.Second-2), at), "ten seconds at least")
+		require.False(t, m.Crowded(opening.Add(10*time.Second), at))
 
 		later := opening.Add(time.Minute)
 		to(at.AtOnce)
-		require.True(t, l.Crowded(later, at))
+		require.True(t, m.Crowded(later, at))
 		to((at.AtOnce + 1) / 2)
-		require.True(t, l.Crowded(later.Add(time.Hour), at), "half of it is too many")
+		require.True(t, m.Crowded(later.Add(time.Hour), at), "half of it is too many")
 		to((at.AtOnce+1)/2 - 1)
-		require.False(t, l.Crowded(later.Add(time.Hour), at))
+		require.False(t, m.Crowded(later.Add(time.Hour), at))
 		to(at.AtOnce - 1)
-		require.False(t, l.Crowded(later.Add(time.Hour), at), "half of it makes nobody crowded")
+		require.False(t, m.Crowded(later.Add(time.Hour), at), "half of it makes nobody crowded")
 		to(0)
 	}
 }
 
 // Both must be below half before an instance is calm.
-func TestLoadOfBoth(t *testing.T) {
-	at := storeless.Threshold{PerSecond: 10, AtOnce: 4}
-	l := crowdedLoad(t, opening, at)
-	l.Begin()
-	l.Begin()
-	require.True(t, l.Crowded(opening.Add(time.Hour), at))
-	l.End()
-	require.False(t, l.Crowded(opening.Add(time.Hour), at))
+func TestMeterOfBoth(t *testing.T) {
+	at := load.Threshold{PerSecond: 10, AtOnce: 4}
+	m := crowdedMeter(t, opening, at)
+	m.Begin()
+	m.Begin()
+	require.True(t, m.Crowded(opening.Add(time.Hour), at))
+	m.End()
+	require.False(t, m.Crowded(opening.Add(time.Hour), at))
 
 	for range 3 {
-		l.Begin()
+		m.Begin()
 	}
-	require.True(t, l.Crowded(opening.Add(time.Hour), at))
+	require.True(t, m.Crowded(opening.Add(time.Hour), at))
 	for range 4 {
-		l.End()
+		m.End()
 	}
-	after, changed := steadily(l, opening.Add(time.Hour), at, 6)
+	after, changed := steadily(m, opening.Add(time.Hour), at, 6)
 	require.False(t, changed, "after %v", after)
 }
 
 // A threshold may change at any time: what was admitted counts on.
-func TestLoadWhenTheThresholdChanges(t *testing.T) {
-	low, high := storeless.Threshold{PerSecond: 2}, storeless.Threshold{PerSecond: 2000}
-	l := crowdedLoad(t, opening, low)
-	require.True(t, l.Crowded(opening, high), "it stays crowded")
-	require.False(t, l.Crowded(opening.Add(10*time.Second), high), "and no longer than that takes")
+func TestMeterWhenTheThresholdChanges(t *testing.T) {
+	low, high := load.Threshold{PerSecond: 2}, load.Threshold{PerSecond: 2000}
+	m := crowdedMeter(t, opening, low)
+	require.True(t, m.Crowded(opening, high), "it stays crowded")
+	require.False(t, m.Crowded(opening.Add(10*time.Second), high), "and no longer than that takes")
 
-	var calm storeless.Load
+	var calm load.Meter
 	for range 10_000 {
 		calm.Admit(opening, high)
 	}
@@ -281,21 +283,21 @@ func TestLoadWhenTheThresholdChanges(t *testing.T) {
 	require.False(t, calm.Crowded(opening, low), "it was half full")
 	calm.Admit(opening, low)
 	require.True(t, calm.Crowded(opening, low))
-	require.True(t, calm.Crowded(opening, storeless.Threshold{AtOnce: 5}))
+	require.True(t, calm.Crowded(opening, load.Threshold{AtOnce: 5}))
 }
 
 // A clock that is set back or forward leaves an instance crowded, or calm, for ten seconds too
 // long at most, also where nothing is admitted and nobody but readers ask.
-func TestLoadWhenTheClockIsSet(t *testing.T) {
-	at := storeless.Threshold{PerSecond: 10}
+func TestMeterWhenTheClockIsSet(t *testing.T) {
+	at := load.Threshold{PerSecond: 10}
 	for _, step := range []time.Duration{-100 * 365 * 24 * time.Hour, -time.Hour, -11 * time.Second, -5 * time.Second, -time.Millisecond, time.Millisecond, time.Hour} {
 		t.Run(step.String(), func(t *testing.T) {
 			now := opening.Add(step)
-			crowded := crowdedLoad(t, opening, at)
+			crowded := crowdedMeter(t, opening, at)
 			require.Equal(t, step < 10*time.Second, crowded.Crowded(now, at))
 			require.False(t, crowded.Crowded(now.Add(10*time.Second), at))
 
-			var calm storeless.Load
+			var calm load.Meter
 			for range 50 {
 				calm.Admit(opening, at)
 			}
@@ -311,35 +313,35 @@ func TestLoadWhenTheClockIsSet(t *testing.T) {
 }
 
 // Any number of goroutines count to the request.
-func TestLoadIsSafeForConcurrentUse(t *testing.T) {
+func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 	const workers, each = 8, 100
-	at := storeless.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
-	var l storeless.Load
+	at := load.Threshold{PerSecond: workers * each / 10, AtOnce: workers + 1}
+	var m load.Meter
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
 			for range each {
-				l.Begin()
-				l.Crowded(opening, at)
-				l.Admit(opening, at)
-				l.End()
+				m.Begin()
+				m.Crowded(opening, at)
+				m.Admit(opening, at)
+				m.End()
 			}
 		})
 	}
 	all.Wait()
-	require.False(t, l.Crowded(opening, at), "ten seconds' worth")
-	l.Admit(opening, at)
-	require.True(t, l.Crowded(opening, at), "and one")
-	require.False(t, l.Crowded(opening.Add(10*time.Second), storeless.Threshold{AtOnce: 1}), "nobody is left behind")
+	require.False(t, m.Crowded(opening, at), "ten seconds' worth")
+	m.Admit(opening, at)
+	require.True(t, m.Crowded(opening, at), "and one")
+	require.False(t, m.Crowded(opening.Add(10*time.Second), load.Threshold{AtOnce: 1}), "nobody is left behind")
 }
 
-func TestLoadAllocatesNothing(t *testing.T) {
-	at := storeless.Threshold{PerSecond: 10, AtOnce: 10}
-	var l storeless.Load
+func TestMeterAllocatesNothing(t *testing.T) {
+	at := load.Threshold{PerSecond: 10, AtOnce: 10}
+	var m load.Meter
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		l.Begin()
-		l.Crowded(opening, at)
-		l.Admit(opening, at)
-		l.End()
+		m.Begin()
+		m.Crowded(opening, at)
+		m.Admit(opening, at)
+		m.End()
 	}))
 }

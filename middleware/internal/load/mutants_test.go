@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package load
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks each step of measuring the load; each time some test of this package
+// must fail. What requests alone can notice is in the list of package middleware.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}
