@@ -72,6 +72,13 @@ func shut() middleware.Config {
 	return cfg
 }
 
+// underCeiling is open, with a ceiling.
+func underCeiling() middleware.Config {
+	cfg := open()
+	cfg.Instances, cfg.UnfairCeiling = 2, true
+	return cfg
+}
+
 // earned returns a token that the given configuration accepts.
 func earned(t testing.TB, cfg middleware.Config, options ...option) string {
 	t.Helper()
@@ -107,6 +114,8 @@ func TestAllocations(t *testing.T) {
 		{"allowed, by cookie", 3, open(), middleware.WithinLimits, 1, []option{showingCookie(tok)}},
 		{"allowed, no token", 3, open(), middleware.WithinLimits, 0, nil},
 		{"allowed, IPv6", 3, open(), middleware.WithinLimits, 0, []option{v6}},
+		{"allowed, under a ceiling", 3, underCeiling(), middleware.WithinLimits, 0, nil},
+		{"allowed, IPv6, under a ceiling", 3, underCeiling(), middleware.WithinLimits, 0, []option{v6}},
 		{"allowed, four forged", 3, open(), middleware.WithinLimits, 0, []option{showing(forgery(tok), forgery(tok), forgery(tok), forgery(tok))}},
 		{"allowed, T19 600 kB", 3, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
 		{"refused", 4, shut(), middleware.OverLimit, 1, []option{showing(tok)}},

@@ -46,10 +46,12 @@ func (e *engine) takeFrom(now time.Time, p *storeless.Policy, who *subject, f *s
 func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.Candidate) {
 	f.Shown = shown.shared
 	if e.memory != nil {
-		f.Key, f.Provider, f.Ceiling = e.memory.Key(who.bytes), who.id.provider(), who.tier.ceiling
-		if who.networks[0].Policy != nil {
-			f.Networks = who.networks[:]
+		f.Key, f.Provider = e.memory.Key(who.bytes), who.id.provider()
+		networks := who.networks[:2]
+		if !who.wide() {
+			networks = networks[2:]
 		}
+		f.Networks = who.tier.bound(f.Key, networks)
 	}
 	return f
 }
@@ -63,20 +65,20 @@ func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []s
 	}
 	list := make([]storeless.Candidate, len(own))
 	for i := range own {
-		list[i] = e.ownCandidate(who.tier.pass, &own[i].own, cost)
+		list[i] = e.ownCandidate(who.tier.pass, &own[i].own, cost, own[i].space[:0])
 		list[i].Shown = own[i].tally
 	}
 	return list
 }
 
-// ownCandidate returns an own tally as it may be charged here. Away from home it is in a
-// network of its own, which is counted in memory alone and has the share.
-func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64) storeless.Candidate {
-	f := storeless.Candidate{Key: e.ownKey(own.ID), Ceiling: pass.ceiling}
+// ownCandidate returns an own tally as it may be charged here, with what is counted beside it in
+// networks. Away from home it is in one of its own, which has the share.
+func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks []storeless.Network) storeless.Candidate {
+	key := e.ownKey(own.ID)
 	if class, share := pass.away.of(cost); share != nil && !e.home.is(own) {
-		f.Networks = []storeless.Network{{Key: e.keyOfOwn(own.ID, kindAway, class), Policy: share}}
+		networks = append(networks, storeless.Network{Key: e.keyOfOwn(own.ID, kindAway, class), Policy: share})
 	}
-	return f
+	return storeless.Candidate{Key: key, Networks: pass.bound(key, networks)}
 }
 
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not

@@ -94,10 +94,8 @@ func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory != nil && id.wide() {
 		var stack [16]byte
-		who.networks = [...]storeless.Network{
-			{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: who.tier.net56},
-			{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48},
-		}
+		who.networks[0] = storeless.Network{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: who.tier.net56}
+		who.networks[1] = storeless.Network{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48}
 	}
 }
 

@@ -34,7 +34,7 @@ type pending struct {
 	of         *outcomes
 	memory     *storeless.Memory
 	late       *storeless.Policy
-	f          storeless.Candidate // its networks and its ceiling have the limits by outcome
+	f          storeless.Candidate // its networks have the limits by outcome
 	cost       int64
 	since      time.Time
 	state      outcomeState
@@ -73,7 +73,7 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 // admitted request holds its cost. Dry, it only checks.
 func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64, dry bool) (storeless.Tally, storeless.Verdict, *pending) {
 	defer o.hold(now)()
-	held := storeless.Candidate{Key: f.Key, Provider: f.Provider, Ceiling: t.lateCeiling}
+	held := storeless.Candidate{Key: f.Key, Provider: f.Provider}
 	f.Held = o.held[f.Key]
 	for i := range f.Networks {
 		f.Networks[i].Held = o.held[f.Networks[i].Key]
@@ -89,8 +89,8 @@ func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeles
 	if !v.Admitted || cost == 0 {
 		return tally, v, nil
 	}
-	for i, late := range []*storeless.Policy{t.late56, t.late48}[:len(f.Networks)] {
-		held.Networks = append(held.Networks, storeless.Network{Key: f.Networks[i].Key, Policy: late})
+	for _, w := range f.Networks {
+		held.Networks = append(held.Networks, storeless.Network{Key: w.Key, Policy: t.lateOf(w.Policy)})
 	}
 	p := &pending{of: o, memory: m, late: t.late, f: held, cost: cost, since: now, prev: o.last}
 	o.add(&p.f, cost)

@@ -19,10 +19,13 @@ type subject struct {
 	bytes    []byte // of id: no other identity has them
 	tier     *tier
 	holder   token.Holder
-	networks [storeless.MaxNetworks]storeless.Network // none unless id is an IPv6 address
+	networks [storeless.MaxNetworks]storeless.Network // a /56 and a /48 if id is an IPv6 address, and room for what a ceiling counts
 	dry      bool                                     // nothing is to be charged
 	block    uint8                                    // of an IPv4 address's ports, from 1; 0 without Challenge.PortBlocks
 }
+
+// wide reports whether who is in networks that are limited too.
+func (who *subject) wide() bool { return who.networks[0].Policy != nil }
 
 // Credentials are what a request shows for itself. Tokens of one tally are merged.
 type credentials struct {
@@ -45,6 +48,7 @@ type credentials struct {
 type ownTally struct {
 	own   token.Own
 	tally storeless.Tally
+	space [1]storeless.Network // for what is counted beside it
 }
 
 // A proof is what came of the proofs that a request shows.
@@ -96,6 +100,6 @@ func (c *credentials) addOwn(now time.Time, p *storeless.Policy, own token.Own, 
 			return i
 		}
 	}
-	c.own = append(c.own, ownTally{own, t})
+	c.own = append(c.own, ownTally{own: own, tally: t})
 	return len(c.own) - 1
 }

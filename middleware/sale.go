@@ -48,7 +48,7 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 	if surge != nil {
 		work = surge.Worth(now, work, surgeMost)
 	}
-	var buyers [1 + storeless.MaxNetworks]storeless.Buyer
+	var buyers [storeless.MaxBuyers]storeless.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
 	sale := e.memory.Redeem(now, e.challenge.prices, e.buyers(who, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
@@ -97,7 +97,7 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 		return list
 	}
 	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1, Block: who.block})
-	if who.networks[0].Policy != nil {
+	if who.wide() {
 		list = append(list,
 			storeless.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
 			storeless.Buyer{Key: who.networks[1].Key, Crowds: crowds48})
@@ -123,7 +123,7 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 	c := e.challenge
 	work := c.work
 	if c.mode != EveryRequest {
-		var buyers [1 + storeless.MaxNetworks]storeless.Buyer
+		var buyers [storeless.MaxBuyers]storeless.Buyer
 		sale := e.memory.Quote(now, c.prices, e.buyers(who, buyers[:0]))
 		if sale.Price == 0 {
 			return offer{soldOut: true, wait: sale.Wait}

@@ -41,7 +41,7 @@ func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 // tell has the token say what is counted by now.
 func (e *engine) tell(now time.Time, dc *decisionContext) {
 	who, f := e.chargedBy(dc)
-	f.Networks, f.Ceiling = nil, nil
+	f.Networks = nil
 	tally, _ := e.memory.Take(now, who.tier.policy, &f, 0)
 	e.reissue(now, dc, &who, &tally, nil)
 }
@@ -162,15 +162,16 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 		return who, f
 	}
 	if dc.own != nil {
-		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost)
+		return who, e.ownCandidate(who.tier, dc.own, dc.decision.Cost, nil)
 	}
-	f.Key, f.Provider, f.Ceiling = e.memory.Key(who.bytes), id.provider(), who.tier.ceiling
+	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
 	if id.wide() {
 		f.Networks = []storeless.Network{
 			{Key: e.memory.Key(id.appendNet(room, 56)), Policy: who.tier.net56},
 			{Key: e.memory.Key(id.appendNet(room, 48)), Policy: who.tier.net48},
 		}
 	}
+	f.Networks = who.tier.bound(f.Key, f.Networks)
 	return who, f
 }
 

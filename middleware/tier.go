@@ -55,6 +55,17 @@ func (t *tier) ceilingAmong(of *tier) {
 	}
 }
 
+// lateOf returns the limits that count by outcome of what has the limits p at the door.
+func (t *tier) lateOf(p *storeless.Policy) *storeless.Policy {
+	switch p {
+	case t.net56:
+		return t.late56
+	case t.net48:
+		return t.late48
+	}
+	return t.lateCeiling
+}
+
 // most returns the largest cost that a request may ever have.
 func (t *tier) most() int64 {
 	if t.ceiling != nil {

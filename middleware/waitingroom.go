@@ -104,14 +104,15 @@ func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost in
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a crowd that fills one room would fill the other.
 func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
-	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider(), Ceiling: who.tier.room.ceiling}
-	if who.networks[0].Policy != nil {
-		room := who.tier.room
+	room := who.tier.room
+	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
+	if who.wide() {
 		f.Networks = []storeless.Network{
 			{Key: e.memory.Key(who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
 			{Key: e.memory.Key(who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
 		}
 	}
+	f.Networks = room.bound(f.Key, f.Networks)
 	return f
 }
 

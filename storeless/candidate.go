@@ -17,14 +17,8 @@ type Candidate struct {
 	// limits of a policy that are charged later; see [Policy.Charging].
 	Held int64
 
-	// Networks are the networks that its client belongs to, counted in memory only.
+	// Networks are counted beside the tally: at most [MaxNetworks].
 	Networks []Network
-
-	// Ceiling, if not nil, is what the memory admits of the tally by itself, whatever is
-	// shown: a policy of the shape of the tally's, such as a [Policy.Share] of it. What others
-	// have admitted counts in the tally, and not here. It is counted in memory only, so that
-	// some memories with a share each admit no more together than what was divided.
-	Ceiling *Policy
 
 	// Proof, if not nil, is spent if the request is admitted, and refuses it if
 	// it was spent before.
@@ -44,27 +38,21 @@ type Proof struct {
 	Expires time.Time // when it is worth nothing any more and can be forgotten
 }
 
-// A Network is a network of many clients that may do no more than its own policy
-// admits: an IPv6 /56 or /48, whose holder has any number of /64s.
+// A Network is what is counted beside a tally, in memory only: a request has to fit into its
+// policy too, and is charged to it too. One kind is a network of many clients that may do
+// no more together, see [Policy.Scale]: an IPv6 /56 or /48, whose holder has any number of
+// /64s. Another has one member: what this memory by itself admits of the tally, whatever is
+// shown, where that is less than its quota; see [Policy.Share] and [Policy.Away]. What others
+// have admitted counts in the tally, and not there.
 type Network struct {
-	Key    Key
-	Policy *Policy // of the shape of the family's; see [Policy.Scale]
+	Key    Key     // its own: not that of a tally
+	Policy *Policy // of the shape of the tally's
 	Held   int64   // as in Candidate
 }
 
-// MaxNetworks is how many networks a family may belong to.
-const MaxNetworks = 2
-
-// maxAround is how many counts a family may have beside its own: of its networks, and of
-// what it has used of its ceiling.
-const maxAround = MaxNetworks + 1
-
-// underCeiling returns what the family has used of its ceiling, as a network around it. What
-// its own cells hold is the most that anybody has seen, and no such count; so this has cells
-// of its own, under a key that follows from the family's.
-func (f *Candidate) underCeiling() Network {
-	return Network{Key: ^f.Key, Policy: f.Ceiling, Held: f.Held}
-}
+// MaxNetworks is how many networks a family may belong to: as many as a client has that
+// are limited, a /56 and a /48, and what the memory admits of the tally by itself.
+const MaxNetworks = 3
 
 // A Key names a family in a [Memory]: a hash under the memory's own seed, so
 // that nobody outside can aim two families at one place. See [Memory.Key].

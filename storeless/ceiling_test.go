@@ -13,13 +13,18 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+// underCeiling returns a family of which the memory by itself admits what a policy says.
+func underCeiling(k storeless.Key, shown storeless.Tally, ceiling *storeless.Policy) storeless.Candidate {
+	return storeless.Candidate{Key: k, Shown: shown, Networks: []storeless.Network{{Key: ^k, Policy: ceiling}}}
+}
+
 // A memory admits of a family what its ceiling says, whatever the family shows; what others have
 // admitted counts in the family alone.
 func TestCeiling(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 30, Window: minute})
 	here, there := storeless.NewMemory(64, 1), storeless.NewMemory(64, 1)
 	under := func(m *storeless.Memory, shown storeless.Tally) storeless.Candidate {
-		return storeless.Candidate{Key: m.Key([]byte("somebody")), Shown: shown, Ceiling: p.Share(3)}
+		return underCeiling(m.Key([]byte("somebody")), shown, p.Share(3))
 	}
 	f := under(here, storeless.Tally{})
 	require.EqualValues(t, 10, drain(here, p, midnight, f), "one that shows nothing")
@@ -48,7 +53,7 @@ func TestCeiling(t *testing.T) {
 func TestCeilingIsSettled(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 30, Window: minute})
 	m := storeless.NewMemory(64, 1)
-	f := storeless.Candidate{Key: 7, Ceiling: p.Share(3)}
+	f := underCeiling(7, storeless.Tally{}, p.Share(3))
 	left := func() int64 {
 		_, v := m.Take(midnight, p, &f, 0)
 		return v.Limits[0].Remaining
@@ -62,7 +67,8 @@ func TestCeilingIsSettled(t *testing.T) {
 	require.EqualValues(t, 4, left())
 
 	never := func(int) bool { return false }
-	held := storeless.Candidate{Key: f.Key, Ceiling: f.Ceiling.Charging(never), Held: 3}
+	held := underCeiling(f.Key, storeless.Tally{}, p.Share(3).Charging(never))
+	held.Held, held.Networks[0].Held = 3, 3
 	_, v = m.Take(midnight, p.Charging(never), &held, 2)
 	require.False(t, v.Admitted)
 	_, v = m.Take(midnight, p.Charging(never), &held, 1)
@@ -94,17 +100,17 @@ func TestCeilingBesideNetworks(t *testing.T) {
 		{"the /48", 100, 20, 30, 6, 6},
 	} {
 		m := storeless.NewMemory(64, 1)
-		f := storeless.Candidate{Key: m.Key([]byte(test.name)), Ceiling: of(test.ceiling), Networks: []storeless.Network{
-			{Key: m.Key([]byte("/56")), Policy: of(test.near)}, {Key: m.Key([]byte("/48")), Policy: of(test.far)},
-		}}
+		f := underCeiling(m.Key([]byte(test.name)), storeless.Tally{}, of(test.ceiling))
+		f.Networks = append(f.Networks, storeless.Network{Key: m.Key([]byte("/56")), Policy: of(test.near)},
+			storeless.Network{Key: m.Key([]byte("/48")), Policy: of(test.far)})
 		require.Equal(t, test.is, drain(m, of(test.own), midnight, f), test.name)
 		require.Len(t, f.Networks, storeless.MaxNetworks)
 	}
 	m := storeless.NewMemory(64, 1)
 	require.Panics(t, func() {
-		m.Take(midnight, p, &storeless.Candidate{Ceiling: of(1), Networks: make([]storeless.Network, storeless.MaxNetworks+1)}, 1)
+		m.Take(midnight, p, &storeless.Candidate{Networks: make([]storeless.Network, storeless.MaxNetworks+1)}, 1)
 	})
-	f := storeless.Candidate{Ceiling: of(1)}
+	f := underCeiling(1, storeless.Tally{}, of(1))
 	_, v := (*storeless.Memory)(nil).Take(midnight, p, &f, 5)
 	require.True(t, v.Admitted, "without a memory there is no ceiling")
 }
@@ -160,11 +166,11 @@ func admittedUnderCeilings(t *testing.T, l storeless.Limit, n int64, full bool, 
 		}
 		m := memories[i]
 		if full {
-			stranger := storeless.Candidate{Key: m.Key(fmt.Append(nil, r.Int())), Ceiling: ceiling}
+			stranger := underCeiling(m.Key(fmt.Append(nil, r.Int())), storeless.Tally{}, ceiling)
 			m.Take(now, p, &stranger, 1)
 		}
 		// Drops, forks, or shows the newest.
-		f := storeless.Candidate{Key: m.Key([]byte("attacker")), Shown: shown[r.IntN(len(shown))], Ceiling: ceiling}
+		f := underCeiling(m.Key([]byte("attacker")), shown[r.IntN(len(shown))], ceiling)
 		cost := 1 + r.Int64N(2)
 		tally, v := m.Take(now, p, &f, cost)
 		if v.Admitted {

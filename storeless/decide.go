@@ -52,9 +52,9 @@ func (m *Memory) Choose(now time.Time, p *Policy, families []Candidate, cost int
 
 // Take decides one request of the given cost for one family: what it shows is
 // merged with what the memory holds, and all limits, of the family and of its
-// networks and its ceiling, are checked and then charged, or none is, in one critical section.
+// networks, are checked and then charged, or none is, in one critical section.
 // It returns the family's tally after the decision. A refusal marks nothing in
-// memory. m may be nil; then networks and ceilings are not counted and proofs not spent. It
+// memory. m may be nil; then networks are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
 func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v Verdict) {
 	if m == nil {
@@ -67,7 +67,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 	tally = f.Shown
 	p.roll(us, &tally)
 
-	if len(f.Networks) > 0 || f.Ceiling != nil || f.Proof != nil {
+	if len(f.Networks) > 0 || f.Proof != nil {
 		m.takeAll(us, p, f, cost, true, &tally, &v)
 		return tally, v
 	}
@@ -110,21 +110,16 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 // takeAll is Take with all that may go with a family, or without charge. tally
 // is rolled, and v zero.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
-	if f.Ceiling == nil { // which most have not: the room is cleared for each request
-		var room [MaxNetworks]beside
-		m.takeBeside(now, p, f, f.Networks, room[:len(f.Networks)], cost, charge, tally, v)
+	if len(f.Networks) < MaxNetworks { // as most have: the room is cleared for each request
+		var room [MaxNetworks - 1]beside
+		m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)
 		return
 	}
-	var (
-		space [maxAround]Network
-		room  [maxAround]beside
-	)
-	n := copy(space[:], f.Networks)
-	space[n] = f.underCeiling()
-	m.takeBeside(now, p, f, space[:n+1], room[:n+1], cost, charge, tally, v)
+	var room [MaxNetworks]beside
+	m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)
 }
 
-// beside is how one of what is around a family stands.
+// beside is how one of a family's networks stands.
 type beside struct {
 	at      spot
 	known   cells
@@ -132,14 +127,14 @@ type beside struct {
 	verdict Verdict
 }
 
-// takeBeside is takeAll with what is around the family, and room for each.
-func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, around []Network, room []beside, cost int64, charge bool, tally *Tally, v *Verdict) {
+// takeBeside is takeAll with room for each of the family's networks.
+func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, cost int64, charge bool, tally *Tally, v *Verdict) {
 	var locked locks
 	c := m.countsOf(p)
 	at := c.place(f.Key)
 	locked.add(at.stripe)
-	for i := range around {
-		room[i].at = c.place(around[i].Key)
+	for i := range f.Networks {
+		room[i].at = c.place(f.Networks[i].Key)
 		locked.add(room[i].at.stripe)
 	}
 	locked.hold(c.stripes)
@@ -153,12 +148,12 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, around []Network
 
 	var known cells
 	c.look(p, &at, &known)
-	for i, w := range around {
+	for i, w := range f.Networks {
 		c.look(w.Policy, &room[i].at, &room[i].known)
 	}
 	start := c.recall(now, p, &at, guest{f.Provider, 0}, &f.Shown, tally, &known)
 	p.check(now, tally, cost, f.Held, v)
-	for i, w := range around {
+	for i, w := range f.Networks {
 		b := &room[i]
 		s := c.recall(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
@@ -176,7 +171,7 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, around []Network
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, tally, cost, v)
 		c.keep(now, p, &at, guest{f.Provider, 0}, tally, &known)
-		for i, w := range around {
+		for i, w := range f.Networks {
 			b := &room[i]
 			w.Policy.charge(now, &b.tally, cost, v)
 			c.keep(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.known)
@@ -186,7 +181,7 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, around []Network
 		m.note(v, start, charge && cost > 0)
 	}
 	p.status(now, tally, cost, f.Held, v)
-	for i, w := range around {
+	for i, w := range f.Networks {
 		b := &room[i]
 		w.Policy.status(now, &b.tally, cost, w.Held, &b.verdict)
 		v.narrow(&b.verdict, p.Len())

@@ -39,7 +39,8 @@
 // same limits, which differ in quota and burst only. A tally ([Tally]) is what one family has
 // used of each limit: never what remains, so that a changed quota applies at
 // once. A family ([Candidate]) is all tokens that descend from one first token: they
-// share a tally. A memory ([Memory]) holds the highest tally seen of each
+// share a tally. A network ([Network]) is what is counted beside a tally: of many clients,
+// or of one on this instance. A memory ([Memory]) holds the highest tally seen of each
 // family. It is never a source of truth, only a floor: a decision is made on the
 // larger of what is shown and what is remembered, number by number, and both
 // count parts of what was admitted, so the larger does not exceed the truth.

@@ -29,11 +29,11 @@ func stripesFor(sets int) (stripes, int) {
 // stripe returns the index of the stripe that holds a family.
 func (s stripes) stripe(k Key) int { return scale(uint64(k), len(s)) }
 
-// locks are the stripes a request holds: the family's and those of what is around it, each
+// locks are the stripes a request holds: the family's and those of its networks, or buyers, each
 // once, in ascending order, so that no two requests wait for each other.
 type locks struct {
 	n       int
-	stripes [1 + maxAround]int
+	stripes [1 + MaxNetworks]int // a sale has no more buyers
 }
 
 func (l *locks) add(stripe int) {

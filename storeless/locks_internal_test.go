@@ -16,10 +16,10 @@ import (
 // otherwise, the parallel tests would hang now and then; this one fails.
 func TestLocksAscend(t *testing.T) {
 	const stripes = 4
-	for n := range 1 << (2 * (2 + MaxNetworks)) { // all lists of four stripes
+	for n := range 1 << (2 * len(locks{}.stripes)) { // all lists of four stripes
 		var l locks
 		var want []int
-		for i := range 2 + MaxNetworks {
+		for i := range l.stripes {
 			stripe := n >> (2 * i) % stripes
 			l.add(stripe)
 			want = append(want, stripe)
@@ -46,12 +46,12 @@ func TestEveryStripeIsHeld(t *testing.T) {
 
 	family := Candidate{
 		Key:      at(1),
-		Networks: []Network{{Key: at(5), Policy: p}, {Key: at(3), Policy: p}},
+		Networks: []Network{{Key: at(5), Policy: p}, {Key: at(3), Policy: p}, {Key: at(6), Policy: p}},
 		Proof:    &Proof{Key: at(7), Expires: now.Add(time.Minute)},
 	}
 	plain := Candidate{Key: at(9)}
 	buyers := []Buyer{{Key: at(2), Crowds: 1}, {Key: at(8), Crowds: 8}, {Key: at(4), Crowds: 64}}
-	counts := []Key{family.Key, family.Networks[0].Key, family.Networks[1].Key}
+	counts := []Key{family.Key, family.Networks[0].Key, family.Networks[1].Key, family.Networks[2].Key}
 	ledgers := []Key{buyers[0].Key, buyers[1].Key, buyers[2].Key}
 	for _, op := range []struct {
 		name string

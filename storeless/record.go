@@ -4,8 +4,8 @@ package storeless
 
 import "time"
 
-// Record counts what somebody else has admitted, an exact counter, in a family,
-// its networks and its ceiling, so that the counts are there when the counter is not. It asks
+// Record counts what somebody else has admitted, an exact counter, in a family
+// and its networks, so that the counts are there when the counter is not. It asks
 // no limit and refuses nothing: counts go beyond the quota, and a bucket's debt no
 // further than a full one. It counts on those limits that p charges, see
 // [Policy.Charging], and returns the family's tally. m may be nil.
@@ -23,7 +23,7 @@ func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int6
 	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) })
 }
 
-// adjust changes the states of a family and of what is around it in one critical
+// adjust changes the states of a family and of its networks in one critical
 // section. change gets states that are rolled to now.
 func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State) Tally {
 	us, tally := micros(now), f.Shown
@@ -36,15 +36,8 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	c := m.countsOf(p)
 	at := c.place(f.Key)
 	locked.add(at.stripe)
-	var space [maxAround]Network
-	around := f.Networks
-	if f.Ceiling != nil {
-		n := copy(space[:], f.Networks)
-		space[n] = f.underCeiling()
-		around = space[:n+1]
-	}
-	for i := range around {
-		locked.add(c.stripe(around[i].Key))
+	for i := range f.Networks {
+		locked.add(c.stripe(f.Networks[i].Key))
 	}
 	locked.hold(c.stripes)
 	defer locked.release(c.stripes)
@@ -54,7 +47,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	p.adjust(us, &tally, change)
 	c.keep(us, p, &at, from, &tally, &known)
-	for i, w := range around {
+	for i, w := range f.Networks {
 		var (
 			t     Tally
 			known cells

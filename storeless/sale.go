@@ -20,6 +20,9 @@ type Buyer struct {
 	Block uint8
 }
 
+// MaxBuyers is how many buyers a sale may have: an identity, its /56 and its /48.
+const MaxBuyers = 3
+
 // A Sale is what became of an attempt to buy a tally.
 type Sale struct {
 	// Granted says that the tally is open: sold now, or Held by this instance
@@ -38,7 +41,7 @@ type Sale struct {
 }
 
 // Quote returns the Price, or the Wait, of the next tally. buyers are the
-// identity and its networks, at most 1+[MaxNetworks]. m may be nil: then nothing is
+// identity and its networks, at most [MaxBuyers]. m may be nil: then nothing is
 // remembered, and the price never rises.
 func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
 	if m == nil {
@@ -99,7 +102,7 @@ func enough(price int64) int64 { return (8*price + 14) / 15 }
 // Books are the ledgers of all buyers, and of the blocks of the first, if it has any: then
 // its ledger is that of its block.
 type books struct {
-	ledgers [1 + MaxNetworks]ledger
+	ledgers [MaxBuyers]ledger
 	blocks  blocks
 }
 
@@ -115,8 +118,8 @@ func blockOf(buyers []Buyer, i int) int {
 // would leave the price where it was, for as many more.
 func (t *table) sell(now int64, p *Prices, buyers []Buyer, known *books, family Key, ends int64) bool {
 	var (
-		cells  [2 + MaxNetworks]*cell
-		before [2 + MaxNetworks]cell
+		cells  [1 + MaxBuyers]*cell
+		before [1 + MaxBuyers]cell
 	)
 	take := func(i int, k Key, id uint32, reach int64) *cell {
 		old := t.find(k, id)
