@@ -26,8 +26,8 @@
 //
 // What it does promise: while clocks go forward and agree (see Clocks), no family
 // that is under its limits is refused, whatever tallies are shown in whatever
-// order, except as a newcomer to a full memory, by a [Network] that is over its own (as the
-// share of [Policy.Away] is), or by a [Candidate.Ceiling]; and whatever the clocks of others
+// order, except as a newcomer to a full memory, or by a [Network] that is over
+// its own (as the share of [Policy.Away] may be); and whatever the clocks of others
 // say, a memory admits for one family, in each window, no more than the quota. (A
 // window may begin early, where another clock is ahead.)
 //
@@ -154,8 +154,8 @@
 // pass has used does not fade while it lives. [Memory.Size] is all of it: 7.2 MiB for the default of 65,536 clients with one
 // limit, 13.6 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
 // those of limits that stay where a configuration changes. A client takes one cell for each
-// limit, one of IPv6, whose networks are counted, up to three, and one with a [Candidate.Ceiling] one more. A
-// pass takes one, and two where it has the share of [Policy.Away].
+// limit, and one more for each [Network]: two for the networks of IPv6, one for the share of
+// [Policy.Away].
 //
 // Nothing runs in the background: a cell is free when its windows have passed, two of
 // them after the last count. A family that finds its set full takes the cell with the
