@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -25,7 +26,13 @@ type villains struct {
 	dropper, forker, roller, farmer, sitter, hanger *caller
 	hammers                                         map[string]*caller
 	tickets                                         []string
-	owned                                           []string
+	owned                                           []property
+}
+
+// A property is a tally that was bought, by its first token, and the instance that has sold it.
+type property struct {
+	token string
+	home  int
 }
 
 func (w *world) villains() *villains {
@@ -85,15 +92,29 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 	}
 }
 
-// farm buys tallies, and uses each everywhere.
+// farm buys tallies, and shows each to all instances at once, to each for more than it has there.
 func (v *villains) farm(t turn) {
-	if t.calm && len(v.owned) < 6 {
-		if own, _ := v.farmer.buy(int(t.round), int(t.round)+1); own != "" {
-			v.owned = append(v.owned, own)
+	if t.calm && len(v.owned) < 3 {
+		home := int(t.round) % instances
+		if own, _ := v.farmer.buy(home, home+1); own != "" {
+			v.owned = append(v.owned, property{own, home})
 		}
 	}
+	most := quotaOf(form, 1)
 	for _, own := range v.owned {
-		v.farmer.everywhere(quotaOf(form, 1)/2+3, middleware.TokenHeader, own)
+		var at sync.WaitGroup
+		for i := range instances {
+			more := most + 3
+			if i != own.home {
+				more = (chance.Share(most, instances, 1)+most)/2 + 3
+			}
+			at.Go(func() {
+				for range more {
+					v.farmer.try(i, middleware.TokenHeader, own.token)
+				}
+			})
+		}
+		at.Wait()
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // sound are findings with which all holds.
 func sound() findings {
 	f := findings{
-		length: time.Minute, rounds: 28, decisions: 50_000, reconfigured: 60, led: 3, dropped: 1, kills: 4, steps: 8, hangUps: 16, forged: 9000,
+		length: time.Minute, rounds: 28, decisions: 50_000, reconfigured: 60, led: 3, dropped: 1, kills: 4, steps: 8, hangUps: 16, forged: 9000, crowded: 20, atOnce: 30, worked: 3, moved: 4,
 		servedAtOnce: atOnce,
 		worst:        map[string]reached{},
 		exact: map[string]ledgerFindings{
@@ -51,6 +51,10 @@ func TestEveryCheckCanFail(t *testing.T) {
 		"Redis killed":                                  func(f *findings) { f.kills = 0 },
 		"clocks stepped":                                func(f *findings) { f.steps = 0 },
 		"slow clients hung up":                          func(f *findings) { f.hangUps = 0 },
+		"/busy: newcomers let in without work":          func(f *findings) { f.atOnce = 0 },
+		"/busy: newcomers let in with work, in a crowd": func(f *findings) { f.worked = 0 },
+		"/busy: instances found crowded":                func(f *findings) { f.crowded = 0 },
+		"/form: holders sold a tally":                   func(f *findings) { f.moved = 0 },
 		"forged requests":                               func(f *findings) { f.forged = 0 },
 		"honest: refused with room":                     func(f *findings) { f.unjust = found{1, "steady 1: 429"} },
 		"honest: admitted without room":                 func(f *findings) { f.excess = found{1, "full 1"} },
