@@ -54,7 +54,12 @@ func quotaOf(policy string, n int) int64 {
 }
 
 // workFirst is 1 in the configurations in which work comes first on /busy whatever the load, and 0 in the others.
-func workFirst(n int) int64 { return int64(n % 2) }
+func (s settings) workFirst(n int) int64 {
+	if s.byLoad {
+		return 0
+	}
+	return int64(n % 2)
+}
 
 // exact reports whether a counter decides on a policy.
 func exact(policy string) bool { return policy == paid || policy == open }
@@ -98,7 +103,7 @@ func (w *world) configure(policy string, instance, n int, secrets [][]byte) midd
 		cfg.Instances = instances
 	case busy:
 		cfg.Challenge = &middleware.Challenge{Work: work, Path: "/" + busy + "/tally/", Mode: middleware.WhenCrowded, CrowdedPerSecond: perSecond}
-		if workFirst(n) == 1 {
+		if w.set.workFirst(n) == 1 {
 			cfg.Challenge.Mode, cfg.Challenge.CrowdedPerSecond = middleware.Newcomers, 0
 		}
 		cfg.Instances = instances
@@ -138,7 +143,7 @@ func (w *world) reconfigure() {
 			done = append(done, q.change(quotaOf(policy, n)))
 		}
 		if policy == busy {
-			done = append(done, w.workFirst.change(workFirst(n)))
+			done = append(done, w.workFirst.change(w.set.workFirst(n)))
 		}
 		for i, s := range w.sites {
 			if err := s.limits[policy].Reconfigure(w.configure(policy, i, n, secrets[exact(policy)])); err != nil {

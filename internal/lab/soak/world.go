@@ -16,7 +16,7 @@ import (
 	exactredis "github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
-// settings are what a run is like. The last seven are for tests, which break one thing each.
+// settings are what a run is like. The last eight are for tests, which break one thing each.
 type settings struct {
 	length      time.Duration
 	round       time.Duration // at least, so that the machine is not the only pace
@@ -26,6 +26,7 @@ type settings struct {
 
 	wrap       func(*world, http.Handler) http.Handler
 	configured func(policy string, c *middleware.Config) // may change what is configured
+	byLoad     bool                                      // work never comes first on /busy while it is calm
 	life       func() int64                              // of tokens, for rotations
 	redis      []string                                  // further arguments of the server
 	cycles     int64                                     // how many there are, in place of a length
@@ -165,7 +166,7 @@ func (w *world) host() netip.Addr {
 func openWorld(ctx context.Context, dir string, set settings) (_ *world, err error) {
 	w := &world{
 		set: set, clocks: newClocks(instances, exactWindow(time.Now())), short: newRing(), long: newRing(), book: newBook(),
-		quotas: map[string]*quotas{}, workFirst: newQuotas(workFirst(0)),
+		quotas: map[string]*quotas{}, workFirst: newQuotas(set.workFirst(0)),
 		ledgers: map[string]*ledger{
 			paid: newLedger(exactQuota, 0, true),
 			open: newLedger(exactQuota, instances*(exactQuota/instances), false),
