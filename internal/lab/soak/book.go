@@ -36,6 +36,9 @@ type tenant struct {
 // everybody is the tenant in whose name all are counted that were let in to /busy without work.
 var everybody = tenant{policy: busy}
 
+// withoutWork is what everybody is called.
+const withoutWork = "all, without work,"
+
 // A possession is a tally that was sold to a tenant: the instance that is its home, and the last window in which it lives.
 type possession struct {
 	home int
@@ -87,7 +90,7 @@ func (b *book) admit(t tenant, name string, p part, instance int, at, most int64
 	b.names[t] = name
 	if t.policy == busy && p == shared {
 		b.admitted[entry{everybody, p, instance, at}]++
-		b.names[everybody] = "all, without work,"
+		b.names[everybody] = withoutWork
 	}
 	if b.most[t.policy] == nil {
 		b.most[t.policy] = map[int64]int64{}

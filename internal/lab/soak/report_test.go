@@ -28,6 +28,7 @@ func sound() findings {
 	for _, kind := range strings.Fields("drops forks rolls-back farms floods waits wanders honest") {
 		f.worst[kind+" on /"+windowed] = reached{admitted: 40, bound: 40}
 	}
+	f.worst[farmed], f.worst[rushed] = reached{admitted: 40, bound: 40}, reached{admitted: 30, bound: 37}
 	for i := range 28 {
 		f.heap = append(f.heap, 20<<20+float64(i%2)*1e6)
 		f.goroutines = append(f.goroutines, 100+float64(i%3)*5)
@@ -64,6 +65,8 @@ func TestEveryCheckCanFail(t *testing.T) {
 		"slots that did not come back":                  func(f *findings) { f.lostSlots = found{1, "of 4 places 3 were taken"} },
 		"served at once, most":                          func(f *findings) { f.servedAtOnce++ },
 		"admitted by an instance in a window, most: ":   func(f *findings) { f.worst["drops on /window"] = reached{41, 40, 1} },
+		"looked at: farms on /form, bought":             func(f *findings) { f.worst[farmed] = reached{} },
+		"looked at: all, without work, on /busy":        func(f *findings) { f.worst[rushed] = reached{} },
 		"identities' bounds looked at, kinds":           func(f *findings) { delete(f.worst, "honest on /window") },
 		"/paid: acknowledged":                           exactly(paid, func(x *ledgerFindings) { x.acknowledged = 0 }),
 		"/paid: accounts compared with Redis":           exactly(paid, func(x *ledgerFindings) { x.checked = 0 }),
