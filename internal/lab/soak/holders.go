@@ -75,7 +75,8 @@ func (h *holder) roll(t turn) {
 	}
 }
 
-// shareIsSpent says that an instance has had its share of the tally, by the highest quota.
+// shareIsSpent says that an instance which is not the home has had its share of the tally, by the lower of the quotas, and that the
+// tally had room: so the share alone has refused it.
 func (h *holder) shareIsSpent(instance int) bool {
 	return instance != h.home && h.shares[instance].last >= chance.Share(quotaOf(form, 0), instances, 1) && h.tally.last < quotaOf(form, 0)
 }
