@@ -25,6 +25,7 @@ import (
 type villains struct {
 	dropper, forker, roller, farmer, sitter, hanger *caller
 	hammers                                         map[string]*caller
+	gluttons                                        []*caller
 	tickets                                         []string
 	owned                                           []property
 }
@@ -40,6 +41,7 @@ func (w *world) villains() *villains {
 		dropper: w.caller(windowed, "drops", 0), forker: w.caller(windowed, "forks", 0), roller: w.caller(windowed, "rolls-back", 0),
 		farmer: w.caller(form, "farms", 0), sitter: w.caller(form, "waits", 0), hanger: w.caller(slow, "hangs-up", 0),
 		hammers: map[string]*caller{paid: w.caller(paid, "hammers", 0), open: w.caller(open, "hammers", 0)},
+		gluttons: []*caller{w.caller(paid, "devours", 0), w.caller(open, "devours", 0)},
 	}
 	return v
 }
@@ -77,6 +79,11 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 	wg.Go(func() { v.farm(t) })
 	wg.Go(func() { v.sit(t) })
 	wg.Go(func() { v.hang(ctx, w) })
+	if t.round%ofCycle == calmly {
+		for _, g := range v.gluttons {
+			wg.Go(g.devour)
+		}
+	}
 	for _, h := range v.hammers {
 		wg.Go(func() {
 			var at sync.WaitGroup
@@ -90,6 +97,20 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 			at.Wait()
 		})
 	}
+}
+
+// devour asks an exact route for more than its quota before Redis is killed: some answers are lost with that, and may
+// have been charged, so that a hammer may never reach it.
+func (c *caller) devour() {
+	var at sync.WaitGroup
+	for i := range instances {
+		at.Go(func() {
+			for range exactQuota/instances + 1 {
+				c.try(i)
+			}
+		})
+	}
+	at.Wait()
 }
 
 // farm buys tallies, and shows each to all instances at once, to each for more than it has there.
