@@ -40,7 +40,7 @@ func (w *world) villains() *villains {
 	v := &villains{
 		dropper: w.caller(windowed, "drops", 0), forker: w.caller(windowed, "forks", 0), roller: w.caller(windowed, "rolls-back", 0),
 		farmer: w.caller(form, "farms", 0), sitter: w.caller(form, "waits", 0), hanger: w.caller(slow, "hangs-up", 0),
-		hammers: map[string]*caller{paid: w.caller(paid, "hammers", 0), open: w.caller(open, "hammers", 0)},
+		hammers:  map[string]*caller{paid: w.caller(paid, "hammers", 0), open: w.caller(open, "hammers", 0)},
 		gluttons: []*caller{w.caller(paid, "devours", 0), w.caller(open, "devours", 0)},
 	}
 	return v
