@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -24,15 +25,23 @@ import (
 type villains struct {
 	dropper, forker, roller, farmer, sitter, hanger *caller
 	hammers                                         map[string]*caller
+	gluttons                                        []*caller
 	tickets                                         []string
-	owned                                           []string
+	owned                                           []property
+}
+
+// A property is a tally that was bought, by its first token, and the instance that has sold it.
+type property struct {
+	token string
+	home  int
 }
 
 func (w *world) villains() *villains {
 	v := &villains{
 		dropper: w.caller(windowed, "drops", 0), forker: w.caller(windowed, "forks", 0), roller: w.caller(windowed, "rolls-back", 0),
 		farmer: w.caller(form, "farms", 0), sitter: w.caller(form, "waits", 0), hanger: w.caller(slow, "hangs-up", 0),
-		hammers: map[string]*caller{paid: w.caller(paid, "hammers", 0), open: w.caller(open, "hammers", 0)},
+		hammers:  map[string]*caller{paid: w.caller(paid, "hammers", 0), open: w.caller(open, "hammers", 0)},
+		gluttons: []*caller{w.caller(paid, "devours", 0), w.caller(open, "devours", 0)},
 	}
 	return v
 }
@@ -70,6 +79,11 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 	wg.Go(func() { v.farm(t) })
 	wg.Go(func() { v.sit(t) })
 	wg.Go(func() { v.hang(ctx, w) })
+	if t.round%ofCycle == calmly {
+		for _, g := range v.gluttons {
+			wg.Go(g.devour)
+		}
+	}
 	for _, h := range v.hammers {
 		wg.Go(func() {
 			var at sync.WaitGroup
@@ -85,15 +99,43 @@ func (v *villains) run(ctx context.Context, w *world, t turn, wg *sync.WaitGroup
 	}
 }
 
-// farm buys tallies, and uses each everywhere.
+// devour asks an exact route for more than its quota before Redis is killed: some answers are lost with that, and may
+// have been charged, so that a hammer may never reach it.
+func (c *caller) devour() {
+	var at sync.WaitGroup
+	for i := range instances {
+		at.Go(func() {
+			for range exactQuota/instances + 1 {
+				c.try(i)
+			}
+		})
+	}
+	at.Wait()
+}
+
+// farm buys tallies, and shows each to all instances at once, to each for more than it has there.
 func (v *villains) farm(t turn) {
-	if t.calm && len(v.owned) < 6 {
-		if own, _ := v.farmer.buy(int(t.round), int(t.round)+1); own != "" {
-			v.owned = append(v.owned, own)
+	if t.calm && len(v.owned) < 3 {
+		home := int(t.round) % instances
+		if own, _ := v.farmer.buy(home, home+1); own != "" {
+			v.owned = append(v.owned, property{own, home})
 		}
 	}
+	most := quotaOf(form, 1)
 	for _, own := range v.owned {
-		v.farmer.everywhere(quotaOf(form, 1)/2+3, middleware.TokenHeader, own)
+		var at sync.WaitGroup
+		for i := range instances {
+			more := most + 3
+			if i != own.home {
+				more = (chance.Share(most, instances, 1)+most)/2 + 3
+			}
+			at.Go(func() {
+				for range more {
+					v.farmer.try(i, middleware.TokenHeader, own.token)
+				}
+			})
+		}
+		at.Wait()
 	}
 }
 

@@ -36,6 +36,7 @@ type answer struct {
 	header http.Header
 	body   string
 	why    string
+	part   part
 }
 
 func (a answer) admitted() bool { return a.status == http.StatusOK }
@@ -59,7 +60,7 @@ func (c *caller) ask(instance int, method, path, body string, fields ...string) 
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(text), resp.Header.Get(decisionField)}, err
+	return answer{resp.StatusCode, resp.Header, string(text), resp.Header.Get(decisionField), part(resp.Header.Get(partField))}, err
 }
 
 // send is the request of an honest client: it shows its newest token while that lives, and keeps
@@ -90,11 +91,7 @@ func (c *caller) buy(seller, redeemer int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	challenge, err := pow.ParseHeader(a.header.Get(middleware.ChallengeHeader))
-	if err != nil {
-		return "", fmt.Errorf("%d: %w", a.status, err)
-	}
-	proof, err := pow.Solve(context.Background(), challenge.Text, pow.SolveOptions{Workers: 1})
+	proof, err := a.solve()
 	if err != nil {
 		return "", err
 	}
@@ -102,8 +99,22 @@ func (c *caller) buy(seller, redeemer int) (string, error) {
 	if err != nil || a.status != http.StatusOK {
 		return "", err
 	}
-	c.w.book.buys(tenant{c.policy, c.address})
+	c.owns(a, seller)
 	return a.token(), nil
+}
+
+// solve solves the challenge of an answer.
+func (a answer) solve() (proof string, err error) {
+	challenge, err := pow.ParseHeader(a.header.Get(middleware.ChallengeHeader))
+	if err != nil {
+		return "", fmt.Errorf("%d: %w", a.status, err)
+	}
+	return pow.Solve(context.Background(), challenge.Text, pow.SolveOptions{Workers: 1})
+}
+
+// owns notes the tally that an answer brings for a proof: its home is the seller, where the challenge came from.
+func (c *caller) owns(a answer, seller int) {
+	c.w.book.buys(tenant{c.policy, c.address}, seller%instances, expiry(a.token())/window)
 }
 
 // ticket returns a ticket of the waiting room, as a cookie to show.

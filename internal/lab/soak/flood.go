@@ -44,7 +44,7 @@ func (w *world) floods(ctx context.Context, number int, on func() bool) {
 			}
 			conn, back = c, bufio.NewReader(c)
 		}
-		policy := []string{windowed, form}[r.IntN(2)]
+		policy := []string{windowed, form, busy}[r.IntN(3)]
 		field, value := forge(r, real)
 		if _, err := fmt.Fprintf(conn, "POST /%s HTTP/1.1\r\nHost: soak\r\n%s: floods %d\r\nX-Forwarded-For: %s\r\nContent-Length: 0\r\n%s: %s\r\n\r\n",
 			policy, nameField, number, addresses[r.IntN(len(addresses))], field, value); err != nil {

@@ -27,6 +27,7 @@ type crowd struct {
 	full    []*fullClient
 	browser []*caller
 	buyers  []*caller
+	holders []*holder
 	body    []*caller
 }
 
@@ -47,8 +48,11 @@ func (w *world) crowd() *crowd {
 	for i := range 3 {
 		c.full = append(c.full, &fullClient{caller: w.caller(windowed, "full", i)})
 		c.browser = append(c.browser, w.caller(windowed, "browser", i))
-		c.buyers = append(c.buyers, w.caller(form, "buyer", i))
+		c.buyers = append(c.buyers, w.caller(form, "buyer", i), w.caller(busy, "buyer", i))
 		c.body = append(c.body, w.caller(slow, "body", i))
+	}
+	for i := range 2 {
+		c.holders = append(c.holders, &holder{caller: w.caller(form, "holder", i), stays: i == 0})
 	}
 	return c
 }
@@ -66,6 +70,9 @@ func (c *crowd) run(w *world, t turn, wg *sync.WaitGroup) {
 	}
 	for i, b := range c.buyers {
 		wg.Go(func() { w.useOwn(b, i, t) })
+	}
+	for i, h := range c.holders {
+		wg.Go(func() { h.use(i, t) })
 	}
 	for i, b := range c.body {
 		wg.Go(func() {
@@ -147,8 +154,8 @@ func (w *world) useOwn(c *caller, i int, t turn) {
 		c.token = "" // it would end before it may buy the next
 	}
 	if c.token == "" {
-		if !t.calm || t.elapsed.least != t.elapsed.most {
-			return // a challenge of one clock may not be good for another
+		if !t.canBuy() {
+			return
 		}
 		own, err := c.buy(i, i+1)
 		if own == "" {

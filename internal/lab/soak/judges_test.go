@@ -74,26 +74,40 @@ func TestQuotas(t *testing.T) {
 func TestBook(t *testing.T) {
 	who := tenant{windowed, netip.MustParseAddr("10.0.0.1")}
 	buyer := tenant{form, netip.MustParseAddr("10.0.0.2")}
-	admit := func(b *book, t tenant, n int, name string, instance int) {
+	admit := func(b *book, t tenant, p part, n int, name string, instance int) {
 		for range n {
-			b.admit(t, name, instance, 100, 5)
+			b.admit(t, name, p, instance, 100, 30)
 		}
 	}
+	const q = 17 // of 30 requests on three instances
 	for _, c := range []struct {
 		name string
 		do   func(*book)
 		kind string
 		want reached
 	}{
-		{"as much as it may", func(b *book) { admit(b, who, 5, "drops 0", 0); admit(b, who, 5, "drops 0", 1) }, "drops on /window", reached{5, 5, 0}},
-		{"one more", func(b *book) { admit(b, who, 5, "drops 0", 0); admit(b, who, 6, "drops 0", 1) }, "drops on /window", reached{6, 5, 1}},
-		{"a bound that is one lower", func(b *book) { b.slack = -1; admit(b, who, 5, "drops 0", 0) }, "drops on /window", reached{5, 4, 1}},
-		{"an instance that began anew", func(b *book) { b.restart(1, 100); admit(b, who, 10, "drops 0", 1) }, "drops on /window", reached{10, 10, 0}},
-		{"another one did", func(b *book) { b.restart(1, 100); admit(b, who, 6, "drops 0", 0) }, "drops on /window", reached{6, 5, 1}},
-		{"the honest are one kind", func(b *book) { admit(b, who, 6, "steady 3", 0) }, "honest on /window", reached{6, 5, 1}},
-		{"a tally, and the waiting room", func(b *book) { b.buys(buyer); admit(b, buyer, 11, "farms 0", 0) }, "farms on /form", reached{11, 11, 0}},
-		{"nothing was bought", func(b *book) { admit(b, buyer, 7, "farms 0", 0) }, "farms on /form", reached{7, 6, 1}},
-		{"a quota that was higher for a moment", func(b *book) { b.admit(who, "drops 0", 0, 100, 9); admit(b, who, 8, "drops 0", 0) }, "drops on /window", reached{9, 9, 0}},
+		{"as much as it may", func(b *book) { admit(b, who, shared, 30, "drops 0", 0); admit(b, who, shared, 30, "drops 0", 1) }, "drops on /window", reached{30, 30, 0}},
+		{"one more", func(b *book) { admit(b, who, shared, 30, "drops 0", 0); admit(b, who, shared, 31, "drops 0", 1) }, "drops on /window", reached{31, 30, 1}},
+		{"a bound that is one lower", func(b *book) { b.slack = -1; admit(b, who, shared, 30, "drops 0", 0) }, "drops on /window", reached{30, 29, 1}},
+		{"an instance that began anew", func(b *book) { b.restart(1, 100); admit(b, who, shared, 60, "drops 0", 1) }, "drops on /window", reached{60, 60, 0}},
+		{"another one did", func(b *book) { b.restart(1, 100); admit(b, who, shared, 31, "drops 0", 0) }, "drops on /window", reached{31, 30, 1}},
+		{"the honest are one kind", func(b *book) { admit(b, who, shared, 31, "steady 3", 0) }, "honest on /window", reached{31, 30, 1}},
+		{"the waiting room", func(b *book) { admit(b, buyer, waited, 6, "waits 0", 0) }, "waits on /form, waited", reached{6, 6, 0}},
+		{"more than the waiting room", func(b *book) { admit(b, buyer, waited, 7, "waits 0", 0) }, "waits on /form, waited", reached{7, 6, 1}},
+		{"a tally at home", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, 30, "farms 0", 2) }, "farms on /form, bought", reached{30, 30, 0}},
+		{"more than that", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, 31, "farms 0", 2) }, "farms on /form, bought", reached{31, 30, 1}},
+		{"its share elsewhere", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, q, "farms 0", 0) }, "farms on /form, bought", reached{q, q, 0}},
+		{"more than its share", func(b *book) { b.buys(buyer, 2, 100); admit(b, buyer, bought, q+1, "farms 0", 0) }, "farms on /form, bought", reached{q + 1, q, 1}},
+		{"two tallies, one of them at home", func(b *book) {
+			b.buys(buyer, 0, 100)
+			b.buys(buyer, 1, 200)
+			admit(b, buyer, bought, 30+q+1, "farms 0", 1)
+		}, "farms on /form, bought", reached{30 + q + 1, 30 + q, 1}},
+		{"a share of an instance that began anew", func(b *book) { b.buys(buyer, 2, 100); b.restart(0, 100); admit(b, buyer, bought, 2*q, "farms 0", 0) }, "farms on /form, bought", reached{2 * q, 2 * q, 0}},
+		{"a tally that has ended", func(b *book) { b.buys(buyer, 2, 99); admit(b, buyer, bought, 1, "farms 0", 2) }, "farms on /form, bought", reached{1, 0, 1}},
+		{"nothing was bought", func(b *book) { admit(b, buyer, bought, 1, "farms 0", 0) }, "farms on /form, bought", reached{1, 0, 1}},
+		{"what is bought is no more for nothing", func(b *book) { b.buys(buyer, 0, 100); admit(b, buyer, shared, 31, "farms 0", 0) }, "farms on /form", reached{31, 30, 1}},
+		{"a quota that was higher for a moment", func(b *book) { b.admit(who, "drops 0", shared, 0, 100, 40); admit(b, who, shared, 39, "drops 0", 0) }, "drops on /window", reached{40, 40, 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBook()
@@ -106,6 +120,71 @@ func TestBook(t *testing.T) {
 			require.Empty(t, b.admitted, "nothing stays")
 			require.Empty(t, b.most[windowed])
 			require.Empty(t, b.anew)
+			b.close(201)
+			require.Empty(t, b.owned)
+		})
+	}
+}
+
+// All addresses together get no more without work than makes an instance crowded. What was bought is not in it.
+func TestBookOfACrowd(t *testing.T) {
+	const most = 10*perSecond + permitted*perSecond + onTheirWay
+	for _, c := range []struct {
+		name     string
+		n        int
+		restarts int
+		want     reached
+	}{
+		{"as many as may be", most, 0, reached{most, most, 0}},
+		{"one more", most + 1, 0, reached{most + 1, most, 1}},
+		{"an instance that began anew", most + 1, 1, reached{most + 1, 2 * most, 0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBook()
+			for range c.restarts {
+				b.restart(1, 100)
+			}
+			for i := range c.n {
+				at := tenant{busy, netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})}
+				b.buys(at, 1, 100)
+				b.admit(at, "floods 0", shared, 1, 100, 30)
+				b.admit(at, "floods 0", bought, 1, 100, 30)
+				b.admit(at, "floods 0", waited, 1, 100, 30)
+			}
+			b.close(101)
+			require.Equal(t, c.want, *b.worst["all, without work, on /busy"])
+		})
+	}
+}
+
+// A holder is refused by its quota and by the share of an instance that is not the home of its tally, and by nothing else.
+func TestHolder(t *testing.T) {
+	calm := turn{calm: true, elapsed: spread{middle, middle}, parts: 1}
+	for _, c := range []struct {
+		name           string
+		instance       int
+		tally, here    int64
+		quota          spread
+		charged        bool
+		unjust, excess bool
+	}{
+		{name: "room at home", tally: 29, here: 29, quota: spread{30, 30}, charged: true},
+		{name: "refused at home with room", tally: 29, here: 17, quota: spread{30, 30}, unjust: true},
+		{name: "used up", tally: 30, here: 30, quota: spread{30, 30}},
+		{name: "used up, and admitted", tally: 30, here: 30, quota: spread{30, 30}, charged: true, excess: true},
+		{name: "room elsewhere", instance: 1, tally: 20, here: 16, quota: spread{30, 30}, charged: true},
+		{name: "refused elsewhere with room", instance: 1, tally: 20, here: 16, quota: spread{30, 30}, unjust: true},
+		{name: "the share is spent", instance: 1, tally: 20, here: 17, quota: spread{30, 30}},
+		{name: "the share is spent, and admitted", instance: 1, tally: 20, here: 17, quota: spread{30, 30}, charged: true, excess: true},
+		{name: "all is spent elsewhere", instance: 1, tally: 30, here: 3, quota: spread{30, 30}, charged: true, excess: true},
+		{name: "it hangs on the quota, refused", instance: 1, tally: 20, here: 16, quota: spread{27, 30}},
+		{name: "it hangs on the quota, admitted", instance: 1, tally: 20, here: 16, quota: spread{27, 30}, charged: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &holder{}
+			h.tally.last, h.shares[c.instance].last = c.tally, c.here
+			unjust, excess := h.judge(c.instance, c.charged, calm, c.quota)
+			require.Equal(t, []bool{c.unjust, c.excess}, []bool{unjust, excess})
 		})
 	}
 }

@@ -10,8 +10,12 @@
 //
 // All runs in one process, over loopback, so that the race detector sees it, and heap and
 // goroutines can be counted. The CPU time of honest requests is that of the thread which serves
-// them, to which the goroutine is locked meanwhile: what attackers cost is not in it. The status is 1 if something does not hold. The first Ctrl-C ends it
-// with the table of what was seen until then.
+// them, to which the goroutine is locked meanwhile: what attackers cost is not in it.
+//
+// Tallies are sold on two policies. On one they have a home, and a share on the other instances, of which holders and a
+// farm use all. On the other work comes first in a crowd, or whatever the load, as the configuration says.
+//
+// The status is 1 if something does not hold. The first Ctrl-C ends it with the table of what was seen until then.
 package main
 
 import (

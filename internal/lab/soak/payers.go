@@ -46,7 +46,7 @@ func (p *payers) run(t turn, wg *sync.WaitGroup, strike func()) {
 	}
 }
 
-// kept is how many accounts of old payers stay open.
+// keptMost is how many accounts of old payers stay open.
 const keptMost = 64
 
 // settle compares what the server has of the accounts with what was acknowledged; but for some

@@ -14,19 +14,21 @@ import (
 // The policies that every instance has. Each is a path, and what is sold for it is below that.
 const (
 	windowed = "window" // a sliding window, and nothing else
-	form     = "form"   // tallies are sold, and there is a waiting room
+	form     = "form"   // tallies are sold, which have a home, and there is a waiting room
+	busy     = "busy"   // the same, where work comes first only in a crowd
 	slow     = "slow"   // bodies, and so many at once
 	paid     = "paid"   // an exact counter, FailClosed
 	open     = "open"   // an exact counter, FailOpen
 )
 
-var policies = []string{windowed, form, slow, paid, open}
+var policies = []string{windowed, form, busy, slow, paid, open}
 
 const (
 	instances  = 3
 	exactQuota = 60
 	atOnce     = 4
 	work       = 64 // of a tally: it is a multiple of the price that counts
+	perSecond  = 2  // from which an instance is crowded on /busy. Ten seconds' worth are more than all but a flood send in a round
 )
 
 // quotaOf is the quota of a policy in the n-th configuration.
@@ -38,17 +40,32 @@ func quotaOf(policy string, n int) int64 {
 	case policy == windowed:
 		return 40
 	case policy == form && up:
-		return 18
+		return 30
 	case policy == form:
-		return 12
+		return 27
+	case policy == busy && up:
+		return 24
+	case policy == busy:
+		return 20
 	case policy == slow:
 		return 10_000
 	}
 	return exactQuota
 }
 
+// workFirst is 1 in the configurations in which work comes first on /busy whatever the load, and 0 in the others.
+func (s settings) workFirst(n int) int64 {
+	if s.byLoad {
+		return 0
+	}
+	return int64(n % 2)
+}
+
 // exact reports whether a counter decides on a policy.
 func exact(policy string) bool { return policy == paid || policy == open }
+
+// sells reports whether tallies are sold on a policy.
+func sells(policy string) bool { return policy == form || policy == busy }
 
 // configure returns the n-th configuration of a policy on an instance. Each differs from the one
 // before it, in what may change while requests are served.
@@ -83,6 +100,13 @@ func (w *world) configure(policy string, instance, n int, secrets [][]byte) midd
 		if n%2 == 1 {
 			cfg.Challenge.Mode = middleware.Newcomers
 		}
+		cfg.Instances = instances
+	case busy:
+		cfg.Challenge = &middleware.Challenge{Work: work, Path: "/" + busy + "/tally/", Mode: middleware.WhenCrowded, CrowdedPerSecond: perSecond}
+		if w.set.workFirst(n) == 1 {
+			cfg.Challenge.Mode, cfg.Challenge.CrowdedPerSecond = middleware.Newcomers, 0
+		}
+		cfg.Instances = instances
 	case slow:
 		cfg.Concurrency = &middleware.Concurrency{Max: atOnce, MaxHold: time.Hour, CancelHeld: n%2 == 1}
 	case paid, open:
@@ -93,29 +117,42 @@ func (w *world) configure(policy string, instance, n int, secrets [][]byte) midd
 			cfg.Exact.Outage = middleware.FailOpen
 		}
 	}
+	if w.set.configured != nil {
+		w.set.configured(policy, &cfg)
+	}
 	return cfg
 }
 
 // reconfigure goes on to the next configuration, and the next step of a rotation, on every
 // policy of every instance.
 func (w *world) reconfigure() {
+	for _, s := range w.sites {
+		if s.limits[busy].Stats().Crowded {
+			w.crowded.Add(1)
+		}
+	}
 	w.configuration++
 	n, now := w.configuration, w.clocks.right.Load()
 	secrets := map[bool][][]byte{
-		false: w.short.next(now, w.tokenLife(windowed, form, slow)),
+		false: w.short.next(now, w.tokenLife(windowed, form, busy, slow)),
 		true:  w.long.next(now, w.tokenLife(paid, open)),
 	}
 	for _, policy := range policies {
-		done := func() {}
+		var done []func()
 		if q := w.quotas[policy]; q != nil {
-			done = q.change(quotaOf(policy, n))
+			done = append(done, q.change(quotaOf(policy, n)))
+		}
+		if policy == busy {
+			done = append(done, w.workFirst.change(w.set.workFirst(n)))
 		}
 		for i, s := range w.sites {
 			if err := s.limits[policy].Reconfigure(w.configure(policy, i, n, secrets[exact(policy)])); err != nil {
 				w.fail(err)
 			}
 		}
-		done()
+		for _, f := range done {
+			f()
+		}
 	}
 	w.reconfigured.Add(1)
 	w.led.Store(w.short.led)

@@ -19,6 +19,7 @@ type findings struct {
 	reconfigured, led, dropped       int64
 	kills, steps, hangUps            int64
 	forged                           int64
+	crowded, atOnce, worked, moved   int64
 	forgedRate                       float64
 	explainedTokens                  int64
 	tokenErrors, unjust, excess      found
@@ -60,6 +61,13 @@ const (
 	cpuLength = time.Minute
 )
 
+// These two kinds of bounds must have been looked at: that of a farm which shows each of its tallies everywhere, and
+// that of all addresses together.
+const (
+	farmed = "farms on /" + form + ", " + string(bought)
+	rushed = withoutWork + " on /" + busy
+)
+
 // A row is a line of the table.
 type row struct {
 	what, before, after, allowed string
@@ -86,6 +94,10 @@ func judge(f findings) (rows []row) {
 	least("clocks stepped", f.steps, 1)
 	least("slow clients hung up", f.hangUps, 1)
 	least("forged requests", f.forged, 1)
+	least("/busy: newcomers let in without work", f.atOnce, 1)
+	least("/busy: newcomers let in with work, in a crowd", f.worked, 1)
+	least("/busy: instances found crowded", f.crowded, 1)
+	least("/form: holders sold a tally where their share was used up", f.moved, 1)
 
 	none("honest: refused with room", f.unjust)
 	none("honest: admitted without room", f.excess)
@@ -99,7 +111,10 @@ func judge(f findings) (rows []row) {
 		r := f.worst[kind]
 		rows = append(rows, row{what: "admitted by an instance in a window, most: " + kind, after: fmt.Sprint(r.admitted), allowed: fmt.Sprint(r.bound), ok: r.over == 0 && r.admitted <= r.bound})
 	}
-	least("identities' bounds looked at, kinds", int64(len(f.worst)), 8)
+	least("identities' bounds looked at, kinds", int64(len(f.worst)), 10)
+	for _, kind := range []string{farmed, rushed} {
+		least("looked at: "+kind, f.worst[kind].admitted, 1)
+	}
 
 	for _, policy := range slices.Sorted(maps.Keys(f.exact)) {
 		x := f.exact[policy]

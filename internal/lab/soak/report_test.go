@@ -14,7 +14,7 @@ import (
 // sound are findings with which all holds.
 func sound() findings {
 	f := findings{
-		length: time.Minute, rounds: 28, decisions: 50_000, reconfigured: 60, led: 3, dropped: 1, kills: 4, steps: 8, hangUps: 16, forged: 9000,
+		length: time.Minute, rounds: 28, decisions: 50_000, reconfigured: 60, led: 3, dropped: 1, kills: 4, steps: 8, hangUps: 16, forged: 9000, crowded: 20, atOnce: 30, worked: 3, moved: 4,
 		servedAtOnce: atOnce,
 		worst:        map[string]reached{},
 		exact: map[string]ledgerFindings{
@@ -28,6 +28,7 @@ func sound() findings {
 	for _, kind := range strings.Fields("drops forks rolls-back farms floods waits wanders honest") {
 		f.worst[kind+" on /"+windowed] = reached{admitted: 40, bound: 40}
 	}
+	f.worst[farmed], f.worst[rushed] = reached{admitted: 40, bound: 40}, reached{admitted: 30, bound: 37}
 	for i := range 28 {
 		f.heap = append(f.heap, 20<<20+float64(i%2)*1e6)
 		f.goroutines = append(f.goroutines, 100+float64(i%3)*5)
@@ -51,6 +52,10 @@ func TestEveryCheckCanFail(t *testing.T) {
 		"Redis killed":                                  func(f *findings) { f.kills = 0 },
 		"clocks stepped":                                func(f *findings) { f.steps = 0 },
 		"slow clients hung up":                          func(f *findings) { f.hangUps = 0 },
+		"/busy: newcomers let in without work":          func(f *findings) { f.atOnce = 0 },
+		"/busy: newcomers let in with work, in a crowd": func(f *findings) { f.worked = 0 },
+		"/busy: instances found crowded":                func(f *findings) { f.crowded = 0 },
+		"/form: holders sold a tally":                   func(f *findings) { f.moved = 0 },
 		"forged requests":                               func(f *findings) { f.forged = 0 },
 		"honest: refused with room":                     func(f *findings) { f.unjust = found{1, "steady 1: 429"} },
 		"honest: admitted without room":                 func(f *findings) { f.excess = found{1, "full 1"} },
@@ -60,6 +65,8 @@ func TestEveryCheckCanFail(t *testing.T) {
 		"slots that did not come back":                  func(f *findings) { f.lostSlots = found{1, "of 4 places 3 were taken"} },
 		"served at once, most":                          func(f *findings) { f.servedAtOnce++ },
 		"admitted by an instance in a window, most: ":   func(f *findings) { f.worst["drops on /window"] = reached{41, 40, 1} },
+		"looked at: farms on /form, bought":             func(f *findings) { f.worst[farmed] = reached{} },
+		"looked at: all, without work, on /busy":        func(f *findings) { f.worst[rushed] = reached{} },
 		"identities' bounds looked at, kinds":           func(f *findings) { delete(f.worst, "honest on /window") },
 		"/paid: acknowledged":                           exactly(paid, func(x *ledgerFindings) { x.acknowledged = 0 }),
 		"/paid: accounts compared with Redis":           exactly(paid, func(x *ledgerFindings) { x.checked = 0 }),

@@ -34,6 +34,7 @@ const (
 // minima are what must have happened before a run is over, however slow the machine is.
 func (w *world) minima() bool {
 	return w.dropped.Load() > 0 && w.kills.Load() > 0 && w.steps.Load() > 0 && w.reconfigured.Load() > 2 &&
+		w.crowded.Load() > 0 && w.atOnce.Load() > 0 && w.worked.Load() > 0 && w.moved.Load() > 0 &&
 		w.quiet.rounds.Load() >= 2*ofCycle && w.flood.rounds.Load() >= 2*ofCycle
 }
 
@@ -91,7 +92,7 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 	inFlood := number%2 == 1
 	w.flooding.Store(inFlood)
 	if inFlood {
-		for i := range 4 {
+		for i := range flooders {
 			floods.Go(func() { w.floods(ctx, i, w.flooding.Load) })
 		}
 	}
@@ -140,6 +141,9 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 		select {
 		case <-pace.C:
 		case <-ctx.Done():
+		}
+		if t.canBuy() && ctx.Err() == nil {
+			w.arrivals()
 		}
 		if w.outage.now()%2 == 1 && kind != killed && ctx.Err() == nil {
 			w.revive(ctx)

@@ -22,6 +22,7 @@ import (
 const (
 	nameField     = "Soak-Client"   // who is asking: its kind, and a number
 	decisionField = "Soak-Decision" // why, and what the counter said
+	partField     = "Soak-Charged"  // what was charged
 )
 
 // A site is one instance: a server on loopback with middlewares of its own.
@@ -48,7 +49,7 @@ func (w *world) openSite(i int) (*site, error) {
 		}
 		s.limits[policy] = m
 		mux.Handle("/"+policy, w.enter(i, policy, m.Handler(w.serve(i, policy))))
-		if policy == form {
+		if sells(policy) {
 			mux.Handle("/"+policy+"/tally/", w.enter(i, policy, m.Endpoints()))
 		}
 	}
@@ -150,6 +151,7 @@ func (w *world) decided(ctx context.Context, d middleware.Decision) {
 	}
 	defer q.leave()
 	q.w.Header().Set(decisionField, string(d.Reason)+" "+d.Call.String())
+	q.w.Header().Set(partField, string(partOf(d)))
 	w.decisions.Add(1)
 	if d.TokenErr != nil && honest(q.name) {
 		// After a clock was wrong by far the tokens that it has signed may have ended.
@@ -163,7 +165,7 @@ func (w *world) decided(ctx context.Context, d middleware.Decision) {
 	case q.exact:
 		w.ledgers[q.policy].decided(d.Identity.Addr(), d, w.outage.stood(q.standing))
 	case d.Admitted:
-		w.book.admit(tenant{q.policy, d.Identity.Addr()}, q.name, q.instance, w.clocks.windowOf(q.instance), q.during().most)
+		w.book.admit(tenant{q.policy, d.Identity.Addr()}, q.name, partOf(d), q.instance, w.clocks.windowOf(q.instance), q.during().most)
 	}
 }
 
@@ -171,7 +173,7 @@ func (w *world) decided(ctx context.Context, d middleware.Decision) {
 func honest(name string) bool {
 	kind, _, _ := strings.Cut(name, " ")
 	switch kind {
-	case "steady", "full", "browser", "buyer", "waiter", "payer", "body", "probe":
+	case "steady", "full", "browser", "buyer", "holder", "newcomer", "waiter", "payer", "body", "probe":
 		return true
 	}
 	return false

@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,18 +48,22 @@ func TestSoakFindsFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what judges has tests of its own, which are quick")
 	}
-	release := make(chan struct{})
-	t.Cleanup(func() { close(release) })
+	release, before := make(chan struct{}), runtime.NumGoroutine()
+	t.Cleanup(func() {
+		close(release)
+		require.LessOrEqual(t, left(before, patience), before, "the next test may count them")
+	})
 	t.Cleanup(func() { kept = nil })
 	for i, c := range []struct {
 		name   string
 		breaks func(*settings)
 		row    string
+		why    string // where several things are in one row
 	}{
-		{"Redis forgets when it is killed", func(s *settings) { s.redis = []string{"--appendonly", "no"} }, "/paid: acknowledged, and not in Redis"},
+		{"Redis forgets when it is killed", func(s *settings) { s.redis = []string{"--appendonly", "no"} }, "/paid: acknowledged, and not in Redis", ""},
 		// By more than the quotas of two configurations differ: a busy machine may go from one to the
 		// other so often meanwhile that nobody comes near the higher one.
-		{"bounds are lower", func(s *settings) { s.slack = quotaOf(windowed, 0) - quotaOf(windowed, 1) - 1 }, "admitted by an instance in a window, most: drops"},
+		{"bounds are lower", func(s *settings) { s.slack = quotaOf(windowed, 0) - quotaOf(windowed, 1) - 1 }, "admitted by an instance in a window, most: drops", ""},
 		{"a goroutine is kept", func(s *settings) {
 			var once atomic.Bool
 			s.hurry = true
@@ -70,26 +75,26 @@ func TestSoakFindsFaults(t *testing.T) {
 					next.ServeHTTP(w, r)
 				})
 			}
-		}, "goroutines before"},
+		}, "goroutines before", ""},
 		{"a map grows", func(s *settings) {
 			s.wrap = func(w *world, next http.Handler) http.Handler {
 				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 					if strings.HasPrefix(r.Header.Get(nameField), "steady") {
 						w.mu.Lock()
-						kept = append(kept, make([]byte, 64<<10))
+						kept = append(kept, make([]byte, 128<<10))
 						w.mu.Unlock()
 					}
 					next.ServeHTTP(rw, r)
 				})
 			}
-		}, "live heap"},
+		}, "live heap", ""},
 		{"a client is refused that has room", func(s *settings) {
 			s.wrap = refuseSome(func(w *world) bool { return true })
-		}, "honest: refused with room"},
+		}, "honest: refused with room", "steady"},
 		{"a flood starves honest clients", func(s *settings) {
 			s.cycles = 2
 			s.wrap = refuseSome(func(w *world) bool { return w.flooding.Load() })
-		}, "steady clients, quiet and flood"},
+		}, "steady clients, quiet and flood", ""},
 		{"an answer is cut", func(s *settings) {
 			var n atomic.Int64
 			s.wrap = func(_ *world, next http.Handler) http.Handler {
@@ -100,7 +105,7 @@ func TestSoakFindsFaults(t *testing.T) {
 					next.ServeHTTP(w, r)
 				})
 			}
-		}, "honest: lost, or a body cut"},
+		}, "honest: lost, or a body cut", ""},
 		{"a token is forged on its way", func(s *settings) {
 			s.wrap = func(_ *world, next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,11 +115,11 @@ func TestSoakFindsFaults(t *testing.T) {
 					next.ServeHTTP(w, r)
 				})
 			}
-		}, "honest: a token not accepted"},
+		}, "honest: a token not accepted", "full"},
 		{"secrets are dropped at once", func(s *settings) {
 			s.reconfigure, s.rotate = 100*time.Millisecond, 100*time.Millisecond
 			s.life = func() int64 { return -window }
-		}, "honest: a token not accepted"},
+		}, "honest: a token not accepted", ""},
 		{"a handler panics", func(s *settings) {
 			var once atomic.Bool
 			s.wrap = func(_ *world, next http.Handler) http.Handler {
@@ -125,7 +130,31 @@ func TestSoakFindsFaults(t *testing.T) {
 					next.ServeHTTP(w, r)
 				})
 			}
-		}, "servers: lines logged"},
+		}, "servers: lines logged", ""},
+		{"a bought tally is whole everywhere", func(s *settings) {
+			s.configured = ofPolicy(form, func(c *middleware.Config) { c.Instances = 1 })
+		}, "admitted by an instance in a window, most: farms on /form, bought", ""},
+		{"a holder gets more than its share", func(s *settings) {
+			s.configured = ofPolicy(form, func(c *middleware.Config) { c.Instances = 2 })
+		}, "honest: admitted without room", "holder 0"},
+		{"a share is less than chance needs", func(s *settings) {
+			s.configured = ofPolicy(form, func(c *middleware.Config) { c.Instances = 30 })
+		}, "honest: refused with room", "holder"},
+		{"a share has no way out", func(s *settings) { s.wrap = withoutProofs("holder") }, "honest: refused with room", "its share is used up, and it is sold no further tally"},
+		{"nobody notices a crowd", func(s *settings) {
+			s.cycles, s.byLoad = 2, true
+			s.configured = ofPolicy(busy, func(c *middleware.Config) { c.Challenge.CrowdedPerSecond = 1_000_000 })
+		}, "admitted by an instance in a window, most: all, without work", ""},
+		{"a calm instance asks for work", func(s *settings) {
+			s.byLoad = true
+			s.configured = ofPolicy(busy, func(c *middleware.Config) {
+				c.Challenge.Mode, c.Challenge.CrowdedPerSecond = middleware.Newcomers, 0
+			})
+		}, "honest: refused with room", "asked for work though nobody else has come"},
+		{"work lets nobody in", func(s *settings) {
+			s.cycles, s.byLoad = 2, true
+			s.wrap = withoutProofs("newcomer")
+		}, "honest: refused with room", "not let in with its work"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !testkit.Long() && i > 0 {
@@ -140,9 +169,33 @@ func TestSoakFindsFaults(t *testing.T) {
 			for _, r := range judge(f) {
 				if !r.ok {
 					failed += "\n" + r.what
+					if strings.HasPrefix(r.what, c.row) {
+						require.Contains(t, r.why, c.why)
+					}
 				}
 			}
 			require.Contains(t, failed, "\n"+c.row)
+		})
+	}
+}
+
+// ofPolicy changes the configuration of one policy.
+func ofPolicy(policy string, change func(*middleware.Config)) func(string, *middleware.Config) {
+	return func(of string, c *middleware.Config) {
+		if of == policy {
+			change(c)
+		}
+	}
+}
+
+// withoutProofs takes the proofs out of the requests of some clients, but not those with which they redeem.
+func withoutProofs(kind string) func(*world, http.Handler) http.Handler {
+	return func(_ *world, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Header.Get(nameField), kind) && !strings.Contains(r.URL.Path, "/tally/") {
+				r.Header.Del(middleware.ProofHeader)
+			}
+			next.ServeHTTP(w, r)
 		})
 	}
 }

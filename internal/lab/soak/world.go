@@ -16,7 +16,7 @@ import (
 	exactredis "github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
-// settings are what a run is like. The last four are for tests, which break one thing each.
+// settings are what a run is like. The last eight are for tests, which break one thing each.
 type settings struct {
 	length      time.Duration
 	round       time.Duration // at least, so that the machine is not the only pace
@@ -24,31 +24,34 @@ type settings struct {
 	rotate      time.Duration
 	progress    func(string)
 
-	wrap   func(*world, http.Handler) http.Handler
-	life   func() int64 // of tokens, for rotations
-	redis  []string     // further arguments of the server
-	cycles int64        // how many there are, in place of a length
-	slack  int64        // added to every bound
-	hurry  bool         // do not wait long for goroutines that should end
+	wrap       func(*world, http.Handler) http.Handler
+	configured func(policy string, c *middleware.Config) // may change what is configured
+	byLoad     bool                                      // work never comes first on /busy while it is calm
+	life       func() int64                              // of tokens, for rotations
+	redis      []string                                  // further arguments of the server
+	cycles     int64                                     // how many there are, in place of a length
+	slack      int64                                     // added to every bound
+	hurry      bool                                      // do not wait long for goroutines that should end
 }
 
 // A world is everything that runs.
 type world struct {
-	set      settings
-	clocks   *clocks
-	short    *ring // of the policies whose tokens live an hour
-	long     *ring // of those whose tokens live for two of the exact routes' windows
-	quotas   map[string]*quotas
-	sites    []*site
-	redis    *server
-	counter  *exactredis.Counter
-	identity middleware.IdentityFunc
-	book     *book
-	ledgers  map[string]*ledger
-	outage   outage
-	served   gauge
-	trouble  trouble
-	client   *http.Client
+	set       settings
+	clocks    *clocks
+	short     *ring // of the policies whose tokens live an hour
+	long      *ring // of those whose tokens live for two of the exact routes' windows
+	quotas    map[string]*quotas
+	workFirst *quotas // what workFirst says, which changes as a quota does
+	sites     []*site
+	redis     *server
+	counter   *exactredis.Counter
+	identity  middleware.IdentityFunc
+	book      *book
+	ledgers   map[string]*ledger
+	outage    outage
+	served    gauge
+	trouble   trouble
+	client    *http.Client
 
 	configuration int
 	hosts         atomic.Uint32
@@ -60,6 +63,9 @@ type world struct {
 
 	reconfigured, led, dropped, decisions, explainedTokens atomic.Int64
 	steps, kills, hangUps, forged, restless                atomic.Int64
+	crowded                                                atomic.Int64 // instances, each time that it is looked at
+	atOnce, worked                                         atomic.Int64 // newcomers to /busy that were let in without work, and in a crowd with it
+	moved                                                  atomic.Int64 // holders that were sold a tally where their share was used up
 	rounds                                                 int64
 	floodTime                                              time.Duration
 	heap, goroutines                                       series
@@ -160,12 +166,17 @@ func (w *world) host() netip.Addr {
 func openWorld(ctx context.Context, dir string, set settings) (_ *world, err error) {
 	w := &world{
 		set: set, clocks: newClocks(instances, exactWindow(time.Now())), short: newRing(), long: newRing(), book: newBook(),
-		quotas: map[string]*quotas{windowed: newQuotas(quotaOf(windowed, 0)), form: newQuotas(quotaOf(form, 0)), slow: newQuotas(quotaOf(slow, 0))},
+		quotas: map[string]*quotas{}, workFirst: newQuotas(set.workFirst(0)),
 		ledgers: map[string]*ledger{
 			paid: newLedger(exactQuota, 0, true),
 			open: newLedger(exactQuota, instances*(exactQuota/instances), false),
 		},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
+	}
+	for _, policy := range policies {
+		if !exact(policy) {
+			w.quotas[policy] = newQuotas(quotaOf(policy, 0))
+		}
 	}
 	w.book.slack = set.slack
 	defer func() {
