@@ -34,7 +34,8 @@ type Challenge struct {
 	// Crowd is how many honest clients one address is expected to hide. With every
 	// Crowd of tallies that it has bought, and that have not leaked, the price doubles; in
 	// between it rises evenly. An IPv6 /56 is expected to hide two Crowds and a /48 eight,
-	// and the dearest of the three counts. Default: 8. Permitted: 1 to 255.
+	// and the dearest of the three counts. A proof is good until the price has risen by more than
+	// 7/8: with a Crowd of 1 any other sale in between costs it. Default: 8. Permitted: 1 to 255.
 	Crowd int64
 
 	// PriceMemory is the time in which four Crowds of sales leak away, evenly, and the

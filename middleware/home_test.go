@@ -17,7 +17,7 @@ import (
 )
 
 // atHome is the configuration of one of ten instances: 100 requests a minute, of which a tally
-// that was bought may use 21 away from home.
+// that was bought may use 19 away from home.
 func atHome(c *clock, mode middleware.Mode) middleware.Config {
 	cfg := challenging(c, mode)
 	cfg.Limits = []middleware.Limit{{Quota: 100, Window: time.Minute}}
@@ -86,7 +86,7 @@ func TestShareIsTold(t *testing.T) {
 		require.Equal(t, http.StatusOK, last.StatusCode)
 		tok = tokenIn(last)
 	}
-	require.Equal(t, `"contact";r=0;t=64`, last.Header.Get("RateLimit"))
+	require.Equal(t, `"contact";r=0;t=60`, last.Header.Get("RateLimit"))
 	refused := send(s[1], showing(tok))
 	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
 	require.Equal(t, middleware.OverLimit, s[1].decisions.last().Reason)

@@ -5,55 +5,60 @@ package storeless
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Away returns what a tally that was bought on one of some instances may use on each of the
-// others in requests of the given cost, a policy of the shape of p; nil if that is all that p
+// others in requests of the given cost, a policy of the limits of p; nil if that is all that p
 // admits, and nothing is to be held. An instance that has never met the tally has to believe that
 // nothing was used of it; a tally that is whole everywhere would be worth as many quotas as there
 // are instances.
 //
-// Of a limit's quota that is the least share with which a client that uses all of it in such requests, each
-// on an instance that a balancer picks by chance, has no more than one in 2,000 of them refused. So a quota of
-// some ten requests is hardly shared at all. Requests that cost less have at least as much room. A token bucket
+// Of a quota that is the least share with which a client that uses all of it in such requests, each on an
+// instance that a balancer picks by chance, has no more than one in 2,000 of them refused. It counts in aligned
+// windows, also where the quota slides. So a quota of some ten requests is hardly shared at all. Requests that cost less have about as much room. A token bucket
 // keeps its burst, and has as much of its rate as serves the same client, see slowerAway. A meter, whose burst
 // is 1, is not shared. Away panics if instances or cost is below 1.
 func (p *Policy) Away(instances, cost int64) *Policy {
 	if instances < 1 || cost < 1 {
 		panic(fmt.Sprintf("storeless: no share of one of %d instances in requests of cost %d", instances, cost))
 	}
-	away := p.clone()
+	away, shared := p.clone(), false
 	for i := range away.rules {
 		r := &away.rules[i]
 		if r.interval == 0 {
-			l, later, life := r.limit, r.later, r.life
+			l, id, later, life := r.limit, r.id, r.later, r.life
 			l.Quota = shareAway(l.Quota, instances, cost)
+			shared = shared || l.Quota < r.limit.Quota
+			// A sliding counter is held to its quota at each instant, and so meets chance more than once a
+			// window: it would refuse up to nine times as many. The tally itself slides.
+			l.Algorithm = FixedWindow
 			*r = compile(l)
-			r.later = later
+			r.id, r.later = id, later
 			r.last(life)
 		} else {
 			// No slower than a bucket may be.
 			slowest := max(r.interval, MaxWindow.Microseconds()/r.capacity)
-			r.interval = int64(min(math.Ceil(float64(r.interval)*slowerAway(r.capacity, instances, cost)), float64(slowest)))
+			whole := r.interval
+			r.interval = int64(min(math.Ceil(float64(whole)*slowerAway(r.capacity, instances, cost)), float64(slowest)))
+			shared = shared || r.interval > whole
 			r.empties = r.capacity * r.interval
 			r.owe(r.empties)
 		}
 	}
-	if slices.Equal(away.rules, p.rules) {
+	if !shared {
 		return nil
 	}
 	return away
 }
 
 // shareAway returns what requests of up to a cost may use of a quota on one of n instances: as many of them as
-// mayComeAway says, and room for a part of another, which those that cost less may need. What would be more
-// requests than mostApart is counted by several at once.
+// mayComeAway says, and room for a part of another, which those that cost less may need. Where more requests than
+// mostApart/2 come to an instance they are counted by several at once.
 func shareAway(quota, n, cost int64) int64 {
 	if n == 1 || cost >= quota {
 		return quota
 	}
-	unit := max(cost, (quota-1)/mostApart+1)
+	unit := max(cost, (quota-1)/(mostApart*n/2)+1)
 	return min(quota, mayComeAway(quota/unit, n)*unit+unit-1)
 }
 

@@ -90,7 +90,7 @@ func TestBlocksCostTheFormula(t *testing.T) {
 			if 8*d.levels[n] > d.sum() {
 				apart++
 			}
-			least := leastFor(q.Price)
+			least := s.leastOfBlock(c.now, n)
 			require.False(t, s.offer(c.now, s.block(n), least-1).Granted)
 			require.Equal(t, storeless.Sale{Granted: true, Price: q.Price}, s.offer(c.now, s.block(n), least))
 			c.log = append(c.log, record{c.now.Unix(), c.lives[0], least})
@@ -126,7 +126,7 @@ func TestGreedyBuyersInBlocks(t *testing.T) {
 						if float64(price) > most*float64(tariff.Work) {
 							break
 						}
-						work := leastFor(price)
+						work := s.leastOfBlock(opening.Add(at), cheapest)
 						require.True(t, s.offer(opening.Add(at), s.block(cheapest), work).Granted)
 						paid += float64(work)
 						n++
@@ -157,8 +157,9 @@ func TestFullBlocksStayBelowTheFormula(t *testing.T) {
 				if q.Price == 0 {
 					break
 				}
-				require.True(t, s.offer(opening, s.block(i), leastFor(q.Price)).Granted)
-				paid, n = paid+float64(leastFor(q.Price)), n+1
+				least := s.leastOfBlock(opening, i)
+				require.True(t, s.offer(opening, s.block(i), least).Granted)
+				paid, n = paid+float64(least), n+1
 				require.LessOrEqual(t, float64(n), mostTallies(s.tariff, paid, 0)*(1+1e-9))
 			}
 		}
@@ -350,4 +351,14 @@ func TestBlockSaleIsAllOrNothing(t *testing.T) {
 	require.True(t, s.redeem(later, s.block(2), 8, 2000).Saturated, "no room for the second block")
 	require.Equal(t, price, s.quote(later, s.block(1)).Price)
 	require.False(t, s.redeem(later, s.block(2), 8, 0).Held)
+}
+
+// Two devices of one subscriber fetch a challenge each, and both proofs are good, though one sale in a block of an
+// address at which nobody else buys doubles its price.
+func TestTwoDevicesInOneBlock(t *testing.T) {
+	s := openShop(t, plain(8), 1<<12)
+	for range 2 {
+		require.True(t, s.offer(opening, s.block(3), 1000).Granted)
+	}
+	require.Equal(t, storeless.Sale{Price: 4000}, s.offer(opening, s.block(3), 1000))
 }

@@ -2,7 +2,10 @@
 
 package storeless
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Candidate is one tally as a request shows it: it may be charged.
 type Candidate struct {
@@ -46,13 +49,20 @@ type Proof struct {
 // have admitted counts in the tally, and not there.
 type Network struct {
 	Key    Key     // its own: not that of a tally
-	Policy *Policy // of the shape of the tally's
+	Policy *Policy // of the limits of the tally's
 	Held   int64   // as in Candidate
 }
 
 // MaxNetworks is how many networks a family may belong to: as many as a client has that
 // are limited, a /56 and a /48, and what the memory admits of the tally by itself.
 const MaxNetworks = 3
+
+// countNetworks panics if there are too many.
+func (f *Candidate) countNetworks() {
+	if len(f.Networks) > MaxNetworks {
+		panic(fmt.Sprintf("storeless: %d networks, more than MaxNetworks", len(f.Networks)))
+	}
+}
 
 // A Key names a family in a [Memory]: a hash under the memory's own seed, so
 // that nobody outside can aim two families at one place. See [Memory.Key].

@@ -110,6 +110,7 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 // takeAll is Take with all that may go with a family, or without charge. tally
 // is rolled, and v zero.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
+	f.countNetworks()
 	if len(f.Networks) < MaxNetworks { // as most have: the room is cleared for each request
 		var room [MaxNetworks - 1]beside
 		m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)

@@ -83,9 +83,11 @@ func TestNetworksAllOrNothing(t *testing.T) {
 
 	_, v = (*storeless.Memory)(nil).Take(midnight, p, &storeless.Candidate{Networks: wide}, 5)
 	require.True(t, v.Admitted, "without a memory there are no networks")
-	require.Panics(t, func() {
-		m.Take(midnight, p, &storeless.Candidate{Networks: make([]storeless.Network, storeless.MaxNetworks+1)}, 1)
-	})
+	many := &storeless.Candidate{Networks: make([]storeless.Network, storeless.MaxNetworks+1)}
+	const tooMany = "storeless: 4 networks, more than MaxNetworks"
+	require.PanicsWithValue(t, tooMany, func() { m.Take(midnight, p, many, 1) })
+	require.PanicsWithValue(t, tooMany, func() { m.Record(midnight, p, many, 1) })
+	require.PanicsWithValue(t, tooMany, func() { m.Restore(midnight, midnight, p, many, 1) })
 }
 
 // A network that admits less than its family refuses for good what it can never

@@ -8,7 +8,8 @@ import "time"
 // and its networks, so that the counts are there when the counter is not. It asks
 // no limit and refuses nothing: counts go beyond the quota, and a bucket's debt no
 // further than a full one. It counts on those limits that p charges, see
-// [Policy.Charging], and returns the family's tally. m may be nil.
+// [Policy.Charging], and returns the family's tally. m may be nil. It panics
+// as Take does if there are too many networks.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
 }
@@ -32,6 +33,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 		p.adjust(us, &tally, change)
 		return tally
 	}
+	f.countNetworks()
 	var locked locks
 	c := m.countsOf(p)
 	at := c.place(f.Key)

@@ -165,3 +165,15 @@ func leastFor(price int64) (work int64) {
 	}
 	return work
 }
+
+// leastOfBlock is the least work that opens a tally to a block: that of what all blocks have bought, which is what
+// one pays that has bought the least, and half of its own price.
+func (s *shop) leastOfBlock(now time.Time, n int) int64 {
+	all := int64(storeless.MaxPrice)
+	for i := 1; i <= 16; i++ {
+		if q := s.quote(now, s.block(i)); q.Price > 0 {
+			all = min(all, q.Price)
+		}
+	}
+	return max(leastFor(all), (s.quote(now, s.block(n)).Price+1)/2)
+}

@@ -186,6 +186,9 @@ func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Po
 	}
 	l := w.Limit
 	l.Quota = w.Share
+	if l.Algorithm == storeless.SlidingWindow { // as [storeless.Policy.Away] has it
+		l.Algorithm = storeless.FixedWindow
+	}
 	p, err := storeless.Compile("model", []storeless.Limit{l})
 	if err != nil {
 		return nil, err
