@@ -81,16 +81,20 @@ func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 	take := func(id string) (exact.Verdict, error) {
 		return c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: policy, ID: id})
 	}
-	aloneOn(t, s, c, take)
-	before, err := take("")
-	require.NoError(t, err)
-	p.Set(faults.Ways{LoseEvery: 1})
-	_, err = take("")
-	require.ErrorIs(t, err, exact.ErrMaybeCounted)
-	p.Set(faults.Ways{})
-	after, err := take("")
-	require.NoError(t, err)
-	require.Equal(t, before.Limits[0].Remaining-2, after.Limits[0].Remaining)
+	for alone, lost := "", false; !lost; {
+		alone = aloneOn(t, s, c, take)
+		before, err := take("")
+		require.NoError(t, err)
+		p.Set(faults.Ways{LoseEvery: 1})
+		_, err = take("")
+		require.ErrorIs(t, err, exact.ErrMaybeCounted)
+		p.Set(faults.Ways{})
+		id, ok := c.LoneID() // on a busy machine the call may have gone with the others
+		lost = !ok || id != alone
+		after, err := take("")
+		require.NoError(t, err)
+		require.Equal(t, before.Limits[0].Remaining-2, after.Limits[0].Remaining)
+	}
 }
 
 // A lone call keeps its deadline, may have been counted, and leaves the others their
