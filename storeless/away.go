@@ -15,9 +15,9 @@ import (
 //
 // Of a quota that is the least share with which a client that uses all of it in such requests, each on an
 // instance that a balancer picks by chance, has no more than one in 2,000 of them refused. It counts in aligned
-// windows, also where the quota slides. So a quota of some ten requests is hardly shared at all. Requests that cost less have about as much room. A token bucket
-// keeps its burst, and has as much of its rate as serves the same client, see slowerAway. A meter, whose burst
-// is 1, is not shared. Away panics if instances or cost is below 1.
+// windows, also where the quota slides. So a quota of some ten requests is hardly shared at all. Requests that
+// cost less have about as much room. A token bucket keeps its burst, and has as much of its rate as serves the
+// same client. A meter, whose burst is 1, is not shared. Away panics if instances or cost is below 1.
 func (p *Policy) Away(instances, cost int64) *Policy {
 	if instances < 1 || cost < 1 {
 		panic(fmt.Sprintf("storeless: no share of one of %d instances in requests of cost %d", instances, cost))

@@ -95,9 +95,9 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 	return s
 }
 
-// enough returns the least work that opens a tally at a price. Half of it would be a bargain for an attacker, who
-// can time its purchases so that each is had for half; two thirds lose one proof in eight of 200 newcomers
-// behind one address.
+// enough returns the least work that opens a tally at a price. With half of it, a stock of challenges would buy one
+// more than a Crowd of eight at the price at which it was fetched. With two thirds, 200 newcomers behind one
+// address would lose one proof in eight.
 func enough(price int64) int64 { return (8*price + 14) / 15 }
 
 // Books are the ledgers of all buyers, and of the blocks of the first, if it has any: then

@@ -15,7 +15,7 @@ func Shares(quota, instances, cost int64) (sum int64) {
 	return min(quota, sum)
 }
 
-// Share returns q: what an instance admits, in requests of a cost, for a tally that was bought of another
+// Share returns q: what an instance admits, in requests of a cost, for a tally that is at home on another
 // one of so many. It tries one share after the other, and asks of each what every outcome would cost.
 func Share(quota, instances, cost int64) int64 {
 	class := int64(1)
