@@ -23,6 +23,9 @@ COVERAGE := 95
 # How long "make soak" takes.
 SOAK ?= 5m
 
+# How long "make fleet" takes.
+FLEET ?= 1h
+
 # How often "make long" runs every test.
 LONGCOUNT ?= 10
 
@@ -32,7 +35,7 @@ each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 # A target for each module: all its tests, with the race detector.
 RACES := $(MODULES:%=race@%)
 
-.PHONY: test fips lint need vuln mutants fuzz bench lab soak bounds long cover newest sbom release rehearse help
+.PHONY: test fips lint need vuln mutants fuzz bench lab fleet soak bounds long cover newest sbom release rehearse help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -89,6 +92,9 @@ bounds: ## the tables of bounds, of README.md and docs, by the simulation; some 
 
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
 	@GOWORK= go run ./internal/lab
+
+fleet: need ## FLEET=1h: four processes with the race detector, behind nginx and by HTTP/2; restarts, rotations, reloads
+	@GOWORK= go run ./internal/lab -fleet "$(FLEET)"
 
 soak: need ## SOAK=5m: rotations, reloads, kills, wrong clocks and floods at once, with the race detector
 	@cd internal/lab && CGO_ENABLED=1 go run -race ./soak -for "$(SOAK)"

@@ -87,7 +87,7 @@ func (b *breakage) overlay(root, dir string) (string, error) {
 const module = "github.com/tallystick/tallystick/internal/lab"
 
 // build builds the server into dir, with one defence broken or whole, and returns the program.
-func build(ctx context.Context, dir string, without *breakage) (string, error) {
+func build(ctx context.Context, dir string, without *breakage, flags ...string) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
@@ -96,7 +96,7 @@ func build(ctx context.Context, dir string, without *breakage) (string, error) {
 	}
 	home := strings.TrimSpace(string(out))
 	program := filepath.Join(dir, "server")
-	args := []string{"build", "-o", program}
+	args := append([]string{"build", "-o", program}, flags...)
 	if without != nil {
 		file, err := without.overlay(filepath.Join(home, "..", ".."), dir)
 		if err != nil {
@@ -106,7 +106,7 @@ func build(ctx context.Context, dir string, without *breakage) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./server")...)
 	cmd.Dir = home
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") }), "GOWORK=off")
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") }), "GOWORK=off", "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

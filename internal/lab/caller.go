@@ -33,6 +33,8 @@ type caller struct {
 type answer struct {
 	status   int
 	header   http.Header
+	trailer  http.Header
+	size     int64
 	decision instance.Decision
 }
 
@@ -44,7 +46,7 @@ func (s *scene) dialer(from netip.Addr) *http.Transport {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}}
 	t := &http.Transport{
 		DialContext:         d.DialContext,
-		TLSClientConfig:     &tls.Config{RootCAs: s.cluster.proxy.roots},
+		TLSClientConfig:     &tls.Config{RootCAs: s.cluster.proxy.roots, ServerName: "127.0.0.1"},
 		MaxIdleConnsPerHost: 8,
 		DisableCompression:  true,
 	}
@@ -99,10 +101,18 @@ func (c *caller) do(method, url string, fields ...string) answer {
 	if c.attacks {
 		c.scene.sent.Add(1)
 	}
-	req, err := http.NewRequestWithContext(c.scene.cluster.ctx, method, url, nil)
+	a, err := c.try(c.scene.cluster.ctx, method, url, nil, fields...)
 	if err != nil {
 		c.scene.fail(err)
-		return answer{}
+	}
+	return a
+}
+
+// try is do for those who expect that it fails.
+func (c *caller) try(ctx context.Context, method, url string, body io.Reader, fields ...string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return answer{}, err
 	}
 	req.Header.Set(instance.ClientHeader, c.name)
 	fields = slices.Concat(c.fields, fields)
@@ -111,15 +121,12 @@ func (c *caller) do(method, url string, fields ...string) answer {
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		c.scene.fail(err)
-		return answer{}
+		return answer{}, err
 	}
 	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		c.scene.fail(err)
-	}
+	n, err := io.Copy(io.Discard, resp.Body)
 	d, _ := instance.Parse(resp.Header.Get(instance.DecisionHeader))
-	return answer{resp.StatusCode, resp.Header, d}
+	return answer{resp.StatusCode, resp.Header, resp.Trailer, n, d}, err
 }
 
 // solving is the work of all clients of the lab: one at a time, so that what is left of the

@@ -26,36 +26,46 @@ type cluster struct {
 	program   string
 	instances []*process
 	proxy     *proxy
-	clock     int64          // Unix seconds, the same on all
-	started   int64          // processes
-	before    instance.State // what instances had seen that are no more
+	dress     func(*exec.Cmd, int64) // what a process, by its number, is given; nil: nothing
+	clock     int64                  // Unix seconds, the same on all
+	started   int64                  // processes
+	before    instance.State         // what instances had seen that are no more
 }
 
 // A process is one instance.
 type process struct {
-	where instance.Where
-	cmd   *exec.Cmd
-	stdin io.Closer // the process ends with it
+	where  instance.Where
+	cmd    *exec.Cmd
+	stdin  io.Closer     // the process ends with it
+	gone   chan struct{} // closed when it has ended
+	err    error         // of Wait; before that, nobody reads it
+	number int64
 }
 
 // startCluster starts instances, and the proxy in front of them.
-func startCluster(ctx context.Context, dir, program string, n int, cfg instance.Config) (_ *cluster, err error) {
-	c := &cluster{ctx: ctx, dir: dir, program: program, clock: cfg.Now, before: instance.State{Counts: map[string]map[string]int64{}}}
+func startCluster(ctx context.Context, dir, program string, n int, cfg instance.Config, dress func(*exec.Cmd, int64)) (_ *cluster, err error) {
+	c := &cluster{ctx: ctx, dir: dir, program: program, dress: dress, clock: cfg.Now, before: instance.State{Counts: map[string]map[string]int64{}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
 		}
 	}()
+	if c.proxy, err = newProxy(dir, cfg.Fleet != nil); err != nil {
+		return nil, err
+	}
 	for i := range n {
 		cfg.Listen = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 0)
+		if cfg.Fleet != nil {
+			f := *cfg.Fleet
+			f.Safe, cfg.Fleet = cfg.Listen, &f
+		}
 		p, err := c.start(cfg)
 		if err != nil {
 			return nil, err
 		}
 		c.instances = append(c.instances, p)
 	}
-	c.proxy, err = startProxy(ctx, dir, c.fronts())
-	return c, err
+	return c, c.proxy.start(ctx, c.fronts())
 }
 
 func (c *cluster) fronts() (list []netip.AddrPort) {
@@ -79,6 +89,9 @@ func (c *cluster) start(cfg instance.Config) (*process, error) {
 	}
 	cmd := exec.CommandContext(c.ctx, c.program, "-config", file)
 	cmd.Stderr = os.Stderr
+	if c.dress != nil {
+		c.dress(cmd, cfg.Process)
+	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -90,8 +103,12 @@ func (c *cluster) start(cfg instance.Config) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, stdin: stdin}
+	p := &process{cmd: cmd, number: cfg.Process, stdin: stdin, gone: make(chan struct{})}
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	go func() {
+		defer close(p.gone)
+		p.err = cmd.Wait()
+	}()
 	if err == nil {
 		err = json.Unmarshal(line, &p.where)
 	}
@@ -103,14 +120,12 @@ func (c *cluster) start(cfg instance.Config) (*process, error) {
 
 // stop ends an instance, at once.
 func (p *process) stop() error {
-	if p.cmd.ProcessState != nil {
-		return nil
-	}
 	_ = p.cmd.Process.Kill()
 	_ = p.stdin.Close()
+	<-p.gone
 	var exit *exec.ExitError
-	if err := p.cmd.Wait(); err != nil && !errors.As(err, &exit) {
-		return err
+	if p.err != nil && !errors.As(p.err, &exit) {
+		return p.err
 	}
 	return nil
 }

@@ -7,6 +7,7 @@
 //	go run ./internal/lab -short      the same, small
 //	go run ./internal/lab -out DIR    with plots, as SVG
 //	go run ./internal/lab -without X  with a defence broken, which must be found out
+//	go run ./internal/lab -fleet 1h   no rows: four processes serve for an hour, under the race detector
 //
 // It starts instances of a small site, nginx in front of them, and then plays one row after
 // the other: an attacker and, beside it on the same route, honest clients. An oracle sees every
@@ -27,9 +28,13 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
 func main() {
@@ -41,6 +46,7 @@ func main() {
 // options are what the command line says.
 type options struct {
 	short     bool
+	fleet     time.Duration
 	out, only string
 	without   string
 	broken    *breakage
@@ -50,8 +56,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("lab", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&o.short, "short", false, "fewer instances, smaller quotas, less work: under 45 seconds")
-	f.StringVar(&o.out, "out", "", "a `folder` for plots")
+	f.StringVar(&o.out, "out", "", "a `folder` for plots; of a fleet, for what its processes say")
 	f.StringVar(&o.only, "rows", "", "play these `rows` alone, by their names, with commas")
+	f.DurationVar(&o.fleet, "fleet", 0, "in place of rows, have a fleet serve for so `long`, built for the race detector")
 	f.StringVar(&o.without, "without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -107,6 +114,29 @@ func stands() error {
 	return l.Close()
 }
 
+// tryFleet has a fleet serve, and says whether anything was wrong.
+func tryFleet(ctx context.Context, dir string, o options, stdout io.Writer) (broken bool, err error) {
+	if o.out != "" { // all that the processes say, to be looked at
+		if dir, err = filepath.Abs(o.out); err != nil {
+			return false, err
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return false, err
+		}
+	}
+	program, err := build(ctx, dir, o.broken, "-race")
+	if err != nil {
+		return false, err
+	}
+	found, err := runFleet(ctx, dir, program, o.fleet)
+	if err != nil {
+		return false, err
+	}
+	rows := judgeFleet(found)
+	fmt.Fprintf(stdout, "%d processes behind nginx, %s.\n\n", fleetSize, found.length.Round(time.Second))
+	return !judge.Holds(rows), judge.Write(stdout, rows)
+}
+
 // try plays the rows, and says whether anything that is promised was not kept.
 func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken bool, err error) {
 	o, err := parse(args, stderr)
@@ -127,6 +157,9 @@ func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken b
 	defer os.RemoveAll(dir)
 	bar := newBar(stderr, len(chosen))
 	bar.says("builds the server")
+	if o.fleet > 0 {
+		return tryFleet(ctx, dir, o, stdout)
+	}
 	program, err := build(ctx, dir, o.broken)
 	if err != nil {
 		return false, err

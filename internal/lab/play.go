@@ -67,7 +67,7 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 	there.Instances = int64(sc.instances)
 	l.site.Routes = append(l.site.Routes, there)
 	var err error
-	if l.cluster, err = startCluster(ctx, dir, program, sc.instances, l.site); err != nil {
+	if l.cluster, err = startCluster(ctx, dir, program, sc.instances, l.site, nil); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil

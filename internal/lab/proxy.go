@@ -19,12 +19,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // A proxy is a real nginx that hands each request to the next instance.
 type proxy struct {
 	dir         string
+	spread      bool           // each request goes to an instance by chance, and to another one if that is not there
 	plain, safe netip.AddrPort // where it speaks HTTP, and where HTTPS
 	roots       *x509.CertPool // of its certificate
 	cmd         *exec.Cmd
@@ -88,29 +90,33 @@ http {
 			proxy_set_header Connection "";
 			proxy_set_header Host $http_host;
 			proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-			proxy_next_upstream off;
+			proxy_request_buffering off;
+			client_max_body_size 64m;
+			proxy_next_upstream %[5]s;
 		}
 	}
 }
 `
 
-// startProxy starts the proxy. Its ports are free a moment before, which is no promise:
+// newProxy makes what a proxy needs before it can start, its certificate among it.
+func newProxy(dir string, spread bool) (*proxy, error) {
+	p := &proxy{dir: dir, spread: spread}
+	return p, p.certify()
+}
+
+// start starts the proxy. Its ports are free a moment before, which is no promise:
 // it has further tries.
-func startProxy(ctx context.Context, dir string, instances []netip.AddrPort) (*proxy, error) {
+func (p *proxy) start(ctx context.Context, instances []netip.AddrPort) error {
 	program, err := nginx()
 	if err != nil {
-		return nil, err
-	}
-	p := &proxy{dir: dir}
-	if err := p.certify(); err != nil {
-		return nil, err
+		return err
 	}
 	for range 5 {
 		if err = p.listen(ctx, program, instances); err == nil {
-			return p, nil
+			return nil
 		}
 	}
-	return nil, err
+	return err
 }
 
 // listen starts nginx, and waits until it accepts connections.
@@ -122,17 +128,23 @@ func (p *proxy) listen(ctx context.Context, program string, instances []netip.Ad
 		return err
 	}
 	var upstream strings.Builder
+	another := "off"
+	if p.spread {
+		upstream.WriteString("\t\trandom;\n")
+		another = "error" // a POST is sent again only where nothing of it was sent
+	}
 	for _, i := range instances {
 		fmt.Fprintf(&upstream, "\t\tserver %s max_fails=0;\n", i)
 	}
 	file := filepath.Join(p.dir, "nginx.conf")
-	text := fmt.Sprintf(configuration, p.dir, upstream.String(), p.plain, p.safe)
+	text := fmt.Sprintf(configuration, p.dir, upstream.String(), p.plain, p.safe, another)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
 	var said strings.Builder
 	cmd := exec.CommandContext(ctx, program, "-e", filepath.Join(p.dir, "nginx.log"), "-p", p.dir, "-c", file)
 	cmd.Stderr = &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the lab
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -153,6 +165,9 @@ func (p *proxy) listen(ctx context.Context, program string, instances []netip.Ad
 
 // stop ends the proxy.
 func (p *proxy) stop() error {
+	if p.cmd == nil {
+		return nil
+	}
 	_ = p.cmd.Process.Kill()
 	var exit *exec.ExitError
 	if err := <-p.gone; err != nil && !errors.As(err, &exit) {

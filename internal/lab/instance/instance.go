@@ -28,6 +28,15 @@ const (
 	// so that it may.
 	Cached = "/cached"
 
+	// Wrong is the field of a log-in with a wrong password.
+	Wrong = "Lab-Wrong"
+
+	// Size is how long the answers of Early and Proxied are.
+	Size = 200_000
+
+	// Sum is the trailer of Proxied: how long the body was.
+	Sum = "Lab-Sum"
+
 	// Admitted is how an admitted request is counted; the others by the reason of the refusal.
 	Admitted = "admitted"
 )
@@ -40,7 +49,28 @@ type Config struct {
 	Secret  []byte         // of tokens, and of calls to counters
 	Trusted []netip.Prefix // the networks of the proxies
 	Routes  []Route
+	Fleet   *Fleet // where it is one of a fleet: then there are neither Routes nor Now, Secret and Trusted
 }
+
+// A Fleet is served as a file of policies says, by the clock of the machine.
+type Fleet struct {
+	Policies string         // the file
+	Keys     string         // the folder with certificate.pem and key.pem
+	Safe     netip.AddrPort // where it listens for TLS
+}
+
+// The policies of a fleet, each with a handler of its own behind it.
+const (
+	Sliding = "sliding"
+	Fixed   = "fixed"
+	Bucket  = "bucket"
+	LogIn   = "login"   // 401 for a request with the field Wrong
+	AtOnce  = "at-once" // takes a while
+	Form    = "form"    // sells tallies, and keeps what was filled in
+	Upload  = "upload"  // has net/http write the parts to files
+	Early   = "early"   // sends a 103 first
+	Proxied = "proxied" // a ReverseProxy, whose upstream sends a 103, asks for the body by 100, and has a trailer
+)
 
 // A Route is one policy with one limit.
 type Route struct {
@@ -82,13 +112,15 @@ const (
 )
 
 // Where is where an instance listens, for clients and for the lab.
-type Where struct{ Front, Back netip.AddrPort }
+type Where struct{ Front, Back, Safe netip.AddrPort }
 
 // A State is what an instance has seen and used.
 type State struct {
 	Counts map[string]map[string]int64
 	CPU    time.Duration
 	Heap   uint64
+
+	Goroutines int
 }
 
 // A Decision is what a response says of the decision about its request.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
+	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
 // A site is what an instance serves, and what it has seen.
@@ -27,6 +29,8 @@ type site struct {
 	name   string       // of this process
 	routes map[string]*middleware.Middleware
 	mux    *http.ServeMux
+	set    *policyfile.Set // of a fleet
+	door   *url.URL        // at the back
 
 	release chan struct{} // closed when the lab lets go what is held
 
@@ -37,6 +41,9 @@ type site struct {
 // newSite mounts the routes: /<policy> is limited, and /<policy>/tally/ sells.
 func newSite(cfg instance.Config) (*site, error) {
 	s := &site{name: strconv.FormatInt(cfg.Process, 10), routes: map[string]*middleware.Middleware{}, mux: http.NewServeMux(), release: make(chan struct{}), counts: map[string]map[string]int64{}}
+	if cfg.Fleet != nil {
+		return s, s.join(cfg.Fleet)
+	}
 	s.now.Store(cfg.Now)
 	identity, err := middleware.ForwardedFor(cfg.Trusted...)
 	if err != nil {
@@ -89,6 +96,9 @@ type responseOf struct{}
 
 // front is what clients see.
 func (s *site) front() http.Handler {
+	if s.set != nil {
+		return s.mux // with the request as net/http has made it
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(instance.ProcessHeader, s.name)
 		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responseOf{}, w)))
@@ -138,8 +148,14 @@ func (s *site) back() http.Handler {
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(instance.State{Counts: s.counts, CPU: cpu(), Heap: heap()})
+		_ = json.NewEncoder(w).Encode(instance.State{Counts: s.counts, CPU: cpu(), Heap: heap(), Goroutines: runtime.NumGoroutine()})
 	})
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
+		if err := policyfile.Reload(s.set); err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+		}
+	})
+	mux.HandleFunc("/"+instance.Proxied, upstream)
 	mux.HandleFunc("POST /release", func(http.ResponseWriter, *http.Request) { close(s.release) })
 	mux.HandleFunc("POST /clock", func(w http.ResponseWriter, r *http.Request) {
 		now, err := strconv.ParseInt(r.FormValue("now"), 10, 64)
@@ -164,6 +180,7 @@ func cpu() time.Duration {
 // heap returns the bytes that are in use.
 func heap() uint64 {
 	runtime.GC()
+	runtime.GC() // what a sync.Pool holds survives one
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
