@@ -44,7 +44,7 @@ func rulesFor(length, window time.Duration) map[string]*rule {
 		instance.Fixed:   {limits: []middleware.Limit{short(middleware.FixedWindow, 40)}, moves: true},
 		instance.Bucket:  {limits: []middleware.Limit{bucket}, moves: true},
 		instance.LogIn: {
-			limits: []middleware.Limit{short(middleware.SlidingWindow, 40), {Name: byOutcome, Quota: per(10), Window: window}}, moves: true,
+			limits: []middleware.Limit{short(middleware.SlidingWindow, 40), {Name: byOutcome, Quota: per(12), Window: window}}, moves: true,
 			more: map[string]any{"byOutcome": map[string]any{"limits": []string{byOutcome}, "free": []int{204}}},
 		},
 		instance.AtOnce: {limits: ample, more: map[string]any{"concurrency": map[string]any{"max": 4}}},

@@ -37,11 +37,7 @@ const (
 
 // judgeFleet makes the table of what was found.
 func judgeFleet(f fleetFindings) (rows []judge.Row) {
-	least := func(what string, n int64) {
-		r := judge.AtLeast(what, n, 1)
-		r.OK = r.OK || f.interrupted
-		rows = append(rows, r)
-	}
+	least := func(what string, n int64) { rows = append(rows, judge.AtLeast(what, n, 1, f.interrupted)) }
 	total := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(f.kinds)) {
 		k := f.kinds[name]

@@ -168,13 +168,13 @@ func (v *villains) hang(ctx context.Context, w *world) {
 		c, served, err := v.hanger.hold(w.sites[0].addr)
 		switch {
 		case err != nil:
-			w.broken.note("a slow client: " + err.Error())
+			w.broken.Note("a slow client: " + err.Error())
 			return
 		case served:
 			held = append(held, c)
 		case time.Now().After(end) || ctx.Err() != nil && len(held) == 0:
 			if ctx.Err() == nil {
-				w.lostSlots.note(fmt.Sprintf("of %d places %d were taken", atOnce, len(held)))
+				w.lostSlots.Note(fmt.Sprintf("of %d places %d were taken", atOnce, len(held)))
 			}
 			return
 		default:

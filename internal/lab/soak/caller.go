@@ -74,13 +74,13 @@ func (c *caller) send(instance int, body string, fields ...string) answer {
 	}
 	a, err := c.ask(instance, http.MethodPost, "", body, fields...)
 	if err != nil {
-		c.w.broken.note(c.name + " on /" + c.policy + ": " + err.Error())
+		c.w.broken.Note(c.name + " on /" + c.policy + ": " + err.Error())
 	}
 	if t := a.token(); t != "" {
 		c.token = t
 	}
 	if a.admitted() && a.body != strconv.Itoa(len(body)) {
-		c.w.broken.note(fmt.Sprintf("%s: of %d bytes %s came", c.name, len(body), a.body))
+		c.w.broken.Note(fmt.Sprintf("%s: of %d bytes %s came", c.name, len(body), a.body))
 	}
 	return a
 }

@@ -12,7 +12,7 @@ import (
 func (w *world) end() {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	if w.outage.now()%2 == 1 {
+	if w.outage.Now()%2 == 1 {
 		w.revive(ctx)
 	}
 	w.settle(ctx, true)
@@ -22,10 +22,6 @@ func (w *world) end() {
 
 // collect writes down what was found.
 func (w *world) collect(f *findings) {
-	read := func(c *complaints) found {
-		n, first := c.read()
-		return found{n, first}
-	}
 	f.rounds, f.decisions = w.rounds, w.decisions.Load()
 	f.reconfigured = w.reconfigured.Load()
 	f.led, f.dropped = w.led.Load(), w.dropped.Load()
@@ -33,8 +29,8 @@ func (w *world) collect(f *findings) {
 	f.forgedRate = float64(f.forged) / max(w.floodTime.Seconds(), 1)
 	f.crowded, f.atOnce, f.worked, f.moved = w.crowded.Load(), w.atOnce.Load(), w.worked.Load(), w.moved.Load()
 	f.explainedTokens = w.explainedTokens.Load()
-	f.tokenErrors, f.unjust, f.excess = read(&w.tokenErrors), read(&w.unjust), read(&w.excess)
-	f.broken, f.lostSlots, f.unanswered, f.trouble = read(&w.broken), read(&w.lostSlots), read(&w.unanswered), read(&w.trouble.lines)
+	f.tokenErrors, f.unjust, f.excess = w.tokenErrors.Read(), w.unjust.Read(), w.excess.Read()
+	f.broken, f.lostSlots, f.unanswered, f.trouble = w.broken.Read(), w.lostSlots.Read(), w.unanswered.Read(), w.trouble.lines.Read()
 	f.servedAtOnce = w.served.most
 	f.worst, f.exact = map[string]reached{}, map[string]ledgerFindings{}
 	for kind, r := range w.book.worst {

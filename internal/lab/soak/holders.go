@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -22,7 +23,7 @@ type holder struct {
 }
 
 // canBuy says that a challenge of one instance is good for another one.
-func (t turn) canBuy() bool { return t.calm && t.elapsed.least == t.elapsed.most }
+func (t turn) canBuy() bool { return t.calm && t.elapsed.Least == t.elapsed.Most }
 
 // use has a holder ask for all that its tally is good for, and its address, and some more.
 func (h *holder) use(i int, t turn) {
@@ -38,7 +39,7 @@ func (h *holder) use(i int, t turn) {
 		}
 		first, err := h.buy(at+1, at)
 		if first == "" {
-			w.unjust.note(fmt.Sprintf("%s: its proof is not accepted: %v", h.name, err))
+			w.unjust.Note(fmt.Sprintf("%s: its proof is not accepted: %v", h.name, err))
 			return
 		}
 		h.has(first, at+1, t)
@@ -84,18 +85,18 @@ func (h *holder) shareIsSpent(instance int) bool {
 // ask sends one request, and judges the answer.
 func (h *holder) ask(instance int, t turn) answer {
 	w := h.w
-	during := w.quotas[form].begin()
+	during := w.quotas[form].Begin()
 	a, err := h.caller.ask(instance, http.MethodPost, "", "", middleware.TokenHeader, h.token)
 	if err != nil {
-		w.broken.note(h.name + ": " + err.Error())
+		w.broken.Note(h.name + ": " + err.Error())
 		return answer{}
 	}
 	unjust, excess := h.judge(instance%instances, a.admitted() && a.part == bought, t, during())
 	if unjust {
-		w.unjust.note(fmt.Sprintf("%s: %d %s; %+v, %+v", h.name, a.status, a.why, h.tally, h.shares))
+		w.unjust.Note(fmt.Sprintf("%s: %d %s; %+v, %+v", h.name, a.status, a.why, h.tally, h.shares))
 	}
 	if excess {
-		w.excess.note(fmt.Sprintf("%s: %+v, %+v", h.name, h.tally, h.shares))
+		w.excess.Note(fmt.Sprintf("%s: %+v, %+v", h.name, h.tally, h.shares))
 	}
 	if a.admitted() && a.part == bought {
 		h.note(instance, a)
@@ -114,10 +115,10 @@ func (h *holder) note(instance int, a answer) {
 
 // judge says of a request whether it was unjust not to charge its tally, or to charge it. At home the tally is all that
 // counts; on another instance also the share, which is what chance hardly ever exceeds.
-func (h *holder) judge(instance int, charged bool, t turn, quota spread) (unjust, excess bool) {
+func (h *holder) judge(instance int, charged bool, t turn, quota judge.Spread) (unjust, excess bool) {
 	must, may := h.tally.must(t.elapsed, quota, !t.calm), h.tally.may(t.elapsed, quota, !t.calm)
 	if instance != h.home {
-		share := spread{chance.Share(quota.least, instances, 1), chance.Share(quota.most, instances, 1)}
+		share := judge.Spread{Least: chance.Share(quota.Least, instances, 1), Most: chance.Share(quota.Most, instances, 1)}
 		must = must && h.shares[instance].must(t.elapsed, share, !t.calm)
 		may = may && h.shares[instance].may(t.elapsed, share, !t.calm)
 	}
@@ -132,7 +133,7 @@ func (h *holder) move(a answer, at int, t turn) (moved bool) {
 		a, err = h.caller.ask(at, http.MethodPost, "", "", middleware.TokenHeader, h.token, middleware.ProofHeader, proof)
 	}
 	if err != nil || !a.admitted() || a.part != bought || a.token() == "" {
-		w.unjust.note(fmt.Sprintf("%s: its share is used up, and it is sold no further tally: %d %s %v", h.name, a.status, a.why, err))
+		w.unjust.Note(fmt.Sprintf("%s: its share is used up, and it is sold no further tally: %d %s %v", h.name, a.status, a.why, err))
 		return false
 	}
 	h.owns(a, at)

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
 // A turn is a part of a round, in which all clients do what they do.
 type turn struct {
 	calm    bool // the clocks agree, and did so for two windows
-	elapsed spread
+	elapsed judge.Spread
 	part    int // of the round, where the clocks are moved between
 	parts   int
 	round   int64
@@ -78,7 +80,7 @@ func (c *crowd) run(w *world, t turn, wg *sync.WaitGroup) {
 		wg.Go(func() {
 			for range t.share(bodyEach) {
 				if a := b.send(i, strings.Repeat("x", bodySize)); !a.admitted() {
-					w.unjust.note(fmt.Sprintf("%s: %d %s", b.name, a.status, a.why))
+					w.unjust.Note(fmt.Sprintf("%s: %d %s", b.name, a.status, a.why))
 				}
 			}
 		})
@@ -97,7 +99,7 @@ func (w *world) steadily(c *caller, i int, t turn) {
 		if a.admitted() {
 			phase.admitted.Add(1)
 		} else {
-			w.unjust.note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
+			w.unjust.Note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
 		}
 	}
 }
@@ -112,7 +114,7 @@ func (f *fullClient) fill(t turn) {
 	w := f.w
 	f.oracle.roll(w.clocks.right.Load()/window, !t.calm)
 	for n := range t.share(int(quotaOf(windowed, 1)) + 5) {
-		during := w.quotas[windowed].begin()
+		during := w.quotas[windowed].Begin()
 		a := f.send(n, "")
 		if a.header == nil {
 			continue // it was lost, and is noted
@@ -120,9 +122,9 @@ func (f *fullClient) fill(t turn) {
 		quota := during()
 		switch {
 		case a.admitted() && !f.oracle.may(t.elapsed, quota, !t.calm):
-			w.excess.note(fmt.Sprintf("%s: %+v of %d, %v into the window", f.name, f.oracle, quota.most, t.elapsed))
+			w.excess.Note(fmt.Sprintf("%s: %+v of %d, %v into the window", f.name, f.oracle, quota.Most, t.elapsed))
 		case !a.admitted() && f.oracle.must(t.elapsed, quota, !t.calm):
-			w.unjust.note(fmt.Sprintf("%s: %d %s; %+v of %d, %v into the window", f.name, a.status, a.why, f.oracle, quota.least, t.elapsed))
+			w.unjust.Note(fmt.Sprintf("%s: %d %s; %+v of %d, %v into the window", f.name, a.status, a.why, f.oracle, quota.Least, t.elapsed))
 		}
 		if a.admitted() {
 			f.oracle.used()
@@ -138,7 +140,7 @@ func (w *world) browse(c *caller, i int, t turn) {
 		tabs[n] = *c
 		wg.Go(func() {
 			if a := tabs[n].send(i, ""); !a.admitted() {
-				w.unjust.note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
+				w.unjust.Note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
 			}
 		})
 	}
@@ -159,14 +161,14 @@ func (w *world) useOwn(c *caller, i int, t turn) {
 		}
 		own, err := c.buy(i, i+1)
 		if own == "" {
-			w.unjust.note(fmt.Sprintf("%s: its proof is not accepted: %v", c.name, err))
+			w.unjust.Note(fmt.Sprintf("%s: its proof is not accepted: %v", c.name, err))
 			return
 		}
 		c.token = own
 	}
 	for n := range t.share(buyerEach) {
 		if a := c.send(i+n, ""); !a.admitted() {
-			w.unjust.note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
+			w.unjust.Note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
 		}
 	}
 }

@@ -9,16 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/middleware"
 )
 
 func TestOracle(t *testing.T) {
-	of := func(n int64) spread { return spread{n, n} }
+	of := func(n int64) judge.Spread { return judge.Spread{Least: n, Most: n} }
 	for _, c := range []struct {
 		name           string
 		prev, last     int64
 		reach          int64
-		elapsed, quota spread
+		elapsed, quota judge.Spread
 		touched        bool
 		must, may      bool
 	}{
@@ -27,8 +28,8 @@ func TestOracle(t *testing.T) {
 		{name: "used up", last: 5, elapsed: of(20), quota: of(5)},
 		{name: "two thirds of the last window count", prev: 6, last: 1, elapsed: of(20), quota: of(5)},
 		{name: "less than two thirds", prev: 6, elapsed: of(20), quota: of(5), must: true, may: true},
-		{name: "it hangs on the clock", prev: 6, last: 1, elapsed: spread{20, 30}, quota: of(5), may: true},
-		{name: "it hangs on the quota", last: 5, elapsed: of(20), quota: spread{5, 6}, may: true},
+		{name: "it hangs on the clock", prev: 6, last: 1, elapsed: judge.Spread{Least: 20, Most: 30}, quota: of(5), may: true},
+		{name: "it hangs on the quota", last: 5, elapsed: of(20), quota: judge.Spread{Least: 5, Most: 6}, may: true},
 		{name: "a clock was wrong: all may count", last: 1, reach: 5, elapsed: of(20), quota: of(5), touched: true, may: true},
 		{name: "a clock was wrong, and all of it has room", last: 1, reach: 4, elapsed: of(20), quota: of(5), touched: true, must: true, may: true},
 	} {
@@ -51,24 +52,6 @@ func TestOracle(t *testing.T) {
 	require.Equal(t, oracle{at: 9, prev: 1, last: 1, reach: 4}, o, "nothing is forgotten while clocks may be wrong")
 	o.roll(30, false)
 	require.Equal(t, oracle{at: 30}, o)
-}
-
-func TestQuotas(t *testing.T) {
-	q := newQuotas(40)
-	early := q.begin()
-	require.Equal(t, spread{40, 40}, early())
-	done := q.change(60)
-	within := q.begin()
-	require.Equal(t, spread{40, 60}, early(), "some instances have it, and some have not")
-	done()
-	require.Equal(t, spread{40, 60}, within())
-	require.Equal(t, spread{60, 60}, q.begin()())
-	require.Equal(t, spread{40, 60}, early())
-	for range 4 * remembered {
-		q.change(50)()
-	}
-	require.LessOrEqual(t, len(q.past), 2*remembered+2)
-	require.Equal(t, spread{50, 50}, q.begin()())
 }
 
 func TestBook(t *testing.T) {
@@ -159,26 +142,26 @@ func TestBookOfACrowd(t *testing.T) {
 
 // A holder is refused by its quota and by the share of an instance that is not the home of its tally, and by nothing else.
 func TestHolder(t *testing.T) {
-	calm := turn{calm: true, elapsed: spread{middle, middle}, parts: 1}
+	calm := turn{calm: true, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1}
 	for _, c := range []struct {
 		name           string
 		instance       int
 		tally, here    int64
-		quota          spread
+		quota          judge.Spread
 		charged        bool
 		unjust, excess bool
 	}{
-		{name: "room at home", tally: 29, here: 29, quota: spread{30, 30}, charged: true},
-		{name: "refused at home with room", tally: 29, here: 17, quota: spread{30, 30}, unjust: true},
-		{name: "used up", tally: 30, here: 30, quota: spread{30, 30}},
-		{name: "used up, and admitted", tally: 30, here: 30, quota: spread{30, 30}, charged: true, excess: true},
-		{name: "room elsewhere", instance: 1, tally: 20, here: 16, quota: spread{30, 30}, charged: true},
-		{name: "refused elsewhere with room", instance: 1, tally: 20, here: 16, quota: spread{30, 30}, unjust: true},
-		{name: "the share is spent", instance: 1, tally: 20, here: 17, quota: spread{30, 30}},
-		{name: "the share is spent, and admitted", instance: 1, tally: 20, here: 17, quota: spread{30, 30}, charged: true, excess: true},
-		{name: "all is spent elsewhere", instance: 1, tally: 30, here: 3, quota: spread{30, 30}, charged: true, excess: true},
-		{name: "it hangs on the quota, refused", instance: 1, tally: 20, here: 16, quota: spread{27, 30}},
-		{name: "it hangs on the quota, admitted", instance: 1, tally: 20, here: 16, quota: spread{27, 30}, charged: true},
+		{name: "room at home", tally: 29, here: 29, quota: judge.Spread{Least: 30, Most: 30}, charged: true},
+		{name: "refused at home with room", tally: 29, here: 17, quota: judge.Spread{Least: 30, Most: 30}, unjust: true},
+		{name: "used up", tally: 30, here: 30, quota: judge.Spread{Least: 30, Most: 30}},
+		{name: "used up, and admitted", tally: 30, here: 30, quota: judge.Spread{Least: 30, Most: 30}, charged: true, excess: true},
+		{name: "room elsewhere", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 30, Most: 30}, charged: true},
+		{name: "refused elsewhere with room", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 30, Most: 30}, unjust: true},
+		{name: "the share is spent", instance: 1, tally: 20, here: 17, quota: judge.Spread{Least: 30, Most: 30}},
+		{name: "the share is spent, and admitted", instance: 1, tally: 20, here: 17, quota: judge.Spread{Least: 30, Most: 30}, charged: true, excess: true},
+		{name: "all is spent elsewhere", instance: 1, tally: 30, here: 3, quota: judge.Spread{Least: 30, Most: 30}, charged: true, excess: true},
+		{name: "it hangs on the quota, refused", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 27, Most: 30}},
+		{name: "it hangs on the quota, admitted", instance: 1, tally: 20, here: 16, quota: judge.Spread{Least: 27, Most: 30}, charged: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &holder{}
@@ -260,17 +243,17 @@ func TestRing(t *testing.T) {
 }
 
 func TestOutage(t *testing.T) {
-	var o outage
-	before := o.now()
-	require.True(t, o.stood(before))
-	o.change()
-	during := o.now()
-	require.False(t, o.stood(before), "it fell meanwhile")
-	require.False(t, o.stood(during))
-	o.change()
-	require.False(t, o.stood(before))
-	require.False(t, o.stood(during), "it did not stand at the beginning")
-	require.True(t, o.stood(o.now()))
+	var o judge.Outage
+	before := o.Now()
+	require.True(t, o.Stood(before))
+	o.Change()
+	during := o.Now()
+	require.False(t, o.Stood(before), "it fell meanwhile")
+	require.False(t, o.Stood(during))
+	o.Change()
+	require.False(t, o.Stood(before))
+	require.False(t, o.Stood(during), "it did not stand at the beginning")
+	require.True(t, o.Stood(o.Now()))
 }
 
 func TestGauge(t *testing.T) {

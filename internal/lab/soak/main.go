@@ -33,6 +33,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
 func main() {
@@ -71,12 +73,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "soak:", err)
 		return 2
 	}
-	rows := judge(found)
+	rows := rowsOf(found)
 	if err := write(stdout, found, rows); err != nil {
 		fmt.Fprintln(stderr, "soak:", err)
 		return 2
 	}
-	if !holds(rows) {
+	if !judge.Holds(rows) {
 		return 1
 	}
 	return 0

@@ -52,39 +52,6 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return 0
 }
 
-// A series is a number that is looked at again and again, and that must not grow.
-type series []float64
-
-// growth is by how much it grew over its second half: the slope of the straight line that is
-// nearest to it, times its length.
-func (s series) growth() float64 {
-	half := s[len(s)/2:]
-	if len(half) < 3 {
-		return 0
-	}
-	n := float64(len(half))
-	var sx, sy, sxx, sxy float64
-	for i, y := range half {
-		x := float64(i)
-		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
-	}
-	return (n*sxy - sx*sy) / (n*sxx - sx*sx) * (n - 1)
-}
-
-// at is the mean of the quarter that begins at a part of it.
-func (s series) at(part float64) float64 {
-	if len(s) == 0 {
-		return 0
-	}
-	from := int(part * float64(len(s)))
-	some := s[from:min(len(s), from+max(1, len(s)/4))]
-	sum := 0.0
-	for _, y := range some {
-		sum += y
-	}
-	return sum / float64(len(some))
-}
-
 // live returns the bytes of the heap that are reachable, and how many goroutines there are.
 func live() (heap float64, goroutines int) {
 	// Twice: what a sync.Pool holds survives one collection.

@@ -9,31 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGrowth(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		at   func(i int) float64
-		want float64
-	}{
-		{"flat", func(int) float64 { return 7 }, 0},
-		{"warms up, and is flat", func(i int) float64 { return float64(min(i, 30)) }, 0},
-		{"grows by 2 each time", func(i int) float64 { return float64(2 * i) }, 98},
-		{"shrinks", func(i int) float64 { return float64(-i) }, -49},
-		{"grows at the end", func(i int) float64 { return float64(max(0, i-50)) }, 49},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var s series
-			for i := range 100 {
-				s = append(s, c.at(i))
-			}
-			require.InDelta(t, c.want, s.growth(), 1e-6)
-		})
-	}
-	require.Zero(t, series{1, 2, 3, 4}.growth(), "too few to say")
-	require.Zero(t, series(nil).at(0.5))
-	require.InDelta(t, 2.5, series{1, 1, 2, 3, 9, 9, 9, 9}.at(0.25), 1e-6)
-}
-
 func TestQuantiles(t *testing.T) {
 	var h histogram
 	require.Zero(t, h.quantile(0.5))

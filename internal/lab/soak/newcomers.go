@@ -33,7 +33,7 @@ func (w *world) arrivals() {
 // load, it is asked for work, and is let in with that.
 func (w *world) arrive(i int) {
 	c := w.caller(busy, "newcomer", i)
-	during := w.workFirst.begin()
+	during := w.workFirst.Begin()
 	a := c.send(i, "")
 	if a.header == nil || a.admitted() {
 		if a.admitted() && !w.flooding.Load() {
@@ -41,16 +41,16 @@ func (w *world) arrive(i int) {
 		}
 		return
 	}
-	crowded := during().most == 0
+	crowded := during().Most == 0
 	if crowded && !w.flooding.Load() {
-		w.unjust.note(fmt.Sprintf("%s: asked for work though nobody else has come: %d %s", c.name, a.status, a.why))
+		w.unjust.Note(fmt.Sprintf("%s: asked for work though nobody else has come: %d %s", c.name, a.status, a.why))
 	}
 	proof, err := a.solve()
 	if err == nil {
 		a, err = c.ask(i, http.MethodPost, "", "", middleware.ProofHeader, proof)
 	}
 	if err != nil || !a.admitted() {
-		w.unjust.note(fmt.Sprintf("%s: not let in with its work: %d %s %v", c.name, a.status, a.why, err))
+		w.unjust.Note(fmt.Sprintf("%s: not let in with its work: %d %s %v", c.name, a.status, a.why, err))
 		return
 	}
 	if a.part == bought {

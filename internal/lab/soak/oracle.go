@@ -2,59 +2,7 @@
 
 package main
 
-import "sync"
-
-// quotas are what the quota of a policy may be at the moment: while Reconfigure goes from
-// instance to instance it is one on some and another one on others.
-type quotas struct {
-	mu      sync.Mutex
-	dropped int      // of past
-	past    []spread // the last is in force
-}
-
-// A spread is the least and the most that something may be.
-type spread struct{ least, most int64 }
-
-func (s spread) with(o spread) spread { return spread{min(s.least, o.least), max(s.most, o.most)} }
-
-func newQuotas(quota int64) *quotas { return &quotas{past: []spread{{quota, quota}}} }
-
-// remembered is how many changes a request may last.
-const remembered = 1000
-
-// change says that the quota may become another one from now on; the result is called when it
-// has, everywhere.
-func (q *quotas) change(quota int64) (done func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.past) > 2*remembered {
-		q.past = append(q.past[:0], q.past[remembered:]...)
-		q.dropped += remembered
-	}
-	q.past = append(q.past, q.past[len(q.past)-1].with(spread{quota, quota}))
-	return func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.past = append(q.past, spread{quota, quota})
-	}
-}
-
-// begin returns a function that says what the quota may have been since.
-func (q *quotas) begin() (during func() spread) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	first := q.dropped + len(q.past) - 1
-	return func() spread {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		since := q.past[max(0, first-q.dropped):]
-		s := since[0]
-		for _, o := range since[1:] {
-			s = s.with(o)
-		}
-		return s
-	}
-}
+import "github.com/tallystick/tallystick/internal/lab/judge"
 
 // An oracle knows what one client has truly used of a sliding window, because it sees all of its
 // answers. So it says of each whether it was just, both ways.
@@ -84,17 +32,17 @@ func (o *oracle) used() { o.last++; o.reach++ }
 
 // must says that a request at some moment of the window, under some quota, has room wherever
 // the instance's clock is in its spread.
-func (o *oracle) must(elapsed, quota spread, touched bool) bool {
+func (o *oracle) must(elapsed, quota judge.Spread, touched bool) bool {
 	if touched {
-		return o.reach+1 <= quota.least
+		return o.reach+1 <= quota.Least
 	}
-	return room(o.prev, o.last, elapsed.least, quota.least)
+	return room(o.prev, o.last, elapsed.Least, quota.Least)
 }
 
 // may says that it can have room. Where clocks are wrong by far that is no question of one
 // client: see [book].
-func (o *oracle) may(elapsed, quota spread, touched bool) bool {
-	return touched || room(o.prev, o.last, elapsed.most, quota.most)
+func (o *oracle) may(elapsed, quota judge.Spread, touched bool) bool {
+	return touched || room(o.prev, o.last, elapsed.Most, quota.Most)
 }
 
 // room is the rule: the last window weighs as much as is left of it.

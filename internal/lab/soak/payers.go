@@ -82,7 +82,7 @@ func (w *world) settle(ctx context.Context, all bool) {
 
 // kill kills Redis: from the moment before, no answer is promised.
 func (w *world) kill() {
-	w.outage.change()
+	w.outage.Change()
 	w.redis.kill()
 	w.kills.Add(1)
 }
@@ -104,7 +104,7 @@ func (w *world) revive(ctx context.Context) {
 			}
 		}
 	}
-	w.outage.change()
+	w.outage.Change()
 }
 
 // answersAgain asks an instance until its counter has decided eight times running: each connection
@@ -120,7 +120,7 @@ func (w *world) answersAgain(ctx context.Context, policy string, instance int) b
 		case ctx.Err() != nil:
 			return false
 		case time.Now().After(end):
-			w.unanswered.note(fmt.Sprintf("instance %d, /%s, still: %s", instance, policy, a.why))
+			w.unanswered.Note(fmt.Sprintf("instance %d, /%s, still: %s", instance, policy, a.why))
 			return false
 		}
 		row = 0

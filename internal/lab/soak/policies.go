@@ -140,10 +140,10 @@ func (w *world) reconfigure() {
 	for _, policy := range policies {
 		var done []func()
 		if q := w.quotas[policy]; q != nil {
-			done = append(done, q.change(quotaOf(policy, n)))
+			done = append(done, q.Change(quotaOf(policy, n)))
 		}
 		if policy == busy {
-			done = append(done, w.workFirst.change(w.set.workFirst(n)))
+			done = append(done, w.workFirst.Change(w.set.workFirst(n)))
 		}
 		for i, s := range w.sites {
 			if err := s.limits[policy].Reconfigure(w.configure(policy, i, n, secrets[exact(policy)])); err != nil {

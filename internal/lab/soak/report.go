@@ -7,11 +7,12 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
-// findings are what a run has seen: plain numbers, which judge judges.
+// findings are what a run has seen: plain numbers, which rowsOf judges.
 type findings struct {
 	interrupted                      bool
 	length                           time.Duration
@@ -22,21 +23,15 @@ type findings struct {
 	crowded, atOnce, worked, moved   int64
 	forgedRate                       float64
 	explainedTokens                  int64
-	tokenErrors, unjust, excess      found
-	broken, lostSlots, unanswered    found
-	trouble                          found
+	tokenErrors, unjust, excess      judge.Found
+	broken, lostSlots, unanswered    judge.Found
+	trouble                          judge.Found
 	servedAtOnce                     int64
 	worst                            map[string]reached
 	exact                            map[string]ledgerFindings
 	quiet, flood                     phaseFindings
-	heap, goroutines                 series
+	heap, goroutines                 judge.Series
 	goroutinesBefore, goroutinesLeft int
-}
-
-// found is how often something was, and the first.
-type found struct {
-	n     int64
-	first string
 }
 
 type phaseFindings struct {
@@ -68,23 +63,16 @@ const (
 	rushed = withoutWork + " on /" + busy
 )
 
-// A row is a line of the table.
-type row struct {
-	what, before, after, allowed string
-	ok, report                   bool // report: a figure without a bound
-	why                          string
-}
-
-// judge makes the table of what was found.
-func judge(f findings) (rows []row) {
-	none := func(what string, x found) {
-		rows = append(rows, row{what: what, after: fmt.Sprint(x.n), allowed: "0", ok: x.n == 0, why: x.first})
+// rowsOf makes the table of what was found.
+func rowsOf(f findings) (rows []judge.Row) {
+	none := func(what string, x judge.Found) {
+		rows = append(rows, judge.None(what, x))
 	}
 	say := func(what, before, after string) {
-		rows = append(rows, row{what: what, before: before, after: after, ok: true, report: true})
+		rows = append(rows, judge.Say(what, before, after))
 	}
 	least := func(what string, n, least int64) {
-		rows = append(rows, row{what: what, after: fmt.Sprint(n), allowed: fmt.Sprintf("at least %d", least), ok: f.interrupted || n >= least})
+		rows = append(rows, judge.AtLeast(what, n, least, f.interrupted))
 	}
 	say("rounds; decisions", "", fmt.Sprintf("%d; %d", f.rounds, f.decisions))
 	least("configurations, of every policy and instance", f.reconfigured, 3)
@@ -106,10 +94,10 @@ func judge(f findings) (rows []row) {
 	none("honest: lost, or a body cut", f.broken)
 	none("servers: lines logged", f.trouble)
 	none("slots that did not come back", f.lostSlots)
-	rows = append(rows, row{what: "served at once, most", after: fmt.Sprint(f.servedAtOnce), allowed: fmt.Sprintf("%d, reached", atOnce), ok: f.servedAtOnce == atOnce || f.interrupted && f.servedAtOnce < atOnce})
+	rows = append(rows, judge.Row{What: "served at once, most", After: fmt.Sprint(f.servedAtOnce), Allowed: fmt.Sprintf("%d, reached", atOnce), OK: f.servedAtOnce == atOnce || f.interrupted && f.servedAtOnce < atOnce})
 	for _, kind := range slices.Sorted(maps.Keys(f.worst)) {
 		r := f.worst[kind]
-		rows = append(rows, row{what: "admitted by an instance in a window, most: " + kind, after: fmt.Sprint(r.admitted), allowed: fmt.Sprint(r.bound), ok: r.over == 0 && r.admitted <= r.bound})
+		rows = append(rows, judge.Row{What: "admitted by an instance in a window, most: " + kind, After: fmt.Sprint(r.admitted), Allowed: fmt.Sprint(r.bound), OK: r.over == 0 && r.admitted <= r.bound})
 	}
 	least("identities' bounds looked at, kinds", int64(len(f.worst)), 10)
 	for _, kind := range []string{farmed, rushed} {
@@ -120,34 +108,34 @@ func judge(f findings) (rows []row) {
 		x := f.exact[policy]
 		least("/"+policy+": acknowledged", x.acknowledged, 1)
 		least("/"+policy+": accounts compared with Redis", x.checked, 1)
-		none("/"+policy+": acknowledged, and not in Redis", found{n: x.lost})
-		none("/"+policy+": in Redis, and never charged", found{n: x.invented})
-		rows = append(rows, row{
-			what: "/" + policy + ": acknowledged to one, most", after: fmt.Sprint(x.most), allowed: fmt.Sprintf("%d, reached", exactQuota),
-			ok: x.overQuota == 0 && (x.most == exactQuota || f.interrupted && x.most < exactQuota),
+		none("/"+policy+": acknowledged, and not in Redis", judge.Found{N: x.lost})
+		none("/"+policy+": in Redis, and never charged", judge.Found{N: x.invented})
+		rows = append(rows, judge.Row{
+			What: "/" + policy + ": acknowledged to one, most", After: fmt.Sprint(x.most), Allowed: fmt.Sprintf("%d, reached", exactQuota),
+			OK: x.overQuota == 0 && (x.most == exactQuota || f.interrupted && x.most < exactQuota),
 		})
-		none("/"+policy+": admitted beyond what an outage permits", found{n: x.overOutage})
-		none("/"+policy+": refused by a counter that had room", found{n: x.unjust})
-		none("/"+policy+": no answer, though Redis stood", found{n: x.unexplained})
+		none("/"+policy+": admitted beyond what an outage permits", judge.Found{N: x.overOutage})
+		none("/"+policy+": refused by a counter that had room", judge.Found{N: x.unjust})
+		none("/"+policy+": no answer, though Redis stood", judge.Found{N: x.unexplained})
 		say("/"+policy+": no answer in outages; decided without it, to one at most; load", "", fmt.Sprintf("%d; %d, %d; %d", x.unknown, x.fellBack, x.mostFellBack, x.load))
 	}
 	none("instances that did not have Redis back", f.unanswered)
 
 	q, l := f.quiet, f.flood
 	perRound := func(p phaseFindings) string { return fmt.Sprintf("%d of %d in %d", p.admitted, p.planned, p.rounds) }
-	rows = append(rows, row{
-		what: "steady clients, quiet and flood: admitted of planned, in rounds", before: perRound(q), after: perRound(l), allowed: "all, as many a round",
-		ok: q.admitted == q.planned && l.admitted == l.planned &&
+	rows = append(rows, judge.Row{
+		What: "steady clients, quiet and flood: admitted of planned, in rounds", Before: perRound(q), After: perRound(l), Allowed: "all, as many a round",
+		OK: q.admitted == q.planned && l.admitted == l.planned &&
 			(f.interrupted || q.rounds > 0 && l.rounds > 0 && q.planned > 0 && q.admitted*l.rounds == l.admitted*q.rounds),
 	})
 	if q.cpu[1] > 0 && l.cpu[1] > 0 {
 		limit := max(cpuFactor*q.cpu[1], q.cpu[1]+cpuFloor)
-		r := row{
-			what: "CPU of a steady request, quiet and flood: quartiles", before: fmt.Sprint(q.cpu), after: fmt.Sprint(l.cpu),
-			allowed: fmt.Sprintf("median %s: %d times", limit, cpuFactor), ok: l.cpu[1] <= limit,
+		r := judge.Row{
+			What: "CPU of a steady request, quiet and flood: quartiles", Before: fmt.Sprint(q.cpu), After: fmt.Sprint(l.cpu),
+			Allowed: fmt.Sprintf("median %s: %d times", limit, cpuFactor), OK: l.cpu[1] <= limit,
 		}
 		if f.length < cpuLength { // one busy neighbour is all of it
-			r.allowed, r.ok, r.report = "", true, true
+			r.Allowed, r.OK, r.Report = "", true, true
 		}
 		rows = append(rows, r)
 	}
@@ -155,55 +143,30 @@ func judge(f findings) (rows []row) {
 	say("p99", fmt.Sprint(q.p99), fmt.Sprint(l.p99))
 	say("forged requests a second, in a flood", "", fmt.Sprintf("%.0f", f.forgedRate))
 
-	grows := func(what, unit string, s series, per float64, allowed float64) {
+	grows := func(what, unit string, s judge.Series, per float64, allowed float64) {
 		if f.length < growthLength {
 			allowed *= growthShort
 		}
-		rows = append(rows, row{
-			what: what, before: fmt.Sprintf("%.1f%s", s.at(0.5)/per, unit), after: fmt.Sprintf("%.1f%s (%+.2f)", s.at(0.75)/per, unit, s.growth()/per),
-			allowed: fmt.Sprintf("%+.1f%s", allowed/per, unit), ok: s.growth() <= allowed,
+		rows = append(rows, judge.Row{
+			What: what, Before: fmt.Sprintf("%.1f%s", s.Quarter(0.5)/per, unit), After: fmt.Sprintf("%.1f%s (%+.2f)", s.Quarter(0.75)/per, unit, s.Growth()/per),
+			Allowed: fmt.Sprintf("%+.1f%s", allowed/per, unit), OK: s.Growth() <= allowed,
 		})
 	}
 	grows("live heap, third and fourth quarter (slope)", " MiB", f.heap, 1<<20, heapGrowth)
 	grows("goroutines, third and fourth quarter (slope)", "", f.goroutines, 1, goroutinesGrowth)
-	rows = append(rows, row{
-		what: "goroutines before, and when all is closed", before: fmt.Sprint(f.goroutinesBefore), after: fmt.Sprint(f.goroutinesLeft),
-		allowed: fmt.Sprint(f.goroutinesBefore), ok: f.goroutinesLeft <= f.goroutinesBefore,
+	rows = append(rows, judge.Row{
+		What: "goroutines before, and when all is closed", Before: fmt.Sprint(f.goroutinesBefore), After: fmt.Sprint(f.goroutinesLeft),
+		Allowed: fmt.Sprint(f.goroutinesBefore), OK: f.goroutinesLeft <= f.goroutinesBefore,
 	})
 	return rows
 }
 
-// holds reports whether all does.
-func holds(rows []row) bool {
-	return !slices.ContainsFunc(rows, func(r row) bool { return !r.ok })
-}
-
 // write writes the table, and after it what did not hold.
-func write(w io.Writer, f findings, rows []row) error {
+func write(w io.Writer, f findings, rows []judge.Row) error {
 	fmt.Fprintf(w, "%d instances, %s", instances, f.length.Round(time.Second))
 	if f.interrupted {
 		fmt.Fprint(w, ", interrupted")
 	}
 	fmt.Fprint(w, "; race detector: ", race, ".\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "what\tbefore\tafter\tallowed\t")
-	for _, r := range rows {
-		verdict := "ok"
-		switch {
-		case !r.ok:
-			verdict = "FAILED"
-		case r.report:
-			verdict = ""
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.what, r.before, r.after, r.allowed, verdict)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if !r.ok {
-			fmt.Fprintf(w, "\nFAILED: %s. %s\n", r.what, r.why)
-		}
-	}
-	return nil
+	return judge.Write(w, rows)
 }

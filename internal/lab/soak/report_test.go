@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
 // sound are findings with which all holds.
@@ -57,12 +59,12 @@ func TestEveryCheckCanFail(t *testing.T) {
 		"/busy: instances found crowded":                func(f *findings) { f.crowded = 0 },
 		"/form: holders sold a tally":                   func(f *findings) { f.moved = 0 },
 		"forged requests":                               func(f *findings) { f.forged = 0 },
-		"honest: refused with room":                     func(f *findings) { f.unjust = found{1, "steady 1: 429"} },
-		"honest: admitted without room":                 func(f *findings) { f.excess = found{1, "full 1"} },
-		"honest: a token not accepted":                  func(f *findings) { f.tokenErrors = found{1, "token: bad signature"} },
-		"honest: lost, or a body cut":                   func(f *findings) { f.broken = found{1, "connection reset"} },
-		"servers: lines logged":                         func(f *findings) { f.trouble = found{1, "http: panic serving"} },
-		"slots that did not come back":                  func(f *findings) { f.lostSlots = found{1, "of 4 places 3 were taken"} },
+		"honest: refused with room":                     func(f *findings) { f.unjust = judge.Found{N: 1, First: "steady 1: 429"} },
+		"honest: admitted without room":                 func(f *findings) { f.excess = judge.Found{N: 1, First: "full 1"} },
+		"honest: a token not accepted":                  func(f *findings) { f.tokenErrors = judge.Found{N: 1, First: "token: bad signature"} },
+		"honest: lost, or a body cut":                   func(f *findings) { f.broken = judge.Found{N: 1, First: "connection reset"} },
+		"servers: lines logged":                         func(f *findings) { f.trouble = judge.Found{N: 1, First: "http: panic serving"} },
+		"slots that did not come back":                  func(f *findings) { f.lostSlots = judge.Found{N: 1, First: "of 4 places 3 were taken"} },
 		"served at once, most":                          func(f *findings) { f.servedAtOnce++ },
 		"admitted by an instance in a window, most: ":   func(f *findings) { f.worst["drops on /window"] = reached{41, 40, 1} },
 		"looked at: farms on /form, bought":             func(f *findings) { f.worst[farmed] = reached{} },
@@ -77,7 +79,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 		"/open: admitted beyond what an outage permits": exactly(open, func(x *ledgerFindings) { x.overOutage = 1 }),
 		"/open: refused by a counter that had room":     exactly(open, func(x *ledgerFindings) { x.unjust = 1 }),
 		"/open: no answer, though Redis stood":          exactly(open, func(x *ledgerFindings) { x.unexplained = 1 }),
-		"instances that did not have Redis back":        func(f *findings) { f.unanswered = found{1, "instance 2"} },
+		"instances that did not have Redis back":        func(f *findings) { f.unanswered = judge.Found{N: 1, First: "instance 2"} },
 		"steady clients, quiet and flood":               func(f *findings) { f.flood.admitted-- },
 		"CPU of a steady request":                       func(f *findings) { f.flood.cpu[1] = 4*f.quiet.cpu[1] + 1 },
 		"live heap": func(f *findings) {
@@ -92,39 +94,39 @@ func TestEveryCheckCanFail(t *testing.T) {
 		},
 		"goroutines before": func(f *findings) { f.goroutinesLeft++ },
 	}
-	require.True(t, holds(judge(sound())))
+	require.True(t, judge.Holds(rowsOf(sound())))
 	for what, breaks := range failing {
 		t.Run(what, func(t *testing.T) {
 			f := sound()
 			breaks(&f)
-			rows := judge(f)
-			require.False(t, holds(rows))
+			rows := rowsOf(f)
+			require.False(t, judge.Holds(rows))
 			n := 0
 			for _, r := range rows {
-				if !r.ok {
+				if !r.OK {
 					n++
-					require.True(t, strings.HasPrefix(r.what, what), r.what)
+					require.True(t, strings.HasPrefix(r.What, what), r.What)
 				}
 			}
 			require.Equal(t, 1, n)
 			var text bytes.Buffer
 			require.NoError(t, write(&text, f, rows))
 			require.Contains(t, text.String(), "FAILED: "+what)
-			if f.unjust.n > 0 {
-				require.Contains(t, text.String(), f.unjust.first)
+			if f.unjust.N > 0 {
+				require.Contains(t, text.String(), f.unjust.First)
 			}
 		})
 	}
-	covered := func(r row) bool {
+	covered := func(r judge.Row) bool {
 		for what := range failing {
-			if strings.HasPrefix(r.what, what) || strings.HasPrefix(r.what, "/") && strings.HasSuffix(what, r.what[len("/paid"):]) {
+			if strings.HasPrefix(r.What, what) || strings.HasPrefix(r.What, "/") && strings.HasSuffix(what, r.What[len("/paid"):]) {
 				return true
 			}
 		}
-		return r.report
+		return r.Report
 	}
-	for _, r := range judge(sound()) {
-		require.True(t, covered(r), "nothing shows that this can fail: %s", r.what)
+	for _, r := range rowsOf(sound()) {
+		require.True(t, covered(r), "nothing shows that this can fail: %s", r.What)
 	}
 }
 
@@ -132,9 +134,9 @@ func TestEveryCheckCanFail(t *testing.T) {
 func TestShortRunsCompareNoTime(t *testing.T) {
 	f := sound()
 	f.flood.cpu[1] = time.Second
-	require.False(t, holds(judge(f)))
+	require.False(t, judge.Holds(rowsOf(f)))
 	f.length = cpuLength - 1
-	require.True(t, holds(judge(f)))
+	require.True(t, judge.Holds(rowsOf(f)))
 }
 
 // What a run did not come to is no failure if somebody has ended it; what it has seen is.
@@ -142,9 +144,9 @@ func TestInterrupted(t *testing.T) {
 	f := sound()
 	f.interrupted, f.kills, f.dropped, f.servedAtOnce = true, 0, 0, 0
 	f.flood = phaseFindings{}
-	require.True(t, holds(judge(f)))
-	f.excess.n = 1
-	require.False(t, holds(judge(f)))
+	require.True(t, judge.Holds(rowsOf(f)))
+	f.excess.N = 1
+	require.False(t, judge.Holds(rowsOf(f)))
 }
 
 // The second half of a short run goes from the quiet to the flood: there more may come.
@@ -159,9 +161,9 @@ func TestShortRunsMayGrow(t *testing.T) {
 			for i := range s {
 				s[i] += float64(i) * times * allowed / 13
 			}
-			require.False(t, holds(judge(f)), "%s: %v times", what, times)
+			require.False(t, judge.Holds(rowsOf(f)), "%s: %v times", what, times)
 			f.length = growthLength - 1
-			require.Equal(t, times < growthShort, holds(judge(f)), "%s: %v times", what, times)
+			require.Equal(t, times < growthShort, judge.Holds(rowsOf(f)), "%s: %v times", what, times)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/lab/judge"
 )
 
 // A run is cycles of seven rounds. In a round the clock stands, but for what the round does to
@@ -107,7 +109,7 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 		says(name)
 		pace := time.NewTimer(w.set.round)
 		w.touched.Store(kind >= stepped)
-		t := turn{calm: kind < stepped, elapsed: spread{middle, middle}, parts: 1, round: w.rounds}
+		t := turn{calm: kind < stepped, elapsed: judge.Spread{Least: middle, Most: middle}, parts: 1, round: w.rounds}
 		strike := func() {}
 		var wg sync.WaitGroup
 		switch kind {
@@ -117,11 +119,11 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 			strike = w.kill
 			wg.Go(func() { w.wait(waiter, ticket) })
 		case wobbling:
-			t.elapsed.most += permitted
+			t.elapsed.Most += permitted
 			wg.Go(func() { w.revive(ctx) })
 			wg.Go(func() { w.wobble(int(number) % instances) })
 		case skewed:
-			t.elapsed.most += permitted
+			t.elapsed.Most += permitted
 			w.clocks.set(int(number)%instances, permitted)
 		case stepped:
 			t.parts = 3
@@ -145,7 +147,7 @@ func (w *world) cycle(ctx context.Context, number int64, c *crowd, says func(str
 		if t.canBuy() && ctx.Err() == nil {
 			w.arrivals()
 		}
-		if w.outage.now()%2 == 1 && kind != killed && ctx.Err() == nil {
+		if w.outage.Now()%2 == 1 && kind != killed && ctx.Err() == nil {
 			w.revive(ctx)
 		}
 		w.endRound()
@@ -211,10 +213,10 @@ func (w *world) wobble(instance int) {
 // wait is somebody without a script, who comes back with a ticket.
 func (w *world) wait(c *caller, ticket string) {
 	if ticket == "" {
-		w.unjust.note("somebody without a script gets no ticket")
+		w.unjust.Note("somebody without a script gets no ticket")
 		return
 	}
 	if a := c.send(1, "", "Cookie", ticket); !a.admitted() {
-		w.unjust.note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
+		w.unjust.Note(fmt.Sprintf("%s: %d %s", c.name, a.status, a.why))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/token"
 )
@@ -91,10 +92,10 @@ func (s *site) close() error {
 }
 
 // trouble counts the lines that servers log: a panic of a handler is one.
-type trouble struct{ lines complaints }
+type trouble struct{ lines judge.Complaints }
 
 func (t *trouble) Write(b []byte) (int, error) {
-	t.lines.note(strings.SplitN(string(b), "\n", 2)[0])
+	t.lines.Note(strings.SplitN(string(b), "\n", 2)[0])
 	return len(b), nil
 }
 
@@ -105,8 +106,8 @@ type request struct {
 	name     string
 	policy   string
 	client   netip.Addr
-	during   func() spread // what the quota was
-	standing int64         // see outage
+	during   func() judge.Spread // what the quota was
+	standing int64               // see outage
 	exact    bool
 }
 
@@ -118,10 +119,10 @@ type requestKey struct{}
 // threads is not in it.
 func (w *world) enter(instance int, policy string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		q := &request{passage: w.clocks.enter(instance), w: rw, name: r.Header.Get(nameField), policy: policy, standing: w.outage.now(), exact: exact(policy)}
+		q := &request{passage: w.clocks.enter(instance), w: rw, name: r.Header.Get(nameField), policy: policy, standing: w.outage.Now(), exact: exact(policy)}
 		defer q.leave()
 		if of := w.quotas[policy]; of != nil {
-			q.during = of.begin()
+			q.during = of.Begin()
 		}
 		q.client, _ = netip.ParseAddr(r.Header.Get("X-Forwarded-For"))
 		if q.exact {
@@ -158,14 +159,14 @@ func (w *world) decided(ctx context.Context, d middleware.Decision) {
 		if w.touched.Load() && errors.Is(d.TokenErr, token.ErrExpired) {
 			w.explainedTokens.Add(1)
 		} else {
-			w.tokenErrors.note(q.name + " on /" + q.policy + ": " + d.TokenErr.Error())
+			w.tokenErrors.Note(q.name + " on /" + q.policy + ": " + d.TokenErr.Error())
 		}
 	}
 	switch {
 	case q.exact:
-		w.ledgers[q.policy].decided(d.Identity.Addr(), d, w.outage.stood(q.standing))
+		w.ledgers[q.policy].decided(d.Identity.Addr(), d, w.outage.Stood(q.standing))
 	case d.Admitted:
-		w.book.admit(tenant{q.policy, d.Identity.Addr()}, q.name, partOf(d), q.instance, w.clocks.windowOf(q.instance), q.during().most)
+		w.book.admit(tenant{q.policy, d.Identity.Addr()}, q.name, partOf(d), q.instance, w.clocks.windowOf(q.instance), q.during().Most)
 	}
 }
 

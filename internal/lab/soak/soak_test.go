@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -166,11 +167,11 @@ func TestSoakFindsFaults(t *testing.T) {
 			f, err := soak(t.Context(), set)
 			require.NoError(t, err)
 			failed := ""
-			for _, r := range judge(f) {
-				if !r.ok {
-					failed += "\n" + r.what
-					if strings.HasPrefix(r.what, c.row) {
-						require.Contains(t, r.why, c.why)
+			for _, r := range rowsOf(f) {
+				if !r.OK {
+					failed += "\n" + r.What
+					if strings.HasPrefix(r.What, c.row) {
+						require.Contains(t, r.Why, c.why)
 					}
 				}
 			}
@@ -231,8 +232,8 @@ func TestSoakIsInterrupted(t *testing.T) {
 	f, err := soak(ctx, set)
 	require.NoError(t, err)
 	require.True(t, f.interrupted)
-	rows := judge(f)
-	require.True(t, holds(rows), "%+v", rows)
+	rows := rowsOf(f)
+	require.True(t, judge.Holds(rows), "%+v", rows)
 	var text bytes.Buffer
 	require.NoError(t, write(&text, f, rows))
 	require.Contains(t, text.String(), ", interrupted")

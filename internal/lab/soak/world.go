@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/middleware"
 	exactredis "github.com/tallystick/tallystick/middleware/exact/redis"
 )
@@ -40,15 +41,15 @@ type world struct {
 	clocks    *clocks
 	short     *ring // of the policies whose tokens live an hour
 	long      *ring // of those whose tokens live for two of the exact routes' windows
-	quotas    map[string]*quotas
-	workFirst *quotas // what workFirst says, which changes as a quota does
+	quotas    map[string]*judge.Quotas
+	workFirst *judge.Quotas // what workFirst says, which changes as a quota does
 	sites     []*site
 	redis     *server
 	counter   *exactredis.Counter
 	identity  middleware.IdentityFunc
 	book      *book
 	ledgers   map[string]*ledger
-	outage    outage
+	outage    judge.Outage
 	served    gauge
 	trouble   trouble
 	client    *http.Client
@@ -68,9 +69,9 @@ type world struct {
 	moved                                                  atomic.Int64 // holders that were sold a tally where their share was used up
 	rounds                                                 int64
 	floodTime                                              time.Duration
-	heap, goroutines                                       series
+	heap, goroutines                                       judge.Series
 
-	tokenErrors, unjust, excess, broken, lostSlots, unanswered complaints
+	tokenErrors, unjust, excess, broken, lostSlots, unanswered judge.Complaints
 
 	mu   sync.Mutex
 	errs []error
@@ -88,40 +89,6 @@ func (w *world) phase() *phase {
 	}
 	return &w.quiet
 }
-
-// A complaints counts what was found wrong, and keeps the first.
-type complaints struct {
-	mu    sync.Mutex
-	n     int64
-	first string
-}
-
-func (t *complaints) note(what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.n++; t.n == 1 {
-		t.first = what
-	}
-}
-
-func (t *complaints) read() (int64, string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.n, t.first
-}
-
-// An outage is when the counter's server does not stand, or instances do not know yet that it does.
-type outage struct {
-	state atomic.Int64 // even: it stands; odd: it does not
-}
-
-func (o *outage) now() int64 { return o.state.Load() }
-
-// stood says whether it stood all the time since now said this.
-func (o *outage) stood(since int64) bool { return since%2 == 0 && o.state.Load() == since }
-
-// change is the beginning or the end of an outage.
-func (o *outage) change() { o.state.Add(1) }
 
 // A gauge counts how many are at some place at once.
 type gauge struct {
@@ -166,7 +133,7 @@ func (w *world) host() netip.Addr {
 func openWorld(ctx context.Context, dir string, set settings) (_ *world, err error) {
 	w := &world{
 		set: set, clocks: newClocks(instances, exactWindow(time.Now())), short: newRing(), long: newRing(), book: newBook(),
-		quotas: map[string]*quotas{}, workFirst: newQuotas(set.workFirst(0)),
+		quotas: map[string]*judge.Quotas{}, workFirst: judge.NewQuotas(set.workFirst(0)),
 		ledgers: map[string]*ledger{
 			paid: newLedger(exactQuota, 0, true),
 			open: newLedger(exactQuota, instances*(exactQuota/instances), false),
@@ -175,7 +142,7 @@ func openWorld(ctx context.Context, dir string, set settings) (_ *world, err err
 	}
 	for _, policy := range policies {
 		if !exact(policy) {
-			w.quotas[policy] = newQuotas(quotaOf(policy, 0))
+			w.quotas[policy] = judge.NewQuotas(quotaOf(policy, 0))
 		}
 	}
 	w.book.slack = set.slack
