@@ -23,7 +23,7 @@ type breakage struct {
 	Old  string `json:"old"`  // text that occurs in it exactly once
 	New  string `json:"new"`
 	Why  string `json:"why"` // what is lost
-	Row  string `json:"row"` // a row that must notice
+	Row  string `json:"row"` // a row that must notice, of the lab or of what a fleet is judged by
 }
 
 //go:embed without.json

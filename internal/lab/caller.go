@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
@@ -27,6 +28,7 @@ type caller struct {
 	attacks bool
 	policy  string   // whose route it is on
 	fields  []string // more of each request, names and values in turn
+	slow    bool     // it reads answers so
 }
 
 // An answer is what a caller gets.
@@ -124,9 +126,21 @@ func (c *caller) try(ctx context.Context, method, url string, body io.Reader, fi
 		return answer{}, err
 	}
 	defer resp.Body.Close()
-	n, err := io.Copy(io.Discard, resp.Body)
+	to := io.Discard
+	if c.slow {
+		to = sipping{}
+	}
+	n, err := io.Copy(to, resp.Body)
 	d, _ := instance.Parse(resp.Header.Get(instance.DecisionHeader))
 	return answer{resp.StatusCode, resp.Header, resp.Trailer, n, d}, err
+}
+
+// sipping takes its time.
+type sipping struct{}
+
+func (sipping) Write(b []byte) (int, error) {
+	time.Sleep(50 * time.Millisecond)
+	return len(b), nil
 }
 
 // solving is the work of all clients of the lab: one at a time, so that what is left of the

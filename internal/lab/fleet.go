@@ -134,7 +134,7 @@ func (r *raid) over(starts []span) (excess int64, most string) {
 	return excess, most
 }
 
-// runFleet has a fleet serve for so long, and returns what was found.
+// runFleet has a fleet serve for so long, or until each thing has happened, and returns what was found.
 func runFleet(ctx context.Context, dir, program string, length time.Duration) (_ fleetFindings, err error) {
 	window := min(30*time.Second, max(4*time.Second, (length/12).Truncate(time.Second)))
 	f := &fleet{
@@ -156,11 +156,12 @@ func runFleet(ctx context.Context, dir, program string, length time.Duration) (_
 		f.where = append(f.where, p.where)
 	}
 	began := time.Now()
-	traffic, stop := context.WithTimeout(ctx, length)
+	traffic, stop := context.WithCancel(ctx)
 	defer stop()
 	var clients sync.WaitGroup
 	f.start(traffic, func(c func()) { clients.Go(c) })
-	f.operate(traffic)
+	f.operate(ctx)
+	stop()
 	clients.Wait()
 	f.found.interrupted, f.found.length = ctx.Err() != nil, time.Since(began)
 	f.end()
@@ -185,13 +186,14 @@ func (f *fleet) files(number int64) string {
 	return filepath.Join(f.dir, fmt.Sprintf("files-%d", number))
 }
 
-// operate restarts, rotates and reloads while there is traffic, sees that no process dies, and looks at the first.
+// operate restarts, rotates and reloads until the time is over, sees that no process dies, and looks at the first.
 func (f *fleet) operate(ctx context.Context) {
 	every := min(10*time.Second, f.length/24)
 	looks := max(f.length/100, 300*time.Millisecond)
 	steps := []func() error{f.move, f.restart, f.add, f.wrong, f.lead, f.move, f.restart, f.drop}
-	step, look := time.Now().Add(every), time.Now()
-	for i := 0; pace(ctx, 200*time.Millisecond); {
+	look := time.Now()
+	step, end := look.Add(every), look.Add(f.length)
+	for i := 0; pace(ctx, 200*time.Millisecond) && (i < len(steps) || time.Now().Before(end)); {
 		for n, p := range f.cluster.instances {
 			select {
 			case <-p.gone:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +16,32 @@ import (
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/internal/lab/judge"
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/storeless"
 )
+
+// fleetTime is the short form of an hour. It is longer where the machine is busy: each thing must happen.
+const fleetTime = "10s"
+
+// Four processes serve, restart, rotate and reload, and nothing is wrong.
+func TestFleetServes(t *testing.T) {
+	requireLab(t)
+	if testing.Short() {
+		t.Skip("builds a server for the race detector, and has it serve for some seconds")
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		testkit.Unable(t, "the race detector needs a C compiler: %v", err)
+	}
+	status, said := runLab(t, "-fleet", fleetTime)
+	require.Zero(t, status)
+	require.Regexp(t, `(?m)^races +0 +0 +ok`, said)
+}
+
+// judgesFleet reports whether a fleet is judged by a row.
+func judgesFleet(row string) bool {
+	return slices.ContainsFunc(judgeFleet(fleetFindings{}), func(r judge.Row) bool { return r.What == row })
+}
 
 // Where it is known when a request was decided, a meter says what the library decides: whatever
 // the algorithm, at any pace.
@@ -119,6 +143,9 @@ func TestFleetsAreJudged(t *testing.T) {
 		require.True(t, strings.HasPrefix(wrong[0].What, what) || strings.Contains(wrong[0].What, what), wrong[0].What)
 		require.Contains(t, said.String(), "\nFAILED: "+wrong[0].What)
 	}
+	brief := right()
+	brief.length, brief.goroutines = steadyLength-1, append(some(10), slices.Repeat(judge.Series{90}, 20)...)
+	require.True(t, judge.Holds(judgeFleet(brief)), "in the first quarter not all had come")
 	short := right()
 	short.restarts, short.interrupted = 0, true
 	require.True(t, judge.Holds(judgeFleet(short)), "a Ctrl-C came first")

@@ -60,6 +60,13 @@ func (f *fleet) direct(i int, safe bool) string {
 func overTLS(p *http.Protocols)    { p.SetHTTP2(true) }
 func withoutTLS(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }
 
+func (f *fleet) http2(safe bool) *caller {
+	if safe {
+		return f.client(instance.Early, overTLS)
+	}
+	return f.client(instance.Early, withoutTLS)
+}
+
 // start starts all clients.
 func (f *fleet) start(ctx context.Context, run func(func())) {
 	for _, policy := range []string{instance.Sliding, instance.Fixed, instance.Bucket, instance.LogIn} {
@@ -75,7 +82,9 @@ func (f *fleet) start(ctx context.Context, run func(func())) {
 		run(func() { f.uploads(ctx, i, protocol) })
 	}
 	for _, safe := range []bool{true, false} {
-		run(func() { f.calls(ctx, safe) })
+		for _, slow := range []bool{false, true} {
+			run(func() { f.calls(ctx, safe, slow) })
+		}
 		for range 2 {
 			run(func() { f.resets(ctx, safe) })
 		}
@@ -187,11 +196,12 @@ func (h hanging) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// calls is an honest client of HTTP/2: it wants each answer whole, after a 103, and the trailer.
-func (f *fleet) calls(ctx context.Context, safe bool) {
-	c := f.client(instance.Early, withoutTLS)
-	if safe {
-		c = f.client(instance.Early, overTLS)
+// calls is an honest client of HTTP/2: it wants each answer whole, after a 103, and the trailer. A slow one has the
+// process wait for it.
+func (f *fleet) calls(ctx context.Context, safe, slow bool) {
+	c := f.http2(safe)
+	if c.slow = slow; slow {
+		c.client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
 	}
 	for i := 0; pace(ctx, 300*time.Millisecond); i++ {
 		policy, body := []string{instance.Early, instance.Proxied}[i%2], strings.Repeat("x", i%3*1000)
@@ -217,10 +227,7 @@ func (f *fleet) calls(ctx context.Context, safe bool) {
 
 // resets opens streams by the handful, and resets them: at once, at a 103, or while the answer comes.
 func (f *fleet) resets(ctx context.Context, safe bool) {
-	c := f.client(instance.Early, withoutTLS)
-	if safe {
-		c = f.client(instance.Early, overTLS)
-	}
+	c := f.http2(safe)
 	for i := 0; pace(ctx, 500*time.Millisecond); i++ {
 		policy := []string{instance.Early, instance.Proxied}[i%2]
 		times(8, func(n int) {

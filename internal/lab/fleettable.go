@@ -30,9 +30,12 @@ type raided struct {
 }
 
 // By how much the last quarter of a run may be above the first one: connections, and what is under way, come and go.
+// In a run of less than steadyLength they have not all come yet in the first.
 const (
 	heapMargin       = 4 << 20
 	goroutinesMargin = 40
+	steadyLength     = time.Minute
+	shortMargins     = 4
 )
 
 // judgeFleet makes the table of what was found.
@@ -63,6 +66,9 @@ func judgeFleet(f fleetFindings) (rows []judge.Row) {
 	}
 	flat := func(what, unit string, s judge.Series, per, margin float64) {
 		first, last := s.Quarter(0), s.Quarter(0.75)
+		if f.length < steadyLength {
+			margin *= shortMargins
+		}
 		rows = append(rows, judge.Row{
 			What: what + ", by quarters", Before: fmt.Sprintf("%.1f%s, %.1f, %.1f", first/per, unit, s.Quarter(0.25)/per, s.Quarter(0.5)/per),
 			After: fmt.Sprintf("%.1f%s", last/per, unit), Allowed: fmt.Sprintf("%+.1f%s", margin/per, unit), OK: len(s) > 0 && last <= first+margin,
