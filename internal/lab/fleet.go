@@ -98,42 +98,6 @@ func (f *fleet) hears(name string, m *meter, send func() (answer, error)) answer
 	return a
 }
 
-// A raid is what one hostile client was let in for.
-type raid struct {
-	rule     *rule
-	limit    int
-	admitted map[int64]int64 // by the window, where that is sure
-	most     map[int64]int64 // the largest quota in it
-}
-
-func (r *raid) admit(at span, quota int64) {
-	size := r.rule.limits[r.limit].Window.Microseconds()
-	if w := at.from / size; w == at.to/size {
-		r.admitted[w]++
-		r.most[w] = max(r.most[w], quota)
-	}
-}
-
-// over returns by how much the bound was exceeded, and the window with the most of it: (N+C)·L, of a bucket the burst too.
-func (r *raid) over(starts []span) (excess int64, most string) {
-	l := r.rule.limits[r.limit]
-	size, part := l.Window.Microseconds(), -1.0
-	for w, n := range r.admitted {
-		bound := int64(fleetSize)
-		for _, s := range starts {
-			if s.from/size <= w && w <= s.to/size {
-				bound++
-			}
-		}
-		bound *= r.most[w] + l.Burst
-		excess += max(0, n-bound)
-		if p := float64(n) / float64(bound); p > part {
-			part, most = p, fmt.Sprintf("%d of %d", n, bound)
-		}
-	}
-	return excess, most
-}
-
 // runFleet has a fleet serve for so long, or until each thing has happened, and returns what was found.
 func runFleet(ctx context.Context, dir, program string, length time.Duration) (_ fleetFindings, err error) {
 	window := min(30*time.Second, max(4*time.Second, (length/12).Truncate(time.Second)))

@@ -74,10 +74,19 @@ func (f *fleet) start(ctx context.Context, run func(func())) {
 			run(func() { f.honest(ctx, f.rules[policy], carrier) })
 		}
 	}
-	for range 2 {
-		f.several(ctx, run)
+	for range 2 { // each has two requests at a time, where four may be served
+		c := f.client(instance.AtOnce, nil)
+		for range 2 {
+			run(func() { f.steady(ctx, c, 600*time.Millisecond) })
+		}
 	}
-	f.office(ctx, run)
+	office := f.host()
+	for range 6 { // who buy what their address does not have
+		c := f.client(instance.Form, nil)
+		c.name = "form, by work"
+		c.client.Transport = &client.Transport{Base: f.dialer(office), MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}
+		run(func() { f.steady(ctx, c, 4*time.Second) })
+	}
 	for i, protocol := range []func(*http.Protocols){nil, overTLS, withoutTLS} {
 		run(func() { f.uploads(ctx, i, protocol) })
 	}
@@ -120,34 +129,11 @@ func (f *fleet) honest(ctx context.Context, r *rule, carrier string) {
 	}
 }
 
-// several sends two requests at a time where four may be served.
-func (f *fleet) several(ctx context.Context, run func(func())) {
-	c := f.client(instance.AtOnce, nil)
-	for range 2 {
-		run(func() {
-			m := newMeter(f.rules[c.policy])
-			for pace(ctx, 600*time.Millisecond) {
-				f.hears(c.policy, m, func() (answer, error) {
-					return c.try(f.cluster.ctx, http.MethodPost, f.through()+"/"+c.policy, nil)
-				})
-			}
-		})
-	}
-}
-
-// office is six people behind one address, who buy what that does not have.
-func (f *fleet) office(ctx context.Context, run func(func())) {
-	address := f.host()
-	for range 6 {
-		polite := &client.Transport{Base: f.dialer(address), MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}
-		c := &caller{scene: f.scene, name: "office", address: address, client: &http.Client{Transport: polite}, policy: instance.Form}
-		run(func() {
-			m := newMeter(&rule{}) // whoever works has room
-			for pace(ctx, 4*time.Second) {
-				f.hears("form, office", m, func() (answer, error) {
-					return c.try(f.cluster.ctx, http.MethodPost, f.through()+"/"+c.policy, nil)
-				})
-			}
+// steady sends a request now and then, and is never refused.
+func (f *fleet) steady(ctx context.Context, c *caller, every time.Duration) {
+	for m := newMeter(&rule{}); pace(ctx, every); {
+		f.hears(c.name, m, func() (answer, error) {
+			return c.try(f.cluster.ctx, http.MethodPost, f.through()+"/"+c.policy, nil)
 		})
 	}
 }
@@ -245,69 +231,4 @@ func (f *fleet) resets(ctx context.Context, safe bool) {
 			f.kind(policy + ", reset").sent.Add(1)
 		})
 	}
-}
-
-// attack starts the hostile clients. Each is at an address of its own, and asks wherever it likes for more than it may have.
-func (f *fleet) attack(ctx context.Context, run func(func())) {
-	var first, newest atomic.Pointer[string]
-	kept := "text=" + strings.Repeat("%22", 20_000)
-	show := func(token *atomic.Pointer[string]) []string {
-		if t := token.Load(); t != nil {
-			return []string{middleware.TokenHeader, *t}
-		}
-		return nil
-	}
-	for _, a := range []struct {
-		name, policy string
-		every        time.Duration
-		fields       func() []string
-		body         string
-	}{
-		{"drops", instance.Sliding, 100 * time.Millisecond, func() []string { return nil }, ""},
-		{"replays", instance.Sliding, 100 * time.Millisecond, func() []string { return show(&first) }, ""},
-		{"forks", instance.Fixed, 100 * time.Millisecond, func() []string { return show(&newest) }, ""},
-		{"forges", instance.Bucket, 100 * time.Millisecond, func() []string { return f.forgery(&first) }, ""},
-		{"guesses", instance.LogIn, 100 * time.Millisecond, func() []string { return []string{instance.Wrong, "1"} }, ""},
-		{"keeps forms", instance.Form, 400 * time.Millisecond, func() []string {
-			return []string{"Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin"}
-		}, kept},
-	} {
-		c, r := f.client(a.policy, nil), f.rules[a.policy]
-		raid := &raid{rule: r, limit: len(r.limits) - 1, admitted: map[int64]int64{}, most: map[int64]int64{}}
-		if a.policy == instance.Sliding {
-			raid.limit = 0
-		}
-		f.raids[a.name] = raid
-		one := func(base string, fields []string) {
-			quota, from := r.quota.Begin(), time.Now().UnixMicro()
-			got, err := c.try(f.cluster.ctx, http.MethodPost, base+"/"+a.policy, strings.NewReader(a.body), fields...)
-			f.kind("hostile: "+a.name).heard(got, err)
-			if t := got.token(); t != "" {
-				first.CompareAndSwap(nil, &t)
-				newest.Store(&t)
-			}
-			if err == nil && admitted(got) {
-				raid.admit(span{from, time.Now().UnixMicro()}, r.spread(raid.limit, quota()).Most)
-			}
-		}
-		run(func() {
-			for pace(ctx, a.every) {
-				if rand.IntN(2) == 0 {
-					one(f.through(), a.fields())
-				} else {
-					one(f.direct(rand.IntN(fleetSize), false), a.fields())
-				}
-			}
-		})
-	}
-}
-
-// forgery is something that is no token, now and then far too long.
-func (f *fleet) forgery(real *atomic.Pointer[string]) []string {
-	t := real.Load()
-	if t == nil {
-		return nil
-	}
-	list := append(forgeries(*t), strings.Repeat(*t+",", 20), strings.Repeat("A", 900_000))
-	return []string{middleware.TokenHeader, list[rand.IntN(len(list))], middleware.ProofHeader, "~0.0"}
 }
