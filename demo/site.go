@@ -62,6 +62,7 @@ type site struct {
 // newSite returns the instance of this number, with limiters of its own, a counter
 // that it shares, and the audience.
 func newSite(o options, number int, secrets [][]byte, counter exact.Counter, room *showroom) (*site, error) {
+	o.log = o.log.With("instance", number) // which is a machine of its own, as far as its limiters know
 	paid, err := o.quote(counter)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ const (
 	writerBypassed
 
 	// How the policy is mounted.
+	policyMadeTwice
 	policyTwice
 	endpointsUnmounted
 	newcomersOnGet
@@ -60,6 +61,7 @@ var codes = [numFindings]string{
 	cookieInsecure:     "cookie-insecure",
 	fieldsLost:         "fields-lost",
 	writerBypassed:     "writer-bypassed",
+	policyMadeTwice:    "policy-made-twice",
 	policyTwice:        "policy-twice",
 	endpointsUnmounted: "endpoints-unmounted",
 	newcomersOnGet:     "newcomers-on-get",

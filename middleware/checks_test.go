@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,14 @@ func troubles() map[string]trouble {
 			return wrapped(t, func(w http.ResponseWriter) http.ResponseWriter { return &framework{w} }, http.MethodGet,
 				func(http.ResponseWriter, *http.Request) {})
 		},
+		"policy-made-twice": func(t *testing.T) []string {
+			cfg := contact(new(clock))
+			log := logTo(&cfg)
+			first := newLimiter(t, cfg)
+			newLimiter(t, cfg)
+			runtime.KeepAlive(first)
+			return log.lines()
+		},
 		"policy-twice": func(t *testing.T) []string { return nested(t, plain, "") },
 		"endpoints-unmounted": func(t *testing.T) []string {
 			return around(t, func(cfg *middleware.Config) {
@@ -316,8 +325,9 @@ func TestChecks(t *testing.T) {
 
 // Two policies of one name are one to a client: each takes the other's tokens for its own.
 func TestPoliciesOfOneNameAreTold(t *testing.T) {
-	require.Equal(t, []string{"policy-twice"}, codesIn(nested(t, plain, "site")))
-	require.Equal(t, []string{"policy-twice"}, codesIn(nested(t, func(h http.Handler) http.Handler {
+	told := []string{"policy-made-twice", "policy-twice"}
+	require.Equal(t, told, codesIn(nested(t, plain, "site")))
+	require.Equal(t, told, codesIn(nested(t, func(h http.Handler) http.Handler {
 		cfg := contact(new(clock))
 		return newLimiter(t, cfg).Handler(http.StripPrefix("/", h)) // another between, and a router
 	}, "site")), "however much is between")

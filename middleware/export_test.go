@@ -4,7 +4,9 @@ package middleware
 
 import (
 	"context"
+	"log/slog"
 	"time"
+	"weak"
 )
 
 // SellOut sells tallies to id at now until the next would cost more than a challenge can
@@ -26,3 +28,10 @@ const ChecksPage = checksPage
 
 // MemorySize returns how many bytes the memory of m takes.
 func MemorySize(m *Middleware) int { return m.memory.Size() }
+
+// Remembered reports whether the process knows of a middleware with a policy and a logger.
+func Remembered(policy string, log *slog.Logger) bool {
+	inUse.mu.Lock()
+	defer inUse.mu.Unlock()
+	return inUse.all[entry{policy, weak.Make(log)}] != nil
+}

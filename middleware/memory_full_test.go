@@ -53,8 +53,9 @@ func TestMemoryFull(t *testing.T) {
 			}
 			require.Positive(t, decisions.last().Inherited, "which the decision says")
 			require.Equal(t, middleware.OverLimit, decisions.last().Reason)
-			require.Contains(t, lines.lines()[0], "memory saturated")
-			require.Contains(t, lines.lines()[0], "may be refused early")
+			require.Equal(t, []string{"policy-made-twice", "memory-full"}, codesIn(lines.lines())[:2], "instances of one process")
+			require.Contains(t, lines.lines()[1], "memory saturated")
+			require.Contains(t, lines.lines()[1], "may be refused early")
 			instances[0] = newLimiter(t, cfg) // a cold start
 			for range 2 * L {
 				round()

@@ -37,10 +37,16 @@ type Middleware struct {
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
 // the policy's name and holds a [ConfigError] for each problem, see [ConfigErrors].
+// Make one for each policy, and wrap all its handlers by it: two are two instances, and admit the
+// limit each. The log tells of the second.
 func New(cfg Config) (*Middleware, error) {
 	m := &Middleware{home: newHome(), live: outcomes{held: map[storeless.Key]int64{}}}
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
+	}
+	if e := m.loaded(); inUse.second(m, e.name, e.report.log) {
+		e.report.warn(e.now(), policyMadeTwice, "another Middleware of this policy is in use in this process: each counts for itself, and a client gets the limit of both",
+			"remedy", "make one, and wrap all handlers by it; or give the other one another Config.Policy")
 	}
 	return m, nil
 }
