@@ -8,13 +8,13 @@
 // # What it does not promise
 //
 // These are the requests admitted for each policy, identity and aligned window. L is the limit, N
-// the number of instances, C how many of them were started within the window, F how many tallies
-// the client has bought, q the share that each instance but its home admits of such a tally (L unless
-// Config.Instances is set; its home is the one whose challenge was solved), and S how many proofs it solves. docs/bounds.md has
+// the number of instances (each [Middleware] is one), C how many of them were started within the window, F how many
+// bought tallies the client can show, q the share that each instance but its home admits of such a tally (L unless
+// Config.Instances is set; its home is the one whose challenge was solved), and S how many proofs it shows. docs/bounds.md has
 // the same table, explains the letters, and says what F costs.
 //
 //	echoes the newest token, one request after another, any number of instances  L
-//	the same, B requests at once                                                 min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L
+//	the same, B requests at once                                                 (N+C)·L; if each costs 1 and it keeps the token of the request sent last, at most B·L + B−1
 //	sends no token, or an old one; no proof of work is configured                (N+C)·L
 //	the same, where work buys more (WhenExhausted)                               (N+C)·L + F·(L + (N+C−1)·q)
 //	the same, where work comes first (Newcomers)                                 F·(L + (N+C−1)·q)
@@ -28,11 +28,12 @@
 //	sends no token, or an old one, where UnfairCeiling is set                    (N+C)·L/Instances: where N is Instances, L·(1 + C/N); as much again for each tally that it buys
 //	honest there, and the balancer keeps it on one instance                      L/Instances: it is refused under its limit
 //	works, where that comes first only while an instance is crowded (WhenCrowded)  (N+C)·L + F·(L + (N+C−1)·q), whatever the load was
-//	holds many IPv4 addresses, or unrelated networks                             L for each
+//	holds many IPv4 addresses, or many IPv6 /48                                  (N+C)·L for each address, (N+C)·64·L for each /48, before work
 //	the same, and proves no work, with WhenCrowded and CrowdedPerSecond R, in t seconds  all together (N+C)·R·(t + 10), and one each time that an instance gets crowded; beside the waiting room
 //	has its costs settled afterwards                                             + what its requests under way were estimated too low
 //	fails, where a limit counts failures alone                                   (N+C)·L failures; L requests under way at once on an instance
 //	new while the memory is full                                                 (N+C)·L; may be refused early
+//	with FixedWindow, while clocks differ by the permitted skew                  2·(N+C)·L − 1 in one window of the true time
 //	sends no token where InsecureNoMemory is set                                 not limited
 //	sends CORS preflights (OPTIONS, no credentials, no body)                     not limited: mount handlers with a method
 //
@@ -54,8 +55,7 @@
 // given up.
 //
 // Clocks may differ by up to five seconds or a tenth of the window. Then a client close to its
-// limit may be refused in the seconds after a boundary, and one minute of a FixedWindow may see
-// almost 2·(N+C)·L. A bucket takes the difference for debt: use a window if your clocks do not
+// limit may be refused in the seconds after a boundary. A bucket takes the difference for debt: use a window if your clocks do not
 // agree to within T. docs/clocks.md has figures.
 //
 // # Use

@@ -17,10 +17,10 @@ import (
 // it keeps no middleware, and none that was dropped is told of.
 var inUse register
 
-// A register knows the middlewares of a process that are in use.
+// A register knows the middlewares of a process that are in use, by their alarms, which are a part of each.
 type register struct {
 	mu  sync.Mutex
-	all map[entry][]weak.Pointer[Middleware]
+	all map[entry][]weak.Pointer[alarms]
 }
 
 // An entry is a policy of a program: of those who log to one logger. Tests, and fleets that are played in
@@ -30,12 +30,12 @@ type entry struct {
 	log    weak.Pointer[slog.Logger]
 }
 
-// second adds m, and reports whether it is the second of its entry.
-func (r *register) second(m *Middleware, policy string, log *slog.Logger) (second bool) {
-	if !log.Enabled(context.Background(), slog.LevelWarn) {
+// second adds the middleware that a reporter is of, and reports whether it is the second of its entry.
+func (r *register) second(of *reporter) (second bool) {
+	if !of.log.Enabled(context.Background(), slog.LevelWarn) {
 		return false // nobody would read of it
 	}
-	at := entry{policy, weak.Make(log)}
+	at := entry{of.policy, weak.Make(of.log)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.live(at)) == 1 {
@@ -43,18 +43,18 @@ func (r *register) second(m *Middleware, policy string, log *slog.Logger) (secon
 		second = len(r.live(at)) == 1
 	}
 	if r.all == nil {
-		r.all = map[entry][]weak.Pointer[Middleware]{}
+		r.all = map[entry][]weak.Pointer[alarms]{}
 	}
-	r.all[at] = append(r.all[at], weak.Make(m))
-	runtime.AddCleanup(m, r.forget, at)
+	r.all[at] = append(r.all[at], weak.Make(of.alarms))
+	runtime.AddCleanup(of.alarms, r.forget, at)
 	return second
 }
 
 // live strikes from an entry those who are gone, and returns the others. The lock is held.
-func (r *register) live(at entry) (live []weak.Pointer[Middleware]) {
-	for _, m := range r.all[at] {
-		if m.Value() != nil {
-			live = append(live, m)
+func (r *register) live(at entry) (live []weak.Pointer[alarms]) {
+	for _, one := range r.all[at] {
+		if one.Value() != nil {
+			live = append(live, one)
 		}
 	}
 	if live == nil {

@@ -44,7 +44,7 @@ func New(cfg Config) (*Middleware, error) {
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
-	if e := m.loaded(); inUse.second(m, e.name, e.report.log) {
+	if e := m.loaded(); inUse.second(&e.report) {
 		e.report.warn(e.now(), policyMadeTwice, "another Middleware of this policy is in use in this process: each counts for itself, and a client gets the limit of both",
 			"remedy", "make one, and wrap all handlers by it; or give the other one another Config.Policy")
 	}

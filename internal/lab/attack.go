@@ -36,7 +36,7 @@ func echo(s *scene) {
 	}
 }
 
-// parallel is the same with six requests at once, and what they share of a jar.
+// parallel is the same with six requests at once, and a jar in which the last answer to come counts.
 func parallel(s *scene) {
 	c := s.attacker(netip.Addr{})
 	var newest atomic.Pointer[string]
@@ -137,6 +137,13 @@ func network(nets, each int) func(s *scene) {
 				}
 			}
 		}
+	}
+}
+
+// addresses shows nothing, from each of ten.
+func addresses(s *scene) {
+	for range 10 {
+		drop(s)
 	}
 }
 

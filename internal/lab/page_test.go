@@ -23,9 +23,9 @@ var played = map[string][]string{
 	"waits instead of working, where the waiting room is open":                    {"waits"},
 	"holds a whole IPv6 /56, or a whole /48":                                      {"network-56", "network-48"},
 	"at once, with `Concurrency` (`MaxHold` H, the oldest request has the age A)": {"at-once"},
-	"on an exact route": {"exact", "exact-outage"},
-	"holds many IPv4 addresses, or unrelated networks": {"spoofed-through", "spoofed-around"}, // what it would take to have them for nothing
-	"new while the memory is full":                     {"washed-out"},
+	"on an exact route":                           {"exact", "exact-outage"},
+	"holds many IPv4 addresses, or many IPv6 /48": {"addresses", "spoofed-through", "spoofed-around"}, // the last two are what it would take to have them for nothing
+	"new while the memory is full":                {"washed-out"},
 }
 
 // unplayed are the others, and why.
@@ -33,6 +33,7 @@ var unplayed = map[string]string{
 	"the same, and works":                                                                     "the price of networks is storeless's",
 	"the same on an exact route":                                                              "slots of all instances are the counter's",
 	"has its costs settled afterwards":                                                        "no attacker does that, the program does",
+	"with `FixedWindow`, while clocks differ by the permitted skew":                           "the model plays it: honest clients of the lab would be refused around a boundary",
 	"fails, where a limit counts failures alone":                                              "as sends no token, with another charge",
 	"sends no token where `InsecureNoMemory` is set":                                          "nothing is promised",
 	"sends no token, or an old one, where `UnfairCeiling` is set":                             "the simulation plays it: honest clients of the lab would be refused, as that promises",

@@ -60,8 +60,7 @@ func rows() []row {
 	return []row{
 		{name: "echo", threats: "T21", client: "echoes the newest token", formula: "L", attack: echo,
 			bound: func(s *scene) int64 { return s.route.Quota }},
-		{name: "parallel", threats: "T4", client: "the same, 6 at once", formula: "min(B, N)·L", attack: parallel,
-			bound: func(s *scene) int64 { return min(6, s.n()) * s.route.Quota }},
+		{name: "parallel", threats: "T4", client: "the same, 6 at once with a browser's jar", formula: "(N+C)·L", attack: parallel, bound: nL},
 		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: drop, bound: nL},
 		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: rollBack, bound: nL},
 		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: fork, bound: nL},
@@ -77,6 +76,8 @@ func rows() []row {
 		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
 		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: spoofedThrough, bound: nL},
 		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: spoofedAround, bound: nL},
+		{name: "addresses", threats: "T7", client: "holds ten addresses", formula: "(N+C)·L for each", attack: addresses, quota: 5,
+			bound: func(s *scene) int64 { return 10 * nL(s) }},
 		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2,
 			bound: func(s *scene) int64 { return 8 * nL(s) }},
 		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2,

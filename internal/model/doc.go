@@ -5,10 +5,11 @@
 // have, while instances lose their memories, a clock steps and windows pass. In each state the
 // table of bounds must hold, and no client may be refused that is under its limit.
 //
-// It has no rules of its own for what a limiter does. Each request is a call of package
-// storeless, as package middleware makes it; see calls.go. What is true is kept beside it, by other
-// arithmetic; see truth.go and rules.go. promela/rules.pml has the same rules written a second
-// time, for the model checker Spin. docs/proof.md prints what was explored.
+// Each request is a call of a real memory of package storeless. How package middleware makes it is written here a
+// second time: which tally goes first and what the modes do, in calls.go; who is whose home, in moves.go. So
+// nothing here finds a mistake in package middleware's own files. What is true is kept beside it, by other
+// arithmetic; see truth.go and rules.go. promela/rules.pml has the same rules written once more,
+// for the model checker Spin. docs/proof.md prints what was explored, and lists what is left out.
 //
 // # How it stays small
 //

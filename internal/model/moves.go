@@ -246,7 +246,7 @@ func (w *explorer) shop(s *state, i int, yield func(move, state, string)) {
 func (w *explorer) fly(s *state, yield func(move, state, string)) {
 	for j := range w.AtOnce {
 		at := maxFlights - 1 - j // idle ones come first, and the first are never used
-		if j > 0 && s.flights[at] == s.flights[at+1] {
+		if j > 0 && s.flights[at] == s.flights[at+1] && (w.Client != LastSent || s.flights[at].stage == idle) {
 			continue
 		}
 		switch f := s.flights[at]; f.stage {
@@ -255,7 +255,8 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 				continue
 			}
 			next := *s
-			next.flights[at] = flight{sent, s.jar}
+			copy(next.flights[at:], s.flights[at+1:])
+			next.flights[maxFlights-1] = flight{stage: sent, token: s.jar}
 			yield(move{act: sends, flight: uint8(at)}, w.canonical(next), "")
 		case sent:
 			for i := range w.Instances {
@@ -267,9 +268,9 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 				c.shown[w.carried()] = f.token
 				c.away = w.strangers(&c, s.instances[i].homes)
 				fault := w.asked(&next, i, &c, func(a *answer) {
-					next.flights[at] = flight{stage: answered}
+					next.flights[at] = flight{stage: answered, stale: f.stale}
 					if a.admitted || a.carries {
-						next.flights[at].token = w.tallies.of(a.state)
+						next.flights[at].token, next.flights[at].brings = w.tallies.of(a.state), w.Client != Parallel
 					}
 				})
 				yield(move{act: serves, instance: uint8(i), flight: uint8(at), call: c}, w.canonical(next), fault)
@@ -277,15 +278,24 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 		case answered:
 			next := *s
 			next.flights[at] = flight{}
-			if f.token != none && (w.Client == Overwriting || w.newer(s, f.token)) {
+			if w.keeps(s, &f) {
 				next.jar = f.token
+				for i := range at {
+					next.flights[i].stale = w.Client == LastSent && next.flights[i].stage != idle
+				}
 			}
 			yield(move{act: receives, flight: uint8(at)}, w.canonical(next), "")
 		}
 	}
 }
 
-// newer reports whether a token has counted more than the one in the jar.
-func (w *explorer) newer(s *state, t tally) bool {
-	return w.policy[w.carried()].Exceeds(base.Add(w.Moments[s.moment]), w.tallies.shown(t), w.tallies.shown(s.jar))
+// keeps reports whether the token of an answer takes the place of the one in the jar.
+func (w *explorer) keeps(s *state, f *flight) bool {
+	switch w.Client {
+	case Overwriting:
+		return f.brings
+	case LastSent:
+		return f.brings && !f.stale
+	}
+	return w.policy[w.carried()].Exceeds(base.Add(w.Moments[s.moment]), w.tallies.shown(f.token), w.tallies.shown(s.jar))
 }

@@ -17,7 +17,7 @@ type state struct {
 	restarts  uint8 // that have been
 	instances [maxInstances]instance
 	families  [families]family
-	flights   [maxFlights]flight // of Parallel clients, in order
+	flights   [maxFlights]flight // of clients that are not hostile, in order
 	jar       tally
 	spans     [maxSpans]uint8 // with Spans: what was admitted at each moment
 }
@@ -41,8 +41,10 @@ type family struct {
 
 // A flight is a request that is under way.
 type flight struct {
-	stage stage
-	token tally
+	stage  stage
+	token  tally
+	brings bool // of an answer: it has a token, if only of a window that is over. A Parallel client tells by what it counts
+	stale  bool // of LastSent: a request that was sent later has brought the jar's token
 }
 
 type stage uint8
@@ -91,8 +93,11 @@ func (w *explorer) canonical(s state) state {
 		return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.homes, b.homes), compareBool(a.stepped, b.stepped),
 			cmp.Compare(a.here, b.here), cmp.Compare(a.sold, b.sold), cmp.Compare(a.spent, b.spent))
 	})
-	slices.SortFunc(s.flights[:], func(a, b flight) int {
-		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.token, b.token))
+	slices.SortStableFunc(s.flights[:], func(a, b flight) int {
+		if w.Client == LastSent { // they are not alike, and stand as they were sent
+			return compareBool(a.stage != idle, b.stage != idle)
+		}
+		return cmp.Or(cmp.Compare(a.stage, b.stage), cmp.Compare(a.token, b.token), compareBool(a.brings, b.brings))
 	})
 	return s
 }
@@ -174,7 +179,7 @@ func (s *state) appendTo(b []byte) []byte {
 		b = fam.truth.appendTo(b)
 	}
 	for _, f := range s.flights {
-		b = append(b, byte(f.stage), byte(f.token))
+		b = append(b, byte(f.stage), byte(f.token), flag(f.brings), flag(f.stale))
 	}
 	return append(b, s.spans[:]...)
 }

@@ -61,6 +61,9 @@ const (
 	// Parallel is one client with AtOnce requests under way. It shows the token that has counted
 	// most of those that it was given. With one request at a time it is the client that echoes.
 	Parallel
+	// LastSent is the same with a jar that keeps the token of the answer to the request that was sent
+	// last, as package client does: it cannot read what a token has counted.
+	LastSent
 	// Overwriting is the same with a jar in which the answer that comes last replaces what
 	// was there, as a browser's does.
 	Overwriting
@@ -234,8 +237,15 @@ func (w *compiled) bound(f, lives int) int {
 		}
 		most = w.one(f) + (lives-1)*away
 	}
-	if w.Client == Parallel {
+	switch w.Client {
+	case Parallel:
 		most = min(most, w.AtOnce*w.one(f))
+	case LastSent:
+		atOnce := w.AtOnce * w.one(f)
+		if len(w.Moments) > 1 {
+			atOnce += w.AtOnce - 1 // that were under way when the window began: see docs/proof.md
+		}
+		most = min(most, atOnce)
 	}
 	if w.Mode == EveryRequest {
 		most = min(most, lives*w.Proofs)

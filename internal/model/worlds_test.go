@@ -57,6 +57,8 @@ const (
 	back      = "the same; a clock goes back by a window (of one instance)"
 	echoes    = "one that echoes"
 	parallel  = "one that echoes the highest, B = "
+	latest    = "one that echoes the answer to what it sent last, B = "
+	latestIn  = "the same, none under way as the window begins"
 	jar       = "one whose last answer counts, B = "
 	exhausted = "any, `WhenExhausted`"
 	newcomers = "any, `Newcomers`"
@@ -104,7 +106,12 @@ func worlds() []named {
 		{who: parallel + "3", world: model.World{Limit: sliding(3), Instances: 3, Moments: two, Client: model.Parallel, AtOnce: 3}, long: true},
 		{who: parallel + "3", world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Client: model.Parallel, AtOnce: 3}},
 		{who: parallel + "2", world: model.World{Limit: fixed(3), Instances: 1, Restarts: 1, Moments: two, Client: model.Parallel, AtOnce: 2}, loose: true},
-		{who: jar + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Overwriting, AtOnce: 2}, loose: true},
+		{who: latest + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.LastSent, AtOnce: 2}},
+		{who: latest + "2", world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: two, Client: model.LastSent, AtOnce: 2}},
+		{who: latest + "2", world: model.World{Limit: sliding(2), Instances: 3, Moments: two, Client: model.LastSent, AtOnce: 2}, loose: true},
+		{who: latest + "3", world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: two, Client: model.LastSent, AtOnce: 3}},
+		{who: latestIn, world: model.World{Limit: fixed(3), Instances: 3, Moments: one, Client: model.LastSent, AtOnce: 2}},
+		{who: jar + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Overwriting, AtOnce: 2}},
 
 		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1}},
 		{who: exhausted, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1}, long: true},

@@ -25,11 +25,11 @@ func rows() []bound {
 	const more, atOnce, near = "And Tallystick promises no more.", "B requests at once.", "It is admitted L + (N+C−1)·q times at most."
 	return []bound{
 		{"echoes the newest token, one request after another, any number of instances", "L", "TestEchoingClientOnThreeInstances", also{true, "one that echoes", more}, true},
-		{"the same, B requests at once", "min(B, N+C)·L, if it keeps the newest of the tokens; else (N+C)·L", "TestSixParallelClientsWithOneCookieJar", also{true, "one that echoes the highest, B = 3", atOnce}, false},
+		{"the same, B requests at once", "(N+C)·L; if each costs 1 and it keeps the token of the request sent last, at most B·L + B−1", "TestRequestsAtOnce", also{true, "one that echoes the answer to what it sent last", atOnce}, false},
 		{"sends no token, or an old one; no proof of work is configured", "(N+C)·L", "TestClientsThatDoNotEcho", also{true, "any clients of one address", more}, true},
 		{"the same, where work buys more (`WhenExhausted`)", "(N+C)·L + F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `WhenExhausted`", near}, false},
 		{"the same, where work comes first (`Newcomers`)", "F·(L + (N+C−1)·q)", "TestThreatsOfProofs", also{true, "any, `Newcomers`", near}, false},
-		{"the same, where each request needs a proof (`EveryRequest`)", "min((N+C)·L, (N+C)·S)", "TestThousandRequestsWithOneProof", also{true, "any, `EveryRequest`, S = 3", more}, false},
+		{"the same, where each request needs a proof (`EveryRequest`)", "min((N+C)·L, (N+C)·S)", "TestEveryRequestAdmitsWhatIsShown", also{true, "any, `EveryRequest`, S = 3", more}, false},
 		{"waits instead of working, where the waiting room is open", "+ (N+C)·max(1, L/5)", "TestThreatsOfTheWaitingRoom", also{simulated: true}, false},
 		{"holds a whole IPv6 /56, or a whole /48", "(N+C)·8·L, or (N+C)·64·L, before work", "TestThreatsOfManyAddresses", also{simulated: true}, false},
 		{"the same, and works", "+ F·(L + (N+C−1)·q), where F is what 2 addresses can buy, or what 8 can", "TestWholeNetworksThatWork", also{simulated: true}, false},
@@ -39,11 +39,12 @@ func rows() []bound {
 		{"sends no token, or an old one, where `UnfairCeiling` is set", "(N+C)·L/`Instances`: where N is `Instances`, L·(1 + C/N); as much again for each tally that it buys", "TestUnfairCeiling", also{simulated: true}, false},
 		{"honest there, and the balancer keeps it on one instance", "L/`Instances`: **it is refused under its limit**", "TestUnfairCeilingIsUnfair", also{simulated: true}, false},
 		{"works, where that comes first only while an instance is crowded (`WhenCrowded`)", "(N+C)·L + F·(L + (N+C−1)·q), whatever the load was", "TestBoundWhenCrowded", also{}, false},
-		{"holds many IPv4 addresses, or unrelated networks", "L for each", "TestThreatsOfFloods", also{}, false},
+		{"holds many IPv4 addresses, or many IPv6 /48", "(N+C)·L for each address, (N+C)·64·L for each /48, before work", "TestManyAddresses", also{}, false},
 		{"the same, and proves no work, with `WhenCrowded` and `CrowdedPerSecond` R, in t seconds", "all together (N+C)·R·(t + 10), and one each time that an instance gets crowded; beside the waiting room", "TestAllThatACrowdGetsWithoutWork", also{}, false},
 		{"has its costs settled afterwards", "+ what its requests under way were estimated too low", "TestSettleBound", also{}, false},
 		{"fails, where a limit counts failures alone", "(N+C)·L failures; L requests under way at once on an instance", "TestOutcomeOfAThousandWrongPasswords", also{}, false},
 		{"new while the memory is full", "(N+C)·L; may be refused early", "TestMemoryFull", also{}, false},
+		{"with `FixedWindow`, while clocks differ by the permitted skew", "2·(N+C)·L − 1 in one window of the true time", "TestFixedWindowOfTwoClocks", also{}, false},
 		{"sends no token where `InsecureNoMemory` is set", "**not limited**", "TestWithoutMemory", also{}, false},
 		{"sends CORS preflights (`OPTIONS`, no credentials, no body)", "**not limited**: mount handlers with a method", "TestThreatsOfRequests", also{}, false},
 	}

@@ -31,7 +31,6 @@ var (
 
 var comparisons = []comparison{
 	{"file", "bbolt/grouped", "the engine it had before", []quotient{callsPerSecond}},
-	{"file", "bbolt/batch", "", []quotient{callsPerSecond}},
 	{"file", "sqlite/grouped", "", []quotient{callsPerSecond}},
 	{"redis", redisRate, "", []quotient{callsPerSecond, serverTime, clientTime}},
 	{"redis/ids", redisRate, "each call with an ID, as the middleware makes them", []quotient{callsPerSecond, serverTime, clientTime}},

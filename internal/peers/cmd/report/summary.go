@@ -11,27 +11,33 @@ import (
 
 // rawOthers are the limiters of the table that has one for each, and what else they are called.
 var rawOthers = []struct{ name, text string }{
-	{peers.Ours + "-post", ""}, {reference, "go-chi"}, {"ulule", "limiter"}, {"tollbooth", "didip"}, {"go-limiter", "sethvargo"},
+	{"ulule", "limiter"}, {"tollbooth", "didip"}, {"go-limiter", "sethvargo"},
 	{"throttled", ""}, {"x-time-map", "x/time/rate in a map, no fields"}, {"redis_rate", "Redis beside it"},
 }
 
-// limiterTable is a line for each limiter, of processes of their own: what a whole run has,
-// and no part of it.
+// limiterTable is a line for each of the other limiters, of processes of their own: what a whole run has,
+// and no part of it. It has ratios alone: what ours and the reference take is measured better elsewhere on the
+// page, perhaps on another machine, and no page should have two figures for one thing.
 func limiterTable(r *results, head string) string {
 	const million = 1_000_000
 	if !r.hasLimiters() || !r.hasMillion() {
 		return ""
 	}
-	t := markdown.New("", head+".", "limiter", "allowed, 1 client", "allowed, a million", "refused, a million", "heap per client")
+	t := markdown.New("", head+"; times "+reference+" in the same column.", "limiter", "allowed, 1 client", "allowed, a million", "refused, a million", "heap per client")
 	unit := r.seconds(1)
 	for _, l := range rawOthers {
 		cells := []string{"`" + l.name + "`"}
 		if l.text != "" {
 			cells[0] += " (" + l.text + ")"
 		}
-		for _, name := range []string{request("Allowed", l.name, 1), request("Allowed", l.name, million), request("Refused", l.name, million)} {
-			cells = append(cells, nanosOrMicros(r.median(name, 1, unit)))
+		times := func(workload string, clients int) string {
+			x := r.median(request(workload, l.name, clients), 1, unit) / r.median(request(workload, reference, clients), 1, unit)
+			if math.IsNaN(x) {
+				return dash(x, "")
+			}
+			return ratio(x)
 		}
+		cells = append(cells, times("Allowed", 1), times("Allowed", million), times("Refused", million))
 		heap := r.median(request("Heap", l.name, million), r.heapCores(), client)
 		cell := dash(heap, "%.0f B")
 		if math.Abs(heap) < 0.5 {
@@ -39,7 +45,6 @@ func limiterTable(r *results, head string) string {
 		}
 		if !math.IsNaN(r.median(request("Heap", l.name, million), r.heapCores(), server)) {
 			cell = "in Redis"
-			cells[1] += dash(r.median(request("Allowed", l.name, 1), 1, wall)*1e6, ", %.0f µs on the wall")
 		}
 		t.Row(append(cells, cell)...)
 	}
@@ -49,13 +54,6 @@ func limiterTable(r *results, head string) string {
 // hasMillion reports whether there were a million clients: a quick run has fewer.
 func (r *results) hasMillion() bool {
 	return !math.IsNaN(r.median(request("Allowed", reference, 1_000_000), 1, wall))
-}
-
-func nanosOrMicros(seconds float64) string {
-	if seconds > 10e-6 {
-		return dash(seconds*1e6, "%.1f µs")
-	}
-	return dash(seconds*1e9, "%.0f ns")
 }
 
 // summaryTable is what there is room for in the README.
