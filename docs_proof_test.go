@@ -3,18 +3,38 @@
 package tallystick_test
 
 import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
 )
 
-// What docs/proof.md says of a bound, it says of a row of the table of bounds, in that order.
-func TestProofsAreOfBounds(t *testing.T) {
-	bounds := first(tableOf(t, "docs/bounds.md", "| client | requests admitted"))
-	var backed []string
-	for _, row := range tableOf(t, "docs/proof.md", "| client | backed by |") {
-		backed = append(backed, plain(row[0]))
-		require.NotEmpty(t, row[1])
+// What docs/bounds.md says that work is worth in an hour follows from what the simulation has of a minute, and from
+// how long a pass lives.
+func TestWorthOfWorkInAnHour(t *testing.T) {
+	policy, err := storeless.Compile("api", []storeless.Limit{{Quota: 100, Window: time.Minute}})
+	require.NoError(t, err)
+	minutes := int(policy.PassLife(time.Hour) / time.Minute)
+	bounds, err := os.ReadFile("docs/bounds.md")
+	require.NoError(t, err)
+	for _, row := range tableOf(t, "docs/simulation.md", "| work | N = 1 | N = 3 | N = 10 |") {
+		admitted, _, _ := strings.Cut(row[3], " of ")
+		n, err := strconv.Atoi(strings.ReplaceAll(admitted, ",", ""))
+		switch row[0] {
+		case "0 W":
+			require.NoError(t, err)
+			require.Equal(t, 60_000, n*minutes)
+			require.Contains(t, string(bounds), "where it has 60,000 if nothing is sold")
+		case "1,000 W":
+			require.NoError(t, err)
+			require.Contains(t, string(bounds), fmt.Sprintf("%.1f million requests in an hour", float64(n*minutes)/1e6))
+			require.Contains(t, string(bounds), "["+admitted+" in a minute]")
+		}
 	}
-	require.Equal(t, bounds[:len(backed)], backed)
 }

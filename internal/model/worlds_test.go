@@ -107,8 +107,6 @@ func worlds() []named {
 		{who: parallel + "3", world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Client: model.Parallel, AtOnce: 3}},
 		{who: parallel + "2", world: model.World{Limit: fixed(3), Instances: 1, Restarts: 1, Moments: two, Client: model.Parallel, AtOnce: 2}, loose: true},
 		{who: latest + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.LastSent, AtOnce: 2}},
-		{who: latest + "2", world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: two, Client: model.LastSent, AtOnce: 2}},
-		{who: latest + "2", world: model.World{Limit: sliding(2), Instances: 3, Moments: two, Client: model.LastSent, AtOnce: 2}, loose: true},
 		{who: latest + "3", world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: two, Client: model.LastSent, AtOnce: 3}},
 		{who: latestIn, world: model.World{Limit: fixed(3), Instances: 3, Moments: one, Client: model.LastSent, AtOnce: 2}},
 		{who: jar + "2", world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Client: model.Overwriting, AtOnce: 2}},

@@ -15,7 +15,7 @@ import (
 
 // What a row says of a model and of a proof is so: docs/proof.md has the proof, and a world
 // that its own test explores, in which some way leads to the bound and none beyond.
-// The page says the same of the row. That the row's test exists, a test of the root holds.
+// That the row's test exists, a test of the root holds.
 func TestMarksAreBacked(t *testing.T) {
 	const page = "../../../docs/proof.md"
 	text, err := os.ReadFile(page)
@@ -28,18 +28,12 @@ func TestMarksAreBacked(t *testing.T) {
 		return tables[i]
 	}
 
-	backed := map[string]string{}
-	for _, cells := range table("| client | backed by |").Rows {
-		backed[cells[0]] = cells[1]
-	}
 	worlds := table("| clients | limit | N |")
 	head := strings.Split(strings.Trim(worlds.Head, "| "), " | ")
 	admitted, bound := slices.Index(head, "admitted"), slices.Index(head, "bound")
 	require.True(t, admitted > 0 && bound > 0, head)
 
 	for _, b := range rows() {
-		require.Equal(t, b.also.proof != "", strings.Contains(backed[b.client], "proved"), "%s: proved, says %s", b.client, page)
-		require.Equal(t, b.also.world != "", strings.Contains(backed[b.client], "model"), "%s: model, says %s", b.client, page)
 		if b.also.proof != "" {
 			require.Contains(t, string(text), "**"+b.also.proof+"**", b.client)
 		}
