@@ -17,8 +17,8 @@
 //     up to (N+C)·L in that window, where an honest one gets L. Exact totals over
 //     instances need a shared counter, which this is not.
 //   - An honest client that sends B requests at once to N instances gets up to
-//     min(B, N+C)·L, for none of them has seen the others yet; up to (N+C)·L if a late
-//     answer takes the place of a newer tally.
+//     min(B, N+C)·L, for none of them has seen the others yet, if it keeps the tally that has
+//     counted most; up to (N+C)·L if a late answer takes its place.
 //   - A [Memory] that is full of live counts may refuse new families early, and says
 //     with how much they began ([Verdict.Inherited]). It never counts one too low.
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
