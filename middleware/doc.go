@@ -30,7 +30,7 @@
 //	works, where that comes first only while an instance is crowded (WhenCrowded)  (N+C)·L + F·(L + (N+C−1)·q), whatever the load was
 //	holds many IPv4 addresses, or many IPv6 /48                                  (N+C)·L for each address, (N+C)·64·L for each /48, before work
 //	the same, and proves no work, with WhenCrowded and CrowdedPerSecond R, in t seconds  all together (N+C)·R·(t + 10), and one each time that an instance gets crowded; beside the waiting room
-//	has its costs settled afterwards                                             + what its requests under way were estimated too low
+//	has its costs settled afterwards                                             + what its requests under way were estimated too low, for every algorithm
 //	fails, where a limit counts failures alone                                   (N+C)·L failures; L requests under way at once on an instance
 //	new while the memory is full                                                 (N+C)·L; may be refused early
 //	with FixedWindow, while clocks differ by the permitted skew                  2·(N+C)·L − 1 in one window of the true time

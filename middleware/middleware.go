@@ -151,9 +151,9 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 }
 
 // TokenLife returns for how long a token that is signed now may be worth something:
-// two of the longest windows and what the slowest bucket of Limits and Tiers takes to empty, and an hour
-// at least where a [Challenge] sells tallies. A secret that signs no more should
-// stay in Config.Secrets for so long.
+// two of the longest windows; of the buckets of Limits and Tiers three, and twice what the slowest takes
+// to empty, for what is settled above its burst; and an hour at least where a [Challenge] sells tallies.
+// A secret that signs no more should stay in Config.Secrets for so long.
 func (m *Middleware) TokenLife() time.Duration { return m.loaded().life }
 
 // loaded returns what is compiled, or says what is amiss.

@@ -23,8 +23,9 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // tokens, bytes, rows. What is too much is given back, within the windows it was charged in.
 // What is too little is charged, past the limit where it has no room: the client is refused until
 // its limits have room again. So a limit of L admits L in a window, and on top of that what
-// its requests under way were estimated too low; a bucket is owed no more than all of its
-// burst, except on an exact counter. Estimate high where that matters.
+// its requests under way were estimated too low. A bucket is owed beyond its burst, by as much at
+// most as it admits in a window: what a settlement charges above that is lost; on an exact counter
+// only what is above a year's. [Concurrency] bounds how many are under way.
 //
 // It may be called at any time, after the response too, from any goroutine. While the
 // response header is not yet written, the token that goes with it says what was settled.

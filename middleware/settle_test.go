@@ -156,7 +156,7 @@ func TestSettlePastTheLimitIsOwed(t *testing.T) {
 
 // L and what was under-reserved in flight: k requests at once, each estimated at 1 and
 // settled at 7, are let in as long as the estimates fit.
-func TestSettleBound(t *testing.T) {
+func TestSettleAtOnce(t *testing.T) {
 	const quota, actual = 10, 7
 	mw := newLimiter(t, metered(contact(new(clock)), quota))
 	hold := make(chan struct{})

@@ -20,15 +20,15 @@ func TestTokenLife(t *testing.T) {
 		want   time.Duration
 	}{
 		"a window": {func(*middleware.Config) {}, 2 * time.Minute},
-		"a bucket": {func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{bucket} }, 62 * time.Minute},
+		"a bucket": {func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{bucket} }, 123 * time.Minute},
 		"a larger tier": {func(cfg *middleware.Config) {
 			small := bucket
 			small.Burst = 2
 			cfg.Limits, cfg.Tiers = []middleware.Limit{small}, map[string][]middleware.Limit{"big": {bucket}}
-		}, 62 * time.Minute},
+		}, 123 * time.Minute},
 		"a counter": {func(cfg *middleware.Config) {
 			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
-		}, 3 * time.Minute},
+		}, 5 * time.Minute},
 		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},
 		"a sale, a day": {func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.Limits[0].Window = &middleware.Challenge{}, 24*time.Hour
@@ -41,10 +41,10 @@ func TestTokenLife(t *testing.T) {
 			m := newLimiter(t, cfg)
 			require.Equal(t, tt.want, m.TokenLife())
 			c.advance(59 * time.Second)
-			h := m.Handler(new(spy))
+			h := m.Handler(settling(t, false))
 			var tok string
 			for range 80 { // a full bucket has the longest token
-				if resp := send(h); resp.StatusCode == http.StatusOK {
+				if resp := send(h, settles(1+int64(len(tok)))); resp.StatusCode == http.StatusOK { // far too little
 					tok = tokenIn(resp)
 				}
 			}

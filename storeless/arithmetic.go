@@ -74,7 +74,7 @@ func (r *rule) wait(now int64, s State, cost int64) int64 {
 // is lowered with a new start, would hand out a burst to everybody.
 func (r *rule) shown(now int64, s State) State {
 	if r.beyond(now, s) {
-		return State{At: now + r.owes}
+		s.At = now + r.most(s)
 	}
 	return r.seen(now, s)
 }
@@ -90,10 +90,36 @@ func (r *rule) seen(now int64, s State) State {
 }
 
 // beyond reports whether a mark lies further ahead of the clock than any tier's
-// bucket can be owed by a clock within the skew. Up to there it may be the debt of
-// a larger burst, and is owed; beyond, it was written under another clock.
+// bucket can be owed by a clock within the skew, and its overdraft. Up to there it may be
+// the debt of a larger burst, and is owed; beyond, it was written under another clock.
 func (r *rule) beyond(now int64, s State) bool {
-	return r.interval > 0 && s.At > now && s.At-now > r.owes+r.skew
+	return r.interval > 0 && s.At > now && s.At-now > r.most(s)+r.skew
+}
+
+// most returns how far ahead of its clock the mark of s can be, in µs: by what any tier's
+// bucket can be owed and, beyond that, by the overdraft that s tells of.
+//
+// That is told apart from the mark, because a mark is a time: if an overdraft were believed
+// of any, the fault of a clock would be too, and a client that owes nothing would wait for as
+// long as an overdraft may last where it waits for one interval now.
+func (r *rule) most(s State) int64 {
+	return r.owes + min(int64(s.Cur)*1_000_000, r.overdraft(r.owes))
+}
+
+// overdraft returns how much more a bucket may be owed that is full when it is owed full, in µs:
+// as much as it admits in a window. The window alone would not do: a burst that is given back
+// after something was lost would let in a burst, and lose as much again, within one window.
+// See "Settled costs" in the package documentation.
+func (r *rule) overdraft(full int64) int64 { return full + r.window }
+
+// overdrawn returns in whole seconds, rounded up, how much further ahead a mark is than any
+// tier's bucket can be owed.
+func (r *rule) overdrawn(now, mark int64) uint32 {
+	beyond := mark - now - r.owes
+	if beyond <= 0 {
+		return 0
+	}
+	return uint32(min((beyond-1)/1_000_000+1, math.MaxUint32))
 }
 
 // ahead reports whether the window of s begins further ahead of the clock than
@@ -111,7 +137,10 @@ func (r *rule) roll(now int64, s State) State {
 		if s.At <= now {
 			return State{}
 		}
-		return State{At: s.At}
+		if s.Cur > 0 { // time pays an overdraft first
+			s.Cur = min(s.Cur, r.overdrawn(now, s.At))
+		}
+		return State{At: s.At, Cur: s.Cur}
 	}
 	window := now / r.window
 	switch {
@@ -133,6 +162,7 @@ func (r *rule) merge(a, b State) State {
 		a, b = b, a
 	}
 	if r.interval > 0 {
+		a.Cur = max(a.Cur, b.Cur)
 		return a
 	}
 	if a.At != b.At { // one of them is ahead by the skew allowed
@@ -183,6 +213,9 @@ func (r *rule) store(now int64, c *cell, s State) {
 		// A debt that is larger than this bucket can be owed is another tier's.
 		owes := uint64(max(r.empties, s.At-now))
 		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(owes))<<markBits
+		if s.Cur > 0 {
+			c.value |= overdrawnBit
+		}
 		return
 	}
 	if r.dies > 0 { // at the earliest of the window of s, from which that is told
@@ -199,7 +232,11 @@ func (r *rule) store(now int64, c *cell, s State) {
 // tiers, if that has become smaller. (Keeping it as it is until the clock is there
 // again would lock clients out for as long as the clock was off.)
 func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
-	return r.held(now, c, min(c.owes(), r.owes))
+	most := r.owes
+	if c.overdrawn() {
+		most += r.overdraft(r.owes)
+	}
+	return r.held(now, c, min(c.owes(), most))
 }
 
 // held is what a cell holds, of which no more can be owed than owes.
@@ -214,6 +251,9 @@ func (r *rule) held(now int64, c *cell, owes int64) (s State, moved bool) {
 		moved, s.At = true, now+owes
 	case r.interval == 0 && r.ahead(now, s):
 		moved, s = true, State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
+	}
+	if r.interval > 0 && c.overdrawn() {
+		s.Cur = r.overdrawn(now, s.At)
 	}
 	return r.roll(now, s), moved
 }
@@ -336,22 +376,24 @@ func wholeSeconds(us int64) time.Duration {
 	return time.Duration(max(0, (us+999_999)/1_000_000)) * time.Second
 }
 
+// record adds a cost that nobody was asked about. A count goes beyond the quota, and a debt
+// beyond the burst, by no more than the overdraft: what is above that is lost.
 func (r *rule) record(now int64, s State, cost int64) State {
 	if r.interval > 0 {
-		// Cost in emissions first: the product of the two may overflow.
 		owed := max(0, s.At-now)
-		room := max(0, r.empties-owed) / r.interval
-		return State{At: now + owed + min(cost, room)*r.interval}
+		room := max(0, r.empties+r.overdraft(r.empties)-owed)
+		return r.roll(now, State{At: now + owed + r.leaks(cost, room), Cur: math.MaxUint32})
 	}
 	s.Cur = uint32(min(int64(s.Cur)+min(cost, MaxQuota), MaxQuota))
 	return s
 }
 
+// restore takes back a cost that was counted at then.
 func (r *rule) restore(now, then int64, s State, cost int64) State {
 	if r.interval > 0 {
 		// What has leaked out since is gone: to give it back as well would make room
 		// for more than ever was charged at once.
-		back := min(cost, r.capacity)*r.interval - max(0, now-then)
+		back := r.leaks(cost, math.MaxInt64) - max(0, now-then)
 		s.At -= max(0, min(s.At-now, back))
 		return r.roll(now, s)
 	}
@@ -363,6 +405,15 @@ func (r *rule) restore(now, then int64, s State, cost int64) State {
 		s.Prev -= min(s.Prev, uint32(cost))
 	}
 	return s
+}
+
+// leaks returns the time in which cost leaks out, in µs, and at most most: the product may
+// overflow.
+func (r *rule) leaks(cost, most int64) int64 {
+	if cost > most/r.interval {
+		return most
+	}
+	return cost * r.interval
 }
 
 // sum adds two counts. It stops at what a tally can hold.

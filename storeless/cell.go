@@ -4,7 +4,8 @@ package storeless
 
 // A cell is 16 bytes, a set of them four cache lines. A window state is kept as its two
 // counts, its number following from expires; a GCRA state as its time mark below
-// the bit length of the time its bucket takes to empty.
+// the bit length of the time its bucket takes to empty, and whether it is overdrawn: by how
+// much, the mark says.
 type cell struct {
 	tag     uint32
 	expires uint32 // Unix second from which on the cell is free; 0: never used
@@ -17,6 +18,9 @@ const (
 
 	// markBits are the bits of a cell's value that hold the time mark of a bucket.
 	markBits = 56
+
+	// overdrawnBit of a cell's value says that the mark is an overdraft too.
+	overdrawnBit = 1 << 63
 )
 
 // free reports whether nobody needs c any more. A cell far beyond any window's
@@ -31,7 +35,10 @@ func (c *cell) free(now, horizon int64) bool {
 // reader's: tiers share a family's cell, one of a small burst must not take the
 // debt of a larger one for a fault of the clock, and a client of the small one
 // must not be held to the debt of the large one after such a fault.
-func (c *cell) owes() int64 { return 1 << (c.value >> markBits) }
+func (c *cell) owes() int64 { return 1 << (c.value &^ overdrawnBit >> markBits) }
+
+// overdrawn reports whether a GCRA cell was owed more than any bucket when it was written.
+func (c *cell) overdrawn() bool { return c.value&overdrawnBit != 0 }
 
 // find returns the cell of a set that bears the tag, or nil. The search starts where
 // vacant starts, so that a family is mostly found at the first look.

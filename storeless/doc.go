@@ -84,11 +84,44 @@
 // under a smaller burst the client waits until the debt fits. A smaller tier that
 // looks at a family therefore forgives it nothing, if it has been told of the larger
 // one ([Policy.Among]). Where no tier has a bucket for so large a debt any more, it is
-// cut down to a full one.
+// cut down to a full one and its overdraft.
 //
 // A cost of 0 peeks: it is admitted and charges nothing. A cost above the quota
 // (of buckets: the burst) is refused as [Verdict.Impossible]. A negative cost
 // panics.
+//
+// # Settled costs
+//
+// What a request has cost may be known later. [Memory.Record] charges the rest, whether or not
+// there is room, and [Memory.Restore] takes back what was too much. A count then goes beyond its
+// quota. A bucket has an overdraft: beyond its burst it is owed at most B·T + W, as much as it
+// admits in a window, and what is above that is lost. So the debt is never more than 2·B·T + W,
+// and is waited for and paid like any other.
+//
+// Let U be the most that the requests under way at one time were estimated too low. Then what one
+// memory admits has cost, in the end, at most
+//
+//	windows   L + U in an aligned window
+//	buckets   B + ⌊t/T⌋ + U in any span t up to W; in a longer one max(0, U − B − ⌊W/T⌋)
+//	          more for each W in it
+//
+// For a bucket: when the last request of a span is admitted, the debt is at most B with its
+// estimate. All that was settled until then is in the debt, if nothing was lost; what is settled
+// later is part of U. If something was lost, the debt was 2·B·T + W; refunds may take back B·T of
+// that, which is what the estimates under way can be; and so nothing was admitted for more than W.
+// Each time no more is lost than U is larger than an overdraft: nothing, if U ≤ B + ⌊W/T⌋. A
+// burst that is raised, by a tier or a configuration, lets in at once what it has room for, and U
+// with it once more.
+//
+// A mark is a time, so an overdraft could be the fault of a clock (see Clocks). Therefore a
+// [State] says, apart from the mark, by how many seconds that is an overdraft, and as time pays it
+// says less. No more than that is believed beyond a bucket's burst; a tally that has no overdraft
+// says 0, and a wrong clock costs it what it did without any. Rejected were: to believe so much of
+// every mark, or of all that are flagged, which would make a client wait for up to an overdraft
+// because a clock was wrong; to count the overdraft in units beside the mark, of which the maximum of two
+// tallies would not be a lower bound any more, since both numbers fade; to keep it in
+// memory alone, where the next instance would not hear of it; and no end of it, by which one
+// settlement that was a mistake would lock a client out, and keep its cell, for as long as 2³¹ takes.
 //
 // # Waiting
 //
@@ -120,10 +153,10 @@
 // behind by D, a client that returns on the dot may have to wait D more.
 //
 // A mark that is further ahead than the largest bucket among the tiers can be owed
-// (the time in which it empties, see [Policy.Among]) and the skew is from a clock
+// (the time in which it empties, see [Policy.Among]), its overdraft and the skew is from a clock
 // that went wrong. Where a memory knows the family, it says nothing: what the memory
 // has counted decides, so that to echo is no worse than to drop the tally. Where
-// none does, it is cut down to what that bucket can be owed at the most, which is
+// none does, it is cut down to what that bucket can be owed at the most, with the overdraft, which is
 // remembered, and is news for the client ([Policy.Exceeds]).
 //
 // A memory cannot dismiss what it holds. When the clock has stepped back by more
@@ -133,7 +166,8 @@
 // bucket is spent. So a step back hands out no quota, and every client that shows
 // its newest tally, or none, is back to normal within two windows and the skew of its
 // next request; of a bucket, within the time in which it empties, and the skew, or the
-// largest among the tiers, where only its token tells. Cells that end more than a
+// largest among the tiers, where only its token tells; and one that has an overdraft within
+// twice the time that it owes. Cells that end more than a
 // day later than any limit in use can reach were written under a wrong clock, and
 // are free.
 //
@@ -191,6 +225,7 @@
 //	Verdict.Inherited     cost
 //	Verdict.Wait          whole seconds, rounded up; so is LimitStatus.Reset
 //	State.At              windows since 1970; of buckets, microseconds since 1970
+//	State.Cur, Prev       cost; of buckets, Cur is seconds
 //	Policy.Expires        Unix seconds
 //	Memory.Size           bytes
 //

@@ -48,8 +48,12 @@ func FuzzStep(f *testing.F) {
 		}
 		shown := storeless.Tally{s}
 		rolled := p.Merge(clock, shown, shown)
-		if most, owed := lapse(p, 0); isBucket(l.Algorithm) && rolled[0].At-us > most {
-			rolled[0].At = us + owed
+		if most, owed := lapse(p, 0); isBucket(l.Algorithm) {
+			over := min(int64(rolled[0].Cur)*1e6, owed+l.Window.Microseconds())
+			if rolled[0].At-us > most+over {
+				rolled[0] = storeless.State{At: us + owed + over, Cur: uint32((over + 999_999) / 1e6)}
+			}
+			require.Zero(t, rolled[0].Prev)
 		}
 		next, v := p.Step(clock, shown, cost)
 

@@ -57,7 +57,7 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 		}
 	}
 	if r.beyond(now, start) { // it is a network's
-		start.At = now + r.owes
+		start.At = now + r.most(start)
 	}
 	return start
 }

@@ -90,7 +90,11 @@ func (p *Policy) Life() time.Duration {
 	var life time.Duration
 	for i := range p.rules {
 		r := &p.rules[i]
-		life = max(life, time.Duration(r.keeps)*r.limit.Window+time.Duration(r.empties)*time.Microsecond)
+		owed := r.empties
+		if r.interval > 0 {
+			owed += r.overdraft(r.empties)
+		}
+		life = max(life, time.Duration(r.keeps)*r.limit.Window+time.Duration(owed)*time.Microsecond)
 	}
 	return life
 }

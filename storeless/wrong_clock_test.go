@@ -209,7 +209,7 @@ func TestAWrongMarkIsRemembered(t *testing.T) {
 	m := storeless.NewMemory(1, 1)
 	m.Key(nil)
 	tally := m.Record(midnight, p, &wrong, 1)
-	require.Equal(t, midnight.Add(10*second).UnixMicro(), tally[0].At)
+	require.Equal(t, storeless.State{At: midnight.Add(11 * second).UnixMicro(), Cur: 1}, tally[0])
 }
 
 // A large tier's debt outlives a visit in a small one, also where a clock went wrong.

@@ -40,7 +40,8 @@ type Claims struct {
 	// and the counts are those of that window and the one before it; of a limit that
 	// an own tally has a part of ([storeless.Policy.Pass]), of all before it. For GCRA,
 	// age is how many microseconds before Expires the theoretical arrival time
-	// lies, and both counts are 0.
+	// lies; current is its overdraft in seconds (see [storeless.State]), mostly 0, and
+	// previous is 0.
 	Tally []int64 `json:"t"`
 }
 

@@ -106,8 +106,9 @@
 // has a part of for all of its life ([storeless.Policy.Pass]), that window's and
 // all that came before. For a bucket (GCRA) the age is the
 // microseconds from the theoretical arrival time to exp: one of 6 a minute takes
-// 10 s to leak, so the mark is 1700000010, and the age 92790 s. Both counts are 0
-// for a bucket. In an own tally, whose end has nothing to do with its windows, an
+// 10 s to leak, so the mark is 1700000010, and the age 92790 s. The first count of a bucket is by
+// how many seconds the mark is further ahead than that of a full one, where a cost was settled
+// above the burst, and else 0; the second is 0. In an own tally, whose end has nothing to do with its windows, an
 // age is below zero where a bucket owes for longer than the tally has to live, or
 // an instance whose clock is ahead has begun a window.
 //
@@ -196,8 +197,9 @@
 //  1. Add the new secret last, on every instance.
 //  2. When all have it, move it first, on every instance.
 //  3. When the last token of the old one has expired, drop the old one: after two
-//     of the longest windows, and what the slowest bucket takes to empty
-//     (Burst·Window/Quota); where tallies are sold, after an hour at least.
+//     of the longest windows; of buckets three, and twice what the slowest takes to empty
+//     (Burst·Window/Quota), for what is settled above its burst; where tallies are sold, after
+//     an hour at least.
 //
 // Between neighbouring steps every instance reads the tokens of every other, and
 // nobody's tally is lost: a subject is recomputed under the key that signed the

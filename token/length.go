@@ -20,10 +20,11 @@ const lag = 5
 func (fm *format) longest(policies []*storeless.Policy) int {
 	// How far ahead of the clock a token of a shared tally expires: at most
 	// three windows (one more than it looks ahead, for a clock that lags), and
-	// what a full bucket owes, of the limit that looks furthest.
+	// what a bucket owes, of the limit that looks furthest.
 	ahead := int64(0)
 	for i := range fm.fields {
-		ahead = max(ahead, 3*fm.fields[i].seconds+fm.owes(policies, i)/1_000_000+1)
+		full, over := fm.owes(policies, i)
+		ahead = max(ahead, 3*fm.fields[i].seconds+(full+over)/1_000_000+1)
 	}
 	// An own one has all of its life before it, or nearly none: at most that of a
 	// pass which has all limits whole.
@@ -36,11 +37,12 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 		f := &fm.fields[i]
 		both += len("16777215,,,,")
 		if f.mark {
-			both += len("00")
+			full, over := fm.owes(policies, i)
+			both += digits(over/1_000_000+1) + len("0")
 			shared += digits(ahead * 1_000_000)
 			// A bucket may owe for longer than the tally lives: its age is
 			// then below zero.
-			own += max(digits(life*1_000_000), digits(-fm.owes(policies, i)-lag*1_000_000))
+			own += max(digits(life*1_000_000), digits(-full-over-lag*1_000_000))
 			continue
 		}
 		quota := int64(0)
@@ -57,19 +59,20 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 }
 
 // owes returns how many microseconds the i-th limit takes to empty when it is
-// full, under that of the policies where it takes longest; 0 for a window.
-func (fm *format) owes(policies []*storeless.Policy, i int) (longest int64) {
+// full, under that of the policies where it takes longest, and how many it may owe
+// besides; 0 for a window.
+func (fm *format) owes(policies []*storeless.Policy, i int) (full, over int64) {
 	if !fm.fields[i].mark {
-		return 0
+		return 0, 0
 	}
 	for _, p := range policies {
 		l := p.Limit(i)
 		// Rounded up as storeless rounds: for large quotas the rounding alone
 		// can be half an hour.
 		interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota
-		longest = max(longest, l.Burst*interval)
+		full = max(full, l.Burst*interval)
 	}
-	return longest
+	return full, full + fm.fields[i].seconds*1_000_000
 }
 
 // digits returns how many bytes v takes.

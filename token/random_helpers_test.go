@@ -54,6 +54,9 @@ func interval(l storeless.Limit) int64 {
 // empties is how long a full bucket takes to empty, in µs.
 func empties(l storeless.Limit) int64 { return l.Burst * interval(l) }
 
+// overdraft is how much more it may be owed, in µs.
+func overdraft(l storeless.Limit) int64 { return empties(l) + l.Window.Microseconds() }
+
 // skew is how far ahead of the clock a tally may be, in µs.
 func skew(l storeless.Limit) int64 { return min(5*time.Second, l.Window/10).Microseconds() }
 
@@ -88,6 +91,10 @@ func randomTally(r *rand.Rand, p *storeless.Policy, now time.Time) (t storeless.
 		case r.IntN(5) == 0: // nothing counted
 		case mark(l):
 			t[i].At = us + 1 + [...]int64{0, r.Int64N(empties(l)), empties(l) - 1}[r.IntN(3)]
+			if r.IntN(4) == 0 { // settled above its burst
+				over := 1 + r.Int64N(overdraft(l))
+				t[i].At, t[i].Cur = us+empties(l)+over, uint32((over+999_999)/1_000_000)
+			}
 		default:
 			t[i] = storeless.State{At: us / w, Cur: count(l.Quota), Prev: count(l.Quota)}
 			if (us/w+1)*w-us <= skew(l) {

@@ -26,6 +26,7 @@ def valids():
     yield valid("sliding window with a previous one", [state(minute, 3, 5), state(), state()])
     yield valid("only a previous window", [state(minute, 0, 5), state(), state()])
     yield valid("token bucket", [state(), state(), state(us + 1)])
+    yield valid("token bucket that owes more than its burst", [state(), state(), state(us + 400_000_000, 100)])
     yield valid("all three", FRESH)
     yield valid("a window that begins within the clock skew", [state(minute + 1, 1), state(), state()])
     yield valid("eight limits, used to the full", full, EIGHT)

@@ -85,6 +85,7 @@ func (s *Suite) Test() error {
 		{"an answer of a refund that is lost", aLostAnswer, lostRefund},
 		{"past the limit", 0, past},
 		{"past the limit, in time", aClock, pastWaits},
+		{"estimates that are far too low", aClock, settled},
 		{"booked one behind the other", 0, bookings},
 		{"booked at once", 0, bookingsAtOnce},
 		{"a booking that is given back", 0, bookingsBack},

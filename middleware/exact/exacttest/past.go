@@ -95,3 +95,58 @@ func pastWaits(r *run) error {
 	}
 	return nil
 }
+
+// settled plays a client whose calls are estimated far too low, and settled one after the other:
+// in no window, and of a bucket in no time at all, do they cost more than the limit admits and
+// what one was estimated too low.
+func settled(r *run) error {
+	start := r.clock.Now()
+	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
+	const quota, estimate, cost = 5, 1, 12
+	for n, l := range each(quota) {
+		p, key := policy(l), r.key(n)
+		windows, began := map[int64]int64{}, r.clock.Now()
+		var admitted []time.Duration
+		for call := range 40 {
+			v, err := r.take(p, key, estimate)
+			if err != nil {
+				return err
+			}
+			now := r.clock.Now()
+			r.clock.Advance(5 * time.Hour)
+			switch {
+			case !v.Admitted:
+				continue
+			case call%3 == 0:
+				err = r.Refund(context.Background(), v.Receipt)
+				if errors.Is(err, exact.ErrNoRefund) {
+					err = nil // its window has ended
+				}
+			default:
+				windows[now.Unix()/int64(l.Window/time.Second)] += cost
+				admitted = append(admitted, now.Sub(began))
+				_, err = r.Take(context.Background(), exact.Call{Key: key, Cost: cost - estimate, Policy: p, Past: true})
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", l.Algorithm, err)
+			}
+		}
+		if len(admitted) < 2 {
+			return fmt.Errorf("%s: %d calls of 40 admitted, want more", l.Algorithm, len(admitted))
+		}
+		for window, sum := range windows {
+			if sum > quota+cost-estimate && l.Algorithm != storeless.TokenBucket {
+				return fmt.Errorf("%s: what was admitted in window %d cost %d, more than %d and %d", l.Algorithm, window, sum, quota, cost-estimate)
+			}
+		}
+		for i, first := range admitted {
+			for j, last := range admitted[i:] {
+				most := quota + int64((last-first)/(l.Window/quota)) + cost - estimate
+				if sum := int64(j+1) * cost; sum > most && l.Algorithm == storeless.TokenBucket {
+					return fmt.Errorf("%s: what was admitted in %s cost %d, more than %d", l.Algorithm, last-first, sum, most)
+				}
+			}
+		}
+	}
+	return nil
+}
