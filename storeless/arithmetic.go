@@ -93,7 +93,7 @@ func (r *rule) seen(now int64, s State) State {
 // bucket can be owed by a clock within the skew, and its overdraft. Up to there it may be
 // the debt of a larger burst, and is owed; beyond, it was written under another clock.
 func (r *rule) beyond(now int64, s State) bool {
-	return r.interval > 0 && s.At > now && s.At-now > r.most(s)+r.skew
+	return r.interval > 0 && s.At > now && s.At-now > r.owes+r.skew && s.At-now > r.most(s)+r.skew
 }
 
 // most returns how far ahead of its clock the mark of s can be, in µs: by what any tier's
@@ -138,9 +138,9 @@ func (r *rule) roll(now int64, s State) State {
 			return State{}
 		}
 		if s.Cur > 0 { // time pays an overdraft first
-			s.Cur = min(s.Cur, r.overdrawn(now, s.At))
+			return State{At: s.At, Cur: min(s.Cur, r.overdrawn(now, s.At))}
 		}
-		return State{At: s.At, Cur: s.Cur}
+		return State{At: s.At}
 	}
 	window := now / r.window
 	switch {
