@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A spending is what somebody was admitted for, in order, and what it has cost in truth.
@@ -152,6 +153,7 @@ func TestSettleBound(t *testing.T) {
 			{name: "an own tally, two instances", instances: 2, own: true, shows: "any"},
 			{name: "an exact counter", instances: 2, exact: true},
 			{name: "one whose burst changes", instances: 1, changes: true},
+			{name: "counted by outcome", instances: 2, outcome: true, shows: "any"},
 		} {
 			t.Run(name+"/"+w.name, func(t *testing.T) {
 				for seed := range uint64(4) {
@@ -170,6 +172,7 @@ type settleWorld struct {
 	own       bool   // a tally that was bought
 	exact     bool
 	changes   bool // Reconfigure to smaller and smaller bursts, or to any quota
+	outcome   bool // all of them fail, and only failures count
 	alone     bool // one request at a time, settled before its header: every instance hears of it
 }
 
@@ -183,6 +186,11 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 		cfg = metered(paid(c, exact.NewMemory(0, c.Now)), 1)
 	}
 	cfg.Limits = []middleware.Limit{l}
+	if w.outcome {
+		cfg.Limits[0].Name = "failures"
+		cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "all", Quota: storeless.MaxQuota, Window: time.Hour})
+		cfg.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}, Free: []int{http.StatusSeeOther}}
+	}
 	fleet, each := make([]*site, w.instances), make([]spending, w.instances)
 	var all spending
 	for i := range fleet {
@@ -215,7 +223,8 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 		}
 		cost := [...]int64{0, r.Int64N(estimate + 1), r.Int64N(12), r.Int64N(12), r.Int64N(dear)}[r.IntN(5)]
 		when := r.IntN(3)
-		fleet[i].spy.serve = func(_ http.ResponseWriter, req *http.Request) {
+		fleet[i].spy.serve = func(rw http.ResponseWriter, req *http.Request) {
+			defer rw.WriteHeader(http.StatusAccepted)
 			parts, bills := [2]*spending{&each[i], &all}, [2]*bill{}
 			for n, s := range parts {
 				bills[n] = s.admit(c.Now(), estimate)

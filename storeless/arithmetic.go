@@ -392,8 +392,9 @@ func (r *rule) record(now int64, s State, cost int64) State {
 func (r *rule) restore(now, then int64, s State, cost int64) State {
 	if r.interval > 0 {
 		// What has leaked out since is gone: to give it back as well would make room
-		// for more than ever was charged at once.
-		back := r.leaks(cost, math.MaxInt64) - max(0, now-then)
+		// for more than ever was charged at once. Nor does more than a burst come back: of a
+		// cost that was settled a part may have been lost, and it would be others' that is forgiven.
+		back := min(cost, r.capacity)*r.interval - max(0, now-then)
 		s.At -= max(0, min(s.At-now, back))
 		return r.roll(now, s)
 	}

@@ -16,7 +16,7 @@ func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tall
 
 // Restore takes back what [Memory.Record] or a decision counted at then, where it still
 // counts: in a window of its own or the one after, and in a bucket what is still
-// owed. It returns the family's tally. Tokens that were sent in between still say
+// owed, a burst at most. It returns the family's tally. Tokens that were sent in between still say
 // the old one; only a client that shows the new one has its quota back. m may be
 // nil.
 func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
