@@ -118,10 +118,11 @@
 // says less. No more than that is believed beyond a bucket's burst; a tally that has no overdraft
 // says 0, and a wrong clock costs it what it did without any. Rejected were: to believe so much of
 // every mark, or of all that are flagged, which would make a client wait for up to an overdraft
-// because a clock was wrong; to count the overdraft in units beside the mark, of which the maximum of two
-// tallies would not be a lower bound any more, since both numbers fade; to keep it in
-// memory alone, where the next instance would not hear of it; and no end of it, by which one
-// settlement that was a mistake would lock a client out, and keep its cell, for as long as 2³¹ takes.
+// because a clock was wrong; to count the overdraft in units beside the mark, of which the
+// maximum of two tallies would not be a lower bound any more, since both numbers fade; to
+// keep it in memory alone, where the next instance would not hear of it; and no end of it, by
+// which one settlement that was a mistake would lock a client out, and keep its cell, for as
+// long as 2³¹ takes.
 //
 // # Waiting
 //
@@ -152,12 +153,12 @@
 // [Verdict.Wait] is by the clock of the instance that says it; on another one, that is
 // behind by D, a client that returns on the dot may have to wait D more.
 //
-// A mark that is further ahead than the largest bucket among the tiers can be owed
-// (the time in which it empties, see [Policy.Among]), its overdraft and the skew is from a clock
-// that went wrong. Where a memory knows the family, it says nothing: what the memory
+// A mark that is further ahead than the largest bucket among the tiers can be owed (the
+// time in which it empties, see [Policy.Among]), what it says of an overdraft, and the skew,
+// is from a clock that went wrong. Where a memory knows the family, it says nothing: what the memory
 // has counted decides, so that to echo is no worse than to drop the tally. Where
-// none does, it is cut down to what that bucket can be owed at the most, with the overdraft, which is
-// remembered, and is news for the client ([Policy.Exceeds]).
+// none does, it is cut down to what that bucket can be owed at the most, and the overdraft,
+// which is remembered, and is news for the client ([Policy.Exceeds]).
 //
 // A memory cannot dismiss what it holds. When the clock has stepped back by more
 // than the skew, counts are moved to the present window, the fuller of the two

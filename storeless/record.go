@@ -4,12 +4,12 @@ package storeless
 
 import "time"
 
-// Record counts in a family and its networks what was admitted already: what a request has cost
-// beyond its estimate, or what an exact counter has admitted, so that the counts are there
-// when the counter is not. It asks no limit and refuses nothing: counts go beyond the quota, and a
-// bucket's debt beyond its burst, see "Settled costs" in the package documentation. It counts on those limits that p charges, see
-// [Policy.Charging], and returns the family's tally. m may be nil. It panics
-// as Take does if there are too many networks.
+// Record counts in a family and its networks what was admitted already: what a request has
+// cost beyond its estimate, or what an exact counter has admitted, so that the counts are there
+// when the counter is not. It asks no limit and refuses nothing: counts go beyond the quota,
+// and a bucket's debt beyond its burst, see "Settled costs" in the package documentation. It
+// counts on those limits that p charges, see [Policy.Charging], and returns the family's tally.
+// m may be nil. It panics as Take does if there are too many networks.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
 }

@@ -53,7 +53,8 @@ func compile(l Limit) rule {
 // owe sets the most that any tier's bucket may be owed.
 func (r *rule) owe(most int64) {
 	r.owes = most
-	r.reach = (r.keeps+1)*r.seconds + r.owes/1_000_000 + farFutureSlack
+	// An overdraft is what is owed and a window once more: of buckets the last window is that.
+	r.reach = (r.keeps+1)*r.seconds + 2*r.owes/1_000_000 + farFutureSlack
 }
 
 // last makes a rule that of a pass: what was used stays used for life, where it is counted

@@ -252,6 +252,14 @@ func TestOverdraftInAFullMemory(t *testing.T) {
 	require.LessOrEqual(t, newcomer.Wait, 71*second, "nor more than can be owed")
 	require.Positive(t, newcomer.Inherited)
 
+	// It is kept for as long as it takes: no such cell is a wrong clock's.
+	slow := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: hour, Burst: 100})
+	m = storeless.NewMemory(1, 1)
+	for n := range 40 {
+		m.Record(midnight, slow, &storeless.Candidate{Key: stranger(m, n)}, 1<<40)
+	}
+	require.Equal(t, 102*hour, take(m, slow, midnight, stranger(m, 0), 1).Wait)
+
 	// Where that was of a larger bucket, a smaller one may have been owed all it can.
 	large := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 1000})
 	m = storeless.NewMemory(1, 1)

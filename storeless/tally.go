@@ -7,9 +7,9 @@ package storeless
 // For the window algorithms, At is the number of the window since the Unix
 // epoch, Cur what was used in it, and Prev what was used in the window before.
 // For GCRA, At is the theoretical arrival time in microseconds since the epoch;
-// Cur is the overdraft, by how many seconds, rounded up, that is further ahead than any tier's
-// bucket can be owed, because of a cost that was settled; and Prev is zero. Microseconds, because marks then stay exact in the
-// float64 integers of JavaScript and Lua. The zero State has counted nothing.
+// Cur is the overdraft, by how many seconds, rounded up, that is further ahead than any
+// tier's bucket can be owed, because of a cost that was settled; and Prev is zero.
+// Microseconds, because marks then stay exact in the float64 integers of JavaScript and Lua. The zero State has counted nothing.
 type State struct {
 	At        int64
 	Cur, Prev uint32

@@ -106,10 +106,10 @@
 // has a part of for all of its life ([storeless.Policy.Pass]), that window's and
 // all that came before. For a bucket (GCRA) the age is the
 // microseconds from the theoretical arrival time to exp: one of 6 a minute takes
-// 10 s to leak, so the mark is 1700000010, and the age 92790 s. The first count of a bucket is by
-// how many seconds the mark is further ahead than that of a full one, where a cost was settled
-// above the burst, and else 0; the second is 0. In an own tally, whose end has nothing to do with its windows, an
-// age is below zero where a bucket owes for longer than the tally has to live, or
+// 10 s to leak, so the mark is 1700000010, and the age 92790 s. The first count of a
+// bucket is by how many seconds the mark is further ahead than that of a full one, where a
+// cost was settled above the burst, and else 0; the second is 0. In an own tally, whose
+// end has nothing to do with its windows, an age is below zero where a bucket owes for longer than the tally has to live, or
 // an instance whose clock is ahead has begun a window.
 //
 // The signature is HMAC-SHA256 (RFC 2104) over the first two segments and the
