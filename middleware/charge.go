@@ -78,7 +78,7 @@ func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks [
 	if class, share := pass.away.of(cost); share != nil && !e.home.is(own) {
 		networks = append(networks, storeless.Network{Key: e.keyOfOwn(own.ID, kindAway, class), Policy: share})
 	}
-	return storeless.Candidate{Key: key, Networks: pass.bound(key, networks)}
+	return storeless.Candidate{Key: key, Ends: time.Unix(own.Expires, 0), Networks: pass.bound(key, networks)}
 }
 
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not

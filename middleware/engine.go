@@ -33,6 +33,8 @@ type engine struct {
 	passLife   time.Duration     // of a tally that is bought
 	home       *home             // that this process is
 
+	longestPass time.Duration // the life of any tally that this process has sold
+
 	challenge *challenger   // nil: never
 	room      *waitingRoom  // nil: none
 	exact     *exactCounter // nil: token and memory decide

@@ -26,7 +26,8 @@ type Middleware struct {
 	memory     *storeless.Memory
 	maxClients int
 
-	home    *home // that this process is to the tallies of its challenges
+	home    *home         // that this process is to the tallies of its challenges
+	passes  time.Duration // the longest life of a tally that was for sale
 	served  *liveRequests
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
@@ -57,7 +58,9 @@ func New(cfg Config) (*Middleware, error) {
 // What was counted stays, in memory and tokens, for every limit that keeps its name,
 // algorithm and window, whatever its quota is now. A limit that changes one of them
 // is a new one, and begins at zero; so does a counter that takes over, or is gone,
-// with Exact. Policy cannot change, because tokens are made out to it. MaxClients
+// with Exact. What was sold lives as long as it was sold for: a bought tally goes on with its
+// count and the new quotas, whatever PriceMemory is now, and also where the Challenge was off meanwhile.
+// While it is off, tokens of bought tallies are as if absent. Policy cannot change, because tokens are made out to it. MaxClients
 // cannot change either. Each limit has cells of its own for so many clients: the memory
 // grows and shrinks with the number of limits.
 func (m *Middleware) Reconfigure(cfg Config) error {
@@ -95,13 +98,15 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if e.challenge != nil {
 		e.challenge.load = &m.load
 	}
+	m.passes = max(m.passes, e.passLife)
+	e.longestPass = m.passes
 	m.engine.Store(e)
 	if e.memory != nil {
 		counted := []*storeless.Policy{e.base.policy}
 		if pass := e.base.pass; pass != nil {
 			counted = append(counted, pass.policy)
 		}
-		e.memory.Retain(counted...)
+		e.memory.Retain(e.now(), counted...)
 	}
 	e.warnOfIdle(e.now())
 	return nil

@@ -95,9 +95,9 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 }
 
 // acceptsOwn reports whether an own tally may be charged for this request. Where
-// nothing is sold, or for longer than anything sold lives, a thief of the key made it.
+// nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it.
 // The thief must not get more than that takes.
 func (e *engine) acceptsOwn(now time.Time, who *subject, own *token.Own) bool {
-	longest := now.Add(e.passLife + time.Minute).Unix()
+	longest := now.Add(e.longestPass + time.Minute).Unix()
 	return e.sellsTallies() && own.Expires <= longest && (own.Bound || !e.bindsOwn(who.id))
 }

@@ -13,8 +13,7 @@ import (
 func (r *rule) elapsed(now int64, s State) int64 { return max(0, now-s.At*r.window) }
 
 // remaining returns how much cost would pass now; negative where a quota or a
-// burst was lowered below what is used already. s is rolled. The counts of a pass have
-// their full weight for all of its life.
+// burst was lowered below what is used already. s is rolled.
 //
 // For the sliding counter, prev·(W−e) + (cur+cost)·W ≤ L·W is, in integers, the
 // same as cost ≤ L − cur − ⌈prev·(W−e)/W⌉: exact, with one 128-bit product.
@@ -23,11 +22,8 @@ func (r *rule) remaining(now int64, s State) int64 {
 		return (r.empties - max(0, s.At-now)) / r.interval
 	}
 	left := r.limit.Quota - int64(s.Cur)
-	switch {
-	case s.Prev == 0:
+	if s.Prev == 0 {
 		return left
-	case r.life > 0:
-		return left - int64(s.Prev)
 	}
 	return left - mulDivUp(int64(s.Prev), r.window-r.elapsed(now, s), r.window)
 }
@@ -43,7 +39,7 @@ func (r *rule) charge(now int64, s State, cost int64) State {
 
 // wait returns the time in µs until cost, from 1 to the capacity, would pass;
 // zero or less if it passes now. s is rolled. A pass that is used up admits nothing more:
-// the wait is all of its life, which is longer than what is left of it.
+// the wait is longer than any lives.
 func (r *rule) wait(now int64, s State, cost int64) int64 {
 	if r.interval > 0 {
 		return max(0, s.At-now) + cost*r.interval - r.empties
@@ -51,10 +47,8 @@ func (r *rule) wait(now int64, s State, cost int64) int64 {
 	start, spare := s.At*r.window, r.limit.Quota-cost
 	cur, prev := int64(s.Cur), int64(s.Prev)
 	switch {
-	case r.life > 0 && cur+prev > spare:
-		return r.life
-	case r.life > 0:
-		return 0
+	case r.life > 0 && cur > spare:
+		return MaxWindow.Microseconds()
 	case r.limit.Algorithm == FixedWindow && cur > spare:
 		return start + r.window - now
 	case cur > spare:
@@ -81,9 +75,9 @@ func (r *rule) shown(now int64, s State) State {
 
 // seen is s rolled to the present, or kept at its own window where that lies ahead
 // of the clock by no more than the skew allowed. Further ahead a window says
-// nothing. A mark stays where it is, however far ahead.
+// nothing. A mark stays where it is, however far ahead, and so does what a pass has used.
 func (r *rule) seen(now int64, s State) State {
-	if r.interval == 0 && r.ahead(now, s) {
+	if r.interval == 0 && r.life == 0 && r.ahead(now, s) {
 		s = State{}
 	}
 	return r.roll(now, s)
@@ -131,7 +125,7 @@ func (r *rule) ahead(now int64, s State) bool {
 }
 
 // roll brings s to the window of now, unless s is ahead of it already. A mark
-// that has passed owes nothing. Of a pass, prev is all that was used before.
+// that has passed owes nothing. What a pass has used stays used, in whichever window that was.
 func (r *rule) roll(now int64, s State) State {
 	if r.interval > 0 {
 		if s.At <= now {
@@ -144,10 +138,10 @@ func (r *rule) roll(now int64, s State) State {
 	}
 	window := now / r.window
 	switch {
+	case r.life > 0:
+		return State{At: window, Cur: sum(s.Cur, s.Prev)}
 	case s.At >= window:
 		return s
-	case r.life > 0:
-		return State{At: window, Prev: sum(s.Cur, s.Prev)}
 	case s.At == window-1 && r.limit.Algorithm == SlidingWindow:
 		return State{At: window, Prev: s.Cur}
 	}
@@ -179,36 +173,42 @@ func (r *rule) blank(s State) bool {
 	return s.Cur == 0 && s.Prev == 0
 }
 
-// expires returns a Unix second, a multiple of the window, at which s is spent.
+// expires returns a Unix second at which s is spent: but for a pass, a multiple of the window.
 func (r *rule) expires(s State) int64 {
-	if r.interval > 0 {
+	switch {
+	case r.interval > 0:
 		return (s.At/r.window + 2) * r.seconds
+	case r.life > 0: // it may have been charged as the window ended
+		return (s.At+1)*r.seconds + r.life/1_000_000
 	}
-	return (s.At + r.keeps) * r.seconds
+	return (s.At + 2) * r.seconds
 }
 
-// load returns the state in c.
-func (r *rule) load(c *cell) State {
-	if r.interval > 0 {
+// load returns the state in c. Under another PriceMemory a limit may be one whose counts
+// last for a pass's life, or no longer be one. So a cell says which it was: what was used in
+// a life counts as used now.
+func (r *rule) load(now int64, c *cell) State {
+	switch {
+	case r.interval > 0:
 		return State{At: int64(c.value & (1<<markBits - 1))}
+	case c.value&usedInLife != 0:
+		return State{At: now / r.window, Cur: uint32(c.value)}
 	}
-	s := State{
-		At:   int64(c.expires)/r.seconds - r.keeps,
+	return State{
+		At:   int64(c.expires)/r.seconds - 2,
 		Cur:  uint32(c.value >> 32),
 		Prev: uint32(c.value),
 	}
-	if r.dies > 0 {
-		s.At = (int64(c.expires) - r.dies) / r.seconds
-	}
-	return s
 }
 
-// store writes s to c at now.
-func (r *rule) store(now int64, c *cell, s State) {
+// store writes s to c at now. A pass that ends, in Unix seconds, is remembered until then and
+// no longer: those of the dead would fill the memory of a day's limit for two days.
+func (r *rule) store(now int64, c *cell, s State, ends int64) {
 	c.expires = uint32(r.expires(s))
-	if r.interval > 0 {
-		if r.dies > 0 {
-			c.expires = min(c.expires, uint32(now/1_000_000+r.dies))
+	switch {
+	case r.interval > 0:
+		if ends > 0 {
+			c.expires = min(c.expires, uint32(ends))
 		}
 		// A debt that is larger than this bucket can be owed is another tier's.
 		owes := uint64(max(r.empties, s.At-now))
@@ -216,12 +216,11 @@ func (r *rule) store(now int64, c *cell, s State) {
 		if s.Cur > 0 {
 			c.value |= overdrawnBit
 		}
-		return
+	case r.life > 0:
+		c.expires, c.value = uint32(ends), usedInLife|uint64(s.Cur)
+	default:
+		c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
 	}
-	if r.dies > 0 { // at the earliest of the window of s, from which that is told
-		c.expires = uint32(max(now/1_000_000, s.At*r.seconds) + r.dies)
-	}
-	c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
 }
 
 // remembered prepares a state of our own memory, which cannot be dismissed: a
@@ -241,12 +240,9 @@ func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
 
 // held is what a cell holds, of which no more can be owed than owes.
 func (r *rule) held(now int64, c *cell, owes int64) (s State, moved bool) {
-	s = r.load(c)
-	if r.life > 0 && r.ahead(now, s) {
-		s.Cur, s.Prev = sum(s.Cur, s.Prev), 0 // of a pass, both stay used
-	}
+	s = r.load(now, c)
 	switch {
-	case r.blank(s):
+	case r.blank(s), r.life > 0:
 	case r.interval > 0 && s.At-now > owes+r.skew:
 		moved, s.At = true, now+owes
 	case r.interval == 0 && r.ahead(now, s):
@@ -400,9 +396,9 @@ func (r *rule) restore(now, then int64, s State, cost int64) State {
 	}
 	cost = min(cost, MaxQuota)
 	switch passed := s.At - then/r.window; {
-	case passed == 0:
+	case passed == 0, r.life > 0:
 		s.Cur -= min(s.Cur, uint32(cost))
-	case passed == 1 || passed > 1 && r.life > 0:
+	case passed == 1:
 		s.Prev -= min(s.Prev, uint32(cost))
 	}
 	return s

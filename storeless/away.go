@@ -26,15 +26,14 @@ func (p *Policy) Away(instances, cost int64) *Policy {
 	for i := range away.rules {
 		r := &away.rules[i]
 		if r.interval == 0 {
-			l, id, later, life := r.limit, r.id, r.later, r.life
+			l := r.limit
 			l.Quota = shareAway(l.Quota, instances, cost)
 			shared = shared || l.Quota < r.limit.Quota
 			// A sliding counter is held to its quota at each instant, and so meets chance more than once a
 			// window: it would refuse up to nine times as many. The tally itself slides.
 			l.Algorithm = FixedWindow
 			*r = compile(l)
-			r.id, r.later = id, later
-			r.last(life)
+			r.as(&p.rules[i])
 		} else {
 			// No slower than a bucket may be.
 			slowest := max(r.interval, MaxWindow.Microseconds()/r.capacity)

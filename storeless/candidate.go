@@ -20,6 +20,11 @@ type Candidate struct {
 	// limits of a policy that are charged later; see [Policy.Charging].
 	Held int64
 
+	// Ends is when a tally that was bought is worth nothing any more: what is charged to it
+	// by a pass is remembered until then, however long the passes live that are sold by now.
+	// Zero: when one ends that is sold at this moment.
+	Ends time.Time
+
 	// Networks are counted beside the tally: at most [MaxNetworks].
 	Networks []Network
 
@@ -56,6 +61,23 @@ type Network struct {
 // MaxNetworks is how many networks a family may belong to: as many as a client has that
 // are limited, a /56 and a /48, and what the memory admits of the tally by itself.
 const MaxNetworks = 3
+
+// guest returns f as one that may be new to the memory.
+func (f *Candidate) guest(now int64, p *Policy) guest {
+	g := guest{provider: f.Provider}
+	switch {
+	case p.life == 0:
+	case f.Ends.IsZero():
+		g.ends = (now+p.life)/1_000_000 + deathSlack
+	default:
+		g.ends = f.Ends.Unix() + deathSlack
+	}
+	return g
+}
+
+// deathSlack is for how many seconds more a pass is remembered: the clock of the instance
+// that sold it may be ahead.
+const deathSlack = 60
 
 // countNetworks panics if there are too many.
 func (f *Candidate) countNetworks() {

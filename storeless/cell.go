@@ -3,7 +3,8 @@
 package storeless
 
 // A cell is 16 bytes, a set of them four cache lines. A window state is kept as its two
-// counts, its number following from expires; a GCRA state as its time mark below
+// counts, its number following from expires; what a pass has used in its life as that
+// number alone, below a bit that says so; a GCRA state as its time mark below
 // the bit length of the time its bucket takes to empty, and whether it is overdrawn: by how
 // much, the mark says.
 type cell struct {
@@ -15,6 +16,9 @@ type cell struct {
 const (
 	setSize  = 16
 	cellSize = 16 // bytes
+
+	// usedInLife is above the counts, of 31 bits each.
+	usedInLife = 1 << 63
 
 	// markBits are the bits of a cell's value that hold the time mark of a bucket.
 	markBits = 56

@@ -110,10 +110,10 @@ func (c *counts) take(id uint32) *column {
 	return col
 }
 
-// retain keeps the columns of the limits of some policies, of passes or of others, in
-// their order, and no other. One that is let go of is not used again: a request that is
-// under way may still write to it.
-func (c *counts) retain(policies []*Policy, passes bool) {
+// retain keeps the columns of the limits of some policies, in their order, and no other: of
+// passes, and those that are alive, or where alive is nil of all others. One that is let go of
+// is not used again: a request that is under way may still write to it.
+func (c *counts) retain(policies []*Policy, alive func(*column) bool) {
 	c.adopting.Lock()
 	defer c.adopting.Unlock()
 	known := map[uint32]*column{}
@@ -124,7 +124,7 @@ func (c *counts) retain(policies []*Policy, passes bool) {
 	for _, p := range policies {
 		for i := range p.rules {
 			id := p.rules[i].id
-			if p.pass != passes || slices.ContainsFunc(columns, func(col *column) bool { return col.id == id }) {
+			if p.life > 0 != (alive != nil) || slices.ContainsFunc(columns, func(col *column) bool { return col.id == id }) {
 				continue
 			}
 			col := known[id]
@@ -134,8 +134,19 @@ func (c *counts) retain(policies []*Policy, passes bool) {
 			columns = append(columns, col)
 		}
 	}
+	for _, col := range *c.columns.Load() {
+		if alive != nil && !slices.Contains(columns, col) && alive(col) {
+			columns = append(columns, col)
+		}
+	}
 	c.spare = nil
 	c.columns.Store(&columns)
+}
+
+// alive reports whether a column holds a count that somebody needs. The stripes are locked.
+func (col *column) alive(now int64) bool {
+	needed := func(c cell) bool { return !c.free(now, col.reach.Load()) }
+	return slices.ContainsFunc(col.cells, needed) || slices.ContainsFunc(col.floors, needed)
 }
 
 // A spot is where a family has its cells, in every column.

@@ -72,7 +72,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 		return tally, v
 	}
 	c := m.countsOf(p)
-	at, from := c.place(f.Key), guest{provider: f.Provider}
+	at, from := c.place(f.Key), f.guest(us, p)
 	lock := &c.stripes[at.stripe]
 	lock.Lock()
 	defer lock.Unlock()
@@ -152,11 +152,12 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, c
 	for i, w := range f.Networks {
 		c.look(w.Policy, &room[i].at, &room[i].known)
 	}
-	start := c.recall(now, p, &at, guest{f.Provider, 0}, &f.Shown, tally, &known)
+	from := f.guest(now, p)
+	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
 	p.check(now, tally, cost, f.Held, v)
 	for i, w := range f.Networks {
 		b := &room[i]
-		s := c.recall(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.tally, &b.known)
+		s := c.recall(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
 		if s.part > start.part {
 			start = s
 		}
@@ -171,11 +172,11 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, c
 	}
 	if charge && v.Admitted && cost > 0 {
 		p.charge(now, tally, cost, v)
-		c.keep(now, p, &at, guest{f.Provider, 0}, tally, &known)
+		c.keep(now, p, &at, from, tally, &known)
 		for i, w := range f.Networks {
 			b := &room[i]
 			w.Policy.charge(now, &b.tally, cost, v)
-			c.keep(now, w.Policy, &b.at, guest{f.Provider, uint32(1 + i)}, &b.tally, &b.known)
+			c.keep(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
 		}
 	}
 	if start.cost > 0 {
@@ -236,7 +237,11 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 	for i := range p.rules {
 		r := &p.rules[i]
 		col := c.column(i, r.id)
-		furthest(&col.reach, r.reach)
+		reach := r.reach
+		if from.ends > 0 {
+			reach = max(reach, from.ends-now/1_000_000+farFutureSlack)
+		}
+		furthest(&col.reach, reach)
 		own := known[i]
 		if own != nil && own.tag != at.tag { // a newcomer in the same request has taken it
 			own, known[i] = nil, nil
@@ -251,13 +256,13 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 				}
 			}
 			if r.beyond(now, shown[i]) {
-				r.store(now, c.claim(now, r, col, at, from), t[i])
+				r.store(now, c.claim(now, r, col, at, from), t[i], from.ends)
 			}
 			continue
 		}
 		s, moved := r.remembered(now, own)
 		if moved {
-			r.store(now, own, s)
+			r.store(now, own, s, from.ends)
 		}
 		if r.beyond(now, shown[i]) {
 			t[i] = s
@@ -290,6 +295,6 @@ func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, know
 		if own == nil || own.tag != at.tag {
 			own = c.claim(now, r, c.column(i, r.id), at, from)
 		}
-		r.store(now, own, t[i])
+		r.store(now, own, t[i], from.ends)
 	}
 }

@@ -22,6 +22,13 @@ import "math/bits"
 type guest struct {
 	provider uint64 // 0: nobody
 	level    uint32 // 0: a family; from 1 on its networks
+	ends     int64  // the Unix second at which a pass is forgotten; 0: it is none
+}
+
+// network returns the i-th network of a guest.
+func (g guest) network(i int) guest {
+	g.level = uint32(1 + i)
+	return g
 }
 
 // hash returns the provider's number in the memory, by which its claims are counted, and
@@ -44,14 +51,14 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 	}
 	start, moved := r.held(now, floor, floor.owes())
 	if moved {
-		r.store(now, floor, start)
+		r.store(now, floor, start, 0)
 	}
 	if g.provider != 0 {
 		_, tag := g.hash(c.salt)
 		if shared := find(at.in(col), at.first, tag); shared != nil {
 			s, moved := r.remembered(now, shared)
 			if moved {
-				r.store(now, shared, s)
+				r.store(now, shared, s, 0)
 			}
 			start = r.merge(start, s)
 		}
@@ -112,7 +119,7 @@ func (r *rule) least(now int64, set []cell) *cell {
 
 // weight orders cells by what they count now: of windows in 2⁻³² of a request.
 func (r *rule) weight(now int64, c *cell) uint64 {
-	s := r.roll(now, r.load(c))
+	s := r.roll(now, r.load(now, c))
 	if r.interval > 0 {
 		return uint64(s.At)
 	}
@@ -124,11 +131,12 @@ func (r *rule) weight(now int64, c *cell) uint64 {
 // raise raises a floor to what a cell has counted that is about to be taken.
 func (r *rule) raise(now int64, floor, taken *cell) {
 	s, _ := r.held(now, taken, taken.owes())
+	ends := taken.expires
 	if floor.expires != 0 {
 		was, _ := r.held(now, floor, floor.owes())
-		s = r.merge(s, was)
+		s, ends = r.merge(s, was), max(ends, floor.expires)
 	}
-	r.store(now, floor, s)
+	r.store(now, floor, s, int64(ends))
 }
 
 // used returns how much cost s stands for now; more than the capacity where it was

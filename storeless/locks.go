@@ -29,6 +29,19 @@ func stripesFor(sets int) (stripes, int) {
 // stripe returns the index of the stripe that holds a family.
 func (s stripes) stripe(k Key) int { return scale(uint64(k), len(s)) }
 
+// lock locks all stripes, in the order in which requests do.
+func (s stripes) lock() {
+	for i := range s {
+		s[i].Lock()
+	}
+}
+
+func (s stripes) unlock() {
+	for i := range s {
+		s[i].Unlock()
+	}
+}
+
 // locks are the stripes a request holds: the family's and those of its networks, or buyers, each
 // once, in ascending order, so that no two requests wait for each other.
 type locks struct {

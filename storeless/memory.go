@@ -77,16 +77,19 @@ func (m *Memory) Key(identity []byte) Key { return Key(maphash.Bytes(m.seed, ide
 
 // Retain says which policies count from now on. What was counted stays for the limits of
 // theirs, whatever their order and their quotas; a limit that is not among them is
-// forgotten, and begins at zero if it comes back. The memory has cells for as many clients
-// as ever for each limit, so that its size follows their number.
-func (m *Memory) Retain(policies ...*Policy) {
-	m.counts.retain(policies, false)
-	m.bought.retain(policies, true)
+// forgotten, and begins at zero if it comes back. What passes have used is not forgotten
+// while any of them is alive, whether or not there is a policy of passes. The memory has cells for as
+// many clients as ever for each limit, so that its size follows their number.
+func (m *Memory) Retain(now time.Time, policies ...*Policy) {
+	m.counts.retain(policies, nil)
+	m.bought.lock()
+	defer m.bought.unlock()
+	m.bought.retain(policies, func(col *column) bool { return col.alive(now.Unix()) })
 }
 
 // countsOf returns where the tallies of p are counted.
 func (m *Memory) countsOf(p *Policy) *counts {
-	if p.pass {
+	if p.life > 0 {
 		return &m.bought
 	}
 	return &m.counts

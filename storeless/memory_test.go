@@ -167,7 +167,7 @@ func TestMemorySize(t *testing.T) {
 		}
 		p := compile(t, limits...)
 		for _, passes := range []int{row.limits, 0} { // none are sold any more
-			m.Retain([]*storeless.Policy{p, p.Pass(hour)}[:1+min(1, passes)]...)
+			m.Retain(midnight, []*storeless.Policy{p, p.Pass(hour)}[:1+min(1, passes)]...)
 			require.Equal(t, want+passes*(row.passes*(16*16+16)+1025*8), m.Size(), "%+v", row)
 		}
 	}

@@ -4,7 +4,6 @@ package storeless
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -42,26 +41,24 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 			least = max(least, r.limit.Quota, r.capacity)
 		}
 	}
-	life := p.PassLife(memory).Microseconds()
-	pass := &Policy{name: p.name, rules: slices.Clone(p.rules), pass: true, shadows: p.shadows}
+	pass := p.clone()
+	pass.life = p.PassLife(memory).Microseconds()
 	for i := range pass.rules {
 		r := &pass.rules[i]
 		if r.limit.Window <= memory {
-			if r.interval > 0 { // a slower one, as Away makes it, would be remembered long after the pass
-				r.last(life)
-			}
 			continue
 		}
 		quota := min(r.limit.Quota, max(least, mulDivUp(r.limit.Quota, memory.Microseconds(), r.window)))
 		if r.interval > 0 {
-			*r = r.passBucket(quota, life)
-			r.last(life)
+			whole := r.owes
+			*r = r.passBucket(quota, pass.life)
+			r.owe(max(r.owes, whole, r.window)) // it may have been sold with a whole quota, or another part
 			continue
 		}
 		l := r.limit
 		l.Quota = quota
 		*r = compile(l)
-		r.last(life)
+		r.life = pass.life
 	}
 	return pass
 }

@@ -214,12 +214,12 @@ func TestPassDoesNotComeBack(t *testing.T) {
 		tally, v := m.Take(midnight, p, &storeless.Candidate{Key: 1}, 6)
 		require.True(t, v.Admitted)
 		require.Zero(t, v.Limits[0].Remaining)
-		require.Equal(t, time.Hour, v.Limits[0].Reset, "nothing comes back while it lives")
+		require.Equal(t, storeless.MaxWindow, v.Limits[0].Reset, "nothing comes back while it lives")
 
 		for name, at := range map[string]time.Time{"a minute later": midnight.Add(time.Minute), "the clock steps back": midnight.Add(-time.Hour)} {
 			_, v = m.Take(at, p, &storeless.Candidate{Key: 1, Shown: half}, 1)
 			require.False(t, v.Admitted, name)
-			require.Equal(t, time.Hour, v.Wait, name)
+			require.Equal(t, storeless.MaxWindow, v.Wait, name)
 		}
 		later := midnight.Add(time.Minute)
 		merged := p.Merge(later, half, tally)

@@ -13,8 +13,8 @@ import (
 type Policy struct {
 	name    string
 	rules   []rule
-	pass    bool // its tallies are bought
-	shadows bool // some of its limits are shadows
+	life    int64 // of its tallies, which are bought, µs; 0: they are not; see Policy.Pass
+	shadows bool  // some of its limits are shadows
 }
 
 // Compile checks limits and compiles them into a policy. It reports all
@@ -119,7 +119,7 @@ func (p *Policy) Among(tiers ...*Policy) *Policy {
 }
 
 func (p *Policy) clone() *Policy {
-	return &Policy{name: p.name, rules: slices.Clone(p.rules), pass: p.pass, shadows: p.shadows}
+	return &Policy{name: p.name, rules: slices.Clone(p.rules), life: p.life, shadows: p.shadows}
 }
 
 // Scale returns a policy of the same shape that admits factor times as much:
@@ -131,7 +131,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 		panic(fmt.Sprintf("storeless: no policy of %d times as much", factor))
 	}
 	factor = min(factor, MaxQuota) // of a quota of at least 1: the products fit
-	scaled := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass, shadows: p.shadows}
+	scaled := p.clone()
 	for i := range p.rules {
 		l := p.rules[i].limit
 		l.Quota = min(l.Quota*factor, MaxQuota)
@@ -140,8 +140,7 @@ func (p *Policy) Scale(factor int64) *Policy {
 			l.Burst = min(l.Burst*factor, mostBurst(l))
 		}
 		scaled.rules[i] = compile(l)
-		scaled.rules[i].later = p.rules[i].later
-		scaled.rules[i].last(p.rules[i].life)
+		scaled.rules[i].as(&p.rules[i])
 	}
 	return scaled
 }
@@ -173,7 +172,7 @@ func (p *Policy) Share(n int64) *Policy {
 	if n < 1 {
 		panic("storeless: no share of fewer than one")
 	}
-	share := &Policy{name: p.name, rules: make([]rule, len(p.rules)), pass: p.pass, shadows: p.shadows}
+	share := p.clone()
 	for i := range p.rules {
 		l := p.rules[i].limit
 		l.Quota = max(1, l.Quota/n)
@@ -183,8 +182,7 @@ func (p *Policy) Share(n int64) *Policy {
 			l.Burst = min(max(1, l.Burst/n), mostBurst(l))
 		}
 		share.rules[i] = compile(l)
-		share.rules[i].later = p.rules[i].later
-		share.rules[i].last(p.rules[i].life)
+		share.rules[i].as(&p.rules[i])
 	}
 	return share
 }

@@ -43,7 +43,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	}
 	locked.hold(c.stripes)
 	defer locked.release(c.stripes)
-	from := guest{provider: f.Provider}
+	from := f.guest(us, p)
 	var known cells
 	c.look(p, &at, &known)
 	c.recall(us, p, &at, from, &f.Shown, &tally, &known)
@@ -54,7 +54,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 			t     Tally
 			known cells
 		)
-		at, from := c.place(w.Key), guest{f.Provider, uint32(1 + i)}
+		at, from := c.place(w.Key), from.network(i)
 		c.look(w.Policy, &at, &known)
 		c.recall(us, w.Policy, &at, from, &t, &t, &known)
 		w.Policy.adjust(us, &t, change)

@@ -149,3 +149,26 @@ func TestRestoreOfABucketKeepsItsBurst(t *testing.T) {
 	_, v = p.Step(now.Add(3*time.Second), f.Shown, 10)
 	require.True(t, v.Admitted)
 }
+
+// What is refunded after its windows have passed was never in the window before this one, and
+// makes no room there: 10 at once, 10 more three minutes later, and none at the first instant after that.
+func TestRestoreOfALongPastChangesNothing(t *testing.T) {
+	for _, a := range algorithms[:2] {
+		p := compile(t, storeless.Limit{Algorithm: a, Quota: 10, Window: minute})
+		for name, m := range map[string]*storeless.Memory{"the memory": storeless.NewMemory(8, 1), "the token": nil} {
+			f := storeless.Candidate{Key: 1}
+			take := func(now time.Time, want bool) {
+				tally, v := m.Take(now, p, &f, 10)
+				require.Equal(t, want, v.Admitted, "%s, by %s", a, name)
+				f.Shown = tally
+			}
+			take(midnight, true)
+			take(midnight.Add(3*minute), true)
+			next := midnight.Add(4 * minute)
+			f.Shown = m.Restore(next, midnight, p, &f, 10)
+			take(next, a == storeless.FixedWindow)
+			f.Shown = m.Restore(next, midnight, p, &f, 10)
+			take(next.Add(second), false)
+		}
+	}
+}

@@ -20,9 +20,7 @@ type rule struct {
 	owes     int64 // GCRA: the most that the limit is owed in any tier, µs; see Policy.Among
 	skew     int64 // how far ahead of the clock a tally may be, µs
 	reach    int64 // how far ahead of the clock its cells may end, seconds
-	keeps    int64 // for how many windows a count is remembered, its own included
-	life     int64 // of a tally whose counts stay for all of it, µs; 0: none; see Policy.Pass
-	dies     int64 // seconds after which a tally that is charged is dead; 0: never
+	life     int64 // of a pass, µs, where what it has used of the limit stays used for all of it; else 0
 	later    bool  // it is checked, and charged by another policy; see Policy.Charging
 }
 
@@ -39,7 +37,6 @@ func compile(l Limit) rule {
 		window:   l.Window.Microseconds(),
 		seconds:  int64(l.Window / time.Second),
 		skew:     min(maxSkew, l.Window/10).Microseconds(),
-		keeps:    2,
 	}
 	if l.Algorithm.gcra() {
 		r.interval = emissionInterval(l)
@@ -54,30 +51,11 @@ func compile(l Limit) rule {
 func (r *rule) owe(most int64) {
 	r.owes = most
 	// An overdraft is what is owed and a window once more: of buckets the last window is that.
-	r.reach = (r.keeps+1)*r.seconds + 2*r.owes/1_000_000 + farFutureSlack
+	r.reach = 3*r.seconds + 2*r.owes/1_000_000 + farFutureSlack
 }
 
-// last makes a rule that of a pass: what was used stays used for life, where it is counted
-// in windows. (A window that forgets would give most passes of a day's quota a second one,
-// at midnight.) And no cell needs to outlive the pass: those of the dead would fill the
-// memory of a day's limit for two days.
-func (r *rule) last(life int64) {
-	if life == 0 {
-		return
-	}
-	r.dies = life/1_000_000 + deathSlack
-	if r.interval > 0 {
-		return
-	}
-	r.life = life
-	// A token has to outlive the tally, also one that was last charged at a window's end.
-	r.keeps = 1 + (life+r.window-1)/r.window
-	r.owe(r.owes)
-}
-
-// deathSlack is for how many seconds more a pass is remembered: the clock of the instance
-// that sold it may be ahead.
-const deathSlack = 60
+// as makes a rule with another quota play the part of the one it was made of.
+func (r *rule) as(of *rule) { r.id, r.later, r.life = of.id, of.later, of.life }
 
 // limitID identifies a limit's count in tokens and memory. Quota and burst are
 // left out on purpose: counts say what was used, so a changed quota applies to

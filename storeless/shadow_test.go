@@ -199,11 +199,11 @@ func TestShadowKeepsItsCounts(t *testing.T) {
 		for range 5 {
 			require.True(t, take(m, trial, midnight, 1, 1).Admitted)
 		}
-		m.Retain(inForce)
+		m.Retain(midnight, inForce)
 		v := take(m, inForce, midnight, 1, 1)
 		require.False(t, v.Admitted)
 		require.LessOrEqual(t, v.Wait, 2*minute, "no more than its quota was counted")
-		m.Retain(trial)
+		m.Retain(midnight, trial)
 		require.True(t, take(m, trial, midnight, 1, 1).Admitted)
 	}
 }

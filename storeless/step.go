@@ -90,11 +90,14 @@ func (p *Policy) Life() time.Duration {
 	var life time.Duration
 	for i := range p.rules {
 		r := &p.rules[i]
-		owed := r.empties
+		counts, owed := 2*r.limit.Window, r.empties
+		if r.life > 0 {
+			counts = r.limit.Window + time.Duration(r.life)*time.Microsecond
+		}
 		if r.interval > 0 {
 			owed += r.overdraft(r.empties)
 		}
-		life = max(life, time.Duration(r.keeps)*r.limit.Window+time.Duration(owed)*time.Microsecond)
+		life = max(life, counts+time.Duration(owed)*time.Microsecond)
 	}
 	return life
 }

@@ -46,11 +46,15 @@ func (w *compiled) state(f int, t *truth, s storeless.State) storeless.State {
 		return storeless.State{At: base.Add(time.Duration(t.mark) * tenth).UnixMicro()}
 	}
 	i, all := w.index(s), storeless.State{At: s.At}
-	all.Cur = uint32(t.admitted[i])
-	for before := range i {
-		if before == i-1 && w.Limit.Algorithm != storeless.FixedWindow || w.lasting(f) {
-			all.Prev += uint32(t.admitted[before])
+	if w.lasting(f) {
+		for _, n := range t.admitted {
+			all.Cur += uint32(n)
 		}
+		return all
+	}
+	all.Cur = uint32(t.admitted[i])
+	if i > 0 && w.Limit.Algorithm != storeless.FixedWindow {
+		all.Prev = uint32(t.admitted[i-1])
 	}
 	return all
 }
@@ -65,9 +69,6 @@ func (w *compiled) room(f int, clock time.Duration, s storeless.State, more int6
 	width := w.window.Milliseconds()
 	passed := max(0, now.UnixMilli()-s.At*width)
 	weight := width - passed
-	if w.lasting(f) {
-		weight = width
-	}
 	return int64(s.Prev)*weight+(int64(s.Cur)+more)*width <= w.quota[f]*width
 }
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// A reconfigured site counts what its bought tallies are charged.
+type reconfigured struct {
+	*http.ServeMux
+	t   *testing.T
+	m   *middleware.Middleware
+	own atomic.Int64
+}
+
+func newReconfigured(t *testing.T, cfg middleware.Config) *reconfigured {
+	r := &reconfigured{ServeMux: http.NewServeMux(), t: t}
+	r.m = newLimiter(t, r.counting(cfg))
+	r.Handle("/", r.m.Handler(new(spy)))
+	r.Handle("/tally/", r.m.Endpoints())
+	return r
+}
+
+func (r *reconfigured) counting(cfg middleware.Config) middleware.Config {
+	cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
+		if d.Own && d.Allowed && d.Cost > 0 {
+			r.own.Add(1)
+		}
+	}
+	return cfg
+}
+
+func (r *reconfigured) to(cfg middleware.Config) {
+	r.t.Helper()
+	require.NoError(r.t, r.m.Reconfigure(r.counting(cfg)))
+}
+
+// uses returns how many of n requests that show a token, and drop its successors, were charged to the bought tally.
+func (r *reconfigured) uses(tok string, n int) int64 {
+	before := r.own.Load()
+	admitted(r, n, showing(tok))
+	return r.own.Load() - before
+}
+
+// Whatever is changed, and changed back: a bought tally has what it was sold with, once.
+func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
+	day := middleware.Limit{Name: "day", Quota: 50, Window: 24 * time.Hour}
+	minute := middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute}
+	mode := func(mode middleware.Mode) func(*middleware.Config) {
+		return func(cfg *middleware.Config) {
+			challenge := *cfg.Challenge
+			challenge.Mode = mode
+			if mode == middleware.WhenCrowded {
+				challenge.CrowdedAtOnce = 1000
+			}
+			cfg.Challenge = &challenge
+		}
+	}
+	changes := map[string]func(*middleware.Config){
+		"nothing":           func(*middleware.Config) {},
+		"no challenge":      func(cfg *middleware.Config) { cfg.Challenge = nil },
+		"every request":     mode(middleware.EveryRequest),
+		"newcomers":         mode(middleware.Newcomers),
+		"when crowded":      mode(middleware.WhenCrowded),
+		"no memory":         func(cfg *middleware.Config) { cfg.InsecureNoMemory = true; cfg.Challenge = nil },
+		"another secret":    func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b"), secret("a")} },
+		"other limits":      func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{fixed(9, time.Hour)} },
+		"another order":     func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{day, minute} },
+		"a longer memory":   func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = 3 * time.Hour; cfg.Challenge = &c },
+		"a shorter memory":  func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = time.Minute; cfg.Challenge = &c },
+		"a memory of a day": func(cfg *middleware.Config) { c := *cfg.Challenge; c.PriceMemory = 24 * time.Hour; cfg.Challenge = &c },
+		"instances":         func(cfg *middleware.Config) { cfg.Instances = 10 },
+		"a tier":            func(cfg *middleware.Config) { cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits} },
+		"a customer": func(cfg *middleware.Config) {
+			cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+				return []middleware.Limit{minute, {Name: "day", Quota: 60, Window: 24 * time.Hour}}, nil
+			}}
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.WhenExhausted)
+			cfg.Limits, cfg.Challenge.WaitingRoom.Closed = []middleware.Limit{minute, day}, true
+			if name == "a customer" {
+				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), nil }
+			}
+			changed := cfg
+			change(&changed)
+			r := newReconfigured(t, cfg)
+			fresh, used := bought(t, r), bought(t, r)
+			require.EqualValues(t, 5, r.uses(used, 8), "5 in all")
+			for range 4 {
+				r.to(changed)
+				admitted(r, 3, showing(used))
+				now.advance(time.Second)
+				r.to(cfg)
+				require.Zero(t, r.uses(used, 8))
+			}
+			now.advance(40 * time.Minute)
+			r.to(changed)
+			r.to(cfg)
+			require.Zero(t, r.uses(used, 8), "nor in another window")
+			require.EqualValues(t, 5, r.uses(fresh, 8), "what is not used is still there")
+			require.Zero(t, r.uses(fresh, 8))
+		})
+	}
+}
+
+// What was sold lives as long as it was sold for, and what it has used is known for as long.
+func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
+	for name, row := range map[string]struct {
+		sold, then    time.Duration
+		first, second int64
+		lives         time.Duration
+	}{
+		"longer":         {time.Hour, 24 * time.Hour, 3, 47, time.Hour},
+		"shorter":        {24 * time.Hour, time.Hour, 50, 0, 48 * time.Hour},
+		"not used":       {24 * time.Hour, time.Hour, 0, 3, 48 * time.Hour},
+		"longer, unused": {time.Hour, 24 * time.Hour, 0, 50, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
+			cfg.Challenge.PriceMemory, cfg.Challenge.WaitingRoom.Closed = row.sold, true
+			r := newReconfigured(t, cfg)
+			tok, start := bought(t, r), now.Now()
+			require.Equal(t, row.first, r.uses(tok, int(row.first)))
+			challenge := *cfg.Challenge
+			challenge.PriceMemory, cfg.Challenge = row.then, &challenge
+			r.to(cfg)
+			require.Equal(t, row.second, r.uses(tok, 60))
+			for now.Now().Sub(start) < row.lives-31*time.Minute {
+				now.advance(30 * time.Minute)
+				require.Zero(t, r.uses(tok, 2), "it has been used up %s ago", now.Now().Sub(start))
+				require.Equal(t, http.StatusForbidden, send(r).StatusCode)
+				require.Equal(t, http.StatusTooManyRequests, send(r, showing(tok)).StatusCode, "it lives")
+			}
+			now.advance(31 * time.Minute)
+			require.Equal(t, http.StatusForbidden, send(r, showing(tok)).StatusCode, "it has lived")
+		})
+	}
+}
+
+// Requests that come while the challenge goes off and on are decided by one or the other, and
+// those of a bought tally that are under way are not forgotten.
+func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 100, Window: 24 * time.Hour}}
+	cfg.Challenge.PriceMemory, cfg.Challenge.WaitingRoom.Closed = 24*time.Hour, true
+	off := cfg
+	off.Challenge = nil
+	r := newReconfigured(t, cfg)
+	tok := bought(t, r)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() { admitted(r, 100, showing(tok)) })
+	}
+	group.Go(func() {
+		for i := range 40 {
+			if err := r.m.Reconfigure(r.counting([]middleware.Config{off, cfg}[i%2])); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Wait()
+	r.to(cfg)
+	admitted(r, 200, showing(tok))
+	require.EqualValues(t, 100, r.own.Load())
+}
