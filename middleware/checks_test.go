@@ -229,7 +229,7 @@ func troubles() map[string]trouble {
 			log := logTo(&cfg)
 			h := newSite(t, cfg)
 			for i := range 40 {
-				addr := from(fmt.Sprintf("198.51.100.%d", i))
+				addr := from(fmt.Sprintf("198.%d.100.1", i))
 				send(h, addr, proving(solved(t, fetched(h, addr))))
 			}
 			return slices.DeleteFunc(log.lines(), func(line string) bool { return strings.Contains(line, "code=memory-full") })

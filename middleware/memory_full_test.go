@@ -138,13 +138,13 @@ func TestRegisterFull(t *testing.T) {
 	for name, mode := range allModes {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), mode)
-			cfg.MaxClients = 1
+			cfg.MaxClients, cfg.Limits[0].Quota = 1, 1
 			lines := logTo(&cfg)
 			h := newSite(t, cfg)
 			through := 0
 			var last *http.Response
 			for i := range 40 {
-				addr := from(fmt.Sprintf("198.51.100.%d", i))
+				addr := from(fmt.Sprintf("198.%d.100.1", i)) // a network takes a quarter
 				last = send(h, addr, proving(solved(t, fetched(h, addr))))
 				if last.StatusCode == http.StatusOK {
 					through++
@@ -171,6 +171,35 @@ func TestRegisterFull(t *testing.T) {
 				require.Equal(t, http.StatusForbidden, redeemed(h, proof, buyer).StatusCode, "not at the second try either")
 			}
 			require.EqualValues(t, 16, challengeIn(t, fetched(h, buyer)).Work)
+		})
+	}
+}
+
+// An IPv4 /16, or an IPv6 /29, shuts nobody out who comes from elsewhere, however many tallies its hosts buy. Its own
+// newcomers pay a price, and buy.
+func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
+	for name, row := range map[string]struct{ mine, other string }{
+		"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
+		"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.MaxClients, cfg.Challenge.Crowd = 256, 8 // 192 cells
+			h := newSite(t, cfg)
+			buy := func(addr string) int {
+				return redeemed(h, solved(t, fetched(h, from(addr))), from(addr)).StatusCode
+			}
+			for i := range 250 {
+				buy(fmt.Sprintf(row.mine, i/256, i%256))
+			}
+			for i := range 10 {
+				require.Equal(t, http.StatusOK, buy(fmt.Sprintf(row.other, 1, i)), "from elsewhere")
+				now.advance(time.Second)
+			}
+			require.Equal(t, http.StatusOK, buy(fmt.Sprintf(row.mine, 9, 9)), "from there")
+			require.Greater(t, challengeIn(t, fetched(h, from(fmt.Sprintf(row.mine, 9, 8)))).Work, uint64(16))
+			require.EqualValues(t, 16, challengeIn(t, fetched(h, from(fmt.Sprintf(row.other, 1, 99)))).Work)
 		})
 	}
 }

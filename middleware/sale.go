@@ -96,7 +96,7 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 	if e.memory == nil {
 		return list
 	}
-	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1, Block: who.block})
+	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1, Block: who.block, Provider: who.id.provider()})
 	if who.wide() {
 		list = append(list,
 			storeless.Buyer{Key: who.networks[0].Key, Crowds: crowds56},

@@ -242,7 +242,7 @@ func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
 func (r *rule) held(now int64, c *cell, owes int64) (s State, moved bool) {
 	s = r.load(now, c)
 	switch {
-	case r.blank(s), r.life > 0:
+	case r.blank(s):
 	case r.interval > 0 && s.At-now > owes+r.skew:
 		moved, s.At = true, now+owes
 	case r.interval == 0 && r.ahead(now, s):

@@ -136,7 +136,7 @@ func (b *blocks) fit(p *Prices, crowd int64) {
 func (t *table) readBlocks(now int64, p *Prices, address Key, crowd int64) (b blocks) {
 	var last *cell
 	for i := range b.levels {
-		c := t.find(address, blockID(i))
+		c := t.find(address, blockID(i), 0)
 		if c == nil {
 			continue
 		}
@@ -171,7 +171,7 @@ func (t *table) readBlocks(now int64, p *Prices, address Key, crowd int64) (b bl
 func (t *table) storeBlocks(p *Prices, address Key, crowd int64, b *blocks) {
 	highest := ledger{level: slices.Max(b.levels[:]), mark: b.mark}
 	for i, level := range b.levels {
-		c := t.find(address, blockID(i))
+		c := t.find(address, blockID(i), 0)
 		if c == nil {
 			continue
 		}

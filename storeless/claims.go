@@ -4,8 +4,8 @@ package storeless
 
 import "sync/atomic"
 
-// claims are how many cells of a column the clients of each provider have taken, in two
-// windows. Providers share counters by chance. Of all that was claimed no more than
+// claims are how many cells of a column, or of those for sales, the clients of each provider
+// have taken, in two windows. Providers share counters by chance. Of all that was claimed no more than
 // four counters can hold a quarter, so of other providers one in 256 is held to what
 // one of these has done, while its sets are full.
 type claims struct {
@@ -24,10 +24,10 @@ const (
 	windowBits  = 64 - 2*claimedBits
 )
 
-// add counts a claim of a provider.
-func (c *claims) add(window int64, provider uint64) {
-	claim(&c.total, window)
-	claim(&c.by[provider>>(64-claimBits)], window)
+// add counts n claims of a provider.
+func (c *claims) add(window int64, provider, n uint64) {
+	claim(&c.total, window, n)
+	claim(&c.by[provider>>(64-claimBits)], window, n)
 }
 
 // crowded reports whether a provider has claimed a quarter of so many cells, and of all
@@ -37,11 +37,11 @@ func (c *claims) crowded(window int64, provider uint64, cells int) bool {
 	return 4*n >= uint64(cells) && 4*n >= claimed(&c.total, window)
 }
 
-func claim(counter *atomic.Uint64, window int64) {
+func claim(counter *atomic.Uint64, window int64, n uint64) {
 	for {
 		old := counter.Load()
 		before, now := claimedIn(old, window)
-		next := uint64(window)<<(2*claimedBits) | before<<claimedBits | min(now+1, mostClaimed)
+		next := uint64(window)<<(2*claimedBits) | before<<claimedBits | min(now+n, mostClaimed)
 		if counter.CompareAndSwap(old, next) {
 			return
 		}

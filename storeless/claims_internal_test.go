@@ -17,7 +17,7 @@ func TestClaims(t *testing.T) {
 		var c claims
 		require.False(t, c.crowded(window, mine, 16))
 		for range 4 {
-			c.add(window, mine)
+			c.add(window, mine, 1)
 		}
 		require.True(t, c.crowded(window, mine, 16))
 		require.False(t, c.crowded(window, mine, 17), "of the cells")
@@ -26,17 +26,17 @@ func TestClaims(t *testing.T) {
 		require.False(t, c.crowded(window+2, mine, 16))
 		require.False(t, c.crowded(window+1000, mine, 16))
 		for range 12 {
-			c.add(window+1, other)
+			c.add(window+1, other, 1)
 		}
 		require.True(t, c.crowded(window+1, mine, 16))
-		c.add(window+1, other)
+		c.add(window+1, other, 1)
 		require.False(t, c.crowded(window+1, mine, 16), "of all that was claimed")
-		c.add(window+2, mine)
+		c.add(window+2, mine, 1)
 		require.EqualValues(t, 1, claimed(&c.by[7], window+2))
 		require.EqualValues(t, 14, claimed(&c.total, window+2))
 	}
 	var c claims
 	c.by[7].Store(5<<(2*claimedBits) | mostClaimed)
-	c.add(5, mine)
+	c.add(5, mine, 1)
 	require.EqualValues(t, mostClaimed, claimed(&c.by[7], 5), "a counter that is full stays full")
 }

@@ -192,12 +192,12 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, c
 
 // spend spends the proof that goes with a family whose limits admit it, or refuses.
 func (m *Memory) spend(now int64, proof *Proof, v *Verdict) {
-	if c := m.paid.find(proof.Key, spentID); c != nil && int64(c.expires) > now {
+	if c := m.paid.find(proof.Key, spentID, 0); c != nil && int64(c.expires) > now {
 		v.Admitted, v.Spent = false, true
 		return
 	}
 	ends := proof.Expires.Unix()
-	c := m.paid.claim(now, proof.Key, spentID, m.paid.horizon(ends-now+farFutureSlack))
+	c := m.paid.claim(now, proof.Key, spentID, 0, m.paid.horizon(ends-now+farFutureSlack))
 	if c == nil {
 		v.Admitted, v.Saturated = false, true
 		m.full.Add(1)

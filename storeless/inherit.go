@@ -87,7 +87,7 @@ func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell
 	}
 	if free := vacant(set, at.first, now/1_000_000, horizon); free != nil {
 		if g.provider != 0 {
-			col.claims.add(window, number)
+			col.claims.add(window, number, 1)
 		}
 		*free = cell{tag: at.tag}
 		return free
@@ -98,7 +98,7 @@ func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell
 		return shared
 	}
 	if g.provider != 0 {
-		col.claims.add(window, number)
+		col.claims.add(window, number, 1)
 	}
 	least := r.least(now, set)
 	r.raise(now, &col.floors[at.set], least)

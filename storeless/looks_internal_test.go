@@ -44,7 +44,7 @@ func TestFoundAtFirstLook(t *testing.T) {
 		at := m.counts.place(k)
 		counts += lines(at.in((*m.counts.columns.Load())[0]), at.first, at.tag)
 		if uint64(k)%16 == 0 {
-			proofs += lines(m.paid.place(k, spentID))
+			proofs += lines(m.paid.place(k, spentID, 0))
 		}
 	})
 	require.Less(t, counts, clients/10, "lines beyond the first, of %d families", clients)

@@ -61,9 +61,10 @@ func NewMemory(clients, limits int) *Memory {
 		panic(fmt.Sprintf("storeless: no memory for %d clients of %d limits", clients, limits))
 	}
 	m := &Memory{seed: maphash.MakeSeed()}
-	m.counts.make(clients*cellsPerClient, limits, maphash.Bytes(m.seed, []byte("providers")))
+	salt := maphash.Bytes(m.seed, []byte("providers"))
+	m.counts.make(clients*cellsPerClient, limits, salt)
 	m.bought.make(clients*boughtPerClient, 0, 0)
-	m.paid.make((clients + 3) / 4 * paidCells)
+	m.paid.make((clients+3)/4*paidCells, salt)
 	return m
 }
 

@@ -159,7 +159,7 @@ func TestMemorySize(t *testing.T) {
 		{6000, 2, 2275, 35, 4544, 4, 1139, 17}, // 2,250 sets, as many under each lock
 	} {
 		m := storeless.NewMemory(row.families, row.limits)
-		want := row.limits*(row.sets*(16*16+16)+1025*8) + 16*row.paid + 64*(row.stripes+row.paidStripes+row.passStripes)
+		want := row.limits*(row.sets*(16*16+16)+1025*8) + 16*row.paid + 1025*8 + 64*(row.stripes+row.paidStripes+row.passStripes)
 		require.Equal(t, want, m.Size(), "%+v", row)
 		var limits []storeless.Limit
 		for i := range row.limits {

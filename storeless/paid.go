@@ -8,9 +8,11 @@ import "sync/atomic"
 // who finds no room is sold nothing.
 type table struct {
 	stripes
-	cells []cell
-	sets  int // of each stripe
-	reach atomic.Int64
+	cells  []cell
+	sets   int // of each stripe
+	reach  atomic.Int64
+	salt   uint64 // of the providers
+	claims claims // of sales
 }
 
 // Cells that hold no limit's count, by what they hold.
@@ -22,23 +24,25 @@ const (
 )
 
 // make makes the table of at least so many cells.
-func (t *table) make(cells int) {
+func (t *table) make(cells int, salt uint64) {
+	t.salt = salt
 	t.stripes, t.sets = stripesFor((cells + setSize - 1) / setSize)
 	t.cells = make([]cell, len(t.stripes)*t.sets*setSize)
 }
 
-func (t *table) size() int { return len(t.stripes)*stripeSize + len(t.cells)*cellSize }
+func (t *table) size() int { return len(t.stripes)*stripeSize + len(t.cells)*cellSize + claimsSize }
 
-// find returns the cell of a key, or nil. The stripe is locked.
-func (t *table) find(k Key, id uint32) *cell {
-	set, first, tag := t.place(k, id)
+// find returns the cell of a key, or nil: its own or, with a provider, that which the
+// provider's newcomers share in its set. The stripe is locked.
+func (t *table) find(k Key, id uint32, provider uint64) *cell {
+	set, first, tag := t.place(k, id, provider)
 	return find(set, first, tag)
 }
 
-// claim returns the cell of a key, taking a free one if need be, or nil if the set is
+// claim returns the same cell, taking a free one if need be, or nil if the set is
 // full. The stripe is locked.
-func (t *table) claim(now int64, k Key, id uint32, horizon int64) *cell {
-	set, first, tag := t.place(k, id)
+func (t *table) claim(now int64, k Key, id uint32, provider uint64, horizon int64) *cell {
+	set, first, tag := t.place(k, id, provider)
 	if c := find(set, first, tag); c != nil {
 		return c
 	}
@@ -49,11 +53,15 @@ func (t *table) claim(now int64, k Key, id uint32, horizon int64) *cell {
 	return c
 }
 
-// place returns the set of a key, where to begin in it, and its tag.
-func (t *table) place(k Key, id uint32) (set []cell, first, tag uint32) {
+// place returns the set of a key, where to begin in it, and the tag of the cell.
+func (t *table) place(k Key, id uint32, provider uint64) (set []cell, first, tag uint32) {
 	h := mix(uint64(k) ^ uint64(id)<<32 ^ uint64(id))
 	at := (t.stripe(k)*t.sets + scale(h, t.sets)) * setSize
-	return t.cells[at : at+setSize : at+setSize], uint32(h>>28) % setSize, uint32(h)
+	tag = uint32(h)
+	if provider != 0 {
+		_, tag = guest{provider: provider, level: id}.hash(t.salt)
+	}
+	return t.cells[at : at+setSize : at+setSize], uint32(h>>28) % setSize, tag
 }
 
 // horizon returns how many seconds ahead of the clock the cells of anything

@@ -18,6 +18,11 @@ type Buyer struct {
 	// what leaks. Sales with a block and without one are counted apart. Networks have
 	// no blocks: only the first buyer's counts.
 	Block uint8
+
+	// Provider is whom an identity has its address from, as in [Candidate]: only the first
+	// buyer's counts. What its newcomers buy when it has its part of the cells for sales
+	// is written down together: see [Memory.Redeem].
+	Provider uint64
 }
 
 // MaxBuyers is how many buyers a sale may have: an identity, its /56 and its /48.
@@ -67,6 +72,10 @@ func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
 //
 // family derives from the challenge alone, so that a client that redeems again, or
 // that lost the answer, gets the same one: it is Held until ends.
+//
+// No provider takes more than a quarter of the cells for sales. One that has taken half of that
+// takes no more of its own: the newcomers among its buyers share a ledger in each set of 16 cells,
+// with the crowd of one identity, and of what they have bought the last in each set is Held.
 func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, ends time.Time, work int64) Sale {
 	if m == nil {
 		return Sale{Granted: work >= enough(p.work), Price: p.work}
@@ -80,7 +89,7 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 	defer locked.unlock(t)
 
 	second := clock(now)
-	if c := t.find(family, heldID); c != nil && int64(c.expires) > second {
+	if t.holds(second, family, 0) || len(buyers) > 0 && t.holds(second, family, buyers[0].Provider) {
 		return Sale{Granted: true, Held: true}
 	}
 	s, known := t.quote(second, p, buyers)
@@ -104,74 +113,132 @@ func enough(price int64) int64 { return (8*price + 14) / 15 }
 // its ledger is that of its block.
 type books struct {
 	ledgers [MaxBuyers]ledger
+	own     [MaxBuyers]bool // it is written down for this buyer alone
 	blocks  blocks
+	block   int   // from which the first buys; -1: none
 	least   int64 // the least work that opens a tally
+
+	provider uint64 // of the first; 0: nobody
+	full     bool   // it has its part of the cells
+	shared   ledger // of its newcomers, in the set of the widest buyer
 }
 
-// blockOf returns the index of the block from which the i-th buyer buys, or -1.
-func blockOf(buyers []Buyer, i int) int {
-	if i > 0 || len(buyers) == 0 {
-		return -1
+// open returns the books of some buyers but for their ledgers. The stripes are locked.
+//
+// Of a provider that has its part the newcomers share a ledger, as counts are shared in a full
+// set; see [guest]. They find it by the widest buyer, a /48, so that its hosts cannot choose among
+// many, and all of them pay as one identity. What it says is where a newcomer begins also when the
+// provider has room again: nobody's level is lower than it was. Half of the part is for such ledgers
+// and for what is held of such sales, two cells of 16 in each set.
+//
+// Rejected: to refuse the further buyers of a provider, which would be a wall before everybody in a
+// phone carrier's network; and one ledger for all of them, which is one wall in the end.
+func (t *table) open(now int64, p *Prices, buyers []Buyer) (known books) {
+	known.block, known.shared = -1, ledger{mark: mark{at: now}}
+	if len(buyers) == 0 {
+		return known
 	}
-	return min(int(buyers[i].Block), portBlocks) - 1
+	first, widest := &buyers[0], &buyers[len(buyers)-1]
+	known.block, known.provider = min(int(first.Block), portBlocks)-1, first.Provider
+	if known.provider == 0 {
+		return known
+	}
+	number, _ := guest{provider: known.provider}.hash(t.salt)
+	known.full = t.claims.crowded(now/p.counted(), number, len(t.cells)/2)
+	known.shared = p.read(now, t.find(widest.Key, salesID, known.provider), p.crowdOf(1))
+	if known.full && known.block >= 0 && !live(now, t.find(first.Key, blockID(known.block), 0)) {
+		known.block = -1
+	}
+	return known
+}
+
+// live reports whether a cell is in use.
+func live(now int64, c *cell) bool { return c != nil && int64(c.expires) > now }
+
+// holds reports whether a family was sold: by a cell of its own, or by that of a provider's newcomers.
+func (t *table) holds(now int64, family Key, provider uint64) bool {
+	c := t.find(family, heldID, provider)
+	return live(now, c) && c.value == uint64(family)
 }
 
 // sell writes a sale down, all of it or nothing: one that is not remembered
 // would leave the price where it was, for as many more.
 func (t *table) sell(now int64, p *Prices, buyers []Buyer, known *books, family Key, ends int64) bool {
 	var (
-		cells  [1 + MaxBuyers]*cell
-		before [1 + MaxBuyers]cell
+		cells  [2 + MaxBuyers]*cell
+		before [2 + MaxBuyers]cell
+		taken  int
+		own    uint64 // of these, the cells that nobody shares
 	)
-	take := func(i int, k Key, id uint32, reach int64) *cell {
-		old := t.find(k, id)
-		if old != nil {
-			before[i] = *old
+	take := func(k Key, id uint32, shared bool, reach int64) *cell {
+		provider := known.provider
+		if !shared {
+			provider = 0
 		}
-		cells[i] = t.claim(now, k, id, t.horizon(reach))
-		return cells[i]
-	}
-	if c := take(0, family, heldID, ends-now+farFutureSlack); c != nil {
-		c.expires = uint32(ends)
-		for i, b := range buyers {
-			crowd := p.crowdOf(b.Crowds)
-			id, reach, k := uint32(salesID), ledgerReach(p, crowd), p.leakOf(crowd)
-			block := blockOf(buyers, i)
-			if block >= 0 {
-				id, reach, k = blockID(block), blockReach(p, crowd), p.blockKeeps(crowd)
-			}
-			if c = take(1+i, b.Key, id, reach); c == nil {
-				break
-			}
-			l := &known.ledgers[i]
-			l.sell(now, k)
-			l.store(c, k)
-			if block >= 0 {
-				known.blocks.levels[block] = l.level
-			}
-		}
+		c := t.claim(now, k, id, provider, t.horizon(reach))
 		if c != nil {
-			if blockOf(buyers, 0) >= 0 {
-				t.storeBlocks(p, buyers[0].Key, p.crowdOf(buyers[0].Crowds), &known.blocks)
+			cells[taken], before[taken] = c, *c
+			taken++
+			if !shared {
+				own++
 			}
-			return true
+		}
+		return c
+	}
+	write := func(c *cell, l *ledger, k leak) bool {
+		if c == nil {
+			return false
+		}
+		l.sell(now, k)
+		l.store(c, k)
+		return true
+	}
+	held := take(family, heldID, known.full, ends-now+farFutureSlack)
+	sold, newcomer := held != nil, false
+	if sold {
+		held.expires, held.value = uint32(ends), uint64(family)
+	}
+	for i := 0; sold && i < len(buyers); i++ {
+		b, l, crowd := &buyers[i], &known.ledgers[i], p.crowdOf(buyers[i].Crowds)
+		switch {
+		case i == 0 && known.block >= 0:
+			sold = write(take(b.Key, blockID(known.block), false, blockReach(p, crowd)), l, p.blockKeeps(crowd))
+			known.blocks.levels[known.block] = l.level
+		case known.full && !known.own[i]:
+			newcomer = true
+		default:
+			sold = write(take(b.Key, salesID, false, ledgerReach(p, crowd)), l, p.leakOf(crowd))
 		}
 	}
-	for i, c := range cells {
-		if c != nil {
+	if sold && newcomer {
+		one := p.crowdOf(1)
+		sold = write(take(buyers[len(buyers)-1].Key, salesID, true, ledgerReach(p, one)), &known.shared, p.leakOf(one))
+	}
+	if !sold {
+		for i, c := range cells[:taken] {
 			c.expires, c.value = before[i].expires, before[i].value
 		}
+		return false
 	}
-	return false
+	if known.block >= 0 {
+		t.storeBlocks(p, buyers[0].Key, p.crowdOf(buyers[0].Crowds), &known.blocks)
+	}
+	if known.provider != 0 {
+		number, _ := guest{provider: known.provider}.hash(t.salt)
+		t.claims.add(now/p.counted(), number, own)
+	}
+	return true
 }
 
 // quote asks every buyer's ledger. The stripes are locked.
 func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books) {
+	known = t.open(now, p, buyers)
 	var opens int64
 	for i, b := range buyers {
 		crowd := p.crowdOf(b.Crowds)
 		l := &known.ledgers[i]
-		if block := blockOf(buyers, i); block >= 0 {
+		if i == 0 && known.block >= 0 {
+			block := known.block
 			all := t.readBlocks(now, p, b.Key, crowd)
 			known.blocks = all.now(now, p, crowd)
 			*l = ledger{known.blocks.levels[block], known.blocks.mark}
@@ -182,7 +249,15 @@ func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books
 			opens = all.opens(now, p, crowd, block)
 			continue
 		}
-		*l = p.read(now, t.find(b.Key, salesID), crowd)
+		c := t.find(b.Key, salesID, 0)
+		known.own[i] = live(now, c)
+		*l = p.read(now, c, crowd)
+		if k := p.leakOf(crowd); !known.own[i] && (known.full || known.shared.now(now, k) > l.now(now, k)) {
+			*l = known.shared
+		}
+		if known.full && !known.own[i] {
+			crowd = p.crowdOf(1)
+		}
 		price := p.at(l.now(now, p.leakOf(crowd)), crowd)
 		s.Price, known.least = max(s.Price, price), max(known.least, enough(price))
 		opens = max(opens, l.opens(now, p.leakOf(crowd), p.top(crowd)))

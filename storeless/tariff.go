@@ -97,6 +97,11 @@ func (p *Prices) top(crowd int64) int64 {
 // leakOf returns how a level of a crowd leaks.
 func (p *Prices) leakOf(crowd int64) leak { return leak{parts: 4 * crowd, within: p.memory} }
 
+// counted returns in how many seconds it is counted what a provider takes of the cells for sales,
+// and again in as many: a Crowd leaks in that time, and a proof is not good for longer. A cell is
+// kept for longer than both only by buying more.
+func (p *Prices) counted() int64 { return max(300, p.memory/4) }
+
 // A leak is how many parts of a level leak away within how many seconds.
 type leak struct{ parts, within int64 }
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeless_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// host4 is the n-th IPv4 address of a provider.
+func (s *shop) host4(provider, n int) []storeless.Buyer {
+	return []storeless.Buyer{{Key: numbered(s.m, 'a', provider<<32|n), Crowds: 1, Provider: uint64(provider)}}
+}
+
+// host6 is a host in the n-th /48 of a provider.
+func (s *shop) host6(provider, n int) []storeless.Buyer {
+	n |= provider << 32
+	return []storeless.Buyer{
+		{Key: numbered(s.m, '6', n), Crowds: 1, Provider: uint64(provider)},
+		{Key: numbered(s.m, '5', n), Crowds: 2},
+		{Key: numbered(s.m, '4', n), Crowds: 8},
+	}
+}
+
+// flood buys a tally for each of n hosts, if it costs no more than the first, and returns how many were sold.
+func (s *shop) flood(now time.Time, n int, host func(n int) []storeless.Buyer) (sold int) {
+	for i := range n {
+		if s.m.Redeem(now, s.prices, host(i), s.ware(), now.Add(20*time.Second), s.tariff.Work).Granted {
+			sold++
+		}
+	}
+	return sold
+}
+
+// One network shuts nobody out who comes from elsewhere, however much it buys: 723 sales from one IPv6 /29
+// did, of a memory for 4,096 clients. Four of them have what there is, for as long as sales are held.
+func TestOneNetworkLeavesTheSalesToOthers(t *testing.T) {
+	for name, row := range map[string]struct {
+		clients, networks, hosts int
+		wide                     bool
+		newcomers, least         int // from elsewhere, and how many of them buy
+	}{
+		"nobody":                      {4096, 0, 0, true, 1000, 970},
+		"723 hosts of a /29":          {4096, 1, 723, true, 1000, 870},
+		"20,000 hosts of a /29":       {4096, 1, 20_000, true, 1000, 870},
+		"20,000 hosts of a /16":       {4096, 1, 20_000, false, 1000, 870},
+		"few newcomers, two /16s":     {4096, 2, 20_000, false, 300, 285},
+		"few newcomers, a small site": {1024, 1, 20_000, false, 150, 135},
+		"a /29, by default":           {65_536, 1, 100_000, true, 1000, 1000},
+		"three /16s, by default":      {65_536, 3, 50_000, false, 1000, 700},
+		"four /16s, by default":       {65_536, 4, 50_000, false, 1000, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, storeless.Tariff{Work: 1 << 18, Crowd: 8, Memory: time.Hour}, row.clients)
+			sold := 0
+			for network := range row.networks {
+				host := s.host4
+				if row.wide {
+					host = s.host6
+				}
+				sold += s.flood(opening, row.hosts, func(n int) []storeless.Buyer { return host(1+network, n) })
+			}
+			in := s.flood(opening, row.newcomers, func(n int) []storeless.Buyer { return s.host4(100+n%50, n) })
+			t.Logf("%d sales, and %d of %d newcomers", sold, in, row.newcomers)
+			require.GreaterOrEqual(t, in, row.least)
+		})
+	}
+}
+
+// In a network that has its part an honest newcomer meets a price, and no wall: it pays as if it were behind one
+// address with the others that share its set. Who has a ledger goes on with that, and a proof that is shown again
+// is the same sale.
+func TestInANetworkThatHasItsPart(t *testing.T) {
+	for name, wide := range map[string]bool{"IPv4": false, "IPv6": true} {
+		t.Run(name, func(t *testing.T) {
+			s := openShop(t, plain(8), 4096)
+			host := func(n int) []storeless.Buyer { return s.host4(1, n) }
+			if wide {
+				host = func(n int) []storeless.Buyer { return s.host6(1, n) }
+			}
+			s.flood(opening, 5000, host)
+			known, dear := s.quote(opening, host(0)), int64(0)
+			require.EqualValues(t, 1125, known.Price, "its own ledger: one was sold")
+			for n := range 1000 {
+				q := s.quote(opening, host(10_000+n))
+				require.Positive(t, q.Price)
+				require.LessOrEqual(t, q.Price, int64(2000), "more the flood has not paid")
+				dear = max(dear, q.Price)
+			}
+			require.Greater(t, dear, int64(1500))
+
+			newcomer := host(20_000)
+			before, family := s.quote(opening, newcomer).Price, s.ware()
+			require.True(t, s.redeem(opening, newcomer, family, before).Granted)
+			after := s.quote(opening, newcomer).Price
+			require.Greater(t, after, before, "it pays for what it has bought")
+			require.True(t, s.redeem(opening, newcomer, family, 0).Held, "a lost answer")
+			require.False(t, s.redeem(opening, newcomer, s.ware(), 0).Granted, "another is another")
+			require.Equal(t, after, s.quote(opening, newcomer).Price)
+			elsewhere := s.quote(opening, s.host4(2, 1))
+			require.EqualValues(t, 1000, elsewhere.Price)
+
+			later := opening.Add(10 * time.Minute)
+			require.Less(t, s.quote(later, newcomer).Price, after, "it leaks")
+			require.Greater(t, s.quote(later, newcomer).Price, int64(1000), "and is not forgotten")
+			rooms := opening.Add(31 * time.Minute) // the claims are forgotten
+			s.flood(rooms, 100, host)
+			require.EqualValues(t, 1000, s.quote(rooms.Add(2*time.Hour), newcomer).Price)
+		})
+	}
+}
+
+// Whether its network has room or not, no identity buys more than its own ledger would sell.
+func TestSharingSellsNobodyMore(t *testing.T) {
+	seeds(t, 12, func(t *testing.T, r *rand.Rand) {
+		s := openShop(t, plain(4), 256)
+		alone := openShop(t, plain(4), 1<<16) // where it has no neighbours
+		now, n := opening, 0
+		mine := func(s *shop) []storeless.Buyer { return s.host6(1, 1<<30) }
+		for range 400 {
+			switch r.IntN(8) {
+			case 0:
+				now = now.Add(time.Duration(r.Int64N(int64(5 * time.Minute))))
+			case 1:
+				s.flood(now, 200, func(i int) []storeless.Buyer { return s.host6(1, n+i) })
+				n += 200
+			default:
+				work := 1000 + r.Int64N(6000)
+				if s.offer(now, mine(s), work).Granted {
+					require.True(t, alone.offer(now, mine(alone), work).Granted)
+				}
+			}
+		}
+	})
+}
