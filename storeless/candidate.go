@@ -62,23 +62,6 @@ type Network struct {
 // are limited, a /56 and a /48, and what the memory admits of the tally by itself.
 const MaxNetworks = 3
 
-// guest returns f as one that may be new to the memory.
-func (f *Candidate) guest(now int64, p *Policy) guest {
-	g := guest{provider: f.Provider}
-	switch {
-	case p.life == 0:
-	case f.Ends.IsZero():
-		g.ends = (now+p.life)/1_000_000 + deathSlack
-	default:
-		g.ends = f.Ends.Unix() + deathSlack
-	}
-	return g
-}
-
-// deathSlack is for how many seconds more a pass is remembered: the clock of the instance
-// that sold it may be ahead.
-const deathSlack = 60
-
 // countNetworks panics if there are too many.
 func (f *Candidate) countNetworks() {
 	if len(f.Networks) > MaxNetworks {

@@ -183,12 +183,12 @@
 //
 //	272 bytes a set and limit + 8,200 bytes a limit + 64 bytes a lock
 //
-// from the start and for ever, and besides 3·⌈F/4⌉ cells of 16 bytes, for what is paid for
+// from the start and for ever, and besides 3·⌈F/4⌉ cells of 16 bytes and 8,200 bytes, for what is paid for
 // with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
 // they have, which take as much a set: a crowd that pays nothing cannot fill them, and what a
 // pass has used does not fade while it lives. [Memory.Size] is all of it: 7.2 MiB for the default of 65,536 clients with one
 // limit, 13.6 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
-// those of limits that stay where a configuration changes. A client takes one cell for each
+// those of limits that stay, and of passes that live, where a configuration changes. A client takes one cell for each
 // limit, and one more for each [Network]: two for the networks of IPv6, one for the share of
 // [Policy.Away].
 //
@@ -278,9 +278,17 @@
 // A tally that is bought is charged under a pass ([Policy.Pass]), a policy of the same shape
 // and for the same tokens: limits with windows longer than Memory have a part of their quota
 // in it, which does not come back while the tally lives ([Policy.PassLife]). The state of a
-// window's limit has another meaning there: Cur is what was used in the window At, and Prev all
-// that was used before, however long ago; a request passes if and only if prev+cur+cost ≤ L. So
-// a merge of two is still a lower bound, number by number. A bucket's pass is a slower bucket.
+// window's limit has another meaning there: Cur is all that was used, in whichever window, and
+// a request passes if and only if cur+cost ≤ L. No clock matters to it. A bucket's pass is a slower bucket.
+// Memory may change while passes live. What was used counts under the new one, as used now where its limit
+// has its whole quota again, and is remembered until the tally ends ([Candidate].Ends), also while there
+// is no policy of passes.
+//
+// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within two
+// quarters of Memory, or twice five minutes if that is longer, and of all that was taken a quarter, takes no more
+// of its own. The newcomers of its hosts share a ledger in each set, which they find by the widest of their
+// networks, and pay as one identity; and of their sales each set holds the last. These two cells in 16 are
+// another eighth. Who had a ledger goes on with it. So nobody's price is lower than by a ledger of its own.
 //
 // What this does not promise: that a client gets a tally. In the long run an address lets
 // in what leaks. A neighbour that pays more than others can, all the time, gets all of it.

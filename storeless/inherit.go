@@ -25,6 +25,23 @@ type guest struct {
 	ends     int64  // the Unix second at which a pass is forgotten; 0: it is none
 }
 
+// guest returns f as one that may be new to the memory.
+func (f *Candidate) guest(now int64, p *Policy) guest {
+	g := guest{provider: f.Provider}
+	switch {
+	case p.life == 0:
+	case f.Ends.IsZero():
+		g.ends = (now+p.life)/1_000_000 + deathSlack
+	default:
+		g.ends = f.Ends.Unix() + deathSlack
+	}
+	return g
+}
+
+// deathSlack is for how many seconds more a pass is remembered: the clock of the instance
+// that sold it may be ahead.
+const deathSlack = 60
+
 // network returns the i-th network of a guest.
 func (g guest) network(i int) guest {
 	g.level = uint32(1 + i)

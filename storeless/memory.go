@@ -48,7 +48,7 @@ const partsOfQuota = 1 << 20
 
 // NewMemory returns a memory made for the given number of clients (0 means
 // [DefaultClients]) of policies with the given number of limits. It takes 102 bytes for
-// each client and limit, 12 for each client and 8 KiB for each limit besides, 7.2 MiB by
+// each client and limit, 12 for each client, and 8 KiB for each limit and for sales besides, 7.2 MiB by
 // default for one limit. Passes take 51 bytes for each client and limit, and 8 KiB for each
 // limit, as soon as there are any. If more limits are met than it was made for it grows by as much
 // for each; see [Memory.Retain].
