@@ -52,14 +52,18 @@ func TestSettledByOneArithmetic(t *testing.T) {
 			if p == nil {
 				continue // away from home it has all
 			}
+			var known time.Duration // a pass of another length may owe as much
+			if of == "pass" && l.Window > hour {
+				known = l.Window
+			}
 			t.Run(name+"/"+of, func(t *testing.T) {
-				each(t, 2, func(t *testing.T, r *rand.Rand) { settleAtRandom(t, r, p, l.Window) })
+				each(t, 2, func(t *testing.T, r *rand.Rand) { settleAtRandom(t, r, p, l.Window, known) })
 			})
 		}
 	}
 }
 
-func settleAtRandom(t *testing.T, r *rand.Rand, p *storeless.Policy, window time.Duration) {
+func settleAtRandom(t *testing.T, r *rand.Rand, p *storeless.Policy, window, known time.Duration) {
 	one, _ := p.Step(midnight, storeless.Tally{}, 1) // of a pass the quota does not say the interval
 	d := debtor{one[0].At - midnight.UnixMicro(), p.Capacity(), window.Microseconds(), 0, midnight.UnixMicro()}
 	full := d.burst * d.interval
@@ -100,7 +104,7 @@ func settleAtRandom(t *testing.T, r *rand.Rand, p *storeless.Policy, window time
 			after, passed := do(who, f)
 			require.Equal(t, admitted, passed)
 			require.Equal(t, d.owes, max(0, after[0].At-us))
-			require.Equal(t, max(0, d.owes-full+999_999)/1_000_000, int64(after[0].Cur), "what it says of that")
+			require.Equal(t, max(0, d.owes-max(full, known.Microseconds())+999_999)/1_000_000, int64(after[0].Cur), "what it says of that")
 			if who == nil {
 				tally = after
 				continue
