@@ -114,6 +114,9 @@ func harvested(o Options, n int, p place, purse int64, clients int) harvest {
 func reaped(o Options, n int, p place, purse int64, clients int) (h harvest) {
 	s := selling(middleware.WhenExhausted)
 	s.bulk, s.clients = true, clients
+	if clients == 0 && p.crowds > 1 {
+		s.clients = 1 << 16 // in a small memory a /48 alone has its part of what is for sale, and pays more
+	}
 	f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
 	b := newBuyer(f, p)
 	var own []string
