@@ -14,7 +14,8 @@ import (
 // No request tells that they are in one process, unless it passes both (policy-twice), and a mark in tokens
 // would be on the wire for the sake of a mistake at home. What outlives both has to know of both. So
 // this is the one thing that the package remembers beside its values. It decides nothing, and its pointers are weak:
-// it keeps no middleware, and none that was dropped is told of.
+// it keeps no middleware. One that was dropped counts until it is collected: until then it may be in use,
+// and its counts are lost either way, which Reconfigure would have kept.
 var inUse register
 
 // A register knows the middlewares of a process that are in use, by their alarms, which are a part of each.
@@ -38,10 +39,7 @@ func (r *register) second(of *reporter) (second bool) {
 	at := entry{of.policy, weak.Make(of.log)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.live(at)) == 1 {
-		runtime.GC() // the other may have been dropped, and nobody else knows. It happens where a program makes two
-		second = len(r.live(at)) == 1
-	}
+	second = len(r.live(at)) == 1
 	if r.all == nil {
 		r.all = map[entry][]weak.Pointer[alarms]{}
 	}

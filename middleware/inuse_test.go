@@ -55,8 +55,11 @@ func TestSecondMiddlewareIsTold(t *testing.T) {
 			require.Error(t, err)
 		}},
 		"in place of one that was dropped": {
-			first: func(t *testing.T, cfg middleware.Config) { newLimiter(t, cfg) },
-			then:  func(t *testing.T, cfg middleware.Config) { another(t, cfg, nil) },
+			first: func(t *testing.T, cfg middleware.Config) {
+				newLimiter(t, cfg)
+				runtime.GC()
+			},
+			then: func(t *testing.T, cfg middleware.Config) { another(t, cfg, nil) },
 		},
 		"a new configuration": {
 			first: func(t *testing.T, cfg middleware.Config) {
