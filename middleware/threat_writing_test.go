@@ -213,6 +213,7 @@ func TestThreatsOfEarlyHints(t *testing.T) {
 			require.Empty(t, h.Get(middleware.TokenHeader))
 			require.Empty(t, h.Get("Set-Cookie"))
 			require.Empty(t, h.Get("RateLimit"))
+			require.NotContains(t, h, "Transfer-Encoding")
 		}
 		requireWhole(t, resp)
 	})

@@ -71,11 +71,21 @@ func (g *guard) WriteHeader(status int) {
 // early writes a response that is not yet the response. Clients keep nothing of it, so
 // that it carries none of our fields. They are put back afterwards, for who reads them
 // and for adapters that write past us.
+//
+// net/http's HTTP/2 server encodes a 1xx from this very map, on another goroutine, and does not
+// wait for it where the client has reset the stream: whoever writes to the map then ends the
+// process (golang/go#67940). Of a map that has a Transfer-Encoding, which no 1xx may have, it
+// encodes a copy. So there is one for that moment; it has no line, as Date has none that is to
+// be left out, and no server sends it. With it the changes of handlers and of ReverseProxy are
+// safe too. To leave the map alone is no cure: the final response needs our fields.
 func (g *guard) early(status int) {
+	const copied = "Transfer-Encoding"
 	h := g.Header()
 	was := maps.Clone(h)
 	g.Fields.takeOut(h)
+	h[copied] = was[copied] // that of the handler, or of the limiter inside; else nil, but there
 	g.ResponseWriter.WriteHeader(status)
+	delete(h, copied)
 	maps.Copy(h, was)
 }
 
