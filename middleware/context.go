@@ -31,10 +31,31 @@ type decisionContext struct {
 	request          http.Request // that handlers are given
 }
 
-// asking returns the request r with this context: a copy that lies in it.
+// asking returns the request r with this context: a copy that lies in it. The maps are of
+// both, and so are the trailers that a client of HTTP/1.1 has not declared: net/http puts them
+// into its own request, once the body is read, in a map of its making where there is none.
 func (dc *decisionContext) asking(r *http.Request) *http.Request {
+	if r.Trailer == nil && len(r.TransferEncoding) > 0 {
+		r.Trailer = http.Header{}
+	}
 	dc.request, dc.asked = *r.WithContext(dc), true
 	return &dc.request
+}
+
+// handBack gives r what net/http has written into the copy. By its own request a server removes
+// the temporary files of a form, and by the pattern of a mux inside logs and metrics name the
+// route. Nothing else is read, because a handler may have left something behind that goes on
+// with the copy; and nothing is written that is the same, because r may be others' too.
+func (dc *decisionContext) handBack(r *http.Request) {
+	if !dc.asked {
+		return
+	}
+	if form := dc.request.MultipartForm; form != r.MultipartForm {
+		r.MultipartForm, r.Form, r.PostForm = form, dc.request.Form, dc.request.PostForm
+	}
+	if pattern := dc.request.Pattern; pattern != r.Pattern {
+		r.Pattern = pattern
+	}
 }
 
 // decided returns the decision.
@@ -61,6 +82,12 @@ func (dc *decisionContext) setAside(h http.Header) {
 	for _, cookie := range dc.decision.aside.cookies {
 		h.Add(reply.SetCookie, cookie)
 	}
+}
+
+// end is called when r has been answered.
+func (dc *decisionContext) end(r *http.Request) {
+	dc.handBack(r)
+	dc.leave()
 }
 
 // leave gives the place of the request back, if it has one.

@@ -74,6 +74,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 		return
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
+	defer dc.handBack(r)
 	d := &dc.decision
 	d.engine, d.Cost = e, 1
 	var who subject

@@ -19,7 +19,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	back, look := e.report.alarms.lookout.due(now)
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
-	defer dc.leave()
+	defer dc.end(r)
 	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
