@@ -59,7 +59,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.StringVar(&o.out, "out", "", "a `folder` for plots; of a fleet, for what its processes say")
 	f.StringVar(&o.only, "rows", "", "play these `rows` alone, by their names, with commas")
 	f.DurationVar(&o.fleet, "fleet", 0, "in place of rows, have a fleet serve for so `long`, built for the race detector")
-	f.StringVar(&o.without, "without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit")
+	f.StringVar(&o.without, "without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit; and in a fleet header-copy, hand-back")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

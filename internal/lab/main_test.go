@@ -115,7 +115,7 @@ func TestDefencesHaveTheirPlace(t *testing.T) {
 		require.Contains(t, string(broken), b.New)
 		require.NotContains(t, string(broken), b.Old)
 	}
-	for _, name := range []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "share", "inherit"} {
+	for _, name := range []string{"memory", "merge", "price", "strike", "binding", "trusted-proxies", "share", "inherit", "header-copy", "hand-back"} {
 		require.True(t, names[name], name)
 	}
 	lost := all[0]
@@ -129,7 +129,7 @@ func TestCommandLines(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"-without", "luck"}, "there are memory, merge, price, strike, binding, trusted-proxies, share, inherit"},
+		{[]string{"-without", "luck"}, "there are memory, merge, price, strike, binding, trusted-proxies, share, inherit, header-copy, hand-back"},
 		{[]string{"-rows", "drop,luck"}, `there is no row "luck"`},
 		{[]string{"drop"}, `what is "drop"?`},
 		{[]string{"-luck"}, "flag provided but not defined"},
