@@ -51,6 +51,20 @@ func (l *landlord) part(now time.Time) float64 {
 	return float64(used) / float64(len(l.m.paid.cells))
 }
 
+// What a provider has taken is counted for longer than a sale is kept: it does not have another quarter in the next minutes.
+func TestAQuarterIsNotForTheMinute(t *testing.T) {
+	l := newLandlord(t, rand.New(rand.NewPCG(1, 5)), 4096, Tariff{Work: 16, Crowd: 8, Memory: time.Hour})
+	now, hosts := time.Unix(1_800_000_000, 0), uint64(0)
+	for range 60 {
+		for range 300 {
+			hosts++
+			l.buy(now, hosts, false, 16)
+		}
+		require.LessOrEqual(t, l.part(now), 0.26)
+		now = now.Add(10 * time.Second)
+	}
+}
+
 // Whoever has all of a provider's addresses and any time takes no more than a quarter of the cells for
 // sales: by fresh hosts, by those that it has, by waiting, and by those that it had. Who pays more than the base price
 // keeps old ledgers for longer than they are counted: a third for four times as much, never half.

@@ -105,11 +105,22 @@ func TestInANetworkThatHasItsPart(t *testing.T) {
 			elsewhere := s.quote(opening, s.host4(2, 1))
 			require.EqualValues(t, 1000, elsewhere.Price)
 
+			if wide { // another host of its /48
+				other := append(s.host6(1, 30_000)[:1], newcomer[1:]...)
+				require.Equal(t, after, s.quote(opening, other).Price, "all of a network pay as one identity")
+			}
+			for range 30 {
+				s.buy(opening, newcomer)
+			}
+			require.Greater(t, s.quote(opening, newcomer).Price, 8*after, "as one identity")
+			after = s.quote(opening, newcomer).Price
+
 			later := opening.Add(10 * time.Minute)
 			require.Less(t, s.quote(later, newcomer).Price, after, "it leaks")
 			require.Greater(t, s.quote(later, newcomer).Price, int64(1000), "and is not forgotten")
-			rooms := opening.Add(31 * time.Minute) // the claims are forgotten
-			s.flood(rooms, 100, host)
+			rooms := opening.Add(31 * time.Minute) // the network has room again
+			require.Greater(t, s.quote(rooms, newcomer).Price, int64(map[bool]int{false: 4000, true: 1000}[wide]), "nor then")
+			s.buy(rooms, newcomer)
 			require.EqualValues(t, 1000, s.quote(rooms.Add(2*time.Hour), newcomer).Price)
 		})
 	}
