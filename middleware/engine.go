@@ -108,10 +108,7 @@ type exactCounter struct {
 	Exact
 	guard    guardedcall.Guard
 	refusals guardedcall.Refusals
-	refunds  atomic.Int64 // a refusal that was on its way during one is not remembered
-
-	// stamp is the place in tallies of the time until which the counter has refused.
-	stamp int
+	stamp    int // the place in tallies of what the counter has refused
 }
 
 // customers are the compiled [LimitsFor]: those who have limits of their own.

@@ -53,18 +53,25 @@ func TestExactSpentKeyMakesNoCallUntilItsTime(t *testing.T) {
 	require.NotEmpty(t, tok)
 
 	elsewhere, _ := limited(t, cfg)
-	for _, after := range []time.Duration{0, 20 * time.Second, 39 * time.Second} {
+	for _, after := range []time.Duration{0, 2 * time.Second, 2999 * time.Millisecond} {
 		c.advance(after)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "without its token")
 		again := send(elsewhere, showing(tok))
 		require.Equal(t, http.StatusTooManyRequests, again.StatusCode, "elsewhere, with its token")
 		require.NotEmpty(t, again.Header.Get("Retry-After"))
 	}
-	require.Equal(t, 6, l.count(), "no call")
-	c.advance(time.Second) // a minute in all
+	require.Equal(t, 6, l.count(), "no call for five seconds")
+	c.advance(time.Millisecond)
+	require.Equal(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)).StatusCode)
+	require.Equal(t, 7, l.count(), "that is asked once more there")
+	c.advance(4999 * time.Millisecond)
+	require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+	require.Equal(t, http.StatusTooManyRequests, send(elsewhere).StatusCode)
+	require.Equal(t, 7, l.count(), "no call for ten seconds where it was refused")
+	c.advance(50*time.Second + time.Millisecond) // a minute in all
 	require.Equal(t, http.StatusOK, send(h).StatusCode)
 	require.Equal(t, http.StatusOK, send(elsewhere, showing(tok)).StatusCode)
-	require.Equal(t, 8, l.count())
+	require.Equal(t, 9, l.count())
 }
 
 func TestExactRefusalOfADearRequestLetsACheapOnePass(t *testing.T) {
@@ -94,13 +101,24 @@ func TestExactRefusalIsToldOnceMore(t *testing.T) {
 	c := new(clock)
 	l := newLedger(c)
 	h, _ := limited(t, paid(c, l))
-	require.Equal(t, 5, admitted(h, 7))
+	older := tokenIn(send(h))
+	require.Equal(t, 4, admitted(h, 6))
 	tok := tokenIn(send(h))
 	require.NotEmpty(t, tok, "refused from memory, to a client that shows nothing")
 	require.Empty(t, tokenIn(send(h, showing(tok))), "it knows")
-	elsewhere, _ := limited(t, paid(c, l))
-	require.Equal(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)).StatusCode)
+	for _, shown := range []option{showing(tok), showing(tok, older), showing(older, tok)} { // as a field and a cookie may say
+		elsewhere, _ := limited(t, paid(c, l))
+		require.Equal(t, http.StatusTooManyRequests, send(elsewhere, shown).StatusCode)
+	}
 	require.Equal(t, 6, l.count())
+	c.advance(4 * time.Second)
+	late := tokenIn(send(h))
+	require.NotEmpty(t, late)
+	c.advance(time.Second)
+	require.Empty(t, tokenIn(send(h)), "nobody would believe it")
+	elsewhere, _ := limited(t, paid(c, l))
+	send(elsewhere, showing(late))
+	require.Equal(t, 7, l.count(), "the later token says when it was said")
 }
 
 func TestExactPeekIsAdmittedInAnOutage(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 
 // decideExact decides a request from step 4 on, where a counter is authoritative:
 //
-//  4. A refusal that is remembered refuses without a call. Else the counter decides. Its
+//  4. A refusal that is remembered refuses without a call, for a while. Then one request asks
+//     again, and others of its key wait for that answer. Else the counter decides. Its
 //     verdict counts; what token and memory hold serves the fallback alone.
 //  5. The verdict: the counter's or, in an outage, what the policy has chosen for it. A
 //     crowd is no outage, so that nobody can flood the way into the fallback.
@@ -37,22 +38,30 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		return
 	}
 	c := e.exactCall(&who, shown, d.Cost)
-	if wait, told := x.refusedUntil(now, &who, &c, shown, d.Cost); wait > 0 {
-		e.concludeRefusal(now, dc, &who, shown, &c, wait, !told)
+	known := x.recall(now, &c, shown, d.Cost)
+	if known.stale && !who.dry {
+		if answered := x.refusals.Ask(c.refusal, x.Deadline); answered != nil {
+			defer answered()
+		} else {
+			now = e.now()
+			known = x.recall(now, &c, shown, d.Cost)
+		}
+	}
+	if known.refuses {
+		e.concludeRefusal(now, dc, &who, shown, &c, &known)
 		return
 	}
 	if v, ok := e.enterExact(now, q, dc, &who); !ok {
 		e.refuseAtOnce(now, dc, &who, shown, v)
 		return
 	}
-	refunds := x.refunds.Load()
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := e.askCounter(now, q, &who, &c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
 	switch outcome {
 	case guardedcall.Answered:
 		e.report.counterAnswers(now, &x.guard)
-		e.concludeAnswer(now, dc, &who, shown, &c, &v, x.refunds.Load() == refunds)
+		e.concludeAnswer(now, dc, &who, shown, &c, &v, &known)
 	case guardedcall.Full:
 		e.report.counterAnswers(now, &x.guard)
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
@@ -118,12 +127,16 @@ func (x *exactCounter) callID(key string, q *question) string {
 }
 
 // concludeAnswer concludes a request that the counter has decided. A refusal is
-// remembered, but not where something was given back meanwhile.
-func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, v *exact.Verdict, remember bool) {
+// remembered, but not where something was given back meanwhile. An admission ends what is
+// remembered.
+func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, v *exact.Verdict, known *foreknown) {
 	cost := dc.decision.Cost
 	tell := told{standings: &v.Verdict}
 	switch {
 	case v.Admitted:
+		if known.stale {
+			e.exact.refusals.Forget(c.refusal)
+		}
 		tally := c.fallback.Shown
 		if cost > 0 && !who.dry {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
@@ -132,21 +145,23 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		}
 		tally[e.exact.stamp] = storeless.State{}
 		tell.tally = &tally
-	case remember && !who.dry:
-		e.exact.refusals.Note(now, c.refusal, cost, v.Wait)
-		tell.tally = e.exact.stamped(now, c, cost, v.Wait)
+	case !who.dry:
+		said := guardedcall.Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(v.Wait).UnixMicro()}
+		if e.exact.refusals.Note(c.refusal, said, known.given) {
+			tell.tally = e.exact.stamped(now, c, cost, &said)
+		}
 	}
 	e.concludeExact(now, dc, who, shown, verdictOf(&v.Verdict), tell)
 }
 
 // concludeRefusal concludes a request that was refused before, without a call. A client
 // that does not know yet is told by its token.
-func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, wait time.Duration, tellClient bool) {
+func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, known *foreknown) {
 	var tell told
-	if tellClient {
-		tell.tally = e.exact.stamped(now, c, dc.decision.Cost, wait)
+	if !known.told {
+		tell.tally = e.exact.stamped(now, c, dc.decision.Cost, &known.Refusal)
 	}
-	v := verdictOf(&storeless.Verdict{Wait: wholeSeconds(wait)})
+	v := verdictOf(&storeless.Verdict{Wait: wholeSeconds(known.Left(now))})
 	e.concludeExact(now, dc, who, shown, v, tell)
 }
 

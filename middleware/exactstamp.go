@@ -10,57 +10,88 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// stampName names the limit that no request is checked against: in a token its
-// time mark says until when the counter has refused its holder.
+// stampName names the limit that no request is checked against. Its entry in a token is a
+// stamp: that the counter has refused its holder, and when.
 const stampName = "exact-blocked"
 
-// withStamp returns limits and one more, whose entry in tokens is the stamp. Of the
-// longest window, so that a stamp lies as far ahead as any refusal may.
+// stampFresh is for how long a stamp is believed. The instance that has said it may be five
+// seconds ahead of the one that reads it: together they are [guardedcall.Believed].
+const stampFresh = guardedcall.Believed - 5*time.Second
+
+// withStamp returns limits and one more, whose entry in tokens is the stamp. A token that has
+// nothing else to say outlives what it is believed for, and not by much.
 func withStamp(p *storeless.Policy) []storeless.Limit {
-	limits, longest := make([]storeless.Limit, 0, p.Len()+1), time.Second
+	limits := make([]storeless.Limit, 0, p.Len()+1)
 	for i := range p.Len() {
-		l := p.Limit(i)
-		limits, longest = append(limits, l), max(longest, l.Window)
+		limits = append(limits, p.Limit(i))
 	}
-	return append(limits, storeless.Limit{Name: stampName, Algorithm: storeless.LeakyBucket, Quota: 1, Window: longest})
+	return append(limits, storeless.Limit{Name: stampName, Algorithm: storeless.LeakyBucket, Quota: 1, Window: guardedcall.Believed})
 }
 
-// hashBits are the lowest bits of a stamp: not time, but whom and which quotas it
-// is about, so that a client that has moved to a larger tier is not held to what
-// the smaller one refused. They cost four milliseconds of precision.
-const hashBits = 12
-
-func stampOf(until time.Time, k *guardedcall.Key) int64 {
-	const low = 1<<hashBits - 1
-	return until.UnixMicro()&^low | int64(binary.BigEndian.Uint16(k[:])&low)
+// stampOf returns the stamp of a refusal: when it was said, for how many seconds, and whom
+// and which quotas it is about, so that a client that has moved to a larger tier is not held
+// to what the smaller one refused.
+func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) storeless.State {
+	seconds := (said.Until - said.Said + 999_999) / 1_000_000
+	return storeless.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: binary.BigEndian.Uint32(k[:]) >> 8}
 }
 
-// refusedUntil returns for how long the counter need not be asked, because it has
-// refused the same before: on this instance, or on another that has said so in
-// the token; and whether the client knows.
-//
-// A stamp further ahead than any refusal can have told is one of a clock that went
-// wrong, and nobody is held to it: to ask the counter gives nothing away.
-func (x *exactCounter) refusedUntil(now time.Time, who *subject, c *exactCall, shown *credentials, cost int64) (wait time.Duration, told bool) {
-	if cost == 0 {
-		return 0, false
+// refusal returns what a stamp says of k, if it does.
+func refusal(stamp storeless.State, k *guardedcall.Key) (said guardedcall.Refusal) {
+	said = guardedcall.Refusal{Cost: 1, Said: stamp.At, Until: stamp.At + int64(stamp.Cur)*1_000_000}
+	if stamp != stampOf(&said, k) {
+		return guardedcall.Refusal{}
 	}
-	wait = x.refusals.Blocked(now, c.refusal, cost)
-	if at := shown.shared[x.stamp].At; at > now.UnixMicro() && at == stampOf(time.UnixMicro(at), &c.refusal) {
-		if left := time.UnixMicro(at).Sub(now); left <= who.tier.policy.Life() {
-			return max(wait, left), true
+	return said
+}
+
+// merged merges what two tokens say. Of two stamps the newer one counts, whole.
+func (e *engine) merged(now time.Time, a, b storeless.Tally) storeless.Tally {
+	both := e.carried.Merge(now, a, b)
+	if e.exact != nil {
+		stamp := e.exact.stamp
+		if both[stamp] = a[stamp]; b[stamp].At > a[stamp].At {
+			both[stamp] = b[stamp]
 		}
 	}
-	return wait, false
+	return both
 }
 
-// stamped returns what is shown with the stamp of a refusal, or nil if a cheaper
-// request might pass.
-func (x *exactCounter) stamped(now time.Time, c *exactCall, cost int64, wait time.Duration) *storeless.Tally {
-	if cost != 1 {
+// What is known of a request before the counter is asked.
+type foreknown struct {
+	guardedcall.Refusal
+	refuses bool   // without a call
+	told    bool   // the client knows
+	stale   bool   // it was refused, longer ago than that is believed
+	given   uint64 // for what is noted of the answer
+}
+
+// recall returns what is known of a request: by what this instance has been told, or another
+// that has said so in the token.
+func (x *exactCounter) recall(now time.Time, c *exactCall, shown *credentials, cost int64) (known foreknown) {
+	if cost == 0 {
+		return known
+	}
+	stamped := refusal(shown.shared[x.stamp], &c.refusal)
+	known.Refusal, known.given = x.refusals.Look(now, c.refusal, cost)
+	known.stale = max(known.Left(now), stamped.Left(now)) > 0
+	switch {
+	case !known.stale:
+	case known.Fresh(now, guardedcall.Believed):
+		known.refuses, known.told, known.stale = true, stamped.Said == known.Said, false
+	case stamped.Fresh(now, stampFresh) && stamped.Left(now) > 0:
+		known.Refusal, known.refuses, known.told, known.stale = stamped, true, true, false
+	}
+	return known
+}
+
+// stamped returns what is shown with the stamp of a refusal, or nil if nobody would believe
+// it any more, or a cheaper request might pass.
+func (x *exactCounter) stamped(now time.Time, c *exactCall, cost int64, said *guardedcall.Refusal) *storeless.Tally {
+	if cost != 1 || !said.Fresh(now, stampFresh) {
 		return nil
 	}
 	tally := c.fallback.Shown
-	tally[x.stamp] = storeless.State{At: stampOf(now.Add(wait), &c.refusal)}
+	tally[x.stamp] = stampOf(said, &c.refusal)
 	return &tally
 }

@@ -108,7 +108,6 @@ func (e *engine) settleCounted(ctx context.Context, c *counted, more int64) erro
 	if err := e.giveBack(ctx, receipt, &c.lost); err != nil {
 		return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
 	}
-	e.exact.refunds.Add(1)
 	e.exact.refusals.Forget(c.refusal)
 	return nil
 }

@@ -28,7 +28,11 @@ func TestTokenLife(t *testing.T) {
 		}, 123 * time.Minute},
 		"a counter": {func(cfg *middleware.Config) {
 			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
-		}, 5 * time.Minute},
+		}, 2 * time.Minute},
+		"a counter, a second": {func(cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, cfg.Now), Outage: middleware.FailClosed}
+			cfg.Limits[0].Window = time.Second
+		}, 50 * time.Second},
 		"a sale": {func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, time.Hour},
 		"a sale, a day": {func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.Limits[0].Window = &middleware.Challenge{}, 24*time.Hour

@@ -89,7 +89,7 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	case shown.shared == storeless.Tally{}:
 		shown.shared = t.Tally
 	default:
-		shown.shared = e.carried.Merge(now, shown.shared, t.Tally)
+		shown.shared = e.merged(now, shown.shared, t.Tally)
 	}
 	return true
 }

@@ -8,57 +8,85 @@ import (
 )
 
 const (
-	refusalSets = 1024 // 1024 sets of 4 refusals: 160 KiB
+	refusalSets = 1024 // 1024 sets of 4 refusals: 168 KiB
 	refusalWays = 4
 )
+
+// Believed is for how long a refusal is believed after it was said. The counter may have
+// changed its mind since: by what another instance gave back, or by an operator who has
+// deleted an account. Of that nobody hears but who asks.
+const Believed = 10 * time.Second
 
 // A Key is a hash of whom a refusal is about and of the quotas that refused. All 128
 // bits are compared.
 type Key [16]byte
 
+// A Refusal says that a request of this cost, or more, will not pass before Until. A
+// cheaper one may. The zero Refusal says nothing.
+type Refusal struct {
+	Cost        int64
+	Said, Until int64 // µs since 1970
+}
+
+// Left returns for how long a refusal still refuses: 0 if its time is over.
+func (r *Refusal) Left(now time.Time) time.Duration {
+	return max(0, time.Duration(r.Until-now.UnixMicro())*time.Microsecond)
+}
+
+// Fresh reports whether a refusal was said no longer ago than long. One of the future was
+// said by a clock that was wrong, or is.
+func (r *Refusal) Fresh(now time.Time, long time.Duration) bool {
+	ago := now.UnixMicro() - r.Said
+	return ago >= 0 && ago < long.Microseconds()
+}
+
 // Refusals remember what an exact counter refused, so that a key that is spent
-// costs no further call until its time.
+// costs one call in a while.
 //
 // They have a fixed size. A full set forgets the refusal that ends first, which
 // costs a call and nothing else: a refusal that is forgotten is made again. The zero
 // value remembers nothing yet.
 type Refusals struct {
 	sets [refusalSets]refusalSet
+
+	mu    sync.Mutex
+	asked map[Key]chan struct{} // keys of which somebody asks, closed when the answer is there
 }
 
 type refusalSet struct {
-	mu   sync.Mutex
-	ways [refusalWays]refusal
+	mu    sync.Mutex
+	ways  [refusalWays]keyedRefusal
+	given uint64 // how often something was given back to one of its keys
 }
 
-// A refusal says that a request of this cost, or more, will not pass before
-// until. A cheaper one may.
-type refusal struct {
-	key          Key
-	cost         int64
-	since, until int64 // µs since 1970
+type keyedRefusal struct {
+	key Key
+	Refusal
 }
 
-// Blocked returns for how long a request for key at cost need not be asked about.
-func (r *Refusals) Blocked(now time.Time, key Key, cost int64) time.Duration {
+// Look returns what is remembered of a request for key at cost, and what [Refusals.Note] has
+// to be told of the answer, if the counter is asked all the same.
+func (r *Refusals) Look(now time.Time, key Key, cost int64) (known Refusal, given uint64) {
 	set := r.set(key)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	for i := range set.ways {
-		w, us := &set.ways[i], now.UnixMicro()
-		// Made in the future, it was made under a clock that has stepped back.
-		if w.key == key && cost >= w.cost && w.since <= us {
-			return max(0, time.Duration(w.until-us)*time.Microsecond)
+		if w := &set.ways[i]; w.key == key && cost >= w.Cost && w.Left(now) > 0 {
+			return w.Refusal, set.given
 		}
 	}
-	return 0
+	return known, set.given
 }
 
-// Note remembers that a request for key at this cost passes after wait, not earlier.
-func (r *Refusals) Note(now time.Time, key Key, cost int64, wait time.Duration) {
+// Note remembers a refusal of key, and reports whether it does. It does not if something was
+// given back since the look: the two may have met on their ways.
+func (r *Refusals) Note(key Key, said Refusal, given uint64) bool {
 	set := r.set(key)
 	set.mu.Lock()
 	defer set.mu.Unlock()
+	if set.given != given {
+		return false
+	}
 	first := &set.ways[0]
 	for i := range set.ways {
 		w := &set.ways[i]
@@ -66,22 +94,52 @@ func (r *Refusals) Note(now time.Time, key Key, cost int64, wait time.Duration) 
 			first = w
 			break
 		}
-		if w.until < first.until {
+		if w.Until < first.Until {
 			first = w
 		}
 	}
-	*first = refusal{key, cost, now.UnixMicro(), now.Add(wait).UnixMicro()}
+	*first = keyedRefusal{key, said}
+	return true
 }
 
-// Forget drops what is remembered of key: something was given back.
+// Forget drops what is remembered of key, because something was given back.
 func (r *Refusals) Forget(key Key) {
 	set := r.set(key)
 	set.mu.Lock()
 	defer set.mu.Unlock()
+	set.given++
 	for i := range set.ways {
 		if set.ways[i].key == key {
-			set.ways[i] = refusal{}
+			set.ways[i] = keyedRefusal{}
 		}
+	}
+}
+
+// Ask has one of those who want to know the same of the counter ask, who calls answered
+// when it knows. The others wait for that, as long as an answer takes at most, and get nil.
+func (r *Refusals) Ask(key Key, most time.Duration) (answered func()) {
+	r.mu.Lock()
+	if there, asked := r.asked[key]; asked {
+		r.mu.Unlock()
+		late := time.NewTimer(most)
+		defer late.Stop()
+		select {
+		case <-there:
+		case <-late.C:
+		}
+		return nil
+	}
+	defer r.mu.Unlock()
+	if r.asked == nil {
+		r.asked = make(map[Key]chan struct{})
+	}
+	there := make(chan struct{})
+	r.asked[key] = there
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.asked, key)
+		close(there)
 	}
 }
 
