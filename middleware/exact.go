@@ -4,6 +4,7 @@ package middleware
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -38,8 +39,8 @@ type Exact struct {
 	// InFlight is how many calls may wait for the counter at once, or for each part of
 	// one that is an [exact.Parted]. One more is answered 503, whatever Outage says: load
 	// is no outage, and nobody must be able to flood the counter to get into the fallback.
-	// Addresses have three quarters of the places, so that a flood of strangers leaves
-	// room for principals and keys; no identity has more places than are left, which is
+	// Strangers have three quarters of the places, so that a flood of them leaves room for
+	// those who pay, see PayingTiers; no identity has more places than are left, which is
 	// half of them for one alone.
 	//
 	// How many of those calls are sent at once follows the round trip: fewer, where an
@@ -50,8 +51,16 @@ type Exact struct {
 	// 50 ms that is a call of 3 ms.
 	//
 	// A call that times out among more than half of InFlight, or where others stood in
-	// line, is load too, unless the counter has answered nobody for a second. Default: 256. Permitted: 1 to 65536.
+	// line, is load too, unless the counter has answered nobody for a second; and where this
+	// process notices deadlines late, by 10 ms or an eighth of them, unless it has
+	// answered nobody for ten. Default: 256. Permitted: 1 to 65536.
 	InFlight int64
+
+	// PayingTiers are the names of those Config.Tiers that pay: whoever is in none of them is a
+	// stranger, and takes turns with strangers. Say it where an API key costs nothing, or who
+	// has many of them leaves no room for your customers. Default: nil, addresses are
+	// strangers, and all others pay.
+	PayingTiers []string
 
 	// Shards splits the key of every identity that is an address into so many
 	// keys with a share of the quota each, one of which is charged at random: for
@@ -94,8 +103,8 @@ func (o Outage) consequence() string {
 	return "each instance decides by its tokens and memory until it does"
 }
 
-// check reports every problem of x, which has its defaults.
-func (x *Exact) check() (errs []error) {
+// check reports every problem of x, which has its defaults, in a policy with tiers.
+func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 	problem := func(field, format string, args ...any) {
 		errs = append(errs, &ConfigError{Field: "Exact." + field, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -117,6 +126,11 @@ func (x *Exact) check() (errs []error) {
 	if x.Shards < 1 || x.Shards > 256 {
 		problem("Shards", "must be from 1 to 256, or 0 for 1, not %d", x.Shards)
 	}
+	for i, name := range x.PayingTiers {
+		if _, ok := tiers[name]; !ok {
+			problem(fmt.Sprintf("PayingTiers[%d]", i), "there is no tier %q in Config.Tiers", name)
+		}
+	}
 	return errs
 }
 
@@ -134,5 +148,6 @@ func (x Exact) withDefaults() Exact {
 	if x.Shards == 0 {
 		x.Shards = 1
 	}
+	x.PayingTiers = slices.Clone(x.PayingTiers)
 	return x
 }

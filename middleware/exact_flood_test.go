@@ -88,6 +88,47 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 	})
 }
 
+// Keys that are to be had for nothing, by the hundred, are strangers where the program has
+// said which tiers pay: as addresses are, they leave room for those who do.
+func TestFreeKeysDoNotStarvePayers(t *testing.T) {
+	for _, row := range []struct {
+		service   time.Duration
+		instances int
+		paying    []string
+	}{
+		{150 * time.Microsecond, 1, []string{"paid"}},
+		{150 * time.Microsecond, 1, nil},
+		{100 * time.Microsecond, 3, []string{"paid"}},
+		{2 * time.Millisecond, 4, []string{"paid"}},
+	} {
+		if row.instances > 1 && testkit.Brief() {
+			continue
+		}
+		t.Run(fmt.Sprintf("%s x %d, paying %v", row.service, row.instances, row.paying), func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				s := newScene(t, row.instances, &queue{service: row.service}, middleware.Exact{Outage: middleware.FailOpen, PayingTiers: row.paying})
+				free, strangers, payers := s.toll(), s.toll(), s.toll()
+				s.flood(free, 300, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint("free", n)) })
+				s.flood(strangers, 50, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
+				s.stream(payers, 50, func(n int, r *http.Request) {
+					r.Header.Set("Payer", fmt.Sprint("payer", n%20))
+					r.Header.Set("Tier", "paid")
+				})
+				s.lasts(1500*time.Millisecond, nil)
+				t.Logf("payers %s, longest %s; free %s; strangers %s", payers, payers.longest, free, strangers)
+				if row.paying == nil {
+					require.Less(t, payers.passed, payers.refused, "which is why it is to be said")
+					return
+				}
+				require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
+				require.Zero(t, payers.fallback+free.fallback+strangers.fallback)
+				require.Positive(t, free.passed)
+				require.Positive(t, strangers.passed)
+			})
+		})
+	}
+}
+
 // A policy without a store in front of an exact one keeps floods by few addresses off the
 // counter: the first shield, and the cheapest.
 func TestACheapPolicyShieldsAnExactOne(t *testing.T) {

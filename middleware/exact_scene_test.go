@@ -124,6 +124,7 @@ func (s *scene) add(t *testing.T, counter exact.Counter, x middleware.Exact) {
 	m := newLimiter(t, middleware.Config{
 		Policy:     "api",
 		Limits:     []middleware.Limit{{Quota: 1_000_000, Window: time.Hour}},
+		Tiers:      map[string][]middleware.Limit{"paid": {{Quota: 1_000_000, Window: time.Hour}}},
 		Secrets:    [][]byte{secret("a")},
 		MaxClients: 1024,
 		Identity:   payerOr,
@@ -134,10 +135,12 @@ func (s *scene) add(t *testing.T, counter exact.Counter, x middleware.Exact) {
 	s.sites = append(s.sites, m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 }
 
-// payerOr is an identity function: a principal, or an address.
+// payerOr is an identity function: a principal in a tier, or an address.
 func payerOr(r *http.Request) (middleware.Identity, error) {
 	if who := r.Header.Get("Payer"); who != "" {
-		return middleware.Principal(who), nil
+		id := middleware.Principal(who)
+		id.Tier = r.Header.Get("Tier")
+		return id, nil
 	}
 	return middleware.PeerAddress(r)
 }

@@ -349,10 +349,10 @@ func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
 func TestExactConfigErrors(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
-	cfg.Exact = &middleware.Exact{Contended: 9, Deadline: time.Microsecond, InFlight: -1, Shards: 1000}
+	cfg.Exact = &middleware.Exact{Contended: 9, Deadline: time.Microsecond, InFlight: -1, PayingTiers: []string{"gold"}, Shards: 1000}
 	cfg.Challenge = &middleware.Challenge{}
 	_, err := middleware.New(cfg)
-	for _, field := range []string{"Exact.Counter", "Exact.Outage", "Exact.Contended", "Exact.Deadline", "Exact.InFlight", "Exact.Shards", "Challenge"} {
+	for _, field := range []string{"Exact.Counter", "Exact.Outage", "Exact.Contended", "Exact.Deadline", "Exact.InFlight", "Exact.PayingTiers[0]", "Exact.Shards", "Challenge"} {
 		require.ErrorContains(t, err, field+": ")
 	}
 	cfg = paid(c, newLedger(c))

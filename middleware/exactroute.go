@@ -44,6 +44,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 			defer answered()
 		} else {
 			now = e.now()
+			dc.reply.Fields.Now = now.UnixMicro()
 			known = x.recall(now, &c, shown, d.Cost)
 		}
 	}
@@ -104,7 +105,7 @@ func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCa
 
 // askCounter has the counter decide. A cost of 0 peeks, and is always admitted.
 func (e *engine) askCounter(now time.Time, q *question, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
-	caller := callerOf(who)
+	caller := e.exact.callerOf(who)
 	if cost == 0 || who.dry {
 		v, outcome, err := e.exact.guard.Peek(q.ctx, now, e.now, caller, c.Call)
 		v.Admitted = v.Admitted || cost == 0

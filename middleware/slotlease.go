@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -27,7 +28,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 	h.Write(who.bytes)
 	call := exact.Call{Key: base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]), Cost: 1, Policy: who.tier.leases, ID: rand.Text()}
 	began := time.Now()
-	answer, outcome, err := e.exact.guard.Take(q.ctx, now, e.now, callerOf(who), call)
+	answer, outcome, err := e.exact.guard.Take(q.ctx, now, e.now, e.exact.callerOf(who), call)
 	dc.decision.noteCall(outcome, time.Since(began))
 	otherwise := e.exact.Outage
 	switch outcome {
@@ -73,10 +74,14 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 // to notice it.
 const leaseMargin = time.Second
 
-// callerOf says what is known of who asks.
-func callerOf(who *subject) guardedcall.Caller {
-	if who.id.kind != kindAddress {
-		return guardedcall.Known
+// callerOf says whether who asks pays.
+func (x *exactCounter) callerOf(who *subject) guardedcall.Caller {
+	pays := who.id.kind != kindAddress
+	if x.PayingTiers != nil {
+		pays = slices.Contains(x.PayingTiers, who.tier.name)
+	}
+	if pays {
+		return guardedcall.Payer
 	}
 	return guardedcall.Stranger
 }

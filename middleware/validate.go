@@ -162,7 +162,7 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
-		err = errors.Join(err, errors.Join(x.check()...))
+		err = errors.Join(err, errors.Join(x.check(cfg.Tiers)...))
 	}
 	if cfg.LimitsFor != nil {
 		own := cfg.LimitsFor.withDefaults()

@@ -105,6 +105,7 @@ type exactKeys struct {
 	Contended                      *middleware.Outage `json:"contended" doc:"what becomes of a request that lost every race for its key"`
 	Deadline                       *time.Duration     `json:"deadline" doc:"how long a request waits for the counter, 1ms to 10s"`
 	InFlight                       *int64             `json:"inFlight" validate:"min=1,max=65536" doc:"how many calls may wait for the counter at once"`
+	PayingTiers                    []string           `json:"payingTiers" validate:"min=1,max=1000" form:"tier" doc:"the tiers that pay; whoever is in none of them is a stranger"`
 	Shards                         *int64             `json:"shards" validate:"min=1,max=256" doc:"into how many keys that of an address is split"`
 	DangerouslyTrustIdempotencyKey *bool              `json:"dangerouslyTrustIdempotencyKey" doc:"a repeated Idempotency-Key is counted once"`
 }

@@ -25,7 +25,7 @@ const everyKey = `{"policies": {"api": {
 	"maxClients": 1024, "net56Factor": 3, "net48Factor": 5, "insecureNoMemory": true,
 	"challenge": {"mode": "when-crowded", "crowdedPerSecond": 40, "crowdedAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "priceMemory": "1h30m",
 		"portBlocks": true, "bindOwn": true, "surgeBudget": 7, "waitingRoom": {"share": 6, "closed": true}, "path": "/t/"},
-	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "shards": 2,
+	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"], "shards": 2,
 		"dangerouslyTrustIdempotencyKey": true},
 	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2, "queueAll": 20},
 	"byOutcome": {"limits": ["day"], "free": [200, 303]},
@@ -60,7 +60,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 			BindOwn: true, SurgeBudget: 7, WaitingRoom: middleware.WaitingRoom{Share: 6, Closed: true}, Path: "/t/",
 		},
 		Exact: &middleware.Exact{
-			Outage: middleware.FailOpen, Contended: middleware.FailClosed, Deadline: 80 * time.Millisecond, InFlight: 12, Shards: 2,
+			Outage: middleware.FailOpen, Contended: middleware.FailClosed, Deadline: 80 * time.Millisecond, InFlight: 12, PayingTiers: []string{"pro"}, Shards: 2,
 			DangerouslyTrustIdempotencyKey: true,
 		},
 		Concurrency: &middleware.Concurrency{

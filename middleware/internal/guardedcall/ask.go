@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -57,6 +58,8 @@ func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, 
 	}
 	back := lost
 	defer func() { p.leave(&t, back, g.terms()) }() // deferred: engines may panic
+	bell := ringAt(ctx)
+	defer bell.timer.Stop()
 	v, err := do(ctx)
 	switch {
 	case err == nil:
@@ -71,7 +74,7 @@ func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, 
 	}
 	means := failure{began: now, ended: clock(), busy: errors.Is(err, exact.ErrBusy)}
 	if means.late = ctx.Err() != nil || timedOut(err); means.late {
-		back = late
+		back, means.delay = late, bell.delay()
 	}
 	return v, p.judge(&t, means, g.terms()), err
 }
@@ -111,6 +114,31 @@ func (g *Guard) part(call *exact.Call) *part {
 		n = c.Part(*call)
 	}
 	return &g.parts[uint(n)%maxParts]
+}
+
+// A bell rings at the deadline of a call. When it rings late, this process had no turn for
+// it: no processor, a quota of them that was used up, a machine that was suspended. An answer
+// may have been there in time. What an engine takes to come back after that tells nothing: it
+// may be saying good-bye to a server that is dead.
+type bell struct {
+	due   time.Time
+	rang  atomic.Int64 // how late, in ns; 0: not yet
+	timer *time.Timer
+}
+
+func ringAt(ctx context.Context) *bell {
+	b := new(bell)
+	b.due, _ = ctx.Deadline()
+	b.timer = time.AfterFunc(time.Until(b.due), func() { b.rang.Store(max(1, int64(time.Since(b.due)))) })
+	return b
+}
+
+// delay returns how late the bell has rung, or is by now.
+func (b *bell) delay() time.Duration {
+	if rang := b.rang.Load(); rang > 0 {
+		return time.Duration(rang)
+	}
+	return max(0, time.Since(b.due))
 }
 
 // timedOut reports whether an error is about a deadline. An engine may notice it a

@@ -20,7 +20,7 @@ func TestACounterIsWellIfAllOfItIs(t *testing.T) {
 		for p.breaker.until > now.UnixMicro() {
 			now = now.Add(time.Millisecond)
 		}
-		ticket, outcome, err := p.enter(now, func() time.Time { return now }, Known, "k", terms)
+		ticket, outcome, err := p.enter(now, func() time.Time { return now }, Payer, "k", terms)
 		require.NoError(t, err)
 		require.Equal(t, Answered, outcome)
 		now = now.Add(aDeadline)

@@ -14,6 +14,10 @@ const (
 	// in between has not recovered.
 	breakPause = time.Second
 
+	// starvedPause is the same where the instance itself is short of turns. A server that is
+	// dead is found out by then, however busy its callers are.
+	starvedPause = 10 * time.Second
+
 	// probePause is how far the probes of an open breaker lie apart at most. It does
 	// not grow further: a probe a second costs an engine nothing, and a long pause
 	// would prolong every outage. By a second after a cure all is well: so there is

@@ -21,6 +21,8 @@ import (
 //     Meanwhile a crowd's calls go out one at a time: whatever it has put into the
 //     server's queue is worked off by then, and what is judged is a probe that does
 //     not stand in it.
+//   - Where deadlines are noticed late, the instance itself is short of turns, and answers
+//     may lie there unread: that is load too. Only a silence of starvedPause is an outage then.
 //
 // Otherwise a client that makes an engine slow by asking it a lot could have everybody
 // decided by the fallback.
@@ -36,6 +38,8 @@ type part struct {
 	heard   uint64 // of crowds, at the last answer
 	lines   uint64 // calls that had to wait
 	lined   bool   // somebody did at the last answer
+
+	starved time.Time // when a deadline was noticed late, of the monotonic clock
 
 	failedAt atomic.Int64 // when a call failed last, of an open breaker, in µs since 1970; 0: it is closed
 }
@@ -102,6 +106,7 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 		}
 	}
 	if t.number == 0 {
+		p.noteDelay(time.Since(t.sent)-patience, terms)
 		outcome := p.tired(&t, clock(), terms)
 		p.turns.give(t.holder, w)
 		p.turns.release(t.holder)
@@ -117,20 +122,20 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 	return t, Answered, nil
 }
 
-// room reports whether one more call may go out. Those who are known have places of their
+// room reports whether one more call may go out. Those who pay have places of their
 // own beyond the bound: where it is small, a place of the crowd would come free too late.
 // A crowd of them takes no more than these from strangers: of the others it has its turns.
 func (p *part) room(who Caller, terms terms) bool {
 	places := p.bound.places(terms.most)
 	own := max(1, places/4)
-	if who == Known {
+	if who == Payer {
 		return p.all() < places+own
 	}
-	return p.all()-min(own, p.out[Known]) < places
+	return p.all()-min(own, p.out[Payer]) < places
 }
 
 // all returns how many calls are out.
-func (p *part) all() int { return p.out[Stranger] + p.out[Known] }
+func (p *part) all() int { return p.out[Stranger] + p.out[Payer] }
 
 // send notes that a call goes out.
 func (p *part) send(t *ticket, terms terms) {
@@ -146,7 +151,7 @@ func (p *part) send(t *ticket, terms terms) {
 func (p *part) proceed(now time.Time, terms terms) {
 	p.forget(func(g givenUp) bool { return !g.ends.After(now) })
 	for {
-		w := p.turns.take(p.room(Stranger, terms), p.room(Known, terms))
+		w := p.turns.take(p.room(Stranger, terms), p.room(Payer, terms))
 		if w == nil {
 			return
 		}
@@ -223,20 +228,26 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 type failure struct {
 	began, ended time.Time
 	busy, late   bool
+	delay        time.Duration // with which the deadline was noticed
 }
 
 // judge says what it means that a call has failed.
 func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.noteDelay(f.delay, terms)
 	if (f.busy || f.late) && p.answers != t.seen.answers {
-		if f.busy || p.crowded(t, terms) {
+		if f.busy || p.isStarved() || p.crowded(t, terms) {
 			return Crowded
 		}
 		return p.failed()
 	}
+	if f.delay > starvedPause && !p.breaker.open() {
+		// The machine has slept: of that time nothing is known.
+		p.breaker, f.began = breaker{}, f.ended.Add(-terms.deadline)
+	}
 	p.breaker.note(f.began)
-	if (f.busy || f.late && p.crowdedSilence(t, terms)) && !p.breaker.open() && p.breaker.silence(f.ended) < breakPause {
+	if (f.busy || f.late) && !p.breaker.open() && p.breaker.silence(f.ended) < p.grace(t, f.busy, terms) {
 		return Crowded
 	}
 	if t.probe || !p.breaker.open() { // what set out before it opened tells nothing new
@@ -251,11 +262,36 @@ func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 // tired says what it means that a call has waited for its turn in vain. It says nothing
 // of the counter: it was not asked.
 func (p *part) tired(t *ticket, now time.Time, terms terms) Outcome {
-	if p.answers != t.seen.answers || !p.breaker.silent() || p.crowdedSilence(t, terms) && p.breaker.silence(now) < breakPause {
+	if p.answers != t.seen.answers || !p.breaker.silent() || p.breaker.silence(now) < p.grace(t, false, terms) {
 		return Crowded
 	}
 	return p.failed()
 }
+
+// grace is for how long a silence is load: as long as the server may have a queue, or this
+// process had no turns to read its answers.
+func (p *part) grace(t *ticket, busy bool, terms terms) time.Duration {
+	switch {
+	case p.isStarved():
+		return starvedPause
+	case busy || p.crowdedSilence(t, terms):
+		return breakPause
+	}
+	return 0
+}
+
+// noteDelay notes with which delay a deadline was noticed. A pause of the garbage collector,
+// and another program that has its turn, are shorter; of a long deadline ten milliseconds
+// would explain nothing.
+func (p *part) noteDelay(delay time.Duration, terms terms) {
+	if delay > max(10*time.Millisecond, terms.deadline/8) {
+		p.starved = time.Now()
+	}
+}
+
+// isStarved reports whether this process was short of turns a moment ago: not every deadline
+// is late then.
+func (p *part) isStarved() bool { return !p.starved.IsZero() && time.Since(p.starved) < breakPause }
 
 // crowdedSilence reports whether there was a crowd since a call came or since the last
 // answer: what is idle for a moment has not recovered. So it is where calls stood in line

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// A Caller says what is known of who asks.
+// A Caller says whether who asks pays.
 type Caller uint8
 
 const (
-	Stranger Caller = iota // an address: anybody can have many
-	Known                  // authenticated, or by a key that was validated
-	callers                // how many there are
+	Stranger Caller = iota // anybody can be many of them
+	Payer
+	callers // how many there are
 )
 
 // Turns are the calls that are out or wait, by who made them, and say whose turn it is.
 //
 //   - Strangers have three quarters of the places. Addresses are to be had by the
-//     thousand: whatever they do, those who are known find room to wait.
+//     thousand, and free keys too: whatever they do, those who pay find room to wait.
 //   - No key has more places than are left. One alone has half, two a third each: a key
 //     that cost nothing does not shut out the others.
-//   - Where a call must wait, strangers and known take turns, and among them key by key.
+//   - Where a call must wait, strangers and payers take turns, and among them key by key.
 type turns struct {
 	held    [callers]int // out or waiting
 	holders map[string]*holder
@@ -49,7 +49,7 @@ type waiter struct {
 }
 
 // all returns how many calls are out or wait.
-func (t *turns) all() int { return t.held[Stranger] + t.held[Known] }
+func (t *turns) all() int { return t.held[Stranger] + t.held[Payer] }
 
 // hold takes a place for a key, if there is one for it.
 func (t *turns) hold(who Caller, key string, most int) *holder {
@@ -119,25 +119,25 @@ func (t *turns) line(h *holder) {
 }
 
 // empty reports whether nobody waits.
-func (t *turns) empty() bool { return t.lines[Stranger].Len()+t.lines[Known].Len() == 0 }
+func (t *turns) empty() bool { return t.lines[Stranger].Len()+t.lines[Payer].Len() == 0 }
 
 // none reports whether nobody waits whose turn may come before that of a newcomer.
 func (t *turns) none(who Caller) bool {
-	return t.lines[who].Len() == 0 && (who == Known || t.lines[Known].Len() == 0)
+	return t.lines[who].Len() == 0 && (who == Payer || t.lines[Payer].Len() == 0)
 }
 
-// take takes the call out of its line whose turn it is, of strangers and of known if there
+// take takes the call out of its line whose turn it is, of strangers and of payers if there
 // is room for them; nil if there is none.
-func (t *turns) take(strangers, known bool) *waiter {
-	strangers, known = strangers && t.lines[Stranger].Len() > 0, known && t.lines[Known].Len() > 0
-	if !strangers && !known {
+func (t *turns) take(strangers, payers bool) *waiter {
+	strangers, payers = strangers && t.lines[Stranger].Len() > 0, payers && t.lines[Payer].Len() > 0
+	if !strangers && !payers {
 		return nil
 	}
 	who := t.next
-	if !strangers || !known {
+	if !strangers || !payers {
 		who = Stranger
-		if known {
-			who = Known
+		if payers {
+			who = Payer
 		}
 	}
 	t.next = 1 - who
