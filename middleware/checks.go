@@ -41,6 +41,7 @@ const (
 	counterFailed
 	counterSilent
 	counterBack
+	counterRefuses
 
 	numFindings
 )
@@ -73,6 +74,7 @@ var codes = [numFindings]string{
 	counterFailed:      "counter-failed",
 	counterSilent:      "counter-down",
 	counterBack:        "counter-back",
+	counterRefuses:     "counter-refuses",
 }
 
 // checksPage is where each code is explained.

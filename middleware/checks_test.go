@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // codesIn returns the codes of the lines of a log, in turn.
@@ -242,6 +243,16 @@ func troubles() map[string]trouble {
 		},
 		"counter-down": func(t *testing.T) []string { return ofOutage(t, 1) },
 		"counter-back": func(t *testing.T) []string { return ofOutage(t, 2) },
+		"counter-refuses": func(t *testing.T) []string {
+			c, l, cfg, log := paidRoute()
+			h, _ := limited(t, cfg)
+			l.fault = func(context.Context, int) error { return exact.ErrFull }
+			for range 10 {
+				send(h)
+				c.advance(time.Second)
+			}
+			return strings.SplitAfter(log.String(), "\n")[:1]
+		},
 		"counter-failed": func(t *testing.T) []string {
 			_, l, cfg, log := paidRoute()
 			h, _ := limited(t, cfg)

@@ -25,10 +25,10 @@ type Exact struct {
 
 	// Contended says what becomes of a request whose call has lost every race for its key,
 	// with [exact.ErrContended]: on a counter that stores only what nobody else has changed
-	// meanwhile, as those of package exact/cas. That is load, and neither an outage nor
-	// logged. FailClosed answers 503. FailOpen decides as in an outage, by the fallback
-	// quotas: who hammers its own key through all instances at once is then admitted so
-	// much more. Default: FailClosed.
+	// meanwhile, as those of package exact/cas. That is load and no outage. FailClosed
+	// answers 503. FailOpen decides as in an outage, by the fallback quotas: who hammers its
+	// own key through all instances at once is then admitted so much more. Default:
+	// FailClosed.
 	Contended Outage
 
 	// Deadline is how long a request waits for the counter, in line and for the answer.

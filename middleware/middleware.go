@@ -180,7 +180,9 @@ func (m *Middleware) Stats() Stats {
 		s.Crowded = c.load.Crowded(e.now(), c.crowdedAt)
 	}
 	if x := e.exact; x != nil {
-		s.Counter = &CounterStats{Down: !x.guard.Well(e.now()), Busy: x.guard.Busy()}
+		now := e.now()
+		_, _, refusing := x.guard.Refuses(now)
+		s.Counter = &CounterStats{Down: !x.guard.Well(now), Refusing: refusing, Busy: x.guard.Busy()}
 	}
 	if m.memory != nil {
 		s.Saturations = m.memory.Saturations()

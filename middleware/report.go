@@ -75,6 +75,22 @@ func (r *reporter) counterAnswers(now time.Time, guard *guardedcall.Guard) {
 	}
 }
 
+// counterRefuses tells of load that does not end. A crowd is none: it passes.
+func (r *reporter) counterRefuses(now time.Time, outcome guardedcall.Outcome, guard *guardedcall.Guard) {
+	if outcome == guardedcall.Answered {
+		return
+	}
+	because, err, does := guard.Refuses(now)
+	if !does {
+		return
+	}
+	args := []any{"because", callOf(because)}
+	if err != nil { // else there was no place to wait
+		args = append(args, "error", err)
+	}
+	r.warn(now, counterRefuses, "exact counter answers, and most requests of most of ten seconds were refused as load", args...)
+}
+
 // An alarm rings at most once a minute.
 type alarm struct{ last atomic.Int64 }
 

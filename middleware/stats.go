@@ -70,6 +70,11 @@ type CounterStats struct {
 	// decides. Of a node that nobody has asked for a minute nothing is known.
 	Down bool
 
+	// Refusing says that the counter answers, and in most of the last ten seconds in which it
+	// was asked most requests were refused as [Overloaded]: no crowd, which passes, but a
+	// table that is throttled, a disk that is full, a database that somebody has locked.
+	Refusing bool
+
 	// Busy is the share of the places of Exact.InFlight that are taken, by calls that are
 	// out or in line, from 0 to 1: of the node where it is largest. Requests are refused as
 	// [Overloaded] when it is 1, those of addresses at three quarters.

@@ -33,11 +33,12 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// A drill is a program with five policies, its /metrics, and a clock. All is well for half an
-// hour. Then, for a quarter of an hour, each of four policies has a trouble of its own:
+// A drill is a program with six policies, its /metrics, and a clock. All is well for half an
+// hour. Then, for a quarter of an hour, each of five policies has a trouble of its own:
 //
 //   - contact is flooded, by 50 addresses that ask 25 times as often as they may;
 //   - the exact counter of api is dead;
+//   - that of store is full;
 //   - news has a small memory, and meets more strangers than that has room for;
 //   - three of four phones that want to sign up bring their proofs too late.
 type drill struct {
@@ -46,6 +47,7 @@ type drill struct {
 	mux     *http.ServeMux
 	metrics http.Handler
 	counter *mortal
+	store   *mortal
 	dump    bytes.Buffer // of all scrapes, with their times
 	phones  [2][]string  // proofs of those that are slow: of this step, and of the one before
 	quick   uint32       // how many phones were not slow
@@ -68,12 +70,16 @@ func newDrill(t *testing.T) *drill {
 	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
 	require.NoError(t, err)
 	clock := func() time.Time { return d.now }
-	d.counter = &mortal{Counter: exact.NewMemory(0, clock)}
+	d.counter = &mortal{Counter: exact.NewMemory(0, clock), of: errDead}
+	d.store = &mortal{Counter: exact.NewMemory(0, clock), of: exact.ErrFull}
 	for policy, change := range map[string]func(*middleware.Config){
 		"calm":    func(*middleware.Config) {},
 		"contact": func(*middleware.Config) {},
 		"api": func(cfg *middleware.Config) {
 			cfg.Exact = &middleware.Exact{Counter: d.counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
+		},
+		"store": func(cfg *middleware.Config) {
+			cfg.Exact = &middleware.Exact{Counter: d.store, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 		},
 		"news": func(cfg *middleware.Config) { cfg.MaxClients = 64 },
 		"signup": func(cfg *middleware.Config) {
@@ -140,6 +146,7 @@ func (d *drill) play(bad bool) {
 			d.ask(http.MethodPost, "/"+policy, 0x01010101+honest<<16)
 		}
 		d.ask(http.MethodPost, "/api", 0x01010101+honest<<16)
+		d.ask(http.MethodPost, "/store", 0x01010101+honest<<16)
 	}
 	d.ask(http.MethodPost, "/contact", 1, "X-Key", key)
 	d.ask(http.MethodPost, "/news", 0x01010101)
@@ -151,7 +158,7 @@ func (d *drill) play(bad bool) {
 	d.quick++ // another each time: to one that buys all day the price would rise
 	d.ask(http.MethodPost, "/tally/redeem", phone+d.quick<<8, middleware.ProofHeader, d.work(phone+d.quick<<8))
 
-	d.counter.dead = bad
+	d.counter.dead, d.store.dead = bad, bad
 	if bad {
 		for range 25 {
 			for flood := range uint32(50) {
@@ -231,7 +238,7 @@ func alertsAt(t *testing.T, s *server, at time.Time) (all []string) {
 	}
 	require.NoError(t, json.Unmarshal(body, &rules))
 	require.Len(t, rules.Data.Groups, 1)
-	require.Len(t, rules.Data.Groups[0].Rules, 10)
+	require.Len(t, rules.Data.Groups[0].Rules, 11)
 	for _, rule := range rules.Data.Groups[0].Rules {
 		for labels := range s.query(t, rule.Query, at) {
 			all = append(all, rule.Name+" "+labels)
@@ -273,14 +280,14 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 
 	t.Log("all is well")
 	a := askAll(t, s, well)
-	require.InDeltaMapValues(t, map[string]float64{"admitted": 11 * each}, a["Requests"], 1e-9)
+	require.InDeltaMapValues(t, map[string]float64{"admitted": 14 * each}, a["Requests"], 1e-9)
 	require.Zero(t, sum(a["Refusals, by reason"]))
 	require.Zero(t, sum(a["Refused, by route"]))
 	require.Equal(t, map[string]float64{"true": 0, "false": 0}, a["Refused, customers and strangers"])
-	require.Equal(t, map[string]float64{"api": 0}, a["Down"])
-	require.Equal(t, map[string]float64{"api": 0}, a["Decided without it"])
-	require.InDeltaMapValues(t, map[string]float64{"answered api": 3 * each}, a["Calls, by result"], 1e-9)
-	require.Equal(t, map[string]float64{"api": 0}, a["Places taken"])
+	require.Equal(t, map[string]float64{"api": 0, "store": 0, "api'": 0, "store'": 0}, a["Down, or refusing"])
+	require.Equal(t, map[string]float64{"api": 0, "store": 0}, a["Decided without it"])
+	require.InDeltaMapValues(t, map[string]float64{"answered api": 3 * each, "answered store": 3 * each}, a["Calls, by result"], 1e-9)
+	require.Equal(t, map[string]float64{"api": 0, "store": 0}, a["Places taken"])
 	require.Empty(t, a["What newcomers begin with"])
 	for policy, fill := range a["Memory in use"] {
 		require.Less(t, fill, 0.25, policy)
@@ -299,7 +306,7 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 	require.Zero(t, a["Refused, by route"]["/api api"])
 	require.Greater(t, a["Refusals, by reason"]["contact over-limit"], 1100*each)
 	for name, n := range a["Refusals, by reason"] {
-		if name != "contact over-limit" && name != "news over-limit" {
+		if name != "contact over-limit" && name != "news over-limit" && name != "store overloaded" {
 			require.Zero(t, n, name)
 		}
 	}
@@ -313,11 +320,13 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 	require.InDelta(t, 3*each, a["Admitted, now and an hour ago"]["calm"], 1e-9)
 	require.Greater(t, a["Price of a tally"]["signup"], 15.)
 
-	// Is the counter healthy? No: it answers nothing, and all is decided without it.
-	require.Equal(t, map[string]float64{"api": 1}, a["Down"])
-	require.InDeltaMapValues(t, map[string]float64{"api": 1}, a["Decided without it"], 1e-9)
+	// Is the counter healthy? That of api is not: it answers nothing, and all is decided without
+	// it. That of store answers, and refuses everybody.
+	require.Equal(t, map[string]float64{"api": 1, "store": 0, "api'": 0, "store'": 1}, a["Down, or refusing"])
+	require.InDeltaMapValues(t, map[string]float64{"api": 1, "store": 0}, a["Decided without it"], 1e-9)
 	require.Zero(t, a["Calls, by result"]["answered api"])
-	require.InDelta(t, 3*each, sum(a["Calls, by result"]), 1e-9)
+	require.InDelta(t, 3*each, a["Calls, by result"]["full store"], 1e-9)
+	require.InDelta(t, 6*each, sum(a["Calls, by result"]), 1e-9)
 
 	// Is the memory filling? That of news is full, and newcomers begin with most of a quota.
 	require.Greater(t, a["Memory in use"]["news"], 0.9)
@@ -334,6 +343,8 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 
 	require.Equal(t, []string{
 		"TallystickCounterDown api",
+		"TallystickCounterOverloaded store",
+		"TallystickCounterRefuses store",
 		"TallystickFlood contact",
 		"TallystickMemoryFilling news",
 		"TallystickNewcomersRefusedEarly news",

@@ -219,7 +219,7 @@ func TestTheCounterIsTold(t *testing.T) {
 	now := noon
 	cfg := contact(now)
 	cfg.Now = func() time.Time { return now }
-	counter := &mortal{Counter: exact.NewMemory(0, cfg.Now)}
+	counter := &mortal{Counter: exact.NewMemory(0, cfg.Now), of: errDead}
 	cfg.Exact = &middleware.Exact{Counter: counter, Outage: middleware.FailOpen, Deadline: 10 * time.Second}
 	m, values := watched(t, cfg)
 	h := routed(m)
@@ -239,6 +239,16 @@ func TestTheCounterIsTold(t *testing.T) {
 	require.EqualValues(t, 6, got["tallystick.decisions.degraded"])
 	failed := got["tallystick.exact.call.duration failed"] + got["tallystick.exact.call.duration down"] + got["tallystick.exact.call.duration skipped"]
 	require.EqualValues(t, 6, failed)
+	require.Zero(t, got["tallystick.exact.refusing"])
+
+	counter.of = exact.ErrFull
+	for n := range 10 {
+		ask(h, 30+n)
+		now = now.Add(10 * time.Second)
+	}
+	got = values()
+	require.EqualValues(t, 1, got["tallystick.exact.refusing"])
+	require.Zero(t, got["tallystick.exact.down"])
 }
 
 func TestSpansSayWhatWasDecided(t *testing.T) {
@@ -296,15 +306,16 @@ func TestUnregister(t *testing.T) {
 
 var errDead = errors.New("the engine is on fire")
 
-// A mortal counter can die.
+// A mortal counter can die of something.
 type mortal struct {
 	exact.Counter
 	dead bool
+	of   error
 }
 
 func (m *mortal) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	if m.dead {
-		return exact.Verdict{}, errDead
+		return exact.Verdict{}, m.of
 	}
 	return m.Counter.Take(ctx, call)
 }

@@ -26,13 +26,14 @@ type gauges struct {
 
 	crowded metric.Int64ObservableGauge
 
-	down metric.Int64ObservableGauge
-	busy metric.Float64ObservableGauge
+	down     metric.Int64ObservableGauge
+	refusing metric.Int64ObservableGauge
+	busy     metric.Float64ObservableGauge
 }
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [10]error
+	var errs [11]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -53,6 +54,8 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("The share of the places for calls to the exact counter that are taken."))
 	g.crowded, errs[9] = meter.Int64ObservableGauge("tallystick.crowded", metric.WithUnit("{instance}"),
 		metric.WithDescription("1 while the instance is crowded and asks newcomers for work, else 0."))
+	g.refusing, errs[10] = meter.Int64ObservableGauge("tallystick.exact.refusing", metric.WithUnit("{counter}"),
+		metric.WithDescription("1 while the exact counter answers and has refused most requests of most of ten seconds as load, else 0."))
 	return g, errors.Join(errs[:]...)
 }
 
@@ -86,10 +89,11 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		o.ObserveInt64(g.crowded, oneIf(s.Crowded), policy)
 		if c := s.Counter; c != nil {
 			o.ObserveInt64(g.down, oneIf(c.Down), policy)
+			o.ObserveInt64(g.refusing, oneIf(c.Refusing), policy)
 			o.ObserveFloat64(g.busy, c.Busy, policy)
 		}
 		return nil
-	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.crowded, g.down, g.busy)
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.crowded, g.down, g.refusing, g.busy)
 }
 
 func oneIf(is bool) int64 {

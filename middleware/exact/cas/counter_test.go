@@ -308,3 +308,44 @@ func TestConfigErrors(t *testing.T) {
 	_, err = cas.New(newShelf(time.Now), cas.Config{Tries: -1})
 	require.ErrorContains(t, err, "Tries: ")
 }
+
+// A store that has too many calls is asked once more, for a load and for a swap, while there is
+// time. One that has them all the time is load.
+func TestAThrottledCallIsRepeatedOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		loads, swaps int // that are throttled, from the first on
+		late         time.Duration
+		want         error
+		asked        [2]int
+	}{
+		"a load":               {loads: 1, asked: [2]int{2, 1}},
+		"a swap":               {swaps: 1, asked: [2]int{1, 2}},
+		"both":                 {loads: 1, swaps: 1, asked: [2]int{2, 2}},
+		"loads":                {loads: 9, want: exact.ErrBusy, asked: [2]int{2, 0}},
+		"swaps":                {swaps: 9, want: exact.ErrBusy, asked: [2]int{1, 2}},
+		"a load, and no time":  {loads: 1, late: 50 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{1, 0}},
+		"a swap, and no time":  {swaps: 1, late: 50 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{1, 1}},
+		"a load, late at last": {loads: 9, late: 20 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{2, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				s := newShelf(time.Now)
+				throttle := func(n, most int) error {
+					if n > most {
+						return nil
+					}
+					time.Sleep(row.late)
+					return exact.ErrBusy
+				}
+				s.loading = func(load int) error { return throttle(load, row.loads) }
+				s.swapping = func(_ context.Context, swap int) error { return throttle(swap, row.swaps) }
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				v, err := open(t, s, cas.Config{}).Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5)), ID: "1"})
+				require.ErrorIs(t, err, row.want)
+				require.Equal(t, err == nil, v.Admitted)
+				require.Equal(t, row.asked, [2]int{s.loads, s.swaps})
+			})
+		})
+	}
+}

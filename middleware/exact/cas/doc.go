@@ -21,7 +21,7 @@
 //
 // A call that has lost [Config.Tries] races, or has no time left for another, ends with
 // [exact.ErrContended]. That is load and no failure: the store works, and others are
-// counted. Package middleware answers 503, and neither counts it as an outage nor logs it.
+// counted. Package middleware answers 503, and does not count it as an outage.
 // Otherwise a client that hammers its own key, through many instances, would buy what the
 // policy has for outages. A program that would rather admit such calls says so by name,
 // with Exact.Contended: the fallback quotas bound them then, (N+C) times the fallback's

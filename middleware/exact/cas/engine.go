@@ -140,7 +140,7 @@ func (e *engine) update(ctx context.Context, account string, again bool, decide 
 		if err != nil {
 			return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 		}
-		err = e.store.Swap(ctx, name, revision, value, keep(a, now))
+		err = e.swap(ctx, name, revision, value, keep(a, now))
 		switch {
 		case err == nil:
 			return nil
@@ -167,9 +167,26 @@ func byClock(store Store, clock func() time.Time) func(context.Context, string) 
 	}
 }
 
-// load returns an account, its revision, and what time it is.
+// swap replaces a value. It asks once more where the store has too many calls.
+func (e *engine) swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+	began := time.Now()
+	err := e.store.Swap(ctx, name, revision, value, keep)
+	if errors.Is(err, exact.ErrBusy) && pause(ctx, 1, time.Since(began), e.random) {
+		err = e.store.Swap(ctx, name, revision, value, keep)
+	}
+	return err
+}
+
+// load returns an account, its revision, and what time it is. It asks once more where the
+// store has too many calls.
 func (e *engine) load(ctx context.Context, name string) (*exact.Account, string, time.Time, error) {
+	began := time.Now()
 	value, revision, now, err := e.loadAt(ctx, name)
+	if busy := err; errors.Is(err, exact.ErrBusy) && pause(ctx, 1, time.Since(began), e.random) {
+		if value, revision, now, err = e.loadAt(ctx, name); err != nil {
+			err = busy
+		}
+	}
 	a := new(exact.Account)
 	if err == nil && len(value) > 0 {
 		err = a.UnmarshalBinary(value)

@@ -17,7 +17,8 @@ type Store interface {
 	// It sees every Swap that has returned.
 	//
 	// An error says that the store does not answer; one that is [exact.ErrBusy], that it
-	// has more calls than it takes, which is load rather than failure.
+	// has more calls than it takes, which is load rather than failure. It is asked once
+	// more then, while there is time.
 	Load(ctx context.Context, name string) (value []byte, revision string, err error)
 
 	// Swap replaces the value of a name, as one atomic step, if its revision is still the

@@ -27,8 +27,8 @@
 //     Count in one region.
 //   - No call is repeated by the SDK, whatever retryer the client has: a put whose answer was
 //     lost would fail its own condition when it is repeated, as if the race had been lost.
-//   - A partition takes 1000 puts of 1 kB a second. More for one key are throttled, which is
-//     [exact.ErrBusy]: load, answered 503.
+//   - A partition takes 1000 puts of 1 kB a second. More for one key are throttled, asked
+//     once more, and then [exact.ErrBusy]: load, answered 503.
 //   - An admitted call costs a read and a write for each kB of the account: one or two where
 //     calls are rare, and up to five on a busy key, whose account carries the last 128 IDs. A
 //     sliding log has seven bytes for each charge. A refusal costs a read.

@@ -19,7 +19,8 @@ type Guard struct {
 	Deadline time.Duration // of each call
 	InFlight int64         // calls of a part that may be out or wait at once
 
-	parts [maxParts]part
+	parts  [maxParts]part
+	strain strain
 }
 
 // maxParts is how many parts of a counter are guarded apart. Of more, some share.
@@ -29,7 +30,7 @@ const maxParts = 32
 // more under the same ID: nobody is charged twice for a packet. A client that hangs up
 // does not end it, or its impatience would be taken for an outage: only the values of
 // ctx are used. now is the time at which the request came; clock tells the time after
-// the call. The error is that of the counter, with Failed and Down alone.
+// the call. The error is that of the counter, if it has answered with one.
 func (g *Guard) Take(ctx context.Context, now time.Time, clock func() time.Time, who Caller, call exact.Call) (exact.Verdict, Outcome, error) {
 	return g.ask(ctx, now, clock, who, &call, func(ctx context.Context) (exact.Verdict, error) {
 		v, err := g.Counter.Take(ctx, call)
@@ -47,8 +48,21 @@ func (g *Guard) Peek(ctx context.Context, now time.Time, clock func() time.Time,
 	})
 }
 
-// ask makes a call if the breaker lets it through and it finds a place in time.
+// Refuses reports whether the counter works, and most calls have met load for long: what the
+// last of them met, and the counter's error.
+func (g *Guard) Refuses(now time.Time) (because Outcome, err error, does bool) {
+	return g.strain.refuses(now)
+}
+
+// ask makes a call, and notes what has become of it.
 func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, who Caller, call *exact.Call, do func(context.Context) (exact.Verdict, error)) (exact.Verdict, Outcome, error) {
+	v, outcome, err := g.try(ctx, now, clock, who, call, do)
+	g.strain.note(now, outcome, err)
+	return v, outcome, err
+}
+
+// try makes a call if the breaker lets it through and it finds a place in time.
+func (g *Guard) try(ctx context.Context, now time.Time, clock func() time.Time, who Caller, call *exact.Call, do func(context.Context) (exact.Verdict, error)) (exact.Verdict, Outcome, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.Deadline)
 	defer cancel()
 	p := g.part(call)
@@ -67,10 +81,10 @@ func (g *Guard) ask(ctx context.Context, now time.Time, clock func() time.Time, 
 		return v, Answered, nil
 	case errors.Is(err, exact.ErrFull):
 		back = answered
-		return v, Full, nil
+		return v, Full, err
 	case errors.Is(err, exact.ErrContended):
 		back = answered
-		return v, Contended, nil
+		return v, Contended, err
 	}
 	means := failure{began: now, ended: clock(), busy: errors.Is(err, exact.ErrBusy)}
 	if means.late = ctx.Err() != nil || timedOut(err); means.late {

@@ -69,8 +69,9 @@ func Questions() []Question {
 				{"histogram_quantile(0.95, " + sum("le, tallystick_policy", rate("tallystick_challenge_work_bucket", of)) + ")", "{{tallystick_policy}}: dearest twentieth"}}},
 		}},
 		{"Is the exact counter healthy?", []Panel{
-			{"Down", "How many instances find that the counter does not answer. 0 is well.", "short", 0, []Query{
-				{sum(policy, "tallystick_exact_down"+of), "{{tallystick_policy}}"}}},
+			{"Down, or refusing", "How many instances find that the counter does not answer, or that it answers and refuses nearly everybody as load. 0 is well.", "short", 0, []Query{
+				{sum(policy, "tallystick_exact_down"+of), "{{tallystick_policy}}: down"},
+				{sum(policy, "tallystick_exact_refusing"+of), "{{tallystick_policy}}: refusing"}}},
 			{"Decided without it", "The part of decisions that was made by Exact.Outage, because the counter did not answer.", "percentunit", 1, []Query{
 				{"(" + sum(policy, rate("tallystick_decisions_degraded_total", of)) + " or 0 * " + sum(policy, rate("tallystick_exact_call_duration_seconds_count", of)) + ") / (" + sum(policy, rate(decisions, of)) + " > 0)", "{{tallystick_policy}}"}}},
 			{"Calls, by result", "answered is well. crowded, full and contended are load, and answered 503; failed and down are calls without an answer; skipped were not made in an outage.", "ops", 0, []Query{
