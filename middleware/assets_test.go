@@ -56,6 +56,13 @@ func TestAssetsAreServedUnderTwoNames(t *testing.T) {
 			require.Equal(t, fmt.Sprintf("%q", hex.EncodeToString(sum[:8])), resp.Header.Get("Etag"), "of these very bytes")
 			require.Equal(t, http.StatusNotModified, send(h, method("GET"), path(name), with("If-None-Match", resp.Header.Get("Etag"))).StatusCode)
 		}
+		// One range is served. Of several, each has a head of its own: whole is less.
+		ranged := send(h, method("GET"), path(test.plain), with("Range", "bytes=0-9"))
+		require.Equal(t, http.StatusPartialContent, ranged.StatusCode)
+		require.Len(t, bodyOf(t, ranged), 10)
+		for _, dear := range []option{with("Range", "bytes=0-0,1-1"), with("If-None-Match", strings.Repeat(`"",`, 85)+plain.Header.Get("Etag"))} {
+			require.Equal(t, http.StatusOK, send(h, method("GET"), path(test.plain), dear).StatusCode)
+		}
 		require.Equal(t, "no-cache", plain.Header.Get("Cache-Control"))
 		require.Equal(t, "public, max-age=31536000, immutable", hashed.Header.Get("Cache-Control"))
 		require.Contains(t, test.hashed, "."+strings.Trim(hashed.Header.Get("Etag"), `"`)+".", "the name says the same")

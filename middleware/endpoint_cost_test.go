@@ -60,6 +60,18 @@ func TestChallengeEndpointKnowsTheCost(t *testing.T) {
 	}
 }
 
+// Nothing but the cost is read of a query, and of a long one not even that.
+func TestCostInAQuery(t *testing.T) {
+	h := newSite(t, challenging(new(clock), middleware.WhenExhausted)) // five a minute
+	for q, dear := range map[string]bool{
+		"": false, "cost": false, "cost=": false, "cost=x": false, "Cost=9": false, "xcost=9": false, "%63ost=9": false, "cost=-9": false, "cost=0": false,
+		"cost=9": true, "a=%zz&&;&cost=9&cost=1": true, "cost=1&cost=9": false, "cost=99999999999999999999": true,
+		"cost=9&" + strings.Repeat("a", 1017): true, "cost=9&" + strings.Repeat("a", 1018): false,
+	} {
+		require.Equal(t, dear, !strings.Contains(bodyOf(t, fetched(h, query(q))), `"needed":false`), "%.40q", q)
+	}
+}
+
 // The held form says what it costs, because the endpoint cannot know.
 func TestHeldFormSaysWhatItCosts(t *testing.T) {
 	for cost, want := range map[int64]string{1: `<tally-check endpoint="/tally/">`, 3: `<tally-check endpoint="/tally/" cost="3">`} {

@@ -165,14 +165,27 @@ func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Requ
 	writeJSON(w, strconv.AppendBool(append(body, `,"carried":`...), carried))
 }
 
+// longestQuery is how long the query of an endpoint may be that says a cost.
+const longestQuery = 1 << 10
+
 // costOf returns what the request that the client has in mind is going to cost. Only
 // the client knows: Config.Cost has seen no such request. A lie misleads nobody else.
+// Nothing else of the query is parsed: digits need no escaping.
 func costOf(r *http.Request, who *subject) int64 {
-	cost, err := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
+	query := r.URL.RawQuery
+	if len(query) > longestQuery {
 		return 1
 	}
-	return max(1, min(cost, who.tier.most()))
+	for pair := range strings.SplitSeq(query, "&") {
+		if digits, ok := strings.CutPrefix(pair, "cost="); ok {
+			cost, err := strconv.ParseInt(digits, 10, 64)
+			if err != nil && !errors.Is(err, strconv.ErrRange) {
+				return 1
+			}
+			return max(1, min(cost, who.tier.most()))
+		}
+	}
+	return 1
 }
 
 // peek looks at the limits without charging them: what they leave to a client that

@@ -16,7 +16,7 @@ import (
 
 // What cannot be held as it was is not held at all.
 func TestFormsThatAreNotHeld(t *testing.T) {
-	many := encoded(slices.Repeat([]pair{{"a", "b"}}, 501))
+	many := encoded(slices.Repeat([]pair{{"a", "b"}}, 101))
 	for name, test := range map[string]struct {
 		contentType, body, says string
 	}{
@@ -24,6 +24,10 @@ func TestFormsThatAreNotHeld(t *testing.T) {
 		"multipart, no boundary":  {"multipart/form-data", "secretive", "This kind of form"},
 		"too long":                {urlencoded, "a=" + strings.Repeat("b", 64<<10-1), "too long"},
 		"too many fields":         {urlencoded, many, "too long"},
+		"a name too long":         {urlencoded, strings.Repeat("n", 257) + "=b", "too long"},
+		"names too long":          {urlencoded, strings.Repeat(strings.Repeat("n", 128)+"=b&", 16) + "n=b", "too long"},
+		"too many secrets":        {urlencoded, strings.Repeat("pin=1&", 80), "too long"},
+		"more than twice as long": {urlencoded, "a=" + strings.Repeat("'", 4<<10), "too long"},
 		"broken escape":           {urlencoded, "a=%4", "cannot keep"},
 		"broken escape of a name": {urlencoded, "%zz=1", "cannot keep"},
 		"not UTF-8":               {urlencoded, "a=%E9", "cannot keep"},
@@ -59,6 +63,10 @@ func TestFormsThatAreNotHeld(t *testing.T) {
 	t.Run("as much as is allowed", func(t *testing.T) {
 		require.True(t, held(t, submitting(urlencoded, "a="+strings.Repeat("b", 64<<10-2))))
 		require.True(t, held(t, submitting(urlencoded, strings.TrimSuffix(many, "&a=b"))))
+		require.True(t, held(t, submitting(urlencoded, strings.Repeat("n", 256)+"=b")))
+		require.True(t, held(t, submitting(urlencoded, strings.Repeat(strings.Repeat("n", 128)+"=b&", 16))))
+		require.True(t, held(t, submitting(urlencoded, strings.Repeat("pin=1&", 20))))
+		require.True(t, held(t, submitting(urlencoded, "a="+strings.Repeat("%22", 21<<10))), "as browsers write it")
 		require.True(t, held(t, submitting(urlencoded+"; charset=UTF-8", "a=b&_charset_=UTF-8&&")))
 		require.True(t, held(t, submitting(urlencoded, "")))
 	})

@@ -7,35 +7,26 @@ import (
 	"strings"
 )
 
-// maxRanges is how many media ranges of an Accept line are looked at.
-const maxRanges = 32
-
 // PrefersHTML reports whether HTML has a higher quality in the Accept lines than JSON
 // has (RFC 9110 section 12.5.1). At a tie, and for */* alone, it does not: scripts
 // rarely say what they want, browsers always do.
 func PrefersHTML(accept []string) bool {
 	var html, json quality
-	for _, line := range accept {
-		for n := 0; line != "" && n < maxRanges; n++ {
-			var element string
-			element, line, _ = strings.Cut(line, ",")
-			mediaRange, parameters, _ := strings.Cut(element, ";")
-			mediaRange = strings.Trim(mediaRange, " \t")
-			q := parseQuality(parameters)
-			is := func(name string) bool { return strings.EqualFold(mediaRange, name) }
-			switch {
-			case is("text/html"):
-				html.note(q, 3)
-			case is("text/*"):
-				html.note(q, 2)
-			case is("application/problem+json"), is("application/json"):
-				json.note(q, 3)
-			case is("application/*"):
-				json.note(q, 2)
-			case is("*/*"):
-				html.note(q, 1)
-				json.note(q, 1)
-			}
+	for mediaRange, parameters := range ranges(accept) {
+		q := parseQuality(parameters)
+		is := func(name string) bool { return strings.EqualFold(mediaRange, name) }
+		switch {
+		case is("text/html"):
+			html.note(q, 3)
+		case is("text/*"):
+			html.note(q, 2)
+		case is("application/problem+json"), is("application/json"):
+			json.note(q, 3)
+		case is("application/*"):
+			json.note(q, 2)
+		case is("*/*"):
+			html.note(q, 1)
+			json.note(q, 1)
 		}
 	}
 	return html.thousandths > json.thousandths
@@ -54,7 +45,7 @@ func (q *quality) note(thousandths, specific int) {
 // it is none.
 func parseQuality(parameters string) int {
 	for parameter := range strings.SplitSeq(parameters, ";") {
-		name, value, _ := strings.Cut(strings.Trim(parameter, " \t"), "=")
+		name, value, _ := strings.Cut(Trim(parameter), "=")
 		if !strings.EqualFold(name, "q") {
 			continue
 		}

@@ -3,6 +3,7 @@
 package httpfield
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,9 @@ func TestAcceptIsReadSoFarAndNoFurther(t *testing.T) {
 	require.True(t, PrefersHTML([]string{strings.Repeat("text/plain,", maxRanges-1) + "text/html"}))
 	require.False(t, PrefersHTML([]string{strings.Repeat("text/plain,", maxRanges) + "text/html"}))
 	require.False(t, PrefersHTML([]string{strings.Repeat(",", 900<<10) + "text/html"}))
+	require.False(t, PrefersHTML(append(slices.Repeat([]string{"text/plain"}, maxRanges), "text/html")), "lines are one list")
+	require.True(t, PrefersHTML([]string{strings.Repeat(";", maxRangeBytes-len("text/html")), "text/html"}))
+	require.False(t, PrefersHTML([]string{strings.Repeat(";", maxRangeBytes-len("text/html")+1), "text/html"}))
 }
 
 func TestJSONWinsATie(t *testing.T) {

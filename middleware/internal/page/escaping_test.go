@@ -25,8 +25,12 @@ func TestEscaping(t *testing.T) {
 
 // Names are written by the page that has sent the form, as values are.
 func TestFieldsAreEscaped(t *testing.T) {
-	f := field{name: `n"<`, value: `v"<`}
-	require.Equal(t, "<input type=\"hidden\" name=\"n&#34;&lt;\" value=\"v&#34;&lt;\">\n", string(f.append(nil)))
-	require.Equal(t, "<p><label>l&#34;&lt; <input type=\"password\" required autofocus name=\"n&#34;&lt;\"></label></p>\n",
-		string(f.appendSecret(nil, `l"<`, true)), "without its value")
+	written := func(body string, isSecret bool) string {
+		f := fieldWriter{most: 1 << 20, words: &speech[0], isSecret: func(string) bool { return isSecret }}
+		require.Equal(t, isKept, f.write([]byte(body)))
+		return string(f.page)
+	}
+	require.Equal(t, "<input type=\"hidden\" name=\"n&#34;&lt;\" value=\"v&#34;&lt; &#39;\">\n", written("n%22<=v\"%3c+'", false))
+	require.Equal(t, "<p><label>“n&#34;&lt;” (please type it again) <input type=\"password\" required autofocus name=\"n&#34;&lt;\"></label></p>\n",
+		written("n%22%3C=v%22%3C", true), "without its value")
 }

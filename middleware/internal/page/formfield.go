@@ -3,203 +3,205 @@
 package page
 
 import (
-	"errors"
-	"net/url"
+	"bytes"
+	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
-// A field is one name and value of a form, in the form's order: names may
-// repeat.
-type field struct {
-	name, value string
-	secret      bool
-}
-
-// maxFields is how many fields are held. A form of people has fewer.
-const maxFields = 500
-
-var (
-	errManyFields = errors.New("too many fields")
-	errFields     = errors.New("not the fields of a form")
+// How many fields are held, and how long all their names are. A form of people has fewer.
+const (
+	maxFields = 100
+	maxNames  = 2 << 10
 )
 
-// parseForm parses a urlencoded body as browsers write it. It takes only what a
-// page in UTF-8 gives back as it was, with its line breaks as CR LF. Of all else
-// net/url would drop a part, or a browser would change it, and the form that is
-// sent again would say something else.
-func parseForm(body string) (fields []field, err error) {
-	for body != "" {
-		var pair string
-		pair, body, _ = strings.Cut(body, "&")
-		if pair == "" {
+// A fieldWriter writes the inputs that send a form again. It takes only what a page in UTF-8
+// gives back as it was, with its line breaks as CR LF. Of all else net/url would drop a part, or
+// a browser would change it, and the form that is sent again would say something else.
+type fieldWriter struct {
+	page     []byte
+	most     int // bytes of the page
+	words    *words
+	isSecret func(name string) bool // beside what names say; may be nil
+
+	fields, names int              // that were read, and their bytes
+	asked         [numSecrets]bool // for secrets of a kind
+	reader        nameReader
+}
+
+// write writes the inputs of an urlencoded body as browsers write it, or says why not.
+func (f *fieldWriter) write(body []byte) why {
+	for more := true; more; {
+		var pair []byte
+		if pair, body, more = bytes.Cut(body, []byte("&")); len(pair) == 0 {
 			continue
 		}
-		if len(fields) == maxFields {
-			return nil, errManyFields
+		if why := f.writeField(pair); why != isKept {
+			return why
 		}
-		left, right, _ := strings.Cut(pair, "=")
-		name, nameErr := url.QueryUnescape(left)
-		value, valueErr := url.QueryUnescape(right)
-		switch {
-		case nameErr != nil, valueErr != nil,
-			strings.Contains(pair, ";"),          // a separator to some, and not to browsers
-			name == "",                           // no browser sends a field without name
-			strings.Contains(name+value, "\x00"), // no HTML can say it
-			!utf8.ValidString(name), !utf8.ValidString(value),
-			strings.EqualFold(name, "_charset_") && !strings.EqualFold(value, "utf-8"): // browsers fill it in
-			return nil, errFields
-		}
-		fields = append(fields, field{name: name, value: value})
 	}
-	return fields, nil
+	return isKept
 }
 
-// append appends the input that sends the field again.
-func (f *field) append(b []byte) []byte {
-	b = append(b, `<input type="hidden" name="`...)
-	b = appendEscaped(b, f.name)
-	b = append(b, `" value="`...)
-	b = appendEscaped(b, f.value)
-	return append(b, "\">\n"...)
+func (f *fieldWriter) writeField(pair []byte) why {
+	left, value, _ := bytes.Cut(pair, []byte("="))
+	name, ok := f.reader.decode(left)
+	f.fields++
+	f.names += len(name)
+	switch {
+	case len(name) > maxName || f.names > maxNames || f.fields > maxFields:
+		return whyLong
+	case !ok || !utf8.Valid(name),
+		len(name) == 0,                  // no browser sends a field without name
+		bytes.IndexByte(pair, ';') >= 0, // a separator to some, and not to browsers
+		bytes.EqualFold(name, []byte("_charset_")) && !bytes.EqualFold(value, []byte("utf-8")): // browsers fill it in
+		return whyStrange
+	}
+	kind := notSecret
+	if len(value) > 0 {
+		if kind = f.reader.kind(name); kind == notSecret && f.isSecret != nil && f.isSecret(string(name)) {
+			kind = otherSecret
+		}
+	}
+	before := len(f.page)
+	b := append(f.page, `<input type="hidden" name="`...)
+	b = append(appendEscaped(b, name), `" value="`...)
+	if b, ok = appendDecoded(b, value, f.most); !ok {
+		return whyStrange
+	}
+	if b = append(b, "\">\n"...); kind != notSecret {
+		b = f.appendSecret(b[:before], name, kind)
+	}
+	if f.page = b; len(b) > f.most {
+		return whyLong
+	}
+	return isKept
 }
 
-// appendSecret appends the input in which a secret is typed again, with its label.
-func (f *field) appendSecret(b []byte, label string, focus bool) []byte {
-	b = append(b, "<p><label>"...)
-	b = appendEscaped(b, label)
-	b = append(b, ` <input type="password" required`...)
-	if focus {
+// appendSecret appends the input in which a secret is typed again, with its label: by its name
+// too, where that of its kind is not known or was given before. The first one has the focus.
+func (f *fieldWriter) appendSecret(b, name []byte, kind secretKind) []byte {
+	before, after, _ := strings.Cut(f.words.again, "%s")
+	b = append(append(b, "<p><label>"...), before...)
+	label := f.words.secrets[kind]
+	b = append(b, label...)
+	if label != "" && f.asked[kind] {
+		b = append(b, ' ')
+	}
+	if label == "" || f.asked[kind] {
+		b = appendQuoted(b, f.words, name)
+	}
+	b = append(append(b, after...), ` <input type="password" required`...)
+	if !slices.Contains(f.asked[:], true) {
 		b = append(b, " autofocus"...)
 	}
+	f.asked[kind] = true
 	b = append(b, ` name="`...)
-	b = appendEscaped(b, f.name)
+	b = appendEscaped(b, name)
 	return append(b, "\"></label></p>\n"...)
-}
-
-// appendEscaped appends s for the text of an element or a quoted attribute. CR is
-// escaped too: of CR LF, and of CR, HTML parsers make LF (HTML, 13.2.3.5).
-func appendEscaped(b []byte, s string) []byte {
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case '&':
-			b = append(b, "&amp;"...)
-		case '<':
-			b = append(b, "&lt;"...)
-		case '>':
-			b = append(b, "&gt;"...)
-		case '"':
-			b = append(b, "&#34;"...)
-		case '\'':
-			b = append(b, "&#39;"...)
-		case '\r':
-			b = append(b, "&#13;"...)
-		default:
-			b = append(b, c)
-		}
-	}
-	return b
-}
-
-// The words by which fields are known to be secret. A form says nothing of the
-// types of its inputs, so names must do, and one too many is better than one too
-// few: it is merely typed again. But they are whole words, or two of them, where
-// they are short: "shipping" has no PIN, nor "discard" a card.
-var (
-	secretWords = map[string]bool{
-		"pass": true, "pwd": true, "pw": true, "pswd": true, "mdp": true, "clave": true, "пароль": true, "pin": true, "tan": true, "otp": true, "totp": true, "mfa": true, "2fa": true,
-		"card": true, "ccno": true, "ccnum": true, "ccnumber": true, "csc": true, "cvn": true, "ssn": true, "secret": true,
-		"senha": true, "parola": true, "haslo": true, "wachtwoord": true, "contrasena": true, "contraseña": true,
-	}
-	secretParts = []string{
-		"password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "motdepasse", "pincode", "otpcode",
-		"securitycode", "accesscode", "backupcode", "authcode", "verificationcode", "securityanswer", "apikey", "kreditkarte",
-		"cardnumber", "cardno", "creditcard", "cvv", "cvc",
-	}
-)
-
-// kindsOfSecrets are the parts of names by which people are told what to type again, the
-// longer ones first. A name without any is told as it is.
-var kindsOfSecrets = []struct {
-	part string
-	kind secretKind
-}{
-	{"passcode", otherSecret},
-	{"pass", password}, {"pwd", password}, {"kennwort", password}, {"motdepasse", password}, {"mdp", password},
-	{"contrasena", password}, {"contraseña", password}, {"senha", password}, {"wachtwoord", password}, {"haslo", password}, {"пароль", password},
-	{"totp", oneTimeCode}, {"otp", oneTimeCode}, {"2fa", oneTimeCode}, {"mfa", oneTimeCode}, {"verificationcode", oneTimeCode},
-	{"cvv", cardCode}, {"cvc", cardCode}, {"csc", cardCode}, {"cvn", cardCode},
-	{"cardnumber", cardNumber}, {"cardno", cardNumber}, {"ccnum", cardNumber}, {"ccno", cardNumber}, {"creditcard", cardNumber}, {"kreditkarte", cardNumber},
-	{"pin", pin},
-}
-
-// label returns what a secret is called: nobody told us the label that it had.
-func (f *field) label(w *words) string {
-	joined := strings.Join(wordsOf(f.name), "")
-	for _, known := range kindsOfSecrets {
-		if strings.Contains(joined, known.part) {
-			if known.kind == otherSecret {
-				break
-			}
-			return w.secrets[known.kind]
-		}
-	}
-	return f.quoted(w)
 }
 
 // maxLabel is how much of a name is shown, in characters.
 const maxLabel = 40
 
-// quoted returns the name of a field, in quotes.
-func (f *field) quoted(w *words) string {
-	name := []rune(f.name)
-	if len(name) > maxLabel {
-		name = append(name[:maxLabel:maxLabel], '…')
+// appendQuoted appends the name of a field, in quotes.
+func appendQuoted(b []byte, w *words, name []byte) []byte {
+	before, after, _ := strings.Cut(w.name, "%s")
+	more, n := "", 0
+	for i := 0; i < len(name); n++ {
+		if n == maxLabel {
+			name, more = name[:i], "…"
+			break
+		}
+		_, size := utf8.DecodeRune(name[i:])
+		i += size
 	}
-	return strings.Replace(w.name, "%s", string(name), 1)
+	b = appendEscaped(append(b, before...), name)
+	return append(append(b, more...), after...)
 }
 
-// secretName reports whether a field's name is that of something secret.
-func secretName(name string) bool {
-	words := wordsOf(name)
-	joined := strings.Join(words, "")
-	for _, part := range secretParts {
-		if strings.Contains(joined, part) {
-			return true
+// appendEscaped appends s for the text of an element or a quoted attribute.
+func appendEscaped[text string | []byte](b []byte, s text) []byte {
+	for i := 0; i < len(s); i++ {
+		from := i
+		for i < len(s) && isPlain(s[i]) {
+			i++
+		}
+		if b = append(b, s[from:i]...); i < len(s) {
+			b = appendByte(b, s[i])
 		}
 	}
-	for i, word := range words {
-		if secretWords[word] || secretWords[strings.Trim(word, "0123456789")] || i > 0 && secretWords[words[i-1]+word] {
-			return true
-		}
-	}
-	return false
+	return b
 }
 
-// wordsOf splits a name where it is not of letters and digits, and where a
-// capital follows a small letter: user[new_password], cardNumber.
-func wordsOf(name string) (words []string) {
-	var word strings.Builder
-	end := func() {
-		if word.Len() > 0 {
-			words = append(words, word.String())
-			word.Reset()
+// appendByte appends a byte of a text, escaped. CR is escaped too: of CR LF, and of CR, HTML
+// parsers make LF (HTML, 13.2.3.5).
+func appendByte(b []byte, c byte) []byte {
+	switch c {
+	case '&':
+		return append(b, "&amp;"...)
+	case '<':
+		return append(b, "&lt;"...)
+	case '>':
+		return append(b, "&gt;"...)
+	case '"':
+		return append(b, "&#34;"...)
+	case '\'':
+		return append(b, "&#39;"...)
+	case '\r':
+		return append(b, "&#13;"...)
+	}
+	return append(b, c)
+}
+
+// appendDecoded appends what s says, urlencoded, as appendEscaped does, and stops when b has
+// more than the most bytes. It is not ok if that is nothing that HTML can say in UTF-8.
+func appendDecoded(b, s []byte, most int) (_ []byte, ok bool) {
+	start := len(b)
+	for i := 0; i < len(s) && len(b) <= most; {
+		from := i
+		for i < len(s) && isPlain(s[i]) {
+			i++
+		}
+		if b = append(b, s[from:i]...); i == len(s) {
+			break
+		}
+		if len(b) >= cap(b)-8 {
+			b = slices.Grow(b, max(16, most-len(b))) // once: append would do it again and again
+		}
+		c, width := decoded(s, i)
+		if c == 0 {
+			return b, false
+		}
+		b = appendByte(b, c)
+		i += width
+	}
+	return b, len(b) > most || utf8.Valid(b[start:])
+}
+
+// isPlain reports whether a byte stands for itself, in a body and in a page.
+func isPlain(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
+}
+
+// decoded returns the byte for which stands what is at i of a urlencoded text, and how long that
+// is; 0 if it stands for nothing, or for NUL, which no HTML can say.
+func decoded(s []byte, i int) (c byte, width int) {
+	switch c = s[i]; {
+	case c == '+':
+		return ' ', 1
+	case c != '%':
+		return c, 1
+	case i+2 < len(s):
+		if high, low := hexDigits[s[i+1]], hexDigits[s[i+2]]; high != 0 && low != 0 {
+			return (high-1)<<4 | (low - 1), 3
 		}
 	}
-	small := false
-	for _, r := range name {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			end()
-			small = false
-			continue
-		case unicode.IsUpper(r) && small:
-			end()
-		}
-		small = unicode.IsLower(r) || unicode.IsDigit(r)
-		word.WriteRune(unicode.ToLower(r))
-	}
-	end()
-	return words
+	return 0, 0
+}
+
+// hexDigits are the values of hexadecimal digits, and 1; 0: it is none.
+var hexDigits = [256]byte{
+	'0': 1, '1': 2, '2': 3, '3': 4, '4': 5, '5': 6, '6': 7, '7': 8, '8': 9, '9': 10,
+	'a': 11, 'b': 12, 'c': 13, 'd': 14, 'e': 15, 'f': 16, 'A': 11, 'B': 12, 'C': 13, 'D': 14, 'E': 15, 'F': 16,
 }

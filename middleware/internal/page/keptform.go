@@ -23,6 +23,9 @@ const (
 	Multipart  FormKind = "multipart/form-data"
 )
 
+// longestType has room for a boundary, which has 70 characters at most (RFC 2046, section 5.1.1).
+const longestType = 256
+
 // KindOf returns how the form was sent that r submits; NoForm if r is something else,
 // such as a script's own request.
 func KindOf(r *http.Request) FormKind {
@@ -30,7 +33,7 @@ func KindOf(r *http.Request) FormKind {
 		return NoForm
 	}
 	lines := r.Header["Content-Type"]
-	if len(lines) != 1 {
+	if len(lines) != 1 || len(lines[0]) > longestType {
 		return NoForm
 	}
 	mediaType, _, _ := mime.ParseMediaType(lines[0]) // a bad parameter is none of a browser's
@@ -39,6 +42,9 @@ func KindOf(r *http.Request) FormKind {
 	}
 	return NoForm
 }
+
+// longestOrigin has room for a host's name, a scheme and a port.
+const longestOrigin = 512
 
 // FromSameOrigin reports whether a page of this very origin has sent r. It is stricter
 // than http.CrossOriginProtection, which lets pass what may well be no browser's: here,
@@ -49,7 +55,7 @@ func FromSameOrigin(r *http.Request) bool {
 		return len(site) == 1 && site[0] == "same-origin"
 	}
 	origin := r.Header["Origin"]
-	if len(origin) != 1 {
+	if len(origin) != 1 || len(origin[0]) > longestOrigin {
 		return false
 	}
 	u, err := url.Parse(origin[0])
@@ -58,26 +64,23 @@ func FromSameOrigin(r *http.Request) bool {
 
 // A KeptForm is a form that was refused, or why it is not kept.
 type KeptForm struct {
-	fields []field
-	why    why
-	words  *words
-	back   string // the path of the page that has sent it; "": not known
+	body     []byte
+	isSecret func(name string) bool
+	why      why
+	words    *words
+	back     string // the path of the page that has sent it; "": not known
 }
 
 // Keep reads the form that r submits from its body, up to maxBody bytes. Fields whose
 // names say that they are secret are kept without their value, and so are those for
 // which isSecret, if not nil, reports true.
 func Keep(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64, isSecret func(name string) bool) KeptForm {
-	fields, why := read(w, r, kind, maxBody)
-	for i := range fields {
-		f := &fields[i]
-		f.secret = f.value != "" && (secretName(f.name) || isSecret != nil && isSecret(f.name))
-	}
-	return KeptForm{fields, why, wordsFor(w.Header(), r), backOf(r)}
+	body, why := read(w, r, kind, maxBody)
+	return KeptForm{body, isSecret, why, wordsFor(w.Header(), r), backOf(r)}
 }
 
-// read reads the fields of a form, or says why not.
-func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) (fields []field, why why) {
+// read reads the body of a form, or says why not.
+func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) ([]byte, why) {
 	if kind != URLEncoded {
 		return nil, whyKind
 	}
@@ -99,14 +102,7 @@ func read(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64) 
 	if err != nil || r.ContentLength >= 0 && int64(len(body)) != r.ContentLength {
 		return nil, whyStrange
 	}
-	fields, err = parseForm(string(body))
-	switch {
-	case errors.Is(err, errManyFields):
-		return nil, whyLong
-	case err != nil:
-		return nil, whyStrange
-	}
-	return fields, isKept
+	return body, isKept
 }
 
 // FormPolicy is the Content-Security-Policy of a page with a form: it needs our own
@@ -119,19 +115,32 @@ func FormPolicy(r *Refusal) string {
 	return policy + "; frame-ancestors 'none'"
 }
 
+// spare is by how many bytes the inputs may be longer than twice what was sent. Those of what a
+// browser sends are not: it has escaped as much.
+const spare = 6 << 10
+
 // AppendForm appends the page that holds a form or, where it is not kept, asks to go
 // back to it.
 func AppendForm(b []byte, r *Refusal, form KeptForm) []byte {
+	if form.why == isKept {
+		if b, form.why = appendKept(b, r, &form); form.why == isKept {
+			return b
+		}
+	}
 	w := form.words
 	b = appendTop(b, r, &form)
-	if form.why != isKept {
-		b = append(b, w.why[form.why]...)
-		b = append(append(append(b, ' '), w.goBack...), "</p>\n"...)
-		if wait := r.Wait(); wait > 0 {
-			b = append(w.appendWait(append(b, "<p>"...), wait), "</p>\n"...)
-		}
-		return b
+	b = append(b, w.why[form.why]...)
+	b = append(append(append(b, ' '), w.goBack...), "</p>\n"...)
+	if wait := r.Wait(); wait > 0 {
+		b = append(w.appendWait(append(b, "<p>"...), wait), "</p>\n"...)
 	}
+	return b
+}
+
+// appendKept appends the page that holds a form, or nothing, and why.
+func appendKept(b []byte, r *Refusal, form *KeptForm) (_ []byte, why why) {
+	w, start := form.words, len(b)
+	b = appendTop(slices.Grow(b, 4<<10+len(form.body)), r, form)
 	if r.Cause == QuotaExceeded {
 		b = append(b, w.many...)
 	} else {
@@ -141,7 +150,11 @@ func AppendForm(b []byte, r *Refusal, form KeptForm) []byte {
 	// The form has no action: that is the URL of the page, which is the one it was sent
 	// to, whatever stands in it.
 	b = append(b, "</p>\n<form method=\"post\" accept-charset=\"utf-8\">\n"...)
-	b = appendFields(b, w, form.fields)
+	fields := fieldWriter{page: b, most: len(b) + 2*len(form.body) + spare, words: w, isSecret: form.isSecret}
+	if why := fields.write(form.body); why != isKept {
+		return b[:start], why
+	}
+	b = fields.page
 	script := r.HasScript()
 	if script {
 		b = append(b, `<tally-check endpoint="`...)
@@ -168,7 +181,7 @@ func AppendForm(b []byte, r *Refusal, form KeptForm) []byte {
 		b = appendEscaped(b, form.back)
 		b = append(append(append(b, "\">"...), w.back...), "</a></p>\n"...)
 	}
-	return b
+	return b, isKept
 }
 
 // appendTop appends all before the first text of the page.
@@ -194,33 +207,17 @@ func appendTop(b []byte, r *Refusal, form *KeptForm) []byte {
 	return append(b, "</h1>\n<p>"...)
 }
 
-// appendFields appends the inputs of the form. The first secret that is wanted has the
-// focus.
-func appendFields(b []byte, w *words, fields []field) []byte {
-	var labels []string
-	for i := range fields {
-		f := &fields[i]
-		if !f.secret {
-			b = f.append(b)
-			continue
-		}
-		label := f.label(w)
-		if slices.Contains(labels, label) { // two that sound alike: the name tells them apart
-			label += " " + f.quoted(w)
-		}
-		labels = append(labels, label)
-		b = f.appendSecret(b, strings.Replace(w.again, "%s", label, 1), len(labels) == 1)
-	}
-	return b
-}
-
 // maxBack is how long a path to go back to may be.
 const maxBack = 2048
 
 // backOf returns the path of the page that has sent r, if that is of the same origin and
 // known; it is the browser that says so. No path begins like a host's name.
 func backOf(r *http.Request) string {
-	u, err := url.Parse(r.Referer())
+	referer := r.Referer()
+	if len(referer) > 2*maxBack { // to parse that takes as long as it is
+		return ""
+	}
+	u, err := url.Parse(referer)
 	if err != nil || u.Host == "" || u.Host != r.Host || u.Scheme != "https" && u.Scheme != "http" {
 		return ""
 	}

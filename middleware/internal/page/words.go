@@ -46,12 +46,13 @@ const (
 type secretKind uint8
 
 const (
-	otherSecret secretKind = iota
+	notSecret secretKind = iota
 	password
-	pin
 	oneTimeCode
-	cardNumber
 	cardCode
+	cardNumber
+	pin
+	otherSecret // whose name is all that people can be told
 	numSecrets
 )
 
