@@ -62,7 +62,8 @@ func TestChallengeEndpointKnowsTheCost(t *testing.T) {
 
 // Nothing but the cost is read of a query, and of a long one not even that.
 func TestCostInAQuery(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.WhenExhausted)) // five a minute
+	h := newSite(t, challenging(new(clock), middleware.WhenExhausted))
+	require.Equal(t, 1, admitted(h, 1)) // four of five are left
 	for q, dear := range map[string]bool{
 		"": false, "cost": false, "cost=": false, "cost=x": false, "Cost=9": false, "xcost=9": false, "%63ost=9": false, "cost=-9": false, "cost=0": false,
 		"cost=9": true, "a=%zz&&;&cost=9&cost=1": true, "cost=1&cost=9": false, "cost=99999999999999999999": true,

@@ -19,9 +19,13 @@ import (
 // base64 or hex would have to be told from text by guessing, two machines that guess
 // differently share no secret, and the keys that are derived do not care. The first signs,
 // all verify. Space around a line, empty lines, and lines that begin with "#" are skipped. A
-// text that is none, as from "openssl rand 32", is one secret. What is too short, or there
+// text that is none, as from "openssl rand 32", is one secret. A text with a byte order mark has
+// none: the mark would make another key of the first. What is too short, or there
 // twice, is said by middleware.New.
 func Secrets(text []byte) [][]byte {
+	if isMarked(text) {
+		return nil
+	}
 	if !isText(text) {
 		return [][]byte{bytes.Clone(text)}
 	}
@@ -73,6 +77,8 @@ func (s *secretReader) readEnv(name, path string) [][]byte {
 	switch {
 	case !there:
 		s.add(path, "names an environment variable that is not set")
+	case isMarked([]byte(text)):
+		s.add(path, "names an environment variable whose text "+beginsMarked)
 	case len(ring) == 0:
 		s.add(path, "names an environment variable that holds no secret")
 	}
@@ -102,11 +108,29 @@ func (s *secretReader) readFile(name, path string) [][]byte {
 			s.open = append(s.open, path)
 		}
 	}
+	if isMarked(text) {
+		s.add(path, beginsMarked)
+		return nil
+	}
 	ring := Secrets(text)
 	if len(ring) == 0 {
 		s.add(path, "holds no secret")
 	}
 	return ring
+}
+
+// beginsMarked is what is wrong where isMarked.
+const beginsMarked = "begins with a byte order mark, which some editors write: save it as UTF-8 without one"
+
+// isMarked reports whether a text begins with a byte order mark. It would be a part of the first
+// secret, another key than that of instances whose file has none. Random bytes may begin so: they
+// are no text, nor is every other one of them 0, as in UTF-16.
+func isMarked(text []byte) bool {
+	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+		return isText(text)
+	}
+	wide := bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
+	return wide && bytes.Count(text, []byte{0}) >= (len(text)-2)/2
 }
 
 // The most that is read of a file. A configuration of 10,000 tiers fits; what is larger is
@@ -116,11 +140,17 @@ const (
 	mostSecrets = 64 << 10
 )
 
-var errLarge = errors.New("is too large to be what it should be")
+var (
+	errLarge   = errors.New("is too large to be what it should be")
+	errNotFile = errors.New("not a regular file")
+)
 
-// readBounded returns what is in a file of at most so many bytes, and who may do what with it.
+// readBounded returns what is in a regular file of at most so many bytes, and who may do what
+// with it. What is opened is what is looked at: a name may stand for another thing a moment
+// later. To open a FIFO waits for somebody who writes, for ever, but for O_NONBLOCK, which
+// regular files do not know.
 func readBounded(name string, most int64) ([]byte, fs.FileMode, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -128,6 +158,9 @@ func readBounded(name string, most int64) ([]byte, fs.FileMode, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, &fs.PathError{Op: "read", Path: name, Err: errNotFile}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(text)) > most {

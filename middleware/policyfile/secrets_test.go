@@ -27,6 +27,10 @@ func TestSecrets(t *testing.T) {
 		binary:                             {binary},
 		"\n# nothing\n":                    nil,
 		"":                                 nil,
+		"\ufeff" + a:                       nil, // nor is a comment one, which then is no comment
+		"\xff\xfea\x00b\x00":               nil,
+		"\xef\xbb\xbf" + binary:            {"\xef\xbb\xbf" + binary},
+		"\xff\xfe" + a:                     {"\xff\xfe" + a},
 	} {
 		var got []string
 		for _, secret := range policyfile.Secrets([]byte(text)) {
@@ -53,7 +57,10 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 		`{"file": "` + secretText + `"}`:          "secrets.file: cannot be read",
 		`{"file": "empty"}`:                       "secrets.file: holds no secret",
 		`{"file": "large"}`:                       "secrets.file: is too large",
-		`{"file": "."}`:                           "secrets.file: cannot be read",
+		`{"file": "."}`:                           "secrets.file: cannot be read: not a regular file",
+		`{"file": "marked"}`:                      "secrets.file: begins with a byte order mark",
+		`{"file": "wide"}`:                        "secrets.file: begins with a byte order mark",
+		`{"env": "` + name + `_MARKED"}`:          "secrets.env: names an environment variable whose text begins with a byte order mark",
 		`{"file": "ring", "env": "` + name + `"}`: "secrets: must have one of env, file",
 		`{}`:                     "secrets: must have one of env, file",
 		`"` + secretText + `"`:   instead,
@@ -67,6 +74,9 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 	} {
 		f := newFolder(t)
 		t.Setenv(name, " \n")
+		t.Setenv(name+"_MARKED", "\ufeff"+secretText)
+		f.put("marked", "\ufeff# old\n"+secretText)
+		f.put("wide", "\xfe\xff\x00"+strings.Join(strings.Split(secretText, ""), "\x00"))
 		f.put("empty", "# "+secretText+"\n")
 		f.put("large", strings.Repeat(secretText, 4096))
 		f.put("twice", secretText+"\n"+secretText)
@@ -110,4 +120,13 @@ func TestSecretsThatOthersMayUse(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "everybody on this machine may read the secrets"))
 	require.Contains(t, log.String(), "code=secrets-readable file="+path+" key=secrets.file remedy=")
 	require.ErrorContains(t, open(0o606), "secrets.file: may be written by everybody on this machine")
+}
+
+// A policy file with a byte order mark is named so, and not by its first character.
+func TestPolicyFileWithAByteOrderMark(t *testing.T) {
+	f := newFolder(t)
+	for _, mark := range []string{"\ufeff{}", "\xff\xfe{\x00}\x00"} {
+		_, err := policyfile.Open(f.put("policies.json", mark), serving("contact"))
+		require.ErrorContains(t, err, "policies.json:1: begins with a byte order mark")
+	}
 }

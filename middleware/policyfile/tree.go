@@ -42,6 +42,9 @@ type treeReader struct {
 func parse(text []byte) (node, error) {
 	r := treeReader{text: text, decoder: json.NewDecoder(bytes.NewReader(text)), line: 1}
 	r.decoder.UseNumber()
+	if isMarked(text) {
+		return node{line: 1}, errors.New(beginsMarked)
+	}
 	if !utf8.Valid(text) { // it would be read as something else than it is
 		return node{line: 1}, errors.New("must be UTF-8")
 	}
