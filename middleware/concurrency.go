@@ -44,7 +44,9 @@ type Concurrency struct {
 
 	// Queue is how many requests of one tally may wait for their turn, MaxHold at most,
 	// and QueueAll how many of all tallies together: each holds a goroutine and a
-	// connection. A request that waits is charged nothing until it is its turn, and one that
+	// connection. Where QueueAll wait and one more comes, the newest of the network (an
+	// address, an IPv6 /48, a name) that has most of them is refused for it, if that has
+	// two more than its own. A request that waits is charged nothing until it is its turn, and one that
 	// would be refused by the limits, or for want of a proof, does not wait. Default: 0, and
 	// for QueueAll 1000. Permitted: up to 10000, QueueAll no less than Queue. Prohibited with an
 	// Exact counter, which nobody can stand in line at.

@@ -31,6 +31,16 @@ func (g *gate) keyOf(parts ...[]byte) slots.Key {
 	return slots.Key(h.Sum64())
 }
 
+// networkOf names from where a request comes that stands in line: an address, an IPv6 /48, of
+// which one /64 after another can be had, or a name; whatever tallies it has bought.
+func (g *gate) networkOf(who *subject, shared slots.Key) slots.Key {
+	if !who.id.wide() {
+		return shared
+	}
+	var stack [16]byte
+	return g.keyOf(who.id.appendNet(stack[:0], 48))
+}
+
 // longestWait is how long a request may stand in line with a proof that was good when it
 // came. What the proof has bought is remembered for so much longer.
 func (g *gate) longestWait() time.Duration {

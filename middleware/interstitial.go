@@ -26,8 +26,10 @@ import (
 //     gets Page.
 //   - No passwords, PINs and card numbers, which are recognised by their names in
 //     some languages (see Secret). They are to be typed again.
-//   - No multipart form, no more than MaxBody and 500 fields, and nothing that is
-//     not UTF-8: there the page asks to go back and send it again.
+//   - No multipart form, no more than MaxBody and 100 fields, no names of more than 256
+//     bytes each and 2048 in all, nothing that would make the page much longer than twice
+//     what was sent, and nothing that is not UTF-8: there the page asks to go back and send
+//     it again.
 //
 // The form goes back to the URL it was sent to, and a link to the page it came from, if
 // that is of the same origin. The page's Content-Security-Policy permits forms to no
@@ -42,7 +44,7 @@ type Interstitial struct {
 	_ [0]func()
 
 	// MaxBody is how much of a body is read, in bytes. Default: 65536, also for what
-	// is less than 1. The page may be ten times as long.
+	// is less than 1. The page is at most twice as long, and 16 KB.
 	MaxBody int64
 
 	// Secret reports whether the field of a name is secret too, beside those

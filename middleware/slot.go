@@ -32,7 +32,7 @@ func (e *engine) enter(now time.Time, q *question, dc *decisionContext, who *sub
 	s := g.table.Try(now, shared, n)
 	if s == nil && g.Queue > 0 && !e.shadow && e.wouldPass(now, who, shown, dc.decision.Cost) {
 		ctx, cancel := context.WithTimeout(q.ctx, g.MaxHold)
-		s, _ = g.table.Wait(ctx, e.now, first, n)
+		s, _ = g.table.Wait(ctx, e.now, first, n, g.networkOf(who, shared))
 		cancel()
 		now = e.now()
 		shown.dropEnded(now)

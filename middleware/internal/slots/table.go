@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// A Key names a tally.
-type Key uint64
-
 // Bounds are those of a Table. In the zero value a slot never ends by itself, and nobody
 // may wait.
 type Bounds struct {
@@ -19,17 +16,19 @@ type Bounds struct {
 
 	// Queue is how many requests of one tally may wait, and QueueAll how many of all
 	// tallies together: each of them holds a goroutine, a connection, and what the client
-	// has sent of a body.
+	// has sent of a body. Where QueueAll wait, those of the network that has most of them
+	// give way to another's.
 	Queue, QueueAll int
 }
 
 // A Table holds the slots of a policy. The zero value is empty. It is safe for concurrent
 // use.
 type Table struct {
-	mu      sync.Mutex
-	bounds  Bounds
-	lines   map[Key]*line
-	waiting int
+	mu       sync.Mutex
+	bounds   Bounds
+	lines    map[Key]*line
+	waiting  int
+	networks networks
 }
 
 // Bound replaces the bounds. What is held goes on counting, by the new ones.
@@ -53,9 +52,11 @@ type Slot struct {
 
 // A waiter is a request that waits for a slot of so many.
 type waiter struct {
+	key   Key
 	most  int
-	given chan *Slot
-	place *list.Element // nil: it does not wait any more
+	given chan *Slot    // nil: it has given way
+	place *list.Element // in its line; nil: it does not wait any more
+	seat  seat
 }
 
 // Try takes a slot of most, if one is free. It is nil if none is.
@@ -148,4 +149,5 @@ func (t *Table) quit(l *line, w *waiter) {
 	l.waiting.Remove(w.place)
 	w.place = nil
 	t.waiting--
+	t.networks.leave(w.seat)
 }

@@ -12,23 +12,21 @@ import (
 var ErrFull = errors.New("slots: all are held, and no more may wait")
 
 // Wait takes a slot of most, when one is free: first come, first served. It returns ErrFull
-// at once if nobody may wait any more, and the error of ctx when that ends first. now is
-// the clock, and is asked again whenever something happens.
-func (t *Table) Wait(ctx context.Context, now func() time.Time, key Key, most int) (*Slot, error) {
+// if the request may not wait, or has to give way to one of another network than its own, and
+// the error of ctx when that ends first. now is the clock, and is asked again whenever
+// something happens.
+func (t *Table) Wait(ctx context.Context, now func() time.Time, key Key, most int, network Key) (*Slot, error) {
 	t.mu.Lock()
-	s := t.try(now(), key, most)
-	l := t.lines[key]
-	if s != nil {
+	if s := t.try(now(), key, most); s != nil {
 		t.mu.Unlock()
 		return s, nil
 	}
-	if most < 1 || l.waiting.Len() >= t.bounds.Queue || t.waiting >= t.bounds.QueueAll {
+	w := t.join(key, most, network)
+	if w == nil {
 		t.mu.Unlock()
 		return nil, ErrFull
 	}
-	w := &waiter{most: most, given: make(chan *Slot, 1)}
-	w.place = l.waiting.PushBack(w)
-	t.waiting++
+	l := t.lines[key]
 	ends := t.ends(now(), l)
 	t.mu.Unlock()
 
@@ -37,6 +35,9 @@ func (t *Table) Wait(ctx context.Context, now func() time.Time, key Key, most in
 	for {
 		select {
 		case s := <-w.given:
+			if s == nil {
+				return nil, ErrFull
+			}
 			return s, nil
 		case <-ctx.Done():
 			return nil, t.giveUp(now(), key, w, ctx.Err())
@@ -50,6 +51,32 @@ func (t *Table) Wait(ctx context.Context, now func() time.Time, key Key, most in
 	}
 }
 
+// join has a request stand in line, or is nil if it may not.
+func (t *Table) join(key Key, most int, network Key) *waiter {
+	l := t.lines[key]
+	if most < 1 || l.waiting.Len() >= t.bounds.Queue || t.waiting >= t.bounds.QueueAll && !t.makeRoom(network) {
+		return nil
+	}
+	w := &waiter{key: key, most: most, given: make(chan *Slot, 1)}
+	w.place = l.waiting.PushBack(w)
+	t.waiting++
+	w.seat = t.networks.join(network, w)
+	return w
+}
+
+// makeRoom has somebody else give way to a request of a network, and reports whether anybody has.
+func (t *Table) makeRoom(network Key) bool {
+	w, ok := t.networks.inTheWay(network).(*waiter)
+	if !ok {
+		return false
+	}
+	l := t.lines[w.key]
+	t.quit(l, w)
+	t.forget(w.key, l)
+	w.given <- nil
+	return true
+}
+
 // giveUp ends a wait. A slot that was given meanwhile goes to the next.
 func (t *Table) giveUp(now time.Time, key Key, w *waiter, err error) error {
 	t.mu.Lock()
@@ -61,7 +88,9 @@ func (t *Table) giveUp(now time.Time, key Key, w *waiter, err error) error {
 		return err
 	}
 	t.mu.Unlock()
-	t.Leave(now, <-w.given)
+	if s := <-w.given; s != nil {
+		t.Leave(now, s)
+	}
 	return err
 }
 

@@ -24,7 +24,7 @@ func TestWaitIsALine(t *testing.T) {
 		)
 		for i := range 3 {
 			go func() {
-				s, err := table.Wait(t.Context(), time.Now, 1, 1)
+				s, err := table.Wait(t.Context(), time.Now, 1, 1, 0)
 				if err != nil {
 					t.Error(err)
 					return
@@ -37,7 +37,7 @@ func TestWaitIsALine(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		_, err := table.Wait(t.Context(), time.Now, 1, 1)
+		_, err := table.Wait(t.Context(), time.Now, 1, 1, 0)
 		require.ErrorIs(t, err, ErrFull, "of the tally")
 		require.Nil(t, table.Try(time.Now(), 1, 2), "those who wait come first")
 
@@ -45,12 +45,12 @@ func TestWaitIsALine(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() {
-			_, err := table.Wait(ctx, time.Now, 2, 1)
+			_, err := table.Wait(ctx, time.Now, 2, 1, 0)
 			left <- err
 		}()
 		synctest.Wait()
 		table.Try(time.Now(), 3, 1)
-		_, err = table.Wait(t.Context(), time.Now, 3, 1)
+		_, err = table.Wait(t.Context(), time.Now, 3, 1, 0)
 		require.ErrorIs(t, err, ErrFull, "of all")
 		cancel()
 		require.ErrorIs(t, <-left, context.Canceled)
@@ -75,7 +75,7 @@ func TestWaitersHaveWhatEndsByItself(t *testing.T) {
 		table.Try(time.Now(), 1, 1)
 		began := time.Now()
 		for i := range 2 {
-			s, err := table.Wait(t.Context(), time.Now, 1, 1)
+			s, err := table.Wait(t.Context(), time.Now, 1, 1, 0)
 			require.NoError(t, err)
 			require.NotNil(t, s)
 			require.Equal(t, time.Duration(i+1)*30*time.Second, time.Since(began))
@@ -93,7 +93,7 @@ func TestNoSlotIsLostToAWaiterThatLeaves(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				s, err := table.Wait(ctx, time.Now, 1, 1)
+				s, err := table.Wait(ctx, time.Now, 1, 1, 0)
 				if err == nil {
 					table.Leave(time.Now(), s)
 				} else if !errors.Is(err, context.Canceled) {
@@ -114,9 +114,8 @@ func TestNoSlotIsLostToAWaiterThatLeaves(t *testing.T) {
 func TestASlotThatNobodyTakesGoesToTheNext(t *testing.T) {
 	table := &Table{bounds: Bounds{Hold: time.Hour, Queue: 2, QueueAll: 2}}
 	first := table.Try(start, 1, 1)
-	w := &waiter{most: 1, given: make(chan *Slot, 1)}
-	w.place = table.lines[1].waiting.PushBack(w)
-	table.waiting++
+	require.Nil(t, table.Try(start, 1, 1))
+	w := table.join(1, 1, 1)
 	table.Leave(start, first)
 	require.Nil(t, table.Try(start, 1, 1))
 	require.ErrorIs(t, table.giveUp(start, 1, w, context.Canceled), context.Canceled)
@@ -126,6 +125,6 @@ func TestASlotThatNobodyTakesGoesToTheNext(t *testing.T) {
 // Nobody waits where no slot is permitted.
 func TestNobodyWaitsForNothing(t *testing.T) {
 	table := &Table{bounds: Bounds{Hold: time.Hour, Queue: 2, QueueAll: 2}}
-	_, err := table.Wait(t.Context(), time.Now, 1, 0)
+	_, err := table.Wait(t.Context(), time.Now, 1, 0, 1)
 	require.ErrorIs(t, err, ErrFull)
 }
