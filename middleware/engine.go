@@ -109,6 +109,8 @@ type exactCounter struct {
 	guard    guardedcall.Guard
 	refusals guardedcall.Refusals
 	stamp    int // the place in tallies of what the counter has refused
+
+	lateRefunds atomic.Uint64
 }
 
 // customers are the compiled [LimitsFor]: those who have limits of their own.

@@ -182,7 +182,7 @@ func (m *Middleware) Stats() Stats {
 	if x := e.exact; x != nil {
 		now := e.now()
 		_, _, refusing := x.guard.Refuses(now)
-		s.Counter = &CounterStats{Down: !x.guard.Well(now), Refusing: refusing, Busy: x.guard.Busy()}
+		s.Counter = &CounterStats{Down: !x.guard.Well(now), Refusing: refusing, Busy: x.guard.Busy(), LateRefunds: x.lateRefunds.Load()}
 	}
 	if m.memory != nil {
 		s.Saturations = m.memory.Saturations()

@@ -130,11 +130,14 @@ func (e *engine) chargePast(ctx context.Context, c *counted, more int64) error {
 
 // giveBack has the counter give a charge back. If the answer is lost it asks once more, as
 // for a charge. Where an answer was lost before, here or by the caller's last attempt,
-// nothing to give back means that it was given back then.
+// nothing to give back means that it was given back then. What comes too late is counted.
 func (e *engine) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
 	for first := true; ; first = false {
 		err := e.exact.Counter.Refund(ctx, receipt)
 		switch {
+		case errors.Is(err, exact.ErrLateRefund):
+			e.exact.lateRefunds.Add(1)
+			return err
 		case err == nil, *lost && errors.Is(err, exact.ErrNoRefund):
 			return nil
 		case errors.Is(err, exact.ErrNotCounted), errors.Is(err, exact.ErrNoRefund):

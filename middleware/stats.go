@@ -79,6 +79,10 @@ type CounterStats struct {
 	// out or in line, from 0 to 1: of the node where it is largest. Requests are refused as
 	// [Overloaded] when it is 1, those of addresses at three quarters.
 	Busy float64
+
+	// LateRefunds is how many charges were to be given back and did not come back any more:
+	// see [exact.ErrLateRefund].
+	LateRefunds uint64
 }
 
 // proofCounts count proofs, and the challenges for them. They belong to a Middleware,

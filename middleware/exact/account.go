@@ -33,16 +33,15 @@ import (
 // changes anything: a clock that was wrong for a moment, while nothing was charged,
 // leaves no trace.
 type Account struct {
-	entries  []entry
-	latest   int64            // Unix ns of the last charge: time does not step back behind it
-	hold     int64            // for how long, in ns, it stands still there at most
-	serial   uint64           // of the last receipt
-	void     uint64           // the last receipt of a clock that was wrong, 0: none
-	refunded map[uint64]int64 // serials given back, and from when they do not matter, Unix ns
-	paused   int64            // Unix ns before which nothing is admitted
-	booked   int64            // the last moment for which a call is, Unix µs; 0: none is ahead
-	since    uint64           // if one is, the last receipt from before the first
-	answers  answers
+	entries []entry
+	latest  int64  // Unix ns of the last charge: time does not step back behind it
+	hold    int64  // for how long, in ns, it stands still there at most
+	serial  uint64 // of the last receipt
+	back    back   // which do not come back any more
+	paused  int64  // Unix ns before which nothing is admitted
+	booked  int64  // the last moment for which a call is, Unix µs; 0: none is ahead
+	since   uint64 // if one is, the last receipt from before the first
+	answers answers
 }
 
 // An entry is what one limit has counted.
@@ -76,6 +75,10 @@ func (a *Account) Take(now time.Time, call *Call) Verdict {
 		*a = *from
 	}
 	if call.Cost > 0 {
+		if a.serial == 0 {
+			a.serial = firstSerial(at)
+			a.back.floor = a.serial
+		}
 		a.serial++
 		v.Receipt = Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: at, Serial: s.serialOf(a.serial, call.Cost)}
 		if s.moment > unixMicro(at) {
@@ -114,34 +117,30 @@ func (a *Account) Replay(now time.Time, v Verdict, call *Call) Verdict {
 	return v
 }
 
-// Refund gives back a charge of this account, once, while it counts. It reports
-// whether it did: then the account has changed and must be stored. It bears any receipt.
-func (a *Account) Refund(now time.Time, r *Receipt) bool {
+// Refund gives back a charge of this account, once, while it counts, and if it is among the
+// last [Refundable]. It returns nil, and then the account has changed and must be stored; or
+// [ErrNoRefund], which may be [ErrLateRefund]. It bears any receipt.
+func (a *Account) Refund(now time.Time, r *Receipt) error {
 	if r.Policy == nil || r.Cost < 1 {
-		return false
+		return ErrNoRefund
 	}
 	is, ok := parseSerial(r)
-	if !ok || is.number <= a.void || is.number > a.serial {
-		return false // made up, or charged by a wrong clock, and that counts no more
+	if !ok || is.number == 0 || is.number > a.serial {
+		return ErrNoRefund // made up, or of an account before this one
 	}
 	from, now := a.at(now)
-	ends := countsUntil(r.Policy, r.At, r.Cost)
-	if _, done := a.refunded[is.number]; done || from != a || ends <= now.UnixNano() {
-		return false
+	switch {
+	case from != a || countsUntil(r.Policy, r.At, r.Cost) <= now.UnixNano():
+		return ErrNoRefund
+	case a.serial-is.number >= Refundable:
+		return ErrLateRefund
+	case !a.back.give(is.number, a.serial): // it was before, or a clock that was wrong has charged it
+		return ErrNoRefund
 	}
-	if a.refunded == nil {
-		a.refunded = make(map[uint64]int64)
-	}
-	for s, when := range a.refunded {
-		if when <= a.latest { // not now, which may be a clock that is wrong for a moment
-			delete(a.refunded, s)
-		}
-	}
-	a.refunded[is.number] = ends
 	s := a.open(now, r.Policy)
 	s.refund(r, is)
 	a.store(&s)
-	return true
+	return nil
 }
 
 // Expires returns from when on nothing of the account counts any more, by the clock that it
@@ -155,9 +154,6 @@ func (a *Account) Expires() (at time.Time) {
 	}
 	if a.paused > a.latest {
 		last = max(last, a.paused)
-	}
-	for _, ends := range a.refunded { // forgotten, it could be given back of another charge
-		last = max(last, ends)
 	}
 	if last = max(last, a.answers.end()); last == 0 {
 		return at
@@ -180,7 +176,7 @@ func (a *Account) at(now time.Time) (*Account, time.Time) {
 	case ns >= a.latest:
 		return a, now
 	case a.latest-ns > a.hold:
-		return &Account{serial: a.serial, void: a.serial}, now
+		return &Account{serial: a.serial, back: back{floor: a.serial}}, now
 	}
 	return a, time.Unix(0, a.latest)
 }

@@ -114,7 +114,7 @@ func TestADebtIsGivenBack(t *testing.T) {
 	r := a.Take(clock.Now(), &call).Receipt
 	r.Cost = 48
 	clock.Advance(30 * time.Second) // longer than its window
-	require.True(t, a.Refund(clock.Now(), &r))
+	require.NoError(t, a.Refund(clock.Now(), &r))
 	call.Past, call.Cost = false, 5
 	clock.Advance(2 * time.Second)
 	require.True(t, a.Take(clock.Now(), &call).Admitted)

@@ -48,9 +48,9 @@ func TestReceiptsThatWereTamperedWith(t *testing.T) {
 	require.True(t, a.Take(clock.Now(), &call).Admitted)
 	madeUp := first
 	madeUp.Serial = "zz"
-	require.False(t, a.Refund(clock.Now(), &madeUp))
+	require.ErrorIs(t, a.Refund(clock.Now(), &madeUp), exact.ErrNoRefund)
 	first.Cost = 100
-	require.True(t, a.Refund(clock.Now(), &first))
+	require.NoError(t, a.Refund(clock.Now(), &first))
 	require.EqualValues(t, 7, a.Peek(clock.Now(), &call).Limits[0].Remaining)
 }
 
@@ -89,7 +89,7 @@ func TestPoliciesOfOneNameLeaveEachOtherAlone(t *testing.T) {
 		"a peek":    func(a *exact.Account, _ *exact.Receipt) { a.Peek(clock.Now(), &was) },
 		"a refusal": func(a *exact.Account, _ *exact.Receipt) { require.False(t, a.Take(clock.Now(), &tooMuch).Admitted) },
 		"a call":    func(a *exact.Account, _ *exact.Receipt) { require.True(t, a.Take(clock.Now(), &was).Admitted) },
-		"a refund":  func(a *exact.Account, r *exact.Receipt) { require.True(t, a.Refund(clock.Now(), r)) },
+		"a refund":  func(a *exact.Account, r *exact.Receipt) { require.NoError(t, a.Refund(clock.Now(), r)) },
 	} {
 		var a exact.Account
 		admitted := 0

@@ -86,8 +86,8 @@ func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
 					if n < 74 {
 						i = len(list) - 1
 					}
-					if a.Refund(now, &list[i].receipt) {
-						require.False(t, a.Refund(now, &list[i].receipt), what)
+					if a.Refund(now, &list[i].receipt) == nil {
+						require.ErrorIs(t, a.Refund(now, &list[i].receipt), exact.ErrNoRefund, what)
 						list = slices.Delete(list, i, i+1)
 						refunded++
 					}
@@ -174,13 +174,13 @@ func TestWhatIsCancelledLeavesNothing(t *testing.T) {
 				booked = append(booked, v.Receipt)
 				if rng.IntN(4) == 0 { // on the way some are
 					i := rng.IntN(len(booked))
-					require.True(t, a.Refund(clock.Now(), &booked[i]))
+					require.NoError(t, a.Refund(clock.Now(), &booked[i]))
 					booked = slices.Delete(booked, i, i+1)
 				}
 			}
 			rng.Shuffle(len(booked), func(i, j int) { booked[i], booked[j] = booked[j], booked[i] })
 			for i := range booked {
-				require.True(t, a.Refund(clock.Now(), &booked[i]))
+				require.NoError(t, a.Refund(clock.Now(), &booked[i]))
 			}
 			ahead.Cost = 1
 			require.Equal(t, before.Verdict, a.Peek(clock.Now(), &call).Verdict, "%s, seed %d", name, seed)
@@ -199,9 +199,9 @@ func TestAPartOfABookingIsGivenBack(t *testing.T) {
 	require.Equal(t, 3*time.Second, v.Wait)
 	whole := v.Receipt
 	whole.Cost = 4
-	require.False(t, a.Refund(clock.Now(), &whole), "more than it cost")
+	require.ErrorIs(t, a.Refund(clock.Now(), &whole), exact.ErrNoRefund, "more than it cost")
 	v.Receipt.Cost = 1
-	require.True(t, a.Refund(clock.Now(), &v.Receipt))
+	require.NoError(t, a.Refund(clock.Now(), &v.Receipt))
 	require.Equal(t, 3*time.Second, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}).Wait)
 }
 
@@ -215,12 +215,12 @@ func TestARefundLeavesBookingsWhereTheyAre(t *testing.T) {
 	now := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: p}).Receipt
 	first, second := a.Take(clock.Now(), &ahead), a.Take(clock.Now(), &ahead)
 	require.Equal(t, []time.Duration{time.Second, 2 * time.Second}, []time.Duration{first.Wait, second.Wait})
-	require.True(t, a.Refund(clock.Now(), &now))
+	require.NoError(t, a.Refund(clock.Now(), &now))
 	require.Zero(t, a.Take(clock.Now(), &ahead).Wait, "in its place")
 	require.Equal(t, 3*time.Second, a.Take(clock.Now(), &ahead).Wait)
 	// Bookings that have passed are as what was charged then.
 	clock.Advance(3500 * time.Millisecond)
-	require.False(t, a.Refund(clock.Now(), &exact.Receipt{Key: "k", Cost: 1, Policy: p, At: clock.Now(), Serial: "1"}))
+	require.ErrorIs(t, a.Refund(clock.Now(), &exact.Receipt{Key: "k", Cost: 1, Policy: p, At: clock.Now(), Serial: "1"}), exact.ErrNoRefund)
 	require.Equal(t, 500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
 }
 
@@ -236,7 +236,7 @@ func TestAKeyHasSoManyHoles(t *testing.T) {
 		booked = append(booked, a.Take(clock.Now(), &ahead).Receipt)
 	}
 	for i := 1; i < 200; i += 2 {
-		require.True(t, a.Refund(clock.Now(), &booked[i]))
+		require.NoError(t, a.Refund(clock.Now(), &booked[i]))
 	}
 	for i := range 64 {
 		require.Equal(t, time.Duration(2*i+1+2*36)*time.Second, a.Take(clock.Now(), &ahead).Wait, "the first 36 of 100 are lost")
@@ -262,7 +262,7 @@ func TestLimitsAgreeOnAMoment(t *testing.T) {
 		waits, booked = append(waits, int(v.Wait/time.Second)), append(booked, v.Receipt)
 	}
 	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 10}, waits, "five at once, and one each other second, never two in one")
-	require.True(t, a.Refund(clock.Now(), &booked[1]))
+	require.NoError(t, a.Refund(clock.Now(), &booked[1]))
 	clock.Advance(1500 * time.Millisecond) // which is over for the meter, and not for the bucket
 	require.Equal(t, 10500*time.Millisecond, a.Take(clock.Now(), &ahead).Wait)
 }
@@ -277,7 +277,7 @@ func TestWhatWasGivenBackHasRoomAfterTheLastBooking(t *testing.T) {
 	first := a.Take(clock.Now(), &call)
 	call.Cost = 1
 	require.Equal(t, 4*time.Second, a.Take(clock.Now(), &call).Wait)
-	require.True(t, a.Refund(clock.Now(), &first.Receipt))
+	require.NoError(t, a.Refund(clock.Now(), &first.Receipt))
 	clock.Advance(4 * time.Second)
 	call.Ahead = 0
 	require.EqualValues(t, 3, a.Peek(clock.Now(), &call).Limits[0].Remaining)

@@ -5,19 +5,20 @@ package exact
 import (
 	"encoding/binary"
 	"errors"
-	"maps"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A version begins every encoded [Account]. The first had no hold. The third has, behind the
-// receipts that were given back, what the second cannot say, and is written where there is any.
-const (
-	plainVersion = 2
-	version      = 3
-)
+// A version begins every encoded [Account]. Three before are read: the first had no hold, and up
+// to the third there was a list of the receipts that were given back, and behind it, in the third,
+// what else is rare.
+const version = 4
+
+// moreParts says, beside the form of what came back, that something follows of what is rare.
+const moreParts = 4
 
 var errAccount = errors.New("exact: not the bytes of an account, or of a later version")
 
@@ -25,14 +26,10 @@ var errAccount = errors.New("exact: not the bytes of an account, or of a later v
 // variable length. What ends when is written as the distance from what ended before
 // it, so that a minute of a rolling day takes some seven bytes. It cannot fail.
 func (a *Account) AppendBinary(b []byte) ([]byte, error) {
-	is := byte(version)
-	if a.void == 0 && a.paused <= a.latest && len(a.answers) == 0 && a.booked == 0 {
-		is = plainVersion
-	}
-	b = append(b, is)
+	b = append(b, version)
 	b = binary.AppendVarint(b, a.latest)
 	b = binary.AppendVarint(b, a.hold)
-	b = binary.AppendUvarint(b, a.serial)
+	b = binary.AppendVarint(b, a.latest/1000-int64(a.serial)) // at first they are near
 	b = binary.AppendUvarint(b, uint64(len(a.entries)))
 	for i := range a.entries {
 		e := &a.entries[i]
@@ -49,22 +46,20 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 			last = m.until
 		}
 	}
-	b = binary.AppendUvarint(b, uint64(len(a.refunded)))
-	for _, serial := range slices.Sorted(maps.Keys(a.refunded)) {
-		b = binary.AppendUvarint(b, serial)
-		b = binary.AppendVarint(b, a.refunded[serial])
-	}
-	if is == plainVersion {
+	at := len(b)
+	b, form := a.back.append(append(b, 0), a.serial)
+	more := a.paused > a.latest || len(a.answers) > 0 || a.booked != 0
+	if b[at] = form; !more {
 		return b, nil
 	}
-	b = binary.AppendUvarint(b, a.void)
+	b[at] |= moreParts
 	b = binary.AppendVarint(b, a.paused)
-	b = a.answers.append(b, a.latest)
+	b = a.answers.append(b, a.latest, a.serial)
 	b = binary.AppendVarint(b, a.booked)
 	if a.booked == 0 {
 		return b, nil
 	}
-	b = binary.AppendUvarint(b, a.since)
+	b = binary.AppendUvarint(b, a.serial-a.since)
 	for i := range a.entries {
 		l := a.entries[i].line
 		if l == nil {
@@ -82,8 +77,8 @@ func (a *Account) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// append writes answers, of an account that was last charged at a time.
-func (r answers) append(b []byte, latest int64) []byte {
+// append writes answers, of an account that was last charged at a time, with a serial.
+func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(r)))
 	for i := range r {
 		b = append(b, r[i].id[:]...)
@@ -91,8 +86,12 @@ func (r answers) append(b []byte, latest int64) []byte {
 		b = binary.AppendVarint(b, r[i].cost)
 		if r[i].cost > 0 {
 			b = binary.AppendVarint(b, r[i].at-r[i].given)
-			b = binary.AppendUvarint(b, uint64(len(r[i].serial)))
-			b = append(b, r[i].serial...)
+			number, _, _ := strings.Cut(r[i].serial, "_")
+			is, _ := strconv.ParseUint(number, 36, 64) // it is ours
+			rest := r[i].serial[len(number):]
+			b = binary.AppendVarint(b, int64(serial-is))
+			b = binary.AppendUvarint(b, uint64(len(rest)))
+			b = append(b, rest...)
 		}
 	}
 	return b
@@ -105,12 +104,16 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 || b[0] < 1 || b[0] > version {
 		return errAccount
 	}
-	d := decoder{rest: b[1:]}
+	d := decoder{rest: b[1:], version: b[0]}
 	read := Account{latest: d.int(), hold: int64(storeless.MaxWindow)}
-	if b[0] > 1 {
+	if d.version > 1 {
 		read.hold = d.int()
 	}
-	read.serial = d.uint()
+	if d.version < version {
+		read.serial = d.uint()
+	} else {
+		read.serial = uint64(read.latest/1000 - d.int())
+	}
 	if n := d.length(maxEntries); n > 0 {
 		read.entries = make([]entry, n)
 	}
@@ -131,16 +134,17 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		}
 		d.failed = d.failed || e.log.used > 2*storeless.MaxQuota
 	}
-	if refunds := d.length(len(d.rest) / 2); refunds > 0 {
-		read.refunded = make(map[uint64]int64, refunds)
-		for range refunds {
-			serial := d.uint()
-			read.refunded[serial] = d.int()
-		}
+	more := d.version == 3
+	if d.version < version {
+		d.former(&read)
+	} else {
+		form := byte(d.atMost(moreParts | formMany))
+		read.back = d.back(read.serial, form&^moreParts)
+		more = form&moreParts != 0
 	}
-	if b[0] > 2 {
-		read.void, read.paused = d.uint(), d.int()
-		read.answers = d.answers(read.latest)
+	if more {
+		read.paused = d.int()
+		read.answers = d.answers(read.latest, read.serial)
 		read.booked = d.int()
 	}
 	if read.booked != 0 {
@@ -153,10 +157,31 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// former reads what came back as the versions before wrote it: from when on each did not matter.
+func (d *decoder) former(a *Account) {
+	var serials []uint64
+	for range d.length(len(d.rest) / 2) {
+		serials = append(serials, d.uint())
+		d.int()
+	}
+	if d.version == 3 {
+		a.back.floor = d.uint()
+	}
+	d.failed = d.failed || a.back.floor > a.serial
+	for _, serial := range serials {
+		if d.failed = d.failed || serial > a.serial; !d.failed {
+			a.back.give(serial, a.serial)
+		}
+	}
+}
+
 // lines reads what is kept while calls are booked.
 func (d *decoder) lines(a *Account) {
-	a.since = d.uint()
-	d.failed = d.failed || a.booked < 0 || a.since > a.serial
+	a.since = d.atMost(a.serial)
+	if d.version == version {
+		a.since = a.serial - a.since
+	}
+	d.failed = d.failed || a.booked < 0
 	for i := range a.entries {
 		l := &line{base: d.int()}
 		if n := d.length(maxHoles); n > 0 {
@@ -179,8 +204,8 @@ func (d *decoder) lines(a *Account) {
 // maxAway is further than anything on a line of what was booked is apart, in µs.
 const maxAway = uint64(2 * storeless.MaxWindow / time.Microsecond)
 
-// answers reads answers of an account that was last charged at a time.
-func (d *decoder) answers(latest int64) answers {
+// answers reads answers of an account that was last charged at a time, with a serial.
+func (d *decoder) answers(latest int64, serial uint64) answers {
 	n := d.length(keptAnswers)
 	if n == 0 {
 		return nil
@@ -192,7 +217,12 @@ func (d *decoder) answers(latest int64) answers {
 		a.given, a.cost = latest+d.int(), d.int()
 		if a.cost != 0 {
 			a.at = a.given + d.int()
-			a.serial = string(d.bytes(d.length(maxSerial)))
+			if d.version == version {
+				a.serial = strconv.FormatUint(serial-uint64(d.int()), 36)
+			}
+			if rest := d.bytes(d.length(maxSerial)); len(rest) > 0 {
+				a.serial += string(rest)
+			}
 		}
 		d.failed = d.failed || a.cost < 0
 	}
@@ -201,8 +231,9 @@ func (d *decoder) answers(latest int64) answers {
 
 // A decoder reads integers until one is missing.
 type decoder struct {
-	rest   []byte
-	failed bool
+	rest    []byte
+	version byte
+	failed  bool
 }
 
 // bytes returns so many of the rest, or none.

@@ -43,7 +43,9 @@ type Counter interface {
 	// whose window it still counts; a receipt whose Cost was lowered gives back
 	// that much. It does so once: a second time, or when no window of the receipt
 	// is left, it changes nothing and returns [ErrNoRefund]. So it does for the zero
-	// Receipt, whose Policy is nil. After [ErrMaybeCounted] it may be asked again.
+	// Receipt, whose Policy is nil; and with [ErrLateRefund] for one that is not among the
+	// last [Refundable] charges of its Key, of which none is lost. After [ErrMaybeCounted] it
+	// may be asked again.
 	Refund(ctx context.Context, r Receipt) error
 }
 
@@ -194,6 +196,11 @@ var (
 	// ErrNoRefund says that there is nothing to give back: it was given back
 	// before, or it counts in no window any more.
 	ErrNoRefund = errors.New("exact: nothing to refund")
+
+	// ErrLateRefund says that a charge counts still and does not come back any more: its key
+	// was charged [Refundable] times since, or its account has begun anew. What has come back
+	// then takes a kilobyte of an account at most, however much it was. It is [ErrNoRefund].
+	ErrLateRefund = fmt.Errorf("%w: the key was charged 8192 times since", ErrNoRefund)
 )
 
 // A CallError is a mistake in a [Call]. It is [ErrNotCounted].

@@ -122,7 +122,7 @@ func TestWaitOfADearCallIsNeverTooShort(t *testing.T) {
 				break
 			}
 			if rng.IntN(5) == 0 {
-				require.True(t, a.Refund(clock.Now(), &v.Receipt))
+				require.NoError(t, a.Refund(clock.Now(), &v.Receipt))
 				continue
 			}
 			log = append(log, charged{clock.Now(), call.Cost})

@@ -128,10 +128,10 @@ func (m *Memory) Refund(ctx context.Context, r Receipt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, known := s.accounts[key]
-	if !known || !a.Refund(m.now(), &r) {
+	if !known {
 		return ErrNoRefund
 	}
-	return nil
+	return a.Refund(m.now(), &r)
 }
 
 // shard returns where a key is counted, and its name there: policies of different

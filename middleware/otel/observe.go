@@ -29,11 +29,12 @@ type gauges struct {
 	down     metric.Int64ObservableGauge
 	refusing metric.Int64ObservableGauge
 	busy     metric.Float64ObservableGauge
+	late     metric.Int64ObservableCounter
 }
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [11]error
+	var errs [12]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -56,6 +57,8 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("1 while the instance is crowded and asks newcomers for work, else 0."))
 	g.refusing, errs[10] = meter.Int64ObservableGauge("tallystick.exact.refusing", metric.WithUnit("{counter}"),
 		metric.WithDescription("1 while the exact counter answers and has refused most requests of most of ten seconds as load, else 0."))
+	g.late, errs[11] = meter.Int64ObservableCounter("tallystick.exact.refunds.late", metric.WithUnit("{charge}"),
+		metric.WithDescription("Charges that came back too late, and so did not."))
 	return g, errors.Join(errs[:]...)
 }
 
@@ -91,9 +94,10 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 			o.ObserveInt64(g.down, oneIf(c.Down), policy)
 			o.ObserveInt64(g.refusing, oneIf(c.Refusing), policy)
 			o.ObserveFloat64(g.busy, c.Busy, policy)
+			o.ObserveInt64(g.late, int64(c.LateRefunds), policy)
 		}
 		return nil
-	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.crowded, g.down, g.refusing, g.busy)
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.crowded, g.down, g.refusing, g.busy, g.late)
 }
 
 func oneIf(is bool) int64 {

@@ -50,6 +50,22 @@ func TestShelfIsAStore(t *testing.T) {
 	})
 }
 
+// A store that takes small values takes a key of which much comes back.
+func TestRefundsFitIntoASmallStore(t *testing.T) {
+	clock := exacttest.NewClock()
+	s := newShelf(clock.Now)
+	s.most = 1024 + 64
+	c := open(t, s, cas.Config{Now: clock.Now})
+	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, yearly(1<<20))}
+	for n := range 20_000 {
+		v, err := c.Take(t.Context(), call)
+		require.NoError(t, err)
+		if v.Receipt.Cost = 1; n*n%7 < 4 {
+			require.NoError(t, c.Refund(t.Context(), v.Receipt))
+		}
+	}
+}
+
 func TestCounter(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprintf("merged is %t", merged), func(t *testing.T) {

@@ -101,15 +101,12 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
-	given := false
+	var refused error
 	err := e.update(ctx, r.Policy.AccountName(r.Key), false, func(a *exact.Account, now time.Time) bool {
-		given = a.Refund(now, &r)
-		return given
+		refused = a.Refund(now, &r)
+		return refused == nil
 	})
-	if err == nil && !given {
-		return exact.ErrNoRefund
-	}
-	return err
+	return cmp.Or(err, refused)
 }
 
 // update loads an account, has it decided, and stores it if that has changed it: anew, from

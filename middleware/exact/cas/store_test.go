@@ -25,6 +25,7 @@ type shelf struct {
 	swaps  int // that were asked for
 	done   int // that were done
 	keeps  []time.Duration
+	most   int // bytes of a value; 0: any number
 
 	loading  func(load int) error                      // before a load
 	swapping func(ctx context.Context, swap int) error // before a swap
@@ -76,6 +77,9 @@ func (s *shelf) Swap(ctx context.Context, name, revision string, value []byte, k
 	s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return errors.Join(exact.ErrNotCounted, err)
+	}
+	if s.most > 0 && len(value) > s.most {
+		return exact.ErrFull
 	}
 	if swapping != nil {
 		if err := swapping(ctx, n); err != nil {

@@ -49,8 +49,8 @@ func accounts(r *run) error {
 				if err != nil && !errors.Is(err, exact.ErrNoRefund) {
 					return err
 				}
-				if done := a.Refund(r.clock.Now(), &ours[i]); done != (err == nil) {
-					return fmt.Errorf("policy %d, step %d: a refund: %v, of the account: %t", n, step, err, done)
+				if ours := a.Refund(r.clock.Now(), &ours[i]); (ours == nil) != (err == nil) {
+					return fmt.Errorf("policy %d, step %d: a refund: %v, of the account: %v", n, step, err, ours)
 				}
 				continue
 			}

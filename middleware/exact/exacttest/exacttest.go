@@ -70,6 +70,7 @@ func (s *Suite) Test() error {
 		{"calls in one go", 0, batches},
 		{"a refund is given once", 0, refunds},
 		{"a refund of a part", 0, partRefunds},
+		{"a refund of long ago", 0, refundsOfLongAgo},
 		{"mistaken calls", 0, mistakes},
 		{"a context that has ended", 0, ended},
 		{"a larger quota applies at once", 0, upgrade},

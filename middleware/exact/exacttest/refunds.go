@@ -70,6 +70,41 @@ func partRefunds(r *run) error {
 	return r.want(p, r.key(0), 2, true, 0)
 }
 
+// refundsOfLongAgo gives back the last charge but so many, and the one before it.
+func refundsOfLongAgo(r *run) error {
+	const between = exact.Refundable - 2
+	p := policy(storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 3 * exact.Refundable, Window: long}) // not leased
+	var receipts [3]exact.Receipt
+	for i := range receipts {
+		v, err := r.take(p, r.key(0), 1)
+		if err != nil {
+			return err
+		}
+		receipts[i] = v.Receipt
+	}
+	call := exact.Call{Key: r.key(0), Cost: 1, Policy: p}
+	if _, err := r.flood(between, func(int) exact.Call { return call }); err != nil {
+		return err
+	}
+	back := func(i int) error { return r.Refund(context.Background(), receipts[i]) }
+	if err := back(1); err != nil {
+		return fmt.Errorf("of the last %d charges the first: %w", exact.Refundable, err)
+	}
+	if err := back(1); !errors.Is(err, exact.ErrNoRefund) || errors.Is(err, exact.ErrLateRefund) {
+		return fmt.Errorf("once more: %v, want ErrNoRefund", err)
+	}
+	if err := back(0); !errors.Is(err, exact.ErrLateRefund) {
+		return fmt.Errorf("the one before it: %v, want ErrLateRefund", err)
+	}
+	if err := r.want(p, r.key(0), 1, true); err != nil {
+		return err
+	}
+	if err := back(2); err != nil {
+		return fmt.Errorf("of the last %d charges the first, after another was given back: %w", exact.Refundable, err)
+	}
+	return r.want(p, r.key(0), 1, true)
+}
+
 func lateRefunds(r *run) error {
 	start := r.clock.Now()
 	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()

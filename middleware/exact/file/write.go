@@ -166,11 +166,8 @@ func (c *Counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, 
 		return o, nil
 	}
 	if j.receipt != nil {
-		if !e.account.Refund(now, j.receipt) {
-			o.err = exact.ErrNoRefund
-			return o, nil
-		}
-		e.changed = true
+		o.err = e.account.Refund(now, j.receipt)
+		e.changed = e.changed || o.err == nil
 		return o, nil
 	}
 	if j.id != "" {

@@ -125,7 +125,7 @@ func TestAccountsOfOtherForms(t *testing.T) {
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	v, err := c.Take(t.Context(), call)
 	require.NoError(t, err)
-	s.do("SETRANGE", c.Account(p, "k"), "0", "\x04")
+	s.do("SETRANGE", c.Account(p, "k"), "0", "\x05")
 	_, err = c.Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorContains(t, err, "of a later version of this package")
@@ -241,7 +241,7 @@ func TestAccountIsWhatItsTableSays(t *testing.T) {
 	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 7, Policy: p})
 	require.NoError(t, err)
 	account := s.do("GET", c.Account(p, "k"))
-	require.Equal(t, "\x02\x00\x00\x00\x00\x00\x00", account[:7])
+	require.Equal(t, "\x04\x00\x00\x00\x00\x00\x00", account[:7])
 	at := v.Receipt.At.Unix()
 	require.InDelta(t, (at/3600+2)*3600+60, binary.LittleEndian.Uint32([]byte(account[23:])), 1)
 	require.Equal(t, p.ID(0), binary.LittleEndian.Uint32([]byte(account[27:])))

@@ -211,7 +211,7 @@ func TestKeysExpire(t *testing.T) {
 			n = n + 1
 		end
 		return tostring(n)`, "0")
-	require.Equal(t, strconv.Itoa(1+2+1), keys, "an account with its IDs, two logs, one refund")
+	require.Equal(t, strconv.Itoa(1+2), keys, "an account with its IDs, two logs")
 }
 
 // Parts of a log that is refunded keep their time to live, and a log that outlives

@@ -162,7 +162,10 @@ func (e *engine) Refund(ctx context.Context, r exact.Receipt) error {
 	if err == nil && said == onlyOther && !booked {
 		said, err = e.run(ctx, &job{script: e.scripts.of(r.Policy, true).refund, keys: keys, args: args})
 	}
-	if err == nil && said != "1" {
+	switch {
+	case err == nil && said == "2":
+		return exact.ErrLateRefund
+	case err == nil && said != "1":
 		return exact.ErrNoRefund
 	}
 	return err

@@ -154,6 +154,9 @@ func (s *scripts) write(name string, of form) string {
 	if of.booked {
 		shared, known = shared+text("line"), sectionsOf("booked")
 	}
+	if name == "refund" {
+		shared += text("back")
+	}
 	body = mode.ReplaceAllStringFunc(body, func(line string) string { return known[mode.FindStringSubmatch(line)[1]] })
 	sections := make(map[string]string)
 	for i, letter := range of.shape {

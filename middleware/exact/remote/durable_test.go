@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -88,10 +89,7 @@ func (a *accounts) Peek(ctx context.Context, call exact.Call) (exact.Verdict, er
 }
 
 func (a *accounts) Refund(_ context.Context, r exact.Receipt) error {
-	if !a.account(r.Policy, r.Key).Refund(a.now(), &r) {
-		return exact.ErrNoRefund
-	}
-	return nil
+	return a.account(r.Policy, r.Key).Refund(a.now(), &r)
 }
 
 // Both owners answer random calls by the same bytes, of policies whose limits change on the
@@ -263,7 +261,9 @@ func TestTheDurableObjectForgetsAKey(t *testing.T) {
 	clock := exacttest.NewClock()
 	edge := startWorkerd(t, clocked, t.TempDir())
 	cfg := secrets
-	cfg.Now, cfg.Transport = clock.Now, clockedWire{http.DefaultTransport, clock.Now}
+	edges := &http.Transport{}
+	defer edges.CloseIdleConnections()
+	cfg.Now, cfg.Transport = clock.Now, clockedWire{edges, clock.Now}
 	c := open(t, cfg, edge.url())
 	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
 	wake := func(want string) {
@@ -284,6 +284,7 @@ func TestTheDurableObjectForgetsAKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, admitted, v.Admitted)
 	}
+	const year = 365 * 24 * time.Hour
 	_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, err)
 	take(2, false)
@@ -294,12 +295,128 @@ func TestTheDurableObjectForgetsAKey(t *testing.T) {
 		take(1, false)
 		clock.Advance(2*time.Minute - time.Microsecond) // a count is kept for a window more
 		wake(`{"tables":4,"again":true}`)
+		clock.Advance(year)
+		wake(`{"tables":4,"again":true}`) // a clock that is ahead for a moment is not believed
+		clock.Advance(-year)
+		wake(`{"tables":4,"again":true}`)
+		clock.Advance(time.Microsecond)
+		wake(`{"tables":4,"again":true}`)
+		clock.Advance(time.Minute - time.Microsecond)
+		wake(`{"tables":4,"again":true}`) // a window more
+		edge.kill()
+		edge.start()
+		edges.CloseIdleConnections()
 		clock.Advance(time.Microsecond)
 		wake(`{"tables":0,"again":false}`)
 	}
 	edge.kill()
 	edge.start()
 	take(1, true)
+}
+
+// What comes back takes a kilobyte of a key's storage at most, and comes back once if it is of
+// the last charges: as a list of all receipts says, also when the object begins again.
+func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
+	clock := exacttest.NewClock()
+	edge := startWorkerd(t, clocked, t.TempDir())
+	edges := &http.Transport{}
+	defer edges.CloseIdleConnections()
+	owner := roundTrip(func(r *http.Request) (*http.Response, error) {
+		r.URL.Host = edge.listen
+		return clockedWire{edges, clock.Now}.RoundTrip(r)
+	})
+	type receipt struct{ Serial, At string }
+	var all []receipt
+	ask := func(op string, more map[string]any) (is struct {
+		Error    string
+		Verdicts []struct{ Receipt receipt }
+	}) {
+		q := map[string]any{
+			"op": op, "at": clock.Now().UnixMilli(), "wait": 1000, "key": "azE", "cost": 2,
+			"policy": map[string]any{"name": "api", "limits": []any{map[string]any{"name": "api", "algorithm": "fixed-window", "quota": 1 << 30, "window": 86400 * 30}}},
+		}
+		maps.Copy(q, more)
+		body, err := json.Marshal(q)
+		require.NoError(t, err)
+		text, _ := asked(t, owner, secret("a"), string(body))
+		require.NoError(t, json.Unmarshal([]byte(text), &is))
+		return is
+	}
+	look := func(query string) string {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, edge.url(), nil)
+		require.NoError(t, err)
+		r.Header.Set("Look", "api azE")
+		r.Header.Set("Query", query)
+		resp, err := owner.RoundTrip(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(text)
+	}
+	rng := rand.New(rand.NewPCG(1, 5))
+	back := map[int]bool{}
+	said := map[string]int{}
+	refund := func(i int) {
+		want := ""
+		switch {
+		case len(all)-i > exact.Refundable:
+			want = "late-refund"
+		case back[i]:
+			want = "no-refund"
+		}
+		is := ask("refund", map[string]any{"cost": 1, "receipt": map[string]any{"serial": all[i].Serial, "at": all[i].At}})
+		require.Equal(t, want, is.Error, "%d of %d", i, len(all))
+		back[i] = true
+		said[want]++
+	}
+	for batch := range 24 {
+		clock.Advance(exact.IDLife)
+		ids := make([]string, 1024)
+		for i := range ids {
+			ids[i] = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(len(all) + i)))
+		}
+		is := ask("take", map[string]any{"ids": ids})
+		require.Len(t, is.Verdicts, 1024)
+		for _, v := range is.Verdicts {
+			all = append(all, v.Receipt)
+		}
+		for range 60 {
+			refund(max(0, len(all)-1-rng.IntN(9000)))
+		}
+		if batch%6 == 5 {
+			edge.kill()
+			edge.start()
+			edges.CloseIdleConnections()
+		}
+	}
+	for i := range 3 {
+		refund(len(all) - exact.Refundable - 1 + i)
+		refund(len(all) - 1 - i)
+	}
+	require.Greater(t, said["late-refund"], 10)
+	require.Greater(t, said["no-refund"], 10)
+	require.JSONEq(t, `[{"n":1,"size":1024}]`, look("SELECT count(*) AS n, length(bits) AS size FROM back"))
+
+	// As it was kept once, a row for each: it is read, and kept as it is now.
+	clock.Advance(exact.IDLife)
+	look("CREATE TABLE refunded (serial INTEGER PRIMARY KEY, ends INTEGER NOT NULL)")
+	serial, err := strconv.ParseInt(all[len(all)-6].Serial, 36, 64)
+	require.NoError(t, err)
+	look(fmt.Sprintf("INSERT INTO refunded VALUES (%d, 1), (%d, 1), (3, 1)", serial, serial+1))
+	look("DROP TABLE back")
+	look(`UPDATE account SET state = json_remove(json_set(state, '$.void', 0), '$.floor')`)
+	clear(back)
+	back[len(all)-6], back[len(all)-5] = true, true
+	all = append(all, ask("take", map[string]any{"ids": []string{"bmV3"}}).Verdicts[0].Receipt)
+	edge.kill()
+	edge.start()
+	edges.CloseIdleConnections()
+	for i := range 10 {
+		refund(len(all) - 1 - i)
+		refund(len(all) - 1 - i)
+	}
+	require.JSONEq(t, `[]`, look("SELECT name FROM sqlite_master WHERE name = 'refunded'"))
 }
 
 // randomPolicy returns one of a few shapes with quotas of its own.

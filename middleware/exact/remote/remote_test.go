@@ -373,7 +373,7 @@ func TestOwnersThatDoNotAnswer(t *testing.T) {
 // What a counter says of itself arrives: load is load, and a mistake is one.
 func TestErrorsOfTheCounter(t *testing.T) {
 	p := perHour(t, 5)
-	for _, want := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrContended, exact.ErrNotCounted, exact.ErrMaybeCounted, exact.ErrNoRefund} {
+	for _, want := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrContended, exact.ErrNotCounted, exact.ErrMaybeCounted, exact.ErrNoRefund, exact.ErrLateRefund} {
 		url := owner(t, failing{want}, secrets)
 		c := open(t, secrets, url)
 		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})

@@ -64,6 +64,7 @@ const (
 	contendedError = "contended"   // load; not counted
 	notCounted     = "not-counted" // not counted
 	noRefundError  = "no-refund"   // there is nothing to give back
+	lateRefund     = "late-refund" // it comes back no more
 	callError      = "call"        // the call is mistaken; not counted
 	maybeCounted   = "maybe-counted"
 	malformedError = "malformed" // not counted
@@ -166,6 +167,8 @@ func errorOf(err error) string {
 		return busyError
 	case errors.Is(err, exact.ErrContended):
 		return contendedError
+	case errors.Is(err, exact.ErrLateRefund):
+		return lateRefund
 	case errors.Is(err, exact.ErrNoRefund):
 		return noRefundError
 	case errors.As(err, &mistake):
@@ -187,6 +190,8 @@ func errorNamed(name string) error {
 		return exact.ErrContended
 	case noRefundError:
 		return exact.ErrNoRefund
+	case lateRefund:
+		return exact.ErrLateRefund
 	case algorithmError:
 		return fmt.Errorf("%w: the owner does not know an algorithm of the policy", exact.ErrNotCounted)
 	case staleError, notCounted, callError, malformedError:

@@ -133,7 +133,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // Each error of the wire is an error of package exact, and what nobody knows may be counted.
 func TestEveryErrorIsOneOfACounter(t *testing.T) {
 	for name, want := range map[string]error{
-		staleError: exact.ErrNotCounted, contendedError: exact.ErrContended, busyError: exact.ErrBusy, fullError: exact.ErrFull, notCounted: exact.ErrNotCounted, noRefundError: exact.ErrNoRefund,
+		staleError: exact.ErrNotCounted, contendedError: exact.ErrContended, busyError: exact.ErrBusy, fullError: exact.ErrFull, notCounted: exact.ErrNotCounted, noRefundError: exact.ErrNoRefund, lateRefund: exact.ErrLateRefund,
 		callError: exact.ErrNotCounted, malformedError: exact.ErrNotCounted, algorithmError: exact.ErrNotCounted,
 		maybeCounted: exact.ErrMaybeCounted, "a later one": exact.ErrMaybeCounted,
 	} {

@@ -7,21 +7,20 @@
 -- endian; d is a double.
 --
 --     at   bytes
---      0       1   2, the version of this form, or 3 where it has what is marked so; the one
---                  before was a hash (see old)
+--      0       1   4, the version of this form; 2 and 3 are read, and a hash, which was before them
 --      1       1   how many IDs there are
---      2       1   0 or 1: which of the two hashes IDs go to that have no room here; and 2 more
---                  where the key is paused
+--      2       1   0 or 1: which of the two hashes IDs go to that have no room here; and what
+--                  else there is: 2 for a pause, 4 times the form of what came back, 16 for lines
 --      3       4   since when they do, in s; 0: there was always room
 --      7     8 d   the latest time that it has seen
 --     15     8 d   the serial of the last charge
 --     23       4   when it expires, in s
 --     27    each   entries: what each limit has counted, those of the last charge first
---      …    each   3: lines of buckets while calls are booked, see line.lua
---      …     8 d   3: the last serial of a clock that was wrong, of which nothing is given back
---      …     8 d   3: the last moment that a call is booked for, in µs; 0: none is
---      …     8 d   3: the last serial before the first that is booked
---      …       4   3: how long the lines are
+--      …    each   lines of buckets while calls are booked, see line.lua
+--      …     8 d       the last moment that a call is booked for, in µs
+--      …     8 d       the last serial before the first that is booked
+--      …       4       how long the lines are
+--      …    each   what came back, see back.lua
 --      …     8 d   where the key is paused: until when
 --      …      40   IDs, the oldest first
 --
@@ -90,6 +89,27 @@ local function muldivup(a, b, c)
 	end
 	return rest > 0 and q + 1 or q
 end
+
+-- Serials and what came back are those of package exact, see back.go: an account begins with a
+-- serial near to its µs since 1970. The forms are those in which few charges, and many, have
+-- nothing come back; of which some has; and a ring, of the bits of the last charges.
+local REFUNDABLE, FEW, SOME, RING, MANY = 8192, 0, 1, 2, 3
+
+-- charged returns the serial of the next charge, and what has come back then: in a ring a bit was
+-- another's.
+local function charged(serial, form, back, now)
+	serial = (serial > 0 and serial or now - now % REFUNDABLE) + 1
+	if form == FEW and serial % REFUNDABLE == 0 then form = MANY end
+	if form == RING then
+		local i = math.floor(serial % REFUNDABLE / 8)
+		local byte, bit = string.byte(back, i + 1), 2 ^ (serial % 8)
+		if byte % (2 * bit) >= bit then back = string.sub(back, 1, i) .. string.char(byte - bit) .. string.sub(back, i + 2) end
+	end
+	return serial, form, back
+end
+
+-- partsOf returns what is said of what there is beside entries and IDs.
+local function partsOf(pause, form, block) return (#pause > 0 and 2 or 0) + 4 * form + (#block > 0 and 16 or 0) end
 
 -- old returns an account that was a hash as what it is now: .t was the latest time, .n the
 -- serial, .e when it expires in ms; and by the id of each limit, in base 36, what is counted:

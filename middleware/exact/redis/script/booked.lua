@@ -7,7 +7,7 @@ local lines, order = {}, {} -- by the ids of their limits, and those in order
 --@ load
 do
 	local at = 1
-	while at <= #more - 28 do
+	while at <= #more do
 		local id = struct.unpack('<I4', more, at)
 		order[#order + 1] = id
 		lines[id], at = unpacked(more, at + 4)
@@ -79,7 +79,7 @@ do
 		end
 	end
 	parts = table.concat(parts)
-	block = (booked > 0 or void > 0) and parts .. struct.pack('<dddI4', void, booked, before, #parts) or ''
+	block = booked > 0 and parts .. struct.pack('<ddI4', booked, before, #parts) or ''
 end
 
 --@ back

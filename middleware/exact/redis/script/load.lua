@@ -7,29 +7,47 @@
 
 local v, ends, others, ids = redis.pcall('GET', KEYS[1]), 27, '', ''
 if type(v) == 'table' then v = old(KEYS[1]) end -- a hash, or old says what is wrong
-local version, kept, side, since, latest, serial, expires = 2, 0, 0, 0, 0, 0, 0
+local version, kept, side, since, latest, serial, expires = 4, 0, 0, 0, 0, 0, 0
 local paused, pause = 0, '' -- until when, and as it is stored
+local form, back = FEW, '' -- of what came back
 local ahead, lasts = 0, 0 -- by how much a wrong clock was; when what is stored expires
-local void, booked, before, more = 0, 0, 0, '' -- what an account of version 3 has besides, and as it is stored
+local booked, before, more = 0, 0, '' -- what is booked, and the lines as they are stored
+local parts, tail = 0, '' -- what there is beside entries and IDs, as it is stored
 --@ mode begin
 local @counts = @zero
 if v then
 	version, kept, side, since, latest, serial, expires = struct.unpack(HEAD, v)
-	if version < 2 or version > 3 then return redis.error_reply('VERSION the account is of a later version of this package') end
+	if version < 2 or version > 4 then return redis.error_reply('VERSION the account is of a later version of this package') end
 	ends = #v - 40 * kept
 	ids, lasts = string.sub(v, ends + 1), expires
-	if side >= 2 then
-		side, ends = side - 2, ends - 8
-		pause = string.sub(v, ends + 1, ends + 8)
+	parts = side - side % 2
+	side = side % 2
+	local rest = ends
+	if parts % 4 >= 2 then
+		pause, rest = string.sub(v, rest - 7, rest), rest - 8
 		paused = struct.unpack('<d', pause)
 	end
-	if version == 3 then
+	local lined = version == 3 or parts >= 16
+	if version < 4 then
+		form = serial < REFUNDABLE and FEW or MANY
+	else
+		form = math.floor(parts / 4) % 4
+		local size = form == RING and 1024 or form == SOME and 10 + struct.unpack('<I2', v, rest - 1) or 0
+		back, rest = string.sub(v, rest - size + 1, rest), rest - size
+	end
+	if lined then
 		local size
-		void, booked, before, size = struct.unpack('<dddI4', v, ends - 27)
-		ends = ends - 28 - size
-		more = string.sub(v, ends + 1, ends + 28 + size)
+		booked, before, size = struct.unpack('<ddI4', v, rest - 19)
+		rest = rest - 20
+		if version == 3 then
+			local void = struct.unpack('<d', v, rest - 7)
+			if void > 0 then form, back = SOME, struct.pack('<dI2', void, 0) end
+			rest = rest - 8
+		end
+		more, rest = string.sub(v, rest - size + 1, rest), rest - size
 		--@ mode load
 	end
+	ends, tail = rest, string.sub(v, rest + 1, ends)
 	local same = false
 	if ends >= 27 + @size then
 		local @found = struct.unpack('<@entries', v, FIRST)
@@ -49,7 +67,8 @@ if v then
 	hold = math.max(hold, paused - latest)
 	--@ each hold
 	if latest - time > hold then
-		ahead, latest, expires, others, paused, void, booked = latest - time, 0, 0, '', 0, serial, 0
+		ahead, latest, expires, others, paused, booked = latest - time, 0, 0, '', 0, 0
+		form, back = SOME, struct.pack('<dI2', serial, 0)
 		@counts = @zero
 	end
 end

@@ -18,7 +18,6 @@ if booked > 0 then return '' end -- nothing is done: it is for the script that k
 news[id], fresh[#fresh + 1] = said, said
 
 --@ store
-if ahead > 0 then block = struct.pack('<dddI4', void, 0, 0, 0) end
 
 --@ back
 --@ each refund

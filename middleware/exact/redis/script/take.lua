@@ -55,7 +55,7 @@ for i = 2, #ARGV do
 		reply[#reply + 1] = fits and '\1' or '\0'
 		if fits and charge == 1 then
 			changed, paused = true, math.max(paused, pauses > 0 and now + pauses or 0)
-			if cost > 0 then serial = serial + 1 end
+			if cost > 0 then serial, form, back = charged(serial, form, back, now) end
 			--@ mode charge
 		end
 		if id ~= '' then
@@ -98,24 +98,23 @@ if #fresh > 0 or spill then
 end
 
 rests = paused > now
-local block = more
+local block = ''
 if ahead == 0 or changed then
 	pause = rests and struct.pack('<d', paused) or ''
 	--@ mode store
 end
-local bits = #pause > 0 and 2 or 0
 if changed then
 	local last = paused
 	--@ each last
 	-- A minute more, for a server whose clock steps back; and never less than before:
 	-- policies of one name, old and new, may have different windows.
 	expires = math.max(expires, math.ceil(last / 1000000) + 60)
-	redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', #block > 0 and 3 or 2, kept, side + bits, since, now, serial, expires, @write) .. others .. block .. pause .. ids, 'EXAT', expires)
+	redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', 4, kept, side + partsOf(pause, form, block), since, now, serial, expires, @write) .. others .. block .. back .. pause .. ids, 'EXAT', expires)
 	--@ each charged
 elseif ended > 0 then
 	-- What has ended of trails is looked at once, also by a call that only peeks. A server that
 	-- takes no writes keeps both the sum and its parts.
-	v = struct.pack(HEAD .. '@entries', #block > 0 and 3 or 2, kept, side + bits, since, now, serial, expires, @keep) .. others .. block .. pause .. ids
+	v = struct.pack(HEAD .. '@entries', 4, kept, side + partsOf(pause, form, block), since, now, serial, expires, @keep) .. others .. block .. back .. pause .. ids
 	if #fresh > 0 then
 		redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	elseif redis.pcall('SET', KEYS[1], v, 'KEEPTTL').err then
@@ -124,7 +123,7 @@ elseif ended > 0 then
 	--@ each swept
 elseif #fresh > 0 then
 	-- Nothing has changed except the IDs.
-	v = struct.pack('<BBBI4', version, kept, side + bits, since) .. (v and string.sub(v, 8, ends) or struct.pack('<ddI4', 0, 0, 0)) .. more .. pause .. ids
+	v = struct.pack('<BBBI4', version, kept, side + parts, since) .. (v and string.sub(v, 8, ends) or struct.pack('<ddI4', 0, 0, 0)) .. tail .. ids
 	if lasts >= time / 1000000 + LIFE then
 		redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	else

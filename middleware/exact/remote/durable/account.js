@@ -2,6 +2,7 @@
 // JavaScript. The clock is an argument. What has changed is written through a store at once;
 // the caller makes one transaction of it.
 
+import { Back, firstSerial, late } from './back.js'
 import { ID_LIFE, Line, Log, MAX_QUOTA, MAX_DEBT, Refusal, SECOND, charged, expires, left, remaining, roll, seconds, until, wait } from './limits.js'
 
 const MAX_IDS = 1 << 16 // that are known at a time: beyond it a key is busy
@@ -16,12 +17,12 @@ export class Account {
 		this.latest = 0 // the last charge: time does not step back behind it
 		this.hold = 0 // for how long it stands still there at most
 		this.serial = 0
-		this.void = 0 // the last receipt of a clock that was wrong
+		this.back = new Back()
 		this.paused = 0
+		this.seen = 0 // when it was seen to be idle, and was not charged since
 		this.booked = 0 // the last moment that a call is booked for
 		this.since = 0
 		this.entries = new Map() // by the limit's id: { ends, state, log, line }
-		this.refunded = new Map() // by serial: from when it does not matter
 		this.answers = new Map() // by ID: { given, at, cost, serial }
 		Object.assign(this, state)
 	}
@@ -41,6 +42,7 @@ export class Account {
 			Object.assign(this, from)
 		}
 		if (call.cost > 0) {
+			if (this.serial === 0) this.back.floor = this.serial = firstSerial(at)
 			this.serial++
 			v.receipt = { serial: s.serialOf(this.serial, call.cost), at: Math.max(at, s.moment) }
 			v.cost = call.cost
@@ -70,27 +72,24 @@ export class Account {
 		return v
 	}
 
-	// refund gives back a charge, once, while it counts, and reports whether it did.
+	// refund gives back a charge, once, while it counts, or says why not.
 	refund(now, r) {
 		const is = parseSerial(r)
-		if (!is || r.cost < 1 || is.number <= this.void || is.number > this.serial) return false
+		if (!is || r.cost < 1 || is.number < 1 || is.number > this.serial) return 'no-refund'
 		const [from, at] = this.at(now)
-		const ends = countsUntil(r.policy, r.at, r.cost)
-		if (this.refunded.has(is.number) || from !== this || ends <= at) return false
-		for (const [serial, when] of this.refunded) if (when <= this.latest) this.refunded.delete(serial)
-		this.refunded.set(is.number, ends)
-		this.store.refunded(is.number, ends, this.latest)
+		if (from !== this || countsUntil(r.policy, r.at, r.cost) <= at) return 'no-refund'
+		if (late(is.number, this.serial)) return 'late-refund'
+		if (!this.back.give(is.number, this.serial)) return 'no-refund'
+		this.store.gaveBack(this.back)
 		const s = new Working(this, at, r.policy)
 		s.refund(r, is)
 		this.keep(s)
-		return true
 	}
 
 	// expires returns from when on nothing of the account counts any more.
 	expires() {
 		let last = this.paused > this.latest ? this.paused : 0
 		for (const e of this.entries.values()) last = Math.max(last, e.ends * SECOND)
-		for (const ends of this.refunded.values()) last = Math.max(last, ends)
 		for (const a of this.answers.values()) last = Math.max(last, a.given + ID_LIFE)
 		return last
 	}
@@ -101,11 +100,24 @@ export class Account {
 		return from.expires() <= at
 	}
 
+	// forgotten reports whether it may be forgotten: it is idle, and was seen to be so before, a
+	// window ago, or an hour. One moment of a clock that is ahead is not believed.
+	forgotten(now) {
+		if (!this.idle(now)) return false
+		if (this.latest === 0) return true // nothing is stored
+		if (this.seen > 0 && this.seen <= now) return this.seen + this.believes() <= now
+		this.seen = now
+		this.store.save(this)
+		return false
+	}
+
+	believes() { return Math.min(this.hold, 3600 * SECOND) }
+
 	// at returns the account as it is to be decided, and when: now, or the latest time seen where
 	// the clock has stepped back. What a clock that was wrong has charged counts nothing.
 	at(now) {
 		if (now >= this.latest) return [this, now]
-		if (this.latest - now > this.hold) return [new Account(this.store, { serial: this.serial, void: this.serial }), now]
+		if (this.latest - now > this.hold) return [new Account(this.store, { serial: this.serial, back: new Back(this.serial) }), now]
 		return [this, this.latest]
 	}
 
@@ -128,6 +140,7 @@ export class Account {
 		if (![...this.entries.keys()].some((id) => !policy.ids.has(id))) this.hold = 0
 		this.hold = Math.max(this.hold, policy.hold, s.paused - this.latest)
 		this.paused = s.paused
+		this.seen = 0
 		this.booked = s.booked
 		this.since = s.since
 		policy.limits.forEach((l, i) => {

@@ -106,7 +106,8 @@ export class Tally extends DurableObject {
 			const { serial, at } = q.receipt ?? {}
 			if (typeof serial !== 'string' || !/^-?\d{1,19}$/.test(at)) throw new Refusal('no-refund')
 			this.mayBegin(q)
-			if (!this.account.refund(now, { policy, serial, at: Number(BigInt(at) / 1000n), cost: q.cost })) throw new Refusal('no-refund')
+			const refused = this.account.refund(now, { policy, serial, at: Number(BigInt(at) / 1000n), cost: q.cost })
+			if (refused) throw new Refusal(refused)
 			return []
 		}
 		}
@@ -116,12 +117,14 @@ export class Tally extends DurableObject {
 	// mayBegin refuses what nobody waits for.
 	mayBegin(q) { if (!(q.wait > 0)) throw new Refusal('not-counted') }
 
-	// remind has alarm called when nothing counts any more. It moves no alarm: that would be a
-	// write for each charge.
+	// remind has alarm called when nothing counts any more, and again if that was seen. It moves no
+	// alarm: that would be a write for each charge.
 	async remind() {
 		this.alarmed ??= (await this.ctx.storage.getAlarm()) !== null
 		if (this.alarmed || !(this.account?.latest > 0)) return
-		await this.ctx.storage.setAlarm(Date.now() + Math.max(60_000, (this.account.expires() - this.now()) / 1000))
+		const { account } = this
+		const wait = account.seen > 0 ? account.believes() : account.expires() - this.now()
+		await this.ctx.storage.setAlarm(Date.now() + Math.max(60_000, wait / 1000))
 		this.alarmed = true
 	}
 
@@ -129,7 +132,10 @@ export class Tally extends DurableObject {
 	async alarm() {
 		this.alarmed = false
 		const account = (this.account ??= new Account(this.store, this.store.load()))
-		if (!account.idle(this.now())) return this.remind()
+		if (!account.forgotten(this.now())) {
+			this.store.flush()
+			return this.remind()
+		}
 		this.account = undefined
 		await this.ctx.storage.deleteAlarm()
 		await this.ctx.storage.deleteAll()

@@ -16,6 +16,7 @@ const owner :Workerd.Worker = (
   modules = [
     (name = "owner.js", esModule = embed "owner.js"),
     (name = "account.js", esModule = embed "account.js"),
+    (name = "back.js", esModule = embed "back.js"),
     (name = "limits.js", esModule = embed "limits.js"),
     (name = "store.js", esModule = embed "store.js"),
   ],

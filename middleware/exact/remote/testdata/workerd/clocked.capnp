@@ -11,6 +11,7 @@ const owner :Workerd.Worker = (
     (name = "clocked.js", esModule = embed "clocked.js"),
     (name = "owner.js", esModule = embed "../../durable/owner.js"),
     (name = "account.js", esModule = embed "../../durable/account.js"),
+    (name = "back.js", esModule = embed "../../durable/back.js"),
     (name = "limits.js", esModule = embed "../../durable/limits.js"),
     (name = "store.js", esModule = embed "../../durable/store.js"),
   ],
