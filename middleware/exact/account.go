@@ -26,7 +26,9 @@ import (
 // (Call.Ahead) and what of that was given back, in 64 places for each limit at most; the end of
 // a pause; and the last 128 admitted calls with an ID, each for [IDLife], so that a call is
 // counted once whichever process asks again. Of more than 128 in that time the oldest are
-// forgotten early, and would be charged again. An ID takes some 30 bytes of what is stored.
+// forgotten early, and would be charged again. An ID takes some 30 bytes of what is stored. And it
+// knows which of the last [Refundable] charges came back: that takes a kilobyte at most, some bytes
+// where all of them do, and none where none does.
 //
 // What a policy does not have, it leaves alone: requests under an old configuration
 // and a new one may be on their way at the same time. Only a charge or a refund
@@ -145,7 +147,8 @@ func (a *Account) Refund(now time.Time, r *Receipt) error {
 
 // Expires returns from when on nothing of the account counts any more, by the clock that it
 // was charged by: the zero time if it counts nothing. An engine may then forget it, and
-// can leave that to a time to live or an index of its store. Store it again with what
+// can leave that to a time to live or an index of its store; one that sweeps has a [Hindsight].
+// Store it again with what
 // Expires says after each Take that admits and each Refund: it may be sooner than before.
 func (a *Account) Expires() (at time.Time) {
 	var last int64 // Unix ns
@@ -159,13 +162,6 @@ func (a *Account) Expires() (at time.Time) {
 		return at
 	}
 	return time.Unix(0, last)
-}
-
-// Idle reports whether nothing of the account counts any more, as Expires says, or because
-// a clock that was wrong has charged it: it may be forgotten.
-func (a *Account) Idle(now time.Time) bool {
-	from, at := a.at(now)
-	return !from.Expires().After(at)
 }
 
 // at returns the account as it is to be decided, and when: now, or the latest time seen

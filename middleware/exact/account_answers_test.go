@@ -113,8 +113,8 @@ func TestAnAccountSaysWhenItExpires(t *testing.T) {
 			row.call.Key, row.call.Policy = "k", compile(t, row.limit)
 			require.True(t, a.Take(clock.Now(), &row.call).Admitted)
 			require.Equal(t, row.after, a.Expires().Sub(clock.Now()))
-			require.False(t, a.Idle(a.Expires().Add(-time.Nanosecond)))
-			require.True(t, a.Idle(a.Expires()))
+			require.False(t, idleAt(&a, a.Expires().Add(-time.Nanosecond)))
+			require.True(t, idleAt(&a, a.Expires()))
 		})
 	}
 }

@@ -29,10 +29,10 @@ func TestIdle(t *testing.T) {
 	} {
 		clock := exacttest.NewClock()
 		var a exact.Account
-		require.True(t, a.Idle(clock.Now()), name)
+		require.True(t, idleAt(&a, clock.Now()), name)
 		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: compile(t, tt.limits...)}).Admitted)
-		require.False(t, a.Idle(clock.Now().Add(tt.after-time.Second)), name)
-		require.True(t, a.Idle(clock.Now().Add(tt.after)), name)
+		require.False(t, idleAt(&a, clock.Now().Add(tt.after-time.Second)), name)
+		require.True(t, idleAt(&a, clock.Now().Add(tt.after)), name)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // tests. Another process has another.
 //
 // It has room for a fixed number of live keys. A key is free for another when
-// nothing of it counts any more. Where none is free, a call for a new one fails
+// nothing of it counts any more, and did not by what the clock said for a while, see
+// [Hindsight]. Where none is free, a call for a new one fails
 // with [ErrFull]: to admit it uncounted would be no limit, and to evict another
 // would give that one a fresh quota.
 //
@@ -43,6 +44,7 @@ type shard struct {
 	most     int
 	swept    int64 // Unix second of the last search for free keys
 	replies  Idempotency
+	seen     Hindsight
 }
 
 // NewMemory returns a memory for at least so many live keys, [DefaultKeys] if 0, by
@@ -77,6 +79,7 @@ func (m *Memory) Take(ctx context.Context, call Call) (Verdict, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := m.now() // under the lock: who decides later has no earlier time
+	s.seen.See(now)
 	a, known := s.accounts[key]
 	if !known {
 		a = new(Account)
@@ -151,7 +154,7 @@ func (s *shard) room(now time.Time) bool {
 	if second := now.Unix(); second != s.swept {
 		s.swept = second
 		for key, a := range s.accounts {
-			if a.Idle(now) {
+			if s.seen.Idle(a) {
 				delete(s.accounts, key)
 			}
 		}

@@ -72,6 +72,9 @@ func TestMemoryFullOfLiveKeysRefusesNewOnesAndForgetsNobody(t *testing.T) {
 		require.False(t, v.Admitted, "no fresh quota")
 	}
 	clock.Advance(2 * time.Minute)
+	_, err := take(9999)
+	require.ErrorIs(t, err, exact.ErrFull, "one moment is not believed")
+	clock.Advance(time.Minute)
 	v, err := take(9999)
 	require.NoError(t, err)
 	require.True(t, v.Admitted, "what counts no more makes room")

@@ -108,9 +108,9 @@ func TestAccountsExpire(t *testing.T) {
 		_, err = c.Take(t.Context(), call)
 		require.NoError(t, err)
 		require.NoError(t, c.Refund(t.Context(), v.Receipt))
-		require.Equal(t, []time.Duration{2*time.Minute + cas.Margin, 2*time.Hour + cas.Margin, 2*time.Hour + cas.Margin}, s.keeps,
-			"two windows, and in whole seconds, rounded up")
-		time.Sleep(2*time.Hour + cas.Margin + time.Second)
+		require.Equal(t, []time.Duration{4*time.Minute + cas.Margin, 3*time.Hour + cas.Margin, 3*time.Hour + cas.Margin}, s.keeps,
+			"two windows, as long again or an hour, and in whole seconds, rounded up")
+		time.Sleep(3*time.Hour + cas.Margin + time.Second)
 		value, revision, err := s.Load(t.Context(), cas.StoreName(call.Policy.AccountName("k")))
 		require.NoError(t, err)
 		require.Empty(t, value)

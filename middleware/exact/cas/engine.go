@@ -17,7 +17,8 @@ import (
 
 // margin is for how much longer than anything of it counts an account is kept: as long as
 // the clocks of two instances may differ. One that a fast clock has charged is not
-// forgotten while, by a slow one, its window lasts.
+// forgotten while, by a slow one, its window lasts. And it is kept for as long again as it counts, an
+// hour at most: a store forgets by a clock of its own, which may be ahead for a moment.
 const margin = time.Minute
 
 // An engine counts, each call for itself. It is an [exact.Batcher].
@@ -197,7 +198,7 @@ func (e *engine) load(ctx context.Context, name string) (*exact.Account, string,
 // keep returns for how long an account must be kept from now on, in whole seconds.
 func keep(a *exact.Account, now time.Time) time.Duration {
 	counts := max(0, a.Expires().Sub(now))
-	return (counts + margin + time.Second - 1).Truncate(time.Second)
+	return (counts + min(counts, time.Hour) + margin + time.Second - 1).Truncate(time.Second)
 }
 
 func contended(races int64) error {

@@ -71,6 +71,33 @@ func stepBack(r *run) error {
 	return nil
 }
 
+// momentAhead has a clock be days ahead while others are counted: nobody has a fresh quota then.
+func momentAhead(r *run) error {
+	const keys = 64
+	start := r.clock.Now()
+	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
+	p := policy(fixed(1, 24*time.Hour))
+	for n := range keys {
+		if err := r.want(p, r.key(n), 1, true, 0); err != nil {
+			return err
+		}
+	}
+	r.clock.Advance(3 * 24 * time.Hour)
+	for n := range 3 * keys {
+		if err := r.want(p, r.key(keys+n), 1, true, 0); err != nil {
+			return err
+		}
+		r.clock.Advance(time.Second)
+	}
+	r.clock.Advance(start.Sub(r.clock.Now()))
+	for n := range keys {
+		if err := r.want(p, r.key(n), 1, false, 0); err != nil {
+			return fmt.Errorf("after a clock that was 3 days ahead, while other keys were counted: %w", err)
+		}
+	}
+	return nil
+}
+
 // wrongClock has a clock jump ahead, a quota be spent there, and the clock come back: the
 // account begins anew, once, and what it was charged there is nothing to refund.
 func wrongClock(r *run) error {

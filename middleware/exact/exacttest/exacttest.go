@@ -81,6 +81,7 @@ func (s *Suite) Test() error {
 		{"a refund in its own window", aClock, lateRefunds},
 		{"a clock that steps back", aClock, stepBack},
 		{"a clock that was ahead", aClock, wrongClock},
+		{"a clock that is ahead for a moment", aClock, momentAhead},
 		{"an ID is known to all", sharedIDs, idsElsewhere},
 		{"an answer that is lost", aLostAnswer, lostTake},
 		{"an answer of a refund that is lost", aLostAnswer, lostRefund},

@@ -25,6 +25,8 @@ type accounts struct {
 	most  int             // how many there have been
 	dirty map[string]bool // what has changed since a snapshot was begun; nil: there is none
 
+	seen exact.Hindsight
+
 	cursor *reflect.MapIter // where the last sweep has stopped: of one goroutine
 }
 
@@ -76,7 +78,8 @@ func (s *accounts) put(changed ...account) {
 // sweep looks at so many accounts, from where it has stopped the last time, and forgets
 // those that count nothing any more and that nobody is using. The file forgets them with
 // the next snapshot: one that comes back from it is as idle as before.
-func (s *accounts) sweep(now time.Time, look int, using func(name string) bool) {
+func (s *accounts) sweep(look int, using func(name string) bool) {
+	seen := s.hindsight()
 	for ; look > 0; look-- {
 		s.mu.Lock()
 		if s.cursor == nil {
@@ -89,7 +92,7 @@ func (s *accounts) sweep(now time.Time, look int, using func(name string) bool) 
 		}
 		name, b := s.cursor.Key().String(), s.cursor.Value().String()
 		s.mu.Unlock()
-		if !idle(now, b) || using(name) {
+		if !idle(&seen, b) || using(name) {
 			continue
 		}
 		s.mu.Lock()
@@ -102,9 +105,23 @@ func (s *accounts) sweep(now time.Time, look int, using func(name string) bool) 
 }
 
 // idle reports whether an account counts nothing any more.
-func idle(now time.Time, bytes string) bool {
+func idle(seen *exact.Hindsight, bytes string) bool {
 	var a exact.Account
-	return a.UnmarshalBinary([]byte(bytes)) == nil && a.Idle(now)
+	return a.UnmarshalBinary([]byte(bytes)) == nil && seen.Idle(&a)
+}
+
+// see notes what the clock says.
+func (s *accounts) see(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.See(now)
+}
+
+// hindsight returns what it has said.
+func (s *accounts) hindsight() exact.Hindsight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
 }
 
 // begin begins a snapshot: from now on it is known what changes.

@@ -53,7 +53,7 @@ func togetherOn(t *testing.T, open func(file.Config) (*file.Counter, error), clo
 		waiting = append(waiting, take(key, 1))
 		require.Eventually(t, func() bool { return c.Waiting() == i+1 }, 5*time.Minute, time.Millisecond)
 	}
-	clock.Advance(time.Second) // the search for room is once a second
+	clock.Advance(time.Hour) // one moment is not believed, and the search for room is once a second
 	close(release)
 	require.NoError(t, <-before)
 	for _, done := range waiting {

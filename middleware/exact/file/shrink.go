@@ -88,9 +88,9 @@ func (c *Counter) copy(n *next, like handle) error {
 	}
 	n.log = l
 	err = c.accounts.each(func(some []account) error {
-		now, live := c.now(), some[:0]
+		seen, live := c.accounts.hindsight(), some[:0]
 		for _, a := range some {
-			if !idle(now, a.bytes) {
+			if !idle(&seen, a.bytes) {
 				live = append(live, a)
 			}
 		}

@@ -44,6 +44,8 @@ func TestFileShrinks(t *testing.T) {
 	b.agree(c)
 	large := len(disk.bytes(memPath))
 	clock.Advance(2 * time.Hour)
+	require.NoError(t, b.take("one", ""))
+	clock.Advance(time.Hour) // one moment is not believed
 	b.counts = map[string]int64{}
 	for range 25_000 { // what is written looks at two
 		require.NoError(t, b.take("one", ""))
@@ -76,6 +78,8 @@ func TestIdleAccountsAreNotInTheNextFile(t *testing.T) {
 		take(strconv.Itoa(n), compile(t, hourly(5)))
 	}
 	clock.Advance(2 * time.Hour)
+	take("0", compile(t, hourly(5)))
+	clock.Advance(time.Hour) // one moment is not believed
 	large := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
 	for range 900 { // of kilobytes each, after some: few of the others are looked at
 		clock.Advance(time.Second)

@@ -97,6 +97,7 @@ type entry struct {
 // have changed is on disk. It returns how many it has answered.
 func (c *Counter) commit(jobs []*job) (n int) {
 	now := c.now()
+	c.accounts.see(now)
 	b := &batch{entries: make(map[string]*entry, min(len(jobs), 64))}
 	err := c.here()
 	for n < len(jobs) && b.bytes < maxGroup && err == nil {
@@ -124,7 +125,7 @@ func (c *Counter) commit(jobs []*job) (n int) {
 		jobs[i].done <- b.outcomes[i]
 	}
 	if len(changed) > 0 && err == nil {
-		c.accounts.sweep(now, len(changed)+1, func(string) bool { return false })
+		c.accounts.sweep(len(changed)+1, func(string) bool { return false })
 		c.shrinkIfLarge()
 	}
 	return n
@@ -203,7 +204,7 @@ func (c *Counter) full(now time.Time, b *batch) (full, err error) {
 		// Once a second: that it is full must not cost everybody a search.
 		if second := now.Unix(); second != c.searched {
 			c.searched = second
-			c.accounts.sweep(now, maxSearch, func(name string) bool { return b.entries[name] != nil })
+			c.accounts.sweep(maxSearch, func(name string) bool { return b.entries[name] != nil })
 		}
 		if c.accounts.len()+b.coming >= c.keys {
 			return exact.ErrFull, nil

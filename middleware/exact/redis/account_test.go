@@ -243,7 +243,7 @@ func TestAccountIsWhatItsTableSays(t *testing.T) {
 	account := s.do("GET", c.Account(p, "k"))
 	require.Equal(t, "\x04\x00\x00\x00\x00\x00\x00", account[:7])
 	at := v.Receipt.At.Unix()
-	require.InDelta(t, (at/3600+2)*3600+60, binary.LittleEndian.Uint32([]byte(account[23:])), 1)
+	require.InDelta(t, (at/3600+2)*3600+60+3600, binary.LittleEndian.Uint32([]byte(account[23:])), 1)
 	require.Equal(t, p.ID(0), binary.LittleEndian.Uint32([]byte(account[27:])))
 	require.Equal(t, byte('w'), account[31])
 	require.EqualValues(t, at/3600, binary.LittleEndian.Uint32([]byte(account[32:])))

@@ -42,13 +42,16 @@
 // the client asks for as well.
 //
 // In a cluster the keys of one account share a hash tag, and every key expires when
-// nothing of it counts any more. The keys of an account are {tag}, a string that holds all of
+// nothing of it counts any more, and as much later again, an hour at most: a server forgets by what its
+// clock says at a moment. The keys of an account are {tag}, a string that holds all of
 // its counts and up to 32 IDs, {tag}:t:<limit> for the entries of a sliding log or a rolling
-// day, {tag}:s:0 and {tag}:s:1 for the IDs of a busy account, and {tag}:r:<receipt> for
-// refunds, each behind the prefix; the tag is the hash of policy and key. Of refusals under
-// IDs the last 16 are remembered.
+// day, {tag}:s:0 and {tag}:s:1 for the IDs of a busy account, each behind the prefix; the tag is
+// the hash of policy and key. Of refusals under IDs the last 16 are remembered. What came back by
+// refunds is in the string, 1 KB at most.
 //
-// Before, an account was a hash. One that is met is read, and is a string from the next charge
+// Before, a refund had a key of its own, {tag}:r:<receipt>, which is still asked for; an instance of
+// before fails for an account that one of today has charged, by name, and counts nothing. Still
+// before, an account was a hash. One that is met is read, and is a string from the next charge
 // on, with all that it has counted; an instance of before that meets the string gets
 // WRONGTYPE, an outage of that key, and counts nothing: a rolling deploy gives no quota away.
 // An ID that was given to an instance of before is not known to one of today.

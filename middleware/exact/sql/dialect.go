@@ -23,7 +23,7 @@ func (d Dialect) statements(schema, table string) statements {
 	if schema != "" {
 		full = `"` + schema + `".` + full
 	}
-	r := strings.NewReplacer("$", parameter, "TABLE_NAME", full, "INDEX_NAME", `"`+table+`_expires"`, "TRIGGER_NAME", `"`+table+`_expire"`)
+	r := strings.NewReplacer("$", parameter, "TABLE_NAME", full, "INDEX_NAME", `"`+table+`_expires"`, "TRIGGER_NAME_expire", `"`+table+`_expire"`, "TRIGGER_NAME_forget", `"`+table+`_forget"`)
 	s := statements{load: r.Replace(of.load), insert: r.Replace(of.insert), update: r.Replace(of.update)}
 	for _, statement := range of.schema {
 		s.schema = append(s.schema, r.Replace(statement))
@@ -34,6 +34,16 @@ func (d Dialect) statements(schema, table string) statements {
 // An expiry is rounded up to the next minute. It is in an index, and a row whose indexed columns
 // stay as they are is updated without touching an index: that is most charges of a hot key.
 const rounded = ` / 60000000 * 60000000 + 60000000`
+
+// A row that has expired is seen first, and removed when it expires again, an hour later: one
+// moment of a clock that is ahead is not believed. One that was seen is told by its expiry, which is
+// no whole minute.
+const (
+	isSeen  = `expires % 60000000 <> 0`
+	notSeen = `expires % 60000000 = 0`
+	anHour  = rounded + ` + 3600000001`
+	some    = `LIMIT 4`
+)
 
 // An insert and an update may be run twice, which is done where a connection is taken for broken:
 // a row that has our new revision is what we have made. And both go by the revision, not by
@@ -61,8 +71,9 @@ var postgreSQL = statements{
 	load: `SELECT t.account, t.revision, ` + postgresClock + ` FROM (SELECT 1) AS one LEFT JOIN TABLE_NAME AS t ON t.name = $1`,
 	// The expired that others remove, or charge, are skipped, not waited for. The outer
 	// condition is for those that were charged since the inner one saw them.
-	insert: `WITH expired AS (DELETE FROM TABLE_NAME WHERE expires < ` + postgresStart + ` AND name IN (` +
-		`SELECT name FROM TABLE_NAME WHERE expires < ` + postgresStart + ` AND name <> $1 ORDER BY expires LIMIT 2 FOR UPDATE SKIP LOCKED)) ` +
+	insert: `WITH expired AS (SELECT name, expires FROM TABLE_NAME WHERE expires < ` + postgresStart + ` AND name <> $1 ORDER BY expires ` + some + ` FOR UPDATE SKIP LOCKED), ` +
+		`seen AS (UPDATE TABLE_NAME SET expires = ` + postgresStart + anHour + ` WHERE expires < ` + postgresStart + ` AND name IN (SELECT name FROM expired WHERE ` + notSeen + `)), ` +
+		`gone AS (DELETE FROM TABLE_NAME WHERE expires < ` + postgresStart + ` AND name IN (SELECT name FROM expired WHERE ` + isSeen + `)) ` +
 		`INSERT INTO TABLE_NAME AS t (name, account, revision, expires) VALUES ($1, $2, $3, ` + postgresEnds + `)` + conflict,
 	update: `UPDATE TABLE_NAME SET account = $2, revision = $3, expires = ` + postgresEnds + swap,
 }
@@ -70,6 +81,8 @@ var postgreSQL = statements{
 const (
 	sqliteClock = `CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000`
 	sqliteEnds  = `(` + sqliteClock + ` + $4)` + rounded
+
+	sqliteExpired = ` AND rowid IN (SELECT rowid FROM TABLE_NAME WHERE expires < ` + sqliteClock + ` ORDER BY expires ` + some + `)`
 )
 
 var sqlite = statements{
@@ -77,8 +90,11 @@ var sqlite = statements{
 		`CREATE TABLE IF NOT EXISTS TABLE_NAME (name TEXT PRIMARY KEY, account BLOB NOT NULL, revision INTEGER NOT NULL, expires INTEGER NOT NULL)`,
 		`CREATE INDEX IF NOT EXISTS INDEX_NAME ON TABLE_NAME (expires)`,
 		// A statement of SQLite changes one table once: a trigger is of the same transaction.
-		`CREATE TRIGGER IF NOT EXISTS TRIGGER_NAME AFTER INSERT ON TABLE_NAME BEGIN ` +
-			`DELETE FROM TABLE_NAME WHERE rowid IN (SELECT rowid FROM TABLE_NAME WHERE expires < ` + sqliteClock + ` ORDER BY expires LIMIT 2); END`,
+		// One of before, which removed what had expired at one moment, goes.
+		`DROP TRIGGER IF EXISTS TRIGGER_NAME_expire`,
+		`CREATE TRIGGER IF NOT EXISTS TRIGGER_NAME_forget AFTER INSERT ON TABLE_NAME BEGIN ` +
+			`DELETE FROM TABLE_NAME WHERE ` + isSeen + sqliteExpired + `; ` +
+			`UPDATE TABLE_NAME SET expires = ` + sqliteClock + anHour + ` WHERE ` + notSeen + sqliteExpired + `; END`,
 	},
 	load:   `SELECT t.account, t.revision, ` + sqliteClock + ` FROM (SELECT 1) AS one LEFT JOIN TABLE_NAME AS t ON t.name = $1`,
 	insert: `INSERT INTO TABLE_NAME AS t (name, account, revision, expires) VALUES ($1, $2, $3, ` + sqliteEnds + `)` + conflict,

@@ -27,8 +27,9 @@
 //
 // One row is one key: a hash for its name, some 50 bytes and more for the account, see
 // [exact.Account], a revision, and from when on it may go, in microseconds of Unix time. Each
-// new row removes two that have expired, by the index, in the same statement; there is no
-// goroutine, and no job to run. What CreateSchema makes in PostgreSQL is
+// new row looks at four that have expired, by the index and in the same statement, and removes
+// those that were seen an hour before: one moment of a clock that is ahead is not believed. There
+// is no goroutine, and no job to run. What CreateSchema makes in PostgreSQL is
 //
 //	CREATE TABLE tallystick (
 //		name     text COLLATE "C" PRIMARY KEY,

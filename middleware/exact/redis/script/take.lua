@@ -106,9 +106,10 @@ end
 if changed then
 	local last = paused
 	--@ each last
-	-- A minute more, for a server whose clock steps back; and never less than before:
+	-- A minute more, for a server whose clock steps back, and for as long again, an hour at most, for
+	-- one that is ahead for a moment: it believes that, and forgets. And never less than before:
 	-- policies of one name, old and new, may have different windows.
-	expires = math.max(expires, math.ceil(last / 1000000) + 60)
+	expires = math.max(expires, math.ceil((last + math.min(math.max(0, last - now), 60 * MINUTE)) / 1000000) + 60)
 	redis.call('SET', KEYS[1], struct.pack(HEAD .. '@entries', 4, kept, side + partsOf(pause, form, block), since, now, serial, expires, @write) .. others .. block .. back .. pause .. ids, 'EXAT', expires)
 	--@ each charged
 elseif ended > 0 then
