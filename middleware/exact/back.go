@@ -35,7 +35,7 @@ func (b *back) at(number uint64) (i uint64, bit byte) {
 // give notes that a charge is given back, of an account whose last is serial, unless it was
 // before.
 func (b *back) give(number, serial uint64) bool {
-	b.raise(max(serial, Refundable) - Refundable)
+	b.follow(lowestOf(serial))
 	if number <= b.floor {
 		return false
 	}
@@ -47,12 +47,15 @@ func (b *back) give(number, serial uint64) bool {
 		return false
 	}
 	b.some[i] |= bit
-	b.follow()
 	return true
 }
 
-// follow raises the floor over all that was given back without a gap.
-func (b *back) follow() {
+// lowestOf returns the floor below which nothing comes back, for there were so many charges since.
+func lowestOf(serial uint64) uint64 { return max(serial, Refundable) - Refundable }
+
+// follow raises the floor, and over all that was given back without a gap.
+func (b *back) follow(floor uint64) {
+	b.raise(floor)
 	for len(b.some) > 0 {
 		from := (b.floor + 1) % 8
 		n := uint64(bits.TrailingZeros8(^(b.some[0] >> from)))
@@ -102,9 +105,8 @@ const (
 
 // append writes what there is, and says in which form.
 func (b *back) append(to []byte, serial uint64) (_ []byte, form byte) {
-	lowest := max(serial, Refundable) - Refundable
-	b.raise(lowest)
-	b.follow()
+	lowest := lowestOf(serial)
+	b.follow(lowest)
 	switch n := len(b.some); {
 	case n == 0 && b.floor == whole(serial):
 		return to, formFew
@@ -145,7 +147,7 @@ func (d *decoder) back(serial uint64, form byte) (b back) {
 	case formFew:
 		b.floor = whole(serial)
 	case formMany:
-		b.floor = max(serial, Refundable) - Refundable
+		b.floor = lowestOf(serial)
 	case formSome:
 		b.floor = serial - d.atMost(serial)
 		b.some = append(b.some, d.bytes(d.length(ringSize))...)
@@ -159,14 +161,13 @@ func (d *decoder) back(serial uint64, form byte) (b back) {
 		if d.failed = d.failed || serial <= Refundable; d.failed {
 			return b
 		}
-		b.floor = serial - Refundable
+		b.floor = lowestOf(serial)
 		for i := (b.floor + 1) / 8; i <= serial/8; i++ {
 			b.some = append(b.some, ring[i%ringSize])
 		}
 		b.some[0] &^= below(b.floor + 1)
 		b.some[len(b.some)-1] &= below(serial)<<1 | 1
 		b.trim()
-		b.follow()
 	}
 	return b
 }

@@ -43,6 +43,9 @@ func TestNoSingleMomentIsBelieved(t *testing.T) {
 				return idle
 			}
 			require.False(t, step(0, 5))
+			var begins exact.Hindsight
+			begins.See(clock.Now().Add(ahead))
+			require.False(t, begins.Idle(&a), "%s, %s: the first moment", window, ahead)
 			clock.Advance(ahead)
 			require.False(t, step(while-1, 9), "%s, %s", window, ahead)
 			clock.Advance(-ahead)

@@ -54,8 +54,15 @@ end
 -- gave notes that a charge comes back: it returns the form and the bytes of that, or nothing where
 -- it did before.
 local function gave(number, serial, form, back)
+	local lowest = math.max(0, serial - REFUNDABLE)
+	if form == RING and string.byte(back, byteOf(lowest + 9) % 1024 + 1) < 255 then -- it stays one
+		local i, bit = byteOf(number) % 1024, 2 ^ (number % 8)
+		local byte = string.byte(back, i + 1)
+		if byte % (2 * bit) >= bit then return end
+		return RING, string.sub(back, 1, i) .. string.char(byte + bit) .. string.sub(back, i + 2)
+	end
 	local floor, bits = unpackedBack(serial, form, back)
-	local lowest = math.max(floor, serial - REFUNDABLE)
+	lowest = math.max(floor, lowest)
 	bits = string.sub(bits, 1 + byteOf(lowest + 1) - byteOf(floor + 1))
 	floor = lowest
 	local i = byteOf(number) - byteOf(floor + 1)

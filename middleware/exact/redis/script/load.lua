@@ -12,7 +12,7 @@ local paused, pause = 0, '' -- until when, and as it is stored
 local form, back = FEW, '' -- of what came back
 local ahead, lasts = 0, 0 -- by how much a wrong clock was; when what is stored expires
 local booked, before, more = 0, 0, '' -- what is booked, and the lines as they are stored
-local parts, tail = 0, '' -- what there is beside entries and IDs, as it is stored
+local parts, idsAt = 0, 0 -- what there is beside entries and IDs, and where these are
 --@ mode begin
 local @counts = @zero
 if v then
@@ -23,6 +23,7 @@ if v then
 	parts = side - side % 2
 	side = side % 2
 	local rest = ends
+	idsAt = ends
 	if parts % 4 >= 2 then
 		pause, rest = string.sub(v, rest - 7, rest), rest - 8
 		paused = struct.unpack('<d', pause)
@@ -30,7 +31,7 @@ if v then
 	local lined = version == 3 or parts >= 16
 	if version < 4 then
 		form = serial < REFUNDABLE and FEW or MANY
-	else
+	elseif parts >= 4 then
 		form = math.floor(parts / 4) % 4
 		local size = form == RING and 1024 or form == SOME and 10 + struct.unpack('<I2', v, rest - 1) or 0
 		back, rest = string.sub(v, rest - size + 1, rest), rest - size
@@ -47,7 +48,7 @@ if v then
 		more, rest = string.sub(v, rest - size + 1, rest), rest - size
 		--@ mode load
 	end
-	ends, tail = rest, string.sub(v, rest + 1, ends)
+	ends = rest
 	local same = false
 	if ends >= 27 + @size then
 		local @found = struct.unpack('<@entries', v, FIRST)

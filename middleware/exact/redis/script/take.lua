@@ -124,7 +124,7 @@ elseif ended > 0 then
 	--@ each swept
 elseif #fresh > 0 then
 	-- Nothing has changed except the IDs.
-	v = struct.pack('<BBBI4', version, kept, side + parts, since) .. (v and string.sub(v, 8, ends) or struct.pack('<ddI4', 0, 0, 0)) .. tail .. ids
+	v = struct.pack('<BBBI4', version, kept, side + parts, since) .. (v and string.sub(v, 8, idsAt) or struct.pack('<ddI4', 0, 0, 0)) .. ids
 	if lasts >= time / 1000000 + LIFE then
 		redis.call('SET', KEYS[1], v, 'KEEPTTL')
 	else
