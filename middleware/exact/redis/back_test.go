@@ -35,7 +35,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 		batches = 40
 	}
 	for name, comes := range map[string]func(rng *rand.Rand, n int) (refunds, reach int){
-		"all":          func(*rand.Rand, int) (int, int) { return 256, 0 },
+		"all":          func(*rand.Rand, int) (int, int) { return 251, 0 },
 		"some":         func(*rand.Rand, int) (int, int) { return 10, 600 },
 		"of long ago":  func(*rand.Rand, int) (int, int) { return 20, 9000 },
 		"many, at end": func(_ *rand.Rand, n int) (int, int) { return max(0, n-batches+4) * 700, 9000 },
@@ -45,7 +45,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 		call := exact.Call{Key: name, Cost: 2, Policy: p}
 		var ours, theirs []exact.Receipt
 		for batch := range batches {
-			calls := make([]exact.Call, 256)
+			calls := make([]exact.Call, 251) // at any place of a byte
 			for i := range calls {
 				calls[i] = call
 				v, err := memory.Take(t.Context(), call)
@@ -60,7 +60,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 			refunds, reach := comes(rng, batch)
 			for n := range refunds {
 				i := len(ours) - 1 - n
-				if reach > 0 {
+				if reach > 0 && n < refunds-1 { // and the newest
 					i = max(0, len(ours)-1-rng.IntN(reach))
 				}
 				require.Equal(t, memory.Refund(t.Context(), ours[i]), c.Counter.Refund(t.Context(), theirs[i]), "%s, batch %d, refund %d", name, batch, n)
