@@ -39,7 +39,7 @@ type pending struct {
 	since      time.Time
 	state      outcomeState
 	at         time.Time // when it was charged
-	byStatus   bool      // it is free because of its status
+	byStatus   bool      // its status has decided, and nobody else
 	returned   bool      // the handler has
 	prev, next *pending
 
@@ -177,26 +177,30 @@ func (p *pending) sayAtOnce(charged bool) {
 	defer p.of.hold(now)()
 	was := p.state
 	p.obey(now, charged)
-	if was == counts || p.state == counts { // else the token has never said otherwise
+	p.tellAfter(was, now)
+}
+
+// tellAfter has the token say what is counted, unless it has never said otherwise.
+func (p *pending) tellAfter(was outcomeState, now time.Time) {
+	if was == counts || p.state == counts {
 		p.tell(now)
 	}
 }
 
 // conclude is told the status of the response while its header can still be changed. It is 0
-// if the handler has said none. A client that has gone has seen no status.
+// if the handler has said none. A client that has gone has seen no status. A second status takes
+// the place of the first, which nobody has seen (a flush that has failed), or which says nothing
+// any more (a connection that was taken over).
 func (p *pending) conclude(status int) {
 	now := p.now()
 	defer p.of.hold(now)()
-	switch {
-	case p.state == holding && slices.Contains(p.free, status) && p.ctx.Err() == nil:
-		p.pardon(now)
+	was := p.state
+	if p.state == holding || p.byStatus {
+		free := slices.Contains(p.free, status) && p.ctx.Err() == nil && now.Sub(p.since) < holdTime
+		p.obey(now, !free)
 		p.byStatus = true
-	case p.state == holding, p.byStatus && status == 0:
-		p.charge(now)
 	}
-	if p.state == counts {
-		p.tell(now)
-	}
+	p.tellAfter(was, now)
 }
 
 // end concludes what no status has: the handler has returned without one, or has panicked.

@@ -119,9 +119,19 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 		{"no status", 1, nil, func(http.ResponseWriter, *http.Request) {}},
 		{"a body alone", 0, nil, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "welcome") }},
 		{"a flush alone", 1, nil, func(w http.ResponseWriter, r *http.Request) { _ = http.NewResponseController(w).Flush() }},
-		{"a flush, then a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) {
+		{"a flush that is not supported, then a free status", 0, nil, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			w.WriteHeader(303)
+		}},
+		{"a free status, then a flush that is not supported, then a body", 0, nil, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(303)
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.WriteString(w, "see other")
+		}},
+		{"another status, then a flush that is not supported, then a body", 1, nil, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(401)
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.WriteString(w, "wrong")
 		}},
 		{"early hints", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(103) }},
 		{"early hints, then a free status", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(103); w.WriteHeader(303) }},
@@ -178,6 +188,71 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 			require.Equal(t, 5-test.charged, failuresLeft(t, m))
 		})
 	}
+}
+
+// TestOutcomeIsNotThatOfAFailedFlush: the answers to log-ins that succeed are free, whatever their
+// handler has tried before on a writer that cannot.
+func TestOutcomeIsNotThatOfAFailedFlush(t *testing.T) {
+	flush := func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() }
+	for name, test := range map[string]struct {
+		below func(http.ResponseWriter) http.ResponseWriter
+		try   http.HandlerFunc
+		left  int64
+	}{
+		"a flush":            {func(w http.ResponseWriter) http.ResponseWriter { return w }, flush, 0},
+		"no flush":           {func(w http.ResponseWriter) http.ResponseWriter { return flushless{w} }, flush, 5},
+		"no flush beneath":   {func(w http.ResponseWriter) http.ResponseWriter { return unwrapping{flushless{w}} }, flush, 5},
+		"no flush, if asked": {func(w http.ResponseWriter) http.ResponseWriter { return unflushable{flushless{w}} }, flush, 5},
+		"no hijack": {func(w http.ResponseWriter) http.ResponseWriter { return unhijackable{w.(*httptest.ResponseRecorder)} },
+			func(w http.ResponseWriter, r *http.Request) { hijack(w, r); hijack(w, r) }, 5},
+	} {
+		for _, m := range []string{http.MethodGet, http.MethodPost} {
+			for _, stacked := range []bool{false, true} {
+				t.Run(name+", "+m, func(t *testing.T) {
+					c := new(clock)
+					right := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						test.try(w, r)
+						w.WriteHeader(http.StatusSeeOther)
+					}))
+					cfg := login(c)
+					inner := newLimiter(t, cfg)
+					h := inner.Handler(right)
+					if stacked {
+						h = newLimiter(t, login(c)).Handler(h)
+					}
+					var last *http.Response
+					for range 6 {
+						w := httptest.NewRecorder()
+						h.ServeHTTP(test.below(w), httptest.NewRequest(m, "/", nil))
+						last = w.Result()
+					}
+					here := from("192.0.2.1")
+					require.Equal(t, test.left, failuresLeft(t, inner, here))
+					if test.left == 5 {
+						require.Equal(t, http.StatusSeeOther, last.StatusCode)
+						require.Equal(t, test.left, failuresLeft(t, newLimiter(t, cfg), here, showing(last.Header.Values("Tallystick-Token")...)), "by the token")
+					}
+				})
+			}
+		}
+	}
+}
+
+// unflushable is a writer that cannot flush, and says so only when it is asked.
+type unflushable struct{ http.ResponseWriter }
+
+func (unflushable) FlushError() error { return http.ErrNotSupported }
+
+// A free status that follows a flush that has failed is no freer than any other.
+func TestALateStatusAfterAFailedFlush(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, login(c))
+	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		c.advance(10 * time.Second)
+		w.WriteHeader(http.StatusSeeOther)
+	})).ServeHTTP(unflushable{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", nil))
+	require.EqualValues(t, 4, failuresLeft(t, m, from("192.0.2.1")))
 }
 
 // flushless is a writer whose connection can be taken over, and which cannot flush.

@@ -29,7 +29,8 @@ type guard struct {
 
 	// Final, if not nil, is told the status of the final response before the header is
 	// settled, and 0 if nobody knows it: the header is flushed before the handler has said
-	// one, or the connection is taken over, also after a response.
+	// one, or the connection is taken over, also after a response. It is told again where the
+	// writer below has turned out to flush nothing.
 	Final func(status int)
 }
 
@@ -104,15 +105,34 @@ func (g *guard) WriteString(s string) (int, error) {
 // FlushError is for http.ResponseController, which would otherwise unwrap us
 // and flush the header before it is settled.
 func (g *guard) FlushError() error {
-	g.Settle()
+	opens := !g.Fields.Settled() && g.flushes()
+	if opens {
+		g.Settle()
+	}
 	err := http.NewResponseController(g.ResponseWriter).Flush()
-	if errors.Is(err, http.ErrNotSupported) {
-		// Nothing was written, and the handler may still change its mind. If
-		// something had been before, settling again would change nothing that
-		// is sent.
+	if opens && errors.Is(err, http.ErrNotSupported) {
+		// Few writers say so only when they are asked. Nothing was written, and the handler
+		// may still change its mind.
 		g.Fields.settled.Store(false)
 	}
 	return err
+}
+
+// flushes reports whether the writer below can flush, as far as that can be told before it is
+// asked, by the search of http.ResponseController: where it cannot, there is no outcome yet.
+func (g *guard) flushes() bool {
+	for w := g.ResponseWriter; ; {
+		switch t := w.(type) {
+		case interface{ flushes() bool }: // a guard, which has FlushError whatever is below
+			return t.flushes()
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
 }
 
 // flush is Flush, of a writer that has it.
@@ -123,21 +143,20 @@ func (g *guard) flush() {
 
 // hijack is Hijack, of a writer that has it. Who takes the connection over writes the
 // response itself, often from the header map: ReverseProxy does, when it switches
-// protocols.
+// protocols. Until then nothing is sent, so that the header is settled once it is known that
+// there is somebody who does.
 func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
-	g.Settle()
 	conn, buf, err := g.ResponseWriter.(http.Hijacker).Hijack()
 	if err != nil {
-		g.Fields.settled.Store(false) // as in FlushError
 		return conn, buf, err
 	}
-	if g.Final != nil {
-		g.Final(0)
+	if g.Settle(); g.Final != nil {
+		g.Final(0) // also where a response was before
 	}
 	if g.TakenOver != nil {
 		conn = g.TakenOver(conn)
 	}
-	return conn, buf, err
+	return conn, buf, nil
 }
 
 // readFrom is ReadFrom, of a writer that has it.

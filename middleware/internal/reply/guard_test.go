@@ -3,7 +3,11 @@
 package reply
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,4 +76,72 @@ func TestEarlyResponsesHaveNoMark(t *testing.T) {
 	require.NoError(t, rec.Result().Header.Write(&sent))
 	require.Empty(t, sent.String())
 	require.Empty(t, rec.Result().TransferEncoding)
+}
+
+// The writers below that flush, or do not.
+type (
+	flushing   struct{ *server }
+	unwrapping struct{ http.ResponseWriter }
+	asked      struct{ *server } // it knows when it is asked
+	hijacked   struct {
+		*server
+		err error
+	}
+)
+
+func (flushing) Flush()                                         {}
+func (u unwrapping) Unwrap() http.ResponseWriter                { return u.ResponseWriter }
+func (asked) FlushError() error                                 { return fmt.Errorf("no: %w", http.ErrNotSupported) }
+func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, h.err }
+
+// TestFinalIsToldOnceItIsCertain: what was not done has no outcome.
+func TestFinalIsToldOnceItIsCertain(t *testing.T) {
+	flush := func(w http.ResponseWriter) error { return http.NewResponseController(w).Flush() }
+	hijack := func(w http.ResponseWriter) error { _, _, err := http.NewResponseController(w).Hijack(); return err }
+	for _, test := range []struct {
+		name  string
+		below func(*server) http.ResponseWriter
+		do    func(http.ResponseWriter) error
+		first []int // told by what is tried
+	}{
+		{"a flush", func(s *server) http.ResponseWriter { return flushing{s} }, flush, []int{0}},
+		{"a flush beneath", func(s *server) http.ResponseWriter { return unwrapping{unwrapping{flushing{s}}} }, flush, []int{0}},
+		{"no flush", func(s *server) http.ResponseWriter { return s }, flush, nil},
+		{"no flush beneath", func(s *server) http.ResponseWriter { return unwrapping{unwrapping{s}} }, flush, nil},
+		{"no flush, it turns out", func(s *server) http.ResponseWriter { return asked{s} }, flush, []int{0}},
+		{"no flush beneath, it turns out", func(s *server) http.ResponseWriter { return unwrapping{asked{s}} }, flush, []int{0}},
+		{"a hijack", func(s *server) http.ResponseWriter { return hijacked{s, nil} }, hijack, []int{0, 0}},
+		{"a hijack that fails", func(s *server) http.ResponseWriter { return hijacked{s, io.EOF} }, hijack, nil},
+		{"no hijack", func(s *server) http.ResponseWriter { return s }, hijack, nil},
+	} {
+		for _, limiters := range []int{1, 2} {
+			t.Run(test.name, func(t *testing.T) {
+				var told [2][]int
+				var guards [2]Guard
+				w := test.below(&server{header: http.Header{}})
+				for i := range limiters {
+					guards[i].Final = func(status int) { told[i] = append(told[i], status) }
+					w = guards[i].Wrap(w)
+				}
+				err := test.do(w)
+				for i := range limiters {
+					require.Equal(t, test.first, told[i])
+				}
+				if err == nil {
+					w.WriteHeader(http.StatusSeeOther)
+					require.Equal(t, test.first, told[0], "it is said")
+					return
+				}
+				w.WriteHeader(http.StatusSeeOther)
+				for i := range limiters {
+					require.Equal(t, append(test.first, http.StatusSeeOther), told[i], "it is open")
+				}
+				require.Equal(t, err, test.do(w))
+				_, _ = io.WriteString(w, "see other")
+				for i := range limiters {
+					require.Equal(t, append(test.first, http.StatusSeeOther), told[i], "it is said")
+				}
+			})
+		}
+	}
 }
