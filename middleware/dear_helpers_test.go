@@ -144,6 +144,9 @@ func dearRequests(t testing.TB) (all []dear) {
 	}
 	add("key: 16 KB", key, "", with("Api-Key", filled(begun-100, "k")))
 	add("key: 1 MB", key, "", with("Api-Key", filled(64*begun-100, "k")))
+	worked := room
+	worked.Identity = key.Identity
+	add("key: 16 KB, and work", worked, "", html, with("Api-Key", filled(begun-100, "k")), proving(wrong, wrong, wrong, wrong))
 	add("preflight", one, "", method("OPTIONS"), with("Origin", filled(begun, "o"), "Access-Control-Request-Method", "POST", "X-Method-Override", "x"))
 	return all
 }

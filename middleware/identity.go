@@ -51,6 +51,7 @@ const (
 	kindRoom      byte = 'w' // the waiting room of an identity, whose bytes follow
 
 	narrowed byte = 0x80 // added to the kind of an identity in one thing
+	inFull   byte = 0x20 // of the kinds above, and not of one whose name is hashed
 )
 
 // Address returns the identity of the client that holds addr: one IPv4 address or one

@@ -3,11 +3,13 @@
 package middleware_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,11 +71,15 @@ func TestClientsOfALocalTranslator(t *testing.T) {
 
 // No identity can be spelled as one of another kind: each has a quota of its own.
 func TestIdentitiesDoNotCollide(t *testing.T) {
+	long := strings.Repeat("k", 256)
+	sum := sha256.Sum256([]byte(long + "k"))
 	all := []middleware.Identity{
 		address("97.98.99.100"), address("6162:6364::1"), address("64:ff9b:1::1"), address("64:ff9b:1::"), address("64:ff9b:2::"),
 		middleware.APIKey("abcd"), middleware.Principal("abcd"), middleware.APIKey("aabcd"), middleware.APIKey("pabcd"),
 		middleware.APIKey("a:b" + "c"), middleware.APIKey("a" + "b:c" + ":"), middleware.APIKey("k"), middleware.APIKey("k\x00"),
 		middleware.Principal("97.98.99.100"), middleware.APIKey("97.98.99.100"),
+		middleware.APIKey(long), middleware.APIKey(long + "k"), middleware.Principal(long + "k"), middleware.APIKey(string(sum[:])),
+		middleware.APIKey(long + "k").For("k"), middleware.APIKey(long + "kk"), middleware.APIKey("K" + string(sum[:])),
 	}
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1

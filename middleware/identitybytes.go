@@ -2,13 +2,24 @@
 
 package middleware
 
-import "encoding/binary"
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// longestInFull is how long a name may be that stands for itself, in bytes. All that is made out to
+// an identity hashes its bytes, some ten times in all: what a client chose to be long is hashed once.
+const longestInFull = 256
 
 // append appends the bytes that no other identity has: the kind, then an
 // address of fixed length or the rest.
 func (id *Identity) append(b []byte) []byte {
 	b = append(b, id.kind)
 	switch {
+	case id.named > longestInFull:
+		sum := sha256.Sum256([]byte(id.text[:id.named]))
+		b[len(b)-1] &^= inFull // no name can be chosen to be the hash of another
+		b = append(b, sum[:]...)
 	case id.kind != kindAddress:
 		b = append(b, id.text[:id.named]...)
 	case id.is4:

@@ -19,6 +19,9 @@ const (
 	// element of RFC 7239 may name a host too, which has up to 255.
 	longestAddress = 128
 	longestElement = 512
+
+	// maxPairs is how many pairs an element of RFC 7239 may have, which knows four.
+	maxPairs = 16
 )
 
 // An AddressField is a header field in which a proxy names its client.
@@ -144,8 +147,12 @@ func parseForwardedFor(s string) (netip.Addr, bool) {
 // backslash before them.
 func parseForwardedElement(s string) (netip.Addr, bool) {
 	var node string
+	pairs := 0
 	for pair := range strings.SplitSeq(s, ";") {
-		pair = strings.Trim(pair, " \t")
+		if pairs++; pairs > maxPairs {
+			return netip.Addr{}, false
+		}
+		pair = Trim(pair)
 		if pair == "" {
 			continue // the grammar lets pairs be empty
 		}
@@ -179,10 +186,14 @@ func unquoted(s string) (value string, ok bool) {
 
 // IsToken reports whether s is a token of RFC 9110 section 5.6.2.
 func IsToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+	for i := range len(s) {
+		c := s[i]
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		return c > '~' || !letter && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
+		if !letter && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // Entries yields the addresses of a list, last first, those that cannot be parsed as

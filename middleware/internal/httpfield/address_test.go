@@ -57,3 +57,10 @@ func TestTheWalkIsBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestElementsHaveSoManyPairs(t *testing.T) {
+	_, ok := parseForwardedElement("for=192.0.2.1" + strings.Repeat(";a=b", maxPairs-1))
+	require.True(t, ok)
+	_, ok = parseForwardedElement("for=192.0.2.1" + strings.Repeat(";a=b", maxPairs))
+	require.False(t, ok)
+}

@@ -50,8 +50,9 @@ func appendDecoded(b, s []byte, most int) (_ []byte, ok bool) {
 		for i < len(s) && isPlain(s[i]) {
 			i++
 		}
-		if b = append(b, s[from:i]...); i == len(s) {
-			break
+		if i > from {
+			b = append(b, s[from:i]...)
+			continue
 		}
 		if len(b) >= cap(b)-8 {
 			b = slices.Grow(b, max(16, most-len(b))) // once: append would do it again and again
