@@ -255,9 +255,6 @@ func (t *table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books
 		if k := p.leakOf(crowd); !known.own[i] && (known.full || known.shared.now(now, k) > l.now(now, k)) {
 			*l = known.shared
 		}
-		if known.full && !known.own[i] {
-			crowd = p.crowdOf(1)
-		}
 		price := p.at(l.now(now, p.leakOf(crowd)), crowd)
 		s.Price, known.least = max(s.Price, price), max(known.least, enough(price))
 		opens = max(opens, l.opens(now, p.leakOf(crowd), p.top(crowd)))
