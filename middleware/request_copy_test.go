@@ -65,6 +65,7 @@ var copied = map[string]struct {
 	"RemoteAddr":       {isOwn, func(r *http.Request) { r.RemoteAddr = "192.0.2.1:1" }, func(r *http.Request) any { return r.RemoteAddr }},
 	"RequestURI":       {isOwn, func(r *http.Request) { r.RequestURI = "/other" }, func(r *http.Request) any { return r.RequestURI }},
 	"TLS":              {isOwn, func(r *http.Request) { r.TLS = nil }, func(r *http.Request) any { return r.TLS == nil }},
+	//lint:ignore SA1019 a field like others
 	"Cancel":           {isOwn, func(r *http.Request) { r.Cancel = nil }, func(r *http.Request) any { return r.Cancel == nil }},
 	"Response":         {isOwn, func(r *http.Request) { r.Response = nil }, func(r *http.Request) any { return r.Response == nil }},
 	"Pattern":          {isSeen, muxInside, func(r *http.Request) any { return r.Pattern }},
@@ -134,6 +135,7 @@ func fullRequest() *http.Request {
 	r.Close = true
 	r.Trailer = http.Header{"X-Sum": nil}
 	r.TLS = new(tls.ConnectionState)
+	//lint:ignore SA1019 it has something in every field
 	r.Cancel = make(chan struct{})
 	r.Response = new(http.Response)
 	return r
