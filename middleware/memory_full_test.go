@@ -185,12 +185,12 @@ func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
-			cfg.MaxClients, cfg.Challenge.Crowd = 256, 8 // 192 cells
+			cfg.MaxClients, cfg.Challenge.Crowd = 1024, 8 // 768 cells
 			h := newSite(t, cfg)
 			buy := func(addr string) int {
 				return redeemed(h, solved(t, fetched(h, from(addr))), from(addr)).StatusCode
 			}
-			for i := range 250 {
+			for i := range 400 {
 				buy(fmt.Sprintf(row.mine, i/256, i%256))
 			}
 			for i := range 10 {

@@ -4,6 +4,7 @@ package middleware_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -133,7 +134,7 @@ func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
 			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-			cfg.Challenge.PriceMemory, cfg.Challenge.WaitingRoom.Closed = row.sold, true
+			cfg.Challenge.PriceMemory, cfg.Challenge.WaitingRoom.Closed, cfg.MaxClients = row.sold, true, 1
 			r := newReconfigured(t, cfg)
 			tok, start := bought(t, r), now.Now()
 			require.Equal(t, row.first, r.uses(tok, int(row.first)))
@@ -143,6 +144,12 @@ func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
 			require.Equal(t, row.second, r.uses(tok, 60))
 			for now.Now().Sub(start) < row.lives-31*time.Minute {
 				now.advance(30 * time.Minute)
+				for i := range 2 { // others take the cells of the dead
+					other := from(fmt.Sprintf("198.51.100.%d", i))
+					r.own.Store(0)
+					admitted(r, 1, other, showing(bought(t, r, other)))
+					require.EqualValues(t, 1, r.own.Load())
+				}
 				require.Zero(t, r.uses(tok, 2), "it has been used up %s ago", now.Now().Sub(start))
 				require.Equal(t, http.StatusForbidden, send(r).StatusCode)
 				require.Equal(t, http.StatusTooManyRequests, send(r, showing(tok)).StatusCode, "it lives")
