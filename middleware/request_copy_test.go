@@ -66,10 +66,10 @@ var copied = map[string]struct {
 	"RequestURI":       {isOwn, func(r *http.Request) { r.RequestURI = "/other" }, func(r *http.Request) any { return r.RequestURI }},
 	"TLS":              {isOwn, func(r *http.Request) { r.TLS = nil }, func(r *http.Request) any { return r.TLS == nil }},
 	//lint:ignore SA1019 a field like others
-	"Cancel":           {isOwn, func(r *http.Request) { r.Cancel = nil }, func(r *http.Request) any { return r.Cancel == nil }},
-	"Response":         {isOwn, func(r *http.Request) { r.Response = nil }, func(r *http.Request) any { return r.Response == nil }},
-	"Pattern":          {isSeen, muxInside, func(r *http.Request) any { return r.Pattern }},
-	"ctx":              {isOwn, func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), copyFate(""), 1)) }, func(r *http.Request) any { return r.Context().Value(copyFate("")) }},
+	"Cancel":   {isOwn, func(r *http.Request) { r.Cancel = nil }, func(r *http.Request) any { return r.Cancel == nil }},
+	"Response": {isOwn, func(r *http.Request) { r.Response = nil }, func(r *http.Request) any { return r.Response == nil }},
+	"Pattern":  {isSeen, muxInside, func(r *http.Request) any { return r.Pattern }},
+	"ctx":      {isOwn, func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), copyFate(""), 1)) }, func(r *http.Request) any { return r.Context().Value(copyFate("")) }},
 	// Only all fields at once could be handed back with these, and whatever watches the request
 	// from outside while it is served may read one.
 	"pat":                         {isOwn, muxInside, func(r *http.Request) any { return r.PathValue("inside") }},
