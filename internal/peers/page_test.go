@@ -3,7 +3,6 @@
 package peers
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,14 +12,14 @@ import (
 	"github.com/tallystick/tallystick/internal/printed"
 )
 
-// The table of docs/performance.md has a row for the middleware and for every other
-// limiter that is measured, by the names of the benchmarks, and a figure in each cell.
+// The table of docs/performance.md has a row for every other limiter that is measured, by the
+// names of the benchmarks, and in each cell a figure, in those of time beside httprate's.
 func TestPageNamesEveryLimiter(t *testing.T) {
 	_, tables, err := printed.Read("../../docs/performance.md")
 	require.NoError(t, err)
-	names := []string{Ours + "-post"}
+	var names []string
 	for _, l := range Limiters() {
-		if !l.Ours && !l.Unlimited {
+		if !l.Ours && !l.Unlimited && l.Name != "httprate" {
 			names = append(names, l.Name)
 		}
 	}
@@ -31,7 +30,7 @@ func TestPageNamesEveryLimiter(t *testing.T) {
 		require.Len(t, row, strings.Count(tables[at].Head, "|")-1)
 		rows = append(rows, strings.Split(row[0], "`")[1])
 		for _, cell := range row[1 : len(row)-1] {
-			require.Regexp(t, regexp.MustCompile(`^[0-9.]+ (ns|µs)`), cell)
+			require.Regexp(t, `^[0-9.]+$`, cell)
 		}
 		require.Regexp(t, `^([0-9]+ B|in Redis)$`, row[len(row)-1])
 	}
