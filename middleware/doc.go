@@ -107,7 +107,7 @@
 //	Tallystick-Token      the token, if it says anything new
 //	Set-Cookie            the same, as __Host-tallystick-contact; a wait ticket with
 //	                      its tally, as __Host-tallystick-contact.wait
-//	Cache-Control         no-store, wherever there is a token
+//	Cache-Control         no-store, with a token, unless the handler says private
 //	Tallystick-Challenge  a challenge, on refusals that a proof of work can turn
 //	Tallystick-Degraded   ?1, on exact routes while the counter does not answer
 //	Retry-After           on refusals that may be tried again: whole seconds
@@ -130,9 +130,12 @@
 //
 // The handler gets a ResponseWriter with exactly the optional interfaces of the server's. The
 // fields are in the final response, even if the handler or a reverse proxy has cleared the header
-// map. A response that the handler makes publicly cacheable (RFC 9111, RFC 9213) gets none of
-// them and no token; the memory counts. One response is no-store in any case: the one with a
-// token that was bought in this very request.
+// map. For caches there is one rule, whatever the method. A response that the handler lets shared
+// caches serve (RFC 9111, RFC 9213) gets none of the fields and no token; the memory counts. If it
+// says private or no-store, and nothing to the contrary, that stays, and the token stands beside
+// it: browsers store private pages, and what comes from there is no request and counts nowhere.
+// Every other response with a token becomes no-store, one that says no-cache too: shared caches
+// may store that. So does the one with a token that was bought in this very request.
 //
 // A refusal is 429 over a limit, or where no tally is for sale; 403 where a proof of work comes
 // first, where the request costs more than a quota, or where the server cannot tell who is

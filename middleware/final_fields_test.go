@@ -145,32 +145,75 @@ func TestFinalFieldsBehindAProxy(t *testing.T) {
 	}
 }
 
-// A handler for POST that says something else in the place of a field of ours has the
-// last word, unless it leaves a token where a cache may take it.
+// A handler that says something else in the place of a field of ours has the last word, unless it
+// leaves a token where a shared cache may take it. There is one rule for all methods, and for
+// what an outer middleware has said before.
 func TestHandlersOwnFields(t *testing.T) {
 	for _, test := range []struct {
 		control string
-		want    []string
+		want    string // "": as it is
 		token   bool
 	}{
-		{"private, max-age=3600", []string{"private, max-age=3600"}, true},
-		{"no-cache", []string{"no-cache"}, true},
-		{"no-store, no-transform", []string{"no-store, no-transform"}, true},
-		{"public, max-age=60", []string{"public, max-age=60"}, false},
-		{"s-maxage=60", []string{"s-maxage=60"}, false},
-		{"stale-while-revalidate=60", []string{"no-store"}, true},
-		{"max-age=0", []string{"no-store"}, true},
+		{"private", "", true},
+		{"private, max-age=3600", "", true},
+		{"max-age=3600, Private", "", true},
+		{"private, no-cache", "", true},
+		{"no-store, no-transform", "", true},
+		{"no-store, no-cache, max-age=0", "", true},
+		{"public, max-age=60", "", false},
+		{"s-maxage=60", "", false},
+		{"max-age=60", "", false},
+		{`private="x-custom", max-age=60`, "", false},
+		{`no-cache="x-custom", max-age=60`, "", false},
+		// A shared cache may store it, to ask each time or when it is stale.
+		{"no-cache", "no-store", true},
+		{"no-cache, max-age=60", "no-store", true},
+		{"stale-while-revalidate=60", "no-store", true},
+		{"max-age=0", "no-store", true},
+		{`private="x-custom"`, "no-store", true},
+		{"no-store, must-understand", "no-store", true},
+		// It contradicts itself.
+		{"private, public", "no-store", true},
+		{"private, s-maxage=60", "no-store", true},
+		{"private, s-maxage=0", "no-store", true},
+		{"no-store, public, max-age=60", "no-store", true},
 	} {
-		t.Run(test.control, func(t *testing.T) {
-			resp := send(newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Cache-Control", test.control)
-				w.WriteHeader(http.StatusOK)
-			})))
-			require.Equal(t, test.want, resp.Header.Values("Cache-Control"))
-			require.Equal(t, test.token, tokenIn(resp) != "")
-			require.Equal(t, test.token, cookieIn(resp) != nil)
-			require.Equal(t, test.token, resp.Header.Get("RateLimit") != "")
-		})
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+			for _, before := range []bool{false, true} {
+				for limiters := 1; limiters <= 2; limiters++ {
+					t.Run(test.control+", "+m, func(t *testing.T) {
+						say := func(w http.ResponseWriter) { w.Header().Set("Cache-Control", test.control) }
+						var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+							if !before {
+								say(w)
+							}
+							w.WriteHeader(http.StatusOK)
+						})
+						for range limiters {
+							h = newLimiter(t, contact(new(clock))).Handler(h)
+						}
+						resp := send(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							if before {
+								say(w)
+							}
+							h.ServeHTTP(w, r)
+						}), method(m))
+						token, want := test.token, test.want
+						switch {
+						case want != "":
+						case before && !token && m != http.MethodGet && m != http.MethodHead:
+							token, want = true, "no-store" // it was not said of this response
+						default:
+							want = test.control
+						}
+						require.Equal(t, []string{want}, resp.Header.Values("Cache-Control"))
+						require.Equal(t, token, tokenIn(resp) != "")
+						require.Equal(t, token, cookieIn(resp) != nil)
+						require.Equal(t, token, resp.Header.Get("RateLimit") != "")
+					})
+				}
+			}
+		}
 	}
 	t.Run("lists are for all", func(t *testing.T) {
 		for _, do := range []func(http.Header, string, string){http.Header.Set, http.Header.Add} {

@@ -22,8 +22,8 @@ import (
 )
 
 // A sharedCache is a caching reverse proxy that stores all that RFC 9111 lets
-// it: whatever is not forbidden, at every status, with or without a lifetime. As
-// CDNs do, it believes the fields made for it before Cache-Control.
+// it: whatever is not forbidden, or permitted too, at every status, with or without a
+// lifetime. As CDNs do, it believes the fields made for it before Cache-Control.
 type sharedCache struct {
 	proxy *httputil.ReverseProxy
 	mu    sync.Mutex
@@ -53,7 +53,10 @@ func (c *sharedCache) keep(resp *http.Response) error {
 			control = resp.Header.Get(name)
 		}
 	}
-	if resp.Request.Method != http.MethodGet || strings.Contains(control, "no-store") || strings.Contains(control, "private") {
+	forbids := strings.Contains(control, "no-store") && !strings.Contains(control, "must-understand") ||
+		strings.Contains(strings.ReplaceAll(control, "private=", ""), "private")
+	allows := strings.Contains(control, "public") || strings.Contains(control, "s-maxage") // of both, it believes this
+	if resp.Request.Method != http.MethodGet || forbids && !allows {
 		return nil
 	}
 	b, err := io.ReadAll(resp.Body)
@@ -100,6 +103,17 @@ func origin(t *testing.T) http.Handler {
 	page("/no-cache", set("Cache-Control", "no-cache"))
 	page("/no-cache/for-a-minute", set("Cache-Control", "max-age=60, no-cache"))
 	page("/private", set("Cache-Control", "private, max-age=60"))
+	page("/private/some-fields", set("Cache-Control", `private="set-cookie"`))
+	page("/public/private-some-fields", set("Cache-Control", `max-age=60, private="set-cookie"`))
+	page("/private/twice", func(h http.Header) { h["Cache-Control"] = []string{"private", "private, max-age=60"} })
+	page("/private/and-public", set("Cache-Control", "private, public, max-age=60"))
+	page("/private/and-for-shared-caches", func(h http.Header) { h["Cache-Control"] = []string{"s-maxage=60", "private"} })
+	page("/public/cdn-against-private", func(h http.Header) {
+		h.Set("CDN-Cache-Control", "max-age=60")
+		h.Set("Cache-Control", "private")
+	})
+	page("/unstored", set("Cache-Control", "no-store, max-age=0, must-revalidate"))
+	page("/unstored/if-not-understood", set("Cache-Control", "no-store, must-understand"))
 	page("/stale", set("Cache-Control", "max-age=0, must-revalidate"))
 	page("/unknown", set("Cache-Control", "stale-while-revalidate=60"))
 	page("/undecided", func(h http.Header) { h["Cache-Control"] = []string{"public", "no-store"} })
@@ -158,7 +172,8 @@ func TestThreatsOfCaches(t *testing.T) {
 	alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
 
 	for _, path := range []string{
-		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/no-cache/for-a-minute", "/private", "/stale", "/unknown", "/undecided",
+		"/plain", "/deletes", "/clears", "/etag", "/no-cache", "/no-cache/for-a-minute", "/private", "/private/some-fields", "/private/twice", "/private/and-public",
+		"/private/and-for-shared-caches", "/public/private-some-fields", "/public/cdn-against-private", "/unstored", "/unstored/if-not-understood", "/stale", "/unknown", "/undecided",
 		"/expired", "/expired/long-ago", "/edge", "/public/cloudflare", "/public/akamai", "/public/nginx",
 		"/public/akamai-targeted", "/public/fastly", "/public/litespeed", "/public/example", "/example",
 		"/file/a", "/file/missing", "/nothing/here",
@@ -184,7 +199,15 @@ func TestThreatsOfCaches(t *testing.T) {
 			require.NotEmpty(t, tokenIn(his))
 			require.NotEqual(t, tokenIn(hers), tokenIn(his))
 			require.NotEqual(t, cookieIn(hers).Value, cookieIn(his).Value)
-			require.Equal(t, []string{"no-store"}, his.Header.Values("Cache-Control"))
+			own := map[string][]string{ // of which shared caches store nothing
+				"/private":       {"private, max-age=60"},
+				"/private/twice": {"private", "private, max-age=60"},
+				"/unstored":      {"no-store, max-age=0, must-revalidate"},
+			}[path]
+			if own == nil {
+				own = []string{"no-store"}
+			}
+			require.Equal(t, own, his.Header.Values("Cache-Control"))
 		})
 	}
 	t.Run("T24 handlers' own cookies stay", func(t *testing.T) {

@@ -23,26 +23,31 @@ const (
 	edge      = "Edge-Control"
 )
 
-// publiclyCacheable reports whether h lets shared caches keep the response and
-// serve it without asking (RFC 9111 sections 3 and 4.2).
-func publiclyCacheable(now time.Time, h http.Header) bool {
+// publiclyCacheable reports whether h lets shared caches keep the response and serve it without
+// asking (RFC 9111 sections 3 and 4.2). If not, own is what it says of caching by itself that
+// keeps it out of all shared ones, or nil.
+func publiclyCacheable(now time.Time, h http.Header) (public bool, own []string) {
 	lines := h[CacheControl]
-	if len(lines) == 0 && future(now, h[expiresField]) || fresh(lines) {
-		return true
+	d := directives(lines)
+	if len(lines) == 0 && future(now, h[expiresField]) || d.lives && !d.forbidden {
+		return true, nil
+	}
+	if d.kept() {
+		own = lines
 	}
 	others := len(h)
 	if has(h, CacheControl) {
 		others--
 	}
 	if !heardFirst(h, others) {
-		return false
+		return false, own
 	}
 	for name, lines := range h {
 		if len(lines) > 0 && storing(name) && stored(name, lines) {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, own
 }
 
 func has(h http.Header, name string) bool {
@@ -125,38 +130,54 @@ func future(now time.Time, lines []string) bool {
 
 // fresh reports whether the directives give a response a life in shared caches.
 func fresh(lines []string) bool {
+	d := directives(lines)
+	return d.lives && !d.forbidden
+}
+
+// keptPrivate reports whether the directives keep a response out of all shared caches.
+func keptPrivate(lines []string) bool { return directives(lines).kept() }
+
+// A sharing is what directives say to shared caches.
+type sharing struct {
+	lives      bool // to serve the response without asking
+	forbidden  bool // not to
+	unstored   bool // not to store it
+	shared     bool // the contrary, or what is for them alone
+	understood bool // no-store is for those that do not know the status (RFC 9111 section 5.2.2.3)
+}
+
+// kept reports whether all of them keep off. One that hears no-cache may store the response, to
+// ask each time; what contradicts itself each of them reads in its own way.
+func (s sharing) kept() bool { return s.unstored && !s.shared && !s.understood }
+
+func directives(lines []string) (s sharing) {
 	if len(lines) == 1 && lines[0] == NoStore { // ours, nearly always
-		return false
+		return sharing{forbidden: true}
 	}
-	lives, forbidden := directives(lines)
-	return lives && !forbidden
-}
-
-// keptPrivate reports whether the directives keep a response out of shared caches, or
-// from being served without asking.
-func keptPrivate(lines []string) bool {
-	_, forbidden := directives(lines)
-	return forbidden
-}
-
-func directives(lines []string) (lives, forbidden bool) {
 	for _, line := range lines {
 		for directive := range strings.SplitSeq(line, ",") {
 			name, value, _ := strings.Cut(strings.ToLower(strings.Trim(directive, " \t")), "=")
 			switch name {
 			case "no-store":
-				forbidden = true
-			case "private", "no-cache": // with a value they are about some fields alone
-				forbidden = forbidden || value == ""
+				s.forbidden, s.unstored = true, true
+			case "private":
+				if value == "" { // else it is about some fields alone, and so is no-cache
+					s.forbidden, s.unstored = true, true
+				}
+			case "no-cache":
+				s.forbidden = s.forbidden || value == ""
+			case "must-understand":
+				s.understood = true
 			case "public":
-				lives = true
+				s.lives, s.shared = true, true
 			case "max-age", "s-maxage":
 				seconds, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 64)
-				lives = lives || err != nil || seconds > 0
+				s.lives = s.lives || err != nil || seconds > 0
+				s.shared = s.shared || name == "s-maxage"
 			}
 		}
 	}
-	return lives, forbidden
+	return s
 }
 
 // An Unstored keeps errors out of caches, also of those that are told to store all of a

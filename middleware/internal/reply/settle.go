@@ -13,10 +13,22 @@ import (
 // store all of a site; what the handler says is another matter.
 func (f *Fields) SetAhead(h http.Header) {
 	f.ahead = true
+	var own []string
 	if len(h) > 0 && f.Lines[Cache] != "" {
+		_, own = publiclyCacheable(time.UnixMicro(f.Now), h)
 		ForbidStoring(h)
 	}
+	f.setBeside(h, own)
+}
+
+// setBeside sets the fields, but for a Cache-Control that keeps the response from others too:
+// a browser may store a page for its user, and ask whether that has changed. It may get an older
+// token from there, which is never an error.
+func (f *Fields) setBeside(h http.Header, own []string) {
 	f.Set(h)
+	if own != nil {
+		h[CacheControl] = own
+	}
 }
 
 // settle brings h into the state in which it is sent.
@@ -28,7 +40,7 @@ func (f *Fields) settle(h http.Header) {
 	for _, g := range f.stack(room[:]) {
 		g.replaceReissued(h)
 	}
-	public := publiclyCacheable(time.UnixMicro(f.Now), h)
+	public, own := publiclyCacheable(time.UnixMicro(f.Now), h)
 	switch {
 	case f.precious():
 		if public {
@@ -42,7 +54,7 @@ func (f *Fields) settle(h http.Header) {
 	case f.ahead:
 		f.restore(h)
 	default:
-		f.Set(h)
+		f.setBeside(h, own)
 	}
 }
 
@@ -52,7 +64,7 @@ func (f *Fields) Settled() bool { return f.settled.Load() }
 // Lost returns the name of a field that h should have since it was settled, and has not, or
 // "". It knows of the token and the list of limits alone: what else a handler says stands.
 func (f *Fields) Lost(h http.Header) string {
-	if publiclyCacheable(time.UnixMicro(f.Now), h) && !f.precious() {
+	if public, _ := publiclyCacheable(time.UnixMicro(f.Now), h); public && !f.precious() {
 		return "" // they were taken out
 	}
 	v := f.current()
@@ -105,8 +117,8 @@ func (f *Fields) stands(h http.Header) bool {
 
 // restore sets anew what has got lost since SetAhead, and leaves what the handler has
 // put in its place: beside ours, where policies have lines of their own. A handler that
-// clears the map has not chosen anything, nor has a proxy; one that says how its
-// response may be stored has, unless it says nothing that binds a shared cache.
+// clears the map has not chosen anything, nor has a proxy; one that keeps its response
+// from shared caches has.
 func (f *Fields) restore(h http.Header) {
 	var room [usual]*Fields
 	stack := f.stack(room[:])
