@@ -212,3 +212,53 @@ func TestAHijackedConnectionCanBeHalfClosed(t *testing.T) {
 	oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
 	require.True(t, <-half)
 }
+
+// A client with a tally of its own stands in that tally's line, however long that of its address is.
+func TestABoughtTallyHasALineOfItsOwn(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := inLine(middleware.WhenExhausted)
+		cfg.Concurrency.Queue = 1
+		h := newSite(t, cfg)
+		own, d := bought(t, h), newDoor(false)
+		busy := h.m.Handler(d)
+		come(busy, 1, showing(own))
+		come(busy, 1)
+		live := d.live.Load()
+		come(busy, 1) // as many as may stand in the line of the address
+		before := len(h.decisions.all)
+		come(busy, 1, showing(own))
+		decided := len(h.decisions.all)
+		close(d.open)
+		synctest.Wait()
+		require.EqualValues(t, 2, live)
+		require.Equal(t, before, decided, "it waits")
+		require.Len(t, h.decisions.all, before+2)
+		require.True(t, h.decisions.last().Admitted)
+	})
+}
+
+// A request whose pass has ended in line is charged to the tally that its proof has opened.
+func TestAProofOutlivesAPassInLine(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		cfg := inLine(middleware.WhenExhausted)
+		cfg.Concurrency.MaxHold = time.Hour
+		h := newSite(t, cfg)
+		own := bought(t, h)
+		time.Sleep(50 * time.Minute)
+		proof, d := solved(t, fetched(h)), newDoor(false)
+		busy := h.m.Handler(d)
+		come(busy, 1, showing(own))
+		come(busy, 1, proving(proof))
+		come(busy, 1)
+		live := d.live.Load()
+		come(h, 1, showing(own), proving(proof))
+		time.Sleep(15 * time.Minute)
+		before := len(h.decisions.all)
+		close(d.open)
+		synctest.Wait()
+		require.EqualValues(t, 3, live, "the slots of both tallies, and the shared one")
+		require.Len(t, h.decisions.all, before+1)
+		require.True(t, h.decisions.last().Admitted)
+		require.True(t, h.decisions.last().Own)
+	})
+}

@@ -398,3 +398,29 @@ func TestLimitsForInParallel(t *testing.T) {
 	})
 	all.Wait()
 }
+
+// Customers of two tiers whose own numbers are the same keep what else their tiers give them.
+func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		reg := &registry{limits: map[string][]middleware.Limit{"a": minutely(20), "b": minutely(20)}}
+		cfg := contracts(new(clock), reg)
+		cfg.Now = time.Now
+		cfg.Tiers = map[string][]middleware.Limit{"pro": minutely(10)}
+		cfg.Concurrency = &middleware.Concurrency{Max: 1, Tiers: map[string]int{"pro": 3}}
+		decisions := record(&cfg)
+		m := newLimiter(t, cfg)
+		for _, test := range []struct {
+			who  option
+			tier string
+			most int64
+		}{{customer("a"), "", 1}, {with("X-Customer", "b", "X-Tier", "pro"), "pro", 3}} {
+			d := newDoor(false)
+			come(m.Handler(d), 5, test.who)
+			live := d.live.Load()
+			close(d.open)
+			synctest.Wait()
+			require.Equal(t, test.most, live, test.tier)
+			require.Equal(t, test.tier, decisions.last().Tier)
+		}
+	})
+}

@@ -157,6 +157,48 @@ func TestOutcomeIsChargedWhenItIsDue(t *testing.T) {
 	require.EqualValues(t, 5, failuresLeft(t, newLimiter(t, login(c)), showing(resp.Header.Get(middleware.TokenHeader))))
 }
 
+// What is overdue is charged before something is settled, so that counts change in the order of
+// time: what was settled in this minute is not lost to a request that hangs since the last.
+func TestOutcomeThatIsOverdueIsChargedBeforeASettlement(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, login(c))
+	came, goes := make(chan struct{}), make(chan struct{})
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Slow") != "" {
+			close(came)
+			<-goes
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		c.advance(20 * time.Second)
+		require.NoError(t, middleware.Settle(r, 3))
+	}))
+	c.advance(44 * time.Second)
+	var slow sync.WaitGroup
+	slow.Go(func() { send(h, with("X-Slow", "1")) })
+	<-came
+	c.advance(6 * time.Second)
+	send(h)
+	left := failuresLeft(t, m)
+	close(goes)
+	slow.Wait()
+	require.EqualValues(t, 3, left, "two more were settled in this minute")
+}
+
+// What was counted by its outcome is given back in the window in which it was counted, and not in
+// that in which the request came.
+func TestOutcomeIsSettledWhereItWasCharged(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, login(c))
+	c.advance(57 * time.Second)
+	send(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.advance(6 * time.Second)
+		w.WriteHeader(http.StatusUnauthorized)
+		require.NoError(t, middleware.Settle(r, 0))
+	})))
+	require.EqualValues(t, 5, failuresLeft(t, m))
+}
+
 // The networks of an IPv6 address hold and count too: else 256 neighbours of a /56 would
 // try 256 times as much at once.
 func TestOutcomeOfANetwork(t *testing.T) {
