@@ -100,6 +100,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	}
 	m.passes = max(m.passes, e.passLife)
 	e.longestPass = m.passes
+	if e.sellsTallies() {
+		e.life = max(e.life, m.passes)
+	}
 	m.engine.Store(e)
 	if e.memory != nil {
 		counted := []*storeless.Policy{e.base.policy}
@@ -157,7 +160,8 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 
 // TokenLife returns for how long a token that is signed now may be worth something:
 // two of the longest windows; of the buckets of Limits and Tiers three, and twice what the slowest takes
-// to empty, for what is settled above its burst; and an hour at least where a [Challenge] sells tallies.
+// to empty, for what is settled above its burst; and where a [Challenge] sells tallies an hour at least, and
+// the longest life of any that this middleware has sold.
 // A secret that signs no more should stay in Config.Secrets for so long.
 func (m *Middleware) TokenLife() time.Duration { return m.loaded().life }
 

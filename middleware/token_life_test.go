@@ -56,3 +56,18 @@ func TestTokenLife(t *testing.T) {
 		})
 	}
 }
+
+// A tally that was sold for longer is honoured for longer, whatever is for sale by now.
+func TestTokenLifeOfWhatWasSold(t *testing.T) {
+	cfg := contact(new(clock))
+	cfg.Limits[0].Window, cfg.Challenge = 24*time.Hour, &middleware.Challenge{PriceMemory: 24 * time.Hour}
+	cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute})
+	m := newLimiter(t, cfg)
+	require.Equal(t, 48*time.Hour, m.TokenLife())
+	cfg.Limits = cfg.Limits[1:]
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, 48*time.Hour, m.TokenLife())
+	cfg.Challenge = nil
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, 2*time.Minute, m.TokenLife(), "nobody reads them")
+}

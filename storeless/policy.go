@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // A Policy is a named set of limits, compiled: every check done, every number
@@ -163,6 +164,12 @@ func (p *Policy) Charging(only func(i int) bool) *Policy {
 // ID returns the number, below 2²⁴, by which tokens and memory know the i-th
 // limit: a hash of its algorithm, window and name.
 func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
+
+// Owes returns for how long the i-th limit, a bucket, can be owed without an overdraft, in any tier
+// that p knows of (see [Policy.Among]) and, of a pass, under any PriceMemory: how far ahead of the
+// clock its mark can be. An overdraft is as much again and a window at most; see "Settled costs" in
+// the package documentation. For a window it is 0.
+func (p *Policy) Owes(i int) time.Duration { return time.Duration(p.rules[i].owes) * time.Microsecond }
 
 // Share returns a policy of the same shape for one of n who share what p admits:
 // quotas and bursts are divided and rounded down, and are at least 1, so that n

@@ -60,17 +60,13 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 
 // owes returns how many microseconds the i-th limit takes to empty when it is
 // full, under that of the policies where it takes longest, and how many it may owe
-// besides; 0 for a window.
+// besides, see [storeless.Policy.Owes]; 0 for a window.
 func (fm *format) owes(policies []*storeless.Policy, i int) (full, over int64) {
 	if !fm.fields[i].mark {
 		return 0, 0
 	}
 	for _, p := range policies {
-		l := p.Limit(i)
-		// Rounded up as storeless rounds: for large quotas the rounding alone
-		// can be half an hour.
-		interval := (l.Window.Microseconds() + l.Quota - 1) / l.Quota
-		full = max(full, l.Burst*interval)
+		full = max(full, p.Owes(i).Microseconds())
 	}
 	return full, full + fm.fields[i].seconds*1_000_000
 }
