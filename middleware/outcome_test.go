@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,16 +120,20 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 		{"no status", 1, nil, func(http.ResponseWriter, *http.Request) {}},
 		{"a body alone", 0, nil, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "welcome") }},
 		{"a flush alone", 1, nil, func(w http.ResponseWriter, r *http.Request) { _ = http.NewResponseController(w).Flush() }},
-		{"a flush that is not supported, then a free status", 0, nil, func(w http.ResponseWriter, r *http.Request) {
+		{"a flush, then a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
 			w.WriteHeader(303)
 		}},
-		{"a free status, then a flush that is not supported, then a body", 0, nil, func(w http.ResponseWriter, r *http.Request) {
+		{"no flush, then a free status", 0, nil, func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			w.WriteHeader(303)
+		}},
+		{"a free status, then no flush, then a body", 0, nil, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(303)
 			_ = http.NewResponseController(w).Flush()
 			_, _ = io.WriteString(w, "see other")
 		}},
-		{"another status, then a flush that is not supported, then a body", 1, nil, func(w http.ResponseWriter, r *http.Request) {
+		{"another status, then no flush, then a body", 1, nil, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(401)
 			_ = http.NewResponseController(w).Flush()
 			_, _ = io.WriteString(w, "wrong")
@@ -179,7 +184,10 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 				if test.ctx != nil {
 					r = r.WithContext(test.ctx)
 				}
-				inner.ServeHTTP(&flushless{w}, r)
+				if !strings.HasPrefix(test.name, "a flush") {
+					w = flushless{w}
+				}
+				inner.ServeHTTP(w, r)
 			})
 			r := httptest.NewRequest(http.MethodPost, "/", nil)
 			from("203.0.113.1")(r)
