@@ -95,7 +95,7 @@ func TestFormsPassWhileTheMemoryIsFull(t *testing.T) {
 		cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Hour}}
 		h := newSite(t, cfg)
 		for i := range 2200 { // over 1536 cells
-			at := from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256))
+			at := from(fmt.Sprintf("%d.51.%d.%d", 11+i%100, i/256, i%256)) // one network alone takes a quarter of the room for sales
 			if mode == middleware.WhenExhausted {
 				send(h, at)
 				continue

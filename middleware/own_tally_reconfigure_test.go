@@ -160,6 +160,28 @@ func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
 	}
 }
 
+// What a pass has used is known for as long as it lives, though those live shorter that are sold
+// by now, and though these would have had its cell.
+func TestAPassIsRememberedForItsOwnLife(t *testing.T) {
+	now := new(clock)
+	cfg := challenging(now, middleware.Newcomers)
+	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
+	cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.WaitingRoom.Closed = 1, 255, true
+	cfg.Challenge.PriceMemory = 24 * time.Hour
+	r := newReconfigured(t, cfg)
+	tok := bought(t, r)
+	challenge := *cfg.Challenge
+	challenge.PriceMemory, cfg.Challenge = time.Hour, &challenge
+	r.to(cfg)
+	require.EqualValues(t, 3, r.uses(tok, 5))
+	now.advance(2 * time.Hour)
+	for range 16 { // as many as there are cells
+		require.EqualValues(t, 1, r.uses(bought(t, r), 1))
+		now.advance(time.Minute)
+	}
+	require.Zero(t, r.uses(tok, 5))
+}
+
 // Requests that come while the challenge goes off and on are decided by one or the other, and
 // those of a bought tally that are under way are not forgotten.
 func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
