@@ -42,9 +42,9 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // is the counter's: after it Settle may be called again with the same cost. After [exact.ErrNotCounted] nothing was done; else the answer was
 // lost, also when it was asked for once more, and the next call finds out: a counter gives a
 // charge back once, however often it is asked, and knows a charge that is repeated within
-// [exact.IDLife]. A client that another instance has refused meanwhile, or that shows a
-// token which says so, stays refused until the time it was told: that is what a refusal
-// remembered costs. A negative cost is an error.
+// [exact.IDLife]. A client that another instance has refused meanwhile is refused there for ten
+// seconds after that at most, and one that shows a token which says so for five: that is for how
+// long a refusal is believed. A negative cost is an error.
 func Settle(r *http.Request, cost int64) error { return settle(r, nil, cost) }
 
 // settle settles what a request has cost.

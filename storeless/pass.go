@@ -52,7 +52,9 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 		if r.interval > 0 {
 			whole := r.owes
 			*r = r.passBucket(quota, pass.life)
-			r.owe(max(r.owes, whole, r.window)) // it may have been sold with a whole quota, or another part
+			// It may have been sold with a whole quota, or another part. So the mark of a clock that is
+			// wrong by less than a window is believed, and the pass is lost: see docs/clocks.md.
+			r.owe(max(r.owes, whole, r.window))
 			continue
 		}
 		l := r.limit
