@@ -150,7 +150,7 @@ func (d *decoder) back(serial uint64, form byte) (b back) {
 		b.floor = lowestOf(serial)
 	case formSome:
 		b.floor = serial - d.atMost(serial)
-		b.some = append(b.some, d.bytes(d.length(ringSize))...)
+		b.some = append(b.some, d.bytes(d.length(ringSize+1))...) // one more: of the first charges the last is in a byte of its own
 		if n := uint64(len(b.some)); n > 0 {
 			last := b.some[n-1]
 			highest := ((b.floor+1)/8+n)*8 - 1 - uint64(bits.LeadingZeros8(last))

@@ -204,3 +204,27 @@ func TestRefundsOfEarlierVersions(t *testing.T) {
 		require.Equal(t, want, a.Refund(exacttest.NewClock().Now(), &r), serial)
 	}
 }
+
+// The serials of an account of before begin at one, and so do those of a clock that was never set.
+// Its 8192nd charge is in a byte more than a kilobyte has.
+func TestRefundsOfTheFirstSerials(t *testing.T) {
+	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: day})}
+	at := time.Unix(0, 0)
+	var a exact.Account
+	for n := range exact.Refundable + 2 {
+		r := a.Take(at, &call).Receipt
+		if n < exact.Refundable-2 {
+			continue
+		}
+		before, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		var given exact.Account
+		require.NoError(t, given.UnmarshalBinary(before))
+		require.NoError(t, given.Refund(at, &r))
+		after, err := given.AppendBinary(nil)
+		require.NoError(t, err)
+		var read exact.Account
+		require.NoError(t, read.UnmarshalBinary(after), "charge %d", n+1)
+		require.ErrorIs(t, read.Refund(at, &r), exact.ErrNoRefund)
+	}
+}
