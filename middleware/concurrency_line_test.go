@@ -262,3 +262,32 @@ func TestAProofOutlivesAPassInLine(t *testing.T) {
 		require.True(t, h.decisions.last().Own)
 	})
 }
+
+// What a request has paid that stood in line is given back in the window in which it was charged,
+// not in that in which it came.
+func TestARequestThatStoodInLineIsSettledWhereItWasCharged(t *testing.T) {
+	for name, limit := range map[string]middleware.Limit{
+		"fixed":   fixed(10, time.Minute),
+		"sliding": {Quota: 10, Window: time.Minute},
+		"bucket":  {Quota: 10, Window: time.Minute, Algorithm: middleware.TokenBucket},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				cfg := inLine(middleware.WhenExhausted)
+				cfg.Challenge, cfg.Limits = nil, []middleware.Limit{limit}
+				cfg.Cost = func(r *http.Request) int64 { return int64(len(r.Header["X-Paid"])) }
+				m := newLimiter(t, cfg)
+				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(110 * time.Second)))
+				d := newDoor(false)
+				come(m.Handler(d), 1) // costs nothing, and holds the slot
+				come(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					require.NoError(t, middleware.Refund(w, r))
+				})), 1, with("X-Paid", "1"))
+				time.Sleep(20 * time.Second)
+				close(d.open)
+				synctest.Wait()
+				require.Equal(t, 10, admitted(m.Handler(new(spy)), 20, with("X-Paid", "1")))
+			})
+		})
+	}
+}

@@ -35,6 +35,7 @@ func (e *engine) enter(now time.Time, q *question, dc *decisionContext, who *sub
 		s, _ = g.table.Wait(ctx, e.now, first, n, g.networkOf(who, shared))
 		cancel()
 		now = e.now()
+		dc.reply.Fields.Now = now.UnixMicro() // when it is charged, and so from where it is given back
 		shown.dropEnded(now)
 	}
 	if s == nil {
