@@ -30,10 +30,10 @@ func withStamp(p *storeless.Policy) []storeless.Limit {
 
 // stampOf returns the stamp of a refusal: when it was said, for how many seconds, and whom
 // and which quotas it is about, so that a client that has moved to a larger tier is not held
-// to what the smaller one refused.
+// to what the smaller one refused. Of a key it has 16 bits: each digit makes the longest token longer.
 func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) storeless.State {
 	seconds := (said.Until - said.Said + 999_999) / 1_000_000
-	return storeless.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: binary.BigEndian.Uint32(k[:]) >> 8}
+	return storeless.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: uint32(binary.BigEndian.Uint16(k[:]))}
 }
 
 // refusal returns what a stamp says of k, if it does.
