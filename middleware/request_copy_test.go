@@ -226,6 +226,7 @@ func TestOneRequestForManyHandlers(t *testing.T) {
 		})
 	}
 	group.Wait()
+	require.Nil(t, r.Trailer, "an allocation for nothing")
 }
 
 // TestWhatAHandlerLeavesBehind goes on with the request, and parses its query. The race detector
