@@ -15,15 +15,16 @@ type Key uint64
 // A request whose body nobody reads is not known to be dead before its turn: net/http notices
 // that a client has hung up when something reads. So those who wait prove nothing, and whoever
 // has most of the room gives way. (A share of the room for each would do, if it were known how
-// many come; "the longest queue drops" needs no number, and refuses nobody while there is room.
-// Wei, Coyle and Hsiao, Optimal buffer management policies for shared-buffer ATM switches, 1991.)
+// many come; that the longest queue drops needs no number, and refuses nobody while there is room:
+// "drop on demand" of Wei, Coyle and Hsiao, An optimal buffer management policy for
+// high-performance packet switching, GLOBECOM 1991.)
 type network struct {
 	key     Key
 	waiting list.List
 	at      int // of the heap
 }
 
-// Longest is a heap of networks: the first has most who wait.
+// A longest is a heap of networks: the first has most who wait.
 type longest []*network
 
 func (h longest) Len() int           { return len(h) }
