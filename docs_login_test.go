@@ -96,8 +96,10 @@ func TestLogin(t *testing.T) {
 	goHere(t, dir, "build", "-o", "login.program", "./login")
 	run := exec.Command(filepath.Join(dir, "login.program"))
 	run.Env = append(os.Environ(), "TALLYSTICK_SECRET="+strings.Repeat("s", 32))
-	out, err := run.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	var log strings.Builder // in which it says that two instances are in one process
+	run.Stderr = &log
+	out, err := run.Output()
+	require.NoError(t, err, "%s", &log)
 	require.Equal(t, strings.Join([]string{
 		strings.TrimSpace(strings.Repeat("303 ", 12)),
 		strings.Repeat("401 ", 10) + "429 429",

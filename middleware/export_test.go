@@ -5,6 +5,7 @@ package middleware
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 	"weak"
 )
@@ -29,9 +30,12 @@ const ChecksPage = checksPage
 // MemorySize returns how many bytes the memory of m takes.
 func MemorySize(m *Middleware) int { return m.memory.Size() }
 
-// Remembered reports whether the process knows of a middleware with a policy and a logger.
+// Remembered reports whether the process knows of a middleware, that is not gone, with a policy and
+// a logger.
 func Remembered(policy string, log *slog.Logger) bool {
 	inUse.mu.Lock()
 	defer inUse.mu.Unlock()
-	return inUse.all[entry{policy, weak.Make(log)}] != nil
+	return slices.ContainsFunc(inUse.all, func(e entry) bool {
+		return e.policy == policy && e.log == weak.Make(log) && e.of.Value() != nil
+	})
 }

@@ -5,7 +5,7 @@ package middleware
 import (
 	"context"
 	"log/slog"
-	"runtime"
+	"slices"
 	"sync"
 	"weak"
 )
@@ -18,54 +18,35 @@ import (
 // and its counts are lost either way, which Reconfigure would have kept.
 var inUse register
 
-// A register knows the middlewares of a process that are in use, by their alarms, which are a part of each.
+// A register knows the middlewares of a process that are in use.
 type register struct {
 	mu  sync.Mutex
-	all map[entry][]weak.Pointer[alarms]
+	all []entry
 }
 
-// An entry is a policy of a program: of those who log to one logger. Tests, and fleets that are played in
-// one process, have loggers of their own.
+// An entry is a middleware of a policy of a program: of those who log to one logger. Tests, and fleets that
+// are played in one process, have loggers of their own.
 type entry struct {
 	policy string
 	log    weak.Pointer[slog.Logger]
+	of     weak.Pointer[alarms]
 }
 
-// second adds the middleware that a reporter is of, and reports whether it is the second of its entry.
-func (r *register) second(of *reporter) (second bool) {
+// second adds the middleware that a reporter is of, strikes those who are gone, and reports whether it
+// is the second of its policy.
+func (r *register) second(of *reporter) bool {
 	if !of.log.Enabled(context.Background(), slog.LevelWarn) {
 		return false // nobody would read of it
 	}
-	at := entry{of.policy, weak.Make(of.log)}
+	e, others := entry{of.policy, weak.Make(of.log), weak.Make(of.alarms)}, 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	second = len(r.live(at)) == 1
-	if r.all == nil {
-		r.all = map[entry][]weak.Pointer[alarms]{}
-	}
-	r.all[at] = append(r.all[at], weak.Make(of.alarms))
-	runtime.AddCleanup(of.alarms, r.forget, at)
-	return second
-}
-
-// live strikes from an entry those who are gone, and returns the others. The lock is held.
-func (r *register) live(at entry) (live []weak.Pointer[alarms]) {
-	for _, one := range r.all[at] {
-		if one.Value() != nil {
-			live = append(live, one)
+	r.all = slices.DeleteFunc(r.all, func(known entry) bool { return known.of.Value() == nil })
+	for _, known := range r.all {
+		if known.policy == e.policy && known.log == e.log {
+			others++
 		}
 	}
-	if live == nil {
-		delete(r.all, at)
-	} else {
-		r.all[at] = live
-	}
-	return live
-}
-
-// forget strikes an entry of which the last is gone.
-func (r *register) forget(at entry) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.live(at)
+	r.all = append(r.all, e)
+	return others == 1
 }
