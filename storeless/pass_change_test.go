@@ -56,6 +56,20 @@ func TestFloorsOutliveTheirPolicy(t *testing.T) {
 	require.LessOrEqual(t, drain(m, pass, then, storeless.Candidate{Key: stranger(m, 0), Ends: midnight.Add(hour)}), int64(7))
 }
 
+// A pass lives as long as it was sold for, and no stranger has its cell before, however short
+// those live that are sold by now.
+func TestALongPassKeepsItsCell(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 240, Window: day})
+	pass, m := p.Pass(hour), storeless.NewMemory(1, 1)
+	f := storeless.Candidate{Key: stranger(m, 0), Ends: midnight.Add(day)}
+	require.EqualValues(t, 10, drain(m, pass, midnight, f))
+	then := midnight.Add(p.PassLife(hour) + 2*minute)
+	for n := range 40 {
+		m.Take(then, pass, &storeless.Candidate{Key: stranger(m, 1+n), Ends: then.Add(minute)}, 1)
+	}
+	require.Zero(t, drain(m, pass, then, f))
+}
+
 // A pass that was sold under another PriceMemory is counted on: neither does it begin anew, nor is
 // it forgotten before it ends.
 func TestPassUnderAnotherPriceMemory(t *testing.T) {

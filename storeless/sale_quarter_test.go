@@ -126,6 +126,21 @@ func TestInANetworkThatHasItsPart(t *testing.T) {
 	}
 }
 
+// Who had a ledger, and has let it end, is a newcomer like others: it has no cell of its own again while its
+// network has its part.
+func TestADeadLedgerIsNoRoom(t *testing.T) {
+	s := openShop(t, plain(8), 4096)
+	host := func(from int) func(int) []storeless.Buyer {
+		return func(n int) []storeless.Buyer { return s.host4(1, from+n) }
+	}
+	s.flood(opening, 5000, host(0))
+	later := opening.Add(10 * time.Minute)
+	s.flood(later, 5000, host(10_000))
+	for n := range 50 {
+		require.Greater(t, s.quote(later, host(0)(n)).Price, int64(1000), "it pays what newcomers of its set pay")
+	}
+}
+
 // Whether its network has room or not, no identity buys more than its own ledger would sell.
 func TestSharingSellsNobodyMore(t *testing.T) {
 	seeds(t, 12, func(t *testing.T, r *rand.Rand) {
