@@ -89,7 +89,7 @@ export async function tallyFetch(input, init = {}, { header, ...options } = {}) 
     if (proof) headers.set(PROOF, proof);
     // What is not said here once more is lost with the first of these.
     const again = { headers, referrer, referrerPolicy };
-    // A response that is stored has the token of then: it would take the place of the newest.
+    // A stored response has an older token.
     if (byField && request.cache === "default") again.cache = "no-cache";
     // From the first request on: one that works until there is a token helps nobody.
     if (wary && !home) again.redirect = "manual"; // unlike "error", this says why
