@@ -14,8 +14,8 @@ import (
 type alarms struct {
 	log *slog.Logger
 
-	mu                               sync.Mutex
-	clockRang, evictRang, silentRang time.Time
+	mu                                               sync.Mutex
+	clockRang, evictRang, silentRang, unreadableRang time.Time
 }
 
 // page is where each code is explained.
@@ -45,6 +45,13 @@ func (a *alarms) evicts(err error) {
 func (a *alarms) silent(err error) {
 	if a.due(&a.silentRang) {
 		a.tell(slog.LevelWarn, "redis-silent", "the redis server does not say whether it evicts keys, and so gives away quotas: allow its user INFO, or set DangerouslyAllowEviction if it may", "error", err)
+	}
+}
+
+// unreadable tells of an account that cannot be read: nobody but an operator mends that, by its key.
+func (a *alarms) unreadable(key string, err error) {
+	if a.due(&a.unreadableRang) {
+		a.tell(slog.LevelError, "redis-unreadable", "what is stored for an account cannot be read, and its calls fail until it is deleted", "key", key, "error", err)
 	}
 }
 

@@ -22,6 +22,9 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 		"redis-clock-jumped": func(a *alarms) { a.wrongClock(2*time.Hour + 3*time.Millisecond) },
 		"redis-evicts":       func(a *alarms) { a.evicts(errEvicts) },
 		"redis-silent":       func(a *alarms) { a.silent(errors.New("NOPERM this user has no permissions")) },
+		"redis-unreadable": func(a *alarms) {
+			a.unreadable("tallystick:{a6Zp8cVNmXlFE1uLGqCh3w}", errors.New("DAMAGED it is no account of this package, or not all of one"))
+		},
 	} {
 		var log bytes.Buffer
 		a := &alarms{log: slog.New(slog.NewTextHandler(&log, nil))}

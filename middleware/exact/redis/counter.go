@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,7 +31,8 @@ type Config struct {
 	DangerouslyAllowEviction bool
 
 	// Logger receives at most one line a minute for each of: a server whose clock was
-	// wrong, one that begins to evict keys, and one that does not say whether it would.
+	// wrong, one that begins to evict keys, one that does not say whether it would, and an
+	// account that cannot be read.
 	// Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -41,6 +43,11 @@ func (cfg *Config) check() error {
 	}
 	return nil
 }
+
+// ErrUnreadable says that what is stored for a key is no account of this package, not all of one,
+// or one of a later version. Every call for that key fails until it is deleted. It is
+// [exact.ErrNotCounted].
+var ErrUnreadable = fmt.Errorf("%w: redis: the account cannot be read", exact.ErrNotCounted)
 
 // ErrStopped says that a Counter was closed. It is [exact.ErrNotCounted].
 var ErrStopped = fmt.Errorf("%w: redis: the counter was closed", exact.ErrNotCounted)
@@ -141,24 +148,29 @@ func (c *Counter) Close() error {
 var refusals = []string{
 	"OOM", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "TRYAGAIN",
 	"NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "MOVED", "ASK", "CROSSSLOT", "NOSCRIPT",
-	"WRONGTYPE", "VERSION", // of an account: what is read is read before the first write
 }
+
+// unreadable are those of an account: what is read is read before the first write.
+var unreadable = []string{"DAMAGED", "VERSION", "WRONGTYPE"}
 
 // classify says whether a call that failed may have been counted.
 func classify(err error) error {
 	if err == nil || errors.Is(err, exact.ErrNotCounted) || errors.Is(err, exact.ErrMaybeCounted) {
 		return err
 	}
-	certain := notSent(err)
-	if said, ok := rueidis.IsRedisErr(err); ok {
-		for _, word := range refusals {
-			certain = certain || begins(said.Error(), word)
-		}
-	}
-	if certain {
+	switch {
+	case saidOf(err, unreadable):
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case notSent(err), saidOf(err, refusals):
 		return fmt.Errorf("%w: redis: %w", exact.ErrNotCounted, err)
 	}
 	return fmt.Errorf("%w: redis: %w", exact.ErrMaybeCounted, err)
+}
+
+// saidOf reports whether an error is one of the server's that begins with one of some words.
+func saidOf(err error, words []string) bool {
+	said, ok := rueidis.IsRedisErr(err)
+	return ok && slices.ContainsFunc(words, func(word string) bool { return begins(said.Error(), word) })
 }
 
 // begins reports whether an error of the server begins with a word. What a script

@@ -35,7 +35,9 @@
 //     user who may not ask is logged.
 //
 // A server that is full fails every call, also for keys that it has, and is an outage
-// like any other: keep its memory for counters alone, or watch it. In a cluster, calls
+// like any other: keep its memory for counters alone, or watch it. What is at the key of an account
+// and is none, or not all of one, fails with [ErrUnreadable], is not changed, and is logged with the key.
+// In a cluster, calls
 // for the keys of a slot fail while the slot is moved. A user of an ACL needs TIME, GET,
 // SET, HGETALL, HMGET, HSET, EXPIRE, EXPIREAT, EXISTS, DEL, UNLINK, ZADD, ZREM, ZRANGE,
 // ZRANGEBYSCORE, ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO; in a cluster CLUSTER SLOTS, which

@@ -249,6 +249,9 @@ func (e *engine) runAlone(ctx context.Context, client rueidis.Client, l *lone, j
 func (e *engine) heard(ctx context.Context, client rueidis.Client, j *job, said string, err error, sent time.Time) {
 	if err != nil {
 		e.line.failed(client, err)
+		if saidOf(err, unreadable) {
+			e.alarms.unreadable(j.keys[0], err)
+		}
 	}
 	if err == nil && j.clock != nil && len(said) >= onlyTime {
 		j.clock.saw((&reply{rest: said}).double(), sent, len(said) == onlyTime && ctx.Err() == nil)

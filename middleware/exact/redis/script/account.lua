@@ -111,35 +111,42 @@ end
 -- partsOf returns what is said of what there is beside entries and IDs.
 local function partsOf(pause, form, block) return (#pause > 0 and 2 or 0) + 4 * form + (#block > 0 and 16 or 0) end
 
--- old returns an account that was a hash as what it is now: .t was the latest time, .n the
--- serial, .e when it expires in ms; and by the id of each limit, in base 36, what is counted:
--- "window current previous", or a number. Trails and marks of refunds are what they were.
+-- DAMAGED is what is said of other bytes than those of an account, as far as their form tells.
+local DAMAGED = 'DAMAGED it is no account of this package, or not all of one'
+
+-- old returns an account that was a hash as what it is now, or nothing of another hash: .t was the
+-- latest time, .n the serial, .e when it expires in ms; and by the id of each limit, in base 36, what
+-- is counted: "window current previous", or a number. Trails and marks of refunds are what they were.
 local function old(key)
-	local h, head, entries = redis.call('HGETALL', key), { ['.t'] = 0, ['.n'] = 0, ['.e'] = 0 }, {}
+	local h, head, entries = redis.call('HGETALL', key), { ['.t'] = false, ['.n'] = false, ['.e'] = false }, {}
 	for i = 1, #h, 2 do
 		local id, at, cur, prev = tonumber(h[i], 36), string.match(h[i + 1], '^(%d+) (%d+) (%d+)$')
-		if head[h[i]] then
-			head[h[i]] = tonumber(h[i + 1])
-		elseif at then
+		local number = tonumber(h[i + 1])
+		if head[h[i]] ~= nil then
+			head[h[i]] = number
+		elseif id and at then
 			entries[#entries + 1] = struct.pack('<I4c1I4I4I4', id, 'w', at, cur, prev)
+		elseif id and number then
+			entries[#entries + 1] = struct.pack('<I4c1d', id, 'n', number)
 		else
-			entries[#entries + 1] = struct.pack('<I4c1d', id, 'n', tonumber(h[i + 1]))
+			return
 		end
 	end
+	if not (head['.t'] and head['.n'] and head['.e']) then return end
 	return struct.pack(HEAD, 2, 0, 0, 0, head['.t'], head['.n'], math.ceil(head['.e'] / 1000)) .. table.concat(entries)
 end
 
 -- entriesOf returns the entries of an account by the ids of their limits, and the ids in
--- order.
+-- order; or nothing where they do not end where they should.
 local function entriesOf(v, ends)
 	local entries, ids, at = {}, {}, FIRST
-	while at <= ends do
+	while at + 12 <= ends do
 		local id, form = struct.unpack('<I4c1', v, at)
 		local size = form == 'w' and 17 or 13
 		entries[id], ids[#ids + 1] = string.sub(v, at, at + size - 1), id
 		at = at + size
 	end
-	return entries, ids
+	if at == ends + 1 then return entries, ids end
 end
 
 -- remembered returns what became of a call, out of IDs.

@@ -8,9 +8,10 @@ local lines, order = {}, {} -- by the ids of their limits, and those in order
 do
 	local at = 1
 	while at <= #more do
-		local id = struct.unpack('<I4', more, at)
+		local id = #more > at + 2 and struct.unpack('<I4', more, at)
 		order[#order + 1] = id
 		lines[id], at = unpacked(more, at + 4)
+		if not at then return redis.error_reply(DAMAGED) end
 	end
 end
 

@@ -79,13 +79,16 @@ local function closed(line, now, mark)
 	return mark
 end
 
--- packed and unpacked are what a line is stored as: base, how many holes, the holes.
+-- packed and unpacked are what a line is stored as: base, how many holes, the holes. Where v has not
+-- so much there is no line.
 local function packed(line)
 	return struct.pack('<dI2' .. string.rep('d', #line - 1), line[1], (#line - 1) / 2, unpack(line, 2))
 end
 
 local function unpacked(v, at)
+	if #v < at + 9 then return end
 	local base, holes = struct.unpack('<dI2', v, at)
+	if #v < at + 9 + 16 * holes then return end
 	local line = { struct.unpack('<' .. string.rep('d', 2 * holes), v, at + 10) }
 	at = table.remove(line)
 	table.insert(line, 1, base)

@@ -6,7 +6,7 @@
 -- other policies and the IDs; and variables of each limit, which end in its number.
 
 local v, ends, others, ids = redis.pcall('GET', KEYS[1]), 27, '', ''
-if type(v) == 'table' then v = old(KEYS[1]) end -- a hash, or old says what is wrong
+if type(v) == 'table' then v = old(KEYS[1]) or '' end -- a hash, or old says what is wrong
 local version, kept, side, since, latest, serial, expires = 4, 0, 0, 0, 0, 0, 0
 local paused, pause = 0, '' -- until when, and as it is stored
 local form, back = FEW, '' -- of what came back
@@ -16,16 +16,18 @@ local parts, idsAt = 0, 0 -- what there is beside entries and IDs, and where the
 --@ mode begin
 local @counts = @zero
 if v then
+	if #v < 27 then return redis.error_reply(DAMAGED) end
 	version, kept, side, since, latest, serial, expires = struct.unpack(HEAD, v)
-	if version < 2 or version > 4 then return redis.error_reply('VERSION the account is of a later version of this package') end
+	if version < 2 or version > 4 then return redis.error_reply('VERSION the account is of a later version of this package, or none') end
 	ends = #v - 40 * kept
 	ids, lasts = string.sub(v, ends + 1), expires
 	parts = side - side % 2
 	side = side % 2
-	local rest = ends
 	idsAt = ends
-	if parts % 4 >= 2 then
-		pause, rest = string.sub(v, rest - 7, rest), rest - 8
+	local rest = parts % 4 >= 2 and ends - 8 or ends
+	if rest < 27 then return redis.error_reply(DAMAGED) end
+	if rest < ends then
+		pause = string.sub(v, rest + 1, ends)
 		paused = struct.unpack('<d', pause)
 	end
 	local lined = version == 3 or parts >= 16
@@ -38,9 +40,11 @@ if v then
 	end
 	if lined then
 		local size
+		if rest < 27 + 20 then return redis.error_reply(DAMAGED) end
 		booked, before, size = struct.unpack('<ddI4', v, rest - 19)
 		rest = rest - 20
 		if version == 3 then
+			if rest < 27 + 8 then return redis.error_reply(DAMAGED) end
 			local void = struct.unpack('<d', v, rest - 7)
 			if void > 0 then form, back = SOME, struct.pack('<dI2', void, 0) end
 			rest = rest - 8
@@ -49,6 +53,7 @@ if v then
 		--@ mode load
 	end
 	ends = rest
+	if ends < 27 + (serial > 0 and 13 or 0) then return redis.error_reply(DAMAGED) end -- what was charged has an entry
 	local same = false
 	if ends >= 27 + @size then
 		local @found = struct.unpack('<@entries', v, FIRST)
@@ -61,6 +66,7 @@ if v then
 		others = string.sub(v, FIRST + @size, ends)
 	else
 		local entries, order = entriesOf(v, ends)
+		if not entries then return redis.error_reply(DAMAGED) end
 		--@ each find
 		for i, id in ipairs(order) do order[i] = i <= ENTRIES and entries[id] or '' end
 		others = table.concat(order)
