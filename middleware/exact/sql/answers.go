@@ -18,7 +18,15 @@ const (
 	lockTimeout    = "55P03"
 	diskFull       = "53100"
 	tooManyClients = "53300"
+
+	// What a driver has prepared is not on the connection that a pooler gives it for this statement, or
+	// is there before it has prepared it.
+	preparedBefore = "42P05"
+	notPrepared    = "26000"
 )
+
+// errPooled says what to do about those two.
+var errPooled = errors.New("behind a pooler of transactions a driver must keep no prepared statements; pgx keeps none with default_query_exec_mode=exec in the connection string")
 
 // refused are the classes of what a server says instead of running a statement: data,
 // constraints, state and rights of a transaction, names, resources, limits, locks. Those of
@@ -47,6 +55,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w: sql: %w", exact.ErrFull, err)
 	case state == tooManyClients:
 		return fmt.Errorf("%w: sql: %w", exact.ErrBusy, err)
+	case state == preparedBefore, state == notPrepared:
+		return fmt.Errorf("%w: sql: %w: %w", exact.ErrNotCounted, errPooled, err)
 	case len(state) == 5 && strings.Contains(refused, state[:2]):
 		return fmt.Errorf("%w: sql: %w", exact.ErrNotCounted, err)
 	}

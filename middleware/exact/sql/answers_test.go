@@ -39,7 +39,9 @@ func TestAnswers(t *testing.T) {
 		{state("53200"), exact.ErrNotCounted},
 		{state("42P01"), exact.ErrNotCounted}, // no such table
 		{state("25006"), exact.ErrNotCounted}, // a standby
-		{state("57P01"), unknown},             // shut down, perhaps after the commit
+		{state("42P05"), sql.ErrPooled},       // of a pooler
+		{state("26000"), sql.ErrPooled},
+		{state("57P01"), unknown}, // shut down, perhaps after the commit
 		{state("57014"), unknown},
 		{state("08006"), unknown},
 		{state("XX000"), unknown},
@@ -58,6 +60,7 @@ func TestAnswers(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, tc.is, tc.err)
+		require.Equal(t, tc.is != cas.ErrChanged, errors.Is(err, exact.ErrNotCounted), tc.err)
 		require.Equal(t, tc.is == cas.ErrChanged, errors.Is(err, cas.ErrChanged), tc.err)
 		require.Equal(t, tc.is == exact.ErrFull, errors.Is(err, exact.ErrFull), tc.err)
 	}

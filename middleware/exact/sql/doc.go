@@ -23,6 +23,13 @@
 // Any isolation level will do: what the server could not serialize is a race that was lost, and
 // is run again.
 //
+// Behind a pooler that gives each transaction another connection, as PgBouncer with pool_mode =
+// transaction, a driver must keep no prepared statements: pgx keeps none with
+// default_query_exec_mode=exec, cache_describe or simple_protocol in the connection string; describe_exec
+// is not safe there. With its default, cache_statement, calls fail with an error that says so, and are
+// not counted. That is of PgBouncer 1.18; from 1.21 on it follows prepared statements itself where
+// max_prepared_statements is not 0, by its own documentation.
+//
 // # The table
 //
 // One row is one key: a hash for its name, some 50 bytes and more for the account, see
