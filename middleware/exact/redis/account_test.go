@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -128,6 +129,7 @@ func TestAccountsOfOtherForms(t *testing.T) {
 	s.do("SETRANGE", c.Account(p, "k"), "0", "\x05")
 	_, err = c.Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrNotCounted)
+	require.ErrorIs(t, err, redis.ErrUnreadable)
 	require.ErrorContains(t, err, "of a later version of this package")
 	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNotCounted)
 	s.do("DEL", c.Account(p, "k"))
