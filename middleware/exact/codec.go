@@ -5,6 +5,7 @@ package exact
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ const version = 4
 // moreParts says, beside the form of what came back, that something follows of what is rare.
 const moreParts = 4
 
-var errAccount = errors.New("exact: not the bytes of an account, or of a later version")
+var errAccount = errors.New("exact: not the bytes of an account")
 
 // AppendBinary implements [encoding.BinaryAppender]: a version, then integers of
 // variable length. What ends when is written as the distance from what ended before
@@ -101,8 +102,11 @@ func (r answers) append(b []byte, latest int64, serial uint64) []byte {
 // tells other bytes from those of an account as well as their form does; whether
 // they have changed since is for the engine to know.
 func (a *Account) UnmarshalBinary(b []byte) error {
-	if len(b) == 0 || b[0] < 1 || b[0] > version {
+	if len(b) == 0 || b[0] < 1 {
 		return errAccount
+	}
+	if b[0] > version {
+		return fmt.Errorf("exact: an account in format %d, of a later version; this one knows %d", b[0], version)
 	}
 	d := decoder{rest: b[1:], version: b[0]}
 	read := Account{latest: d.int(), hold: int64(storeless.MaxWindow)}
@@ -122,15 +126,19 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		e.id = uint32(d.atMost(1<<32 - 1))
 		e.ends = d.int()
 		e.state = storeless.State{At: d.int(), Cur: uint32(d.atMost(storeless.MaxQuota)), Prev: uint32(d.atMost(storeless.MaxQuota))}
-		if n := d.length(len(d.rest) / 2); n > 0 { // two bytes each at least
-			e.log.entries = make([]logEntry, n)
+		n := d.length(len(d.rest) / 2) // two bytes each at least
+		if n > 0 {
+			e.log.entries = make([]logEntry, 0, n)
 		}
 		last := int64(0)
-		for j := range e.log.entries {
+		for j := range n {
 			m := logEntry{last + d.int(), int64(d.atMost(storeless.MaxQuota))}
-			d.failed = d.failed || j > 0 && m.until <= last || m.cost == 0
-			e.log.entries[j], last = m, m.until
-			e.log.used += m.cost
+			d.failed = d.failed || j > 0 && m.until <= last || m.cost == 0 && d.version > 2
+			last = m.until
+			if m.cost > 0 { // up to the second version what came back whole was left
+				e.log.entries = append(e.log.entries, m)
+				e.log.used += m.cost
+			}
 		}
 		d.failed = d.failed || e.log.used > 2*storeless.MaxQuota
 	}

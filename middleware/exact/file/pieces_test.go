@@ -108,6 +108,6 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 	disk := newMemDisk()
 	disk.put(memPath, build(g('S', 1, file.AppendAccount(nil, "a", []byte{99})), g('E', 2, numbers(1, 4096))))
 	_, err = file.OpenOn(disk, memPath, 1<<30, file.Config{})
-	require.ErrorContains(t, err, "or of a later version")
+	require.ErrorContains(t, err, "of a later version")
 	require.NotErrorIs(t, err, file.ErrDamaged)
 }
