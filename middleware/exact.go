@@ -32,8 +32,10 @@ type Exact struct {
 	Contended Outage
 
 	// Deadline is how long a request waits for the counter, in line and for the answer.
-	// Four times of what a call takes is not too long: of calls that take more than half
-	// of it, few can be out at once. Default: 50 ms. Permitted: from 1 ms to 10 s.
+	// It should be at least four times of what a call takes, the way to the server and back included:
+	// of calls that take more than half of it few can be out at once. With twice of it some
+	// requests are 503 as load, and most where the server is as far as the deadline, whatever
+	// Outage says. Default: 50 ms, for a server 12 ms away. Permitted: from 1 ms to 10 s.
 	Deadline time.Duration
 
 	// InFlight is how many calls may wait for the counter at once, or for each part of

@@ -60,7 +60,9 @@
 //
 // The client is rueidis, which sends concurrent commands together. Of a counter that Open has
 // made, a call that is alone on its way to a server without a cluster goes on a connection of
-// its own, in its own goroutine. One that New is given
+// its own, in its own goroutine, where its deadline is at most a second away: nothing but that ends it
+// there, and a caller that is cancelled waits so long. With a longer one it takes the connection that calls
+// share, which is half as slow again for a lone caller (54 µs for 37). One that New is given
 // wants AlwaysPipelining: without it a lone call that meets its deadline closes the
 // connection that the others are on. No more than 512 calls of a node are unanswered at
 // once, with those that were given up; one more fails with [exact.ErrBusy]. See [exact.Lease] for
