@@ -32,7 +32,7 @@ const (
 	memoryShards = 64
 
 	// DefaultKeys is how many live keys a Memory has room for by default. One
-	// takes some 400 bytes once it is used; an admitted call with an ID some 200 more, for
+	// takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
 	// [IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
 	DefaultKeys = 1 << 18
 )
