@@ -103,13 +103,7 @@ if ahead == 0 or changed then
 	pause = rests and struct.pack('<d', paused) or ''
 	--@ mode store
 end
--- The hash first: what is there may be none, and then nothing is written.
-if spill and #spill > 0 then
-	local hash = KEYS[HASHES + side]
-	if switch then redis.call('UNLINK', hash) end
-	redis.call('HSET', hash, unpack(spill))
-	redis.call('EXPIRE', hash, LIFE + 2)
-end
+if spill and #spill > 0 then redis.call('HMGET', KEYS[HASHES + side], '') end -- fails where that is no hash
 if changed then
 	local last = paused
 	--@ each last
@@ -137,5 +131,11 @@ elseif #fresh > 0 then
 	else
 		redis.call('SET', KEYS[1], v, 'EX', LIFE)
 	end
+end
+if spill and #spill > 0 then
+	local hash = KEYS[HASHES + side]
+	if switch then redis.call('UNLINK', hash) end
+	redis.call('HSET', hash, unpack(spill))
+	redis.call('EXPIRE', hash, LIFE + 2)
 end
 return reply
