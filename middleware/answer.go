@@ -63,11 +63,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	tok := len(b)
 	header, cookie := e.channels(shown)
 	if cookie && tok > retry {
-		expires := e.carried.Expires(*tell.tally)
-		if tell.own != nil {
-			expires = tell.own.Expires
-		}
-		b = e.appendCookie(b, b[retry:tok], expires-now.Unix())
+		b = e.appendCookie(b, b[retry:tok], e.expires(tell)-now.Unix())
 	}
 	all := string(b)
 	f.Lines[reply.RateLimit] = all[:rate]
@@ -92,7 +88,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		f.Other(reply.Degraded, "?1")
 	}
 	if e.fields != RateLimitFields && e.quiet == QuietOff && tell.standings != nil {
-		e.answerMore(now, f, who, tell.standings)
+		e.answerMore(now, &f.Values, who, tell.standings)
 	}
 }
 
@@ -132,6 +128,14 @@ func (who *subject) appendToken(b []byte, own *token.Own, tally *storeless.Tally
 		return who.holder.AppendOwn(b, *own, tally)
 	}
 	return who.holder.Append(b, tally)
+}
+
+// expires returns when the token that is told of stops to matter, in Unix seconds.
+func (e *engine) expires(tell told) int64 {
+	if tell.own != nil {
+		return tell.own.Expires
+	}
+	return e.carried.Expires(*tell.tally)
 }
 
 // appendCookie appends the cookie of a token.

@@ -13,7 +13,7 @@ import (
 
 // answerMore fills in the fields of those who choose others than the default: they cost
 // allocations of their own.
-func (e *engine) answerMore(now time.Time, f *reply.Fields, who *subject, v *storeless.Verdict) {
+func (e *engine) answerMore(now time.Time, f *reply.Values, who *subject, v *storeless.Verdict) {
 	of, p := e.fields, who.tier.policy
 	tight := tightest(v, p.Len())
 	limit, remaining, reset := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, v.Limits[tight].Reset

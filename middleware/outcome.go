@@ -74,10 +74,7 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64, dry bool) (storeless.Tally, storeless.Verdict, *pending) {
 	defer o.hold(now)()
 	held := storeless.Candidate{Key: f.Key, Provider: f.Provider}
-	f.Held = o.held[f.Key]
-	for i := range f.Networks {
-		f.Networks[i].Held = o.held[f.Networks[i].Key]
-	}
+	o.noteHeld(f)
 	if dry {
 		v := m.Peek(now, t.policy, f, cost)
 		if v.Admitted { // what is left is told without it: it will hold nothing
@@ -100,6 +97,14 @@ func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeles
 		p.prev.next = p
 	}
 	return tally, v, p
+}
+
+// noteHeld notes what a tally and its networks hold.
+func (o *outcomes) noteHeld(f *storeless.Candidate) {
+	f.Held = o.held[f.Key]
+	for i := range f.Networks {
+		f.Networks[i].Held = o.held[f.Networks[i].Key]
+	}
 }
 
 // add changes what a tally and its networks hold.

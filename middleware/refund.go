@@ -11,10 +11,9 @@ import (
 )
 
 // Refund gives back what the request was charged: in memory, on the counter of a route
-// with one and, while the response header is not yet written, in the token that goes with
-// it. It is for a handler that could not do what the request has paid for, and is called on
-// the handler's goroutine. The RateLimit fields still tell of the charge. A proof of work
-// that the request has spent stays spent.
+// with one and, while the response header is not yet written, in the token and the RateLimit
+// fields that go with it. It is for a handler that could not do what the request has paid for,
+// and is called on the handler's goroutine. A proof of work that the request has spent stays spent.
 //
 // It is [Settle] with a cost of 0, and there the errors are told.
 func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 0) }
@@ -28,7 +27,7 @@ func Refund(w http.ResponseWriter, r *http.Request) error { return settle(r, w, 
 // only what is above a year's. [Concurrency] bounds how many are under way.
 //
 // It may be called at any time, after the response too, from any goroutine. While the
-// response header is not yet written, the token that goes with it says what was settled.
+// response header is not yet written, the token and the RateLimit fields that go with it say what was settled.
 // After that only the memory of this instance knows. Other instances hear of what was
 // charged by the client's next token from here: a client that spreads its requests over N instances
 // may use up to what one that drops its tokens can, N times L. What was given back comes back to

@@ -43,7 +43,7 @@ func (e *engine) tell(now time.Time, dc *decisionContext) {
 	who, f := e.chargedBy(dc)
 	f.Networks = nil
 	tally, _ := e.memory.Take(now, who.tier.policy, &f, 0)
-	e.reissue(now, dc, &who, &tally, nil)
+	e.reissue(now, dc, &who, told{own: dc.own, tally: &tally}, nil)
 }
 
 // again reports whether what has failed with err may be tried again.
@@ -77,14 +77,45 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if p := dc.pending(); p != nil {
 		tally = p.resize(now, tally, more)
 	}
+	tell := told{standings: e.standings(now, dc, &who, &f, &tally, more), own: dc.own}
 	if ok {
-		var h http.Header
-		if w != nil {
-			h = w.Header()
-		}
-		e.reissue(now, dc, &who, &tally, h)
+		tell.tally = &tally
 	}
+	var h http.Header
+	if w != nil {
+		h = w.Header()
+	}
+	e.reissue(now, dc, &who, tell, h)
 	return nil
+}
+
+// standings returns how the limits stand after more was charged for a request. The counter's are those of
+// the decision and what has changed: to ask it would be one more call.
+func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *storeless.Candidate, tally *storeless.Tally, more int64) *storeless.Verdict {
+	p, v := who.tier.policy, storeless.Verdict{Admitted: true}
+	switch {
+	case e.exact != nil && dc.decision.aside.counted != nil:
+		for i := range p.Len() {
+			s, l := dc.decision.statusOf(i), &v.Limits[i]
+			l.Remaining = min(max(0, int64(s.remaining)-more), atOnce(p.Limit(i)))
+			l.Shadow = p.Limit(i).Shadow
+			if l.Remaining < atOnce(p.Limit(i)) {
+				l.Reset = time.Duration(s.reset>>1) * time.Second
+			}
+		}
+		return &v
+	case e.exact != nil:
+		p = who.tier.fallback
+	}
+	f.Shown = *tally
+	if e.outcomes != nil {
+		e.outcomes.noteHeld(f)
+	}
+	v = e.memory.Peek(now, p, f, 0)
+	if dc.own != nil {
+		capWaits(&v, restOf(now, dc.own))
+	}
+	return &v
 }
 
 // adjust charges more for a request, or less, in memory, and returns the tally.
@@ -191,18 +222,29 @@ func (e *engine) issuedWith(now time.Time, dc *decisionContext, who *subject) (t
 	return said.Tally, err == nil && said.Own.IsZero() == (dc.own == nil)
 }
 
-// reissue puts the token that says tally in the place of the one that was issued
-// with the decision, wherever that stands. A tally that has counted nothing has
-// no token; then none is sent.
-func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tally *storeless.Tally, h http.Header) {
-	tok := who.appendToken(nil, dc.own, tally)
-	var cookie []byte
-	if len(tok) > 0 {
-		expires := e.carried.Expires(*tally)
-		if dc.own != nil {
-			expires = dc.own.Expires
-		}
-		cookie = e.appendCookie(nil, tok, expires-now.Unix())
+// reissue has the response tell this in place of what the decision has told, wherever that stands. A
+// tally that has counted nothing has no token; then none is sent. What was sent already is left as it is.
+func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tell told, h http.Header) {
+	f := &dc.reply.Fields
+	if f.Settled() {
+		return
 	}
-	dc.reply.Fields.ReplaceToken(h, string(tok), string(cookie))
+	then := f.Copy()
+	if tell.tally != nil {
+		tok := who.appendToken(nil, tell.own, tell.tally)
+		var cookie []byte
+		if len(tok) > 0 {
+			cookie = e.appendCookie(nil, tok, e.expires(tell)-now.Unix())
+		}
+		then.ReplaceToken(string(tok), string(cookie))
+	}
+	if tell.standings != nil && e.quiet == QuietOff {
+		if e.fields.has(RateLimitFields) {
+			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, who.tier.names, tell.standings))
+		}
+		if e.fields != RateLimitFields {
+			e.answerMore(now, then, who, tell.standings)
+		}
+	}
+	f.Reissue(h, then)
 }

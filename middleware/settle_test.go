@@ -231,6 +231,7 @@ func TestSettleAnOwnTally(t *testing.T) {
 	h := s.m.Handler(settling(t, false))
 	resp := send(h, showing(tok), costs(10), settles(30))
 	require.EqualValues(t, 70, leftOf(t, s.m, showing(tok)))
+	require.Contains(t, resp.Header.Get("RateLimit"), "r=70;")
 	require.EqualValues(t, 70, leftOf(t, newLimiter(t, cfg), tokenOf(resp)), "by its token")
 	require.EqualValues(t, 100, leftOf(t, s.m))
 	resp = send(h, tokenOf(resp), costs(10), settles(0))
@@ -242,6 +243,7 @@ func TestSettleAnOwnTally(t *testing.T) {
 	require.Equal(t, http.StatusOK, shared.StatusCode)
 	require.EqualValues(t, 40, leftOf(t, s.m))
 	require.Empty(t, shared.Header.Get(middleware.TokenHeader))
+	require.Contains(t, shared.Header.Get("RateLimit"), "r=40;")
 }
 
 // TestSettleInTheWaitingRoom: the room's tally is settled, with its networks.

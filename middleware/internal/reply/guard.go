@@ -82,6 +82,7 @@ func (g *guard) WriteHeader(status int) {
 func (g *guard) early(status int) {
 	const copied = "Transfer-Encoding"
 	h := g.Header()
+	g.Fields.replaceStack(h)
 	was := maps.Clone(h)
 	g.Fields.takeOut(h)
 	h[copied] = was[copied] // that of the handler, or of the limiter inside; else nil, but there

@@ -211,19 +211,38 @@ func (f *Fields) takeOut(h http.Header) {
 	}
 }
 
-// ReplaceToken puts a token and its cookie in the place of those that were Values,
-// wherever they stand.
-func (f *Fields) ReplaceToken(h http.Header, tok, cookie string) {
-	was := f.current()
-	then := *was
-	if was.Lines[Token] != "" {
-		then.Lines[Token] = tok
+// Copy returns the values that hold, to be changed and given to Reissue.
+func (f *Fields) Copy() *Values {
+	v := *f.current()
+	if v.More != nil {
+		more := *v.More
+		v.More = &more
 	}
-	if then.Cookie = ""; was.Cookie != "" {
-		then.Cookie = cookie
+	return &v
+}
+
+// ReplaceToken puts a token and its cookie in the place of those that there are.
+func (v *Values) ReplaceToken(tok, cookie string) {
+	if v.Lines[Token] != "" {
+		v.Lines[Token] = tok
 	}
-	f.reissued.Store(&then)
+	if v.Cookie != "" {
+		v.Cookie = cookie
+	}
+}
+
+// Reissue puts values in the place of those that were Values, wherever they stand.
+func (f *Fields) Reissue(h http.Header, then *Values) {
+	f.reissued.Store(then)
 	f.replaceReissued(h) // where they are set already; the guard sees to the rest
+}
+
+// replaceStack is replaceReissued for all middlewares of a stack.
+func (f *Fields) replaceStack(h http.Header) {
+	var room [usual]*Fields
+	for _, g := range f.stack(room[:]) {
+		g.replaceReissued(h)
+	}
 }
 
 // replaceReissued puts what was reissued in the place of what was Values, if that stands
@@ -231,7 +250,9 @@ func (f *Fields) ReplaceToken(h http.Header, tok, cookie string) {
 func (f *Fields) replaceReissued(h http.Header) {
 	if then := f.reissued.Load(); then != nil {
 		replaceLine(h, SetCookie, f.Cookie, then.Cookie)
-		replaceLine(h, TokenField, f.Lines[Token], then.Lines[Token])
+		for i, name := range names {
+			replaceLine(h, name, f.value(i), then.value(i))
+		}
 	}
 }
 
@@ -239,7 +260,7 @@ func (f *Fields) replaceReissued(h http.Header) {
 // takes it away. The lines are copied, because those that stand there may be shared.
 func replaceLine(h http.Header, name, was, line string) {
 	i := slices.Index(h[name], was)
-	if i < 0 || was == "" {
+	if i < 0 || was == "" || was == line {
 		return
 	}
 	lines := slices.Clone(h[name])

@@ -36,10 +36,7 @@ func (f *Fields) settle(h http.Header) {
 	if f.ahead && f.stands(h) {
 		return
 	}
-	var room [usual]*Fields
-	for _, g := range f.stack(room[:]) {
-		g.replaceReissued(h)
-	}
+	f.replaceStack(h)
 	public, own := publiclyCacheable(time.UnixMicro(f.Now), h)
 	switch {
 	case f.precious():
