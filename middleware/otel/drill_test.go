@@ -175,6 +175,17 @@ func (d *drill) play(bad bool) {
 	d.scrape()
 }
 
+// prometheus starts a Prometheus with the alert rules, which has scraped all of it.
+func (d *drill) prometheus() *server {
+	dir := d.t.TempDir()
+	dump := filepath.Join(dir, "dump")
+	require.NoError(d.t, os.WriteFile(dump, append(d.dump.Bytes(), "# EOF\n"...), 0o600))
+	promtool(d.t, nil, "tsdb", "create-blocks-from", "openmetrics", "--quiet", dump, filepath.Join(dir, "data"))
+	rules, err := filepath.Abs("dashboard/alerts.yml")
+	require.NoError(d.t, err)
+	return serve(d.t, filepath.Join(dir, "data"), "rule_files: ["+rules+"]\n")
+}
+
 // scrape reads /metrics, and writes down what it says with the time of this moment.
 func (d *drill) scrape() {
 	for line := range strings.Lines(d.page()) {
@@ -262,13 +273,7 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 	}
 	promtool(t, strings.NewReader(d.page()), "check", "metrics")
 
-	dir := t.TempDir()
-	dump := filepath.Join(dir, "dump")
-	require.NoError(t, os.WriteFile(dump, append(d.dump.Bytes(), "# EOF\n"...), 0o600))
-	promtool(t, nil, "tsdb", "create-blocks-from", "openmetrics", "--quiet", dump, filepath.Join(dir, "data"))
-	rules, err := filepath.Abs("dashboard/alerts.yml")
-	require.NoError(t, err)
-	s := serve(t, filepath.Join(dir, "data"), "rule_files: ["+rules+"]\n")
+	s := d.prometheus()
 
 	const each = 1. / 15 // of a thing that happens once in a step, a second
 	sum := func(answers map[string]float64) (all float64) {
@@ -350,6 +355,39 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 		"TallystickNewcomersRefusedEarly news",
 		"TallystickProofsInVain signup expired",
 	}, alertsAt(t, s, d.now))
+}
+
+// TestAQuietNight: the counter of api is dead, and is asked once in two minutes. The gauge forgets it after
+// one, and says nothing before five calls have failed. One call that fails is no alert.
+func TestAQuietNight(t *testing.T) {
+	needs(t, "prometheus", "promtool")
+	d := newDrill(t)
+	night := func(dead bool, minutes int) (end time.Time) {
+		d.counter.dead = dead
+		for n := range minutes * 4 {
+			if d.now = d.now.Add(step); n%8 == 0 {
+				d.ask(http.MethodPost, "/api", d.stranger())
+			}
+			d.scrape()
+		}
+		return d.now
+	}
+	well := night(false, 20)
+	accident := night(true, 1) // one call
+	again := night(false, 20)
+	night(true, 5)
+	dead := night(true, 15)
+	back := night(false, 1)
+	s := d.prometheus()
+	for at := well.Add(-10 * time.Minute); at.Before(again); at = at.Add(step) {
+		if at.Sub(well) <= 0 || at.Sub(accident) > 0 {
+			require.Empty(t, alertsAt(t, s, at), "%s after the accident", at.Sub(accident))
+		}
+	}
+	for at := dead.Add(-15 * time.Minute); !at.After(dead); at = at.Add(step) {
+		require.Equal(t, []string{"TallystickCounterDown api"}, alertsAt(t, s, at), "%s before the end", dead.Sub(at))
+	}
+	require.Empty(t, alertsAt(t, s, back))
 }
 
 // The rules are what promtool takes for rules, and each fires when it should and not before.
