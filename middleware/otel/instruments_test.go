@@ -5,6 +5,7 @@ package otel_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -162,6 +163,73 @@ func TestDecisionsAreCountedByWhatIsBounded(t *testing.T) {
 	require.Contains(t, got, "tallystick.memory.utilization")
 	require.NotContains(t, got, "tallystick.exact.down", "there is none")
 }
+
+// Two middlewares of one policy would be one series, which is neither's.
+func TestAPolicyIsObservedOnce(t *testing.T) {
+	reader := metric.NewManualReader()
+	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
+	require.NoError(t, err)
+	limiter := func(policy string, instance int) *middleware.Middleware {
+		cfg := contact(noon)
+		cfg.Policy, cfg.Secrets, cfg.Logger = policy, [][]byte{secret}, slog.New(slog.DiscardHandler).With("instance", instance)
+		m, err := middleware.New(cfg)
+		require.NoError(t, err)
+		return m
+	}
+	first := limiter("contact", 1)
+	registered, err := watch.Observe(first)
+	require.NoError(t, err)
+	for _, second := range []*middleware.Middleware{first, limiter("contact", 2)} {
+		_, err = watch.Observe(second)
+		require.ErrorContains(t, err, `otel: policy "contact" is observed already`)
+	}
+	_, err = watch.Observe(limiter("signup", 1))
+	require.NoError(t, err)
+	require.NoError(t, registered.Unregister())
+	require.NoError(t, registered.Unregister())
+	again, err := watch.Observe(limiter("contact", 3))
+	require.NoError(t, err)
+	require.NoError(t, registered.Unregister(), "once more, which is nothing")
+	_, err = watch.Observe(first)
+	require.Error(t, err)
+	require.NoError(t, again.Unregister())
+}
+
+// The last reload is told, and when one has succeeded: before the first, when the file was opened.
+func TestReloadsAreObserved(t *testing.T) {
+	reader := metric.NewManualReader()
+	watch, err := otel.New(metric.NewMeterProvider(metric.WithReader(reader)))
+	require.NoError(t, err)
+	set := &reloads{at: noon}
+	_, err = watch.ObserveReloads(set)
+	require.NoError(t, err)
+	_, err = watch.ObserveReloads(set)
+	require.ErrorContains(t, err, "otel: reloads are observed already")
+	read := func() map[string]float64 {
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(context.Background(), &all))
+		values := map[string]float64{}
+		for _, m := range all.ScopeMetrics[0].Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Gauge[int64]:
+				values[m.Name] = float64(data.DataPoints[0].Value)
+			case metricdata.Gauge[float64]:
+				values[m.Name] = data.DataPoints[0].Value
+			}
+		}
+		return values
+	}
+	require.Equal(t, map[string]float64{"tallystick.reload.success": 1, "tallystick.reload.time": 1_800_000_000}, read())
+	set.err = errors.New("a comma is missing")
+	require.Equal(t, map[string]float64{"tallystick.reload.success": 0, "tallystick.reload.time": 1_800_000_000}, read())
+}
+
+type reloads struct {
+	at  time.Time
+	err error
+}
+
+func (r *reloads) LastReload() (time.Time, error) { return r.at, r.err }
 
 func TestShadowIsWithheld(t *testing.T) {
 	cfg := contact(noon)

@@ -5,6 +5,9 @@ package otel
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -30,11 +33,14 @@ type gauges struct {
 	refusing metric.Int64ObservableGauge
 	busy     metric.Float64ObservableGauge
 	late     metric.Int64ObservableCounter
+
+	reloaded   metric.Int64ObservableGauge
+	reloadedAt metric.Float64ObservableGauge
 }
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [12]error
+	var errs [14]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -59,16 +65,21 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("1 while the exact counter answers and has refused most requests of most of ten seconds as load, else 0."))
 	g.late, errs[11] = meter.Int64ObservableCounter("tallystick.exact.refunds.late", metric.WithUnit("{charge}"),
 		metric.WithDescription("Charges that came back too late, and so did not."))
+	g.reloaded, errs[12] = meter.Int64ObservableGauge("tallystick.reload.success", metric.WithUnit("{reload}"),
+		metric.WithDescription("1 if the last reload of the policy file has succeeded, else 0."))
+	g.reloadedAt, errs[13] = meter.Float64ObservableGauge("tallystick.reload.time", metric.WithUnit("s"),
+		metric.WithDescription("When a reload has succeeded last, in Unix time."))
 	return g, errors.Join(errs[:]...)
 }
 
 // Observe tells, whenever the metrics are read, of what a middleware counts itself: how full
-// its memory is, what work costs and which proofs are accepted, how its exact counter is. For
-// two middlewares of the same policy make two Instruments, with different attributes. To
-// unregister ends it, for middlewares that do not live as long as the program.
+// its memory is, what work costs and which proofs are accepted, how its exact counter is. It is an
+// error if one of the same policy is observed: the two would be one series. For them make two
+// Instruments, with different attributes. To unregister ends it, for middlewares that do not live as
+// long as the program.
 func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, error) {
 	g := i.stats
-	return g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	return i.register(fmt.Sprintf("policy %q is", m.Stats().Policy), func(_ context.Context, o metric.Observer) error {
 		s := m.Stats()
 		policy := i.withPolicy(s.Policy)
 		o.ObserveFloat64(g.utilization, s.Fill, policy)
@@ -98,6 +109,55 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		}
 		return nil
 	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.crowded, g.down, g.refusing, g.busy, g.late)
+}
+
+// ObserveReloads tells, whenever the metrics are read, whether the last reload of a policy file has
+// succeeded, and when one has last. It is for a policyfile.Set, of which it does not need the package.
+// Each further Set needs Instruments of its own, with different attributes.
+func (i *Instruments) ObserveReloads(of interface {
+	LastReload() (success time.Time, err error)
+}) (metric.Registration, error) {
+	g := i.stats
+	return i.register("reloads are", func(_ context.Context, o metric.Observer) error {
+		success, err := of.LastReload()
+		all := i.option()
+		o.ObserveInt64(g.reloaded, oneIf(err == nil), all)
+		o.ObserveFloat64(g.reloadedAt, float64(success.UnixMilli())/1000, all)
+		return nil
+	}, g.reloaded, g.reloadedAt)
+}
+
+// register registers a callback for what has no series yet. What is a subject and its verb.
+func (i *Instruments) register(what string, f metric.Callback, of ...metric.Observable) (metric.Registration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, there := i.observed[what]; there {
+		return nil, fmt.Errorf("otel: %s observed already: make another Instruments, with attributes of its own", what)
+	}
+	r, err := i.stats.meter.RegisterCallback(f, of...)
+	if err != nil {
+		return nil, err
+	}
+	i.observed[what] = struct{}{}
+	return &registration{Registration: r, end: sync.OnceFunc(func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		delete(i.observed, what)
+	})}, nil
+}
+
+// A registration is one that makes room for another, once.
+type registration struct {
+	metric.Registration
+	end func()
+}
+
+func (r *registration) Unregister() error {
+	err := r.Registration.Unregister()
+	if err == nil {
+		r.end()
+	}
+	return err
 }
 
 func oneIf(is bool) int64 {

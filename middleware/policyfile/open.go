@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -28,8 +30,8 @@ type Program struct {
 	// Counters are exact counters, by the names that "exact.counter" may have.
 	Counters map[string]exact.Counter
 
-	// Logger is told of secrets that everybody on the machine may read, and is that of
-	// policies without one. Default: slog.Default().
+	// Logger is told of secrets that everybody on the machine may read, and of what becomes of
+	// each Reload. It is that of policies without one. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -40,6 +42,20 @@ type Set struct {
 	program Program
 	limits  map[string]*middleware.Middleware
 	mounted map[string]string // Challenge.Path, by policy
+	last    atomic.Pointer[outcome]
+}
+
+// An outcome is what has become of the last reading of a file.
+type outcome struct {
+	success time.Time // the last one
+	err     error
+}
+
+// LastReload returns when the file was taken last, by [Open] or [Reload], and the error of the last
+// Reload, or nil: then the file is in force as it was.
+func (s *Set) LastReload() (success time.Time, err error) {
+	last := s.last.Load()
+	return last.success, last.err
 }
 
 // Format writes no more than the file's name, whatever the verb: a Set may hold secrets.
@@ -89,6 +105,7 @@ func Open(path string, p Program) (*Set, error) {
 		return nil, err
 	}
 	f.warn(s)
+	s.last.Store(&outcome{success: time.Now()})
 	return s, nil
 }
 
@@ -102,12 +119,33 @@ type change struct {
 // there now, by [middleware.Middleware.Reconfigure]: counts and prices stay. It is for the
 // program to call, such as at SIGHUP, one call at a time. If anything is wrong, with whatever
 // policy of whatever set, nothing changes, and all of it is reported, as Open does. Requests
-// under way keep what they began with, and no request sees a part of each.
+// under way keep what they began with, and no request sees a part of each. The log of each
+// set says what has become of it, and [Set.LastReload] does.
 //
 // What cannot change is which policies there are, maxClients, and challenge.path, at which the
 // program has mounted the endpoints. Environment variables of a running process do not change
 // either: secrets that rotate are in a file.
 func Reload(sets ...*Set) error {
+	err := reload(sets)
+	for _, s := range sets {
+		s.note(err)
+	}
+	return err
+}
+
+// note tells what has become of a reload.
+func (s *Set) note(err error) {
+	const page = "https://github.com/tallystick/tallystick/blob/main/docs/policyfile.md#changes-while-serving"
+	if err != nil {
+		s.last.Store(&outcome{s.last.Load().success, err})
+		s.program.Logger.Error("tallystick: the policy file is not taken: what was read before stays in force", "code", "reload-failed", "file", s.path, "error", err, "page", page)
+		return
+	}
+	s.last.Store(&outcome{success: time.Now()})
+	s.program.Logger.Info("tallystick: the policy file is in force as it is now", "code", "reloaded", "file", s.path, "page", page)
+}
+
+func reload(sets []*Set) error {
 	files := map[string]*file{}
 	var errs []error
 	var changes []change

@@ -3,6 +3,7 @@
 package policyfile_test
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -81,6 +82,57 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 			require.Contains(t, get(set.Middleware("contact")).Header().Get("RateLimit-Policy"), "q=7")
 			require.Contains(t, get(other.Middleware("contact")).Header().Get("RateLimit-Policy"), "q=9")
 		})
+	}
+}
+
+// Whoever reads the log, or asks, knows what became of the last reload.
+func TestReloadIsTold(t *testing.T) {
+	f := newFolder(t)
+	var log bytes.Buffer
+	p := serving("contact")
+	p.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	path := f.policies(contact)
+	set, err := policyfile.Open(path, p)
+	require.NoError(t, err)
+	require.Empty(t, log.String())
+	opened, err := set.LastReload()
+	require.NoError(t, err)
+	require.False(t, opened.IsZero())
+
+	f.policies(strings.Replace(contact, `"quota": 5,`, `"quota": 0,`, 1))
+	failed := policyfile.Reload(set)
+	require.Error(t, failed)
+	success, err := set.LastReload()
+	require.Equal(t, failed, err)
+	require.Equal(t, opened, success)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), "level=ERROR")
+	require.Contains(t, log.String(), "code=reload-failed file="+path+" error=")
+	require.Contains(t, log.String(), "policies.contact.limits[0].quota: must be from 1")
+
+	log.Reset()
+	f.policies(contact)
+	require.NoError(t, policyfile.Reload(set))
+	success, err = set.LastReload()
+	require.NoError(t, err)
+	require.False(t, success.Before(opened))
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
+	require.Contains(t, log.String(), "level=INFO")
+	require.Contains(t, log.String(), "code=reloaded file="+path+" ")
+}
+
+// A set whose own file is right has not been reloaded either, if another's is wrong.
+func TestReloadOfSeveralIsTold(t *testing.T) {
+	f, g := newFolder(t), newFolder(t)
+	right, err := policyfile.Open(f.policies(contact), serving("contact"))
+	require.NoError(t, err)
+	wrong, err := policyfile.Open(g.policies(contact), serving("contact"))
+	require.NoError(t, err)
+	g.policies(`"contact": {}`)
+	failed := policyfile.Reload(right, wrong)
+	for _, set := range []*policyfile.Set{right, wrong} {
+		_, err := set.LastReload()
+		require.Equal(t, failed, err)
 	}
 }
 

@@ -56,7 +56,8 @@ type secretReader struct {
 }
 
 // read returns the secrets that keys, at path, name, or nil after a problem. No problem
-// repeats a name or a path: it may be a secret that stands at the wrong place.
+// repeats a name or a path: it may be a secret that stands at the wrong place. The folder in which a
+// relative one begins is not in the file, and is told.
 func (s *secretReader) read(keys *secretKeys, path string) [][]byte {
 	if ring, ok := s.rings[path]; ok {
 		return ring
@@ -86,14 +87,18 @@ func (s *secretReader) readEnv(name, path string) [][]byte {
 }
 
 func (s *secretReader) readFile(name, path string) [][]byte {
+	in := ""
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(s.folder, name)
+		if folder, err := filepath.Abs(s.folder); err == nil {
+			in = " in " + folder
+		}
 	}
 	text, mode, err := readBounded(name, mostSecrets)
 	var cause *fs.PathError
 	switch {
 	case errors.As(err, &cause):
-		s.add(path, "cannot be read: %s", cause.Err)
+		s.add(path, "cannot be read%s: %s", in, cause.Err)
 		return nil
 	case err != nil:
 		s.add(path, "%s", err)

@@ -53,11 +53,12 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 		`{"env": "` + name + `"}`:                 "secrets.env: names an environment variable that holds no secret",
 		`{"env": "` + name + `_2"}`:               "secrets.env: names an environment variable that is not set",
 		`{"env": "` + secretText + `"}`:           "secrets.env: must be the name of an environment variable",
-		`{"file": "none"}`:                        "secrets.file: cannot be read: no such file or directory",
+		`{"file": "none"}`:                        "secrets.file: cannot be read in FOLDER: no such file or directory",
+		`{"file": "/none"}`:                       "secrets.file: cannot be read: no such file or directory",
 		`{"file": "` + secretText + `"}`:          "secrets.file: cannot be read",
 		`{"file": "empty"}`:                       "secrets.file: holds no secret",
 		`{"file": "large"}`:                       "secrets.file: is too large",
-		`{"file": "."}`:                           "secrets.file: cannot be read: not a regular file",
+		`{"file": "."}`:                           "secrets.file: cannot be read in FOLDER: not a regular file",
 		`{"file": "marked"}`:                      "secrets.file: begins with a byte order mark",
 		`{"file": "wide"}`:                        "secrets.file: begins with a byte order mark",
 		`{"env": "` + name + `_MARKED"}`:          "secrets.env: names an environment variable whose text begins with a byte order mark",
@@ -83,7 +84,7 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 		path := f.put("policies.json", `{"secrets": `+source+`, "policies": {`+contact+`,`+login+`}}`)
 		set, err := policyfile.Open(path, serving("contact", "login"))
 		require.Nil(t, set)
-		require.ErrorContains(t, err, want, source)
+		require.ErrorContains(t, err, strings.Replace(want, "FOLDER", f.dir, 1), source)
 		require.NotContains(t, err.Error(), "hush")
 		require.NotContains(t, err.Error(), `"secrets":`)
 	}
