@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
@@ -58,6 +59,7 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 		errGarbage = nobodyError(t.Name + " from a trusted proxy holds something that is not an address, two addresses where one belongs, or more proxies than are believed")
 		errMissing = nobodyError("no client address in " + t.Name + ", and the connection has none")
 		missing    = doubt{proxySilent, "no client address in " + t.Name + " from a trusted proxy; its clients share one quota"}
+		ours       = doubt{proxySilent, t.Name + " names trusted proxies alone, as of a request from a proxy's own machine; all clients that it names so share one quota"}
 		sometimes  = doubt{proxyForgetful, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone; have it set the field"}
 	)
 	var seen atomic.Bool // a trusted peer has sent the field
@@ -85,8 +87,10 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 			return Identity{}, errMissing
 		}
 		id := Address(from)
-		id.doubt = &missing
-		if len(lines) == 0 && seen.Load() {
+		switch id.doubt = &missing; {
+		case slices.ContainsFunc(lines, func(line string) bool { return strings.Trim(line, " \t,") != "" }):
+			id.doubt = &ours
+		case len(lines) == 0 && seen.Load():
 			id.doubt = &sometimes
 		}
 		return id, nil

@@ -166,6 +166,31 @@ func TestMissingForwardedForIsLogged(t *testing.T) {
 	require.Contains(t, log.lines()[0], `msg="tallystick: no client address in X-Forwarded-For`)
 }
 
+// Whoever tries a proxy on its own machine is a trusted address by the field too: it is there, and the line
+// does not say that it is missing.
+func TestForwardedForOfTrustedAddressesIsLogged(t *testing.T) {
+	for lines, says := range map[string]string{
+		"10.0.0.7":              "X-Forwarded-For names trusted proxies alone",
+		"10.0.0.7, 10.0.0.2":    "X-Forwarded-For names trusted proxies alone",
+		", ,":                   "no client address in X-Forwarded-For from a trusted proxy",
+		"203.0.113.5, 10.0.0.7": "",
+	} {
+		identify, err := middleware.ForwardedFor(proxies...)
+		require.NoError(t, err)
+		cfg := contact(new(clock))
+		cfg.Identity = identify
+		log := logTo(&cfg)
+		h, _ := limited(t, cfg)
+		require.Equal(t, http.StatusOK, send(h, from("10.0.0.1"), with("X-Forwarded-For", lines)).StatusCode)
+		if says == "" {
+			require.Empty(t, log.lines())
+			continue
+		}
+		require.Equal(t, []string{"proxy-silent"}, codesIn(log.lines()), lines)
+		require.Contains(t, log.lines()[0], says)
+	}
+}
+
 func TestTrustedNetworks(t *testing.T) {
 	for name, trusted := range map[string][]netip.Prefix{
 		"trusted":    nil,
