@@ -34,6 +34,12 @@ func (a *alarms) wrongClock(ahead time.Duration) {
 	}
 }
 
+// away tells of a server that could not be reached when the counter was opened. What comes after
+// is for the calls to tell.
+func (a *alarms) away(err error) {
+	a.tell(slog.LevelWarn, "redis-away", "the redis server cannot be reached yet: each call will try again", "error", err)
+}
+
 // evicts tells of a server that evicts: calls fail from now on, but accounts may be gone.
 func (a *alarms) evicts(err error) {
 	if a.due(&a.evictRang) {

@@ -20,6 +20,7 @@ func TestAlarmsAreOnThePage(t *testing.T) {
 	require.NoError(t, err)
 	for code, ring := range map[string]func(*alarms){
 		"redis-clock-jumped": func(a *alarms) { a.wrongClock(2*time.Hour + 3*time.Millisecond) },
+		"redis-away":         func(a *alarms) { a.away(errors.New("dial tcp 127.0.0.1:6379: connect: connection refused")) },
 		"redis-evicts":       func(a *alarms) { a.evicts(errEvicts) },
 		"redis-silent":       func(a *alarms) { a.silent(errors.New("NOPERM this user has no permissions")) },
 		"redis-unreadable": func(a *alarms) {

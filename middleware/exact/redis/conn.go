@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A line is a client that is there when it is needed: it is dialed by the first call,
+// A line is a client that is there when it is needed: it is dialed ahead or by the first call,
 // and dialed anew where the server has become another's replica, whose name may lead to
 // the master by now.
 type line struct {
@@ -43,7 +43,7 @@ func (l *line) get(ctx context.Context) (rueidis.Client, error) {
 		}
 		if l.dialing == nil {
 			l.dialing = make(chan struct{})
-			go l.connect()
+			go func() { _ = l.connect() }()
 		}
 		wait := l.dialing
 		l.mu.Unlock()
@@ -59,8 +59,20 @@ func (l *line) get(ctx context.Context) (rueidis.Client, error) {
 	return l.client, nil
 }
 
+// ahead makes the first attempt before a call waits for it, and tells if it fails.
+func (l *line) ahead() {
+	l.mu.Lock()
+	l.dialing = make(chan struct{})
+	l.mu.Unlock()
+	go func() {
+		if err := l.connect(); err != nil && !errors.Is(err, errEvicts) { // which is told already
+			l.alarms.away(err)
+		}
+	}()
+}
+
 // connect makes one attempt. The dialer's own timeout ends it.
-func (l *line) connect() {
+func (l *line) connect() error {
 	client, err := l.dial()
 	if err == nil {
 		if err = l.inspect(client); err != nil {
@@ -79,6 +91,7 @@ func (l *line) connect() {
 	if late {
 		client.Close()
 	}
+	return err
 }
 
 // failed hears of an error that a client has had. A server that has become a replica

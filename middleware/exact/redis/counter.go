@@ -30,9 +30,9 @@ type Config struct {
 	// full. An account that is evicted has its quota back.
 	DangerouslyAllowEviction bool
 
-	// Logger receives at most one line a minute for each of: a server whose clock was
-	// wrong, one that begins to evict keys, one that does not say whether it would, and an
-	// account that cannot be read.
+	// Logger receives a line if the server is away when the counter is opened, and at most one a
+	// minute for each of: a server whose clock was wrong, one that begins to evict keys, one that
+	// does not say whether it would, and an account that cannot be read.
 	// Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -61,9 +61,9 @@ type Counter struct {
 // Open returns a counter on the server of a URL: redis://user:password@host:port/db,
 // rediss:// with TLS, and what [rueidis.ParseURL] knows beside it. With ?ca=<file> the
 // server's certificate must be signed by one of those in the file, in PEM, as that of a
-// private CA; the file is read now. It does not connect:
-// the first call does, and each after a failure. A server that is down when a program
-// starts is an outage like any other.
+// private CA; the file is read now. It does not wait for the server: it begins to connect, and each
+// call after a failure does. A server that is down when a program
+// starts is told of in the log, and is an outage like any other.
 func Open(url string, cfg Config) (*Counter, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
@@ -90,6 +90,7 @@ func Open(url string, cfg Config) (*Counter, error) {
 	c, err = open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
 	if err == nil {
 		c.engine.alone = true
+		c.engine.line.ahead()
 	}
 	return c, err
 }
