@@ -226,7 +226,7 @@ func TestAFieldOfProxiesAloneIsNoField(t *testing.T) {
 	h, _ := limited(t, cfg)
 	send(h, from("10.0.0.1"), with("X-Forwarded-For", "10.0.0.2"))
 	require.Len(t, log.lines(), 1)
-	require.Contains(t, log.lines()[0], "no client address in X-Forwarded-For")
+	require.Contains(t, log.lines()[0], "X-Forwarded-For names trusted proxies alone")
 }
 
 // A platform's own header counts if the platform's proxy sends it.

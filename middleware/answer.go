@@ -92,6 +92,14 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	}
 }
 
+// concludeNobody concludes a request by nobody, who is told no more than when to come again.
+func (e *engine) concludeNobody(dc *decisionContext, v *verdict) {
+	dc.decision.conclude(v)
+	if v.retryAfter > 0 && !e.shadow {
+		dc.reply.Fields.Lines[reply.Retry] = strconv.FormatInt(int64(v.retryAfter/time.Second), 10)
+	}
+}
+
 // channels says where the token goes.
 func (e *engine) channels(shown *credentials) (header, cookie bool) {
 	if shown.outside {

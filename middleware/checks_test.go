@@ -142,6 +142,9 @@ func troubles() map[string]trouble {
 			}, nil)
 		},
 		"identity-unknown": func(t *testing.T) []string { return around(t, nil, nil, []option{from("@")}) },
+		"identity-unavailable": func(t *testing.T) []string {
+			return around(t, func(cfg *middleware.Config) { cfg.Identity = away }, nil, nil)
+		},
 		"tier-unknown": func(t *testing.T) []string {
 			id := middleware.APIKey("x")
 			id.Tier = "pro"

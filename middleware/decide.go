@@ -33,7 +33,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	var who subject
 	v, ok := e.identify(now, q, dc, &who)
 	if !ok {
-		d.conclude(&v)
+		e.concludeNobody(dc, &v)
 		return v.denial
 	}
 	d.tier = who.tier

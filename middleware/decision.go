@@ -61,8 +61,8 @@ type Decision struct {
 	TokenErr error
 
 	// IdentityErr is the error of the identity function that could not tell who is
-	// asking, or nil. It goes neither to the client nor to the log: it may hold what the
-	// client has sent.
+	// asking, or nil. It goes neither to the client nor, unless it wraps
+	// [ErrIdentityUnavailable], to the log: it may hold what the client has sent.
 	IdentityErr error
 
 	// Proof is why the proof of the request was not accepted; "" if it was, or

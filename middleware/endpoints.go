@@ -80,8 +80,9 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	var who subject
 	v, ok := e.identify(now, over(r), dc, &who)
 	if !ok {
-		d.conclude(&v)
+		e.concludeNobody(dc, &v)
 		reply.ForbidStoring(w.Header())
+		dc.reply.Fields.Set(w.Header())
 		e.refuse(w, dc.asking(r), dc, v.denial)
 		return
 	}

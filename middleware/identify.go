@@ -5,6 +5,7 @@ package middleware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"time"
@@ -27,9 +28,8 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 		*id = Identity{}
 		return verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
 	case err != nil || id.kind == 0:
-		e.report.warn(now, identityUnknown, "cannot tell who is asking; refused", "because", whyNobody(err))
 		*id = Identity{}
-		return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}, false
+		return e.nobody(now, err), false
 	case id.doubt != nil:
 		e.report.warn(now, id.doubt.finding, id.doubt.message)
 	case id.kind == kindAddress && q.r != nil && e.report.alarms.watch.due(now):
@@ -42,6 +42,16 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 		}
 	}
 	return verdict{}, true
+}
+
+// nobody is the verdict where nobody can be told.
+func (e *engine) nobody(now time.Time, err error) verdict {
+	if errors.Is(err, ErrIdentityUnavailable) {
+		e.report.warn(now, identityUnavailable, "cannot tell now who is asking; refused", "error", err)
+		return verdict{reason: IdentityUnavailable, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second), identityErr: err}
+	}
+	e.report.warn(now, identityUnknown, "cannot tell who is asking; refused", "because", whyNobody(err))
+	return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}
 }
 
 // portsInBlock is how many ports of an address are one block.
@@ -67,14 +77,17 @@ func denialIn(err error) *Denial {
 	return d
 }
 
-// whyNobody says why nobody can be told, in words that are ours.
+// whyNobody says why nobody can be told, in words that are ours: those of an error may be the client's.
 func whyNobody(err error) string {
 	var own nobodyError
 	switch {
 	case errors.As(err, &own):
 		return string(own)
 	case err != nil:
-		return "the identity function failed; Decision.IdentityErr is its error"
+		for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+			err = cause
+		}
+		return fmt.Sprintf("the identity function failed with a %T; Decision.IdentityErr is its error, see ErrIdentityUnavailable", err)
 	}
 	return "the identity function returned nobody"
 }

@@ -4,6 +4,7 @@ package middleware
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -182,9 +183,19 @@ func (id Identity) IsZero() bool { return id.kind == 0 }
 // If it cannot tell, it returns nobody, the zero Identity: the request is then
 // refused with 403, because a shared blank identity would let strangers spend
 // each other's quota, and no identity at all would be no limit. To refuse in its
-// own words it returns a [Denial]. Any other error counts as nobody, and is in
-// Decision.IdentityErr.
+// own words it returns a [Denial]; if it cannot tell now, an error that wraps
+// [ErrIdentityUnavailable]. Any other error counts as nobody. It is in Decision.IdentityErr,
+// and of it the log has the type of its cause alone.
 type IdentityFunc func(*http.Request) (Identity, error)
+
+// ErrIdentityUnavailable is wrapped by the error of an identity function that cannot tell now who is
+// asking, such as one whose table of keys is away:
+//
+//	return middleware.Identity{}, fmt.Errorf("%w: %w", middleware.ErrIdentityUnavailable, err)
+//
+// The request is refused with 503, and may come again. The text of the error goes into the log: it
+// must hold nothing that the client has sent.
+var ErrIdentityUnavailable = errors.New("middleware: cannot tell now who is asking")
 
 // A Denial is returned by an identity function that refuses a request itself.
 type Denial struct {

@@ -19,6 +19,10 @@ const (
 	// IdentityUnknown: the identity function could not tell which client is asking. 403.
 	IdentityUnknown Reason = "identity-unknown"
 
+	// IdentityUnavailable: the same, and its error wraps [ErrIdentityUnavailable]: it cannot tell
+	// now. 503.
+	IdentityUnavailable Reason = "identity-unavailable"
+
 	// IdentityDenied: the identity function returned a [Denial]. 401 or 403.
 	IdentityDenied Reason = "identity-denied"
 

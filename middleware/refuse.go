@@ -90,7 +90,7 @@ func causeOf(reason Reason) page.Cause {
 		return page.QuotaExceeded
 	case CostAboveQuota:
 		return page.CostAboveQuota
-	case CounterDown, Overloaded:
+	case CounterDown, Overloaded, IdentityUnavailable:
 		return page.ReducedCapacity
 	case IdentityUnknown:
 		return page.IdentityUnknown

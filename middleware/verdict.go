@@ -17,7 +17,7 @@ type verdict struct {
 	status      int // of the refusal
 	retryAfter  time.Duration
 	denial      *Denial // with IdentityDenied
-	identityErr error   // with IdentityUnknown
+	identityErr error   // with IdentityUnknown and IdentityUnavailable
 }
 
 // verdictOf says what the limits' verdict means for the request.
