@@ -28,10 +28,11 @@ type Instruments struct {
 	call      metric.Float64Histogram
 	stats     *gauges
 
-	mu       sync.RWMutex
-	sets     map[labels]metric.MeasurementOption // of decisions
-	routes   map[string]struct{}                 // at most maxRoutes
-	observed map[string]struct{}                 // who has series by now
+	mu     sync.RWMutex
+	sets   map[labels]metric.MeasurementOption // of decisions
+	routes map[string]struct{}                 // at most maxRoutes
+
+	observed sync.Map // what has series of Stats by now
 }
 
 // New returns instruments of a provider, or of the global one if that is nil. The attributes
@@ -42,7 +43,7 @@ func New(provider metric.MeterProvider, attributes ...attribute.KeyValue) (*Inst
 		provider = otel.GetMeterProvider()
 	}
 	meter := provider.Meter(ScopeName)
-	i := &Instruments{common: attributes, sets: map[labels]metric.MeasurementOption{}, routes: map[string]struct{}{}, observed: map[string]struct{}{}}
+	i := &Instruments{common: attributes, sets: map[labels]metric.MeasurementOption{}, routes: map[string]struct{}{}}
 	var errs [5]error
 	i.decisions, errs[0] = meter.Int64Counter("tallystick.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Requests that were decided, by what was done and why."))

@@ -129,21 +129,16 @@ func (i *Instruments) ObserveReloads(of interface {
 
 // register registers a callback for what has no series yet. What is a subject and its verb.
 func (i *Instruments) register(what string, f metric.Callback, of ...metric.Observable) (metric.Registration, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if _, there := i.observed[what]; there {
+	if _, there := i.observed.LoadOrStore(what, nil); there {
 		return nil, fmt.Errorf("otel: %s observed already: make another Instruments, with attributes of its own", what)
 	}
+	end := sync.OnceFunc(func() { i.observed.Delete(what) })
 	r, err := i.stats.meter.RegisterCallback(f, of...)
 	if err != nil {
+		end()
 		return nil, err
 	}
-	i.observed[what] = struct{}{}
-	return &registration{Registration: r, end: sync.OnceFunc(func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		delete(i.observed, what)
-	})}, nil
+	return &registration{r, end}, nil
 }
 
 // A registration is one that makes room for another, once.
