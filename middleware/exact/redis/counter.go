@@ -61,9 +61,9 @@ type Counter struct {
 // Open returns a counter on the server of a URL: redis://user:password@host:port/db,
 // rediss:// with TLS, and what [rueidis.ParseURL] knows beside it. With ?ca=<file> the
 // server's certificate must be signed by one of those in the file, in PEM, as that of a
-// private CA; the file is read now. It does not wait for the server: it begins to connect, and each
-// call after a failure does. A server that is down when a program
-// starts is told of in the log, and is an outage like any other.
+// private CA; the file is read now. It begins to connect and does not wait for that; each call
+// after a failure tries again. A server that is down when a program starts is a line in the log, and
+// an outage like any other.
 func Open(url string, cfg Config) (*Counter, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
