@@ -11,7 +11,7 @@ const (
 
 	// Who is asking.
 	identityUnknown
-	identityUnavailable
+	identityAway
 	tierUnknown
 	limitsFailed
 	portUnknown
@@ -49,34 +49,34 @@ const (
 
 // codes are the headings of docs/checks.md. They are stable: alerts are made of them.
 var codes = [numFindings]string{
-	limitIdle:           "limit-idle",
-	identityUnknown:     "identity-unknown",
-	identityUnavailable: "identity-unavailable",
-	tierUnknown:         "tier-unknown",
-	limitsFailed:        "limits-failed",
-	portUnknown:         "port-unknown",
-	proxyUntrusted:      "proxy-untrusted",
-	proxySuspected:      "proxy-suspected",
-	proxySilent:         "proxy-silent",
-	proxyForgetful:      "proxy-forgetful",
-	everybodyOne:        "everybody-one",
-	cookieDropped:       "cookie-dropped",
-	cookieInsecure:      "cookie-insecure",
-	fieldsLost:          "fields-lost",
-	writerBypassed:      "writer-bypassed",
-	policyMadeTwice:     "policy-made-twice",
-	policyTwice:         "policy-twice",
-	endpointsUnmounted:  "endpoints-unmounted",
-	newcomersOnGet:      "newcomers-on-get",
-	costNegative:        "cost-negative",
-	clockJumped:         "clock-jumped",
-	memoryFull:          "memory-full",
-	salesFull:           "sales-full",
-	challengeFailed:     "challenge-failed",
-	counterFailed:       "counter-failed",
-	counterSilent:       "counter-down",
-	counterBack:         "counter-back",
-	counterRefuses:      "counter-refuses",
+	limitIdle:          "limit-idle",
+	identityUnknown:    "identity-unknown",
+	identityAway:       "identity-unavailable",
+	tierUnknown:        "tier-unknown",
+	limitsFailed:       "limits-failed",
+	portUnknown:        "port-unknown",
+	proxyUntrusted:     "proxy-untrusted",
+	proxySuspected:     "proxy-suspected",
+	proxySilent:        "proxy-silent",
+	proxyForgetful:     "proxy-forgetful",
+	everybodyOne:       "everybody-one",
+	cookieDropped:      "cookie-dropped",
+	cookieInsecure:     "cookie-insecure",
+	fieldsLost:         "fields-lost",
+	writerBypassed:     "writer-bypassed",
+	policyMadeTwice:    "policy-made-twice",
+	policyTwice:        "policy-twice",
+	endpointsUnmounted: "endpoints-unmounted",
+	newcomersOnGet:     "newcomers-on-get",
+	costNegative:       "cost-negative",
+	clockJumped:        "clock-jumped",
+	memoryFull:         "memory-full",
+	salesFull:          "sales-full",
+	challengeFailed:    "challenge-failed",
+	counterFailed:      "counter-failed",
+	counterSilent:      "counter-down",
+	counterBack:        "counter-back",
+	counterRefuses:     "counter-refuses",
 }
 
 // checksPage is where each code is explained.

@@ -47,7 +47,7 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 // nobody is the verdict where nobody can be told.
 func (e *engine) nobody(now time.Time, err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
-		e.report.warn(now, identityUnavailable, "cannot tell now who is asking; refused", "error", err)
+		e.report.warn(now, identityAway, "cannot tell now who is asking; refused", "error", err)
 		return verdict{reason: IdentityUnavailable, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second), identityErr: err}
 	}
 	e.report.warn(now, identityUnknown, "cannot tell who is asking; refused", "because", whyNobody(err))
