@@ -43,7 +43,7 @@ func (l *line) get(ctx context.Context) (rueidis.Client, error) {
 		}
 		if l.dialing == nil {
 			l.dialing = make(chan struct{})
-			go func() { _ = l.connect() }()
+			go l.connect(false)
 		}
 		wait := l.dialing
 		l.mu.Unlock()
@@ -59,25 +59,25 @@ func (l *line) get(ctx context.Context) (rueidis.Client, error) {
 	return l.client, nil
 }
 
-// ahead makes the first attempt before a call waits for it, and tells if it fails.
+// ahead makes the first attempt before a call waits for it.
 func (l *line) ahead() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.dialing = make(chan struct{})
-	l.mu.Unlock()
-	go func() {
-		if err := l.connect(); err != nil && !errors.Is(err, errEvicts) { // which is told already
-			l.alarms.away(err)
-		}
-	}()
+	go l.connect(true)
 }
 
-// connect makes one attempt. The dialer's own timeout ends it.
-func (l *line) connect() error {
+// connect makes one attempt. The dialer's own timeout ends it. One that is made ahead tells if it
+// fails; of others the calls tell.
+func (l *line) connect(ahead bool) {
 	client, err := l.dial()
 	if err == nil {
 		if err = l.inspect(client); err != nil {
 			client.Close()
 		}
+	}
+	if ahead && err != nil && !errors.Is(err, errEvicts) { // which is told already
+		l.alarms.away(err)
 	}
 	l.mu.Lock()
 	l.err, l.dialed = err, time.Now()
@@ -91,7 +91,6 @@ func (l *line) connect() error {
 	if late {
 		client.Close()
 	}
-	return err
 }
 
 // failed hears of an error that a client has had. A server that has become a replica

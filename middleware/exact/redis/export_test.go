@@ -27,6 +27,19 @@ func OpenByKey(url string, cfg Config) (*Counter, error) {
 // Engine is what a Counter merges calls for.
 func (c *Counter) Engine() exact.Batcher { return c.engine }
 
+// Tried waits for the attempt to connect that is under way, and reports whether there was one.
+func (c *Counter) Tried() bool {
+	l := &c.engine.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if wait := l.dialing; wait != nil {
+		l.mu.Unlock()
+		<-wait
+		l.mu.Lock()
+	}
+	return !l.dialed.IsZero()
+}
+
 // AskEvery has a counter ask so often whether its server evicts keys.
 func (c *Counter) AskEvery(every time.Duration) { c.engine.line.every = every }
 
