@@ -10,15 +10,13 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // A Counter counts at owners that serve a counter ([Serve]). It is an [exact.Parted]: an
 // owner that hangs is an outage for its own keys alone. It is safe for concurrent use.
 type Counter struct {
-	merged exact.Counter
-	engine *engine
+	owners []*peer
 	idle   interface{ CloseIdleConnections() } // nil if the transport is not its own
 }
 
@@ -30,9 +28,12 @@ func Open(owners []string, cfg Config) (*Counter, error) {
 	if len(owners) == 0 {
 		errs = append(errs, &storeless.ConfigError{Field: "owners", Problem: "must be at least one URL"})
 	}
+	parsed := make([]*url.URL, len(owners))
 	for i, owner := range owners {
 		field := fmt.Sprintf("owners[%d]", i)
-		if u, err := url.Parse(owner); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		u, err := url.Parse(owner)
+		parsed[i] = u
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "must be an http or https URL, without a user"})
 		}
 		for j := range i {
@@ -44,34 +45,21 @@ func Open(owners []string, cfg Config) (*Counter, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	c := &Counter{engine: &engine{keys: newRing(cfg.Secrets), now: cfg.clock()}}
-	for _, owner := range owners {
-		c.engine.owners = append(c.engine.owners, &peer{url: owner})
-	}
-	c.engine.transport = cfg.Transport
+	c := new(Counter)
+	by := &sender{keys: newRing(cfg.Secrets), transport: cfg.Transport, now: cfg.clock()}
 	if cfg.Transport == nil {
-		t := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true}
-		c.engine.transport, c.idle = t, t
+		t := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true, DisableCompression: true}
+		by.transport, c.idle = t, t
 	}
-	c.merged = exact.Merge(c.engine)
+	for i, owner := range owners {
+		o := &peer{url: owner, to: parsed[i]}
+		o.calls.at, o.refunds.at = make(map[mergeable]int), make(map[mergeable]int)
+		send := func(ctx context.Context, groups []group, heard func()) { by.send(ctx, o, groups, heard) }
+		o.calls.send, o.refunds.send = send, send
+		c.owners = append(c.owners, o)
+	}
 	return c, nil
 }
-
-// Take implements [exact.Counter].
-func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return c.merged.Take(ctx, call)
-}
-
-// Peek implements [exact.Counter].
-func (c *Counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	return c.engine.Peek(ctx, call)
-}
-
-// Refund implements [exact.Counter].
-func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error { return c.engine.Refund(ctx, r) }
-
-// Part implements [exact.Parted].
-func (c *Counter) Part(call exact.Call) int { return c.engine.Part(call) }
 
 // Close closes the connections that nobody uses. A Transport of the caller's is the caller's
 // to close.

@@ -5,13 +5,18 @@ package remote
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"net/url"
 	"sync/atomic"
 )
 
 // A peer is an owner as a caller knows it.
 type peer struct {
 	url   string
+	to    *url.URL     // the same, parsed
 	ahead atomic.Int64 // ms that its clock is ahead of ours, by its last answer
+
+	// What is given back leaves apart: a request with a refund is never repeated unseen.
+	calls, refunds lane
 }
 
 // rendezvous returns which of the owners a name belongs to: the one whose hash with it is

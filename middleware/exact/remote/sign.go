@@ -8,8 +8,14 @@ import (
 	"encoding/base64"
 )
 
-// macField carries the MAC of a body, in both directions: base64url without padding.
-const macField = "Tallystick-Mac"
+const (
+	// macField carries the MAC of a request. One that is over its digest alone can be checked
+	// before the body is read.
+	macField = "Tallystick-Mac"
+
+	// digestField carries the SHA-256 of a request's body, as in RFC 9530.
+	digestField = "Content-Digest"
+)
 
 // What is signed begins with what it is, so that no request is an answer. An answer names
 // the request that it is for: else one that was recorded would answer another.
@@ -17,6 +23,15 @@ const (
 	requestLabel = "tallystick/v1/remote request\n"
 	answerLabel  = "tallystick/v1/remote answer\n"
 )
+
+// macLen is how long a MAC is: base64url without padding.
+const macLen = 43
+
+// digestOf returns the value of digestField.
+func digestOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
 
 // A ring is the keys that both ends share.
 type ring [][]byte
@@ -32,24 +47,24 @@ func newRing(secrets [][]byte) ring {
 	return r
 }
 
-func mac(key []byte, label, about string, body []byte) string {
+func mac(key []byte, label, about string, text []byte) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(label))
 	h.Write([]byte(about))
 	h.Write([]byte{'\n'})
-	h.Write(body)
+	h.Write(text)
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// sign returns the MAC of a body by the first key. about is the MAC of the request that an
-// answer is for; "" for a request.
-func (r ring) sign(label, about string, body []byte) string { return mac(r[0], label, about, body) }
+// sign returns the MAC of a text by the first key: of the digest of a request, or of a line of an
+// answer. about is the MAC of the request that an answer is for; "" for a request.
+func (r ring) sign(label, about string, text []byte) string { return mac(r[0], label, about, text) }
 
 // verifies reports whether a MAC is of any key.
-func (r ring) verifies(label, about string, body []byte, got string) bool {
+func (r ring) verifies(label, about string, text []byte, got string) bool {
 	good := false
 	for _, key := range r {
-		good = hmac.Equal([]byte(mac(key, label, about, body)), []byte(got)) || good
+		good = hmac.Equal([]byte(mac(key, label, about, text)), []byte(got)) || good
 	}
 	return good
 }

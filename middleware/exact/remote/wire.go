@@ -13,50 +13,71 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Bounds of the wire. A call and its answer are read whole before anything is believed.
+// Bounds of the wire.
 const (
 	maxRequest = 128 << 10
-	maxAnswer  = 1 << 20
-	maxCalls   = 1024 // in a request
+	maxAnswer  = 1 << 20 // a line
+	maxIDs     = 256     // in a request: what a counter may take in one go
+
+	// maxCalls is how many keys a request is about at most: no more than a Worker may ask
+	// objects for one request, and what one more saves is little.
+	maxCalls = 32
 
 	// skew is how far the time of a request may be from the owner's, either way. Within twice
 	// that a recorded request could be repeated, and an ID is known for longer.
 	skew = 4 * time.Second
 
-	// maxWait bounds what a request says of its deadline.
+	// maxWait bounds what a call says of its deadline, and how long an owner waits for a body.
 	maxWait = 10 * time.Second
 )
 
-// A request asks an owner for calls that differ in nothing but their ID. Times are in
-// milliseconds, durations as named; bytes are in base64url without padding.
+// A request asks an owner for calls. Times are in milliseconds, durations as named; bytes are
+// in base64url without padding.
 type request struct {
-	Op      string          `json:"op"`   // "take", "peek" or "refund"
-	At      int64           `json:"at"`   // Unix ms by the owner's clock, as far as the caller knows it
-	Wait    int64           `json:"wait"` // ms that the caller waits for the answer
-	Key     string          `json:"key"`
-	Cost    int64           `json:"cost"`
-	Policy  json.RawMessage `json:"policy"`
-	IDs     []string        `json:"ids,omitempty"` // of take: one for each call
-	Past    bool            `json:"past,omitempty"`
-	Ahead   int64           `json:"ahead,omitempty"`   // µs
-	Pause   int64           `json:"pause,omitempty"`   // µs
-	Receipt *receipt        `json:"receipt,omitempty"` // of refund
+	At       int64             `json:"at"` // Unix ms by the owner's clock, as far as the caller knows it
+	Policies []json.RawMessage `json:"policies"`
+	Calls    []call            `json:"calls"`
 }
 
-// A receipt is what a refund gives back, but for what the request says already.
+// What can be asked for.
+const (
+	opTake   = "take"
+	opPeek   = "peek"
+	opRefund = "refund"
+)
+
+// A call is calls for one key, that differ in nothing but their ID.
+type call struct {
+	Op      string   `json:"op"`
+	Wait    int64    `json:"wait"`   // ms that the caller waits for the answer
+	Policy  int      `json:"policy"` // which one of the request's
+	Key     string   `json:"key"`
+	Cost    int64    `json:"cost"`
+	IDs     []string `json:"ids,omitempty"` // of take: one for each call
+	Past    bool     `json:"past,omitempty"`
+	Ahead   int64    `json:"ahead,omitempty"`   // µs
+	Pause   int64    `json:"pause,omitempty"`   // µs
+	Receipt *receipt `json:"receipt,omitempty"` // of refund
+}
+
+// verdicts returns how many a call has.
+func (c *call) verdicts() int { return max(1, len(c.IDs)) }
+
+// A receipt is what a refund gives back, but for what the call says already.
 type receipt struct {
 	Serial string `json:"serial"`
 	At     string `json:"at"` // Unix ns, in decimal digits: more than a double holds
 }
 
-// An answer is what became of a request: a verdict for each call, or an error.
+// An answer is a line of what became of a request: of some of its calls, or an error that is
+// about all of them.
 type answer struct {
 	At       int64     `json:"at"` // Unix ms by the owner's clock
 	Error    string    `json:"error,omitempty"`
 	Verdicts []verdict `json:"verdicts,omitempty"`
 }
 
-// The errors of an answer. What is none of them may have been counted.
+// The errors of an answer, and of a verdict. What is none of them may have been counted.
 const (
 	staleError     = "stale"       // At is too far from the owner's time, or before it began; not counted
 	busyError      = "busy"        // load; not counted
@@ -71,15 +92,21 @@ const (
 	algorithmError = "algorithm" // the owner does not know an algorithm of the policy; not counted
 )
 
-var errAlgorithm = errors.New("remote: an algorithm that is not known here")
+var (
+	errAlgorithm = errors.New("remote: an algorithm that is not known here")
+	errMalformed = errors.New("remote: a call that cannot be read")
+)
 
-// A verdict is what became of a call.
+// A verdict is what became of one ID of a take, of a peek, or of a refund, of which it says no
+// more than the error.
 type verdict struct {
+	N          int        `json:"n"` // which one of all those of the request
+	Error      string     `json:"error,omitempty"`
 	Admitted   bool       `json:"admitted,omitempty"`
 	Impossible bool       `json:"impossible,omitempty"`
 	Replayed   bool       `json:"replayed,omitempty"`
 	Wait       int64      `json:"wait,omitempty"` // µs
-	Limits     []standing `json:"limits"`
+	Limits     []standing `json:"limits,omitempty"`
 	Receipt    *receipt   `json:"receipt,omitempty"`
 	Cost       int64      `json:"cost,omitempty"` // of the receipt
 }
@@ -123,8 +150,8 @@ func encodePolicy(p *exact.Policy) json.RawMessage {
 // decodePolicy compiles what encodePolicy wrote.
 func decodePolicy(raw []byte) (*exact.Policy, error) {
 	var w wirePolicy
-	if err := json.Unmarshal(raw, &w); err != nil {
-		return nil, err
+	if json.Unmarshal(raw, &w) != nil {
+		return nil, errMalformed
 	}
 	limits := make([]storeless.Limit, len(w.Limits))
 	for i, l := range w.Limits {
@@ -133,11 +160,15 @@ func decodePolicy(raw []byte) (*exact.Policy, error) {
 		}
 		limits[i] = storeless.Limit{Name: l.Name, Algorithm: algorithmOf(l.Algorithm), Quota: l.Quota, Burst: l.Burst}
 		if l.Window < 1 || l.Window > int64(storeless.MaxWindow/time.Second) {
-			return nil, fmt.Errorf("a window of %d s", l.Window)
+			return nil, errMalformed
 		}
 		limits[i].Window = time.Duration(l.Window) * time.Second
 	}
-	return exact.Compile(w.Name, limits)
+	p, err := exact.Compile(w.Name, limits)
+	if err != nil {
+		return nil, errMalformed
+	}
+	return p, nil
 }
 
 // algorithmOf returns the algorithm of a name, or one that no policy may have.
@@ -157,10 +188,14 @@ func decode(s string) (string, error) {
 	return string(b), err
 }
 
-// errorOf names an error of a counter.
+// errorOf names an error of a counter, or of a call that is none.
 func errorOf(err error) string {
 	var mistake *exact.CallError
 	switch {
+	case errors.Is(err, errMalformed):
+		return malformedError
+	case errors.Is(err, errAlgorithm):
+		return algorithmError
 	case errors.Is(err, exact.ErrFull):
 		return fullError
 	case errors.Is(err, exact.ErrBusy):

@@ -4,8 +4,8 @@ package remote
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -48,12 +48,10 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 			return nil, err
 		}
 		text := strings.Replace(string(body), `"wait":10000`, `"wait":50`, 1) // without a deadline it is the most
-		sum := newRing(cfg.Secrets).sign(requestLabel, "", []byte(text))
-		r = httptest.NewRequest(http.MethodPost, "/", strings.NewReader(text))
-		r.Header.Set(macField, sum)
+		r = signed(cfg, []byte(text))
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		got.WriteString(text + "\n" + macField + ": " + sum + "\n" + w.Body.String() + "\n" + macField + ": " + w.Header().Get(macField) + "\n")
+		got.WriteString(text + "\n" + digestField + ": " + r.Header.Get(digestField) + "\n" + macField + ": " + r.Header.Get(macField) + "\n" + w.Body.String())
 		return nil, io.EOF
 	})
 	c, err := Open([]string{"http://owner/"}, cfg)
@@ -72,17 +70,14 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 		prefix string
 		types  []reflect.Type
 	}{
-		{"", []reflect.Type{reflect.TypeFor[request]()}},
+		{"calls[].", []reflect.Type{reflect.TypeFor[request](), reflect.TypeFor[call]()}},
 		{"verdicts[].", []reflect.Type{reflect.TypeFor[answer](), reflect.TypeFor[verdict]()}},
 	} {
 		want, got := map[string]bool{}, map[string]bool{}
-		for _, typ := range of.types {
+		for inner, typ := range of.types {
 			for n := range typ.NumField() {
 				name, _, _ := strings.Cut(typ.Field(n).Tag.Get("json"), ",")
-				if typ == reflect.TypeFor[verdict]() {
-					name = of.prefix + name
-				}
-				want[name] = true
+				want[strings.Repeat(of.prefix, inner)+name] = true
 			}
 		}
 		for _, row := range tables[i].Rows {
@@ -112,18 +107,74 @@ func TestCallsMustHaveIDs(t *testing.T) {
 	require.NoError(t, err)
 	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
 	require.NoError(t, err)
-	for what, ids := range map[string][]string{"none": nil, "an empty one": {""}, "one of two": {"YQ", ""}, "no base64url": {"="}, "too many": make([]string, maxCalls+1)} {
-		body, err := json.Marshal(request{Op: "take", At: now().UnixMilli(), Wait: 50, Key: "azE", Cost: 1, Policy: encodePolicy(p), IDs: ids})
+	for what, ids := range map[string][]string{"none": nil, "an empty one": {""}, "one of two": {"YQ", ""}, "no base64url": {"="}} {
+		body, err := json.Marshal(request{At: now().UnixMilli(), Policies: []json.RawMessage{encodePolicy(p)}, Calls: []call{{Op: opTake, Wait: 50, Key: "azE", Cost: 1, IDs: ids}}})
 		require.NoError(t, err)
-		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
-		r.Header.Set(macField, newRing(cfg.Secrets).sign(requestLabel, "", body))
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		require.Equal(t, `{"at":1900000000000,"error":"call"}`, w.Body.String(), what)
+		h.ServeHTTP(w, signed(cfg, body))
+		refused := []string{"", `{"n":0,"error":"call"}`, `{"n":0,"error":"call"},{"n":1,"error":"call"}`}[max(1, len(ids))]
+		require.Equal(t, `{"at":1900000000000,"verdicts":[`+refused+"]}\n", w.Body.String()[macLen+1:], what)
 	}
 	v, err := counter.Peek(t.Context(), exact.Call{Key: "k1", Cost: 1, Policy: p})
 	require.NoError(t, err)
 	require.EqualValues(t, 5, v.Limits[0].Remaining)
+}
+
+// An owner that says what it should not has perhaps counted, and no call waits for ever.
+func TestAnswersThatAreNone(t *testing.T) {
+	const good = `"limits":[[4,800,0]]`
+	for text, want := range map[string]error{
+		`{"verdicts":[{"n":0,` + good + `}]}`:                        nil,
+		`{"verdicts":[{"n":-1,` + good + `}]}`:                       exact.ErrMaybeCounted,
+		`{"verdicts":[{"n":1,` + good + `}]}`:                        exact.ErrMaybeCounted,
+		`{"verdicts":[]}`:                                            exact.ErrMaybeCounted,
+		`{"verdicts":[{"n":0}]}`:                                     exact.ErrMaybeCounted,
+		`{"verdicts":[{"n":0,"limits":[[4,800,0],[4,800,0]]}]}`:      exact.ErrMaybeCounted,
+		`{"verdicts":[{"n":0,` + good + `,"receipt":{"at":"now"}}]}`: exact.ErrMaybeCounted,
+		`{"verdicts":[{"n":0,"error":"busy"}]}`:                      exact.ErrBusy,
+		`{"verdicts":[`:                                              exact.ErrMaybeCounted,
+		`{"error":"malformed"}`:                                      exact.ErrNotCounted,
+		`{"error":"stale"}`:                                          exact.ErrNotCounted,
+		`{"error":"a later one"}`:                                    exact.ErrMaybeCounted,
+	} {
+		cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}}
+		cfg.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			sum := r.Header.Get(macField)
+			for range 2 { // the second says again what was said
+				_, _ = io.WriteString(w, newRing(cfg.Secrets).sign(answerLabel, sum, []byte(text))+" "+text+"\n")
+			}
+			return w.Result(), nil
+		})
+		c, err := Open([]string{"http://owner/"}, cfg)
+		require.NoError(t, err)
+		p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
+		require.NoError(t, err)
+		_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+		require.ErrorIs(t, err, want, text)
+		require.False(t, errors.Is(err, exact.ErrMaybeCounted) && errors.Is(err, exact.ErrNotCounted), text)
+	}
+}
+
+// A transport that panics is a call that failed, in whichever goroutine it was made.
+func TestATransportThatPanics(t *testing.T) {
+	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}}
+	cfg.Transport = transport(func(*http.Request) (*http.Response, error) { panic("a transport") })
+	c, err := Open([]string{"http://owner/"}, cfg)
+	require.NoError(t, err)
+	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
+	require.NoError(t, err)
+	_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.ErrorIs(t, err, exact.ErrMaybeCounted)
+}
+
+// signed makes the request of a body.
+func signed(cfg Config, body []byte) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+	digest := digestOf(body)
+	r.Header.Set(digestField, digest)
+	r.Header.Set(macField, newRing(cfg.Secrets).sign(requestLabel, "", []byte(digest)))
+	return r
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -141,49 +192,3 @@ func TestEveryErrorIsOneOfACounter(t *testing.T) {
 	}
 	require.ErrorContains(t, errorNamed(algorithmError), "the owner does not know an algorithm of the policy")
 }
-
-// Of calls that take more than one request, those of the first may be counted when the second
-// is not: nothing of the error says that nothing was.
-func TestSomeOfManyCallsMayBeCounted(t *testing.T) {
-	now := func() time.Time { return time.UnixMilli(1_900_000_000_000) }
-	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
-	h, err := Serve(exact.NewMemory(1, now), cfg)
-	require.NoError(t, err)
-	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
-	for _, fails := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrNotCounted} {
-		asked := 0
-		cfg.Transport = transport(func(r *http.Request) (*http.Response, error) {
-			to := h
-			if asked++; asked == 2 {
-				if to, err = Serve(only{fails}, cfg); err != nil {
-					return nil, err
-				}
-			}
-			w := httptest.NewRecorder()
-			to.ServeHTTP(w, r)
-			return w.Result(), nil
-		})
-		c, err := Open([]string{"http://owner/"}, cfg)
-		require.NoError(t, err)
-		calls := make([]exact.Call, maxCalls+1)
-		for i := range calls {
-			calls[i] = exact.Call{Key: "k", Cost: 1, Policy: p}
-		}
-		_, err = c.engine.TakeAll(t.Context(), calls)
-		require.ErrorIs(t, err, exact.ErrMaybeCounted)
-		require.NotErrorIs(t, err, exact.ErrNotCounted)
-		require.ErrorContains(t, err, "not counted", "it says why")
-	}
-}
-
-// only is a counter with one answer.
-type only struct{ error }
-
-func (o only) Take(context.Context, exact.Call) (exact.Verdict, error) {
-	return exact.Verdict{}, o.error
-}
-func (o only) Peek(context.Context, exact.Call) (exact.Verdict, error) {
-	return exact.Verdict{}, o.error
-}
-func (o only) Refund(context.Context, exact.Receipt) error { return o.error }

@@ -11,42 +11,77 @@ import { compile, MAX_QUOTA, Refusal, SECOND, whole } from './limits.js'
 import { Store } from './store.js'
 
 const MAX_REQUEST = 128 << 10
-const MAX_CALLS = 1024
+const MAX_CALLS = 32 // in a request: an object is asked for each
+const MAX_IDS = 256 // in a request
 const SKEW = 4000 // ms that the time of a request may be from ours, either way
 const MAX_AHEAD = 3600 * SECOND
 const MAX_PAUSE = 86400 * SECOND
 const MAC = 'Tallystick-Mac'
+const DIGEST = 'Content-Digest'
 
 export default { fetch: (request, env) => serve(request, env) }
 
-// serve answers a request. now is the clock of what never comes to an object, in µs.
+// serve answers a request: each call of it by a line, as soon as it is done. now is the clock of
+// what never comes to an object, in µs.
 export async function serve(request, env, now = () => Date.now() * 1000) {
 	if (request.method !== 'POST') return new Response('a counter is asked by POST\n', { status: 405, headers: { Allow: 'POST' } })
 	const keys = await ring(env.SECRETS)
-	const body = await read(request)
-	if (!body) return new Response('the call is too long, or was cut\n', { status: 400 })
 	const sum = request.headers.get(MAC) ?? ''
-	const signed = concat('tallystick/v1/remote request\n\n', body)
+	const digest = request.headers.get(DIGEST) ?? ''
+	const signed = concat(`tallystick/v1/remote request\n\n${digest}`)
 	const good = await Promise.all(keys.map((key) => crypto.subtle.verify('HMAC', key, bytes(sum) ?? new Uint8Array(), signed)))
-	if (!good.includes(true)) return new Response('the call is not signed with a secret of this counter\n', { status: 401 })
-	const answer = JSON.stringify(await ask(env, body, now))
-	const mac = await crypto.subtle.sign('HMAC', keys[0], concat(`tallystick/v1/remote answer\n${sum}\n`, new TextEncoder().encode(answer)))
-	return new Response(answer, { headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', [MAC]: base64url(new Uint8Array(mac)) } })
+	if (!good.includes(true)) return new Response('the request is not signed with a secret of this counter\n', { status: 401 })
+	const body = await read(request)
+	if (!body) return new Response('the request is too long, or was cut\n', { status: 400 })
+	const is = new Uint8Array(await crypto.subtle.digest('SHA-256', body))
+	if (`sha-256=:${base64(is)}:` !== digest) return new Response('the request is not what was signed\n', { status: 401 })
+	const at = Math.floor(now() / 1000)
+	const line = async (said) => {
+		const text = JSON.stringify({ at, ...said })
+		const mac = await crypto.subtle.sign('HMAC', keys[0], concat(`tallystick/v1/remote answer\n${sum}\n${text}`))
+		return concat(`${base64url(new Uint8Array(mac))} ${text}\n`)
+	}
+	const headers = { 'Content-Type': 'text/plain', 'Cache-Control': 'no-store' }
+	const q = parse(body)
+	if (!q) return new Response(await line({ error: 'malformed' }), { headers })
+	if (!(Math.abs(at - q.at) <= SKEW)) return new Response(await line({ error: 'stale' }), { headers })
+	let n = 0
+	const lines = q.calls.map(async (c) => {
+		const first = n
+		n += verdicts(c)
+		const said = await ask(env, q, c)
+		return line({ verdicts: said.map((v, i) => ({ n: first + i, ...v })) })
+	})
+	if (lines.length === 1) return new Response(await lines[0], { headers })
+	const { readable, writable } = new TransformStream()
+	const to = writable.getWriter()
+	Promise.all(lines.map(async (l) => to.write(await l))).then(() => to.close()).catch((e) => to.abort(e)) // the caller is gone
+	return new Response(readable, { headers })
 }
 
-// ask has the object of a request's key answer it.
-async function ask(env, body, now) {
-	const failed = (error) => ({ at: Math.floor(now() / 1000), error })
-	let q
+// parse reads a request, but not what its calls say.
+function parse(body) {
 	try {
-		q = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
+		const q = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
+		if (Number.isInteger(q.at) && Array.isArray(q.policies) && whole(q.calls.length, 1, MAX_CALLS) && q.calls.reduce((n, c) => n + verdicts(c), 0) <= MAX_IDS) return q
 	} catch {
-		return failed('malformed')
+		// nor what is no JSON
 	}
-	if (typeof q?.key !== 'string' || !bytes(q.key) || typeof q.policy?.name !== 'string') return failed('malformed')
-	const tally = env.TALLIES.get(env.TALLIES.idFromName(`${q.policy.name}\0${q.key}`))
+	return undefined
+}
+
+// verdicts returns how many a call has: one for each ID, or one.
+const verdicts = (c) => Math.max(1, Array.isArray(c.ids) ? c.ids.length : 0)
+
+// ask has the object of a call's key answer it.
+async function ask(env, q, c) {
+	const policy = q.policies[c.policy]
+	const failed = (error) => Array.from({ length: verdicts(c) }, () => ({ error }))
+	if ((c.op !== 'take' && c.ids !== undefined) || typeof c.key !== 'string' || !bytes(c.key) || typeof policy?.name !== 'string') return failed('malformed')
+	const tally = env.TALLIES.get(env.TALLIES.idFromName(`${policy.name}\0${c.key}`))
 	try {
-		return await tally.ask(q)
+		const said = await tally.ask({ ...c, at: q.at, policy })
+		return said.error ? failed(said.error) : said.verdicts
 	} catch (e) {
 		console.error(e.stack) // it may have been done before it failed, unless it never came there
 		return failed(e.overloaded ? 'busy' : 'maybe-counted')
@@ -63,10 +98,9 @@ export class Tally extends DurableObject {
 	// now is the clock that counts, in µs.
 	now() { return Date.now() * 1000 }
 
-	// ask does what a signed request asks for. It answers when storage has it.
+	// ask does what a signed call asks for. It answers when storage has it.
 	async ask(q) {
 		const now = this.now()
-		const answer = { at: Math.floor(now / 1000) }
 		try {
 			const verdicts = this.ctx.storage.transactionSync(() => {
 				const verdicts = this.answer(q, now)
@@ -75,23 +109,21 @@ export class Tally extends DurableObject {
 			})
 			await this.ctx.storage.sync()
 			await this.remind()
-			if (verdicts.length > 0) answer.verdicts = verdicts
+			return { verdicts }
 		} catch (e) {
 			this.account = undefined // what is in storage holds
 			if (!(e instanceof Refusal)) throw e
-			answer.error = e.message
+			return { error: e.message }
 		}
-		return answer
 	}
 
 	answer(q, now) {
-		if (!Number.isInteger(q.at)) throw new Refusal('malformed')
 		if (Math.abs(Math.floor(now / 1000) - q.at) > SKEW) throw new Refusal('stale')
 		this.account ??= new Account(this.store, this.store.load())
 		switch (q.op) {
 		case 'take': {
 			const call = callOf(q)
-			if (!Array.isArray(q.ids) || !whole(q.ids.length, 1, MAX_CALLS) || !q.ids.every((id) => bytes(id)?.length > 0)) throw new Refusal('call')
+			if (!Array.isArray(q.ids) || q.ids.length === 0 || !q.ids.every((id) => bytes(id)?.length > 0)) throw new Refusal('call')
 			if (!q.ids.every((id) => bytes(id).length <= 64)) throw new Refusal('call')
 			this.mayBegin(q)
 			return q.ids.map((id) => verdict(this.account.take(now, { ...call, id })))
@@ -108,7 +140,7 @@ export class Tally extends DurableObject {
 			this.mayBegin(q)
 			const refused = this.account.refund(now, { policy, serial, at: Number(BigInt(at) / 1000n), cost: q.cost })
 			if (refused) throw new Refusal(refused)
-			return []
+			return [{}]
 		}
 		}
 		throw new Refusal('malformed')
@@ -203,7 +235,8 @@ function concat(...parts) {
 	return all
 }
 
-const base64url = (b) => btoa(String.fromCharCode(...b)).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
+const base64 = (b) => btoa(String.fromCharCode(...b))
+const base64url = (b) => base64(b).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')
 
 // bytes reads base64url without padding; nothing of what is not just that.
 function bytes(s) {

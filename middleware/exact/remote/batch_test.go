@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
+)
+
+// A piped server is one of net/http whose connections are pipes: time is virtual in its bubble.
+type piped struct {
+	dialed chan net.Conn
+	closed chan struct{}
+	asked  atomic.Int64 // requests
+}
+
+func (p *piped) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.dialed:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p *piped) Close() error   { return nil }
+func (p *piped) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p *piped) dial() net.Conn {
+	here, there := net.Pipe()
+	p.dialed <- there
+	return here
+}
+
+// pipe serves a counter, and returns who asks it.
+func pipe(t *testing.T, counter exact.Counter) (*piped, *remote.Counter) {
+	t.Helper()
+	p := &piped{dialed: make(chan net.Conn), closed: make(chan struct{})}
+	h, err := remote.Serve(counter, secrets)
+	require.NoError(t, err)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.asked.Add(1)
+		h.ServeHTTP(w, r)
+	})}
+	go func() { _ = server.Serve(p) }()
+	to := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }, MaxIdleConnsPerHost: 64}
+	cfg := secrets
+	cfg.Transport = to
+	t.Cleanup(func() {
+		to.CloseIdleConnections()
+		close(p.closed)
+		_ = server.Close()
+	})
+	return p, open(t, cfg, "http://owner/")
+}
+
+// A taking counter takes calls as it is told.
+type taking struct {
+	exact.Counter
+	take func(ctx context.Context, call exact.Call) (exact.Verdict, error)
+}
+
+func (c taking) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	return c.take(ctx, call)
+}
+
+// after is a counter in memory whose calls take so long.
+func after(d func(exact.Call) time.Duration) taking {
+	m := exact.NewMemory(0, nil)
+	return taking{m, func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+		select {
+		case <-time.After(d(call)):
+			return m.Take(ctx, call)
+		case <-ctx.Done():
+			return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
+		}
+	}}
+}
+
+// A crowd of callers asks an owner whose counter takes a while, of one key or of many. What they
+// ask together takes no longer than what one asks.
+func TestACrowdOverASlowCounter(t *testing.T) {
+	for _, keys := range []int{1, 64} {
+		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				_, c := pipe(t, after(func(exact.Call) time.Duration { return 5 * time.Millisecond }))
+				p := perHour(t, 1<<30)
+				var wg sync.WaitGroup
+				var passed, failed atomic.Int64
+				for n := range 64 {
+					wg.Go(func() {
+						for end := time.Now().Add(time.Second); time.Now().Before(end); {
+							ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+							if _, err := c.Take(ctx, exact.Call{Key: fmt.Sprint(n % keys), Cost: 1, Policy: p}); err != nil {
+								failed.Add(1)
+							} else {
+								passed.Add(1)
+							}
+							cancel()
+						}
+					})
+				}
+				wg.Wait()
+				t.Logf("%d passed, %d failed", passed.Load(), failed.Load())
+				require.Zero(t, failed.Load())
+				require.Greater(t, passed.Load(), int64(64*80), "each of them makes a call in two round trips at most")
+			})
+		})
+	}
+}
+
+// Calls for many keys leave together. One that is slow holds up none of them, nor those that
+// come after.
+func TestASlowKeyHoldsUpNoOther(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		server, c := pipe(t, after(func(call exact.Call) time.Duration {
+			if call.Key == "slow" {
+				return 40 * time.Millisecond
+			}
+			return time.Millisecond
+		}))
+		p := perHour(t, 1<<30)
+		var wg sync.WaitGroup
+		ask := func(key string, most time.Duration) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				v, err := c.Take(ctx, exact.Call{Key: key, Cost: 1, Policy: p})
+				if err != nil || !v.Admitted || time.Since(began) > most {
+					t.Errorf("%s, after %s: %v %v", key, time.Since(began), v.Admitted, err)
+				}
+			})
+		}
+		for round := range 10 {
+			ask("first", 2*time.Millisecond)
+			synctest.Wait()
+			for n := range 20 {
+				ask(fmt.Sprint(n), 10*time.Millisecond)
+			}
+			ask("slow", 45*time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
+			for n := range 20 {
+				ask(fmt.Sprint("later ", n), 20*time.Millisecond)
+			}
+			wg.Wait()
+			require.LessOrEqual(t, server.asked.Load(), int64(6*(round+1)))
+		}
+	})
+}
+
+// Of calls that leave together each has an outcome of its own.
+func TestCallsOfOneRequestFailAlone(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		m := exact.NewMemory(0, nil)
+		server, c := pipe(t, taking{m, func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+			time.Sleep(time.Millisecond)
+			switch call.ID[:4] {
+			case "full":
+				return exact.Verdict{}, exact.ErrFull
+			case "mayb":
+				return exact.Verdict{}, fmt.Errorf("%w: cut", exact.ErrMaybeCounted)
+			case "hang":
+				<-ctx.Done()
+				return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrNotCounted, ctx.Err())
+			case "dies":
+				panic("an engine")
+			}
+			return m.Take(ctx, call)
+		}})
+		p := perHour(t, 1000)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		var wg sync.WaitGroup
+		for n := range 50 {
+			for what, want := range map[string]error{"good": nil, "full": exact.ErrFull, "mayb": exact.ErrMaybeCounted, "hang": exact.ErrNotCounted, "dies": exact.ErrMaybeCounted} {
+				key := "k"
+				if n >= 40 {
+					key += what
+				}
+				wg.Go(func() {
+					v, err := c.Take(ctx, exact.Call{Key: key, Cost: 1, Policy: p, ID: fmt.Sprint(what, n)})
+					if what == "hang" && err != nil { // its own end may come first
+						return
+					}
+					if !errors.Is(err, want) || v.Admitted != (want == nil) {
+						t.Errorf("%s %d: %v %v", what, n, v.Admitted, err)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		for key, used := range map[string]int64{"k": 40, "kgood": 10, "kmayb": 0} {
+			v, err := c.Peek(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+			require.NoError(t, err)
+			require.EqualValues(t, 1000-used, v.Limits[0].Remaining, key)
+		}
+		require.LessOrEqual(t, server.asked.Load(), int64(10))
+	})
+}
+
+// What is given back by many at once comes back once for each receipt.
+func TestRefundsLeaveTogether(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		server, c := pipe(t, exact.NewMemory(0, nil))
+		p := perHour(t, 1000)
+		var wg sync.WaitGroup
+		var back, refused atomic.Int64
+		for n := range 60 {
+			wg.Go(func() {
+				v, err := c.Take(t.Context(), exact.Call{Key: fmt.Sprint(n % 3), Cost: 5, Policy: p})
+				if err != nil {
+					t.Error(err)
+				}
+				v.Receipt.Cost = 2
+				for range 2 {
+					wg.Go(func() {
+						switch err := c.Refund(t.Context(), v.Receipt); {
+						case err == nil:
+							back.Add(1)
+						case errors.Is(err, exact.ErrNoRefund):
+							refused.Add(1)
+						}
+					})
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 60, back.Load())
+		require.EqualValues(t, 60, refused.Load())
+		for n := range 3 {
+			v, err := c.Peek(t.Context(), exact.Call{Key: fmt.Sprint(n), Cost: 1, Policy: p})
+			require.NoError(t, err)
+			require.EqualValues(t, 1000-20*3, v.Limits[0].Remaining)
+		}
+		require.LessOrEqual(t, server.asked.Load(), int64(60), "of 183 calls")
+	})
+}
+
+// Who gives up before its call has left was not counted; who does after may have been. The
+// others of the request are not cut.
+func TestWhoGivesUpAmongOthers(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		_, c := pipe(t, after(func(exact.Call) time.Duration { return 20 * time.Millisecond }))
+		p := perHour(t, 100)
+		var wg sync.WaitGroup
+		ask := func(key string, patient time.Duration, want error) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patient)
+				defer cancel()
+				if _, err := c.Take(ctx, exact.Call{Key: key, Cost: 1, Policy: p}); !errors.Is(err, want) {
+					t.Errorf("%s: %v", key, err)
+				}
+			})
+		}
+		ask("first", time.Second, nil)
+		synctest.Wait()
+		ask("patient", time.Second, nil)
+		ask("gone", 100*time.Microsecond, exact.ErrNotCounted)
+		ask("hasty", 15*time.Millisecond, exact.ErrMaybeCounted)
+		wg.Wait()
+		for key, used := range map[string]int64{"patient": 1, "gone": 0} {
+			v, err := c.Peek(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+			require.NoError(t, err)
+			require.EqualValues(t, 100-used, v.Limits[0].Remaining, key)
+		}
+	})
+}
+
+// A body that does not come is not waited for: not at all without a secret, and no longer than
+// anybody waits for an answer where somebody sends again what he has recorded.
+func TestABodyThatDoesNotCome(t *testing.T) {
+	body := strings.Repeat("x", 128<<10)
+	signed := &http.Request{Header: http.Header{}}
+	sign(signed, secret("a"), body)
+	for what, c := range map[string]struct {
+		header http.Header
+		status int
+		most   time.Duration
+	}{
+		"without a secret": {http.Header{"Tallystick-Mac": {"x"}}, http.StatusUnauthorized, 0},
+		"recorded":         {signed.Header, http.StatusBadRequest, 10 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				server, _ := pipe(t, exact.NewMemory(1, nil))
+				var wg sync.WaitGroup
+				for range 50 {
+					wg.Go(func() {
+						conn, began := server.dial(), time.Now()
+						defer conn.Close()
+						_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
+						go func() {
+							var head strings.Builder
+							fmt.Fprintf(&head, "POST / HTTP/1.1\r\nHost: owner\r\nContent-Length: %d\r\n", len(body))
+							_ = c.header.Write(&head)
+							_, _ = conn.Write([]byte(head.String() + "\r\n" + body[1:])) // until it is closed
+						}()
+						resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+						if err != nil {
+							t.Error("it is waited for: ", err)
+							return
+						}
+						_ = resp.Body.Close()
+						if took := time.Since(began); resp.StatusCode != c.status || took > c.most || !resp.Close {
+							t.Errorf("status %d after %s; it is closed: %v", resp.StatusCode, took, resp.Close)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
+}

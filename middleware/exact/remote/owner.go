@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// An owner makes the calls of requests.
+type owner struct {
+	counter exact.Counter
+	quick   bool // it waits for nothing: goroutines would cost more than what they do
+
+	mu       sync.Mutex
+	policies map[string]*exact.Policy // by their bytes
+}
+
+// maxPolicies is how many compiled policies an owner keeps. A caller can send more, which are
+// then compiled each time.
+const maxPolicies = 1024
+
+// linger is how long what is done waits for what is not, so that most answers are one line.
+const linger = time.Millisecond
+
+// answer makes the calls of a request at once, and says what became of each soon after it is
+// done, so that one that is slow holds up no other.
+func (o *owner) answer(ctx context.Context, q *request, say func(some []verdict, last bool)) {
+	left := 0
+	for i := range q.Calls {
+		left += q.Calls[i].verdicts()
+	}
+	done := make(chan verdict, left)
+	n := 0
+	for i := range q.Calls {
+		first := n
+		c := &q.Calls[i]
+		call := func() {
+			o.call(ctx, q, c, func(n int, v verdict) {
+				v.N = first + n
+				done <- v
+			})
+		}
+		if n += c.verdicts(); o.quick || left == 1 {
+			call()
+		} else {
+			go call()
+		}
+	}
+	for some := make([]verdict, 0, left); left > 0; some = some[:0] {
+		some = append(some, <-done)
+		var end <-chan time.Time
+		if len(some) < left && !o.quick {
+			end = time.After(linger)
+		}
+		for over := false; len(some) < left && !over; {
+			select {
+			case v := <-done:
+				some = append(some, v)
+			case <-end:
+				over = true
+			}
+		}
+		left -= len(some)
+		say(some, left == 0)
+	}
+}
+
+// call makes one call of a request, and tells its verdicts.
+func (o *owner) call(ctx context.Context, q *request, c *call, tell func(n int, v verdict)) {
+	call, calls, err := o.callOf(q, c)
+	if err != nil {
+		for i := range c.verdicts() {
+			tell(i, verdict{Error: errorOf(err)})
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(time.Duration(max(c.Wait, 0))*time.Millisecond, maxWait))
+	defer cancel()
+	switch c.Op {
+	case opTake:
+		o.take(ctx, calls, tell)
+	case opPeek:
+		tell(0, verdictOf(call.Policy, func() (exact.Verdict, error) { return o.counter.Peek(ctx, call) }))
+	default:
+		tell(0, verdictOf(nil, func() (v exact.Verdict, err error) { return v, o.refund(ctx, &call, c.Receipt) }))
+	}
+}
+
+// callOf reads a call: one for each ID, if it is a take. Each of those must have one, which is
+// what makes a request that was recorded worth nothing.
+func (o *owner) callOf(q *request, c *call) (is exact.Call, each []exact.Call, err error) {
+	key, err := decode(c.Key)
+	if err != nil || c.Op != opTake && (len(c.IDs) > 0 || c.Op != opPeek && c.Op != opRefund) || c.Policy < 0 || c.Policy >= len(q.Policies) ||
+		c.Ahead > exact.MaxAhead.Microseconds() || c.Pause > exact.MaxPause.Microseconds() { // which may overflow
+		return is, nil, errMalformed
+	}
+	policy, err := o.policy(q.Policies[c.Policy])
+	if err != nil {
+		return is, nil, err
+	}
+	is = exact.Call{
+		Key: key, Cost: c.Cost, Policy: policy, Past: c.Past,
+		Ahead: time.Duration(c.Ahead) * time.Microsecond, Pause: time.Duration(c.Pause) * time.Microsecond,
+	}
+	if c.Op != opTake {
+		return is, nil, nil
+	}
+	if len(c.IDs) == 0 {
+		return is, nil, errNoID
+	}
+	each = make([]exact.Call, len(c.IDs))
+	for i, id := range c.IDs {
+		each[i] = is
+		if each[i].ID, err = decode(id); err != nil || each[i].ID == "" {
+			return is, nil, errNoID
+		}
+	}
+	return is, each, nil
+}
+
+var errNoID = &exact.CallError{Field: "ID", Problem: "must be there"}
+
+// policy returns a compiled policy.
+func (o *owner) policy(raw []byte) (*exact.Policy, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.policies[string(raw)]; p != nil {
+		return p, nil
+	}
+	p, err := decodePolicy(raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.policies) >= maxPolicies {
+		clear(o.policies)
+	}
+	o.policies[string(raw)] = p
+	return p, nil
+}
+
+// take makes a call for each ID at once: one after the other they would have the time of one
+// between them. What counters can take in one go they merge again, with that of other requests.
+func (o *owner) take(ctx context.Context, calls []exact.Call, tell func(n int, v verdict)) {
+	var others sync.WaitGroup
+	for i := range calls {
+		take := func() {
+			tell(i, verdictOf(calls[i].Policy, func() (exact.Verdict, error) { return o.counter.Take(ctx, calls[i]) }))
+		}
+		if o.quick || i == len(calls)-1 {
+			take()
+		} else {
+			others.Go(take)
+		}
+	}
+	others.Wait()
+}
+
+// refund gives back what a receipt says.
+func (o *owner) refund(ctx context.Context, call *exact.Call, r *receipt) error {
+	if r == nil {
+		return exact.ErrNoRefund
+	}
+	at, err := strconv.ParseInt(r.At, 10, 64)
+	if err != nil {
+		return exact.ErrNoRefund
+	}
+	return o.counter.Refund(ctx, exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: time.Unix(0, at), Serial: r.Serial})
+}
+
+// verdictOf writes what became of a call; without a policy, whether it failed. That an engine
+// panics is an error: in a goroutine of a request it would end the program.
+func verdictOf(p *exact.Policy, do func() (exact.Verdict, error)) (w verdict) {
+	defer func() {
+		if recover() != nil {
+			w = verdict{Error: maybeCounted}
+		}
+	}()
+	v, err := do()
+	switch {
+	case err != nil:
+		return verdict{Error: errorOf(err)}
+	case p == nil:
+		return verdict{}
+	}
+	w = verdict{Admitted: v.Admitted, Impossible: v.Impossible, Replayed: v.Replayed, Wait: v.Wait.Microseconds(), Limits: make([]standing, p.Len())}
+	for i := range w.Limits {
+		l := &v.Limits[i]
+		w.Limits[i] = standing{l.Remaining, int64(l.Reset / time.Second), 0}
+		if l.Blocked {
+			w.Limits[i][2] = 1
+		}
+	}
+	if v.Receipt.Policy != nil {
+		w.Receipt, w.Cost = &receipt{v.Receipt.Serial, strconv.FormatInt(v.Receipt.At.UnixNano(), 10)}, v.Receipt.Cost
+	}
+	return w
+}
