@@ -85,12 +85,11 @@ func (n noting) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 	return v, err
 }
 
+// Refund says so before it asks: the process may end before it has the answer, and another would
+// have the same moment.
 func (n noting) Refund(ctx context.Context, r exact.Receipt) error {
-	err := n.Counter.Refund(ctx, r)
-	if err == nil {
-		fmt.Printf("back %s\n", r.Serial)
-	}
-	return err
+	fmt.Printf("back %s\n", r.Serial)
+	return n.Counter.Refund(ctx, r)
 }
 
 // before is a transport that says when it sends.

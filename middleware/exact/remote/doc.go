@@ -19,7 +19,8 @@
 // listen learns keys, which package middleware hashes, and counts. Use https across networks
 // that are not yours.
 //
-// Concurrent calls for one key are merged into one request ([exact.Merge]). The wire is in
-// docs/remote.md, so that an owner can be written in another language. One is in durable/, for
-// Cloudflare's Workers: a Durable Object for each key.
+// Calls that come while a request is out leave together when it is answered, or when that takes
+// long: one request to each owner, whatever their keys. The owner makes them at once, and answers
+// each when it is done. The wire is in docs/remote.md, so that an owner can be written in another
+// language. One is in durable/, for Cloudflare's Workers: a Durable Object for each key.
 package remote

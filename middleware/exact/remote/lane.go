@@ -57,6 +57,7 @@ type group []*waiter
 
 // mergeable is what the takes of a group have in common.
 type mergeable struct {
+	op     string
 	key    string
 	policy *exact.Policy
 	cost   int64
@@ -95,9 +96,9 @@ func (l *lane) do(w *waiter) (exact.Verdict, error) {
 
 // wait puts a call where it leaves with others. l.mu is held.
 func (l *lane) wait(w *waiter) {
-	k := mergeable{w.call.Key, w.call.Policy, w.call.Cost, w.call.Past, w.call.Ahead, w.call.Pause}
+	k := mergeable{w.op, w.call.Key, w.call.Policy, w.call.Cost, w.call.Past, w.call.Ahead, w.call.Pause}
 	i, known := l.at[k]
-	if w.op != opTake || !known {
+	if !known {
 		i, l.groups = len(l.groups), append(l.groups, nil)
 		if w.op == opTake {
 			l.at[k] = i

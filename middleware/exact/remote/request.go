@@ -125,8 +125,12 @@ func (s *sender) ask(ctx context.Context, o *peer, q *request, tell func(*answer
 		return fmt.Errorf("%w: %w", exact.ErrMaybeCounted, err)
 	}
 	defer resp.Body.Close()
+	room := int64(4 << 10)
+	if resp.ContentLength >= 0 {
+		room = min(resp.ContentLength+1, maxAnswer)
+	}
 	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(make([]byte, 0, min(max(4<<10, resp.ContentLength+1), maxAnswer)), maxAnswer)
+	lines.Buffer(make([]byte, 0, room), maxAnswer)
 	for n := 0; lines.Scan(); n++ {
 		var a answer
 		line := lines.Bytes()

@@ -63,12 +63,11 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request is not what was signed", http.StatusUnauthorized)
 		return
 	}
-	now := s.now()
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["Date"] = []string{"text/plain"}, []string{"no-store"}, nil
 	begun := false
 	say := func(a answer, last bool) {
-		a.At = now.UnixMilli()
+		a.At = s.now().UnixMilli()
 		text, err := json.Marshal(&a)
 		if err != nil {
 			panic(err) // strings and integers
@@ -83,7 +82,7 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush() // or all lines come together
 		}
 	}
-	q, refused := s.read(now, body)
+	q, refused := s.read(body)
 	if refused != "" {
 		say(answer{Error: refused}, true)
 		return
@@ -91,18 +90,13 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.owner.answer(r.Context(), q, func(some []verdict, last bool) { say(answer{Verdicts: some}, last) })
 }
 
-var errTooLong = errors.New("remote: the request is too long")
-
 // readBody reads a body that somebody with a secret has signed. One that was recorded may be
 // sent again and never end: it has no longer than anybody waits for an answer.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > maxRequest {
-		return nil, errTooLong
-	}
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(maxWait)) // where there is a connection
 	var body bytes.Buffer
-	body.Grow(int(max(0, r.ContentLength)) + bytes.MinRead)
+	body.Grow(int(min(max(0, r.ContentLength), maxRequest)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err == nil {
 		_ = connection.SetReadDeadline(time.Time{}) // or it would end what is done from here on
@@ -111,8 +105,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // read reads a request, or returns why it is refused as a whole.
-func (s *served) read(now time.Time, body []byte) (q *request, refused string) {
-	q = new(request)
+func (s *served) read(body []byte) (q *request, refused string) {
+	q, now := new(request), s.now().UnixMilli()
 	if json.Unmarshal(body, q) != nil || len(q.Calls) < 1 || len(q.Calls) > maxCalls {
 		return nil, malformedError
 	}
@@ -123,10 +117,10 @@ func (s *served) read(now time.Time, body []byte) (q *request, refused string) {
 	if verdicts > maxIDs {
 		return nil, malformedError
 	}
-	if off := now.UnixMilli() - q.At; off > skew.Milliseconds() || off < -skew.Milliseconds() {
+	if off := now - q.At; off > skew.Milliseconds() || off < -skew.Milliseconds() {
 		return nil, staleError
 	}
-	if q.At < s.began && s.began <= now.UnixMilli() {
+	if q.At < s.began && s.began <= now {
 		// A counter may know IDs for no longer than its process lives, and what was recorded
 		// before it was started again would be charged again. A caller whose clock is behind
 		// learns the time from this answer. Where the clock has stepped back behind the

@@ -35,16 +35,15 @@ export async function serve(request, env, now = () => Date.now() * 1000) {
 	if (!body) return new Response('the request is too long, or was cut\n', { status: 400 })
 	const is = new Uint8Array(await crypto.subtle.digest('SHA-256', body))
 	if (`sha-256=:${base64(is)}:` !== digest) return new Response('the request is not what was signed\n', { status: 401 })
-	const at = Math.floor(now() / 1000)
 	const line = async (said) => {
-		const text = JSON.stringify({ at, ...said })
+		const text = JSON.stringify({ at: Math.floor(now() / 1000), ...said })
 		const mac = await crypto.subtle.sign('HMAC', keys[0], concat(`tallystick/v1/remote answer\n${sum}\n${text}`))
 		return concat(`${base64url(new Uint8Array(mac))} ${text}\n`)
 	}
 	const headers = { 'Content-Type': 'text/plain', 'Cache-Control': 'no-store' }
 	const q = parse(body)
 	if (!q) return new Response(await line({ error: 'malformed' }), { headers })
-	if (!(Math.abs(at - q.at) <= SKEW)) return new Response(await line({ error: 'stale' }), { headers })
+	if (!(Math.abs(Math.floor(now() / 1000) - q.at) <= SKEW)) return new Response(await line({ error: 'stale' }), { headers })
 	let n = 0
 	const lines = q.calls.map(async (c) => {
 		const first = n
