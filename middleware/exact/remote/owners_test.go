@@ -7,6 +7,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -181,6 +183,41 @@ func TestOwnersRefuseByName(t *testing.T) {
 			require.Contains(t, text, `"admitted":true`)
 			require.Contains(t, text, `"limits":[[4,800,0]]`, "nothing of all that was counted, and this once")
 		}
+	})
+}
+
+// Every call of a request is answered, by its number, whatever becomes of the others.
+func TestOwnersAnswerEachCall(t *testing.T) {
+	owners(t, func(t *testing.T, owner http.RoundTripper) {
+		var calls []string
+		of := func(text string) { calls = append(calls, `{"wait":5000,"cost":1,`+text+`}`) }
+		of(`"op":"take","policy":0,"key":"azE","ids":["YQ","Yg"]`)
+		of(`"op":"take","policy":7,"key":"azE","ids":["YQ","Yg"]`)
+		of(`"op":"refund","policy":0,"key":"azI"`)
+		of(`"op":"take","policy":0,"key":"azM","ids":["YQ","YQ"]`)
+		of(`"op":"peek","policy":0,"key":"azQ"`)
+		first := call(t, "", "")
+		body := first[:strings.Index(first, `"calls":[`)] + `"calls":[` + strings.Join(calls, ",") + "]}"
+		got := map[int]string{}
+		for line := range strings.Lines(asked(t, owner, secret("a"), body)) {
+			var a struct{ Verdicts []json.RawMessage }
+			require.NoError(t, json.Unmarshal([]byte(line), &a))
+			for _, text := range a.Verdicts {
+				var v struct {
+					N                  int
+					Error              string
+					Admitted, Replayed bool
+					Limits             [][3]int64
+				}
+				require.NoError(t, json.Unmarshal(text, &v))
+				require.NotContains(t, got, v.N)
+				got[v.N] = fmt.Sprint(v.Error, v.Admitted, v.Replayed, len(v.Limits))
+			}
+		}
+		const admitted, malformed = "true false 1", "malformedfalse false 0"
+		require.Equal(t, map[int]string{
+			0: admitted, 1: admitted, 2: malformed, 3: malformed, 4: "no-refundfalse false 0", 5: admitted, 6: "true true 1", 7: admitted,
+		}, got)
 	})
 }
 
