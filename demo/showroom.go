@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,7 +106,7 @@ func (s *showroom) watch(instance int, next http.Handler) http.Handler {
 		if st.round.thrown {
 			r.Header = r.Header.Clone()
 			r.Header.Del(middleware.TokenHeader)
-			setCookies(r, without(r.Cookies(), showroomCookie))
+			setCookies(r, slices.DeleteFunc(r.Cookies(), func(c *http.Cookie) bool { return ofShowroom(c.Name) }))
 		}
 		next.ServeHTTP(&watched{ResponseWriter: w, before: func(int) {
 			s.settle(st, w.Header())
@@ -125,12 +126,18 @@ func (s *showroom) settle(st *step, h http.Header) {
 	s.visits.of(st.round).add(st, h.Get(middleware.TokenHeader), s.now())
 }
 
+// ofShowroom reports whether a cookie has that name, or is of one of the things that the showroom
+// limits by itself: its rounds.
+func ofShowroom(name string) bool {
+	return name == showroomCookie || strings.HasPrefix(name, showroomCookie+".for.")
+}
+
 // dropToken takes the token out of an answer.
 func dropToken(h http.Header) {
 	h.Del(middleware.TokenHeader)
 	kept := h["Set-Cookie"][:0:0]
 	for _, line := range h["Set-Cookie"] {
-		if !strings.HasPrefix(line, showroomCookie+"=") {
+		if name, _, _ := strings.Cut(line, "="); !ofShowroom(name) {
 			kept = append(kept, line)
 		}
 	}
@@ -204,7 +211,11 @@ func (s *showroom) round(w http.ResponseWriter, r *http.Request) {
 	next := round{id: now.id, turn: now.turn + 1, thrown: r.FormValue("token") == "thrown"}
 	http.SetCookie(w, next.cookie())
 	// The token of the round before is of no use to this one, and is really thrown away.
-	http.SetCookie(w, &http.Cookie{Name: showroomCookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	for _, c := range r.Cookies() {
+		if ofShowroom(c.Name) {
+			http.SetCookie(w, &http.Cookie{Name: c.Name, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		}
+	}
 	s.visits.of(next).begin(next, r.FormValue("token") == "again")
 	if wantsHTML(r) {
 		http.Redirect(w, r, "/#stage", http.StatusSeeOther)

@@ -276,9 +276,10 @@ func (v *visit) news() (int, <-chan struct{}) {
 
 // shownToken returns the token that a request carries for the showroom, by cookie.
 func shownToken(r *http.Request) string {
-	c, err := r.Cookie(showroomCookie)
-	if err != nil || strings.Count(c.Value, ".") != 2 {
-		return ""
+	for _, c := range r.Cookies() {
+		if _, token, _ := strings.Cut(c.Value, "~"); ofShowroom(c.Name) && strings.Count(token, ".") == 2 {
+			return token
+		}
 	}
-	return c.Value
+	return ""
 }

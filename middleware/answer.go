@@ -63,7 +63,8 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	tok := len(b)
 	header, cookie := e.channels(shown)
 	if cookie && tok > retry {
-		b = e.appendCookie(b, b[retry:tok], e.expires(tell)-now.Unix())
+		b = e.appendCookieStart(b, who, shown, tell.own)
+		b = e.appendCookieEnd(b, b[retry:tok], e.expires(tell)-now.Unix())
 	}
 	all := string(b)
 	f.Lines[reply.RateLimit] = all[:rate]
@@ -146,10 +147,8 @@ func (e *engine) expires(tell told) int64 {
 	return e.carried.Expires(*tell.tally)
 }
 
-// appendCookie appends the cookie of a token.
-func (e *engine) appendCookie(b, tok []byte, maxAge int64) []byte {
-	b = append(b, e.cookieName...)
-	b = append(b, '=')
+// appendCookieEnd appends a token to the start of its cookie, and the rest.
+func (e *engine) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 	b = append(b, tok...)
 	b = append(b, "; Max-Age="...)
 	b = strconv.AppendInt(b, max(1, maxAge), 10)

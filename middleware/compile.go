@@ -60,8 +60,9 @@ func compile(cfg Config, here *home) (*engine, error) {
 		e.tiers[name] = &t
 	}
 	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
+	e.cookieSuffixes = []string{thingSuffix + "#"}
 	if e.challenge != nil {
-		e.cookieSuffixes = []string{proofSuffix}
+		e.cookieSuffixes = append(e.cookieSuffixes, proofSuffix+proofDigits)
 	}
 	if err := e.leaseSlots(&cfg); err != nil {
 		return nil, err

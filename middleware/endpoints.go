@@ -272,7 +272,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	default:
 		own, sale := e.redeem(now, who, &receipt)
 		if sale.Granted {
-			e.answer(now, dc, who, new(credentials), told{own: &own, tally: new(storeless.Tally)}, given{})
+			e.answer(now, dc, who, &credentials{fields: r.Header}, told{own: &own, tally: new(storeless.Tally)}, given{})
 			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
 			dc.setFields(w.Header())
 			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-now.Unix(), 10))

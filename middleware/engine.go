@@ -94,6 +94,7 @@ type challenger struct {
 // would take the proof of the first.
 const (
 	proofSuffix = ".proof." // and eight digits of the challenge
+	proofDigits = "########"
 	roomSuffix  = ".wait"
 )
 

@@ -100,7 +100,7 @@ func (e *engine) newSubject(ctx context.Context, now time.Time, id Identity) (wh
 
 // knowSubject fills in what the steps need of an identity. Its bytes are written to b.
 func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b []byte, who *subject) {
-	who.id, who.bytes, who.tier = id, id.append(b), e.tierOf(now, id.Tier)
+	who.id, who.bytes, who.tier, who.mark = id, id.append(b), e.tierOf(now, id.Tier), id.mark()
 	if e.customers != nil {
 		who.tier = e.ownTierOf(ctx, now, id, who.tier)
 	}

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
 // look looks at a request that has been decided.
@@ -38,7 +40,7 @@ func (e *engine) lookAtCookies(now time.Time, r *http.Request) {
 	switch scheme := pageScheme(r); {
 	case !secure && (r.TLS != nil || scheme == "https"):
 		e.report.warn(now, cookieInsecure, "the cookie is sent without Secure and without __Host-, and the site is on TLS", "remedy", "do not set Config.InsecureCookie")
-	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !showsCookie(r, e.cookieName):
+	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !e.showsCookie(r):
 		e.report.warn(now, cookieDropped, "a page on plain HTTP: browsers drop the cookie, which is Secure", "remedy", "serve the site on TLS, or set Config.InsecureCookie while you develop")
 	}
 }
@@ -68,10 +70,12 @@ func local(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
 }
 
-// showsCookie reports whether a request has a cookie of the name: then the browser keeps it.
-func showsCookie(r *http.Request, name string) bool {
-	_, err := r.Cookie(name)
-	return err == nil
+// showsCookie reports whether a request has a cookie of the policy: then the browser keeps it.
+func (e *engine) showsCookie(r *http.Request) bool {
+	for range httpfield.Cookies(r.Header["Cookie"], e.cookieName, e.cookieSuffixes...) {
+		return true
+	}
+	return false
 }
 
 // programOf returns what a request says of its program, if it comes from id itself, a

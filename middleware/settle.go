@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -189,7 +188,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 		room = []byte{kindRoom} // and no room for more: each append copies it
 	}
 	id := &dc.decision.Identity
-	who = subject{id: id, bytes: id.append(room), tier: dc.decision.tier}
+	who = subject{id: id, bytes: id.append(room), tier: dc.decision.tier, mark: id.mark()}
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory == nil {
 		return who, f
@@ -215,8 +214,7 @@ func (e *engine) issuedWith(now time.Time, dc *decisionContext, who *subject) (t
 	f := &dc.reply.Fields
 	text := f.Lines[reply.Token]
 	if text == "" {
-		_, value, _ := strings.Cut(f.Cookie, "=")
-		text, _, _ = strings.Cut(value, ";")
+		_, text = who.cutCookie(f.Cookie)
 	}
 	said, err := who.holder.Verify(now, text)
 	return said.Tally, err == nil && said.Own.IsZero() == (dc.own == nil)
@@ -234,7 +232,8 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tell 
 		tok := who.appendToken(nil, tell.own, tell.tally)
 		var cookie []byte
 		if len(tok) > 0 {
-			cookie = e.appendCookie(nil, tok, e.expires(tell)-now.Unix())
+			start, _ := who.cutCookie(f.Cookie)
+			cookie = e.appendCookieEnd([]byte(start), tok, e.expires(tell)-now.Unix())
 		}
 		then.ReplaceToken(string(tok), string(cookie))
 	}

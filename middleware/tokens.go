@@ -52,12 +52,16 @@ func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *cre
 	if lines := q.r.Header["Cookie"]; len(lines) > 0 {
 		for suffix, value := range httpfield.Cookies(lines, e.cookieName, e.cookieSuffixes...) {
 			switch {
-			case suffix == proofSuffix && len(shown.proofCookies) < maxProofs:
+			case strings.HasPrefix(suffix, proofSuffix) && len(shown.proofCookies) < maxProofs:
 				shown.proofCookies = append(shown.proofCookies, value)
 			case suffix == roomSuffix && len(shown.roomCookies) < maxTokens:
 				shown.roomCookies = append(shown.roomCookies, value)
 			case suffix == "" && e.readToken(now, who, shown, value):
 				shown.byCookie = true
+			case strings.HasPrefix(suffix, thingSuffix) && who.mark != "":
+				if tok, ours := strings.CutPrefix(value, who.mark); ours && e.readToken(now, who, shown, tok) {
+					shown.byCookie = true
+				}
 			}
 		}
 	}

@@ -47,6 +47,8 @@ type site struct {
 	reports []string
 	broken  int    // what the endpoints answer, if not 0
 	after   string // and their Retry-After
+
+	redeeming func() // is called before a proof arrives; nil: nothing
 }
 
 // work is cheap: most tests are about what happens, not how long it takes.
@@ -211,6 +213,9 @@ func (s *site) breakable(next http.Handler) http.HandlerFunc {
 			}
 			http.Error(w, "broken", broken)
 			return
+		}
+		if s.redeeming != nil && strings.HasSuffix(r.URL.Path, "/redeem") {
+			s.redeeming()
 		}
 		next.ServeHTTP(w, r)
 	}

@@ -36,8 +36,9 @@ export const ticket = async (endpoint, { signal, cost = 1 } = {}) => ok(await fe
 // was bought. It returns what the server has said: needed; left, where the limits
 // were asked; and after a purchase work and expires-in. A browser that keeps no cookies
 // is told after one purchase, by the reason no-cookies: the next would be lost as well.
+// Before it solves another challenge it calls onagain with the reason.
 // (navigator.cookieEnabled does not know of Partitioned ones, of proxies and of add-ons.)
-export async function prove(endpoint, { signal, cost = 1, ...options } = {}) {
+export async function prove(endpoint, { signal, cost = 1, onagain, ...options } = {}) {
   let tries = TRIES, terms = await ask(endpoint, cost, { signal });
   while (terms.needed !== false) { // a refusal does not say
     try {
@@ -50,15 +51,26 @@ export async function prove(endpoint, { signal, cost = 1, ...options } = {}) {
     } catch (error) {
       if (!--tries || error.status !== 403 && error.reason !== "expired") throw error;
       // Behind a balancer the instance that has refused may ask for more than others.
-      terms = error.terms?.challenge ? error.terms : await ask(endpoint, cost, { signal });
+      const { challenge, work, ttl, reason } = error.terms ?? error;
+      terms = challenge ? { challenge, work, ttl } : await ask(endpoint, cost, { signal });
+      onagain?.(reason);
     }
   }
   return terms;
 }
 
-// The newest tokens, by origin and then by their header, in which those of
-// different policies differ.
+// The newest tokens, by origin and then by policy and whose tally it is.
 const tokens = {};
+
+// keep keeps a token, and the last four of its policy: the server looks at no more.
+function keep(origin, token) {
+  const { aud, fam, sub } = JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
+  const kept = tokens[origin] ??= new Map(), key = `${aud} `;
+  kept.delete(key + (fam ?? sub));
+  kept.set(key + (fam ?? sub), token);
+  const [oldest, ...rest] = [...kept.keys()].filter((other) => other.startsWith(key));
+  if (rest.length > 3) kept.delete(oldest);
+}
 
 // The purchase under way, by origin: of many requests refused at once one buys,
 // and the others try what it has bought.
@@ -85,7 +97,7 @@ export async function tallyFetch(input, init = {}, { header, ...options } = {}) 
 
   const send = async (proof) => {
     const headers = new Headers(request.headers);
-    if (byField && tokens[origin]) headers.set(TOKEN, Object.values(tokens[origin]).join());
+    if (byField && tokens[origin]) headers.set(TOKEN, [...tokens[origin].values()].join());
     if (proof) headers.set(PROOF, proof);
     // What is not said here once more is lost with the first of these.
     const again = { headers, referrer, referrerPolicy };
@@ -104,7 +116,7 @@ export async function tallyFetch(input, init = {}, { header, ...options } = {}) 
       throw Object.assign(new TypeError(`Tallystick: ${request.url} redirects`), { reason: "redirected" });
     }
     for (const token of response.headers.get(TOKEN)?.split(/,\s*/) ?? []) {
-      (tokens[new URL(response.url).origin] ??= {})[token.split(".")[0]] = token;
+      keep(new URL(response.url).origin, token);
     }
     return response;
   };

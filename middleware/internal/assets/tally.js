@@ -3,7 +3,7 @@
 // says how to use it.
 
 import { prove, tallyFetch, ticket } from "./fetch.js";
-import { coarse, duration, inTime, text } from "./texts.js";
+import { coarse, duration, inTime, known, text } from "./texts.js";
 
 export { solve } from "./solver.js";
 export { prove, tallyFetch, ticket };
@@ -53,6 +53,7 @@ export class TallyCheck extends HTMLElement {
   #focused = false;
   #slow = 0;        // a timer
   #tick = 0;        // and another
+  #frame = 0;       // in which progress was shown
   #long = false;    // the check has shown itself
   #left = Infinity; // the seconds that are shown
 
@@ -65,24 +66,28 @@ export class TallyCheck extends HTMLElement {
   get #busy() { return this.state === "working" || this.state === "waiting"; }
 
   connectedCallback() {
-    this.#status.role = "status";
-    this.#timer.role = "timer";
+    addEventListener("pageshow", this);
+    addEventListener("online", this);
+    if (this.contains(this.#words)) return; // it has been moved
+    this.#status.setAttribute("role", "status");
+    this.#timer.setAttribute("role", "timer");
     this.#words.tabIndex = -1;
     this.#words.replaceChildren(this.#status, " ", this.#timer);
     this.#button.type = "button";
     this.#button.onclick = () => this.#press();
-    this.#bar.ariaLabel = this.#text("working");
+    this.#bar.setAttribute("aria-label", this.#text("working"));
     // What stood here was for browsers without scripts.
     this.replaceChildren(this.#words, this.#button, this.#bar);
-    addEventListener("pageshow", this);
-    addEventListener("online", this);
     this.#set("idle");
   }
+
+  connectedMoveCallback() {}
 
   disconnectedCallback() {
     removeEventListener("pageshow", this);
     removeEventListener("online", this);
-    this.#stop();
+    // To move it is to take it out and put it in again: it goes on.
+    queueMicrotask(() => this.isConnected || this.reset());
   }
 
   formAssociatedCallback(form) {
@@ -134,7 +139,7 @@ export class TallyCheck extends HTMLElement {
     this.#held = true;
     this.#submitter = submitter;
     this.#again = () => this.#submit(submitter);
-    if (!await this.verify()) return this.#held = false;
+    if (!await this.verify() || form !== this.#form) return this.#held = false;
     // Browsers open windows only for some seconds after a click.
     const target = attribute("target", form, submitter);
     if (target && !/^_(self|parent|top)$/i.test(target) && navigator.userActivation?.isActive === false) {
@@ -190,7 +195,14 @@ export class TallyCheck extends HTMLElement {
       signal,
       cost: this.#cost,
       maxWork: +(this.getAttribute("max-work") ?? 2**28),
+      onagain: (reason) => {
+        if (reason !== "price-risen") return;
+        clearTimeout(this.#slow);
+        this.#begin("risen");
+      },
       onprogress: (done, total, left) => {
+        if (this.#frame) return; // there is nobody to see it
+        this.#frame = requestAnimationFrame(() => { this.#frame = 0; });
         this.#bar.value = done / total;
         this.#estimate(left / 1000);
         this.#emit("tally-progress", { done, total, left });
@@ -271,7 +283,13 @@ export class TallyCheck extends HTMLElement {
     return /^[a-z]{2,3}$/.test(lang) ? lang : "en";
   }
 
-  #text(key) { return this.getAttribute(`text-${key}`) ?? text(this.#lang, key); }
+  #text(key) { return this.getAttribute(`text-${key}`) ?? text(known(this.#lang), key); }
+
+  // #timed puts a time into a text, in the language of that.
+  #timed(key, words, seconds) {
+    const lang = this.hasAttribute(`text-${key}`) ? this.#lang : known(this.#lang);
+    return this.#text(key).replace("{}", () => words(lang, seconds));
+  }
 
   // #say changes what is read out, once, and #clock what only stands there. The first
   // time is read out too.
@@ -281,7 +299,7 @@ export class TallyCheck extends HTMLElement {
 
   #clock(words) {
     if (this.#timer.textContent === words) return;
-    this.#timer.ariaLive = this.#timer.textContent ? "off" : "polite";
+    this.#timer.setAttribute("aria-live", this.#timer.textContent ? "off" : "polite");
     this.#timer.textContent = words;
   }
 
@@ -291,13 +309,21 @@ export class TallyCheck extends HTMLElement {
     return this.#button.hidden = false;
   }
 
+  // #begin shows the bar, at its beginning, and why.
+  #begin(key) {
+    this.#bar.value = 0;
+    this.#left = Infinity;
+    this.#bar.hidden = false;
+    this.#say(key);
+  }
+
   // #estimate shows the time that is left. It goes down; up only if it was far out.
   #estimate(seconds) {
     if (this.#bar.hidden || !(seconds > (this.#left < Infinity ? 0 : WORTH))) return;
     seconds = coarse(seconds);
     if (seconds >= this.#left && seconds < 1.5 * this.#left + 10) return;
     this.#left = seconds;
-    this.#clock(this.#text("about").replace("{}", () => duration(this.#lang, seconds)));
+    this.#clock(this.#timed("about", duration, seconds));
     this.#offer("cancel");
   }
 
@@ -325,17 +351,12 @@ export class TallyCheck extends HTMLElement {
   }
 
   #show(state, reason, wait, bought) {
-    const until = Date.now() + 1000 * wait, lang = this.#lang;
+    const until = Date.now() + 1000 * wait;
     switch (state) {
       case "idle":
         return this.#say("idle");
       case "working":
-        this.#bar.value = 0;
-        this.#left = Infinity;
-        this.#slow = setTimeout(() => {
-          this.#bar.hidden = false;
-          this.#say("working");
-        }, QUICK);
+        this.#slow = setTimeout(() => this.#begin("working"), QUICK);
         return;
       case "done": // where nothing was needed there is nothing to say
         return this.#say(bought && "done", this.#long && this.#held && "sending");
@@ -344,7 +365,7 @@ export class TallyCheck extends HTMLElement {
     if (state === "waiting") {
       this.#say(reason, "wait");
       this.#offer("cancel");
-      if (wait) this.#count(until, (s) => this.#text("left").replace("{}", () => duration(lang, s)), () => this.#wake());
+      if (wait) this.#count(until, (s) => this.#timed("left", duration, s), () => this.#wake());
       return;
     }
     this.#say(reason, "unsent");
@@ -352,7 +373,7 @@ export class TallyCheck extends HTMLElement {
       this.#clock("");
       this.#offer("retry");
     };
-    if (wait) this.#count(until, (s) => this.#text("later").replace("{}", () => inTime(lang, s)), retry);
+    if (wait) this.#count(until, (s) => this.#timed("later", inTime, s), retry);
     else retry();
     if (this.#held) this.#guide();
   }

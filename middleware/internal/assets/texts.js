@@ -1,10 +1,11 @@
 // The words of <tally-check>, by language. The attribute text-working replaces working,
 // and so on. {} is a time: "5 minutes" in left and about, "in 5 minutes" in later.
 
-const TEXTS = {
+export const TEXTS = {
   en: {
     idle: "",
     working: "Checking…",
+    risen: "Others on your network are being checked too. Once more…",
     about: "About {} left.",
     done: "Checked.",
     sending: "Sending…",
@@ -27,6 +28,7 @@ const TEXTS = {
   de: {
     idle: "",
     working: "Prüfung läuft…",
+    risen: "Andere in Ihrem Netz werden auch geprüft. Noch einmal…",
     about: "Noch etwa {}.",
     done: "Geprüft.",
     sending: "Wird gesendet…",
@@ -48,6 +50,7 @@ const TEXTS = {
   fr: {
     idle: "",
     working: "Vérification…",
+    risen: "D’autres sur votre réseau sont aussi vérifiés. Encore une fois…",
     about: "Encore {} environ.",
     done: "Vérifié.",
     sending: "Envoi…",
@@ -68,8 +71,11 @@ const TEXTS = {
   },
 };
 
-// text returns a text in a language, or in English.
-export const text = (lang, key) => (TEXTS[lang] ?? TEXTS.en)[key];
+// known returns a language if all texts are there in it, or English.
+export const known = (lang) => lang in TEXTS ? lang : "en";
+
+// text returns a text in a language that is known.
+export const text = (lang, key) => TEXTS[lang][key];
 
 // unit returns a time in the largest unit that does not mislead, rounded up.
 function unit(seconds) {

@@ -18,8 +18,8 @@ const (
 )
 
 // Cookies returns the values of the cookies of a name, and of those whose name is that
-// one and a suffix, with their suffix. A suffix that ends in a dot is that of many
-// cookies: eight hexadecimal digits follow it, small ones. Names and values need no unquoting. It is what
+// one and a suffix, with their suffix. A # in a suffix is any hexadecimal digit, a small
+// one. Names and values need no unquoting. It is what
 // Request.CookiesNamed is, but for its cost: that one cuts every line into pieces first,
 // and allocates for each of the name.
 func Cookies(lines []string, name string, suffixes ...string) iter.Seq2[string, string] {
@@ -36,12 +36,12 @@ func Cookies(lines []string, name string, suffixes ...string) iter.Seq2[string, 
 				}
 				before := strings.TrimRight(line[:at+i], " \t")
 				at += i + len(name)
-				suffix, length, ok := suffixOf(line[at:], suffixes)
+				suffix, ok := suffixOf(line[at:], suffixes)
 				if before != "" && !strings.HasSuffix(before, ";") || !ok {
 					continue // part of another name, or of a value: anybody's to plant, and no glance
 				}
 				glances++
-				value, _, _ := strings.Cut(line[at+length+1:], ";")
+				value, _, _ := strings.Cut(line[at+len(suffix)+1:], ";")
 				if !yield(suffix, strings.TrimRight(value, " \t")) {
 					return
 				}
@@ -50,30 +50,29 @@ func Cookies(lines []string, name string, suffixes ...string) iter.Seq2[string, 
 	}
 }
 
-// digits is how many follow a suffix that ends in a dot.
-const digits = 8
-
-// suffixOf returns which of the suffixes, or none, ends the name of a cookie whose rest
-// is given, and how long the end is. It is not ok if the name ends otherwise.
-func suffixOf(rest string, suffixes []string) (suffix string, length int, ok bool) {
+// suffixOf returns what ends the name of a cookie whose rest is given, if it is one of the
+// suffixes, or nothing. It is not ok if the name ends otherwise.
+func suffixOf(rest string, suffixes []string) (suffix string, ok bool) {
 	if strings.HasPrefix(rest, "=") {
-		return "", 0, true
+		return "", true
 	}
 	for _, suffix := range suffixes {
-		after, found := strings.CutPrefix(rest, suffix)
-		if !found {
-			continue
-		}
-		length := len(suffix)
-		if strings.HasSuffix(suffix, ".") {
-			if len(after) < digits || strings.Trim(after[:digits], "0123456789abcdef") != "" {
-				continue
-			}
-			after, length = after[digits:], length+digits
-		}
-		if strings.HasPrefix(after, "=") {
-			return suffix, length, true
+		if n := len(suffix); len(rest) > n && rest[n] == '=' && spelled(rest[:n], suffix) {
+			return rest[:n], true
 		}
 	}
-	return "", 0, false
+	return "", false
+}
+
+// spelled reports whether s is a suffix, which is as long.
+func spelled(s, suffix string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == suffix[i] && c != '#':
+		case suffix[i] == '#' && ('0' <= c && c <= '9' || 'a' <= c && c <= 'f'):
+		default:
+			return false
+		}
+	}
+	return true
 }

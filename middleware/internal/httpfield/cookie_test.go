@@ -84,10 +84,10 @@ func TestCookiesWithSuffixes(t *testing.T) {
 		"__Host-t.proof=f; __Host-t.proof.01abcdef.=g; __Host-t.proof.00000000=q=1; __Host-t.proof.0000000;=h; __Host-t.proof.00000000",
 	}
 	var all []string
-	for suffix, value := range Cookies(numbered, "__Host-t", ".proof.", ".wait") {
+	for suffix, value := range Cookies(numbered, "__Host-t", ".proof.########", ".wait") {
 		all = append(all, suffix+" "+value)
 	}
-	require.Equal(t, []string{".proof. p", ".proof. q=1"}, all, "eight digits, and no more")
+	require.Equal(t, []string{".proof.01abcdef p", ".proof.00000000 q=1"}, all, "eight digits, and no more")
 	require.Equal(t, []string{".wait w", ".proof p", " a", " b"}, collect(".proof", ".wait"))
 	require.Equal(t, []string{".proof p", " a", " b"}, collect(".proof"))
 	require.Equal(t, []string{" a", " b"}, collect())

@@ -53,6 +53,12 @@ func scenes(secrets [2][]byte) []scene {
 			},
 		},
 		{
+			name: "two-things", calls: 4,
+			about: "One policy limits two things by turns. Their tokens differ in sub; each request shows the newest of its own thing.",
+			set:   set(contact("two-things", 2)),
+			thing: func(call int) string { return []string{"one", "other"}[call%2] },
+		},
+		{
 			name: "rotation", calls: 5,
 			about: "The server's secret changes, and with it the header of the tokens. The newest is still one of the same policy.",
 			set:   set(contact("rotation", 5)),

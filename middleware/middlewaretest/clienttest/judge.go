@@ -21,9 +21,12 @@ const most = 3
 // A judge follows one case.
 type judge struct {
 	visits []*visit
-	newest map[string]windowToken // by policy
+	newest map[of]windowToken
 	faults []Fault
 }
+
+// of is what a token is of, for all that a client has to know: its sub tells things apart.
+type of struct{ thing, policy string }
 
 func (j *judge) blame(v *visit, code Code, detail string) {
 	send := 1 + slices.Index(j.visits, v)
@@ -53,8 +56,8 @@ func (j *judge) arrive(v *visit) {
 		}
 		return
 	}
-	for _, policy := range sortedKeys(j.newest) {
-		newest := j.newest[policy]
+	for _, policy := range j.policies(v.thing) {
+		newest := j.newest[of{v.thing, policy}]
 		exactly, another := v.shows(newest)
 		switch {
 		case exactly || !newest.expires.After(v.at):
@@ -110,7 +113,7 @@ func (j *judge) leave(v *visit) {
 		j.blame(v, ProofWrong, "")
 	}
 	for _, token := range v.issued {
-		j.newest[token.policy] = token
+		j.newest[of{v.thing, token.policy}] = token
 	}
 }
 
@@ -135,11 +138,13 @@ func (j *judge) verdict(calls int, hopeless bool) Verdict {
 	return verdict
 }
 
-func sortedKeys(m map[string]windowToken) []string {
-	var keys []string
-	for key := range m {
-		keys = append(keys, key)
+// policies returns those of which there are tokens of a thing.
+func (j *judge) policies(thing string) (all []string) {
+	for key := range j.newest {
+		if key.thing == thing {
+			all = append(all, key.policy)
+		}
 	}
-	slices.Sort(keys)
-	return keys
+	slices.Sort(all)
+	return all
 }

@@ -26,6 +26,7 @@ func TestCasesAreWhatTheySay(t *testing.T) {
 	want := map[string]string{
 		"echo":           "200 200 200 200 200",
 		"two-policies":   "200 200 200",
+		"two-things":     "200 200 200 200",
 		"rotation":       "200 200 200 200 200",
 		"lost-answer":    "200 0 200",
 		"other-origin":   "200 307 200 200",

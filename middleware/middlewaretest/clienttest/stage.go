@@ -26,6 +26,7 @@ type scene struct {
 	before      func(s *stage, send int, v *visit) // the send is answered, counted from 1; nil: nothing happens
 	cut         func(send int) bool                // the connection, after the request was decided
 	redirect    func(send int) bool                // to another origin
+	thing       func(call int) string              // what is asked for; nil: one thing
 }
 
 // A stage is a scene that is played.
@@ -44,7 +45,7 @@ type stage struct {
 }
 
 func newStage(s scene, realTime func() time.Time) (*stage, error) {
-	st := &stage{scene: s, real: realTime, policies: make(map[string]bool), judge: judge{newest: make(map[string]windowToken)}}
+	st := &stage{scene: s, real: realTime, policies: make(map[string]bool), judge: judge{newest: make(map[of]windowToken)}}
 	// Clients drop tokens that have expired, by their own clock.
 	st.now = realTime().Truncate(time.Second)
 	st.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done\n") })
@@ -81,7 +82,11 @@ func (s *stage) config(cfg middleware.Config) middleware.Config {
 		if err != nil {
 			addr = client
 		}
-		return middleware.Address(addr), nil
+		id := middleware.Address(addr)
+		if last := s.judge.last(); last != nil {
+			id = id.For(last.thing)
+		}
+		return id, nil
 	}
 	cfg.OnDecision = func(_ context.Context, d middleware.Decision) {
 		if s.decided.Admitted || s.decided.Policy == "" {
@@ -116,6 +121,9 @@ func (s *stage) serve(r *http.Request, call int) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := arrival(r, call, string(body), s.real())
+	if s.thing != nil {
+		v.thing = s.thing(call)
+	}
 	if s.home == "" {
 		s.home = r.Host
 	}

@@ -16,6 +16,7 @@ import (
 // A visit is one send of a client, and what it was answered.
 type visit struct {
 	call      int
+	thing     string // that it asks for
 	method    string
 	body      string
 	tokens    []windowToken // shown, in fields and cookies
@@ -62,6 +63,15 @@ func readToken(text string) windowToken {
 
 const cookiePrefix = "tallystick-"
 
+// unmarked returns the token in a cookie: before that of a thing stands whose it is.
+func unmarked(c *http.Cookie) string {
+	_, tok, marked := strings.Cut(c.Value, "~")
+	if marked && strings.Contains(c.Name, ".for.") {
+		return tok
+	}
+	return c.Value
+}
+
 // arrival notes what a client has sent.
 func arrival(r *http.Request, call int, body string, at time.Time) *visit {
 	v := &visit{call: call, method: r.Method, body: body, proof: r.Header.Get(middleware.ProofHeader), at: at}
@@ -72,7 +82,7 @@ func arrival(r *http.Request, call int, body string, at time.Time) *visit {
 	}
 	for _, cookie := range r.Cookies() {
 		if strings.HasPrefix(cookie.Name, cookiePrefix) {
-			v.tokens = append(v.tokens, readToken(cookie.Value))
+			v.tokens = append(v.tokens, readToken(unmarked(cookie)))
 		}
 	}
 	return v
@@ -87,7 +97,7 @@ func (v *visit) answer(resp *http.Response, at time.Time) {
 	if len(v.issued) == 0 { // one that shows cookies is answered by cookies
 		for _, cookie := range resp.Cookies() {
 			if strings.HasPrefix(cookie.Name, cookiePrefix) {
-				v.issued = append(v.issued, readToken(cookie.Value))
+				v.issued = append(v.issued, readToken(unmarked(cookie)))
 			}
 		}
 	}

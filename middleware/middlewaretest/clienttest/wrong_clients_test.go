@@ -5,6 +5,7 @@ package clienttest_test
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -74,14 +75,15 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 		in     []string // the cases
 	}{
 		"drops its tokens": {below(sending(func(r *http.Request) { r.Header.Del(middleware.TokenHeader) })), clienttest.TokenDropped, []string{
-			"echo", "two-policies", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
+			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
 		}},
 		"keeps its first token": {keepsFirst, clienttest.TokenStale, []string{
-			"echo", "two-policies", "rotation", "wait", "degraded", "work", "work-or-wait", "work-each-time",
+			"echo", "two-policies", "two-things", "rotation", "wait", "degraded", "work", "work-or-wait", "work-each-time",
 		}},
 		"keeps one token of an answer": {below(receiving(func(resp *http.Response) {
 			resp.Header.Set(middleware.TokenHeader, resp.Header.Get(middleware.TokenHeader))
 		})), clienttest.TokenDropped, []string{"two-policies"}},
+		"keeps one token of a policy": {keepsOne, clienttest.TokenStale, []string{"two-things"}},
 		"forgets all after an error":    {forgetsAfterErrors, clienttest.TokenDropped, []string{"lost-answer"}},
 		"shows its tokens to everybody": {showsEverybody, clienttest.TokenLeaked, []string{"other-origin"}},
 		"does not wait": {repeating(func(r *http.Response) bool {
@@ -91,7 +93,7 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 			return r.StatusCode == http.StatusForbidden && field(r, middleware.ChallengeHeader) == ""
 		}), clienttest.SentAgain, []string{"never"}},
 		"sends twice": {repeating(func(r *http.Response) bool { return r.StatusCode == http.StatusOK }), clienttest.SentAgain, []string{
-			"echo", "two-policies", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
+			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
 		}},
 		"loses the body": {below(sending(func(r *http.Request) {
 			if r.Header.Get(middleware.ProofHeader) != "" {
@@ -143,6 +145,27 @@ func receiving(change func(*http.Response)) layer {
 			return resp, err
 		})
 	}
+}
+
+// keepsOne shows the newest token of each policy, whatever it is of.
+func keepsOne(base http.RoundTripper) http.RoundTripper {
+	newest := map[string]string{}
+	headerOf := func(tok string) string { header, _, _ := strings.Cut(tok, "."); return header }
+	return below(func(base http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.Header[middleware.TokenHeader] = slices.DeleteFunc(r.Header[middleware.TokenHeader], func(tok string) bool {
+				return !slices.Contains(slices.Collect(maps.Values(newest)), tok)
+			})
+			resp, err := base.RoundTrip(r)
+			if err == nil {
+				for _, tok := range resp.Header[middleware.TokenHeader] {
+					newest[headerOf(tok)] = tok
+				}
+			}
+			return resp, err
+		})
+	})(base)
 }
 
 // keepsFirst shows the first tokens that each URL has brought, whatever its query, for ever.

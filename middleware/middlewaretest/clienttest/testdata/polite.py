@@ -19,10 +19,10 @@ MAX_WORK, MAX_WAIT, MAX_PROOFS, MAX_SENDS = 1 << 24, 30, 3, 6
 
 
 def key(token):
-    """Return what an older token must share to be replaced: the policy, and the bought tally."""
+    """Return what an older token must share to be replaced: the policy, and whose tally it is."""
     payload = token.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    return claims["aud"], claims.get("fam", "")
+    return claims["aud"], claims.get("fam") or claims.get("sub")
 
 
 class Client:
@@ -31,11 +31,10 @@ class Client:
         self.tokens = {}  # by origin, and then by key, the newest last
 
     def shown(self, origin):
-        """Return the tokens to show: of each policy that of the address, and the last three bought."""
+        """Return the tokens to show: of each policy the last four."""
         kept = self.tokens.get(origin, {})
         for policy in {policy for policy, _ in kept}:
-            bought = [k for k in kept if k[0] == policy and k[1]]
-            for old in bought[:-3]:
+            for old in [k for k in kept if k[0] == policy][:-4]:
                 del kept[old]
         return list(kept.values())
 
