@@ -49,6 +49,21 @@ func TestEndpointPathsAndMethods(t *testing.T) {
 	require.Empty(t, h.decisions.all, "the endpoints are no part of the policy")
 }
 
+// A site whose files are at "GET /" cannot have the endpoints at a pattern for all methods: net/http
+// panics. Two patterns do, one for each method.
+func TestEndpointsBesideGetSlash(t *testing.T) {
+	m := newLimiter(t, challenging(new(clock), middleware.Newcomers))
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.NotFoundHandler())
+	require.Panics(t, func() { mux.Handle("/tally/", m.Endpoints()) })
+	mux.Handle("GET /tally/", m.Endpoints())
+	mux.Handle("POST /tally/", m.Endpoints())
+	require.Equal(t, http.StatusOK, redeemed(mux, solved(t, fetched(mux))).StatusCode)
+	require.Equal(t, http.StatusOK, send(mux, method("HEAD"), path("/tally/tally.js")).StatusCode)
+	resp := send(mux, method("PUT"), path("/tally/redeem"))
+	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+}
+
 // Nothing answers where the program has not said where it is mounted.
 func TestEndpointsUnconfigured(t *testing.T) {
 	for name, spoil := range map[string]func(*middleware.Config){

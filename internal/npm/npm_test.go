@@ -168,7 +168,7 @@ func tools(t *testing.T, name string) string {
 func TestTypes(t *testing.T) {
 	tsc, dir := tools(t, "tsc"), installed(t)
 	for _, resolution := range [][]string{{"--module", "nodenext"}, {"--module", "esnext", "--moduleResolution", "bundler"}} {
-		run(t, dir, nil, tsc, append(resolution, "--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "types.ts")...)
+		run(t, dir, nil, tsc, append(resolution, "--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "--jsx", "preserve", "types.ts", "types.tsx")...)
 	}
 }
 

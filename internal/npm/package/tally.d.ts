@@ -49,7 +49,26 @@ export class TallyCheck extends HTMLElement {
 	reset(): void;
 }
 
+/** The attributes of tally-check in JSX. All but the first are optional: see docs/browser.md. */
+export interface TallyCheckAttributes {
+	endpoint: string;
+	auto?: "focus" | "off";
+	cost?: number | string;
+	"max-work"?: number | string;
+	disabled?: boolean;
+	hidden?: boolean;
+	id?: string;
+	[text: `text-${string}` | `data-${string}`]: string | undefined;
+	/** What the framework at hand knows of every element, such as class, ref, key and children. */
+	[other: string]: unknown;
+}
+
 declare global {
+	namespace JSX {
+		interface IntrinsicElements {
+			"tally-check": TallyCheckAttributes;
+		}
+	}
 	interface HTMLElementTagNameMap {
 		"tally-check": TallyCheck;
 	}
