@@ -5,6 +5,7 @@ package middleware_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -12,8 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/middlewaretest"
+	"github.com/tallystick/tallystick/middleware/client"
 )
+
+// A straight transport calls a handler, by TLS as far as that can tell.
+type straight struct{ http.Handler }
+
+func (s straight) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	r = r.Clone(r.Context())
+	from("203.0.113.1")(r)
+	s.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// keepingCookies is an honest browser.
+func keepingCookies(t *testing.T, h http.Handler) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	return &http.Client{Jar: jar, Transport: straight{h}}
+}
 
 // byPath has each path but those of the endpoints a quota of its own.
 func byPath(cfg middleware.Config) middleware.Config {
@@ -79,7 +99,7 @@ func TestBrowserOnThingsByTurns(t *testing.T) {
 					cfg := byPath(contact(new(clock)))
 					change(&cfg)
 					round := 0
-					c := middlewaretest.Browser(rounds(&round, fleet(t, 2, cfg)...), "203.0.113.1")
+					c := keepingCookies(t, rounds(&round, fleet(t, 2, cfg)...))
 					require.Equal(t, all5(8), byTurns(t, c, &round, 12, kind, eight...))
 				})
 			}
@@ -87,7 +107,7 @@ func TestBrowserOnThingsByTurns(t *testing.T) {
 	}
 	t.Run("by field", func(t *testing.T) {
 		round := 0
-		c := middlewaretest.Script(rounds(&round, fleet(t, 2, byPath(contact(new(clock))))...), "203.0.113.1")
+		c := &http.Client{Transport: &client.Transport{Base: straight{rounds(&round, fleet(t, 2, byPath(contact(new(clock))))...)}, MaxSolves: -1, MaxWait: -1}}
 		require.Equal(t, all5(2), byTurns(t, c, &round, 12, http.MethodPost, "/a", "/b"))
 	})
 	t.Run("a stack of two policies", func(t *testing.T) {
@@ -98,7 +118,7 @@ func TestBrowserOnThingsByTurns(t *testing.T) {
 		for range 2 {
 			instances = append(instances, newLimiter(t, outer).Handler(newLimiter(t, inner).Handler(new(spy))))
 		}
-		c := middlewaretest.Browser(rounds(&round, instances...), "203.0.113.1")
+		c := keepingCookies(t, rounds(&round, instances...))
 		require.Equal(t, all5(8), byTurns(t, c, &round, 12, http.MethodPost, eight...))
 	})
 	t.Run("Reconfigure and another key", func(t *testing.T) {
@@ -109,7 +129,7 @@ func TestBrowserOnThingsByTurns(t *testing.T) {
 			m := newLimiter(t, cfg)
 			limiters, instances = append(limiters, m), append(instances, m.Handler(new(spy)))
 		}
-		c := middlewaretest.Browser(rounds(&round, instances...), "203.0.113.1")
+		c := keepingCookies(t, rounds(&round, instances...))
 		require.Equal(t, []int{3, 3}, byTurns(t, c, &round, 3, http.MethodPost, "/a", "/b"))
 		cfg.Secrets = [][]byte{secret("b"), secret("a")}
 		for _, m := range limiters {
@@ -125,10 +145,10 @@ func TestThingsFillNoCookieField(t *testing.T) {
 	cfg, round := byPath(contactForm(new(clock))), 0
 	var longest, most int
 	instances := fleet(t, 2, cfg)
-	c := middlewaretest.Browser(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c := keepingCookies(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		longest, most = max(longest, len(r.Header.Get("Cookie"))), max(most, len(r.Cookies()))
 		instances[round%2].ServeHTTP(w, r)
-	}), "203.0.113.1")
+	}))
 	var paths []string
 	for i := range 40 {
 		paths = append(paths, fmt.Sprint("/", i))
@@ -146,9 +166,16 @@ func TestThingsFillNoCookieField(t *testing.T) {
 func TestBoughtTallyIsOfNoThing(t *testing.T) {
 	cfg, round := byPath(challenging(new(clock), middleware.Newcomers)), 0
 	one, two := newSite(t, cfg), newSite(t, cfg)
-	c := middlewaretest.Browser(rounds(&round, one, two), "203.0.113.1")
+	c := keepingCookies(t, rounds(&round, one, two))
 	require.Equal(t, []int{0, 0}, byTurns(t, c, &round, 1, http.MethodPost, "/a", "/b"))
-	require.True(t, middlewaretest.Buy(t, c, "https://example.com/tally/"))
+	asked, err := c.Get("https://example.com/tally/challenge")
+	require.NoError(t, err)
+	req, err := http.NewRequest(http.MethodPost, "https://example.com/tally/redeem", nil)
+	require.NoError(t, err)
+	proving(solved(t, asked))(req)
+	redeemed, err := c.Do(req)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, redeemed.StatusCode)
 	passed := byTurns(t, c, &round, 12, http.MethodPost, "/a", "/b")
 	require.Equal(t, 5, passed[0]+passed[1], "of one pass")
 }

@@ -17,8 +17,8 @@ func Brief() bool { return testing.Short() || Race && !Long() }
 // Long says that time does not matter, as "make long" does.
 func Long() bool { return os.Getenv("TALLYSTICK_LONG") != "" }
 
-// Unable skips a test that this machine cannot run, and says so even where passing
-// tests are silent. A build that promises to run everything, as "make test" does,
+// Unable skips a test that this machine cannot run, and says so: the go command shows it with
+// -v, or where the package fails. A build that promises to run everything, as "make test" does,
 // sets TALLYSTICK_REQUIRE=1: then it fails.
 func Unable(t testing.TB, format string, args ...any) {
 	t.Helper()

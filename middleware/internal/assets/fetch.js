@@ -1,21 +1,17 @@
-// Tallystick's protocol in the browser: prove, which buys what a form needs, ticket,
-// which takes a place in the waiting room, and tallyFetch, a fetch that echoes tokens
-// and answers challenges.
+// Tallystick's protocol in the browser. docs/browser.md has what scripts may import.
 
 import { solve } from "./solver.js";
 
 const TOKEN = "Tallystick-Token", PROOF = "Tallystick-Proof";
 const TRIES = 3; // for one request: a challenge may expire, a price may have risen
 
-// challengeOf returns the challenge of a refusal. A page of another origin may not
-// see the field, so the body has it too.
+// A page of another origin may not see the field, so the body has it too.
 async function challengeOf(response) {
   if (response.status !== 429 && response.status !== 403) return null;
   return response.headers.get("Tallystick-Challenge") ?? (await response.clone().json().catch(() => null))?.challenge;
 }
 
-// ok returns what an endpoint has answered, or throws: with the status, the problem
-// details, and the seconds to wait if the server has named them.
+// ok returns what an endpoint has answered, or throws.
 async function ok(response) {
   if (response.ok) return response.json();
   const { status, headers, url } = response, after = headers.get("Retry-After") ?? "";
@@ -24,19 +20,15 @@ async function ok(response) {
   throw Object.assign(new Error(url), { status, wait: wait > 0 ? wait : 0, terms: await response.json().catch(() => null) });
 }
 
-// ask asks for a challenge, and whether a request of this cost needs one at all.
 const ask = async (endpoint, cost, init) => ok(await fetch(`${endpoint}challenge?cost=${cost}`, init));
 
-// ticket takes a place in the waiting room, or keeps the one there is: wait says how
-// many seconds are left, 0 for none. It throws where waiting is no way in.
+// ticket takes a place in the waiting room, or keeps the one there is. It throws where
+// waiting is no way in.
 export const ticket = async (endpoint, { signal, cost = 1 } = {}) => ok(await fetch(`${endpoint}ticket?cost=${cost}`, { signal }));
 
-// prove makes sure that the next request is admitted, as far as a proof can: it
-// asks and, if work is needed, solves and redeems, so that a cookie carries what
-// was bought. It returns what the server has said: needed; left, where the limits
-// were asked; and after a purchase work and expires-in. A browser that keeps no cookies
+// prove asks and, if work is needed, solves and redeems, so that a cookie carries what
+// was bought. It returns what the server has said. A browser that keeps no cookies
 // is told after one purchase, by the reason no-cookies: the next would be lost as well.
-// Before it solves another challenge it calls onagain with the reason.
 // (navigator.cookieEnabled does not know of Partitioned ones, of proxies and of add-ons.)
 export async function prove(endpoint, { signal, cost = 1, onagain, ...options } = {}) {
   let tries = TRIES, terms = await ask(endpoint, cost, { signal });
@@ -77,15 +69,10 @@ function keep(origin, token) {
 const turns = {};
 
 // tallyFetch is fetch, but echoes tokens, and where a refusal offers a challenge it
-// solves it and sends the request again. What it cannot answer it returns as it is.
-// A body that is a stream is sent once; where the body is that, or large, prove first.
-// The options are those of solve, and header: carry tokens in the field, not by
-// cookie; the default for other origins, unless credentials are "include".
-//
-// A token or a proof is for one origin, but browsers send fields along with a
-// redirect, wherever it leads. So redirects of another origin are an error with the
-// reason "redirected", and those of the page's own may not leave it while a field
-// goes along. A redirect mode in init is obeyed as it stands.
+// solves it and sends the request again. A body that is a stream is sent once.
+// Browsers send fields along with a redirect, wherever it leads. So redirects of another
+// origin are an error with the reason "redirected", and those of the page's own may not
+// leave it while a field goes along. A redirect mode in init is obeyed as it stands.
 export async function tallyFetch(input, init = {}, { header, ...options } = {}) {
   const request = new Request(input, init), { origin } = new URL(request.url);
   const { signal, referrer, referrerPolicy } = request;

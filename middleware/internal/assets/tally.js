@@ -1,6 +1,4 @@
-// Tallystick in the browser: <tally-check>, an element that proves work for the form it
-// is in, and what scripts may import. Served by Middleware.Endpoints; docs/browser.md
-// says how to use it.
+// <tally-check>, an element that proves work for the form it is in: docs/browser.md.
 
 import { prove, tallyFetch, ticket } from "./fetch.js";
 import { coarse, duration, inTime, known, text } from "./texts.js";
@@ -16,12 +14,10 @@ const WORTH = 5;      // seconds of work that are worth an estimate
 const PATIENCE = 300; // seconds after which a form is not sent by itself any more
 const TURNS = 10;     // waits for one submission
 
-// attribute returns what a submission goes by. Properties will not do: a field of
-// the form may have their name.
+// What a submission goes by. A field of the form may have the name of a property.
 const attribute = (name, form, submitter) =>
   (submitter?.getAttribute(`form${name}`) ?? form.getAttribute(name) ?? "").toLowerCase();
 
-// obstacle names what stands in the way: the key of its text.
 function obstacle(error) {
   const { reason, status, terms } = error;
   if (reason) return { "too-much-work": "dear", "too-slow": "slow", expired: "slow", "no-cookies": "cookies" }[reason] ?? "error";
@@ -157,8 +153,7 @@ export class TallyCheck extends HTMLElement {
     }, this.#long ? HEARD : 0);
   }
 
-  // verify proves what the next request needs, now, and returns a promise of
-  // whether that went well. Of many calls at once, one works.
+  // verify proves what the next request needs. Of many calls at once, one works.
   verify(quietly) {
     if (this.#fresh) return Promise.resolve(true);
     return this.#run ??= this.#verify(quietly === true);
@@ -210,9 +205,8 @@ export class TallyCheck extends HTMLElement {
     });
   }
 
-  // #wayOn waits, if waiting leads on. It returns {} when it is time to try again, open
-  // when the waiting room is, so that the form can go as it is, or the reason for which
-  // to give up, perhaps with the seconds of a wait that is too long to be sat out.
+  // #wayOn waits, if waiting leads on. It returns {} to try again, open to go by the waiting
+  // room, or the reason to give up, perhaps with the seconds of a wait that is too long.
   async #wayOn(reason, after, signal) {
     if (reason === "offline") {
       this.#set("waiting", { reason });
@@ -252,7 +246,6 @@ export class TallyCheck extends HTMLElement {
     if (state === "error" && reason === "server") this.#again?.(); // the network it was
   }
 
-  // #press is the button: it ends what is under way, or begins again what was not.
   #press() {
     if (!this.#busy) return this.#again ? this.#again() : this.verify();
     const back = this.#submitter ?? this.#words;
@@ -260,7 +253,7 @@ export class TallyCheck extends HTMLElement {
     back.focus();
   }
 
-  // reset goes back to the beginning. What was bought stays bought.
+  // What was bought stays bought.
   reset() {
     this.#stop();
     this.#again = null;
@@ -285,7 +278,6 @@ export class TallyCheck extends HTMLElement {
 
   #text(key) { return this.getAttribute(`text-${key}`) ?? text(known(this.#lang), key); }
 
-  // #timed puts a time into a text, in the language of that.
   #timed(key, words, seconds) {
     const lang = this.hasAttribute(`text-${key}`) ? this.#lang : known(this.#lang);
     return this.#text(key).replace("{}", () => words(lang, seconds));
@@ -303,13 +295,11 @@ export class TallyCheck extends HTMLElement {
     this.#timer.textContent = words;
   }
 
-  // #offer shows the button. It returns false, for what is not sent.
   #offer(key) {
     this.#button.textContent = this.#text(key);
     return this.#button.hidden = false;
   }
 
-  // #begin shows the bar, at its beginning, and why.
   #begin(key) {
     this.#bar.value = 0;
     this.#left = Infinity;
@@ -327,7 +317,6 @@ export class TallyCheck extends HTMLElement {
     this.#offer("cancel");
   }
 
-  // #count counts down to a time, in words, and calls over then.
   #count(until, words, over) {
     const left = Math.ceil((until - Date.now()) / 1000); // a device that has slept has waited
     if (left <= 0) return over();

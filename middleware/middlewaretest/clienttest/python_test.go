@@ -61,7 +61,7 @@ func TestWrongPythonClientsAreFoundOut(t *testing.T) {
 	}{
 		"does not wait":    {[]string{waits, ""}, clienttest.TooEarly, "wait"},
 		"drops its tokens": {[]string{waits, "            return response\n", "            kept[key(token)] = token\n", ""}, clienttest.TokenDropped, "echo"},
-		"keeps one token": {[]string{waits, "            return response\n", `claims.get("fam") or claims.get("sub")`, `claims.get("fam", "")`}, clienttest.TokenStale, "two-things"},
+		"keeps one token":  {[]string{waits, "            return response\n", `claims.get("fam") or claims.get("sub")`, `claims.get("fam", "")`}, clienttest.TokenStale, "two-things"},
 		"works for ever":   {[]string{waits, "            return response\n", "MAX_PROOFS, MAX_SENDS = 1 << 24, 30, 3, 6", "MAX_PROOFS, MAX_SENDS = 1 << 24, 30, 9, 9"}, clienttest.Endless, "never-accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {

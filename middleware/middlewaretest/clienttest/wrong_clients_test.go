@@ -83,7 +83,7 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 		"keeps one token of an answer": {below(receiving(func(resp *http.Response) {
 			resp.Header.Set(middleware.TokenHeader, resp.Header.Get(middleware.TokenHeader))
 		})), clienttest.TokenDropped, []string{"two-policies"}},
-		"keeps one token of a policy": {keepsOne, clienttest.TokenStale, []string{"two-things"}},
+		"keeps one token of a policy":   {keepsOne, clienttest.TokenStale, []string{"two-things"}},
 		"forgets all after an error":    {forgetsAfterErrors, clienttest.TokenDropped, []string{"lost-answer"}},
 		"shows its tokens to everybody": {showsEverybody, clienttest.TokenLeaked, []string{"other-origin"}},
 		"does not wait": {repeating(func(r *http.Response) bool {
