@@ -78,7 +78,8 @@ func (s *showroom) stageOf(r round, shown string) stage {
 	}
 	limit := s.limit.Load()
 	st := stage{Steps: v.steps, Quota: limit.Quota, Window: limit.Window, Thrown: now.thrown}
-	active := v.lanes[now.lane()]
+	at := v.laneOf(now)
+	active := v.lanes[at]
 	for n := 1; n <= s.instances; n++ {
 		i := instanceView{Number: n}
 		if c := active.instances[n]; c != nil {
@@ -90,7 +91,7 @@ func (s *showroom) stageOf(r round, shown string) stage {
 		st.Instances = append(st.Instances, i)
 	}
 	for i := range v.lanes {
-		st.Lanes = append(st.Lanes, s.laneOf(i, v.lanes[i], i == now.lane(), v.last != nil))
+		st.Lanes = append(st.Lanes, s.laneOf(i, v.lanes[i], i == at, v.last != nil && active.tried))
 	}
 	token := v.token
 	if v.steps == 0 && !now.thrown { // a visit of before this process, perhaps
@@ -116,7 +117,7 @@ func (s *showroom) laneOf(kind int, l lane, active, lit bool) laneView {
 	if quota == 0 {
 		quota = s.limit.Load().Quota
 	}
-	n, f := int64(s.instances), int64(len(l.tallies))
+	n, f := int64(s.instances), max(1, int64(len(l.tallies)))
 	view := laneView{
 		Active: active, Tried: l.tried, Admitted: l.admitted, Refused: l.refused,
 		Marks: l.marks, Skipped: l.admitted + l.refused - len(l.marks), NewestLit: lit && active,
@@ -126,12 +127,12 @@ func (s *showroom) laneOf(kind int, l lane, active, lit bool) laneView {
 		view.Title, view.Bound = "The token is thrown away", n*quota
 		view.Formula = number(n) + " · L"
 		view.Why = "Each instance knows what it has seen itself, and remembers that."
-	case f == 0:
+	case kind == kept:
 		view.Title, view.Bound = "The token is shown", quota
 		view.Formula = "L"
 		view.Why = "Each instance reads the whole count in the token."
 	default:
-		view.Title, view.Bound = "The token is shown", n*quota*(1+f)
+		view.Title, view.Bound = "A tally is bought", n*quota*(1+f)
 		view.Formula = number(n) + " · L · (1 + " + number(f) + " bought)"
 		view.Why = "A tally that was bought has a token and a count of its own. A browser shows the newest token; the one before counts as thrown away."
 	}

@@ -69,10 +69,12 @@ func (r round) cookie() *http.Cookie {
 	return &http.Cookie{Name: roundCookie, Value: r.String(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
 }
 
-// The two rows of the showroom: a client that keeps its token, and one that does not.
+// The rows of the showroom: a client that keeps its token, one that does not, and one that
+// keeps it and has bought.
 const (
 	kept = iota
 	thrown
+	bought
 )
 
 var laneNames = [...]string{kept: "kept", thrown: "thrown"}
@@ -140,7 +142,7 @@ type visit struct {
 
 	mu      sync.Mutex
 	now     round
-	lanes   [2]lane
+	lanes   [3]lane
 	last    *mark // nil: nothing since the round began
 	token   tokenView
 	steps   int
@@ -179,6 +181,14 @@ func (v *visit) step() {
 	v.changed = make(chan struct{})
 }
 
+// laneOf is the row that shows what comes next of a round.
+func (v *visit) laneOf(r round) int {
+	if lane := r.lane(); lane != kept || len(v.lanes[bought].tallies) == 0 {
+		return lane
+	}
+	return bought
+}
+
 // enter makes r the round of the visit. A round that another tab has left does not come back.
 func (v *visit) enter(r round) {
 	if r.turn > v.now.turn {
@@ -186,6 +196,9 @@ func (v *visit) enter(r round) {
 		v.last = nil
 		v.token = tokenView{}
 		v.lanes[r.lane()] = lane{}
+		if !r.thrown {
+			v.lanes[bought] = lane{}
+		}
 	}
 }
 
@@ -194,7 +207,7 @@ func (v *visit) begin(r round, again bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if again {
-		v.lanes = [2]lane{}
+		v.lanes = [3]lane{}
 	}
 	v.enter(r)
 	v.step()
@@ -208,7 +221,7 @@ func (v *visit) add(s *step, token string, now time.Time) {
 	if s.round != v.now {
 		return // of a round that is over
 	}
-	l := &v.lanes[s.round.lane()]
+	l := &v.lanes[v.laneOf(s.round)]
 	d := s.decision
 	l.tried = true
 	m := mark{N: l.admitted + l.refused + 1, Instance: s.instance, Admitted: d.Admitted, Own: d.Own, Reason: d.Reason}
@@ -253,7 +266,7 @@ func (v *visit) bought(r round, token string) {
 		return
 	}
 	view := viewToken(token, tokenView{})
-	l := &v.lanes[r.lane()]
+	l := &v.lanes[bought]
 	for _, fam := range l.tallies {
 		if fam == view.fam {
 			return

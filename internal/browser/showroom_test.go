@@ -148,7 +148,7 @@ func TestShowroom(t *testing.T) {
 	t.Run("every button, in turn", func(t *testing.T) {
 		h := enter(t, browser, program)
 		h.wait(`!document.querySelector("#buy").hidden`)
-		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "0 admitted, at most 15 = 3 · L; 0 refused"}, h.counts())
+		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "0 admitted, at most 15 = 3 · L; 0 refused", "0 admitted, at most 30 = 3 · L · (1 + 1 bought); 0 refused"}, h.counts())
 		h.look("0-home")
 
 		h.press("one", "^Admitted by instance [123]. 4 left.$")
@@ -170,25 +170,26 @@ func TestShowroom(t *testing.T) {
 		h.look("3-thrown")
 
 		h.press("twenty", "^20 sent: 15 admitted, 5 refused.$")
-		require.Equal(t, []string{"5 admitted, at most 5 = L; 16 refused", "15 admitted, at most 15 = 3 · L; 5 refused"}, h.counts())
+		require.Equal(t, []string{"5 admitted, at most 5 = L; 16 refused", "15 admitted, at most 15 = 3 · L; 5 refused", "0 admitted, at most 30 = 3 · L · (1 + 1 bought); 0 refused"}, h.counts())
 		require.Equal(t, strings.Repeat("i", 15)+"-----", h.marks(1))
 		h.look("4-thrown-twenty")
 
 		h.press("keep", "^A new count begins")
-		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "15 admitted, at most 15 = 3 · L; 5 refused"}, h.counts(), "a client of its own")
+		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "15 admitted, at most 15 = 3 · L; 5 refused", "0 admitted, at most 30 = 3 · L · (1 + 1 bought); 0 refused"}, h.counts(), "a client of its own")
 		h.press("twenty", "^20 sent: 5 admitted, 15 refused.$")
 		h.press("buy", "^Bought, for some 262,144 hashes")
-		require.Contains(t, h.counts()[0], "5 admitted, at most 30 = 3 · L · (1 + 1 bought)")
+		require.Equal(t, []string{"5 admitted, at most 5 = L; 15 refused", "15 admitted, at most 15 = 3 · L; 5 refused", "0 admitted, at most 30 = 3 · L · (1 + 1 bought); 0 refused"}, h.counts())
 		require.Len(t, h.marked(), 1, "the tally is new")
 		require.Contains(t, eval[string](h.tab, `document.querySelector(".token dl").innerText`), `"fam":`)
 		h.look("5-bought")
 
 		h.press("one", "^Admitted by instance [123]. 4 left.$")
-		require.True(t, strings.HasSuffix(h.marks(0), "-o"), h.marks(0))
+		require.Equal(t, "o", h.marks(2), "a row of its own")
+		require.Equal(t, "iiiii"+strings.Repeat("-", 15), h.marks(0))
 		h.look("6-bought-one")
 
 		h.press("again", "^A new count begins")
-		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "0 admitted, at most 15 = 3 · L; 0 refused"}, h.counts())
+		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "0 admitted, at most 15 = 3 · L; 0 refused", "0 admitted, at most 30 = 3 · L · (1 + 1 bought); 0 refused"}, h.counts())
 		require.Empty(t, h.marked())
 		h.press("one", "^Admitted by instance [123]. 4 left.$")
 		require.Len(t, h.loaded("/showroom/events"), 1, "one stream for all of it")
@@ -334,9 +335,9 @@ func TestShowroom(t *testing.T) {
 		h.look("7-no-script")
 		press("throw", "^The token is gone.")
 		press("twenty", "^Refused by instance")
-		require.Equal(t, []string{"5 admitted, at most 5 = L; 17 refused", "15 admitted, at most 15 = 3 · L; 5 refused"}, h.counts())
+		require.Equal(t, []string{"5 admitted, at most 5 = L; 17 refused", "15 admitted, at most 15 = 3 · L; 5 refused", "0 admitted, at most 30 = 3 · L · (1 + 1 bought); 0 refused"}, h.counts())
 		press("again", "^A new count begins")
-		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "0 admitted, at most 15 = 3 · L; 0 refused"}, h.counts())
+		require.Equal(t, []string{"0 admitted, at most 5 = L; 0 refused", "0 admitted, at most 15 = 3 · L; 0 refused", "0 admitted, at most 30 = 3 · L · (1 + 1 bought); 0 refused"}, h.counts())
 		h.demo.clean(t, h.tab)
 	})
 }

@@ -161,6 +161,9 @@ func tools(t *testing.T, name string) string {
 	if _, err := os.Stat(file); err != nil {
 		testkit.Unable(t, "there is no %s; .ci/need installs it: %v", name, err)
 	}
+	if _, err := exec.LookPath("node"); err != nil {
+		testkit.Unable(t, "%s needs node: %v", name, err)
+	}
 	return file
 }
 
