@@ -167,7 +167,7 @@ func (id Identity) Name() string { return id.text[:id.named] }
 // quota is its own. The thing must be one that the program knows: names that
 // clients make up would be as many quotas. id is unchanged by the empty name.
 //
-// A browser keeps a token for each of eight things of a policy, the memory is for all. Where it may
+// A browser keeps a token for each of eight things of a policy; of more, some are replaced. Where it may
 // ask for more by turns, have a policy for each.
 func (id Identity) For(thing string) Identity {
 	if thing == "" || id.IsZero() {

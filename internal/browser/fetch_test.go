@@ -4,8 +4,10 @@ package browser
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,9 +118,25 @@ func TestFetch(t *testing.T) {
 		require.Equal(t, 2, s.proofs())
 		for i, c := range s.sent {
 			if c.token != "" {
-				require.Regexp(t, `^[\w-]+\.[\w-]+\.[\w-]+$`, c.token, "request %d shows one token, whole", i)
+				require.Regexp(t, `^[\w-]+\.[\w-]+\.[\w-]+(,[\w-]+\.[\w-]+\.[\w-]+)?$`, c.token, "request %d shows one of each tally, whole", i)
 			}
 		}
+	})
+	t.Run("the last four tallies, and what is no token", func(t *testing.T) {
+		s := newSite(t)
+		var shown []string
+		s.mux.HandleFunc("POST /odd", func(w http.ResponseWriter, r *http.Request) {
+			shown = append(shown, r.Header.Get(middleware.TokenHeader))
+			n := strconv.Itoa(len(shown))
+			payload := base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"odd","sub":"` + n + `"}`))
+			w.Header()[middleware.TokenHeader] = []string{"n" + n + "." + payload + ".s", "none", "a.b.c"}
+		})
+		b := open(t, browser, s.URL+"/signup")
+		for range 6 {
+			require.Equal(t, 200, eval[int](b, `import("/tally/signup/tally.js").then((m) => m.tallyFetch("/odd", { method: "POST" }, { header: true })).then((r) => r.status)`))
+		}
+		require.Len(t, strings.Split(shown[3], ","), 3)
+		require.Regexp(t, `^n2\.\w+\.s,n3\.\w+\.s,n4\.\w+\.s,n5\.\w+\.s$`, shown[5])
 	})
 	t.Run("the tokens of two policies", func(t *testing.T) {
 		s := newSite(t)

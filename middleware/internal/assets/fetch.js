@@ -103,7 +103,7 @@ export async function tallyFetch(input, init = {}, { header, ...options } = {}) 
       throw Object.assign(new TypeError(`Tallystick: ${request.url} redirects`), { reason: "redirected" });
     }
     for (const token of response.headers.get(TOKEN)?.split(/,\s*/) ?? []) {
-      keep(new URL(response.url).origin, token);
+      try { keep(new URL(response.url).origin, token); } catch { /* it is none */ }
     }
     return response;
   };
