@@ -141,7 +141,11 @@ func (m *Memory) Refund(ctx context.Context, r Receipt) error {
 // names count apart.
 func (m *Memory) shard(p *Policy, key string) (*shard, string) {
 	name := p.AccountName(key)
-	return &m.shards[maphash.String(m.seed, name)%memoryShards], name
+	return m.shardOf(name), name
+}
+
+func (m *Memory) shardOf(name string) *shard {
+	return &m.shards[maphash.String(m.seed, name)%memoryShards]
 }
 
 // room reports whether there is room for another key, and makes some of what

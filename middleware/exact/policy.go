@@ -3,6 +3,7 @@
 package exact
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -159,9 +160,17 @@ func logged(a storeless.Algorithm) bool {
 	return a == storeless.SlidingLog || a == storeless.RollingDay
 }
 
-// AccountName names what is charged for a key under policies of this name: counters
-// that keep accounts keep them by it.
-func (p *Policy) AccountName(key string) string { return p.name + "\x00" + key }
+// AccountName names what is charged for a key under policies of this name: [NameLength] bytes of
+// a hash, by which every counter keeps its account, so that it can be moved to another
+// ([Archive]). Engines are read by other people than the program is.
+func (p *Policy) AccountName(key string) string {
+	b := make([]byte, 0, 128)
+	sum := sha256.Sum256(append(append(append(b, p.name...), 0), key...))
+	return string(sum[:NameLength])
+}
+
+// NameLength is how many bytes an [Policy.AccountName] has.
+const NameLength = 16
 
 // Name returns the policy's name.
 func (p *Policy) Name() string { return p.name }

@@ -4,24 +4,24 @@ package exact
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Snapshot is how an account stands on an engine that does the arithmetic itself, in
-// a script or in SQL, so that what it has decided can be told in full: make an
-// [Account] of it as it stood before, and take the same calls.
+// A Snapshot is an [Account] in the open: for an engine that does the arithmetic itself, in a
+// script or in SQL, and keeps it in a form of its own. Make an Account of it as it stood before,
+// and take the same calls, and what was decided can be told in full; or have it copied ([Record]).
 type Snapshot struct {
 	// Latest is the time of the last charge in Unix ns, 0 for none: see [Account] for a
-	// clock that is behind it.
-	Latest int64
+	// clock that is behind it. Hold is for how long, in ns, the account then stands still at
+	// most: as long as the longest window, or as the slowest bucket takes to empty. That a bucket
+	// owes more is seen to.
+	Latest, Hold int64
 
-	// States of the limits, in order, without those that keep a log.
-	States [storeless.MaxLimits]storeless.State
-
-	// Logs of sliding logs and rolling days.
-	Logs [storeless.MaxLimits]Log
+	// Limits are what each has counted.
+	Limits []LimitSnapshot
 
 	// Serial of the last receipt.
 	Serial uint64
@@ -29,12 +29,31 @@ type Snapshot struct {
 	// Paused is before when nothing is admitted, in Unix ns; 0 for no pause.
 	Paused int64
 
-	// Booked is the last moment that a call is booked for, in Unix µs, 0 for none, Since the
-	// Serial before the first that is, and Lines what of the buckets was given back. (Serials
-	// of receipts are then those that the account would give.)
+	// Booked is the last moment that a call is booked for, in Unix µs, 0 for none, and Since the
+	// Serial before the first that is. (Serials of receipts are then those that the account
+	// would give.)
 	Booked int64
 	Since  uint64
-	Lines  [storeless.MaxLimits]Line
+
+	// Floor is the Serial up to which nothing comes back any more, and Back which of those
+	// above it came back, a bit for each, by Serial modulo 8, from the byte of the first on.
+	// Who only takes calls needs neither.
+	Floor uint64
+	Back  []byte
+}
+
+// A LimitSnapshot is what one limit has counted.
+type LimitSnapshot struct {
+	// ID is [Policy.ID], and Ends the Unix second from which it counts nothing.
+	ID   uint32
+	Ends int64
+
+	// State of a limit that keeps no log; or Log, of one that does.
+	State storeless.State
+	Log   Log
+
+	// Line of a bucket, while calls are booked.
+	Line Line
 }
 
 // A Line is what is kept of a bucket while calls are booked, in Unix µs: the mark that it had
@@ -62,28 +81,58 @@ type LogEntry struct {
 	Cost  int64
 }
 
-// Account returns the account under the limits of p.
-func (s *Snapshot) Account(p *Policy) *Account {
+// Account returns the account.
+func (s *Snapshot) Account() *Account {
 	a := &Account{
-		latest: s.Latest, hold: max(p.hold, s.Paused-s.Latest), serial: s.Serial, entries: make([]entry, len(p.limits)),
-		paused: s.Paused, booked: s.Booked, since: s.Since,
+		latest: s.Latest, hold: max(s.Hold, s.Paused-s.Latest), serial: s.Serial, entries: make([]entry, len(s.Limits)),
+		back: back{s.Floor, slices.Clone(s.Back)}, paused: s.Paused, booked: s.Booked, since: s.Since,
 	}
-	for i := range p.limits {
-		e := &a.entries[i]
-		e.id, e.ends, e.state = p.ids[i], math.MaxInt64, s.States[i]
-		if p.interval[i] > 0 {
-			a.hold = max(a.hold, e.state.At*int64(time.Microsecond)-a.latest)
+	if len(a.back.some) > 0 {
+		a.back.some[0] &= 0xff << ((s.Floor + 1) % 8)
+		a.back.trim()
+	}
+	for i := range s.Limits {
+		of, e := &s.Limits[i], &a.entries[i]
+		e.id, e.ends, e.state = of.ID, of.Ends, of.State
+		if isMark(of.State.At) {
+			a.hold = max(a.hold, of.State.At*int64(time.Microsecond)-a.latest)
 		}
 		if s.Booked > 0 {
-			e.line = &line{base: s.Lines[i].Base}
-			for _, h := range s.Lines[i].Holes {
+			e.line = &line{base: of.Line.Base}
+			for _, h := range of.Line.Holes {
 				e.line.holes = append(e.line.holes, span{h[0], h[1]})
 			}
 		}
-		e.log.used = s.Logs[i].Used
-		for _, end := range s.Logs[i].Entries {
+		e.log.used = of.Log.Used
+		for _, end := range of.Log.Entries {
 			e.log.entries = append(e.log.entries, logEntry{end.Until, end.Cost})
 		}
 	}
 	return a
+}
+
+// isMark tells the mark of a bucket, in µs since 1970, from the number of a window.
+func isMark(at int64) bool { return at > math.MaxUint32 }
+
+// Snapshot returns the account in the open, without the IDs that it remembers.
+func (a *Account) Snapshot() Snapshot {
+	a.back.follow(lowestOf(a.serial))
+	s := Snapshot{
+		Latest: a.latest, Hold: a.hold, Serial: a.serial, Limits: make([]LimitSnapshot, len(a.entries)),
+		Paused: a.paused, Booked: a.booked, Since: a.since, Floor: a.back.floor, Back: a.back.some,
+	}
+	for i := range a.entries {
+		e, of := &a.entries[i], &s.Limits[i]
+		of.ID, of.Ends, of.State, of.Log.Used = e.id, e.ends, e.state, e.log.used
+		if e.line != nil {
+			of.Line.Base = e.line.base
+			for _, h := range e.line.holes {
+				of.Line.Holes = append(of.Line.Holes, [2]int64{h.from, h.to})
+			}
+		}
+		for _, end := range e.log.entries {
+			of.Log.Entries = append(of.Log.Entries, LogEntry{end.until, end.cost})
+		}
+	}
+	return s
 }

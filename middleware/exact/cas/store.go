@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // A Store keeps values by name, and replaces one only if it is what somebody has read. It
@@ -45,9 +47,20 @@ type TimedStore interface {
 	LoadAt(ctx context.Context, name string) (value []byte, revision string, now time.Time, err error)
 }
 
+// A ListedStore is a [Store] that can say all that it keeps: then a [Counter] is an [exact.Archive]
+// that lists its accounts.
+type ListedStore interface {
+	Store
+
+	// Each calls f with every name and its value, until f returns an error, which it returns. A
+	// value is one that the name had while Each ran; a name that comes or goes meanwhile may be
+	// left out. One that is to be forgotten may be among them.
+	Each(ctx context.Context, f func(name string, value []byte) error) error
+}
+
 // ErrChanged says that a value was not replaced, because it is not the one that was read.
 var ErrChanged = errors.New("cas: the value has changed")
 
-// NameLength is how long the names are that a [Counter] gives to what it counts: hashes, of
-// the digits 0 to 9 and the letters a to f.
-const NameLength = 32
+// NameLength is how long the names are that a [Counter] gives to what it counts: those of
+// [exact.Policy.AccountName], as the digits 0 to 9 and the letters a to f.
+const NameLength = 2 * exact.NameLength

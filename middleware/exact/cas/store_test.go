@@ -5,6 +5,7 @@ package cas_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -113,4 +114,20 @@ func (s *shelf) figures() (loads, swaps, done int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loads, s.swaps, s.done
+}
+
+func (s *shelf) Each(ctx context.Context, f func(name string, value []byte) error) error {
+	s.mu.Lock()
+	values := maps.Clone(s.values)
+	s.mu.Unlock()
+	for name := range values {
+		value, _, err := s.Load(ctx, name)
+		if err == nil {
+			err = f(name, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -30,7 +30,7 @@ type Config struct {
 	Table string
 }
 
-// A Store is a [cas.Store] in a table. It is safe for concurrent use, and needs no closing.
+// A Store is a [cas.ListedStore] in a table. It is safe for concurrent use, and needs no closing.
 type Store struct {
 	client *dynamodb.Client
 	table  string
@@ -93,10 +93,40 @@ func (s *Store) Load(ctx context.Context, name string) (value []byte, revision s
 	v, isValue := item.Item[valueAttribute].(*types.AttributeValueMemberB)
 	r, isRevision := item.Item[revisionAttribute].(*types.AttributeValueMemberS)
 	if !isValue || !isRevision || r.Value == "" {
-		return nil, "", errors.New("dynamodb: an item that is none of ours")
+		return nil, "", errForeign
 	}
 	return v.Value, r.Value, nil
 }
+
+// Each implements [cas.ListedStore]. It reads all of the table, a megabyte at a time, which DynamoDB
+// bills.
+func (s *Store) Each(ctx context.Context, f func(name string, value []byte) error) error {
+	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
+		TableName:                &s.table,
+		ConsistentRead:           aws.Bool(true),
+		ProjectionExpression:     aws.String("#n, #v"),
+		ExpressionAttributeNames: map[string]string{"#n": nameAttribute, "#v": valueAttribute},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return fmt.Errorf("dynamodb: %w", err)
+		}
+		for _, item := range page.Items {
+			n, isName := item[nameAttribute].(*types.AttributeValueMemberS)
+			v, isValue := item[valueAttribute].(*types.AttributeValueMemberB)
+			if !isName || !isValue {
+				return errForeign
+			}
+			if err := f(n.Value, v.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errForeign = errors.New("dynamodb: an item that is none of ours")
 
 // Swap implements [cas.Store].
 func (s *Store) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {

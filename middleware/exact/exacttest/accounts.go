@@ -16,19 +16,31 @@ import (
 // accounts compares a counter with the arithmetic of an account, step by step, in whatever
 // way calls are made.
 func accounts(r *run) error {
+	return r.isOfAccounts(func(int, string) error { return nil })
+}
+
+// isOfAccounts compares them, and has something done between the steps, that changes nothing.
+func (r *run) isOfAccounts(between func(step int, name string) error) error {
 	start := r.clock.Now()
 	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
-	for n, p := range []*exact.Policy{
-		policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 3, Window: time.Second}),
-		policy(storeless.Limit{Name: "a", Algorithm: storeless.TokenBucket, Quota: 4, Window: time.Second, Burst: 2},
+	for n, tiers := range [][2]*exact.Policy{
+		{policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 3, Window: time.Second}),
+			policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Second})},
+		{policy(storeless.Limit{Name: "a", Algorithm: storeless.TokenBucket, Quota: 4, Window: time.Second, Burst: 2},
 			storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 20}),
-		policy(each(40)...),
+			policy(storeless.Limit{Name: "a", Algorithm: storeless.TokenBucket, Quota: 9, Window: time.Second, Burst: 3},
+				storeless.Limit{Name: "b", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 30})},
+		{policy(each(40)...), policy(each(50)...)},
 	} {
 		rng := rand.New(rand.NewPCG(uint64(n), 1))
 		var a exact.Account
 		var held, ours []exact.Receipt // the same charges
 		buckets := n < 2
 		for step := range 400 {
+			p := tiers[rng.IntN(8)/7]
+			if err := between(step, p.AccountName(r.key(n))); err != nil {
+				return fmt.Errorf("policy %d, step %d: %w", n, step, err)
+			}
 			call := exact.Call{Key: r.key(n), Cost: 1 + rng.Int64N(2), Policy: p}
 			if n == 0 {
 				call.Cost = 1

@@ -96,6 +96,8 @@ func (s *Suite) Test() error {
 		{"a pause ends", aClock, pauseEnds},
 		{"mistaken calls for later", 0, mistakesAhead},
 		{"every call is that of an account", aClock, accounts},
+		{"an account that moves is the same", aClock, archives},
+		{"an account that is forgotten", 0, forgotten},
 	} {
 		if !s.has(check.when) {
 			continue

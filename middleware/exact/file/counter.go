@@ -163,7 +163,8 @@ type job struct {
 	name    string
 	call    *exact.Call    // without its ID; or
 	id      string         // of the call
-	receipt *exact.Receipt // of a refund
+	receipt *exact.Receipt // of a refund; or
+	account *exact.Account // to be restored, or one that has counted nothing
 	done    chan outcome   // of one
 }
 

@@ -60,10 +60,13 @@ func ReadLog(r io.ReaderAt, size int64, account func(name, account []byte)) (Pla
 
 // What a file is made of.
 var (
-	AppendHead    = appendHead
+	AppendHeadOf  = appendHead
 	AppendAccount = appendAccount
 	AppendNumber  = appendNumber
 )
+
+// AppendHead is the head of a file of today's version.
+func AppendHead(b []byte, nonce uint64) []byte { return appendHead(b, version, nonce) }
 
 // GroupAt is where the first group stands.
 const GroupAt = groupAt

@@ -43,7 +43,7 @@ func FuzzReadLog(f *testing.F) {
 // group, torn, or sectors of zeros, as a disk leaves them that says it has written what it
 // has not.
 func FuzzDamagedLog(f *testing.F) {
-	whole, err := os.ReadFile("testdata/log")
+	whole, err := os.ReadFile("testdata/layout-2")
 	require.NoError(f, err)
 	end, want, err := read(whole)
 	require.NoError(f, err)

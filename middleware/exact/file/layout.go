@@ -29,9 +29,13 @@ import (
 // Every checksum begins with the nonce, which is random, and every end is masked by it, so that
 // neither a piece of another file, which the disk may have kept, nor a key that somebody has
 // chosen can pass for a group of this one, or for its end.
+//
+// The version rises when any of this changes, and the one before is read, and written anew when it is
+// opened. In version 1 a name was the policy's, a zero byte and the key.
 const (
 	magic   = "tallystick\n"
-	version = 1
+	version = 2
+	former  = 1
 
 	headSize      = len(magic) + 1 + 8 + 4
 	groupAt       = 24 // the first group: the head, in whole 8 bytes
@@ -60,28 +64,29 @@ func seed(nonce uint64) uint32 {
 	return crc32.Checksum(little.AppendUint64(nil, nonce), castagnoli)
 }
 
-func appendHead(b []byte, nonce uint64) []byte {
+func appendHead(b []byte, version byte, nonce uint64) []byte {
 	b = append(append(b, magic...), version)
 	b = little.AppendUint64(b, nonce)
 	return little.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseHead returns the nonce of a file.
-func parseHead(b []byte) (nonce uint64, err error) {
+// parseHead returns the version of a file, and its nonce.
+func parseHead(b []byte) (is byte, nonce uint64, err error) {
 	sum := headSize - 4
 	switch {
 	case len(b) == 0:
-		return 0, fmt.Errorf("%w: it has no bytes", ErrDamaged)
+		return 0, 0, fmt.Errorf("%w: it has no bytes", ErrDamaged)
 	case len(b) >= 20 && (binary.NativeEndian.Uint32(b[16:]) == boltMagic):
-		return 0, errBolt
+		return 0, 0, errBolt
 	case len(b) < headSize || string(b[:len(magic)]) != magic:
-		return 0, fmt.Errorf("%w: it is not a counter's file", ErrDamaged)
+		return 0, 0, fmt.Errorf("%w: it is not a counter's file", ErrDamaged)
 	case little.Uint32(b[sum:]) != crc32.Checksum(b[:sum], castagnoli):
-		return 0, fmt.Errorf("%w: its head is not as it was written", ErrDamaged)
-	case b[len(magic)] != version:
-		return 0, fmt.Errorf("file: written in format %d, of a later version; this one knows %d", b[len(magic)], version)
+		return 0, 0, fmt.Errorf("%w: its head is not as it was written", ErrDamaged)
 	}
-	return little.Uint64(b[len(magic)+1:]), nil
+	if is = b[len(magic)]; is != version && is != former {
+		return 0, 0, fmt.Errorf("file: written in layout %d, and this version of Tallystick reads %d and %d; open it with the one that wrote it, or with those between them, one after the other", is, former, version)
+	}
+	return is, little.Uint64(b[len(magic)+1:]), nil
 }
 
 // boltMagic is what a file of bbolt begins with, which this package used before its first

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,18 +99,10 @@ func lay(t testing.TB, l layout) *countedFile {
 		return payload
 	}
 	padded := func() (payload []byte) { // so that the next group begins where it is to
-		for n := 1; ; n++ {
-			payload = nil
-			for _, letter := range []string{"p", "q", "r"} {
-				payload = spend(payload, strings.Repeat(letter, n))
-			}
-			if (len(f.bytes)+len(file.Group('L', f.nonce, 1, payload)))%512 == l.at {
-				return payload
-			}
-			for _, letter := range []string{"p", "q", "r"} {
-				delete(f.want, once.AccountName(strings.Repeat(letter, n)))
-			}
+		for n := 0; (len(f.bytes)+len(file.Group('L', f.nonce, 1, payload)))%512 != l.at; n++ {
+			payload = spend(payload, fmt.Sprint("p", n))
 		}
+		return payload
 	}
 	name := once.AccountName("last")
 	last := func(account string) []byte {
@@ -120,7 +113,7 @@ func lay(t testing.TB, l layout) *countedFile {
 	for keys < l.keys/2 {
 		group('S', some(min(1+rng.IntN(64), l.keys/2-keys)))
 	}
-	size := uint64(16<<10+64*l.keys) / 4096 * 4096
+	size := uint64(24<<10+64*l.keys) / 4096 * 4096
 	group('E', file.AppendNumber(file.AppendNumber(nil, 'n', uint64(keys+1)), 'r', size))
 	f.logged = len(f.groups)
 	for keys < l.keys-l.few {
@@ -172,34 +165,96 @@ func TestCounterWritesThisLayout(t *testing.T) {
 	require.Equal(t, append(want, make([]byte, len(b)-len(want))...), b)
 }
 
-// TestKeptFileIsRead reads a file of this format that was kept: files that are out there are
-// read by versions that come.
-func TestKeptFileIsRead(t *testing.T) {
+// TestKeptFilesAreRead opens files that were kept, of this layout and the one before, which is
+// written anew: files that are out there are read by the version that comes. It is what makes them.
+func TestKeptFilesAreRead(t *testing.T) {
 	const nonce = 77
-	account := func(name, value string) []byte { return file.AppendAccount(nil, "api\x00"+name, []byte(value)) }
+	clock := exacttest.NewClock()
+	p := compile(t, every...)
+	spent := func(cost int64) []byte {
+		var a exact.Account
+		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: cost, Policy: p}).Admitted)
+		b, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		return b
+	}
 	reserved := func(b []byte) []byte { return file.AppendNumber(b, 'r', 4096) }
-	long := make([]byte, 1500)
-	for i := range long {
-		long[i] = byte(i*7+1) | 1
-	}
-	b := file.AppendHead(nil, nonce)
-	for i, g := range []struct {
-		kind    byte
-		payload []byte
-	}{
-		{'S', append(account("a", "one"), account("b", "two")...)},
-		{'E', reserved(file.AppendNumber(nil, 'n', 2))},
-		{'L', account("a", "three")},
-		{'L', reserved(account("c", "four"))},
-		{'L', account("b", string(long))},
+	for version, name := range map[byte]func(key string) string{
+		1: func(key string) string { return "api\x00" + key },
+		2: p.AccountName,
 	} {
-		b = append(b, file.Group(g.kind, nonce, uint64(i+1), g.payload)...)
+		account := func(key string, cost int64) []byte { return file.AppendAccount(nil, name(key), spent(cost)) }
+		b := file.AppendHeadOf(nil, version, nonce)
+		for i, g := range []struct {
+			kind    byte
+			payload []byte
+		}{
+			{'S', append(account("a", 1), account("b", 2)...)},
+			{'E', reserved(file.AppendNumber(nil, 'n', 2))},
+			{'L', account("a", 3)},
+			{'L', reserved(account("c", 4))},
+			{'L', file.AppendAccount(nil, name("last"), []byte(large()[1]))},
+		} {
+			b = append(b, file.Group(g.kind, nonce, uint64(i+1), g.payload)...)
+		}
+		b = append(b, make([]byte, 4096-len(b))...)
+		kept, err := os.ReadFile(fmt.Sprint("testdata/layout-", version))
+		require.NoError(t, err)
+		require.Equal(t, b, kept)
+
+		disk := newMemDisk()
+		disk.put(memPath, kept)
+		used := map[string]int64{"a": 3, "b": 2, "c": 4, "d": 0}
+		for range 3 {
+			c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
+			require.NoError(t, err)
+			require.EqualValues(t, 2, disk.bytes(memPath)[11])
+			for key := range used {
+				v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
+				require.NoError(t, err)
+				used[key]++
+				require.Equal(t, 5000-used[key], v.Limits[0].Remaining, "version %d, %s", version, key)
+			}
+			require.NoError(t, c.Close())
+		}
+		require.Equal(t, []string{memPath}, disk.left())
 	}
-	kept, err := os.ReadFile("testdata/log")
+}
+
+// A file that is older still, or of a version that comes, is refused, and is no damage.
+func TestOtherVersionsAreRefusedByName(t *testing.T) {
+	for _, version := range []byte{0, 3, 255} {
+		disk := newMemDisk()
+		b := file.AppendHeadOf(nil, version, 77)
+		disk.put(memPath, b)
+		_, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
+		require.ErrorContains(t, err, fmt.Sprintf("written in layout %d, and this version of Tallystick reads 1 and 2; open it with the one that wrote it", version))
+		require.NotErrorIs(t, err, file.ErrDamaged)
+		require.Equal(t, b, disk.bytes(memPath), "it is left as it was")
+	}
+}
+
+// Where a file of the version before cannot be written anew, it is not opened, and left as it was.
+func TestUpgradeThatFails(t *testing.T) {
+	kept, err := os.ReadFile("testdata/layout-1")
 	require.NoError(t, err)
-	require.Equal(t, append(b, make([]byte, 4096-len(b))...), kept)
-	place, accounts, err := read(kept)
-	require.NoError(t, err)
-	require.Equal(t, file.Place{End: int64(len(b)), Reserved: 4096}, place)
-	require.Equal(t, map[string]string{"api\x00a": "three", "api\x00b": string(long), "api\x00c": "four"}, accounts)
+	for _, op := range []string{"create", "write", "reserve", "sync", "replace", "syncnames"} {
+		disk := newMemDisk()
+		disk.put(memPath, kept)
+		disk.fail = func(now, _ string) error {
+			if now == op {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		_, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
+		require.ErrorIs(t, err, syscall.ENOSPC, op)
+		if disk.fail = nil; op != "syncnames" {
+			require.Equal(t, kept, disk.bytes(memPath), op)
+		}
+		require.Equal(t, []string{memPath}, disk.left())
+		c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	}
 }

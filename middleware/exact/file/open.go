@@ -51,7 +51,11 @@ func openOn(d disk, path string, cfg Config) (*Counter, error) {
 	}
 	f, err := hold(d, path)
 	if err == nil {
-		if err = c.read(f); err != nil {
+		if err = c.read(f); err == nil && c.log.version != version {
+			err = c.upgrade()
+			f = c.log.f
+		}
+		if err != nil && f != nil {
 			err = errors.Join(err, f.Close())
 		}
 	}

@@ -96,12 +96,12 @@ func TestPiecesOfOthersAreRefused(t *testing.T) {
 
 	b = build(g('E', 1, numbers(0, 4096)))
 	b = append(file.AppendHead(nil, nonce), b[24:]...)
-	b[11] = 2
+	b[11] = 3
 	_, err = read(b)
 	require.ErrorIs(t, err, file.ErrDamaged, "a version that was damaged")
 	binary.LittleEndian.PutUint32(b[20:], crc32.Checksum(b[:20], crc32.MakeTable(crc32.Castagnoli)))
 	_, err = read(b)
-	require.ErrorContains(t, err, "written in format 2, of a later version; this one knows 1")
+	require.ErrorContains(t, err, "written in layout 3")
 	require.NotErrorIs(t, err, file.ErrDamaged)
 
 	// An account that only a later version can read is no damage, and not fresh.

@@ -3,9 +3,11 @@
 package file
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 )
@@ -176,8 +178,20 @@ func (c *Counter) adopt(n *next, give bool) {
 	default:
 		c.again = 0
 	}
+	n.err = err
 	c.accounts.end()
 	c.mu.Lock()
 	c.shrinking = false
 	c.mu.Unlock()
+}
+
+// upgrade writes a file of the layout before anew: what is counted from now on has another form.
+func (c *Counter) upgrade() error {
+	n := new(next)
+	n.err = c.copy(n, c.log.f)
+	c.adopt(n, false)
+	if err := cmp.Or(n.err, c.failed); err != nil {
+		return fmt.Errorf("file: written in layout %d, and must be written anew in %d: %w", former, version, err)
+	}
+	return nil
 }

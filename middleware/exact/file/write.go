@@ -166,10 +166,13 @@ func (c *Counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, 
 		o.err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 		return o, nil
 	}
-	if j.receipt != nil {
+	switch {
+	case j.receipt != nil:
 		o.err = e.account.Refund(now, j.receipt)
 		e.changed = e.changed || o.err == nil
 		return o, nil
+	case j.account != nil:
+		return c.replace(now, b, j, e)
 	}
 	if j.id != "" {
 		if v, ok := c.replies.Find(now, j.name, j.id); ok {

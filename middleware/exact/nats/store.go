@@ -18,7 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
-// A Store is a [cas.Store] in a bucket. It is safe for concurrent use, and needs no closing.
+// A Store is a [cas.ListedStore] in a bucket. It is safe for concurrent use, and needs no closing.
 type Store struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
@@ -39,6 +39,25 @@ func (s *Store) Load(ctx context.Context, name string) (value []byte, revision s
 	}
 	// A marker of the tools that something was deleted has no body: nothing is kept.
 	return m.Data, strconv.FormatUint(m.Sequence, 10), nil
+}
+
+// Each implements [cas.ListedStore].
+func (s *Store) Each(ctx context.Context, f func(name string, value []byte) error) error {
+	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(s.prefix+">"))
+	if err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	for subject := range info.State.Subjects {
+		name := strings.TrimPrefix(subject, s.prefix)
+		value, _, err := s.Load(ctx, name)
+		if err == nil && len(value) > 0 {
+			err = f(name, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Swap implements [cas.Store].

@@ -5,7 +5,6 @@ package redis
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -258,12 +257,8 @@ func (e *engine) heard(ctx context.Context, client rueidis.Client, j *job, said 
 	}
 }
 
-// tag is the name of an account: a hash, so that every key has the same length and no
-// byte of it a meaning.
-func (e *engine) tag(p *exact.Policy, key string) string {
-	sum := sha256.Sum256([]byte(p.AccountName(key)))
-	return e.prefix + "{" + base64.RawURLEncoding.EncodeToString(sum[:16]) + "}"
-}
+// tag is the key of an account.
+func (e *engine) tag(p *exact.Policy, key string) string { return e.tagOf(p.AccountName(key)) }
 
 func flag(set bool) byte {
 	if set {
@@ -285,12 +280,15 @@ func logged(a storeless.Algorithm) bool {
 	return a == storeless.SlidingLog || a == storeless.RollingDay
 }
 
+// trailKey is the key of a trail of an account.
+func trailKey(tag string, id uint32) string { return tag + ":t:" + strconv.FormatUint(uint64(id), 36) }
+
 // trailKeys appends the key of an account, and those of the trails of a policy.
 func trailKeys(keys []string, tag string, p *exact.Policy) []string {
 	keys = append(keys, tag)
 	for i := range p.Len() {
 		if logged(p.Limit(i).Algorithm) {
-			keys = append(keys, tag+":t:"+strconv.FormatUint(uint64(p.ID(i)), 36))
+			keys = append(keys, trailKey(tag, p.ID(i)))
 		}
 	}
 	return keys

@@ -5,6 +5,7 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -35,25 +36,31 @@ func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]e
 		e.alarms.wrongClock(time.Duration(-latest) * time.Microsecond)
 		latest = 0
 	}
-	before := exact.Snapshot{Latest: latest * 1000, Serial: uint64(words.double()), Paused: words.double() * 1000}
-	for i := range p.Len() {
+	var limits [storeless.MaxLimits]exact.LimitSnapshot
+	before := exact.Snapshot{
+		Latest: latest * 1000, Hold: hold(p) * 1000, Limits: limits[:p.Len()],
+		Serial: uint64(words.double()), Paused: words.double() * 1000,
+	}
+	for i := range before.Limits {
+		of := &before.Limits[i]
+		of.ID, of.Ends = p.ID(i), math.MaxInt64
 		switch kindOf(p.Limit(i).Algorithm) {
 		case 'T':
-			t := &before.Logs[i]
+			t := &of.Log
 			t.Used = words.double()
 			for range words.uint16() {
 				t.Entries = append(t.Entries, exact.LogEntry{Until: words.double() * 1000, Cost: words.double()})
 			}
 		case 'B':
-			before.States[i].At = words.double()
+			of.State.At = words.double()
 		default:
-			before.States[i] = storeless.State{At: int64(words.uint32()), Cur: words.uint32(), Prev: words.uint32()}
+			of.State = storeless.State{At: int64(words.uint32()), Cur: words.uint32(), Prev: words.uint32()}
 		}
 	}
 	if booked {
 		words.booked(p, &before)
 	}
-	a := before.Account(p)
+	a := before.Account()
 	verdicts := make([]exact.Verdict, len(calls))
 	for i := range calls {
 		v := &verdicts[i]
@@ -90,7 +97,7 @@ func (r *reply) booked(p *exact.Policy, s *exact.Snapshot) {
 		if s.Booked == 0 || kindOf(p.Limit(i).Algorithm) != 'B' {
 			continue
 		}
-		l := &s.Lines[i]
+		l := &s.Limits[i].Line
 		l.Base = r.double()
 		for range r.uint16() {
 			l.Holes = append(l.Holes, [2]int64{r.double(), r.double()})

@@ -68,7 +68,7 @@ func (c *Counter) Part(call exact.Call) int {
 	if len(c.owners) == 1 || call.Policy == nil {
 		return 0
 	}
-	return rendezvous(c.owners, call.Policy.AccountName(call.Key))
+	return rendezvous(c.owners, call.Policy.Name()+"\x00"+call.Key)
 }
 
 // Take implements [exact.Counter].

@@ -11,6 +11,7 @@ type statements struct {
 	load   string // one row, whatever there is: account, revision, time
 	insert string // where there was nothing
 	update string // where there was a revision
+	list   string // some behind a name
 }
 
 // statements returns those of a table.
@@ -24,7 +25,7 @@ func (d Dialect) statements(schema, table string) statements {
 		full = `"` + schema + `".` + full
 	}
 	r := strings.NewReplacer("$", parameter, "TABLE_NAME", full, "INDEX_NAME", `"`+table+`_expires"`, "TRIGGER_NAME_expire", `"`+table+`_expire"`, "TRIGGER_NAME_forget", `"`+table+`_forget"`)
-	s := statements{load: r.Replace(of.load), insert: r.Replace(of.insert), update: r.Replace(of.update)}
+	s := statements{load: r.Replace(of.load), insert: r.Replace(of.insert), update: r.Replace(of.update), list: r.Replace(list)}
 	for _, statement := range of.schema {
 		s.schema = append(s.schema, r.Replace(statement))
 	}
@@ -52,6 +53,9 @@ const (
 	conflict = ` ON CONFLICT (name) DO UPDATE SET revision = excluded.revision WHERE t.revision = excluded.revision`
 	swap     = ` WHERE name = $1 AND revision IN ($5, $3)`
 )
+
+// A page of what there is, in order.
+const list = `SELECT name, account FROM TABLE_NAME WHERE name > $1 ORDER BY name LIMIT 1000`
 
 // The clock of the time that is loaded runs on within a statement, which may have waited. That of
 // what has expired stands still for the index to be of use.

@@ -3,6 +3,7 @@
 package sql
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -17,7 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
-// A Store is a [cas.TimedStore] in a table. It is safe for concurrent use, and needs no closing.
+// A Store is a [cas.TimedStore] and a [cas.ListedStore] in a table. It is safe for concurrent use, and needs no closing.
 type Store struct {
 	db         *sql.DB
 	statements statements
@@ -72,6 +73,41 @@ func (s *Store) Swap(ctx context.Context, name, revision string, value []byte, k
 		return cas.ErrChanged
 	}
 	return nil
+}
+
+// Each implements [cas.ListedStore], a thousand accounts at a time.
+func (s *Store) Each(ctx context.Context, f func(name string, value []byte) error) error {
+	type row struct {
+		name  string
+		value []byte
+	}
+	var last string
+	for {
+		var page []row // no connection is held while f takes its time
+		rows, err := s.db.QueryContext(ctx, s.statements.list, last)
+		if err != nil {
+			return classify(err)
+		}
+		for rows.Next() {
+			var r row
+			if err = rows.Scan(&r.name, &r.value); err != nil {
+				break
+			}
+			page = append(page, r)
+		}
+		if err := cmp.Or(err, rows.Err(), rows.Close()); err != nil {
+			return classify(err)
+		}
+		for _, r := range page {
+			last = r.name
+			if err := f(r.name, r.value); err != nil {
+				return err
+			}
+		}
+		if len(page) == 0 {
+			return nil
+		}
+	}
 }
 
 // exec runs a statement, and says whether it was run at all: who has waited in vain for a

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cas
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// Each implements [exact.Archive]. The store must be a [ListedStore]: else the error is
+// [exact.ErrNoArchive].
+func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
+	store, ok := c.engine.store.(ListedStore)
+	if !ok {
+		return exact.ErrNoArchive
+	}
+	return store.Each(ctx, func(name string, value []byte) error {
+		account, err := hex.DecodeString(name)
+		if err != nil || len(value) == 0 {
+			return err
+		}
+		r, err := exact.ReadRecord(string(account), value)
+		if err != nil {
+			return err
+		}
+		return f(r)
+	})
+}
+
+// Restore implements [exact.Archive].
+func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
+	if err := r.Check(ctx); err != nil {
+		return err
+	}
+	var kept error
+	err := c.engine.update(ctx, r.Name, false, func(a *exact.Account, now time.Time) (changed bool) {
+		if kept = nil; a.Counts(now) {
+			kept = exact.ErrKept
+			return false
+		}
+		*a = *r.Account
+		return a.Counts(now)
+	})
+	return cmp.Or(err, kept)
+}
+
+// Forget implements [exact.Archive]. A store has no way to remove a value: for a minute there is one
+// that has counted nothing.
+func (c *Counter) Forget(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	return c.engine.update(ctx, name, false, func(a *exact.Account, _ time.Time) (changed bool) {
+		changed = !a.Expires().IsZero()
+		*a = exact.Account{}
+		return changed
+	})
+}

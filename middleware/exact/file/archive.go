@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package file
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// Each implements [exact.Archive]. It sees what is on disk, and holds up nobody.
+func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
+	c.mu.Lock()
+	err := c.stopped()
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.accounts.each(func(some []account) error {
+		for _, a := range some {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r, err := exact.ReadRecord(a.name, []byte(a.bytes))
+			if err == nil {
+				err = f(r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Restore implements [exact.Archive].
+func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
+	if err := r.Check(ctx); err != nil {
+		return err
+	}
+	b, err := r.Account.AppendBinary(nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	own := new(exact.Account) // it is charged from now on, and the other is the caller's
+	if err := own.UnmarshalBinary(b); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	return c.do(&job{ctx: ctx, name: r.Name, account: own}).err
+}
+
+// Forget implements [exact.Archive].
+func (c *Counter) Forget(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
+	}
+	return c.do(&job{ctx: ctx, name: name, account: new(exact.Account)}).err
+}
+
+// replace puts the account of a job in place of the one that is there: one that has counted
+// nothing, to forget it, in place of any. It is not written again, and gone with the next snapshot.
+func (c *Counter) replace(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
+	fresh := !e.known && !e.changed
+	switch counts := j.account.Counts(now); {
+	case counts && e.account.Counts(now):
+		o.err = exact.ErrKept
+		return o, nil
+	case !counts && (fresh || !j.account.Expires().IsZero()): // there is nothing to forget, or to restore
+		return o, nil
+	case fresh:
+		full, err := c.full(now, b)
+		if o.err = full; full != nil || err != nil {
+			return o, err
+		}
+		b.coming++
+	}
+	e.account, e.changed = *j.account, true
+	return o, nil
+}

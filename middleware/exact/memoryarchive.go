@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exact
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Each implements [Archive].
+func (m *Memory) Each(ctx context.Context, f func(Record) error) error {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		names := slices.Collect(maps.Keys(s.accounts))
+		s.mu.Unlock()
+		for _, name := range names {
+			r, known, err := s.record(name)
+			if err == nil && known {
+				err = f(r)
+			}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// record returns a copy of an account.
+func (s *shard) record(name string) (r Record, known bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, known := s.accounts[name]
+	if known {
+		r, err = recordOf(name, a)
+	}
+	return r, known, err
+}
+
+// Restore implements [Archive].
+func (m *Memory) Restore(ctx context.Context, r Record) error {
+	if err := r.Check(ctx); err != nil {
+		return err
+	}
+	r, err := recordOf(r.Name, r.Account) // which stays the caller's
+	if err != nil {
+		return err
+	}
+	s := m.shardOf(r.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := m.now()
+	s.seen.See(now)
+	a, known := s.accounts[r.Name]
+	switch {
+	case known && a.Counts(now):
+		return ErrKept
+	case !r.Account.Counts(now):
+		return nil
+	case !known && !s.room(now):
+		return ErrFull
+	}
+	s.accounts[r.Name] = r.Account
+	return nil
+}
+
+// Forget implements [Archive].
+func (m *Memory) Forget(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return notCounted(err)
+	}
+	s := m.shardOf(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.accounts, name)
+	return nil
+}

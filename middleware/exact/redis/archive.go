@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+)
+
+// Each implements [exact.Archive]. It scans all keys of the database, also those that are not the
+// counter's, and keeps the names of all accounts for as long: in a cluster two nodes may tell of one.
+func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
+	e := c.engine
+	client, err := e.line.get(ctx)
+	if err != nil {
+		return err
+	}
+	read, seen := newScript(text("account")+text("read")), make(map[string]bool)
+	for _, node := range client.Nodes() {
+		for cursor := uint64(0); ; {
+			scan := node.B().Scan().Cursor(cursor).Match(e.tagPattern()).Count(1000).Build()
+			some, err := node.Do(ctx, scan).AsScanEntry()
+			if err != nil {
+				return fmt.Errorf("redis: %w", err)
+			}
+			for _, tag := range some.Elements {
+				name, ok := e.nameOf(tag)
+				if !ok || seen[name] {
+					continue
+				}
+				seen[name] = true
+				r, found, err := e.record(ctx, client, read, name, tag)
+				if err == nil && found {
+					err = f(r)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if cursor = some.Cursor; cursor == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// Restore implements [exact.Archive].
+func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
+	if err := r.Check(ctx); err != nil {
+		return err
+	}
+	client, err := c.engine.line.get(ctx)
+	if err != nil {
+		return err
+	}
+	s := r.Account.Snapshot()
+	value, trails := packAccount(&s)
+	keys, args := []string{c.engine.tagOf(r.Name)}, []string{string(value), strconv.FormatInt(r.Account.Expires().Unix(), 10)}
+	for id, parts := range trails {
+		keys, args = append(keys, trailKey(keys[0], id)), append(args, parts)
+	}
+	restore := text("restore")
+	if clock := c.engine.scripts.clock; clock != "" {
+		restore = strings.Replace(restore, "redis.call('TIME')", clock, 1)
+	}
+	said, err := newScript(restore).lua.Exec(ctx, client, keys, args).ToString()
+	if err == nil && said == "0" {
+		return exact.ErrKept
+	}
+	return classify(err)
+}
+
+// Forget implements [exact.Archive]. The trails of an account without it count nothing.
+func (c *Counter) Forget(ctx context.Context, name string) error {
+	client, err := c.engine.line.get(ctx)
+	if err != nil {
+		return err
+	}
+	return classify(client.Do(ctx, client.B().Del().Key(c.engine.tagOf(name)).Build()).Error())
+}
+
+// record reads an account. Which trails it has it says itself; so it is read again, with them, until
+// it has no others.
+func (e *engine) record(ctx context.Context, client rueidis.Client, read *script, name, tag string) (r exact.Record, found bool, err error) {
+	keys := []string{tag}
+	for {
+		said, err := read.lua.Exec(ctx, client, keys, nil).AsStrSlice()
+		if err != nil || len(said) == 0 {
+			return r, false, classify(err)
+		}
+		s, err := unpackAccount(said[0])
+		if err != nil {
+			return r, false, err
+		}
+		trails := []string{tag}
+		for i := range s.Limits {
+			if !isTrail(s.Limits[i].ID) {
+				continue
+			}
+			if trails = append(trails, trailKey(tag, s.Limits[i].ID)); len(trails) <= len(said) {
+				s.Limits[i].Log = unpackTrail(said[len(trails)-1])
+			}
+		}
+		if fmt.Sprint(trails) == fmt.Sprint(keys) {
+			return exact.Record{Name: name, Account: s.Account()}, true, nil
+		}
+		keys = trails
+	}
+}
+
+// tagOf is the key of an account: a hash, so that every key has the same length and no
+// byte of it a meaning.
+func (e *engine) tagOf(name string) string {
+	return e.prefix + "{" + base64.RawURLEncoding.EncodeToString([]byte(name)) + "}"
+}
+
+// nameOf returns the name of an account by its key.
+func (e *engine) nameOf(tag string) (name string, ok bool) {
+	inner, ok := strings.CutPrefix(tag, e.prefix+"{")
+	if !ok {
+		return "", false
+	}
+	b, err := base64.RawURLEncoding.DecodeString(strings.TrimSuffix(inner, "}"))
+	return string(b), err == nil && len(b) == exact.NameLength
+}
+
+// tagPattern matches the keys of accounts.
+func (e *engine) tagPattern() string {
+	prefix := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(e.prefix)
+	return prefix + "{" + strings.Repeat("?", base64.RawURLEncoding.EncodedLen(exact.NameLength)) + "}"
+}

@@ -1,0 +1,11 @@
+-- read: an account as it is stored, and its trails.
+--
+-- KEYS: the account, and trails.
+-- Returns the account, and for each trail its parts, with spaces between; or nothing.
+
+local v = redis.pcall('GET', KEYS[1])
+if type(v) == 'table' then v = old(KEYS[1]) end -- a hash, or old says what is wrong
+if not v then return {} end
+local reply = { v }
+for i = 2, #KEYS do reply[i] = table.concat(redis.call('ZRANGE', KEYS[i], 0, -1), ' ') end
+return reply

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// What is stored, as account.lua says, read and written without the script of a policy.
+
+const (
+	storedVersion = 4
+	headSize      = 27
+	idSize        = 40
+
+	// Parts of an account, and the forms of what came back.
+	partPause, partForm, partLines = 2, 4, 16
+
+	formFew, formSome, formRing, formMany = 0, 1, 2, 3
+	ringSize                              = exact.Refundable / 8
+)
+
+var errStored = errors.New("redis: an account that is not as it was written, or of a later version of this package")
+
+// isTrail tells the ID of a limit that keeps a log, see [exact.Policy.ID].
+func isTrail(id uint32) bool { return id>>24 != 0 }
+
+// A tail is taken from its end.
+type tail struct {
+	rest  string
+	short bool
+}
+
+func (t *tail) take(n int) *reply {
+	if n < 0 || n > len(t.rest) {
+		t.short, n = true, 0
+	}
+	r := &reply{rest: t.rest[len(t.rest)-n:]}
+	t.rest = t.rest[:len(t.rest)-n]
+	return r
+}
+
+// unpackAccount reads an account, but for its trails and IDs.
+func unpackAccount(v string) (*exact.Snapshot, error) {
+	head := reply{rest: v}
+	version, kept, side, _ := head.byte(), int(head.byte()), head.byte(), head.uint32()
+	s := &exact.Snapshot{Latest: head.double() * 1000, Hold: int64(storeless.MaxWindow), Serial: uint64(head.double())}
+	expires := int64(head.uint32())
+	if head.short || version < 2 || version > storedVersion {
+		return nil, errStored
+	}
+	t := &tail{rest: head.rest}
+	t.take(idSize * kept)
+	if side&partPause != 0 {
+		s.Paused = t.take(8).double() * 1000
+	}
+	lowest := max(s.Serial, exact.Refundable) - exact.Refundable
+	s.Floor = s.Serial - s.Serial%exact.Refundable
+	form := side / partForm % 4
+	if version < storedVersion {
+		if form = formFew; s.Serial >= exact.Refundable {
+			form = formMany
+		}
+	}
+	switch form {
+	case formMany:
+		s.Floor = lowest
+	case formSome:
+		of := t.take(10)
+		s.Floor = uint64(of.double())
+		s.Back = []byte(t.take(int(of.uint16())).rest)
+	case formRing:
+		s.Floor, s.Back = lowest, unpackRing(t.take(ringSize).rest, lowest, s.Serial)
+	}
+	var lines reply
+	if version == 3 || side >= partLines {
+		of := t.take(20)
+		s.Booked, s.Since = of.double(), uint64(of.double())
+		size := int(of.uint32())
+		if version == 3 {
+			if void := t.take(8).double(); void > 0 {
+				s.Floor = uint64(void)
+			}
+		}
+		lines.rest = t.take(size).rest
+	}
+	entries := reply{rest: t.rest}
+	for len(entries.rest) > 0 && !entries.short {
+		of := exact.LimitSnapshot{ID: entries.uint32(), Ends: expires}
+		if entries.byte() == 'w' {
+			of.State = storeless.State{At: int64(entries.uint32()), Cur: entries.uint32(), Prev: entries.uint32()}
+		} else if n := entries.double(); !isTrail(of.ID) {
+			of.State.At = n
+		}
+		s.Limits = append(s.Limits, of)
+	}
+	for len(lines.rest) > 0 && !lines.short {
+		id, line := lines.uint32(), exact.Line{Base: lines.double()}
+		for range lines.uint16() {
+			line.Holes = append(line.Holes, [2]int64{lines.double(), lines.double()})
+		}
+		for i := range s.Limits {
+			if s.Limits[i].ID == id {
+				s.Limits[i].Line = line
+			}
+		}
+	}
+	if t.short || entries.short || lines.short {
+		return nil, errStored
+	}
+	return s, nil
+}
+
+// unpackRing returns the bits of a ring in order, from the byte of the first charge on.
+func unpackRing(ring string, lowest, serial uint64) (bits []byte) {
+	if len(ring) < ringSize {
+		return nil
+	}
+	for i := (lowest + 1) / 8; i <= serial/8; i++ {
+		bits = append(bits, ring[i%ringSize])
+	}
+	bits[0] &= 0xff << ((lowest + 1) % 8)
+	bits[len(bits)-1] &= byte(2<<(serial%8) - 1)
+	return bits
+}
+
+// unpackTrail reads a trail.
+func unpackTrail(parts string) (log exact.Log) {
+	for part := range strings.FieldsSeq(parts) {
+		until, cost, _ := strings.Cut(part, ":")
+		at, _ := strconv.ParseInt(until, 10, 64)
+		n, _ := strconv.ParseInt(cost, 10, 64)
+		log.Entries = append(log.Entries, exact.LogEntry{Until: at * 1000, Cost: n})
+		log.Used += n
+	}
+	return log
+}
+
+// packAccount writes an account as it is stored, but for when it expires; and its trails by the IDs
+// of their limits.
+func packAccount(s *exact.Snapshot) (value []byte, trails map[uint32]string) {
+	le, side := binary.LittleEndian, byte(0)
+	double := func(ns int64) int64 { return (ns + 999) / 1000 } // µs: nothing counts for shorter
+	value = append(value, storedVersion, 0, 0, 0, 0, 0, 0)
+	value = pack(value, double(s.Latest), int64(s.Serial))
+	value = le.AppendUint32(value, 0)
+	trails = make(map[uint32]string)
+	var lines []byte
+	for i := range s.Limits {
+		of := &s.Limits[i]
+		state := &of.State
+		switch {
+		case len(of.Log.Entries) > 0:
+			value = pack(append(le.AppendUint32(value, of.ID), 'n'), of.Log.Used)
+			trails[of.ID] = packTrail(&of.Log)
+		case state.At > math.MaxUint32: // the mark of a bucket
+			value = pack(append(le.AppendUint32(value, of.ID), 'n'), state.At)
+		case state.Cur > 0 || state.Prev > 0:
+			value = le.AppendUint32(append(le.AppendUint32(value, of.ID), 'w'), uint32(state.At))
+			value = le.AppendUint32(le.AppendUint32(value, state.Cur), state.Prev)
+		}
+		if s.Booked > 0 && of.Line.Base > 0 {
+			lines = pack(le.AppendUint32(lines, of.ID), of.Line.Base)
+			lines = le.AppendUint16(lines, uint16(len(of.Line.Holes)))
+			for _, hole := range of.Line.Holes {
+				lines = pack(lines, hole[0], hole[1])
+			}
+		}
+	}
+	if s.Booked > 0 {
+		side |= partLines
+		value = pack(append(value, lines...), s.Booked, int64(s.Since))
+		value = le.AppendUint32(value, uint32(len(lines)))
+	}
+	if lowest := max(s.Serial, exact.Refundable) - exact.Refundable; len(s.Back) <= ringSize-10 || lowest == 0 {
+		side |= formSome * partForm
+		value = le.AppendUint16(pack(append(value, s.Back...), int64(s.Floor)), uint16(len(s.Back)))
+	} else {
+		side |= formRing * partForm
+		value = append(value, packRing(s, lowest)...)
+	}
+	if s.Paused > s.Latest {
+		side |= partPause
+		value = pack(value, double(s.Paused))
+	}
+	value[2] = side
+	return value, trails
+}
+
+// packRing returns a ring: what is up to the floor has come back.
+func packRing(s *exact.Snapshot, lowest uint64) []byte {
+	ring := make([]byte, ringSize)
+	for n := lowest + 1; n <= s.Serial; n++ {
+		i := n/8 - (s.Floor+1)/8
+		if n <= s.Floor || i < uint64(len(s.Back)) && s.Back[i]&(1<<(n%8)) != 0 {
+			ring[n/8%ringSize] |= 1 << (n % 8)
+		}
+	}
+	return ring
+}
+
+// packTrail writes a trail, of whose parts no two end at the same time.
+func packTrail(log *exact.Log) string {
+	var parts []byte
+	for i := 0; i < len(log.Entries); {
+		until, cost := (log.Entries[i].Until+999)/1000, int64(0)
+		for ; i < len(log.Entries) && (log.Entries[i].Until+999)/1000 == until; i++ {
+			cost += log.Entries[i].Cost
+		}
+		parts = append(strconv.AppendInt(parts, until, 10), ':')
+		parts = append(strconv.AppendInt(parts, cost, 10), ' ')
+	}
+	return string(parts)
+}
