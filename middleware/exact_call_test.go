@@ -5,7 +5,9 @@ package middleware_test
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,4 +80,68 @@ func TestExactCallIsTheCallOfARequest(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 	_, err = newLimiter(t, contact(c)).CallFor(customer)
 	require.ErrorContains(t, err, "Config.Exact")
+}
+
+// An operator sees what a customer has used, and has it forgotten: on the instance that is asked at
+// once, on others and by tokens within ten seconds. Nobody else's is.
+func TestResetForgetsOneCustomer(t *testing.T) {
+	address := middleware.Address(netip.MustParseAddr("192.0.2.1"))
+	for name, tc := range map[string]struct {
+		id     middleware.Identity
+		change func(*middleware.Config)
+	}{
+		"an address": {address, func(*middleware.Config) {}},
+		"a network":  {middleware.Address(netip.MustParseAddr("2001:db8::1")), func(*middleware.Config) {}},
+		"its shards": {address, func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Exact.Shards = 20, 4 }},
+		"one thing":  {middleware.APIKey("c1").For("maps"), func(*middleware.Config) {}},
+		"a lease": {middleware.Principal("c1"), func(cfg *middleware.Config) {
+			leased, err := exact.Lease(cfg.Exact.Counter, exact.LeaseConfig{})
+			require.NoError(t, err)
+			cfg.Limits[0].Quota, cfg.Exact.Counter = 200, leased
+		}},
+		"five at once": {middleware.Principal("c1"), func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 5} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, asks := new(clock), tc.id
+			cfg := paid(c, exact.NewMemory(0, c.Now))
+			tc.change(&cfg)
+			if leased, ok := cfg.Exact.Counter.(*exact.Leased); ok {
+				t.Cleanup(func() { require.NoError(t, leased.Close()) })
+			}
+			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return asks, nil }
+			a, b := newLimiter(t, cfg), newLimiter(t, cfg)
+			spend := func(m *middleware.Middleware) (n int) { return admitted(m.Handler(new(spy)), 400) }
+			all := spend(a)
+			require.Positive(t, all)
+			asks = middleware.Principal("another")
+			require.Positive(t, spend(b))
+			asks = tc.id
+			require.Zero(t, spend(b))
+			d, err := a.Peek(t.Context(), tc.id)
+			require.NoError(t, err)
+			require.False(t, d.Admitted)
+			require.Positive(t, d.RetryAfter)
+			require.NoError(t, a.Reset(t.Context(), tc.id))
+			require.Zero(t, admitted(b.Handler(new(spy)), 1), "it has not heard of it yet")
+			require.Equal(t, all, spend(a))
+			require.NoError(t, a.Reset(t.Context(), tc.id))
+			c.advance(10 * time.Second)
+			require.Equal(t, all, spend(b), "it has")
+			asks = middleware.Principal("another")
+			require.Zero(t, spend(a))
+			require.Zero(t, spend(b))
+		})
+	}
+}
+
+func TestResetThatCannotBe(t *testing.T) {
+	c := new(clock)
+	m := newLimiter(t, paid(c, exact.NewMemory(0, c.Now)))
+	require.ErrorContains(t, m.Reset(t.Context(), middleware.Identity{}), "nobody")
+	require.NoError(t, m.Reset(t.Context(), middleware.Principal("was never here")))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, m.Reset(ended, middleware.Principal("c1")), context.Canceled)
+	require.ErrorContains(t, newLimiter(t, contact(c)).Reset(t.Context(), middleware.Principal("c1")), "Config.Exact")
+	require.ErrorIs(t, newLimiter(t, paid(c, &unrefundable{Counter: exact.NewMemory(0, c.Now)})).Reset(t.Context(), middleware.Principal("c1")), exact.ErrNoArchive)
 }

@@ -83,16 +83,29 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 	}
 }
 
-// exactCall names what is counted for a request. Counters get a hash: engines are read
-// by other people than the program is.
+// exactCall names what is counted for a request: of an address with shards, in one of them.
 func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCall {
+	return e.shardCall(who, shown, cost, mathrand.Int64N(e.shardsOf(who)))
+}
+
+// shardsOf returns how many keys are counted for a subject.
+func (e *engine) shardsOf(who *subject) int64 {
+	if who.id.kind != kindAddress {
+		return 1
+	}
+	return max(1, e.exact.Shards)
+}
+
+// shardCall names what is counted for a request. Counters get a hash: engines are read
+// by other people than the program is.
+func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) exactCall {
 	h := sha256.New()
 	h.Write([]byte("tallystick/v1/exact\x00"))
 	h.Write(who.bytes)
 	quotas := who.tier.exact
-	if e.exact.Shards > 1 && who.id.kind == kindAddress {
+	if e.shardsOf(who) > 1 {
 		quotas = who.tier.shard
-		h.Write([]byte{0, byte(mathrand.Int64N(e.exact.Shards))})
+		h.Write([]byte{0, byte(shard)})
 	}
 	sum := h.Sum(nil)
 	c := exactCall{fallback: e.sharedCandidate(who, shown)}
