@@ -41,6 +41,10 @@ var (
 	// give away quotas that are spent.
 	ErrDamaged = errors.New("file: damaged, or never a file of counts; restore a copy, or remove it if it was one and every count in it may begin at zero")
 
+	// ErrFixed says that the file cannot be replaced by a smaller one, so that it would grow
+	// without end: it is mounted by itself, or the program may not make files beside it.
+	ErrFixed = errors.New("file: it cannot be replaced by another; give it a directory of its own, mounted as a whole, in which the program may make, rename and remove files")
+
 	// ErrStopped says that a Counter has stopped for good: because it was closed,
 	// because its file has lost its name to another, or because a write has failed,
 	// after which nobody knows what the disk holds (see "Can Applications Recover from
@@ -78,7 +82,9 @@ type Counter struct {
 	searched int64 // Unix second of the last search for idle accounts
 	tight    bool  // the disk was full
 	asked    int64 // Unix second at which
-	again    int64 // how large the file is when it is tried again to make it smaller
+	stuck    error // why it could not be made smaller; nil: it could
+	again    int64 // how large the file is when that is tried again
+	tried    int64 // minute since 1970 of the last attempt
 }
 
 // Take implements [exact.Counter].

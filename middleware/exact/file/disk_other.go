@@ -14,3 +14,6 @@ func (*osDisk) lock(string, *os.File) (bool, error) { return false, errors.ErrUn
 func (*osDisk) Replace(now, _ handle, _, _ string) (handle, error) { return now, errors.ErrUnsupported }
 
 var fullDisk []error
+
+// otherMount is what it says when a name would be on another mount than its file.
+var otherMount error = errors.ErrUnsupported

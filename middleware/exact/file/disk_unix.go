@@ -36,3 +36,6 @@ func (*osDisk) Replace(now, next handle, from, to string) (handle, error) {
 
 // fullDisk is what a disk says when it, or what somebody may have of it, is full.
 var fullDisk = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
+
+// otherMount is what it says when a name would be on another mount than its file.
+var otherMount error = syscall.EXDEV

@@ -43,3 +43,6 @@ func (d *osDisk) Replace(now, next handle, from, to string) (handle, error) {
 
 // fullDisk is what a disk says when it, or what somebody may have of it, is full.
 var fullDisk = []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
+
+// otherMount is what it says when a name would be on another mount than its file.
+var otherMount error = windows.ERROR_NOT_SAME_DEVICE

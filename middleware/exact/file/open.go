@@ -21,7 +21,8 @@ const patience = time.Second
 
 // Open opens the counter in a file, and creates it if there is none. All of it is read, at
 // some million accounts a second: a file that is not as it was written is refused with
-// [ErrDamaged], one that is open elsewhere with [ErrInUse].
+// [ErrDamaged], one that is open elsewhere with [ErrInUse], and one that cannot be replaced by a smaller one
+// with [ErrFixed].
 func Open(path string, cfg Config) (*Counter, error) {
 	return openOn(new(osDisk), target(path), cfg)
 }
@@ -51,7 +52,10 @@ func openOn(d disk, path string, cfg Config) (*Counter, error) {
 	}
 	f, err := hold(d, path)
 	if err == nil {
-		if err = c.read(f); err == nil && c.log.version != version {
+		if err = c.read(f); err == nil {
+			err = replaceable(d, path)
+		}
+		if err == nil && c.log.version != version {
 			err = c.upgrade()
 			f = c.log.f
 		}
@@ -91,6 +95,29 @@ func hold(d disk, path string) (handle, error) {
 			return nil, ErrInUse
 		}
 	}
+}
+
+// replaceable fails with [ErrFixed] where another file cannot be made beside the file, or cannot take
+// its name. That it is mounted by itself shows a second name, which it cannot have in a directory of
+// another mount: to try it with another file would put that in its place. A full disk tells nothing.
+func replaceable(d disk, path string) error {
+	next := path + nextSuffix
+	f, err := d.Create(next, nil)
+	if err == nil {
+		err = errors.Join(f.Close(), d.Remove(next))
+	}
+	if err == nil {
+		switch err = d.Name(path, next); {
+		case err == nil:
+			err = d.Remove(next)
+		case !errors.Is(err, otherMount): // links are not for every file system
+			err = nil
+		}
+	}
+	if err == nil || errors.Is(noRoom(err), errNoRoom) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrFixed, err)
 }
 
 // create makes a file without counts. It has its name only when it is whole and on

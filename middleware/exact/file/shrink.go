@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 )
 
 // A file is made smaller by writing another, of the accounts that count, beside it, while
@@ -42,9 +43,13 @@ func newNonce() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// shrinkIfLarge begins to make the file smaller, if much of it is not needed.
-func (c *Counter) shrinkIfLarge() {
-	if c.log.end < max(2*c.accounts.size()+c.spare, c.again) {
+// large is from where on much of the file is not needed.
+func (c *Counter) large() int64 { return 2*c.accounts.size() + c.spare }
+
+// shrinkIfLarge begins to make the file smaller, if much of it is not needed. What has failed is tried
+// again when the file has grown, and once a minute.
+func (c *Counter) shrinkIfLarge(now time.Time) {
+	if c.log.end < c.large() || c.log.end < c.again && now.Unix()/60 == c.tried {
 		return
 	}
 	c.mu.Lock()
@@ -174,15 +179,33 @@ func (c *Counter) adopt(n *next, give bool) {
 	case errors.Is(err, ErrStopped):
 		_ = c.stop(err)
 	case err != nil:
-		c.again = c.log.end + max(c.log.end/4, leastRoom)
+		c.stuck, c.again, c.tried = err, c.log.end+max(c.log.end/4, leastRoom), c.now().Unix()/60
 	default:
-		c.again = 0
+		c.stuck, c.again = nil, 0
 	}
 	n.err = err
 	c.accounts.end()
 	c.mu.Lock()
 	c.shrinking = false
 	c.mu.Unlock()
+}
+
+// A file that cannot be made smaller does not grow without end: new keys are refused when it is
+// twice as large as it should be, and all are when it is eight times so.
+const (
+	stuckForNew = 2
+	stuckForAll = 8
+)
+
+// errStuck says so, and that nothing was written.
+var errStuck = errors.New("file: it cannot be made smaller, and has grown far beyond its accounts")
+
+// stuckAt says that the file cannot be made smaller, if it is so many times too large.
+func (c *Counter) stuckAt(times int64) error {
+	if c.stuck == nil || c.log.end < times*c.large() {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errStuck, c.stuck)
 }
 
 // upgrade writes a file of the layout before anew: what is counted from now on has another form.

@@ -134,7 +134,7 @@ func TestFileThatCannotShrinkCountsOn(t *testing.T) {
 		for _, err := range []error{syscall.EIO, syscall.ENOSPC} {
 			t.Run(op+" "+err.Error(), func(t *testing.T) {
 				disk, clock := newMemDisk(), exacttest.NewClock()
-				failing, failures := true, 0
+				failing, failures := false, 0 // when it was opened
 				disk.fail = func(now, path string) error {
 					if failing && now == op && (op == "replace" || strings.HasSuffix(path, ".next")) {
 						failures++
@@ -142,8 +142,9 @@ func TestFileThatCannotShrinkCountsOn(t *testing.T) {
 					}
 					return nil
 				}
-				c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
+				c, err := file.OpenOn(disk, memPath, 64<<10, file.Config{Now: clock.Now})
 				require.NoError(t, err)
+				failing = true
 				b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
 				for n := range 2000 {
 					require.NoError(t, b.take(strconv.Itoa(n%10), ""))
@@ -162,13 +163,68 @@ func TestFileThatCannotShrinkCountsOn(t *testing.T) {
 				settled(t, c)
 				require.Less(t, len(disk.bytes(memPath)), large, "it is tried again")
 				require.NoError(t, c.Close())
-				c, err = file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
+				c, err = file.OpenOn(disk, memPath, 64<<10, file.Config{Now: clock.Now})
 				require.NoError(t, err)
 				b.agree(c)
 				require.NoError(t, c.Close())
 			})
 		}
 	}
+}
+
+// A file that cannot be made smaller does not grow without end: new keys are refused, and at last
+// all are, by an error that says why. Once a minute it is tried again.
+func TestFileThatCannotShrinkIsBounded(t *testing.T) {
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
+	require.NoError(t, err)
+	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+	fails := func(err error) {
+		disk.mu.Lock()
+		defer disk.mu.Unlock()
+		disk.fail = func(op, _ string) error {
+			if op == "replace" {
+				return err
+			}
+			return nil
+		}
+	}
+	fails(syscall.EBUSY)
+	news := 0
+	for n := 0; err == nil && n < 10_000; n++ {
+		settled(t, c)
+		err = b.take("k", "")
+		if n%50 > 0 {
+			continue
+		}
+		if full := b.take(strconv.Itoa(n), ""); full != nil {
+			news++
+			require.ErrorIs(t, full, exact.ErrFull)
+			require.ErrorIs(t, full, syscall.EBUSY)
+			require.ErrorContains(t, full, "cannot be made smaller")
+		}
+	}
+	require.ErrorIs(t, err, exact.ErrFull)
+	require.ErrorIs(t, err, syscall.EBUSY)
+	end := place(t, disk).End
+	require.Positive(t, news, "new keys are refused before those that are there")
+	for range 100 {
+		clock.Advance(time.Second)
+		require.ErrorIs(t, b.take("k", ""), exact.ErrFull)
+		settled(t, c)
+	}
+	require.Equal(t, end, place(t, disk).End, "it does not grow")
+	require.Less(t, end, int64(128<<10))
+	fails(nil)
+	for range 60 {
+		clock.Advance(time.Second)
+		_ = b.take("k", "")
+		settled(t, c)
+	}
+	require.NoError(t, b.take("k", ""))
+	require.NoError(t, b.take("another", ""))
+	require.Less(t, place(t, disk).End, end)
+	require.NoError(t, c.Close())
 }
 
 // A new name that may not be on disk stops the counter: a power cut could bring back the

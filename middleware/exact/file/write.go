@@ -107,7 +107,7 @@ func (c *Counter) commit(jobs []*job) (n int) {
 	}
 	changed, err := c.store(now, b, err)
 	switch {
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, errNoRoom), errors.Is(err, errStuck):
 		c.undo(b, jobs, fmt.Errorf("%w: %w", exact.ErrFull, err))
 	case err != nil:
 		stopped := c.stop(err)
@@ -126,7 +126,9 @@ func (c *Counter) commit(jobs []*job) (n int) {
 	}
 	if len(changed) > 0 && err == nil {
 		c.accounts.sweep(len(changed)+1, func(string) bool { return false })
-		c.shrinkIfLarge()
+	}
+	if len(changed) > 0 && err == nil || c.stuck != nil {
+		c.shrinkIfLarge(now)
 	}
 	return n
 }
@@ -213,6 +215,9 @@ func (c *Counter) full(now time.Time, b *batch) (full, err error) {
 			return exact.ErrFull, nil
 		}
 	}
+	if stuck := c.stuckAt(stuckForNew); stuck != nil {
+		return fmt.Errorf("%w: %w", exact.ErrFull, stuck), nil
+	}
 	room, err := c.ahead(now)
 	if !room {
 		full = fmt.Errorf("%w: %w", exact.ErrFull, errNoRoom)
@@ -259,6 +264,9 @@ func (c *Counter) store(now time.Time, b *batch, err error) (changed []account, 
 	}
 	if len(changed) == 0 {
 		return nil, nil
+	}
+	if err := c.stuckAt(stuckForAll); err != nil {
+		return nil, err
 	}
 	if _, err := c.ahead(now); err != nil {
 		return nil, err
