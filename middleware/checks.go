@@ -43,6 +43,7 @@ const (
 	counterSilent
 	counterBack
 	counterRefuses
+	counterFull
 
 	numFindings
 )
@@ -77,6 +78,7 @@ var codes = [numFindings]string{
 	counterSilent:      "counter-down",
 	counterBack:        "counter-back",
 	counterRefuses:     "counter-refuses",
+	counterFull:        "counter-full",
 }
 
 // checksPage is where each code is explained.

@@ -249,11 +249,18 @@ func troubles() map[string]trouble {
 		"counter-refuses": func(t *testing.T) []string {
 			c, l, cfg, log := paidRoute()
 			h, _ := limited(t, cfg)
-			l.fault = func(context.Context, int) error { return exact.ErrFull }
+			l.fault = func(context.Context, int) error { return exact.ErrContended }
 			for range 10 {
 				send(h)
 				c.advance(time.Second)
 			}
+			return strings.SplitAfter(log.String(), "\n")[:1]
+		},
+		"counter-full": func(t *testing.T) []string {
+			_, l, cfg, log := paidRoute()
+			h, _ := limited(t, cfg)
+			l.fault = func(context.Context, int) error { return fmt.Errorf("%w: file: no room on the disk", exact.ErrFull) }
+			send(h)
 			return strings.SplitAfter(log.String(), "\n")[:1]
 		},
 		"counter-failed": func(t *testing.T) []string {

@@ -20,7 +20,6 @@ import (
 // longer when it has ended. It is no outage.
 func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 	for because, err := range map[string]error{
-		"full":      exact.ErrFull,
 		"contended": exact.ErrContended,
 		"crowded":   exact.ErrBusy,
 	} {
@@ -75,12 +74,46 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 	}
 }
 
+// A counter that has no room is told of at the first customer whom it refuses, and once a minute, with
+// what it says: others pass, so that it need never be most of them. It is no outage.
+func TestAFullCounterIsTold(t *testing.T) {
+	for name, leased := range map[string]bool{"a call": false, "a lease": true} {
+		t.Run(name, func(t *testing.T) {
+			c, l, cfg, log := paidRoute()
+			cfg.Limits[0].Quota = 1 << 20
+			if leased {
+				cfg.Concurrency = &middleware.Concurrency{Max: 5}
+			}
+			m := newLimiter(t, cfg)
+			h := m.Handler(new(spy))
+			for second := range 130 {
+				for n := range 10 {
+					l.fault = nil
+					if n == 9 && second > 5 {
+						l.fault = func(context.Context, int) error { return fmt.Errorf("%w: no room on the disk", exact.ErrFull) }
+					}
+					resp := send(h)
+					require.Equal(t, l.fault != nil, resp.StatusCode == http.StatusServiceUnavailable)
+				}
+				require.Equal(t, (second+54)/60, strings.Count(log.String(), "\n"), second)
+				c.advance(time.Second)
+			}
+			for line := range strings.Lines(log.String()) {
+				require.Contains(t, line, "code=counter-full")
+				require.Contains(t, line, "no room on the disk")
+			}
+			require.False(t, m.Stats().Counter.Refusing)
+			require.False(t, m.Stats().Counter.Down)
+		})
+	}
+}
+
 // Where little is asked it takes longer, and is told all the same.
 func TestLoadThatMeetsFewRequestsIsTold(t *testing.T) {
 	c, l, cfg, log := paidRoute()
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
-	l.fault = func(context.Context, int) error { return exact.ErrFull }
+	l.fault = func(context.Context, int) error { return exact.ErrContended }
 	for range 30 {
 		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 		c.advance(50 * time.Second)
@@ -109,7 +142,7 @@ func TestLoadThatIsNotTold(t *testing.T) {
 		},
 		"half": func(_, n int) error {
 			if n%2 == 0 {
-				return exact.ErrFull
+				return exact.ErrContended
 			}
 			return nil
 		},

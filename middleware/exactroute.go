@@ -59,7 +59,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := e.askCounter(now, q, &who, &c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
-	e.report.counterRefuses(now, outcome, &x.guard)
+	e.report.counterRefuses(now, outcome, err, &x.guard)
 	switch outcome {
 	case guardedcall.Answered:
 		e.report.counterAnswers(now, &x.guard)

@@ -75,9 +75,14 @@ func (r *reporter) counterAnswers(now time.Time, guard *guardedcall.Guard) {
 	}
 }
 
-// counterRefuses tells of load that does not end. A crowd is none: it passes.
-func (r *reporter) counterRefuses(now time.Time, outcome guardedcall.Outcome, guard *guardedcall.Guard) {
-	if outcome == guardedcall.Answered {
+// counterRefuses tells of load that does not end, a crowd is none: it passes; and of a counter that
+// has no room, at once: somebody can give it more.
+func (r *reporter) counterRefuses(now time.Time, outcome guardedcall.Outcome, err error, guard *guardedcall.Guard) {
+	switch outcome {
+	case guardedcall.Answered:
+		return
+	case guardedcall.Full:
+		r.warn(now, counterFull, "exact counter has no room, and refuses customers", "error", err)
 		return
 	}
 	because, err, does := guard.Refuses(now)

@@ -30,7 +30,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 	began := time.Now()
 	answer, outcome, err := e.exact.guard.Take(q.ctx, now, e.now, e.exact.callerOf(who), call)
 	dc.decision.noteCall(outcome, time.Since(began))
-	e.report.counterRefuses(now, outcome, &e.exact.guard)
+	e.report.counterRefuses(now, outcome, err, &e.exact.guard)
 	otherwise := e.exact.Outage
 	switch outcome {
 	case guardedcall.Answered:

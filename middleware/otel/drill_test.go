@@ -249,7 +249,7 @@ func alertsAt(t *testing.T, s *server, at time.Time) (all []string) {
 	}
 	require.NoError(t, json.Unmarshal(body, &rules))
 	require.Len(t, rules.Data.Groups, 1)
-	require.Len(t, rules.Data.Groups[0].Rules, 12)
+	require.Len(t, rules.Data.Groups[0].Rules, 13)
 	for _, rule := range rules.Data.Groups[0].Rules {
 		for labels := range s.query(t, rule.Query, at) {
 			all = append(all, rule.Name+" "+labels)
@@ -348,6 +348,7 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 
 	require.Equal(t, []string{
 		"TallystickCounterDown api",
+		"TallystickCounterFull store",
 		"TallystickCounterOverloaded store",
 		"TallystickCounterRefuses store",
 		"TallystickFlood contact",
