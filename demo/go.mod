@@ -4,12 +4,14 @@ go 1.26.0
 
 require (
 	github.com/go-playground/validator/v10 v10.28.0
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/stretchr/testify v1.12.1
 	github.com/tallystick/tallystick v0.0.0
 	github.com/tallystick/tallystick/middleware/exact/file v0.0.0
 	github.com/tallystick/tallystick/middleware/exact/redis v0.0.0
+	github.com/tallystick/tallystick/middleware/exact/sql v0.0.0
 	github.com/tallystick/tallystick/middleware/otel v0.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
@@ -26,6 +28,9 @@ require (
 	github.com/go-playground/universal-translator v0.18.1 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/leodido/go-urn v1.4.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
@@ -40,6 +45,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/crypto v0.56.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
@@ -50,5 +56,7 @@ replace github.com/tallystick/tallystick => ../
 replace github.com/tallystick/tallystick/middleware/exact/file => ../middleware/exact/file
 
 replace github.com/tallystick/tallystick/middleware/exact/redis => ../middleware/exact/redis
+
+replace github.com/tallystick/tallystick/middleware/exact/sql => ../middleware/exact/sql
 
 replace github.com/tallystick/tallystick/middleware/otel => ../middleware/otel
