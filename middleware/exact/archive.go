@@ -10,16 +10,16 @@ import (
 )
 
 // An Archive is a [Counter] whose accounts an operator can list, forget one by one, and move to a
-// counter on another engine ([Copy]). All counters of this module are, but one of package remote,
-// which forgets, and leaves the rest to its owners.
+// counter on another engine ([Copy]). All counters of this module are, but one of package remote:
+// there its owners are asked.
 type Archive interface {
 	Counter
 
 	// Each calls f with every account, also with some that count nothing any more, until f returns
-	// an error, which it returns. Each account is as it stood at some moment while Each ran, and the moments of two
-	// differ: what is charged meanwhile may be in it or not, and a key that comes meanwhile may be
-	// left out. It holds up calls for no longer than one of them takes. An account that cannot be
-	// read ends it.
+	// an error, which it returns. An account is as it stood at some moment while Each ran, and the
+	// moments of two differ: what is charged meanwhile may be in it or not, and a key that comes
+	// meanwhile may be left out. It holds up calls for no longer than one of them takes. An account
+	// that cannot be read ends it.
 	Each(ctx context.Context, f func(Record) error) error
 
 	// Restore begins an account with what another counter has counted. It is not added to what
@@ -35,7 +35,8 @@ type Archive interface {
 
 // A Record is an account out of a counter.
 type Record struct {
-	// Name is [Policy.AccountName] of policy and key: a hash, from which neither can be told.
+	// Name is [Policy.AccountName] of policy and key: a hash. It says neither, but who guesses
+	// both can tell.
 	Name string
 
 	// Account is a copy, without the IDs that it remembers for [IDLife]: a call that is repeated
@@ -47,7 +48,7 @@ type Record struct {
 var ErrKept = fmt.Errorf("%w: an account of this name counts already, and stays as it is", ErrNotCounted)
 
 // ErrNoArchive says that a counter cannot list, restore or forget accounts.
-var ErrNoArchive = errors.New("exact: this counter is no Archive, and leaves that to the engine behind it")
+var ErrNoArchive = errors.New("exact: this counter cannot list, restore or forget accounts; ask the engine behind it")
 
 // Copy copies every account of a counter to another, and says how many it has, and how many it
 // has not because that one counts them already. What the first admits while it is being copied, and

@@ -3,7 +3,6 @@
 package exact
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -58,32 +57,3 @@ func Lease(engine Counter, l LeaseConfig) (*Leased, error) {
 
 // Part implements [Parted].
 func (l *Leased) Part(call Call) int { return partOf(l.engine, call) }
-
-// Each implements [Archive]: what is held counts as used.
-func (l *Leased) Each(ctx context.Context, f func(Record) error) error {
-	a, ok := l.engine.(Archive)
-	if !ok {
-		return ErrNoArchive
-	}
-	return a.Each(ctx, f)
-}
-
-// Restore implements [Archive].
-func (l *Leased) Restore(ctx context.Context, r Record) error {
-	a, ok := l.engine.(Archive)
-	if !ok {
-		return ErrNoArchive
-	}
-	return a.Restore(ctx, r)
-}
-
-// Forget implements [Archive]. The block of the key ends; what others hold is still admitted, up
-// to a block each.
-func (l *Leased) Forget(ctx context.Context, name string) error {
-	a, ok := l.engine.(Archive)
-	if !ok {
-		return ErrNoArchive
-	}
-	l.giveUpKey(name)
-	return a.Forget(ctx, name)
-}

@@ -147,3 +147,32 @@ func (l *Leased) Close() error {
 	l.tidying.Wait() // it may have taken some on its way
 	return err
 }
+
+// Each implements [Archive]: what is held counts as used.
+func (l *Leased) Each(ctx context.Context, f func(Record) error) error {
+	a, ok := l.engine.(Archive)
+	if !ok {
+		return ErrNoArchive
+	}
+	return a.Each(ctx, f)
+}
+
+// Restore implements [Archive].
+func (l *Leased) Restore(ctx context.Context, r Record) error {
+	a, ok := l.engine.(Archive)
+	if !ok {
+		return ErrNoArchive
+	}
+	return a.Restore(ctx, r)
+}
+
+// Forget implements [Archive]. The block of the key ends; what others hold is still admitted, up
+// to a block each.
+func (l *Leased) Forget(ctx context.Context, name string) error {
+	a, ok := l.engine.(Archive)
+	if !ok {
+		return ErrNoArchive
+	}
+	l.giveUpKey(name)
+	return a.Forget(ctx, name)
+}

@@ -29,7 +29,7 @@ type Config struct {
 }
 
 // DefaultKeys is for how many live keys there is room by default. One of one limit takes
-// 115 to 165 bytes of memory, and of the file 65 to 110, and twice that at most.
+// some 120 bytes of memory, and twice 60 of the file at most.
 const DefaultKeys = 1 << 20
 
 var (

@@ -30,9 +30,9 @@
 //     are not for it. A file that is renamed, removed or replaced under its counter stops it.
 //   - IDs of calls, admitted or refused, are remembered in memory alone, for [exact.IDLife] at
 //     least: what would ask again is in the process that has ended.
-//   - All accounts are in memory: 115 to 165 bytes for a key of one limit that is 11 to 40 bytes
-//     long, and what a sliding log or a rolling day keeps; beside IDs nothing else grows. Opening
-//     reads all of the file, 1 to 2.5 µs of a processor for each key.
+//   - All accounts are in memory: some 120 bytes for a key of one limit, however long it is, and
+//     what a sliding log or a rolling day keeps; beside IDs nothing else grows. Opening reads all
+//     of the file, 1 to 2.5 µs of a processor for each key.
 //
 // The file is a snapshot of all accounts and a log of what was counted since. Calls that
 // come while others are being written are written together, so that fsync costs a crowd

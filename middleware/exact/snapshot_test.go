@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package exact_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A snapshot is all of an account, but for the IDs that it remembers.
+func TestSnapshotIsAllOfAnAccount(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		limits := []storeless.Limit{{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 1 << 10, Window: time.Second}}
+		if seed%2 == 0 {
+			limits = append(limits, storeless.Limit{Name: "sliding", Quota: 1 << 20, Window: time.Hour},
+				storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Second})
+		}
+		p := compile(t, limits...)
+		now, a := time.Unix(1_800_000_000, 0), new(exact.Account)
+		for range []int{1, 30, 3_000}[seed%3] {
+			now = now.Add(time.Duration(rng.Int64N(int64(3 * time.Millisecond))))
+			call := exact.Call{Key: "k", Cost: 1, Policy: p}
+			if seed%2 == 1 && rng.IntN(3) == 0 {
+				call.Ahead = time.Minute
+			}
+			if v := a.Take(now, &call); v.Admitted && rng.IntN(3) == 0 {
+				require.NoError(t, a.Refund(now, &v.Receipt))
+			}
+		}
+		if seed%5 == 0 {
+			a.Take(now, &exact.Call{Key: "k", Policy: p, Pause: time.Hour})
+		}
+		want, err := a.AppendBinary(nil)
+		require.NoError(t, err)
+		s := a.Snapshot()
+		got, err := s.Account().AppendBinary(nil)
+		require.NoError(t, err)
+		require.Equal(t, want, got, seed)
+	}
+}
+
+// A record is of an account that has a name, and is the caller's own.
+func TestRecords(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	clock := func() time.Time { return now }
+	from, to := exact.NewMemory(0, clock), exact.NewMemory(0, clock)
+	p := compile(t, storeless.Limit{Quota: 10, Window: time.Hour, Algorithm: storeless.FixedWindow})
+	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "an ID"}
+	_, err := from.Take(t.Context(), call)
+	require.NoError(t, err)
+	copied, kept, err := exact.Copy(t.Context(), to, from)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{1, 0}, [2]int{copied, kept})
+	v, err := to.Take(t.Context(), call)
+	require.NoError(t, err)
+	require.False(t, v.Replayed, "IDs are not copied")
+	require.EqualValues(t, 8, v.Limits[0].Remaining)
+	v, err = from.Peek(t.Context(), call)
+	require.NoError(t, err)
+	require.EqualValues(t, 9, v.Limits[0].Remaining, "each counts for itself")
+
+	_, err = to.Take(t.Context(), exact.Call{Key: "another", Cost: 1, Policy: p})
+	require.NoError(t, err)
+	copied, kept, err = exact.Copy(t.Context(), to, from)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{0, 1}, [2]int{copied, kept})
+	copied, kept, err = exact.Copy(t.Context(), from, to)
+	require.NoError(t, err)
+	require.Equal(t, [2]int{1, 1}, [2]int{copied, kept})
+
+	now = now.Add(2 * time.Hour)
+	late := exact.NewMemory(0, clock)
+	_, _, err = exact.Copy(t.Context(), late, from)
+	require.NoError(t, err)
+	require.NoError(t, late.Each(t.Context(), func(exact.Record) error { t.Error("it counts nothing any more"); return nil }))
+
+	for _, r := range []exact.Record{{}, {Name: p.AccountName("k")}, {Name: "k", Account: new(exact.Account)}} {
+		require.ErrorIs(t, to.Restore(t.Context(), r), exact.ErrNotCounted)
+	}
+	_, err = exact.ReadRecord("k", nil)
+	require.ErrorContains(t, err, "named by 16 bytes, not 1")
+	_, err = exact.ReadRecord(p.AccountName("k"), []byte{99})
+	require.ErrorContains(t, err, "later version")
+}
+
+// What wraps a counter that is no archive is none either.
+func TestLeaseOfNoArchive(t *testing.T) {
+	l, err := exact.Lease(&stored{table: &table{rows: map[string][]byte{}}, now: time.Now}, exact.LeaseConfig{})
+	require.NoError(t, err)
+	require.ErrorIs(t, l.Each(t.Context(), nil), exact.ErrNoArchive)
+	require.ErrorIs(t, l.Restore(t.Context(), exact.Record{}), exact.ErrNoArchive)
+	require.ErrorIs(t, l.Forget(t.Context(), ""), exact.ErrNoArchive)
+	require.NoError(t, l.Close())
+}
