@@ -81,6 +81,21 @@ func TestRecords(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, late.Each(t.Context(), func(exact.Record) error { t.Error("it counts nothing any more"); return nil }))
 
+	// A record is a copy, of what its counter has and of what another has made of it.
+	var a exact.Account
+	require.True(t, a.Take(now, &call).Admitted)
+	b, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	r, err := exact.ReadRecord(p.AccountName("k"), b)
+	require.NoError(t, err)
+	own := exact.NewMemory(0, clock)
+	require.NoError(t, own.Restore(t.Context(), r))
+	_, err = own.Take(t.Context(), call)
+	require.NoError(t, err)
+	v = r.Account.Take(now, &call)
+	require.False(t, v.Replayed, "no ID is in it")
+	require.EqualValues(t, 8, v.Limits[0].Remaining)
+
 	for _, r := range []exact.Record{{}, {Name: p.AccountName("k")}, {Name: "k", Account: new(exact.Account)}} {
 		require.ErrorIs(t, to.Restore(t.Context(), r), exact.ErrNotCounted)
 	}

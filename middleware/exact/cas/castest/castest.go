@@ -44,6 +44,7 @@ func TestStore(store cas.Store, largest int) error {
 		{"a context that has ended", ended},
 		{"how long a value is kept", keeps},
 		{"the time of a store that has a clock", tells},
+		{"what a store lists", lists},
 	} {
 		if err := check.run(newRun(store)); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", check.name, err))

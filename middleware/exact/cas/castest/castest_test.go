@@ -129,6 +129,24 @@ func (s *timed) LoadAt(ctx context.Context, name string) ([]byte, string, time.T
 	}
 }
 
+// Each makes it a store that lists.
+func (s *timed) Each(_ context.Context, f func(name string, value []byte) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, k := range s.values {
+		switch s.wrong {
+		case "lists nothing":
+			continue
+		case "lists what was before":
+			k.value = k.before.value
+		}
+		if err := f(name, []byte(k.value)); err != nil && s.wrong != "lists on" {
+			return err
+		}
+	}
+	return nil
+}
+
 func TestAStoreThatIsRightPasses(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		require.NoError(t, castest.TestStore(&shelf{values: map[string]kept{}}, 400<<10))
@@ -156,6 +174,10 @@ func TestStoresThatAreWrongFail(t *testing.T) {
 		"another revision with the time": "the time of a store that has a clock: ",
 		"no time":                        "the time of a store that has a clock: ",
 		"a time that goes back":          "the time of a store that has a clock: ",
+
+		"lists nothing":         "what a store lists: ",
+		"lists what was before": "what a store lists: ",
+		"lists on":              "what a store lists: ",
 	} {
 		t.Run(wrong, func(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {

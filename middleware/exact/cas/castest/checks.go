@@ -252,3 +252,31 @@ func tells(r *run) error {
 	}
 	return nil
 }
+
+// lists checks that a store which lists has what was kept, and stops where it is told.
+func lists(r *run) error {
+	store, ok := r.Store.(cas.ListedStore)
+	if !ok {
+		return nil
+	}
+	const value = "of a list"
+	if _, err := r.put(value); err != nil {
+		return err
+	}
+	enough, found := errors.New("enough"), errors.New("it is not listed")
+	err := store.Each(context.Background(), func(name string, got []byte) error {
+		switch {
+		case name != r.name:
+			return nil
+		case string(got) != value:
+			found = fmt.Errorf("%q is listed, want %q", got, value)
+		default:
+			found = nil
+		}
+		return enough
+	})
+	if found == nil && !errors.Is(err, enough) {
+		found = fmt.Errorf("it was told to stop by an error, and returns %v", err)
+	}
+	return found
+}
