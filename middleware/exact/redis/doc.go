@@ -40,7 +40,7 @@
 // In a cluster, calls
 // for the keys of a slot fail while the slot is moved. A user of an ACL needs TIME, GET,
 // SET, HGETALL, HMGET, HSET, EXPIRE, EXPIREAT, EXISTS, DEL, UNLINK, ZADD, ZREM, ZRANGE,
-// ZRANGEBYSCORE, ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO; in a cluster CLUSTER SLOTS, which
+// ZRANGEBYSCORE, ZREMRANGEBYSCORE, EVAL, EVALSHA and INFO, and SCAN to list accounts; in a cluster CLUSTER SLOTS, which
 // the client asks for as well.
 //
 // In a cluster the keys of one account share a hash tag, and every key expires when
