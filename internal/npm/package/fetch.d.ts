@@ -45,7 +45,7 @@ export interface Terms {
 
 /** The errors of this package; those of fetch are TypeErrors, and the signal's are its own. */
 export interface TallyError extends Error {
-	reason?: SolveReason | "no-cookies" | "redirected";
+	reason?: SolveReason | "no-cookies" | "setup" | "redirected";
 	/** What the endpoint answered. */
 	status?: number;
 	/** The seconds of its Retry-After; 0: none. */

@@ -29,19 +29,25 @@ export const ticket = async (endpoint, { signal, cost = 1 } = {}) => ok(await fe
 // prove asks and, if work is needed, solves and redeems, so that a cookie carries what
 // was bought. It returns what the server has said. A browser that keeps no cookies
 // is told after one purchase, by the reason no-cookies: the next would be lost as well.
+// Where the instances of a site disagree about secrets or clocks, it is told by the reason setup.
 // (navigator.cookieEnabled does not know of Partitioned ones, of proxies and of add-ons.)
 export async function prove(endpoint, { signal, cost = 1, onagain, ...options } = {}) {
-  let tries = TRIES, terms = await ask(endpoint, cost, { signal });
+  let tries = TRIES, setup, terms = await ask(endpoint, cost, { signal });
   while (terms.needed !== false) { // a refusal does not say
     try {
       const proof = await solve(terms.challenge, { signal, ...options });
       // Browsers would send the proof on to wherever they are redirected.
       const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, redirect: "error", signal }));
       const now = await ask(endpoint, cost, { signal }).catch(() => ({}));
-      if (now.needed && !now.carried) throw Object.assign(new Error("Tallystick: no-cookies"), { reason: "no-cookies" });
+      if (now.needed && !now.carried) {
+        const reason = now.reason ? "setup" : "no-cookies";
+        throw Object.assign(new Error(`Tallystick: ${reason}`), { reason });
+      }
       return { ...terms, ...bought };
     } catch (error) {
-      if (!--tries || error.status !== 403 && error.reason !== "expired") throw error;
+      setup ||= /^(secret|clock)-/.test(error.terms?.reason);
+      if (!--tries && setup) error.reason = "setup";
+      if (!tries || error.status !== 403 && error.reason !== "expired") throw error;
       // Behind a balancer the instance that has refused may ask for more than others.
       const { challenge, work, ttl, reason } = error.terms ?? error;
       terms = challenge ? { challenge, work, ttl } : await ask(endpoint, cost, { signal });

@@ -20,7 +20,7 @@ const attribute = (name, form, submitter) =>
 
 function obstacle(error) {
   const { reason, status, terms } = error;
-  if (reason) return { "too-much-work": "dear", "too-slow": "slow", expired: "slow", "no-cookies": "cookies" }[reason] ?? "error";
+  if (reason) return { "too-much-work": "dear", "too-slow": "slow", expired: "slow", "no-cookies": "cookies", setup: "setup" }[reason] ?? "error";
   // Work is wanted, and nobody has any to give: sold out, memory full, the price rises.
   if (status === 429 || terms?.challenge || terms?.type?.endsWith("#proof-required")) return "limit";
   if (status === 401 || status === 403) return "forbidden";

@@ -141,9 +141,12 @@ func AppendForm(b []byte, r *Refusal, form KeptForm) []byte {
 func appendKept(b []byte, r *Refusal, form *KeptForm) (_ []byte, why why) {
 	w, start := form.words, len(b)
 	b = appendTop(slices.Grow(b, 4<<10+len(form.body)), r, form)
-	if r.Cause == QuotaExceeded {
+	switch {
+	case r.Setup:
+		b = append(b, w.setup...)
+	case r.Cause == QuotaExceeded:
 		b = append(b, w.many...)
-	} else {
+	default:
 		b = append(b, w.check...)
 	}
 	b = append(append(b, ' '), w.kept...)

@@ -13,6 +13,9 @@ type Refusal struct {
 	// Reason is named to programs. It must need no escaping.
 	Reason string
 
+	// Setup says that instances disagree, so that no visitor can do anything.
+	Setup bool
+
 	// RetryAfter is how long until the same request would pass: whole seconds.
 	RetryAfter time.Duration
 

@@ -18,10 +18,12 @@ func appendHead(b []byte, language string) []byte {
 // AppendPage appends a page for people about a request that was made by a method.
 func AppendPage(b []byte, r *Refusal, method string) []byte {
 	title, text := http.StatusText(r.Status), "This request cannot be served."
-	switch r.Cause {
-	case QuotaExceeded:
+	switch {
+	case r.Setup:
+		text = speech[0].setup
+	case r.Cause == QuotaExceeded:
 		text = ""
-	case ProofRequired:
+	case r.Cause == ProofRequired:
 		text = "This page needs a short check first, which your browser does by itself. It needs JavaScript for that."
 		if r.RoomWait > 0 {
 			text += " Without it you can wait."

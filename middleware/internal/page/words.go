@@ -18,6 +18,7 @@ type words struct {
 	title    string
 	many     string // the cause: a limit
 	check    string // the cause: a proof
+	setup    string // the cause: a site whose instances disagree
 	kept     string
 	goBack   string
 	script   string // nothing else helps
@@ -63,6 +64,7 @@ var speech = [...]words{
 		title:    "Not sent yet",
 		many:     "There are too many requests from your network at the moment.",
 		check:    "This form needs a short check before it is sent.",
+		setup:    "This site is set up wrongly. It is not your fault. Please tell its owner.",
 		kept:     "What you have written is kept in this page.",
 		goBack:   "Please go back, where your browser has kept it, and send it again.",
 		script:   "The check needs JavaScript.",
@@ -84,6 +86,7 @@ var speech = [...]words{
 		title:    "Noch nicht gesendet",
 		many:     "Aus Ihrem Netz kommen gerade zu viele Anfragen.",
 		check:    "Dieses Formular wird vor dem Senden kurz geprüft.",
+		setup:    "Diese Website ist falsch eingerichtet. Es liegt nicht an Ihnen. Bitte sagen Sie es dem Betreiber.",
 		kept:     "Was Sie geschrieben haben, ist auf dieser Seite aufgehoben.",
 		goBack:   "Bitte gehen Sie zurück, wo Ihr Browser es aufgehoben hat, und senden Sie es noch einmal.",
 		script:   "Die Prüfung braucht JavaScript.",
@@ -105,6 +108,7 @@ var speech = [...]words{
 		title:    "Pas encore envoyé",
 		many:     "Trop de demandes viennent de votre réseau en ce moment.",
 		check:    "Ce formulaire passe une courte vérification avant l’envoi.",
+		setup:    "Ce site est mal configuré. Ce n’est pas votre faute. Veuillez prévenir son responsable.",
 		kept:     "Ce que vous avez écrit est conservé dans cette page.",
 		goBack:   "Veuillez revenir en arrière, où votre navigateur l’a conservé, et l’envoyer de nouveau.",
 		script:   "La vérification a besoin de JavaScript.",
