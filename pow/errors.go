@@ -18,6 +18,9 @@ var (
 	ErrForged = errors.New("pow: challenge not signed by a key of the ring")
 	// ErrExpired: now is outside the challenge's lifetime, on either side.
 	ErrExpired = errors.New("pow: challenge outside its lifetime")
+	// ErrAhead is the [ErrExpired] of a challenge that is signed by a key of the ring and issued more
+	// than 2 s after now: one of two clocks is wrong, and no client can make one up.
+	ErrAhead = fmt.Errorf("%w: issued after now", ErrExpired)
 	// ErrBinding: the challenge was issued to another client, route or tier. An
 	// honest client meets it when its network changes.
 	ErrBinding = errors.New("pow: challenge bound to another client, route or tier")

@@ -124,7 +124,10 @@ func refVerify(secrets [][]byte, now time.Time, b Binding, proof string) (Receip
 	issued := time.Unix(int64(binary.BigEndian.Uint32(raw[4:8])), 0)
 	ttl := time.Duration(binary.BigEndian.Uint16(raw[8:10])) * time.Second
 	expires := issued.Add(ttl + time.Second)
-	if now.Before(issued.Add(-2*time.Second)) || !now.Before(expires) {
+	if now.Before(issued.Add(-2 * time.Second)) {
+		return Receipt{Issued: issued.UTC()}, ErrAhead
+	}
+	if !now.Before(expires) {
 		return none, ErrExpired
 	}
 	if ttl < 10*time.Second || ttl > time.Minute || (k == 8 && (span < 4 || span > 1<<30)) {

@@ -45,7 +45,7 @@ type Receipt struct {
 // a second more.
 //
 // The errors, in the order of the checks: [ErrMalformed] on the spelling alone;
-// [ErrForged]; [ErrExpired]; ErrMalformed again for a signed challenge outside
+// [ErrForged]; [ErrExpired], with Receipt.Issued if it is [ErrAhead]; ErrMalformed again for a signed challenge outside
 // the bounds of this version; [ErrBinding]; [ErrWrong]. No step costs more than
 // one MAC of a few hundred bytes (one for each key with the same kid), whatever
 // was sent; no step computes a puzzle; none allocates once the issuer is warm.
@@ -83,7 +83,7 @@ func (is *Issuer) Verify(now time.Time, b Binding, proof string) (Receipt, error
 	}
 	at := now.Unix()
 	if at < int64(h.issued)-ahead {
-		return Receipt{}, ErrExpired
+		return Receipt{Issued: time.Unix(int64(h.issued), 0).UTC()}, ErrAhead
 	}
 	if at > int64(h.issued)+int64(h.ttl) {
 		return Receipt{}, ErrExpired

@@ -148,7 +148,7 @@ func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []by
 }
 
 // Verify returns what tok says, or why it says nothing: [ErrMalformed],
-// [ErrForeign], [ErrForged], [ErrExpired] or [ErrHolder], in this order, the
+// [ErrForeign] (perhaps [ErrSecret]), [ErrForged], [ErrExpired] or [ErrHolder], in this order, the
 // cheapest refusal first. Nothing of the token is decoded or parsed before its
 // MAC has been found good, and nothing that our keys did not sign makes Verify do
 // more than one MAC of MaxLen bytes. (A token of an older key takes one more hash,
@@ -165,6 +165,9 @@ func (h *Holder) Verify(now time.Time, tok string) (t Token, err error) {
 	// none to parse (RFC 8725 section 3.1).
 	k := c.keyOf(tok[:fixedLen])
 	if k == nil {
+		if c.ofAnotherSecret(tok) {
+			return Token{}, ErrSecret
+		}
 		return Token{}, ErrForeign
 	}
 	s := c.pool.Get().(*scratch)
@@ -230,6 +233,32 @@ func (c *Codec) keyOf(fixed string) *key {
 		}
 	}
 	return nil
+}
+
+// ofAnotherSecret reports whether tok, of no key of the ring, is a token of this policy in all that can be
+// seen without a key: it differs in the key id alone, up to the name of the policy and the quote that
+// ends it. Else the tokens of a policy whose name goes on would be taken for such.
+func (c *Codec) ofAnotherSecret(tok string) bool {
+	fm, fixed := &c.format, c.ring[0].fixed
+	at := fixedLen + len(fm.lead)
+	if len(tok) < at+4 || tok[:kidAt] != fixed[:kidAt] || tok[kidEnd:fixedLen] != fixed[kidEnd:] || tok[fixedLen:at] != fm.lead {
+		return false
+	}
+	var group [3]byte
+	var text [4]byte
+	copy(text[:], tok[at:])
+	n, err := strict.Decode(group[:], text[:])
+	return err == nil && n == len(group) && string(group[:len(fm.prefix)]) == fm.prefix
+}
+
+// KeyIDs returns the key ids of the ring, in its order: the kid in the header of every token. They
+// are public, and tell which secrets an instance has without a byte of them.
+func (c *Codec) KeyIDs() []string {
+	ids := make([]string, len(c.ring))
+	for i, k := range c.ring {
+		ids[i] = k.kid
+	}
+	return ids
 }
 
 // Format writes which policy the codec is for, for every verb, so that not even %+v

@@ -2,7 +2,10 @@
 
 package token
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The refusals. A refused token is as if absent, and the client is never told
 // which of these it was; they are for tests, logs and metrics.
@@ -13,6 +16,10 @@ var (
 	// ErrForeign: it does not begin as the tokens of any key of this ring and policy do:
 	// one of another policy, of a retired secret, or of another kind.
 	ErrForeign = errors.New("token: signed by no key of this policy")
+
+	// ErrSecret is the [ErrForeign] of a token that a secret outside of the ring has signed for this
+	// policy, as far as can be told without that secret: anybody can write one.
+	ErrSecret = fmt.Errorf("%w: by a secret outside of the ring", ErrForeign)
 
 	// ErrForged: the header names one of our keys, the signature is not its.
 	ErrForged = errors.New("token: bad signature")

@@ -14,6 +14,8 @@ const MaxLen = 512
 const (
 	payloadAt  = 57                   // where the payload begins: after the header of 56 and its dot
 	fixedLen   = sha256.BlockSize     // how much is the same in all tokens of a key: compared as it is, hashed once
+	kidAt      = 28                   // the groups of base64 in which the key id is: the quotes around it are in them too
+	kidEnd     = 36                   //
 	openingLen = fixedLen - payloadAt // how much of that is of the payload
 
 	subjectLen   = 8                                     // 48 bits in base64url

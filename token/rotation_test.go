@@ -47,7 +47,8 @@ func rotate(t *testing.T, p *storeless.Policy, own Own) {
 			require.True(t, known || i-j > 1 || j-i > 1, "neighbours: %d reads %d", j, i)
 			got, err := fleet[j].Verify(now, tok)
 			if !known {
-				require.Equal(t, ErrForeign, err, "%d reads %d", j, i)
+				require.Equal(t, ErrSecret, err, "%d reads %d", j, i)
+				require.ErrorIs(t, err, ErrForeign)
 				continue
 			}
 			require.NoError(t, err, "%d reads %d", j, i)
@@ -150,4 +151,41 @@ func TestSubjects(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What differs in the key id alone is of another secret; what is another policy's, or of another kind,
+// is foreign and nothing more, also where the name of one policy begins the other's.
+func TestTokensOfAnotherSecret(t *testing.T) {
+	for _, name := range []string{"a", "ab", "abc", "contact"} { // names end at each place of a group of base64
+		p := compile(t, name, contactLimits...)
+		tally := used(t, p, 1)
+		h := newCodec(t, p, secret("one"), secret("two")).Holder(alice)
+		for kind, own := range kinds(p) {
+			theirs := newCodec(t, p, secret("three")).Holder(alice)
+			tok := string(give(&theirs, own, &tally))
+			require.Equal(t, ErrSecret, refused(t, &h, tok), kind)
+			require.Equal(t, ErrSecret, refused(t, &h, tok[:len(tok)-1]+"!"), "%s: nothing is computed", kind)
+			require.Equal(t, ErrForeign, refused(t, &h, "A"+tok[1:]), "%s: another header", kind)
+			require.Equal(t, ErrForeign, refused(t, &h, tok[:kidEnd]+"A"+tok[kidEnd+1:]), "%s: another header", kind)
+			require.Equal(t, ErrForeign, refused(t, &h, tok[:fixedLen-1]+"!"+tok[fixedLen:]), "%s: another claim", kind)
+			require.Equal(t, ErrForeign, refused(t, &h, tok[:fixedLen]+"!!!!!!!!!!!!"+tok[fixedLen+12:]), "%s: another policy", kind)
+			for _, other := range []string{name + "-2", name + "d", "b" + name[1:]} {
+				q := compile(t, other, contactLimits...)
+				theirs := newCodec(t, q, secret("three")).Holder(alice)
+				require.Equal(t, ErrForeign, refused(t, &h, string(give(&theirs, own, &tally))), "%s: of policy %s", kind, other)
+			}
+		}
+	}
+}
+
+func TestKeyIDsAreThoseOfTokens(t *testing.T) {
+	p := compile(t, "contact", contactLimits...)
+	c := newCodec(t, p, secret("one"), secret("two"))
+	ids := c.KeyIDs()
+	require.Len(t, ids, 2)
+	require.NotEqual(t, ids[0], ids[1])
+	h, tally := c.Holder(alice), used(t, p, 1)
+	header, err := base64.RawURLEncoding.DecodeString(string(h.Append(nil, &tally))[:payloadAt-1])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"alg":"HS256","kid":"`+ids[0]+`","typ":"t+jwt"}`, string(header))
 }

@@ -138,7 +138,7 @@ func TestVectors(t *testing.T) {
 			require.True(t, known, "failure class %q", v.Failure)
 
 			got, err := h.Verify(time.Unix(v.Now, 0), v.Token)
-			require.Equal(t, want, err)
+			require.ErrorIs(t, err, want)
 			require.Equal(t, Token{v.Expires, tallyOf(v.Tally), ownOf(t, v.Own)}, got)
 			if v.Ours {
 				require.Equal(t, v.Token, string(repeat(&h, &got)))

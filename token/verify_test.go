@@ -184,12 +184,12 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, ErrMalformed, refused(t, &h, long), "the length before all")
 }
 
-// TestT45 holds errors to saying nothing of the token: they are the five
+// TestT45 holds errors to saying nothing of the token: they are the six
 // sentinels themselves, whatever was shown.
 func TestT45(t *testing.T) {
 	c, h := contact(t)
 	r := random(4)
-	sentinels := []error{ErrMalformed, ErrForeign, ErrForged, ErrExpired, ErrHolder}
+	sentinels := []error{ErrMalformed, ErrForeign, ErrSecret, ErrForged, ErrExpired, ErrHolder}
 	tally := used(t, c.format.policy, 3)
 	good := string(h.Append(nil, &tally))
 	stranger := c.Holder([]byte("stranger"))
@@ -203,6 +203,6 @@ func TestT45(t *testing.T) {
 		}
 	}
 	for _, err := range sentinels {
-		require.Regexp(t, `^token: [a-z ]+$`, err.Error())
+		require.Regexp(t, `^token: [a-z: ]+$`, err.Error())
 	}
 }
