@@ -107,6 +107,7 @@ var holders = map[string]string{
 	"docs/simulation.md | the balancer sends | N | all of L = 20 | half of it | all of L = 100 | half of it | all of L = 1,000 | half of it |":                                                                                                                      "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/simulation.md | instances | requests | admitted | refused under the limit | admitted over it, echoing | most of one that echoes, in a minute | in a day | of one that drops, in a minute | in a day | cells in use | newcomers that begin with a count |": "internal/lab/sim/tables_test.go TestPrintedTables",
 	"docs/watching.md | metric | unit | what it counts or measures | by |":                                                                                                                                                                                          "middleware/otel/page_test.go TestEveryMetricIsOnThePage",
+	"docs/operations.md | question | how to see it | it is right where |":                                                                                                                                                                                           "docs_golive_test.go TestBeforeYouGoLive",
 	"docs/wire.md | field | in | what it carries |":   "docs_wire_test.go TestWireFields",
 	"docs/wire.md | `Config.Fields` | what is sent |": "docs_fields_test.go TestChoicesOfFieldsAreTrue",
 	"docs/wire.md | claim | what it is |":             "docs_wire_test.go TestWireExamples",

@@ -7,7 +7,8 @@ type finding uint8
 
 const (
 	// At New and Reconfigure.
-	limitIdle finding = iota
+	configured finding = iota
+	limitIdle
 
 	// Who is asking.
 	identityUnknown
@@ -34,6 +35,10 @@ const (
 	newcomersOnGet
 	costNegative
 
+	// What instances disagree about.
+	secretUnknown
+	clockDiffers
+
 	// How it goes.
 	clockJumped
 	memoryFull
@@ -50,6 +55,7 @@ const (
 
 // codes are the headings of docs/checks.md. They are stable: alerts are made of them.
 var codes = [numFindings]string{
+	configured:         "configured",
 	limitIdle:          "limit-idle",
 	identityUnknown:    "identity-unknown",
 	identityAway:       "identity-unavailable",
@@ -70,6 +76,8 @@ var codes = [numFindings]string{
 	endpointsUnmounted: "endpoints-unmounted",
 	newcomersOnGet:     "newcomers-on-get",
 	costNegative:       "cost-negative",
+	secretUnknown:      "secret-unknown",
+	clockDiffers:       "clock-differs",
 	clockJumped:        "clock-jumped",
 	memoryFull:         "memory-full",
 	salesFull:          "sales-full",

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -136,6 +137,13 @@ func troubles() map[string]trouble {
 		}
 	}
 	return map[string]trouble{
+		"configured": func(t *testing.T) []string {
+			var b strings.Builder
+			cfg := contactForm(new(clock))
+			cfg.Logger, cfg.MaxClients = slog.New(slog.NewTextHandler(&b, nil)), 0
+			newLimiter(t, cfg)
+			return []string{b.String()}
+		},
 		"limit-idle": func(t *testing.T) []string {
 			return around(t, func(cfg *middleware.Config) {
 				cfg.Limits = []middleware.Limit{{Quota: 10, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}
@@ -209,6 +217,23 @@ func troubles() map[string]trouble {
 		},
 		"cost-negative": func(t *testing.T) []string {
 			return around(t, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil, nil)
+		},
+		"secret-unknown": func(t *testing.T) []string {
+			cfg := contact(new(clock))
+			cfg.Secrets = [][]byte{secret("b")}
+			theirs, _ := limited(t, cfg)
+			var requests [][]option
+			for i := range 4 {
+				who := from(fmt.Sprintf("203.%d.113.1", i))
+				requests = append(requests, []option{who, showing(spend(t, theirs, 1, who))})
+			}
+			return around(t, nil, nil, requests...)
+		},
+		"clock-differs": func(t *testing.T) []string {
+			ahead := new(clock)
+			ahead.advance(90 * time.Second)
+			theirs, _ := limited(t, contact(ahead))
+			return around(t, nil, nil, []option{showing(spend(t, theirs, 1))})
 		},
 		"clock-jumped": func(t *testing.T) []string {
 			now := new(clock)

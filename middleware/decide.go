@@ -50,7 +50,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	}
 	var shown credentials
 	e.readTokens(now, q, &who, &shown)
-	d.tokens, d.tokenErr = uint8(shown.accepted), faultOf(shown.err)
+	d.tokens, d.tokenErr = uint8(shown.accepted), shown.fault
 
 	switch {
 	case e.exact != nil:

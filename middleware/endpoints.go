@@ -5,7 +5,6 @@ package middleware
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,8 +120,10 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 	if left >= 0 && e.quiet == QuietOff {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
-	if e.carriesPurchase(now, who, &shown) {
+	if carried, because := e.carriesPurchase(now, who, &shown); carried {
 		body = append(body, `,"carried":true`...)
+	} else if because != "" {
+		body = append(append(append(body, `,"reason":"`...), because...), '"')
 	}
 	if c := o.challenge; c != nil {
 		w.Header().Set(ChallengeHeader, o.field)
@@ -133,12 +134,20 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 
 // carriesPurchase reports whether something that was bought came by cookie or field. A
 // page that has just bought it, and hears that it did not come, knows that its browser
-// keeps no cookies; "needed" does not tell in EveryRequest, where it is always true.
-func (e *engine) carriesPurchase(now time.Time, who *subject, shown *credentials) bool {
-	return len(shown.own) > 0 || slices.ContainsFunc(shown.proofCookies, func(text string) bool {
-		_, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
-		return err == nil
-	})
+// keeps no cookies; "needed" does not tell in EveryRequest, where it is always true. Where it did
+// come, and this instance does not believe the one that sold it, because says what they disagree about.
+func (e *engine) carriesPurchase(now time.Time, who *subject, shown *credentials) (carried bool, because Reason) {
+	because = shown.fault.instances()
+	for _, text := range shown.proofCookies {
+		receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
+		if err == nil {
+			return true, ""
+		}
+		if why := e.proofReason(now, who, &receipt, err); why == ProofSecretUnknown || why == ProofClockDiffers {
+			because = why
+		}
+	}
+	return len(shown.own) > 0, because
 }
 
 // answerTicket answers a ticket for the waiting room, and how many seconds it has to
@@ -264,7 +273,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	switch {
 	case text == "":
 	case err != nil:
-		reason = proofReason(err)
+		reason = e.proofReason(now, who, &receipt, err)
 	case e.challenge.mode == EveryRequest:
 		left := e.setProofCookie(now, w, text, &receipt)
 		writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))

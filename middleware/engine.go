@@ -64,6 +64,7 @@ type engine struct {
 
 	mounted *atomic.Bool // somebody has asked for the endpoints
 	proofs  *proofCounts
+	tokens  *tokenCounts
 	report  reporter
 }
 

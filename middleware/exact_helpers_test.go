@@ -131,7 +131,7 @@ func hasty(c *clock, counter exact.Counter) middleware.Config {
 // logging has a configuration log to a buffer, which it returns.
 func logging(cfg *middleware.Config) *bytes.Buffer {
 	b := new(bytes.Buffer)
-	cfg.Logger = slog.New(slog.NewTextHandler(b, nil))
+	cfg.Logger = slog.New(slog.NewTextHandler(afterStart{b}, nil))
 	return b
 }
 

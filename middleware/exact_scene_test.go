@@ -129,7 +129,7 @@ func (s *scene) add(t *testing.T, counter exact.Counter, x middleware.Exact) {
 		MaxClients: 1024,
 		Identity:   payerOr,
 		Exact:      &x,
-		Logger:     slog.New(slog.NewTextHandler(log, nil)),
+		Logger:     slog.New(slog.NewTextHandler(afterStart{log}, nil)),
 	})
 	s.limits = append(s.limits, m)
 	s.sites = append(s.sites, m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))

@@ -32,6 +32,7 @@ type Middleware struct {
 	mounted atomic.Bool // Endpoints was called
 	alarms  alarms
 	proofs  proofCounts
+	tokens  tokenCounts
 	live    outcomes // what requests hold, whatever the configuration
 	load    load.Meter
 }
@@ -91,7 +92,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.gate.liveRequests = m.served
 		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
 	}
-	e.mounted, e.report.alarms, e.proofs = &m.mounted, &m.alarms, &m.proofs
+	e.mounted, e.report.alarms, e.proofs, e.tokens = &m.mounted, &m.alarms, &m.proofs, &m.tokens
 	if cfg.ByOutcome != nil {
 		e.outcomes = &m.live
 	}
@@ -111,7 +112,9 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory.Retain(e.now(), counted...)
 	}
-	e.warnOfIdle(e.now())
+	now, full := e.now(), withDefaults(cfg)
+	e.tellConfigured(now, &full)
+	e.warnOfIdle(now)
 	return nil
 }
 
@@ -179,7 +182,7 @@ func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.loaded()
-	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats()}
+	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs()}
 	if c := e.challenge; c != nil && c.mode == WhenCrowded {
 		s.Crowded = c.load.Crowded(e.now(), c.crowdedAt)
 	}

@@ -52,7 +52,7 @@ func TestReasons(t *testing.T) {
 			return challengeIn(t, fetched(s.h)).Text + "~0.0.0.0.0.0.0.0"
 		}},
 		{middleware.ProofWrong, func(*testing.T, scene) string { return "nonsense" }},
-		{middleware.ProofWrong, func(t *testing.T, s scene) string { // forged
+		{middleware.ProofSecretUnknown, func(t *testing.T, s scene) string { // forged, or so it looks
 			proof := solved(t, fetched(s.h))
 			return proof[:130] + strings.Map(func(c rune) rune { return 'A' + (c+1)%26 }, proof[130:136]) + proof[136:]
 		}},

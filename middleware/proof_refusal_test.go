@@ -29,7 +29,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	refused := 0
 	refuse := func(forged string) {
 		require.Equal(t, http.StatusForbidden, send(h, proving(forged)).StatusCode, forged)
-		require.Contains(t, []middleware.Reason{middleware.ProofWrong, middleware.ProofClientChanged}, h.decisions.last().Proof)
+		require.Contains(t, []middleware.Reason{middleware.ProofWrong, middleware.ProofSecretUnknown}, h.decisions.last().Proof)
 		require.Equal(t, http.StatusForbidden, redeemed(h, forged).StatusCode, forged)
 		refused++
 	}
@@ -75,8 +75,8 @@ func TestSwapsAreRefused(t *testing.T) {
 		{"identity", nil, nil, from("203.0.113.2"), middleware.ProofClientChanged},
 		{"identity of another kind", nil, func(cfg *middleware.Config) { cfg.Identity = key }, nil, middleware.ProofClientChanged},
 		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), middleware.ProofClientChanged},
-		{"key", nil, bySecret("b"), nil, middleware.ProofWrong},
-		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, middleware.ProofWrong},
+		{"key", nil, bySecret("b"), nil, middleware.ProofSecretUnknown},
+		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, middleware.ProofSecretUnknown},
 		{"kind: a request's for a family", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, middleware.ProofClientChanged},
 		{"kind: a family's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, middleware.ProofClientChanged},
 		{"a nonce for work", func(cfg *middleware.Config) {
@@ -149,7 +149,10 @@ func TestTimeEdges(t *testing.T) {
 				}
 				resp := send(h, proving(proof))
 				require.Equal(t, good, resp.StatusCode == http.StatusOK, "%s after its issue", at)
-				if !good {
+				switch {
+				case !good && at < 0:
+					require.Equal(t, middleware.ProofClockDiffers, h.decisions.last().Proof)
+				case !good:
 					require.Equal(t, middleware.ProofExpired, h.decisions.last().Proof)
 				}
 				if mode != middleware.EveryRequest {

@@ -34,7 +34,7 @@ func (e *engine) nextProof(now time.Time, who *subject, shown *credentials) {
 		p.rest = p.rest[1:]
 		receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
 		if err != nil {
-			p.reason = proofReason(err)
+			p.reason = e.proofReason(now, who, &receipt, err)
 			continue
 		}
 		e.acceptProof(now, who, shown, &receipt)
@@ -87,10 +87,16 @@ func (e *engine) proofCookie(id [4]byte, proof string, age int64) string {
 	return e.cookieName + proofSuffix + hex.EncodeToString(id[:]) + "=" + proof + "; Max-Age=" + strconv.FormatInt(age, 10) + e.cookieAttributes
 }
 
-// proofReason names the refusals of package pow for clients and logs. What is
-// malformed or forged is no different to a client from what is wrong.
-func proofReason(err error) Reason {
+// proofReason names the refusals of package pow for clients and logs, and tells the log of what no
+// client can be blamed for. What is malformed is no different to a client from what is wrong.
+func (e *engine) proofReason(now time.Time, who *subject, receipt *pow.Receipt, err error) Reason {
 	switch {
+	case errors.Is(err, pow.ErrForged):
+		e.secretUnknown(now, who.id)
+		return ProofSecretUnknown
+	case errors.Is(err, pow.ErrAhead):
+		e.clockDiffers(now, receipt.Issued.Sub(now))
+		return ProofClockDiffers
 	case errors.Is(err, pow.ErrExpired):
 		return ProofExpired
 	case errors.Is(err, pow.ErrBinding):

@@ -39,11 +39,14 @@ const (
 	MemoryFull Reason = "memory-full"
 
 	// The reasons for which a proof was not accepted: its time has passed, its
-	// answers are wrong or it was not issued here, another client asked for the
+	// answers are wrong, no secret of this instance has signed its challenge, a clock that is
+	// ahead of this one has, another client asked for the
 	// challenge, it is worth less than half of what a tally costs by now, or it has
 	// bought a request already.
 	ProofExpired       Reason = "expired"
 	ProofWrong         Reason = "wrong-solution"
+	ProofSecretUnknown Reason = "secret-unknown"
+	ProofClockDiffers  Reason = "clock-differs"
 	ProofClientChanged Reason = "client-changed"
 	ProofPriceRisen    Reason = "price-risen"
 	ProofReplayed      Reason = "replayed"

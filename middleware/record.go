@@ -3,13 +3,11 @@
 package middleware
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
-	"github.com/tallystick/tallystick/token"
 )
 
 // A record is what a request keeps of its decision. Every request allocates one, so it is
@@ -143,49 +141,4 @@ func (d *record) decision(r *http.Request) Decision {
 		made.Inherited, made.Call, made.took = x.Inherited, x.call, x.took
 	}
 	return made
-}
-
-// A tokenFault is an error of package token, or none, in a byte.
-type tokenFault uint8
-
-const (
-	tokenSound tokenFault = iota
-	tokenMalformed
-	tokenForeign
-	tokenForged
-	tokenExpired
-	tokenHolder
-)
-
-// faultOf returns what err is.
-func faultOf(err error) tokenFault {
-	switch {
-	case err == nil:
-		return tokenSound
-	case errors.Is(err, token.ErrForeign):
-		return tokenForeign
-	case errors.Is(err, token.ErrForged):
-		return tokenForged
-	case errors.Is(err, token.ErrExpired):
-		return tokenExpired
-	case errors.Is(err, token.ErrHolder):
-		return tokenHolder
-	}
-	return tokenMalformed
-}
-
-func (f tokenFault) err() error {
-	switch f {
-	case tokenMalformed:
-		return token.ErrMalformed
-	case tokenForeign:
-		return token.ErrForeign
-	case tokenForged:
-		return token.ErrForged
-	case tokenExpired:
-		return token.ErrExpired
-	case tokenHolder:
-		return token.ErrHolder
-	}
-	return nil
 }

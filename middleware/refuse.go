@@ -68,6 +68,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	switch {
 	case x.Proof != "":
 		refusal.Reason = string(x.Proof)
+		refusal.Setup = x.Proof == ProofSecretUnknown || x.Proof == ProofClockDiffers
 	case x.Offered != nil || d.Reason == SoldOut || d.Reason == TooManyAtOnce:
 		refusal.Reason = string(d.Reason)
 	}

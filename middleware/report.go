@@ -27,6 +27,7 @@ type alarms struct {
 	down    atomic.Bool // the log says that the exact counter does not answer
 	watch   watch       // for proxies that are taken for clients
 	lookout lookout     // for what is amiss around a handler
+	unknown unknown     // secrets: who shows what another one has signed
 
 	pageTold atomic.Bool // once: it may be meant, as a gate
 }

@@ -39,7 +39,7 @@ type credentials struct {
 	byCookie bool
 	outside  bool        // of HTTP: there are no cookies
 	fields   http.Header // of the request; nil outside
-	err      error       // of the last token that was not accepted
+	fault    tokenFault  // of the last token that was not accepted
 
 	// Values of the cookies that carry proofs, and passes of the waiting room: unread.
 	proofCookies, roomCookies []string

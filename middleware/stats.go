@@ -34,6 +34,13 @@ type Stats struct {
 	// Proofs are the proofs of work that were accepted, and those that were not.
 	Proofs ProofStats
 
+	// Tokens are the tokens of this policy that were shown.
+	Tokens TokenStats
+
+	// KeyIDs are the ids of Config.Secrets for this policy, in their order: the kid of tokens. They are public. Where
+	// one instance has another first than some other knows, clients lose with each change of instance what they have counted or bought.
+	KeyIDs []string
+
 	// Crowded says that this instance is crowded, and asks newcomers for work; false but in
 	// [WhenCrowded].
 	Crowded bool
@@ -53,12 +60,37 @@ type ProofStats struct {
 	// The requests of which a proof was not accepted, by the Reason of Decision.Proof.
 	Expired, Wrong, PriceRisen, Replayed uint64
 
+	// SecretUnknown are the proofs of challenges that no secret of this instance has signed, and ClockDiffers those
+	// of challenges that an instance has issued later than now. No client can raise ClockDiffers.
+	SecretUnknown, ClockDiffers uint64
+
 	// ClientChanged are honest clients, nearly always, whose identity changes between the
 	// challenge and the proof: the server gives them work, and does not believe it. A few
 	// are phones that change networks. Where it is a noticeable part of all proofs, a
 	// carrier has its customers behind a pool of addresses, and they may never get in:
 	// identify clients by something else than their address, as by [ValidatedKey].
 	ClientChanged uint64
+}
+
+// TokenStats count the tokens that were shown, with requests and at the endpoints: each once, by the
+// first of these that holds.
+type TokenStats struct {
+	_ [0]func() // fields may be added
+
+	// ClockDiffers are those whose windows begin later than now by more than the skew that is allowed: what they say of
+	// these windows is as if absent. No client can raise it. It counts bought tallies too that live
+	// for longer than any that is sold here: by such a clock, or under another PriceMemory.
+	ClockDiffers uint64
+
+	// Accepted are those that were merged with what the memory holds.
+	Accepted uint64
+
+	// SecretUnknown are those that no secret of this instance has signed, as far as can be seen. Anybody can write one.
+	SecretUnknown uint64
+
+	// Expired and Forged are told by their names. ClientChanged are those of another client, and bought ones where
+	// nothing is sold.
+	Expired, Forged, ClientChanged uint64
 }
 
 // CounterStats are how the exact counter of a policy is, as this instance sees it. They
@@ -90,6 +122,7 @@ type CounterStats struct {
 type proofCounts struct {
 	issued, work, accepted                              atomic.Uint64
 	expired, wrong, clientChanged, priceRisen, replayed atomic.Uint64
+	secretUnknown, clockDiffers                         atomic.Uint64
 }
 
 // issue counts a challenge that asks for so much work.
@@ -105,6 +138,10 @@ func (c *proofCounts) note(reason Reason) {
 		c.expired.Add(1)
 	case ProofWrong:
 		c.wrong.Add(1)
+	case ProofSecretUnknown:
+		c.secretUnknown.Add(1)
+	case ProofClockDiffers:
+		c.clockDiffers.Add(1)
 	case ProofClientChanged:
 		c.clientChanged.Add(1)
 	case ProofPriceRisen:
@@ -120,5 +157,37 @@ func (c *proofCounts) stats() ProofStats {
 		Accepted: c.accepted.Load(),
 		Expired:  c.expired.Load(), Wrong: c.wrong.Load(), ClientChanged: c.clientChanged.Load(),
 		PriceRisen: c.priceRisen.Load(), Replayed: c.replayed.Load(),
+		SecretUnknown: c.secretUnknown.Load(), ClockDiffers: c.clockDiffers.Load(),
+	}
+}
+
+// tokenCounts count tokens. They belong to a Middleware, as proofCounts do.
+type tokenCounts struct {
+	accepted, clockDiffers, secretUnknown, expired, forged, clientChanged atomic.Uint64
+}
+
+// note counts one token.
+func (c *tokenCounts) note(fault tokenFault, ahead bool) {
+	switch {
+	case ahead || fault == tokenLate:
+		c.clockDiffers.Add(1)
+	case fault == tokenSound:
+		c.accepted.Add(1)
+	case fault == tokenSecret:
+		c.secretUnknown.Add(1)
+	case fault == tokenExpired:
+		c.expired.Add(1)
+	case fault == tokenForged:
+		c.forged.Add(1)
+	case fault == tokenHolder:
+		c.clientChanged.Add(1)
+	}
+}
+
+// stats returns what was noted.
+func (c *tokenCounts) stats() TokenStats {
+	return TokenStats{
+		Accepted: c.accepted.Load(), ClockDiffers: c.clockDiffers.Load(), SecretUnknown: c.secretUnknown.Load(),
+		Expired: c.expired.Load(), Forged: c.forged.Load(), ClientChanged: c.clientChanged.Load(),
 	}
 }

@@ -144,7 +144,7 @@ func TestWithoutMemory(t *testing.T) {
 	cfg.InsecureNoMemory = true
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
-	require.Equal(t, middleware.Stats{Policy: "contact"}, m.Stats())
+	require.Equal(t, middleware.Stats{Policy: "contact", KeyIDs: []string{"83YK"}}, m.Stats())
 	require.Equal(t, 100, admitted(h, 100), "no memory, no bound: as its name says")
 	tok := spend(t, h, 5)
 	require.Zero(t, admitted(h, 5, showing(tok)), "but for who echoes")

@@ -3,7 +3,6 @@
 package middleware
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *cre
 		pieces := 0
 		for _, line := range q.tokens() {
 			if len(line) > maxLine {
-				shown.err = token.ErrMalformed
+				shown.fault = tokenMalformed
 				continue
 			}
 			for more := true; more && pieces < maxPieces; pieces++ {
@@ -68,24 +67,34 @@ func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *cre
 }
 
 // readToken verifies one token, notes what it says, and reports whether it was
-// accepted.
+// accepted. What is counted and told of it decides nothing.
 func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text string) bool {
 	if text == "" || shown.macs == maxTokens {
 		return false
 	}
 	t, err := who.holder.Verify(now, text)
-	own := t.Own.Expires != 0
-	if err == nil && own && !e.acceptsOwn(now, who, &t.Own) {
-		err = token.ErrHolder
+	fault, own := faultOf(err), t.Own.Expires != 0
+	if fault == tokenSound && own {
+		fault = e.faultOfOwn(now, who, &t.Own)
 	}
-	if err != nil {
-		shown.err = err
-		if !errors.Is(err, token.ErrForeign) && !errors.Is(err, token.ErrMalformed) {
-			shown.macs++
-		}
+	if fault.signed() {
+		shown.macs++
+	}
+	var ahead time.Duration
+	if err == nil {
+		ahead = e.counted(own).Ahead(now, &t.Tally)
+	}
+	e.tokens.note(fault, ahead > 0)
+	switch {
+	case ahead > 0:
+		e.clockDiffers(now, ahead)
+	case fault == tokenSecret:
+		e.secretUnknown(now, who.id)
+	}
+	if fault != tokenSound {
+		shown.fault = fault
 		return false
 	}
-	shown.macs++
 	shown.accepted++
 	switch {
 	case own:
@@ -98,10 +107,26 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	return true
 }
 
-// acceptsOwn reports whether an own tally may be charged for this request. Where
-// nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it.
+// counted is what the tallies of tokens are counted by.
+func (e *engine) counted(own bool) *storeless.Policy {
+	if own && e.base.pass != nil {
+		return e.base.pass.policy
+	}
+	return e.base.policy
+}
+
+// faultOfOwn returns why an own tally may not be charged for this request. Where
+// nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it, or
+// an instance that another clock or PriceMemory holds for.
 // The thief must not get more than that takes.
-func (e *engine) acceptsOwn(now time.Time, who *subject, own *token.Own) bool {
-	longest := now.Add(e.longestPass + time.Minute).Unix()
-	return e.sellsTallies() && own.Expires <= longest && (own.Bound || !e.bindsOwn(who.id))
+func (e *engine) faultOfOwn(now time.Time, who *subject, own *token.Own) tokenFault {
+	switch longest := now.Add(e.longestPass + time.Minute).Unix(); {
+	case !e.sellsTallies():
+		return tokenHolder
+	case own.Expires > longest:
+		return tokenLate
+	case !own.Bound && e.bindsOwn(who.id):
+		return tokenHolder
+	}
+	return tokenSound
 }

@@ -52,9 +52,9 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	life := e.passLife
 	for _, test := range []struct {
 		life time.Duration
-		want bool
-	}{{life, true}, {life + time.Minute, true}, {life + time.Minute + time.Second, false}, {100 * 365 * 24 * time.Hour, false}} {
-		require.Equal(t, test.want, e.acceptsOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
+		want tokenFault
+	}{{life, tokenSound}, {life + time.Minute, tokenSound}, {life + time.Minute + time.Second, tokenLate}, {100 * 365 * 24 * time.Hour, tokenLate}} {
+		require.Equal(t, test.want, e.faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 			})
 			require.NoError(t, err)
 			now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
-			require.False(t, m.engine.Load().acceptsOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Unix() + 1}))
+			require.Equal(t, tokenHolder, m.engine.Load().faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Unix() + 1}))
 		})
 	}
 }

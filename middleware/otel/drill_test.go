@@ -249,7 +249,7 @@ func alertsAt(t *testing.T, s *server, at time.Time) (all []string) {
 	}
 	require.NoError(t, json.Unmarshal(body, &rules))
 	require.Len(t, rules.Data.Groups, 1)
-	require.Len(t, rules.Data.Groups[0].Rules, 13)
+	require.Len(t, rules.Data.Groups[0].Rules, 15)
 	for _, rule := range rules.Data.Groups[0].Rules {
 		for labels := range s.query(t, rule.Query, at) {
 			all = append(all, rule.Name+" "+labels)
@@ -299,6 +299,8 @@ func TestAnOperatorSeesFromTheDashboardAlone(t *testing.T) {
 	}
 	require.InDelta(t, each, a["Proofs, by result"]["signup accepted"], 1e-9)
 	require.Zero(t, sum(a["Work done in vain"]))
+	require.Len(t, a["Secrets"], 6)
+	require.Zero(t, a["Tokens, by result"]["api clock-differs"])
 	require.Empty(t, alertsAt(t, s, well))
 
 	t.Log("in trouble")

@@ -20,6 +20,8 @@ const (
 	keyAuthenticated = attribute.Key("tallystick.authenticated")
 	keyCall          = attribute.Key("tallystick.exact.result")
 	keyProof         = attribute.Key("tallystick.proof.result")
+	keyToken         = attribute.Key("tallystick.token.result")
+	keyKid           = attribute.Key("tallystick.kid")
 	keyRoute         = attribute.Key("http.route") // of the semantic conventions
 )
 

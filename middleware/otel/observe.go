@@ -27,6 +27,9 @@ type gauges struct {
 	work       metric.Int64ObservableCounter
 	proofs     metric.Int64ObservableCounter
 
+	tokens  metric.Int64ObservableCounter
+	secrets metric.Int64ObservableGauge
+
 	crowded metric.Int64ObservableGauge
 
 	down     metric.Int64ObservableGauge
@@ -40,7 +43,7 @@ type gauges struct {
 
 func newGauges(meter metric.Meter) (*gauges, error) {
 	g := &gauges{meter: meter}
-	var errs [14]error
+	var errs [16]error
 	g.utilization, errs[0] = meter.Float64ObservableGauge("tallystick.memory.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the memory's cells that are in use, of the limit that has the most."))
 	g.inherited, errs[1] = meter.Int64ObservableCounter("tallystick.memory.inheritances", metric.WithUnit("{request}"),
@@ -69,12 +72,16 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("1 if the last reload of the policy file has succeeded, else 0."))
 	g.reloadedAt, errs[13] = meter.Float64ObservableGauge("tallystick.reload.time", metric.WithUnit("s"),
 		metric.WithDescription("When a reload has succeeded last, in Unix time."))
+	g.tokens, errs[14] = meter.Int64ObservableCounter("tallystick.tokens", metric.WithUnit("{token}"),
+		metric.WithDescription("Tokens that were shown, by what came of them."))
+	g.secrets, errs[15] = meter.Int64ObservableGauge("tallystick.secret", metric.WithUnit("{secret}"),
+		metric.WithDescription("1 for each secret that the instance has, by its key id, which is public."))
 	return g, errors.Join(errs[:]...)
 }
 
 // Observe tells, whenever the metrics are read, of what a middleware counts itself: how full
-// its memory is, what work costs and which proofs are accepted, how its exact counter is. It is an
-// error if one of the same policy is observed: the two would be one series. For them make two
+// its memory is, what work costs, which secrets it has and which proofs and tokens are accepted, how its exact counter
+// is. It is an error if one of the same policy is observed: the two would be one series. For them make two
 // Instruments, with different attributes. To unregister ends it, for middlewares that do not live as
 // long as the program.
 func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, error) {
@@ -90,8 +97,10 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		o.ObserveInt64(g.work, int64(s.Work), policy)
 		if s.Challenges > 0 { // else there are no proofs
 			for result, n := range map[string]uint64{
-				"accepted":                            s.Proofs.Accepted,
+				accepted:                              s.Proofs.Accepted,
 				string(middleware.ProofExpired):       s.Proofs.Expired,
+				string(middleware.ProofSecretUnknown): s.Proofs.SecretUnknown,
+				string(middleware.ProofClockDiffers):  s.Proofs.ClockDiffers,
 				string(middleware.ProofWrong):         s.Proofs.Wrong,
 				string(middleware.ProofPriceRisen):    s.Proofs.PriceRisen,
 				string(middleware.ProofReplayed):      s.Proofs.Replayed,
@@ -99,6 +108,19 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 			} {
 				o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
 			}
+		}
+		for result, n := range map[string]uint64{ // the words are those of proofs, where these are the same
+			accepted:                              s.Tokens.Accepted,
+			string(middleware.ProofClockDiffers):  s.Tokens.ClockDiffers,
+			string(middleware.ProofSecretUnknown): s.Tokens.SecretUnknown,
+			string(middleware.ProofExpired):       s.Tokens.Expired,
+			forged:                                s.Tokens.Forged,
+			string(middleware.ProofClientChanged): s.Tokens.ClientChanged,
+		} {
+			o.ObserveInt64(g.tokens, int64(n), i.option(keyPolicy.String(s.Policy), keyToken.String(result)))
+		}
+		for _, kid := range s.KeyIDs {
+			o.ObserveInt64(g.secrets, 1, i.option(keyPolicy.String(s.Policy), keyKid.String(kid)))
 		}
 		o.ObserveInt64(g.crowded, oneIf(s.Crowded), policy)
 		if c := s.Counter; c != nil {
@@ -108,7 +130,7 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 			o.ObserveInt64(g.late, int64(c.LateRefunds), policy)
 		}
 		return nil
-	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.crowded, g.down, g.refusing, g.busy, g.late)
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.tokens, g.secrets, g.crowded, g.down, g.refusing, g.busy, g.late)
 }
 
 // ObserveReloads tells, whenever the metrics are read, whether the last reload of a policy file has
@@ -154,6 +176,12 @@ func (r *registration) Unregister() error {
 	}
 	return err
 }
+
+// What has come of proofs and tokens, beside the reasons of package middleware.
+const (
+	accepted = "accepted"
+	forged   = "forged"
+)
 
 func oneIf(is bool) int64 {
 	if is {

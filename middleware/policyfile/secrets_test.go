@@ -107,7 +107,7 @@ func TestSecretsThatOthersMayUse(t *testing.T) {
 	f := newFolder(t)
 	var log bytes.Buffer
 	p := serving("contact", "login")
-	p.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	p.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	path, ring := f.policies(contact+","+login), filepath.Join(f.dir, "ring")
 	open := func(mode os.FileMode) error {
 		log.Reset()

@@ -93,14 +93,20 @@ func Questions() []Question {
 				{sum(policy, rate("tallystick_memory_saturations_total", of)), "{{tallystick_policy}}"}}},
 		}},
 		{"Do honest phones fail?", []Panel{
-			{"Proofs, by result", "expired: too slow, or a phone that slept. client-changed: the address changed between challenge and proof. price-risen: others bought meanwhile. wrong-solution and replayed are programs.", "ops", 0, []Query{
+			{"Proofs, by result", "expired: too slow, or a phone that slept. client-changed: the address changed between challenge and proof. price-risen: others bought meanwhile. secret-unknown and clock-differs: instances disagree. wrong-solution and replayed are programs.", "ops", 0, []Query{
 				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", of)), "{{tallystick_policy}}: {{tallystick_proof_result}}"}}},
 			{"Work done in vain", "The part of proofs that was not accepted, by what honest clients meet.", "percentunit", 1, []Query{
-				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", `{tallystick_policy=~"$policy", tallystick_proof_result=~"expired|client-changed|price-risen"}`)) +
+				{sum("tallystick_policy, tallystick_proof_result", rate("tallystick_proofs_total", `{tallystick_policy=~"$policy", tallystick_proof_result=~"expired|client-changed|price-risen|secret-unknown|clock-differs"}`)) +
 					" / on (tallystick_policy) group_left () (" + sum(policy, rate("tallystick_proofs_total", of)) + " > 0)", "{{tallystick_policy}}: {{tallystick_proof_result}}"}}},
 			{"Challenges and proofs", "Challenges that were issued, and proofs that bought something. Most challenges are never solved: each refusal has one.", "ops", 0, []Query{
 				{sum(policy, rate("tallystick_challenges_total", of)), "{{tallystick_policy}}: challenges"},
 				{sum(policy, rate("tallystick_proofs_total", `{tallystick_policy=~"$policy", tallystick_proof_result="accepted"}`)), "{{tallystick_policy}}: accepted"}}},
+		}},
+		{"Do the instances agree?", []Panel{
+			{"Secrets", "How many instances have each secret, by its key id. The lines of a policy are one line, but while a rotation is rolled out.", "short", 0, []Query{
+				{"count by (tallystick_policy, tallystick_kid) (tallystick_secret" + of + ")", "{{tallystick_policy}}: {{tallystick_kid}}"}}},
+			{"Tokens, by result", "clock-differs: a clock is wrong, and no client can raise it. secret-unknown: another secret has signed, or a client has written it. expired: clients that keep tokens. client-changed: phones, and thieves. forged: programs.", "ops", 0, []Query{
+				{sum("tallystick_policy, tallystick_token_result", rate("tallystick_tokens_total", of)), "{{tallystick_policy}}: {{tallystick_token_result}}"}}},
 		}},
 	}
 }

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/token"
+)
+
+// Twins are two instances behind a balancer that sends a client to each in turn. The second differs
+// in its secret, or the first in its clock.
+type twins struct {
+	one, other    *site
+	now, ahead    *clock
+	first, second *logged
+
+	requests, told int // in all, and by the first line
+}
+
+func newTwins(t *testing.T, cfg middleware.Config, secretOfOther string, ahead time.Duration) *twins {
+	p := &twins{now: new(clock), ahead: new(clock)}
+	p.ahead.advance(ahead)
+	cfg.Now = p.ahead.Now
+	p.first = logTo(&cfg)
+	p.one = newSite(t, cfg)
+	cfg.Now, cfg.Secrets = p.now.Now, [][]byte{secret(secretOfOther)}
+	p.second = logTo(&cfg)
+	p.other = newSite(t, cfg)
+	return p
+}
+
+// visitor is the i-th client, of a network of its own, a second after the one before.
+func (p *twins) visitor(i int) option {
+	p.now.advance(time.Second)
+	p.ahead.advance(time.Second)
+	return from(fmt.Sprintf("203.%d.113.1", i))
+}
+
+// codes are those of the lines of both logs.
+func (p *twins) codes() []string {
+	return append(codesIn(p.first.lines()), codesIn(p.second.lines())...)
+}
+
+// asked counts requests, and notes which was the first that somebody was told of.
+func (p *twins) asked(n int) {
+	if p.requests += n; p.told == 0 && len(p.codes()) > 0 {
+		p.told = p.requests
+	}
+}
+
+// What log and metrics say where two instances have different secrets, or clocks, and with which request.
+func TestWhatInstancesDisagreeAbout(t *testing.T) {
+	for _, scene := range []struct {
+		name   string
+		secret string
+		ahead  time.Duration
+		code   string
+
+		tokens, work int // requests
+	}{
+		{"one secret, one clock", "a", 0, "", 0, 0},
+		{"clocks as far apart as they may be", "a", 2 * time.Second, "", 0, 0},
+		{"another secret", "b", 0, "secret-unknown", 3*12 + 2, 3*6 + 2}, // of the fourth visitor the second
+		{"90 s ahead", "a", 90 * time.Second, "clock-differs", 2, 2},
+		{"an hour ahead", "a", time.Hour, "clock-differs", 2, 2},
+		{"90 s behind", "a", -90 * time.Second, "clock-differs", 3, 4},
+	} {
+		t.Run(scene.name+", tokens", func(t *testing.T) {
+			cfg := contact(new(clock))
+			p := newTwins(t, cfg, scene.secret, scene.ahead)
+			admitted := 0
+			for i := range 4 {
+				who, tok := p.visitor(i), ""
+				for n := range 12 {
+					h := []http.Handler{p.one, p.other}[n%2]
+					resp := send(h, who, showing(tok))
+					p.asked(1)
+					if tokenIn(resp) != "" {
+						tok = tokenIn(resp)
+					}
+					if i == 0 && resp.StatusCode == http.StatusOK {
+						admitted++
+					}
+				}
+			}
+			require.Equal(t, scene.tokens, p.told)
+			stats := []middleware.TokenStats{p.one.m.Stats().Tokens, p.other.m.Stats().Tokens}
+			t.Logf("%d of 5 admitted; told with request %d: %v %+v", admitted, p.told, p.codes(), stats)
+			if scene.code == "" {
+				require.Equal(t, 5, admitted)
+				require.Zero(t, stats[0].SecretUnknown+stats[0].ClockDiffers+stats[1].SecretUnknown+stats[1].ClockDiffers)
+				return
+			}
+			require.Contains(t, p.codes(), scene.code)
+			require.Equal(t, 10, admitted, "of one visitor: a quota of each instance")
+			switch {
+			case scene.secret != "a":
+				require.Positive(t, stats[0].SecretUnknown)
+				require.Positive(t, stats[1].SecretUnknown)
+				require.NotEqual(t, p.one.m.Stats().KeyIDs, p.other.m.Stats().KeyIDs)
+			case scene.ahead > 0:
+				require.Empty(t, p.first.lines(), "what is old proves nothing")
+				require.Positive(t, stats[1].ClockDiffers)
+				require.Positive(t, stats[0].Expired+stats[0].Accepted)
+			default:
+				require.Positive(t, stats[0].ClockDiffers)
+			}
+			if scene.ahead > 0 {
+				_, by, _ := strings.Cut(p.second.lines()[0], " ahead=")
+				by, _, _ = strings.Cut(by, " ")
+				ahead, err := time.ParseDuration(by)
+				require.NoError(t, err)
+				require.LessOrEqual(t, ahead, scene.ahead)
+				require.Greater(t, ahead, scene.ahead-time.Minute, "to a window")
+			}
+		})
+
+		t.Run(scene.name+", work", func(t *testing.T) {
+			p := newTwins(t, challenging(new(clock), middleware.Newcomers), scene.secret, scene.ahead)
+			reasons := map[middleware.Reason]int{}
+			for i := range 4 {
+				who := p.visitor(i)
+				resp := fetched(p.one, who)
+				for n := range 3 { // as our clients do
+					proof := solved(t, resp)
+					resp = redeemed([]http.Handler{p.other, p.one}[n%2], proof, who)
+					p.asked(2) // the challenge of the next may be asked for
+					if resp.StatusCode == http.StatusOK {
+						break
+					}
+					reasons[middleware.Reason(problemIn(t, resp).Reason)]++
+				}
+			}
+			require.Equal(t, scene.work, p.told)
+			stats := []middleware.ProofStats{p.one.m.Stats().Proofs, p.other.m.Stats().Proofs}
+			t.Logf("told with request %d: %v %v %+v", p.told, p.codes(), reasons, stats)
+			if scene.code == "" {
+				require.Empty(t, reasons)
+				return
+			}
+			require.Contains(t, p.codes(), scene.code)
+			require.Positive(t, reasons[middleware.Reason(scene.code)])
+			require.Zero(t, reasons[middleware.ProofWrong], "no solver is broken")
+			require.Zero(t, stats[0].Accepted+stats[1].Accepted, "nobody gets in")
+			if scene.ahead > 0 {
+				require.Contains(t, p.second.lines()[0], " ahead="+scene.ahead.String()+" ", "a challenge says the second")
+			}
+		})
+	}
+}
+
+// A page tells the truth to a visitor whose work was for nothing: nothing of it is the visitor's fault.
+func TestPageOfASiteThatIsSetUpWrongly(t *testing.T) {
+	const truth = "This site is set up wrongly. It is not your fault. Please tell its owner."
+	for name, p := range map[string]*twins{
+		"another secret": newTwins(t, challenging(new(clock), middleware.Newcomers), "b", 0),
+		"another clock":  newTwins(t, challenging(new(clock), middleware.Newcomers), "a", time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			proof := solved(t, fetched(p.one))
+			require.Contains(t, bodyOf(t, send(p.other, html, proving(proof))), truth)
+			require.NotContains(t, bodyOf(t, send(p.other, html)), truth)
+			require.NotContains(t, bodyOf(t, send(p.one, html, proving(proof+"0"))), truth, "that is the client's")
+		})
+	}
+}
+
+// A page that has just bought something, and asks an instance that does not believe it, hears what they
+// disagree about, and not that its browser keeps no cookies.
+func TestAPurchaseThatAnotherInstanceDoesNotBelieve(t *testing.T) {
+	type answer struct {
+		Carried bool
+		Reason  string
+	}
+	hears := func(t *testing.T, h http.Handler, shown option) (a answer) {
+		require.NoError(t, json.Unmarshal([]byte(bodyOf(t, fetched(h, shown))), &a))
+		return a
+	}
+	for name, mode := range map[string]middleware.Mode{"a tally": middleware.Newcomers, "a request": middleware.EveryRequest} {
+		t.Run(name, func(t *testing.T) {
+			for want, p := range map[string]*twins{
+				"":               newTwins(t, challenging(new(clock), mode), "a", 0),
+				"secret-unknown": newTwins(t, challenging(new(clock), mode), "b", 0),
+				"clock-differs":  newTwins(t, challenging(new(clock), mode), "a", 2*time.Hour),
+			} {
+				resp := redeemed(p.one, solved(t, fetched(p.one)))
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				cookie := func(r *http.Request) {
+					for _, c := range resp.Cookies() {
+						r.AddCookie(c)
+					}
+				}
+				require.Equal(t, answer{Carried: true}, hears(t, p.one, cookie))
+				require.Equal(t, answer{want == "", want}, hears(t, p.other, cookie))
+				require.Equal(t, answer{}, hears(t, p.other, func(*http.Request) {}), "no cookies: of these nobody can say more")
+			}
+		})
+	}
+}
+
+// No client can raise secret-unknown by itself: not by many addresses of a host, nor as one
+// customer, nor by many requests.
+func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
+	of := func(format string) func(i int) string {
+		return func(i int) string { return fmt.Sprintf(format, i) }
+	}
+	key := func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("customer").For("x"), nil }
+	for name, test := range map[string]struct {
+		from     func(i int) string
+		identity middleware.IdentityFunc
+		told     bool
+	}{
+		"an address":               {always("203.0.113.1"), nil, false},
+		"a /16":                    {of("203.0.%d.1"), nil, false},
+		"a /32 of IPv6":            {of("2001:db8:%x::1"), nil, false},
+		"a customer":               {of("203.%d.113.1"), key, false},
+		"a network of one's own":   {of("10.0.%d.1"), nil, true},
+		"four networks in an hour": {of("203.%d.113.1"), nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := new(clock)
+			cfg := challenging(now, middleware.Newcomers)
+			cfg.Identity = test.identity
+			other := cfg
+			other.Secrets = [][]byte{secret("b")}
+			theirs := newSite(t, other)
+			log := logTo(&cfg)
+			h := newSite(t, cfg)
+			for i := range 12 {
+				now.advance(2 * time.Second)
+				who := from(test.from(i))
+				send(h, who, showing(bought(t, theirs, who)))
+				send(h, who, proving(solved(t, fetched(theirs, who))))
+			}
+			require.Equal(t, test.told, strings.Contains(strings.Join(log.lines(), ""), "secret-unknown"), log.lines())
+			require.Positive(t, h.m.Stats().Tokens.SecretUnknown)
+		})
+	}
+}
+
+// A few in a day are tokens that somebody has kept since a secret was retired.
+func TestSecretsOfLongAgoAreNotTold(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	other := cfg
+	other.Secrets = [][]byte{secret("retired")}
+	theirs, _ := limited(t, other)
+	log := logTo(&cfg)
+	h, _ := limited(t, cfg)
+	for i := range 12 {
+		now.advance(20*time.Minute + time.Second)
+		who := from(fmt.Sprintf("203.%d.113.1", i))
+		send(h, who, showing(spend(t, theirs, 1, who)))
+	}
+	require.Empty(t, log.lines())
+}
+
+// Counts of tokens, by what came of each.
+func TestStatsCountTokens(t *testing.T) {
+	now := new(clock)
+	cfg := contact(now)
+	m := newLimiter(t, cfg)
+	h := m.Handler(new(spy))
+	tok := spend(t, h, 1)
+	counts := func() middleware.TokenStats { return m.Stats().Tokens }
+	require.Zero(t, counts())
+	send(h, showing(tok))
+	require.Equal(t, middleware.TokenStats{Accepted: 1}, counts())
+	send(h, showing(tok), from("203.0.113.2"))
+	send(h, showing(tok[:len(tok)-2]+"AA"))
+	send(h, showing("garbage"))
+	other := cfg
+	other.Policy = "contact-2"
+	send(h, showing(spend(t, newLimiter(t, other).Handler(new(spy)), 1)))
+	require.Equal(t, middleware.TokenStats{Accepted: 1, ClientChanged: 1, Forged: 1}, counts(), "what is of another policy is nothing here")
+	cfg.Secrets = [][]byte{secret("b")}
+	require.NoError(t, m.Reconfigure(cfg))
+	decisions := record(&cfg)
+	require.NoError(t, m.Reconfigure(cfg))
+	send(h, showing(tok))
+	require.ErrorIs(t, decisions.last().TokenErr, token.ErrSecret)
+	require.Equal(t, middleware.TokenStats{Accepted: 1, ClientChanged: 1, Forged: 1, SecretUnknown: 1}, counts(), "Reconfigure forgets none")
+	tok = spend(t, h, 1, from("203.0.113.3"))
+	now.advance(time.Hour)
+	send(h, showing(tok), from("203.0.113.3"))
+	require.EqualValues(t, 1, counts().Expired)
+	now.advance(-time.Hour - 2*time.Minute)
+	send(h, showing(tok), from("203.0.113.3"))
+	require.EqualValues(t, 1, counts().ClockDiffers)
+}
+
+// The line at start holds what instances must have in common, and no secret.
+func TestConfiguredTellsNoSecret(t *testing.T) {
+	var b strings.Builder
+	cfg := challenging(new(clock), middleware.Newcomers)
+	cfg.Logger = slog.New(slog.NewTextHandler(&b, nil))
+	identity, err := middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
+	require.NoError(t, err)
+	cfg.Identity, cfg.Shadow, cfg.Instances, cfg.Secrets = identity, true, 3, [][]byte{secret("a"), secret("b")}
+	m := newLimiter(t, cfg)
+	line := b.String()
+	for _, word := range []string{"kids=" + strings.Join(m.Stats().KeyIDs, ","), `identity="a field of trusted proxies"`, "instances=3", "challenge=Newcomers work=16", "shadow=true", "tiers=0"} {
+		require.Contains(t, line, word)
+	}
+	for _, s := range cfg.Secrets {
+		require.NotContains(t, line, string(s))
+		require.NotContains(t, line, fmt.Sprintf("%x", s[:4]))
+	}
+	require.NoError(t, m.Reconfigure(cfg))
+	require.Equal(t, line, b.String(), "once a minute")
+}
