@@ -4,12 +4,14 @@ package browser
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,6 +147,18 @@ var deadEnds = []deadEnd{
 		redeems: 1,
 	},
 	{
+		name: "the instance that redeems has another secret",
+		page: "signup",
+		meet: func(s *site, b *tab) { s.redeemElsewhere("other"); b.reach("error") },
+		tree: setUpWrongly, redeems: 2, // the second is of its own challenge, and the first instance does not know what it has sold
+	},
+	{
+		name: "each redeems what the other has issued",
+		page: "signup",
+		meet: func(s *site, b *tab) { s.redeemElsewhere("other", "signup"); b.reach("error") },
+		tree: setUpWrongly, redeems: 3,
+	},
+	{
 		name: "something else",
 		page: "signup",
 		meet: func(s *site, b *tab) { s.breakDown(http.StatusNotFound, ""); b.reach("error") },
@@ -154,6 +168,25 @@ var deadEnds = []deadEnd{
 		on:      func(s *site, b *tab) { s.breakDown(0, ""); b.click("tally-check button") },
 		redeems: 1,
 	},
+}
+
+var setUpWrongly = []string{
+	`form "Message"`, `status "This site is set up wrongly. It is not your fault. Please tell its owner. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+}
+
+// redeemElsewhere has instances redeem proofs in turn: "signup", that of the site, or "other", which has
+// another secret.
+func (s *site) redeemElsewhere(names ...string) {
+	other, err := middleware.New(middleware.Config{
+		Policy: "signup", Limits: []middleware.Limit{{Quota: 2, Window: time.Hour}}, Secrets: [][]byte{[]byte(strings.Repeat("o", 32))},
+		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Work: work, Path: "/tally/signup/"}, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(s.t, err)
+	instances := map[string]http.Handler{"signup": s.limits["signup"].Endpoints(), "other": other.Endpoints()}
+	var next atomic.Int64
+	s.mux.HandleFunc("POST /tally/signup/redeem", func(w http.ResponseWriter, r *http.Request) {
+		instances[names[int(next.Add(1)-1)%len(names)]].ServeHTTP(w, r)
+	})
 }
 
 var number = regexp.MustCompile(`\b\d+\b`)
