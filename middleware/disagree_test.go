@@ -216,6 +216,7 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 		return func(i int) string { return fmt.Sprintf(format, i) }
 	}
 	key := func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("customer").For("x"), nil }
+	each := func(r *http.Request) (middleware.Identity, error) { return middleware.APIKey(r.RemoteAddr), nil }
 	for name, test := range map[string]struct {
 		from     func(i int) string
 		identity middleware.IdentityFunc
@@ -227,6 +228,7 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 		"a customer":               {of("203.%d.113.1"), key, false},
 		"a network of one's own":   {of("10.0.%d.1"), nil, true},
 		"four networks in an hour": {of("203.%d.113.1"), nil, true},
+		"four customers":           {of("203.%d.113.1"), each, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -260,6 +262,21 @@ func TestSecretsOfLongAgoAreNotTold(t *testing.T) {
 	h, _ := limited(t, cfg)
 	for i := range 12 {
 		now.advance(20*time.Minute + time.Second)
+		who := from(fmt.Sprintf("203.%d.113.1", i))
+		send(h, who, showing(spend(t, theirs, 1, who)))
+	}
+	require.Empty(t, log.lines())
+}
+
+// One request a second is looked at, as for proxies.
+func TestOneRequestASecondIsAskedForItsSecret(t *testing.T) {
+	cfg := contact(new(clock))
+	other := cfg
+	other.Secrets = [][]byte{secret("b")}
+	theirs, _ := limited(t, other)
+	log := logTo(&cfg)
+	h, _ := limited(t, cfg)
+	for i := range 8 {
 		who := from(fmt.Sprintf("203.%d.113.1", i))
 		send(h, who, showing(spend(t, theirs, 1, who)))
 	}

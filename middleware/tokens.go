@@ -82,7 +82,7 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	}
 	var ahead time.Duration
 	if err == nil {
-		ahead = e.counted(own).Ahead(now, &t.Tally)
+		ahead = e.base.policy.Ahead(now, &t.Tally)
 	}
 	e.tokens.note(fault, ahead > 0)
 	switch {
@@ -105,14 +105,6 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 		shown.shared = e.merged(now, shown.shared, t.Tally)
 	}
 	return true
-}
-
-// counted is what the tallies of tokens are counted by.
-func (e *engine) counted(own bool) *storeless.Policy {
-	if own && e.base.pass != nil {
-		return e.base.pass.policy
-	}
-	return e.base.policy
 }
 
 // faultOfOwn returns why an own tally may not be charged for this request. Where

@@ -121,3 +121,16 @@ func TestWayBack(t *testing.T) {
 	got := string(AppendForm(nil, &Refusal{RoomWait: time.Second}, KeptForm{words: &speech[0], back: "/?\"><script>"}))
 	require.Contains(t, got, `<a href="/?&#34;&gt;&lt;script&gt;">Back without sending</a>`)
 }
+
+// Whatever the cause: where instances disagree, no visitor can do anything, and each page says so.
+func TestPagesOfASiteThatIsSetUpWrongly(t *testing.T) {
+	for i := range speech {
+		w := &speech[i]
+		for _, cause := range []Cause{ProofRequired, QuotaExceeded} {
+			form := KeptForm{words: w, body: []byte("a=b")}
+			require.Contains(t, string(AppendForm(nil, &Refusal{Cause: cause, Setup: true}, form)), w.setup)
+			require.NotContains(t, string(AppendForm(nil, &Refusal{Cause: cause}, form)), w.setup)
+			require.Contains(t, string(AppendPage(nil, &Refusal{Cause: cause, Setup: true}, http.MethodPost)), speech[0].setup)
+		}
+	}
+}
