@@ -98,6 +98,13 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector allocates on its own")
 	}
 	tok := earned(t, open())
+	there, later := open(), new(clock)
+	there.Secrets = [][]byte{secret("b")}
+	elsewhere := earned(t, there)
+	later.advance(time.Hour)
+	there = open()
+	there.Now = later.Now
+	ahead := earned(t, there)
 	v6 := from("2001:db8::1")
 	html := with("Accept", "text/html")
 	huge := strings.Repeat("A", 600<<10)
@@ -117,6 +124,8 @@ func TestAllocations(t *testing.T) {
 		{"allowed, under a ceiling", 3, underCeiling(), middleware.WithinLimits, 0, nil},
 		{"allowed, IPv6, under a ceiling", 3, underCeiling(), middleware.WithinLimits, 0, []option{v6}},
 		{"allowed, four forged", 3, open(), middleware.WithinLimits, 0, []option{showing(forgery(tok), forgery(tok), forgery(tok), forgery(tok))}},
+		{"allowed, four of another secret", 3, open(), middleware.WithinLimits, 0, []option{showing(elsewhere, elsewhere, elsewhere, elsewhere)}},
+		{"allowed, four of another clock", 2, open(), middleware.WithinLimits, 4, []option{showing(ahead, ahead, ahead, ahead)}},
 		{"allowed, T19 600 kB", 3, open(), middleware.WithinLimits, 0, []option{showing(huge, huge+","+huge), showingCookie(huge)}},
 		{"refused", 4, shut(), middleware.OverLimit, 1, []option{showing(tok)}},
 		{"refused, no token", 5, shut(), middleware.OverLimit, 0, nil},

@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"log/slog"
 	"strings"
 	"time"
 )
@@ -18,7 +19,10 @@ import (
 
 // clockDiffers tells of a clock that was ahead of now by so much, at least.
 func (e *engine) clockDiffers(now time.Time, by time.Duration) {
-	e.report.warn(now, clockDiffers, "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead",
+	if !e.report.alarms.rang[clockDiffers].due(now) {
+		return // nothing is allocated for each token of a fleet that is all wrong
+	}
+	e.report.tell(slog.LevelWarn, clockDiffers, "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead",
 		"ahead", by.Truncate(time.Second), "remedy", "have all instances keep their clocks by NTP")
 }
 

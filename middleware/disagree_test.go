@@ -203,6 +203,10 @@ func TestAPurchaseThatAnotherInstanceDoesNotBelieve(t *testing.T) {
 				}
 				require.Equal(t, answer{Carried: true}, hears(t, p.one, cookie))
 				require.Equal(t, answer{want == "", want}, hears(t, p.other, cookie))
+				if stats := p.other.m.Stats().Tokens; mode == middleware.Newcomers {
+					require.Equal(t, []bool{want == "", want == "secret-unknown", want == "clock-differs"},
+						[]bool{stats.Accepted > 0, stats.SecretUnknown > 0, stats.ClockDiffers > 0})
+				}
 				require.Equal(t, answer{}, hears(t, p.other, func(*http.Request) {}), "no cookies: of these nobody can say more")
 			}
 		})
