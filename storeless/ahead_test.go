@@ -38,6 +38,7 @@ func TestAhead(t *testing.T) {
 	pass := p.Pass(hour)
 	counted, _ := pass.Step(midnight.Add(2*minute), storeless.Tally{}, 1)
 	require.Equal(t, 2*minute, pass.Ahead(midnight, &counted))
+	require.Positive(t, p.Ahead(midnight, &storeless.Tally{{At: math.MaxInt64}}), "and no time that has overflowed")
 	for _, at := range []int64{math.MaxInt64, math.MinInt64, -1} {
 		require.NotPanics(t, func() { p.Ahead(midnight, &storeless.Tally{{At: at}, {At: at}, {At: at}}) })
 		require.GreaterOrEqual(t, p.Ahead(midnight, &storeless.Tally{{At: at}}), time.Duration(0))

@@ -236,19 +236,11 @@ func (c *Codec) keyOf(fixed string) *key {
 }
 
 // ofAnotherSecret reports whether tok, of no key of the ring, is a token of this policy in all that can be
-// seen without a key: it differs in the key id alone, up to the name of the policy and the quote that
-// ends it. Else the tokens of a policy whose name goes on would be taken for such.
+// seen without a key: it differs in the key id alone. What is compared goes beyond the quote that ends the
+// policy's name, so a policy whose name goes on is another.
 func (c *Codec) ofAnotherSecret(tok string) bool {
-	fm, fixed := &c.format, c.ring[0].fixed
-	at := fixedLen + len(fm.lead)
-	if len(tok) < at+4 || tok[:kidAt] != fixed[:kidAt] || tok[kidEnd:fixedLen] != fixed[kidEnd:] || tok[fixedLen:at] != fm.lead {
-		return false
-	}
-	var group [3]byte
-	var text [4]byte
-	copy(text[:], tok[at:])
-	n, err := strict.Decode(group[:], text[:])
-	return err == nil && n == len(group) && string(group[:len(fm.prefix)]) == fm.prefix
+	lead, fixed := c.format.lead, c.ring[0].fixed
+	return tok[:kidAt] == fixed[:kidAt] && tok[kidEnd:fixedLen] == fixed[kidEnd:] && strings.HasPrefix(tok[fixedLen:], lead)
 }
 
 // KeyIDs returns the key ids of the ring, in its order: the kid in the header of every token. They
