@@ -152,8 +152,8 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += b.Len()
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 40_500)
-	require.Less(t, compressed, 15_550) // Go 1.27 compresses to 15 508, 1.26 to a little less
+	require.Less(t, raw, 40_600)
+	require.Less(t, compressed, 15_650) // Go 1.27 compresses to some 40 more than 1.26
 	text, err := os.ReadFile("../docs/browser.md")
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(strings.Fields(string(text)), " "), "Five files, 40 KB, 15 KB compressed")

@@ -162,7 +162,7 @@ func TestWhatInstancesDisagreeAbout(t *testing.T) {
 
 // A page tells the truth to a visitor whose work was for nothing: nothing of it is the visitor's fault.
 func TestPageOfASiteThatIsSetUpWrongly(t *testing.T) {
-	const truth = "This site is set up wrongly. It is not your fault. Please tell its owner."
+	const truth = "This site is set up wrongly. Please tell its owner."
 	for name, p := range map[string]*twins{
 		"another secret": newTwins(t, challenging(new(clock), middleware.Newcomers), "b", 0),
 		"another clock":  newTwins(t, challenging(new(clock), middleware.Newcomers), "a", time.Hour),

@@ -171,7 +171,7 @@ var deadEnds = []deadEnd{
 }
 
 var setUpWrongly = []string{
-	`form "Message"`, `status "This site is set up wrongly. It is not your fault. Please tell its owner. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
+	`form "Message"`, `status "This site is set up wrongly. Please tell its owner. Nothing was sent." live=polite`, `timer ""`, `button "Send again" focused`,
 }
 
 // redeemElsewhere has instances redeem proofs in turn: "signup", that of the site, or "other", which has

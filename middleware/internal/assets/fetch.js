@@ -29,7 +29,7 @@ export const ticket = async (endpoint, { signal, cost = 1 } = {}) => ok(await fe
 // prove asks and, if work is needed, solves and redeems, so that a cookie carries what
 // was bought. It returns what the server has said. A browser that keeps no cookies
 // is told after one purchase, by the reason no-cookies: the next would be lost as well.
-// Where the instances of a site disagree about secrets or clocks, it is told by the reason setup.
+// The reason setup: instances disagree about secrets or clocks.
 // (navigator.cookieEnabled does not know of Partitioned ones, of proxies and of add-ons.)
 export async function prove(endpoint, { signal, cost = 1, onagain, ...options } = {}) {
   let tries = TRIES, setup, terms = await ask(endpoint, cost, { signal });
@@ -39,10 +39,7 @@ export async function prove(endpoint, { signal, cost = 1, onagain, ...options } 
       // Browsers would send the proof on to wherever they are redirected.
       const bought = await ok(await fetch(`${endpoint}redeem`, { method: "POST", headers: { [PROOF]: proof }, redirect: "error", signal }));
       const now = await ask(endpoint, cost, { signal }).catch(() => ({}));
-      if (now.needed && !now.carried) {
-        const reason = now.reason ? "setup" : "no-cookies";
-        throw Object.assign(new Error(`Tallystick: ${reason}`), { reason });
-      }
+      if (now.needed && !now.carried) throw Object.assign(new Error("Tallystick"), { reason: now.reason ? "setup" : "no-cookies" });
       return { ...terms, ...bought };
     } catch (error) {
       setup ||= /^(secret|clock)-/.test(error.terms?.reason);
