@@ -94,7 +94,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if c.Path != "" {
 		ch.assets = assets.NewSet()
 		ch.script, ch.style = c.Path+ch.assets.Script(), c.Path+ch.assets.Style()
-		ch.keptStyle = c.Path + ch.assets.KeptStyle()
+		ch.pageScript, ch.pageStyle = c.Path+ch.assets.PageScript(), c.Path+ch.assets.PageStyle()
 	}
 	if c.SurgeBudget > 0 {
 		ch.surge = storeless.NewSurge(c.SurgeBudget)

@@ -148,7 +148,8 @@ type Config struct {
 	RefusalHandler http.Handler
 
 	// PageHandler replaces the built-in page alone, which answers refused clients that
-	// prefer HTML: people. Scripts still get problem details. As with RefusalHandler, the
+	// prefer HTML: people. It is also asked for what a script of a page loads as HTML, which gets
+	// no built-in page. Scripts still get problem details. As with RefusalHandler, the
 	// decision is in the context and the fields are set; PageHandler writes the Status.
 	// [Interstitial] is one, for sites with plain HTML forms. Prohibited with
 	// RefusalHandler, which answers every client.

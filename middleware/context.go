@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/token"
 )
@@ -118,6 +119,9 @@ func (dc *decisionContext) wantsPage(r *http.Request) bool {
 	}
 	return dc.html
 }
+
+// opensPage reports whether the client wants a page to look at.
+func (dc *decisionContext) opensPage(r *http.Request) bool { return dc.wantsPage(r) && page.Opens(r) }
 
 // FromContext returns the decision about the request with this context. There
 // is none if the request was skipped, or never came through a [Middleware]. The

@@ -89,6 +89,7 @@ func dearRequests(t testing.TB) (all []dear) {
 
 	room := room()
 	add("page", room, "", html)
+	add("page that opens itself", room, "", navigating("Accept-Language", "zh"))
 	add("accept: many lines", room, "", repeated(begun/74, "Accept", filled(64, "a,")))
 	add("accept: short lines", room, "", repeated(begun/10, "Accept", "a"))
 	add("accept: parameters", room, "", with("Accept", "text/html"+filled(begun-100, ";a")))

@@ -138,7 +138,8 @@
 // may store that. So does the one with a token that was bought in this very request.
 //
 // A refusal is 429 over a limit, or where no tally is for sale; 403 where a proof of work comes
-// first, where the request costs more than a quota, or where the server cannot tell who is
+// first, but 429 for a page that is asked for by GET, which search engines would drop for a 403;
+// 403 where the request costs more than a quota, or where the server cannot tell who is
 // asking; 401 or 403 as the identity function says; 425 for TLS early data on an exact route; 503
 // where the exact counter is down or overloaded; 500 for a negative cost. The body is problem
 // details (RFC 9457), of the types in docs/problems.md, or a page where Accept prefers HTML.

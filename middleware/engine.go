@@ -81,7 +81,8 @@ type challenger struct {
 	path          string           // of the endpoints; "": none
 	assets        *assets.Set      // nil without path
 	script, style string           // their URLs
-	keptStyle     string           // of the page that keeps a form
+	pageScript    string           // of a page that opens the one that was asked for
+	pageStyle     string           // of the pages in place of others
 	share         int64            // of the waiting room; 0: none
 
 	// Of WhenCrowded alone. The load is the Middleware's, whatever its configuration.

@@ -12,7 +12,8 @@ import (
 // An Interstitial is a Config.PageHandler for sites with plain HTML forms. Where a form
 // was refused it answers with a page that holds what was filled in, so that it
 // can be sent again from there: after the work that a script does, or after a
-// wait. Every other refused request gets Page.
+// wait. Every other refused request gets Page, by default the built-in one, which does the
+// work and opens the page that was asked for.
 //
 // It changes no decision, and runs after it: status and fields are those of the
 // refusal. Unlike the rest of this package it reads bodies, those of refused
@@ -38,10 +39,13 @@ import (
 // origin will find that some browsers stop there. The policy is added to one
 // that is set already, and both hold. Script and style need Challenge.Path.
 //
-// The page is in English, German or French, by the Content-Language that is set already
-// or else by Accept-Language.
+// The page is in one of ten languages, by the Content-Language that is set already
+// or else by Accept-Language: docs/browser.md names them.
 type Interstitial struct {
 	_ [0]func()
+
+	// Title is the name of the site, for people. Default: the host's, as the request has it.
+	Title string
 
 	// MaxBody is how much of a body is read, in bytes. Default: 65536, also for what
 	// is less than 1. The page is at most twice as long, and 16 KB.
@@ -75,7 +79,7 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			i.Page.ServeHTTP(w, r)
 			return
 		}
-		_, _ = writeRefusal(w, r, refusal, new(refusalFields), nil, html)
+		_, _ = writeRefusal(w, r, refusal, new(refusalFields), nil, html, i.Title)
 		return
 	}
 	maxBody := i.MaxBody
@@ -83,7 +87,7 @@ func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		maxBody = defaultMaxBody
 	}
 	form := page.Keep(w, r, kind, maxBody, i.Secret)
-	body := page.AppendForm(nil, refusal, form)
+	body := page.AppendForm(nil, refusal, form, i.Title)
 	h := w.Header()
 	h.Add("Content-Security-Policy", page.FormPolicy(refusal))
 	h["Content-Type"] = []string{"text/html; charset=utf-8"}

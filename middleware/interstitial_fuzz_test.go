@@ -48,11 +48,11 @@ func FuzzInterstitial(f *testing.F) {
 	var cfg = keeping(new(clock), middleware.Newcomers, func(i *middleware.Interstitial) { i.Secret = func(string) bool { return true } })
 	all, _ := limited(f, cfg)
 	secretive := func(t *testing.T, body string) {
-		for _, language := range []string{"en", "de", "fr"} {
+		for _, language := range []string{"en", "fr", "ja"} {
 			page := bodyOf(t, send(all, submitting(urlencoded, body), with("Accept-Language", language, "Referer", "https://example.com/?"+body)))
 			for _, tag := range tagsIn(t, page) {
 				require.Contains(t, []string{
-					"!doctype", "html", "meta", "link", "script", "/script", "title", "/title", "h1", "/h1", "p", "/p", "form", "/form",
+					"!doctype", "html", "meta", "link", "script", "/script", "title", "/title", "main", "/main", "h1", "/h1", "p", "/p", "form", "/form",
 					"label", "/label", "input", "tally-check", "/tally-check", "noscript", "/noscript", "button", "/button", "a", "/a",
 				}, tag.name)
 				if tag.name == "a" {

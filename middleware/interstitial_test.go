@@ -75,13 +75,13 @@ func TestInterstitialPage(t *testing.T) {
 		}
 	}
 	require.Len(t, sheets, 2)
-	require.Regexp(t, `^/tally/kept\.[0-9a-f]{16}\.css$`, sheets[0])
+	require.Regexp(t, `^/tally/page\.[0-9a-f]{16}\.css$`, sheets[0])
 	require.Equal(t, h.m.StyleURL(), sheets[1])
 	sheet := send(h, method("GET"), path(sheets[0]))
 	require.Equal(t, "text/css; charset=utf-8", sheet.Header.Get("Content-Type"))
 	require.Contains(t, bodyOf(t, sheet), "color-scheme: light dark")
-	require.Equal(t, strings.Fields(`!doctype html meta meta meta link link script /script title /title h1 /h1 p /p
-		form tally-check /tally-check noscript p /p /noscript p button /button /p /form`), names)
+	require.Equal(t, strings.Fields(`!doctype html meta meta meta link link script /script title /title main p /p h1 /h1 p /p
+		form tally-check /tally-check noscript p /p /noscript p button /button /p /form /main`), names)
 
 	t.Run("without Path there is no script", func(t *testing.T) {
 		cfg := keeping(new(clock), middleware.Newcomers)
@@ -248,7 +248,7 @@ func TestInterstitialSpeaks(t *testing.T) {
 	}
 	kept := page(h, urlencoded, "password=x&a=b")
 	for _, part := range []string{
-		`<html lang="de">`, "<title>Noch nicht gesendet</title>", "kurz geprüft", "Passwort (bitte noch einmal eingeben)",
+		`<html lang="de">`, "<title>Noch nicht gesendet – example.com</title>", "kurz geprüft", "Passwort (bitte noch einmal eingeben)",
 		"Bitte in 5 Sekunden erneut senden.", "<button>Erneut senden</button>",
 	} {
 		require.Contains(t, kept, part)

@@ -21,9 +21,9 @@ func (e *engine) look(now time.Time, back time.Duration, r *http.Request, dc *de
 	}
 	e.lookAtCookies(now, r)
 	d := &dc.decision
-	if c := e.challenge; c != nil && c.mode != WhenExhausted && d.Reason == NoToken && e.page == nil && e.refused == nil &&
-		(r.Method == http.MethodGet || r.Method == http.MethodHead) && dc.wantsPage(r) && a.pageTold.CompareAndSwap(false, true) {
-		e.report.warn(now, newcomersOnGet, "a page is refused before its visitor has proved any work", "remedy", "limit the POST of its form alone, or set Config.PageHandler")
+	if c := e.challenge; c != nil && d.Reason == NoToken && (c.path == "" || e.carriage == HeaderOnly) && e.page == nil && e.refused == nil &&
+		dc.opensPage(r) && a.pageTold.CompareAndSwap(false, true) {
+		e.report.warn(now, newcomersOnGet, "a page is refused, and its visitor cannot do the work", "remedy", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there")
 	}
 	if who := d.Identity.Addr(); who.IsValid() && a.lookout.note(now, who, programOf(r, &d.Identity)) {
 		e.report.warn(now, everybodyOne, "every request comes from one private address, though from many programs: all of them share one quota",

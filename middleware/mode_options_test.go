@@ -224,7 +224,7 @@ func TestChallengePage(t *testing.T) {
 	require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
 	challengeIn(t, resp)
 	page := bodyOf(t, resp)
-	require.Contains(t, page, "<title>Forbidden</title>")
+	require.Contains(t, page, "<title>Not sent yet – example.com</title>")
 	require.Contains(t, page, "a short check")
 	require.NotContains(t, page, "Try again in")
 

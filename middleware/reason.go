@@ -27,7 +27,7 @@ const (
 	IdentityDenied Reason = "identity-denied"
 
 	// NoToken: the policy requires a proof of work, or a token bought with one, and
-	// the request shows neither. 403 with a challenge.
+	// the request shows neither. 403 with a challenge; 429 for a page.
 	NoToken Reason = "no-token"
 
 	// SoldOut: the same, and until RetryAfter the price is above 2³² hashes, the most

@@ -21,7 +21,7 @@ func refusedWays() [][]option {
 		{costing(-1)},
 		{unknown},
 		{costing(6), html},
-		{costing(-1), html},
+		{costing(6), html, with("Accept-Language", "de")},
 	}
 }
 

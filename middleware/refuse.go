@@ -44,7 +44,7 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		return
 	}
 	room := e.bodies.Get().(*[]byte)
-	body, err := writeRefusal(w, r, &refusal, a, (*room)[:0], html)
+	body, err := writeRefusal(w, r, &refusal, a, (*room)[:0], html, "")
 	if err != nil {
 		return // an HTTP/2 stream that was reset may still be sending it
 	}
@@ -76,8 +76,10 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 		refusal.Challenge = page.Challenge{Text: c.Text, TTL: c.TTL, Work: c.Work}
 	}
 	if c := e.challenge; c != nil {
-		refusal.Base, refusal.Script, refusal.Style = c.path, c.script, c.style
-		refusal.KeptStyle = c.keptStyle
+		refusal.Base, refusal.PageStyle = c.path, c.pageStyle
+		if e.carriage != HeaderOnly { // no page that is opened, and no form, carries fields
+			refusal.Script, refusal.Style, refusal.PageScript = c.script, c.style, c.pageScript
+		}
 	}
 	return refusal
 }
@@ -100,14 +102,14 @@ func causeOf(reason Reason) page.Cause {
 }
 
 // writeRefusal writes the built-in page, or the built-in problem details, and returns the body
-// that it has made in room. The error is that of the write: the client is gone, and there is
-// nobody to tell.
-func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, room []byte, html bool) (body []byte, err error) {
+// that it has made in room. What is no page does not get one, though it may prefer HTML. The
+// error is that of the write: the client is gone, and there is nobody to tell.
+func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, room []byte, html bool, site string) (body []byte, err error) {
 	h := w.Header()
 	body, contentType := room, "application/problem+json"
-	if html {
+	if html && page.Navigates(r) {
 		contentType = "text/html; charset=utf-8"
-		body = page.AppendPage(body, refusal, r.Method)
+		body = page.AppendPage(body, refusal, h, r, site)
 	} else {
 		body = page.AppendProblem(body, refusal)
 	}

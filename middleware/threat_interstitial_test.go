@@ -72,7 +72,7 @@ func TestThreatsOfTheInterstitial(t *testing.T) {
 	t.Run("T23 nor another site's multipart form told of", func(t *testing.T) {
 		h := newSite(t, keeping(new(clock), middleware.Newcomers))
 		resp := send(h, submitting("multipart/form-data; boundary=x", ""), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
-		require.NotContains(t, bodyOf(t, resp), "Please go back")
+		require.NotContains(t, bodyOf(t, resp), "This kind of form")
 	})
 	t.Run("T44 the decision reads no body, and the page a bounded part", func(t *testing.T) {
 		now := new(clock)

@@ -142,7 +142,7 @@ func TestTicketForAFullRoom(t *testing.T) {
 		waits[h.decisions.last().RoomWait] = true
 	}
 	require.Greater(t, len(waits), 1, "those who share the waiting room do not return together")
-	require.Contains(t, bodyOf(t, full), " hours. Go back")
+	require.Contains(t, bodyOf(t, full), " hours.</p>")
 	require.Empty(t, full.Header.Get("Retry-After"), "a program does not wait")
 	now.advance(wait - time.Second)
 	require.Equal(t, http.StatusForbidden, send(h, holding(ticket)).StatusCode)
@@ -303,11 +303,11 @@ func TestStackedWaitingRooms(t *testing.T) {
 	require.Equal(t, []string{`"contact";q=4;w=60`, `"inner";q=4;w=60`}, resp.Header.Values("RateLimit-Policy"))
 }
 
-// The built-in page, of which nothing needs a script or a style.
+// The built-in page, of which nothing inline needs leave.
 func TestWaitPage(t *testing.T) {
 	h := newSite(t, waiting(new(clock), middleware.Newcomers))
 	page := bodyOf(t, send(h, html))
-	require.Contains(t, page, "Without it you can wait. Try again in 5 seconds. Go back to keep")
+	require.Contains(t, page, "Please go back, where your browser has kept what you have written, and send it again. Try again in 5 seconds.")
 	require.NotContains(t, page, "refresh", "what was posted would be lost")
 
 	for _, m := range []string{http.MethodGet, http.MethodHead} {
@@ -316,7 +316,7 @@ func TestWaitPage(t *testing.T) {
 		require.Contains(t, page, `<a href="">`)
 		require.NotContains(t, page, "b=", "the page names no URL")
 	}
-	for _, never := range []string{"<script", "<style", "style=", "onclick", "javascript:"} {
+	for _, never := range []string{"<script>", "<style", "style=", "onclick", "javascript:"} {
 		require.NotContains(t, page, never)
 	}
 }

@@ -2,7 +2,10 @@
 
 package middleware
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // decideWithWork decides a request from step 3 on, where a challenge may be offered:
 //
@@ -70,6 +73,11 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 		}
 	}
 	v.jitter()
+	if v.status == http.StatusForbidden && v.reason != CostAboveQuota && q.r != nil && dc.opensPage(q.r) {
+		// To search engines 403 is for ever: they would drop a page that was only guarded
+		// for a while. No 5xx, by which balancers would take an instance out that is refusing.
+		v.status = http.StatusTooManyRequests
+	}
 	d.conclude(&v)
 	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
 		if issued, wait := e.issueTicket(now, who, pass, d.Cost); wait > 0 {

@@ -30,8 +30,11 @@ var textsJS string
 //go:embed tally.css
 var tallyCSS string
 
-//go:embed kept.css
-var keptCSS string
+//go:embed page.js
+var pageJS string
+
+//go:embed page.css
+var pageCSS string
 
 // A File is a file for browsers.
 type File struct {
@@ -68,8 +71,8 @@ func (a *File) pinned() string { return a.name + "." + a.hash + a.extension }
 
 // A Set is the files of one policy.
 type Set struct {
-	script, style, kept *File
-	files               []*File
+	script, style, pageScript, pageStyle *File
+	files                                []*File
 }
 
 // NewSet returns the files.
@@ -78,8 +81,9 @@ func NewSet() *Set {
 	solver, texts := newScript("solver", pow.SolverJS()), newScript("texts", textsJS)
 	fetch := newScript("fetch", fetchJS, solver)
 	script := newScript("tally", tallyJS, solver, fetch, texts)
-	style, kept := newFile("tally", ".css", css, tallyCSS), newFile("kept", ".css", css, keptCSS)
-	return &Set{script: script, style: style, kept: kept, files: []*File{script, fetch, texts, solver, style, kept}}
+	all := &Set{script: script, style: newFile("tally", ".css", css, tallyCSS), pageScript: newScript("page", pageJS), pageStyle: newFile("page", ".css", css, pageCSS)}
+	all.files = []*File{script, fetch, texts, solver, all.style, all.pageScript, all.pageStyle}
+	return all
 }
 
 // Script returns the name of the script that changes with its content.
@@ -88,8 +92,11 @@ func (all *Set) Script() string { return all.script.pinned() }
 // Style returns the name of the style sheet that changes with its content.
 func (all *Set) Style() string { return all.style.pinned() }
 
-// KeptStyle returns the name of the style sheet of the page that keeps a form.
-func (all *Set) KeptStyle() string { return all.kept.pinned() }
+// PageScript returns the name of the script of a page that opens the one that was asked for.
+func (all *Set) PageScript() string { return all.pageScript.pinned() }
+
+// PageStyle returns the name of the style sheet of the pages in place of others.
+func (all *Set) PageStyle() string { return all.pageStyle.pinned() }
 
 // Find returns the file of a file name, plain or with a hash, and whether the
 // hash is the file's. One that is not is of another version: while instances of

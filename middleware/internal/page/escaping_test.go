@@ -3,6 +3,8 @@
 package page
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,4 +35,11 @@ func TestFieldsAreEscaped(t *testing.T) {
 	require.Equal(t, "<input type=\"hidden\" name=\"n&#34;&lt;\" value=\"v&#34;&lt; &#39;\">\n", written("n%22<=v\"%3c+'", false))
 	require.Equal(t, "<p><label>“n&#34;&lt;” (please type it again) <input type=\"password\" required autofocus name=\"n&#34;&lt;\"></label></p>\n",
 		written("n%22%3C=v%22%3C", true), "without its value")
+}
+
+// The name of the site is whatever somebody has sent as a host.
+func TestSiteIsEscaped(t *testing.T) {
+	title := func(host string) string { return string(appendTitle(nil, "T", "", &http.Request{Host: host})) }
+	require.Equal(t, "<title>T – &lt;b&gt;&amp;</title>\n<main>\n<p>&lt;b&gt;&amp;</p>\n<h1>T</h1>\n", title("<b>&:80"))
+	require.Equal(t, "<title>T</title>\n<main>\n<h1>T</h1>\n", title(strings.Repeat("a", longestHost+1)))
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -29,7 +28,7 @@ const longestType = 256
 // KindOf returns how the form was sent that r submits; NoForm if r is something else,
 // such as a script's own request.
 func KindOf(r *http.Request) FormKind {
-	if mode := r.Header["Sec-Fetch-Mode"]; r.Method != http.MethodPost || len(mode) > 0 && mode[0] != "navigate" {
+	if r.Method != http.MethodPost || !Navigates(r) {
 		return NoForm
 	}
 	lines := r.Header["Content-Type"]
@@ -64,6 +63,7 @@ func FromSameOrigin(r *http.Request) bool {
 
 // A KeptForm is a form that was refused, or why it is not kept.
 type KeptForm struct {
+	request  *http.Request
 	body     []byte
 	isSecret func(name string) bool
 	why      why
@@ -76,7 +76,7 @@ type KeptForm struct {
 // which isSecret, if not nil, reports true.
 func Keep(w http.ResponseWriter, r *http.Request, kind FormKind, maxBody int64, isSecret func(name string) bool) KeptForm {
 	body, why := read(w, r, kind, maxBody)
-	return KeptForm{body, isSecret, why, wordsFor(w.Header(), r), backOf(r)}
+	return KeptForm{r, body, isSecret, why, wordsFor(w.Header(), r), backOf(r)}
 }
 
 // read reads the body of a form, or says why not.
@@ -120,27 +120,27 @@ func FormPolicy(r *Refusal) string {
 const spare = 6 << 10
 
 // AppendForm appends the page that holds a form or, where it is not kept, asks to go
-// back to it.
-func AppendForm(b []byte, r *Refusal, form KeptForm) []byte {
+// back to it. site is the name of the site, as AppendPage has it.
+func AppendForm(b []byte, r *Refusal, form KeptForm, site string) []byte {
 	if form.why == isKept {
-		if b, form.why = appendKept(b, r, &form); form.why == isKept {
+		if b, form.why = appendKept(b, r, &form, site); form.why == isKept {
 			return b
 		}
 	}
 	w := form.words
-	b = appendTop(b, r, &form)
+	b = appendTop(b, r, &form, site)
 	b = append(b, w.why[form.why]...)
 	b = append(append(append(b, ' '), w.goBack...), "</p>\n"...)
 	if wait := r.Wait(); wait > 0 {
-		b = append(w.appendWait(append(b, "<p>"...), wait), "</p>\n"...)
+		b = append(w.appendWait(append(b, "<p>"...), w.wait, wait), "</p>\n"...)
 	}
-	return b
+	return append(b, "</main>\n"...)
 }
 
 // appendKept appends the page that holds a form, or nothing, and why.
-func appendKept(b []byte, r *Refusal, form *KeptForm) (_ []byte, why why) {
+func appendKept(b []byte, r *Refusal, form *KeptForm, site string) (_ []byte, why why) {
 	w, start := form.words, len(b)
-	b = appendTop(slices.Grow(b, 4<<10+len(form.body)), r, form)
+	b = appendTop(slices.Grow(b, 4<<10+len(form.body)), r, form, site)
 	switch {
 	case r.Setup:
 		b = append(b, w.setup...)
@@ -160,17 +160,11 @@ func appendKept(b []byte, r *Refusal, form *KeptForm) (_ []byte, why why) {
 	b = fields.page
 	script := r.HasScript()
 	if script {
-		b = append(b, `<tally-check endpoint="`...)
-		b = appendEscaped(b, r.Base)
-		if r.Cost > 1 { // the endpoint cannot know
-			b = append(b, `" cost="`...)
-			b = strconv.AppendInt(b, r.Cost, 10)
-		}
-		b = append(b, "\"></tally-check>\n<noscript>"...)
+		b = append(appendCheck(b, r), "></tally-check>\n<noscript>"...)
 	}
 	b = append(b, "<p>"...)
 	if wait := r.Wait(); wait > 0 {
-		b = w.appendWait(b, wait)
+		b = w.appendWait(b, w.wait, wait)
 	} else {
 		b = append(b, w.script...)
 	}
@@ -184,30 +178,16 @@ func appendKept(b []byte, r *Refusal, form *KeptForm) (_ []byte, why why) {
 		b = appendEscaped(b, form.back)
 		b = append(append(append(b, "\">"...), w.back...), "</a></p>\n"...)
 	}
-	return b, isKept
+	return append(b, "</main>\n"...), isKept
 }
 
 // appendTop appends all before the first text of the page.
-func appendTop(b []byte, r *Refusal, form *KeptForm) []byte {
-	w := form.words
-	b = appendHead(b, w.language)
-	sheets, script := []string{r.KeptStyle}, r.HasScript() && form.why == isKept
-	if script {
-		sheets = append(sheets, r.Style)
+func appendTop(b []byte, r *Refusal, form *KeptForm, site string) []byte {
+	b = appendSheet(appendHead(b, form.words.language), r.PageStyle)
+	if r.HasScript() && form.why == isKept {
+		b = appendScript(appendSheet(b, r.Style), r.Script)
 	}
-	for _, sheet := range sheets {
-		if sheet != "" {
-			b = append(b, `<link rel="stylesheet" href="`...)
-			b = append(appendEscaped(b, sheet), "\">\n"...)
-		}
-	}
-	if script {
-		b = append(b, `<script type="module" src="`...)
-		b = append(appendEscaped(b, r.Script), "\"></script>\n"...)
-	}
-	b = append(append(b, "<title>"...), w.title...)
-	b = append(append(b, "</title>\n<h1>"...), w.title...)
-	return append(b, "</h1>\n<p>"...)
+	return append(appendTitle(b, form.words.title, site, form.request), "<p>"...)
 }
 
 // maxBack is how long a path to go back to may be.

@@ -52,7 +52,7 @@ func AppendProblem(b []byte, r *Refusal) []byte {
 	switch {
 	case r.RetryAfter > 0:
 		b = append(b, `,"detail":"`...)
-		b = appendWait(b, r.RetryAfter)
+		b = speech[0].appendWait(b, speech[0].later, r.RetryAfter) // in English, as all of it
 		b = append(b, '"')
 	case r.Challenge.Text != "":
 		b = append(b, `,"detail":"Solve the challenge and send the request again with the proof."`...)

@@ -27,12 +27,14 @@ type Refusal struct {
 	Violated   uint8
 
 	// Challenge can be solved instead of waiting. Base is the path of the endpoints
-	// that sell for it; Script and Style are the URLs of the files below it.
-	Challenge           Challenge
-	Base, Script, Style string
+	// that sell for it.
+	Challenge Challenge
+	Base      string
 
-	// KeptStyle is the URL of the style sheet of a page that keeps a form; "": none.
-	KeptStyle string
+	// Script and Style are the URLs of the element, and PageScript of what has it open the
+	// page that was asked for. There are none where no cookie would carry what it buys.
+	// PageStyle is the URL of the style sheet of the pages; "": none.
+	Script, Style, PageScript, PageStyle string
 
 	// Cost is what the request costs.
 	Cost int64
@@ -64,7 +66,7 @@ const (
 // HasScript reports whether a script can do something for the request: the work, or wait
 // for the waiting room where none is for sale.
 func (r *Refusal) HasScript() bool {
-	return r.Base != "" && (r.Challenge.Text != "" || r.RoomWait > 0)
+	return r.Script != "" && (r.Challenge.Text != "" || r.RoomWait > 0)
 }
 
 // Wait returns how long a person has to wait who does no work; 0 if waiting does not
@@ -75,6 +77,3 @@ func (r *Refusal) Wait() time.Duration {
 	}
 	return r.RetryAfter
 }
-
-// appendWait says in English how long to wait.
-func appendWait(b []byte, wait time.Duration) []byte { return speech[0].appendWait(b, wait) }

@@ -5,8 +5,115 @@ package page
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
+
+// Navigates reports whether r asks for a page to be shown, as far as the browser says, and
+// not for something in a page: a script, a style sheet or an image is never answered by
+// one. What is embedded has content of its own for a refusal.
+func Navigates(r *http.Request) bool {
+	mode, dest := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
+	return (len(mode) == 0 || mode[0] == "navigate") && (len(dest) == 0 || dest[0] != "embed" && dest[0] != "object")
+}
+
+// Opens reports whether r asks for a page that may be asked for again: it sends nothing.
+func Opens(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && Navigates(r)
+}
+
+// framedByAnother reports whether another site has put r into a frame. It could have its
+// visitors buy for it, and no cookie would come along but those that are for such frames.
+func framedByAnother(r *http.Request) bool {
+	dest, site := r.Header["Sec-Fetch-Dest"], r.Header["Sec-Fetch-Site"]
+	return len(dest) > 0 && dest[0] != "document" && len(site) > 0 && site[0] == "cross-site"
+}
+
+// AppendPage appends a page for people in answer to a request, to be sent with the fields h;
+// site is the name of the site, "" for that of its host. In place of a page that was asked
+// for it has the browser do what there is to do, and open that one.
+//
+// Nothing tells search engines to keep out: no one stores a refusal, and what they are
+// told here they would believe of the page behind.
+func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site string) []byte {
+	w, opens := wordsFor(h, r), Opens(r)
+	script := opens && !refusal.Setup && refusal.HasScript() && (refusal.Embedded || !framedByAnother(r))
+	title := w.refused
+	switch {
+	case script:
+		title = w.moment
+	case refusal.Cause == QuotaExceeded:
+		title = w.tooMany
+	case refusal.Cause == ProofRequired && !opens:
+		title = w.title
+	}
+	b = appendHead(b, w.language)
+	if opens {
+		b = appendRefresh(b, refusal)
+	}
+	b = appendSheet(b, refusal.PageStyle)
+	if script {
+		b = appendScript(appendSheet(b, refusal.Style), refusal.Script)
+		b = appendScript(b, refusal.PageScript)
+	}
+	b = appendTitle(b, title, site, r)
+	wait := refusal.Wait()
+	switch {
+	case refusal.Setup:
+		b = append(append(append(b, "<p>"...), w.setup...), "</p>\n"...)
+	case script:
+		b = appendSolving(b, refusal, w)
+	case opens:
+		if wait > 0 {
+			b = append(w.appendWait(append(b, "<p>"...), w.later, wait), ' ')
+			b = append(appendReload(b, w), "</p>\n"...)
+		}
+	default:
+		b = appendUnsent(b, refusal, w)
+	}
+	return append(b, "</main>\n"...)
+}
+
+// appendSolving appends what has the page opened that was asked for. What stands in the
+// element is for browsers that run no script; the link, for everybody who is tired of it.
+func appendSolving(b []byte, refusal *Refusal, w *words) []byte {
+	b = append(append(append(b, "<p>"...), w.opens...), "</p>\n<form>\n"...)
+	b = appendCheck(b, refusal)
+	for _, text := range [...]struct{ of, is string }{{"sending", w.opening}, {"wait", w.waits}, {"unsent", ""}, {"retry", w.retry}} {
+		b = append(append(b, " text-"...), text.of...)
+		b = append(append(append(b, `="`...), text.is...), '"')
+	}
+	b = append(append(b, "><p>"...), w.script...)
+	if wait := refusal.Wait(); wait > 0 {
+		b = w.appendWait(append(b, ' '), w.later, wait)
+	}
+	b = append(b, "</p></tally-check>\n</form>\n<p hidden>"...)
+	b = append(append(append(b, w.stuck...), "</p>\n<p>"...), w.slow...)
+	return append(appendReload(append(b, "</p>\n<p>"...), w), "</p>\n"...)
+}
+
+// appendUnsent appends what becomes of what was sent: that it must be sent again.
+func appendUnsent(b []byte, refusal *Refusal, w *words) []byte {
+	wait := refusal.Wait()
+	if wait == 0 && refusal.Cause != ProofRequired {
+		return b
+	}
+	b = append(b, "<p>"...)
+	if refusal.Cause == ProofRequired {
+		b = append(append(b, w.check...), ' ')
+	}
+	if wait > 0 {
+		b = w.appendWait(append(append(b, w.goBack...), ' '), w.wait, wait)
+	} else {
+		b = append(b, w.script...)
+	}
+	return append(b, "</p>\n"...)
+}
+
+// appendReload appends a link to the page's own URL, whatever that is.
+func appendReload(b []byte, w *words) []byte {
+	return append(append(append(b, `<a href="">`...), w.reload...), "</a>"...)
+}
 
 // appendHead begins every page.
 func appendHead(b []byte, language string) []byte {
@@ -15,43 +122,54 @@ func appendHead(b []byte, language string) []byte {
 	return append(b, "\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n"...)
 }
 
-// AppendPage appends a page for people about a request that was made by a method.
-func AppendPage(b []byte, r *Refusal, method string) []byte {
-	title, text := http.StatusText(r.Status), "This request cannot be served."
-	switch {
-	case r.Setup:
-		text = speech[0].setup
-	case r.Cause == QuotaExceeded:
-		text = ""
-	case r.Cause == ProofRequired:
-		text = "This page needs a short check first, which your browser does by itself. It needs JavaScript for that."
-		if r.RoomWait > 0 {
-			text += " Without it you can wait."
+// appendSheet appends a link to a style sheet, if there is one.
+func appendSheet(b []byte, url string) []byte {
+	if url == "" {
+		return b
+	}
+	b = append(b, `<link rel="stylesheet" href="`...)
+	return append(appendEscaped(b, url), "\">\n"...)
+}
+
+func appendScript(b []byte, url string) []byte {
+	b = append(b, `<script type="module" src="`...)
+	return append(appendEscaped(b, url), "\"></script>\n"...)
+}
+
+// longestHost is how long the name of a host is at most (RFC 1035, section 2.3.4).
+const longestHost = 253
+
+// appendTitle appends the title, the site's name, and the heading.
+func appendTitle(b []byte, title, site string, r *http.Request) []byte {
+	if site == "" {
+		site = r.Host
+		if port := strings.LastIndexByte(site, ':'); port > strings.LastIndexByte(site, ']') {
+			site = site[:port]
+		}
+		if len(site) > longestHost {
+			site = ""
 		}
 	}
-	b = appendHead(b, "en")
-	safe := method == http.MethodGet || method == http.MethodHead
-	if safe {
-		b = appendRefresh(b, r)
+	b = append(append(b, "<title>"...), title...)
+	if site != "" {
+		b = appendEscaped(append(b, " – "...), site)
 	}
-	b = append(b, "<title>"...)
-	b = append(b, title...)
-	b = append(b, "</title>\n<h1>"...)
-	b = append(b, title...)
-	b = append(b, "</h1>\n<p>"...)
-	b = append(b, text...)
-	if wait := r.Wait(); wait > 0 {
-		if text != "" {
-			b = append(b, ' ')
-		}
-		b = appendWait(b, wait)
-		if safe {
-			b = append(b, ` <a href="">Load this page again.</a>`...) // the page's own URL
-		} else {
-			b = append(b, " Go back to keep what you have written."...)
-		}
+	b = append(b, "</title>\n<main>\n"...)
+	if site != "" {
+		b = append(appendEscaped(append(b, "<p>"...), site), "</p>\n"...)
 	}
-	return append(b, "</p>\n"...)
+	return append(append(append(b, "<h1>"...), title...), "</h1>\n"...)
+}
+
+// appendCheck appends the element, and leaves its tag open.
+func appendCheck(b []byte, refusal *Refusal) []byte {
+	b = append(b, `<tally-check endpoint="`...)
+	b = appendEscaped(b, refusal.Base)
+	if refusal.Cost > 1 { // the endpoint cannot know
+		b = append(b, `" cost="`...)
+		b = strconv.AppendInt(b, refusal.Cost, 10)
+	}
+	return append(b, '"')
 }
 
 // longestRefresh is how long a page waits by itself. After that nobody is there.

@@ -29,7 +29,7 @@ func TestEveryLanguageHasEveryWord(t *testing.T) {
 			}
 			require.NotEmpty(t, v.String(), "%s of %s", name, speech[i].language)
 			require.Equal(t, v.String(), string(appendEscaped(nil, v.String())), name)
-			placed := name == "wait" || name == "again" || name == "name"
+			placed := name == "later" || name == "wait" || name == "again" || name == "name"
 			require.Equal(t, placed, strings.Contains(v.String(), "%s"), name)
 		}
 		for j := range v.NumField() {
@@ -42,10 +42,11 @@ func TestWords(t *testing.T) {
 	for _, test := range []struct{ own, accept, want string }{
 		{"", "", "en"},
 		{"", "de-CH, en;q=0.5", "de"},
-		{"", "ja, fr;q=0.5", "fr"},
-		{"", "ja", "en"},
+		{"", "ru, fr;q=0.5", "fr"},
+		{"", "ru", "en"},
+		{"", "zh-TW", "zh"},
 		{"fr-CA", "de", "fr"},
-		{"it", "de", "en"}, // the site has a language: another would be worse than ours
+		{"ru", "de", "en"}, // the site has a language: another would be worse than ours
 	} {
 		h, r := http.Header{}, &http.Request{Header: http.Header{"Accept-Language": {test.accept}}}
 		if test.own != "" {
@@ -55,16 +56,22 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// Each language has its own way with numbers.
 func TestWaits(t *testing.T) {
-	for wait, want := range map[time.Duration][3]string{
-		time.Second:       {"Try again in 1 second.", "Bitte in 1 Sekunde erneut senden.", "Veuillez renvoyer dans 1 seconde."},
-		119 * time.Second: {"Try again in 119 seconds.", "Bitte in 119 Sekunden erneut senden.", "Veuillez renvoyer dans 119 secondes."},
-		121 * time.Second: {"Try again in 3 minutes.", "Bitte in 3 Minuten erneut senden.", "Veuillez renvoyer dans 3 minutes."},
-		3 * time.Hour:     {"Try again in 3 hours.", "Bitte in 3 Stunden erneut senden.", "Veuillez renvoyer dans 3 heures."},
-		49 * time.Hour:    {"Try again in 3 days.", "Bitte in 3 Tagen erneut senden.", "Veuillez renvoyer dans 3 jours."},
+	for i, want := range [...][5]string{
+		{"Try again in 1 second.", "Try again in 119 seconds.", "Try again in 3 minutes.", "Try again in 3 hours.", "Try again in 3 days."},
+		{"Bitte in 1 Sekunde noch einmal versuchen.", "Bitte in 119 Sekunden noch einmal versuchen.", "Bitte in 3 Minuten noch einmal versuchen.", "Bitte in 3 Stunden noch einmal versuchen.", "Bitte in 3 Tagen noch einmal versuchen."},
+		{"Veuillez réessayer dans 1 seconde.", "Veuillez réessayer dans 119 secondes.", "Veuillez réessayer dans 3 minutes.", "Veuillez réessayer dans 3 heures.", "Veuillez réessayer dans 3 jours."},
+		{"Inténtelo de nuevo en 1 segundo.", "Inténtelo de nuevo en 119 segundos.", "Inténtelo de nuevo en 3 minutos.", "Inténtelo de nuevo en 3 horas.", "Inténtelo de nuevo en 3 días."},
+		{"Riprovi tra 1 secondo.", "Riprovi tra 119 secondi.", "Riprovi tra 3 minuti.", "Riprovi tra 3 ore.", "Riprovi tra 3 giorni."},
+		{"Tente novamente em 1 segundo.", "Tente novamente em 119 segundos.", "Tente novamente em 3 minutos.", "Tente novamente em 3 horas.", "Tente novamente em 3 dias."},
+		{"Probeer het over 1 seconde opnieuw.", "Probeer het over 119 seconden opnieuw.", "Probeer het over 3 minuten opnieuw.", "Probeer het over 3 uur opnieuw.", "Probeer het over 3 dagen opnieuw."},
+		{"Proszę spróbować ponownie za 1 s.", "Proszę spróbować ponownie za 119 s.", "Proszę spróbować ponownie za 3 min.", "Proszę spróbować ponownie za 3 h.", "Proszę spróbować ponownie za 3 dni."},
+		{"1秒後にもう一度お試しください。", "119秒後にもう一度お試しください。", "3分後にもう一度お試しください。", "3時間後にもう一度お試しください。", "3日後にもう一度お試しください。"},
+		{"请在1秒后重试。", "请在119秒后重试。", "请在3分钟后重试。", "请在3小时后重试。", "请在3天后重试。"},
 	} {
-		for i := range speech {
-			require.Equal(t, want[i], string(speech[i].appendWait(nil, wait)))
+		for j, wait := range [...]time.Duration{time.Second, 119 * time.Second, 121 * time.Second, 3 * time.Hour, 49 * time.Hour} {
+			require.Equal(t, want[j], string(speech[i].appendWait(nil, speech[i].later, wait)))
 		}
 	}
 }
@@ -83,7 +90,7 @@ func TestLabelsOfSecrets(t *testing.T) {
 		"passcode":              {"“passcode”", "„passcode“", "« passcode »"},
 		strings.Repeat("é", 41): {"“" + strings.Repeat("é", 40) + "…”", "„" + strings.Repeat("é", 40) + "…“", "« " + strings.Repeat("é", 40) + "… »"},
 	} {
-		for i := range speech {
+		for i := range want {
 			f := fieldWriter{most: 1 << 20, words: &speech[i], isSecret: func(string) bool { return true }}
 			require.Equal(t, isKept, f.write([]byte(url.QueryEscape(name)+"=x")))
 			require.Contains(t, string(f.page), "<label>"+strings.Replace(speech[i].again, "%s", want[i], 1)+" <input")
@@ -118,7 +125,7 @@ func TestWayBack(t *testing.T) {
 		r := &http.Request{Host: "a.example", Header: http.Header{"Referer": {referer}}}
 		require.Equal(t, want, backOf(r), referer)
 	}
-	got := string(AppendForm(nil, &Refusal{RoomWait: time.Second}, KeptForm{words: &speech[0], back: "/?\"><script>"}))
+	got := string(AppendForm(nil, &Refusal{RoomWait: time.Second}, KeptForm{request: new(http.Request), words: &speech[0], back: "/?\"><script>"}, ""))
 	require.Contains(t, got, `<a href="/?&#34;&gt;&lt;script&gt;">Back without sending</a>`)
 }
 
@@ -127,10 +134,11 @@ func TestPagesOfASiteThatIsSetUpWrongly(t *testing.T) {
 	for i := range speech {
 		w := &speech[i]
 		for _, cause := range []Cause{ProofRequired, QuotaExceeded} {
-			form := KeptForm{words: w, body: []byte("a=b")}
-			require.Contains(t, string(AppendForm(nil, &Refusal{Cause: cause, Setup: true}, form)), w.setup)
-			require.NotContains(t, string(AppendForm(nil, &Refusal{Cause: cause}, form)), w.setup)
-			require.Contains(t, string(AppendPage(nil, &Refusal{Cause: cause, Setup: true}, http.MethodPost)), speech[0].setup)
+			r := &http.Request{Method: http.MethodPost, Header: http.Header{"Accept-Language": {w.language}}}
+			form := KeptForm{request: r, words: w, body: []byte("a=b")}
+			require.Contains(t, string(AppendForm(nil, &Refusal{Cause: cause, Setup: true}, form, "")), w.setup)
+			require.NotContains(t, string(AppendForm(nil, &Refusal{Cause: cause}, form, "")), w.setup)
+			require.Contains(t, string(AppendPage(nil, &Refusal{Cause: cause, Setup: true}, http.Header{}, r, "")), w.setup)
 		}
 	}
 }

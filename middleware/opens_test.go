@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// navigating is what a browser sends that goes to a page.
+func navigating(more ...string) option {
+	return func(r *http.Request) {
+		method(http.MethodGet)(r)
+		with("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "none")(r)
+		for i := 0; i < len(more); i += 2 {
+			r.Header.Set(more[i], more[i+1])
+		}
+	}
+}
+
+// opening reports whether a page has the one opened that was asked for.
+func opening(t *testing.T, resp *http.Response) bool {
+	t.Helper()
+	page := bodyOf(t, resp)
+	require.Equal(t, strings.Contains(page, "<script"), strings.Contains(page, "<tally-check"))
+	return strings.Contains(page, "<script")
+}
+
+// A page that is refused by GET has itself opened: by scripts and styles of the endpoints,
+// named by their content, and with nothing in it that the site's policy must permit.
+func TestPageOpens(t *testing.T) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) {
+			h := newSite(t, waiting(new(clock), mode))
+			spendShared(t, h, mode)
+			resp := send(h, navigating(), path("/wiki/Ada?a=<b>"))
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			require.Equal(t, resp.StatusCode, h.decisions.last().Status)
+			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+			require.Empty(t, resp.Header.Values("X-Robots-Tag"), "it would be believed of the page behind")
+			challengeIn(t, resp)
+			page := bodyOf(t, resp)
+			require.Less(t, len(page), 2<<10, "of a flood, each is answered with so much")
+			require.NotContains(t, page, "wiki", "the page names no URL")
+			files := map[string]bool{}
+			for _, tag := range tagsIn(t, page) {
+				switch tag.name {
+				case "script":
+					require.Equal(t, "module", tag.attributes["type"])
+					files[tag.attributes["src"]] = true
+				case "link":
+					files[tag.attributes["href"]] = true
+				case "tally-check":
+					require.Equal(t, "/tally/", tag.attributes["endpoint"])
+				case "form":
+					require.Empty(t, tag.attributes)
+				case "a":
+					require.Equal(t, map[string]string{"href": ""}, tag.attributes, "the page's own URL")
+				}
+			}
+			require.Len(t, files, 4)
+			require.True(t, files[h.m.ScriptURL()])
+			require.True(t, files[h.m.StyleURL()])
+			for file := range files {
+				require.Regexp(t, `^/tally/(tally|page)\.[0-9a-f]{16}\.(css|js)$`, file)
+				served := send(h, method("GET"), path(file))
+				require.Equal(t, http.StatusOK, served.StatusCode)
+				require.Equal(t, "public, max-age=31536000, immutable", served.Header.Get("Cache-Control"))
+			}
+			head := send(h, navigating(), method(http.MethodHead))
+			require.Equal(t, http.StatusTooManyRequests, head.StatusCode)
+		})
+	}
+}
+
+// Only what a browser shows as a page is answered by one; and only a page by a status that
+// search engines take for a matter of time.
+func TestWhoGetsThePage(t *testing.T) {
+	const never, plain, opens = 0, 1, 2
+	for name, test := range map[string]struct {
+		option
+		want int
+	}{
+		"a navigation":                    {navigating(), opens},
+		"by a link of another site":       {navigating("Sec-Fetch-Site", "cross-site"), opens},
+		"no fields of fetch, Accept only": {func(r *http.Request) { method("GET")(r); html(r) }, opens},
+		"a frame of the site's own":       {navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-origin"), opens},
+		"a frame of a sibling":            {navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "same-site"), opens},
+		"a frame of another site":         {navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"), plain},
+		"through a service worker":        {navigating("Sec-Fetch-Dest", "empty"), opens},
+		"a form":                          {submitting(urlencoded, "a=b"), plain},
+		"an object":                       {navigating("Sec-Fetch-Dest", "object"), never},
+		"an embed":                        {navigating("Sec-Fetch-Dest", "embed"), never},
+		"a style sheet":                   {navigating("Accept", "text/css,*/*;q=0.1", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "style"), never},
+		"an image":                        {navigating("Accept", "image/avif,image/webp,*/*;q=0.8", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"), never},
+		"a link that is prefetched":       {navigating("Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "empty", "Sec-Purpose", "prefetch"), never},
+		"a script's request":              {navigating("Accept", "*/*", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"), never},
+		"a script's request for HTML":     {navigating("Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"), never},
+		"a program":                       {func(r *http.Request) { method("GET")(r); with("Accept", "*/*")(r) }, never},
+	} {
+		for kind, handler := range map[string]http.Handler{"built-in": nil, "Interstitial": middleware.Interstitial{}} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				cfg := waiting(new(clock), middleware.Newcomers)
+				cfg.PageHandler = handler
+				resp := send(newSite(t, cfg), test.option)
+				isPage := resp.Header.Get("Content-Type") == "text/html; charset=utf-8"
+				require.Equal(t, test.want != never, isPage)
+				byGet := test.want != never && name != "a form"
+				require.Equal(t, byGet, resp.StatusCode == http.StatusTooManyRequests, resp.Status)
+				require.Equal(t, !byGet, resp.StatusCode == http.StatusForbidden, resp.Status)
+				if name != "a form" { // an Interstitial's has a script of its own
+					require.Equal(t, test.want == opens, opening(t, resp))
+				}
+			})
+		}
+	}
+}
+
+// There is no script where it would be in vain: without endpoints, where no cookie carries what
+// it buys, and where no work helps. The page says nothing of work then.
+func TestPageThatOpensNothing(t *testing.T) {
+	for name, change := range map[string]func(*middleware.Config){
+		"no Path": func(c *middleware.Config) { c.Challenge.Path = "" },
+		"HeaderOnly": func(c *middleware.Config) {
+			c.TokenTransport, c.Challenge.WaitingRoom = middleware.HeaderOnly, middleware.WaitingRoom{}
+		},
+		"above the quota": func(c *middleware.Config) { c.Cost = func(*http.Request) int64 { return 1000 } },
+		"who cannot tell": func(c *middleware.Config) { c.Identity = nil },
+		"no Challenge":    func(c *middleware.Config) { c.Challenge = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := waiting(new(clock), middleware.Newcomers)
+			change(&cfg)
+			if name == "above the quota" {
+				cfg.Challenge.Mode = middleware.WhenExhausted
+			}
+			h := newLimiter(t, cfg).Handler(new(spy))
+			nobody := func(r *http.Request) {
+				if name == "who cannot tell" {
+					r.RemoteAddr = "@"
+				}
+			}
+			if cfg.Challenge == nil {
+				admitted(h, 5*laneQuota)
+			}
+			resp := send(h, navigating(), nobody)
+			if name == "above the quota" {
+				require.Equal(t, http.StatusForbidden, resp.StatusCode, "it never passes")
+			}
+			page := bodyOf(t, resp)
+			require.NotContains(t, page, "script ")
+			require.NotContains(t, page, "tally-check")
+			require.NotContains(t, page, "calculation")
+			require.Regexp(t, "<h1>(This page cannot be opened|Too many requests)</h1>", page)
+		})
+	}
+	t.Run("another site's frame, with cookies that are for it", func(t *testing.T) {
+		cfg := waiting(new(clock), middleware.Newcomers)
+		cfg.EmbeddedCookie = true
+		require.True(t, opening(t, send(newSite(t, cfg), navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"))))
+	})
+}
+
+// The page has the name of the site: the program's, or the host's. What it costs is said to
+// the element, which cannot know.
+func TestPageOfASite(t *testing.T) {
+	cfg := waiting(new(clock), middleware.Newcomers)
+	cfg.Cost = costOf
+	h := newSite(t, cfg)
+	named := func(h http.Handler, host string) string {
+		page := bodyOf(t, send(h, navigating(), costing(2), func(r *http.Request) { r.Host = host }))
+		require.Contains(t, page, `endpoint="/tally/" cost="2" text-`)
+		_, rest, _ := strings.Cut(page, "<title>One moment, please")
+		title, rest, _ := strings.Cut(rest, "</title>\n<main>\n")
+		line, _, _ := strings.Cut(rest, "<h1>")
+		if title == "" {
+			require.Empty(t, line)
+			return ""
+		}
+		require.Equal(t, "<p>"+strings.TrimPrefix(title, " – ")+"</p>\n", line)
+		return strings.TrimPrefix(title, " – ")
+	}
+	for host, want := range map[string]string{
+		"wiki.example": "wiki.example", "wiki.example:8443": "wiki.example", "[2001:db8::1]:8443": "[2001:db8::1]", "[::1]": "[::1]", "": "",
+		"<script>": "&lt;script&gt;", strings.Repeat("a", 254): "",
+	} {
+		require.Equal(t, want, named(h, host))
+	}
+	cfg.PageHandler = middleware.Interstitial{Title: "Ada & friends"}
+	h = newSite(t, cfg)
+	require.Equal(t, "Ada &amp; friends", named(h, "wiki.example"))
+	require.Contains(t, bodyOf(t, send(h, submitting(urlencoded, "a=b"))), "<title>Not sent yet – Ada &amp; friends</title>")
+}
+
+// Ten languages, by what the browser asks for or the site is in.
+func TestPageSpeaks(t *testing.T) {
+	h := newSite(t, waiting(new(clock), middleware.Newcomers))
+	titles := map[string]bool{}
+	for _, language := range []string{"en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh"} {
+		page := bodyOf(t, send(h, navigating("Accept-Language", language+"-XX,xx;q=0.9")))
+		require.Contains(t, page, `<html lang="`+language+`">`)
+		require.Less(t, len(page), 2<<10, language)
+		_, title, _ := strings.Cut(page, "<title>")
+		title, _, _ = strings.Cut(title, "</title>")
+		require.False(t, titles[title], title)
+		titles[title] = true
+	}
+	site := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Language", "ja")
+		h.ServeHTTP(w, r)
+	})
+	require.Contains(t, bodyOf(t, send(site, navigating("Accept-Language", "de"))), `<html lang="ja">`)
+}
