@@ -257,7 +257,7 @@ func TestPagesInTabs(t *testing.T) {
 // end; on the page's own thread too.
 func TestPageOnASlowMachine(t *testing.T) {
 	browser := launch(t)
-	s := newWiki(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 22 })
+	s := newWiki(t, func(c *middleware.Config) { c.Challenge.Work = 1 << 21 })
 	b := open(t, browser, s.URL+"/elsewhere")
 	_, err := chromedp.Call(b.ctx, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: 6})
 	require.NoError(t, err)
