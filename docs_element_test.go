@@ -30,7 +30,7 @@ func TestElementTexts(t *testing.T) {
 		}
 		languages = append(languages, keys)
 	}
-	require.Len(t, languages, 3)
+	require.Len(t, languages, 10)
 	for _, keys := range languages {
 		require.Equal(t, languages[0], keys)
 	}
@@ -45,6 +45,20 @@ func TestElementTexts(t *testing.T) {
 	for _, key := range languages[0] {
 		require.True(t, reasons[key] || strings.Contains(page, "`text-"+key+"`"), key)
 	}
+}
+
+// TestOneChoiceOfLanguages: the element speaks what the pages around it do, which take its language
+// from them.
+func TestOneChoiceOfLanguages(t *testing.T) {
+	names := func(pattern, file string) (all []string) {
+		for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(source(t, file), -1) {
+			all = append(all, found[1])
+		}
+		return all
+	}
+	pages := names(`(?m)^\t\tlanguage: "([a-z]+)",$`, "middleware/internal/page/languages.go")
+	require.Len(t, pages, 10)
+	require.Equal(t, pages, names(`(?m)^  ([a-z]{2}): \{$`, "middleware/internal/assets/texts.js"))
 }
 
 // TestElementAttributes: the page names each attribute that the element reads.

@@ -134,8 +134,8 @@ func TestAssetsAreTheSources(t *testing.T) {
 	require.Len(t, seen, 3, "one solver, by whichever way")
 }
 
-// TestAssetsAreSmall holds all files together to what docs/browser.md says: 40 KB, and
-// 15 KB as a browser gets them from a server that compresses.
+// TestAssetsAreSmall holds all files together to what docs/browser.md says: 47 KB, and
+// 18 KB as a browser gets them from a server that compresses.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
 	raw, compressed := 0, 0
@@ -152,11 +152,11 @@ func TestAssetsAreSmall(t *testing.T) {
 		compressed += b.Len()
 	}
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
-	require.Less(t, raw, 40_600)
-	require.Less(t, compressed, 15_650) // Go 1.27 compresses to some 40 more than 1.26
+	require.Less(t, raw, 47_500)
+	require.Less(t, compressed, 18_400) // Go 1.27 compresses to some 40 more than 1.26
 	text, err := os.ReadFile("../docs/browser.md")
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(strings.Fields(string(text)), " "), "Five files, 40 KB, 15 KB compressed")
+	require.Contains(t, strings.Join(strings.Fields(string(text)), " "), "Five files, 47 KB, 18 KB compressed")
 }
 
 // TestForesight shows what a page is told before it takes work on.
