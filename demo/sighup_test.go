@@ -78,7 +78,7 @@ func (p *process) hangUp() string {
 	for {
 		line, err := p.logs.ReadString('\n')
 		require.NoError(p.t, err)
-		if strings.Contains(line, "reloaded") {
+		if strings.Contains(line, "msg=reloaded") || strings.Contains(line, `msg="not reloaded`) {
 			return strings.TrimSpace(line)
 		}
 	}
