@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 		module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "slots", inner + "ticket",
 	},
-	"middleware/internal/assets":      {module + "/pow"},
+	"middleware/internal/assets":      {inner + "httpfield"},
 	"middleware/internal/guardedcall": {module + "/middleware/exact"},
 	"middleware/internal/httpfield":   {},
 	"middleware/internal/load":        {},

@@ -93,8 +93,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	}
 	if c.Path != "" {
 		ch.assets = assets.NewSet()
-		ch.script, ch.style = c.Path+ch.assets.Script(), c.Path+ch.assets.Style()
-		ch.pageScript, ch.pageStyle = c.Path+ch.assets.PageScript(), c.Path+ch.assets.PageStyle()
+		ch.script, ch.style = c.Path+ch.assets.Pinned("tally.js"), c.Path+ch.assets.Pinned("tally.css")
+		ch.pageScript, ch.pageStyle = c.Path+ch.assets.Pinned("page.js"), c.Path+ch.assets.Pinned("page.css")
 	}
 	if c.SurgeBudget > 0 {
 		ch.surge = storeless.NewSurge(c.SurgeBudget)

@@ -75,7 +75,7 @@ func TestInterstitialPage(t *testing.T) {
 		}
 	}
 	require.Len(t, sheets, 2)
-	require.Regexp(t, `^/tally/page\.[0-9a-f]{16}\.css$`, sheets[0])
+	require.Regexp(t, `^/tally/[0-9a-f]{16}/page\.css$`, sheets[0])
 	require.Equal(t, h.m.StyleURL(), sheets[1])
 	sheet := send(h, method("GET"), path(sheets[0]))
 	require.Equal(t, "text/css; charset=utf-8", sheet.Header.Get("Content-Type"))

@@ -242,9 +242,8 @@ func (m *Middleware) Endpoints() http.Handler {
 //	<link rel="stylesheet" href="{{.StyleURL}}">
 //	<script type="module" src="{{.ScriptURL}}"></script>
 //
-// It changes with the script's content, and the response may be cached for ever;
-// tally.js beside it is the same under a name that never changes, and imports the
-// solver under such a name too. It is "" without
+// It changes with the content of the files, and the response may be cached for ever;
+// tally.js below Challenge.Path is the same under a name that never changes. It is "" without
 // Challenge.Path. The files are served by [Middleware.Endpoints]: plain JavaScript
 // without WebAssembly, blob: URLs, inline code or styles, which needs no more than
 // Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the

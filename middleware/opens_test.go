@@ -67,7 +67,7 @@ func TestPageOpens(t *testing.T) {
 			require.True(t, files[h.m.ScriptURL()])
 			require.True(t, files[h.m.StyleURL()])
 			for file := range files {
-				require.Regexp(t, `^/tally/(tally|page)\.[0-9a-f]{16}\.(css|js)$`, file)
+				require.Regexp(t, `^/tally/[0-9a-f]{16}/(tally|page)\.(css|js)$`, file)
 				served := send(h, method("GET"), path(file))
 				require.Equal(t, http.StatusOK, served.StatusCode)
 				require.Equal(t, "public, max-age=31536000, immutable", served.Header.Get("Cache-Control"))

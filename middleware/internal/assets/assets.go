@@ -1,131 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package assets holds the files for browsers: the sources, byte for byte, each under a
-// plain name and under one that changes with the content.
+// plain name and under one that changes with the content of all.
 //
 // Nothing is minified. Compression takes most of what a minifier would, and what was
-// tested, and can be read, is what runs.
+// tested, and can be read, is what runs. They are compressed here, once, by "go generate", since a program would
+// have to link what compresses: that weighs more than the files.
 package assets
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/pow"
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
-//go:embed tally.js
+//go:generate go test -run ^TestCompressedAreTheSources$ . -update
+
+//go:embed gzip/tally.js.gz
 var tallyJS string
 
-//go:embed fetch.js
+//go:embed gzip/fetch.js.gz
 var fetchJS string
 
-//go:embed texts.js
+//go:embed gzip/texts.js.gz
 var textsJS string
 
-//go:embed tally.css
+//go:embed gzip/solver.js.gz
+var solverJS string
+
+//go:embed gzip/tally.css.gz
 var tallyCSS string
 
-//go:embed page.js
+//go:embed gzip/page.js.gz
 var pageJS string
 
-//go:embed page.css
+//go:embed gzip/page.css.gz
 var pageCSS string
 
 // A File is a file for browsers.
 type File struct {
-	name, extension string
-	contentType     string
-	body            string
-	hash            string // of the body, as part of a URL
-	plain           *File  // what stands under the plain name, where that differs
+	name, contentType string
+	compressed        string
+	tag               string        // of the compressed bytes
+	plain             func() string // made when it is first asked for: browsers never ask
 }
 
-func newFile(name, extension, contentType, body string) *File {
-	sum := sha256.Sum256([]byte(body))
-	return &File{name: name, extension: extension, contentType: contentType, body: body, hash: hex.EncodeToString(sum[:8])}
-}
-
-// newScript returns a module that imports others.
-//
-// Only their names differ between its two versions. Under the plain name it imports
-// plain names, so that a copy of the files works wherever it lies. Under the other it
-// never changes, and so may import only what never changes.
-func newScript(name, body string, imports ...*File) *File {
-	const contentType = "text/javascript; charset=utf-8"
-	pinned := body
-	for _, file := range imports {
-		pinned = strings.ReplaceAll(pinned, ` from "./`+file.name+`.js";`, ` from "./`+file.pinned()+`";`)
+func newFile(name, compressed string) File {
+	contentType := "text/javascript; charset=utf-8"
+	if strings.HasSuffix(name, ".css") {
+		contentType = "text/css; charset=utf-8"
 	}
-	script := newFile(name, ".js", contentType, pinned)
-	script.plain = newFile(name, ".js", contentType, body)
-	return script
+	return File{name, contentType, compressed, hash(compressed), sync.OnceValue(func() string {
+		var plain strings.Builder
+		r, err := gzip.NewReader(strings.NewReader(compressed))
+		if err == nil {
+			_, err = io.Copy(&plain, r)
+		}
+		if err != nil {
+			panic("assets: " + name + ": " + err.Error()) // a test has read them all
+		}
+		return plain.String()
+	})}
 }
 
-// pinned is the name that changes with the content.
-func (a *File) pinned() string { return a.name + "." + a.hash + a.extension }
+func hash(of ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(of, "")))
+	return hex.EncodeToString(sum[:8])
+}
 
 // A Set is the files of one policy.
 type Set struct {
-	script, style, pageScript, pageStyle *File
-	files                                []*File
+	files   []File
+	version string // of all files, as a folder of their URLs
 }
 
-// NewSet returns the files.
+// NewSet returns the files. Scripts import each other by relative names. So those in the folder of a version
+// import what never changes, as they do, and a copy of the files works wherever it lies.
 func NewSet() *Set {
-	const css = "text/css; charset=utf-8"
-	solver, texts := newScript("solver", pow.SolverJS()), newScript("texts", textsJS)
-	fetch := newScript("fetch", fetchJS, solver)
-	script := newScript("tally", tallyJS, solver, fetch, texts)
-	all := &Set{script: script, style: newFile("tally", ".css", css, tallyCSS), pageScript: newScript("page", pageJS), pageStyle: newFile("page", ".css", css, pageCSS)}
-	all.files = []*File{script, fetch, texts, solver, all.style, all.pageScript, all.pageStyle}
+	all := &Set{files: []File{
+		newFile("tally.js", tallyJS), newFile("fetch.js", fetchJS), newFile("texts.js", textsJS), newFile("solver.js", solverJS),
+		newFile("tally.css", tallyCSS), newFile("page.js", pageJS), newFile("page.css", pageCSS),
+	}}
+	all.version = hash(tallyJS, fetchJS, textsJS, solverJS, tallyCSS, pageJS, pageCSS)
 	return all
 }
 
-// Script returns the name of the script that changes with its content.
-func (all *Set) Script() string { return all.script.pinned() }
+// Pinned returns the name of a file that changes with its content.
+func (all *Set) Pinned(name string) string { return all.version + "/" + name }
 
-// Style returns the name of the style sheet that changes with its content.
-func (all *Set) Style() string { return all.style.pinned() }
-
-// PageScript returns the name of the script of a page that opens the one that was asked for.
-func (all *Set) PageScript() string { return all.pageScript.pinned() }
-
-// PageStyle returns the name of the style sheet of the pages in place of others.
-func (all *Set) PageStyle() string { return all.pageStyle.pinned() }
-
-// Find returns the file of a file name, plain or with a hash, and whether the
-// hash is the file's. One that is not is of another version: while instances of
-// both serve, their pages get the script all the same, if not the very same.
-func (all *Set) Find(file string) (a *File, exact bool) {
-	for _, a := range all.files {
-		hash, ok := strings.CutSuffix(file, a.extension)
-		if ok {
-			hash, ok = strings.CutPrefix(hash, a.name)
-		}
-		switch {
-		case !ok:
-		case hash == "" && a.plain != nil:
-			return a.plain, false
-		case hash == "":
-			return a, false
-		case len(hash) == 1+len(a.hash) && hash[0] == '.' && strings.Trim(hash[1:], "0123456789abcdef") == "":
-			return a, hash[1:] == a.hash
+// Find returns the file of a name, plain or pinned, and whether it may be kept for ever. A name of
+// another version may not: while instances of both serve, their pages get the file all the same,
+// if not the very same.
+func (all *Set) Find(name string) (f *File, exact bool) {
+	version, plain, pinned := strings.Cut(name, "/")
+	if !pinned {
+		plain = name
+	} else if len(version) != len(all.version) || strings.Trim(version, "0123456789abcdef") != "" {
+		return nil, false
+	}
+	for i := range all.files {
+		if all.files[i].name == plain {
+			return &all.files[i], version == all.version
 		}
 	}
 	return nil, false
 }
 
 // Serve answers a GET or HEAD, with 304 where the client has the same already.
-func (a *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
+func (f *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 	h := w.Header()
-	h.Set("Content-Type", a.contentType)
+	h.Set("Content-Type", f.contentType)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Etag", `"`+a.hash+`"`)
 	if exact {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	} else {
@@ -136,7 +130,18 @@ func (a *File) Serve(w http.ResponseWriter, r *http.Request, exact bool) {
 	// that do.
 	h.Set("Content-Security-Policy", "default-src 'none'")
 	h.Set("Cross-Origin-Embedder-Policy", "require-corp")
-	http.ServeContent(w, asked(r), "", time.Time{}, strings.NewReader(a.body))
+	h.Add("Vary", "Accept-Encoding")
+	var body string
+	if httpfield.AcceptsGzip(r.Header["Accept-Encoding"]) {
+		body = f.compressed
+		h.Set("Etag", `"`+f.tag+`"`)
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Content-Length", strconv.Itoa(len(body))) // ServeContent leaves it out, lest somebody compress behind it
+	} else {
+		body = f.plain()
+		h.Set("Etag", `"`+f.tag+`-plain"`) // RFC 9110, section 8.8.3.3: two encodings, two tags
+	}
+	http.ServeContent(w, asked(r), "", time.Time{}, strings.NewReader(body))
 }
 
 // longestCondition has room for one range, or for some entity tags.

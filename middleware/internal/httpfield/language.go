@@ -38,3 +38,7 @@ func Language(accept []string, offered ...string) string {
 	}
 	return best
 }
+
+// AcceptsGzip reports whether the Accept-Encoding lines prefer gzip to what is not compressed
+// (RFC 9110 section 12.5.3). No lines, and * alone, do not: nobody who decodes it says so little.
+func AcceptsGzip(accept []string) bool { return Language(accept, "identity", "gzip") == "gzip" }
