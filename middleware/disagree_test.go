@@ -219,20 +219,22 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 	of := func(format string) func(i int) string {
 		return func(i int) string { return fmt.Sprintf(format, i) }
 	}
-	key := func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("customer").For("x"), nil }
+	key := func(r *http.Request) (middleware.Identity, error) {
+		return middleware.APIKey("customer").For(r.RemoteAddr), nil
+	}
 	each := func(r *http.Request) (middleware.Identity, error) { return middleware.APIKey(r.RemoteAddr), nil }
 	for name, test := range map[string]struct {
 		from     func(i int) string
 		identity middleware.IdentityFunc
 		told     bool
 	}{
-		"an address":               {always("203.0.113.1"), nil, false},
-		"a /16":                    {of("203.0.%d.1"), nil, false},
-		"a /32 of IPv6":            {of("2001:db8:%x::1"), nil, false},
-		"a customer":               {of("203.%d.113.1"), key, false},
-		"a network of one's own":   {of("10.0.%d.1"), nil, true},
-		"four networks in an hour": {of("203.%d.113.1"), nil, true},
-		"four customers":           {of("203.%d.113.1"), each, true},
+		"an address":                 {always("203.0.113.1"), nil, false},
+		"a /16":                      {of("203.0.%d.1"), nil, false},
+		"a /32 of IPv6":              {of("2001:db8:%x::1"), nil, false},
+		"a customer, of many things": {of("203.%d.113.1"), key, false},
+		"a network of one's own":     {of("10.0.%d.1"), nil, true},
+		"four networks in an hour":   {of("203.%d.113.1"), nil, true},
+		"four customers":             {of("203.%d.113.1"), each, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -338,6 +340,8 @@ func TestConfiguredTellsNoSecret(t *testing.T) {
 		require.NotContains(t, line, string(s))
 		require.NotContains(t, line, fmt.Sprintf("%x", s[:4]))
 	}
+	b.Reset()
+	cfg.Secrets = [][]byte{secret("c"), secret("a")}
 	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, line, b.String(), "once a minute")
+	require.Contains(t, b.String(), "kids="+strings.Join(m.Stats().KeyIDs, ","), "what is in force now, however soon")
 }

@@ -29,7 +29,7 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 		return verdict{reason: IdentityDenied, status: denial.status(), denial: denial}, false
 	case err != nil || id.kind == 0:
 		*id = Identity{}
-		return e.nobody(now, err), false
+		return e.nobody(now, q.ctx, err), false
 	case id.doubt != nil:
 		e.report.warn(now, id.doubt.finding, id.doubt.message)
 	case id.kind == kindAddress && q.r != nil && e.report.alarms.watch.due(now):
@@ -45,9 +45,11 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 }
 
 // nobody is the verdict where nobody can be told.
-func (e *engine) nobody(now time.Time, err error) verdict {
+func (e *engine) nobody(now time.Time, asking context.Context, err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
-		e.report.warn(now, identityAway, "cannot tell now who is asking; refused", "error", err)
+		if asking.Err() == nil { // else the client has hung up while it was looked for
+			e.report.warn(now, identityAway, "cannot tell now who is asking; refused", "error", err)
+		}
 		return verdict{reason: IdentityUnavailable, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second), identityErr: err}
 	}
 	e.report.warn(now, identityUnknown, "cannot tell who is asking; refused", "because", whyNobody(err))

@@ -168,7 +168,8 @@ func (id Identity) Name() string { return id.text[:id.named] }
 // clients make up would be as many quotas. id is unchanged by the empty name.
 //
 // A browser keeps a token for each of eight things of a policy; of more, some are replaced. Where it may
-// ask for more by turns, have a policy for each.
+// ask for more by turns, have a policy for each. Where work is asked for, the thing must be the same at
+// [Challenge.Path]: of its host or of what was signed in, and not of the path.
 func (id Identity) For(thing string) Identity {
 	if thing == "" || id.IsZero() {
 		return id

@@ -60,7 +60,7 @@ func FuzzInterstitial(f *testing.F) {
 					require.LessOrEqual(t, len(tag.attributes["href"]), 2048)
 				}
 				if tag.name == "script" {
-					require.Regexp(t, `^/tally/tally\.[0-9a-f]+\.js$`, tag.attributes["src"])
+					require.Regexp(t, `^/tally/[0-9a-f]{16}/tally\.js$`, tag.attributes["src"])
 				}
 			}
 		}

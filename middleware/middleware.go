@@ -47,7 +47,7 @@ func New(cfg Config) (*Middleware, error) {
 		return nil, err
 	}
 	if e := m.loaded(); inUse.second(&e.report) {
-		e.report.warn(e.now(), policyMadeTwice, "another Middleware of this policy is in use in this process: each counts for itself, and a client gets the limit of both",
+		e.report.warn(e.now(), policyMadeTwice, "another Middleware of this policy is in use in this process: without an exact counter each counts for itself, and a client gets the limit of both",
 			"remedy", "make one, and wrap all handlers by it; or give the other one another Config.Policy")
 	}
 	return m, nil

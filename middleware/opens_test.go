@@ -161,8 +161,12 @@ func TestPageThatOpensNothing(t *testing.T) {
 	}
 	t.Run("another site's frame, with cookies that are for it", func(t *testing.T) {
 		cfg := waiting(new(clock), middleware.Newcomers)
+		resp := send(newSite(t, cfg), navigating())
+		require.Equal(t, []string{"frame-ancestors 'self'"}, resp.Header.Values("Content-Security-Policy"), "for browsers that do not say who frames it")
 		cfg.EmbeddedCookie = true
-		require.True(t, opening(t, send(newSite(t, cfg), navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"))))
+		resp = send(newSite(t, cfg), navigating("Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site"))
+		require.True(t, opening(t, resp))
+		require.Empty(t, resp.Header.Values("Content-Security-Policy"))
 	})
 }
 

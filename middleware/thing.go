@@ -18,7 +18,7 @@ import (
 // the ninth thing takes the place of one of the others, of which the memory knows.
 const (
 	thingSuffix = ".for."
-	maxThings   = 8 // 5 KB at most; the usual servers and proxies take 8
+	maxThings   = 8 // 5 KB at most for each policy; the usual servers and proxies take 8 in all
 )
 
 // mark returns what the cookie of the thing of id begins with, and "" for an identity that was
@@ -39,14 +39,20 @@ func (id *Identity) mark() string {
 func (e *engine) placeOf(lines []string, mark string) byte {
 	var taken [maxThings]bool
 	for suffix, value := range httpfield.Cookies(lines, e.cookieName, e.cookieSuffixes...) {
-		if digit, ok := strings.CutPrefix(suffix, thingSuffix); ok && digit < "8" {
-			if strings.HasPrefix(value, mark) {
-				return digit[0]
-			}
-			taken[digit[0]-'0'] = true
+		digit, ok := strings.CutPrefix(suffix, thingSuffix)
+		if !ok || digit[0]-'0' >= maxThings {
+			continue
 		}
+		if strings.HasPrefix(value, mark) {
+			return digit[0]
+		}
+		taken[digit[0]-'0'] = true
 	}
-	first := mark[len(mark)-2] % maxThings
+	first := mark[len(mark)-2] // a hexadecimal digit
+	if first >= 'a' {
+		first -= 'a' - '0' - 10
+	}
+	first %= maxThings // '0' is a multiple
 	for i := range byte(maxThings) {
 		if at := (first + i) % maxThings; !taken[at] {
 			return '0' + at

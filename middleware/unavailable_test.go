@@ -3,6 +3,7 @@
 package middleware_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -61,6 +62,18 @@ func TestAnIdentityThatIsUnavailable(t *testing.T) {
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Empty(t, resp.Header.Get("Retry-After"))
 		require.Equal(t, []string{"identity-unavailable"}, codesIn(log.lines()))
+	})
+	t.Run("who hangs up while it is looked for raises no alarm", func(t *testing.T) {
+		cfg := contact(new(clock))
+		cfg.Identity = away
+		log := logTo(&cfg)
+		h, _ := limited(t, cfg)
+		require.Equal(t, http.StatusServiceUnavailable, send(h, func(r *http.Request) {
+			ctx, cancel := context.WithCancel(r.Context())
+			cancel()
+			*r = *r.WithContext(ctx)
+		}).StatusCode)
+		require.Empty(t, log.lines())
 	})
 	t.Run("a denial is a denial", func(t *testing.T) {
 		cfg := contact(new(clock))

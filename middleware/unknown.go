@@ -5,6 +5,7 @@ package middleware
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,7 @@ func (u *unknown) note(now time.Time, id *Identity) bool {
 // host may have at once, see surgeNetwork; of networks of one's own, where nobody has many, an address.
 func clientOf(id *Identity) client {
 	if id.kind != kindAddress {
-		return client{name: id.text[:min(len(id.text), longestUnknown)]}
+		return client{name: strings.Clone(id.text[:min(int(id.named), longestUnknown)])} // one customer, whatever it asks for
 	}
 	addr := id.home()
 	bits := 29

@@ -95,19 +95,17 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		o.ObserveInt64(g.saturations, int64(s.Saturations), policy)
 		o.ObserveInt64(g.challenges, int64(s.Challenges), policy)
 		o.ObserveInt64(g.work, int64(s.Work), policy)
-		if s.Challenges > 0 { // else there are no proofs
-			for result, n := range map[string]uint64{
-				accepted:                              s.Proofs.Accepted,
-				string(middleware.ProofExpired):       s.Proofs.Expired,
-				string(middleware.ProofSecretUnknown): s.Proofs.SecretUnknown,
-				string(middleware.ProofClockDiffers):  s.Proofs.ClockDiffers,
-				string(middleware.ProofWrong):         s.Proofs.Wrong,
-				string(middleware.ProofPriceRisen):    s.Proofs.PriceRisen,
-				string(middleware.ProofReplayed):      s.Proofs.Replayed,
-				string(middleware.ProofClientChanged): s.Proofs.ClientChanged,
-			} {
-				o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
-			}
+		for result, n := range map[string]uint64{ // from 0 on: no rate sees a counter that begins with 1
+			accepted:                              s.Proofs.Accepted,
+			string(middleware.ProofExpired):       s.Proofs.Expired,
+			string(middleware.ProofSecretUnknown): s.Proofs.SecretUnknown,
+			string(middleware.ProofClockDiffers):  s.Proofs.ClockDiffers,
+			string(middleware.ProofWrong):         s.Proofs.Wrong,
+			string(middleware.ProofPriceRisen):    s.Proofs.PriceRisen,
+			string(middleware.ProofReplayed):      s.Proofs.Replayed,
+			string(middleware.ProofClientChanged): s.Proofs.ClientChanged,
+		} {
+			o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
 		}
 		for result, n := range map[string]uint64{ // the words are those of proofs, where these are the same
 			accepted:                              s.Tokens.Accepted,

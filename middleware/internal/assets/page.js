@@ -27,11 +27,14 @@ function load(count) {
   location.replace(href);
 }
 
+const { previousElementSibling: intro, nextElementSibling: stuck } = form;
+
 // open begins. Of several pages of this site one works at a time: what it buys opens the
 // others too.
 async function open() {
   const ended = new Promise((end) => check.addEventListener("tally-state", ({ detail: { state } }) => {
     if (state !== "working" && state !== "done") end();
+    intro.hidden = stuck.nextElementSibling.hidden = state === "error"; // what the page says is not so then
   }));
   try {
     await navigator.locks.request(key, { signal: AbortSignal.timeout(PATIENCE) }, () => {
@@ -59,9 +62,8 @@ document.querySelector("a").addEventListener("click", (event) => {
 addEventListener("pageshow", ({ persisted }) => persisted && load(0));
 
 if (returns >= RETURNS) {
-  const stuck = form.nextElementSibling;
   stuck.hidden = false;
-  for (const part of [form.previousElementSibling, form, stuck.nextElementSibling]) part.hidden = true;
+  for (const part of [intro, form, stuck.nextElementSibling]) part.hidden = true;
 } else if (check.verify) { // else its script has not come
   open();
 }

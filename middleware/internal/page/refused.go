@@ -39,6 +39,9 @@ func AppendPage(b []byte, refusal *Refusal, h http.Header, r *http.Request, site
 	w, opens := wordsFor(h, r), Opens(r)
 	script := opens && !refusal.Setup && refusal.HasScript() && (refusal.Embedded || !framedByAnother(r))
 	title := w.refused
+	if script && !refusal.Embedded {
+		h.Add("Content-Security-Policy", "frame-ancestors 'self'") // not every browser says who frames it, see framedByAnother
+	}
 	switch {
 	case script:
 		title = w.moment
