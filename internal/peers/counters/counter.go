@@ -45,18 +45,17 @@ type Server interface {
 }
 
 // All returns the counters in the order of the table. A new one is a line here.
-// Without a PostgreSQL on this machine there is no row for one.
+// Without a PostgreSQL on this machine there are no rows for one.
 func All() []Counter {
 	all := []Counter{
 		{Name: "memory", Open: openMemory},
 		{Name: "file", Open: openFile},
-		{Name: "bbolt/grouped", Open: openBboltGrouped},
-		{Name: "bbolt/batch", Open: openBboltBatch},
-		{Name: "bbolt/update", Open: openBboltUpdate},
+		{Name: "bbolt", Open: openBbolt},
 		{Name: "sqlite/grouped", Open: openSQLiteGrouped},
 		{Name: "sqlite/full", Open: openSQLiteFull},
 		{Name: "sql/sqlite", Open: openSQL},
 		{Name: "sql/postgres", Open: openPostgres},
+		{Name: "pgx", Open: openUpsert},
 		{Name: "nats", Open: openNATS},
 		{Name: "remote", Open: openRemote},
 		{Name: "redis", Redis: true, Open: openRedis},
@@ -67,7 +66,7 @@ func All() []Counter {
 		{Name: "ping/go-redis", Redis: true, Open: openPingGoRedis},
 	}
 	if postgresPrograms() == "" {
-		all = slices.DeleteFunc(all, func(c Counter) bool { return c.Name == "sql/postgres" })
+		all = slices.DeleteFunc(all, func(c Counter) bool { return c.Name == "sql/postgres" || c.Name == "pgx" })
 	}
 	return all
 }

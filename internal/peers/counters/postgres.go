@@ -36,14 +36,57 @@ func postgresPrograms() string {
 // on the disk before it is answered. What its processes use is not told: it has one for
 // each connection.
 func openPostgres(string) (*Opened, error) {
-	dir, err := os.MkdirTemp("", "peers-postgres-") // of its user, whom no other directory lets in
+	db, closing, err := startPostgres()
 	if err != nil {
 		return nil, err
+	}
+	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
+	if err == nil {
+		err = store.CreateSchema(context.Background())
+	}
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	return onStore(store, closing)
+}
+
+// openUpsert is what one writes by hand: one fixed window, one statement. No row comes back where the quota
+// is used up.
+func openUpsert(string) (*Opened, error) {
+	db, closing, err := startPostgres()
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.Exec(`CREATE TABLE counts (key TEXT PRIMARY KEY, win BIGINT NOT NULL, n BIGINT NOT NULL)`)
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	stmt, err := db.Prepare(`INSERT INTO counts VALUES ($1, $2, 1) ON CONFLICT (key) DO UPDATE
+		SET n = CASE WHEN counts.win = $2 THEN counts.n + 1 ELSE 1 END, win = $2
+		WHERE counts.win <> $2 OR counts.n < $3 RETURNING n`)
+	if err != nil {
+		return nil, errors.Join(err, closing())
+	}
+	return &Opened{Close: closing, Take: func(key string) (bool, error) {
+		var n int64
+		err := stmt.QueryRow(key, time.Now().Unix()/3600, int64(quota)).Scan(&n)
+		if errors.Is(err, stdsql.ErrNoRows) {
+			return false, nil
+		}
+		return err == nil, err
+	}}, nil
+}
+
+// startPostgres starts a server, and returns what closes it and its connections.
+func startPostgres() (*stdsql.DB, func() error, error) {
+	dir, err := os.MkdirTemp("", "peers-postgres-") // of its user, whom no other directory lets in
+	if err != nil {
+		return nil, nil, err
 	}
 	stop := func() error { return os.RemoveAll(dir) }
 	as, err := unprivileged(dir)
 	if err != nil {
-		return nil, errors.Join(err, stop())
+		return nil, nil, errors.Join(err, stop())
 	}
 	command := func(name string, args ...string) *exec.Cmd {
 		c := exec.Command(filepath.Join(postgresPrograms(), name), args...)
@@ -51,19 +94,19 @@ func openPostgres(string) (*Opened, error) {
 		return c
 	}
 	if out, err := command("initdb", "-D", "data", "-U", "peers", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), stop())
+		return nil, nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), stop())
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, errors.Join(err, stop())
+		return nil, nil, errors.Join(err, stop())
 	}
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	if err := listener.Close(); err != nil {
-		return nil, errors.Join(err, stop())
+		return nil, nil, errors.Join(err, stop())
 	}
 	server := command("postgres", "-D", "data", "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+dir)
 	if err := server.Start(); err != nil {
-		return nil, errors.Join(err, stop())
+		return nil, nil, errors.Join(err, stop())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Wait() }()
@@ -73,22 +116,15 @@ func openPostgres(string) (*Opened, error) {
 	}
 	db, err := stdsql.Open("pgx", "postgres://peers@127.0.0.1:"+port+"/postgres?sslmode=disable")
 	if err != nil {
-		return nil, errors.Join(err, closing())
+		return nil, nil, errors.Join(err, closing())
 	}
 	db.SetMaxOpenConns(16)
 	db.SetMaxIdleConns(16)
 	closeAll := func() error { return errors.Join(db.Close(), closing()) }
 	for until := time.Now().Add(time.Minute); db.Ping() != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
-			return nil, errors.Join(errors.New("counters: PostgreSQL does not answer"), closeAll())
+			return nil, nil, errors.Join(errors.New("counters: PostgreSQL does not answer"), closeAll())
 		}
 	}
-	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
-	if err == nil {
-		err = store.CreateSchema(context.Background())
-	}
-	if err != nil {
-		return nil, errors.Join(err, closeAll())
-	}
-	return onStore(store, closeAll)
+	return db, closeAll, nil
 }

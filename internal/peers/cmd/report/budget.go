@@ -70,7 +70,6 @@ var budgets = []budget{
 	{"the same, memory", "no allocation that grows with its size", forgedSpace},
 	{"heap per client", "0 bytes", heapPerClient},
 	{"challenge: issue / verify / refuse a forgery", "3 µs / 2 µs / 1 µs", func(*results) finding { return finding{} }},
-	{"`exact/file`", "at least 2.5 times the calls of bbolt under the same group commit", fileBudget},
 	{"`exact/redis`", "at most redis_rate's processor time of the server", redisBudget},
 }
 

@@ -30,8 +30,10 @@ var (
 )
 
 var comparisons = []comparison{
-	{"file", "bbolt/grouped", "the engine it had before", []quotient{callsPerSecond}},
+	{"file", "bbolt", "", []quotient{callsPerSecond}},
 	{"file", "sqlite/grouped", "", []quotient{callsPerSecond}},
+	{"sql/postgres", "pgx", "", []quotient{callsPerSecond, clientTime}},
+	{"remote", "redis", "the time of remote is that of both its sides", []quotient{callsPerSecond, clientTime}},
 	{"redis", redisRate, "", []quotient{callsPerSecond, serverTime, clientTime}},
 	{"redis/ids", redisRate, "each call with an ID, as the middleware makes them", []quotient{callsPerSecond, serverTime, clientTime}},
 }
@@ -110,9 +112,6 @@ func (q quotient) triple(r *results, c comparison, keys int) string {
 	return strings.Join(three, " / ")
 }
 
-// fileBudget is that of the design: at every load.
-func fileBudget(r *results) finding { return r.least(comparisons[0], callsPerSecond, 2.5) }
-
 // redisBudget is for a lone caller, on the hot key and on many; a crowd shares trips.
 func redisBudget(r *results) finding {
 	f := finding{spent: []float64{math.NaN()}, measured: unmeasured}
@@ -125,21 +124,6 @@ func redisBudget(r *results) finding {
 		f = finding{"at most " + ratio(worst.most()) + " × for a lone caller", []float64{worst.most()}}
 	}
 	return f
-}
-
-// least wants a quotient to be that at least.
-func (r *results) least(c comparison, q quotient, limit float64) finding {
-	var worst extreme // of the inverse
-	for _, k := range r.keys() {
-		for _, n := range callers {
-			x, _, _ := q.of(r, c, k, n)
-			worst.note(1/x, "")
-		}
-	}
-	if !worst.noted {
-		return finding{unmeasured, []float64{math.NaN()}}
-	}
-	return finding{"at least " + ratio(1/worst.most()) + " ×", []float64{limit * worst.most()}}
 }
 
 // hasCounters, hasLimiters and hasRequests say which parts of a report there are.

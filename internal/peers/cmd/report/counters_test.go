@@ -28,7 +28,7 @@ var goodCounters = func() string {
 	for _, keys := range []int{1, 10_000} {
 		for _, n := range callers {
 			line("file", keys, n, "10000 ns/op\t20000 p50-ns/op\t30000 p99-ns/op\t5000 cpu-ns/op")
-			line("bbolt/grouped", keys, n, "25100 ns/op\t50000 p50-ns/op\t60000 p99-ns/op\t9000 cpu-ns/op")
+			line("bbolt", keys, n, "25100 ns/op\t50000 p50-ns/op\t60000 p99-ns/op\t9000 cpu-ns/op")
 			line("redis", keys, n, "50000 ns/op\t60000 p50-ns/op\t90000 p99-ns/op\t20000 cpu-ns/op\t29000 server-cpu-ns/op")
 			line("redis_rate", keys, n, "40000 ns/op\t50000 p50-ns/op\t80000 p99-ns/op\t25000 cpu-ns/op\t30000 server-cpu-ns/op")
 		}
@@ -49,7 +49,7 @@ func TestCounterTable(t *testing.T) {
 		"| `file` | 1 | 100 / 100 / 100 | 0 % | 20 / 20 / 20 | 30 / 30 / 30 | 5.0 / 5.0 / 5.0 | – |  |\n",
 		"| `file` | 10,000 | 100 / 100 / 100 | 0 % | 20 / 20 / 20 | 30 / 30 / 30 | 5.0 / 5.0 / 5.0 | – | 140 heap, 62 disk |\n",
 		"| `redis` | 10,000 | 20 / 20 / 20 | 0 % | 60 / 60 / 60 | 90 / 90 / 90 | 20 / 20 / 20 | 29 / 29 / 29 | 120 server |\n",
-		"- `file` beside `bbolt/grouped` (the engine it had before), on the hot key and on all: 2.51 / 2.51 / 2.51 and 2.51 / 2.51 / 2.51 times the calls.\n",
+		"- `file` beside `bbolt`, on the hot key and on all: 2.51 / 2.51 / 2.51 and 2.51 / 2.51 / 2.51 times the calls.\n",
 		"0.80 / 0.80 / 0.80 and 0.80 / 0.80 / 0.80 times the calls; 0.97 / 0.97 / 0.97 and 0.97 / 0.97 / 0.97 times the server's processor time; 0.80 / 0.80 / 0.80 and 0.80 / 0.80 / 0.80 times the client's processor time.\n",
 	} {
 		require.Contains(t, text, line)
@@ -64,7 +64,7 @@ func TestRoundsAreComparedOneByOne(t *testing.T) {
 	name := counters.Benchmark("file", 10_000, 16)
 	slow := strings.NewReplacer(
 		name+"\t10\t10000 ns/op", name+"\t10\t90000 ns/op",
-		counters.Benchmark("bbolt/grouped", 10_000, 16)+"\t10\t25100 ns/op", counters.Benchmark("bbolt/grouped", 10_000, 16)+"\t10\t270000 ns/op",
+		counters.Benchmark("bbolt", 10_000, 16)+"\t10\t25100 ns/op", counters.Benchmark("bbolt", 10_000, 16)+"\t10\t270000 ns/op",
 	).Replace(goodCounters)
 	r := parsed(t, slow+goodCounters+slow)
 	median, least, most := callsPerSecond.of(r, comparisons[0], 10_000, 16)
@@ -72,7 +72,7 @@ func TestRoundsAreComparedOneByOne(t *testing.T) {
 	median, _, _ = callsPerSecond.of(parsed(t, slow+goodCounters), comparisons[0], 10_000, 16)
 	require.InDelta(t, 2.755, median, 1e-9)
 
-	variant := strings.ReplaceAll(goodCounters, "bbolt:grouped", "file"+variantMark+"x")
+	variant := strings.ReplaceAll(goodCounters, "counter=bbolt", "counter=file"+variantMark+"x")
 	require.Contains(t, counterTable(parsed(t, variant+variant), "Here"),
 		"- `file` beside `file~x` (in brackets the least and the most of the rounds), on the hot key and on all: 2.51 (2.51–2.51) / ")
 }
