@@ -236,29 +236,38 @@ func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 			h.Set(name, value)
 			return h
 		}
+		// Such a digest is of no body: it is not worth a MAC.
+		digest := "sha-256=:" + strings.Repeat("A", 4096) + ":"
+		long := with("Content-Digest", digest)
+		long.Set("Tallystick-Mac", sum(secret("a"), "tallystick/v1/remote request\n\n"+digest))
 		for what, of := range map[string]struct {
 			method, body string
 			header       http.Header
 			want         int
+			says         string // "": whatever
 		}{
-			"GET":                {http.MethodGet, "", good, http.StatusMethodNotAllowed},
-			"no MAC":             {http.MethodPost, body, with("Tallystick-Mac", ""), http.StatusUnauthorized},
-			"no digest":          {http.MethodPost, body, with("Content-Digest", ""), http.StatusUnauthorized},
-			"another secret":     {http.MethodPost, body, signed("c", body), http.StatusUnauthorized},
-			"another body":       {http.MethodPost, body + " ", good, http.StatusUnauthorized},
-			"another digest":     {http.MethodPost, body + " ", with("Content-Digest", signed("a", body+" ").Get("Content-Digest")), http.StatusUnauthorized},
-			"a MAC of an answer": {http.MethodPost, body, with("Tallystick-Mac", sum(secret("a"), "tallystick/v1/remote answer\n\n"+good.Get("Content-Digest"))), http.StatusUnauthorized},
-			"a padded MAC":       {http.MethodPost, body, with("Tallystick-Mac", good.Get("Tallystick-Mac")+"="), http.StatusUnauthorized},
-			"too long":           {http.MethodPost, strings.Repeat("x", 128<<10+1), signed("a", strings.Repeat("x", 128<<10+1)), http.StatusBadRequest},
-			"as long as may be":  {http.MethodPost, strings.Repeat("x", 128<<10), good, http.StatusUnauthorized},
+			"GET":                {http.MethodGet, "", good, http.StatusMethodNotAllowed, ""},
+			"no MAC":             {http.MethodPost, body, with("Tallystick-Mac", ""), http.StatusUnauthorized, ""},
+			"no digest":          {http.MethodPost, body, with("Content-Digest", ""), http.StatusUnauthorized, ""},
+			"another secret":     {http.MethodPost, body, signed("c", body), http.StatusUnauthorized, ""},
+			"another body":       {http.MethodPost, body + " ", good, http.StatusUnauthorized, ""},
+			"another digest":     {http.MethodPost, body + " ", with("Content-Digest", signed("a", body+" ").Get("Content-Digest")), http.StatusUnauthorized, ""},
+			"a MAC of an answer": {http.MethodPost, body, with("Tallystick-Mac", sum(secret("a"), "tallystick/v1/remote answer\n\n"+good.Get("Content-Digest"))), http.StatusUnauthorized, ""},
+			"a padded MAC":       {http.MethodPost, body, with("Tallystick-Mac", good.Get("Tallystick-Mac")+"="), http.StatusUnauthorized, ""},
+			"too long":           {http.MethodPost, strings.Repeat("x", 128<<10+1), signed("a", strings.Repeat("x", 128<<10+1)), http.StatusBadRequest, ""},
+			"a long digest":      {http.MethodPost, body, long, http.StatusUnauthorized, "is not signed with a secret"},
+			"as long as may be":  {http.MethodPost, strings.Repeat("x", 128<<10), good, http.StatusUnauthorized, ""},
 		} {
 			r, err := http.NewRequestWithContext(t.Context(), of.method, "http://owner/", bytes.NewReader([]byte(of.body)))
 			require.NoError(t, err)
 			r.Header = of.header.Clone()
 			resp, err := owner.RoundTrip(r)
 			require.NoError(t, err)
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
 			_ = resp.Body.Close()
 			require.Equal(t, of.want, resp.StatusCode, what)
+			require.Contains(t, string(text), of.says, what)
 		}
 		text := asked(t, owner, secret("a"), body)
 		require.Contains(t, text, `"limits":[[4,800,0]]`, "nothing was counted before")

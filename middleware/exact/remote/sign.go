@@ -27,6 +27,9 @@ const (
 // macLen is how long a MAC is: base64url without padding.
 const macLen = 43
 
+// digestLen is how long the value of digestField is.
+const digestLen = len("sha-256=::") + 44
+
 // digestOf returns the value of digestField.
 func digestOf(body []byte) string {
 	sum := sha256.Sum256(body)

@@ -168,6 +168,27 @@ func TestATransportThatPanics(t *testing.T) {
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 }
 
+// What is no digest, or no MAC, costs a stranger's length times secrets nothing.
+func TestWhatIsNoMACIsNotChecked(t *testing.T) {
+	good := signed(Config{Secrets: [][]byte{make([]byte, 32)}}, nil).Header
+	for what, of := range map[string]struct{ digest, mac string }{
+		"a long digest":  {strings.Repeat("a", 1<<20), good.Get(macField)},
+		"a short digest": {"", good.Get(macField)},
+		"a long MAC":     {good.Get(digestField), strings.Repeat("a", 1<<20)},
+	} {
+		var cost [2]float64
+		for i, secrets := range [][][]byte{{make([]byte, 32)}, {make([]byte, 32), make([]byte, 32), make([]byte, 32), make([]byte, 32)}} {
+			h, err := Serve(exact.NewMemory(1, nil), Config{Secrets: secrets})
+			require.NoError(t, err)
+			r := httptest.NewRequest(http.MethodPost, "/", nil)
+			r.Header.Set(digestField, of.digest)
+			r.Header.Set(macField, of.mac)
+			cost[i] = testing.AllocsPerRun(20, func() { h.ServeHTTP(httptest.NewRecorder(), r) })
+		}
+		require.InDelta(t, cost[0], cost[1], 2, "%s: four secrets are four MACs", what)
+	}
+}
+
 // signed makes the request of a body.
 func signed(cfg Config, body []byte) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))

@@ -17,7 +17,9 @@ const SKEW = 4000 // ms that the time of a request may be from ours, either way
 const MAX_AHEAD = 3600 * SECOND
 const MAX_PAUSE = 86400 * SECOND
 const MAC = 'Tallystick-Mac'
+const MAC_LENGTH = 43
 const DIGEST = 'Content-Digest'
+const DIGEST_LENGTH = 54
 
 export default { fetch: (request, env) => serve(request, env) }
 
@@ -28,9 +30,9 @@ export async function serve(request, env, now = () => Date.now() * 1000) {
 	const keys = await ring(env.SECRETS)
 	const sum = request.headers.get(MAC) ?? ''
 	const digest = request.headers.get(DIGEST) ?? ''
-	const signed = concat(`tallystick/v1/remote request\n\n${digest}`)
-	const good = await Promise.all(keys.map((key) => crypto.subtle.verify('HMAC', key, bytes(sum) ?? new Uint8Array(), signed)))
-	if (!good.includes(true)) return new Response('the request is not signed with a secret of this counter\n', { status: 401 })
+	// Strangers choose how long a header is: no MAC is made of what is no digest.
+	const good = sum.length === MAC_LENGTH && digest.length === DIGEST_LENGTH && (await verifies(keys, sum, `tallystick/v1/remote request\n\n${digest}`))
+	if (!good) return new Response('the request is not signed with a secret of this counter\n', { status: 401 })
 	const body = await read(request)
 	if (!body) return new Response('the request is too long, or was cut\n', { status: 400 })
 	const is = new Uint8Array(await crypto.subtle.digest('SHA-256', body))
@@ -205,6 +207,12 @@ async function ring(secrets) {
 	if (!whole(list.length, 1, 4) || !list.every((s) => s?.length >= 32)) throw new Error('SECRETS must be 1 to 4 of at least 32 random bytes, in base64, one a line')
 	const key = (raw) => crypto.subtle.importKey('raw', raw, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])
 	return Promise.all(list.map(async (s) => key(await crypto.subtle.sign('HMAC', await key(s), new TextEncoder().encode('tallystick/v1/remote key')))))
+}
+
+// verifies reports whether a MAC of a text is of any key.
+async function verifies(keys, mac, text) {
+	const good = await Promise.all(keys.map((key) => crypto.subtle.verify('HMAC', key, bytes(mac) ?? new Uint8Array(), concat(text))))
+	return good.includes(true)
 }
 
 // read returns the body of a request; nothing of one that is too long, or was cut.
