@@ -262,6 +262,26 @@ func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
 	require.Contains(t, text, fmt.Sprintf(`"limits":[[%d,`, 1<<20-1<<16-1), "what was refused as busy was not counted")
 }
 
+// A body that does not come is not waited for.
+func TestTheDurableObjectWaitsForNoBody(t *testing.T) {
+	edge := startWorkerd(t, clocked, t.TempDir())
+	for what, came := range map[string]string{"nothing": "", "some": "x"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		body, more := io.Pipe()
+		defer more.Close()
+		go func() { _, _ = io.WriteString(more, came) }()
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, edge.url(), body)
+		require.NoError(t, err)
+		sign(r, secret("a"), "recorded")
+		r.Header.Set("Patience", "20")
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err, what)
+		_ = resp.Body.Close()
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode, what)
+	}
+}
+
 // A key of which nothing counts any more leaves nothing behind, and one that was only refused or
 // looked at never did. What still counts is kept, and looked at again later.
 func TestTheDurableObjectForgetsAKey(t *testing.T) {

@@ -91,13 +91,17 @@ func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.owner.answer(r.Context(), q, func(some []verdict, last bool) { say(answer{Verdicts: some}, last) })
 }
 
+// firstRoom is how much room a body has at most before it comes.
+const firstRoom = 4 << 10
+
 // readBody reads a body that somebody with a secret has signed. One that was recorded may be
-// sent again and never end: it has no longer than anybody waits for an answer.
+// sent again and never come or end: it has no longer than anybody waits for an answer, and room
+// as it comes.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(maxWait)) // where there is a connection
 	var body bytes.Buffer
-	body.Grow(int(min(max(0, r.ContentLength), maxRequest)) + bytes.MinRead)
+	body.Grow(int(min(max(0, r.ContentLength), firstRoom)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err == nil {
 		_ = connection.SetReadDeadline(time.Time{}) // or it would end what is done from here on

@@ -189,6 +189,40 @@ func TestWhatIsNoMACIsNotChecked(t *testing.T) {
 	}
 }
 
+// A body has room as it comes, whatever its length is said to be.
+func TestABodyHasRoomAsItComes(t *testing.T) {
+	cfg := Config{Secrets: [][]byte{make([]byte, 32)}}
+	h, err := Serve(exact.NewMemory(1, nil), cfg)
+	require.NoError(t, err)
+	for _, length := range []int64{maxRequest, 1 << 40} {
+		r := signed(cfg, nil)
+		body := &trickle{t: t}
+		r.Body, r.ContentLength = body, length
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusBadRequest, w.Code)
+		require.Equal(t, maxRequest/2, body.came)
+	}
+}
+
+// A trickle is a body of 512 bytes at a time that is cut amid.
+type trickle struct {
+	t    *testing.T
+	came int
+}
+
+func (b *trickle) Read(p []byte) (int, error) {
+	require.LessOrEqual(b.t, len(p), 2*b.came+8<<10, "room for what did not come")
+	if b.came == maxRequest/2 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n := min(len(p), 512)
+	b.came += n
+	return n, nil
+}
+
+func (b *trickle) Close() error { return nil }
+
 // signed makes the request of a body.
 func signed(cfg Config, body []byte) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))

@@ -14,6 +14,7 @@ const MAX_REQUEST = 128 << 10
 const MAX_CALLS = 32 // in a request: an object is asked for each
 const MAX_IDS = 256 // in a request
 const SKEW = 4000 // ms that the time of a request may be from ours, either way
+const MAX_WAIT = 10_000 // ms that a body is waited for
 const MAX_AHEAD = 3600 * SECOND
 const MAX_PAUSE = 86400 * SECOND
 const MAC = 'Tallystick-Mac'
@@ -24,8 +25,8 @@ const DIGEST_LENGTH = 54
 export default { fetch: (request, env) => serve(request, env) }
 
 // serve answers a request: each call of it by a line, as soon as it is done. now is the clock of
-// what never comes to an object, in µs.
-export async function serve(request, env, now = () => Date.now() * 1000) {
+// what never comes to an object, in µs; patience is for how many ms a body is waited for.
+export async function serve(request, env, now = () => Date.now() * 1000, patience = MAX_WAIT) {
 	if (request.method !== 'POST') return new Response('a counter is asked by POST\n', { status: 405, headers: { Allow: 'POST' } })
 	const keys = await ring(env.SECRETS)
 	const sum = request.headers.get(MAC) ?? ''
@@ -33,7 +34,7 @@ export async function serve(request, env, now = () => Date.now() * 1000) {
 	// Strangers choose how long a header is: no MAC is made of what is no digest.
 	const good = sum.length === MAC_LENGTH && digest.length === DIGEST_LENGTH && (await verifies(keys, sum, `tallystick/v1/remote request\n\n${digest}`))
 	if (!good) return new Response('the request is not signed with a secret of this counter\n', { status: 401 })
-	const body = await read(request)
+	const body = await read(request, patience)
 	if (!body) return new Response('the request is too long, or was cut\n', { status: 400 })
 	const is = new Uint8Array(await crypto.subtle.digest('SHA-256', body))
 	if (`sha-256=:${base64(is)}:` !== digest) return new Response('the request is not what was signed\n', { status: 401 })
@@ -215,20 +216,29 @@ async function verifies(keys, mac, text) {
 	return good.includes(true)
 }
 
-// read returns the body of a request; nothing of one that is too long, or was cut.
-async function read(request) {
+// read returns the body of a request; nothing of one that is too long, or was cut, or does not
+// come: one that was recorded may be sent again and never end.
+async function read(request, patience) {
+	if (!request.body) return concat()
+	const reader = request.body.getReader()
+	let timer
+	const late = new Promise((resolve) => { timer = setTimeout(resolve, patience, { late: true }) })
 	const parts = []
 	let length = 0
 	try {
-		for await (const part of request.body ?? []) {
-			length += part.length
-			if (length > MAX_REQUEST) return undefined
-			parts.push(part)
+		for (;;) {
+			const { value, done, late: over } = await Promise.race([reader.read(), late])
+			if (done) return concat(...parts)
+			if (over || (length += value.length) > MAX_REQUEST) break
+			parts.push(value)
 		}
 	} catch {
-		return undefined
+		return undefined // it was cut
+	} finally {
+		clearTimeout(timer)
 	}
-	return concat(...parts)
+	reader.cancel().catch(() => {}) // it need not end
+	return undefined
 }
 
 function concat(...parts) {

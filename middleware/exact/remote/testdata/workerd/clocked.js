@@ -28,6 +28,6 @@ export default {
 		if (wake) return Response.json(await tally(wake).woken())
 		const look = request.headers.get('Look')
 		if (look) return Response.json(await tally(look).rows(request.headers.get('Query')))
-		return serve(request, env, () => clock)
+		return serve(request, env, () => clock, Number(request.headers.get('Patience') ?? 10_000))
 	},
 }
