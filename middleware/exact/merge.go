@@ -204,21 +204,37 @@ func (m *merged) board(k mergeable, q *queue) *batch {
 	return b
 }
 
-// newBatch returns a batch that may take as long as the most patient of its waiters waits.
+// newBatch returns a batch that may take as long as the most patient of its waiters waits: until
+// the last of their deadlines or, if one has none, until all have gone.
 func newBatch(waiters []*waiter) *batch {
-	b := &batch{waiters, context.WithoutCancel(waiters[0].ctx), func() {}} // its values, not its end
-	last, bounded := waiters[0].ctx.Deadline()
+	ctx := context.WithoutCancel(waiters[0].ctx) // its values, not its end
+	b := &batch{waiters: waiters}
+	var last time.Time
 	for _, w := range waiters {
-		if d, ok := w.ctx.Deadline(); !ok {
-			bounded = false
-		} else if d.After(last) {
+		d, bounded := w.ctx.Deadline()
+		if !bounded {
+			b.ctx, b.cancel = context.WithCancel(ctx)
+			go b.watch()
+			return b
+		}
+		if d.After(last) {
 			last = d
 		}
 	}
-	if bounded {
-		b.ctx, b.cancel = context.WithDeadline(b.ctx, last)
-	}
+	b.ctx, b.cancel = context.WithDeadline(ctx, last)
 	return b
+}
+
+// watch ends a batch when all have gone, or an engine that hangs would hold their key for good.
+func (b *batch) watch() {
+	defer b.cancel()
+	for _, w := range b.waiters {
+		select {
+		case <-w.ctx.Done():
+		case <-b.ctx.Done():
+			return
+		}
+	}
 }
 
 // send makes one call of a batch. Who is less patient than the others leaves.

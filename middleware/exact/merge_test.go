@@ -182,6 +182,39 @@ func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
 	})
 }
 
+// Callers without a deadline take their batch with them when the last of them goes: an engine that
+// hangs would hold their key for good.
+func TestABatchEndsWithItsLastCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &counted{distant: distant{Memory: exact.NewMemory(0, nil), trip: 24 * time.Hour}}
+		m := exact.Merge(d)
+		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		out := func() int64 {
+			synctest.Wait()
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.out
+		}
+		ask := func(patience time.Duration) context.CancelFunc {
+			ctx, cancel := context.WithCancel(t.Context())
+			if patience > 0 {
+				ctx, cancel = context.WithTimeout(t.Context(), patience)
+			}
+			go func() { _, _ = m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p}) }()
+			synctest.Wait()
+			return cancel
+		}
+		first, hasty, slow, last := ask(0), ask(time.Second), ask(0), ask(0)
+		defer hasty()
+		first() // the others leave
+		last()
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 1, out(), "one still waits")
+		slow()
+		require.Zero(t, out())
+	})
+}
+
 func TestMergeHandsOnErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")

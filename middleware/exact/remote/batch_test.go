@@ -290,6 +290,43 @@ func TestWhoGivesUpAmongOthers(t *testing.T) {
 	})
 }
 
+// Callers that have no deadline take their request with them when the last of them goes, or an
+// owner that hangs would hold it for good; the others of it are not cut before.
+func TestARequestEndsWithItsLastCaller(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		var out atomic.Int64
+		cfg := secrets
+		cfg.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			out.Add(1)
+			defer out.Add(-1)
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		c, p := open(t, cfg, "http://owner/"), perHour(t, 100)
+		ask := func(key string, d time.Duration) context.CancelFunc {
+			ctx, cancel := context.WithCancel(t.Context())
+			if d > 0 {
+				ctx, cancel = context.WithTimeout(t.Context(), d)
+			}
+			go func() { _, _ = c.Take(ctx, exact.Call{Key: key, Cost: 1, Policy: p}) }()
+			synctest.Wait()
+			return cancel
+		}
+		first, hasty, slow, last := ask("a", 0), ask("b", time.Second), ask("c", 0), ask("b", 0)
+		defer hasty()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.EqualValues(t, 2, out.Load(), "the first went alone, the others together")
+		first()
+		last()
+		synctest.Wait()
+		require.EqualValues(t, 1, out.Load(), "one still waits")
+		slow()
+		synctest.Wait()
+		require.Zero(t, out.Load())
+	})
+}
+
 // A body that does not come is not waited for: not at all without a secret, and no longer than
 // anybody waits for an answer where somebody sends again what he has recorded.
 func TestABodyThatDoesNotCome(t *testing.T) {

@@ -173,7 +173,8 @@ func (l *lane) leaves() (heard func()) {
 	})
 }
 
-// untilTheLast returns a context that ends when the most patient of some waiters does.
+// untilTheLast returns a context that ends when the most patient of some waiters does: by the last
+// of their deadlines or, if one has none, when all have gone.
 func untilTheLast(groups []group) (context.Context, context.CancelFunc) {
 	ctx := context.WithoutCancel(groups[0][0].ctx) // its values, not its end
 	var last time.Time
@@ -181,7 +182,7 @@ func untilTheLast(groups []group) (context.Context, context.CancelFunc) {
 		for _, w := range g {
 			d, bounded := w.ctx.Deadline()
 			if !bounded {
-				return ctx, func() {}
+				return whileAny(ctx, groups)
 			}
 			if d.After(last) {
 				last = d
@@ -189,4 +190,21 @@ func untilTheLast(groups []group) (context.Context, context.CancelFunc) {
 		}
 	}
 	return context.WithDeadline(ctx, last)
+}
+
+// whileAny returns a context that ends when all waiters have gone, or an owner that hangs would
+// hold a request for good that nobody waits for.
+func whileAny(ctx context.Context, groups []group) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		for _, w := range slices.Concat(groups...) {
+			select {
+			case <-w.ctx.Done():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
 }
