@@ -17,11 +17,11 @@ type owner struct {
 	quick   bool // it waits for nothing: goroutines would cost more than what they do
 
 	mu       sync.Mutex
-	policies map[string]*exact.Policy // by their bytes
+	policies map[string]*exact.Policy // by what encodePolicy writes
 }
 
 // maxPolicies is how many compiled policies an owner keeps. A caller can send more, which are
-// then compiled each time.
+// then compiled each time, as are those that are written in another way.
 const maxPolicies = 1024
 
 // linger is how long what is done waits for what is not, so that most answers are one line.
@@ -125,21 +125,28 @@ func (o *owner) callOf(q *request, c *call) (is exact.Call, each []exact.Call, e
 
 var errNoID = &exact.CallError{Field: "ID", Problem: "must be there"}
 
-// policy returns a compiled policy.
+// policy returns a compiled policy: the same one each time, or calls for it would not be merged.
 func (o *owner) policy(raw []byte) (*exact.Policy, error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if p := o.policies[string(raw)]; p != nil {
+	p := o.policies[string(raw)]
+	o.mu.Unlock()
+	if p != nil {
 		return p, nil
 	}
 	p, err := decodePolicy(raw)
 	if err != nil {
 		return nil, err
 	}
+	text := string(encodePolicy(p)) // what a caller wrote may be 128 KB of what nobody reads
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if known := o.policies[text]; known != nil {
+		return known, nil
+	}
 	if len(o.policies) >= maxPolicies {
 		clear(o.policies)
 	}
-	o.policies[string(raw)] = p
+	o.policies[text] = p
 	return p, nil
 }
 

@@ -223,6 +223,24 @@ func (b *trickle) Read(p []byte) (int, error) {
 
 func (b *trickle) Close() error { return nil }
 
+// Members that nobody knows are nothing to keep: a policy is kept as it is always written.
+func TestPoliciesAreKeptAsTheyAreWritten(t *testing.T) {
+	o := owner{policies: make(map[string]*exact.Policy)}
+	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}})
+	require.NoError(t, err)
+	text := encodePolicy(p)
+	want, err := o.policy(text)
+	require.NoError(t, err)
+	for i := range 10 {
+		long := append(bytes.TrimSuffix(bytes.Clone(text), []byte("}")), `,"x":"`+strings.Repeat("x", 1000*i)+`"}`...)
+		got, err := o.policy(long)
+		require.NoError(t, err)
+		require.Same(t, want, got, "calls of one policy are merged")
+	}
+	require.Len(t, o.policies, 1)
+	require.Contains(t, o.policies, string(text))
+}
+
 // signed makes the request of a body.
 func signed(cfg Config, body []byte) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
