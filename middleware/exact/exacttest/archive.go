@@ -6,18 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // archives moves an account again and again while it is used: out of the counter, into one in
 // memory, and back, where it was forgotten meanwhile. It counts on as if it had stayed.
 func archives(r *run) error {
-	c, ok := r.Counter.(exact.Archive)
+	c, ok := r.archive()
 	if !ok {
-		return nil
-	}
-	if err := c.Each(context.Background(), func(exact.Record) error { return errFound }); errors.Is(err, exact.ErrNoArchive) {
 		return nil
 	}
 	moved := 0
@@ -32,6 +31,15 @@ func archives(r *run) error {
 		err = errors.New("nothing was moved")
 	}
 	return err
+}
+
+// archive returns the counter if it can list its accounts.
+func (r *run) archive() (c exact.Archive, ok bool) {
+	if c, ok = r.Counter.(exact.Archive); !ok {
+		return nil, false
+	}
+	err := c.Each(context.Background(), func(exact.Record) error { return errFound })
+	return c, !errors.Is(err, exact.ErrNoArchive)
 }
 
 // moves moves an account, by way of a counter in memory.
@@ -63,7 +71,93 @@ func (r *run) moves(c exact.Archive, name string) error {
 	return nil
 }
 
-var errFound = errors.New("found")
+// emptied moves accounts that count nothing, as all that they were charged came back or has ended,
+// with a pause and without: from the counter itself and from one in memory.
+func emptied(r *run) error {
+	c, ok := r.archive()
+	if !ok {
+		return nil
+	}
+	start := r.clock.Now()
+	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
+	n := 0
+	for algorithm := range storeless.RollingDay + 1 {
+		l := storeless.Limit{Algorithm: algorithm, Quota: 1, Window: time.Second}
+		if algorithm == storeless.RollingDay {
+			l.Window = 24 * time.Hour
+		}
+		p := policy(l)
+		for _, from := range []exact.Archive{c, exact.NewMemory(0, r.clock.Now)} {
+			for _, is := range []struct{ back, paused bool }{{true, false}, {true, true}, {false, true}} {
+				n++
+				if err := r.movesEmpty(c, from, p, r.key(n), is.back, is.paused); err != nil {
+					return fmt.Errorf("%v, from %T, given back: %t, paused: %t: %w", algorithm, from, is.back, is.paused, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// movesEmpty moves an account that was charged once, and counts nothing.
+func (r *run) movesEmpty(c, from exact.Archive, p *exact.Policy, key string, back, paused bool) error {
+	ctx, call := context.Background(), exact.Call{Key: key, Cost: 1, Policy: p}
+	v, err := from.Take(ctx, call)
+	if err != nil {
+		return err
+	}
+	if back {
+		err = from.Refund(ctx, v.Receipt)
+	} else {
+		r.clock.Advance(2*p.Limit(0).Window + time.Second)
+	}
+	if err != nil {
+		return err
+	}
+	if paused {
+		if _, err = from.Take(ctx, exact.Call{Key: key, Policy: p, Pause: time.Minute}); err != nil {
+			return err
+		}
+	}
+	name := p.AccountName(key)
+	out, err := recordOf(from, name)
+	if errors.Is(err, errUnlisted) && !paused {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.Forget(ctx, name); err != nil {
+		return err
+	}
+	if err := c.Restore(ctx, out); err != nil {
+		return err
+	}
+	if err := r.Refund(ctx, v.Receipt); !errors.Is(err, exact.ErrNoRefund) {
+		return fmt.Errorf("given back: %v, want ErrNoRefund", err)
+	}
+	if paused {
+		if _, err := recordOf(c, name); err != nil {
+			return err
+		}
+		if err := r.want(p, key, 1, false); err != nil {
+			return err
+		}
+	}
+	v, err = r.Take(ctx, exact.Call{Key: key, Cost: 2, Policy: p, Past: true})
+	if err != nil {
+		return err
+	}
+	if err := r.Refund(ctx, v.Receipt); err != nil {
+		return err
+	}
+	if !paused {
+		return r.want(p, key, 1, true, 0)
+	}
+	return nil
+}
+
+var errFound, errUnlisted = errors.New("found"), errors.New("an account that counts is not listed")
 
 // recordOf returns the record of a name.
 func recordOf(c exact.Archive, name string) (found exact.Record, err error) {
@@ -75,7 +169,7 @@ func recordOf(c exact.Archive, name string) (found exact.Record, err error) {
 		return errFound
 	})
 	if err == nil {
-		err = errors.New("an account that counts is not listed")
+		err = errUnlisted
 	} else if errors.Is(err, errFound) {
 		err = nil
 	}

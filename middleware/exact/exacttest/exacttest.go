@@ -97,6 +97,7 @@ func (s *Suite) Test() error {
 		{"mistaken calls for later", 0, mistakesAhead},
 		{"every call is that of an account", aClock, accounts},
 		{"an account that moves is the same", aClock, archives},
+		{"an account that counts nothing moves", aClock, emptied},
 		{"an account that is forgotten", 0, forgotten},
 	} {
 		if !s.has(check.when) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,5 +95,29 @@ func TestMovedAccountKnowsWhatCameBack(t *testing.T) {
 		require.Equal(t, want == nil, got == nil, "%d: %v, %v", i, want, got)
 	}
 	require.NoError(t, c.Forget(t.Context(), name))
+	require.Empty(t, namesOf(t, c))
+}
+
+// What is no account ends Each, whatever it is: a copy without it would be short of one, unseen.
+func TestWhatIsNoAccountEndsEach(t *testing.T) {
+	s := startServer(t)
+	c, p := open(t, s.url()), compile(t, yearly(10))
+	account := c.Account(p, "k")
+	for name, put := range map[string][]string{
+		"a hash": {"HSET", account, "name", "somebody"},
+		"a list": {"RPUSH", account, "x"},
+		"a text": {"SET", account, "x"},
+		"a head": {"SET", account, "\x05" + strings.Repeat("\x00", 30)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.do("DEL", account)
+			s.do(put...)
+			err := c.Each(t.Context(), func(exact.Record) error { return nil })
+			require.ErrorIs(t, err, redis.ErrUnreadable)
+			_, _, err = exact.Copy(t.Context(), exact.NewMemory(0, nil), c)
+			require.ErrorIs(t, err, redis.ErrUnreadable)
+		})
+	}
+	s.do("DEL", account)
 	require.Empty(t, namesOf(t, c))
 }

@@ -123,6 +123,7 @@ func TestAccountsThatWereCut(t *testing.T) {
 						damaged++
 						require.ErrorIs(t, err, exact.ErrNotCounted)
 						require.Equal(t, cut, s.do("GET", account))
+						require.ErrorIs(t, c.Each(t.Context(), func(exact.Record) error { return nil }), redis.ErrUnreadable, n)
 					}
 					s.do("SET", account, cut)
 					require.NotErrorIs(t, c.Refund(t.Context(), receipts[n%20]), exact.ErrMaybeCounted)

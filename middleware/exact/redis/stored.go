@@ -4,7 +4,7 @@ package redis
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -25,9 +25,13 @@ const (
 
 	formFew, formSome, formRing, formMany = 0, 1, 2, 3
 	ringSize                              = exact.Refundable / 8
+
+	// What was charged has an entry, or load.lua takes the account for one that was cut. Where
+	// nothing counts any more it is that of a limit which no policy has.
+	noLimit = math.MaxUint32
 )
 
-var errStored = errors.New("redis: an account that is not as it was written, or of a later version of this package")
+var errStored = fmt.Errorf("%w: it is not as it was written, or of a later version of this package", ErrUnreadable)
 
 // isTrail tells the ID of a limit that keeps a log, see [exact.Policy.ID].
 func isTrail(id uint32) bool { return id>>24 != 0 }
@@ -99,7 +103,9 @@ func unpackAccount(v string) (*exact.Snapshot, error) {
 		} else if n := entries.double(); !isTrail(of.ID) {
 			of.State.At = n
 		}
-		s.Limits = append(s.Limits, of)
+		if of.ID != noLimit {
+			s.Limits = append(s.Limits, of)
+		}
 	}
 	for len(lines.rest) > 0 && !lines.short {
 		id, line := lines.uint32(), exact.Line{Base: lines.double()}
@@ -112,7 +118,7 @@ func unpackAccount(v string) (*exact.Snapshot, error) {
 			}
 		}
 	}
-	if t.short || entries.short || lines.short {
+	if t.short || entries.short || lines.short || s.Serial > 0 && t.rest == "" {
 		return nil, errStored
 	}
 	return s, nil
@@ -173,6 +179,9 @@ func packAccount(s *exact.Snapshot) (value []byte, trails map[uint32]string) {
 				lines = pack(lines, hole[0], hole[1])
 			}
 		}
+	}
+	if len(value) == headSize && s.Serial > 0 {
+		value = pack(append(le.AppendUint32(value, noLimit), 'n'), 0)
 	}
 	if s.Booked > 0 {
 		side |= partLines

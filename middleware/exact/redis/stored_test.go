@@ -78,6 +78,25 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 	require.Positive(t, forms[formRing])
 }
 
+// What counts nothing and was charged is no account that was cut, and has no limit when it is read.
+func TestStoredAccountThatCountsNothing(t *testing.T) {
+	p, err := exact.Compile("api", []storeless.Limit{{Quota: 5, Window: time.Hour}})
+	require.NoError(t, err)
+	a, now := new(exact.Account), time.Unix(1_800_000_000, 0)
+	v := a.Take(now, &exact.Call{Key: "k", Cost: 1, Policy: p})
+	require.NoError(t, a.Refund(now, &v.Receipt))
+	a.Take(now, &exact.Call{Key: "k", Policy: p, Pause: time.Hour})
+	s := a.Snapshot()
+	value, trails := packAccount(&s)
+	require.Empty(t, trails)
+	got, err := unpackAccount(string(value))
+	require.NoError(t, err)
+	require.Empty(t, got.Limits)
+	require.Equal(t, []any{s.Serial, s.Floor, s.Paused, s.Latest}, []any{got.Serial, got.Floor, got.Paused, got.Latest})
+	_, err = unpackAccount(string(value[:headSize]) + string(value[headSize+13:]))
+	require.ErrorIs(t, err, errStored, "without the entry that it has")
+}
+
 // What is shorter than its head, or of a later version, is no account.
 func TestStoredAccountThatIsCut(t *testing.T) {
 	p, err := exact.Compile("api", []storeless.Limit{{Quota: 5, Window: time.Hour}})

@@ -26,7 +26,7 @@
 --
 -- An entry:
 --
---      0       4   the id of the limit
+--      0       4   the id of the limit; 2^32-1: of none, where what was charged counts nothing any more
 --      4       1   w: a window; or n: another limit
 --      5     3×4   w: the number of the window, what it counts, what the one before does
 --      5     8 d   n: the mark of a bucket, or the sum of a trail: of a sliding log or a
