@@ -111,7 +111,9 @@ func (a *Account) Replay(now time.Time, v Verdict, call *Call) Verdict {
 	asks := Call{Key: call.Key, Cost: call.Cost, Policy: call.Policy}
 	if v.Admitted {
 		asks.Cost = 0
-		v.Wait = max(0, v.Receipt.At.Sub(now))
+		if _, at := a.at(now); v.Receipt.At.After(at) { // or it was charged before a clock stepped back
+			v.Wait = v.Receipt.At.Sub(now)
+		}
 	}
 	of := a.Peek(now, &asks)
 	v.Limits = of.Limits

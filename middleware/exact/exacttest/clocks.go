@@ -19,7 +19,14 @@ func stepBack(r *run) error {
 	if err := r.want(p, r.key(0), 5, true, 0); err != nil {
 		return err
 	}
+	again := exact.Call{Key: r.key(1), Cost: 1, Policy: p, ID: "again"}
+	if _, err := r.Take(context.Background(), again); err != nil {
+		return err
+	}
 	r.clock.Advance(-40 * time.Second)
+	if v, err := r.Take(context.Background(), again); err != nil || !v.Replayed || v.Wait != 0 {
+		return errors.Join(err, fmt.Errorf("40 s back, admitted before: %+v, want no wait", v))
+	}
 	v, err := r.take(p, r.key(0), 1)
 	switch {
 	case err != nil:
