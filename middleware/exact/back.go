@@ -14,7 +14,8 @@ const Refundable = 8192
 
 // The numbers of an account's charges begin at a multiple of Refundable, near to the microseconds
 // since 1970. So they are none that the key had before: less than one charge a microsecond was
-// made since. And those below the multiple are no charges, until the account has passed the next.
+// made since; but for an account that was forgotten ([Archive]), if it begins at the same multiple
+// as before. And those below the multiple are no charges, until the account has passed the next.
 func firstSerial(at time.Time) uint64 { return whole(uint64(max(0, unixMicro(at)))) }
 
 func whole(serial uint64) uint64 { return serial - serial%Refundable }
