@@ -13,11 +13,11 @@
 //	owner:  http.Handle("POST /counter", must(remote.Serve(counter, remote.Config{Secrets: secrets})))
 //	others: counter, err := remote.Open([]string{"http://10.0.0.7:9000/counter"}, remote.Config{Secrets: secrets})
 //
-// Calls and answers are authenticated by a secret that both ends share, and nobody gains by
+// Calls and answers are authenticated by a secret that both ends share, and nobody is admitted by
 // repeating a call that was recorded: an owner takes none that is more than four seconds from
-// its own time, and knows each by its ID for longer. They are not encrypted: whoever can
-// listen learns keys, which package middleware hashes, and counts. Use https across networks
-// that are not yours.
+// its own time, and knows those that were admitted by their IDs for longer. They are not encrypted: whoever can
+// listen learns keys, which package middleware hashes, and counts, and can charge a key what was refused a
+// moment ago, see docs/remote.md. Use https across networks that are not yours.
 //
 // Calls that come while a request is out leave together when it is answered, or when that takes
 // long: one request to each owner, whatever their keys. The owner makes them at once, and answers
