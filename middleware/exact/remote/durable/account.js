@@ -64,7 +64,8 @@ export class Account {
 
 	replay(now, known, call) {
 		const { limits } = this.peek(now, { cost: 0, policy: call.policy })
-		const v = { admitted: true, impossible: false, replayed: true, wait: Math.max(0, known.at - now), limits }
+		const [, at] = this.at(now) // what was charged before a clock stepped back is not booked
+		const v = { admitted: true, impossible: false, replayed: true, wait: known.at > at ? known.at - now : 0, limits }
 		if (known.cost > 0) {
 			v.receipt = { serial: known.serial, at: known.at }
 			v.cost = known.cost
