@@ -75,7 +75,7 @@ func (c *changing) change(files map[string]string) []string {
 	c.log.Reset()
 	c.reload(c.o)
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(c.log.String()), "\n"), func(line string) bool {
-		return strings.Contains(line, " code=reload")
+		return strings.Contains(line, " code=")
 	})
 }
 
