@@ -36,7 +36,7 @@ import (
 
 var (
 	secret, old, fresh []byte
-	contact, signup, quote http.HandlerFunc
+	contact, signup, quote, wiki http.HandlerFunc
 	customer           middleware.IdentityFunc
 	tiers              map[string][]middleware.Limit
 	cfg                middleware.Config

@@ -22,7 +22,7 @@ import (
 // 35 KB, what tells of secrets and clocks that differ, and lists and moves accounts. What reads the compressed
 // scripts weighs as much as they have lost. The next to come takes something away.
 const (
-	mostAdded = 1_765_000 // bytes, linux/amd64
+	mostAdded = 1_770_000 // bytes, linux/amd64
 	mostWasm  = 2_460_000 // bytes, js/wasm, by gzip -9
 )
 
