@@ -94,7 +94,7 @@ func TestLanguages(t *testing.T) {
 	browser := launch(t)
 	for name, test := range map[string]struct{ lang, text, want string }{
 		"known":                {"de", "", "Neuer Versuch in 15 Minuten."},
-		"unknown":              {"pl", "", "Try again in 15 minutes."},
+		"unknown":              {"fi", "", "Try again in 15 minutes."},
 		"from right to left":   {"ar", "", "Try again in 15 minutes."},
 		"no language":          {"constructor", "", "Try again in 15 minutes."},
 		"a text of the page's": {"pl", "Spróbuj ponownie {}.", "Spróbuj ponownie za 15 minut."},
