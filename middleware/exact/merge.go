@@ -205,10 +205,13 @@ func (m *merged) board(k mergeable, q *queue) *batch {
 }
 
 // newBatch returns a batch that may take as long as the most patient of its waiters waits: until
-// the last of their deadlines or, if one has none, until all have gone.
+// the last of their deadlines or, if one has none, until all have gone. One who cannot go waits without end.
 func newBatch(waiters []*waiter) *batch {
 	ctx := context.WithoutCancel(waiters[0].ctx) // its values, not its end
-	b := &batch{waiters: waiters}
+	b := &batch{waiters, ctx, func() {}}
+	if slices.ContainsFunc(waiters, func(w *waiter) bool { return w.ctx.Done() == nil }) {
+		return b
+	}
 	var last time.Time
 	for _, w := range waiters {
 		d, bounded := w.ctx.Deadline()
