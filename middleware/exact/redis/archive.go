@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,10 +38,13 @@ func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
 				}
 				seen[name] = true
 				r, found, err := e.record(ctx, client, read, name, tag)
-				if err == nil && found {
-					err = f(r)
-				}
 				if err != nil {
+					return fmt.Errorf("%w: %s", err, tag)
+				}
+				if !found {
+					continue
+				}
+				if err := f(r); err != nil {
 					return err
 				}
 			}
@@ -109,7 +113,7 @@ func (e *engine) record(ctx context.Context, client rueidis.Client, read *script
 				s.Limits[i].Log = unpackTrail(said[len(trails)-1])
 			}
 		}
-		if fmt.Sprint(trails) == fmt.Sprint(keys) {
+		if slices.Equal(trails, keys) {
 			return exact.Record{Name: name, Account: s.Account()}, true, nil
 		}
 		keys = trails

@@ -113,6 +113,7 @@ func TestWhatIsNoAccountEndsEach(t *testing.T) {
 			s.do("DEL", account)
 			s.do(put...)
 			err := c.Each(t.Context(), func(exact.Record) error { return nil })
+			require.ErrorContains(t, err, account, "the key that an operator must look at")
 			require.ErrorIs(t, err, redis.ErrUnreadable)
 			_, _, err = exact.Copy(t.Context(), exact.NewMemory(0, nil), c)
 			require.ErrorIs(t, err, redis.ErrUnreadable)
