@@ -152,7 +152,7 @@ func TestBoundsUnderAttack(t *testing.T) {
 	if testkit.Brief() {
 		seeds = 4
 	}
-	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted, "WhenCrowded": middleware.WhenCrowded}
+	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted, "WhenBusy": middleware.WhenBusy}
 	wanted, free := 0, 0
 	for name, mode := range allModes {
 		modes[name] = mode
@@ -167,7 +167,7 @@ func TestBoundsUnderAttack(t *testing.T) {
 					}
 					require.Greater(t, w.passed+w.refused, 300)
 					require.Positive(t, w.refused)
-					if mode == middleware.WhenCrowded {
+					if mode == middleware.WhenBusy {
 						wanted, free = wanted+w.wanted, free+w.free
 					}
 					if full {
@@ -181,6 +181,6 @@ func TestBoundsUnderAttack(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, wanted, 100, "crowded instances")
+	require.Greater(t, wanted, 100, "busy instances")
 	require.Greater(t, free, 100, "and calm ones")
 }

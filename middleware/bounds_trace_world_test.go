@@ -85,8 +85,8 @@ func newBuyerWorld(t *testing.T, seed uint64, mode middleware.Mode, sells, full 
 	w.now.advance(24*time.Hour - time.Minute) // what a pass has does not come back at midnight
 	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), BindOwn: seed%2 == 1, Path: "/tally/"}
 	w.tariff.WaitingRoom.Closed = true
-	if mode == middleware.WhenCrowded {
-		w.tariff.CrowdedPerSecond = 1
+	if mode == middleware.WhenBusy {
+		w.tariff.BusyPerSecond = 1
 	}
 	for i, limits := range buyerPolicies[seed%uint64(len(buyerPolicies))] {
 		w.tiers[i] = filledIn(t, limits, 1)

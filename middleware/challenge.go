@@ -12,13 +12,13 @@ type Challenge struct {
 	// Mode says when. Default: [WhenExhausted].
 	Mode Mode
 
-	// CrowdedPerSecond and CrowdedAtOnce are the load from which this instance is crowded, for
-	// [WhenCrowded]: so many requests that are admitted in a second, in the mean over some ten
+	// BusyPerSecond and BusyAtOnce are the load from which this instance is busy, for
+	// [WhenBusy]: so many requests that are admitted in a second, in the mean over some ten
 	// seconds, or so many HTTP requests under way in the handler. Those of this policy count that
 	// were admitted and cost more than 0; what is refused does not. It is calm again when both
 	// are below half, after ten seconds at the earliest. Default: 0, not set. Permitted: 1 to
-	// 1000000 in WhenCrowded, which needs one of them. Prohibited in the other modes.
-	CrowdedPerSecond, CrowdedAtOnce int64
+	// 1000000 in WhenBusy, which needs one of them. Prohibited in the other modes.
+	BusyPerSecond, BusyAtOnce int64
 
 	// Work is the price in expected hashes: of a tally while few are sold to its identity
 	// or, in [EveryRequest], of each request. Our clients refuse more than 2²⁸ unless they
@@ -104,11 +104,11 @@ const (
 	// each a tally of its own when that is used up.
 	WhenExhausted Mode = iota
 
-	// WhenCrowded is WhenExhausted while this instance is calm, and Newcomers while it is
-	// crowded: see [Challenge].CrowdedPerSecond. Tallies that were bought are good all the
+	// WhenBusy is WhenExhausted while this instance is calm, and Newcomers while it is
+	// busy: see [Challenge].BusyPerSecond. Tallies that were bought are good all the
 	// time, and the shared one keeps its count: a token of it shown meanwhile is as if
 	// absent, and good again when the instance is calm.
-	WhenCrowded
+	WhenBusy
 
 	// Newcomers has no shared tally: a client without a tally of its own proves
 	// work first. For forms and sign-up.

@@ -34,9 +34,9 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		errs = append(errs, &ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if c.Mode > EveryRequest {
-		problem("Mode", "must be WhenExhausted, WhenCrowded, Newcomers or EveryRequest")
+		problem("Mode", "must be WhenExhausted, WhenBusy, Newcomers or EveryRequest")
 	}
-	checkCrowded(&c, problem)
+	checkBusy(&c, problem)
 	prices, err := storeless.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
 	for p := range ConfigErrors(err) {
 		field := p.Field
@@ -87,7 +87,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		return nil, errors.Join(errs...)
 	}
 	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
-		crowdedAt: load.Threshold{PerSecond: c.CrowdedPerSecond, AtOnce: c.CrowdedAtOnce}}
+		busyAt: load.Threshold{PerSecond: c.BusyPerSecond, AtOnce: c.BusyAtOnce}}
 	if c.NonceOnly {
 		ch.work = 0
 	}
@@ -102,21 +102,21 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	return ch, nil
 }
 
-// checkCrowded checks from when an instance is crowded.
-func checkCrowded(c *Challenge, problem func(field, format string, args ...any)) {
+// checkBusy checks from when an instance is busy.
+func checkBusy(c *Challenge, problem func(field, format string, args ...any)) {
 	for _, limit := range [...]struct {
 		field string
 		value int64
-	}{{"CrowdedPerSecond", c.CrowdedPerSecond}, {"CrowdedAtOnce", c.CrowdedAtOnce}} {
+	}{{"BusyPerSecond", c.BusyPerSecond}, {"BusyAtOnce", c.BusyAtOnce}} {
 		switch {
 		case limit.value < 0 || limit.value > mostLoad:
 			problem(limit.field, "must be from 1 to %d, or 0 for not set, not %d", mostLoad, limit.value)
-		case limit.value > 0 && c.Mode != WhenCrowded:
-			problem(limit.field, "belongs to WhenCrowded")
+		case limit.value > 0 && c.Mode != WhenBusy:
+			problem(limit.field, "belongs to WhenBusy")
 		}
 	}
-	if c.Mode == WhenCrowded && c.CrowdedPerSecond == 0 && c.CrowdedAtOnce == 0 {
-		problem("Mode", "WhenCrowded needs CrowdedPerSecond, CrowdedAtOnce or both")
+	if c.Mode == WhenBusy && c.BusyPerSecond == 0 && c.BusyAtOnce == 0 {
+		problem("Mode", "WhenBusy needs BusyPerSecond, BusyAtOnce or both")
 	}
 }
 

@@ -50,14 +50,14 @@ func FuzzConfig(f *testing.F) {
 		}
 		if flag(6) {
 			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, PriceMemory: time.Duration(memory), SurgeBudget: surge, PortBlocks: flag(10), Path: path,
-				CrowdedPerSecond: perSecond, CrowdedAtOnce: atOnce}
+				BusyPerSecond: perSecond, BusyAtOnce: atOnce}
 		}
 
 		m, err := middleware.New(cfg)
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|UnfairCeiling|Quiet|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|PortBlocks|Path|CrowdedPerSecond|CrowdedAtOnce|WaitingRoom))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|UnfairCeiling|Quiet|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|PortBlocks|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.

@@ -30,7 +30,7 @@ func (e *engine) tellConfigured(now time.Time, cfg *Config) {
 	args := []any{"kids", strings.Join(e.codec.KeyIDs(), ","), "limits", strings.Join(limits, ", "), "tiers", len(cfg.Tiers),
 		"instances", cfg.Instances, "memory", memory, "identity", nameOf(e.identity)}
 	if c := e.challenge; c != nil {
-		args = append(args, "challenge", [...]string{"WhenExhausted", "WhenCrowded", "Newcomers", "EveryRequest"}[c.mode], "work", c.work)
+		args = append(args, "challenge", [...]string{"WhenExhausted", "WhenBusy", "Newcomers", "EveryRequest"}[c.mode], "work", c.work)
 	}
 	if e.exact != nil {
 		args = append(args, "outage", map[Outage]string{FailOpen: "FailOpen", FailClosed: "FailClosed"}[e.exact.Outage])

@@ -14,8 +14,8 @@ const (
 	// CallAnswered: the verdict is the counter's.
 	CallAnswered
 
-	// CallCrowded: the counter works, and had no place or no time for this call: load. 503.
-	CallCrowded
+	// CallBusy: the counter works, and had no place or no time for this call: load. 503.
+	CallBusy
 
 	// CallFull: the counter works, and has no room for a new key. 503.
 	CallFull
@@ -33,7 +33,7 @@ const (
 	CallDown
 )
 
-var callNames = [...]string{"none", "answered", "crowded", "full", "contended", "skipped", "failed", "down"}
+var callNames = [...]string{"none", "answered", "busy", "full", "contended", "skipped", "failed", "down"}
 
 // String returns one word, such as "answered": a value for a metric.
 func (c CounterCall) String() string {
@@ -48,8 +48,8 @@ func callOf(outcome guardedcall.Outcome) CounterCall {
 	switch outcome {
 	case guardedcall.Answered:
 		return CallAnswered
-	case guardedcall.Crowded:
-		return CallCrowded
+	case guardedcall.Busy:
+		return CallBusy
 	case guardedcall.Full:
 		return CallFull
 	case guardedcall.Contended:

@@ -27,9 +27,9 @@
 //	on an exact route                                                            L; in an outage with FailOpen, + (N+C)·max(1, L/Instances)
 //	sends no token, or an old one, where UnfairCeiling is set                    (N+C)·L/Instances: where N is Instances, L·(1 + C/N); as much again for each tally that it buys
 //	honest there, and the balancer keeps it on one instance                      L/Instances: it is refused under its limit
-//	works, where that comes first only while an instance is crowded (WhenCrowded)  (N+C)·L + F·(L + (N+C−1)·q), whatever the load was
+//	works, where that comes first only while an instance is busy (WhenBusy)  (N+C)·L + F·(L + (N+C−1)·q), whatever the load was
 //	holds many IPv4 addresses, or many IPv6 /48                                  (N+C)·L for each address, (N+C)·64·L for each /48, before work
-//	the same, and proves no work, with WhenCrowded and CrowdedPerSecond R, in t seconds  all together (N+C)·R·(t + 10), and one each time that an instance gets crowded; beside the waiting room
+//	the same, and proves no work, with WhenBusy and BusyPerSecond R, in t seconds  all together (N+C)·R·(t + 10), and one each time that an instance gets busy; beside the waiting room
 //	has its costs settled afterwards                                             + what its requests under way were estimated too low, for every algorithm
 //	fails, where a limit counts failures alone                                   (N+C)·L failures; L requests under way at once on an instance
 //	new while the memory is full                                                 (N+C)·L; may be refused early
@@ -49,7 +49,7 @@
 // A client under its limit is not refused, whatever it shows and wherever it is sent, while the
 // clocks of the instances agree. There are these exceptions: its bought tally is at home on another
 // instance, and it has used its share on this one (then it is offered work, for a further tally); with
-// WhenCrowded it has bought none, and the instance is crowded (then it is offered work); its
+// WhenBusy it has bought none, and the instance is busy (then it is offered work); its
 // IPv6 network is over the network's own limit; it is new to an instance whose memory is full
 // (docs/memory.md); or two clients share a hash in memory (a chance below 2⁻²⁸). With UnfairCeiling that is
 // given up.
@@ -149,8 +149,8 @@
 //
 // With a [Challenge] a client can buy a tally of its own by work: a quota beside the one that
 // everybody behind its address shares. The Mode says when: [WhenExhausted], once the shared quota
-// is used up; [Newcomers], before the first request; [WhenCrowded], the one while this instance is
-// calm, the other while it is crowded; [EveryRequest], for each request, and then
+// is used up; [Newcomers], before the first request; [WhenBusy], the one while this instance is
+// calm, the other while it is busy; [EveryRequest], for each request, and then
 // no tallies are sold. A challenge is bound to policy and identity. It lives for 10 seconds, and
 // longer for a high price: at most five minutes, or one in EveryRequest. A proof is good for one
 // tally, or one request, on each instance, however often it is shown. It must be worth half the

@@ -85,9 +85,9 @@ type challenger struct {
 	pageStyle     string           // of the pages in place of others
 	share         int64            // of the waiting room; 0: none
 
-	// Of WhenCrowded alone. The load is the Middleware's, whatever its configuration.
-	crowdedAt load.Threshold
-	load      *load.Meter
+	// Of WhenBusy alone. The load is the Middleware's, whatever its configuration.
+	busyAt load.Threshold
+	load   *load.Meter
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No

@@ -21,7 +21,7 @@ import (
 func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 	for because, err := range map[string]error{
 		"contended": exact.ErrContended,
-		"crowded":   exact.ErrBusy,
+		"busy":      exact.ErrBusy,
 	} {
 		for name, leased := range map[string]bool{"a call": false, "a lease": true} {
 			t.Run(because+", "+name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 				}
 				asks(http.StatusOK, 10)
 				l.fault = func(_ context.Context, call int) error {
-					if call%4 == 0 && because == "crowded" { // answered at no time it would be an outage
+					if call%4 == 0 && because == "busy" { // answered at no time it would be an outage
 						return nil
 					}
 					return fmt.Errorf("%w: the table is throttled", err)

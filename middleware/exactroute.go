@@ -70,7 +70,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 	case guardedcall.Contended:
 		e.report.counterAnswers(now, &x.guard)
 		e.concludeContended(now, dc, &who, shown, &c)
-	case guardedcall.Crowded:
+	case guardedcall.Busy:
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
 	case guardedcall.Failed:
 		e.report.counterFailed(now, err)

@@ -183,13 +183,13 @@ func (m *Middleware) Stats() Stats {
 	defer m.mu.Unlock()
 	e := m.loaded()
 	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs()}
-	if c := e.challenge; c != nil && c.mode == WhenCrowded {
-		s.Crowded = c.load.Crowded(e.now(), c.crowdedAt)
+	if c := e.challenge; c != nil && c.mode == WhenBusy {
+		s.Busy = c.load.Busy(e.now(), c.busyAt)
 	}
 	if x := e.exact; x != nil {
 		now := e.now()
 		_, _, refusing := x.guard.Refuses(now)
-		s.Counter = &CounterStats{Down: !x.guard.Well(now), Refusing: refusing, Busy: x.guard.Busy(), LateRefunds: x.lateRefunds.Load()}
+		s.Counter = &CounterStats{Down: !x.guard.Well(now), Refusing: refusing, Utilization: x.guard.Busy(), LateRefunds: x.lateRefunds.Load()}
 	}
 	if m.memory != nil {
 		s.Saturations = m.memory.Saturations()

@@ -123,7 +123,7 @@ func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 			cfg.Challenge.WaitingRoom.Closed = true
 		},
 		"in a crowd": func(cfg *middleware.Config) {
-			cfg.Challenge.Mode, cfg.Challenge.CrowdedPerSecond = middleware.WhenCrowded, 1
+			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 1
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

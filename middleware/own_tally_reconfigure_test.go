@@ -61,8 +61,8 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 		return func(cfg *middleware.Config) {
 			challenge := *cfg.Challenge
 			challenge.Mode = mode
-			if mode == middleware.WhenCrowded {
-				challenge.CrowdedAtOnce = 1000
+			if mode == middleware.WhenBusy {
+				challenge.BusyAtOnce = 1000
 			}
 			cfg.Challenge = &challenge
 		}
@@ -72,7 +72,7 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 		"no challenge":      func(cfg *middleware.Config) { cfg.Challenge = nil },
 		"every request":     mode(middleware.EveryRequest),
 		"newcomers":         mode(middleware.Newcomers),
-		"when crowded":      mode(middleware.WhenCrowded),
+		"when busy":         mode(middleware.WhenBusy),
 		"no memory":         func(cfg *middleware.Config) { cfg.InsecureNoMemory = true; cfg.Challenge = nil },
 		"another secret":    func(cfg *middleware.Config) { cfg.Secrets = [][]byte{secret("b"), secret("a")} },
 		"other limits":      func(cfg *middleware.Config) { cfg.Limits = []middleware.Limit{fixed(9, time.Hour)} },

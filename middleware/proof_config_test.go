@@ -25,9 +25,9 @@ func TestBadChallenges(t *testing.T) {
 	with := func(spoil func(*challenge)) func(*middleware.Config) {
 		return func(cfg *middleware.Config) { cfg.Challenge = new(challenge); spoil(cfg.Challenge) }
 	}
-	crowded := func(spoil func(*challenge)) func(*middleware.Config) {
+	busy := func(spoil func(*challenge)) func(*middleware.Config) {
 		return func(cfg *middleware.Config) {
-			cfg.Challenge = &challenge{Mode: middleware.WhenCrowded}
+			cfg.Challenge = &challenge{Mode: middleware.WhenBusy}
 			spoil(cfg.Challenge)
 		}
 	}
@@ -39,15 +39,15 @@ func TestBadChallenges(t *testing.T) {
 		spoil func(*middleware.Config)
 		says  string
 	}{
-		{"Mode", with(func(c *challenge) { c.Mode = middleware.EveryRequest + 1 }), "WhenExhausted, WhenCrowded, Newcomers or EveryRequest"},
-		{"Mode", with(func(c *challenge) { c.Mode = middleware.WhenCrowded }), "CrowdedPerSecond, CrowdedAtOnce or both"},
-		{"CrowdedPerSecond", crowded(func(c *challenge) { c.CrowdedPerSecond = -1 }), "from 1 to 1000000, or 0 for not set, not -1"},
-		{"CrowdedPerSecond", crowded(func(c *challenge) { c.CrowdedPerSecond = 1_000_001 }), "from 1 to 1000000"},
-		{"CrowdedPerSecond", with(func(c *challenge) { c.CrowdedPerSecond = 1 }), "belongs to WhenCrowded"},
-		{"CrowdedPerSecond", every(func(c *challenge) { c.CrowdedPerSecond = 1 }), "belongs to WhenCrowded"},
-		{"CrowdedAtOnce", crowded(func(c *challenge) { c.CrowdedPerSecond, c.CrowdedAtOnce = 1, -1 }), "from 1 to 1000000"},
-		{"CrowdedAtOnce", crowded(func(c *challenge) { c.CrowdedAtOnce = 1_000_001 }), "from 1 to 1000000"},
-		{"CrowdedAtOnce", with(func(c *challenge) { c.Mode, c.CrowdedAtOnce = middleware.Newcomers, 1 }), "belongs to WhenCrowded"},
+		{"Mode", with(func(c *challenge) { c.Mode = middleware.EveryRequest + 1 }), "WhenExhausted, WhenBusy, Newcomers or EveryRequest"},
+		{"Mode", with(func(c *challenge) { c.Mode = middleware.WhenBusy }), "BusyPerSecond, BusyAtOnce or both"},
+		{"BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = -1 }), "from 1 to 1000000, or 0 for not set, not -1"},
+		{"BusyPerSecond", busy(func(c *challenge) { c.BusyPerSecond = 1_000_001 }), "from 1 to 1000000"},
+		{"BusyPerSecond", with(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
+		{"BusyPerSecond", every(func(c *challenge) { c.BusyPerSecond = 1 }), "belongs to WhenBusy"},
+		{"BusyAtOnce", busy(func(c *challenge) { c.BusyPerSecond, c.BusyAtOnce = 1, -1 }), "from 1 to 1000000"},
+		{"BusyAtOnce", busy(func(c *challenge) { c.BusyAtOnce = 1_000_001 }), "from 1 to 1000000"},
+		{"BusyAtOnce", with(func(c *challenge) { c.Mode, c.BusyAtOnce = middleware.Newcomers, 1 }), "belongs to WhenBusy"},
 		{"Mode", func(cfg *middleware.Config) { cfg.Challenge, cfg.Quiet = new(challenge), middleware.QuietNoToken }, "never get its token"},
 		{"Mode", func(cfg *middleware.Config) {
 			cfg.Challenge, cfg.Quiet = &challenge{Mode: middleware.Newcomers}, middleware.QuietNoToken
@@ -119,9 +119,9 @@ func TestAllProblemsOfAChallenge(t *testing.T) {
 	cfg, want := everythingWrong()
 	cfg.Challenge = &middleware.Challenge{
 		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, PriceMemory: time.Nanosecond, SurgeBudget: -1, Path: "x",
-		CrowdedPerSecond: -1, CrowdedAtOnce: 3,
+		BusyPerSecond: -1, BusyAtOnce: 3,
 	}
-	for _, field := range []string{"CrowdedPerSecond", "CrowdedAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "PriceMemory", "SurgeBudget", "Path"} {
+	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "PriceMemory", "SurgeBudget", "Path"} {
 		want = append(want, "Challenge."+field)
 	}
 	m, err := middleware.New(cfg)
@@ -138,7 +138,7 @@ func TestGoodChallenges(t *testing.T) {
 		"zero":         {},
 		"least":        {Work: 16, Crowd: 1, PriceMemory: time.Minute, SurgeBudget: 1, Path: "/"},
 		"most":         {Work: 1 << 29, Crowd: 255, PriceMemory: 24 * time.Hour, SurgeBudget: 1 << 40, PortBlocks: true, Path: "/a-b_c.d~e/f/"},
-		"WhenCrowded":  {Mode: middleware.WhenCrowded, CrowdedPerSecond: 1_000_000, CrowdedAtOnce: 1},
+		"WhenBusy":     {Mode: middleware.WhenBusy, BusyPerSecond: 1_000_000, BusyAtOnce: 1},
 		"NonceOnly":    {Mode: middleware.EveryRequest, NonceOnly: true},
 		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},
 	} {
@@ -146,7 +146,7 @@ func TestGoodChallenges(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Challenge = &challenge
 			h, _ := limited(t, cfg)
-			if challenge.Mode <= middleware.WhenCrowded {
+			if challenge.Mode <= middleware.WhenBusy {
 				exhaust(t, h)
 			}
 			resp := send(h)

@@ -27,8 +27,8 @@ import (
 func challenging(c *clock, mode middleware.Mode) middleware.Config {
 	cfg := contact(c)
 	cfg.Challenge = &middleware.Challenge{Mode: mode, Work: 16, Crowd: 2, Path: "/tally/"}
-	if mode == middleware.WhenCrowded {
-		cfg.Challenge.CrowdedPerSecond = 2
+	if mode == middleware.WhenBusy {
+		cfg.Challenge.BusyPerSecond = 2
 	}
 	return cfg
 }

@@ -221,7 +221,7 @@ func (w *proofWorld) requireBounds(addr string, window int64) {
 		}
 	}
 	mode := w.mode
-	if w.whenCrowded {
+	if w.whenBusy {
 		mode = middleware.WhenExhausted // whose bound it has
 	}
 	limits := map[middleware.Mode]int{

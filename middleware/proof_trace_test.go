@@ -70,12 +70,12 @@ func (w *proofWorld) attempt() *proofAttempt {
 
 // setMode has the world expect what the instance does now, where that depends on its load.
 func (w *proofWorld) setMode(l *proofLife) {
-	if !w.whenCrowded {
+	if !w.whenBusy {
 		return
 	}
-	if w.mode = middleware.WhenExhausted; l.m.Stats().Crowded {
+	if w.mode = middleware.WhenExhausted; l.m.Stats().Busy {
 		w.mode = middleware.Newcomers
-		w.crowded++
+		w.busy++
 	} else {
 		w.calm++
 	}
@@ -130,7 +130,7 @@ func (w *proofWorld) step() {
 			one := *a
 			attempts[i] = &one
 		}
-		if w.whenCrowded { // it may become crowded in between
+		if w.whenBusy { // it may become busy in between
 			w.audit(a.sent())
 			w.keep(a)
 			return
@@ -157,8 +157,8 @@ func TestProofTraces(t *testing.T) {
 		seeds = 3
 	}
 	modes := maps.Clone(allModes)
-	modes["WhenCrowded"] = middleware.WhenCrowded
-	calm, crowded := 0, 0
+	modes["WhenBusy"] = middleware.WhenBusy
+	calm, busy := 0, 0
 	for name, mode := range modes {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/seed=%d", name, seed), func(t *testing.T) {
@@ -173,10 +173,10 @@ func TestProofTraces(t *testing.T) {
 				for _, l := range w.lives {
 					require.Zero(t, l.m.Stats().Saturations)
 				}
-				calm, crowded = calm+w.calm, crowded+w.crowded
+				calm, busy = calm+w.calm, busy+w.busy
 			})
 		}
 	}
 	require.Greater(t, calm, 100, "calm instances")
-	require.Greater(t, crowded, 20, "and crowded ones")
+	require.Greater(t, busy, 20, "and busy ones")
 }

@@ -51,16 +51,16 @@ type proofWorld struct {
 
 	passed, refused int
 
-	// With WhenCrowded the mode is that of the instance at the moment it is asked.
-	whenCrowded   bool
-	calm, crowded int // how often it was
+	// With WhenBusy the mode is that of the instance at the moment it is asked.
+	whenBusy   bool
+	calm, busy int // how often it was
 }
 
 func newProofWorld(t *testing.T, mode middleware.Mode, seed uint64) *proofWorld {
 	w := &proofWorld{t: t, r: random(seed), now: new(clock), mode: mode, most: 5, truth: count{}, families: map[string]*work{}, solved: map[string]map[string]bool{}}
 	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), BindOwn: seed%2 == 1, Path: "/tally/"}
-	if mode == middleware.WhenCrowded {
-		w.tariff.CrowdedPerSecond, w.whenCrowded = 1, true
+	if mode == middleware.WhenBusy {
+		w.tariff.BusyPerSecond, w.whenBusy = 1, true
 	}
 	if mode != middleware.EveryRequest && seed%3 == 0 {
 		w.tariff.SurgeBudget = 12

@@ -55,7 +55,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 		if otherwise = e.exact.Contended; otherwise != FailOpen {
 			return overloaded(), false
 		}
-	case guardedcall.Full, guardedcall.Crowded:
+	case guardedcall.Full, guardedcall.Busy:
 		return overloaded(), false
 	case guardedcall.Failed:
 		e.report.counterFailed(now, err)

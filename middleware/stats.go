@@ -41,9 +41,9 @@ type Stats struct {
 	// one instance has another first than some other knows, clients lose with each change of instance what they have counted or bought.
 	KeyIDs []string
 
-	// Crowded says that this instance is crowded, and asks newcomers for work; false but in
-	// [WhenCrowded].
-	Crowded bool
+	// Busy says that this instance is busy, and asks newcomers for work; false but in
+	// [WhenBusy].
+	Busy bool
 
 	// Counter is how the exact counter is; nil without Config.Exact.
 	Counter *CounterStats
@@ -107,10 +107,10 @@ type CounterStats struct {
 	// table that is throttled, a disk that is full, a database that somebody has locked.
 	Refusing bool
 
-	// Busy is the share of the places of Exact.InFlight that are taken, by calls that are
+	// Utilization is the share of the places of Exact.InFlight that are taken, by calls that are
 	// out or in line, from 0 to 1: of the node where it is largest. Requests are refused as
 	// [Overloaded] when it is 1, those of addresses at three quarters.
-	Busy float64
+	Utilization float64
 
 	// LateRefunds is how many charges were to be given back and did not come back any more:
 	// see [exact.ErrLateRefund].

@@ -77,7 +77,7 @@ func TestStatsAndDecisionsTellOfTheCounter(t *testing.T) {
 
 		took := 7 * time.Millisecond
 		l.fault = func(context.Context, int) error {
-			require.Equal(t, 1./8, m.Stats().Counter.Busy, "the call that is out")
+			require.Equal(t, 1./8, m.Stats().Counter.Utilization, "the call that is out")
 			time.Sleep(took)
 			return nil
 		}

@@ -227,7 +227,7 @@ func TestBlocksShareTheLeak(t *testing.T) {
 // cells that are free since.
 func TestDryBlocksHadTheirPart(t *testing.T) {
 	var prices [2][]int64
-	for i, crowded := range []bool{false, true} {
+	for i, busy := range []bool{false, true} {
 		s := openShop(t, plain(8), 1)
 		for n := range 5 {
 			s.m.Redeem(opening, s.prices, s.block(1+n), s.ware(), time.Unix(1, 0), 1<<40)
@@ -236,7 +236,7 @@ func TestDryBlocksHadTheirPart(t *testing.T) {
 			s.m.Redeem(opening, s.prices, s.block(1), s.ware(), time.Unix(1, 0), 1<<40)
 		}
 		later := opening.Add(31 * time.Minute) // four are dry after ten, the first after 32
-		if crowded {
+		if busy {
 			proof := storeless.Candidate{Key: 1, Proof: proofOf(0, 2*time.Hour)}
 			for n := range 16 {
 				proof.Proof.Key = numbered(s.m, 'x', n)

@@ -15,22 +15,22 @@ func TestClaims(t *testing.T) {
 	const mine, other = 7 << (64 - claimBits), 8 << (64 - claimBits)
 	for _, window := range []int64{0, 1, 1<<windowBits - 1, 1 << windowBits, 28_000_000, math.MaxInt32} {
 		var c claims
-		require.False(t, c.crowded(window, mine, 16))
+		require.False(t, c.busy(window, mine, 16))
 		for range 4 {
 			c.add(window, mine, 1)
 		}
-		require.True(t, c.crowded(window, mine, 16))
-		require.False(t, c.crowded(window, mine, 17), "of the cells")
-		require.False(t, c.crowded(window, other, 16))
-		require.True(t, c.crowded(window+1, mine, 16))
-		require.False(t, c.crowded(window+2, mine, 16))
-		require.False(t, c.crowded(window+1000, mine, 16))
+		require.True(t, c.busy(window, mine, 16))
+		require.False(t, c.busy(window, mine, 17), "of the cells")
+		require.False(t, c.busy(window, other, 16))
+		require.True(t, c.busy(window+1, mine, 16))
+		require.False(t, c.busy(window+2, mine, 16))
+		require.False(t, c.busy(window+1000, mine, 16))
 		for range 12 {
 			c.add(window+1, other, 1)
 		}
-		require.True(t, c.crowded(window+1, mine, 16))
+		require.True(t, c.busy(window+1, mine, 16))
 		c.add(window+1, other, 1)
-		require.False(t, c.crowded(window+1, mine, 16), "of all that was claimed")
+		require.False(t, c.busy(window+1, mine, 16), "of all that was claimed")
 		c.add(window+2, mine, 1)
 		require.EqualValues(t, 1, claimed(&c.by[7], window+2))
 		require.EqualValues(t, 14, claimed(&c.total, window+2))

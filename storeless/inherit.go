@@ -109,7 +109,7 @@ func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell
 		*free = cell{tag: at.tag}
 		return free
 	}
-	if g.provider == 0 || !col.claims.crowded(window, number, len(col.cells)) {
+	if g.provider == 0 || !col.claims.busy(window, number, len(col.cells)) {
 		tag = at.tag
 	} else if shared := find(set, at.first, tag); shared != nil {
 		return shared

@@ -12,9 +12,9 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// crowdedSets are memories of one set, in which so many cells are left: the others
+// busySets are memories of one set, in which so many cells are left: the others
 // belong to families that have used so much that nobody takes theirs.
-func crowdedSet(t *testing.T, cells int, heavy *storeless.Policy) (m *storeless.Memory, keep func(now time.Time)) {
+func busySet(t *testing.T, cells int, heavy *storeless.Policy) (m *storeless.Memory, keep func(now time.Time)) {
 	t.Helper()
 	m = storeless.NewMemory(1, 1)
 	return m, func(now time.Time) {
@@ -45,7 +45,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 				for seed := range uint64(runs) {
 					r := rand.New(rand.NewPCG(seed, 0xf100))
 					p := compile(t, l)
-					m, ballast := crowdedSet(t, cells, p.Scale(storeless.MaxQuota))
+					m, ballast := busySet(t, cells, p.Scale(storeless.MaxQuota))
 					families := cells + 1 + r.IntN(3*cells)
 					logs := make([]history, families)
 					wallet := make([]storeless.Tally, families)

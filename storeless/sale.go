@@ -144,7 +144,7 @@ func (t *table) open(now int64, p *Prices, buyers []Buyer) (known books) {
 		return known
 	}
 	number, _ := guest{provider: known.provider}.hash(t.salt)
-	known.full = t.claims.crowded(now/p.counted(), number, len(t.cells)/2)
+	known.full = t.claims.busy(now/p.counted(), number, len(t.cells)/2)
 	known.shared = p.read(now, t.find(widest.Key, salesID, known.provider), p.crowdOf(1))
 	if known.full && known.block >= 0 && !live(now, t.find(first.Key, blockID(known.block), 0)) {
 		known.block = -1

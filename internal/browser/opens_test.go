@@ -113,8 +113,8 @@ func TestPageOpens(t *testing.T) {
 		"Newcomers":     {func(*middleware.Config) {}, 0},
 		"Interstitial":  {func(c *middleware.Config) { c.PageHandler = middleware.Interstitial{Title: "A wiki"} }, 0},
 		"WhenExhausted": {func(c *middleware.Config) { c.Challenge.Mode, c.Limits[0].Quota = middleware.WhenExhausted, 2 }, 2},
-		"WhenCrowded": {func(c *middleware.Config) {
-			c.Challenge.Mode, c.Challenge.CrowdedPerSecond = middleware.WhenCrowded, 1
+		"WhenBusy": {func(c *middleware.Config) {
+			c.Challenge.Mode, c.Challenge.BusyPerSecond = middleware.WhenBusy, 1
 		}, 15},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,17 +30,17 @@ var played = map[string][]string{
 
 // unplayed are the others, and why.
 var unplayed = map[string]string{
-	"the same, and works":                                                                     "the price of networks is storeless's",
-	"the same on an exact route":                                                              "slots of all instances are the counter's",
-	"has its costs settled afterwards":                                                        "no attacker does that, the program does",
-	"with `FixedWindow`, while clocks differ by the permitted skew":                           "the model plays it: honest clients of the lab would be refused around a boundary",
-	"fails, where a limit counts failures alone":                                              "as sends no token, with another charge",
-	"sends no token where `InsecureNoMemory` is set":                                          "nothing is promised",
-	"sends no token, or an old one, where `UnfairCeiling` is set":                             "the simulation plays it: honest clients of the lab would be refused, as that promises",
-	"honest there, and the balancer keeps it on one instance":                                 "the simulation plays it",
-	"works, where that comes first only while an instance is crowded (`WhenCrowded`)":         "a load is one in time, and the clocks of the lab stand",
-	"the same, and proves no work, with `WhenCrowded` and `CrowdedPerSecond` R, in t seconds": "the same",
-	"sends CORS preflights (`OPTIONS`, no credentials, no body)":                              "nothing is promised",
+	"the same, and works":                                                               "the price of networks is storeless's",
+	"the same on an exact route":                                                        "slots of all instances are the counter's",
+	"has its costs settled afterwards":                                                  "no attacker does that, the program does",
+	"with `FixedWindow`, while clocks differ by the permitted skew":                     "the model plays it: honest clients of the lab would be refused around a boundary",
+	"fails, where a limit counts failures alone":                                        "as sends no token, with another charge",
+	"sends no token where `InsecureNoMemory` is set":                                    "nothing is promised",
+	"sends no token, or an old one, where `UnfairCeiling` is set":                       "the simulation plays it: honest clients of the lab would be refused, as that promises",
+	"honest there, and the balancer keeps it on one instance":                           "the simulation plays it",
+	"works, where that comes first only while an instance is busy (`WhenBusy`)":         "a load is one in time, and the clocks of the lab stand",
+	"the same, and proves no work, with `WhenBusy` and `BusyPerSecond` R, in t seconds": "the same",
+	"sends CORS preflights (`OPTIONS`, no credentials, no body)":                        "nothing is promised",
 }
 
 // Every client of the page is played, or it is said why not; and every row plays one of them.

@@ -62,7 +62,7 @@ var (
 		},
 	}
 	// The same, where all come from one /56.
-	crowded56 = place{"a /56 of subscribers with a /64 each",
+	busy56 = place{"a /56 of subscribers with a /64 each",
 		func(s *shop) func(*rand.Rand) []storeless.Buyer {
 			return func(r *rand.Rand) []storeless.Buyer { return s.v6(uint64(r.Int64N(1 << 8))) }
 		},

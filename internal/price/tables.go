@@ -175,7 +175,7 @@ func networksTable() table {
 // carriersTable: what share of a carrier's subscribers gets in.
 func carriersTable() table {
 	t := table{name: "carriers", head: []string{"newcomers from", "attacker", "500 a day", "2,000 a day", "6,000 a day"}}
-	for _, p := range []place{subscribers64, crowded56, subscribers56} {
+	for _, p := range []place{subscribers64, busy56, subscribers56} {
 		for _, spends := range []int64{0, 360} {
 			name := "none"
 			if spends > 0 {

@@ -30,11 +30,11 @@ type gauges struct {
 	tokens  metric.Int64ObservableCounter
 	secrets metric.Int64ObservableGauge
 
-	crowded metric.Int64ObservableGauge
+	busy metric.Int64ObservableGauge
 
 	down     metric.Int64ObservableGauge
 	refusing metric.Int64ObservableGauge
-	busy     metric.Float64ObservableGauge
+	taken    metric.Float64ObservableGauge
 	late     metric.Int64ObservableCounter
 
 	reloaded   metric.Int64ObservableGauge
@@ -60,10 +60,10 @@ func newGauges(meter metric.Meter) (*gauges, error) {
 		metric.WithDescription("Proofs of work, by what came of them."))
 	g.down, errs[7] = meter.Int64ObservableGauge("tallystick.exact.down", metric.WithUnit("{counter}"),
 		metric.WithDescription("1 while the exact counter does not answer, else 0."))
-	g.busy, errs[8] = meter.Float64ObservableGauge("tallystick.exact.utilization", metric.WithUnit("1"),
+	g.taken, errs[8] = meter.Float64ObservableGauge("tallystick.exact.utilization", metric.WithUnit("1"),
 		metric.WithDescription("The share of the places for calls to the exact counter that are taken."))
-	g.crowded, errs[9] = meter.Int64ObservableGauge("tallystick.crowded", metric.WithUnit("{instance}"),
-		metric.WithDescription("1 while the instance is crowded and asks newcomers for work, else 0."))
+	g.busy, errs[9] = meter.Int64ObservableGauge("tallystick.busy", metric.WithUnit("{instance}"),
+		metric.WithDescription("1 while the instance is busy and asks newcomers for work, else 0."))
 	g.refusing, errs[10] = meter.Int64ObservableGauge("tallystick.exact.refusing", metric.WithUnit("{counter}"),
 		metric.WithDescription("1 while the exact counter answers and has refused most requests of most of ten seconds as load, else 0."))
 	g.late, errs[11] = meter.Int64ObservableCounter("tallystick.exact.refunds.late", metric.WithUnit("{charge}"),
@@ -120,15 +120,15 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		for _, kid := range s.KeyIDs {
 			o.ObserveInt64(g.secrets, 1, i.option(keyPolicy.String(s.Policy), keyKid.String(kid)))
 		}
-		o.ObserveInt64(g.crowded, oneIf(s.Crowded), policy)
+		o.ObserveInt64(g.busy, oneIf(s.Busy), policy)
 		if c := s.Counter; c != nil {
 			o.ObserveInt64(g.down, oneIf(c.Down), policy)
 			o.ObserveInt64(g.refusing, oneIf(c.Refusing), policy)
-			o.ObserveFloat64(g.busy, c.Busy, policy)
+			o.ObserveFloat64(g.taken, c.Utilization, policy)
 			o.ObserveInt64(g.late, int64(c.LateRefunds), policy)
 		}
 		return nil
-	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.tokens, g.secrets, g.crowded, g.down, g.refusing, g.busy, g.late)
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.tokens, g.secrets, g.busy, g.down, g.refusing, g.busy, g.late)
 }
 
 // ObserveReloads tells, whenever the metrics are read, whether the last reload of a policy file has

@@ -73,8 +73,8 @@ func TestWords(t *testing.T) {
 		reflect.TypeFor[storeless.Algorithm](): func(c *config, v uint8) { c.Limits[0].Algorithm = storeless.Algorithm(v) },
 		reflect.TypeFor[middleware.Mode](): func(c *config, v uint8) {
 			c.Challenge = &middleware.Challenge{Mode: middleware.Mode(v)}
-			if c.Challenge.Mode == middleware.WhenCrowded {
-				c.Challenge.CrowdedAtOnce = 1
+			if c.Challenge.Mode == middleware.WhenBusy {
+				c.Challenge.BusyAtOnce = 1
 			}
 		},
 		reflect.TypeFor[middleware.TokenTransport](): func(c *config, v uint8) { c.TokenTransport = middleware.TokenTransport(v) },

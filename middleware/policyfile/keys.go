@@ -80,18 +80,18 @@ type tierKeys struct {
 }
 
 type challengeKeys struct {
-	Mode             *middleware.Mode `json:"mode" doc:"when work is asked for"`
-	CrowdedPerSecond *int64           `json:"crowdedPerSecond" validate:"min=0,max=1000000" doc:"from how many admitted requests a second when-crowded asks for work; 0: not set"`
-	CrowdedAtOnce    *int64           `json:"crowdedAtOnce" validate:"min=0,max=1000000" doc:"from how many requests under way it does; 0: not set"`
-	Work             *int64           `json:"work" validate:"min=16,max=536870912" doc:"the price, in expected hashes"`
-	NonceOnly        *bool            `json:"nonceOnly" doc:"no work, a round trip alone; of every-request"`
-	Crowd            *int64           `json:"crowd" validate:"min=1,max=255" doc:"how many honest clients an address is expected to hide"`
-	PriceMemory      *time.Duration   `json:"priceMemory" doc:"in which time prices come down: whole seconds, 1m to 24h"`
-	PortBlocks       *bool            `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`
-	BindOwn          *bool            `json:"bindOwn" doc:"a bought tally is good for the address that bought it"`
-	SurgeBudget      *int64           `json:"surgeBudget" validate:"min=0,max=9007199254740991" doc:"sales a minute before all work rises; 0: never"`
-	WaitingRoom      *waitingRoomKeys `json:"waitingRoom" doc:"for people whose browser cannot work"`
-	Path             *string          `json:"path" form:"path" doc:"where the program has mounted the endpoints; cannot change while serving"`
+	Mode          *middleware.Mode `json:"mode" doc:"when work is asked for"`
+	BusyPerSecond *int64           `json:"busyPerSecond" validate:"min=0,max=1000000" doc:"from how many admitted requests a second when-busy asks for work; 0: not set"`
+	BusyAtOnce    *int64           `json:"busyAtOnce" validate:"min=0,max=1000000" doc:"from how many requests under way it does; 0: not set"`
+	Work          *int64           `json:"work" validate:"min=16,max=536870912" doc:"the price, in expected hashes"`
+	NonceOnly     *bool            `json:"nonceOnly" doc:"no work, a round trip alone; of every-request"`
+	Crowd         *int64           `json:"crowd" validate:"min=1,max=255" doc:"how many honest clients an address is expected to hide"`
+	PriceMemory   *time.Duration   `json:"priceMemory" doc:"in which time prices come down: whole seconds, 1m to 24h"`
+	PortBlocks    *bool            `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`
+	BindOwn       *bool            `json:"bindOwn" doc:"a bought tally is good for the address that bought it"`
+	SurgeBudget   *int64           `json:"surgeBudget" validate:"min=0,max=9007199254740991" doc:"sales a minute before all work rises; 0: never"`
+	WaitingRoom   *waitingRoomKeys `json:"waitingRoom" doc:"for people whose browser cannot work"`
+	Path          *string          `json:"path" form:"path" doc:"where the program has mounted the endpoints; cannot change while serving"`
 }
 
 type waitingRoomKeys struct {

@@ -23,7 +23,7 @@ const everyKey = `{"policies": {"api": {
 	"limitsFor": {"life": "5m", "deadline": "20ms", "customers": 100},
 	"instances": 4, "unfairCeiling": true, "tokenTransport": "cookie-only", "embeddedCookie": true, "insecureCookie": true,
 	"maxClients": 1024, "net56Factor": 3, "net48Factor": 5, "insecureNoMemory": true,
-	"challenge": {"mode": "when-crowded", "crowdedPerSecond": 40, "crowdedAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "priceMemory": "1h30m",
+	"challenge": {"mode": "when-busy", "busyPerSecond": 40, "busyAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "priceMemory": "1h30m",
 		"portBlocks": true, "bindOwn": true, "surgeBudget": 7, "waitingRoom": {"share": 6, "closed": true}, "path": "/t/"},
 	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"], "shards": 2,
 		"dangerouslyTrustIdempotencyKey": true},
@@ -56,7 +56,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 		Net48Factor:      5,
 		InsecureNoMemory: true,
 		Challenge: &middleware.Challenge{
-			Mode: middleware.WhenCrowded, CrowdedPerSecond: 40, CrowdedAtOnce: 30, Work: 1024, NonceOnly: true, Crowd: 9, PriceMemory: 90 * time.Minute, PortBlocks: true,
+			Mode: middleware.WhenBusy, BusyPerSecond: 40, BusyAtOnce: 30, Work: 1024, NonceOnly: true, Crowd: 9, PriceMemory: 90 * time.Minute, PortBlocks: true,
 			BindOwn: true, SurgeBudget: 7, WaitingRoom: middleware.WaitingRoom{Share: 6, Closed: true}, Path: "/t/",
 		},
 		Exact: &middleware.Exact{

@@ -28,7 +28,7 @@ var words = map[reflect.Type][]word{
 	},
 	reflect.TypeFor[middleware.Mode](): {
 		{"when-exhausted", "WhenExhausted", uint8(middleware.WhenExhausted)},
-		{"when-crowded", "WhenCrowded", uint8(middleware.WhenCrowded)},
+		{"when-busy", "WhenBusy", uint8(middleware.WhenBusy)},
 		{"newcomers", "Newcomers", uint8(middleware.Newcomers)},
 		{"every-request", "EveryRequest", uint8(middleware.EveryRequest)},
 	},

@@ -27,7 +27,7 @@ func (w *world) collect(f *findings) {
 	f.led, f.dropped = w.led.Load(), w.dropped.Load()
 	f.kills, f.steps, f.hangUps, f.forged = w.kills.Load(), w.steps.Load(), w.hangUps.Load(), w.forged.Load()
 	f.forgedRate = float64(f.forged) / max(w.floodTime.Seconds(), 1)
-	f.crowded, f.atOnce, f.worked, f.moved = w.crowded.Load(), w.atOnce.Load(), w.worked.Load(), w.moved.Load()
+	f.busy, f.atOnce, f.worked, f.moved = w.busy.Load(), w.atOnce.Load(), w.worked.Load(), w.moved.Load()
 	f.explainedTokens = w.explainedTokens.Load()
 	f.tokenErrors, f.unjust, f.excess = w.tokenErrors.Read(), w.unjust.Read(), w.excess.Read()
 	f.broken, f.lostSlots, f.unanswered, f.trouble = w.broken.Read(), w.lostSlots.Read(), w.unanswered.Read(), w.trouble.lines.Read()

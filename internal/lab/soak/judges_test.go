@@ -109,7 +109,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// All addresses together get no more without work than makes an instance crowded. What was bought is not in it.
+// All addresses together get no more without work than makes an instance busy. What was bought is not in it.
 func TestBookOfACrowd(t *testing.T) {
 	const most = 10*perSecond + permitted*perSecond + onTheirWay
 	for _, c := range []struct {
@@ -178,7 +178,7 @@ func TestLedger(t *testing.T) {
 	down := middleware.Decision{Reason: middleware.CounterDown, Call: middleware.CallDown}
 	fell := middleware.Decision{Admitted: true, Degraded: true, Call: middleware.CallSkipped}
 	spent := middleware.Decision{Reason: middleware.OverLimit, Degraded: true, Call: middleware.CallSkipped}
-	load := middleware.Decision{Reason: middleware.Overloaded, Call: middleware.CallCrowded}
+	load := middleware.Decision{Reason: middleware.Overloaded, Call: middleware.CallBusy}
 	for _, c := range []struct {
 		name      string
 		closed    bool

@@ -68,7 +68,7 @@ func (l *ledger) decided(a netip.Addr, d middleware.Decision, stood bool) {
 	of, f := l.of(a), &l.findings
 	of.underway--
 	switch d.Call {
-	case middleware.CallCrowded, middleware.CallFull, middleware.CallContended:
+	case middleware.CallBusy, middleware.CallFull, middleware.CallContended:
 		f.load++
 		of.unknown++ // one that met its deadline may have been charged
 	case middleware.CallSkipped, middleware.CallFailed, middleware.CallDown:

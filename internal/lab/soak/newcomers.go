@@ -15,12 +15,12 @@ const (
 	newcomers = instances // to /busy, in a round
 
 	// onTheirWay is how many requests may have been found in time on /busy, and not have been counted yet, when
-	// an instance gets crowded: none of those who send there without work sends two at once.
+	// an instance gets busy: none of those who send there without work sends two at once.
 	onTheirWay = flooders + newcomers
 )
 
 // arrivals have clients come to /busy that nobody has seen before, one to each instance. They come at the end of a
-// round: so a flood has made the instances crowded.
+// round: so a flood has made the instances busy.
 func (w *world) arrivals() {
 	var wg sync.WaitGroup
 	for i := range newcomers {
@@ -41,8 +41,8 @@ func (w *world) arrive(i int) {
 		}
 		return
 	}
-	crowded := during().Most == 0
-	if crowded && !w.flooding.Load() {
+	busy := during().Most == 0
+	if busy && !w.flooding.Load() {
 		w.unjust.Note(fmt.Sprintf("%s: asked for work though nobody else has come: %d %s", c.name, a.status, a.why))
 	}
 	proof, err := a.solve()
@@ -56,7 +56,7 @@ func (w *world) arrive(i int) {
 	if a.part == bought {
 		c.owns(a, i)
 	}
-	if crowded {
+	if busy {
 		w.worked.Add(1)
 	}
 }

@@ -28,7 +28,7 @@ const (
 	exactQuota = 60
 	atOnce     = 4
 	work       = 64 // of a tally: it is a multiple of the price that counts
-	perSecond  = 2  // from which an instance is crowded on /busy. Ten seconds' worth are more than all but a flood send in a round
+	perSecond  = 2  // from which an instance is busy on /busy. Ten seconds' worth are more than all but a flood send in a round
 )
 
 // quotaOf is the quota of a policy in the n-th configuration.
@@ -102,9 +102,9 @@ func (w *world) configure(policy string, instance, n int, secrets [][]byte) midd
 		}
 		cfg.Instances = instances
 	case busy:
-		cfg.Challenge = &middleware.Challenge{Work: work, Path: "/" + busy + "/tally/", Mode: middleware.WhenCrowded, CrowdedPerSecond: perSecond}
+		cfg.Challenge = &middleware.Challenge{Work: work, Path: "/" + busy + "/tally/", Mode: middleware.WhenBusy, BusyPerSecond: perSecond}
 		if w.set.workFirst(n) == 1 {
-			cfg.Challenge.Mode, cfg.Challenge.CrowdedPerSecond = middleware.Newcomers, 0
+			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.Newcomers, 0
 		}
 		cfg.Instances = instances
 	case slow:
@@ -127,8 +127,8 @@ func (w *world) configure(policy string, instance, n int, secrets [][]byte) midd
 // policy of every instance.
 func (w *world) reconfigure() {
 	for _, s := range w.sites {
-		if s.limits[busy].Stats().Crowded {
-			w.crowded.Add(1)
+		if s.limits[busy].Stats().Busy {
+			w.busy.Add(1)
 		}
 	}
 	w.configuration++

@@ -20,7 +20,7 @@ type findings struct {
 	reconfigured, led, dropped       int64
 	kills, steps, hangUps            int64
 	forged                           int64
-	crowded, atOnce, worked, moved   int64
+	busy, atOnce, worked, moved      int64
 	forgedRate                       float64
 	explainedTokens                  int64
 	tokenErrors, unjust, excess      judge.Found
@@ -84,7 +84,7 @@ func rowsOf(f findings) (rows []judge.Row) {
 	least("forged requests", f.forged, 1)
 	least("/busy: newcomers let in without work", f.atOnce, 1)
 	least("/busy: newcomers let in with work, in a crowd", f.worked, 1)
-	least("/busy: instances found crowded", f.crowded, 1)
+	least("/busy: instances found busy", f.busy, 1)
 	least("/form: holders sold a tally where their share was used up", f.moved, 1)
 
 	none("honest: refused with room", f.unjust)

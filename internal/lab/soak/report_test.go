@@ -16,7 +16,7 @@ import (
 // sound are findings with which all holds.
 func sound() findings {
 	f := findings{
-		length: time.Minute, rounds: 28, decisions: 50_000, reconfigured: 60, led: 3, dropped: 1, kills: 4, steps: 8, hangUps: 16, forged: 9000, crowded: 20, atOnce: 30, worked: 3, moved: 4,
+		length: time.Minute, rounds: 28, decisions: 50_000, reconfigured: 60, led: 3, dropped: 1, kills: 4, steps: 8, hangUps: 16, forged: 9000, busy: 20, atOnce: 30, worked: 3, moved: 4,
 		servedAtOnce: atOnce,
 		worst:        map[string]reached{},
 		exact: map[string]ledgerFindings{
@@ -56,7 +56,7 @@ func TestEveryCheckCanFail(t *testing.T) {
 		"slow clients hung up":                          func(f *findings) { f.hangUps = 0 },
 		"/busy: newcomers let in without work":          func(f *findings) { f.atOnce = 0 },
 		"/busy: newcomers let in with work, in a crowd": func(f *findings) { f.worked = 0 },
-		"/busy: instances found crowded":                func(f *findings) { f.crowded = 0 },
+		"/busy: instances found busy":                   func(f *findings) { f.busy = 0 },
 		"/form: holders sold a tally":                   func(f *findings) { f.moved = 0 },
 		"forged requests":                               func(f *findings) { f.forged = 0 },
 		"honest: refused with room":                     func(f *findings) { f.unjust = judge.Found{N: 1, First: "steady 1: 429"} },

@@ -36,7 +36,7 @@ const (
 // minima are what must have happened before a run is over, however slow the machine is.
 func (w *world) minima() bool {
 	return w.dropped.Load() > 0 && w.kills.Load() > 0 && w.steps.Load() > 0 && w.reconfigured.Load() > 2 &&
-		w.crowded.Load() > 0 && w.atOnce.Load() > 0 && w.worked.Load() > 0 && w.moved.Load() > 0 &&
+		w.busy.Load() > 0 && w.atOnce.Load() > 0 && w.worked.Load() > 0 && w.moved.Load() > 0 &&
 		w.quiet.rounds.Load() >= 2*ofCycle && w.flood.rounds.Load() >= 2*ofCycle
 }
 

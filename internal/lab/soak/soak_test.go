@@ -144,12 +144,12 @@ func TestSoakFindsFaults(t *testing.T) {
 		{"a share has no way out", func(s *settings) { s.wrap = withoutProofs("holder") }, "honest: refused with room", "its share is used up, and it is sold no further tally"},
 		{"nobody notices a crowd", func(s *settings) {
 			s.cycles, s.byLoad = 2, true
-			s.configured = ofPolicy(busy, func(c *middleware.Config) { c.Challenge.CrowdedPerSecond = 1_000_000 })
+			s.configured = ofPolicy(busy, func(c *middleware.Config) { c.Challenge.BusyPerSecond = 1_000_000 })
 		}, "admitted by an instance in a window, most: all, without work", ""},
 		{"a calm instance asks for work", func(s *settings) {
 			s.byLoad = true
 			s.configured = ofPolicy(busy, func(c *middleware.Config) {
-				c.Challenge.Mode, c.Challenge.CrowdedPerSecond = middleware.Newcomers, 0
+				c.Challenge.Mode, c.Challenge.BusyPerSecond = middleware.Newcomers, 0
 			})
 		}, "honest: refused with room", "asked for work though nobody else has come"},
 		{"work lets nobody in", func(s *settings) {

@@ -74,14 +74,14 @@ func TestFairBetweenProcesses(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		counter := exact.NewMemory(0, nil)
 		cfg := pace.Config{Counter: counter, Limits: meter(10, time.Second)}
-		crowded, lonely := process(t, cfg), process(t, cfg)
+		busy, lonely := process(t, cfg), process(t, cfg)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		var many, few log
 		var wg sync.WaitGroup
 		for range 40 {
 			wg.Go(func() {
-				for many.call(ctx, crowded, "") == nil {
+				for many.call(ctx, busy, "") == nil {
 				}
 			})
 		}

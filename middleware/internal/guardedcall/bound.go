@@ -110,10 +110,10 @@ func (b *bound) learn(took time.Duration) {
 // missed notes that the nth call had no answer in time. silent says that nobody had one
 // since it came. Where others had theirs soon, the call missed alone, and no queue is to
 // blame: a bound that shrank would let one key that hangs shut out all the others.
-func (b *bound) missed(n uint64, silent, crowded bool, t terms) {
+func (b *bound) missed(n uint64, silent, busy bool, t terms) {
 	switch {
 	case n <= b.shrunk:
-	case silent && crowded:
+	case silent && busy:
 		b.shrink(unit)
 	case silent:
 		b.shrink(min(b.size, max(b.size/2, fewCalls*unit)))

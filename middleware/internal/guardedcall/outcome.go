@@ -16,8 +16,8 @@ const (
 	// Answered: the verdict is the counter's.
 	Answered Outcome = iota
 
-	// Crowded: the counter works, and has no room or no time for this call.
-	Crowded
+	// Busy: the counter works, and has no room or no time for this call.
+	Busy
 
 	// Full: the counter works, and has no room for a new key.
 	Full

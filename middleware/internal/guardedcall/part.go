@@ -75,7 +75,7 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 	if t.holder = p.turns.hold(who, key, terms.most); t.holder == nil {
 		p.crowds++
 		p.mu.Unlock()
-		return t, Crowded, nil
+		return t, Busy, nil
 	}
 	if 2*p.turns.all() > terms.most {
 		p.crowds++
@@ -204,7 +204,7 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 	took := time.Since(t.sent)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if how == late && p.crowdedSilence(t, terms) {
+	if how == late && p.busySilence(t, terms) {
 		p.giveUp(t, terms)
 	} else {
 		p.out[t.holder.who]--
@@ -237,8 +237,8 @@ func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 	defer p.mu.Unlock()
 	p.noteDelay(f.delay, terms)
 	if (f.busy || f.late) && p.answers != t.seen.answers {
-		if f.busy || p.isStarved() || p.crowded(t, terms) {
-			return Crowded
+		if f.busy || p.isStarved() || p.busy(t, terms) {
+			return Busy
 		}
 		return p.failed()
 	}
@@ -248,7 +248,7 @@ func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 	}
 	p.breaker.note(f.began)
 	if (f.busy || f.late) && !p.breaker.open() && p.breaker.silence(f.ended) < p.grace(t, f.busy, terms) {
-		return Crowded
+		return Busy
 	}
 	if t.probe || !p.breaker.open() { // what set out before it opened tells nothing new
 		p.breaker.failed(f.began, f.ended, terms.deadline)
@@ -263,7 +263,7 @@ func (p *part) judge(t *ticket, f failure, terms terms) Outcome {
 // of the counter: it was not asked.
 func (p *part) tired(t *ticket, now time.Time, terms terms) Outcome {
 	if p.answers != t.seen.answers || !p.breaker.silent() || p.breaker.silence(now) < p.grace(t, false, terms) {
-		return Crowded
+		return Busy
 	}
 	return p.failed()
 }
@@ -274,7 +274,7 @@ func (p *part) grace(t *ticket, busy bool, terms terms) time.Duration {
 	switch {
 	case p.isStarved():
 		return starvedPause
-	case busy || p.crowdedSilence(t, terms):
+	case busy || p.busySilence(t, terms):
 		return breakPause
 	}
 	return 0
@@ -293,16 +293,16 @@ func (p *part) noteDelay(delay time.Duration, terms terms) {
 // is late then.
 func (p *part) isStarved() bool { return !p.starved.IsZero() && time.Since(p.starved) < breakPause }
 
-// crowdedSilence reports whether there was a crowd since a call came or since the last
+// busySilence reports whether there was a crowd since a call came or since the last
 // answer: what is idle for a moment has not recovered. So it is where calls stood in line
 // when it answered last, or the last answers took long.
-func (p *part) crowdedSilence(t *ticket, terms terms) bool {
+func (p *part) busySilence(t *ticket, terms terms) bool {
 	return p.crowds != min(t.seen.crowds, p.heard) || p.lined || p.bound.pressed(terms.deadline)
 }
 
-// crowded reports whether a call that is back, while others were answered, has met a
+// busy reports whether a call that is back, while others were answered, has met a
 // crowd: of calls, or a queue of the server's, in which they took long as well.
-func (p *part) crowded(t *ticket, terms terms) bool {
+func (p *part) busy(t *ticket, terms terms) bool {
 	return p.crowds != t.seen.crowds || p.lines != t.seen.lines || p.bound.pressed(terms.deadline)
 }
 

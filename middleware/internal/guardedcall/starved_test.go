@@ -27,7 +27,7 @@ func times(t *testing.T, p *part, long, pause time.Duration, delay func(n int) t
 		time.Sleep(aDeadline + delay(n))
 		p.leave(&ticket, late, terms)
 		switch p.judge(&ticket, failure{began: now, ended: time.Now(), late: true, delay: delay(n)}, terms) {
-		case Crowded:
+		case Busy:
 			load++
 		case Failed:
 			choice++
@@ -72,10 +72,10 @@ func TestLateDeadlinesAreLoad(t *testing.T) {
 		p := &part{answers: 1}
 		p.starved = time.Now()
 		ticket := ticket{holder: p.turns.force(Payer, "k")}
-		require.Equal(t, Crowded, p.judge(&ticket, failure{began: time.Now(), ended: time.Now(), late: true}, terms{aDeadline, 8}), "others were answered")
+		require.Equal(t, Busy, p.judge(&ticket, failure{began: time.Now(), ended: time.Now(), late: true}, terms{aDeadline, 8}), "others were answered")
 		p.breaker.note(time.Now())
 		ticket.seen.answers = 1
-		require.Equal(t, Crowded, p.tired(&ticket, time.Now(), terms{aDeadline, 8}), "in line")
+		require.Equal(t, Busy, p.tired(&ticket, time.Now(), terms{aDeadline, 8}), "in line")
 		time.Sleep(breakPause)
 		require.Equal(t, Failed, p.tired(&ticket, time.Now(), terms{aDeadline, 8}))
 	})
@@ -97,7 +97,7 @@ func TestAnEngineThatDawdlesIsNoLoad(t *testing.T) {
 		for outcome != Down {
 			require.Less(t, time.Since(began), 3*time.Second)
 			_, outcome, _ = g.Take(context.Background(), time.Now(), time.Now, Payer, exact.Call{Key: "k"})
-			require.NotEqual(t, Crowded, outcome)
+			require.NotEqual(t, Busy, outcome)
 		}
 	})
 }

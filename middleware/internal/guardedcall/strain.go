@@ -27,7 +27,7 @@ const strainSeconds = 10
 
 // note counts a call.
 func (s *strain) note(now time.Time, outcome Outcome, err error) {
-	load := outcome == Crowded || outcome == Full || outcome == Contended
+	load := outcome == Busy || outcome == Full || outcome == Contended
 	if !load && outcome != Answered {
 		return // an outage, which is told as one
 	}

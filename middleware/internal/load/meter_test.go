@@ -19,10 +19,10 @@ var opening = time.Unix(19800*86400, 0)
 // steadily admits so many requests a second, evenly, until the answer changes, and returns after
 // how long it did; or not within an hour.
 func steadily(m *load.Meter, from time.Time, at load.Threshold, perSecond float64) (changed time.Duration, ok bool) {
-	began := m.Crowded(from, at)
+	began := m.Busy(from, at)
 	each := time.Duration(float64(time.Second) / perSecond)
 	for after := each; after < time.Hour; after += each {
-		if m.Crowded(from.Add(after), at) != began {
+		if m.Busy(from.Add(after), at) != began {
 			return after, true
 		}
 		m.Admit(from.Add(after), at)
@@ -30,12 +30,12 @@ func steadily(m *load.Meter, from time.Time, at load.Threshold, perSecond float6
 	return 0, false
 }
 
-// After how long a steady rate makes an instance crowded, and calm again.
+// After how long a steady rate makes an instance busy, and calm again.
 func TestMeterAtASteadyRate(t *testing.T) {
 	at := load.Threshold{PerSecond: 20}
 	for _, row := range []struct {
-		rate          float64 // of the threshold
-		crowded, calm time.Duration
+		rate       float64 // of the threshold
+		busy, calm time.Duration
 	}{
 		{0.01, 0, 10 * time.Second},
 		{0.25, 0, 20 * time.Second},
@@ -52,10 +52,10 @@ func TestMeterAtASteadyRate(t *testing.T) {
 		t.Run(fmt.Sprint(row.rate), func(t *testing.T) {
 			var m load.Meter
 			after, changed := steadily(&m, opening, at, 20*row.rate)
-			require.Equal(t, row.crowded > 0, changed)
-			require.InDelta(t, row.crowded.Seconds(), after.Seconds(), 1)
+			require.Equal(t, row.busy > 0, changed)
+			require.InDelta(t, row.busy.Seconds(), after.Seconds(), 1)
 
-			busy := crowdedMeter(t, opening, at)
+			busy := busyMeter(t, opening, at)
 			after, changed = steadily(busy, opening, at, 20*row.rate)
 			require.Equal(t, row.calm > 0, changed)
 			require.InDelta(t, row.calm.Seconds(), after.Seconds(), 5)
@@ -63,24 +63,24 @@ func TestMeterAtASteadyRate(t *testing.T) {
 	}
 }
 
-// crowdedMeter is one that has become crowded just now.
-func crowdedMeter(t testing.TB, now time.Time, at load.Threshold) *load.Meter {
+// busyMeter is one that has become busy just now.
+func busyMeter(t testing.TB, now time.Time, at load.Threshold) *load.Meter {
 	m := new(load.Meter)
 	for range 10*at.PerSecond + 1 {
-		require.False(t, m.Crowded(now, at))
+		require.False(t, m.Busy(now, at))
 		m.Admit(now, at)
 	}
-	require.True(t, m.Crowded(now, at), "ten seconds' worth, and one")
+	require.True(t, m.Busy(now, at), "ten seconds' worth, and one")
 	return m
 }
 
-// A rate that does not divide a second is crowded no request too late, and a thousandth early
+// A rate that does not divide a second is busy no request too late, and a thousandth early
 // at most.
 func TestMeterIsNotRoundedUp(t *testing.T) {
 	for _, perSecond := range []int64{1, 3, 7, 999, 99_991, 333_331} {
 		var m load.Meter
 		at, n := load.Threshold{PerSecond: perSecond}, int64(0)
-		for ; !m.Crowded(opening, at); n++ {
+		for ; !m.Busy(opening, at); n++ {
 			m.Admit(opening, at)
 		}
 		require.LessOrEqual(t, n, 10*perSecond+1, "%d a second", perSecond)
@@ -88,7 +88,7 @@ func TestMeterIsNotRoundedUp(t *testing.T) {
 	}
 }
 
-// Whether an instance is crowded depends on what was admitted in all spans that have ended: a
+// Whether an instance is busy depends on what was admitted in all spans that have ended: a
 // list of them, counted one by one, says the same.
 func TestMeterAgainstAList(t *testing.T) {
 	crowds := 0
@@ -105,12 +105,12 @@ func TestMeterAgainstAList(t *testing.T) {
 			}
 			mean := float64(time.Second) / (pace * float64(perSecond))
 			now = now.Add(time.Duration(rng.ExpFloat64()*mean/1000) * time.Microsecond)
-			was := list.crowded
-			require.Equal(t, list.at(now), m.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
+			was := list.busy
+			require.Equal(t, list.at(now), m.Busy(now, at), "seed %d, %v", seed, now.Sub(opening))
 			list.admit(now)
 			m.Admit(now, at)
-			require.Equal(t, list.at(now), m.Crowded(now, at), "seed %d, %v", seed, now.Sub(opening))
-			if list.crowded && !was {
+			require.Equal(t, list.at(now), m.Busy(now, at), "seed %d, %v", seed, now.Sub(opening))
+			if list.busy && !was {
 				crowds++
 			}
 		}
@@ -118,10 +118,10 @@ func TestMeterAgainstAList(t *testing.T) {
 	require.Greater(t, crowds, 40, "the test has something to see")
 }
 
-// Spells are the calm and crowded ones of an instance, in the plainest words.
+// Spells are the calm and busy ones of an instance, in the plainest words.
 type spells struct {
 	perSecond int64
-	crowded   bool
+	busy      bool
 	since     time.Time   // of this spell
 	admitted  []time.Time // in it
 }
@@ -129,7 +129,7 @@ type spells struct {
 // admit counts a request.
 func (s *spells) admit(now time.Time) {
 	s.admitted = append(s.admitted, now)
-	if s.crowded {
+	if s.busy {
 		return
 	}
 	for i, first := range s.admitted { // the span from each to now
@@ -141,10 +141,10 @@ func (s *spells) admit(now time.Time) {
 	}
 }
 
-// at tells whether the instance is crowded: not if in the span from some request of this spell,
+// at tells whether the instance is busy: not if in the span from some request of this spell,
 // or from its begin, that lasted ten seconds at the least, half the rate was not reached.
 func (s *spells) at(now time.Time) bool {
-	if !s.crowded {
+	if !s.busy {
 		return false
 	}
 	for i, from := range append([]time.Time{s.since}, s.admitted...) {
@@ -158,8 +158,8 @@ func (s *spells) at(now time.Time) bool {
 }
 
 // All that calm spells admit, in any span, is the rate and ten seconds' worth, and one for each
-// time that the instance was crowded: however the requests are timed. A flood that stops as it
-// gets crowded, and comes again as it is calm, gains nothing by that.
+// time that the instance was busy: however the requests are timed. A flood that stops as it
+// gets busy, and comes again as it is calm, gains nothing by that.
 func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -174,7 +174,7 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 		now, crowds, was := opening, int64(0), time.Time{}
 		for len(calm) < 1200 {
 			switch {
-			case m.Crowded(now, at):
+			case m.Busy(now, at):
 				now = now.Add(time.Duration(rng.IntN(3000)) * time.Millisecond)
 				if rng.IntN(4) == 0 {
 					m.Admit(now, at) // a holder of a tally
@@ -184,16 +184,16 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 				now = now.Add(time.Duration(rng.ExpFloat64() * 3 * float64(time.Second)))
 			}
 			for range rng.IntN(int(10 * perSecond)) {
-				if m.Crowded(now, at) {
+				if m.Busy(now, at) {
 					break
 				}
 				m.Admit(now, at)
 				calm = append(calm, admission{now, crowds})
 			}
-			if m.Crowded(now, at) {
+			if m.Busy(now, at) {
 				crowds++
 				if !was.IsZero() {
-					require.GreaterOrEqual(t, now.Sub(was), 10*time.Second, "seed %d: no sooner crowded again", seed)
+					require.GreaterOrEqual(t, now.Sub(was), 10*time.Second, "seed %d: no sooner busy again", seed)
 				}
 				was = now
 			}
@@ -210,7 +210,7 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 	}
 }
 
-// Requests under way: crowded from AtOnce, and until fewer than half are, ten seconds at least.
+// Requests under way: busy from AtOnce, and until fewer than half are, ten seconds at least.
 func TestMeterOfRequestsUnderWay(t *testing.T) {
 	for _, at := range []load.Threshold{{AtOnce: 6}, {AtOnce: 6, PerSecond: 1_000_000}, {AtOnce: 5}} {
 		var m load.Meter
@@ -224,22 +224,22 @@ func TestMeterOfRequestsUnderWay(t *testing.T) {
 			}
 		}
 		to(at.AtOnce - 1)
-		require.False(t, m.Crowded(opening, at))
+		require.False(t, m.Busy(opening, at))
 		to(at.AtOnce)
-		require.True(t, m.Crowded(opening, at))
+		require.True(t, m.Busy(opening, at))
 		to(0)
-		require.True(t, m.Crowded(opening.Add(10*time.Second-2), at), "ten seconds at least")
-		require.False(t, m.Crowded(opening.Add(10*time.Second), at))
+		require.True(t, m.Busy(opening.Add(10*time.Second-2), at), "ten seconds at least")
+		require.False(t, m.Busy(opening.Add(10*time.Second), at))
 
 		later := opening.Add(time.Minute)
 		to(at.AtOnce)
-		require.True(t, m.Crowded(later, at))
+		require.True(t, m.Busy(later, at))
 		to((at.AtOnce + 1) / 2)
-		require.True(t, m.Crowded(later.Add(time.Hour), at), "half of it is too many")
+		require.True(t, m.Busy(later.Add(time.Hour), at), "half of it is too many")
 		to((at.AtOnce+1)/2 - 1)
-		require.False(t, m.Crowded(later.Add(time.Hour), at))
+		require.False(t, m.Busy(later.Add(time.Hour), at))
 		to(at.AtOnce - 1)
-		require.False(t, m.Crowded(later.Add(time.Hour), at), "half of it makes nobody crowded")
+		require.False(t, m.Busy(later.Add(time.Hour), at), "half of it makes nobody busy")
 		to(0)
 	}
 }
@@ -247,17 +247,17 @@ func TestMeterOfRequestsUnderWay(t *testing.T) {
 // Both must be below half before an instance is calm.
 func TestMeterOfBoth(t *testing.T) {
 	at := load.Threshold{PerSecond: 10, AtOnce: 4}
-	m := crowdedMeter(t, opening, at)
+	m := busyMeter(t, opening, at)
 	m.Begin()
 	m.Begin()
-	require.True(t, m.Crowded(opening.Add(time.Hour), at))
+	require.True(t, m.Busy(opening.Add(time.Hour), at))
 	m.End()
-	require.False(t, m.Crowded(opening.Add(time.Hour), at))
+	require.False(t, m.Busy(opening.Add(time.Hour), at))
 
 	for range 3 {
 		m.Begin()
 	}
-	require.True(t, m.Crowded(opening.Add(time.Hour), at))
+	require.True(t, m.Busy(opening.Add(time.Hour), at))
 	for range 4 {
 		m.End()
 	}
@@ -268,43 +268,43 @@ func TestMeterOfBoth(t *testing.T) {
 // A threshold may change at any time: what was admitted counts on.
 func TestMeterWhenTheThresholdChanges(t *testing.T) {
 	low, high := load.Threshold{PerSecond: 2}, load.Threshold{PerSecond: 2000}
-	m := crowdedMeter(t, opening, low)
-	require.True(t, m.Crowded(opening, high), "it stays crowded")
-	require.False(t, m.Crowded(opening.Add(10*time.Second), high), "and no longer than that takes")
+	m := busyMeter(t, opening, low)
+	require.True(t, m.Busy(opening, high), "it stays busy")
+	require.False(t, m.Busy(opening.Add(10*time.Second), high), "and no longer than that takes")
 
 	var calm load.Meter
 	for range 10_000 {
 		calm.Admit(opening, high)
 	}
-	require.False(t, calm.Crowded(opening, low))
+	require.False(t, calm.Busy(opening, low))
 	for range 10 {
 		calm.Admit(opening, low)
 	}
-	require.False(t, calm.Crowded(opening, low), "it was half full")
+	require.False(t, calm.Busy(opening, low), "it was half full")
 	calm.Admit(opening, low)
-	require.True(t, calm.Crowded(opening, low))
-	require.True(t, calm.Crowded(opening, load.Threshold{AtOnce: 5}))
+	require.True(t, calm.Busy(opening, low))
+	require.True(t, calm.Busy(opening, load.Threshold{AtOnce: 5}))
 }
 
-// A clock that is set back or forward leaves an instance crowded, or calm, for ten seconds too
+// A clock that is set back or forward leaves an instance busy, or calm, for ten seconds too
 // long at most, also where nothing is admitted and nobody but readers ask.
 func TestMeterWhenTheClockIsSet(t *testing.T) {
 	at := load.Threshold{PerSecond: 10}
 	for _, step := range []time.Duration{-100 * 365 * 24 * time.Hour, -time.Hour, -11 * time.Second, -5 * time.Second, -time.Millisecond, time.Millisecond, time.Hour} {
 		t.Run(step.String(), func(t *testing.T) {
 			now := opening.Add(step)
-			crowded := crowdedMeter(t, opening, at)
-			require.Equal(t, step < 10*time.Second, crowded.Crowded(now, at))
-			require.False(t, crowded.Crowded(now.Add(10*time.Second), at))
+			busy := busyMeter(t, opening, at)
+			require.Equal(t, step < 10*time.Second, busy.Busy(now, at))
+			require.False(t, busy.Busy(now.Add(10*time.Second), at))
 
 			var calm load.Meter
 			for range 50 {
 				calm.Admit(opening, at)
 			}
-			require.False(t, calm.Crowded(now, at))
+			require.False(t, calm.Busy(now, at))
 			calm.Admit(now, at)
-			require.Equal(t, step <= -5*time.Second, calm.Crowded(now, at), "a full bucket runs over")
-			require.False(t, calm.Crowded(now.Add(10*time.Second), at))
+			require.Equal(t, step <= -5*time.Second, calm.Busy(now, at), "a full bucket runs over")
+			require.False(t, calm.Busy(now.Add(10*time.Second), at))
 			after, changed := steadily(&calm, now.Add(10*time.Second), at, 20)
 			require.True(t, changed)
 			require.InDelta(t, 10, after.Seconds(), 1, "as if nothing had been")
@@ -322,17 +322,17 @@ func TestMeterIsSafeForConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			for range each {
 				m.Begin()
-				m.Crowded(opening, at)
+				m.Busy(opening, at)
 				m.Admit(opening, at)
 				m.End()
 			}
 		})
 	}
 	all.Wait()
-	require.False(t, m.Crowded(opening, at), "ten seconds' worth")
+	require.False(t, m.Busy(opening, at), "ten seconds' worth")
 	m.Admit(opening, at)
-	require.True(t, m.Crowded(opening, at), "and one")
-	require.False(t, m.Crowded(opening.Add(10*time.Second), load.Threshold{AtOnce: 1}), "nobody is left behind")
+	require.True(t, m.Busy(opening, at), "and one")
+	require.False(t, m.Busy(opening.Add(10*time.Second), load.Threshold{AtOnce: 1}), "nobody is left behind")
 }
 
 func TestMeterAllocatesNothing(t *testing.T) {
@@ -340,7 +340,7 @@ func TestMeterAllocatesNothing(t *testing.T) {
 	var m load.Meter
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		m.Begin()
-		m.Crowded(opening, at)
+		m.Busy(opening, at)
 		m.Admit(opening, at)
 		m.End()
 	}))

@@ -15,7 +15,7 @@ import (
 type plan struct {
 	loads      []load
 	probes     int
-	crowded    []load // where new families are mistaken for others
+	busy       []load // where new families are mistaken for others
 	looks      int
 	sizes      []int // of the memories that are flooded
 	victims    int
@@ -39,7 +39,7 @@ func thorough() plan {
 			{huge, 10_000_000}, {huge, huge},
 		},
 		probes:     1_000_000,
-		crowded:    []load{{std, std}, {std, 1_000_000}, {huge, 10_000_000}},
+		busy:       []load{{std, std}, {std, 1_000_000}, {huge, 10_000_000}},
 		looks:      1_000_000_000,
 		sizes:      []int{std, large},
 		victims:    1000,
@@ -56,7 +56,7 @@ func hasty() plan {
 	return plan{
 		loads:      []load{{1000, 1000}, {1000, 2000}, {1000, 10_000}},
 		probes:     10_000,
-		crowded:    []load{{1000, 3000}},
+		busy:       []load{{1000, 3000}},
 		looks:      1_000_000,
 		sizes:      []int{1000},
 		victims:    100, // so few that all find room
@@ -85,7 +85,7 @@ func mistaken(p plan) string {
 	b := markdown.New("New families taken for others",
 		"How many of the new families that are looked up find a count that is not theirs, by the chance of an equal tag.",
 		"made for", "live", "looks", "hits", "hits by the formula")
-	for _, l := range p.crowded {
+	for _, l := range p.busy {
 		m := memory.MeasureMistaken(l.families, l.live, p.looks)
 		b.Row(count(m.Families), count(m.Live), count(m.Looks), count(m.Hits), fmt.Sprintf("%.2g", m.Expected))
 	}

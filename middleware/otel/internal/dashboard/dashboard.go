@@ -74,7 +74,7 @@ func Questions() []Question {
 				{sum(policy, "tallystick_exact_refusing"+of), "{{tallystick_policy}}: refusing"}}},
 			{"Decided without it", "The part of decisions that was made by Exact.Outage, because the counter did not answer.", "percentunit", 1, []Query{
 				{"(" + sum(policy, rate("tallystick_decisions_degraded_total", of)) + " or 0 * " + sum(policy, rate("tallystick_exact_call_duration_seconds_count", of)) + ") / (" + sum(policy, rate(decisions, of)) + " > 0)", "{{tallystick_policy}}"}}},
-			{"Calls, by result", "answered is well. crowded, full and contended are load, and answered 503; failed and down are calls without an answer; skipped were not made in an outage.", "ops", 0, []Query{
+			{"Calls, by result", "answered is well. busy, full and contended are load, and answered 503; failed and down are calls without an answer; skipped were not made in an outage.", "ops", 0, []Query{
 				{sum("tallystick_policy, tallystick_exact_result", rate("tallystick_exact_call_duration_seconds_count", of)), "{{tallystick_policy}}: {{tallystick_exact_result}}"}}},
 			{"How long a call takes", "Of calls that were answered. Exact.Deadline should be four times of what is usual.", "s", 0, []Query{
 				{"histogram_quantile(0.5, " + sum("le, tallystick_policy", rate("tallystick_exact_call_duration_seconds_bucket", `{tallystick_policy=~"$policy", tallystick_exact_result="answered"}`)) + ")", "{{tallystick_policy}}: middle"},

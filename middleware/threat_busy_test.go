@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An attacker can make an instance crowded, with requests that are admitted, and keep it so
+// An attacker can make an instance busy, with requests that are admitted, and keep it so
 // for as long as it pays for them. That costs others work, and locks nobody out: a newcomer
 // proves work once, at the price of its own address, and is served as ever; a client that has
 // bought a tally notices nothing.
@@ -22,7 +22,7 @@ func TestAnAttackerWhoCrowdsAnInstanceLocksNobodyOut(t *testing.T) {
 	for name, addr := range map[string]string{"of its own": "", "that the attacker has too": "203.0.113.66"} {
 		t.Run("newcomers with an address "+name, func(t *testing.T) {
 			now := new(clock)
-			h := newSite(t, crowdedFrom(now, perSecond, 0))
+			h := newSite(t, busyFrom(now, perSecond, 0))
 			holder := &honest{token: bought(t, h, from("203.0.113.50"))}
 			var farm []string
 			work := uint64(0)
@@ -41,7 +41,7 @@ func TestAnAttackerWhoCrowdsAnInstanceLocksNobodyOut(t *testing.T) {
 			strangers(h, 10*perSecond+1)
 			served, proofs := 0, 0
 			for second := range 60 {
-				require.True(t, h.m.Stats().Crowded, "second %d", second)
+				require.True(t, h.m.Stats().Busy, "second %d", second)
 				attack()
 				newcomer := &honest{}
 				who := from(fmt.Sprintf("192.0.2.%d", second))
@@ -77,10 +77,10 @@ func (c *honest) askFrom(t *testing.T, h http.Handler, who option) bool {
 
 // Tokens that were had for nothing while it was calm, and tallies that were bought whenever, are
 // worth no more than in WhenExhausted: (N+C)·L·(1+F), whatever the load has been in between.
-func TestBoundWhenCrowded(t *testing.T) {
+func TestBoundWhenBusy(t *testing.T) {
 	const instances, starts, limit, farmed = 3, 2, 5, 4
 	now := new(clock)
-	cfg := crowdedFrom(now, 2, 0)
+	cfg := busyFrom(now, 2, 0)
 	var sites []*site
 	for range instances + starts {
 		sites = append(sites, newSite(t, cfg))
@@ -106,7 +106,7 @@ func TestBoundWhenCrowded(t *testing.T) {
 	for i := range farmed {
 		farm = append(farm, bought(t, sites[i%instances]))
 	}
-	for range 5 { // crowded, calm, and crowded again, within one window
+	for range 5 { // busy, calm, and busy again, within one window
 		for _, s := range sites[:instances] {
 			strangers(s, 30)
 			attack(s)
@@ -126,44 +126,44 @@ func TestBoundWhenCrowded(t *testing.T) {
 // instance admits no more without work, in any time, than the threshold and ten seconds' worth.
 func TestAllThatACrowdGetsWithoutWork(t *testing.T) {
 	const perSecond, seconds = 3, 120
-	for name, perTick := range map[string]func(i int, crowded bool) int{
+	for name, perTick := range map[string]func(i int, busy bool) int{
 		"a flood":                            func(int, bool) int { return 20 },
 		"bursts":                             func(i int, _ bool) int { return (i % 37) / 36 * 100 },
-		"a crowd that comes when it is calm": func(_ int, crowded bool) int { return map[bool]int{false: 15}[crowded] },
+		"a crowd that comes when it is calm": func(_ int, busy bool) int { return map[bool]int{false: 15}[busy] },
 		"a trickle above the threshold":      func(i int, _ bool) int { return (i%3 + 1) / 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
-			cfg := crowdedFrom(now, perSecond, 0)
+			cfg := busyFrom(now, perSecond, 0)
 			cfg.MaxClients = 1 << 16
 			h := newSite(t, cfg)
 			passed, spells, was, next := 0, 0, false, 0
 			for i := range seconds * 10 {
-				crowded := h.m.Stats().Crowded
-				for range perTick(i, crowded) {
+				busy := h.m.Stats().Busy
+				for range perTick(i, busy) {
 					next++
 					passed += admitted(h, 1, from(fmt.Sprintf("10.%d.%d.%d", next>>16, next>>8&255, next&255)))
 				}
-				crowded = h.m.Stats().Crowded
-				if crowded && !was {
+				busy = h.m.Stats().Busy
+				if busy && !was {
 					spells++
 				}
-				was = crowded
+				was = busy
 				most := float64(perSecond)*(float64(i)/10+10) + float64(spells)
 				require.LessOrEqual(t, float64(passed), most, "after %d tenths of a second", i)
 				now.advance(100 * time.Millisecond)
 			}
 			require.Positive(t, spells)
 			require.Greater(t, passed, perSecond*seconds/2, "a crowd shuts nobody out for good")
-			t.Logf("%d admitted of %d, crowded %d times", passed, next, spells)
+			t.Logf("%d admitted of %d, busy %d times", passed, next, spells)
 		})
 	}
 }
 
 // Everything at once, for the race detector: whatever the order, all that have begun have ended.
-func TestWhenCrowdedIsSafeForConcurrentUse(t *testing.T) {
+func TestWhenBusyIsSafeForConcurrentUse(t *testing.T) {
 	now := new(clock)
-	cfg := crowdedFrom(now, 5, 3)
+	cfg := busyFrom(now, 5, 3)
 	cfg.Concurrency = &middleware.Concurrency{Max: 5, Queue: 5}
 	h := newSite(t, cfg)
 	tok := bought(t, h)
@@ -182,7 +182,7 @@ func TestWhenCrowdedIsSafeForConcurrentUse(t *testing.T) {
 		}
 	})
 	now.advance(10 * time.Second)
-	require.False(t, h.m.Stats().Crowded)
+	require.False(t, h.m.Stats().Busy)
 	for i := range 2 {
 		require.Equal(t, 1, admitted(h, 1, from(fmt.Sprintf("192.0.2.%d", i))), "nobody is under way")
 	}
@@ -192,8 +192,8 @@ func TestWhenCrowdedIsSafeForConcurrentUse(t *testing.T) {
 func TestWaitingRoomOfACrowd(t *testing.T) {
 	const perSecond, many = 2, 100
 	now := new(clock)
-	cfg := waiting(now, middleware.WhenCrowded)
-	cfg.Challenge.CrowdedPerSecond = perSecond
+	cfg := waiting(now, middleware.WhenBusy)
+	cfg.Challenge.BusyPerSecond = perSecond
 	h := newSite(t, cfg)
 	require.Equal(t, 10*perSecond+1, strangers(h, many))
 	tickets := map[int][]string{}
@@ -201,7 +201,7 @@ func TestWaitingRoomOfACrowd(t *testing.T) {
 		tickets[i] = ticketsOf(t, h, 2*laneQuota, stranger(i))
 	}
 	now.advance(5 * time.Second)
-	require.True(t, h.m.Stats().Crowded)
+	require.True(t, h.m.Stats().Busy)
 	for i := range many {
 		require.Equal(t, laneQuota, admittedWith(h, tickets[i], stranger(i)), "stranger %d", i)
 	}

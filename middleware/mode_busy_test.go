@@ -15,10 +15,10 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// crowdedFrom is contact with WhenCrowded, by a rate or by requests under way.
-func crowdedFrom(c *clock, perSecond, atOnce int64) middleware.Config {
-	cfg := challenging(c, middleware.WhenCrowded)
-	cfg.Challenge.CrowdedPerSecond, cfg.Challenge.CrowdedAtOnce = perSecond, atOnce
+// busyFrom is contact with WhenBusy, by a rate or by requests under way.
+func busyFrom(c *clock, perSecond, atOnce int64) middleware.Config {
+	cfg := challenging(c, middleware.WhenBusy)
+	cfg.Challenge.BusyPerSecond, cfg.Challenge.BusyAtOnce = perSecond, atOnce
 	return cfg
 }
 
@@ -33,20 +33,20 @@ func strangers(h http.Handler, n int) (passed int) {
 	return passed
 }
 
-// WhenCrowded: while it is calm all have the quota of their address, and while it is crowded
+// WhenBusy: while it is calm all have the quota of their address, and while it is busy
 // work comes first. What was bought is good all the time, and what was counted stays counted.
-func TestWhenCrowded(t *testing.T) {
+func TestWhenBusy(t *testing.T) {
 	now := new(clock)
-	h := newSite(t, crowdedFrom(now, 2, 0))
+	h := newSite(t, busyFrom(now, 2, 0))
 	own := bought(t, h, from("203.0.113.7"))
 	shared := spend(t, h, 3)
 	requireNoChallenge(t, send(h, from("203.0.113.8"), showing(own)))
 	require.True(t, h.decisions.last().Own)
 	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":false,"left":2,`)
-	require.False(t, h.m.Stats().Crowded)
+	require.False(t, h.m.Stats().Busy)
 
 	require.Equal(t, 17, strangers(h, 30), "ten seconds' worth, and one")
-	require.True(t, h.m.Stats().Crowded)
+	require.True(t, h.m.Stats().Busy)
 	for name, shown := range map[string][]option{"nothing": nil, "the shared token": {showing(shared), showingCookie(shared)}} {
 		refused := send(h, shown...)
 		require.Equal(t, http.StatusForbidden, refused.StatusCode, name)
@@ -64,7 +64,7 @@ func TestWhenCrowded(t *testing.T) {
 	require.Equal(t, middleware.OverLimit, h.decisions.last().Reason, "the shared one is closed")
 
 	now.advance(15 * time.Second)
-	require.False(t, h.m.Stats().Crowded)
+	require.False(t, h.m.Stats().Busy)
 	require.Equal(t, 2, admitted(h, 9), "what the address has used was not forgotten")
 	require.Equal(t, 1, admitted(h, 1, from("203.0.113.9")), "nobody is asked")
 	require.Equal(t, 1, admitted(h, 1, from("203.0.113.8"), showing(own)))
@@ -74,21 +74,21 @@ func TestWhenCrowded(t *testing.T) {
 	require.Equal(t, 1, admitted(h, 1, showing(shared)), "the shared token is good again")
 	require.False(t, h.decisions.last().Own)
 	require.Equal(t, 1, admitted(h, 1, showing(spent)))
-	require.True(t, h.decisions.last().Own, "bought while it was crowded")
+	require.True(t, h.decisions.last().Own, "bought while it was busy")
 }
 
-// What is refused, and what costs nothing, makes nobody crowded; what is admitted does,
+// What is refused, and what costs nothing, makes nobody busy; what is admitted does,
 // whoever admits it.
-func TestWhatMakesAnInstanceCrowded(t *testing.T) {
+func TestWhatMakesAnInstanceBusy(t *testing.T) {
 	const enough = 21 // of 2 a second
 	type world struct {
 		h   *site
 		now *clock
 	}
 	for name, test := range map[string]struct {
-		crowded bool
-		change  func(*middleware.Config)
-		come    func(t *testing.T, w world)
+		busy   bool
+		change func(*middleware.Config)
+		come   func(t *testing.T, w world)
 	}{
 		"admitted":  {true, nil, func(_ *testing.T, w world) { strangers(w.h, enough) }},
 		"one fewer": {false, nil, func(_ *testing.T, w world) { strangers(w.h, enough-1) }},
@@ -101,7 +101,7 @@ func TestWhatMakesAnInstanceCrowded(t *testing.T) {
 			ticket := refusedWithTicket(t, w.h)
 			w.now.advance(6 * time.Second)
 			strangers(w.h, enough-1)
-			require.False(t, w.h.m.Stats().Crowded)
+			require.False(t, w.h.m.Stats().Busy)
 			require.Equal(t, 1, admitted(w.h, 1, holding(ticket)))
 			require.True(t, w.h.decisions.last().FromWaitingRoom)
 		}},
@@ -127,7 +127,7 @@ func TestWhatMakesAnInstanceCrowded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
-			cfg := crowdedFrom(now, 2, 0)
+			cfg := busyFrom(now, 2, 0)
 			if name == "own tallies" || name == "outside of HTTP" {
 				cfg.Limits[0].Quota = 100
 			}
@@ -136,61 +136,61 @@ func TestWhatMakesAnInstanceCrowded(t *testing.T) {
 			}
 			w := world{newSite(t, cfg), now}
 			test.come(t, w)
-			require.Equal(t, test.crowded, w.h.m.Stats().Crowded)
+			require.Equal(t, test.busy, w.h.m.Stats().Busy)
 		})
 	}
 }
 
-// A crowd that is refused does not keep an instance crowded.
+// A crowd that is refused does not keep an instance busy.
 func TestARefusedFloodLetsItCalmDown(t *testing.T) {
 	now := new(clock)
-	h := newSite(t, crowdedFrom(now, 2, 0))
+	h := newSite(t, busyFrom(now, 2, 0))
 	require.Equal(t, 21, strangers(h, 30))
 	for range 99 {
 		now.advance(100 * time.Millisecond)
 		require.Zero(t, strangers(h, 100))
-		require.True(t, h.m.Stats().Crowded)
+		require.True(t, h.m.Stats().Busy)
 	}
 	now.advance(100 * time.Millisecond)
-	require.False(t, h.m.Stats().Crowded)
+	require.False(t, h.m.Stats().Busy)
 	require.Positive(t, strangers(h, 1))
 }
 
 // Requests under way count until their handlers are done, however these end; one that was
 // refused is none, nor one that is free.
-func TestWhenCrowdedCountsRequestsUnderWay(t *testing.T) {
+func TestWhenBusyCountsRequestsUnderWay(t *testing.T) {
 	for name, concurrency := range map[string]*middleware.Concurrency{"alone": nil, "with Concurrency": {Max: 5}} {
 		t.Run(name, func(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {
-				cfg := crowdedFrom(new(clock), 0, 4)
+				cfg := busyFrom(new(clock), 0, 4)
 				cfg.Now, cfg.Concurrency = time.Now, concurrency
 				h, d := newSite(t, cfg), newDoor(false)
 				held := h.m.Handler(d)
 				come(held, 3)
 				require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode, "the fourth, which is gone")
-				require.False(t, h.m.Stats().Crowded)
+				require.False(t, h.m.Stats().Busy)
 				come(held, 1, from("203.0.113.3"))
 				require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.2")).StatusCode)
 				require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
 				require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
 
 				time.Sleep(time.Hour)
-				require.True(t, h.m.Stats().Crowded, "for as long as they stay")
+				require.True(t, h.m.Stats().Busy, "for as long as they stay")
 				for range 100 {
 					require.Equal(t, http.StatusForbidden, send(h, stranger(1)).StatusCode)
 				}
 				close(d.open)
 				synctest.Wait()
-				require.False(t, h.m.Stats().Crowded)
+				require.False(t, h.m.Stats().Busy)
 
 				aborts := h.m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 				for i := range 20 {
 					require.Panics(t, func() { send(aborts, stranger(i)) })
 				}
-				require.False(t, h.m.Stats().Crowded, "a panic leaves nobody behind")
+				require.False(t, h.m.Stats().Busy, "a panic leaves nobody behind")
 				if concurrency == nil {
 					allowed(t, h.m, visitor, 5)
-					require.False(t, h.m.Stats().Crowded, "what is no request is never under way")
+					require.False(t, h.m.Stats().Busy, "what is no request is never under way")
 				}
 			})
 		})
@@ -201,7 +201,7 @@ func TestWhenCrowdedCountsRequestsUnderWay(t *testing.T) {
 func TestAHijackedConnectionIsUnderWay(t *testing.T) {
 	hang := make(chan struct{})
 	now := new(clock)
-	m := newLimiter(t, crowdedFrom(now, 0, 1))
+	m := newLimiter(t, busyFrom(now, 0, 1))
 	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, buf, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -219,19 +219,19 @@ func TestAHijackedConnectionIsUnderWay(t *testing.T) {
 	})))
 	upgraded := oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	require.Equal(t, http.StatusSwitchingProtocols, upgraded.StatusCode)
-	require.True(t, m.Stats().Crowded)
+	require.True(t, m.Stats().Busy)
 	now.advance(time.Hour)
-	require.True(t, m.Stats().Crowded)
+	require.True(t, m.Stats().Busy)
 	hang <- struct{}{}
 	<-hang
-	require.False(t, m.Stats().Crowded)
+	require.False(t, m.Stats().Busy)
 }
 
 // Reconfigure changes nothing about what was admitted and is under way: else a program that
-// reads its file every second would never be crowded.
+// reads its file every second would never be busy.
 func TestReconfigureKeepsTheLoad(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		cfg := crowdedFrom(nil, 2, 3)
+		cfg := busyFrom(nil, 2, 3)
 		cfg.Now = time.Now
 		h, d := newSite(t, cfg), newDoor(false)
 		again := func() { require.NoError(t, h.m.Reconfigure(cfg)) }
@@ -240,29 +240,29 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 			require.Equal(t, 1, admitted(h, 1, stranger(i)))
 		}
 		again()
-		require.True(t, h.m.Stats().Crowded)
+		require.True(t, h.m.Stats().Busy)
 		require.Zero(t, strangers(h, 9))
-		require.False(t, newLimiter(t, cfg).Stats().Crowded, "another instance")
+		require.False(t, newLimiter(t, cfg).Stats().Busy, "another instance")
 
 		cfg.Challenge = &middleware.Challenge{Work: 16, Path: "/tally/"}
 		again()
-		require.False(t, h.m.Stats().Crowded, "in another mode nobody is")
+		require.False(t, h.m.Stats().Busy, "in another mode nobody is")
 		require.Equal(t, 9, strangers(h, 9))
-		cfg.Challenge = crowdedFrom(nil, 2, 3).Challenge
+		cfg.Challenge = busyFrom(nil, 2, 3).Challenge
 		again()
-		require.True(t, h.m.Stats().Crowded, "it was not ten seconds")
+		require.True(t, h.m.Stats().Busy, "it was not ten seconds")
 
 		time.Sleep(10 * time.Second)
-		require.False(t, h.m.Stats().Crowded)
+		require.False(t, h.m.Stats().Busy)
 		come(h.m.Handler(d), 2)
 		again()
 		come(h.m.Handler(d), 1)
-		require.True(t, h.m.Stats().Crowded, "those under way before count on")
+		require.True(t, h.m.Stats().Busy, "those under way before count on")
 		close(d.open)
 		synctest.Wait()
 		again()
 		time.Sleep(10 * time.Second)
-		require.False(t, h.m.Stats().Crowded)
+		require.False(t, h.m.Stats().Busy)
 	})
 }
 
@@ -270,7 +270,7 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 // before.
 func TestNewcomersToACrowdDoNotStandInLine(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		cfg := crowdedFrom(nil, 0, 2)
+		cfg := busyFrom(nil, 0, 2)
 		cfg.Now, cfg.Concurrency = time.Now, &middleware.Concurrency{Max: 1, Queue: 5}
 		h, d := newSite(t, cfg), newDoor(false)
 		come(h.m.Handler(d), 1)
@@ -278,7 +278,7 @@ func TestNewcomersToACrowdDoNotStandInLine(t *testing.T) {
 		come(h, 1)
 		require.Len(t, h.decisions.all, before, "calm: it waits")
 		come(h.m.Handler(d), 1, from("203.0.113.2"))
-		require.True(t, h.m.Stats().Crowded)
+		require.True(t, h.m.Stats().Busy)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 		require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason, "told at once")
 		close(d.open)
