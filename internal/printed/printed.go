@@ -23,13 +23,15 @@ type Block struct {
 
 // A Table is one of Markdown, cell by cell.
 type Table struct {
-	Head string // its first line
-	Rows [][]string
+	Head   string // its first line
+	HeldBy string // the test, as "FILE TEST", of the last comment before it in its section that names one
+	Rows   [][]string
 }
 
 var (
 	fence    = regexp.MustCompile("^ *```(.*)$")
 	runBy    = regexp.MustCompile(`^<!-- run by (Test\w+) -->$`)
+	heldBy   = regexp.MustCompile(`^<!-- held by (\S+ Test\w+) -->$`)
 	from     = regexp.MustCompile(`^<!-- from (\S+) -->$`)
 	indented = regexp.MustCompile(`^(    |\t)`)
 )
@@ -42,7 +44,7 @@ func Read(page string) (blocks []Block, tables []Table, err error) {
 		return nil, nil, err
 	}
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	open, named, file := false, "", ""
+	open, named, file, held := false, "", "", ""
 	for i, line := range lines {
 		opened := fence.FindStringSubmatch(line)
 		switch {
@@ -54,7 +56,7 @@ func Read(page string) (blocks []Block, tables []Table, err error) {
 			open = true
 			blocks = append(blocks, Block{Page: page, Line: i + 1, Language: opened[1], RunBy: named, From: file})
 		case i > 0 && (strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "|--:")):
-			tables = append(tables, Table{Head: lines[i-1]})
+			tables = append(tables, Table{Head: lines[i-1], HeldBy: held})
 		case i > 0 && len(tables) > 0 && strings.HasPrefix(line, "|") && strings.HasPrefix(lines[i-1], "|"):
 			last := &tables[len(tables)-1]
 			last.Rows = append(last.Rows, cells(line))
@@ -64,6 +66,11 @@ func Read(page string) (blocks []Block, tables []Table, err error) {
 		named, file = "", ""
 		if found := runBy.FindStringSubmatch(line); found != nil {
 			named = found[1]
+		}
+		if found := heldBy.FindStringSubmatch(line); found != nil && !open {
+			held = found[1]
+		} else if !open && strings.HasPrefix(line, "#") {
+			held = ""
 		}
 		if found := from.FindStringSubmatch(line); found != nil {
 			file = found[1]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tallystick_test
+package docs_test
 
 import (
 	"io/fs"
@@ -18,7 +18,7 @@ import (
 // Apart from that, the choice of fields names those that it spells, and the changelog what was.
 func TestOneFileNamesTheDraft(t *testing.T) {
 	numbered := regexp.MustCompile(`(?i)(?:draft-ietf-httpapi-)?ratelimit-headers-[0-9]+|\bdraft[- ][0-9]+`)
-	exempt := []string{"CHANGELOG.md", "middleware/fields.go", "middleware/fields_test.go", "docs_draft_test.go"}
+	exempt := []string{"CHANGELOG.md", "middleware/fields.go", "middleware/fields_test.go", "docs/draft_test.go"}
 	var named []string
 	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		switch {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tallystick_test
+package docs_test
 
 import (
 	"fmt"
@@ -70,35 +70,6 @@ func TestBoundsAreOne(t *testing.T) {
 	for _, row := range rows {
 		require.Contains(t, source, plain(row[0])+"  "+plain(row[1]), "README.md")
 	}
-}
-
-// Every package that is not internal, and every module, is in the README, and nothing else.
-func TestPackagesAreNamed(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	var packages []string
-	for pkg := range arrows {
-		if strings.Contains("/"+pkg, "/internal/") {
-			continue
-		}
-		if suite := path.Base(pkg); suite == "exacttest" || suite == "castest" || suite == "clienttest" { // named in the row of its parent
-			require.Contains(t, string(readme), "`"+suite+"`")
-			continue
-		}
-		packages = append(packages, pkg)
-	}
-	nested, err := filepath.Glob("middleware/exact/*/go.mod")
-	require.NoError(t, err)
-	for _, file := range append(nested, "demo/go.mod", "middleware/otel/go.mod", "middleware/recipes/go.mod") {
-		packages = append(packages, path.Dir(filepath.ToSlash(file)))
-	}
-	var named []string
-	for _, row := range tableOf(t, "README.md", "| package |") {
-		name := plain(row[0])
-		require.Equal(t, "[`"+name+"`]("+name+")", row[0])
-		named = append(named, name)
-	}
-	require.ElementsMatch(t, packages, named)
 }
 
 // constants returns the names and the values of a file's constants, in order.

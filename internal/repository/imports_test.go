@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tallystick_test
+package repository_test
 
 import (
 	"go/parser"
@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
 )
 
 const (
@@ -139,8 +141,9 @@ func TestImports(t *testing.T) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		require.NoError(t, err)
 		pkg := path.Dir(file)
-		if pkg == "." {
-			require.True(t, strings.HasSuffix(file, "_test.go"), "%s: the root holds no package", file)
+		require.NotEqual(t, ".", pkg, "%s: the root holds no package", file)
+		if pkg == "docs" || pkg == "internal/repository" {
+			require.True(t, strings.HasSuffix(file, "_test.go"), "%s: there are tests alone", file)
 			continue
 		}
 		may, listed := arrows[pkg]
@@ -202,4 +205,40 @@ func TestDependencies(t *testing.T) {
 	}
 	slices.Sort(direct)
 	require.Equal(t, []string{httpsfv, validator, jwt, "github.com/stretchr/testify"}, direct)
+}
+
+// Every package that is not internal, and every module, is in the README, and nothing else.
+func TestPackagesAreNamed(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	var packages []string
+	for pkg := range arrows {
+		if strings.Contains("/"+pkg, "/internal/") {
+			continue
+		}
+		if suite := path.Base(pkg); suite == "exacttest" || suite == "castest" || suite == "clienttest" { // named in the row of its parent
+			require.Contains(t, string(readme), "`"+suite+"`")
+			continue
+		}
+		packages = append(packages, pkg)
+	}
+	nested, err := filepath.Glob("middleware/exact/*/go.mod")
+	require.NoError(t, err)
+	for _, file := range append(nested, "demo/go.mod", "middleware/otel/go.mod", "middleware/recipes/go.mod") {
+		packages = append(packages, path.Dir(filepath.ToSlash(file)))
+	}
+	var named []string
+	_, tables, err := printed.Read("README.md")
+	require.NoError(t, err)
+	for _, table := range tables {
+		if !strings.HasPrefix(table.Head, "| package |") {
+			continue
+		}
+		for _, row := range table.Rows {
+			name, _, _ := strings.Cut(strings.TrimPrefix(row[0], "[`"), "`")
+			require.Equal(t, "[`"+name+"`]("+name+")", row[0])
+			named = append(named, name)
+		}
+	}
+	require.ElementsMatch(t, packages, named)
 }

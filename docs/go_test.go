@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tallystick_test
+package docs_test
 
 import (
 	"fmt"
@@ -19,6 +19,8 @@ import (
 
 	"github.com/tallystick/tallystick/internal/printed"
 )
+
+const module = "github.com/tallystick/tallystick"
 
 // granted is what the fragments of the pages take for granted; a new one needs no more
 // than a line here, and the page must say where it comes from.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tallystick_test
+package repository_test
 
 import (
 	"os"
@@ -26,13 +26,13 @@ const (
 	mostWasm  = 2_460_000 // bytes, js/wasm, by gzip -9
 )
 
-// buildStripped builds a program below testdata/weight as one is built to be small, and
+// buildStripped builds a program below internal/repository/testdata/weight as one is built to be small, and
 // returns the file. What a machine or a user sets elsewhere must not count: the target is
 // given, cgo and the workspace are off.
 func buildStripped(t *testing.T, program, goos, goarch string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), program)
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "./testdata/weight/"+program)
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, "./internal/repository/testdata/weight/"+program)
 	build.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOWASM=", "GOEXPERIMENT=",
 		"GOFIPS140=off", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	out, err := build.CombinedOutput()

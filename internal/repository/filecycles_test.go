@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package tallystick_test
+package repository_test
 
 import (
 	"go/ast"

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
+
+// What README.md and docs/ print is run or made by a test. A block or a table without one
+// fails here, so that nothing new escapes.
+
+// The tests name pages as the repository does, from its root.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// pages returns the README, all of docs, and what stands beside the tools that make it.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"README.md"}
+	for _, pattern := range []string{"docs/*.md", "internal/*/README.md"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		all = append(all, found...)
+	}
+	require.Contains(t, all, "docs/bounds.md")
+	return all
+}
+
+// read takes a page apart.
+func read(t *testing.T, page string) ([]printed.Block, []printed.Table) {
+	t.Helper()
+	blocks, tables, err := printed.Read(page)
+	require.NoError(t, err)
+	return blocks, tables
+}
+
+// runners are the tests that run blocks, by language: those of a shell are run by the
+// demo's tests, on every page there is.
+var runners = map[string]string{
+	"go":      "docs/go_test.go TestGoBlocks",
+	"html":    "docs/blocks_test.go TestHTMLBlocks",
+	"json":    "docs/blocks_test.go TestJSONBlocks",
+	"text":    "docs/wire_test.go TestWireExamples",
+	"sh":      "demo/session_test.go TestSessions",
+	"console": "demo/session_test.go TestSessions",
+}
+
+// requireTest checks that "file name" names a test that exists.
+func requireTest(t *testing.T, named, why string) {
+	t.Helper()
+	file, name, _ := strings.Cut(named, " ")
+	source, err := os.ReadFile(file)
+	require.NoError(t, err, why)
+	require.Contains(t, string(source), "\nfunc "+name+"(t *testing.T) {", "%s: %s", why, file)
+}
+
+func TestEverythingPrintedHasATest(t *testing.T) {
+	for _, page := range pages(t) {
+		blocks, tables := read(t, page)
+		for _, b := range blocks {
+			if b.From != "" {
+				requireTest(t, "docs/recipes_test.go TestBlocksStandInTheirFiles", page)
+				continue
+			}
+			runner, known := runners[b.Language]
+			require.True(t, known, "%s:%d: no test runs %q", page, b.Line, b.Language)
+			switch b.RunBy {
+			case "TestInstall":
+				runner = "docs/go_test.go TestInstall"
+			case "TestTryIt":
+				runner = "demo/session_test.go TestTryIt"
+			case "TestChecks":
+				runner = "middleware/checks_test.go TestChecks"
+			case "TestMistakesOfThePage":
+				runner = "middleware/policyfile/page_internal_test.go TestMistakesOfThePage"
+			case "TestTheWireIsThatOfItsPage":
+				runner = "middleware/exact/remote/wire_test.go TestTheWireIsThatOfItsPage"
+			default:
+				require.Empty(t, b.RunBy, "%s:%d", page, b.Line)
+			}
+			require.False(t, b.Language == "text" && page != "docs/wire.md" && b.RunBy == "", "%s:%d: no test reads text there", page, b.Line)
+			requireTest(t, runner, page)
+		}
+		for _, table := range tables {
+			require.NotEmpty(t, table.HeldBy, "%s: no test holds the table %s: name one in a comment before it, <!-- held by FILE TEST -->", page, table.Head)
+			require.NotEmpty(t, table.Rows, "%s: %s", page, table.Head)
+			requireTest(t, table.HeldBy, page)
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	code    = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+)
+
+// anchors are the fragments that GitHub gives the headings of a page.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	all := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+		kept := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		all[strings.ReplaceAll(kept, " ", "-")] = true
+	}
+	return all
+}
+
+// Every link within the repository leads somewhere, to the heading.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range append(pages(t), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+			if strings.Contains(l[1], "://") {
+				continue
+			}
+			file, fragment, _ := strings.Cut(l[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			info, err := os.Stat(target)
+			require.NoError(t, err, "%s: %s", page, l[1])
+			if fragment != "" {
+				require.False(t, info.IsDir(), "%s: %s", page, l[1])
+				require.True(t, anchors(t, target)[fragment], "%s: %s has no such heading", page, l[1])
+			}
+		}
+	}
+}
