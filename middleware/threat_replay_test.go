@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// The numbers T1 to T47, here and elsewhere, are those of the threat model.
+// The numbers T1 to T47, here and elsewhere, are those of docs/threats.md.
 func TestThreatsOfTheToken(t *testing.T) {
 	hundred := func() middleware.Config {
 		cfg := contact(new(clock))

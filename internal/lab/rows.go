@@ -9,7 +9,7 @@ import (
 // A row is one attacker, on a route of its own, and what the documentation promises of it.
 type row struct {
 	name    string
-	threats string // by their numbers in SECURITY.md
+	threats string // by their numbers in docs/threats.md
 	client  string // who it is, as docs/bounds.md says
 	formula string // the bound, in the letters of docs/bounds.md
 	attack  func(*scene)
