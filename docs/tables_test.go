@@ -38,8 +38,8 @@ func plain(cell string) string {
 	return strings.NewReplacer("`", "", "**", "").Replace(cell)
 }
 
-// The table of bounds is in docs/bounds.md. The package documentation has the same rows,
-// the README some of them, and each is shown by a test.
+// The table of bounds is in docs/bounds.md. The package documentation and the README have some
+// of its rows, and each row is shown by a test.
 func TestBoundsAreOne(t *testing.T) {
 	var source []string
 	for _, row := range tableOf(t, "docs/bounds.md", "| client |") {
@@ -59,11 +59,11 @@ func TestBoundsAreOne(t *testing.T) {
 	_, rest, found := strings.Cut(string(doc), "// # What it does not promise\n")
 	require.True(t, found)
 	promise, _, _ := strings.Cut(rest, "\n// # ")
-	var printed []string
-	for _, line := range regexp.MustCompile(`(?m)^//\t(.+)$`).FindAllStringSubmatch(promise, -1) {
-		printed = append(printed, regexp.MustCompile(` {2,}`).ReplaceAllString(line[1], "  "))
+	lines := regexp.MustCompile(`(?m)^//\t(.+)$`).FindAllStringSubmatch(promise, -1)
+	require.GreaterOrEqual(t, len(lines), 3)
+	for _, line := range lines {
+		require.Contains(t, source, regexp.MustCompile(` {2,}`).ReplaceAllString(line[1], "  "), "middleware/doc.go")
 	}
-	require.Equal(t, source, printed, "middleware/doc.go")
 
 	rows := tableOf(t, "README.md", "| client |")
 	require.Len(t, rows, 3)

@@ -42,7 +42,7 @@ type Challenge struct {
 	// price comes down with them. So many newcomers behind an address are served at the
 	// price of Work for as long as they come: 32 an hour by default. A tally is a pass for
 	// one PriceMemory: of a limit with a longer window it has only the part that falls on
-	// it (see the package documentation). Default: one hour. Permitted: whole seconds, from
+	// it (docs/bounds.md). Default: one hour. Permitted: whole seconds, from
 	// one minute to one day.
 	PriceMemory time.Duration
 

@@ -60,7 +60,7 @@ type Config struct {
 
 	// UnfairCeiling has each instance admit no more than its part of each quota and Burst,
 	// rounded down: one in Instances, whatever a token shows. So a client that drops or
-	// forks its tokens gets L·(1+C/N) in place of (N+C)·L, see the package documentation: for
+	// forks its tokens gets L·(1+C/N) in place of (N+C)·L, in the letters of docs/bounds.md: for
 	// what may be guessed, such as passwords. It is unfair: a client that is under its limit is
 	// refused where the balancer does not spread its requests evenly, and gets one part of
 	// the quota where it stays on one instance. Where fewer instances serve than Instances
