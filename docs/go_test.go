@@ -221,7 +221,9 @@ func TestReplaceLines(t *testing.T) {
 	own := []string{"middleware/recipes"}
 	for _, row := range tableOf(t, "README.md", "| package | what it is |") {
 		if strings.Contains(row[1], "a module of its own") {
-			own = append(own, link.FindStringSubmatch(row[0])[1])
+			for _, named := range link.FindAllStringSubmatch(row[0], -1) {
+				own = append(own, named[1])
+			}
 		}
 	}
 	require.Greater(t, len(own), 2)

@@ -213,5 +213,5 @@ func TestPlatformsPrintWhatIsTested(t *testing.T) {
 	require.Contains(t, string(page), function+"\n}\n")
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
-	require.Contains(t, string(readme), "docs/platforms.md")
+	require.Contains(t, string(readme), "docs/operations.md")
 }
