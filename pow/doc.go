@@ -4,9 +4,9 @@
 //
 // # What it does not promise
 //
-// It is a price, not a bot wall. The puzzle is SHA-256, the one function that
-// is quick in plain JavaScript, and it is quicker elsewhere. At [DefaultWork]
-// (2^18 expected hashes) one client pays about
+// It is a price, not a bot wall. The puzzle is SHA-256, the one function that is quick in
+// plain JavaScript, and it is quicker elsewhere. At [DefaultWork] (2^18 expected hashes) one
+// client pays about
 //
 //	3.4 s     a browser without a JIT
 //	0.4 s     a slow phone of 2020
@@ -14,40 +14,37 @@
 //	3 ms      one native core with AVX-512
 //	50 µs     one GPU (so about 20 000 challenges a second)
 //
-// (rates that others published for WebAssembly on phones and for GPUs; double
-// the phones for plain JavaScript). So an attacker with native code gains a
-// factor of about 20 over a JavaScript thread, and one with a GPU a factor of
-// 1300 to 4400. No function that plain JavaScript can run removes that gap. What
-// the price does buy: dropping a token and starting over is no longer free.
+// Others published the rates of GPUs, and those of phones for WebAssembly; plain JavaScript
+// takes a phone twice as long. So native code is about 20 times as fast as a JavaScript
+// thread, and a GPU 1300 to 4400 times. No function that plain JavaScript can run removes
+// that gap. But with a price, it is no longer free to drop a token and start over.
 //
-// A proof is good for as long as its challenge lives, and as often as it is
-// shown: [Issuer.Verify] keeps no state. A program that may accept it once remembers
-// [Receipt.ID] until [Receipt.Expires]. A program that derives everything it grants
-// from the receipt alone needs no memory, because a replay then grants the same
-// thing again.
+// A proof is good for as long as its challenge lives, and as often as it is shown:
+// [Issuer.Verify] keeps no state. A program that must not accept a proof twice remembers
+// [Receipt.ID] until [Receipt.Expires]. A program that derives everything it grants from the
+// receipt alone needs no memory, because a replay then grants the same thing again.
 //
-// A proof is bound to a client, a route and a tier, but the work can be
-// outsourced: nothing tells which machine computed the answers. Price the route as if
-// attackers owned the machines they rent.
+// A proof is bound to a client, a route and a tier, but the work can be outsourced: nothing
+// tells which machine computed the answers. Price the route as if attackers owned the
+// machines they rent.
 //
-// Only a holder of a secret can check answers. A challenge is authenticated by
-// its issuer, never by [Parse].
+// Only a holder of a secret can check answers. A challenge is authenticated by its issuer,
+// never by [Parse].
 //
 // # The puzzle
 //
-// A challenge hides k = 8 numbers below R; for each the client is given six
-// bytes of a hash and searches 0, 1, 2, … until they match. Compared with the
-// usual leading zeros the work is linear in the price, has a worst case (twice
-// the mean; the 99th percentile is 1.47 times the mean), has exactly one answer,
-// and costs the issuer no puzzle hash to check: it derives the hidden numbers
-// again with one MAC.
+// A challenge hides k = 8 numbers below R; for each, the client gets six bytes of a hash, and
+// tries 0, 1, 2, … until they match. Other puzzles ask for leading zeros. Here the work is
+// linear in the price and has a worst case: twice the mean (the 99th percentile is 1.47 times
+// the mean). There is exactly one answer. The issuer checks it without a puzzle hash: it
+// derives the hidden numbers again with one MAC.
 //
 // Work 0 hides nothing: a signed nonce that expires, proof of a round trip.
 //
 // # Wire
 //
-// All integers are big endian, all fields fixed in width: nothing is
-// concatenated as text, so no field can grow into its neighbour.
+// All integers are big endian, all fields fixed in width: nothing is concatenated as text, so
+// no field can grow into its neighbour.
 //
 //	 0  version 1            10  R, uint32
 //	 1  kid                  14  nonce, 16 random bytes
@@ -66,19 +63,18 @@
 //
 // The first six bytes of the nonce are its serial; [Config.Mark] may set the three behind it.
 //
-// HMAC is RFC 2104; the keys are HKDF-SHA-256 (RFC 5869) of a secret without
-// salt and with info tallystick/pow/mac/1, …/num/1, …/bind/1 and, for the one
-// byte of kid, …/kid/1. A challenge is written in base64url without padding
-// (RFC 4648, section 5). Its size, 54+6k, is a multiple of three, so no spare
-// bits exist and every challenge has exactly one spelling.
+// HMAC is RFC 2104; the keys are HKDF-SHA-256 (RFC 5869) of a secret without salt and with
+// info tallystick/pow/mac/1, …/num/1, …/bind/1 and, for the one byte of kid, …/kid/1. A
+// challenge is written in base64url without padding (RFC 4648, section 5). Its size, 54+6k,
+// is a multiple of three, so no spare bits exist and every challenge has exactly one
+// spelling.
 //
 //	Tallystick-Challenge: <base64url>;ttl=10;work=262144
 //	Tallystick-Proof: <base64url>~n0.n1.n2.n3.n4.n5.n6.n7
 //
-// The first is also a Token with parameters in the sense of RFC 9651. The
-// answers are decimals without sign or leading zero. The ttl is relative
-// (RFC 9110, section 10.2.3 allows the same for Retry-After): a client's clock
-// need not be right. It is 10 s, and longer where the price is high: as long as
-// the worst case takes a browser without a JIT, but no longer than
-// [Config.MaxTTL].
+// The first is also a Token with parameters in the sense of RFC 9651. The answers are
+// decimals without sign or leading zero. The ttl is relative (RFC 9110, section 10.2.3 allows
+// the same for Retry-After): a client's clock need not be right. It is 10 s, and longer where
+// the price is high: as long as the worst case takes a browser without a JIT, but no longer
+// than [Config.MaxTTL].
 package pow

@@ -1,64 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package token turns a tally into a short signed string, the window token, and
-// back, or into one of five named refusals. The string is a compact JWS, an
-// HS256 JWT, that any JWT library can read and verify with the key; this package
-// reads and writes that one form without a JSON parser and without allocating.
+// Package token turns a tally into a short signed string, the window token, and back, or
+// into one of five named refusals. The string is a compact JWS, an HS256 JWT, that any JWT
+// library can read and verify with the key; this package reads and writes that one form
+// without a JSON parser and without allocating.
 //
 // # What a token does not prove
 //
-// A token proves that this deployment counted what it says, for this policy and
-// this holder, or for a tally of its own that somebody has bought. That is less
-// than it seems:
+// A token proves that this deployment counted what it says, for this policy and this
+// holder, or for a tally that somebody has bought. It proves no more than that:
 //
-//   - Not that nothing was counted since. An older token of the same holder
-//     verifies as well, until it expires. A server that acts on a token's count alone can
-//     be asked for ever with the first token of a window. Merge it with a memory
+//   - It may be old. An older token of the same holder verifies as well, until it
+//     expires. A server that acts on a token's count alone can be asked for ever
+//     with the first token of a window. Merge it with a memory
 //     ([storeless.Memory.Take]): then a token makes the limiter stricter, never looser.
-//   - Not that the client has no other tokens, or shows the best it has.
-//   - Nothing that is secret. The payload is encoded, not encrypted: the holder
-//     of a token reads its counts. It holds no address and no name, but its
-//     subject is the same in every token of a holder while the key lasts, and
-//     an own tally's id in every token of it: pseudonyms, and personal data
+//   - The client may have other tokens, and better ones.
+//   - It is no secret. The payload is encoded, not encrypted: the holder of a token
+//     reads its counts. It holds no address and no name. But its subject is the
+//     same in every token of a holder while the key lasts, and an own tally's id is
+//     the same in every token of that tally. Both are pseudonyms, and personal data
 //     where the law says so.
-//   - Not who is asking. The holder is whatever identity the caller says; the
-//     token is only good for it, and one of an own tally that is not bound is
-//     good for everybody: its bearer is the client.
+//   - It does not say who is asking. The caller says that, and the token is good for
+//     that identity alone. A token of an own tally that is not bound is good for
+//     everybody who shows it.
 //
-// A leaked secret opens less than it seems, as long as nothing is for sale. A
-// thief can sign a count of zero, which is no more than showing no token at all:
-// it takes away a client's own memory of use. What the servers remember and what
-// exact counters count stands. A thief can sign a full count for another client,
-// which is then refused for as long as it is made to show it. A thief can try
-// addresses to find whose a subject is. But a thief can also sign own tallies
-// without work, each of them a pass. Everything else that is derived from the
-// secret, such as challenges, is open too. So rotate.
+// A leaked secret opens little while nothing is for sale. A thief can sign a count of zero,
+// which is no more than to show no token at all: what the servers remember stands, and so
+// does what exact counters count. A thief can sign a full count for another client, which
+// is refused for as long as it is made to show it. A thief can try addresses to find out
+// whose a subject is. But where tallies are for sale, a thief can sign own tallies without
+// work, and each of them is a pass. Everything else that is derived from the secret, such
+// as challenges, is open too. So rotate.
 //
 // # Format
 //
-// Three segments of base64url without padding (RFC 7515 section 3.1, 7.1),
-// joined by dots; at most [MaxLen] bytes, because that is the longest Token that
-// every parser of structured fields must take (RFC 9651 section 3.3.4). All of
-// it is fixed to the byte: a token has one spelling.
+// Three segments of base64url without padding (RFC 7515 section 3.1, 7.1), joined by dots.
+// They have at most [MaxLen] bytes, because every parser of structured fields must take a
+// Token of that length (RFC 9651 section 3.3.4). Every byte is fixed: a token has one
+// spelling.
 //
 //	header    42 bytes of JSON, 56 encoded
 //	payload   JSON, at most 308 bytes, 411 encoded
 //	signature 32 bytes of HMAC-SHA256, 43 encoded
 //
-// Every payload begins {"aud", and so with eyJhdWQ when it is encoded. The header, its
-// dot and these seven characters are 64, one SHA-256 block: it is the same in all tokens
-// of a key, and hashed once when the codec is made.
+// Every payload begins with {"aud", which is eyJhdWQ when it is encoded. The header, its
+// dot and these seven characters are 64 bytes, one SHA-256 block. That block is the same in
+// all tokens of a key, and is hashed once, when the codec is made.
 //
-// The header and the payload of a first request at 1700000000, for a sliding
-// limit of 5 a minute, another of 50 a day, and a token bucket of 6 a minute
-// (spaces and line breaks are for the reader):
+// The header and the payload of a first request at 1700000000, for a sliding limit of 5 a
+// minute, another of 50 a day, and a token bucket of 6 a minute (spaces and line breaks are
+// for the reader):
 //
 //	{"alg":"HS256","kid":"z5_g","typ":"t+jwt"}
 //	{"aud":"contact","sub":"Jg1a74bJ","exp":1700092800,
 //	 "t":[8060369,1547,1,0, 1872652,2,1,0, 13735150,92790000000,0,0]}
 //
-// and of a client that has just bought a tally of its own, before and after its
-// first request, and the first again where the tally is bound to its buyer:
+// The payloads of a client that has just bought a tally, before and after its first
+// request. The last one is the first again, of a tally that is bound to its buyer:
 //
 //	{"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,"t":[]}
 //	{"aud":"contact","fam":"AQIDBAUGBwgA","exp":1700172800,
@@ -69,8 +67,8 @@
 //
 //	aud  the policy's name, a string
 //	sub  8 characters: the first 48 bits of the identity's hash, see below. In
-//	     tokens of the shared tally, and of an own tally that is bound; no
-//	     others
+//	     tokens of the shared tally, and of an own tally that is bound. Other
+//	     tokens have none
 //	fam  12 characters: the 72 bits of an own tally's id. In its tokens only
 //	exp  a NumericDate (RFC 7519 section 4.1.4), an integer. On that second the
 //	     token is expired. Shared: the end of the second window of the limit that
@@ -80,147 +78,140 @@
 //	     current, previous. Only an own tally has tokens that have counted
 //	     nothing
 //
-// An own tally's id is the caller's, derived from the challenge that was solved
-// for it, and so is its end: [storeless.Policy.PassLife] after the challenge was
-// issued. The second example is of a tally whose challenge was issued at
-// 1700000000, where sales are remembered for a day: it ends 172800 s later. So
-// nothing in the first token depends on when, where or how often the challenge is
-// redeemed, and a replay is worth nothing.
+// The caller derives an own tally's id and end from the challenge that was solved for it.
+// The end is [storeless.Policy.PassLife] after the challenge was issued. The second example
+// is of a tally whose challenge was issued at 1700000000, where sales are remembered for a
+// day: it ends 172800 s later. So nothing in the first token depends on when, where or how
+// often the challenge is redeemed, and a replay is worth nothing.
 //
-// An integer is written as JSON allows and in the shortest way: a minus or none,
-// no plus, no leading zero, no minus zero, no fraction, no exponent. exp is from 1
-// to 2³³, an id below 2²⁴, an age from -2⁵³ to 2⁵³, a count at most 2³¹-1, and
-// no state lies before 1970 or after 2³³. So every number is exact in a float64,
-// and no product of a decision leaves 64 bits, also of a token that was signed elsewhere.
+// An integer is written in the shortest way that JSON allows: a minus or nothing, no plus,
+// no leading zero, no minus zero, no fraction, no exponent. exp is from 1 to 2³³, an id
+// below 2²⁴, an age from -2⁵³ to 2⁵³, a count at most 2³¹-1, and no state lies before 1970
+// or after 2³³. So every number is exact in a float64, and no product in a decision exceeds
+// 64 bits, whoever signed the token.
 //
-// The id says which limit ([storeless.Policy.ID]). Entries of limits that the
-// policy does not have are skipped, limits without an entry have counted
-// nothing: a deployment that adds or drops a limit changes nothing else.
+// The id says which limit it is ([storeless.Policy.ID]). Entries of limits that the policy
+// does not have are skipped, and limits without an entry have counted nothing. So a
+// deployment that adds or drops a limit changes nothing else.
 //
-// The age says when, and is short where a time would be long. For a window it is
-// the number of the window that begins at exp less that of the window counted,
-// both since 1970: the minute of 1700000000 is the 28333333rd, and
-// 1700092800/60 = 28334880, so the age is 1547; the day is the 19675th, and
-// 1700092800/86400 = 19677, so it is 2, as it is for the limit that set exp. The
-// counts are that window's and the one's before it; of a limit that an own tally
-// has a part of for all of its life ([storeless.Policy.Pass]), that window's and
-// all that came before. For a bucket (GCRA) the age is the
-// microseconds from the theoretical arrival time to exp: one of 6 a minute takes
-// 10 s to leak, so the mark is 1700000010, and the age 92790 s. The first count of a
-// bucket is by how many seconds the mark is further ahead than that of a full one, where a
-// cost was settled above the burst, and else 0; the second is 0. In an own tally, whose
-// end has nothing to do with its windows, an age is below zero where a bucket owes for longer than the tally has to live, or
-// an instance whose clock is ahead has begun a window.
+// The age says when, in fewer digits than a time. For a window it is the number of the
+// window that begins at exp less that of the window counted, both since 1970: the minute of
+// 1700000000 is the 28333333rd, and 1700092800/60 = 28334880, so the age is 1547; the day
+// is the 19675th, and 1700092800/86400 = 19677, so the age is 2, as for the limit that set
+// exp. The counts are of that window and of the one before it. Where an own tally has one
+// part of a limit for all of its life ([storeless.Policy.Pass]), they are of that window
+// and of all before it. For a bucket (GCRA) the age is the microseconds from the
+// theoretical arrival time to exp: a bucket of 6 a minute takes 10 s to leak one request,
+// so the mark is 1700000010, and the age 92790 s. The first count of a bucket is 0; where a
+// cost was settled above the burst, it is the seconds by which the mark is further ahead
+// than a full bucket's. The second count is 0. The end of an own tally has nothing to do
+// with its windows. So an age is below zero where a bucket owes for longer than the tally
+// has to live, or where an instance whose clock is ahead has begun a window.
 //
-// The signature is HMAC-SHA256 (RFC 2104) over the first two segments and the
-// dot between them, as RFC 7515 section 5.1 says.
+// The signature is HMAC-SHA256 (RFC 2104) over the first two segments and the dot between
+// them, as RFC 7515 section 5.1 says.
 //
-// [Claims] is the same as a Go type; testdata/windowtoken.py is the same again,
-// as a program without this package, and testdata/vectors.json has tokens of both
-// kinds, good and bad, for the authors of a third.
+// [Claims] is this format as a Go type. testdata/windowtoken.py reads and writes it without
+// this package. testdata/vectors.json has good and bad tokens of both kinds, for the
+// authors of a third program.
 //
 // # Keys
 //
-// Of each secret and policy, three values are derived by HKDF-SHA256 (RFC 5869)
-// with the salt "tallystick/v1":
+// Of each secret and policy, three values are derived by HKDF-SHA256 (RFC 5869) with the
+// salt "tallystick/v1":
 //
 //	tallystick/v1/window/<policy>  32 bytes: the HS256 key
 //	tallystick/v1/bind/<policy>    32 bytes, the first 16: the key of subjects, and
 //	                               nothing else
 //	tallystick/v1/kid/<policy>     whose first 4 base64url characters are the kid
 //
-// So a kid needs no bookkeeping and tells nothing; two keys have the same with a chance of
-// 2⁻²⁴, which [New] refuses where they are of one ring. A key is of use for one policy
-// and one purpose; and a token of another policy, or of another kind made from
-// the same secret, has another key, another kid or another typ, and fails on each
-// (RFC 8725 section 3.11 and 3.12). A secret has at least [MinSecret] bytes, as
-// RFC 7518 section 3.2 asks, from a random source; a ring has one to
-// [MaxSecrets]. No secret, key or identity is in an error, or in what a [Codec]
-// or [Holder] prints.
+// So a kid needs no bookkeeping and tells nothing. Two keys have the same kid with a chance
+// of 2⁻²⁴; [New] refuses two such keys in one ring. A key serves one policy and one
+// purpose. A token of another policy or kind that was made from the same secret has another
+// key, and another kid or typ, and fails on each (RFC 8725 section 3.11 and 3.12). A secret
+// has at least [MinSecret] bytes, as RFC 7518 section 3.2 asks, from a random source; a
+// ring has one to [MaxSecrets]. No secret, key or identity is in an error, or in what a
+// [Codec] or [Holder] prints.
 //
 // # Subjects
 //
-// A subject is the first 6 of the 8 bytes of SipHash-2-4 of the identity, lowest first, as
-// the paper has them. Nobody but the server computes it, so it has to be a pseudorandom
-// function and no more: without the key, nobody can tell whose a subject is, say that two
-// under different keys are one client's, or make one that fits. That is what SipHash was made
-// for, with a key of 128 bits and inputs as short as addresses, and it is several times
-// faster than SHA-256 of key and identity, or HMAC. It would not do for a hash without a
-// key, and 48 bits would not do for a signature. A subject is neither. It is no
-// credential: it is compared only within a token whose MAC is good, and that is HMAC-SHA256.
+// A subject is the first 6 of the 8 bytes of SipHash-2-4 of the identity, lowest first, in
+// the order of the paper. Nobody but the server computes it, so a pseudorandom function is
+// enough: without the key, nobody can tell whose a subject is, say whether two subjects
+// under different keys are of one client, or make one that fits. SipHash was made for that,
+// with a key of 128 bits and inputs as short as addresses, and it is several times faster
+// than SHA-256 of key and identity, or HMAC. It would not do for a hash without a key, and
+// 48 bits would not do for a signature. A subject is neither. It is no credential: it is
+// compared only within a token whose MAC is good, and that is HMAC-SHA256.
 //
-// What identities are different is for the caller to say: their bytes are hashed to the
-// last one, and their number with them, modulo 256. So an identity and the same with a
-// zero behind it are two, and that one may begin as another does is no harm. Where
-// identities are of several kinds, as addresses and API keys are, a byte in front that
-// names the kind and one encoding for each kind suffice.
+// The caller says which identities differ. All bytes of an identity are hashed, and their
+// number modulo 256 with them. So an identity, and the same with a zero behind it, are two;
+// and one may begin as another does. Where identities are of several kinds, such as
+// addresses and API keys, a byte in front that names the kind, and one encoding for each
+// kind, are enough.
 //
-// 48 bits are enough because to meet a subject is not to break anything. Each client shows
-// its own tokens, and nothing is counted by subject: of a million clients two share one with
-// a chance of 1 in 560, and neither notices. A token that somebody else's subject fits is a
-// count taken for one's own, which makes the limiter stricter, never looser. To have one
-// that a given client would take, somebody has to try some 2⁴⁸ addresses of its own, of
-// which only a server's answer tells it the subject, and then has to plant it in that
-// client: all networks of 64 bits in an IPv6 /32, each asked for, hit with 2⁻¹⁶. An own
-// tally that is bound is good for another given client with 2⁻⁴⁸, and has one count for both.
+// 48 bits are enough, because two clients with one subject break nothing. Each client shows
+// its own tokens, and nothing is counted by subject: of a million clients two share one
+// with a chance of 1 in 560, and neither notices. If a client shows a token of another
+// client with the same subject, it takes that count for its own, which makes the limiter
+// stricter, never looser. An attacker who wants a token that a given client would take has
+// to try some 2⁴⁸ addresses, and only a server's answer tells the subject of each. Then the
+// attacker has to plant the token in that client. Who asks for all networks of 64 bits in
+// an IPv6 /32 succeeds with 2⁻¹⁶. A bound own tally is good for another given client with
+// 2⁻⁴⁸, and has one count for both.
 //
-// SipHash is not an algorithm that FIPS 140-3 approves. No authenticity rests on it, not
-// that of the subject either, which the MAC covers. It hides an address from those who
-// read somebody else's token, and nothing else.
+// SipHash is not an algorithm that FIPS 140-3 approves. No authenticity rests on it: the
+// MAC covers the subject, too. It hides an address from somebody who reads another's token,
+// and nothing else.
 //
 // # Checks, and their order
 //
-// [Holder.Verify] checks the length and the place of the last dot
-// ([ErrMalformed]); the header and the seven characters after its dot, byte for byte,
-// against those of the ring ([ErrForeign]); the MAC, in constant time and as it is
-// spelled ([ErrForged]); the form of the payload and its aud ([ErrMalformed]); exp
-// ([ErrExpired]); sub, where there is one, recomputed under the key that signed
-// ([ErrHolder]).
+// [Holder.Verify] checks the length and the place of the last dot ([ErrMalformed]); the
+// header and the seven characters after its dot, byte for byte, against those of the ring
+// ([ErrForeign]); the MAC, in constant time and as it is spelled ([ErrForged]); the form of
+// the payload and its aud ([ErrMalformed]); exp ([ErrExpired]); sub, where there is one,
+// recomputed under the key that signed ([ErrHolder]).
 //
-// The MAC comes before all parsing. A parser that runs first is code that a
-// stranger feeds, and the stranger makes the choices: algorithms (RFC 8725 section 3.1),
-// key ids that are paths, nested objects by the megabyte. Here a stranger gets
-// two comparisons and one MAC of at most MaxLen bytes, and no allocation. The
-// header is not parsed at all; golang-jwt's registry of algorithms, which any
-// package of the program can change, is never asked; and there is no check of
-// the character set because nothing but our own bytes has our MAC. (The draft
-// that replaces RFC 8725, draft-ietf-oauth-rfc8725bis, asks for such a check, and
-// for algorithm names to be compared with regard to case. Both follow.)
+// The MAC comes before all parsing. A parser that runs first is code that a stranger feeds,
+// and the stranger makes the choices: algorithms (RFC 8725 section 3.1), key ids that are
+// paths, nested objects by the megabyte. Here a stranger gets two comparisons and one MAC
+// of at most MaxLen bytes, and no allocation. The header is not parsed at all; golang-jwt's
+// registry of algorithms, which any package of the program can change, is never asked; and
+// there is no check of the character set because nothing but our own bytes has our MAC.
+// (The draft that replaces RFC 8725, draft-ietf-oauth-rfc8725bis, asks for such a check,
+// and for algorithm names to be compared with regard to case. Both follow from this.)
 //
-// Every refusal means the same to a caller: as if there were no token. It is not
-// for the client to learn which it was.
+// Every refusal means the same to a caller: as if there were no token. The client does not
+// learn which it was.
 //
 // # Rotation
 //
-// The first secret of a ring signs, all verify. With no flag day:
+// The first secret of a ring signs, and all verify. To rotate without a flag day:
 //
 //  1. Add the new secret last, on every instance.
 //  2. When all have it, move it first, on every instance.
-//  3. When the last token of the old one has expired, drop the old one: after two
-//     of the longest windows; of buckets three, and twice what the slowest takes to empty
-//     (Burst·Window/Quota), for what is settled above its burst; where tallies are sold, after
-//     an hour at least.
+//  3. When the last token of the old secret has expired, drop the old secret. That is after two
+//     of the longest windows. With buckets it is after three, and twice the time in which the
+//     slowest bucket empties (Burst·Window/Quota), because of what is settled above its burst.
+//     Where tallies are sold, it is after an hour at least.
 //
-// Between neighbouring steps every instance reads the tokens of every other, and
-// nobody's tally is lost: a subject is recomputed under the key that signed the
-// token, a tally is the same under every key, and the next token is signed by
-// the first. Dropping a secret early costs clients their tokens, and with them
-// the tallies they have bought, not the servers their memory. After a leak, do
-// all three steps at once.
+// Between neighbouring steps every instance reads the tokens of every other, and nobody's
+// tally is lost: a subject is recomputed under the key that signed the token, a tally is
+// the same under every key, and the next token is signed by the first. Dropping a secret
+// early costs clients their tokens, and with them the tallies that they have bought. The
+// servers keep their memory. After a leak, do all three steps at once.
 //
 // # Limits
 //
-// [New] refuses a policy whose fullest token, of a bound tally at any moment of
-// its life, would be longer than MaxLen bytes.
-// Eight limits fit with quotas up to some ten thousand; five with quotas of a
-// thousand million. Names of limits take no room, being hashed. Tokens expire in
-// 2242 at the latest.
+// [New] refuses a policy whose fullest token, of a bound tally at any moment of its life,
+// would be longer than MaxLen bytes. Eight limits fit with quotas up to some ten thousand;
+// five with quotas of a thousand million. Names of limits take no room, because they are
+// hashed. Tokens expire in 2242 at the latest.
 //
 // # Sources
 //
-// RFC 7515 (JWS), RFC 7518 (JWA), RFC 7519 (JWT), RFC 8725 and
-// draft-ietf-oauth-rfc8725bis (best current practice), RFC 5869 (HKDF), RFC 2104
-// (HMAC), FIPS 180-4 (SHA-256), RFC 4648 section 5 (base64url), RFC 9651 section
-// 3.3.4 (structured fields); Aumasson and Bernstein, SipHash: a fast short-input PRF,
-// Indocrypt 2012.
+// RFC 7515 (JWS), RFC 7518 (JWA), RFC 7519 (JWT), RFC 8725 and draft-ietf-oauth-rfc8725bis
+// (best current practice), RFC 5869 (HKDF), RFC 2104 (HMAC), FIPS 180-4 (SHA-256), RFC 4648
+// section 5 (base64url), RFC 9651, section 3.3.4 (structured fields); Aumasson and
+// Bernstein, SipHash: a fast short-input PRF, Indocrypt 2012.
 package token

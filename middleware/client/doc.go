@@ -1,119 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package client is the polite client of a server limited by Tallystick: an
-// [http.RoundTripper] that shows the server its tokens, pays with proof of work
-// where that is asked for, and waits when it is told to wait.
+// [http.RoundTripper] that shows the server its tokens, pays with proof of work where that is
+// asked for, and waits when it is told to wait.
 //
 // # What it does not do
 //
-// It gets nobody past a limit. It keeps a client from being refused for what it
-// forgot to show, and from being refused again because it did not wait. Where the
-// server sells what lies beyond a limit, a 429 with a challenge, it buys, rather than
-// wait; with MaxSolves below zero it waits.
+// It gets nobody past a limit. It keeps a client from being refused for what it forgot to
+// show, and from being refused again because it did not wait. A 429 with a challenge says
+// that the server sells what lies beyond the limit. Then the client buys rather than waits;
+// with MaxSolves below zero it waits.
 //
-// It never sends a request again that a server may have acted on, unless the method
-// says that repeating does no harm. A refusal is one of three things; any other
-// response, and every error of the network, goes to the caller as it came:
+// It never sends a request again that a server may have acted on, unless the method says that
+// repeating does no harm. A refusal is one of three things; any other response, and every
+// error of the network, goes to the caller as it came:
 //
 //	429                       with a Tallystick-Challenge or a Retry-After
 //	403                       with a Tallystick-Challenge
 //	503                       with a Retry-After, for GET, HEAD, OPTIONS, TRACE,
 //	                          PUT and DELETE only
 //
-// The first two are taken at their word, from whatever stands in front of the
-// handler. The methods in the last row are those that may be repeated whatever
-// happened (RFC 9110, section 9.2.2). A 503 can come from behind the limiter, after half
-// the work was done; that its body names the problem type
-// temporary-reduced-capacity does not help, because others may use that type as
-// well, so the body is not read to find out.
+// The first two are taken at their word, whatever in front of the handler has sent them. The
+// methods in the last row may be repeated whatever happened (RFC 9110, section 9.2.2). A 503
+// can come from behind the limiter, after half the work was done. The problem type of its
+// body, temporary-reduced-capacity, does not tell: others may use it as well.
 //
-// It never sends a body again that it cannot rewind. A request with a Body and
-// without GetBody (anything but a bytes.Buffer, bytes.Reader or strings.Reader
-// given to [http.NewRequest]) gets its refusal back, unchanged. The token in that
-// refusal is kept, but a challenge cannot be answered: give such a request a
-// GetBody, or send a small request first that buys the token.
+// It never sends a body again that it cannot rewind. A request with a Body and without
+// GetBody (anything but a bytes.Buffer, bytes.Reader or strings.Reader given to
+// [http.NewRequest]) gets its refusal back, unchanged. The token in that refusal is kept, but
+// a challenge cannot be answered: give such a request a GetBody, or send a small request
+// first that buys the token.
 //
-// It does not check tokens. It has no key, and reads of a token only which policy
-// and tally it says it is for ("aud", and "fam" or else "sub"), to know which
-// older one it replaces, and that one with a "fam" was bought.
+// It does not check tokens. It has no key. It reads from a token only the policy and the
+// tally ("aud", and "fam" or else "sub"), to know which older token it replaces. A token with
+// a "fam" was bought.
 //
 // # What is sent to whom
 //
-// To an origin, that is scheme, host and port (and the Host field, where a
-// request sets one that differs from its URL): up to four of the tokens which
-// that origin sent, each in a Tallystick-Token field of its own: first those last
-// received on the same method and path, and of those first the ones of whose tally
-// something was left; then the newest. To no other origin, ever;
-// a redirect is a new request to a RoundTripper, and its origin is looked at
-// again. And once, in a Tallystick-Proof field, the answer to the challenge that
-// the same request met a moment before.
+// An origin is scheme, host and port (and the Host field, where a request sets one that
+// differs from its URL). It gets up to four of the tokens that it has sent, each in a
+// Tallystick-Token field of its own. First come the tokens that were last received on the
+// same method and path, and among them the tokens of a tally that has something left. Then
+// come the newest. No other origin ever gets them: a redirect is a new request to a
+// RoundTripper, and its origin is looked at again. The answer to a challenge is sent once, in
+// a Tallystick-Proof field, with the request that met the challenge a moment before.
 //
-// Of a policy the newest token of each of up to three tallies is kept: what was
-// bought is not lost to the late answer to a request from before. Newest means
-// brought by the answer to the request that was sent last. The fourth takes the
-// place of one that is spent, or else of the oldest.
+// For each policy the newest token of each of up to three tallies is kept, so that a late
+// answer to an earlier request does not cost what was bought. The newest token is the one in
+// the answer to the request that was sent last. A fourth tally takes the place of a spent
+// one, or else of the oldest.
 //
-// The caller manages a request that already has a Tallystick-Token or Tallystick-Proof
-// field. Its fields are sent as they are (none, if the value is nil),
-// nothing of its response is kept, no challenge to it is solved; only Retry-After
-// is obeyed. Mind that http.Client copies fields set by hand to the next origin on
-// a redirect, as it does with any field that it does not know to be secret.
+// The caller manages a request that already has a Tallystick-Token or Tallystick-Proof field.
+// Its fields are sent as they are (none, if the value is nil), nothing of its response is
+// kept, no challenge to it is solved; only Retry-After is obeyed. Mind that http.Client
+// copies fields set by hand to the next origin on a redirect, as it does with any field that
+// it does not know to be secret.
 //
 // # Privacy
 //
-// A token does what a cookie does: it lets the server see that two requests come
-// from the same client. It lives as long as the Transport, in memory only. A
-// program that serves several accounts or customers needs a Transport for each: with one
-// for all they would share a tally, and the server would learn that they belong together.
+// A token does what a cookie does: it lets the server see that two requests come from the
+// same client. It lives as long as the Transport, in memory only. A program that serves
+// several accounts or customers needs a Transport for each: with one for all they would share
+// a tally, and the server would learn that they belong together.
 //
-// Plain http is no special case. A token gives nobody access to anything. A thief
-// can use up its count, and one that reads it in clear reads the request beside it as
-// well.
+// Plain http is no special case. A token gives nobody access to anything. A thief can use up
+// its count. Whoever reads it in clear reads the request beside it as well.
 //
 // # What a hostile server can cost
 //
-// For one request: three challenges of at most 2^28 expected hashes (each about half a
-// minute of one core, and at most twice that), 30 seconds of obeying
-// Retry-After, five sends, and 16 KiB of each refusal read. All but
-// the last is settable. A Transport solves one challenge at a time, whatever the number of
-// requests, with at most Workers cores.
+// For one request: three challenges of at most 2^28 expected hashes (each about half a minute
+// of one core, and at most twice that), 30 seconds of obeying Retry-After, five sends, and 16
+// KiB of each refusal read. All but the last is settable. A Transport solves one challenge at
+// a time, whatever the number of requests, with at most Workers cores.
 //
-// For a request among many, as many sends again, to show what others bought: ten in
-// all. How much room a server says there is changes nothing of that. If it sells
-// what is good for nothing, each pays for itself in the end.
+// A request among many may be sent as often again, to show what others bought: ten sends in
+// all, however much room the server says there is. If what it sells is worth nothing, each
+// request pays for itself in the end.
 //
-// In memory: the tokens of 256 origins, 16 for each, 512 bytes for each, so 3 MiB
-// if somebody fills it. The origin not used for longest goes first; an origin with
-// thousands of policies only pushes out its own tokens.
+// In memory: the tokens of 256 origins, 16 for each, 512 bytes for each, so 3 MiB if somebody
+// fills it. If there are more, the origin that was not used for longest goes first; an origin
+// with thousands of policies only pushes out its own tokens.
 //
-// Reading a refusal, like any response, takes as long as its server likes to take:
-// give requests a context with a deadline, or set http.Client.Timeout.
+// Reading a refusal, like any response, takes as long as its server likes to take: give
+// requests a context with a deadline, or set http.Client.Timeout.
 //
-// Requests to servers you did not choose (a crawler, a webhook) are better sent
-// with MaxSolves -1.
+// Requests to servers you did not choose (a crawler, a webhook) are better sent with
+// MaxSolves -1.
 //
 // # Many requests at once
 //
-// If requests that run in parallel meet challenges of the same origin under the
-// same RateLimit-Policy, one of them pays and the others wait. As many of them are
-// then sent again as the answer says that there is room for: the smallest r of its
-// RateLimit field. When that is used up, the first of those who still wait is sent
-// without a proof, to see what a tally costs now, and pays; and so on. A thousand
-// requests behind a quota of 20 so buy 50 tallies, one after the other, and need a
-// little more than two sends each. What they cost is the server's affair: the price
-// rises with each crowd of them, and beyond MaxWork all that are left get their
-// refusals back, with [TooMuchWork].
+// If requests that run in parallel meet challenges of the same origin under the same
+// RateLimit-Policy, one of them pays and the others wait. As many of them are then sent again
+// as the answer says that there is room for: the smallest r of its RateLimit field. When that
+// is used up, the first request that still waits is sent without a proof, to see what a tally
+// costs now, and pays; and so on. So a thousand requests behind a quota of 20 buy 50 tallies,
+// one after the other, and need a little more than two sends each. The server sets the price,
+// which rises as it sells. Beyond MaxWork all requests that are left get their refusals back,
+// with [TooMuchWork].
 //
-// A server in quiet mode does not say how much room there is. Then one is sent
-// again, and for each that is let in two more, until one is refused. The same
-// happens where there turns out to be room after all, because a window has ended.
+// A server in quiet mode does not say how much room there is. Then one is sent again, and for
+// each that is let in two more, until one is refused. The same happens where there turns out
+// to be room after all, because a window has ended.
 //
-// If the one that pays is cancelled or fails, the next one pays. If its proof buys
-// no tally, because the server wants one for every single request, each pays for
-// itself.
+// If the one that pays is cancelled or fails, the next one pays. If its proof buys no tally,
+// because the server wants one for every single request, each pays for itself.
 //
-// Nobody waits for the same purchase longer than a challenge lives, counted from
-// the last one that succeeded. Who has waited for so long is sent again, to see for
-// itself. A send that only shows what others bought is none of MaxAttempts. But
-// after as many of them as MaxAttempts says, a request pays for itself.
+// No request waits for the same purchase longer than a challenge lives, counted from the last
+// purchase that succeeded. A request that has waited for so long is sent again, to see for
+// itself. A send that only shows what others bought does not count as one of MaxAttempts. But
+// after as many such sends as MaxAttempts says, a request pays for itself.
 package client

@@ -6,15 +6,16 @@
 // # What it does not do
 //
 // It asserts nothing, and forges nothing: every token and every refusal comes from a real
-// decision of a real [middleware.Middleware]. So it can make no state that no client could
-// be in, such as a count above the quota.
+// decision of a real [middleware.Middleware]. So it makes only states that a client can be
+// in, and never a count above the quota.
 //
-// Nothing here knows a counter of Config.Exact. Its packages have counters in memory, and
-// [github.com/tallystick/tallystick/middleware/exact/exacttest] a clock for them.
+// Nothing here knows a counter of Config.Exact. For tests, package exact has a counter in
+// memory, and [github.com/tallystick/tallystick/middleware/exact/exacttest] has a clock for
+// it.
 //
 // Clients call the handler on the goroutine of the test, without a network: a response is
-// there when the handler has returned. Connections that are hijacked, trailers and responses
-// that arrive bit by bit want an [net/http/httptest.Server].
+// there when the handler has returned. For hijacked connections, trailers and responses that
+// arrive bit by bit, use an [net/http/httptest.Server].
 //
 // # Use
 //
@@ -24,15 +25,15 @@
 //	app := newApp(clock.Now) // which gives it to Config.Now
 //	ada := middlewaretest.Browser(app, "203.0.113.1")
 //
-// [Spend] uses up a client's quota. [TokenAt] and [OwnTokenAt] make the token of a client that
-// has used some of it. [Prove] and [Buy] work, as clients do; [Quick] makes that cheap.
+// [Spend] uses up a client's quota. [TokenAt] and [OwnTokenAt] make the token of a client
+// that has used some of it. [Prove] and [Buy] work, as clients do; [Quick] makes that cheap.
 //
 // # Time
 //
 // A [Clock] is for tests that step from one moment to another. In a bubble of
 // [testing/synctest] leave Config.Now alone: the time there is virtual already, and
-// time.Sleep moves it. That is what tests need of whatever waits by timers, such as
-// Config.Concurrency, or a client that obeys Retry-After.
+// time.Sleep moves it. Do the same to test what waits by timers, such as Config.Concurrency,
+// or a client that obeys Retry-After.
 //
 // # Clients in other languages
 //

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policyfile reads what an operator may change without a new program: policies, from a
-// JSON file that docs/policyfile.md describes and docs/policyfile.schema.json is the schema of.
+// Package policyfile reads what an operator may change without a new program: policies, from
+// a JSON file. docs/policyfile.md describes it, and docs/policyfile.schema.json is its
+// schema.
 //
 //	set, err := policyfile.Open("policies.json", policyfile.Program{
 //		Policies: map[string]middleware.Config{"contact": {PageHandler: page}},

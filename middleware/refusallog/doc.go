@@ -13,9 +13,9 @@
 //     key, or anything else that a client has sent.
 //   - It is no audit log: of each minute it keeps counts, and drops the rest. An attack cannot
 //     fill a disk with it, or a memory: each policy takes some 20 KB, however many are refused.
-//   - The first refusal after a quiet minute is told at once. What follows within the minute
-//     is told by the first decision after it: there is no goroutine and no timer. If no
-//     request comes any more, [Log.Flush] tells it.
+//   - The first refusal after a quiet minute is logged at once. What follows within the minute is
+//     logged at the first decision after it: there is no goroutine and no timer. If no request
+//     comes any more, [Log.Flush] logs it.
 //   - How many clients there were is an estimate, good to 5 % or so. Which were refused most is
 //     kept by the Space-Saving algorithm (Metwally and others, 2005): a client with more than
 //     1/128 of a minute's refusals is never missed, and its count is never too high.
