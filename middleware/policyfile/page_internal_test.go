@@ -33,8 +33,8 @@ func TestKeysAreOnThePage(t *testing.T) {
 	text := readPage(t)
 	explained := map[reflect.Type]bool{reflect.TypeFor[policyKeys](): true} // which has a table of its own
 	for i, typ := range []reflect.Type{reflect.TypeFor[fileKeys](), reflect.TypeFor[policyKeys]()} {
-		head := "| key of " + []string{"the file", "a policy"}[i] + " | value | what it is |\n"
-		table := head + "|---|---|---|\n" + rows(typ, "", explained)
+		head := "| key of " + []string{"the file", "a policy"}[i] + " | what it is |\n"
+		table := head + "|---|---|\n" + rows(typ, "", explained)
 		found := regexp.MustCompile(regexp.QuoteMeta(head) + `(\|.*\n)*`)
 		if os.Getenv("TALLYSTICK_SCHEMA") == "write" {
 			text = found.ReplaceAllLiteralString(text, table)
@@ -65,13 +65,23 @@ func rows(typ reflect.Type, at string, explained map[reflect.Type]bool) (text st
 			}
 			inner = inner.Elem()
 		}
-		text += fmt.Sprintf("| `%s%s` | %s | %s |\n", at, key, value(f.Type, f.Tag), f.Tag.Get("doc"))
+		text += fmt.Sprintf("| `%s%s` | %s%s |\n", at, key, f.Tag.Get("doc"), inBrackets(value(f.Type, f.Tag)))
 		if !explained[inner] {
 			explained[inner] = inner.NumField() > 0
 			text += rows(inner, at+key+suffix+".", explained)
 		}
 	}
 	return text
+}
+
+// inBrackets puts what a key may have behind what it is. An object says it by its keys.
+func inBrackets(value string) string {
+	if value == "an object" {
+		return ""
+	}
+	value = regexp.MustCompile(`(\d) to (\d)`).ReplaceAllString(value, "$1–$2")
+	value = regexp.MustCompile(`^(an?|the) `).ReplaceAllString(value, "")
+	return " (" + strings.NewReplacer("true or false", "boolean", ", each needs to be there", "").Replace(value) + ")"
 }
 
 // value says in a few words what a key may have.
