@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// loginProgram is a log-in on two instances, which share a secret: what the pages print, between
-// what they take for granted and requests that go to each in turn.
+// loginProgram is a log-in on two instances, which share a secret: what the page prints, between
+// what it takes for granted and requests that go to each in turn.
 const loginProgram = `package main
 
 import (
@@ -69,19 +69,22 @@ func main() {
 }
 `
 
-// TestLogin runs the log-in of docs/decide.md within the policy of docs/outcomes.md: right
+// TestLogin runs the log-in of docs/api.md by name within its policy by address: right
 // passwords are free, and five wrong ones on each instance shut the name, from any address.
 func TestLogin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this builds a program")
 	}
-	blocks := map[string]string{}
-	for _, b := range blocksOf(t, "go") {
-		if blocks[b.Page] == "" { // the first of the page
-			blocks[b.Page] = b.Text
+	block := func(policy string) string {
+		for _, b := range blocksOf(t, "go") {
+			if b.Page == "docs/api.md" && strings.Contains(b.Text, "Policy: \""+policy+"\"") {
+				return b.Text
+			}
 		}
+		t.Fatal("docs/api.md has no policy " + policy)
+		return ""
 	}
-	byAddress, byName := blocks["docs/outcomes.md"], blocks["docs/decide.md"]
+	byAddress, byName := block("login"), block("login-name")
 	for _, text := range []string{byAddress, byName} {
 		require.Equal(t, 1, strings.Count(text, "Secrets:"))
 	}

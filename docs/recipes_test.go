@@ -81,6 +81,6 @@ func TestRecipesAreNamed(t *testing.T) {
 			named = append(named, path.Base(l[1]))
 		}
 	}
-	named = append(named, "moving") // of docs/moving.md
+	named = append(named, "moving") // of the last section
 	require.ElementsMatch(t, there, named)
 }

@@ -126,7 +126,7 @@ func TestAlgorithmsAreNamed(t *testing.T) {
 // Each counter of the table is there, and each module of a counter is in the table.
 func TestCountersAreNamed(t *testing.T) {
 	var linked []string
-	for _, row := range tableOf(t, "docs/exact.md", "| counter |") {
+	for _, row := range tableOf(t, "docs/counters.md", "| counter |") {
 		linked = append(linked, strings.TrimPrefix(link.FindStringSubmatch(row[0])[1], "../"))
 	}
 	modules, err := filepath.Glob("middleware/exact/*/go.mod")

@@ -85,7 +85,7 @@ func TestOneHungNodeIsOneNodesOutage(t *testing.T) {
 		})
 		t.Logf("on healthy nodes: %s, longest %s; on the hung one: %s, the last refused after %s", healthy, healthy.longest, sick, sick.lastRefused)
 		require.Zero(t, healthy.refused)
-		says := promised(t, rowNode)
+		says := promises[rowNode]
 		require.LessOrEqual(t, healthy.longest, says.grows)
 		require.LessOrEqual(t, sick.longest, says.grows)
 		require.Positive(t, sick.refused)

@@ -23,7 +23,7 @@ func monthly(r *http.Request) (middleware.Identity, error) {
 }
 
 // A quota of a calendar month is all there on the first, whatever was used before, and little more than all of
-// it passes in the month in which a window of 366 days ends: docs/exact.md. The bubble begins with 2000,
+// it passes in the month in which a window of 366 days ends: docs/api.md. The bubble begins with 2000,
 // and such a window ends on 24 January.
 func TestCalendarMonths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Nobody carries the token of a name, so each of two instances tries five wrong passwords of
-// docs/decide.md; with a counter five pass together. Right ones are free on both.
+// docs/api.md; with a counter five pass together. Right ones are free on both.
 func TestWrongPasswordsOfANameOnTwoInstances(t *testing.T) {
 	ann := middleware.Principal("ann")
 	for _, test := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// tenants is how many tenants docs/tenants.md speaks of.
+// tenants is how many tenants docs/api.md speaks of.
 const tenants = 10_000
 
 // numbersOf are those of one tenant: all different, or those of one of five plans.
@@ -74,7 +74,7 @@ func visit(h http.Handler) {
 	}
 }
 
-// BenchmarkTenants measures what docs/tenants.md says of 10,000 tenants in one Middleware:
+// BenchmarkTenants measures what docs/api.md says of 10,000 tenants in one Middleware:
 //
 //	go test -run '^$' -bench Tenants -benchtime 20x ./middleware
 func BenchmarkTenants(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// What processes hold when they are killed stays counted: the figures of docs/exact.md and
+// What processes hold when they are killed stays counted: the figures of docs/counters.md and
 // of the documentation of Leased.
 func TestKilledProcessesStrandTheirBlocks(t *testing.T) {
 	for _, row := range []struct{ quota, instances, percent int64 }{{1000, 1, 59}, {1000, 4, 17}, {10_000, 1, 12}} {

@@ -14,7 +14,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 )
 
-// The table of docs/pacing.md: how much goes in any span of a window, after a quiet time and
+// The table of docs/counters.md: how much goes in any span of a window, after a quiet time and
 // when many come at once; and that all of it goes.
 func TestPacedLimitsHold(t *testing.T) {
 	const l = 30

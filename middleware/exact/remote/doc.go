@@ -17,10 +17,10 @@
 // repeating a call that was recorded: an owner takes none that is more than four seconds from
 // its own time, and knows those that were admitted by their IDs for longer. They are not encrypted: whoever can
 // listen learns keys, which package middleware hashes, and counts, and can charge a key what was refused a
-// moment ago, see docs/remote.md. Use https across networks that are not yours.
+// moment ago, see docs/counters.md. Use https across networks that are not yours.
 //
 // Calls that come while a request is out leave together when it is answered, or when that takes
 // long: one request to each owner, whatever their keys. The owner makes them at once, and answers
-// each when it is done. The wire is in docs/remote.md, so that an owner can be written in another
+// each when it is done. The wire is in docs/counters.md, so that an owner can be written in another
 // language. One is in durable/, for Cloudflare's Workers: a Durable Object for each key.
 package remote

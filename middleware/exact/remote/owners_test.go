@@ -89,7 +89,7 @@ func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 // call returns the request of the page, with one thing changed.
 func call(t *testing.T, old, new string) string {
 	t.Helper()
-	blocks, _, err := printed.Read("../../../docs/remote.md")
+	blocks, _, err := printed.Read("../../../docs/counters.md")
 	require.NoError(t, err)
 	for _, b := range blocks {
 		if b.RunBy == "TestTheWireIsThatOfItsPage" {
@@ -106,7 +106,7 @@ func call(t *testing.T, old, new string) string {
 
 // Every owner answers the request of the page by its answer.
 func TestOwnersAnswerAsThePageSays(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/remote.md")
+	page, err := os.ReadFile("../../../docs/counters.md")
 	require.NoError(t, err)
 	owners(t, func(t *testing.T, owner http.RoundTripper) {
 		body := call(t, "", "")

@@ -42,7 +42,7 @@ func times(t *testing.T, p *part, long, pause time.Duration, delay func(n int) t
 // Deadlines that this process notices late are its own load, and those around them; but a
 // counter that has answered nobody for ten seconds is out, however busy the process is.
 func TestLateDeadlinesAreLoad(t *testing.T) {
-	const slow, busy = 10 * time.Millisecond, 10 * time.Second // as docs/exact.md has it
+	const slow, busy = 10 * time.Millisecond, 10 * time.Second // as docs/counters.md has it
 	for name, row := range map[string]struct {
 		delay  func(n int) time.Duration
 		outage time.Duration // at the earliest; at the latest two calls later

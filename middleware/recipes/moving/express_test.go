@@ -10,13 +10,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/internal/testkit"
 )
 
@@ -48,9 +46,8 @@ func express(t *testing.T) http.Handler {
 // ofNode are the fields of an answer that net/http and Express add to any.
 var ofNode = []string{"Connection", "Content-Length", "Content-Type", "Date", "Etag", "Keep-Alive", "X-Powered-By"}
 
-// The table of the page, as the others. What takes time is left out: the program of Node has a
-// clock of its own.
-func TestTableOfExpress(t *testing.T) {
+// The column of the page, as the others. The program of Node has a clock of its own.
+func TestColumnOfExpress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this starts Node for each of its lines")
 	}
@@ -60,24 +57,13 @@ func TestTableOfExpress(t *testing.T) {
 	if _, err := os.Stat("testdata/express/node_modules/express-rate-limit"); err != nil {
 		testkit.Unable(t, "there is no express-rate-limit (.ci/need installs it, by npm)")
 	}
-	_, tables, err := printed.Read("../../../docs/moving.md")
-	require.NoError(t, err)
-	const head = "| 5 a minute | express-rate-limit | Tallystick |"
-	i := slices.IndexFunc(tables, func(table printed.Table) bool { return table.Head == head })
-	require.GreaterOrEqual(t, i, 0, "no table %s", head)
-	var found [][]string
-	for _, m := range measures {
-		if m.byClock {
-			continue
-		}
-		theirs := m.find(t, func() http.Handler { return express(t) })
+	check(t, "express-rate-limit", false, func(find finder) string {
+		theirs := find(t, func() http.Handler { return express(t) })
 		for _, name := range ofNode {
-			theirs = strings.TrimSpace(strings.ReplaceAll(theirs, fmt.Sprintf("`%s`", name), ""))
+			theirs = strings.ReplaceAll(theirs, fmt.Sprintf("`%s`", name), "")
 		}
-		theirs = strings.Join(strings.Fields(theirs), " ")
-		found = append(found, []string{m.row, theirs, measure(t, ours, m.find)})
-	}
-	require.Equal(t, found, tables[i].Rows, "%s", asTable(head, found))
+		return strings.Join(strings.Fields(theirs), " ")
+	})
 
 	h := express(t)
 	require.Equal(t, 5, count(20, func(i int) *http.Response { return ask(h, fmt.Sprintf("[2001:db8:0:%x::1]:4711", i)) }), "a /56 is one client")

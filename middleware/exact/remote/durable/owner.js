@@ -1,5 +1,5 @@
 // An owner of tallies as a Cloudflare Worker: it answers what package remote of Tallystick
-// asks, as docs/remote.md writes it down. Each key of a policy has a Durable Object, which
+// asks, as docs/counters.md writes it down. Each key of a policy has a Durable Object, which
 // counts it alone and keeps the count in its own storage: exact everywhere, and nothing to run.
 //
 // It needs two bindings: TALLIES, a namespace of the class Tally with SQLite storage, and
