@@ -138,7 +138,7 @@ func TestCountersAreNamed(t *testing.T) {
 
 // The reasons for which a proof is asked for are those of the code.
 func TestReasonsAreNamed(t *testing.T) {
-	names, values := constants(t, "middleware/reason.go")
+	names, values := constants(t, "middleware/decision.go")
 	var reasons []string
 	for i, name := range names {
 		if strings.HasPrefix(name, "Proof") || name == "NoToken" || name == "MemoryFull" {

@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -155,27 +156,69 @@ func (e *engine) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 	return append(b, e.cookieAttributes...)
 }
 
-// appendRateLimit appends the RateLimit field: a List of Strings with the
-// parameters r and t (RFC 9651; the draft is named in the package documentation). A
-// limit that nothing was used of has no t, since nothing is going to change. On
-// a refusal only the limits that refused have one: Retry-After should not lie
-// before any t, and the others may rise long after it. b is empty.
-func appendRateLimit(b []byte, names []string, v *storeless.Verdict) []byte {
-	for i, name := range names {
-		if name == "" {
+// answerMore fills in the fields of those who choose others than the default: they cost
+// allocations of their own.
+func (e *engine) answerMore(now time.Time, f *reply.Values, who *subject, v *storeless.Verdict) {
+	of, p := e.fields, who.tier.policy
+	tight := tightest(v, p.Len())
+	limit, remaining, reset := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, v.Limits[tight].Reset
+	at := func(reset time.Duration, unix bool) string {
+		seconds := int64(reset / time.Second)
+		if unix {
+			seconds += now.Unix()
+		}
+		return strconv.FormatInt(seconds, 10)
+	}
+	switch {
+	case of.has(RateLimitDraft7):
+		f.Other(reply.Combined, fmt.Sprintf("limit=%d, remaining=%d, reset=%s", limit, remaining, at(reset, false)))
+	case of.has(RateLimitDraft6):
+		f.Other(reply.Limit, strconv.FormatInt(limit, 10))
+		f.Other(reply.Remaining, strconv.FormatInt(remaining, 10))
+		f.Other(reply.Reset, at(reset, false))
+	}
+	if of.has(unitsOfX) {
+		f.Other(reply.XLimit, strconv.FormatInt(limit, 10))
+		f.Other(reply.XRemaining, strconv.FormatInt(remaining, 10))
+		f.Other(reply.XReset, at(reset, of.has(XRateLimitInUnixTime)))
+	}
+	if of.has(unitsOfXQuota) {
+		i := longest(p, v)
+		quota := atOnce(p.Limit(i))
+		f.Other(reply.XQuotaLimit, strconv.FormatInt(quota, 10))
+		f.Other(reply.XQuotaUsed, strconv.FormatInt(quota-v.Limits[i].Remaining, 10))
+		f.Other(reply.XQuotaReset, at(v.Limits[i].Reset, of.has(XQuotaInUnixTime)))
+	}
+}
+
+// tightest returns the limit in force that leaves least, and of those the one that does
+// so for longest.
+func tightest(v *storeless.Verdict, n int) int {
+	best := 0
+	for i := 1; i < n; i++ {
+		a, b := &v.Limits[i], &v.Limits[best]
+		if a.Shadow {
 			continue
 		}
-		if len(b) > 0 {
-			b = append(b, ", "...)
-		}
-		b = append(b, '"')
-		b = append(b, name...)
-		b = append(b, `";r=`...)
-		b = strconv.AppendInt(b, v.Limits[i].Remaining, 10)
-		if s := &v.Limits[i]; s.Reset > 0 && (s.Blocked || v.Wait == 0) {
-			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, int64(s.Reset/time.Second), 10)
+		if b.Shadow || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
+			best = i
 		}
 	}
-	return b
+	return best
+}
+
+// longest returns the limit in force with the longest window, and of those the one that
+// leaves least.
+func longest(p *storeless.Policy, v *storeless.Verdict) int {
+	best := 0
+	for i := 1; i < p.Len(); i++ {
+		if v.Limits[i].Shadow {
+			continue
+		}
+		a, b := p.Limit(i).Window, p.Limit(best).Window
+		if v.Limits[best].Shadow || a > b || a == b && v.Limits[i].Remaining < v.Limits[best].Remaining {
+			best = i
+		}
+	}
+	return best
 }

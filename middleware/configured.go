@@ -6,11 +6,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"path"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+	"weak"
+
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // tellConfigured tells in one line what a policy runs with, so that somebody can see whether all instances
@@ -56,4 +62,155 @@ func nameOf(identity IdentityFunc) string {
 		return "middleware.ValidatedKey"
 	}
 	return name
+}
+
+// A limit that another always reaches first never refuses anybody: 1000 a minute beside 10 a
+// minute, or 1000 an hour beside 5 a minute. It does no harm, and is no error, since quotas
+// change while the other stays; but somebody has meant something by it. What is not certain
+// is not told: the bounds below are of the worst that the other lets through.
+
+// warnOfIdle tells of the first limit that can never refuse, in no tier.
+func (e *engine) warnOfIdle(now time.Time) {
+	if e.outcomes != nil || e.customers != nil {
+		return // some limits count some of the requests, or a customer has numbers that are not known here
+	}
+	sets := e.limitSets()
+	for j, name := range e.base.names {
+		for i, by := range e.base.names {
+			before := func(set limitSet) bool {
+				return idle(set(j), set(i)) && (j > i || !idle(set(i), set(j))) // of two that are the same the later
+			}
+			if i == j || name == "" || by == "" || !all(sets, before) {
+				continue
+			}
+			e.report.warn(now, limitIdle, "a limit can never refuse, because another always refuses first", "limit", name, "first", by,
+				"remedy", "lower its Quota, or take it away")
+			return
+		}
+	}
+}
+
+// A limitSet tells the limits that some requests meet, by their places.
+type limitSet func(i int) Limit
+
+// limitSets returns the limits of each tier, and the parts of them that are for an outage,
+// the waiting room, a pass.
+func (e *engine) limitSets() (sets []limitSet) {
+	for _, t := range e.tiersOf() {
+		if t.exact != nil {
+			sets = append(sets, t.exact.Limit, t.shard.Limit)
+		}
+		for _, p := range []*storeless.Policy{t.policy, t.fallback, t.ceiling} {
+			if p != nil {
+				sets = append(sets, p.Limit)
+			}
+		}
+		for _, part := range []*tier{t.room, t.pass} {
+			if part != nil {
+				sets = append(sets, part.policy.Limit)
+			}
+		}
+	}
+	return sets
+}
+
+func all(sets []limitSet, f func(limitSet) bool) bool {
+	return !slices.ContainsFunc(sets, func(set limitSet) bool { return !f(set) })
+}
+
+// idle reports whether what l has admitted never fills j. Quotas and windows are
+// whole numbers far below 2⁵³: floats are exact enough to tell one from the next.
+func idle(j, l Limit) bool {
+	var (
+		quota, most  = float64(j.Quota), float64(l.Quota)
+		span, window = j.Window.Seconds() + grain(j), l.Window.Seconds()
+		burst        = most // that may come at once
+		rate         = most / window
+	)
+	if bucket(l) {
+		burst = float64(atOnce(l))
+		if l.Algorithm == storeless.LeakyBucket {
+			burst = 1
+		}
+	}
+	if bucket(j) { // it never empties if it holds what comes at once, and fills as fast
+		holds := float64(atOnce(j))
+		if j.Algorithm == storeless.LeakyBucket {
+			holds = 1
+		}
+		if !bucket(l) {
+			burst *= 2 // at the end of a window, and at the begin of the next
+		}
+		return holds >= burst && quota/span > rate*(1-1e-12)
+	}
+	if bucket(l) {
+		return quota*(1+1e-12) >= burst+rate*span
+	}
+	nested := j.Window%l.Window == 0 || l.Window%j.Window == 0
+	switch {
+	case !nested || j.Algorithm > storeless.FixedWindow || l.Algorithm > storeless.FixedWindow:
+		return quota >= most*(math.Ceil(2*span/window)+1) // of whatever two windows of j touch
+	case j.Window <= l.Window && j.Algorithm == storeless.SlidingWindow && l.Algorithm == storeless.FixedWindow:
+		return quota >= 2*most // the end of a window still weighs when the next has begun
+	case j.Window <= l.Window:
+		return quota >= most
+	case j.Algorithm == storeless.FixedWindow:
+		return quota >= most*span/window
+	default:
+		return quota >= most*(span/window+1)
+	}
+}
+
+// bucket reports whether a limit is a rate and a burst.
+func bucket(l Limit) bool {
+	return l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket
+}
+
+// grain is for how many seconds more than its window a limit counts.
+func grain(l Limit) float64 {
+	if l.Algorithm == storeless.RollingDay {
+		return 60
+	}
+	return 0
+}
+
+// Two middlewares of one policy count apart: who asks both gets the limit twice, as from two machines.
+// No request tells that they are in one process, unless it passes both (policy-twice), and a mark in tokens
+// would be on the wire for the sake of a mistake at home. What outlives both has to know of both. So
+// this is the one thing that the package remembers beside its values. It decides nothing, and its pointers are weak:
+// it keeps no middleware. One that was dropped counts until it is collected: until then it may be in use,
+// and its counts are lost either way, which Reconfigure would have kept.
+var inUse register
+
+// A register knows the middlewares of a process that are in use.
+type register struct {
+	mu  sync.Mutex
+	all []entry
+}
+
+// An entry is a middleware of a policy of a program: of those who log to one logger. Tests, and fleets that
+// are played in one process, have loggers of their own.
+type entry struct {
+	policy string
+	log    weak.Pointer[slog.Logger]
+	of     weak.Pointer[alarms]
+}
+
+// second adds the middleware that a reporter is of, strikes those who are gone, and reports whether it
+// is the second of its policy.
+func (r *register) second(of *reporter) bool {
+	if !of.log.Enabled(context.Background(), slog.LevelWarn) {
+		return false // nobody would read of it
+	}
+	e, others := entry{of.policy, weak.Make(of.log), weak.Make(of.alarms)}, 0
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.DeleteFunc(r.all, func(known entry) bool { return known.of.Value() == nil })
+	for _, known := range r.all {
+		if known.policy == e.policy && known.log == e.log {
+			others++
+		}
+	}
+	r.all = append(r.all, e)
+	return others == 1
 }

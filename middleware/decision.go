@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -152,4 +153,131 @@ func (d Decision) CallTook() time.Duration {
 		return 0
 	}
 	return d.took
+}
+
+// A Reason says why a request was admitted or not.
+type Reason string
+
+const (
+	// WithinLimits: every limit had room.
+	WithinLimits Reason = "within-limits"
+
+	// OverLimit: a limit had no room. 429.
+	OverLimit Reason = "over-limit"
+
+	// CostAboveQuota: the request costs more than a quota, and can never
+	// pass. 403.
+	CostAboveQuota Reason = "cost-above-quota"
+
+	// IdentityUnknown: the identity function could not tell which client is asking. 403.
+	IdentityUnknown Reason = "identity-unknown"
+
+	// IdentityUnavailable: the same, and its error wraps [ErrIdentityUnavailable]: it cannot tell
+	// now. 503.
+	IdentityUnavailable Reason = "identity-unavailable"
+
+	// IdentityDenied: the identity function returned a [Denial]. 401 or 403.
+	IdentityDenied Reason = "identity-denied"
+
+	// NoToken: the policy requires a proof of work, or a token bought with one, and
+	// the request shows neither. 403 with a challenge; 429 for a page.
+	NoToken Reason = "no-token"
+
+	// SoldOut: the same, and until RetryAfter the price is above 2³² hashes, the most
+	// that a challenge can ask for: somebody behind the address has paid almost as much. 429.
+	SoldOut Reason = "sold-out"
+
+	// MemoryFull: the memory has no room to remember what is paid for with work, so that
+	// nothing is sold and no proof accepted. 403 with a challenge, for what comes later.
+	MemoryFull Reason = "memory-full"
+
+	// The reasons for which a proof was not accepted: its time has passed, its
+	// answers are wrong, no secret of this instance has signed its challenge, a clock that is
+	// ahead of this one has, another client asked for the
+	// challenge, it is worth less than half of what a tally costs by now, or it has
+	// bought a request already.
+	ProofExpired       Reason = "expired"
+	ProofWrong         Reason = "wrong-solution"
+	ProofSecretUnknown Reason = "secret-unknown"
+	ProofClockDiffers  Reason = "clock-differs"
+	ProofClientChanged Reason = "client-changed"
+	ProofPriceRisen    Reason = "price-risen"
+	ProofReplayed      Reason = "replayed"
+
+	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits,
+	// and no more may wait. 429.
+	TooManyAtOnce Reason = "too-many-at-once"
+
+	// TooEarly: the request came as TLS early data, which anybody may replay, and
+	// every replay would be charged on an exact counter. 425.
+	TooEarly Reason = "too-early"
+
+	// CounterDown: the exact counter did not answer, and the policy says
+	// [FailClosed]. 503.
+	CounterDown Reason = "counter-down"
+
+	// Overloaded: as many calls wait for the exact counter as may, or it is full of
+	// live keys. 503.
+	Overloaded Reason = "overloaded"
+
+	// NegativeCost: Config.Cost returned a negative number. 500.
+	NegativeCost Reason = "negative-cost"
+)
+
+// A CounterCall says what came of asking an exact counter.
+type CounterCall uint8
+
+const (
+	// CallNone: it was not needed, or there is no counter.
+	CallNone CounterCall = iota
+
+	// CallAnswered: the verdict is the counter's.
+	CallAnswered
+
+	// CallBusy: the counter works, and had no place or no time for this call: load. 503.
+	CallBusy
+
+	// CallFull: the counter works, and has no room for a new key. 503.
+	CallFull
+
+	// CallContended: the call has lost every race for its key; see Exact.Contended.
+	CallContended
+
+	// CallSkipped: the counter does not answer, and was not asked.
+	CallSkipped
+
+	// CallFailed: this call failed, or had no answer in time. That alone is no outage.
+	CallFailed
+
+	// CallDown: the same, and it is one of an outage.
+	CallDown
+)
+
+var callNames = [...]string{"none", "answered", "busy", "full", "contended", "skipped", "failed", "down"}
+
+// String returns one word, such as "answered": a value for a metric.
+func (c CounterCall) String() string {
+	if int(c) < len(callNames) {
+		return callNames[c]
+	}
+	return "unknown"
+}
+
+// callOf translates what the guard of the counter says.
+func callOf(outcome guardedcall.Outcome) CounterCall {
+	switch outcome {
+	case guardedcall.Answered:
+		return CallAnswered
+	case guardedcall.Busy:
+		return CallBusy
+	case guardedcall.Full:
+		return CallFull
+	case guardedcall.Contended:
+		return CallContended
+	case guardedcall.NotAsked:
+		return CallSkipped
+	case guardedcall.Failed:
+		return CallFailed
+	}
+	return CallDown
 }

@@ -9,12 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/middleware/internal/lookup"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
-	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -66,28 +63,6 @@ type engine struct {
 	proofs  *proofCounts
 	tokens  *tokenCounts
 	report  reporter
-}
-
-// A challenger is a compiled [Challenge].
-type challenger struct {
-	mode          Mode
-	work          int64
-	bindOwn       bool
-	portBlocks    bool
-	issuer        *pow.Issuer
-	prices        *storeless.Prices
-	priceMemory   time.Duration    // for which a pass is one
-	surge         *storeless.Surge // nil: off
-	path          string           // of the endpoints; "": none
-	assets        *assets.Set      // nil without path
-	script, style string           // their URLs
-	pageScript    string           // of a page that opens the one that was asked for
-	pageStyle     string           // of the pages in place of others
-	share         int64            // of the waiting room; 0: none
-
-	// Of WhenBusy alone. The load is the Middleware's, whatever its configuration.
-	busyAt load.Threshold
-	load   *load.Meter
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No

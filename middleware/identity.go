@@ -3,12 +3,15 @@
 package middleware
 
 import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // An Identity says which client the server thinks is asking. All clients with the same
@@ -84,6 +87,27 @@ func addressed(addr netip.Addr) Identity {
 	return id
 }
 
+// nat64Local is for translators of one's own (RFC 8215). Each picks a prefix of 48, 56,
+// 64 or 96 bits in it, and with that the place of the IPv4 address (RFC 6052, section
+// 2.2), which therefore cannot be read without asking. Guessing would make strangers one
+// client: all of IPv4 where the last 32 bits are read and 64 bits are the prefix. The
+// whole address is right for each of them, because the translator has one address for
+// each client. The translator writes these addresses: no client can pick one, and none
+// comes from the Internet, where they are not routed.
+var nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
+
+// nat64 is the network in which a translator in front of the server writes IPv4
+// addresses (RFC 6052, section 2.1). All of IPv4 would be one /64 there.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// masked cuts IPv6 addresses to a prefix and leaves IPv4 addresses whole.
+func masked(addr netip.Addr, bits int) netip.Addr {
+	if addr.Is4() {
+		return addr
+	}
+	return netip.PrefixFrom(addr, bits).Masked().Addr()
+}
+
 // Addr returns the address that [Address] was given, for lists of networks: whole, also
 // where the client is a /64, without its zone, and as IPv4 where it stands for an IPv4
 // address. It is the zero Addr, which no [netip.Prefix] contains, for keys, principals and nobody.
@@ -123,27 +147,6 @@ func (id Identity) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "middleware.Identity(%s)", kind)
 }
 
-// nat64Local is for translators of one's own (RFC 8215). Each picks a prefix of 48, 56,
-// 64 or 96 bits in it, and with that the place of the IPv4 address (RFC 6052, section
-// 2.2), which therefore cannot be read without asking. Guessing would make strangers one
-// client: all of IPv4 where the last 32 bits are read and 64 bits are the prefix. The
-// whole address is right for each of them, because the translator has one address for
-// each client. The translator writes these addresses: no client can pick one, and none
-// comes from the Internet, where they are not routed.
-var nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
-
-// nat64 is the network in which a translator in front of the server writes IPv4
-// addresses (RFC 6052, section 2.1). All of IPv4 would be one /64 there.
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// masked cuts IPv6 addresses to a prefix and leaves IPv4 addresses whole.
-func masked(addr netip.Addr, bits int) netip.Addr {
-	if addr.Is4() {
-		return addr
-	}
-	return netip.PrefixFrom(addr, bits).Masked().Addr()
-}
-
 // APIKey returns the identity of the holder of an API key that the program has
 // validated: unvalidated ones would be as many identities as a client cares to
 // invent. The id should name the key, not be the key. An empty id gives nobody.
@@ -181,148 +184,86 @@ func (id Identity) For(thing string) Identity {
 // IsZero reports whether id is nobody.
 func (id Identity) IsZero() bool { return id.kind == 0 }
 
-// An IdentityFunc tells who is asking. It runs for every request, before
-// anything of the request is trusted.
-//
-// If it cannot tell, it returns nobody, the zero Identity: the request is then
-// refused with 403, because a shared blank identity would let strangers spend
-// each other's quota, and no identity at all would be no limit. To refuse in its
-// own words it returns a [Denial]; if it cannot tell now, an error that wraps
-// [ErrIdentityUnavailable]. Any other error counts as nobody. It is in Decision.IdentityErr,
-// and of it the log has the type of its cause alone.
-type IdentityFunc func(*http.Request) (Identity, error)
+// longestInFull is how long a name may be that stands for itself, in bytes. All that is made out to
+// an identity hashes its bytes, some ten times in all: what a client chose to be long is hashed once.
+const longestInFull = 256
 
-// ErrIdentityUnavailable is wrapped by the error of an identity function that cannot tell now who is
-// asking, such as one whose table of keys is away:
-//
-//	return middleware.Identity{}, fmt.Errorf("%w: %w", middleware.ErrIdentityUnavailable, err)
-//
-// The request is refused with 503, and may come again. The text of the error goes into the log: it
-// must hold nothing that the client has sent.
-var ErrIdentityUnavailable = errors.New("middleware: cannot tell now who is asking")
-
-// A Denial is returned by an identity function that refuses a request itself.
-type Denial struct {
-	// Status is 401 or 403; anything else is taken as 403.
-	Status int
-
-	// WWWAuthenticate is sent with a 401, as RFC 9110 section 15.5.2 demands.
-	// Default: Bearer.
-	WWWAuthenticate string
+// append appends the bytes that no other identity has: the kind, then an
+// address of fixed length or the rest.
+func (id *Identity) append(b []byte) []byte {
+	b = append(b, id.kind)
+	switch {
+	case id.named > longestInFull:
+		sum := sha256.Sum256([]byte(id.text[:id.named]))
+		b[len(b)-1] &^= inFull // no name can be chosen to be the hash of another
+		b = append(b, sum[:]...)
+	case id.kind != kindAddress:
+		b = append(b, id.text[:id.named]...)
+	case id.is4:
+		b = append(b, id.addr[:4]...)
+	case nat64Local.Contains(id.Addr()):
+		b = append(b, id.addr[:]...)
+	default:
+		b = append(b, id.addr[:8]...)
+	}
+	thing := id.text[id.named:]
+	if thing == "" {
+		return b
+	}
+	// The kind tells an identity from one that is narrowed, and the length where
+	// the name ends: none can be chosen to look like another.
+	whole := len(b)
+	b[0] |= narrowed
+	b = append(b, thing...)
+	return binary.BigEndian.AppendUint32(b, uint32(whole))
 }
 
-// Error names the status.
-func (d *Denial) Error() string { return "identity denied: " + http.StatusText(d.status()) }
-
-func (d *Denial) status() int {
-	if d.Status == http.StatusUnauthorized {
-		return d.Status
-	}
-	return http.StatusForbidden
+// appendNet appends the bytes of the network of the given bits around an IPv6
+// identity. The length keeps 2001:db8::/48 apart from 2001:db8::/56.
+func (id *Identity) appendNet(b []byte, bits int) []byte {
+	a := masked(id.Addr(), bits).As16()
+	return append(append(b, kindNet, byte(bits)), a[:8]...)
 }
 
-// A nobodyError says why one of our own identity functions cannot tell who is asking.
-// It goes into the log, and so holds nothing that was sent.
-type nobodyError string
-
-// Error says why.
-func (why nobodyError) Error() string { return "middleware: cannot tell who is asking: " + string(why) }
-
-// errNoAddress is about the connection's other end.
-const errNoAddress nobodyError = "the connection has no address, as on a Unix socket; set Config.Identity, see InsecureNoPeer"
-
-// PeerAddress identifies by the address of the connection's other end, which
-// cannot be forged. Behind a reverse proxy that is the proxy: use
-// [ForwardedFor] or [AddressFromHeader] there. On a Unix socket, and behind adapters that
-// leave RemoteAddr empty, nobody has an address and every request is refused: see
-// [InsecureNoPeer]. A peer that looks like a proxy is logged.
-func PeerAddress(r *http.Request) (Identity, error) {
-	if addr, ok := dotted(r.RemoteAddr); ok {
-		id := Identity{kind: kindAddress, is4: true}
-		binary.BigEndian.PutUint32(id.addr[:], addr)
-		return id, nil
+// provider returns a number for whom an address comes from: the first 16 bits of an IPv4
+// address, 29 of an IPv6 address, which is what a provider gets for the asking. 0 stands
+// for identities that nobody can have any number of, such as keys and users.
+func (id *Identity) provider() uint64 {
+	switch {
+	case id.kind&^narrowed != kindAddress:
+		return 0
+	case id.is4:
+		return 1<<32 | uint64(id.addr[0])<<8 | uint64(id.addr[1])
 	}
-	addr, ok := peer(r)
-	if !ok {
-		return Identity{}, errNoAddress
-	}
-	return Address(addr), nil
+	return 2<<32 | uint64(binary.BigEndian.Uint32(id.addr[:4])>>3)
 }
 
-// peer parses RemoteAddr: with a port, as net/http fills it in, or bare, as
-// some middleware leaves it.
-func peer(r *http.Request) (netip.Addr, bool) {
-	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		return ap.Addr(), true
-	}
-	addr, err := netip.ParseAddr(r.RemoteAddr)
-	return addr, err == nil
+// wide reports whether id belongs to larger networks that are limited too.
+func (id *Identity) wide() bool {
+	return id.kind == kindAddress && !id.is4 && !nat64Local.Contains(id.Addr())
 }
 
-// dotted parses an IPv4 address and a port as net/http writes them. It is not ok for any other
-// spelling, which package netip may still take. That one parses two times and looks for a zone.
-func dotted(s string) (addr uint32, ok bool) {
-	octet, digits, dots := uint32(0), 0, 0
-	for i := range len(s) {
-		if c := uint32(s[i]) - '0'; c <= 9 {
-			octet = octet*10 + c
-			if digits++; digits > 1 && octet < 10 || digits > 3 {
-				return 0, false // a leading zero, or too many
-			}
-			continue
-		}
-		if octet > 255 || digits == 0 {
-			return 0, false
-		}
-		addr = addr<<8 | octet
-		switch {
-		case dots == 3:
-			return addr, s[i] == ':' && port(s[i+1:])
-		case s[i] != '.':
-			return 0, false
-		}
-		octet, digits, dots = 0, 0, dots+1
+// A pseudonymKey turns identities into pseudonyms. The key is behind a second pointer: of what
+// lies in an unexported field package fmt follows the first, for some verbs.
+type pseudonymKey struct{ key *[sha256.Size]byte }
+
+// newPseudonymKey derives the key by HKDF-SHA256 (RFC 5869), from a label that no other purpose
+// has. The policy is no part of it: an operator follows a client from policy to policy,
+// and has the addresses anyway. Of what clients see, nothing is made with this key.
+func newPseudonymKey(secret []byte) (*pseudonymKey, error) {
+	k, err := hkdf.Key(sha256.New, secret, []byte("tallystick/v1"), "tallystick/v1/pseudonym", sha256.Size)
+	if err != nil {
+		return nil, fmt.Errorf("middleware: deriving the key of pseudonyms: %w", err)
 	}
-	return 0, false
+	return &pseudonymKey{(*[sha256.Size]byte)(k)}, nil
 }
 
-// port reports whether s is a port as net/http writes it.
-func port(s string) bool {
-	if len(s) < 1 || len(s) > 4 {
-		if len(s) != 5 || s > "65535" {
-			return false
-		}
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
-}
-
-// unnamed reports whether a RemoteAddr is that of a connection without an address: empty,
-// or as net/http spells a client of a Unix socket that has no name. Everything else that
-// is no address may have come from anywhere.
-func unnamed(remote string) bool { return remote == "" || remote == "@" }
-
-// ValidatedKey identifies by API key, and a client that shows none by otherwise. The
-// program validates: validate returns the identity that [APIKey] or [Principal] made of
-// the key's owner, with its tier; nobody if there is no key or the key is not
-// known, and otherwise decides; or an error, such as a [Denial], to refuse.
-// If otherwise is nil, a client that shows no key is refused with 401. It panics if
-// validate is nil.
-func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
-	if validate == nil {
-		panic("middleware: ValidatedKey needs a function that validates")
-	}
-	if otherwise == nil {
-		otherwise = func(*http.Request) (Identity, error) { return Identity{}, &Denial{Status: http.StatusUnauthorized} }
-	}
-	return func(r *http.Request) (Identity, error) {
-		if id, err := validate(r); err != nil || !id.IsZero() {
-			return id, err
-		}
-		return otherwise(r)
-	}
+// of returns 80 bits of a keyed hash of an identity's bytes: two clients of a million share a
+// pseudonym with a chance of 1 in 2·10¹². Lower-case letters and digits, so that one double
+// click takes all of it.
+func (k *pseudonymKey) of(identity []byte) string {
+	h := hmac.New(sha256.New, k.key[:])
+	h.Write(identity)
+	sum := h.Sum(nil)
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }

@@ -3,7 +3,10 @@
 package middleware
 
 import (
+	"context"
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -29,3 +32,111 @@ const (
 	SlidingLog    = storeless.SlidingLog // SlidingLog and RollingDay want Config.Exact
 	RollingDay    = storeless.RollingDay
 )
+
+// ByOutcome has some limits count by outcome, such as the wrong passwords of a log-in. It is
+// plain data, like [Config].
+//
+// A request is admitted if all limits have room for its cost. In a limit that counts by
+// outcome it then holds that room, and is charged when the response header is written, unless
+// its status is free: so a thousand requests at once get no more than the quota, and the
+// quota is how many can be under way at once, too. Everything else is charged: a handler that
+// panics, takes the connection over or writes no status, a client that has gone by then,
+// and a request that is not answered after 10 seconds, whatever comes of it. For a
+// handler whose status does not tell there are [Charge] and [NoCharge].
+//
+// Tokens say only what is charged. What is held is known to this instance alone, in a map of
+// its live requests; a refusal for that alone says Retry-After 1, because nobody knows when
+// they end. The RateLimit fields are written before the outcome is known, and tell of the charge.
+type ByOutcome struct {
+	_ [0]func()
+
+	// Limits are the names of the limits that count by outcome. At least one limit of the
+	// policy must not be among them: what is free is not limited by these, and guessing
+	// names or making the server hash passwords would be free. Required.
+	Limits []string
+
+	// Free are the statuses that do not count: those of success alone, such as 303. A
+	// status that is free is a question that can be asked for ever, so that each is named.
+	// A handler that writes a body without a status answers 200. Permitted: 200 to 599, or none
+	// for a handler that always says [NoCharge].
+	Free []int
+}
+
+// LimitsFor gives customers limits of their own, from a database for example. It is plain
+// data, like [Config].
+//
+// It is asked about identities that [APIKey] and [Principal] made, and never about an address: a
+// crowd of addresses must drive no database. Neither is it asked about names of more than 1024
+// bytes, with what [Identity.For] has added. But a name that is typed and not yet proved, as at
+// a log-in, is asked about like any other: limit those by a policy without LimitsFor. A customer's limits are in force wherever those of
+// its tier would be, in the RateLimit fields too. What was counted stays when they change.
+//
+// While nothing is known of a customer, a request waits for the answer, and all others of
+// the same customer for the same call. An answer serves for Life. After that a request has it asked
+// for anew and goes on with the old one; after two lives it waits again. If the function fails,
+// panics, is late, or answers limits that are not sound, that is logged, what it said last applies,
+// and else the limits of the identity's Tier, or Config.Limits. Then it is asked again after a
+// tenth of Life, one second at least, and nobody waits for that.
+//
+// After [Middleware.Reconfigure] each customer is asked about anew, and what was known
+// before applies if no answer comes: this makes a change known at once.
+type LimitsFor struct {
+	_ [0]func()
+
+	// Func returns the limits of a customer: with the names, algorithms and windows of
+	// Config.Limits, in that order, and a Quota and a Burst of its own. No limits and no
+	// error mean those of its Tier. [Identity.Name] says who it is. Required.
+	//
+	// Its context ends at Deadline, and has the values of the request that asked first. It
+	// runs on a goroutine of its own: one call at a time for each customer, and 16 for all
+	// together. A function that does not look at its context keeps its place among the 16
+	// until it returns.
+	Func func(ctx context.Context, id Identity) ([]Limit, error)
+
+	// Life is how long an answer serves. Default: one minute. Permitted: from 1 s to 24 h.
+	Life time.Duration
+
+	// Deadline is how long a request waits at most. An answer that comes later
+	// serves the next. Default: 100 ms. Permitted: from 1 ms to 10 s.
+	Deadline time.Duration
+
+	// Customers is of how many customers the answers are kept: about 1 KB each where all their
+	// numbers differ, less where some have the same. Where tallies are sold and Config.Instances is
+	// set it is 3 KB for one limit of a quota of 100, and up to 7 KB for the largest. One more takes the
+	// place of one that has not asked for long. Default: 65536. Permitted: 1 to 1048576.
+	Customers int
+}
+
+// withDefaults returns l with what it leaves zero filled in.
+func (l LimitsFor) withDefaults() LimitsFor {
+	if l.Life == 0 {
+		l.Life = time.Minute
+	}
+	if l.Deadline == 0 {
+		l.Deadline = 100 * time.Millisecond
+	}
+	if l.Customers == 0 {
+		l.Customers = 1 << 16
+	}
+	return l
+}
+
+// check reports every problem of l, which has its defaults.
+func (l *LimitsFor) check() (errs []error) {
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: "LimitsFor." + field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if l.Func == nil {
+		problem("Func", "is required")
+	}
+	if l.Life < time.Second || l.Life > 24*time.Hour {
+		problem("Life", "must be from 1s to 24h, or 0 for 1m, not %s", l.Life)
+	}
+	if l.Deadline < time.Millisecond || l.Deadline > 10*time.Second {
+		problem("Deadline", "must be from 1ms to 10s, or 0 for 100ms, not %s", l.Deadline)
+	}
+	if l.Customers < 1 || l.Customers > 1<<20 {
+		problem("Customers", "must be from 1 to 1048576, or 0 for 65536, not %d", l.Customers)
+	}
+	return errs
+}

@@ -3,6 +3,7 @@
 package middleware
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -141,4 +142,112 @@ func written(w http.ResponseWriter) bool {
 		return w.BytesWritten() > 0
 	}
 	return false
+}
+
+// customary are the fields in which proxies name their clients.
+func customary() [9]string {
+	return [...]string{
+		"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Fly-Client-Ip", "Cf-Connecting-Ip",
+		"True-Client-Ip", "X-Client-Ip", "Fastly-Client-Ip", "X-Envoy-External-Address",
+	}
+}
+
+// watchForProxy looks whether the client of a request is a proxy.
+func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
+	const (
+		trust  = "trust it, with ForwardedFor, Forwarded or AddressFromHeader"
+		ifOurs = "if it is a proxy of yours, " + trust + "; if not, leave it: a client can write this field"
+	)
+	from, _ := peer(r)
+	for _, name := range customary() {
+		lines := r.Header[name]
+		if len(lines) == 0 {
+			continue
+		}
+		t := httpfield.AddressFieldNamed(name)
+		who, named, found := beyond(&t, lines, id, from)
+		if !found {
+			continue
+		}
+		if near(who) {
+			e.report.warn(now, proxyUntrusted, "the client is a private address that names another, as proxies do: all of its clients share one quota",
+				"field", name, "remedy", trust)
+			return
+		}
+		if who == from && listed(&t, lines, id) {
+			continue // an adapter has told who it is, and gateways have written themselves to its right
+		}
+		self, other := id.home(), homeOf(named)
+		if named.IsGlobalUnicast() && !near(named) && other != self && e.report.alarms.watch.note(now, self, other) {
+			e.report.warn(now, proxySuspected, "one client names many others, as proxies do: all of its clients share one quota",
+				"field", name, "remedy", ifOurs)
+			return
+		}
+	}
+}
+
+// beyond finds id in a request, at the connection's other end or in the field, and whom
+// the field names beyond it. Of what is found, named is invalid if it is no address.
+func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.Addr) (who, named netip.Addr, found bool) {
+	if homeOf(from) == id.home() {
+		who = from
+	}
+	if !t.List {
+		named, _ = t.Only(lines)
+		return who, named, who.IsValid()
+	}
+	for hop := range t.Entries(lines) {
+		if who.IsValid() {
+			return who, hop, true
+		}
+		if homeOf(hop) == id.home() {
+			who = hop
+		}
+	}
+	return netip.Addr{}, netip.Addr{}, false
+}
+
+// listed reports whether id is among the entries of a list.
+func listed(t *httpfield.AddressField, lines []string, id *Identity) bool {
+	if !t.List {
+		return false
+	}
+	for hop := range t.Entries(lines) {
+		if hop.IsValid() && homeOf(hop) == id.home() {
+			return true
+		}
+	}
+	return false
+}
+
+// homeOf is the home of an address, if it is one.
+func homeOf(addr netip.Addr) netip.Addr {
+	id := Address(addr)
+	return id.home()
+}
+
+// What instances disagree about. Each decides by itself, and sees of the others only what they have signed:
+//
+//   - By another secret. Anybody can write a token or a challenge that looks like that, for one client or for a
+//     /48. So clients of several networks have to show such ones. One request a second is looked at.
+//   - Under another clock. A window, or a challenge, that begins later than now and that a secret of ours has
+//     signed cannot be made up: the first one is told of. What has expired says nothing, as anybody may keep it.
+//
+// Neither decides anything.
+
+// clockDiffers tells of a clock that was ahead of now by so much, at least.
+func (e *engine) clockDiffers(now time.Time, by time.Duration) {
+	if !e.report.alarms.rang[clockDiffers].due(now) {
+		return // nothing is allocated for each token of a fleet that is all wrong
+	}
+	e.report.tell(slog.LevelWarn, clockDiffers, "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead",
+		"ahead", by.Truncate(time.Second), "remedy", "have all instances keep their clocks by NTP")
+}
+
+// secretUnknown notes that a client shows what no secret of ours has signed.
+func (e *engine) secretUnknown(now time.Time, id *Identity) {
+	if e.report.alarms.unknown.note(now, id) {
+		e.report.warn(now, secretUnknown, "clients of several networks show what another secret has signed",
+			"kids", strings.Join(e.codec.KeyIDs(), ","), "remedy", "give all instances the same Config.Secrets, and drop an old one after TokenLife only")
+	}
 }

@@ -3,15 +3,91 @@
 package middleware
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
+	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
+
+// The fields of Tallystick, in the spelling of the documentation.
+const (
+	// TokenHeader carries window tokens, both ways.
+	TokenHeader = "Tallystick-Token"
+
+	// ChallengeHeader carries a challenge to the client, ProofHeader its proof
+	// back.
+	ChallengeHeader = pow.ChallengeField
+	ProofHeader     = pow.ProofField
+)
+
+// An Ask is what [Middleware.Decide] decides about: a call, a message, an attempt. It is plain
+// data, like [Config].
+type Ask struct {
+	_ [0]func()
+
+	// Identity says who asks. Config.Identity is not asked. Required: nobody, the zero
+	// Identity, is an error.
+	Identity Identity
+
+	// Cost is what it costs, in place of Config.Cost. Default: 1. Permitted: 1 and more.
+	Cost int64
+
+	// Tokens are what the client shows of Tallystick-Token: a line each, whose tokens may
+	// be joined by commas, as a gRPC metadata value or a member of a message. They are the same
+	// tokens as over HTTP. A line that is none is as if absent. Default: none, the memory of this
+	// instance alone counts.
+	Tokens []string
+
+	// Proof is what the client shows of Tallystick-Proof. Default: none.
+	Proof string
+}
+
+// A question is what is decided about: an HTTP request, or what a program asks about by
+// [Middleware.Decide]. All that the steps take from outside is taken by way of it, so that there
+// is one order of steps for both.
+type question struct {
+	ctx   context.Context
+	r     *http.Request // nil outside of HTTP; then the rest holds
+	id    Identity
+	cost  int64                     // where Config.Cost is not asked
+	price func(*http.Request) int64 // of the route of r; nil: Config.Cost
+	dry   bool                      // nothing is to be charged
+	ask   *Ask                      // nil: nothing is shown
+}
+
+// over is the question about an HTTP request.
+func over(r *http.Request) *question { return &question{ctx: r.Context(), r: r, cost: 1} }
+
+// tokens returns lines that may be lists of tokens.
+func (q *question) tokens() []string {
+	switch {
+	case q.r != nil:
+		return q.r.Header[TokenHeader]
+	case q.ask != nil:
+		return q.ask.Tokens
+	}
+	return nil
+}
+
+// proofs returns lines that may be lists of proofs.
+func (q *question) proofs() []string {
+	switch {
+	case q.r != nil:
+		return q.r.Header[ProofHeader]
+	case q.ask != nil && q.ask.Proof != "":
+		return []string{q.ask.Proof}
+	}
+	return nil
+}
+
+// early reports whether a request came as TLS early data, by what a proxy says of it.
+func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
 
 // A subject is who asks, as every step needs it.
 type subject struct {
@@ -103,4 +179,56 @@ func (c *credentials) addOwn(now time.Time, p *storeless.Policy, own token.Own, 
 	}
 	c.own = append(c.own, ownTally{own: own, tally: t})
 	return len(c.own) - 1
+}
+
+// A tokenFault says what is wrong with a token, in a byte.
+type tokenFault uint8
+
+const (
+	tokenSound tokenFault = iota
+	tokenMalformed
+	tokenForeign
+	tokenSecret
+	tokenForged
+	tokenExpired
+	tokenHolder
+	tokenLate // it would live for longer than what is sold here
+)
+
+// tokenErrs are what the faults are to programs.
+var tokenErrs = [...]error{
+	tokenMalformed: token.ErrMalformed,
+	tokenForeign:   token.ErrForeign,
+	tokenSecret:    token.ErrSecret,
+	tokenForged:    token.ErrForged,
+	tokenExpired:   token.ErrExpired,
+	tokenHolder:    token.ErrHolder,
+	tokenLate:      token.ErrHolder,
+}
+
+// faultOf returns what err, of [token.Holder.Verify], says.
+func faultOf(err error) tokenFault {
+	for f, known := range tokenErrs {
+		if err == known {
+			return tokenFault(f)
+		}
+	}
+	return tokenMalformed
+}
+
+func (f tokenFault) err() error { return tokenErrs[f] }
+
+// signed reports whether it took a MAC to find that out.
+func (f tokenFault) signed() bool { return f == tokenSound || f >= tokenForged }
+
+// instances names what instances disagree about where a token that was just bought is not
+// believed, as far as that is the reason.
+func (f tokenFault) instances() Reason {
+	switch f {
+	case tokenSecret:
+		return ProofSecretUnknown
+	case tokenExpired, tokenLate:
+		return ProofClockDiffers
+	}
+	return ""
 }

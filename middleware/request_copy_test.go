@@ -181,7 +181,7 @@ func TestWhatACopiedRequestLoses(t *testing.T) {
 	for field := range reflect.TypeFor[http.Request]().Fields() {
 		fields[field.Name] = true
 		require.True(t, known[field.Name], "net/http's Request has a field %s, which the table does not tell of: "+
-			"say what becomes of it in the copy that handlers get (middleware/context.go, asking and handBack)", field.Name)
+			"say what becomes of it in the copy that handlers get (middleware/record.go, asking and handBack)", field.Name)
 	}
 	for field := range known {
 		require.True(t, fields[field], "net/http's Request has no field %s any more", field)

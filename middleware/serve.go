@@ -3,8 +3,14 @@
 package middleware
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 )
 
@@ -91,4 +97,71 @@ func preflight(r *http.Request) bool {
 		}
 	}
 	return true
+}
+
+// ServiceCredential returns a function for Config.Skip that lets a program's own
+// services pass unlimited and uncounted: those that show one of the credentials
+// in the given field. Compared are hashes, in constant time. Credentials are
+// secrets like any other: at least 32 random characters. All problems are reported,
+// each a [ConfigError].
+//
+// The field must not reach the handler from outside by another way, and a proxy
+// that logs fields must not log this one.
+func ServiceCredential(field string, credentials ...string) (func(*http.Request) bool, error) {
+	var errs []error
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if !httpfield.IsToken(field) {
+		problem("field", "must be the name of a header field")
+	}
+	if len(credentials) == 0 {
+		problem("credentials", "at least one is needed")
+	}
+	hashes := make([][sha256.Size]byte, len(credentials))
+	for i, c := range credentials {
+		if len(c) < 32 {
+			problem(fmt.Sprintf("credentials[%d]", i), "must have at least 32 characters, not %d", len(c))
+		}
+		if j := slices.Index(credentials, c); j < i {
+			problem(fmt.Sprintf("credentials[%d]", i), "is the same as credentials[%d]", j)
+		}
+		hashes[i] = sha256.Sum256([]byte(c))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) bool {
+		shown := r.Header.Values(field)
+		if len(shown) != 1 || len(shown[0]) > 1024 {
+			return false
+		}
+		hash, known := sha256.Sum256([]byte(shown[0])), 0
+		for i := range hashes {
+			known |= subtle.ConstantTimeCompare(hashes[i][:], hash[:])
+		}
+		return known == 1
+	}, nil
+}
+
+// CORSAllowHeaders returns the request header fields that a CORS configuration
+// must allow for pages of other origins: the list for
+// Access-Control-Allow-Headers.
+func CORSAllowHeaders() []string { return []string{TokenHeader, ProofHeader} }
+
+// CORSExposeHeaders returns the response header fields that a CORS
+// configuration must expose for scripts of other origins to read: the list for
+// Access-Control-Expose-Headers. It is that of the default, or of all that the policies of
+// the program have in Config.Fields. The CORS middleware belongs outside of this
+// one, so that refusals carry its fields too.
+func CORSExposeHeaders(chosen ...Fields) []string {
+	var sent Fields
+	for _, f := range chosen {
+		sent |= withDefaults(Config{Fields: f}).Fields
+	}
+	if sent == 0 {
+		sent = RateLimitFields
+	}
+	list := append([]string{TokenHeader, ChallengeHeader}, sent.names()...)
+	return append(list, "Retry-After", DegradedHeader)
 }

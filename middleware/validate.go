@@ -75,17 +75,6 @@ func validate(cfg *Config) error {
 	return errors.Join(errs...)
 }
 
-// limits are compiled limits; exact is nil where no counter decides.
-type limits struct {
-	tokens *storeless.Policy
-	exact  *exact.Policy
-}
-
-// sameShape reports whether tallies and accounts of one are those of the other.
-func (l limits) sameShape(of limits) bool {
-	return l.tokens.SameShape(of.tokens) && (l.exact == nil || l.exact.SameShape(of.exact))
-}
-
 // compileLimits compiles the limits of the policy, or of a tier.
 func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if cfg.Exact == nil {
@@ -219,4 +208,104 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 	var problem error
 	c.codec, problem = token.New(cfg.Secrets, c.carried, all...)
 	return c, errors.Join(err, problem)
+}
+
+// most is the largest Max, which is that of a sliding log.
+const most = exact.MaxLog
+
+// check reports every problem of c, which has its defaults.
+func (c *Concurrency) check(cfg *Config) (errs []error) {
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: "Concurrency." + field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if c.Max < 1 || c.Max > most {
+		problem("Max", "must be from 1 to %d, not %d", most, c.Max)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tiers)) {
+		if _, ok := cfg.Tiers[name]; !ok {
+			problem(fmt.Sprintf("Tiers[%q]", name), "there is no such tier in Config.Tiers")
+		} else if n := c.Tiers[name]; n < 1 || n > most {
+			problem(fmt.Sprintf("Tiers[%q]", name), "must be from 1 to %d, not %d", most, n)
+		}
+	}
+	if c.MaxHold < 2*time.Second || c.MaxHold > time.Hour {
+		problem("MaxHold", "must be from 2s to 1h, or 0 for 30s, not %s", c.MaxHold)
+	}
+	if c.MaxHold%time.Second != 0 {
+		problem("MaxHold", "must be whole seconds, not %s", c.MaxHold)
+	}
+	if c.Queue < 0 || c.Queue > most {
+		problem("Queue", "must be from 0 to %d, not %d", most, c.Queue)
+	}
+	if c.QueueAll < c.Queue || c.QueueAll > most {
+		problem("QueueAll", "must be from Queue to %d, or 0 for 1000, not %d", most, c.QueueAll)
+	}
+	if c.Queue > 0 && cfg.Exact != nil {
+		problem("Queue", "cannot go with Exact: nobody can stand in line at a counter")
+	}
+	return errs
+}
+
+// leases compiles the limit by which a counter leases slots. A
+// slot is a charge of a sliding log, which ends by itself after MaxHold, or when it is
+// given back: so a counter needs nothing else for it.
+func (c *Concurrency) leases(cfg *Config, tier string) (*exact.Policy, error) {
+	return exact.Compile(cfg.Policy, []storeless.Limit{
+		{Name: "at-once", Quota: int64(c.maxFor(tier)), Window: c.MaxHold, Algorithm: storeless.SlidingLog},
+	})
+}
+
+// checkByOutcome reports every problem of cfg.ByOutcome, and returns the places of its limits.
+func checkByOutcome(cfg *Config, p *storeless.Policy) (late []int, errs []error) {
+	problem := func(field, format string, args ...any) {
+		errs = append(errs, &ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
+	}
+	b := cfg.ByOutcome
+	switch {
+	case cfg.Exact != nil:
+		problem("", "cannot go with Exact: there the counter charges each request, and Refund gives back what was not meant to count")
+	case cfg.InsecureNoMemory:
+		problem("", "cannot go with InsecureNoMemory: what is charged after the response would be counted nowhere")
+	}
+	if c := cfg.Challenge; c != nil && c.Mode != EveryRequest {
+		problem("", "cannot go with a Challenge but EveryRequest: each tally that is bought would be so many guesses more")
+	}
+	if c := cfg.Challenge; c != nil && c.WaitingRoom.Share != 0 {
+		problem("", "cannot go with a waiting room, which would be guesses for a wait; leave Challenge.WaitingRoom.Share 0")
+	}
+	for _, status := range b.Free {
+		if status < 200 || status > 599 {
+			problem(".Free", "must be statuses of final responses, 200 to 599, not %d", status)
+		}
+	}
+	if len(b.Limits) == 0 {
+		problem(".Limits", "must name the limits that count by outcome")
+	}
+	if p == nil {
+		return nil, errs
+	}
+	var names []string
+	inForce := 0
+	for i := range p.Len() {
+		names = append(names, p.Limit(i).Name)
+		if !p.Limit(i).Shadow {
+			inForce++
+		}
+	}
+	for i, name := range b.Limits {
+		switch at := slices.Index(names, name); {
+		case at < 0:
+			problem(".Limits", "%q is none of %s", name, strings.Join(names, ", "))
+		case p.Limit(at).Shadow:
+			problem(".Limits", "%q is a Shadow, and cannot count by outcome", name)
+		case slices.Contains(b.Limits[:i], name):
+			problem(".Limits", "has %q twice", name)
+		default:
+			late = append(late, at)
+		}
+	}
+	if len(late) == inForce {
+		problem(".Limits", "must leave out at least one: what is free would not be limited at all")
+	}
+	return late, errs
 }

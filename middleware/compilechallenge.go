@@ -16,6 +16,28 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
+// A challenger is a compiled [Challenge].
+type challenger struct {
+	mode          Mode
+	work          int64
+	bindOwn       bool
+	portBlocks    bool
+	issuer        *pow.Issuer
+	prices        *storeless.Prices
+	priceMemory   time.Duration    // for which a pass is one
+	surge         *storeless.Surge // nil: off
+	path          string           // of the endpoints; "": none
+	assets        *assets.Set      // nil without path
+	script, style string           // their URLs
+	pageScript    string           // of a page that opens the one that was asked for
+	pageStyle     string           // of the pages in place of others
+	share         int64            // of the waiting room; 0: none
+
+	// Of WhenBusy alone. The load is the Middleware's, whatever its configuration.
+	busyAt load.Threshold
+	load   *load.Meter
+}
+
 // newChallenger reports every problem of cfg.Challenge. Those of the secrets
 // are left to the codec.
 func newChallenger(cfg *Config, here *home) (*challenger, error) {

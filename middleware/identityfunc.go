@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+)
+
+// An IdentityFunc tells who is asking. It runs for every request, before
+// anything of the request is trusted.
+//
+// If it cannot tell, it returns nobody, the zero Identity: the request is then
+// refused with 403, because a shared blank identity would let strangers spend
+// each other's quota, and no identity at all would be no limit. To refuse in its
+// own words it returns a [Denial]; if it cannot tell now, an error that wraps
+// [ErrIdentityUnavailable]. Any other error counts as nobody. It is in Decision.IdentityErr,
+// and of it the log has the type of its cause alone.
+type IdentityFunc func(*http.Request) (Identity, error)
+
+// ErrIdentityUnavailable is wrapped by the error of an identity function that cannot tell now who is
+// asking, such as one whose table of keys is away:
+//
+//	return middleware.Identity{}, fmt.Errorf("%w: %w", middleware.ErrIdentityUnavailable, err)
+//
+// The request is refused with 503, and may come again. The text of the error goes into the log: it
+// must hold nothing that the client has sent.
+var ErrIdentityUnavailable = errors.New("middleware: cannot tell now who is asking")
+
+// A Denial is returned by an identity function that refuses a request itself.
+type Denial struct {
+	// Status is 401 or 403; anything else is taken as 403.
+	Status int
+
+	// WWWAuthenticate is sent with a 401, as RFC 9110 section 15.5.2 demands.
+	// Default: Bearer.
+	WWWAuthenticate string
+}
+
+// Error names the status.
+func (d *Denial) Error() string { return "identity denied: " + http.StatusText(d.status()) }
+
+func (d *Denial) status() int {
+	if d.Status == http.StatusUnauthorized {
+		return d.Status
+	}
+	return http.StatusForbidden
+}
+
+// A nobodyError says why one of our own identity functions cannot tell who is asking.
+// It goes into the log, and so holds nothing that was sent.
+type nobodyError string
+
+// Error says why.
+func (why nobodyError) Error() string { return "middleware: cannot tell who is asking: " + string(why) }
+
+// errNoAddress is about the connection's other end.
+const errNoAddress nobodyError = "the connection has no address, as on a Unix socket; set Config.Identity, see InsecureNoPeer"
+
+// PeerAddress identifies by the address of the connection's other end, which
+// cannot be forged. Behind a reverse proxy that is the proxy: use
+// [ForwardedFor] or [AddressFromHeader] there. On a Unix socket, and behind adapters that
+// leave RemoteAddr empty, nobody has an address and every request is refused: see
+// [InsecureNoPeer]. A peer that looks like a proxy is logged.
+func PeerAddress(r *http.Request) (Identity, error) {
+	if addr, ok := dotted(r.RemoteAddr); ok {
+		id := Identity{kind: kindAddress, is4: true}
+		binary.BigEndian.PutUint32(id.addr[:], addr)
+		return id, nil
+	}
+	addr, ok := peer(r)
+	if !ok {
+		return Identity{}, errNoAddress
+	}
+	return Address(addr), nil
+}
+
+// peer parses RemoteAddr: with a port, as net/http fills it in, or bare, as
+// some middleware leaves it.
+func peer(r *http.Request) (netip.Addr, bool) {
+	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		return ap.Addr(), true
+	}
+	addr, err := netip.ParseAddr(r.RemoteAddr)
+	return addr, err == nil
+}
+
+// dotted parses an IPv4 address and a port as net/http writes them. It is not ok for any other
+// spelling, which package netip may still take. That one parses two times and looks for a zone.
+func dotted(s string) (addr uint32, ok bool) {
+	octet, digits, dots := uint32(0), 0, 0
+	for i := range len(s) {
+		if c := uint32(s[i]) - '0'; c <= 9 {
+			octet = octet*10 + c
+			if digits++; digits > 1 && octet < 10 || digits > 3 {
+				return 0, false // a leading zero, or too many
+			}
+			continue
+		}
+		if octet > 255 || digits == 0 {
+			return 0, false
+		}
+		addr = addr<<8 | octet
+		switch {
+		case dots == 3:
+			return addr, s[i] == ':' && port(s[i+1:])
+		case s[i] != '.':
+			return 0, false
+		}
+		octet, digits, dots = 0, 0, dots+1
+	}
+	return 0, false
+}
+
+// port reports whether s is a port as net/http writes it.
+func port(s string) bool {
+	if len(s) < 1 || len(s) > 4 {
+		if len(s) != 5 || s > "65535" {
+			return false
+		}
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// unnamed reports whether a RemoteAddr is that of a connection without an address: empty,
+// or as net/http spells a client of a Unix socket that has no name. Everything else that
+// is no address may have come from anywhere.
+func unnamed(remote string) bool { return remote == "" || remote == "@" }
+
+// ValidatedKey identifies by API key, and a client that shows none by otherwise. The
+// program validates: validate returns the identity that [APIKey] or [Principal] made of
+// the key's owner, with its tier; nobody if there is no key or the key is not
+// known, and otherwise decides; or an error, such as a [Denial], to refuse.
+// If otherwise is nil, a client that shows no key is refused with 401. It panics if
+// validate is nil.
+func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
+	if validate == nil {
+		panic("middleware: ValidatedKey needs a function that validates")
+	}
+	if otherwise == nil {
+		otherwise = func(*http.Request) (Identity, error) { return Identity{}, &Denial{Status: http.StatusUnauthorized} }
+	}
+	return func(r *http.Request) (Identity, error) {
+		if id, err := validate(r); err != nil || !id.IsZero() {
+			return id, err
+		}
+		return otherwise(r)
+	}
+}
+
+// There is no such thing as the real address of a client behind proxies, only a
+// decision whom to believe. These functions believe the proxies they are told
+// of, and read the list from the right: the last entry was written by the proxy
+// that connected to us, the one before by the proxy that connected to that one.
+// The first that is no trusted proxy is the client; all to its left is hearsay.
+// The leftmost entry, which so many programs take, is whatever the client says.
+
+// ForwardedFor identifies by the X-Forwarded-For header, as far as trusted
+// proxies wrote it. trusted are the networks of the proxies, at least one.
+//
+// A peer outside of trusted is itself the client, whatever the header says. If
+// no untrusted address is found, because the header is missing or all of its
+// addresses are trusted, the peer is the client, which is logged: a proxy may
+// have forgotten the header, and then all its clients share one quota. It is logged in
+// other words if the header has been there at times: then it may be that the clients
+// write it. An entry that is no address ends the walk: nobody can be told, and the
+// request is refused. An empty entry
+// before an address does so too; a field of empty entries alone is as if missing.
+func ForwardedFor(trusted ...netip.Prefix) (IdentityFunc, error) {
+	if err := checkTrusted(trusted); err != nil {
+		return nil, err
+	}
+	return believing(httpfield.AddressFieldNamed("X-Forwarded-For"), trusted, false), nil
+}
+
+// Forwarded is [ForwardedFor] for the header of RFC 7239. An obfuscated or
+// unknown "for", which the RFC allows, is no address.
+func Forwarded(trusted ...netip.Prefix) (IdentityFunc, error) {
+	if err := checkTrusted(trusted); err != nil {
+		return nil, err
+	}
+	return believing(httpfield.AddressFieldNamed("Forwarded"), trusted, false), nil
+}
+
+// believing returns an identity function that believes a field if a trusted peer sends
+// it. If peerless, it believes connections without an address too.
+func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) IdentityFunc {
+	trusted = slices.Clone(trusted)
+	trusts := func(addr netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+	}
+	var (
+		errGarbage = nobodyError(t.Name + " from a trusted proxy holds something that is not an address, two addresses where one belongs, or more proxies than are believed")
+		errMissing = nobodyError("no client address in " + t.Name + ", and the connection has none")
+		missing    = doubt{proxySilent, "no client address in " + t.Name + " from a trusted proxy; its clients share one quota"}
+		ours       = doubt{proxySilent, t.Name + " names trusted proxies alone, as of a request from a proxy's own machine; all clients that it names so share one quota"}
+		sometimes  = doubt{proxyForgetful, t.Name + " comes from trusted proxies with some requests and not with others: if those are no health checks, the proxy may pass on what its clients write, and they can pose as anyone; have it set the field"}
+	)
+	var seen atomic.Bool // a trusted peer has sent the field
+	return func(r *http.Request) (Identity, error) {
+		from, ok := peer(r)
+		switch {
+		case ok:
+			if from = from.Unmap().WithZone(""); !trusts(from) {
+				return Address(from), nil
+			}
+		case !peerless || !unnamed(r.RemoteAddr):
+			return Identity{}, errNoAddress
+		}
+		lines := r.Header[t.Name]
+		if len(lines) > 0 && !seen.Load() {
+			seen.Store(true)
+		}
+		client, ok := t.Client(lines, trusts)
+		switch {
+		case !ok:
+			return Identity{}, errGarbage
+		case client.IsValid():
+			return Address(client), nil
+		case !from.IsValid():
+			return Identity{}, errMissing
+		}
+		id := Address(from)
+		switch id.doubt = &missing; {
+		case slices.ContainsFunc(lines, func(line string) bool { return strings.Trim(line, " \t,") != "" }):
+			id.doubt = &ours
+		case len(lines) == 0 && seen.Load():
+			id.doubt = &sometimes
+		}
+		return id, nil
+	}
+}
+
+// checkTrusted reports every problem of the networks of one's proxies.
+func checkTrusted(trusted []netip.Prefix) error {
+	if len(trusted) == 0 {
+		return &ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
+	}
+	var errs []error
+	for i, p := range trusted {
+		field := fmt.Sprintf("trusted[%d]", i)
+		switch {
+		case !p.IsValid():
+			errs = append(errs, &ConfigError{Field: field, Problem: "is not a valid prefix"})
+		case p.Bits() == 0:
+			errs = append(errs, &ConfigError{Field: field, Problem: "trusts the whole Internet, so that anyone could pose as anyone"})
+		case p.Addr().Is4In6():
+			errs = append(errs, &ConfigError{Field: field, Problem: "would match nothing: write an IPv4 network as IPv4"})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// AddressFromHeader identifies by a header in which trusted proxies name their client,
+// such as Fly-Client-IP, CF-Connecting-IP or X-Real-IP: one line that holds one address.
+// trusted are the networks of the proxies, at least one. X-Forwarded-For and Forwarded
+// are lists, for which see [ForwardedFor] and [Forwarded].
+//
+// A peer outside of trusted is itself the client, whatever the header says. Without the
+// header a trusted peer is the client, which is logged as ForwardedFor does. More lines
+// than one, a list, an empty value and whatever else is no address are refused: one of
+// two addresses is of the client's choosing.
+//
+// The proxy must set the header and not pass on what a client has sent; docs/platforms.md
+// says which do, and how to try it.
+func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
+	t, err := addressField(header)
+	if err == nil && t.List {
+		err = &ConfigError{Field: "header", Problem: t.Name + " is a list: use ForwardedFor or Forwarded"}
+	}
+	if err := errors.Join(err, checkTrusted(trusted)); err != nil {
+		return nil, err
+	}
+	return believing(t, trusted, false), nil
+}
+
+// InsecureNoPeer identifies as [ForwardedFor], [Forwarded] or [AddressFromHeader] do,
+// whichever the header is for, but also believes it where the connection has no address:
+// on a Unix socket, or where an adapter leaves RemoteAddr empty, as those for Lambda
+// behind an ALB do. trusted may be empty. There, a request without the header is refused.
+//
+// Nothing is known of who wrote the header. Whatever reaches the handler by another way
+// than that proxy can pose as anyone and has no limit: who may connect to the socket, or
+// invoke the function, is all that protects it.
+func InsecureNoPeer(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
+	t, err := addressField(header)
+	if len(trusted) > 0 {
+		err = errors.Join(err, checkTrusted(trusted))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return believing(t, trusted, true), nil
+}
+
+// addressField returns the field of the given name.
+func addressField(header string) (httpfield.AddressField, error) {
+	if !httpfield.IsToken(header) {
+		return httpfield.AddressField{}, &ConfigError{Field: "header", Problem: "must be the name of a header field"}
+	}
+	return httpfield.AddressFieldNamed(header), nil
+}
