@@ -9,7 +9,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Nothing that runs for each request allocates: not for a hot family, not for
+// Nothing that runs for each request allocates: not for a hot tally, not for
 // one never seen, and not in the widest case.
 func TestAllocations(t *testing.T) {
 	limits := make([]storeless.Limit, storeless.MaxLimits)
@@ -22,18 +22,18 @@ func TestAllocations(t *testing.T) {
 	a, _ = p.Step(midnight, a, 1)
 	b, _ = p.Step(midnight, b, 2)
 	wide := []storeless.Network{{Key: 100, Policy: p.Scale(8)}, {Key: 200, Policy: p.Scale(64)}}
-	families := []storeless.Candidate{{Key: 1, Shown: a, Networks: wide}, {Key: 2, Shown: b, Networks: wide}, {Key: 3}}
+	candidates := []storeless.Candidate{{Key: 1, Shown: a, Networks: wide}, {Key: 2, Shown: b, Networks: wide}, {Key: 3}}
 	identity := []byte("192.0.2.1")
 	n := 0
 	for name, f := range map[string]func(){
 		"Step":          func() { a, _ = p.Step(midnight, a, 1) },
 		"Step, refused": func() { p.Step(midnight, a, 1<<30) },
-		"Take":          func() { m.Take(midnight, p, &families[2], 1) },
-		"Take, new":     func() { n++; families[2].Key = stranger(m, n); m.Take(midnight, p, &families[2], 1) },
-		"Take, wide":    func() { m.Take(midnight, p, &families[0], 1) },
-		"Take, nil":     func() { (*storeless.Memory)(nil).Take(midnight, p, &families[0], 1) },
-		"Choose":        func() { m.Choose(midnight, p, families, 1) },
-		"Choose, one":   func() { m.Choose(midnight, p, families[:1], 1) },
+		"Take":          func() { m.Take(midnight, p, &candidates[2], 1) },
+		"Take, new":     func() { n++; candidates[2].Key = stranger(m, n); m.Take(midnight, p, &candidates[2], 1) },
+		"Take, wide":    func() { m.Take(midnight, p, &candidates[0], 1) },
+		"Take, nil":     func() { (*storeless.Memory)(nil).Take(midnight, p, &candidates[0], 1) },
+		"Choose":        func() { m.Choose(midnight, p, candidates, 1) },
+		"Choose, one":   func() { m.Choose(midnight, p, candidates[:1], 1) },
 		"Merge":         func() { b = p.Merge(midnight, a, b) },
 		"Exceeds":       func() { p.Exceeds(midnight, a, b) },
 		"Expires":       func() { p.Expires(a) },

@@ -149,7 +149,7 @@ func (r *rule) roll(now int64, s State) State {
 }
 
 // merge returns the element-wise maximum of two rolled states. Each counts a
-// subset of the family's admitted requests, so each number is a lower bound of
+// subset of the tally's admitted requests, so each number is a lower bound of
 // the true one, and so is the larger of the two.
 func (r *rule) merge(a, b State) State {
 	if a.At < b.At {

@@ -37,12 +37,12 @@ func BenchmarkTake(b *testing.B) {
 	p := compile(b, unlimited)
 	wide := []storeless.Network{{Key: 1 << 40, Policy: p}, {Key: 1 << 50, Policy: p}}
 	for _, bench := range []struct {
-		name     string
-		families int
-		wide     []storeless.Network
+		name    string
+		tallies int
+		wide    []storeless.Network
 	}{{"hot", 1, nil}, {"many", 1 << 15, nil}, {"hot-with-networks", 1, wide}} {
 		m := storeless.NewMemory(0, 1)
-		keys := make([]storeless.Key, bench.families)
+		keys := make([]storeless.Key, bench.tallies)
 		for i := range keys {
 			keys[i] = stranger(m, i)
 		}
@@ -64,12 +64,12 @@ func BenchmarkTake(b *testing.B) {
 func BenchmarkTakeParallel(b *testing.B) {
 	p := compile(b, unlimited)
 	for _, bench := range []struct {
-		name     string
-		families int
+		name    string
+		tallies int
 	}{{"hot", 1}, {"many", 1 << 15}} {
 		b.Run(bench.name, func(b *testing.B) {
 			m := storeless.NewMemory(0, 1)
-			keys := make([]storeless.Key, bench.families)
+			keys := make([]storeless.Key, bench.tallies)
 			for i := range keys {
 				keys[i] = stranger(m, i)
 			}
@@ -91,7 +91,7 @@ func BenchmarkTakeParallel(b *testing.B) {
 	}
 }
 
-// requireWorkload checks that the families were charged with what was asked: a
+// requireWorkload checks that the tallies were charged with what was asked: a
 // benchmark of keys that are all the same, or forgotten, measures nothing.
 func requireWorkload(b *testing.B, m *storeless.Memory, p *storeless.Policy, keys []storeless.Key, asked int64) {
 	b.Helper()
@@ -108,10 +108,10 @@ func requireWorkload(b *testing.B, m *storeless.Memory, p *storeless.Policy, key
 func BenchmarkChoose(b *testing.B) {
 	p := compile(b, unlimited)
 	m := storeless.NewMemory(0, 1)
-	families := []storeless.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
+	candidates := []storeless.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, v := m.Choose(midnight, p, families, 1); !v.Admitted {
+		if _, _, v := m.Choose(midnight, p, candidates, 1); !v.Admitted {
 			b.Fatal("refused")
 		}
 	}

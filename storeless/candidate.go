@@ -58,7 +58,7 @@ type Network struct {
 	Held   int64   // as in Candidate
 }
 
-// MaxNetworks is how many networks a family may belong to: as many as a client has that
+// MaxNetworks is how many networks a tally may belong to: as many as a client has that
 // are limited, a /56 and a /48, and what the memory admits of the tally by itself.
 const MaxNetworks = 3
 
@@ -69,6 +69,6 @@ func (f *Candidate) countNetworks() {
 	}
 }
 
-// A Key names a family in a [Memory]: a hash under the memory's own seed, so
-// that nobody outside can aim two families at one place. See [Memory.Key].
+// A Key names a tally in a [Memory]: a hash under the memory's own seed, so
+// that nobody outside can aim two tallies at one place. See [Memory.Key].
 type Key uint64

@@ -13,13 +13,13 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// underCeiling returns a family of which the memory by itself admits what a policy says.
+// underCeiling returns a tally of which the memory by itself admits what a policy says.
 func underCeiling(k storeless.Key, shown storeless.Tally, ceiling *storeless.Policy) storeless.Candidate {
 	return storeless.Candidate{Key: k, Shown: shown, Networks: []storeless.Network{{Key: ^k, Policy: ceiling}}}
 }
 
-// A memory admits of a family what its ceiling says, whatever the family shows; what others have
-// admitted counts in the family alone.
+// A memory admits of a tally what its ceiling says, whatever the tally shows; what others have
+// admitted counts in the tally alone.
 func TestCeiling(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 30, Window: minute})
 	here, there := storeless.NewMemory(64, 1), storeless.NewMemory(64, 1)
@@ -84,7 +84,7 @@ func TestCeilingIsSettled(t *testing.T) {
 	require.Zero(t, v.Wait)
 }
 
-// A family in networks has both and its ceiling: each of the four is asked, and charged.
+// A tally in networks has both and its ceiling: each of the four is asked, and charged.
 func TestCeilingBesideNetworks(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 100, Window: minute})
 	of := func(quota int64) *storeless.Policy {

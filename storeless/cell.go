@@ -36,7 +36,7 @@ func (c *cell) free(now, horizon int64) bool {
 
 // owes returns how far ahead of its clock, in µs, the writer of a GCRA cell can
 // have put the mark, up to a factor of two. The writer's bucket counts, not the
-// reader's: tiers share a family's cell, one of a small burst must not take the
+// reader's: tiers share a tally's cell, one of a small burst must not take the
 // debt of a larger one for a fault of the clock, and a client of the small one
 // must not be held to the debt of the large one after such a fault.
 func (c *cell) owes() int64 { return 1 << (c.value &^ overdrawnBit >> markBits) }
@@ -45,7 +45,7 @@ func (c *cell) owes() int64 { return 1 << (c.value &^ overdrawnBit >> markBits) 
 func (c *cell) overdrawn() bool { return c.value&overdrawnBit != 0 }
 
 // find returns the cell of a set that bears the tag, or nil. The search starts where
-// vacant starts, so that a family is mostly found at the first look.
+// vacant starts, so that a tally is mostly found at the first look.
 func find(set []cell, first, tag uint32) *cell {
 	for i := range uint32(setSize) {
 		if c := &set[(first+i)%setSize]; c.tag == tag && c.expires != 0 {

@@ -19,13 +19,13 @@ func TestChoose(t *testing.T) {
 	rows := []struct {
 		name     string
 		policy   *storeless.Policy
-		spent    [][2]int64 // of each family in turn: used this minute, and this hour besides
+		spent    [][2]int64 // of each tally in turn: used this minute, and this hour besides
 		cost     int64
 		charged  int
 		admitted bool
 	}{
-		{"one family", one, [][2]int64{{2}}, 1, 0, true},
-		{"one family, spent", one, [][2]int64{{5}}, 1, 0, false},
+		{"one tally", one, [][2]int64{{2}}, 1, 0, true},
+		{"one tally, spent", one, [][2]int64{{5}}, 1, 0, false},
 		{"a tie goes to the earlier, the own one", one, [][2]int64{{0}, {0}}, 1, 0, true},
 		{"a tie in the middle", one, [][2]int64{{4}, {2}, {2}}, 1, 1, true},
 		{"a spent own one leaves the shared one", one, [][2]int64{{5}, {0}}, 1, 1, true},
@@ -44,23 +44,23 @@ func TestChoose(t *testing.T) {
 			for _, remembered := range []bool{true, false} {
 				m := storeless.NewMemory(16, 2)
 				hours := compile(t, hourly)
-				families := make([]storeless.Candidate, len(row.spent))
+				candidates := make([]storeless.Candidate, len(row.spent))
 				for i, spent := range row.spent {
 					f := storeless.Candidate{Key: storeless.Key(i)}
 					alone, _ := hours.Step(midnight, storeless.Tally{}, spent[1])
 					f.Shown[1] = alone[0]
 					take(m, hours, midnight, f.Key, spent[1])
-					families[i].Key = f.Key
+					candidates[i].Key = f.Key
 					tally, v := m.Take(midnight, row.policy, &f, spent[0])
 					require.True(t, v.Admitted)
 					if !remembered {
-						families[i].Shown = tally
+						candidates[i].Shown = tally
 					}
 				}
 				if !remembered {
 					m = nil
 				}
-				i, tally, v := m.Choose(midnight, row.policy, families, row.cost)
+				i, tally, v := m.Choose(midnight, row.policy, candidates, row.cost)
 				require.Equal(t, row.charged, i)
 				require.Equal(t, row.admitted, v.Admitted)
 				require.Equal(t, row.cost > 5, v.Impossible)
@@ -68,14 +68,14 @@ func TestChoose(t *testing.T) {
 				if row.admitted {
 					spent += row.cost
 				}
-				require.Equal(t, uint32(spent), tally[0].Cur, "the tally of the family that was charged")
-				for j := range families {
+				require.Equal(t, uint32(spent), tally[0].Cur, "the tally that was charged")
+				for j := range candidates {
 					want := 5 - row.spent[j][0]
 					if j == i {
 						want = 5 - spent
 					}
 					if remembered {
-						require.Equal(t, want, take(m, one, midnight, families[j].Key, 0).Limits[0].Remaining, "family %d", j)
+						require.Equal(t, want, take(m, one, midnight, candidates[j].Key, 0).Limits[0].Remaining, "tally %d", j)
 					}
 				}
 			}
@@ -89,7 +89,7 @@ func TestChooseRefusesNonsense(t *testing.T) {
 	require.Panics(t, func() { m.Choose(midnight, p, make([]storeless.Candidate, 65), 1) })
 }
 
-// A family whose network is spent has nothing left, however fresh it is itself.
+// A tally whose network is spent has nothing left, however fresh it is itself.
 func TestChooseMindsNetworks(t *testing.T) {
 	p, m := compile(t, storeless.Limit{Quota: 5, Window: minute}), storeless.NewMemory(8, 1)
 	wide := []storeless.Network{{Key: 100, Policy: p.Scale(1)}}
@@ -104,18 +104,18 @@ func TestChooseMindsNetworks(t *testing.T) {
 }
 
 // Between the look and the charge others may spend what was seen. A request that
-// loses such a race falls through to the next family: of as many requests as
+// loses such a race falls through to the next tally: of as many requests as
 // there is room for, none is refused.
 func TestChooseFallsThrough(t *testing.T) {
-	const quota, families = 16, 3
+	const quota, tallies = 16, 3
 	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
 	for round := range 200 {
 		m := storeless.NewMemory(8, 1)
-		shown := [families]storeless.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
+		shown := [tallies]storeless.Candidate{{Key: 1}, {Key: 2}, {Key: 3}}
 		var refused atomic.Int64
 		var group sync.WaitGroup
 		now := midnight.Add(time.Duration(round) * hour)
-		for range families * quota / 4 {
+		for range tallies * quota / 4 {
 			group.Go(func() {
 				for range 4 {
 					if _, _, v := m.Choose(now, p, shown[:], 1); !v.Admitted {

@@ -72,7 +72,7 @@ func TestClockStepsBackUnderLoad(t *testing.T) {
 	}
 }
 
-// However the clock wanders within a memory's life, the family gets a quota for
+// However the clock wanders within a memory's life, the tally gets a quota for
 // each window that the clock enters going forward, and none for going back.
 func TestClockWanders(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow} {
@@ -98,7 +98,7 @@ func TestClockWanders(t *testing.T) {
 	}
 }
 
-// A tier of a smaller bucket that looks at the same family is no clock that
+// A tier of a smaller bucket that looks at the same tally is no clock that
 // stepped back: what the larger one is owed stays owed.
 func TestSmallerTierForgivesNothing(t *testing.T) {
 	bucket := func(burst int64) *storeless.Policy {

@@ -9,7 +9,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A new family meets another's tag in its set with a chance below 16/2³². In a
+// A new tally meets another's tag in its set with a chance below 16/2³². In a
 // memory whose sets are all full that is 0.0007 in all these looks, and more than
 // two hits come once in 10¹⁰ runs; with tags of 16 bits there would be 49.
 func TestNobodyIsMistaken(t *testing.T) {

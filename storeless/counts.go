@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// counts are the cells of all limits. Each limit has a column of its own, and a family
+// counts are the cells of all limits. Each limit has a column of its own, and a tally
 // has its cells in the set of the same number in each: sets never mix limits, for the
 // cells of a day's limit live for two days and would leave none to the minute's.
 //
@@ -30,7 +30,7 @@ type counts struct {
 type column struct {
 	id     uint32
 	cells  []cell
-	floors []cell // of each set: the most that any family had whose cell was taken
+	floors []cell // of each set: the most that any tally had whose cell was taken
 	claims claims
 	reach  atomic.Int64
 }
@@ -149,13 +149,13 @@ func (col *column) alive(now int64) bool {
 	return slices.ContainsFunc(col.cells, needed) || slices.ContainsFunc(col.floors, needed)
 }
 
-// A spot is where a family has its cells, in every column.
+// A spot is where a tally has its cells, in every column.
 type spot struct {
 	stripe, set int
 	first, tag  uint32
 }
 
-// place returns the spot of a family. Key is uniform.
+// place returns the spot of a tally. Key is uniform.
 func (c *counts) place(k Key) spot {
 	stripe, h := c.stripe(k), mix(uint64(k))
 	return spot{stripe, stripe*c.sets + scale(h, c.sets), uint32(h>>28) % setSize, uint32(h)}

@@ -15,42 +15,42 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// BenchmarkCrowd asks for families in random order, of a memory that is made for as many
-// and knows them all: what that costs beside one family is main memory. "-cpu 1,2,4" shows
-// how it scales; one family on all processors is the worst there is for a lock. A wide
-// family is one of IPv6, with a /56 and a /48.
+// BenchmarkCrowd asks for tallies in random order, of a memory that is made for as many
+// and knows them all: what that costs beside one tally is main memory. "-cpu 1,2,4" shows
+// how it scales; one tally on all processors is the worst there is for a lock. A wide
+// tally is one of IPv6, with a /56 and a /48.
 func BenchmarkCrowd(b *testing.B) {
-	for _, families := range []int{1, 1 << 16, 1 << 20, 10 << 20} {
+	for _, tallies := range []int{1, 1 << 16, 1 << 20, 10 << 20} {
 		for _, limits := range []int{1, 2, 4} {
 			for _, networks := range []int{0, 2} {
-				if families > 1<<20 && (limits > 1 || networks > 0 || !testkit.Long()) {
+				if tallies > 1<<20 && (limits > 1 || networks > 0 || !testkit.Long()) {
 					continue // gigabytes
 				}
-				c := newCrowd(b, families, limits, networks)
-				b.Run(fmt.Sprintf("families=%d/limits=%d/networks=%d", families, limits, networks), c.ask)
+				c := newCrowd(b, tallies, limits, networks)
+				b.Run(fmt.Sprintf("tallies=%d/limits=%d/networks=%d", tallies, limits, networks), c.ask)
 			}
 		}
 	}
 }
 
-// A crowd is of families that are known by their numbers.
+// A crowd is of tallies that are known by their numbers.
 type crowd struct {
 	p        *storeless.Policy
-	families int
+	tallies  int
 	networks int
 	memory   func() *storeless.Memory // made when it is asked for
 }
 
-func newCrowd(b *testing.B, families, limits, networks int) *crowd {
+func newCrowd(b *testing.B, tallies, limits, networks int) *crowd {
 	list := make([]storeless.Limit, limits)
 	for i := range list {
 		list[i] = unlimited
 		list[i].Name = string(rune('a' + i))
 	}
-	c := &crowd{p: compile(b, list...), families: families, networks: networks}
+	c := &crowd{p: compile(b, list...), tallies: tallies, networks: networks}
 	c.memory = sync.OnceValue(func() *storeless.Memory {
-		m := storeless.NewMemory(families*(1+networks), limits) // each of them is one's own
-		for n := range families {
+		m := storeless.NewMemory(tallies*(1+networks), limits) // each of them is one's own
+		for n := range tallies {
 			c.take(m, n)
 		}
 		return m
@@ -58,7 +58,7 @@ func newCrowd(b *testing.B, families, limits, networks int) *crowd {
 	return c
 }
 
-// take asks for the n-th family. Its key takes no memory of its own, that would have to be
+// take asks for the n-th tally. Its key takes no memory of its own, that would have to be
 // read.
 func (c *crowd) take(m *storeless.Memory, n int) bool {
 	k := scatter(uint64(n))
@@ -82,7 +82,7 @@ func (c *crowd) ask(b *testing.B) {
 		r := rand.NewPCG(uint64(worker.Add(1)), 5)
 		wrong := int64(0)
 		for pb.Next() {
-			if !c.take(m, int(r.Uint64()>>32)%c.families) {
+			if !c.take(m, int(r.Uint64()>>32)%c.tallies) {
 				wrong++
 			}
 		}
@@ -97,7 +97,7 @@ func (c *crowd) ask(b *testing.B) {
 
 // known reports whether those that were asked for are remembered.
 func (c *crowd) known(m *storeless.Memory) bool {
-	for n := range min(c.families, 1000) {
+	for n := range min(c.tallies, 1000) {
 		if take(m, c.p, midnight, storeless.Key(scatter(uint64(n))), 0).Limits[0].Remaining == storeless.MaxQuota {
 			return false
 		}

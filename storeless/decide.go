@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// Choose decides one request of the given cost, charging the family with most
-// left; at a tie the earlier one. Callers list own families before the shared
+// Choose decides one request of the given cost, charging the tally with most
+// left; at a tie the earlier one. Callers list own tallies before the shared
 // one. That order, and taking the most rather than the first, is what keeps a
 // planted or spent token from locking anybody out.
 //
-// It returns the index of the family that was charged (or that would have the
+// It returns the index of the tally that was charged (or that would have the
 // shortest wait), its tally after the decision, and the verdict. m may be nil:
 // then the tokens alone count, and nothing bounds a client that replays them.
-// It panics if there is no family, if there are more than 64, or if the cost is
+// It panics if there is no tally, if there are more than 64, or if the cost is
 // negative.
-func (m *Memory) Choose(now time.Time, p *Policy, families []Candidate, cost int64) (int, Tally, Verdict) {
-	if len(families) == 1 { // the common case, without a second look
-		t, v := m.Take(now, p, &families[0], cost)
+func (m *Memory) Choose(now time.Time, p *Policy, candidates []Candidate, cost int64) (int, Tally, Verdict) {
+	if len(candidates) == 1 { // the common case, without a second look
+		t, v := m.Take(now, p, &candidates[0], cost)
 		return 0, t, v
 	}
-	if len(families) == 0 || len(families) > 64 {
-		panic(fmt.Sprintf("storeless: cannot choose among %d families", len(families)))
+	if len(candidates) == 0 || len(candidates) > 64 {
+		panic(fmt.Sprintf("storeless: cannot choose among %d tallies", len(candidates)))
 	}
 	var tried uint64 // a bit for each
 	best, tally, verdict := -1, Tally{}, Verdict{}
-	for range families {
+	for range candidates {
 		next, most := -1, int64(-1)
-		for i := range families {
+		for i := range candidates {
 			if tried&(1<<i) != 0 {
 				continue
 			}
-			_, v := m.Take(now, p, &families[i], 0)
+			_, v := m.Take(now, p, &candidates[i], 0)
 			if left := v.Least(p.Len()); left > most {
 				next, most = i, left
 			}
 		}
 		tried |= 1 << next
-		t, v := m.Take(now, p, &families[next], cost)
+		t, v := m.Take(now, p, &candidates[next], cost)
 		if best < 0 || v.Admitted || v.Wait < verdict.Wait {
 			best, tally, verdict = next, t, v
 		}
@@ -50,10 +50,10 @@ func (m *Memory) Choose(now time.Time, p *Policy, families []Candidate, cost int
 	return best, tally, verdict
 }
 
-// Take decides one request of the given cost for one family: what it shows is
-// merged with what the memory holds, and all limits, of the family and of its
+// Take decides one request of the given cost for one tally: what it shows is
+// merged with what the memory holds, and all limits, of the tally and of its
 // networks, are checked and then charged, or none is, in one critical section.
-// It returns the family's tally after the decision. A refusal marks nothing in
+// It returns the tally after the decision. A refusal marks nothing in
 // memory. m may be nil; then networks are not counted and proofs not spent. It
 // panics if cost is negative or there are more than [MaxNetworks] networks.
 func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v Verdict) {
@@ -107,7 +107,7 @@ func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v Ver
 	return v
 }
 
-// takeAll is Take with all that may go with a family, or without charge. tally
+// takeAll is Take with all that may go with a tally, or without charge. tally
 // is rolled, and v zero.
 func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *Verdict) {
 	f.countNetworks()
@@ -120,7 +120,7 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 	m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)
 }
 
-// beside is how one of a family's networks stands.
+// beside is how one of a tally's networks stands.
 type beside struct {
 	at      spot
 	known   cells
@@ -128,7 +128,7 @@ type beside struct {
 	verdict Verdict
 }
 
-// takeBeside is takeAll with room for each of the family's networks.
+// takeBeside is takeAll with room for each of the tally's networks.
 func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, cost int64, charge bool, tally *Tally, v *Verdict) {
 	var locked locks
 	c := m.countsOf(p)
@@ -190,7 +190,7 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, c
 	}
 }
 
-// spend spends the proof that goes with a family whose limits admit it, or refuses.
+// spend spends the proof that goes with a tally whose limits admit it, or refuses.
 func (m *Memory) spend(now int64, proof *Proof, v *Verdict) {
 	if c := m.paid.find(proof.Key, spentID, 0); c != nil && int64(c.expires) > now {
 		v.Admitted, v.Spent = false, true
@@ -221,17 +221,17 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 	}
 }
 
-// recall merges what the memory holds of a family into t, which is what is shown,
+// recall merges what the memory holds of a tally into t, which is what is shown,
 // rolled and cut down.
 //
 // What is moved for a clock that was wrong is written down, also by a refusal:
 // else the move would be made anew at every look, and the debt would follow the
 // clock for ever. That goes for a mark of the memory, and for one that is shown
-// by a family that the memory does not know. Of one that it knows, it knows also
+// by a tally that the memory does not know. Of one that it knows, it knows also
 // what was admitted here, and a shown mark from a wrong clock adds nothing to
 // that: to obey must be no worse than to drop the token.
 //
-// It returns what a family begins with that the memory has no cell for. known are the
+// It returns what a tally begins with that the memory has no cell for. known are the
 // cells that it had at a look.
 func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *cells) (begun start) {
 	for i := range p.rules {
@@ -273,10 +273,10 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 	return begun
 }
 
-// cells are those of a family, as far as it has any.
+// cells are those of a tally, as far as it has any.
 type cells [MaxLimits]*cell
 
-// look notes the cells of a family. All cells of a request are looked for before any is
+// look notes the cells of a tally. All cells of a request are looked for before any is
 // read: so they come from main memory together, and not one after the other.
 func (c *counts) look(p *Policy, at *spot, known *cells) {
 	for i := range p.rules {
@@ -291,7 +291,7 @@ func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, know
 		if own == nil && (r.later || r.limit.Shadow) && r.blank(t[i]) {
 			continue // nothing was counted, and nothing is to be left behind
 		}
-		// A newcomer in the same request, a family or another network, may have taken it.
+		// A newcomer in the same request, a tally or another network, may have taken it.
 		if own == nil || own.tag != at.tag {
 			own = c.claim(now, r, c.column(i, r.id), at, from)
 		}

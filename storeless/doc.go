@@ -19,16 +19,16 @@
 //   - An honest client that sends B requests at once to N instances gets up to
 //     min(B, N+C)·L, for none of them has seen the others yet, if it keeps the tally that has
 //     counted most; up to (N+C)·L if a late answer takes its place.
-//   - A [Memory] that is full of live counts may refuse new families early, and says
+//   - A [Memory] that is full of live counts may refuse new tallies early, and says
 //     with how much they began ([Verdict.Inherited]). It never counts one too low.
 //   - A clock that jumps forward makes time pass; quotas come back with it. One
 //     that stepped back and comes to a window again grants its quota again.
 //
-// What it does promise: while clocks go forward and agree (see Clocks), no family
+// What it does promise: while clocks go forward and agree (see Clocks), no tally
 // that is under its limits is refused, whatever tallies are shown in whatever
 // order, except as a newcomer to a full memory, or by a [Network] that is over
 // its own (as the share of [Policy.Away] may be); and whatever the clocks of others
-// say, a memory admits for one family, in each window, no more than the quota. (A
+// say, a memory admits for one tally, in each window, no more than the quota. (A
 // window may begin early, where another clock is ahead.)
 //
 // # Words
@@ -36,12 +36,12 @@
 // A limit ([Limit]) is a quota per window, with an algorithm. A policy ([Policy])
 // is a named set of limits; all of them are checked, then all are charged, or
 // none is. Its tiers are policies of the same shape ([Policy.SameShape]): the
-// same limits, which differ in quota and burst only. A tally ([Tally]) is what one family has
-// used of each limit: never what remains, so that a changed quota applies at
-// once. A family ([Candidate]) is all tokens that descend from one first token: they
-// share a tally. A network ([Network]) is what is counted beside a tally: of many clients,
-// or of one on this instance. A memory ([Memory]) holds the highest tally seen of each
-// family. It is never a source of truth, only a floor: a decision is made on the
+// same limits, which differ in quota and burst only. A tally ([Tally]) is what one client,
+// or all behind one address, has used of each limit: never what remains, so that a changed
+// quota applies at once. All tokens that descend from one first token are of one tally. A
+// candidate ([Candidate]) is a tally as a request shows it. A network ([Network]) is what is counted beside a tally: of many clients,
+// or of one on this instance. A memory ([Memory]) holds the highest counts seen of each
+// tally. It is never a source of truth, only a floor: a decision is made on the
 // larger of what is shown and what is remembered, number by number, and both
 // count parts of what was admitted, so the larger does not exceed the truth.
 //
@@ -82,7 +82,7 @@
 // million a second comes at a million a second. A debt is time, and is owed
 // under any tier: a new rate or a larger burst applies at once to what comes after;
 // under a smaller burst the client waits until the debt fits. A smaller tier that
-// looks at a family therefore forgives it nothing, if it has been told of the larger
+// looks at a tally therefore forgives it nothing, if it has been told of the larger
 // one ([Policy.Among]). Where no tier has a bucket for so large a debt any more, it is
 // cut down to a full one and its overdraft.
 //
@@ -127,7 +127,7 @@
 // # Waiting
 //
 // [Verdict.Wait] is true: at now+Wait the same request passes if nobody else of
-// the family asks, and a second earlier it does not. So is [LimitStatus.Reset], the
+// the tally asks, and a second earlier it does not. So is [LimitStatus.Reset], the
 // parameter t of the RateLimit field of package middleware:
 // for a limit that blocks, the time until it would not; for others the time until
 // what remains next rises. Callers who send them add jitter upwards only.
@@ -139,12 +139,12 @@
 //
 //	windows   A tally that is ahead of the clock by no more than the skew is
 //	          evaluated at the start of its own window, which so begins early for
-//	          that family: the window is that of the clock that is ahead. Close to
+//	          that tally: the window is that of the clock that is ahead. Close to
 //	          the limit a request may be refused, or admitted, in the seconds
 //	          around a boundary. A window further ahead is as if absent.
 //	buckets   A mark is an absolute time, so a difference of D between two clocks
 //	          is D of debt that nobody owes on the instance that is behind: the
-//	          burst is smaller there by ⌈D/T⌉. A family is refused under its limit
+//	          burst is smaller there by ⌈D/T⌉. A tally is refused under its limit
 //	          only if it would be with that much more debt. Of a LeakyBucket D
 //	          must be less than what the time between two requests exceeds T by.
 //
@@ -155,7 +155,7 @@
 //
 // A mark that is further ahead than the largest bucket among the tiers can be owed (the
 // time in which it empties, see [Policy.Among]), what it says of an overdraft, and the skew,
-// is from a clock that went wrong. Where a memory knows the family, it says nothing: what the memory
+// is from a clock that went wrong. Where a memory knows the tally, it says nothing: what the memory
 // has counted decides, so that to echo is no worse than to drop the tally. Where
 // none does, it is cut down to what that bucket can be owed at the most, and the overdraft,
 // which is remembered, and is news for the client ([Policy.Exceeds]).
@@ -193,28 +193,28 @@
 // [Policy.Away].
 //
 // Nothing runs in the background: a cell is free when its windows have passed, two of
-// them after the last count. A family that finds its set full takes the cell with the
+// them after the last count. A tally that finds its set full takes the cell with the
 // smallest count, of sliding windows as it weighs now. What that cell had counted raises the
-// floor of its set, number by number to the larger one, and a family that has no cell
-// begins with the floor. So for each family, at any time, its cell or the floor counts no
+// floor of its set, number by number to the larger one, and a tally that has no cell
+// begins with the floor. So for each tally, at any time, its cell or the floor counts no
 // less than what was admitted for it: by induction over what is taken. It is so whichever
 // cell is taken; to take the smallest keeps the floor low. This is Space-Saving (Metwally,
 // Agrawal and El Abbadi, 2005) for counts that fade. There the newcomer goes on from the count
 // that it takes, which is enough where counts only grow. Of two counts that fade, the larger
 // can be the smaller one later, and a cell that has expired would begin at zero: both would give
-// the family that was forgotten first a second quota.
+// the tally that was forgotten first a second quota.
 //
 // While sets are full, the newcomers of one [Candidate.Provider] that has claimed a quarter
 // of a limit's cells within two windows, and of all that was claimed, take no more cells from
 // others: they share one in each set, and its count, with the same limit. So a network can
 // raise the floor for others by one cell a set beyond its quarter.
 //
-// A family's set is full with the probability, where f cells of the limit are in use beside c,
+// A tally's set is full with the probability, where f cells of the limit are in use beside c,
 //
 //	P(X ≥ 16), X Poisson of mean 16·f/c
 //
 // or 2.6·10⁻⁸ when the memory carries as many clients of IPv4 as it was made for, and 0.8 %
-// with as many of IPv6 that are in no network together. Families are known by a 64-bit hash
+// with as many of IPv6 that are in no network together. Tallies are known by a 64-bit hash
 // under a seed of the memory's own, of which a cell keeps 32 bits.
 //
 // # Units
@@ -235,7 +235,7 @@
 // [Compile] refuses what cannot be meant, all of it at once, each problem a
 // [ConfigError] with the field and what is permitted. What a default would have
 // said besides, because it follows from the same mistake, is not repeated.
-// Nothing else returns an error; programming errors (a negative cost, no family
+// Nothing else returns an error; programming errors (a negative cost, no tally
 // to choose from, a factor below 1) panic.
 //
 // # Own tallies

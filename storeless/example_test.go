@@ -40,13 +40,13 @@ func ExampleMemory_Take() {
 		log.Fatal(err)
 	}
 	memory := storeless.NewMemory(0, policy.Len())
-	family := storeless.Candidate{
+	candidate := storeless.Candidate{
 		Key:   memory.Key([]byte("signup/192.0.2.1")),
 		Shown: storeless.Tally{}, // nothing, each time
 	}
 	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	for range 3 {
-		_, v := memory.Take(now, policy, &family, 1)
+		_, v := memory.Take(now, policy, &candidate, 1)
 		fmt.Println(v.Admitted)
 	}
 	// Output:
@@ -93,10 +93,10 @@ func ExamplePolicy_Step_incorrect() {
 	fmt.Println("without a memory:", admitted)
 
 	memory := storeless.NewMemory(0, policy.Len())
-	family := storeless.Candidate{Key: memory.Key([]byte("login/192.0.2.1")), Shown: old}
+	candidate := storeless.Candidate{Key: memory.Key([]byte("login/192.0.2.1")), Shown: old}
 	admitted = 0
 	for range 1000 {
-		if _, v := memory.Take(now, policy, &family, 1); v.Admitted {
+		if _, v := memory.Take(now, policy, &candidate, 1); v.Admitted {
 			admitted++
 		}
 	}

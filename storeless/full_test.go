@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A memory of one set has cells for 16 families. The next takes one of them; the family
+// A memory of one set has cells for 16 tallies. The next takes one of them; the tally
 // that has lost it is still held to what it has used, and so is everybody.
 func TestAFullSet(t *testing.T) {
 	for _, a := range algorithms {
@@ -25,7 +25,7 @@ func TestAFullSet(t *testing.T) {
 					if v.Admitted {
 						admitted[n]++
 					}
-					require.LessOrEqual(t, admitted[n], p.Capacity(), "round %d: family %d", round, n)
+					require.LessOrEqual(t, admitted[n], p.Capacity(), "round %d: tally %d", round, n)
 				}
 			}
 			for n := range admitted {
@@ -61,7 +61,7 @@ func TestLimitsHaveCellsOfTheirOwn(t *testing.T) {
 // its set has had more than 16; the seed of a memory is random, and the bounds are
 // ten standard deviations wide.
 func TestFullSetsFollowPoisson(t *testing.T) {
-	const families, probes = 16_384, 20_000
+	const tallies, probes = 16_384, 20_000
 	one := storeless.Limit{Quota: 5, Window: minute}
 	eight := make([]storeless.Limit, storeless.MaxLimits)
 	for i := range eight {
@@ -79,8 +79,8 @@ func TestFullSetsFollowPoisson(t *testing.T) {
 		{compile(t, one), 9, 0.95, 1.05, true},
 		{compile(t, eight...), 6, 0.9, 1.1, true}, // a set is as full in each limit
 	} {
-		m := storeless.NewMemory(families, row.policy.Len())
-		live := int(row.load * families)
+		m := storeless.NewMemory(tallies, row.policy.Len())
+		live := int(row.load * tallies)
 		for n := range live {
 			take(m, row.policy, midnight, stranger(m, n), 1)
 		}
@@ -90,7 +90,7 @@ func TestFullSetsFollowPoisson(t *testing.T) {
 				got++
 			}
 		}
-		expected := probes * overChance(16*float64(live)/float64(6*families))
+		expected := probes * overChance(16*float64(live)/float64(6*tallies))
 		if row.ratio {
 			got /= expected
 		}

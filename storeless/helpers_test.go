@@ -77,7 +77,7 @@ func isBucket(a storeless.Algorithm) bool {
 	return a == storeless.TokenBucket || a == storeless.LeakyBucket
 }
 
-// take asks for one family that shows nothing: the memory alone decides.
+// take asks for one tally that shows nothing: the memory alone decides.
 func take(m *storeless.Memory, p *storeless.Policy, now time.Time, key storeless.Key, cost int64) storeless.Verdict {
 	_, v := m.Take(now, p, &storeless.Candidate{Key: key}, cost)
 	return v

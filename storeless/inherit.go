@@ -7,8 +7,8 @@ import "math/bits"
 // What becomes of a newcomer to a full set.
 //
 // It takes the cell of the smallest count, and what that cell had counted is not
-// forgotten: it raises the set's floor, from which every family begins that has no cell
-// in the set. So a family is counted by its cell, or by a floor that is no lower than
+// forgotten: it raises the set's floor, from which every tally begins that has no cell
+// in the set. So a tally is counted by its cell, or by a floor that is no lower than
 // what it had when it lost its cell: nobody is ever counted too low, in whatever order
 // cells are taken. (Space-Saving, of Metwally, Agrawal and El Abbadi, 2005, in which the
 // newcomer goes on from the count of the cell that it takes, needs no floor: its counts
@@ -21,7 +21,7 @@ import "math/bits"
 // A guest is whom a newcomer comes with.
 type guest struct {
 	provider uint64 // 0: nobody
-	level    uint32 // 0: a family; from 1 on its networks
+	level    uint32 // 0: a tally; from 1 on its networks
 	ends     int64  // the Unix second at which a pass is forgotten; 0: it is none
 }
 
@@ -56,7 +56,7 @@ func (g guest) hash(salt uint64) (number uint64, tag uint32) {
 	return number, uint32(number) + g.level
 }
 
-// begin returns what a family that has no cell begins with, rolled to now. The stripe
+// begin returns what a tally that has no cell begins with, rolled to now. The stripe
 // is locked.
 func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State {
 	floor := &col.floors[at.set]
@@ -86,8 +86,8 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 	return start
 }
 
-// claim returns the cell in which a family is counted: its own, or a free one; in a full
-// set that of the smallest count or, where the family's provider has claimed a quarter,
+// claim returns the cell in which a tally is counted: its own, or a free one; in a full
+// set that of the smallest count or, where the tally's provider has claimed a quarter,
 // one that all its newcomers share. The stripe is locked.
 func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell {
 	horizon, set := col.reach.Load(), at.in(col)

@@ -13,7 +13,7 @@ import (
 )
 
 // busySets are memories of one set, in which so many cells are left: the others
-// belong to families that have used so much that nobody takes theirs.
+// belong to tallies that have used so much that nobody takes theirs.
 func busySet(t *testing.T, cells int, heavy *storeless.Policy) (m *storeless.Memory, keep func(now time.Time)) {
 	t.Helper()
 	m = storeless.NewMemory(1, 1)
@@ -26,7 +26,7 @@ func busySet(t *testing.T, cells int, heavy *storeless.Policy) (m *storeless.Mem
 
 // Whatever crowd asks, in whatever order, and however many cells there are: a request
 // that the memory admits would be admitted by one that forgets nothing. So it is for
-// families that show nothing, old tallies or the newest, with providers and networks.
+// tallies of which a request shows nothing, what is old or the newest, with providers and networks.
 func TestNobodyIsCountedTooLow(t *testing.T) {
 	const quota = 20
 	window := 10 * second
@@ -46,9 +46,9 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 0xf100))
 					p := compile(t, l)
 					m, ballast := busySet(t, cells, p.Scale(storeless.MaxQuota))
-					families := cells + 1 + r.IntN(3*cells)
-					logs := make([]history, families)
-					wallet := make([]storeless.Tally, families)
+					tallies := cells + 1 + r.IntN(3*cells)
+					logs := make([]history, tallies)
+					wallet := make([]storeless.Tally, tallies)
 					providers, networks := r.IntN(2) == 0, r.IntN(3) == 0
 					now, hot := midnight, 0
 					for range 3000 {
@@ -58,14 +58,14 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 						case op == 1: // to the end of a window, or its start
 							now = now.Truncate(window).Add(window - tick*time.Duration(r.IntN(2)))
 						case op < 6:
-							hot = r.IntN(families)
+							hot = r.IntN(tallies)
 						default:
 							now = now.Add(time.Duration(r.Int64N(int64(window / 200))))
 						}
 						ballast(now)
 						n := hot
 						if r.IntN(3) > 0 {
-							n = r.IntN(families)
+							n = r.IntN(tallies)
 						}
 						f := storeless.Candidate{Key: numbered(m, 'f', n)}
 						if r.IntN(4) == 0 {
@@ -89,7 +89,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 						admitted++
 						wallet[n] = tally
 						us := now.UnixMicro()
-						require.True(t, logs[n].admits(p, 0, us, us/window.Microseconds(), cost), "seed %d: family %d is counted too low", seed, n)
+						require.True(t, logs[n].admits(p, 0, us, us/window.Microseconds(), cost), "seed %d: tally %d is counted too low", seed, n)
 						logs[n].add(p, now, cost, tally)
 					}
 					for n := range logs {
@@ -104,7 +104,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 	}
 }
 
-// requireSpans checks the bounds that the documentation gives for one family: L in an
+// requireSpans checks the bounds that the documentation gives for one tally: L in an
 // aligned window, of sliding windows 2L−1 in any span of one; of buckets B and what
 // leaks, in any span.
 func requireSpans(t *testing.T, l storeless.Limit, log history) {
@@ -151,7 +151,7 @@ func TestAFadingCountHidesNone(t *testing.T) {
 	require.EqualValues(t, 11, drain(m, p, now, storeless.Candidate{Key: victim}), "20 in its window")
 }
 
-// A cell that has expired is free, but not for a family that was forgotten meanwhile
+// A cell that has expired is free, but not for a tally that was forgotten meanwhile
 // to begin at zero.
 func TestAFreeCellBeginsAtTheFloor(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
@@ -249,7 +249,7 @@ func TestInherited(t *testing.T) {
 	}
 }
 
-// A network's count is one of its limit's. A family begins with no more of it than its own
+// A network's count is one of its limit's. A tally begins with no more of it than its own
 // quota, a bucket with the time that it owes, and the network still owes all of it.
 func TestANetworksCellIsTaken(t *testing.T) {
 	for _, a := range algorithms[:3] {
@@ -269,7 +269,7 @@ func TestANetworksCellIsTaken(t *testing.T) {
 		}
 	}
 
-	// A bucket of a larger tier, of which the family's has not been told, owes longer.
+	// A bucket of a larger tier, of which the tally's cell has not been told, owes longer.
 	tiers := []*storeless.Policy{compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute, Burst: 600}),
 		compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute})}
 	m := storeless.NewMemory(1, 1)
@@ -281,13 +281,13 @@ func TestANetworksCellIsTaken(t *testing.T) {
 	require.False(t, v.Admitted)
 	require.Equal(t, 10*second, v.Wait, "no longer than its own full bucket")
 	for n := range 16 {
-		require.EqualValues(t, 100, take(m, tiers[0], midnight, stranger(m, n), 0).Limits[0].Remaining, "family %d", n)
+		require.EqualValues(t, 100, take(m, tiers[0], midnight, stranger(m, n), 0).Limits[0].Remaining, "tally %d", n)
 	}
 }
 
-// The family's and its networks' cells may be each other's victims: within one request
+// The tally's and its networks' cells may be each other's victims: within one request
 // too nothing is lost.
-func TestAFamilyTakesItsNetworksCell(t *testing.T) {
+func TestATallyTakesItsNetworksCell(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
 	wide := p.Scale(8)
 	m := storeless.NewMemory(1, 1)
@@ -307,7 +307,7 @@ func TestAFamilyTakesItsNetworksCell(t *testing.T) {
 }
 
 // A mark of a wrong clock takes its cell when it is read. If that was the network's, then
-// the network begins where a newcomer does, and not with what the family owes.
+// the network begins where a newcomer does, and not with what the tally owes.
 func TestAMarkTakesItsNetworksCell(t *testing.T) {
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 6, Window: minute})
 	wide := p.Scale(64)

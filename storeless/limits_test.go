@@ -62,7 +62,7 @@ func TestAllOrNothing(t *testing.T) {
 	require.Equal(t, int64(1), p.Capacity())
 }
 
-// Least is what middleware compares families by.
+// Least is what middleware compares tallies by.
 func TestLeast(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 9, Window: minute}, storeless.Limit{Quota: 4, Window: hour})
 	_, v := p.Step(midnight, storeless.Tally{}, 1)
@@ -74,12 +74,12 @@ func TestLeast(t *testing.T) {
 // subtract what they are told.
 func TestNegativeCostPanics(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
-	family := []storeless.Candidate{{Key: 1}, {Key: 2}}
+	candidates := []storeless.Candidate{{Key: 1}, {Key: 2}}
 	for _, m := range []*storeless.Memory{nil, storeless.NewMemory(1, 1)} {
 		require.Panics(t, func() { p.Step(midnight, storeless.Tally{}, -1) })
-		require.Panics(t, func() { m.Take(midnight, p, &family[0], -1) })
-		require.Panics(t, func() { m.Choose(midnight, p, family, -1) })
-		_, v := m.Take(midnight, p, &family[0], 5)
+		require.Panics(t, func() { m.Take(midnight, p, &candidates[0], -1) })
+		require.Panics(t, func() { m.Choose(midnight, p, candidates, -1) })
+		_, v := m.Take(midnight, p, &candidates[0], 5)
 		require.True(t, v.Admitted, "and no lock is left behind")
 	}
 }

@@ -4,7 +4,7 @@ package storeless
 
 import "sync"
 
-// A stripe guards some sets of cells. All counts of a family lie in one stripe, so that
+// A stripe guards some sets of cells. All counts of a tally lie in one stripe, so that
 // check and charge of all its limits is one critical section of some tens of
 // nanoseconds; neighbouring locks share no cache line.
 type stripe struct {
@@ -26,7 +26,7 @@ func stripesFor(sets int) (stripes, int) {
 	return make(stripes, n), (sets + n - 1) / n
 }
 
-// stripe returns the index of the stripe that holds a family.
+// stripe returns the index of the stripe that holds a tally.
 func (s stripes) stripe(k Key) int { return scale(uint64(k), len(s)) }
 
 // lock locks all stripes, in the order in which requests do.
@@ -42,7 +42,7 @@ func (s stripes) unlock() {
 	}
 }
 
-// locks are the stripes a request holds: the family's and those of its networks, or buyers, each
+// locks are the stripes a request holds: the tally's and those of its networks, or buyers, each
 // once, in ascending order, so that no two requests wait for each other.
 type locks struct {
 	n       int

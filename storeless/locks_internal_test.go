@@ -44,14 +44,14 @@ func TestEveryStripeIsHeld(t *testing.T) {
 	now := time.Unix(20_000*86_400, 0)
 	at := func(stripe int) Key { return Key(stripe)<<32*Key(1<<32/len(m.paid.stripes)) | 1<<20 }
 
-	family := Candidate{
+	candidate := Candidate{
 		Key:      at(1),
 		Networks: []Network{{Key: at(5), Policy: p}, {Key: at(3), Policy: p}, {Key: at(6), Policy: p}},
 		Proof:    &Proof{Key: at(7), Expires: now.Add(time.Minute)},
 	}
 	plain := Candidate{Key: at(9)}
 	buyers := []Buyer{{Key: at(2), Crowds: 1}, {Key: at(8), Crowds: 8}, {Key: at(4), Crowds: 64}}
-	counts := []Key{family.Key, family.Networks[0].Key, family.Networks[1].Key, family.Networks[2].Key}
+	counts := []Key{candidate.Key, candidate.Networks[0].Key, candidate.Networks[1].Key, candidate.Networks[2].Key}
 	ledgers := []Key{buyers[0].Key, buyers[1].Key, buyers[2].Key}
 	for _, op := range []struct {
 		name string
@@ -60,9 +60,9 @@ func TestEveryStripeIsHeld(t *testing.T) {
 		keys []Key
 	}{
 		{"Take", func() { m.Take(now, p, &plain, 1) }, m.counts.stripes, []Key{plain.Key}},
-		{"Take, networks", func() { m.Take(now, p, &family, 1) }, m.counts.stripes, counts},
-		{"Take, proof", func() { m.Take(now, p, &family, 1) }, m.paid.stripes, []Key{family.Proof.Key}},
-		{"Peek", func() { m.Peek(now, p, &family, 1) }, m.counts.stripes, counts},
+		{"Take, networks", func() { m.Take(now, p, &candidate, 1) }, m.counts.stripes, counts},
+		{"Take, proof", func() { m.Take(now, p, &candidate, 1) }, m.paid.stripes, []Key{candidate.Proof.Key}},
+		{"Peek", func() { m.Peek(now, p, &candidate, 1) }, m.counts.stripes, counts},
 		{"Quote", func() { m.Quote(now, prices, buyers) }, m.paid.stripes, ledgers},
 		{"Redeem", func() { m.Redeem(now, prices, buyers, at(6), now.Add(time.Hour), 16) }, m.paid.stripes, append(ledgers, at(6))},
 	} {

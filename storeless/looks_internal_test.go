@@ -10,7 +10,7 @@ import (
 )
 
 // With a million clients each line of cells that is looked at comes from main memory. A
-// set has four; a family's is nearly always the first, and a proof's.
+// set has four; a tally's is nearly always the first, and a proof's.
 func TestFoundAtFirstLook(t *testing.T) {
 	const clients, line = 1 << 14, 64 / cellSize
 	p, err := Compile("p", []Limit{{Quota: 5, Window: time.Hour}})
@@ -47,6 +47,6 @@ func TestFoundAtFirstLook(t *testing.T) {
 			proofs += lines(m.paid.place(k, spentID, 0))
 		}
 	})
-	require.Less(t, counts, clients/10, "lines beyond the first, of %d families", clients)
+	require.Less(t, counts, clients/10, "lines beyond the first, of %d tallies", clients)
 	require.Less(t, proofs, clients/16/10, "lines beyond the first, of %d proofs", clients/16)
 }

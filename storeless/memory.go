@@ -17,8 +17,8 @@ const DefaultClients = 1 << 16
 // forked tokens to one quota on each instance. Safe for concurrent use.
 //
 // It never grows with clients, and does no work in the background: a cell whose
-// windows have passed is free for the next family. Each limit has cells of its own, in
-// sets of 16. A family that finds its set full takes the cell of the smallest count
+// windows have passed is free for the next tally. Each limit has cells of its own, in
+// sets of 16. A tally that finds its set full takes the cell of the smallest count
 // there, and begins with what those had counted whose cells were taken before
 // ([Verdict.Inherited]): it may be refused early, and nobody is ever counted too low. To
 // forget a count instead would let a crowd of strangers wash out a victim's, as in
@@ -28,7 +28,7 @@ const DefaultClients = 1 << 16
 // with the probability that a Poisson variable of mean 16·f/c is 16 or more. There are
 // six cells for each client: 2.6·10⁻⁸ for as many clients of IPv4 as the memory is made
 // for, and 0.8 % for as many of IPv6 in networks of their own, which take three cells
-// each. Cells carry a 32-bit tag; that a family meets another's tag in its set, and is
+// each. Cells carry a 32-bit tag; that a tally meets another's tag in its set, and is
 // counted with it, has a chance below 16/2³².
 //
 // What was paid for with work has cells of its own, which nobody can fill for nothing: sales
@@ -72,7 +72,7 @@ func NewMemory(clients, limits int) *Memory {
 // its buyers.
 const paidCells = 3
 
-// Key returns the key of the family with the given identity. It differs in
+// Key returns the key of the tally with the given identity. It differs in
 // every process and for every memory.
 func (m *Memory) Key(identity []byte) Key { return Key(maphash.Bytes(m.seed, identity)) }
 

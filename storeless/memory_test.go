@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// stranger returns the key of the n-th of a crowd of families.
+// stranger returns the key of the n-th of a crowd of tallies.
 func stranger(m *storeless.Memory, n int) storeless.Key {
 	var identity [9]byte
 	identity[0] = 's'
@@ -32,7 +32,7 @@ func strangers() int {
 }
 
 // Check and charge are one step: no two of 64 goroutines spend the same unit.
-func TestHotFamily(t *testing.T) {
+func TestHotTally(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			p := compile(t,
@@ -148,7 +148,7 @@ func TestLimitsChangeUnderMemory(t *testing.T) {
 }
 
 func TestMemorySize(t *testing.T) {
-	for _, row := range []struct{ families, limits, sets, stripes, paid, paidStripes, passes, passStripes int }{
+	for _, row := range []struct{ tallies, limits, sets, stripes, paid, paidStripes, passes, passStripes int }{
 		{0, 1, 24_576, 384, 49_152, 48, 12_288, 192}, // 7.1 MiB and the locks
 		{storeless.DefaultClients, 1, 24_576, 384, 49_152, 48, 12_288, 192},
 		{storeless.DefaultClients, 2, 24_576, 384, 49_152, 48, 12_288, 192},
@@ -158,7 +158,7 @@ func TestMemorySize(t *testing.T) {
 		{1000, 1, 375, 5, 752, 1, 188, 2},
 		{6000, 2, 2275, 35, 4544, 4, 1139, 17}, // 2,250 sets, as many under each lock
 	} {
-		m := storeless.NewMemory(row.families, row.limits)
+		m := storeless.NewMemory(row.tallies, row.limits)
 		want := row.limits*(row.sets*(16*16+16)+1025*8) + 16*row.paid + 1025*8 + 64*(row.stripes+row.paidStripes+row.passStripes)
 		require.Equal(t, want, m.Size(), "%+v", row)
 		var limits []storeless.Limit
@@ -184,17 +184,17 @@ func TestKeysAreSeeded(t *testing.T) {
 	require.NotEqual(t, a.Key([]byte("x")), b.Key([]byte("x")))
 }
 
-// Many families at once, each with its own count: nobody pays for another.
-func TestFamiliesAreApart(t *testing.T) {
-	const families, workers = 2000, 8
+// Many tallies at once, each with its own count: nobody pays for another.
+func TestTalliesAreApart(t *testing.T) {
+	const tallies, workers = 2000, 8
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
-	m := storeless.NewMemory(10*families, 1)
-	var admitted [families]atomic.Int32
+	m := storeless.NewMemory(10*tallies, 1)
+	var admitted [tallies]atomic.Int32
 	var group sync.WaitGroup
 	for worker := range uint64(workers) {
 		group.Go(func() {
 			r := rand.New(rand.NewPCG(worker, 2))
-			for _, n := range r.Perm(families) {
+			for _, n := range r.Perm(tallies) {
 				if take(m, p, midnight, stranger(m, n), 1).Admitted {
 					admitted[n].Add(1)
 				}
@@ -203,6 +203,6 @@ func TestFamiliesAreApart(t *testing.T) {
 	}
 	group.Wait()
 	for n := range admitted {
-		require.Equal(t, int32(5), admitted[n].Load(), "family %d", n)
+		require.Equal(t, int32(5), admitted[n].Load(), "tally %d", n)
 	}
 }

@@ -55,15 +55,15 @@ func TestNetworksAllOrNothing(t *testing.T) {
 		key      storeless.Key
 		cost     int64
 		admitted bool
-		left     [3]int64 // of the family, the /56, the /48
+		left     [3]int64 // of the tally, the /56, the /48
 		shown    int64    // Remaining in the verdict: the least of them
 	}{
 		{1, 5, true, [3]int64{0, 5, 10}, 0},
-		{1, 1, false, [3]int64{0, 5, 10}, 0}, // the family refuses: no network is charged
+		{1, 1, false, [3]int64{0, 5, 10}, 0}, // the tally refuses: no network is charged
 		{2, 3, true, [3]int64{2, 2, 7}, 2},
-		{3, 3, false, [3]int64{5, 2, 7}, 2}, // the /56 refuses: neither family nor /48
+		{3, 3, false, [3]int64{5, 2, 7}, 2}, // the /56 refuses: neither tally nor /48
 		{3, 0, true, [3]int64{5, 2, 7}, 2},
-		{3, 6, false, [3]int64{5, 2, 7}, 2}, // above the capacity of the family
+		{3, 6, false, [3]int64{5, 2, 7}, 2}, // above the capacity of the tally
 		{3, 2, true, [3]int64{3, 0, 5}, 0},
 	}
 	for i, row := range rows {
@@ -79,7 +79,7 @@ func TestNetworksAllOrNothing(t *testing.T) {
 	require.True(t, ask(4, 5).Admitted)
 	v := ask(5, 1)
 	require.False(t, v.Admitted, "the /48 refuses")
-	require.Equal(t, [2]int64{5, 5}, [2]int64{left(p, 5), left(wide[0].Policy, 101)}, "row 8: neither family nor /56")
+	require.Equal(t, [2]int64{5, 5}, [2]int64{left(p, 5), left(wide[0].Policy, 101)}, "row 8: neither tally nor /56")
 
 	_, v = (*storeless.Memory)(nil).Take(midnight, p, &storeless.Candidate{Networks: wide}, 5)
 	require.True(t, v.Admitted, "without a memory there are no networks")
@@ -90,7 +90,7 @@ func TestNetworksAllOrNothing(t *testing.T) {
 	require.PanicsWithValue(t, tooMany, func() { m.Restore(midnight, midnight, p, many, 1) })
 }
 
-// A network that admits less than its family refuses for good what it can never
+// A network that admits less than its tally refuses for good what it can never
 // admit, and says so.
 func TestNetworkMakesImpossible(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
@@ -102,14 +102,14 @@ func TestNetworkMakesImpossible(t *testing.T) {
 	require.Zero(t, v.Wait)
 }
 
-// Where family and network both refuse, the wait is that of who gives way last.
+// Where tally and network both refuse, the wait is that of who gives way last.
 func TestWaitOfTheLastToGiveWay(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
 	for _, spent := range []struct {
 		network int64 // of 10
 		want    time.Duration
 	}{
-		{5, 72 * second},  // 60 s, and a fifth of the next window: the family's
+		{5, 72 * second},  // 60 s, and a fifth of the next window: the tally's
 		{10, 72 * second}, // 60 s and a tenth: the network's comes first
 	} {
 		m := storeless.NewMemory(64, 1)
@@ -124,7 +124,7 @@ func TestWaitOfTheLastToGiveWay(t *testing.T) {
 	}
 }
 
-// Requests take the locks of a family and its networks in one order, so no two
+// Requests take the locks of a tally and its networks in one order, so no two
 // wait for each other; and what they admit together is what the networks allow.
 func TestNetworksInParallel(t *testing.T) {
 	const networks, workers, each = 12, 16, 400

@@ -59,7 +59,7 @@ type admission struct {
 	policy  *storeless.Policy // in force
 }
 
-// A history is every admission of a family, in the order in which they happened.
+// A history is every admission of a tally, in the order in which they happened.
 type history []admission
 
 // admits says whether the whole history leaves room for cost under the i-th
@@ -103,7 +103,7 @@ func (h history) spent(i int, window int64) (sum int64) {
 	return sum
 }
 
-// add records an admission that left the family with tally t.
+// add records an admission that left t.
 func (h *history) add(p *storeless.Policy, now time.Time, cost int64, t storeless.Tally) {
 	a := admission{clock: now.UnixMicro(), cost: cost, policy: p}
 	for i := range p.Len() {

@@ -18,7 +18,7 @@ type table struct {
 // Cells that hold no limit's count, by what they hold.
 const (
 	salesID  = 1 + iota // a buyer's ledger
-	heldID              // a family that this instance has sold
+	heldID              // a tally that this instance has sold
 	spentID             // a proof that has bought a request
 	blocksID            // the first block's ledger of a buyer, and then the others'
 )

@@ -15,13 +15,13 @@ import (
 
 // Everything that takes locks, at once and over few keys, in a memory of one
 // stripe, where all is in the way of all, and in one of many, where the order of
-// locks matters. Nobody waits for ever, no proof buys two requests, no family of
+// locks matters. Nobody waits for ever, no proof buys two requests, no tally of
 // a memory with room gets more than its quota, and no buyer more than is sold.
 func TestEverythingInParallel(t *testing.T) {
 	const workers, rounds, keys, quota = 16, 300, 10, 40
-	for name, families := range map[string]int{"one full stripe": 1, "many stripes": 8000} {
+	for name, tallies := range map[string]int{"one full stripe": 1, "many stripes": 8000} {
 		t.Run(name, func(t *testing.T) {
-			s := openShop(t, plain(1), families)
+			s := openShop(t, plain(1), tallies)
 			p := compile(t, storeless.Limit{Quota: quota, Window: hour})
 			wide := p.Scale(3)
 			var admitted, networks, bought, spent [keys]atomic.Int64
@@ -42,8 +42,8 @@ func TestEverythingInParallel(t *testing.T) {
 						switch r.IntN(5) {
 						case 0:
 							// Each worker sells wares of its own, and one of all.
-							family := numbered(s.m, 'w', int(worker)*rounds+b)
-							if sale := s.m.Redeem(opening, s.prices, buyers[:1], family, opening.Add(hour), 8000); sale.Granted && !sale.Held {
+							tally := numbered(s.m, 'w', int(worker)*rounds+b)
+							if sale := s.m.Redeem(opening, s.prices, buyers[:1], tally, opening.Add(hour), 8000); sale.Granted && !sale.Held {
 								bought[a].Add(1)
 							}
 							s.m.Redeem(opening, s.prices, buyers[1:2], buyers[2].Key, opening.Add(hour), 16)
@@ -72,7 +72,7 @@ func TestEverythingInParallel(t *testing.T) {
 				require.LessOrEqual(t, spent[n].Load(), int64(1), "proof %d", n)
 				require.LessOrEqual(t, bought[n].Load(), int64(5), "buyer %d: 8000 is half of what the fifth costs", n)
 			}
-			if families == 1 {
+			if tallies == 1 {
 				require.Positive(t, s.m.Saturations(), "the workload fills the memory")
 			} else {
 				require.Zero(t, s.m.Saturations())
@@ -84,7 +84,7 @@ func TestEverythingInParallel(t *testing.T) {
 	}
 }
 
-// What is settled of many families at once is all in the count of the network that they share.
+// What is settled of many tallies at once is all in the count of the network that they share.
 func TestSettledInParallel(t *testing.T) {
 	const workers, rounds, quota = 8, 5000, 1 << 20
 	m := storeless.NewMemory(8000, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// Families that cost nothing fill their own cells, and no others: a pass has all of its
+// Tallies that cost nothing fill their own cells, and no others: a pass has all of its
 // quota then, in whichever tier, and no second one.
 func TestPassesInAFullMemory(t *testing.T) {
 	for _, a := range algorithms {
@@ -22,10 +22,10 @@ func TestPassesInAFullMemory(t *testing.T) {
 			pass, m := p.Pass(hour), storeless.NewMemory(4, 1)
 			has := pass.Capacity()
 			for i, pass := range []*storeless.Policy{pass, pass.Among(pass), pass.Scale(1), pass.Share(1)} {
-				family := numbered(m, 'p', i)
+				tally := numbered(m, 'p', i)
 				for n := range 2000 {
 					take(m, p, midnight, stranger(m, n), 1)
-					if n > 1000 && take(m, pass, midnight, family, 1).Admitted {
+					if n > 1000 && take(m, pass, midnight, tally, 1).Admitted {
 						has--
 					}
 				}

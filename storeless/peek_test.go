@@ -12,7 +12,7 @@ import (
 )
 
 // Peek and Take are of one mind about the limits, whatever is shown, remembered
-// and asked, of the family and of its networks; and a peek leaves no trace.
+// and asked, of the tally and of its networks; and a peek leaves no trace.
 func TestPeekIsTake(t *testing.T) {
 	each(t, 4, func(t *testing.T, r *rand.Rand) {
 		p := compile(t, randomLimits(r, 3, minute)...)

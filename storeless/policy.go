@@ -99,7 +99,7 @@ func (p *Policy) SameShape(q *Policy) bool {
 }
 
 // Among returns p as one of several tiers: policies of its shape that decide about
-// the same families. What a bucket of any of them may be owed is then believed
+// the same tallies. What a bucket of any of them may be owed is then believed
 // under p too. A debt beyond that of the largest bucket is taken for a fault of a
 // clock and cut down (see Clocks in the package documentation), so that a tier
 // that has not been told of a larger one would forgive what that one is owed. What

@@ -56,12 +56,12 @@ func TestProofBuysOneRequest(t *testing.T) {
 	}
 }
 
-// What the limits refuse, of the family or of a network, does not spend the
+// What the limits refuse, of the tally or of a network, does not spend the
 // proof: it is good for the next request.
 func TestProofIsNotSpentByARefusal(t *testing.T) {
 	p, one := perMinute(t, 100), perMinute(t, 1)
 	for name, f := range map[string]storeless.Candidate{
-		"family":  {Key: 1},
+		"tally":   {Key: 1},
 		"network": {Key: 1, Networks: []storeless.Network{{Key: 2, Policy: one}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestProofWithoutMemory(t *testing.T) {
 	}
 }
 
-// Against a list of what was spent: at random times, over families with limits
+// Against a list of what was spent: at random times, over tallies with limits
 // of their own, every proof is admitted once in its life, if at all.
 func TestProofsAgainstAList(t *testing.T) {
 	admitted, refused := 0, 0

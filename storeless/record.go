@@ -4,11 +4,11 @@ package storeless
 
 import "time"
 
-// Record counts in a family and its networks what was admitted already: what a request has
+// Record counts in a tally and its networks what was admitted already: what a request has
 // cost beyond its estimate, or what an exact counter has admitted, so that the counts are there
 // when the counter is not. It asks no limit and refuses nothing: counts go beyond the quota,
 // and a bucket's debt beyond its burst, see "Settled costs" in the package documentation. It
-// counts on those limits that p charges, see [Policy.Charging], and returns the family's tally.
+// counts on those limits that p charges, see [Policy.Charging], and returns the tally.
 // m may be nil. It panics as Take does if there are too many networks.
 func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
 	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
@@ -16,7 +16,7 @@ func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tall
 
 // Restore takes back what [Memory.Record] or a decision counted at then, where it still
 // counts: in a window of its own or the one after, and in a bucket what is still
-// owed, a burst at most. It returns the family's tally. Tokens that were sent in between still say
+// owed, a burst at most. It returns the tally. Tokens that were sent in between still say
 // the old one; only a client that shows the new one has its quota back. m may be
 // nil.
 func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
@@ -24,7 +24,7 @@ func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int6
 	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) })
 }
 
-// adjust changes the states of a family and of its networks in one critical
+// adjust changes the states of a tally and of its networks in one critical
 // section. change gets states that are rolled to now.
 func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State) Tally {
 	us, tally := micros(now), f.Shown

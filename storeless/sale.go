@@ -70,18 +70,18 @@ func (m *Memory) Quote(now time.Time, p *Prices, buyers []Buyer) Sale {
 // the price. Where the dearest is a block of ports, it is 2 in place of 15/8. Check and sale are one
 // critical section.
 //
-// family derives from the challenge alone, so that a client that redeems again, or
+// tally derives from the challenge alone, so that a client that redeems again, or
 // that lost the answer, gets the same one: it is Held until ends.
 //
 // No provider takes more than a quarter of the cells for sales. One that has taken half of that
 // takes no more of its own: the newcomers among its buyers share a ledger in each set of 16 cells,
 // with the crowd of one identity, and of what they have bought the last in each set is Held.
-func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, ends time.Time, work int64) Sale {
+func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, tally Key, ends time.Time, work int64) Sale {
 	if m == nil {
 		return Sale{Granted: work >= enough(p.work), Price: p.work}
 	}
 	t, locked := &m.paid, locks{}
-	locked.add(t.stripe(family))
+	locked.add(t.stripe(tally))
 	for _, b := range buyers {
 		locked.add(t.stripe(b.Key))
 	}
@@ -89,14 +89,14 @@ func (m *Memory) Redeem(now time.Time, p *Prices, buyers []Buyer, family Key, en
 	defer locked.unlock(t)
 
 	second := clock(now)
-	if t.holds(second, family, 0) || len(buyers) > 0 && t.holds(second, family, buyers[0].Provider) {
+	if t.holds(second, tally, 0) || len(buyers) > 0 && t.holds(second, tally, buyers[0].Provider) {
 		return Sale{Granted: true, Held: true}
 	}
 	s, known := t.quote(second, p, buyers)
 	if s.Price == 0 || work < known.least {
 		return s
 	}
-	s.Granted = t.sell(second, p, buyers, &known, family, ends.Unix())
+	s.Granted = t.sell(second, p, buyers, &known, tally, ends.Unix())
 	if !s.Granted {
 		s.Saturated = true
 		m.full.Add(1)
@@ -155,15 +155,15 @@ func (t *table) open(now int64, p *Prices, buyers []Buyer) (known books) {
 // live reports whether a cell is in use.
 func live(now int64, c *cell) bool { return c != nil && int64(c.expires) > now }
 
-// holds reports whether a family was sold: by a cell of its own, or by that of a provider's newcomers.
-func (t *table) holds(now int64, family Key, provider uint64) bool {
-	c := t.find(family, heldID, provider)
-	return live(now, c) && c.value == uint64(family)
+// holds reports whether a tally was sold: by a cell of its own, or by that of a provider's newcomers.
+func (t *table) holds(now int64, tally Key, provider uint64) bool {
+	c := t.find(tally, heldID, provider)
+	return live(now, c) && c.value == uint64(tally)
 }
 
 // sell writes a sale down, all of it or nothing: one that is not remembered
 // would leave the price where it was, for as many more.
-func (t *table) sell(now int64, p *Prices, buyers []Buyer, known *books, family Key, ends int64) bool {
+func (t *table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally Key, ends int64) bool {
 	var (
 		cells  [2 + MaxBuyers]*cell
 		before [2 + MaxBuyers]cell
@@ -193,10 +193,10 @@ func (t *table) sell(now int64, p *Prices, buyers []Buyer, known *books, family 
 		l.store(c, k)
 		return true
 	}
-	held := take(family, heldID, known.full, ends-now+farFutureSlack)
+	held := take(tally, heldID, known.full, ends-now+farFutureSlack)
 	sold, newcomer := held != nil, false
 	if sold {
-		held.expires, held.value = uint32(ends), uint64(family)
+		held.expires, held.value = uint32(ends), uint64(tally)
 	}
 	for i := 0; sold && i < len(buyers); i++ {
 		b, l, crowd := &buyers[i], &known.ledgers[i], p.crowdOf(buyers[i].Crowds)

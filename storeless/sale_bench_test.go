@@ -23,7 +23,7 @@ func TestSaleAllocations(t *testing.T) {
 	n := 0
 	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
 	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
-	family := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
+	candidate := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
 	blocks := s.block(1)
 	full := storeless.NewMemory(1, 1)
 	guest := storeless.Candidate{Provider: 7}
@@ -38,8 +38,8 @@ func TestSaleAllocations(t *testing.T) {
 		"Redeem, held":            func() { s.redeem(opening, buyers, 7, 1<<40) },
 		"Redeem, under the price": func() { s.redeem(opening, buyers, 8, 1) },
 		"Redeem, too dear":        func() { s.redeem(opening, dear, 8, 1<<40) },
-		"Take, proof":             func() { proof.Key = fresh(); s.m.Take(opening, policy, &family, 1) },
-		"Take, proof spent":       func() { proof.Key = 9; s.m.Take(opening, policy, &family, 1) },
+		"Take, proof":             func() { proof.Key = fresh(); s.m.Take(opening, policy, &candidate, 1) },
+		"Take, proof spent":       func() { proof.Key = 9; s.m.Take(opening, policy, &candidate, 1) },
 		"Take, full":              func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
 		"Surge":                   func() { surge.Sold(opening, fresh()); surge.Work(opening, 1000, 1<<40) },
 	} {
@@ -83,7 +83,7 @@ func BenchmarkRedeem(b *testing.B) {
 	}
 	one := []storeless.Buyer{{Key: 1, Crowds: 1 << 31}}
 	host := []storeless.Buyer{{Key: 1, Crowds: 1 << 31}, {Key: 2, Crowds: 1 << 31}, {Key: 3, Crowds: 1 << 31}}
-	// A Memory later for each, so that all has leaked and no family stays.
+	// A Memory later for each, so that all has leaked and no tally stays.
 	sell := func(buyers []storeless.Buyer) func(s *shop, n int) storeless.Sale {
 		return func(s *shop, n int) storeless.Sale {
 			now := opening.Add(time.Duration(n%1e5) * usual.Memory)
@@ -111,8 +111,8 @@ func ExampleMemory_Redeem() {
 
 	// Four proofs, of what a challenge asked for when all were fetched.
 	for _, challenge := range []string{"first", "second", "second", "third", "fourth"} {
-		family := memory.Key([]byte(challenge))
-		sale := memory.Redeem(now, prices, buyers, family, now.Add(2*time.Hour), 1<<18)
+		tally := memory.Key([]byte(challenge))
+		sale := memory.Redeem(now, prices, buyers, tally, now.Add(2*time.Hour), 1<<18)
 		switch {
 		case sale.Held:
 			fmt.Println(challenge, "has its tally already")

@@ -104,7 +104,7 @@ func TestSaleThatWaitedForTheLock(t *testing.T) {
 	require.Equal(t, int64(4000), s.quote(opening.Add(15*time.Minute), s.address(0)).Price, "the leak is from the latest on")
 }
 
-// Families that are held, and proofs that are spent, stay so when the clock goes back.
+// Tallies that are held, and proofs that are spent, stay so when the clock goes back.
 func TestHeldWhenTheClockStepsBack(t *testing.T) {
 	s := openShop(t, plain(1), 1)
 	ends := opening.Add(time.Hour)

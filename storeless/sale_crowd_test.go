@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A solver is a client that buys families: it asks for a price, works for it, and
+// A solver is a client that buys tallies: it asks for a price, works for it, and
 // redeems; if the price has risen meanwhile, it begins again.
 type solver struct {
 	rate   int64     // hashes a second
@@ -95,7 +95,7 @@ func TestTwentyBesideAFlooder(t *testing.T) {
 		}
 		require.LessOrEqual(t, dearest, 6*usual.Work)
 		require.Greater(t, dearest, 2*usual.Work)
-		t.Logf("one every %v: the last has its family after %v", gap, clients[19].ready.Sub(opening))
+		t.Logf("one every %v: the last has its tally after %v", gap, clients[19].ready.Sub(opening))
 	}
 }
 

@@ -99,7 +99,7 @@ func FuzzLedger(f *testing.F) {
 				require.GreaterOrEqual(t, q.Price, least)
 				require.LessOrEqual(t, q.Price, most)
 			}
-			// A family that has ended is not Held.
+			// A tally that has ended is not Held.
 			work := (q.Price*parts + 3) / 4
 			q.Granted = q.Price > 0 && work >= leastFor(q.Price)
 			require.Equal(t, q, s.m.Redeem(now, s.prices, buyers, 7, time.Unix(1, 0), work))
@@ -112,8 +112,8 @@ func FuzzLedger(f *testing.F) {
 				d.sales++
 			}
 		}
-		// Every ledger takes its cell, perhaps the one the ended family had left; the
-		// last sale finds the family another. None is taken from another later, so a
+		// Every ledger takes its cell, perhaps the one the ended tally had left; the
+		// last sale finds the tally another. None is taken from another later, so a
 		// clock that steps back finds what the diaries say.
 		sell(0, 4)
 		sell(1, 4)

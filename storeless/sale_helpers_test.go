@@ -17,7 +17,7 @@ import (
 // opening is when every shop opens.
 var opening = time.Unix(19800*86400, 0)
 
-// A shop sells families on one instance.
+// A shop sells tallies on one instance.
 type shop struct {
 	t      testing.TB
 	tariff storeless.Tariff
@@ -26,11 +26,11 @@ type shop struct {
 	wares  int
 }
 
-func openShop(t testing.TB, tariff storeless.Tariff, families int) *shop {
+func openShop(t testing.TB, tariff storeless.Tariff, tallies int) *shop {
 	t.Helper()
 	prices, err := tariff.Compile()
 	require.NoError(t, err)
-	return &shop{t: t, tariff: tariff, prices: prices, m: storeless.NewMemory(families, 1)}
+	return &shop{t: t, tariff: tariff, prices: prices, m: storeless.NewMemory(tallies, 1)}
 }
 
 // plain is a tariff whose prices are easy to read.
@@ -59,7 +59,7 @@ func (s *shop) host(n64, n56, n48 int) []storeless.Buyer {
 	}
 }
 
-// ware is a family that nobody has asked for yet.
+// ware is a tally that nobody has asked for yet.
 func (s *shop) ware() storeless.Key {
 	s.wares++
 	return numbered(s.m, 'w', s.wares)
@@ -69,16 +69,16 @@ func (s *shop) quote(now time.Time, buyers []storeless.Buyer) storeless.Sale {
 	return s.m.Quote(now, s.prices, buyers)
 }
 
-// offer redeems work for a new family.
+// offer redeems work for a new tally.
 func (s *shop) offer(now time.Time, buyers []storeless.Buyer, work int64) storeless.Sale {
 	return s.redeem(now, buyers, s.ware(), work)
 }
 
-func (s *shop) redeem(now time.Time, buyers []storeless.Buyer, family storeless.Key, work int64) storeless.Sale {
-	return s.m.Redeem(now, s.prices, buyers, family, now.Add(2*time.Hour), work)
+func (s *shop) redeem(now time.Time, buyers []storeless.Buyer, tally storeless.Key, work int64) storeless.Sale {
+	return s.m.Redeem(now, s.prices, buyers, tally, now.Add(2*time.Hour), work)
 }
 
-// buy pays what a new family costs, which must be for sale, and returns the price.
+// buy pays what a new tally costs, which must be for sale, and returns the price.
 func (s *shop) buy(now time.Time, buyers []storeless.Buyer) int64 {
 	s.t.Helper()
 	q := s.quote(now, buyers)

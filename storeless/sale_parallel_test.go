@@ -32,12 +32,12 @@ func TestLevelsAreAtomic(t *testing.T) {
 					for n := worker; n < row.n64*row.tries; n += 8 {
 						i := n % row.n64
 						buyers := s.host(i, i%row.n56, 0)
-						family := storeless.Candidate{
+						candidate := storeless.Candidate{
 							Key:      buyers[0].Key,
 							Networks: []storeless.Network{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
 							Proof:    &storeless.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
 						}
-						s.m.Take(opening, p, &family, 1)
+						s.m.Take(opening, p, &candidate, 1)
 						s.m.Quote(opening, s.prices, buyers)
 						if s.redeem(opening, buyers, numbered(s.m, 'x', n), 4000).Granted {
 							granted.Add(1)
@@ -63,7 +63,7 @@ func TestLevelsAreAtomic(t *testing.T) {
 	}
 }
 
-// A buyer named twice, and one in the stripe of the family, is locked once.
+// A buyer named twice, and one in the stripe of the tally, is locked once.
 func TestLocksOfTheSameStripe(t *testing.T) {
 	s := openShop(t, plain(2), 1) // one stripe
 	b := s.address(0)[0]
@@ -75,7 +75,7 @@ func TestLocksOfTheSameStripe(t *testing.T) {
 	}
 }
 
-// TestRedeemsAtOnce sells to one buyer from several goroutines, each with families
+// TestRedeemsAtOnce sells to one buyer from several goroutines, each with tallies
 // of its own, until the price is above what they have worked: a sale that is lost is
 // one too many.
 func TestRedeemsAtOnce(t *testing.T) {
@@ -95,6 +95,6 @@ func TestRedeemsAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		require.EqualValues(t, 2*255+223+1, sold.Load(), "two crowds, and 7/8 of one, to the family that costs 7500")
+		require.EqualValues(t, 2*255+223+1, sold.Load(), "two crowds, and 7/8 of one, to the tally that costs 7500")
 	}
 }

@@ -15,9 +15,9 @@ import (
 // A landlord has all addresses of one provider, and buys.
 type landlord struct {
 	*rand.Rand
-	m      *Memory
-	p      *Prices
-	family uint64
+	m     *Memory
+	p     *Prices
+	tally uint64
 }
 
 func newLandlord(t *testing.T, r *rand.Rand, clients int, tariff Tariff) *landlord {
@@ -36,8 +36,8 @@ func (l *landlord) buy(now time.Time, n uint64, wide bool, most int64) bool {
 	if price == 0 || price > most {
 		return false
 	}
-	l.family++
-	return l.m.Redeem(now, l.p, buyers, Key(mix(l.family+3<<40)), now.Add(time.Duration(10+l.IntN(290))*time.Second), price).Granted
+	l.tally++
+	return l.m.Redeem(now, l.p, buyers, Key(mix(l.tally+3<<40)), now.Add(time.Duration(10+l.IntN(290))*time.Second), price).Granted
 }
 
 // part returns the part of the cells for sales that is in use.

@@ -95,11 +95,11 @@ func TestInANetworkThatHasItsPart(t *testing.T) {
 			require.Greater(t, dear, int64(1500))
 
 			newcomer := host(20_000)
-			before, family := s.quote(opening, newcomer).Price, s.ware()
-			require.True(t, s.redeem(opening, newcomer, family, before).Granted)
+			before, tally := s.quote(opening, newcomer).Price, s.ware()
+			require.True(t, s.redeem(opening, newcomer, tally, before).Granted)
 			after := s.quote(opening, newcomer).Price
 			require.Greater(t, after, before, "it pays for what it has bought")
-			require.True(t, s.redeem(opening, newcomer, family, 0).Held, "a lost answer")
+			require.True(t, s.redeem(opening, newcomer, tally, 0).Held, "a lost answer")
 			require.False(t, s.redeem(opening, newcomer, s.ware(), 0).Granted, "another is another")
 			require.Equal(t, after, s.quote(opening, newcomer).Price)
 			elsewhere := s.quote(opening, s.host4(2, 1))

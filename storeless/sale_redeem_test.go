@@ -27,7 +27,7 @@ func together(n int, f func(i int) storeless.Sale) []storeless.Sale {
 	return sales
 }
 
-// A challenge that is redeemed again gives the same family, and it is sold once.
+// A challenge that is redeemed again gives the same tally, and it is sold once.
 func TestRedeemTwiceSellsOnce(t *testing.T) {
 	s := openShop(t, plain(1), 1<<12)
 	sold := 0
@@ -103,7 +103,7 @@ func TestProofUnderThePrice(t *testing.T) {
 	require.True(t, odd.offer(opening, odd.address(0), 534).Granted)
 }
 
-// A family that was sold is honoured however prices rise, until it ends.
+// A tally that was sold is honoured however prices rise, until it ends.
 func TestHeldUntilItEnds(t *testing.T) {
 	s := openShop(t, plain(2), 1<<12)
 	ends := opening.Add(time.Hour)
@@ -135,7 +135,7 @@ func TestSaleWithoutMemory(t *testing.T) {
 	}
 }
 
-// Buyers, policies and families of the same key are different things.
+// Buyers, policies and tallies of the same key are different things.
 func TestSalesAreNoCounts(t *testing.T) {
 	s := openShop(t, plain(1), 1<<12)
 	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})

@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// fill fills a memory of one set, but for some cells, with families that live for
+// fill fills a memory of one set, but for some cells, with tallies that live for
 // two hours.
 func (s *shop) fill(but int) {
 	s.t.Helper()
@@ -23,7 +23,7 @@ func (s *shop) fill(but int) {
 }
 
 // fillPaid takes all but so many of the cells for what is paid for, by proofs
-// that live for an hour. The shop is made for one family.
+// that live for an hour. The shop is made for one tally.
 func (s *shop) fillPaid(but int) {
 	s.t.Helper()
 	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
@@ -61,7 +61,7 @@ func TestStrangersLeaveLongLedgers(t *testing.T) {
 }
 
 // Where there is no room for a sale nothing is sold, or one proof would buy any
-// number of families at the base price.
+// number of tallies at the base price.
 func TestSaleSaturated(t *testing.T) {
 	s := openShop(t, plain(2), 1)
 	s.fillPaid(0)
@@ -84,7 +84,7 @@ func TestSaleIsAllOrNothing(t *testing.T) {
 	for room := range 5 {
 		s := openShop(t, plain(1), 1)
 		s.fillPaid(room)
-		sold := room == 4 // the family and three ledgers
+		sold := room == 4 // the tally and three ledgers
 		sale := s.redeem(opening, s.host(0, 0, 0), 7, 1000)
 		require.Equal(t, storeless.Sale{Granted: sold, Price: 1000, Saturated: !sold}, sale, "room for %d", room)
 		for i, b := range s.host(0, 0, 0) {
@@ -101,7 +101,7 @@ func TestFailedSaleForgetsNothing(t *testing.T) {
 	known, stranger := s.address(0)[0], s.address(1)[0]
 	require.True(t, s.offer(opening, []storeless.Buyer{known}, 1000).Granted)
 	p := perMinute(t, 1000)
-	for i := range 13 { // of 16 cells one stays: for the family, not for a ledger
+	for i := range 13 { // of 16 cells one stays: for the tally, not for a ledger
 		f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
 		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(t, v.Admitted)
@@ -156,7 +156,7 @@ func TestSaleReusesExpiredCells(t *testing.T) {
 	one := []storeless.Buyer{{Key: 5, Crowds: 64}}
 	for n := range 15 { // beside the ledger
 		sale := s.m.Redeem(opening, s.prices, one, numbered(s.m, 'h', n), ends, 1000)
-		require.True(t, sale.Granted, "family %d", n)
+		require.True(t, sale.Granted, "tally %d", n)
 	}
 	require.True(t, s.m.Redeem(ends.Add(-time.Second), s.prices, one, 7, ends, 1000).Saturated)
 	require.False(t, s.m.Redeem(ends, s.prices, one, 8, ends.Add(time.Minute), 1000).Saturated)
@@ -164,7 +164,7 @@ func TestSaleReusesExpiredCells(t *testing.T) {
 }
 
 // What is remembered for more than a day is not taken for what a wrong clock has
-// written: ledgers of a long tariff, families and proofs of a long life.
+// written: ledgers of a long tariff, tallies and proofs of a long life.
 func TestLongMemoryIsNoWrongClock(t *testing.T) {
 	long := 30 * 24 * time.Hour
 	for name, remember := range map[string]func(s *shop, n int) (again bool){
@@ -174,7 +174,7 @@ func TestLongMemoryIsNoWrongClock(t *testing.T) {
 			s.m.Redeem(opening, s.prices, one, 7, time.Unix(1, 0), 1000)
 			return again
 		},
-		"families": func(s *shop, n int) bool {
+		"tallies": func(s *shop, n int) bool {
 			one := []storeless.Buyer{{Key: 5, Crowds: 64}}
 			return s.m.Redeem(opening, s.prices, one, numbered(s.m, 'h', n), opening.Add(long), 1000).Held
 		},

@@ -21,7 +21,7 @@ type row struct {
 	under    int   // which of the scenario's policies is in force
 }
 
-// A scenario is a sequence of requests of one family.
+// A scenario is a sequence of requests of one tally.
 type scenario struct {
 	name     string
 	policies []storeless.Limit // one limit each, of one shape: tiers

@@ -15,7 +15,7 @@ type State struct {
 	Cur, Prev uint32
 }
 
-// A Tally is the state of a policy's limits for one family of tokens, in the
+// A Tally holds the state of each of a policy's limits for one client, in the
 // policy's order; what lies beyond [Policy.Len] is zero. It says what was used,
 // never what remains, so a changed quota applies to it at once.
 type Tally [MaxLimits]State

@@ -116,7 +116,7 @@ func tracePolicies(t *testing.T) map[string][]*storeless.Policy {
 // The heart of the package. Whatever a client does with its tallies, over any
 // instances, restarts, clocks within the skew, changed quotas and jumps in time:
 //
-//   - No family under its limit is refused. What an instance knows is a part of
+//   - No tally under its limit is refused. What an instance knows is a part of
 //     what was admitted, so a decision on all of it would refuse as well. (Skew
 //     aside: the window in which a request counts may be the one that began by
 //     the clock of another instance.)

@@ -16,7 +16,7 @@ type Verdict struct {
 
 	// Inherited is what a newcomer to a full memory began with, a count that is not its
 	// own, in cost: of the limit, its own or of one of its networks, of which that is the
-	// largest part. Zero for a family that the memory knows, or has room for.
+	// largest part. Zero for a tally that the memory knows, or has room for.
 	Inherited int64
 
 	// Saturated says that the memory had no room to remember that the proof is spent,
@@ -27,7 +27,7 @@ type Verdict struct {
 	Spent bool
 
 	// Wait is how long until the same request would pass if nobody else of the
-	// family asked, rounded up to whole seconds. Zero if admitted or impossible,
+	// tally asked, rounded up to whole seconds. Zero if admitted or impossible,
 	// and if no limit refused.
 	Wait time.Duration
 
@@ -44,7 +44,7 @@ type LimitStatus struct {
 }
 
 // Least returns the smallest Remaining among the first n limits, shadows aside: how much
-// more cost the family may spend at once.
+// more cost the tally may spend at once.
 func (v *Verdict) Least(n int) int64 {
 	least := int64(MaxQuota)
 	for i := range v.Limits[:n] {
@@ -55,7 +55,7 @@ func (v *Verdict) Least(n int) int64 {
 	return least
 }
 
-// restrict adds the verdict of a network to that of a family.
+// restrict adds the verdict of a network to that of a tally.
 func (v *Verdict) restrict(wide *Verdict) {
 	v.Admitted = v.Admitted && wide.Admitted
 	v.Impossible = v.Impossible || wide.Impossible
@@ -66,7 +66,7 @@ func (v *Verdict) restrict(wide *Verdict) {
 }
 
 // narrow shows, limit by limit, the standing of a network where it leaves less
-// than the family's own. Where both stand in the way, both must give way.
+// than the tally's own. Where both stand in the way, both must give way.
 func (v *Verdict) narrow(wide *Verdict, n int) {
 	for i := range n {
 		own, other := &v.Limits[i], wide.Limits[i]

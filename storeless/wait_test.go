@@ -116,7 +116,7 @@ func TestWaitIsTrue(t *testing.T) {
 	}
 }
 
-// The same of a memory and of the networks around a family.
+// The same of a memory and of the networks around a tally.
 func TestWaitIsTrueOfMemory(t *testing.T) {
 	each(t, 3, func(t *testing.T, r *rand.Rand) {
 		refused := 0
@@ -191,18 +191,18 @@ func TestResetIsTrue(t *testing.T) {
 	})
 }
 
-// And of a family and its networks together, which show one number.
+// And of a tally and its networks together, which show one number.
 func TestResetIsTrueOfNetworks(t *testing.T) {
 	each(t, 3, func(t *testing.T, r *rand.Rand) {
 		for n := range 150 {
 			p := compile(t, randomLimits(r, 1, 40*second)...)
 			m := storeless.NewMemory(64, 1)
 			wide := []storeless.Network{{Key: 100, Policy: p.Scale(1 + r.Int64N(2))}}
-			families := []storeless.Candidate{{Key: 1, Networks: wide}, {Key: 2, Networks: wide}}
+			candidates := []storeless.Candidate{{Key: 1, Networks: wide}, {Key: 2, Networks: wide}}
 			now := midnight
 			for range 20 {
 				now = now.Add(time.Duration(r.Int64N(int64(5*second/tick))) * tick)
-				f := &families[r.IntN(2)]
+				f := &candidates[r.IntN(2)]
 				m.Take(now, p, f, spread(r, 1, p.Capacity()))
 				_, v := m.Take(now, p, f, 0)
 				s := v.Limits[0]

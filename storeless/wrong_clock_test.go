@@ -162,7 +162,7 @@ func TestStepBackWithoutAMemory(t *testing.T) {
 	}
 }
 
-// Where the family is known, a mark from a wrong clock is worth as much as none: to
+// Where the tally is known, a mark from a wrong clock is worth as much as none: to
 // echo is no worse than to drop, and no better.
 func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
@@ -186,7 +186,7 @@ func TestEchoingIsAsGoodAsDropping(t *testing.T) {
 	})
 }
 
-// A family that the memory does not know is not let off: showing such a mark, it owes
+// A tally that the memory does not know is not let off: showing such a mark, it owes
 // what can be owed, and has it remembered, whatever it shows next.
 func TestAWrongMarkIsRemembered(t *testing.T) {
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: minute, Burst: 10})
@@ -292,9 +292,9 @@ func TestWrongClockIsReclaimed(t *testing.T) {
 				}
 				newcomers, _ := m.Inherited()
 				require.Positive(t, newcomers, "the workload fills the memory")
-				family := storeless.Candidate{Key: stranger(m, 1000)}
-				require.Equal(t, p.Capacity(), drain(m, p, midnight, family))
-				require.Zero(t, drain(m, p, midnight, family), "off by %v: remembered at once", off)
+				candidate := storeless.Candidate{Key: stranger(m, 1000)}
+				require.Equal(t, p.Capacity(), drain(m, p, midnight, candidate))
+				require.Zero(t, drain(m, p, midnight, candidate), "off by %v: remembered at once", off)
 			}
 		})
 	}

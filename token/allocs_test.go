@@ -29,7 +29,7 @@ func TestAllocations(t *testing.T) {
 	long := c.Holder(identity)
 	oldLong := newCodec(t, p, secret("old")).Holder(identity)
 	agedLong := string(oldLong.Append(nil, &tally))
-	own, bound := bought(p, "family", false), bought(p, "family", true)
+	own, bound := bought(p, "tally", false), bought(p, "tally", true)
 	goodOwn, goodBound := string(h.AppendOwn(nil, own, &tally)), string(h.AppendOwn(nil, bound, &tally))
 	odd := tally
 	odd[0].Cur, odd[1].Cur = 1<<31-1, 1<<31-1

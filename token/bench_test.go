@@ -90,11 +90,11 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkOwn is a request of a client that has a family of its own.
+// BenchmarkOwn is a request of a client that has a tally of its own.
 func BenchmarkOwn(b *testing.B) {
 	h, tally, _ := benchmarked(b)
 	for _, bound := range []bool{false, true} {
-		own, name := bought(h.codec.format.policy, "family", bound), "Unbound"
+		own, name := bought(h.codec.format.policy, "tally", bound), "Unbound"
 		if bound {
 			name = "Bound"
 		}

@@ -89,7 +89,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 				exp / 60, exp * 1e6, exp*1e6 - now.UnixMicro(), storeless.MaxQuota, r.Int64N(storeless.MaxQuota)}[r.IntN(13)]
 		}
 		m := storeless.NewMemory(16, c.format.policy.Len())
-		family := storeless.Candidate{Key: m.Key(alice)}
+		candidate := storeless.Candidate{Key: m.Key(alice)}
 		accepted := 0
 		n := rounds(20_000)
 		for range n {
@@ -100,8 +100,8 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 			accepted++
 			c.format.policy.Step(now, got.Tally, 1)
 			c.format.policy.Merge(now, got.Tally, got.Tally)
-			family.Shown = got.Tally
-			m.Take(now, c.format.policy, &family, 1) // must not panic
+			candidate.Shown = got.Tally
+			m.Take(now, c.format.policy, &candidate, 1) // must not panic
 			next, _ := c.format.policy.Step(now, got.Tally, 1)
 			require.LessOrEqual(t, len(repeat(h, &Token{Tally: next, Own: got.Own})), MaxLen)
 		}

@@ -88,7 +88,7 @@ func ExampleKeyfunc() {
 	// <nil> contact 1m40s 3
 }
 
-// A family of one's own: its first token has counted nothing, and is good from
+// A tally of one's own: its first token has counted nothing, and is good from
 // any address unless it is bound.
 func ExampleHolder_AppendOwn() {
 	policy := contactPolicy()
@@ -103,7 +103,7 @@ func ExampleHolder_AppendOwn() {
 	first := string(holder.AppendOwn(nil, own, &storeless.Tally{}))
 	fmt.Println(first == string(holder.AppendOwn(nil, own, &storeless.Tally{})), len(first), "bytes")
 
-	// It changes networks, and is charged in the same family.
+	// It changes networks, and is charged in the same tally.
 	moved := codec.Holder([]byte("203.0.113.9"))
 	verified, err := moved.Verify(noon, first)
 	if err != nil {
@@ -114,7 +114,7 @@ func ExampleHolder_AppendOwn() {
 	verified, err = moved.Verify(noon, next)
 	fmt.Println(verdict.Limits[0].Remaining, verified.Own == own, err)
 
-	// When the family ends, so do all of its tokens.
+	// When the tally ends, so do all of its tokens.
 	_, err = moved.Verify(time.Unix(own.Expires, 0), next)
 	fmt.Println(errors.Is(err, token.ErrExpired))
 

@@ -45,8 +45,8 @@ func ExampleHolder_Verify_replay() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		family := storeless.Candidate{Key: memory.Key(identity), Shown: shown.Tally}
-		if _, verdict := memory.Take(noon, policy, &family, 1); verdict.Admitted {
+		candidate := storeless.Candidate{Key: memory.Key(identity), Shown: shown.Tally}
+		if _, verdict := memory.Take(noon, policy, &candidate, 1); verdict.Admitted {
 			right++
 		}
 	}

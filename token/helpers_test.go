@@ -65,16 +65,16 @@ func used(t testing.TB, p *storeless.Policy, n int64) storeless.Tally {
 	return tally
 }
 
-// bought returns an own family of a policy, bought at now.
+// bought returns an own tally of a policy, bought at now.
 func bought(p *storeless.Policy, name string, bound bool) Own {
 	own := Own{Expires: now.Add(ownLife(p)).Unix(), Bound: bound}
 	copy(own.ID[:], name)
 	return own
 }
 
-// kinds are the three kinds of family: shared, own, and own and bound.
+// kinds are the three kinds of tally: shared, own, and own and bound.
 func kinds(p *storeless.Policy) map[string]Own {
-	return map[string]Own{"shared": {}, "own": bought(p, "family 1", false), "bound": bought(p, "family 2", true)}
+	return map[string]Own{"shared": {}, "own": bought(p, "tally 1", false), "bound": bought(p, "tally 2", true)}
 }
 
 // give appends the token of either kind.

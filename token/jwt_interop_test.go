@@ -43,7 +43,7 @@ func stockSign(t testing.TB, k *key, claims jwt.Claims) string {
 	return s
 }
 
-// TestStockRandom: for random policies, tallies and families golang-jwt signs the
+// TestStockRandom: for random policies and tallies of every kind golang-jwt signs the
 // token we sign, byte for byte, and reads from it what we read.
 func TestStockRandom(t *testing.T) {
 	r := random(2)
@@ -81,7 +81,7 @@ func TestStockRandom(t *testing.T) {
 	}
 	require.Greater(t, signed, 4*n)
 	require.Greater(t, min(seen[true], seen[false]), n)
-	require.True(t, empty, "a family that has counted nothing")
+	require.True(t, empty, "a tally that has counted nothing")
 }
 
 // subjectOption lets the stock parser compare the subject, where there is one.
@@ -100,7 +100,7 @@ func TestStockOptions(t *testing.T) {
 	exp := c.format.policy.Expires(tally)
 	secrets := [][]byte{secret("a")}
 	last := unix(exp - 1)
-	own := bought(c.format.policy, "family", false)
+	own := bought(c.format.policy, "tally", false)
 	ownTok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
 
 	for name, tt := range map[string]struct {

@@ -39,8 +39,8 @@ func fullest(p *storeless.Policy, now time.Time, far int) (t storeless.Tally) {
 	return t
 }
 
-// ownFullest returns a tally whose token of an own family is the longest that a
-// decision at now can make. Late in the family's life ages are long below zero:
+// ownFullest returns counts whose token, of an own tally, is the longest that a
+// decision at now can make. Late in the tally's life ages are long below zero:
 // marks of full buckets, made by a clock that is ahead, and windows likewise.
 func ownFullest(p *storeless.Policy, now time.Time, late bool) (t storeless.Tally) {
 	us := now.UnixMicro()
@@ -73,8 +73,8 @@ func moments(r *rand.Rand, p *storeless.Policy) []time.Time {
 	return moments
 }
 
-// TestLongest: no tally within the quotas of a policy and its tiers makes a
-// token longer than New reckoned, in a shared family or at any moment of an own
+// TestLongest: no counts within the quotas of a policy and its tiers make a
+// token longer than New has reserved, of a shared tally or at any moment of an own
 // one's life. So a codec that started never falls silent.
 func TestLongest(t *testing.T) {
 	r := random(7)
@@ -121,7 +121,7 @@ func TestLongest(t *testing.T) {
 				for far := range p.Len() {
 					check(q, at, Own{}, fullest(q, at, far))
 				}
-				// The first is of a clock that is behind the one that sold the family.
+				// The first is of a clock that is behind the one that sold the tally.
 				for _, left := range []int64{life + lag, life, 1 + r.Int64N(life), 1 + r.Int64N(10), 1} {
 					own := Own{ID: [9]byte{1}, Expires: at.Unix() + left, Bound: true}
 					check(q, at, own, ownFullest(q, at, false))
@@ -140,9 +140,9 @@ func TestLongestAtTheEdge(t *testing.T) {
 		first, others storeless.Limit
 		now           int64
 		ends          string
-		left          int64 // how long an own family has to live; 0 is a shared one
+		left          int64 // how long an own tally has to live; 0 is a shared one
 	}{
-		// Buckets that look so far ahead that a shared family's ages are longer
+		// Buckets that look so far ahead that a shared tally's ages are longer
 		// by more than an own one's second name: two windows and what they owe,
 		"two windows": {
 			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: 640 * time.Second, Burst: 7811},
@@ -156,8 +156,8 @@ func TestLongestAtTheEdge(t *testing.T) {
 			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 10 * time.Second},
 			30*50_000_000 + 28, `(,\d+,1000000,9,9){7}\]}$`, 0,
 		},
-		// A bucket that owes for longer than the family has to live:
-		// as many digits as the family's whole life, and a sign.
+		// A bucket that owes for longer than the tally has to live:
+		// as many digits as the tally's whole life, and a sign.
 		"own, marks after its end": {
 			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
 			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 3000},
@@ -176,13 +176,13 @@ func TestLongestAtTheEdge(t *testing.T) {
 			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Hour},
 			3600*500_000 - 3, `(,\d+,-1,9,9){7}\]}$`, 1,
 		},
-		// Windows that do not divide the family's life.
+		// Windows that do not divide the tally's life.
 		"own, begun windows": {
 			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 5000 * time.Second},
 			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 101 * time.Second},
 			101*15_000_000 + 100, `(,\d+,100,9,9){7}\]}$`, 10_000,
 		},
-		// An instance whose clock is behind the one that sold the family.
+		// An instance whose clock is behind the one that sold the tally.
 		"own, before its life": {
 			storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 9, Window: 4998 * time.Second},
 			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: 1},
@@ -231,13 +231,13 @@ func TestDecisionsFit(t *testing.T) {
 	for range rounds(200) {
 		c, p := randomCodec(t, r, secret("a"))
 		h, m := c.Holder(alice), storeless.NewMemory(4, p.Len())
-		family := storeless.Candidate{Key: m.Key(alice)}
+		candidate := storeless.Candidate{Key: m.Key(alice)}
 		at := now
 		for range 40 {
-			tally, v := m.Take(at, p, &family, 0)
+			tally, v := m.Take(at, p, &candidate, 0)
 			cost := v.Least(p.Len())
 			if cost > 0 {
-				tally, v = m.Take(at, p, &family, 1+r.Int64N(cost))
+				tally, v = m.Take(at, p, &candidate, 1+r.Int64N(cost))
 				require.True(t, v.Admitted)
 			}
 			tok := string(h.Append(nil, &tally))
@@ -246,7 +246,7 @@ func TestDecisionsFit(t *testing.T) {
 				got, err := h.Verify(at, tok)
 				require.NoError(t, err)
 				require.Equal(t, tally, p.Merge(at, tally, got.Tally))
-				family.Shown = got.Tally
+				candidate.Shown = got.Tally
 			}
 			at = at.Add(time.Duration(r.Int64N(int64(windows[r.IntN(8)] * 1e9))))
 		}
@@ -281,7 +281,7 @@ func TestRealisticPoliciesFit(t *testing.T) {
 			require.NoError(t, err)
 			h, tally := c.Holder(alice), fullest(p, now, 0)
 			require.NotEmpty(t, h.Append(nil, &tally))
-			require.NotEmpty(t, h.AppendOwn(nil, bought(p, "family", true), &tally))
+			require.NotEmpty(t, h.AppendOwn(nil, bought(p, "tally", true), &tally))
 		})
 	}
 }
@@ -297,7 +297,7 @@ func TestTooFull(t *testing.T) {
 	h := newCodec(t, p, secret("a")).Holder(alice)
 	tally := fullest(compile(t, "contact", huge(8)...), now, 0)
 	require.Equal(t, "before", string(h.Append([]byte("before"), &tally)))
-	require.Equal(t, "before", string(h.AppendOwn([]byte("before"), bought(p, "family", false), &tally)))
+	require.Equal(t, "before", string(h.AppendOwn([]byte("before"), bought(p, "tally", false), &tally)))
 }
 
 // TestBlocks: a MAC costs what SHA-256 has blocks to hash: those behind the fixed start of

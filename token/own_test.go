@@ -14,13 +14,13 @@ import (
 )
 
 // TestOwnRoundTrip: what was appended is what is verified, by whom it may be,
-// until the family ends and not a second longer, however little it has counted.
+// until the tally ends and not a second longer, however little it has counted.
 func TestOwnRoundTrip(t *testing.T) {
 	c, h := contact(t)
 	stranger := c.Holder([]byte("stranger"))
 	for _, tally := range []storeless.Tally{{}, used(t, c.format.policy, 1), used(t, c.format.policy, 5)} {
 		for _, own := range []Own{
-			bought(c.format.policy, "family", false), bought(c.format.policy, "family", true),
+			bought(c.format.policy, "tally", false), bought(c.format.policy, "tally", true),
 			{Expires: maxExpires}, {Expires: now.Unix() + 1, Bound: true}, // before its windows have passed
 		} {
 			tok := string(h.AppendOwn(nil, own, &tally))
@@ -50,7 +50,7 @@ func TestOwnRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRedeemIsDeterministic: every byte of a family's first token derives from
+// TestRedeemIsDeterministic: every byte of a tally's first token derives from
 // its challenge, whichever instance redeems it and whatever happened before.
 func TestRedeemIsDeterministic(t *testing.T) {
 	p := compile(t, "contact", contactLimits...)
@@ -98,7 +98,7 @@ func TestOwnForm(t *testing.T) {
 
 // TestNames changes each byte of a signed payload up to exp, for policies whose
 // names end at each place of a group of base64. A subject may become somebody
-// else's, a family another; all other bytes are fixed.
+// else's, a tally another; all other bytes are fixed.
 func TestNames(t *testing.T) {
 	for _, name := range []string{"contact", "contact1", "contact12"} {
 		p := compile(t, name, contactLimits...)
@@ -155,7 +155,7 @@ func TestOutOfTime(t *testing.T) {
 	require.False(t, Own{Expires: 1}.IsZero())
 }
 
-// TestOwnIsNeverSilent runs real decisions over the whole life of families: each
+// TestOwnIsNeverSilent runs real decisions over the whole life of tallies: each
 // is told, and what is told is what the next instance goes on with.
 func TestOwnIsNeverSilent(t *testing.T) {
 	r := random(13)
@@ -164,17 +164,17 @@ func TestOwnIsNeverSilent(t *testing.T) {
 		h, m := c.Holder(alice), storeless.NewMemory(4, p.Len())
 		life := int64(ownLife(p) / time.Second)
 		own := Own{ID: [9]byte(randomBytes(r, 9)), Expires: now.Unix() + life, Bound: true}
-		family := storeless.Candidate{Key: m.Key(own.ID[:])}
+		candidate := storeless.Candidate{Key: m.Key(own.ID[:])}
 		tok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
 		ends := unix(own.Expires)
 		for at := now.Add(-2 * time.Second); at.Before(ends); {
 			got, err := h.Verify(at, tok)
 			require.NoError(t, err)
 			require.Equal(t, own, got.Own)
-			family.Shown = got.Tally
-			tally, v := m.Take(at, p, &family, 0)
+			candidate.Shown = got.Tally
+			tally, v := m.Take(at, p, &candidate, 0)
 			if most := v.Least(p.Len()); most > 0 {
-				tally, v = m.Take(at, p, &family, []int64{1, most, 1 + r.Int64N(most)}[r.IntN(3)])
+				tally, v = m.Take(at, p, &candidate, []int64{1, most, 1 + r.Int64N(most)}[r.IntN(3)])
 				require.True(t, v.Admitted)
 			}
 			tok = string(h.AppendOwn(nil, own, &tally))

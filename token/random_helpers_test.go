@@ -105,7 +105,7 @@ func randomTally(r *rand.Rand, p *storeless.Policy, now time.Time) (t storeless.
 	return t
 }
 
-// randomOwn returns a family of any kind, somewhere in its life at now.
+// randomOwn returns a tally of any kind, somewhere in its life at now.
 func randomOwn(r *rand.Rand, p *storeless.Policy) (own Own) {
 	if r.IntN(3) == 0 {
 		return own

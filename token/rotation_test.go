@@ -54,7 +54,7 @@ func rotate(t *testing.T, p *storeless.Policy, own Own) {
 			require.NoError(t, err, "%d reads %d", j, i)
 			require.Equal(t, Token{expires(p, own, &tally), tally, own}, got)
 
-			// What is signed next is of the same family, under the newest key.
+			// What is signed next is of the same tally, under the newest key.
 			next, err := fleet[j].Verify(now, string(repeat(&fleet[j], &got)))
 			require.NoError(t, err)
 			require.Equal(t, got, next)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestT13: with the key itself an attacker signs what he likes, and still gets
-// no more of a family than a client without tokens: the quota, from the memory.
-// What he need not do any more is to work for a family: each id that he makes up
+// no more of a tally than a client without tokens: the quota, from the memory.
+// What he need not do any more is to work for a tally: each id that he makes up
 // is one, with a quota of its own.
 func TestT13(t *testing.T) {
 	for kind, names := range map[string]string{"shared": `"sub":"%s"`, "own": `"fam":"AAAAAAAAAAAA"`, "bound": `"sub":"%s","fam":"AAAAAAAAAAAA"`} {
@@ -34,10 +34,10 @@ func leaked(t *testing.T, names string) {
 			h := c.Holder(alice)
 			names := strings.ReplaceAll(names, "%s", string(h.subject[:]))
 			m := storeless.NewMemory(64, 1)
-			family := storeless.Candidate{Key: m.Key(alice)}
+			candidate := storeless.Candidate{Key: m.Key(alice)}
 			take := func(shown storeless.Tally) bool {
-				family.Shown = shown
-				_, v := m.Take(now, p, &family, 1)
+				candidate.Shown = shown
+				_, v := m.Take(now, p, &candidate, 1)
 				return v.Admitted
 			}
 

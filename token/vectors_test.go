@@ -149,7 +149,7 @@ func TestVectors(t *testing.T) {
 			seen["own"]++
 		}
 	}
-	require.GreaterOrEqual(t, seen["own"], 15, "vectors of own families")
+	require.GreaterOrEqual(t, seen["own"], 15, "vectors of own tallies")
 	for class := range failures {
 		require.GreaterOrEqual(t, seen[class], 2, "vectors of class %q", class)
 	}

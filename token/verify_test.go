@@ -70,7 +70,7 @@ func TestForm(t *testing.T) {
 }
 
 // TestEveryChange: of all tokens that differ from a good one in one place, none
-// is accepted; of each kind of family.
+// is accepted; of each kind of tally.
 func TestEveryChange(t *testing.T) {
 	c, h := contact(t)
 	tally := used(t, c.format.policy, 3)

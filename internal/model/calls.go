@@ -11,12 +11,12 @@ import (
 
 // A call is one that an instance makes to its memory, at a time of its clock.
 type call struct {
-	clock  time.Duration
-	kind   kind
-	shown  [families]tally // of ask
-	away   group           // those of them that are not at home
-	family int8            // of buy
-	proof  int8            // of ask, in EveryRequest
+	clock time.Duration
+	kind  kind
+	shown [tallies]count // of ask
+	away  group          // those of them that are not at home
+	tally int8           // of buy
+	proof int8           // of ask, in EveryRequest
 }
 
 type kind uint8
@@ -33,7 +33,7 @@ type answer struct {
 	held     bool  // of buy and stint: the instance has sold it before
 	work     int64 // that the proof was worth
 	carries  bool  // there is a token in it, which the client did not have
-	family   int8  // whose
+	tally    int8  // whose
 	state    storeless.State
 	fault    string // which rule was broken, as far as one memory shows it
 }
@@ -42,20 +42,20 @@ func key(f int) storeless.Key { return storeless.Key(uint64(f+1) * 0x9e3779b97f4
 
 // play is how package middleware calls package storeless: own tallies before the shared one,
 // which is for those who have none or have used them up.
-func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
+func (w *compiled) play(m *storeless.Memory, c *call, cs *counts) answer {
 	now := base.Add(c.clock)
 	if c.kind != ask {
 		return w.sell(m, now, c)
 	}
 	var (
-		own   [families]storeless.Candidate
-		which [families]int8
+		own   [tallies]storeless.Candidate
+		which [tallies]int8
 		n     int
 	)
-	for f := bought; f < families; f++ {
+	for f := bought; f < tallies; f++ {
 		if c.shown[f] != absent {
 			own[n], which[n] = w.own(c, f), int8(f)
-			own[n].Shown = ts.shown(c.shown[f])
+			own[n].Shown = cs.shown(c.shown[f])
 			n++
 		}
 	}
@@ -65,13 +65,13 @@ func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
 	)
 	if n > 0 {
 		i, after, v := m.Choose(now, w.policy[bought], own[:n], 1)
-		a = answer{admitted: v.Admitted, family: which[i], state: after[0], carries: w.policy[bought].Exceeds(now, after, own[i].Shown)}
+		a = answer{admitted: v.Admitted, tally: which[i], state: after[0], carries: w.policy[bought].Exceeds(now, after, own[i].Shown)}
 		wait = v.Wait
 	}
 	if n > 0 && (a.admitted || w.Mode == Newcomers) {
 		return a
 	}
-	f := storeless.Candidate{Key: key(shared), Shown: ts.shown(c.shown[shared])}
+	f := storeless.Candidate{Key: key(shared), Shown: cs.shown(c.shown[shared])}
 	if w.Mode == EveryRequest {
 		f.Proof = &storeless.Proof{Key: proofKey(c.proof), Expires: base.Add(time.Hour)}
 	}
@@ -79,7 +79,7 @@ func (w *compiled) play(m *storeless.Memory, c *call, ts *tallies) answer {
 	if n > 0 && !v.Admitted && v.Wait >= wait {
 		return a
 	}
-	return answer{admitted: v.Admitted, family: shared, state: after[0], carries: w.policy[shared].Exceeds(now, after, f.Shown)}
+	return answer{admitted: v.Admitted, tally: shared, state: after[0], carries: w.policy[shared].Exceeds(now, after, f.Shown)}
 }
 
 // own is a bought tally as it may be charged on the instance that is asked: away from home it is in a
@@ -102,14 +102,14 @@ func (w *compiled) sell(m *storeless.Memory, now time.Time, c *call) answer {
 	if c.kind == stint {
 		least--
 	}
-	sale := m.Redeem(now, w.prices, buyers, key(int(c.family)), base.Add(time.Hour), least)
-	return answer{admitted: sale.Granted, held: sale.Held, work: least, family: c.family}
+	sale := m.Redeem(now, w.prices, buyers, key(int(c.tally)), base.Add(time.Hour), least)
+	return answer{admitted: sale.Granted, held: sale.Held, work: least, tally: c.tally}
 }
 
 // honoured reports whether a tally that was just bought is opened again for nothing.
 func (w *compiled) honoured(m *storeless.Memory, c *call) bool {
 	buyers := []storeless.Buyer{{Key: key(32), Crowds: 1}}
-	return m.Redeem(base.Add(c.clock), w.prices, buyers, key(int(c.family)), base.Add(time.Hour), 0).Held
+	return m.Redeem(base.Add(c.clock), w.prices, buyers, key(int(c.tally)), base.Add(time.Hour), 0).Held
 }
 
 // held is what a memory holds of a tally.
@@ -147,14 +147,14 @@ func flag(set bool) byte {
 const overShare = "an instance that is not the home of a tally admits more than its share"
 
 // judged plays a call, and holds against the answer what one memory alone must keep to.
-func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
+func (w *compiled) judged(m *storeless.Memory, c *call, cs *counts) answer {
 	var before, after [counted]storeless.State
-	for _, f := range w.counts {
+	for _, f := range w.tracked {
 		before[f] = w.held(m, c.clock, f)
 	}
 	without := w.admitsWithout(m, c)
-	a := w.play(m, c, ts)
-	for _, f := range w.counts {
+	a := w.play(m, c, cs)
+	for _, f := range w.tracked {
 		after[f] = w.held(m, c.clock, f)
 	}
 	if c.kind != ask {
@@ -168,8 +168,8 @@ func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 		}
 		return a
 	}
-	for _, f := range w.counts {
-		charged := a.admitted && (f == int(a.family) || c.away.has(int(a.family)) && f == share(int(a.family)))
+	for _, f := range w.tracked {
+		charged := a.admitted && (f == int(a.tally) || c.away.has(int(a.tally)) && f == share(int(a.tally)))
 		if !a.admitted && w.Step < 0 {
 			continue // what is moved for a clock that was wrong is written down
 		}
@@ -178,24 +178,24 @@ func (w *compiled) judged(m *storeless.Memory, c *call, ts *tallies) answer {
 			a.fault = "a tally is charged that the answer does not name"
 		case charged && !w.grew(f, before[f], after[f]):
 			a.fault = "what is admitted is not remembered"
-		case charged && f >= families && !w.room(f, c.clock, after[f], 0):
+		case charged && f >= tallies && !w.room(f, c.clock, after[f], 0):
 			a.fault = overShare
 		case charged && !w.room(f, c.clock, after[f], 0):
 			a.fault = "one instance admits more than the quota"
-		case charged && f < families && after[f] != a.state:
+		case charged && f < tallies && after[f] != a.state:
 			a.fault = "the token is not what the memory holds"
 		}
 	}
 	// A window that is ahead of the clock by the skew allowed begins early for that tally.
 	ahead := !w.bucket() && a.state.At > w.windowAt(c.clock)
-	if a.admitted && !without[a.family] && !ahead {
+	if a.admitted && !without[a.tally] && !ahead {
 		a.fault = "a token makes the limiter less strict than its memory"
 	}
 	return a
 }
 
 // admitsWithout says of which tallies a memory has room for a request that shows no token.
-func (w *compiled) admitsWithout(m *storeless.Memory, c *call) (room [families]bool) {
+func (w *compiled) admitsWithout(m *storeless.Memory, c *call) (room [tallies]bool) {
 	for f := range 1 + w.Tallies {
 		own := w.own(c, f)
 		room[f] = m.Peek(base.Add(c.clock), w.policy[f], &own, 1).Admitted

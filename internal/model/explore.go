@@ -18,8 +18,8 @@ func (w World) Explore() (Result, error) {
 
 func (w *compiled) explorer() *explorer {
 	return &explorer{
-		compiled: w, tallies: newTallies(w.bucket()), memories: newMemories(w),
-		optionsOf: map[optionsKey][]tally{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
+		compiled: w, counts: newCounts(w.bucket()), memories: newMemories(w),
+		optionsOf: map[optionsKey][]count{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 }

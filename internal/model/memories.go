@@ -51,16 +51,16 @@ func newMemories(w *compiled) *memories {
 }
 
 // replay makes a memory anew.
-func (ms *memories) replay(calls []call, ts *tallies) *storeless.Memory {
+func (ms *memories) replay(calls []call, cs *counts) *storeless.Memory {
 	m := storeless.NewMemory(1, 1)
 	for i := range calls {
-		ms.w.play(m, &calls[i], ts)
+		ms.w.play(m, &calls[i], cs)
 	}
 	return m
 }
 
 // settle returns the memory that m is from a time on: its clock will show no earlier one.
-func (ms *memories) settle(m memory, from time.Duration, ts *tallies) memory {
+func (ms *memories) settle(m memory, from time.Duration, cs *counts) memory {
 	if ms.w.Step < 0 {
 		from = ms.w.readings[0]
 	}
@@ -68,14 +68,14 @@ func (ms *memories) settle(m memory, from time.Duration, ts *tallies) memory {
 	if n, known := ms.moved[key]; known {
 		return n
 	}
-	n := ms.named(ms.calls[m], from, ts)
+	n := ms.named(ms.calls[m], from, cs)
 	ms.moved[key] = n
 	return n
 }
 
 // named returns the number of what calls lead to.
-func (ms *memories) named(calls []call, from time.Duration, ts *tallies) memory {
-	key := ms.look(calls, from, ts)
+func (ms *memories) named(calls []call, from time.Duration, cs *counts) memory {
+	key := ms.look(calls, from, cs)
 	if n, known := ms.number[key]; known {
 		return n
 	}
@@ -91,18 +91,18 @@ func (ms *memories) named(calls []call, from time.Duration, ts *tallies) memory 
 
 // look returns all that a memory says at the times from a time on. Nothing that is asked
 // for changes it, but that a clock was set back: then it is asked anew at each time.
-func (ms *memories) look(calls []call, from time.Duration, ts *tallies) string {
+func (ms *memories) look(calls []call, from time.Duration, cs *counts) string {
 	w := ms.w
 	b := binary.AppendVarint(nil, int64(from))
-	m := ms.replay(calls, ts)
+	m := ms.replay(calls, cs)
 	for _, at := range w.readings {
 		if at < from {
 			continue
 		}
 		if w.Step < 0 {
-			m = ms.replay(calls, ts)
+			m = ms.replay(calls, cs)
 		}
-		for _, f := range w.counts {
+		for _, f := range w.tracked {
 			s := w.held(m, at, f)
 			b = binary.AppendVarint(b, s.At)
 			b = binary.AppendVarint(b, int64(s.Cur))
@@ -112,7 +112,7 @@ func (ms *memories) look(calls []call, from time.Duration, ts *tallies) string {
 			b = w.appendSales(b, m, at)
 		}
 		if w.Mode == EveryRequest {
-			b = w.appendSpent(b, ms.replay(calls, ts), at)
+			b = w.appendSpent(b, ms.replay(calls, cs), at)
 		}
 	}
 	return string(b)
@@ -120,7 +120,7 @@ func (ms *memories) look(calls []call, from time.Duration, ts *tallies) string {
 
 // call gives a call to a memory, and returns what that leads to. from is the earliest
 // time that its clock may yet show.
-func (ms *memories) call(m memory, c call, from time.Duration, ts *tallies) (memory, *answer) {
+func (ms *memories) call(m memory, c call, from time.Duration, cs *counts) (memory, *answer) {
 	key := step{m, c}
 	if known, ok := ms.after[key]; ok {
 		return known.memory, &known.answer
@@ -129,9 +129,9 @@ func (ms *memories) call(m memory, c call, from time.Duration, ts *tallies) (mem
 		from = ms.w.readings[0]
 	}
 	done := append(slices.Clone(ms.calls[m]), c)
-	real := ms.replay(ms.calls[m], ts)
-	a := ms.w.judged(real, &c, ts)
-	next := ms.named(done, from, ts)
+	real := ms.replay(ms.calls[m], cs)
+	a := ms.w.judged(real, &c, cs)
+	next := ms.named(done, from, cs)
 	if !a.admitted && next != m && a.fault == "" && c.kind == ask && ms.w.Step >= 0 {
 		a.fault = "a refusal changes the memory"
 	}

@@ -24,7 +24,7 @@ func (w *explorer) moves(s *state, yield func(move, state, string)) {
 			yield(move{act: steps, instance: uint8(i)}, w.step(*s, i), "")
 		}
 		if f := w.unsold(s); w.near() && f <= w.Tallies {
-			yield(move{act: issues, instance: uint8(i), family: uint8(f)}, w.issue(*s, i, f), "")
+			yield(move{act: issues, instance: uint8(i), tally: uint8(f)}, w.issue(*s, i, f), "")
 		}
 		if w.Client == Hostile {
 			w.attack(s, i, yield)
@@ -50,7 +50,7 @@ func (w *explorer) stepped(s *state) bool {
 // unsold is the next tally of which no challenge was issued yet.
 func (w *explorer) unsold(s *state) int {
 	f := bought
-	for f < families && s.families[f].issued {
+	for f < tallies && s.tallies[f].issued {
 		f++
 	}
 	return f
@@ -59,13 +59,13 @@ func (w *explorer) unsold(s *state) int {
 // issue makes an instance the home of a tally. It can be shown from then on, or be bought.
 func (w *explorer) issue(s state, i, f int) state {
 	s.instances[i].homes = s.instances[i].homes.with(f)
-	s.families[f].issued, s.families[f].open = true, !w.Shop
+	s.tallies[f].issued, s.tallies[f].open = true, !w.Shop
 	return w.canonical(s)
 }
 
 func (w *explorer) restart(s state, i int) state {
 	in := &s.instances[i]
-	*in = instance{memory: w.memories.settle(empty, w.from(&s, in), w.tallies), stepped: in.stepped}
+	*in = instance{memory: w.memories.settle(empty, w.from(&s, in), w.counts), stepped: in.stepped}
 	s.restarts++
 	return w.canonical(s)
 }
@@ -73,7 +73,7 @@ func (w *explorer) restart(s state, i int) state {
 func (w *explorer) step(s state, i int) state {
 	in, before := &s.instances[i], s
 	in.stepped = true
-	in.memory = w.memories.settle(in.memory, w.from(&s, in), w.tallies)
+	in.memory = w.memories.settle(in.memory, w.from(&s, in), w.counts)
 	if w.Step > 0 {
 		w.goesOn(in, w.clock(&before, &before.instances[i]), w.clock(&s, in))
 	}
@@ -84,8 +84,8 @@ func (w *explorer) step(s state, i int) state {
 func (w *explorer) attack(s *state, i int, yield func(move, state, string)) {
 	in := &s.instances[i]
 	k := attackKey{memory: in.memory, homes: in.homes, clock: w.clock(s, in)}
-	for f := range families {
-		k.open[f], k.held[f] = s.families[f].open, s.families[f].tokens
+	for f := range tallies {
+		k.open[f], k.held[f] = s.tallies[f].open, s.tallies[f].tokens
 	}
 	list, known := w.attacks[k]
 	if !known {
@@ -100,9 +100,9 @@ func (w *explorer) attack(s *state, i int, yield func(move, state, string)) {
 
 // requests are all that can be shown.
 func (w *explorer) requests(k *attackKey) (list []call) {
-	var can [families][]tally
-	for f := range families {
-		can[f] = []tally{absent}
+	var can [tallies][]count
+	for f := range tallies {
+		can[f] = []count{absent}
 		if !k.open[f] {
 			continue
 		}
@@ -123,7 +123,7 @@ func (w *explorer) requests(k *attackKey) (list []call) {
 					continue // a proof is asked for
 				}
 				for p := range proofs {
-					asked := call{clock: k.clock, shown: [families]tally{a, b, c}, proof: int8(p)}
+					asked := call{clock: k.clock, shown: [tallies]count{a, b, c}, proof: int8(p)}
 					asked.away = w.strangers(&asked, k.homes)
 					list = append(list, asked)
 				}
@@ -135,7 +135,7 @@ func (w *explorer) requests(k *attackKey) (list []call) {
 
 // strangers says which of the tallies that are shown are not at home on an instance.
 func (w *explorer) strangers(c *call, homes group) (away group) {
-	for f := bought; f < families && w.near(); f++ {
+	for f := bought; f < tallies && w.near(); f++ {
 		if c.shown[f] != absent && !homes.has(f) {
 			away = away.with(f)
 		}
@@ -149,12 +149,12 @@ func (w *explorer) distinct(list []call, m memory, from time.Duration) (kept []a
 	type effect struct {
 		memory memory
 		answer answer
-		absent [families]bool
+		absent [tallies]bool
 	}
 	at := map[effect]int{}
 	for _, c := range list {
 		var e effect
-		next, a := w.memories.call(m, c, from, w.tallies)
+		next, a := w.memories.call(m, c, from, w.counts)
 		e.memory, e.answer = next, *a
 		for f, t := range c.shown {
 			e.absent[f] = t == absent
@@ -174,8 +174,8 @@ func (w *explorer) ask(s *state, m move, yield func(move, state, string)) {
 	next := *s
 	fault := w.asked(&next, int(m.instance), &m.call, func(a *answer) {
 		if a.admitted || a.carries {
-			f := &next.families[a.family]
-			f.tokens = f.tokens.with(w.tallies.of(a.state))
+			f := &next.tallies[a.tally]
+			f.tokens = f.tokens.with(w.counts.of(a.state))
 		}
 	})
 	yield(m, w.canonical(next), fault)
@@ -185,13 +185,13 @@ func (w *explorer) ask(s *state, m move, yield func(move, state, string)) {
 func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) string {
 	in := &s.instances[i]
 	var a *answer
-	in.memory, a = w.memories.call(in.memory, *c, w.from(s, in), w.tallies)
+	in.memory, a = w.memories.call(in.memory, *c, w.from(s, in), w.counts)
 	if a.fault != "" {
 		return a.fault
 	}
 	fault := w.compare(s, in, c, a)
-	if f := int(a.family); a.admitted {
-		w.charge(f, &s.families[f].truth, c.clock, a.state)
+	if f := int(a.tally); a.admitted {
+		w.charge(f, &s.tallies[f].truth, c.clock, a.state)
 		if c.away.has(f) {
 			w.charge(share(f), &in.away[f-bought], c.clock, storeless.State{At: w.windowAt(c.clock)})
 		}
@@ -215,18 +215,18 @@ func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) strin
 func (w *explorer) shop(s *state, i int, yield func(move, state, string)) {
 	in := &s.instances[i]
 	for f := bought; f <= w.Tallies; f++ {
-		if w.near() && !s.families[f].issued {
+		if w.near() && !s.tallies[f].issued {
 			return
 		}
 		for _, k := range []kind{buy, stint} {
 			next := *s
 			at := &next.instances[i]
-			m := move{act: calls, instance: uint8(i), call: call{clock: w.clock(s, in), kind: k, family: int8(f)}}
+			m := move{act: calls, instance: uint8(i), call: call{clock: w.clock(s, in), kind: k, tally: int8(f)}}
 			var a *answer
-			at.memory, a = w.memories.call(in.memory, m.call, w.from(s, in), w.tallies)
+			at.memory, a = w.memories.call(in.memory, m.call, w.from(s, in), w.counts)
 			fault := a.fault
 			if a.admitted && !a.held {
-				next.families[f].open = true
+				next.tallies[f].open = true
 				at.sold++
 				at.spent += uint32(a.work)
 				if fault == "" && w.cheap(s, at) {
@@ -235,7 +235,7 @@ func (w *explorer) shop(s *state, i int, yield func(move, state, string)) {
 			}
 			yield(m, w.canonical(next), fault)
 		}
-		if !s.families[f].open {
+		if !s.tallies[f].open {
 			return // tallies are alike: the next one is bought after this
 		}
 	}
@@ -251,7 +251,7 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 		}
 		switch f := s.flights[at]; f.stage {
 		case idle:
-			if !s.families[w.carried()].open {
+			if !s.tallies[w.carried()].open {
 				continue
 			}
 			next := *s
@@ -264,13 +264,13 @@ func (w *explorer) fly(s *state, yield func(move, state, string)) {
 					continue
 				}
 				next := *s
-				c := call{clock: w.clock(s, &s.instances[i]), shown: [families]tally{absent, absent, absent}}
+				c := call{clock: w.clock(s, &s.instances[i]), shown: [tallies]count{absent, absent, absent}}
 				c.shown[w.carried()] = f.token
 				c.away = w.strangers(&c, s.instances[i].homes)
 				fault := w.asked(&next, i, &c, func(a *answer) {
 					next.flights[at] = flight{stage: answered, stale: f.stale}
 					if a.admitted || a.carries {
-						next.flights[at].token, next.flights[at].brings = w.tallies.of(a.state), w.Client != Parallel
+						next.flights[at].token, next.flights[at].brings = w.counts.of(a.state), w.Client != Parallel
 					}
 				})
 				yield(move{act: serves, instance: uint8(i), flight: uint8(at), call: c}, w.canonical(next), fault)
@@ -297,5 +297,5 @@ func (w *explorer) keeps(s *state, f *flight) bool {
 	case LastSent:
 		return f.brings && !f.stale
 	}
-	return w.policy[w.carried()].Exceeds(base.Add(w.Moments[s.moment]), w.tallies.shown(f.token), w.tallies.shown(s.jar))
+	return w.policy[w.carried()].Exceeds(base.Add(w.Moments[s.moment]), w.counts.shown(f.token), w.counts.shown(s.jar))
 }

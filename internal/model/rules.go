@@ -15,8 +15,8 @@ func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 	if w.Step < 0 {
 		return "" // what was counted under a wrong clock is moved, and nobody knows what is true
 	}
-	f := int(a.family)
-	t := s.families[f].truth
+	f := int(a.tally)
+	t := s.tallies[f].truth
 	room := w.room(f, c.clock, w.state(f, &t, a.state), 1)
 	if a.admitted {
 		if w.Client != Hostile && w.AtOnce == 1 && !room {
@@ -35,14 +35,14 @@ func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 		return "" // the proof may be what was refused
 	}
 	// Each that was shown must have been at its limit, not only the one that is told of.
-	for f := range families {
+	for f := range tallies {
 		if c.shown[f] == absent {
 			continue
 		}
-		t := s.families[f].truth
+		t := s.tallies[f].truth
 		at := a.state
-		if f != int(a.family) && !w.bucket() {
-			at.At = max(w.windowAt(c.clock), w.tallies.all[c.shown[f]].At)
+		if f != int(a.tally) && !w.bucket() {
+			at.At = max(w.windowAt(c.clock), w.counts.all[c.shown[f]].At)
 		}
 		if w.room(f, c.clock, w.state(f, &t, at), 1) && (!c.away.has(f) || w.leaves(in, c, f)) {
 			return "a client is refused that is under its limit"
@@ -63,7 +63,7 @@ func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
 	if !a.admitted {
 		return ""
 	}
-	f := int(a.family)
+	f := int(a.tally)
 	if c.away.has(f) && w.Step >= 0 {
 		n, window := 0, 0
 		if !w.bucket() {
@@ -88,7 +88,7 @@ func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
 		}
 		return ""
 	}
-	t := &s.families[f].truth
+	t := &s.tallies[f].truth
 	lives := w.Instances + int(s.restarts)
 	window := 0
 	if !w.bucket() {
@@ -105,8 +105,8 @@ func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
 		return fmt.Sprintf("%d requests are admitted for a tally by %d memories, and %d is the bound", n, lives, w.bound(f, lives))
 	}
 	all := 0
-	for f := range s.families {
-		all += int(s.families[f].truth.admitted[window])
+	for f := range s.tallies {
+		all += int(s.tallies[f].truth.admitted[window])
 	}
 	w.result.Most = max(w.result.Most, all)
 	if w.Spans && w.inSpan(s) > lives*w.span() {

@@ -12,7 +12,7 @@ type move struct {
 	act      act
 	instance uint8
 	flight   uint8
-	family   uint8 // whose challenge is issued
+	tally    uint8 // whose challenge is issued
 	call     call
 }
 
@@ -46,9 +46,9 @@ type Result struct {
 
 type explorer struct {
 	*compiled
-	tallies   *tallies
+	counts    *counts
 	memories  *memories
-	optionsOf map[optionsKey][]tally
+	optionsOf map[optionsKey][]count
 	attacks   map[attackKey][]attack
 	result    Result
 
@@ -71,9 +71,9 @@ type way struct {
 
 // An optionsKey is what the options of a client follow from.
 type optionsKey struct {
-	family int
-	held   set
-	at     time.Duration
+	tally int
+	held  set
+	at    time.Duration
 }
 
 // An attackKey is what all that hostile clients can get out of an instance follows from.
@@ -81,8 +81,8 @@ type attackKey struct {
 	memory memory
 	homes  group
 	clock  time.Duration
-	open   [families]bool
-	held   [families]set
+	open   [tallies]bool
+	held   [tallies]set
 }
 
 // An attack is a request, and how many others show the same tallies, though other tokens of them,

@@ -16,23 +16,24 @@ type state struct {
 	moment    uint8
 	restarts  uint8 // that have been
 	instances [maxInstances]instance
-	families  [families]family
+	tallies   [tallies]tally
 	flights   [maxFlights]flight // of clients that are not hostile, in order
-	jar       tally
+	jar       count
 	spans     [maxSpans]uint8 // with Spans: what was admitted at each moment
 }
 
 type instance struct {
 	memory  memory
-	homes   group               // the tallies of whose challenges it has issued
-	away    [families - 1]truth // what of each bought tally was admitted here, away from home
+	homes   group              // the tallies of whose challenges it has issued
+	away    [tallies - 1]truth // what of each bought tally was admitted here, away from home
 	stepped bool
 	here    uint8  // where clocks step: what it has admitted since it last went on to another window
 	sold    uint8  // in a Shop
 	spent   uint32 // the work of that
 }
 
-type family struct {
+// A tally is what all clients together hold of one, and what is true of it.
+type tally struct {
 	issued bool // where tallies stay near home: its challenge is
 	open   bool // it can be shown
 	tokens set
@@ -42,7 +43,7 @@ type family struct {
 // A flight is a request that is under way.
 type flight struct {
 	stage  stage
-	token  tally
+	token  count
 	brings bool // of an answer: it has a token, if only of a window that is over. A Parallel client tells by what it counts
 	stale  bool // of LastSent: a request that was sent later has brought the jar's token
 }
@@ -59,11 +60,11 @@ const maxFlights = 3
 
 func (w *explorer) start() state {
 	s := state{}
-	for f := range s.families {
-		s.families[f].open = f == shared || f <= w.Tallies && !w.Shop && !w.near()
+	for f := range s.tallies {
+		s.tallies[f].open = f == shared || f <= w.Tallies && !w.Shop && !w.near()
 	}
 	for i := range w.Instances {
-		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]), w.tallies)
+		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]), w.counts)
 	}
 	return w.canonical(s)
 }
@@ -111,13 +112,13 @@ func (w *explorer) tick(s state) state {
 	earliest := w.Moments[s.moment]
 	for i := range w.Instances {
 		in := &s.instances[i]
-		in.memory = w.memories.settle(in.memory, w.from(&s, in), w.tallies)
+		in.memory = w.memories.settle(in.memory, w.from(&s, in), w.counts)
 		w.goesOn(in, w.clock(&before, in), w.clock(&s, in))
 	}
-	for f := range s.families {
+	for f := range s.tallies {
 		var tokens set
-		s.families[f].tokens.each(func(t tally) { tokens = tokens.with(w.settle(f, t, earliest)) })
-		s.families[f].tokens = tokens
+		s.tallies[f].tokens.each(func(t count) { tokens = tokens.with(w.settle(f, t, earliest)) })
+		s.tallies[f].tokens = tokens
 	}
 	for i := range s.flights {
 		s.flights[i].token = w.settle(w.carried(), s.flights[i].token, earliest)
@@ -145,12 +146,12 @@ func (w *explorer) forget(s *state, earliest time.Duration) {
 	if w.Limit.Algorithm != storeless.FixedWindow {
 		last--
 	}
-	for f := range s.families {
+	for f := range s.tallies {
 		if w.lasting(f) {
 			continue
 		}
 		for i := range last {
-			s.families[f].truth.admitted[i] = 0
+			s.tallies[f].truth.admitted[i] = 0
 			for at := range s.instances {
 				if f != shared {
 					s.instances[at].away[f-bought].admitted[i] = 0
@@ -172,11 +173,11 @@ func (s *state) appendTo(b []byte) []byte {
 			b = in.away[f].appendTo(b)
 		}
 	}
-	for f := range s.families {
-		fam := &s.families[f]
-		b = append(b, flag(fam.issued), flag(fam.open))
-		b = binary.LittleEndian.AppendUint64(b, uint64(fam.tokens))
-		b = fam.truth.appendTo(b)
+	for f := range s.tallies {
+		t := &s.tallies[f]
+		b = append(b, flag(t.issued), flag(t.open))
+		b = binary.LittleEndian.AppendUint64(b, uint64(t.tokens))
+		b = t.truth.appendTo(b)
 	}
 	for _, f := range s.flights {
 		b = append(b, byte(f.stage), byte(f.token), flag(f.brings), flag(f.stale))

@@ -9,55 +9,55 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A tally is the number of a tally that somebody was given.
-type tally int8
+// A count is the number of what somebody was told of a tally.
+type count int8
 
 const (
-	absent tally = -1 // nothing is shown of it
-	none   tally = 0  // a tally that has counted nothing: no token, or the first one of what was bought
+	absent count = -1 // nothing is shown of it
+	none   count = 0  // nothing is counted: no token, or the first one of what was bought
 )
 
-// tallies numbers the tallies that are met, so that a set of them is a number too.
-type tallies struct {
+// counts numbers what is told of tallies, so that a set of counts is a number too.
+type counts struct {
 	marks  bool // they are of a bucket
 	all    []storeless.State
-	number map[storeless.State]tally
+	number map[storeless.State]count
 }
 
-func newTallies(marks bool) *tallies {
-	return &tallies{marks, []storeless.State{{}}, map[storeless.State]tally{{}: none}}
+func newCounts(marks bool) *counts {
+	return &counts{marks, []storeless.State{{}}, map[storeless.State]count{{}: none}}
 }
 
-func (ts *tallies) of(s storeless.State) tally {
-	if s.Cur == 0 && s.Prev == 0 && !ts.marks {
+func (cs *counts) of(s storeless.State) count {
+	if s.Cur == 0 && s.Prev == 0 && !cs.marks {
 		return none
 	}
-	t, known := ts.number[s]
+	t, known := cs.number[s]
 	if !known {
-		if len(ts.all) == 64 {
-			panic(fmt.Sprintf("model: more than %d tallies are too many for a set", len(ts.all)))
+		if len(cs.all) == 64 {
+			panic(fmt.Sprintf("model: more than %d counts are too many for a set", len(cs.all)))
 		}
-		t = tally(len(ts.all))
-		ts.number[s], ts.all = t, append(ts.all, s)
+		t = count(len(cs.all))
+		cs.number[s], cs.all = t, append(cs.all, s)
 	}
 	return t
 }
 
-func (ts *tallies) shown(t tally) storeless.Tally { return storeless.Tally{ts.all[t]} }
+func (cs *counts) shown(t count) storeless.Tally { return storeless.Tally{cs.all[t]} }
 
-// A set of tallies.
+// A set of counts.
 type set uint64
 
-func (s set) with(t tally) set {
+func (s set) with(t count) set {
 	if t == none {
 		return s
 	}
 	return s | 1<<t
 }
 
-func (s set) each(f func(tally)) {
+func (s set) each(f func(count)) {
 	for ; s != 0; s &= s - 1 {
-		f(tally(bits.TrailingZeros64(uint64(s))))
+		f(count(bits.TrailingZeros64(uint64(s))))
 	}
 }
 

@@ -30,7 +30,7 @@ func (w *explorer) tell(s *state, m *move) string {
 	case ticks:
 		return fmt.Sprintf("it is %s into the first window", w.Moments[s.moment+1])
 	case issues:
-		return fmt.Sprintf("%s issues the challenge of tally %d", where, m.family)
+		return fmt.Sprintf("%s issues the challenge of tally %d", where, m.tally)
 	case restarts:
 		return where + " restarts"
 	case steps:
@@ -42,7 +42,7 @@ func (w *explorer) tell(s *state, m *move) string {
 	}
 	c := m.call
 	if c.kind != ask {
-		return fmt.Sprintf("%s sells tally %d: %t", where, c.family, w.answer(in, &c, s).admitted)
+		return fmt.Sprintf("%s sells tally %d: %t", where, c.tally, w.answer(in, &c, s).admitted)
 	}
 	var shown []string
 	for f, t := range c.shown {
@@ -55,18 +55,18 @@ func (w *explorer) tell(s *state, m *move) string {
 	if a.admitted {
 		did = "admits"
 	}
-	return fmt.Sprintf("%s is shown %s, and %s: %s of tally %d", where, strings.Join(shown, ", "), did, w.what(a), a.family)
+	return fmt.Sprintf("%s is shown %s, and %s: %s of tally %d", where, strings.Join(shown, ", "), did, w.what(a), a.tally)
 }
 
 func (w *explorer) answer(in *instance, c *call, s *state) *answer {
-	_, a := w.memories.call(in.memory, *c, w.from(s, in), w.tallies)
+	_, a := w.memories.call(in.memory, *c, w.from(s, in), w.counts)
 	return a
 }
 
-func (w *explorer) what(a *answer) string { return w.name(w.tallies.of(a.state)) }
+func (w *explorer) what(a *answer) string { return w.name(w.counts.of(a.state)) }
 
-func (w *explorer) name(t tally) string {
-	s := w.tallies.all[t]
+func (w *explorer) name(t count) string {
+	s := w.counts.all[t]
 	switch {
 	case t == none:
 		return "nothing"
@@ -77,11 +77,11 @@ func (w *explorer) name(t tally) string {
 }
 
 func (w *explorer) holds(in *instance, s *state) string {
-	m := w.memories.replay(w.memories.calls[in.memory], w.tallies)
+	m := w.memories.replay(w.memories.calls[in.memory], w.counts)
 	var all []string
-	for _, f := range w.counts {
-		name := w.name(w.tallies.of(w.held(m, w.clock(s, in), f)))
-		if f >= families {
+	for _, f := range w.tracked {
+		name := w.name(w.counts.of(w.held(m, w.clock(s, in), f)))
+		if f >= tallies {
 			name += fmt.Sprintf(" of tally %d away from home", f-share(0))
 		}
 		all = append(all, name)

@@ -83,14 +83,14 @@ const (
 const (
 	maxInstances = 3
 	maxSpans     = 4
-	families     = 3 // the shared tally, and two that are bought
+	tallies      = 3 // the shared tally, and two that are bought
 	shared       = 0
-	bought       = 1                       // the first of those
-	counted      = families + families - 1 // the tallies, and what of a bought one is used away from home
+	bought       = 1                     // the first of those
+	counted      = tallies + tallies - 1 // the tallies, and what of a bought one is used away from home
 )
 
 // share names what of a bought tally is used on an instance that is not its home.
-func share(f int) int { return f + families - 1 }
+func share(f int) int { return f + tallies - 1 }
 
 // base is the start of a window of any length that the worlds have.
 var base = time.Unix(1_699_999_200, 0)
@@ -105,7 +105,7 @@ type compiled struct {
 	quota    [counted]int64
 	window   time.Duration
 	interval [counted]time.Duration // of buckets
-	counts   []int                  // what a memory holds counts of
+	tracked  []int                  // what a memory holds counts of
 	readings []time.Duration        // of all clocks, in order
 	first    int64                  // the number of the window before that of the start
 }
@@ -116,7 +116,7 @@ const work = 1 << 18
 
 func (w World) compile() (*compiled, error) {
 	c := &compiled{World: w, window: w.Limit.Window}
-	if w.Instances < 1 || w.Instances > maxInstances || w.Tallies >= families || len(w.Moments) == 0 || w.Spans && len(w.Moments) > maxSpans {
+	if w.Instances < 1 || w.Instances > maxInstances || w.Tallies >= tallies || len(w.Moments) == 0 || w.Spans && len(w.Moments) > maxSpans {
 		return nil, fmt.Errorf("model: no world of %d instances, %d tallies and %d moments", w.Instances, w.Tallies, len(w.Moments))
 	}
 	if c.Memory == 0 {
@@ -137,7 +137,7 @@ func (w World) compile() (*compiled, error) {
 	if away == nil {
 		away, c.whole = pass, true
 	}
-	for f := range families {
+	for f := range tallies {
 		c.policy[f] = policy
 		if f != shared {
 			c.policy[f], c.policy[share(f)] = pass, away
@@ -145,20 +145,20 @@ func (w World) compile() (*compiled, error) {
 	}
 	for f := range counted {
 		if f <= w.Tallies || w.near() && f >= share(bought) && f <= share(w.Tallies) {
-			c.counts = append(c.counts, f)
+			c.tracked = append(c.tracked, f)
 		}
 		c.quota[f] = pass.Limit(0).Quota
 		switch l := policy.Limit(0); {
 		case l.Algorithm == storeless.TokenBucket || l.Algorithm == storeless.LeakyBucket:
 			c.quota[f] = l.Burst
 			c.interval[f] = (l.Window + time.Duration(l.Quota) - 1) / time.Duration(l.Quota)
-			if f >= families {
+			if f >= tallies {
 				slower := chance.Slower(l.Burst, max(1, w.Fleet), 1) * float64(c.interval[f])
 				c.interval[f] = time.Duration(math.Ceil(slower/float64(time.Microsecond))) * time.Microsecond
 			}
 		case f == shared:
 			c.quota[f] = l.Quota
-		case f >= families && w.near():
+		case f >= tallies && w.near():
 			c.quota[f] = w.q(c.quota[f])
 		}
 	}

@@ -91,7 +91,7 @@ func peer(r *http.Request) string {
 	return host
 }
 
-// roomy is how many families a memory is made for that must remember all of the
+// roomy is how many tallies a memory is made for that must remember all of the
 // clients: at half of its nominal load it has room for each of a million.
 func roomy(clients int) int {
 	const byDefault = 1 << 16

@@ -20,7 +20,7 @@ const (
 // The ways in which the middleware is measured. The plain one is what a program
 // gets that sets nothing but policy, limit and secret, under the dearer method:
 // a handler for GET is given a guarded ResponseWriter. Its memory is made for
-// 65536 families and full long before a million; the roomy one remembers all.
+// 65536 tallies and full long before a million; the roomy one remembers all.
 func ours() []Limiter {
 	get, post := http.MethodGet, http.MethodPost
 	return []Limiter{
@@ -38,12 +38,12 @@ func ours() []Limiter {
 const Ours = "tallystick"
 
 // withMemory returns the constructor of a middleware whose memory is made for
-// families of the clients, or is the default one.
-func withMemory(families func(clients int) int) func(http.Handler, Terms) (*Instance, error) {
+// tallies of the clients, or is the default one.
+func withMemory(tallies func(clients int) int) func(http.Handler, Terms) (*Instance, error) {
 	return func(next http.Handler, t Terms) (*Instance, error) {
 		cfg := config(t)
-		if families != nil {
-			cfg.MaxClients = families(t.Clients)
+		if tallies != nil {
+			cfg.MaxClients = tallies(t.Clients)
 		}
 		m, err := middleware.New(cfg)
 		if err != nil {

@@ -156,7 +156,7 @@ func TestPoliciesOfOneOrigin(t *testing.T) {
 	require.Equal(t, 1, b.proofs)
 	last := b.shown[len(b.shown)-1]
 	require.Len(t, last, 2)
-	require.Equal(t, claims{"b", claimsOf(last[0]).Family, 2}, claimsOf(last[0]), "the route's own first")
+	require.Equal(t, claims{"b", claimsOf(last[0]).Tally, 2}, claimsOf(last[0]), "the route's own first")
 	require.Equal(t, 3, claimsOf(last[1]).N)
 }
 

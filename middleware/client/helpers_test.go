@@ -24,14 +24,14 @@ import (
 
 var secret = bytes.Repeat([]byte("A7"), 16)
 
-// tokenOf writes a token of a shared family that no server signed.
-func tokenOf(policy, family string, n int) string {
-	return rawToken(fmt.Sprintf(`{"aud":%q,"sub":%q,"n":%d}`, policy, family, n))
+// tokenOf writes a token of a shared tally that no server signed.
+func tokenOf(policy, tally string, n int) string {
+	return rawToken(fmt.Sprintf(`{"aud":%q,"sub":%q,"n":%d}`, policy, tally, n))
 }
 
-// ownToken writes one of a family that was bought.
-func ownToken(policy, family string, n int) string {
-	return rawToken(fmt.Sprintf(`{"aud":%q,"fam":%q,"n":%d}`, policy, family, n))
+// ownToken writes one of a tally that was bought.
+func ownToken(policy, tally string, n int) string {
+	return rawToken(fmt.Sprintf(`{"aud":%q,"fam":%q,"n":%d}`, policy, tally, n))
 }
 
 func rawToken(payload string) string {
@@ -41,7 +41,7 @@ func rawToken(payload string) string {
 // claims are those of tokenOf.
 type claims struct {
 	Policy string `json:"aud"`
-	Family string `json:"sub"` // or "fam", of one that was bought
+	Tally  string `json:"sub"` // or "fam", of one that was bought
 	N      int    `json:"n"`
 }
 
@@ -55,7 +55,7 @@ func claimsOf(token string) claims {
 		raw, _ := base64.RawURLEncoding.DecodeString(parts[1])
 		_ = json.Unmarshal(raw, &c)
 	}
-	c.Family = cmp.Or(c.Family, c.Own)
+	c.Tally = cmp.Or(c.Tally, c.Own)
 	return c.claims
 }
 
@@ -96,14 +96,14 @@ type limiter struct {
 	issuer *pow.Issuer
 	policy string
 	mode   mode
-	quota  int    // of a family
+	quota  int    // of a tally
 	work   uint64 // price
 	quiet  bool   // no RateLimit fields
 	silent bool   // no tokens
 	delay  time.Duration
 
 	mu       sync.Mutex
-	used     map[string]int // by family
+	used     map[string]int // by tally
 	sold     map[string]bool
 	requests int
 	served   int
@@ -162,25 +162,25 @@ func (l *limiter) decide(w http.ResponseWriter, r *http.Request) int {
 			proved = hex.EncodeToString(receipt.ID[:])
 		}
 	}
-	families := []string{"shared"}
+	tallies := []string{"shared"}
 	if l.mode == newcomers {
-		families = nil
+		tallies = nil
 	}
 	for _, token := range r.Header.Values(tokenField) {
-		if c := claimsOf(token); c.Policy == l.policy && l.sold[c.Family] {
-			families = append(families, c.Family)
+		if c := claimsOf(token); c.Policy == l.policy && l.sold[c.Tally] {
+			tallies = append(tallies, c.Tally)
 		}
 	}
-	if l.mode == everyRequest && proved == "" || proved == "" && len(families) == 0 {
+	if l.mode == everyRequest && proved == "" || proved == "" && len(tallies) == 0 {
 		l.challenge(w)
 		return http.StatusForbidden
 	}
 	if proved != "" && l.mode != everyRequest {
 		l.sold[proved] = true
-		families = append(families, proved)
+		tallies = append(tallies, proved)
 	}
-	best := families[0]
-	for _, f := range families {
+	best := tallies[0]
+	for _, f := range tallies {
 		if l.used[f] <= l.used[best] {
 			best = f
 		}
@@ -199,16 +199,16 @@ func (l *limiter) decide(w http.ResponseWriter, r *http.Request) int {
 	return http.StatusTooManyRequests
 }
 
-func (l *limiter) token(w http.ResponseWriter, family string) {
+func (l *limiter) token(w http.ResponseWriter, tally string) {
 	if !l.quiet {
-		w.Header().Set("RateLimit", fmt.Sprintf("%q;r=%d", l.policy, l.quota-l.used[family]))
+		w.Header().Set("RateLimit", fmt.Sprintf("%q;r=%d", l.policy, l.quota-l.used[tally]))
 	}
 	switch {
 	case l.silent:
-	case l.sold[family]:
-		w.Header().Add(tokenField, ownToken(l.policy, family, l.used[family]))
+	case l.sold[tally]:
+		w.Header().Add(tokenField, ownToken(l.policy, tally, l.used[tally]))
 	default:
-		w.Header().Add(tokenField, tokenOf(l.policy, family, l.used[family]))
+		w.Header().Add(tokenField, tokenOf(l.policy, tally, l.used[tally]))
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 
 // The bounds of a jar.
 const (
-	maxOrigins  = 256
-	maxTokens   = 16 // of an origin
-	maxFamilies = 3  // of a policy
-	maxShown    = 4  // tokens in one request
+	maxOrigins = 256
+	maxTokens  = 16 // of an origin
+	maxTallies = 3  // of a policy
+	maxShown   = 4  // tokens in one request
 )
 
 // jar keeps the newest tokens of each origin. The zero value is empty.
@@ -173,7 +173,7 @@ func (j *jar) open(origin string) *site {
 func (s *site) has(k *kept) bool { return s.find(k) >= 0 }
 
 func (s *site) find(k *kept) int {
-	return slices.IndexFunc(s.tokens, func(o kept) bool { return o.policy == k.policy && o.family == k.family })
+	return slices.IndexFunc(s.tokens, func(o kept) bool { return o.policy == k.policy && o.tally == k.tally })
 }
 
 // put adds a token. In its tally it gives way to one from a request that was
@@ -193,16 +193,16 @@ func (s *site) put(k kept) {
 	}
 	s.tokens = slices.Insert(s.tokens, 0, k)
 
-	families, worst := 0, 0
+	tallies, worst := 0, 0
 	for i := range s.tokens {
 		if s.tokens[i].policy != k.policy {
 			continue
 		}
-		if families++; families == 1 || s.tokens[i].worse(&s.tokens[worst]) {
+		if tallies++; tallies == 1 || s.tokens[i].worse(&s.tokens[worst]) {
 			worst = i
 		}
 	}
-	if families > maxFamilies {
+	if tallies > maxTallies {
 		s.tokens = slices.Delete(s.tokens, worst, worst+1)
 	}
 	if len(s.tokens) > maxTokens {

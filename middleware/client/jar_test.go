@@ -13,8 +13,8 @@ import (
 )
 
 // put keeps a token as the answer to a request does.
-func put(j *jar, origin, policy, family string, n int, sent, route uint64) {
-	tok, ok := parseToken(tokenOf(policy, family, n))
+func put(j *jar, origin, policy, tally string, n int, sent, route uint64) {
+	tok, ok := parseToken(tokenOf(policy, tally, n))
 	if !ok {
 		panic("not a token")
 	}
@@ -57,7 +57,7 @@ func TestJarKeepsTalliesApart(t *testing.T) {
 		shows(&j, "o", 0), "also if it has only just come")
 }
 
-// What a bound family's token says of its holder, the shared one's says too.
+// What a bound tally's token says of its holder, the shared one's says too.
 func TestJarKeepsBoundTalliesApart(t *testing.T) {
 	var j jar
 	for i, payload := range []string{
@@ -86,21 +86,21 @@ func TestJarShowsRouteFirst(t *testing.T) {
 // later than the purchase and come after it, name three that are spent.
 func TestJarKeepsWhatHasRoom(t *testing.T) {
 	var j jar
-	for _, family := range []string{"shared", "first", "second"} {
+	for _, tally := range []string{"shared", "first", "second"} {
 		_, sent := j.show("o", 1)
-		put(&j, "o", "contact", family, 9, sent, 1)
+		put(&j, "o", "contact", tally, 9, sent, 1)
 	}
 	_, purchase := j.show("o", 1)
 	tok, _ := parseToken(ownToken("contact", "third", 1))
 	require.True(t, j.keep("o", []kept{{windowToken: tok, sent: purchase, route: 1, kind: 7, room: 19}}))
-	for _, family := range []string{"shared", "first", "second"} {
-		late, _ := parseToken(tokenOf("contact", family, 9))
+	for _, tally := range []string{"shared", "first", "second"} {
+		late, _ := parseToken(tokenOf("contact", tally, 9))
 		_, sent := j.show("o", 1)
 		j.keep("o", []kept{{windowToken: late, sent: sent, route: 1, spent: true}})
 	}
 	shown := shows(&j, "o", 1)
 	require.Equal(t, claims{"contact", "third", 1}, shown[0], "it goes first")
-	require.Len(t, shown, maxFamilies)
+	require.Len(t, shown, maxTallies)
 	require.Equal(t, room, j.claim("o", 7, purchase))
 
 	// Beside the tokens of other policies around the same handler.
@@ -116,8 +116,8 @@ func TestJarKeepsWhatHasRoom(t *testing.T) {
 }
 
 func TestJarClaim(t *testing.T) {
-	own := func(family string, sent uint64, left int) []kept {
-		tok, _ := parseToken(ownToken("contact", family, 1))
+	own := func(tally string, sent uint64, left int) []kept {
+		tok, _ := parseToken(ownToken("contact", tally, 1))
 		return []kept{{windowToken: tok, sent: sent, kind: 7, room: left}}
 	}
 	var j jar

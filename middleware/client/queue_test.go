@@ -18,7 +18,7 @@ type till struct {
 	jar jar
 	of  want
 	now time.Time
-	n   int // of families bought
+	n   int // of tallies bought
 }
 
 func newTill(t *testing.T) *till {

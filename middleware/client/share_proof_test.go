@@ -86,7 +86,7 @@ func TestOneBuysForAllOverTheNetwork(t *testing.T) {
 	require.Equal(t, 1, l.proofs)
 }
 
-// A family that is spent by the crowd is followed by another, one at a time.
+// A tally that is spent by the crowd is followed by another, one at a time.
 func TestCrowdLargerThanATally(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		const n = 30

@@ -26,10 +26,10 @@ const (
 type windowToken struct {
 	text   string
 	policy string
-	// family is a hash of what tells the families of a policy apart: "fam" of one
+	// tally is a hash of what tells the tallies of a policy apart: "fam" of one
 	// that was bought, else "sub". What collides replaces each other.
-	family uint64
-	own    bool // it has a "fam": a tally that was bought
+	tally uint64
+	own   bool // it has a "fam": a tally that was bought
 }
 
 // readTokens returns the tokens in a response.
@@ -65,23 +65,23 @@ func parseToken(text string) (t windowToken, ok bool) {
 	}
 	var claims struct {
 		Policy  string          `json:"aud"`
-		Family  json.RawMessage `json:"fam"`
+		Tally   json.RawMessage `json:"fam"`
 		Subject json.RawMessage `json:"sub"`
 	}
 	if json.Unmarshal(raw, &claims) != nil || !spelledAsPolicy(claims.Policy) {
 		return t, false
 	}
 	h := fnv.New64a()
-	if claims.Family != nil {
+	if claims.Tally != nil {
 		// Its subject, if it has one, is that of the shared tally as well, and
 		// changes with the server's key.
 		_, _ = h.Write([]byte("fam"))
-		_, _ = h.Write(claims.Family)
+		_, _ = h.Write(claims.Tally)
 	} else {
 		_, _ = h.Write(claims.Subject)
 	}
 	// A copy, so that a token does not keep the whole line alive.
-	return windowToken{strings.Clone(text), claims.Policy, h.Sum64(), claims.Family != nil}, true
+	return windowToken{strings.Clone(text), claims.Policy, h.Sum64(), claims.Tally != nil}, true
 }
 
 // spelledAsToken reports whether s is three nonempty parts of base64url. What is

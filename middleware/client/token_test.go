@@ -61,19 +61,19 @@ func TestTallyOfAToken(t *testing.T) {
 		return tok
 	}
 	a := of(`{"aud":"contact","sub":"a","n":1}`)
-	require.Equal(t, a.family, of(`{"aud":"contact","sub":"a","n":2}`).family)
-	require.NotEqual(t, a.family, of(`{"aud":"contact","sub":"b","n":1}`).family)
-	require.NotEqual(t, a.family, of(`{"aud":"contact"}`).family)
+	require.Equal(t, a.tally, of(`{"aud":"contact","sub":"a","n":2}`).tally)
+	require.NotEqual(t, a.tally, of(`{"aud":"contact","sub":"b","n":1}`).tally)
+	require.NotEqual(t, a.tally, of(`{"aud":"contact"}`).tally)
 
 	own := of(`{"aud":"contact","fam":"a","n":1}`)
-	require.Equal(t, own.family, of(`{"aud":"contact","fam":"a","n":2}`).family)
-	require.NotEqual(t, own.family, of(`{"aud":"contact","fam":"b","n":1}`).family)
-	require.NotEqual(t, own.family, a.family, "a family is no subject")
+	require.Equal(t, own.tally, of(`{"aud":"contact","fam":"a","n":2}`).tally)
+	require.NotEqual(t, own.tally, of(`{"aud":"contact","fam":"b","n":1}`).tally)
+	require.NotEqual(t, own.tally, a.tally, "a tally is no subject")
 
 	bound := of(`{"aud":"contact","sub":"a","fam":"b"}`)
-	require.NotEqual(t, a.family, bound.family, "a bound family is not the shared one of its holder")
-	require.Equal(t, bound.family, of(`{"aud":"contact","sub":"of another key","fam":"b"}`).family)
-	require.NotEqual(t, bound.family, of(`{"aud":"contact","sub":"a","fam":"c"}`).family)
+	require.NotEqual(t, a.tally, bound.tally, "a bound tally is not the shared one of its holder")
+	require.Equal(t, bound.tally, of(`{"aud":"contact","sub":"of another key","fam":"b"}`).tally)
+	require.NotEqual(t, bound.tally, of(`{"aud":"contact","sub":"a","fam":"c"}`).tally)
 }
 
 // FuzzResponse: whatever a server sends, what is kept of it is bounded, is safe to

@@ -1,4 +1,4 @@
-"""The cases of vectors.py for own families."""
+"""The cases of vectors.py for own tallies."""
 
 import windowtoken as wt
 from cases import (
@@ -34,17 +34,17 @@ def valids():
     yield valid("own: rotation, signed by the first key, bound", ring=(B, A), own=bound)
     for name in ("a", "of", "api", "demo"):
         named = {"name": name, "limits": CONTACT["limits"]}
-        for kind, family in (("own", free), ("own, bound", bound)):
-            yield valid("%s: a policy named %s" % (kind, name), FRESH, named, own=family)
-            yield valid("%s: a policy named %s, rotation" % (kind, name), FRESH, named, ring=(B, A), own=family,
-                        token=wt.sign(A, named, ALICE, FRESH, family), ours=False)
+        for kind, tally in (("own", free), ("own, bound", bound)):
+            yield valid("%s: a policy named %s" % (kind, name), FRESH, named, own=tally)
+            yield valid("%s: a policy named %s, rotation" % (kind, name), FRESH, named, ring=(B, A), own=tally,
+                        token=wt.sign(A, named, ALICE, FRESH, tally), ours=False)
     gone = [state(), state(), FRESH[2]]
     yield valid("own: all its limits are gone", [state()], CONTACT | {"limits": CONTACT["limits"][:1]}, own=free,
                 token=wt.sign(A, CONTACT, ALICE, gone, free), ours=False)
 
 
 def claims():
-    """T15 and T18 for own families: fam, sub and exp as we would not write them."""
+    """T15 and T18 for own tallies: fam, sub and exp as we would not write them."""
     free, bound = (wt.payload(A, CONTACT, ALICE, FRESH, own(bound=b)) for b in (False, True))
     shared = wt.payload(A, CONTACT, ALICE, FRESH)
     sub, end, number = wt.subject(A, "contact", ALICE), own()["expires"], wt.limit_id(CONTACT["limits"][0])
@@ -57,7 +57,7 @@ def claims():
 
     yield "neither sub nor fam", free.replace('"fam":"%s",' % fam, "")
     yield "neither sub nor fam, nothing counted", '{"aud":"contact",%s,"t":[]}' % exp
-    yield "a shared family that has counted nothing", shared[:shared.index("[")] + "[]}"
+    yield "a shared tally that has counted nothing", shared[:shared.index("[")] + "[]}"
     yield "own: no exp", free.replace(exp + ",", "")
     yield "own: bound, no exp", bound.replace(exp + ",", "")
     yield "own: no t", free[:free.index(',"t"')] + "}"
@@ -107,13 +107,13 @@ def invalids():
                   wt.sign(A, CONTACT, BOB, FRESH, bound), ring=(B, A))
     yield invalid("own: bound under another key than the signature's", "holder",
                   wt.sign_payload(A, "contact", wt.payload(B, CONTACT, ALICE, FRESH, bound)), ring=(B, A))
-    for name, family in (("", free), ("bound, ", bound)):
-        token = wt.sign(A, CONTACT, ALICE, FRESH, family)
-        yield invalid("own: %sexpired at the very second" % name, "expired", token, now=family["expires"])
-        yield invalid("own: %sexpired long ago" % name, "expired", token, now=family["expires"] + DAY)
+    for name, tally in (("", free), ("bound, ", bound)):
+        token = wt.sign(A, CONTACT, ALICE, FRESH, tally)
+        yield invalid("own: %sexpired at the very second" % name, "expired", token, now=tally["expires"])
+        yield invalid("own: %sexpired long ago" % name, "expired", token, now=tally["expires"] + DAY)
         yield invalid("T13 own: %sa retired secret" % name, "foreign", token, ring=(B, C))
         yield invalid("T9 own: %ssignature of another" % name, "forged",
                       token[:-wt.SIGNATURE] + wt.sign(A, CONTACT, ALICE, FRESH)[-wt.SIGNATURE:])
-        yield invalid("T15 own: %skey and aud of another policy" % name, "foreign", wt.sign(A, SIGNUP, ALICE, FRESH, family))
+        yield invalid("T15 own: %skey and aud of another policy" % name, "foreign", wt.sign(A, SIGNUP, ALICE, FRESH, tally))
     yield invalid("own: expired before its windows have passed", "expired", wt.sign(A, CONTACT, ALICE, FRESH, own(ends=NOW)))
     yield invalid("own: expired and somebody else's", "expired", wt.sign(A, CONTACT, BOB, FRESH, bound), now=bound["expires"])

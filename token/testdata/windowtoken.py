@@ -121,12 +121,12 @@ def origin(limit, exp):
 
 
 def own_life(policy):
-    """How long an own family lives, in seconds from its challenge."""
+    """How long an own tally lives, in seconds from its challenge."""
     return max(3600, *(2 * limit["window"] for limit in policy["limits"]))
 
 
 def payload(secret, policy, identity, tally, own=None):
-    """own is the id, the end and whether it is bound, of an own family."""
+    """own is the id, the end and whether it is bound, of an own tally."""
     exp, numbers = own["expires"] if own else expires(policy["limits"], tally), []
     for limit, state in zip(policy["limits"], tally):
         mark = limit["algorithm"] in MARKS
@@ -190,7 +190,7 @@ def parse(policy, segment):
 
 def verify(policy, secrets, identity, now, token):
     """Returns the failure class, or "" with the expiry, the tally and the own
-    family, if it is one's."""
+    tally, if it is one's."""
     text = token.encode()  # lengths are in bytes
     start = HEADER + len(OPENING)
     if not start + 1 + SIGNATURE <= len(text) <= MAX_LEN or text[-SIGNATURE - 1:-SIGNATURE] != b".":

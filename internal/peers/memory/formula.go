@@ -11,18 +11,18 @@ const (
 	tags           = 1 << 32 // different ones
 )
 
-// mean returns how many of live families fall into each set of a memory made
+// mean returns how many of live tallies fall into each set of a memory made
 // for the given number of them.
-func mean(families int, live float64) float64 {
-	return setSize * live / float64(families*cellsPerClient)
+func mean(tallies int, live float64) float64 {
+	return setSize * live / float64(tallies*cellsPerClient)
 }
 
-// full returns the probability that a new family finds its set full: that a
+// full returns the probability that a new tally finds its set full: that a
 // Poisson variable of the given mean is setSize or more.
 func full(mean float64) float64 { return atLeast(setSize, mean) }
 
 // over returns the probability that a cell of its set has been taken before, so that a
-// new family begins with something: that there were more than setSize.
+// new tally begins with something: that there were more than setSize.
 func over(mean float64) float64 { return atLeast(setSize+1, mean) }
 
 func atLeast(n int, mean float64) float64 {
@@ -40,7 +40,7 @@ func atLeast(n int, mean float64) float64 {
 	return p
 }
 
-// taken returns the probability that a new family is taken for another: that a
+// taken returns the probability that a new tally is taken for another: that a
 // cell in use in its set bears its tag.
 func taken(mean float64) float64 {
 	inUse := 0.0

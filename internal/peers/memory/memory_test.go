@@ -14,10 +14,10 @@ import (
 
 // The numbers that the documentation of storeless.Memory states.
 func TestFormula(t *testing.T) {
-	const families = storeless.DefaultClients
-	require.InEpsilon(t, 2.6e-8, full(mean(families, families)), 0.05)
-	require.InEpsilon(t, 0.8e-2, full(mean(families, 3*families)), 0.05)
-	require.InDelta(t, 1, full(mean(families, 100*families)), 1e-9)
+	const tallies = storeless.DefaultClients
+	require.InEpsilon(t, 2.6e-8, full(mean(tallies, tallies)), 0.05)
+	require.InEpsilon(t, 0.8e-2, full(mean(tallies, 3*tallies)), 0.05)
+	require.InDelta(t, 1, full(mean(tallies, 100*tallies)), 1e-9)
 	require.Zero(t, full(0))
 	require.Zero(t, taken(0))
 	require.LessOrEqual(t, taken(1000), 16.0/tags)
@@ -50,7 +50,7 @@ func TestRoomFollowsTheFormula(t *testing.T) {
 // A memory with a third less cells than it says must not pass for a good one.
 func TestStraysTells(t *testing.T) {
 	r := MeasureRoom(1000, 4000, 10_000)
-	r.Families = 1500
+	r.Tallies = 1500
 	r.Expected = float64(r.Probes) * over(mean(1500, 4040))
 	require.Positive(t, strays(r))
 }
@@ -65,7 +65,7 @@ func TestNobodyIsMistaken(t *testing.T) {
 func TestFloodLowersNoCount(t *testing.T) {
 	f := MeasureFlood(1000, 100, 50_000)
 	f.Raised = 0 // whose cell was taken begins with the floor
-	require.Equal(t, Flood{Families: 1000, Victims: 100, Strangers: 50_000}, f)
+	require.Equal(t, Flood{Tallies: 1000, Victims: 100, Strangers: 50_000}, f)
 }
 
 func TestParallelRequestsAreCountedExactly(t *testing.T) {

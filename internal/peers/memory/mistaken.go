@@ -8,19 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// A Mistaken says how often a new family is taken for one that is in memory.
+// A Mistaken says how often a new tally is taken for one that is in memory.
 type Mistaken struct {
-	Families int // that the memory is made for
+	Tallies  int // that the memory is made for
 	Live     int
-	Looks    int // of new families
+	Looks    int // of new tallies
 	Hits     int // of them, how many were shown a count that is not theirs
 	Expected float64
 }
 
-// MeasureMistaken looks for new families, which charges nothing, in a memory
-// made for families that holds live ones.
-func MeasureMistaken(families, live, looks int) Mistaken {
-	c := newCounter(families)
+// MeasureMistaken looks for new tallies, which charges nothing, in a memory
+// made for tallies that holds live ones.
+func MeasureMistaken(tallies, live, looks int) Mistaken {
+	c := newCounter(tallies)
 	for range live {
 		c.take(random(), 1)
 	}
@@ -41,10 +41,10 @@ func MeasureMistaken(families, live, looks int) Mistaken {
 	group.Wait()
 	looks = looks / workers * workers
 	return Mistaken{
-		Families: families,
+		Tallies:  tallies,
 		Live:     live,
 		Looks:    looks,
 		Hits:     int(hits.Load()),
-		Expected: float64(looks) * taken(mean(families, float64(live))),
+		Expected: float64(looks) * taken(mean(tallies, float64(live))),
 	}
 }

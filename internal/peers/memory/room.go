@@ -10,12 +10,12 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Room says how often new families find the cells of their set taken, and some taken
+// A Room says how often new tallies find the cells of their set taken, and some taken
 // twice, in a memory under load.
 type Room struct {
-	Families int // that the memory is made for
-	Live     int // families that were there before
-	Probes   int // new families on top of them, in all trials
+	Tallies  int // that the memory is made for
+	Live     int // tallies that were there before
+	Probes   int // new tallies on top of them, in all trials
 	Refused  int // of those, how many began with a count that was not theirs
 	Expected float64
 
@@ -32,23 +32,23 @@ func (r Room) Measured() float64 { return float64(r.Refused) / float64(r.Probes)
 // not independent: they meet the same full sets.
 func (r Room) Sigma() float64 {
 	p := r.Predicted()
-	sets := float64(r.Families) * cellsPerClient / setSize
+	sets := float64(r.Tallies) * cellsPerClient / setSize
 	return math.Sqrt(p * (1 - p) * (1/float64(r.Probes) + 1/(sets*float64(r.trials))))
 }
 
 // maxTrials bounds what is spent where next to nothing is to be found.
 const maxTrials = 1000
 
-// MeasureRoom fills memories made for families with live ones, each in a new
+// MeasureRoom fills memories made for tallies with live ones, each in a new
 // memory, until the given number of probes was made or it has tried often
-// enough. A probe is a family more; there are few for each memory, so that they
+// enough. A probe is a tally more; there are few for each memory, so that they
 // hardly add to its load, and the formula is taken at the load that they do make.
-func MeasureRoom(families, live, probes int) Room {
-	r := Room{Families: families, Live: live}
+func MeasureRoom(tallies, live, probes int) Room {
+	r := Room{Tallies: tallies, Live: live}
 	each := max(1, live/50)
-	middle := mean(families, float64(live)+float64(each)/2)
+	middle := mean(tallies, float64(live)+float64(each)/2)
 	for r.Probes < probes && r.trials < maxTrials {
-		c := newCounter(families)
+		c := newCounter(tallies)
 		for range live {
 			c.take(random(), 1)
 		}
@@ -64,7 +64,7 @@ func MeasureRoom(families, live, probes int) Room {
 	return r
 }
 
-// quota is more than any family of a measurement uses up.
+// quota is more than any tally of a measurement uses up.
 const quota = 1_000_000
 
 // A counter is a memory with a policy and an instant.
@@ -74,20 +74,20 @@ type counter struct {
 	now    time.Time
 }
 
-func newCounter(families int) *counter { return newCounterOf(families, quota) }
+func newCounter(tallies int) *counter { return newCounterOf(tallies, quota) }
 
-func newCounterOf(families int, quota int64) *counter {
+func newCounterOf(tallies int, quota int64) *counter {
 	p, err := storeless.Compile("memory", []storeless.Limit{{Quota: quota, Window: time.Hour}})
 	if err != nil {
 		panic(err) // it is a good limit
 	}
-	return &counter{memory: storeless.NewMemory(families, 1), policy: p, now: time.Now()}
+	return &counter{memory: storeless.NewMemory(tallies, 1), policy: p, now: time.Now()}
 }
 
-// take asks for a family that shows no token.
+// take asks for a tally that shows no token.
 func (c *counter) take(k storeless.Key, cost int64) (storeless.Tally, storeless.Verdict) {
 	return c.memory.Take(c.now, c.policy, &storeless.Candidate{Key: k}, cost)
 }
 
-// random returns the key of a family that nobody has met.
+// random returns the key of a tally that nobody has met.
 func random() storeless.Key { return storeless.Key(rand.Uint64()) }

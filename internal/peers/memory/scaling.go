@@ -16,13 +16,13 @@ import (
 // A Scaling says what one decision costs while the given number of processors
 // make decisions.
 type Scaling struct {
-	Live       int // families that are asked for in turn; 1 is a hot one
+	Live       int // tallies that are asked for in turn; 1 is a hot one
 	Processors int
 	Nanos      benchmath.Summary // of the clock on the wall, for each decision
 }
 
 // MeasureScaling makes decisions for as long as it is told, so many times over,
-// by each number of processors from one to all there are. A family is chosen at
+// by each number of processors from one to all there are. A tally is chosen at
 // random, which is part of the time; the memory has room for all.
 func MeasureScaling(live int, each time.Duration, times int) []Scaling {
 	c := newCounterOf(max(storeless.DefaultClients, 2*live), storeless.MaxQuota)

@@ -12,7 +12,7 @@ import (
 
 // A Flood says what strangers did to the counts of their victims.
 type Flood struct {
-	Families  int // that the memory is made for
+	Tallies   int // that the memory is made for
 	Victims   int
 	Strangers int
 	Lowered   int // victims whose count is lower than it was
@@ -22,10 +22,10 @@ type Flood struct {
 
 // MeasureFlood charges victims, every other up to the quota, then each of a
 // number of strangers once, from all processors, and looks at the victims again.
-func MeasureFlood(families, victims, strangers int) Flood {
+func MeasureFlood(tallies, victims, strangers int) Flood {
 	const quota = 100
-	c := newCounterOf(families, quota)
-	f := Flood{Families: families, Victims: victims, Strangers: strangers}
+	c := newCounterOf(tallies, quota)
+	f := Flood{Tallies: tallies, Victims: victims, Strangers: strangers}
 	keys, used := make([]storeless.Key, victims), make([]int64, victims)
 	for i := range keys {
 		keys[i], used[i] = random(), quota
@@ -61,7 +61,7 @@ func MeasureFlood(families, victims, strangers int) Flood {
 	return f
 }
 
-// A Parallel says how many of a family's requests were admitted that came all at
+// A Parallel says how many of a tally's requests were admitted that came all at
 // once.
 type Parallel struct {
 	Goroutines int
@@ -70,7 +70,7 @@ type Parallel struct {
 	Admitted   int
 }
 
-// MeasureParallel sends four times the quota of one family, from the given
+// MeasureParallel sends four times the quota of one tally, from the given
 // number of goroutines. Each shows the last tally that it was given, as clients
 // on parallel connections do: older ones than the memory's.
 func MeasureParallel(goroutines, quota int) Parallel {
@@ -81,13 +81,13 @@ func MeasureParallel(goroutines, quota int) Parallel {
 	var group sync.WaitGroup
 	for g := range goroutines {
 		group.Go(func() {
-			family := storeless.Candidate{Key: k}
+			candidate := storeless.Candidate{Key: k}
 			for range each {
-				tally, v := c.memory.Take(c.now, c.policy, &family, 1)
+				tally, v := c.memory.Take(c.now, c.policy, &candidate, 1)
 				if v.Admitted {
 					admitted[g]++
 				}
-				family.Shown = tally
+				candidate.Shown = tally
 			}
 		})
 	}

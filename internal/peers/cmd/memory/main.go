@@ -45,7 +45,7 @@ func main() {
 
 // write measures and prints one section after the other.
 func write(w io.Writer, p plan) error {
-	_, err := fmt.Fprintf(w, "# The memory, measured\n\n%s. Random families of one sliding window.\n", machine.Describe(time.Now()))
+	_, err := fmt.Fprintf(w, "# The memory, measured\n\n%s. Random tallies of one sliding window.\n", machine.Describe(time.Now()))
 	for _, section := range []func(plan) string{room, mistaken, flood, parallel, scaling} {
 		if err == nil {
 			_, err = io.WriteString(w, "\n"+section(p))

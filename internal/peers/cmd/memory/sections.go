@@ -15,20 +15,20 @@ import (
 type plan struct {
 	loads      []load
 	probes     int
-	busy       []load // where new families are mistaken for others
+	busy       []load // where new tallies are mistaken for others
 	looks      int
 	sizes      []int // of the memories that are flooded
 	victims    int
 	strangers  int
 	goroutines []int
 	quota      int
-	live       []int // families of which decisions are made
+	live       []int // tallies of which decisions are made
 	each       time.Duration
 	times      int
 }
 
-// A load is a memory made for a number of families, and how many it is given.
-type load struct{ families, live int }
+// A load is a memory made for a number of tallies, and how many it is given.
+type load struct{ tallies, live int }
 
 func thorough() plan {
 	const std, large, huge = storeless.DefaultClients, 1 << 20, 1 << 24
@@ -70,24 +70,24 @@ func hasty() plan {
 }
 
 func room(p plan) string {
-	b := markdown.New("Room for new families",
-		"A memory made for so many families holds so many live ones: how many of the new ones that come next begin with a count that is not theirs, because more families have come to their set than it has cells. σ is by how much trials of this size stray from the formula.",
+	b := markdown.New("Room for new tallies",
+		"A memory made for so many tallies holds so many live ones: how many of the new ones that come next begin with a count that is not theirs, because more tallies have come to their set than it has cells. σ is by how much trials of this size stray from the formula.",
 		"made for", "live", "new", "begin late", "measured", "formula", "± σ")
 	for _, l := range p.loads {
-		r := memory.MeasureRoom(l.families, l.live, p.probes)
-		b.Row(count(r.Families), count(r.Live), count(r.Probes), count(r.Refused),
+		r := memory.MeasureRoom(l.tallies, l.live, p.probes)
+		b.Row(count(r.Tallies), count(r.Live), count(r.Probes), count(r.Refused),
 			probability(r.Measured()), probability(r.Predicted()), probability(r.Sigma()))
 	}
 	return b.String()
 }
 
 func mistaken(p plan) string {
-	b := markdown.New("New families taken for others",
-		"How many of the new families that are looked up find a count that is not theirs, by the chance of an equal tag.",
+	b := markdown.New("New tallies taken for others",
+		"How many of the new tallies that are looked up find a count that is not theirs, by the chance of an equal tag.",
 		"made for", "live", "looks", "hits", "hits by the formula")
 	for _, l := range p.busy {
-		m := memory.MeasureMistaken(l.families, l.live, p.looks)
-		b.Row(count(m.Families), count(m.Live), count(m.Looks), count(m.Hits), fmt.Sprintf("%.2g", m.Expected))
+		m := memory.MeasureMistaken(l.tallies, l.live, p.looks)
+		b.Row(count(m.Tallies), count(m.Live), count(m.Looks), count(m.Hits), fmt.Sprintf("%.2g", m.Expected))
 	}
 	return b.String()
 }
@@ -98,14 +98,14 @@ func flood(p plan) string {
 		"made for", "victims", "strangers", "lowered", "raised", "admitted again")
 	for _, n := range p.sizes {
 		f := memory.MeasureFlood(n, p.victims, p.strangers)
-		b.Row(count(f.Families), count(f.Victims), count(f.Strangers), count(f.Lowered), count(f.Raised), count(f.Freed))
+		b.Row(count(f.Tallies), count(f.Victims), count(f.Strangers), count(f.Lowered), count(f.Raised), count(f.Freed))
 	}
 	return b.String()
 }
 
 func parallel(p plan) string {
-	b := markdown.New("One family in parallel",
-		"Requests of one family that showed stale tallies, from many goroutines at once.",
+	b := markdown.New("One tally in parallel",
+		"Requests of one tally that showed stale counts, from many goroutines at once.",
 		"goroutines", "requests", "quota", "admitted")
 	for _, n := range p.goroutines {
 		r := memory.MeasureParallel(n, p.quota)
@@ -117,7 +117,7 @@ func parallel(p plan) string {
 func scaling(p plan) string {
 	b := markdown.New("Decisions on several processors",
 		"Time on the wall per decision (storeless.Memory.Take), median and spread; more than one processor pays where it falls.",
-		"families", "processors", "ns", "against one")
+		"tallies", "processors", "ns", "against one")
 	for _, n := range p.live {
 		one := 0.0
 		for _, s := range memory.MeasureScaling(n, p.each, p.times) {
