@@ -31,7 +31,7 @@ func (c *claims) add(window int64, provider, n uint64) {
 }
 
 // busy reports whether a provider has claimed a quarter of so many cells, and of all
-// that was claimed: a crowd from everywhere is nobody's.
+// that was claimed: a flood from everywhere is nobody's.
 func (c *claims) busy(window int64, provider uint64, cells int) bool {
 	n := claimed(&c.by[provider>>(64-claimBits)], window)
 	return 4*n >= uint64(cells) && 4*n >= claimed(&c.total, window)

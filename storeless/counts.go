@@ -13,7 +13,7 @@ import (
 // cells of a day's limit live for two days and would leave none to the minute's.
 //
 // Tallies that are bought have counts apart from all others. Addresses are to be had for
-// nothing, and a crowd of them must not fill the cells of those that have paid. And what a
+// nothing, and a flood of them must not fill the cells of those that have paid. And what a
 // pass has used does not fade with its windows, as all other counts do: a floor that both
 // had in common would forget it.
 type counts struct {

@@ -185,7 +185,7 @@
 //
 // from the start and for ever, and besides 3·⌈F/4⌉ cells of 16 bytes and 8,200 bytes, for what is paid for
 // with work. Passes ([Policy.Pass]) are counted apart, in ⌈3·F/16⌉ sets for each limit that
-// they have, which take as much a set: a crowd that pays nothing cannot fill them, and what a
+// they have, which take as much a set: a flood that pays nothing cannot fill them, and what a
 // pass has used does not fade while it lives. [Memory.Size] is all of it: 7.2 MiB for the default of 65,536 clients with one
 // limit, 13.6 MiB with two. Each limit has cells of its own; [Memory.Retain] keeps
 // those of limits that stay, and of passes that live, where a configuration changes. A client takes one cell for each

@@ -39,7 +39,7 @@ func TestAFullSet(t *testing.T) {
 	}
 }
 
-// Each limit has cells of its own. A crowd that fills those of a long one leaves those of
+// Each limit has cells of its own. A flood that fills those of a long one leaves those of
 // a short one alone.
 func TestLimitsHaveCellsOfTheirOwn(t *testing.T) {
 	long := storeless.Limit{Name: "long", Quota: 50, Window: day}

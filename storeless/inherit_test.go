@@ -24,7 +24,7 @@ func busySet(t *testing.T, cells int, heavy *storeless.Policy) (m *storeless.Mem
 	}
 }
 
-// Whatever crowd asks, in whatever order, and however many cells there are: a request
+// Whoever asks, in whatever order, and however many cells there are: a request
 // that the memory admits would be admitted by one that forgets nothing. So it is for
 // tallies of which a request shows nothing, what is old or the newest, with providers and networks.
 func TestNobodyIsCountedTooLow(t *testing.T) {

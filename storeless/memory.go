@@ -21,7 +21,7 @@ const DefaultClients = 1 << 16
 // sets of 16. A tally that finds its set full takes the cell of the smallest count
 // there, and begins with what those had counted whose cells were taken before
 // ([Verdict.Inherited]): it may be refused early, and nobody is ever counted too low. To
-// forget a count instead would let a crowd of strangers wash out a victim's, as in
+// forget a count instead would let a flood of strangers wash out a victim's, as in
 // CVE-2024-21662.
 //
 // Where f cells of a limit are in use, beside c in all, a new count finds its set full

@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// stranger returns the key of the n-th of a crowd of tallies.
+// stranger returns the key of the n-th of many tallies.
 func stranger(m *storeless.Memory, n int) storeless.Key {
 	var identity [9]byte
 	identity[0] = 's'
@@ -23,7 +23,7 @@ func stranger(m *storeless.Memory, n int) storeless.Key {
 	return m.Key(identity[:])
 }
 
-// strangers is how many of a crowd a test can afford.
+// strangers is how many of them a test can afford.
 func strangers() int {
 	if testkit.Long() {
 		return 10_000_000
@@ -59,7 +59,7 @@ func TestHotTally(t *testing.T) {
 
 // A memory that is full of strangers still holds its victims to what they have used, and
 // takes not one byte more.
-func TestCrowdWashesNobodyOut(t *testing.T) {
+func TestFloodWashesNobodyOut(t *testing.T) {
 	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
 	m := storeless.NewMemory(0, 1)
 	victims := make([]storeless.Key, 1000)
@@ -89,7 +89,7 @@ func TestCrowdWashesNobodyOut(t *testing.T) {
 	require.Positive(t, newcomers, "the workload fills the memory")
 }
 
-// Limits of very different windows share one memory. A crowd that is counted by
+// Limits of very different windows share one memory. A flood that is counted by
 // the minute must not take the cells of those counted by the day, by the year,
 // or of a deep bucket for leftovers of a wrong clock.
 func TestShortLimitsSpareLongOnes(t *testing.T) {

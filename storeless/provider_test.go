@@ -107,8 +107,8 @@ func TestALoneProviderLosesNothing(t *testing.T) {
 	require.LessOrEqual(t, full, 3)
 }
 
-// A crowd from everywhere is nobody's, however large: no provider holds a quarter of it.
-func TestACrowdFromEverywhereIsNobodys(t *testing.T) {
+// A flood from everywhere is nobody's, however large: no provider holds a quarter of it.
+func TestAFloodFromEverywhereIsNobodys(t *testing.T) {
 	const quota = 1000
 	p := compile(t, storeless.Limit{Quota: quota, Window: minute})
 	m := storeless.NewMemory(1, 1)

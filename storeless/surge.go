@@ -10,7 +10,7 @@ import (
 // A Surge raises the work of all challenges while an instance sells more
 // tallies than its owner planned for, and lowers it again: quickly up, slowly
 // down, as Tor's proof-of-work defence does (proposal 327). It limits what a
-// crowd of addresses can do together, each of which still pays the base price.
+// flood of addresses can do together, each of which still pays the base price.
 //
 // Of the budget one network can use up a quarter. Else a single client could make all
 // others pay: by what it buys itself, or from the /64s of a network that it was given. It takes

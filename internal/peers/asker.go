@@ -18,11 +18,11 @@ type asker struct {
 	request  *http.Request
 	w        recorder
 
-	// Fresh clients come from a crowd, one after the other. nil: there is one client.
+	// Fresh clients come from a population, one after the other. nil: there is one client.
 	// An instance gets each of them once, and then renew makes another.
-	crowd *Crowd
-	next  int
-	renew func() (http.Handler, error)
+	population *Population
+	next       int
+	renew      func() (http.Handler, error)
 
 	shows  Shows
 	echoes bool     // the newest token, from each answer
@@ -35,7 +35,7 @@ type asker struct {
 	wrong   string // the first answer that was not as meant
 }
 
-// newAsker returns one that asks handlers for client 0 of a crowd.
+// newAsker returns one that asks handlers for client 0 of a population.
 func newAsker(method string, handlers ...http.Handler) *asker {
 	a := &asker{
 		handlers: handlers,
@@ -63,8 +63,8 @@ func (a *asker) show(s Shows, line string) {
 func (a *asker) run(n int) {
 	a.taken = 0
 	for range n {
-		if a.crowd != nil {
-			a.request.RemoteAddr = a.crowd.Address(a.next)
+		if a.population != nil {
+			a.request.RemoteAddr = a.population.Address(a.next)
 			a.next++
 		}
 		a.w.reset()

@@ -19,7 +19,7 @@ func audit(seats []*seat, meant clients, n int) error {
 	if meant == nil {
 		meant = due(seats)
 	}
-	seen := newClients(seats[0].crowd.size)
+	seen := newClients(seats[0].population.size)
 	var sum count
 	for _, s := range seats {
 		sum.sent += s.sent
@@ -39,7 +39,7 @@ func audit(seats []*seat, meant clients, n int) error {
 			sum.wrong, sum.sent, sum.odd.status, sum.odd.body, sum.odd.header)
 	}
 	if sum.alien > 0 {
-		fail("%d requests came from outside of the crowd", sum.alien)
+		fail("%d requests came from outside of the population", sum.alien)
 	}
 	if sum.mute > 0 {
 		fail("%d answers say that the token was not accepted", sum.mute)
@@ -52,7 +52,7 @@ func audit(seats []*seat, meant clients, n int) error {
 
 // due returns the clients whose turn it was at seats that have counted.
 func due(seats []*seat) clients {
-	c := newClients(seats[0].crowd.size)
+	c := newClients(seats[0].population.size)
 	for _, s := range seats {
 		part := s.end - s.begin
 		for j := range min(s.sent, part) {
@@ -62,7 +62,7 @@ func due(seats []*seat) clients {
 	return c
 }
 
-// everybody returns all clients of a crowd.
+// everybody returns all clients of a population.
 func everybody(size int) clients {
 	c := newClients(size)
 	for i := range size {

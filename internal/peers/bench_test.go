@@ -29,7 +29,7 @@ func BenchmarkAllowed(b *testing.B) { compare(b, Plenty, http.StatusOK) }
 // BenchmarkRefused is one request of a client that has used up its quota.
 func BenchmarkRefused(b *testing.B) { compare(b, One, http.StatusTooManyRequests) }
 
-// compare runs one workload for every limiter and size of the crowd.
+// compare runs one workload for every limiter and size of the population.
 func compare(b *testing.B, terms func(clients int) Terms, want int) {
 	for _, l := range Limiters() {
 		if l.Unlimited && want != http.StatusOK {

@@ -194,12 +194,12 @@ const newcomers = 30_000
 // first is a new client for each request.
 func first(b builder, tokens bool) func(*opening) (*asker, error) {
 	return func(o *opening) (*asker, error) {
-		crowd, err := NewCrowd(newcomers)
+		population, err := NewPopulation(newcomers)
 		if err != nil {
 			return nil, err
 		}
 		a := newAsker(http.MethodPost, nil)
-		a.crowd, a.next = crowd, crowd.size // the first instance is made when it is needed
+		a.population, a.next = population, population.size // the first instance is made when it is needed
 		a.renew = func() (http.Handler, error) { return b(o, Plenty(newcomers)) }
 		a.both = tokens
 		return a, nil
@@ -208,7 +208,7 @@ func first(b builder, tokens bool) func(*opening) (*asker, error) {
 
 // before gives a new instance to new clients, where those of the last one run out.
 func (a *asker) before(n int) error {
-	if a.renew == nil || a.next+n <= a.crowd.size {
+	if a.renew == nil || a.next+n <= a.population.size {
 		return nil
 	}
 	h, err := a.renew()

@@ -165,7 +165,7 @@ func TestNewClientsAreNew(t *testing.T) {
 	for _, name := range []string{Ours + asFirst, reference + asFirst, "throttled" + asFirst} {
 		a, err := contestant(t, name).open(new(opening))
 		require.NoError(t, err)
-		a.crowd = a.crowd.first(10)
+		a.population = a.population.first(10)
 		a.next = 10
 		made, renew := 0, a.renew
 		a.renew = func() (http.Handler, error) { made++; return renew() }

@@ -33,11 +33,11 @@ func TestIdentitiesAreMeasured(t *testing.T) {
 
 // Whatever number of goroutines divides the seats, all of them are used alike.
 func TestSharingUsesAllSeats(t *testing.T) {
-	crowd := crowd(t, 12)
+	population := population(t, 12)
 	for goroutines := 1; goroutines <= 4; goroutines++ {
 		var seats []*seat
 		for i := range 4 {
-			s := newSeat(Served(), crowd, get, http.StatusOK)
+			s := newSeat(Served(), population, get, http.StatusOK)
 			s.sit(i*3, (i+1)*3)
 			seats = append(seats, s)
 		}
@@ -51,7 +51,7 @@ func TestSharingUsesAllSeats(t *testing.T) {
 		require.NoError(t, audit(s.seats, nil, s.sent))
 	}
 	refusing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
-	s := &sharing{seats: []*seat{newSeat(refusing, crowd, get, http.StatusOK)}}
+	s := &sharing{seats: []*seat{newSeat(refusing, population, get, http.StatusOK)}}
 	s.run(5, 1)
 	require.ErrorContains(t, s.after(5), "5 of 5 answers are wrong")
 }

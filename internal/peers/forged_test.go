@@ -57,14 +57,14 @@ func forgeries(tb testing.TB, good string) []forgery {
 // token and with something that is none. All of them are allowed: what is not
 // accepted is as if absent.
 func BenchmarkForged(b *testing.B) {
-	crowd, err := gather(1, true)
+	population, err := gather(1, true)
 	require.NoError(b, err)
-	for _, f := range forgeries(b, crowd.Token(0)) {
+	for _, f := range forgeries(b, population.Token(0)) {
 		b.Run("shows="+f.name, func(b *testing.B) {
-			requireRefusedToken(b, crowd, f)
+			requireRefusedToken(b, population, f)
 			instance, err := withMemory(nil)(Served(), Plenty(1))
 			require.NoError(b, err)
-			s := newSeat(instance, crowd, Request{Method: http.MethodGet}, http.StatusOK)
+			s := newSeat(instance, population, Request{Method: http.MethodGet}, http.StatusOK)
 			s.request.Header = f.header
 			s.visit(0)
 			s.restart()
@@ -81,14 +81,14 @@ func BenchmarkForged(b *testing.B) {
 
 // requireRefusedToken makes sure that f is refused for the reason that is going
 // to be measured, by a middleware that tells.
-func requireRefusedToken(tb testing.TB, crowd *Crowd, f forgery) {
+func requireRefusedToken(tb testing.TB, population *Population, f forgery) {
 	tb.Helper()
 	cfg := config(Plenty(1))
 	var last middleware.Decision
 	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { last = d }
 	m, err := middleware.New(cfg)
 	require.NoError(tb, err)
-	s := newSeat(m.Handler(Served()), crowd, Request{Method: http.MethodGet}, http.StatusOK)
+	s := newSeat(m.Handler(Served()), population, Request{Method: http.MethodGet}, http.StatusOK)
 	s.request.Header = f.header
 	s.visit(0)
 	require.True(tb, last.Allowed)

@@ -88,7 +88,7 @@ func TestRoomy(t *testing.T) {
 }
 
 func TestForgeries(t *testing.T) {
-	c := crowd(t, 1)
+	c := population(t, 1)
 	for _, f := range forgeries(t, c.Token(0)) {
 		t.Run(f.name, func(t *testing.T) { requireRefusedToken(t, c, f) })
 	}

@@ -66,7 +66,7 @@ func config(t Terms) middleware.Config {
 // and verified by others.
 func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
 
-// issuer returns a middleware that issues the first tokens of a crowd, all at
+// issuer returns a middleware that issues the first tokens of a population, all at
 // one instant, which gives them one length. Tokens say what was used and not
 // what is left, so they fit whatever quota a benchmark has.
 func issuer() (http.Handler, error) {

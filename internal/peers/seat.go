@@ -29,18 +29,18 @@ const (
 )
 
 // A seat is where one goroutine sends requests from, for one client after the
-// other of its part of the crowd, and keeps count of them.
+// other of its part of the population, and keeps count of them.
 type seat struct {
-	handler http.Handler
-	crowd   *Crowd
-	shows   Shows
-	want    int // the status
+	handler    http.Handler
+	population *Population
+	shows      Shows
+	want       int // the status
 
 	request *http.Request
 	line    []string // the value of the field that tokens are shown in
 	w       recorder
 
-	begin, end, next int // the part of the crowd, and who is next
+	begin, end, next int // the part of the population, and who is next
 	first            int // who was next when counting began
 
 	count
@@ -51,22 +51,22 @@ type seat struct {
 type count struct {
 	sent  int      // requests
 	wrong int      // answers of another status or body than wanted
-	alien int      // requests from an address outside of the crowd
+	alien int      // requests from an address outside of the population
 	mute  int      // answers that say the token was not accepted, of those looked at
 	odd   recorder // the first wrong answer
 	seen  clients  // who sent them
 }
 
-func newSeat(handler http.Handler, crowd *Crowd, r Request, want int) *seat {
+func newSeat(handler http.Handler, population *Population, r Request, want int) *seat {
 	s := &seat{
-		handler: handler,
-		crowd:   crowd,
-		shows:   r.Shows,
-		want:    want,
-		request: httptest.NewRequest(r.Method, "http://peers.test/contact", http.NoBody),
-		line:    []string{""},
-		w:       newRecorder(),
-		end:     crowd.size,
+		handler:    handler,
+		population: population,
+		shows:      r.Shows,
+		want:       want,
+		request:    httptest.NewRequest(r.Method, "http://peers.test/contact", http.NoBody),
+		line:       []string{""},
+		w:          newRecorder(),
+		end:        population.size,
 	}
 	s.show()
 	s.restart()
@@ -83,10 +83,10 @@ func (s *seat) show() {
 	}
 }
 
-// sit gives s its part of the crowd, before it counts; an empty part means all.
+// sit gives s its part of the population, before it counts; an empty part means all.
 func (s *seat) sit(begin, end int) {
 	if begin == end {
-		begin, end = 0, s.crowd.size
+		begin, end = 0, s.population.size
 	}
 	s.begin, s.end, s.next, s.first = begin, end, begin, begin
 }
@@ -97,7 +97,7 @@ func (s *seat) restart() {
 	s.first = s.next
 	seen := s.seen
 	if seen == nil {
-		seen = newClients(s.crowd.size)
+		seen = newClients(s.population.size)
 	}
 	clear(seen)
 	s.count = count{seen: seen}
@@ -116,15 +116,15 @@ func (s *seat) send() {
 // that the limiter gets, not from i: a harness that fills one variable and sends
 // another has fooled others.
 func (s *seat) visit(i int) {
-	s.request.RemoteAddr = s.crowd.Address(i)
+	s.request.RemoteAddr = s.population.Address(i)
 	switch s.shows {
 	case InHeader:
-		s.line[0] = s.crowd.Token(i)
+		s.line[0] = s.population.Token(i)
 	case InCookie:
-		s.line[0] = s.crowd.Cookie(i)
+		s.line[0] = s.population.Cookie(i)
 	}
 	s.sent++
-	if c := clientOf(s.request.RemoteAddr); c >= 0 && c < s.crowd.size {
+	if c := clientOf(s.request.RemoteAddr); c >= 0 && c < s.population.size {
 		s.seen.add(c)
 	} else {
 		s.alien++

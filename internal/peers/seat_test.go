@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd returns a new crowd with tokens: tests may spoil it.
-func crowd(t *testing.T, size int) *Crowd {
+// population returns a new population with tokens: tests may spoil it.
+func population(t *testing.T, size int) *Population {
 	t.Helper()
-	c, err := NewCrowd(size)
+	c, err := NewPopulation(size)
 	require.NoError(t, err)
 	h, err := issuer()
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func crowd(t *testing.T, size int) *Crowd {
 }
 
 // work sends n requests for c from each of two seats and returns the audit.
-func work(t *testing.T, h http.Handler, c *Crowd, r Request, want, n int) error {
+func work(t *testing.T, h http.Handler, c *Population, r Request, want, n int) error {
 	t.Helper()
 	var seats []*seat
 	for i := range 2 {
@@ -40,11 +40,11 @@ func work(t *testing.T, h http.Handler, c *Crowd, r Request, want, n int) error 
 var get = Request{Method: http.MethodGet}
 
 func TestAuditPassesWhatIsAsMeant(t *testing.T) {
-	c := crowd(t, 1000)
+	c := population(t, 1000)
 	for _, n := range []int{1, 499, 500, 1700} {
 		require.NoError(t, work(t, Served(), c, get, http.StatusOK, n), "%d requests", n)
 	}
-	one := crowd(t, 1)
+	one := population(t, 1)
 	require.NoError(t, work(t, Served(), one, get, http.StatusOK, 10), "two seats share one client")
 }
 
@@ -61,22 +61,22 @@ func TestAuditCatches(t *testing.T) {
 	})
 	empty := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 
-	oneKey := crowd(t, 1000)
+	oneKey := population(t, 1000)
 	for i := range 1000 {
 		copy(oneKey.addresses[i*addressLen:], oneKey.Address(0))
 	}
-	twice := crowd(t, 1000)
+	twice := population(t, 1000)
 	copy(twice.addresses[7*addressLen:], twice.Address(8))
-	strangers := crowd(t, 1000)
+	strangers := population(t, 1000)
 	copy(strangers.addresses, "10.249.249.249:40000")
-	good := crowd(t, 1000)
+	good := population(t, 1000)
 
 	for _, c := range []struct {
-		name    string
-		handler http.Handler
-		crowd   *Crowd
-		want    int
-		message string
+		name       string
+		handler    http.Handler
+		population *Population
+		want       int
+		message    string
 	}{
 		{"one key for all clients", Served(), oneKey, http.StatusOK, "1 different clients asked, not the 1000"},
 		{"two clients with one address", Served(), twice, http.StatusOK, "999 different clients asked"},
@@ -87,7 +87,7 @@ func TestAuditCatches(t *testing.T) {
 		{"an answer that is not the handler's", empty, good, http.StatusOK, "with status 200 and 0 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.ErrorContains(t, work(t, c.handler, c.crowd, get, c.want, 500), c.message)
+			require.ErrorContains(t, work(t, c.handler, c.population, get, c.want, 500), c.message)
 		})
 	}
 
@@ -108,7 +108,7 @@ func TestAuditCatches(t *testing.T) {
 func TestAuditCatchesTokensThatAreNotAccepted(t *testing.T) {
 	for _, shows := range []Shows{InHeader, InCookie} {
 		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-			c := crowd(t, 100)
+			c := population(t, 100)
 			terms := Plenty(c.size)
 			if want != http.StatusOK {
 				terms = One(c.size)
@@ -119,7 +119,7 @@ func TestAuditCatchesTokensThatAreNotAccepted(t *testing.T) {
 			require.NoError(t, introduce(instance, Limiter{Request: r}, c))
 			require.NoError(t, work(t, instance, c, r, want, 640), "shown %d, wanted %d", shows, want)
 
-			other := crowd(t, 100)
+			other := population(t, 100)
 			for i := range other.size { // each client shows the token of the next
 				copy(other.lines[i*other.lineLen:], c.Cookie((i+1)%c.size))
 			}
@@ -130,7 +130,7 @@ func TestAuditCatchesTokensThatAreNotAccepted(t *testing.T) {
 }
 
 func TestCrowd(t *testing.T) {
-	c := crowd(t, 30_000)
+	c := population(t, 30_000)
 	addresses, tokens := make(map[string]bool), make(map[string]bool)
 	for i := range c.size {
 		addresses[c.Address(i)] = true
@@ -155,7 +155,7 @@ func TestCrowd(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, n := range []int{-1, 0, maxClients + 1} {
-		_, err := NewCrowd(n)
+		_, err := NewPopulation(n)
 		require.Error(t, err, n)
 	}
 	require.Negative(t, clientOf("192.0.2.1:80"))
@@ -167,12 +167,12 @@ func TestGather(t *testing.T) {
 		clients int
 		tokens  bool
 	}{{3, false}, {2, true}, {5, true}, {4, false}, {4, true}, {6, false}, {1, true}} {
-		crowd, err := gather(c.clients, c.tokens)
+		population, err := gather(c.clients, c.tokens)
 		require.NoError(t, err)
-		require.Equal(t, c.clients, crowd.size)
-		require.Equal(t, c.clients-1, clientOf(crowd.Address(c.clients-1)))
+		require.Equal(t, c.clients, population.size)
+		require.Equal(t, c.clients-1, clientOf(population.Address(c.clients-1)))
 		if c.tokens {
-			require.NotEmpty(t, crowd.Token(c.clients-1))
+			require.NotEmpty(t, population.Token(c.clients-1))
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// A stage is an instance of a limiter and the crowd that is going to ask it,
+// A stage is an instance of a limiter and the population that is going to ask it,
 // each client of which has asked once.
 type stage struct {
 	instance *Instance
@@ -18,7 +18,7 @@ type stage struct {
 }
 
 func newStage(l Limiter, t Terms, want int) (*stage, error) {
-	crowd, err := gather(t.Clients, l.Request.Shows != Nothing)
+	population, err := gather(t.Clients, l.Request.Shows != Nothing)
 	if err != nil {
 		return nil, err
 	}
@@ -26,14 +26,14 @@ func newStage(l Limiter, t Terms, want int) (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name, err)
 	}
-	if err := introduce(instance, l, crowd); err != nil {
+	if err := introduce(instance, l, population); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: introducing the clients: %w", l.Name, err), instance.Close())
 	}
 	s := &stage{instance: instance}
 	n := runtime.GOMAXPROCS(0)
 	for i := range n {
-		seat := newSeat(instance, crowd, l.Request, want)
-		seat.sit(i*crowd.size/n, (i+1)*crowd.size/n)
+		seat := newSeat(instance, population, l.Request, want)
+		seat.sit(i*population.size/n, (i+1)*population.size/n)
 		s.seats = append(s.seats, seat)
 	}
 	return s, nil
@@ -49,25 +49,25 @@ func (s *stage) restart() {
 // introduce sends the first request of each client, without a token. The order
 // is another one than that of the benchmark, lest what a limiter keeps of the
 // clients lies in memory in the order in which they are going to come.
-func introduce(h http.Handler, l Limiter, crowd *Crowd) error {
+func introduce(h http.Handler, l Limiter, population *Population) error {
 	workers := 1
 	if l.Remote {
 		workers = 16 // the clients that are on their way do not wait for each other
 	}
 	seats := make([]*seat, workers)
-	step := stride(crowd.size)
+	step := stride(population.size)
 	var group sync.WaitGroup
 	for k := range workers {
-		s := newSeat(h, crowd, Request{Method: l.Request.Method}, http.StatusOK)
+		s := newSeat(h, population, Request{Method: l.Request.Method}, http.StatusOK)
 		seats[k] = s
 		group.Go(func() {
-			for j := k; j < crowd.size; j += workers {
-				s.visit(j * step % crowd.size)
+			for j := k; j < population.size; j += workers {
+				s.visit(j * step % population.size)
 			}
 		})
 	}
 	group.Wait()
-	return audit(seats, everybody(crowd.size), crowd.size)
+	return audit(seats, everybody(population.size), population.size)
 }
 
 // stride returns a step that visits all of n clients: one near the golden
@@ -87,22 +87,22 @@ func gcd(a, b int) int {
 	return a
 }
 
-// The largest crowd gathered so far: issuing a million tokens takes a second, and
+// The largest population gathered so far: issuing a million tokens takes a second, and
 // the benchmarks of a process want the same ones again.
 var gathered struct {
 	sync.Mutex
-	crowd *Crowd
+	population *Population
 }
 
-// gather returns a crowd, with tokens if asked for.
-func gather(clients int, tokens bool) (*Crowd, error) {
+// gather returns a population, with tokens if asked for.
+func gather(clients int, tokens bool) (*Population, error) {
 	g := &gathered
 	g.Lock()
 	defer g.Unlock()
-	if c := g.crowd; c != nil && c.size >= clients && (c.lines != nil || !tokens) {
+	if c := g.population; c != nil && c.size >= clients && (c.lines != nil || !tokens) {
 		return c.first(clients), nil
 	}
-	crowd, err := NewCrowd(clients)
+	population, err := NewPopulation(clients)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func gather(clients int, tokens bool) (*Crowd, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := crowd.Issue(issuer, cookieName); err != nil {
+		if err := population.Issue(issuer, cookieName); err != nil {
 			return nil, err
 		}
 	}
-	g.crowd = crowd
-	return crowd, nil
+	g.population = population
+	return population, nil
 }

@@ -202,7 +202,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	s := httptest.NewServer(l)
 	tr := &Transport{Base: &http.Transport{MaxIdleConnsPerHost: 20}}
 	for range 3 {
-		require.Equal(t, map[int]int{200: 20}, crowd(t, tr, 20, s.URL))
+		require.Equal(t, map[int]int{200: 20}, burst(t, tr, 20, s.URL))
 	}
 	tr.CloseIdleConnections()
 	s.Close()

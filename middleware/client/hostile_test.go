@@ -235,7 +235,7 @@ func TestContextEndsAHerd(t *testing.T) {
 			require.Empty(t, tr.queues.going)
 			require.NoError(t, tr.solver.take(t.Context()))
 			tr.solver.pass()
-			require.Equal(t, map[int]int{200: 1}, crowd(t, tr, 1, "http://example.com/contact"), "the Transport is as good as before")
+			require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/contact"), "the Transport is as good as before")
 		})
 	}
 }

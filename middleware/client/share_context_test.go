@@ -41,7 +41,7 @@ func TestPayerIsCancelled(t *testing.T) {
 		<-block
 		time.AfterFunc(2*time.Second, cancel)
 		start := time.Now()
-		require.Equal(t, map[int]int{200: n}, crowd(t, tr, n, "http://example.com/contact"))
+		require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/contact"))
 		require.Equal(t, 2*time.Second, time.Since(start))
 		require.ErrorIs(t, <-payer, context.Canceled)
 		require.Equal(t, 1, l.proofs)
@@ -63,10 +63,10 @@ func TestPayerIsSlow(t *testing.T) {
 		})
 		tr := &Transport{Base: inMemory{h}}
 		var wg sync.WaitGroup
-		wg.Go(func() { crowd(t, tr, 1, "http://example.com/contact") })
+		wg.Go(func() { burst(t, tr, 1, "http://example.com/contact") })
 		time.Sleep(time.Second)
 		start := time.Now()
-		require.Equal(t, map[int]int{200: 3}, crowd(t, tr, 3, "http://example.com/contact"))
+		require.Equal(t, map[int]int{200: 3}, burst(t, tr, 3, "http://example.com/contact"))
 		require.Equal(t, 10*time.Second, time.Since(start))
 		wg.Wait()
 	})
@@ -87,10 +87,10 @@ func TestPayerHasToWait(t *testing.T) {
 		})
 		tr := &Transport{Base: inMemory{h}}
 		var wg sync.WaitGroup
-		wg.Go(func() { crowd(t, tr, 1, "http://example.com/contact") })
+		wg.Go(func() { burst(t, tr, 1, "http://example.com/contact") })
 		time.Sleep(time.Second)
 		start := time.Now()
-		require.Equal(t, map[int]int{200: 3}, crowd(t, tr, 3, "http://example.com/contact"))
+		require.Equal(t, map[int]int{200: 3}, burst(t, tr, 3, "http://example.com/contact"))
 		require.Equal(t, time.Second, time.Since(start))
 		wg.Wait()
 		require.Equal(t, 1, l.proofs)

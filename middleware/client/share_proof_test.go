@@ -16,8 +16,8 @@ import (
 	"github.com/tallystick/tallystick/internal/testkit"
 )
 
-// crowd sends n requests at once and returns how many of each status came back.
-func crowd(t testing.TB, rt http.RoundTripper, n int, url string) map[int]int {
+// burst sends n requests at once and returns how many of each status came back.
+func burst(t testing.TB, rt http.RoundTripper, n int, url string) map[int]int {
 	var mu sync.Mutex
 	statuses := map[int]int{}
 	var wg sync.WaitGroup
@@ -64,7 +64,7 @@ func TestOneBuysForAll(t *testing.T) {
 				l := newLimiter(t, "contact", newcomers, n)
 				l.quiet, l.delay = quiet, time.Second
 				tr := &Transport{Base: inMemory{together(n, l)}}
-				require.Equal(t, map[int]int{200: n}, crowd(t, tr, n, "http://example.com/contact"))
+				require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/contact"))
 				require.Equal(t, 1, l.proofs)
 				require.Equal(t, 2*n, l.requests)
 				require.Empty(t, tr.queues.going)
@@ -82,18 +82,18 @@ func TestOneBuysForAllOverTheNetwork(t *testing.T) {
 	base := s.Client().Transport.(*http.Transport)
 	base.MaxIdleConnsPerHost = n
 	tr := &Transport{Base: base}
-	require.Equal(t, map[int]int{200: n}, crowd(t, tr, n, s.URL))
+	require.Equal(t, map[int]int{200: n}, burst(t, tr, n, s.URL))
 	require.Equal(t, 1, l.proofs)
 }
 
-// A tally that is spent by the crowd is followed by another, one at a time.
-func TestCrowdLargerThanATally(t *testing.T) {
+// A tally that is spent by the burst is followed by another, one at a time.
+func TestBurstLargerThanATally(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		const n = 30
 		l := newLimiter(t, "contact", newcomers, 10)
 		l.delay = time.Second
 		tr := &Transport{Base: inMemory{together(n, l)}, MaxAttempts: 2}
-		require.Equal(t, map[int]int{200: n}, crowd(t, tr, n, "http://example.com/contact"))
+		require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/contact"))
 		require.Equal(t, 3, l.proofs)
 	})
 }
@@ -108,7 +108,7 @@ func TestEveryRequestPaysForItself(t *testing.T) {
 				l.silent, l.delay = silent, time.Second
 				tr := &Transport{Base: inMemory{together(n, l)}}
 				start := time.Now()
-				require.Equal(t, map[int]int{200: n}, crowd(t, tr, n, "http://example.com/feedback"))
+				require.Equal(t, map[int]int{200: n}, burst(t, tr, n, "http://example.com/feedback"))
 				require.Equal(t, 2*time.Second, time.Since(start), "the first, then all others at once")
 				require.Equal(t, n, l.proofs)
 				require.Equal(t, 2*n, l.requests)
@@ -126,10 +126,10 @@ func TestPurchasesOfDifferentKindsAreApart(t *testing.T) {
 		mux.Handle("/b", b)
 		tr := &Transport{Base: inMemory{mux}}
 		var wg sync.WaitGroup
-		wg.Go(func() { crowd(t, tr, 1, "http://example.com/a") })
+		wg.Go(func() { burst(t, tr, 1, "http://example.com/a") })
 		time.Sleep(time.Minute)
 		start := time.Now()
-		require.Equal(t, map[int]int{200: 1}, crowd(t, tr, 1, "http://example.com/b"))
+		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/b"))
 		require.Zero(t, time.Since(start))
 		wg.Wait()
 	})
@@ -156,7 +156,7 @@ func TestLateRefusal(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
-		require.Equal(t, map[int]int{200: 1}, crowd(t, tr, 1, "http://example.com/contact"))
+		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/contact"))
 		wg.Wait()
 		require.Equal(t, 1, l.proofs)
 	})
@@ -173,11 +173,11 @@ func TestBusyPolicyBesideAnExhaustedOne(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for !stop.Load() {
-			crowd(t, tr, 1, "http://example.com/feedback")
+			burst(t, tr, 1, "http://example.com/feedback")
 		}
 	})
 	for range 20 {
-		require.Equal(t, map[int]int{200: 1}, crowd(t, tr, 1, "http://example.com/contact"))
+		require.Equal(t, map[int]int{200: 1}, burst(t, tr, 1, "http://example.com/contact"))
 	}
 	stop.Store(true)
 	wg.Wait()

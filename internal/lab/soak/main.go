@@ -13,7 +13,7 @@
 // them, to which the goroutine is locked meanwhile: what attackers cost is not in it.
 //
 // Tallies are sold on two policies. On one they have a home, and a share on the other instances, of which holders and a
-// farm use all. On the other work comes first in a crowd, or whatever the load, as the configuration says.
+// farm use all. On the other work comes first while the instance is busy, or whatever the load, as the configuration says.
 //
 // The status is 1 if something does not hold. The first Ctrl-C ends it with the table of what was seen until then.
 package main

@@ -29,7 +29,7 @@ func (w *world) arrivals() {
 	wg.Wait()
 }
 
-// arrive is one of them. While the instance is calm it is let in. In a crowd, and where work comes first whatever the
+// arrive is one of them. While the instance is calm it is let in. While it is busy, and where work comes first whatever the
 // load, it is asked for work, and is let in with that.
 func (w *world) arrive(i int) {
 	c := w.caller(busy, "newcomer", i)

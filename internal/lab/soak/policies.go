@@ -15,7 +15,7 @@ import (
 const (
 	windowed = "window" // a sliding window, and nothing else
 	form     = "form"   // tallies are sold, which have a home, and there is a waiting room
-	busy     = "busy"   // the same, where work comes first only in a crowd
+	busy     = "busy"   // the same, where work comes first only while the instance is busy
 	slow     = "slow"   // bodies, and so many at once
 	paid     = "paid"   // an exact counter, FailClosed
 	open     = "open"   // an exact counter, FailOpen

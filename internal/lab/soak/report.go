@@ -83,7 +83,7 @@ func rowsOf(f findings) (rows []judge.Row) {
 	least("slow clients hung up", f.hangUps, 1)
 	least("forged requests", f.forged, 1)
 	least("/busy: newcomers let in without work", f.atOnce, 1)
-	least("/busy: newcomers let in with work, in a crowd", f.worked, 1)
+	least("/busy: newcomers let in with work, while it is busy", f.worked, 1)
 	least("/busy: instances found busy", f.busy, 1)
 	least("/form: holders sold a tally where their share was used up", f.moved, 1)
 

@@ -142,7 +142,7 @@ func TestSoakFindsFaults(t *testing.T) {
 			s.configured = ofPolicy(form, func(c *middleware.Config) { c.Instances = 30 })
 		}, "honest: refused with room", "holder"},
 		{"a share has no way out", func(s *settings) { s.wrap = withoutProofs("holder") }, "honest: refused with room", "its share is used up, and it is sold no further tally"},
-		{"nobody notices a crowd", func(s *settings) {
+		{"nobody notices that it is busy", func(s *settings) {
 			s.cycles, s.byLoad = 2, true
 			s.configured = ofPolicy(busy, func(c *middleware.Config) { c.Challenge.BusyPerSecond = 1_000_000 })
 		}, "admitted by an instance in a window, most: all, without work", ""},

@@ -65,7 +65,7 @@ type world struct {
 	reconfigured, led, dropped, decisions, explainedTokens atomic.Int64
 	steps, kills, hangUps, forged, restless                atomic.Int64
 	busy                                                   atomic.Int64 // instances, each time that it is looked at
-	atOnce, worked                                         atomic.Int64 // newcomers to /busy that were let in without work, and in a crowd with it
+	atOnce, worked                                         atomic.Int64 // newcomers to /busy that were let in without work, and while it was busy with it
 	moved                                                  atomic.Int64 // holders that were sold a tally where their share was used up
 	rounds                                                 int64
 	floodTime                                              time.Duration

@@ -35,7 +35,7 @@
 //     of the file, 1 to 2.5 µs of a processor for each key.
 //
 // The file is a snapshot of all accounts and a log of what was counted since. Calls that
-// come while others are being written are written together, so that fsync costs a crowd
+// come while others are being written are written together, so that fsync costs many at once
 // no more than one caller. A refusal writes nothing. When the file is 16 MiB larger than
 // twice its accounts, a smaller one is written beside it, with ".next" behind its name,
 // while calls are counted, and takes its place; accounts that count nothing any more are

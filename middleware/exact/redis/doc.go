@@ -22,7 +22,7 @@
 //     database that commits on a majority, behind the same interface.
 //   - A call tells the server until when its answer is waited for, by the server's own
 //     clock as it was in its last answers. What the server finds too late it does not
-//     count: a crowd does not keep it busy with what nobody waits for.
+//     count: a flood does not keep it busy with what nobody waits for.
 //   - In a cluster each node has places of its own, and is an [exact.Parted] of it: one
 //     that hangs keeps nobody from the others. Which slots it has is asked with CLUSTER
 //     SLOTS, every ten seconds at most, and each second where calls fail.

@@ -95,8 +95,8 @@ func befall(t *testing.T, p *faults.Proxy, outage middleware.Outage, f *fault) {
 	}
 	require.Equal(t, 1, site.log.count("does not answer"), "one alarm")
 	require.Zero(t, site.log.count("answers again"), "and no all-clear before the cure")
-	t.Logf("%d requests in the fault; customers' p99 %s, before %s; at most %d goroutines", ill.asked, ill.p99(), well.p99(), ill.crowd)
-	require.Less(t, ill.crowd, before+2*clients+3*256, "goroutines are bounded")
+	t.Logf("%d requests in the fault; customers' p99 %s, before %s; at most %d goroutines", ill.asked, ill.p99(), well.p99(), ill.goroutines)
+	require.Less(t, ill.goroutines, before+2*clients+3*256, "goroutines are bounded")
 
 	for range 2 * limit {
 		if status, _ := site.ask(spender); status == http.StatusOK {

@@ -116,13 +116,13 @@ func ends(t *testing.T, wg *sync.WaitGroup) {
 
 // A tide is what came of a load.
 type tide struct {
-	mu       sync.Mutex
-	statuses map[int]int // of decisions by the counter
-	degraded map[int]int
-	asked    int
-	admitted map[string]int
-	took     []time.Duration // by customers
-	crowd    int             // most goroutines
+	mu         sync.Mutex
+	statuses   map[int]int // of decisions by the counter
+	degraded   map[int]int
+	asked      int
+	admitted   map[string]int
+	took       []time.Duration // by customers
+	goroutines int             // at most
 }
 
 // p99 is what 99 of 100 requests of customers have taken at most. No test judges it: the
@@ -164,7 +164,7 @@ func (s *site) load(t *testing.T, name string, times int) *tide {
 				if status == http.StatusOK {
 					l.admitted[customer]++
 				}
-				l.crowd = max(l.crowd, runtime.NumGoroutine())
+				l.goroutines = max(l.goroutines, runtime.NumGoroutine())
 				l.mu.Unlock()
 				time.Sleep(2 * time.Millisecond)
 			}

@@ -93,9 +93,9 @@ func after(d func(exact.Call) time.Duration) taking {
 	}}
 }
 
-// A crowd of callers asks an owner whose counter takes a while, of one key or of many. What they
+// A burst of callers asks an owner whose counter takes a while, of one key or of many. What they
 // ask together takes no longer than what one asks.
-func TestACrowdOverASlowCounter(t *testing.T) {
+func TestABurstOverASlowCounter(t *testing.T) {
 	for _, keys := range []int{1, 64} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {

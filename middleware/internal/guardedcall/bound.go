@@ -13,7 +13,7 @@ const (
 	// unit is one place of a bound, which grows by less.
 	unit = 1 << 10
 
-	// fewCalls may be out where nobody is answered and there is no crowd.
+	// fewCalls may be out where nobody is answered and few call.
 	fewCalls = 4
 
 	// loneAnswers is how many calls, one at a time, must all have been slow until that
@@ -40,7 +40,7 @@ type terms struct {
 // server slows down: by a quarter instead of an eighth a server that is ten times as slow
 // from one moment to the next answers nobody for three deadlines. What a call takes
 // without a queue is the least that was seen, as in Vegas. It is raised only where the
-// calls go out one by one: in a crowd the least of late would rise with the queue.
+// calls go out one by one: among many the least of late would rise with the queue.
 type bound struct {
 	size   int64         // in units; 0: nothing is known
 	lone   time.Duration // the least round trip

@@ -75,7 +75,7 @@ func TestBoundShrinksBeforeTheDeadline(t *testing.T) {
 	require.Equal(t, fewCalls, b.places(256), "among few")
 	b.sent++
 	b.missed(b.sent, true, true, boundTerms)
-	require.Equal(t, 1, b.places(256), "in a crowd")
+	require.Equal(t, 1, b.places(256), "among many")
 }
 
 // A call that misses while others are answered soon has met no queue.

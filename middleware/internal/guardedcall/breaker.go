@@ -9,7 +9,7 @@ const (
 	// and at two of three the third may still be the same lost packet.
 	breakAfter = 5
 
-	// breakPause is for how long a crowd must have been without an answer to be an
+	// breakPause is for how long many calls must have been without an answer to be an
 	// outage: a flood can stop the instance itself for almost that long, and what is idle
 	// in between has not recovered.
 	breakPause = time.Second

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// A part is the calls to what fails by itself: a counter, or a node of one. It tells a
-// crowd from an outage where a call was not answered in time:
+// A part is the calls to what fails by itself: a counter, or a node of one. It tells
+// load from an outage where a call was not answered in time:
 //
 //   - A part that has answered somebody since the call came works. A call that it has
 //     no time for, among more than half of the places or where the bound holds calls
-//     back, met a crowd. Otherwise it missed alone: the policy's choice for this
+//     back, met load. Otherwise it missed alone: the policy's choice for this
 //     request, and no sign of an outage.
-//   - One that has answered nobody may have failed. But among a crowd, or where calls
-//     stood in line while it still answered, that must have lasted for a breakPause.
-//     Meanwhile a crowd's calls go out one at a time: whatever it has put into the
-//     server's queue is worked off by then, and what is judged is a probe that does
-//     not stand in it.
+//   - One that has answered nobody may have failed. But among many calls, or where
+//     some waited while it still answered, that must have lasted for a breakPause.
+//     Meanwhile calls go out one at a time: whatever was put into the server's queue is
+//     worked off by then, and what is judged is a probe that does
+//     not wait in it.
 //   - Where deadlines are noticed late, the instance itself is short of turns, and answers
 //     may lie there unread: that is load too. Only a silence of starvedPause is an outage then.
 //
@@ -34,10 +34,10 @@ type part struct {
 	out     [callers]int
 	given   []givenUp
 	answers uint64
-	crowds  uint64 // calls that came when more than half of the places were taken
-	heard   uint64 // of crowds, at the last answer
-	lines   uint64 // calls that had to wait
-	lined   bool   // somebody did at the last answer
+	loaded  uint64 // calls that came when more than half of the places were taken
+	heard   uint64 // of loaded, at the last answer
+	queued  uint64 // calls that had to wait
+	queue   bool   // somebody did at the last answer
 
 	starved time.Time // when a deadline was noticed late, of the monotonic clock
 
@@ -55,30 +55,30 @@ type ticket struct {
 }
 
 // seen is what a call saw when it came.
-type seen struct{ answers, crowds, lines uint64 }
+type seen struct{ answers, loaded, queued uint64 }
 
 // enter has a call go out, at once or when it is its turn. The outcome is Answered if it
 // has, and must be followed by leave.
 func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key string, terms terms) (ticket, Outcome, error) {
 	p.mu.Lock()
-	t := ticket{seen: seen{p.answers, p.crowds, p.lines}, sent: time.Now()}
+	t := ticket{seen: seen{p.answers, p.loaded, p.queued}, sent: time.Now()}
 	if p.breaker.open() {
 		defer p.mu.Unlock()
 		if !p.breaker.admits(now, terms.deadline) {
 			return t, NotAsked, nil
 		}
-		// It does not stand in line: it is how the crowd is told from an outage.
+		// It does not wait: it is how load is told from an outage.
 		t.probe, t.holder = true, p.turns.force(who, key)
 		p.send(&t, terms)
 		return t, Answered, nil
 	}
 	if t.holder = p.turns.hold(who, key, terms.most); t.holder == nil {
-		p.crowds++
+		p.loaded++
 		p.mu.Unlock()
 		return t, Busy, nil
 	}
 	if 2*p.turns.all() > terms.most {
-		p.crowds++
+		p.loaded++
 	}
 	p.proceed(t.sent, terms)
 	if p.room(who, terms) && p.turns.none(who) {
@@ -86,8 +86,8 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 		p.mu.Unlock()
 		return t, Answered, nil
 	}
-	p.lines++
-	w := p.turns.wait(t.holder, t.sent.Add(terms.deadline), t.seen.crowds)
+	p.queued++
+	w := p.turns.wait(t.holder, t.sent.Add(terms.deadline), t.seen.loaded)
 	patience := terms.deadline - p.bound.reserve(terms.deadline)
 	p.mu.Unlock()
 
@@ -123,8 +123,8 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 }
 
 // room reports whether one more call may go out. Those who pay have places of their
-// own beyond the bound: where it is small, a place of the crowd would come free too late.
-// A crowd of them takes no more than these from strangers: of the others it has its turns.
+// own beyond the bound: where it is small, one of the others' places would come free too late.
+// However many pay, they take no more than these from strangers: of the others they have their turns.
 func (p *part) room(who Caller, terms terms) bool {
 	places := p.bound.places(terms.most)
 	own := max(1, places/4)
@@ -145,7 +145,7 @@ func (p *part) send(t *ticket, terms terms) {
 	t.needed = 2*p.all() > p.bound.places(terms.most)
 }
 
-// proceed lets those go whose turn it is, while there is room for them. In a crowd it
+// proceed lets those go whose turn it is, while there is room for them. Among many it
 // skips those that have too little time left: what they would get is an answer that comes
 // too late. Among few it does not: after a stall all are answered at once.
 func (p *part) proceed(now time.Time, terms terms) {
@@ -155,7 +155,7 @@ func (p *part) proceed(now time.Time, terms terms) {
 		if w == nil {
 			return
 		}
-		if p.crowds != w.crowds && w.ends.Sub(now) < p.bound.reserve(terms.deadline) {
+		if p.loaded != w.loaded && w.ends.Sub(now) < p.bound.reserve(terms.deadline) {
 			w.goes <- 0
 			continue
 		}
@@ -172,7 +172,7 @@ type givenUp struct {
 	ends   time.Time // when the server must be through with it
 }
 
-// giveUp has a call of a crowd keep its place among those that are out, though its caller
+// giveUp has one of many calls keep its place among those that are out, though its caller
 // has gone: the server will work it off all the same. It does so until a later call is
 // answered, and for another deadline at most.
 func (p *part) giveUp(t *ticket, terms terms) {
@@ -212,13 +212,13 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 	switch how {
 	case answered:
 		p.answers++
-		p.heard, p.lined = p.crowds, !p.turns.empty()
+		p.heard, p.queue = p.loaded, !p.turns.empty()
 		p.forget(func(g givenUp) bool { return g.number < t.number })
 		p.bound.answered(t.number, took, t.needed || !p.turns.empty(), terms)
 		p.breaker.succeeded()
 		p.failedAt.Store(0)
 	case late:
-		p.bound.missed(t.number, p.answers == t.seen.answers, p.crowds != t.seen.crowds, terms)
+		p.bound.missed(t.number, p.answers == t.seen.answers, p.loaded != t.seen.loaded, terms)
 	}
 	p.turns.release(t.holder)
 	p.proceed(time.Now(), terms)
@@ -293,17 +293,17 @@ func (p *part) noteDelay(delay time.Duration, terms terms) {
 // is late then.
 func (p *part) isStarved() bool { return !p.starved.IsZero() && time.Since(p.starved) < breakPause }
 
-// busySilence reports whether there was a crowd since a call came or since the last
-// answer: what is idle for a moment has not recovered. So it is where calls stood in line
+// busySilence reports whether the part was busy since a call came or since the last
+// answer: what is idle for a moment has not recovered. So it is where calls waited
 // when it answered last, or the last answers took long.
 func (p *part) busySilence(t *ticket, terms terms) bool {
-	return p.crowds != min(t.seen.crowds, p.heard) || p.lined || p.bound.pressed(terms.deadline)
+	return p.loaded != min(t.seen.loaded, p.heard) || p.queue || p.bound.pressed(terms.deadline)
 }
 
-// busy reports whether a call that is back, while others were answered, has met a
-// crowd: of calls, or a queue of the server's, in which they took long as well.
+// busy reports whether a call that is back, while others were answered, has met
+// load: many calls, or a queue of the server's, in which they took long as well.
 func (p *part) busy(t *ticket, terms terms) bool {
-	return p.crowds != t.seen.crowds || p.lines != t.seen.lines || p.bound.pressed(terms.deadline)
+	return p.loaded != t.seen.loaded || p.queued != t.seen.queued || p.bound.pressed(terms.deadline)
 }
 
 // failed is the outcome of a call that is no load.

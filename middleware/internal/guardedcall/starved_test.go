@@ -75,7 +75,7 @@ func TestLateDeadlinesAreLoad(t *testing.T) {
 		require.Equal(t, Busy, p.judge(&ticket, failure{began: time.Now(), ended: time.Now(), late: true}, terms{aDeadline, 8}), "others were answered")
 		p.breaker.note(time.Now())
 		ticket.seen.answers = 1
-		require.Equal(t, Busy, p.tired(&ticket, time.Now(), terms{aDeadline, 8}), "in line")
+		require.Equal(t, Busy, p.tired(&ticket, time.Now(), terms{aDeadline, 8}), "in the queue")
 		time.Sleep(breakPause)
 		require.Equal(t, Failed, p.tired(&ticket, time.Now(), terms{aDeadline, 8}))
 	})

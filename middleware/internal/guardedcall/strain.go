@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A strain is what became of the calls of late, second by second. A crowd is load for a
-// moment. Where it does not end, a table is throttled, a disk full, a database locked by
+// A strain is what became of the calls of late, second by second. A burst is load for a
+// moment. Where load does not end, a table is throttled, a disk full, a database locked by
 // somebody: the counter answers, and everybody is refused.
 //
 // A second in which nobody asks is none: where little is asked, ten of them are an hour.

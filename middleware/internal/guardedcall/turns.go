@@ -26,7 +26,7 @@ const (
 type turns struct {
 	held    [callers]int // out or waiting
 	holders map[string]*holder
-	lines   [callers]list.List // of holders that have calls waiting
+	queues  [callers]list.List // of holders that have calls waiting
 	next    Caller
 }
 
@@ -36,7 +36,7 @@ type holder struct {
 	key     string
 	held    int
 	waiting list.List     // of *waiter
-	place   *list.Element // in its line; nil: none of its calls waits
+	place   *list.Element // in its queue; nil: none of its calls waits
 }
 
 // A waiter is a call that waits until it may go out.
@@ -44,8 +44,8 @@ type waiter struct {
 	who    Caller
 	goes   chan uint64   // the number that it went out as; 0: too late
 	ends   time.Time     // when its deadline is over
-	crowds uint64        // that had been when it came
-	place  *list.Element // in the line of its holder; nil: it has left
+	loaded uint64        // calls that had been so when it came
+	place  *list.Element // in the queue of its holder; nil: it has left
 }
 
 // all returns how many calls are out or wait.
@@ -90,46 +90,46 @@ func (t *turns) release(h *holder) {
 	}
 }
 
-// wait puts a call of a holder in line.
-func (t *turns) wait(h *holder, ends time.Time, crowds uint64) *waiter {
-	w := &waiter{who: h.who, goes: make(chan uint64, 1), ends: ends, crowds: crowds}
+// wait puts a call of a holder into its queue.
+func (t *turns) wait(h *holder, ends time.Time, loaded uint64) *waiter {
+	w := &waiter{who: h.who, goes: make(chan uint64, 1), ends: ends, loaded: loaded}
 	w.place = h.waiting.PushBack(w)
 	if h.place == nil {
-		h.place = t.lines[h.who].PushBack(h)
+		h.place = t.queues[h.who].PushBack(h)
 	}
 	return w
 }
 
-// give takes a call out of the line before its turn.
+// give takes a call out of the queue before its turn.
 func (t *turns) give(h *holder, w *waiter) {
 	if w.place != nil {
 		h.waiting.Remove(w.place)
-		t.line(h)
+		t.requeue(h)
 	}
 }
 
-// line puts a holder at the end of its line, or takes it out if it has nothing there.
-func (t *turns) line(h *holder) {
+// requeue puts a holder at the end of its queue, or takes it out if it has nothing there.
+func (t *turns) requeue(h *holder) {
 	if h.waiting.Len() > 0 {
-		t.lines[h.who].MoveToBack(h.place)
+		t.queues[h.who].MoveToBack(h.place)
 		return
 	}
-	t.lines[h.who].Remove(h.place)
+	t.queues[h.who].Remove(h.place)
 	h.place = nil
 }
 
 // empty reports whether nobody waits.
-func (t *turns) empty() bool { return t.lines[Stranger].Len()+t.lines[Payer].Len() == 0 }
+func (t *turns) empty() bool { return t.queues[Stranger].Len()+t.queues[Payer].Len() == 0 }
 
 // none reports whether nobody waits whose turn may come before that of a newcomer.
 func (t *turns) none(who Caller) bool {
-	return t.lines[who].Len() == 0 && (who == Payer || t.lines[Payer].Len() == 0)
+	return t.queues[who].Len() == 0 && (who == Payer || t.queues[Payer].Len() == 0)
 }
 
-// take takes the call out of its line whose turn it is, of strangers and of payers if there
+// take takes the call out of its queue whose turn it is, of strangers and of payers if there
 // is room for them; nil if there is none.
 func (t *turns) take(strangers, payers bool) *waiter {
-	strangers, payers = strangers && t.lines[Stranger].Len() > 0, payers && t.lines[Payer].Len() > 0
+	strangers, payers = strangers && t.queues[Stranger].Len() > 0, payers && t.queues[Payer].Len() > 0
 	if !strangers && !payers {
 		return nil
 	}
@@ -141,9 +141,9 @@ func (t *turns) take(strangers, payers bool) *waiter {
 		}
 	}
 	t.next = 1 - who
-	h := t.lines[who].Front().Value.(*holder)
+	h := t.queues[who].Front().Value.(*holder)
 	w := h.waiting.Remove(h.waiting.Front()).(*waiter)
 	w.place = nil
-	t.line(h)
+	t.requeue(h)
 	return w
 }

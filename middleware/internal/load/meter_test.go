@@ -91,7 +91,7 @@ func TestMeterIsNotRoundedUp(t *testing.T) {
 // Whether an instance is busy depends on what was admitted in all spans that have ended: a
 // list of them, counted one by one, says the same.
 func TestMeterAgainstAList(t *testing.T) {
-	crowds := 0
+	rushes := 0
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		perSecond := []int64{1, 2, 5, 20, 50}[rng.IntN(5)]
@@ -111,11 +111,11 @@ func TestMeterAgainstAList(t *testing.T) {
 			m.Admit(now, at)
 			require.Equal(t, list.at(now), m.Busy(now, at), "seed %d, %v", seed, now.Sub(opening))
 			if list.busy && !was {
-				crowds++
+				rushes++
 			}
 		}
 	}
-	require.Greater(t, crowds, 40, "the test has something to see")
+	require.Greater(t, rushes, 40, "the test has something to see")
 }
 
 // Spells are the calm and busy ones of an instance, in the plainest words.
@@ -168,10 +168,10 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 		var m load.Meter
 		type admission struct {
 			when   time.Time
-			crowds int64 // until then
+			rushes int64 // until then
 		}
 		var calm []admission
-		now, crowds, was := opening, int64(0), time.Time{}
+		now, rushes, was := opening, int64(0), time.Time{}
 		for len(calm) < 1200 {
 			switch {
 			case m.Busy(now, at):
@@ -188,20 +188,20 @@ func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
 					break
 				}
 				m.Admit(now, at)
-				calm = append(calm, admission{now, crowds})
+				calm = append(calm, admission{now, rushes})
 			}
 			if m.Busy(now, at) {
-				crowds++
+				rushes++
 				if !was.IsZero() {
 					require.GreaterOrEqual(t, now.Sub(was), 10*time.Second, "seed %d: no sooner busy again", seed)
 				}
 				was = now
 			}
 		}
-		require.Positive(t, crowds, "seed %d", seed)
+		require.Positive(t, rushes, "seed %d", seed)
 		for i, first := range calm {
 			for j, last := range calm[i:] {
-				most := float64(perSecond)*(last.when.Sub(first.when).Seconds()+10) + float64(last.crowds-first.crowds) + 1
+				most := float64(perSecond)*(last.when.Sub(first.when).Seconds()+10) + float64(last.rushes-first.rushes) + 1
 				if float64(j+1) > most+1e-6 {
 					require.Failf(t, "too many", "seed %d: %d admitted while calm in %v", seed, j+1, last.when.Sub(first.when))
 				}

@@ -112,7 +112,7 @@ func (q quotient) triple(r *results, c comparison, keys int) string {
 	return strings.Join(three, " / ")
 }
 
-// redisBudget is for a lone caller, on the hot key and on many; a crowd shares trips.
+// redisBudget is for a lone caller, on the hot key and on many; many share trips.
 func redisBudget(r *results) finding {
 	f := finding{spent: []float64{math.NaN()}, measured: unmeasured}
 	var worst extreme

@@ -38,8 +38,8 @@ var requestParts = []part{
 	}},
 }
 
-// crowd is how many clients there are where there are many.
-func (o options) crowd() int {
+// population is how many clients there are where there are many.
+func (o options) population() int {
 	if o.quick {
 		return 10_000
 	}
@@ -75,7 +75,7 @@ func measureRequests(ctx context.Context, o options, out, progress io.Writer) er
 		if o.only != p.name {
 			r.For = time.Duration(p.share * float64(r.For))
 		}
-		if err := p.run(ctx, r, o.crowd()); err != nil {
+		if err := p.run(ctx, r, o.population()); err != nil {
 			return err
 		}
 	}

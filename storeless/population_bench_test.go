@@ -15,39 +15,39 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// BenchmarkCrowd asks for tallies in random order, of a memory that is made for as many
+// BenchmarkPopulation asks for tallies in random order, of a memory that is made for as many
 // and knows them all: what that costs beside one tally is main memory. "-cpu 1,2,4" shows
 // how it scales; one tally on all processors is the worst there is for a lock. A wide
 // tally is one of IPv6, with a /56 and a /48.
-func BenchmarkCrowd(b *testing.B) {
+func BenchmarkPopulation(b *testing.B) {
 	for _, tallies := range []int{1, 1 << 16, 1 << 20, 10 << 20} {
 		for _, limits := range []int{1, 2, 4} {
 			for _, networks := range []int{0, 2} {
 				if tallies > 1<<20 && (limits > 1 || networks > 0 || !testkit.Long()) {
 					continue // gigabytes
 				}
-				c := newCrowd(b, tallies, limits, networks)
+				c := newPopulation(b, tallies, limits, networks)
 				b.Run(fmt.Sprintf("tallies=%d/limits=%d/networks=%d", tallies, limits, networks), c.ask)
 			}
 		}
 	}
 }
 
-// A crowd is of tallies that are known by their numbers.
-type crowd struct {
+// A population is of tallies that are known by their numbers.
+type population struct {
 	p        *storeless.Policy
 	tallies  int
 	networks int
 	memory   func() *storeless.Memory // made when it is asked for
 }
 
-func newCrowd(b *testing.B, tallies, limits, networks int) *crowd {
+func newPopulation(b *testing.B, tallies, limits, networks int) *population {
 	list := make([]storeless.Limit, limits)
 	for i := range list {
 		list[i] = unlimited
 		list[i].Name = string(rune('a' + i))
 	}
-	c := &crowd{p: compile(b, list...), tallies: tallies, networks: networks}
+	c := &population{p: compile(b, list...), tallies: tallies, networks: networks}
 	c.memory = sync.OnceValue(func() *storeless.Memory {
 		m := storeless.NewMemory(tallies*(1+networks), limits) // each of them is one's own
 		for n := range tallies {
@@ -60,7 +60,7 @@ func newCrowd(b *testing.B, tallies, limits, networks int) *crowd {
 
 // take asks for the n-th tally. Its key takes no memory of its own, that would have to be
 // read.
-func (c *crowd) take(m *storeless.Memory, n int) bool {
+func (c *population) take(m *storeless.Memory, n int) bool {
 	k := scatter(uint64(n))
 	f := storeless.Candidate{Key: storeless.Key(k), Provider: 1 + k>>52}
 	var networks [storeless.MaxNetworks]storeless.Network
@@ -72,7 +72,7 @@ func (c *crowd) take(m *storeless.Memory, n int) bool {
 	return v.Admitted
 }
 
-func (c *crowd) ask(b *testing.B) {
+func (c *population) ask(b *testing.B) {
 	m := c.memory()
 	runtime.GC()
 	b.ReportAllocs()
@@ -92,11 +92,11 @@ func (c *crowd) ask(b *testing.B) {
 	require.Zero(b, refused.Load())
 	newcomers, _ := m.Inherited()
 	require.Zero(b, newcomers, "the memory has room")
-	require.True(b, c.known(m), "a crowd that is not remembered measures nothing")
+	require.True(b, c.known(m), "a population that is not remembered measures nothing")
 }
 
 // known reports whether those that were asked for are remembered.
-func (c *crowd) known(m *storeless.Memory) bool {
+func (c *population) known(m *storeless.Memory) bool {
 	for n := range min(c.tallies, 1000) {
 		if take(m, c.p, midnight, storeless.Key(scatter(uint64(n))), 0).Limits[0].Remaining == storeless.MaxQuota {
 			return false

@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// A Crowd is a number of clients: for each an address of its own and, once
+// A Population is a number of clients: for each an address of its own and, once
 // issued, a token of its own. Both lie outside of the heap.
-type Crowd struct {
+type Population struct {
 	size      int
 	addresses []byte // addressLen each
 
@@ -28,24 +28,24 @@ const (
 	maxClients = tens * digits * digits * digits
 )
 
-// NewCrowd returns a crowd without tokens.
-func NewCrowd(size int) (*Crowd, error) {
+// NewCrowd returns a population without tokens.
+func NewPopulation(size int) (*Population, error) {
 	if size < 1 || size > maxClients {
-		return nil, fmt.Errorf("a crowd of %d is not from 1 to %d", size, maxClients)
+		return nil, fmt.Errorf("a population of %d is not from 1 to %d", size, maxClients)
 	}
 	addresses, err := offHeap(size * addressLen)
 	if err != nil {
 		return nil, err
 	}
-	c := &Crowd{size: size, addresses: addresses}
+	c := &Population{size: size, addresses: addresses}
 	for i := range size {
 		appendAddress(addresses[i*addressLen:i*addressLen], i)
 	}
 	return c, nil
 }
 
-// first returns the crowd of the first n clients of c.
-func (c *Crowd) first(n int) *Crowd {
+// first returns the population of the first n clients of c.
+func (c *Population) first(n int) *Population {
 	few := *c
 	few.size = n
 	return &few
@@ -71,24 +71,24 @@ func clientOf(address string) int {
 }
 
 // Address returns the address and port of client i.
-func (c *Crowd) Address(i int) string { return view(c.addresses, i*addressLen, addressLen) }
+func (c *Population) Address(i int) string { return view(c.addresses, i*addressLen, addressLen) }
 
 // Cookie returns the Cookie line of client i.
-func (c *Crowd) Cookie(i int) string { return view(c.lines, i*c.lineLen, c.lineLen) }
+func (c *Population) Cookie(i int) string { return view(c.lines, i*c.lineLen, c.lineLen) }
 
 // Token returns the token of client i.
-func (c *Crowd) Token(i int) string {
+func (c *Population) Token(i int) string {
 	return view(c.lines, i*c.lineLen+c.nameLen, c.lineLen-c.nameLen)
 }
 
-// view returns a part of b as a string. The crowd never changes b again.
+// view returns a part of b as a string. The population never changes b again.
 func view(b []byte, from, n int) string {
 	return unsafe.String(&b[from : from+n][0], n)
 }
 
 // Issue gives every client the token that issuer answers its first request
 // with. All tokens must have one length; those of one instant have.
-func (c *Crowd) Issue(issuer http.Handler, cookieName string) error {
+func (c *Population) Issue(issuer http.Handler, cookieName string) error {
 	s := newSeat(issuer, c, Request{Method: http.MethodPost}, http.StatusOK)
 	for i := range c.size {
 		s.visit(i)
