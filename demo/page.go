@@ -13,7 +13,7 @@ import (
 //go:embed web
 var web embed.FS
 
-// A page is what the templates show. No script and no style is inline: everything
+// A page feeds the templates. No script and no style is inline: everything
 // works under default-src 'self', and without JavaScript.
 type page struct {
 	Title string

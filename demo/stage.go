@@ -29,7 +29,7 @@ var firstLines = func() string {
 // prefilled is what the form says, so that there is nothing to type.
 var prefilled = contact{Name: "Ada", Email: "ada@example.org", Message: "Who keeps the count?"}
 
-// A stage is what the showroom shows of a round. One template draws it, in the page and in every event
+// One template draws a stage, in the page and in every event
 // of the stream: with a script and without, it is the same picture.
 type stage struct {
 	Steps     int

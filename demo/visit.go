@@ -136,7 +136,6 @@ func (vs *visits) drop() {
 	v.step() // its streams see that it is not remembered, and end
 }
 
-// A visit is what one browser has been answered.
 type visit struct {
 	used uint64 // of visits
 

@@ -206,7 +206,6 @@ func (m *Memory) spend(now int64, proof *Proof, v *Verdict) {
 	c.expires = uint32(ends)
 }
 
-// A start is what a newcomer begins with.
 type start struct {
 	cost int64
 	part int64 // of the quota, in 1/partsOfQuota

@@ -18,7 +18,6 @@ import "math/bits"
 // The floor is no higher than the smallest count in the set was at some time: to raise
 // it, all cells of the set must be raised.
 
-// A guest is whom a newcomer comes with.
 type guest struct {
 	provider uint64 // 0: nobody
 	level    uint32 // 0: a tally; from 1 on its networks

@@ -17,7 +17,6 @@ type ledger struct {
 	mark
 }
 
-// A mark is when a ledger was written down.
 type mark struct {
 	at int64 // Unix second of the last sale
 

@@ -28,7 +28,7 @@ type Buyer struct {
 // MaxBuyers is how many buyers a sale may have: an identity, its /56 and its /48.
 const MaxBuyers = 3
 
-// A Sale is what became of an attempt to buy a tally.
+// A Sale is the outcome of [Memory.Redeem].
 type Sale struct {
 	// Granted says that the tally is open: sold now, or Held by this instance
 	// already, which is honoured however prices have risen since.

@@ -115,7 +115,6 @@ func (o *inspector) add(now time.Time) {
 	o.cur++
 }
 
-// A toll is what became of the requests of an honest client.
 type toll struct {
 	under, refused int // under the limit by the true clock, and of them refused
 	longest        time.Duration

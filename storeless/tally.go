@@ -2,7 +2,7 @@
 
 package storeless
 
-// A State is what one limit has counted.
+// A State holds the counts of one limit.
 //
 // For the window algorithms, At is the number of the window since the Unix
 // epoch, Cur what was used in it, and Prev what was used in the window before.

@@ -4,7 +4,7 @@ package storeless
 
 import "time"
 
-// A Verdict is what the arithmetic says of one request.
+// A Verdict is the outcome of one decision.
 type Verdict struct {
 	// Admitted says that every limit in force had room for the cost, and that all were
 	// charged, but for shadows that had none. Otherwise none was.
@@ -35,7 +35,7 @@ type Verdict struct {
 	Limits [MaxLimits]LimitStatus
 }
 
-// A LimitStatus is how one limit stands.
+// A LimitStatus is the state of one limit after a decision.
 type LimitStatus struct {
 	Remaining int64         // cost that would still pass now; never negative
 	Reset     time.Duration // whole seconds until a blocked limit admits this cost, else until Remaining next rises; 0 if it is full

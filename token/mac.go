@@ -37,7 +37,7 @@ func newMAC(key []byte, prefix string) mac {
 	return mac{inner: state(0x36, prefix), outer: state(0x5c, "")}
 }
 
-// A scratch is what one signing or verifying needs, pooled so that neither
+// A scratch is pooled, so that neither signing nor verifying
 // allocates. What is hashed is copied in first: a slice handed to an interface
 // would move its owner's array to the heap.
 type scratch struct {

@@ -10,7 +10,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A field is what the payload needs to know of a limit.
 type field struct {
 	id      uint32
 	text    string // id and a comma

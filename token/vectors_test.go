@@ -51,7 +51,6 @@ type vectorOwn struct {
 	Bound   bool   `json:"bound"`
 }
 
-// A verdict is what the independent implementation says of a token.
 type verdict struct {
 	Failure string        `json:"failure"`
 	Expires int64         `json:"expires"`

@@ -22,7 +22,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A deadEnd is what may stand between a person and the form that was filled in.
 type deadEnd struct {
 	name   string
 	change func(*middleware.Config)

@@ -17,7 +17,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A look is how a page is shown.
 type look struct {
 	name     string
 	features []*emulation.MediaFeature

@@ -31,7 +31,6 @@ type caller struct {
 	slow    bool     // it reads answers so
 }
 
-// An answer is what a caller gets.
 type answer struct {
 	status   int
 	header   http.Header

@@ -16,7 +16,6 @@ import (
 	"github.com/tallystick/tallystick/internal/lab/instance"
 )
 
-// A result is what came of a row.
 type result struct {
 	row                    row
 	sent, admitted, bound  int64

@@ -31,7 +31,6 @@ const (
 	again // beside, and once more after
 )
 
-// A scale is how much of everything there is.
 type scale struct {
 	instances int
 	quota     int64

@@ -27,7 +27,6 @@ const (
 	stint             // a proof that is worth a hash too little
 )
 
-// An answer is what came of it.
 type answer struct {
 	admitted bool  // of buy and stint: granted
 	held     bool  // of buy and stint: the instance has sold it before

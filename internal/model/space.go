@@ -69,14 +69,12 @@ type way struct {
 	by   move
 }
 
-// An optionsKey is what the options of a client follow from.
 type optionsKey struct {
 	tally int
 	held  set
 	at    time.Duration
 }
 
-// An attackKey is what all that hostile clients can get out of an instance follows from.
 type attackKey struct {
 	memory memory
 	homes  group

@@ -32,7 +32,6 @@ type instance struct {
 	spent   uint32 // the work of that
 }
 
-// A tally is what all clients together hold of one, and what is true of it.
 type tally struct {
 	issued bool // where tallies stay near home: its challenge is
 	open   bool // it can be shown

@@ -102,7 +102,6 @@ func load(pattern string) ([]Mutant, error) {
 	return all, nil
 }
 
-// A fault is what is wrong with a list of mutants.
 type fault struct{ file, problem string }
 
 func (f *fault) Error() string { return f.file + ": " + f.problem }

@@ -39,7 +39,6 @@ type compiled struct {
 	compile         command
 }
 
-// A command is what was run, and where.
 type command struct {
 	dir   string
 	words []string

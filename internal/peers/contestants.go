@@ -24,7 +24,6 @@ type Contestant struct {
 	open func(*opening) (*asker, error)
 }
 
-// An opening is what contestants are told when they are made.
 type opening struct {
 	// For tests: what is called for every decision of ours, and a clock. nil: nothing, and
 	// that of the machine.

@@ -47,7 +47,6 @@ type seat struct {
 	_ [64]byte // counts of different seats share no cache line
 }
 
-// A count is what a seat has seen since it began to count.
 type count struct {
 	sent  int      // requests
 	wrong int      // answers of another status or body than wanted

@@ -8,7 +8,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A use is what an attacker does with the tallies of one policy.
 type use struct {
 	name string
 	pass *storeless.Policy // what an own tally carries

@@ -46,7 +46,6 @@ type Account struct {
 	answers answers
 }
 
-// An entry is what one limit has counted.
 type entry struct {
 	id    uint32
 	ends  int64 // Unix second from which it counts nothing

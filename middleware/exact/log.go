@@ -18,7 +18,7 @@ type chargeLog struct {
 	used    int64 // their sum
 }
 
-// A logEntry is what was charged and counts until the same moment.
+// A logEntry sums the charges that count until the same moment.
 type logEntry struct {
 	until int64 // Unix ns: from then on it does not count
 	cost  int64

@@ -42,7 +42,7 @@ type Snapshot struct {
 	Back  []byte
 }
 
-// A LimitSnapshot is what one limit has counted.
+// A LimitSnapshot holds the counts of one limit.
 type LimitSnapshot struct {
 	// ID is [Policy.ID], and Ends the Unix second from which it counts nothing.
 	ID   uint32
@@ -63,7 +63,7 @@ type Line struct {
 	Holes [][2]int64 // from, to
 }
 
-// A Log is what a sliding log or a rolling day holds.
+// A Log holds the charges of a sliding log or a rolling day.
 type Log struct {
 	// Used is the sum of all that counts.
 	Used int64
@@ -75,7 +75,7 @@ type Log struct {
 	Entries []LogEntry
 }
 
-// An LogEntry is what was charged and stops counting at the same moment.
+// A LogEntry sums the charges that stop counting at the same moment.
 type LogEntry struct {
 	Until int64 // Unix ns
 	Cost  int64

@@ -45,7 +45,6 @@ type Set struct {
 	last    atomic.Pointer[outcome]
 }
 
-// An outcome is what has become of the last reading of a file.
 type outcome struct {
 	success time.Time // the last one
 	err     error
@@ -109,7 +108,6 @@ func Open(path string, p Program) (*Set, error) {
 	return s, nil
 }
 
-// A change is what becomes of one middleware.
 type change struct {
 	*middleware.Middleware
 	to middleware.Config

@@ -84,7 +84,6 @@ func address(n uint32) middleware.Identity {
 	return middleware.Address(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}))
 }
 
-// A line is what was logged.
 type line struct {
 	Msg      string
 	Level    string

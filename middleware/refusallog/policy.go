@@ -15,7 +15,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A policy is what is counted of one policy since its last line.
 type policy struct {
 	name string
 

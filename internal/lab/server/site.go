@@ -23,7 +23,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/policyfile"
 )
 
-// A site is what an instance serves, and what it has seen.
 type site struct {
 	now    atomic.Int64 // Unix seconds
 	name   string       // of this process

@@ -40,7 +40,6 @@ func thousandTable(o Options) Table {
 	return t
 }
 
-// A result is what was admitted, and what is permitted.
 type result struct{ admitted, bound int64 }
 
 func (r result) String() string { return figure(r.admitted) + " of " + figure(r.bound) }

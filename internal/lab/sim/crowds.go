@@ -126,7 +126,6 @@ func (p *people) ask(c *client, to func() *instance) {
 	}
 }
 
-// A scene is what honest clients do within a window.
 type scene struct {
 	name      string
 	instances int

@@ -33,7 +33,6 @@ type visitor struct {
 	counted [2]uint32          // in that
 }
 
-// A toll is what came of a day.
 type toll struct {
 	requests, admitted int64
 	early              int64         // refused, though there was room by all that the client was ever admitted

@@ -55,7 +55,6 @@ const unit = 32
 // crowd is the default of Challenge.Crowd.
 const crowd = 8
 
-// A site is what an operator sets.
 type site struct {
 	limits  []middleware.Limit
 	sells   bool // there is a challenge

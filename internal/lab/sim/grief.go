@@ -9,7 +9,6 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// A grief is what became of those that had paid, and what a newcomer pays.
 type grief struct {
 	holders  *people
 	newcomer int64 // hashes; 0: nobody was let in

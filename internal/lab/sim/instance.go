@@ -34,7 +34,6 @@ func newInstance(cfg middleware.Config) *instance {
 	return &instance{mux}
 }
 
-// An ask is what a client sends.
 type ask struct {
 	addr   string
 	tokens []string
@@ -43,7 +42,6 @@ type ask struct {
 	cost   int64  // 0: the Config does not say
 }
 
-// A told is what a client learns from the answer.
 type told struct {
 	status    int
 	token     string

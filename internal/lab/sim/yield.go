@@ -98,7 +98,6 @@ func (b *buyer) buy(purse int64) string {
 	return token
 }
 
-// A harvest is what a buyer has made of its purse.
 type harvest struct {
 	requests, tallies int64
 	spent             int64 // hashes

@@ -30,7 +30,6 @@ func (w *world) caller(policy, kind string, number int) *caller {
 	return &caller{w: w, name: kind + " " + strconv.Itoa(number), policy: policy, address: w.host()}
 }
 
-// An answer is what a caller gets.
 type answer struct {
 	status int
 	header http.Header

@@ -99,7 +99,6 @@ func (t *trouble) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A request is what the soak knows of a request on its way.
 type request struct {
 	*passage
 	w        http.ResponseWriter

@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// A load is how a counter is asked.
 type load struct {
 	keys    []string
 	callers int // each has one call at a time
 }
 
-// A sample is what one slice of time has shown.
 type sample struct {
 	histogram
 	wall, client, server time.Duration // processor time of both; negative: it cannot be told

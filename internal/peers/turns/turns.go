@@ -59,14 +59,12 @@ type Plan struct {
 	Pace uint64
 }
 
-// A slice is what one player did in its turn.
 type slice struct {
 	cpu, wall time.Duration
 	bytes     uint64 // allocated, as far as is known without stopping the program
 	collected bool   // the collector was at work
 }
 
-// A record is what a group has of one player.
 type record struct {
 	slices         []slice
 	bytes, objects uint64 // allocated in one slice

@@ -48,7 +48,6 @@ func write(w io.Writer, dir, version string) error {
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bill(main, linked), cdx.SpecVersion1_6)
 }
 
-// A module is what the go command tells of one.
 type module struct {
 	Path, Version, GoVersion string
 	Sum                      string // as in go.sum; "" for a module of this repository

@@ -129,7 +129,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A reply is what became of one request.
 type reply struct {
 	who      string
 	at, took time.Duration // since the beginning, when it came back

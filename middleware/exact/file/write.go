@@ -76,7 +76,6 @@ func (c *Counter) stop(err error) error {
 	return err
 }
 
-// A batch is what one commit is about.
 type batch struct {
 	entries  map[string]*entry
 	order    []*entry // in which they were asked for

@@ -52,7 +52,6 @@ func left(t *testing.T, c exact.Counter, unit string, of limits) int64 {
 	return v.Limits[0].Remaining
 }
 
-// A log is when calls went, and how long each had waited.
 type log struct {
 	mu    sync.Mutex
 	went  []time.Time

@@ -40,7 +40,6 @@ func text(name string) string {
 	return string(b)
 }
 
-// A kind is what scripts know of limits of a kind.
 type kind struct {
 	file    string // of its sections
 	numbers []string

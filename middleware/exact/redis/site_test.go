@@ -114,7 +114,6 @@ func ends(t *testing.T, wg *sync.WaitGroup) {
 	}
 }
 
-// A tide is what came of a load.
 type tide struct {
 	mu         sync.Mutex
 	statuses   map[int]int // of decisions by the counter

@@ -18,7 +18,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 )
 
-// A state is what the drivers of PostgreSQL say.
 type state string
 
 func (s state) Error() string    { return "the server said " + string(s) }

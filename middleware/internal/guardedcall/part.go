@@ -224,7 +224,6 @@ func (p *part) leave(t *ticket, how comeback, terms terms) {
 	p.proceed(time.Now(), terms)
 }
 
-// A failure is how a call failed, and when.
 type failure struct {
 	began, ended time.Time
 	busy, late   bool

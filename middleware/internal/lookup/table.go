@@ -29,7 +29,6 @@ type Table[K comparable, V any] struct {
 // spare.
 const callsAtOnce = 16
 
-// An entry is what is known of a key.
 type entry[V any] struct {
 	value atomic.Pointer[V] // the last answer; nil: none
 	asked atomic.Int64      // when it was asked for, or a life before the next call is due, in ns

@@ -4,7 +4,7 @@ package page
 
 import "time"
 
-// A Refusal is what is told of a refused request. The zero value of a field says
+// A Refusal is a refused request as its page shows it. The zero value of a field says
 // nothing.
 type Refusal struct {
 	Status int

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Verdict is what a [Server] says of a client in one case.
+// A Verdict judges a client in one case.
 type Verdict string
 
 const (
@@ -68,7 +68,7 @@ const (
 	OutOfTurn Code = "out-of-turn"
 )
 
-// A Result is what is said of one case.
+// A Result is one case with its verdict.
 type Result struct {
 	Case    string  `json:"case"`
 	Verdict Verdict `json:"verdict"`
@@ -86,7 +86,7 @@ type Send struct {
 	Reason     string `json:"reason,omitempty"` // of a refusal, or for which a proof was not accepted
 }
 
-// A Report is what is said of a client.
+// A Report holds the results of all cases.
 type Report struct {
 	Passed   int      `json:"passed"`
 	Returned int      `json:"returned"`

@@ -33,7 +33,6 @@ type visit struct {
 	answered   time.Time
 }
 
-// A windowToken is what anybody can read of a token.
 type windowToken struct {
 	text    string
 	policy  string

@@ -14,7 +14,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/recipes/internal/loopback"
 )
 
-// An outcome is what the shapes have in common.
 type outcome struct {
 	status  int
 	headers http.Header

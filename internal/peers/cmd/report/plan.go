@@ -12,7 +12,6 @@ import (
 	"github.com/tallystick/tallystick/internal/peers"
 )
 
-// A job is what one process measures.
 type job struct {
 	title string
 	args  []string // of the test binary
