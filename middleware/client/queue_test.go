@@ -66,8 +66,8 @@ func called(places []*place) (list []errand) {
 	return list
 }
 
-// line lets one come that pays, and n that wait.
-func (l *till) line(n int) (payer *place, behind []*place) {
+// queue lets one come that pays, and n that wait.
+func (l *till) queue(n int) (payer *place, behind []*place) {
 	payer, e := l.come()
 	require.Equal(l.t, paying, e)
 	for range n {
@@ -88,7 +88,7 @@ func TestAsManyAreCalledAsThereIsRoomFor(t *testing.T) {
 		unknown: {looking, waiting, waiting, waiting, waiting},
 	} {
 		l := newTill(t)
-		payer, behind := l.line(5)
+		payer, behind := l.queue(5)
 		l.buy(left)
 		l.s.leave(l.now, payer, bought)
 		require.Equal(t, want, called(behind), "room for %d", left)
@@ -98,7 +98,7 @@ func TestAsManyAreCalledAsThereIsRoomFor(t *testing.T) {
 // One that looks and is refused pays; what it looked for was there today's price.
 func TestWhoLooksPays(t *testing.T) {
 	l := newTill(t)
-	payer, behind := l.line(5)
+	payer, behind := l.queue(5)
 	l.buy(0)
 	l.s.leave(l.now, payer, bought)
 	require.Equal(t, []errand{looking, waiting, waiting, waiting, waiting}, called(behind))
@@ -112,7 +112,7 @@ func TestWhoLooksPays(t *testing.T) {
 // Of those who look, each that is let in calls two: until one is refused.
 func TestLookingDoubles(t *testing.T) {
 	l := newTill(t)
-	payer, behind := l.line(40)
+	payer, behind := l.queue(40)
 	l.buy(unknown)
 	l.s.leave(l.now, payer, bought)
 	front := 0
@@ -156,7 +156,7 @@ func TestNextPayer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTill(t)
-			payer, behind := l.line(3)
+			payer, behind := l.queue(3)
 			test.before(l)
 			l.s.leave(l.now, payer, test.how)
 			require.Equal(t, test.want, called(behind))
@@ -167,7 +167,7 @@ func TestNextPayer(t *testing.T) {
 // Somebody else's refusal is no reason to give up while one pays.
 func TestClosedWhileOnePays(t *testing.T) {
 	l := newTill(t)
-	payer, behind := l.line(3)
+	payer, behind := l.queue(3)
 	l.buy(0)
 	l.s.leave(l.now, payer, bought)
 	require.Equal(t, looking, <-behind[0].called)
@@ -187,7 +187,7 @@ func TestLateRefusals(t *testing.T) {
 	for range 4 {
 		late = append(late, l.refused())
 	}
-	payer, _ := l.line(0)
+	payer, _ := l.queue(0)
 	l.buy(2)
 	l.s.leave(l.now, payer, bought)
 	require.Empty(t, l.s.going)
@@ -207,7 +207,7 @@ func TestLateRefusals(t *testing.T) {
 // another.
 func TestOverdue(t *testing.T) {
 	l := newTill(t)
-	payer, behind := l.line(3)
+	payer, behind := l.queue(3)
 	at := func(s int) { l.now = time.Unix(1e9+int64(s), 0) }
 	overdue := func(i int) errand {
 		e, longer := l.s.overdue(l.now, behind[i])

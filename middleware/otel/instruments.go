@@ -53,7 +53,7 @@ func New(provider metric.MeterProvider, attributes ...attribute.KeyValue) (*Inst
 		metric.WithDescription("What the challenges that went out with refusals ask for, in expected hashes."),
 		metric.WithExplicitBucketBoundaries(workBounds()...))
 	i.call, errs[3] = meter.Float64Histogram("tallystick.exact.call.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long requests have waited for the exact counter, in line and for the answer."),
+		metric.WithDescription("How long requests have waited for the exact counter, in the queue and for the answer."),
 		metric.WithExplicitBucketBoundaries(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10))
 	i.stats, errs[4] = newGauges(meter)
 	if err := errors.Join(errs[:]...); err != nil {

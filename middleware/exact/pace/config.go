@@ -28,7 +28,7 @@ type Config struct {
 	Counter exact.Counter
 
 	// Name is that of the limited service. Processes that give the same Name, Key and
-	// Limits to the same Counter share one line. Permitted: a policy's name, 1 to 26 of a-z,
+	// Limits to the same Counter share one queue. Permitted: a policy's name, 1 to 26 of a-z,
 	// 0-9 and "-"; with the longest name of Units and another "-", 32 together.
 	Name string
 

@@ -71,7 +71,7 @@ func (d *desk) pause(ctx context.Context, until time.Time) (err error) {
 }
 
 // paused returns how much longer nothing may go. Nothing is ever charged on the account of
-// the gate, so that a wait there is that of a pause, and not that of a line.
+// the gate, so that a wait there is that of a pause, and not that of the queue.
 func (d *desk) paused(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.deadline)
 	defer cancel()

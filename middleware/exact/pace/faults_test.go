@@ -80,7 +80,7 @@ func TestACounterThatIsDown(t *testing.T) {
 				defer cancel()
 				var refused *pace.RefusedError
 				require.ErrorAs(t, p.Wait(short), &refused)
-				require.Zero(t, refused.Waiting, "nobody is forgotten in line")
+				require.Zero(t, refused.Waiting, "nobody who waits is forgotten")
 			})
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/tallystick/tallystick/internal/mutants"
 )
 
-// TestMutants breaks every step of a line in turn; each time some test of this package must
+// TestMutants breaks every step of a queue in turn; each time some test of this package must
 // fail.
 func TestMutants(t *testing.T) {
 	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))

@@ -40,7 +40,7 @@ const (
 	maxAsking = 8
 )
 
-// A queue is the line of this process, and what is known of the others.
+// A queue is who waits in this process, and what is known of the others.
 type queue struct {
 	name       string
 	desk       *desk
@@ -48,7 +48,7 @@ type queue struct {
 	maxWait    time.Duration
 
 	mu      sync.Mutex
-	line    line
+	waiters waiters
 	asking  []costs                 // that are being booked
 	queued  bool                    // what was booked last has to wait
 	waits   [maxUnits]time.Duration // of each unit, of late
@@ -60,7 +60,7 @@ type queue struct {
 	looking bool                    // for others
 }
 
-// join puts a call in line, or says why it may not wait. It waits until end at most, if that
+// join puts a call into the queue, or says why it may not wait. It waits until end at most, if that
 // is not zero.
 func (q *queue) join(now, end time.Time, c costs) (*waiter, error) {
 	w := &waiter{costs: c, patience: now.Add(q.maxWait), news: make(chan struct{}, 1)}
@@ -70,20 +70,20 @@ func (q *queue) join(now, end time.Time, c costs) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := q.earliest(now, c)
-	if full := len(q.line.waiters) >= q.maxWaiting; full || at.After(w.patience) {
-		return nil, &RefusedError{Name: q.name, Wait: at.Sub(now), Waiting: len(q.line.waiters), Full: full, deadline: w.deadline && !full}
+	if full := len(q.waiters) >= q.maxWaiting; full || at.After(w.patience) {
+		return nil, &RefusedError{Name: q.name, Wait: at.Sub(now), Waiting: len(q.waiters), Full: full, deadline: w.deadline && !full}
 	}
-	q.line.waiters = append(q.line.waiters, w)
+	q.waiters = append(q.waiters, w)
 	return w, nil
 }
 
 // earliest returns when a call could go that comes now, if no other process had any.
 func (q *queue) earliest(now time.Time, c costs) time.Time {
-	at := latest(now, q.paused, q.line.latest())
-	if !q.queued || len(q.line.waiters) == 0 {
+	at := latest(now, q.paused, q.waiters.latest())
+	if !q.queued || len(q.waiters) == 0 {
 		return at
 	}
-	for _, w := range q.line.waiters {
+	for _, w := range q.waiters {
 		if w.place == nil {
 			at = at.Add(w.costs.takes(q.desk.units))
 		}
@@ -154,7 +154,7 @@ func (q *queue) step(now time.Time, w *waiter) (action, time.Time) {
 	return going, now
 }
 
-// leave takes a call out of the line.
+// leave takes a call out of the queue.
 func (q *queue) leave(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,7 +163,7 @@ func (q *queue) leave(w *waiter) {
 
 // depart is leave, and q.mu is held. If the call has a place, the next has it now.
 func (q *queue) depart(now time.Time, w *waiter) {
-	q.drop(q.line.leave(w))
+	q.drop(q.waiters.leave(w))
 	q.advance(now)
 	q.callNext()
 }
@@ -180,7 +180,7 @@ func (q *queue) drop(places ...*place) {
 
 // callNext tells the first call without a place that it is the first.
 func (q *queue) callNext() {
-	if w := q.line.next(q.asking); w != nil {
+	if w := q.waiters.next(q.asking); w != nil {
 		w.tell()
 	}
 }
@@ -189,7 +189,7 @@ func (q *queue) callNext() {
 // is next then, and when another may be booked, if that is a matter of time.
 func (q *queue) advance(now time.Time) (*waiter, time.Time) {
 	for booked := false; ; booked = true {
-		w := q.line.next(q.asking)
+		w := q.waiters.next(q.asking)
 		if booked && w != nil {
 			w.tell()
 		}
@@ -199,7 +199,7 @@ func (q *queue) advance(now time.Time) (*waiter, time.Time) {
 		if q.untold && now.Before(q.paused) {
 			return w, q.paused
 		}
-		last := q.line.latest()
+		last := q.waiters.latest()
 		if q.queued && len(q.asking) > 0 {
 			last = latest(last, now)
 			for _, c := range q.asking {
@@ -253,7 +253,7 @@ func (q *queue) seat(now time.Time, w *waiter, pl *place) {
 		q.drop(pl)
 		return
 	}
-	back := q.line.give(pl)
+	back := q.waiters.give(pl)
 	if back != nil && back.moment.After(w.patience) {
 		q.fail(w, q.refusal(w, back.moment.Sub(now)))
 	}
@@ -267,7 +267,7 @@ func (q *queue) complete(pl *place, u int, ahead time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	pl.busy = false
-	w := q.line.holder(pl)
+	w := q.waiters.holder(pl)
 	if err == nil && v.Admitted {
 		q.add(now, pl, u, v)
 		good := q.behindPause(pl)
@@ -304,7 +304,7 @@ func (q *queue) fail(w *waiter, err error) {
 }
 
 func (q *queue) refusal(w *waiter, wait time.Duration) error {
-	return &RefusedError{Name: q.name, Wait: wait, Waiting: max(0, slices.Index(q.line.waiters, w)), deadline: w.deadline}
+	return &RefusedError{Name: q.name, Wait: wait, Waiting: max(0, slices.Index(q.waiters, w)), deadline: w.deadline}
 }
 
 // add adds what was booked of a unit to a place, and learns from it: what is admitted for now
@@ -326,7 +326,7 @@ func (q *queue) look(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.looking = false
-	for _, w := range q.line.waiters {
+	for _, w := range q.waiters {
 		if w.place != nil && w.place.moment.Sub(now) <= early {
 			w.tell()
 		}
@@ -370,7 +370,7 @@ func (q *queue) hold(until, now time.Time) {
 		return
 	}
 	q.paused, q.told, q.untold = until, now, false
-	q.drop(q.line.void(until)...)
+	q.drop(q.waiters.void(until)...)
 	q.callNext()
 }
 

@@ -24,10 +24,10 @@ type RefusedError struct {
 	// Wait is how long the call would have waited at least.
 	Wait time.Duration
 
-	// Waiting is how many were in line before it in this process.
+	// Waiting is how many waited before it in this process.
 	Waiting int
 
-	// Full says that the line has no place for another, however short the wait.
+	// Full says that the queue has no place for another, however short the wait.
 	Full bool
 
 	deadline bool
@@ -38,7 +38,7 @@ func (e *RefusedError) Error() string {
 	why := "longer than it may"
 	switch {
 	case e.Full:
-		why = "the line is full"
+		why = "the queue is full"
 	case e.deadline:
 		why = "longer than its context lasts"
 	}

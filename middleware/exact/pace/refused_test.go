@@ -17,7 +17,7 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/pace"
 )
 
-// A call that would wait too long is refused at once, and told how long; a line that is full
+// A call that would wait too long is refused at once, and told how long; a queue that is full
 // takes no other.
 func TestWhoMayWait(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestWhoMayWait(t *testing.T) {
 		require.Equal(t, 9, refused.Waiting)
 		require.Equal(t, 10*time.Second, refused.Wait)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, "pace: models: the call would wait 10s behind 9 others: the line is full", err.Error())
+		require.Equal(t, "pace: models: the call would wait 10s behind 9 others: the queue is full", err.Error())
 
 		// In another process, where nobody waits, the counter says how long: not behind all
 		// nine, but behind the two that are booked.

@@ -19,7 +19,7 @@ import (
 // counter's, and keeps the names of all accounts for as long: in a cluster two nodes may tell of one.
 func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
 	e := c.engine
-	client, err := e.line.get(ctx)
+	client, err := e.connection.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
-	client, err := c.engine.line.get(ctx)
+	client, err := c.engine.connection.get(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
 
 // Forget implements [exact.Archive]. The trails of an account without it count nothing.
 func (c *Counter) Forget(ctx context.Context, name string) error {
-	client, err := c.engine.line.get(ctx)
+	client, err := c.engine.connection.get(ctx)
 	if err != nil {
 		return err
 	}

@@ -85,12 +85,12 @@ func Open(url string, cfg Config) (*Counter, error) {
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
 	var c *Counter
 	option.Dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
-		return c.engine.line.connects(ctx, network, address, raw)
+		return c.engine.connection.connects(ctx, network, address, raw)
 	}
 	c, err = open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
 	if err == nil {
 		c.engine.alone = true
-		c.engine.line.ahead()
+		c.engine.connection.ahead()
 	}
 	return c, err
 }
@@ -141,7 +141,7 @@ func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
 // Close closes the connections that Open made. Calls after it fail with
 // [ErrStopped].
 func (c *Counter) Close() error {
-	c.engine.line.close()
+	c.engine.connection.close()
 	return nil
 }
 

@@ -20,9 +20,9 @@ import (
 
 // An engine makes calls, each by itself.
 type engine struct {
-	prefix string
-	line   line
-	alone  bool // calls that are alone have a connection of their own
+	prefix     string
+	connection connection
+	alone      bool // calls that are alone have a connection of their own
 
 	scripts scripts
 
@@ -46,9 +46,9 @@ const maxOut = 512
 func newEngine(cfg Config, dial func() (rueidis.Client, error)) *engine {
 	told := &alarms{log: cfg.Logger}
 	e := &engine{
-		prefix: cfg.Prefix,
-		alarms: told,
-		line:   line{dial: dial, watch: watch{allowed: cfg.DangerouslyAllowEviction, alarms: told, every: watchEvery}},
+		prefix:     cfg.Prefix,
+		alarms:     told,
+		connection: connection{dial: dial, watch: watch{allowed: cfg.DangerouslyAllowEviction, alarms: told, every: watchEvery}},
 	}
 	for i := range e.nodes {
 		e.nodes[i].out = make(chan struct{}, maxOut)
@@ -181,7 +181,7 @@ type job struct {
 
 // run runs a script, as one round trip, except for the first time on a server.
 func (e *engine) run(ctx context.Context, j *job) (string, error) {
-	client, err := e.line.get(ctx)
+	client, err := e.connection.get(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -209,7 +209,7 @@ func (e *engine) run(ctx context.Context, j *job) (string, error) {
 		e.heard(ctx, client, j, said, err, sent)
 		done <- answer{said, err}
 		e.layout.refresh(client, err != nil)
-		e.line.refresh(client)
+		e.connection.refresh(client)
 	}()
 	select {
 	case a := <-done:
@@ -238,8 +238,8 @@ func (e *engine) runAlone(ctx context.Context, client rueidis.Client, l *lone, j
 		}
 	}
 	e.heard(ctx, client, j, said, err, sent)
-	if e.line.due() {
-		go e.line.ask(client)
+	if e.connection.due() {
+		go e.connection.ask(client)
 	}
 	return said, classify(err), true
 }
@@ -247,7 +247,7 @@ func (e *engine) runAlone(ctx context.Context, client rueidis.Client, l *lone, j
 // heard learns from an answer.
 func (e *engine) heard(ctx context.Context, client rueidis.Client, j *job, said string, err error, sent time.Time) {
 	if err != nil {
-		e.line.failed(client, err)
+		e.connection.failed(client, err)
 		if saidOf(err, unreadable) {
 			e.alarms.unreadable(j.keys[0], err)
 		}

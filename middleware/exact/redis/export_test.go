@@ -29,19 +29,19 @@ func (c *Counter) Engine() exact.Batcher { return c.engine }
 
 // Tried waits for the attempt to connect that is under way, and reports whether there was one.
 func (c *Counter) Tried() bool {
-	l := &c.engine.line
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if wait := l.dialing; wait != nil {
-		l.mu.Unlock()
+	conn := &c.engine.connection
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	if wait := conn.dialing; wait != nil {
+		conn.mu.Unlock()
 		<-wait
-		l.mu.Lock()
+		conn.mu.Lock()
 	}
-	return !l.dialed.IsZero()
+	return !conn.dialed.IsZero()
 }
 
 // AskEvery has a counter ask so often whether its server evicts keys.
-func (c *Counter) AskEvery(every time.Duration) { c.engine.line.every = every }
+func (c *Counter) AskEvery(every time.Duration) { c.engine.connection.every = every }
 
 // Account is the key of an account.
 func (c *Counter) Account(p *exact.Policy, key string) string { return c.engine.tag(p, key) }

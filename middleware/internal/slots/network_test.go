@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Against plain counts: who comes is refused only if his line is full, or if all places are taken
+// Against plain counts: who comes is refused only if his queue is full, or if all places are taken
 // and no network has two more than his own. Who gives way is the newest of the network that has
 // most.
 func TestTheLongestGivesWay(t *testing.T) {
@@ -48,18 +48,18 @@ func TestTheLongestGivesWay(t *testing.T) {
 				}
 				continue
 			}
-			network, line, most := key/2, 0, 0
+			network, queue, most := key/2, 0, 0
 			if rng.IntN(3) == 0 {
 				network = Key(rng.IntN(4)) // a tally that was bought goes with its client
 			}
 			for _, w := range waiting {
 				most = max(most, from(w.seat.network.key))
 				if w.key == key {
-					line++
+					queue++
 				}
 			}
 			full := len(waiting) >= bounds.QueueAll
-			may := line < bounds.Queue && (!full || most >= from(network)+2)
+			may := queue < bounds.Queue && (!full || most >= from(network)+2)
 			w := table.join(key, 1, network)
 			require.Equal(t, may, w != nil, "seed %d", seed)
 			if may && full {

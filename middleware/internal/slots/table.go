@@ -26,7 +26,7 @@ type Bounds struct {
 type Table struct {
 	mu       sync.Mutex
 	bounds   Bounds
-	lines    map[Key]*line
+	tallies  map[Key]*tally
 	waiting  int
 	networks networks
 }
@@ -38,8 +38,8 @@ func (t *Table) Bound(b Bounds) {
 	t.bounds = b
 }
 
-// A line is one tally: the slots that count, oldest first, and those that wait for one.
-type line struct {
+// A tally has slots that count, oldest first, and requests that wait for one.
+type tally struct {
 	held, waiting list.List // of *Slot, *waiter
 }
 
@@ -55,7 +55,7 @@ type waiter struct {
 	key   Key
 	most  int
 	given chan *Slot    // nil: it has given way
-	place *list.Element // in its line; nil: it does not wait any more
+	place *list.Element // in its queue; nil: it does not wait any more
 	seat  seat
 }
 
@@ -67,22 +67,22 @@ func (t *Table) Try(now time.Time, key Key, most int) *Slot {
 }
 
 func (t *Table) try(now time.Time, key Key, most int) *Slot {
-	l := t.lines[key]
-	if l == nil {
+	a := t.tallies[key]
+	if a == nil {
 		if most < 1 {
 			return nil
 		}
-		if t.lines == nil {
-			t.lines = make(map[Key]*line)
+		if t.tallies == nil {
+			t.tallies = make(map[Key]*tally)
 		}
-		l = new(line)
-		t.lines[key] = l
+		a = new(tally)
+		t.tallies[key] = a
 	}
-	t.pass(now, key, l)
-	if l.waiting.Len() > 0 || l.held.Len() >= most { // those who wait came first
+	t.pass(now, key, a)
+	if a.waiting.Len() > 0 || a.held.Len() >= most { // those who wait came first
 		return nil
 	}
-	return l.hold(now, key)
+	return a.hold(now, key)
 }
 
 // Leave gives a slot back, to the first who waits. A second time it changes nothing, nor
@@ -90,23 +90,23 @@ func (t *Table) try(now time.Time, key Key, most int) *Slot {
 func (t *Table) Leave(now time.Time, s *Slot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[s.key]
-	if l == nil {
+	a := t.tallies[s.key]
+	if a == nil {
 		return
 	}
 	if s.place != nil {
-		l.held.Remove(s.place)
+		a.held.Remove(s.place)
 		s.place = nil
 	}
-	t.pass(now, s.key, l)
-	t.forget(s.key, l)
+	t.pass(now, s.key, a)
+	t.forget(s.key, a)
 }
 
-// forget forgets a line that nobody is in: also one whose slots have all ended by
+// forget forgets a tally that nobody is in: also one whose slots have all ended by
 // themselves, when the last of their requests is over.
-func (t *Table) forget(key Key, l *line) {
-	if l.held.Len() == 0 && l.waiting.Len() == 0 {
-		delete(t.lines, key)
+func (t *Table) forget(key Key, a *tally) {
+	if a.held.Len() == 0 && a.waiting.Len() == 0 {
+		delete(t.tallies, key)
 	}
 }
 
@@ -114,39 +114,39 @@ func (t *Table) forget(key Key, l *line) {
 func (t *Table) Live() (tallies, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.lines), t.waiting
+	return len(t.tallies), t.waiting
 }
 
 // hold takes a slot.
-func (l *line) hold(now time.Time, key Key) *Slot {
+func (a *tally) hold(now time.Time, key Key) *Slot {
 	s := &Slot{key: key, began: now}
-	s.place = l.held.PushBack(s)
+	s.place = a.held.PushBack(s)
 	return s
 }
 
 // pass ends what has been held for too long, and hands free slots to those who wait.
-func (t *Table) pass(now time.Time, key Key, l *line) {
-	for e := l.held.Front(); t.bounds.Hold > 0 && e != nil; e = l.held.Front() {
+func (t *Table) pass(now time.Time, key Key, a *tally) {
+	for e := a.held.Front(); t.bounds.Hold > 0 && e != nil; e = a.held.Front() {
 		s := e.Value.(*Slot)
 		if now.Sub(s.began) < t.bounds.Hold {
 			break
 		}
-		l.held.Remove(e)
+		a.held.Remove(e)
 		s.place = nil
 	}
-	for e := l.waiting.Front(); e != nil; e = l.waiting.Front() {
+	for e := a.waiting.Front(); e != nil; e = a.waiting.Front() {
 		w := e.Value.(*waiter)
-		if l.held.Len() >= w.most {
+		if a.held.Len() >= w.most {
 			break
 		}
-		t.quit(l, w)
-		w.given <- l.hold(now, key)
+		t.quit(a, w)
+		w.given <- a.hold(now, key)
 	}
 }
 
-// quit takes a waiter out of its line.
-func (t *Table) quit(l *line, w *waiter) {
-	l.waiting.Remove(w.place)
+// quit takes a waiter out of its queue.
+func (t *Table) quit(a *tally, w *waiter) {
+	a.waiting.Remove(w.place)
 	w.place = nil
 	t.waiting--
 	t.networks.leave(w.seat)

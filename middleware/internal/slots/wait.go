@@ -26,8 +26,8 @@ func (t *Table) Wait(ctx context.Context, now func() time.Time, key Key, most in
 		t.mu.Unlock()
 		return nil, ErrFull
 	}
-	l := t.lines[key]
-	ends := t.ends(now(), l)
+	a := t.tallies[key]
+	ends := t.ends(now(), a)
 	t.mu.Unlock()
 
 	timer := time.NewTimer(ends)
@@ -43,22 +43,22 @@ func (t *Table) Wait(ctx context.Context, now func() time.Time, key Key, most in
 			return nil, t.giveUp(now(), key, w, ctx.Err())
 		case <-timer.C:
 			t.mu.Lock()
-			t.pass(now(), key, l)
-			ends = t.ends(now(), l)
+			t.pass(now(), key, a)
+			ends = t.ends(now(), a)
 			t.mu.Unlock()
 			timer.Reset(ends)
 		}
 	}
 }
 
-// join has a request stand in line, or is nil if it may not.
+// join has a request wait, or is nil if it may not.
 func (t *Table) join(key Key, most int, network Key) *waiter {
-	l := t.lines[key]
-	if most < 1 || l.waiting.Len() >= t.bounds.Queue || t.waiting >= t.bounds.QueueAll && !t.makeRoom(network) {
+	a := t.tallies[key]
+	if most < 1 || a.waiting.Len() >= t.bounds.Queue || t.waiting >= t.bounds.QueueAll && !t.makeRoom(network) {
 		return nil
 	}
 	w := &waiter{key: key, most: most, given: make(chan *Slot, 1)}
-	w.place = l.waiting.PushBack(w)
+	w.place = a.waiting.PushBack(w)
 	t.waiting++
 	w.seat = t.networks.join(network, w)
 	return w
@@ -70,9 +70,9 @@ func (t *Table) makeRoom(network Key) bool {
 	if !ok {
 		return false
 	}
-	l := t.lines[w.key]
-	t.quit(l, w)
-	t.forget(w.key, l)
+	a := t.tallies[w.key]
+	t.quit(a, w)
+	t.forget(w.key, a)
 	w.given <- nil
 	return true
 }
@@ -80,10 +80,10 @@ func (t *Table) makeRoom(network Key) bool {
 // giveUp ends a wait. A slot that was given meanwhile goes to the next.
 func (t *Table) giveUp(now time.Time, key Key, w *waiter, err error) error {
 	t.mu.Lock()
-	l := t.lines[key]
+	a := t.tallies[key]
 	if w.place != nil {
-		t.quit(l, w)
-		t.forget(key, l)
+		t.quit(a, w)
+		t.forget(key, a)
 		t.mu.Unlock()
 		return err
 	}
@@ -95,10 +95,10 @@ func (t *Table) giveUp(now time.Time, key Key, w *waiter, err error) error {
 }
 
 // ends returns how long until the oldest slot ends by itself.
-func (t *Table) ends(now time.Time, l *line) time.Duration {
+func (t *Table) ends(now time.Time, a *tally) time.Duration {
 	const never = 24 * time.Hour // it is looked at again then, and costs nothing
-	if t.bounds.Hold <= 0 || l.held.Len() == 0 {
+	if t.bounds.Hold <= 0 || a.held.Len() == 0 {
 		return never
 	}
-	return max(time.Millisecond, t.bounds.Hold-now.Sub(l.held.Front().Value.(*Slot).began))
+	return max(time.Millisecond, t.bounds.Hold-now.Sub(a.held.Front().Value.(*Slot).began))
 }

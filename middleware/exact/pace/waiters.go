@@ -9,13 +9,10 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A line is who waits in this process, in order of arrival, and the places that are booked
-// for them. A place belongs to nobody for long: of those who cost the same, the first has
-// the earliest, whatever order the answers of the counter came in, and who leaves hands
-// its place on.
-type line struct {
-	waiters []*waiter
-}
+// Waiters stand in order of arrival, with the places that are booked for them. A place belongs
+// to nobody for long: of those who cost the same, the first has the earliest, whatever order the
+// answers of the counter came in, and who leaves hands its place on.
+type waiters []*waiter
 
 type waiter struct {
 	costs    costs
@@ -83,8 +80,8 @@ func (w *waiter) tell() {
 
 // give hands a place to the first that it suits, which may have had a later one, which
 // goes to the next. It returns the place that suits nobody, or nil.
-func (l *line) give(pl *place) *place {
-	for _, w := range l.waiters {
+func (ws waiters) give(pl *place) *place {
+	for _, w := range ws {
 		if w.costs != pl.costs || w.err != nil || pl.moment.After(w.patience) {
 			continue
 		}
@@ -101,25 +98,25 @@ func (l *line) give(pl *place) *place {
 	return pl
 }
 
-// leave takes a waiter out of the line. It returns the place that nobody has now, or nil.
-func (l *line) leave(w *waiter) *place {
-	l.remove(w)
+// leave takes a waiter out of the queue. It returns the place that nobody has now, or nil.
+func (ws *waiters) leave(w *waiter) *place {
+	ws.remove(w)
 	if w.place == nil {
 		return nil
 	}
-	return l.give(w.place)
+	return ws.give(w.place)
 }
 
-// remove takes a waiter out of the line with its place.
-func (l *line) remove(w *waiter) {
-	if i := slices.Index(l.waiters, w); i >= 0 {
-		l.waiters = slices.Delete(l.waiters, i, i+1)
+// remove takes a waiter out of the queue with its place.
+func (ws *waiters) remove(w *waiter) {
+	if i := slices.Index(*ws, w); i >= 0 {
+		*ws = slices.Delete(*ws, i, i+1)
 	}
 }
 
 // holder returns who has a place, or nil.
-func (l *line) holder(pl *place) *waiter {
-	for _, w := range l.waiters {
+func (ws waiters) holder(pl *place) *waiter {
+	for _, w := range ws {
 		if w.place == pl {
 			return w
 		}
@@ -129,9 +126,9 @@ func (l *line) holder(pl *place) *waiter {
 
 // next returns the first for whom nothing is booked or being booked, or nil. Asked are the
 // costs that are being booked.
-func (l *line) next(asked []costs) *waiter {
+func (ws waiters) next(asked []costs) *waiter {
 	asked = slices.Clone(asked)
-	for _, w := range l.waiters {
+	for _, w := range ws {
 		if w.place != nil || w.err != nil {
 			continue
 		}
@@ -145,8 +142,8 @@ func (l *line) next(asked []costs) *waiter {
 }
 
 // latest returns the moment of the last place.
-func (l *line) latest() (at time.Time) {
-	for _, w := range l.waiters {
+func (ws waiters) latest() (at time.Time) {
+	for _, w := range ws {
 		if w.place != nil && w.place.moment.After(at) {
 			at = w.place.moment
 		}
@@ -155,8 +152,8 @@ func (l *line) latest() (at time.Time) {
 }
 
 // void takes away the places before a moment, and returns them.
-func (l *line) void(until time.Time) (lost []*place) {
-	for _, w := range l.waiters {
+func (ws waiters) void(until time.Time) (lost []*place) {
+	for _, w := range ws {
 		if w.place != nil && w.place.moment.Before(until) {
 			lost = append(lost, w.place)
 			w.place = nil
