@@ -128,7 +128,7 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 			o.ObserveInt64(g.late, int64(c.LateRefunds), policy)
 		}
 		return nil
-	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.tokens, g.secrets, g.busy, g.down, g.refusing, g.busy, g.late)
+	}, g.utilization, g.inherited, g.inheritedQuotas, g.saturations, g.challenges, g.work, g.proofs, g.tokens, g.secrets, g.taken, g.down, g.refusing, g.busy, g.late)
 }
 
 // ObserveReloads tells, whenever the metrics are read, whether the last reload of a policy file has
