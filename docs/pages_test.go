@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,9 +26,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// noticed has the go command notice where the tests are, and so which files they read. It notices
+// what happens within m.Run alone, and without this would say "(cached)" of pages that have changed.
+var noticed = sync.OnceValue(func() error { return os.Chdir(".") })
+
 // pages returns the README, all of docs, and what stands beside the tools that make it.
 func pages(t *testing.T) []string {
 	t.Helper()
+	require.NoError(t, noticed())
 	all := []string{"README.md"}
 	for _, pattern := range []string{"docs/*.md", "internal/*/README.md"} {
 		found, err := filepath.Glob(pattern)
@@ -41,6 +47,7 @@ func pages(t *testing.T) []string {
 // read takes a page apart.
 func read(t *testing.T, page string) ([]printed.Block, []printed.Table) {
 	t.Helper()
+	require.NoError(t, noticed())
 	blocks, tables, err := printed.Read(page)
 	require.NoError(t, err)
 	return blocks, tables
