@@ -4,6 +4,7 @@ package docs_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -11,17 +12,29 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"maps"
 	"math/bits"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // What docs/wire.md says, computed here from its words alone, and held to the vectors.
@@ -288,10 +301,161 @@ func proofExample(t *testing.T, said map[string]string) {
 	require.EqualValues(t, v.Work, (int64(k)*r+1)/2)
 }
 
-// The fields of the table are those that the middleware names.
+// TestWireFields: the page names each field that a response can carry, and no other. What can be
+// is read from the source of the middleware, so that a new field needs its row; what a few
+// requests are answered with shows that no way to write one is overlooked.
 func TestWireFields(t *testing.T) {
-	require.ElementsMatch(t, []string{
-		middleware.TokenHeader, middleware.ChallengeHeader, middleware.ProofHeader, middleware.DegradedHeader,
-		"RateLimit", "RateLimit-Policy", "Retry-After",
-	}, first(tableOf(t, wirePage, "| field |")))
+	named := map[string]bool{}
+	var requested []string
+	for _, row := range tableOf(t, wirePage, "| field |") {
+		for name := range strings.SplitSeq(plain(row[0]), ", ") {
+			if strings.Contains(row[1], "response") {
+				named[http.CanonicalHeaderKey(name)] = true
+			}
+			if strings.Contains(row[1], "request") {
+				requested = append(requested, name)
+			}
+		}
+	}
+	for _, row := range tableOf(t, wirePage, "| `Config.Fields` |") {
+		for _, field := range regexp.MustCompile("`([^`:]+): ").FindAllStringSubmatch(row[1], -1) {
+			named[http.CanonicalHeaderKey(field[1])] = true
+		}
+	}
+	written, sent := fieldsWritten(t), fieldsSent(t)
+	require.Equal(t, slices.Sorted(maps.Keys(written)), slices.Sorted(maps.Keys(named)), "what the source of middleware writes, and what "+wirePage+" names")
+	for name := range sent {
+		require.True(t, named[name], "%s is sent, and %s does not name it", name, wirePage)
+	}
+	for _, name := range middleware.CORSExposeHeaders() {
+		require.True(t, sent[http.CanonicalHeaderKey(name)], "no request here is answered with %s", name)
+	}
+	require.ElementsMatch(t, middleware.CORSAllowHeaders(), requested)
+}
+
+// fieldsWritten are the names by which the source of the middleware writes to a header.
+func fieldsWritten(t *testing.T) map[string]bool {
+	t.Helper()
+	var files []*ast.File
+	values := map[string][]string{} // of constants, and of tables of them, by package and name
+	for _, folder := range []string{"pow", "middleware", "middleware/internal/*"} {
+		found, err := filepath.Glob(folder + "/*.go")
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		for _, file := range found {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			files = append(files, parsed)
+		}
+	}
+	// valuesOf returns the strings that an expression may be, as far as they stand in the source.
+	var valuesOf func(from string, e ast.Expr) []string
+	valuesOf = func(from string, e ast.Expr) (all []string) {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+				return []string{text}
+			}
+		case *ast.Ident:
+			return values[from+"."+e.Name]
+		case *ast.SelectorExpr:
+			if of, ok := e.X.(*ast.Ident); ok {
+				return values[of.Name+"."+e.Sel.Name]
+			}
+		case *ast.IndexExpr:
+			return valuesOf(from, e.X)
+		case *ast.CompositeLit:
+			for _, element := range e.Elts {
+				if pair, ok := element.(*ast.KeyValueExpr); ok {
+					element = pair.Value
+				}
+				all = append(all, valuesOf(from, element)...)
+			}
+		}
+		return all
+	}
+	for range 3 { // a constant may be that of another package, and stand in a table
+		for _, file := range files {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.ValueSpec); ok {
+					for i, value := range spec.Values {
+						values[file.Name.Name+"."+spec.Names[i].Name] = valuesOf(file.Name.Name, value)
+					}
+				}
+				return true
+			})
+		}
+	}
+	written := map[string]bool{}
+	for _, file := range files {
+		write := func(name ast.Expr) {
+			for _, value := range valuesOf(file.Name.Name, name) {
+				written[http.CanonicalHeaderKey(value)] = true
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr: // h.Set(name, value), h.Add(name, value), fields.set(h, name, value)
+				if method, ok := n.Fun.(*ast.SelectorExpr); ok && len(n.Args) > 1 && slices.Contains([]string{"set", "add"}, strings.ToLower(method.Sel.Name)) {
+					write(n.Args[len(n.Args)-2])
+				}
+			case *ast.AssignStmt: // h[name] = values
+				for _, left := range n.Lhs {
+					if at, ok := left.(*ast.IndexExpr); ok {
+						write(at.Index)
+					}
+				}
+			}
+			return true
+		})
+	}
+	delete(written, "Transfer-Encoding") // has a map copied, and is sent by no server: see reply
+	return written
+}
+
+// fieldsSent are the fields of some answers, of each kind one.
+func fieldsSent(t *testing.T) map[string]bool {
+	t.Helper()
+	cfg := middleware.Config{
+		Policy:    "contact",
+		Limits:    []middleware.Limit{{Quota: 1, Window: time.Minute}},
+		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
+		Challenge: &middleware.Challenge{Work: 16, Path: "/tally/"},
+		Logger:    slog.New(slog.DiscardHandler),
+	}
+	limit, err := middleware.New(cfg)
+	require.NoError(t, err)
+	cfg.Challenge = nil
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Principal("ada"), nil }
+	cfg.Exact = &middleware.Exact{Counter: brokenCounter{}, Outage: middleware.FailOpen}
+	exact, err := middleware.New(cfg)
+	require.NoError(t, err)
+	sent := map[string]bool{}
+	send := func(h http.Handler, method, path, accept string) {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, nil)
+		r.Header.Set("Accept", accept)
+		h.ServeHTTP(w, r)
+		for name := range w.Result().Header {
+			sent[name] = true
+		}
+	}
+	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, accept := range []string{"*/*", "*/*", "text/html"} { // admitted, refused, a page
+		send(limit.Handler(nothing), http.MethodGet, "/", accept)
+	}
+	for _, endpoint := range []string{"challenge", "redeem", "ticket"} {
+		send(limit.Endpoints(), http.MethodGet, "/tally/"+endpoint, "*/*")
+	}
+	send(exact.Handler(nothing), http.MethodGet, "/", "*/*")
+	return sent
+}
+
+// brokenCounter is an exact counter that is down.
+type brokenCounter struct{ exact.Counter }
+
+func (brokenCounter) Take(context.Context, exact.Call) (exact.Verdict, error) {
+	return exact.Verdict{}, errors.New("down")
 }
