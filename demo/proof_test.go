@@ -16,7 +16,7 @@ import (
 
 // What the forms that ask for work let through.
 
-const proofRequired = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#proof-required"
+const proofRequired = "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#proof-required"
 
 // challenge returns the challenge of a refusal, which must be the same in the
 // field and in the body.

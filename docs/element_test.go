@@ -35,13 +35,13 @@ func TestElementTexts(t *testing.T) {
 		require.Equal(t, languages[0], keys)
 	}
 	reasons := map[string]bool{}
-	for _, row := range tableOf(t, "docs/browser.md", "| what stands in the way |") {
+	for _, row := range tableOf(t, "docs/forms.md", "| what stands in the way |") {
 		reason := strings.Trim(row[1], "`")
 		require.Contains(t, languages[0], reason)
 		require.Contains(t, source(t, "middleware/internal/assets/tally.js"), `"`+reason+`"`)
 		reasons[reason] = true
 	}
-	page := source(t, "docs/browser.md")
+	page := source(t, "docs/forms.md")
 	for _, key := range languages[0] {
 		require.True(t, reasons[key] || strings.Contains(page, "`text-"+key+"`"), key)
 	}
@@ -67,5 +67,5 @@ func TestElementAttributes(t *testing.T) {
 	for _, found := range regexp.MustCompile(`this\.getAttribute\("([a-z-]+)"\)`).FindAllStringSubmatch(source(t, "middleware/internal/assets/tally.js"), -1) {
 		want = append(want, found[1])
 	}
-	require.ElementsMatch(t, want, first(tableOf(t, "docs/browser.md", "| attribute |")))
+	require.ElementsMatch(t, want, first(tableOf(t, "docs/forms.md", "| attribute |")))
 }

@@ -115,7 +115,7 @@ func TestAssetsImportWhatIsBesideThem(t *testing.T) {
 	require.Equal(t, pow.SolverJS(), bodyOf(t, send(h, method("GET"), path(folder+"solver.js"))))
 }
 
-// TestAssetsAreSmall holds the files of the element together to what docs/browser.md says: 47 KB, and
+// TestAssetsAreSmall holds the files of the element together to what docs/forms.md says: 47 KB, and
 // 18 KB as browsers get them.
 func TestAssetsAreSmall(t *testing.T) {
 	h, _ := browserSite(t)
@@ -130,7 +130,7 @@ func TestAssetsAreSmall(t *testing.T) {
 	t.Logf("%d bytes in all, %d compressed", raw, compressed)
 	require.Less(t, raw, 47_500)
 	require.Less(t, compressed, 18_400)
-	text, err := os.ReadFile("../docs/browser.md")
+	text, err := os.ReadFile("../docs/forms.md")
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(strings.Fields(string(text)), " "), "Five files, 47 KB, 18 KB compressed")
 }

@@ -53,7 +53,7 @@ type Challenge struct {
 	// that is more, for eight times what it has bought itself, and has at most a quarter of
 	// what leaks. All blocks together buy no more than the address does without this. Of no
 	// use, and dear for many clients in one block, where no carrier divides the ports: see
-	// docs/price.md. IPv6 clients need none, and have none.
+	// docs/forms.md. IPv6 clients need none, and have none.
 	//
 	// RemoteAddr must have the client's port: the server is reached directly, or its
 	// listener speaks the PROXY protocol and takes address and port from it. A proxy's or load

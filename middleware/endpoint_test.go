@@ -170,7 +170,7 @@ func TestEndpointIdentities(t *testing.T) {
 	h := newSite(t, cfg)
 	for _, resp := range []*http.Response{fetched(h, nobody), redeemed(h, "x", nobody)} {
 		require.Equal(t, http.StatusForbidden, resp.StatusCode)
-		require.Equal(t, "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#identity-unknown", problemIn(t, resp).Type)
+		require.Equal(t, "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#identity-unknown", problemIn(t, resp).Type)
 		require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
 	}
 	cfg.Identity = func(*http.Request) (middleware.Identity, error) {

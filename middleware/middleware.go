@@ -220,7 +220,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 //	                      ?cost=n if it costs n, not 1
 //	POST <path>redeem     a proof, in the Tallystick-Proof field, for a token
 //	GET  <path>ticket     a ticket for the waiting room, and how long it has to wait
-//	GET  <path>tally.js   the script for browsers; see docs/browser.md
+//	GET  <path>tally.js   the script for browsers; see docs/forms.md
 //	GET  <path>solver.js  and other files that go with it
 //
 // Redeeming answers the first token of a tally: its count is zero and every byte
@@ -248,7 +248,7 @@ func (m *Middleware) Endpoints() http.Handler {
 // without WebAssembly, blob: URLs, inline code or styles, which needs no more than
 // Content-Security-Policy: default-src 'self'. If worker-src does not allow it, the
 // work is done on the page's own thread, in slices too short to be felt. What the script
-// offers is in docs/browser.md.
+// offers is in docs/forms.md.
 func (m *Middleware) ScriptURL() string {
 	if c := m.loaded().challenge; c != nil {
 		return c.script
@@ -275,7 +275,7 @@ func (m *Middleware) StyleURL() string {
 // the request is counted nowhere, and is told how the limits stand. A cost above a quota of
 // the client is answered 403. [Settle] changes the cost as it does any other.
 //
-// A page that checks before it sends, see docs/browser.md, names the same number: the
+// A page that checks before it sends, see docs/forms.md, names the same number: the
 // endpoint does not know which route it asks for.
 //
 // It panics if cost is negative or above [storeless.MaxQuota], which is a mistake in the program.

@@ -27,7 +27,7 @@ func TestNewcomers(t *testing.T) {
 	require.Empty(t, d.Limits(), "no limit was asked")
 	c := challengeIn(t, first)
 	require.Equal(t, problem{
-		Type:   "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#proof-required",
+		Type:   "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#proof-required",
 		Title:  "Proof of work required",
 		Status: 403, Detail: "Solve the challenge and send the request again with the proof.",
 		Reason: middleware.NoToken, Challenge: c.Text, TTL: 10, Work: 16,

@@ -65,7 +65,7 @@ func refusal(t *testing.T, reason middleware.Reason, quiet middleware.Quiet, opt
 
 func TestRefusals(t *testing.T) {
 	const iana = "https://iana.org/assignments/http-problem-types#"
-	const ours = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#"
+	const ours = "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#"
 	for _, test := range []struct {
 		reason middleware.Reason
 		status int

@@ -174,7 +174,7 @@ func (a *refusalFields) set(h http.Header, name, value string) {
 // that is set already, and both hold. Script and style need Challenge.Path.
 //
 // The page is in one of ten languages, by the Content-Language that is set already
-// or else by Accept-Language: docs/browser.md names them.
+// or else by Accept-Language: docs/forms.md names them.
 type Interstitial struct {
 	_ [0]func()
 

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented are the files that docs/browser.md says to copy.
+// documented are the files that docs/forms.md says to copy.
 const documented = "tally.js, fetch.js, texts.js, solver.js and tally.css"
 
 // TestCopiedFiles serves the files that are documented, and no other, from the page's
 // own origin, which knows nothing of Tallystick, and calls an API of another one.
 func TestCopiedFiles(t *testing.T) {
 	browser := launch(t)
-	doc, err := os.ReadFile("../../docs/browser.md")
+	doc, err := os.ReadFile("../../docs/forms.md")
 	require.NoError(t, err)
 	said := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "`", "")), " ")
 	require.Contains(t, said, "copy "+documented+", as the endpoints serve them, into one directory")

@@ -33,7 +33,7 @@ export interface TallyProgressDetail {
 
 /**
  * The element tally-check, which proves work for the form it is in. To import this module
- * defines it. Its attributes are in docs/browser.md.
+ * defines it. Its attributes are in docs/forms.md.
  */
 export class TallyCheck extends HTMLElement {
 	static readonly formAssociated: true;
@@ -49,7 +49,7 @@ export class TallyCheck extends HTMLElement {
 	reset(): void;
 }
 
-/** The attributes of tally-check in JSX. All but the first are optional: see docs/browser.md. */
+/** The attributes of tally-check in JSX. All but the first are optional: see docs/forms.md. */
 export interface TallyCheckAttributes {
 	endpoint: string;
 	auto?: "focus" | "off";

@@ -1,4 +1,4 @@
-// Tallystick's protocol in the browser. docs/browser.md has what scripts may import.
+// Tallystick's protocol in the browser. docs/forms.md has what scripts may import.
 
 import { solve } from "./solver.js";
 

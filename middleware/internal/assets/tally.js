@@ -1,4 +1,4 @@
-// <tally-check>, an element that proves work for the form it is in: docs/browser.md.
+// <tally-check>, an element that proves work for the form it is in: docs/forms.md.
 
 import { prove, tallyFetch, ticket } from "./fetch.js";
 import { coarse, duration, inTime, known, text } from "./texts.js";

@@ -9,11 +9,11 @@ import (
 )
 
 // The problem types (RFC 9457) are headings of two pages: the types that the RateLimit
-// draft registers, and our own, which are documented where they point to. That page may
-// not move: its address is on the wire.
+// draft registers, and our own, which are documented where they point to. From the first
+// release on that page may not move: its address is on the wire.
 const (
 	registered = "https://iana.org/assignments/http-problem-types#"
-	documented = "https://github.com/tallystick/tallystick/blob/main/docs/problems.md#"
+	documented = "https://github.com/tallystick/tallystick/blob/main/docs/clients.md#"
 
 	typeQuotaExceeded   = "quota-exceeded"
 	typeReducedCapacity = "temporary-reduced-capacity"

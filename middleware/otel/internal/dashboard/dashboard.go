@@ -50,7 +50,7 @@ func Questions() []Question {
 		{"Who is limited, and why?", []Panel{
 			{"Requests", "What was done with requests. Withheld are refusals that shadow mode did not carry out.", "reqps", 0, []Query{
 				{sum("tallystick_outcome", rate(decisions, of)), "{{tallystick_outcome}}"}}},
-			{"Refusals, by reason", "Why requests were refused. over-limit is what limits are for; the others are on docs/problems.md and in the reasons of package middleware.", "reqps", 0, []Query{
+			{"Refusals, by reason", "Why requests were refused. over-limit is what limits are for; the others are on docs/clients.md and in the reasons of package middleware.", "reqps", 0, []Query{
 				{sum(policyReason, rate(decisions, refused)), "{{tallystick_policy}}: {{tallystick_reason}}"}}},
 			{"Refused, by route", "The part of each route's requests that was refused.", "percentunit", 1, []Query{
 				{share(policyRoute, rate(decisions, refused), rate(decisions, of)), "{{tallystick_policy}} {{http_route}}"}}},
