@@ -334,10 +334,10 @@ func TestSessions(t *testing.T) {
 	require.GreaterOrEqual(t, played, 4)
 }
 
-// TestTryIt sends what docs/platforms.md says: twice the quota, each request from an
+// TestTryIt sends what docs/operations.md says: twice the quota, each request from an
 // address that the client has made up.
 func TestTryIt(t *testing.T) {
-	blocks, _, err := printed.Read("../docs/platforms.md")
+	blocks, _, err := printed.Read("../docs/operations.md")
 	require.NoError(t, err)
 	for _, b := range blocks {
 		if b.RunBy != t.Name() {
@@ -353,5 +353,5 @@ func TestTryIt(t *testing.T) {
 		}
 		return
 	}
-	t.Fatal("docs/platforms.md does not say how to try it")
+	t.Fatal("docs/operations.md does not say how to try it")
 }

@@ -274,7 +274,7 @@ func checkTrusted(trusted []netip.Prefix) error {
 // than one, a list, an empty value and whatever else is no address are refused: one of
 // two addresses is of the client's choosing.
 //
-// The proxy must set the header and not pass on what a client has sent; docs/platforms.md
+// The proxy must set the header and not pass on what a client has sent; docs/operations.md
 // says which do, and how to try it.
 func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
 	t, err := addressField(header)
