@@ -331,8 +331,8 @@ func sections(t *testing.T) (all []section) {
 	return all
 }
 
-// Each code of the sources has a section in docs/checks.md and each section a code: what it
-// means, a cure, and a line. The lines are what the checks write, word for word.
+// Each code of the sources has a section in docs/checks.md and each section a code: a line, what it
+// means, and a cure. The lines are what the checks write, word for word.
 func TestEveryCheckHasItsPage(t *testing.T) {
 	codes := slices.Clone(middleware.Codes())
 	for _, file := range []string{"exact/redis/alarms.go"} {
@@ -345,7 +345,7 @@ func TestEveryCheckHasItsPage(t *testing.T) {
 	var explained []string
 	for _, s := range sections(t) {
 		explained = append(explained, s.code)
-		require.Regexp(t, `(?s)^\n\S.*\n\n\*\*Cure\.\*\* [A-Z]`, s.text, "%s: what it means, then the cure", s.code)
+		require.Regexp(t, "(?s)^\n```text\n[^\n]+\n```\n\n\\S.*\n\n\\*\\*Cure\\.\\*\\* [A-Z]", s.text, "%s: the line, what it means, the cure", s.code)
 		require.Contains(t, s.example, " code="+s.code+" ")
 		require.Contains(t, s.example, " page="+middleware.ChecksPage+s.code)
 	}
