@@ -24,6 +24,7 @@ import (
 // A file may use what another file of its package declares, but not the other way round
 // too, by whatever detour: then a reader can take up one file after the other.
 func TestNoFileCycles(t *testing.T) {
+	atRoot(t)
 	importer := exportData(t)
 	packages := map[string][]string{}
 	for _, file := range goFiles(t) {
@@ -45,6 +46,7 @@ func TestNoFileCycles(t *testing.T) {
 
 // The test above would see a cycle.
 func TestFileCyclesAreSeen(t *testing.T) {
+	atRoot(t)
 	uses := map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": nil, "e": {"a"}}
 	require.Equal(t, [][]string{{"a", "b", "c"}}, cycles(uses))
 	dir := t.TempDir()

@@ -135,6 +135,7 @@ func goFiles(t *testing.T) (files []string) {
 }
 
 func TestImports(t *testing.T) {
+	atRoot(t)
 	seen := map[string]bool{}
 	files := goFiles(t)
 	for _, file := range files {
@@ -178,6 +179,7 @@ func TestImports(t *testing.T) {
 
 // The arrows form no cycle, and no package reaches one that stands above it.
 func TestArrowsPointDown(t *testing.T) {
+	atRoot(t)
 	var visit func(pkg string, path []string)
 	visit = func(pkg string, path []string) {
 		require.NotContains(t, path, pkg, "a cycle")
@@ -194,6 +196,7 @@ func TestArrowsPointDown(t *testing.T) {
 
 // The whole list of what the root module needs, so that one more is a decision.
 func TestDependencies(t *testing.T) {
+	atRoot(t)
 	b, err := os.ReadFile("go.mod")
 	require.NoError(t, err)
 	var direct []string
@@ -209,6 +212,7 @@ func TestDependencies(t *testing.T) {
 
 // Every package that is not internal, and every module, is in the README, and nothing else.
 func TestPackagesAreNamed(t *testing.T) {
+	atRoot(t)
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	var packages []string

@@ -15,6 +15,7 @@ import (
 // Every Go file of every module says by which licence it may be copied, because files are
 // copied without their LICENSE. REUSE.toml says it of the others, which browsers load.
 func TestFilesNameTheirLicence(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("LICENSE")
 	require.NoError(t, err)
 	require.Contains(t, string(text), "Apache License\n                           Version 2.0")

@@ -62,6 +62,7 @@ func zipped(t *testing.T, file string) int64 {
 // Both programs use most of what middleware has. They are built for the same two targets
 // on every machine, so that the figures are everybody's.
 func TestWeight(t *testing.T) {
+	atRoot(t)
 	if testing.Short() {
 		t.Skip("-short: this builds programs for two targets, the standard library first")
 	}
@@ -97,6 +98,7 @@ var linked = map[string][]string{
 }
 
 func TestLinkedModules(t *testing.T) {
+	atRoot(t)
 	for pkg, want := range linked {
 		t.Run(pkg, func(t *testing.T) {
 			list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+pkg)
