@@ -23,7 +23,7 @@ func TestWorthOfWorkInAnHour(t *testing.T) {
 	minutes := int(policy.PassLife(time.Hour) / time.Minute)
 	bounds, err := os.ReadFile("docs/bounds.md")
 	require.NoError(t, err)
-	for _, row := range tableOf(t, "docs/simulation.md", "| work | N = 1 | N = 3 | N = 10 |") {
+	for _, row := range tableOf(t, "internal/lab/README.md", "| work | N = 1 | N = 3 | N = 10 |") {
 		admitted, _, _ := strings.Cut(row[3], " of ")
 		n, err := strconv.Atoi(strings.ReplaceAll(admitted, ",", ""))
 		switch row[0] {

@@ -120,7 +120,7 @@ func TestAlgorithmsAreNamed(t *testing.T) {
 			carried = append(carried, name)
 		}
 	}
-	require.ElementsMatch(t, carried, first(tableOf(t, "docs/clocks.md", "| algorithm |")))
+	require.ElementsMatch(t, carried, first(tableOf(t, "docs/bounds.md", "| algorithm |")))
 }
 
 // Each counter of the table is there, and each module of a counter is in the table.

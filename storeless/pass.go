@@ -53,7 +53,7 @@ func (p *Policy) Pass(memory time.Duration) *Policy {
 			whole := r.owes
 			*r = r.passBucket(quota, pass.life)
 			// It may have been sold with a whole quota, or another part. So the mark of a clock that is
-			// wrong by less than a window is believed, and the pass is lost: see docs/clocks.md.
+			// wrong by less than a window is believed, and the pass is lost: see docs/bounds.md.
 			r.owe(max(r.owes, whole, r.window))
 			continue
 		}

@@ -9,7 +9,7 @@
 // second time: which tally goes first and what the modes do, in calls.go; who is whose home, in moves.go. So
 // nothing here finds a mistake in package middleware's own files. What is true is kept beside it, by other
 // arithmetic; see truth.go and rules.go. promela/rules.pml has the same rules written once more,
-// for the model checker Spin. docs/proof.md prints what was explored, and lists what is left out.
+// for the model checker Spin. README.md prints what was explored, and docs/proof.md lists what is left out.
 //
 // # How it stays small
 //

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	page = "../../docs/proof.md"
+	page = "README.md"
 	end  = "<!-- end of what is generated -->\n"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/tallystick/tallystick/internal/printed"
 )
 
-// The table of docs/performance.md has a row for every other limiter that is measured, by the
+// The table of README.md has a row for every other limiter that is measured, by the
 // names of the benchmarks, and in each cell a figure, in those of time beside httprate's.
 func TestPageNamesEveryLimiter(t *testing.T) {
-	_, tables, err := printed.Read("../../docs/performance.md")
+	_, tables, err := printed.Read("README.md")
 	require.NoError(t, err)
 	var names []string
 	for _, l := range Limiters() {

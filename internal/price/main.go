@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command price prints what own tallies cost and what they are worth: the tables of
-// docs/price.md. It plays buyers against the real memory and the real prices of package
+// its README. It plays buyers against the real memory and the real prices of package
 // storeless. All numbers are integers, time is an argument, and the seeds are fixed, so
 // that every machine prints the same.
 //
 //	go run ./internal/price          # prints the tables
-//	go run ./internal/price -update  # writes them into docs/price.md
+//	go run ./internal/price -update  # writes them into its README
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"os"
 )
 
-const page = "docs/price.md"
+const page = "internal/price/README.md"
 
 func main() {
 	update := flag.Bool("update", false, "write the tables into "+page+", from the root of the repository")

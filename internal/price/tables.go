@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A table is one of docs/price.md: its head, and a way to make each row.
+// A table is one of the README: its head, and a way to make each row.
 type table struct {
 	name string
 	head []string

@@ -5,7 +5,7 @@ package sim
 import "fmt"
 
 // Page is where the tables of this package stand, from the root of the repository.
-const Page = "docs/simulation.md"
+const Page = "internal/lab/README.md"
 
 // sizes are the numbers of instances of the attackers' tables.
 var sizes = []int{1, 3, 10, 100}

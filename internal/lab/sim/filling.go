@@ -10,9 +10,6 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// MemoryPage is where the table of sizes stands.
-const MemoryPage = "docs/memory.md"
-
 // compiled compiles limits that are the simulation's own.
 func compiled(limits ...storeless.Limit) *storeless.Policy {
 	p, err := storeless.Compile("api", limits)
@@ -73,7 +70,7 @@ func filled(r *rand.Rand, room, clients int, ipv6 bool) (f filling) {
 
 // fillingTable: how many clients a memory is good for.
 func fillingTable(o Options) Table {
-	t := Table{Name: "filling", Page: MemoryPage, Head: []string{"clients at once, of `MaxClients`"}}
+	t := Table{Name: "filling", Page: Page, Head: []string{"clients at once, of `MaxClients`"}}
 	for _, kind := range []string{"IPv4", "IPv6"} {
 		t.Head = append(t.Head, kind+": cells in use", "newcomers that begin with a count", "of how many")
 	}

@@ -4,8 +4,8 @@ package sim
 
 import "strings"
 
-// A bound is a row of the table of docs/bounds.md. The package documentation of middleware
-// has the same rows, and the README some of them.
+// A bound is a row of the table of docs/bounds.md. The README and the package documentation
+// of middleware have some of them.
 type bound struct {
 	client, admitted string
 	test             string // of middleware
@@ -15,7 +15,7 @@ type bound struct {
 
 // also is what a bound has beside a test.
 type also struct {
-	simulated bool   // a table of docs/simulation.md plays it
+	simulated bool   // a table of internal/lab/README.md plays it
 	world     string // with which names of worlds of internal/model begin, which look at every interleaving
 	proof     string // the words with which docs/proof.md begins the proof
 }

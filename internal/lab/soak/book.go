@@ -106,7 +106,7 @@ func (b *book) buys(t tenant, home int, last int64) {
 }
 
 // restart notes that an instance's clock was set back past the beginning of a window and forward
-// again: it counts as one that has started, docs/clocks.md.
+// again: it counts as one that has started, docs/bounds.md.
 func (b *book) restart(instance int, at int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

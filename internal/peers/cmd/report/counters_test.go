@@ -163,8 +163,8 @@ func TestEveryCounterIsMeasured(t *testing.T) {
 
 // The page has a row with all figures for each counter there is.
 func TestPageHasEveryCounter(t *testing.T) {
-	require.Empty(t, incomplete(t, "../../../../docs/performance.md", counters.All(), []string{"1", "10,000"}),
-		"run: go run ./cmd/report -only counters -update ../../docs/performance.md")
+	require.Empty(t, incomplete(t, "../../README.md", counters.All(), []string{"1", "10,000"}),
+		"run: go run ./cmd/report -only counters -update README.md")
 }
 
 func TestShort(t *testing.T) {

@@ -5,8 +5,8 @@
 //
 //	go run ./cmd/report
 //	go run ./cmd/report -quick
-//	go run ./cmd/report -only requests -update ../../docs/performance.md,../../README.md
-//	go run ./cmd/report -only counters -update ../../docs/performance.md
+//	go run ./cmd/report -only requests -update README.md,../../README.md
+//	go run ./cmd/report -only counters -update README.md
 //	go run ./cmd/report -only counters -rows '^file$' -span 2m -against cmd/report/testdata/yield.json
 //
 // All of it takes most of an hour, on a machine that should have nothing else to do;

@@ -139,8 +139,8 @@ func (s shape) lacking(t *testing.T) (all []string) {
 
 // The pages have a row with all figures for each kind of request that is measured.
 func TestPagesHaveEveryRequest(t *testing.T) {
-	for _, s := range shapes(t, "../../../../docs/performance.md", "../../../../README.md", 1_000_000, aRatio) {
-		require.Empty(t, s.lacking(t), "%s; run: go run ./cmd/report -only requests -update ../../docs/performance.md,../../README.md", s.head)
+	for _, s := range shapes(t, "../../README.md", "../../../../README.md", 1_000_000, aRatio) {
+		require.Empty(t, s.lacking(t), "%s; run: go run ./cmd/report -only requests -update README.md,../../README.md", s.head)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 // TestPageHasEveryShape: what the page prints is of the shapes that are measured now.
 func TestPageHasEveryShape(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/performance.md")
+	page, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
 	all, err := shapes()
 	require.NoError(t, err)
