@@ -87,7 +87,7 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
 	@cd internal/peers && go run ./cmd/report && go run ./cmd/wire
 
-bounds: ## the tables of bounds, of README.md and docs, by the simulation; some minutes
+bounds: ## the tables of README.md, docs/bounds.md and internal/lab/README.md, by the simulation; some minutes
 	@cd internal/lab && go run ./cmd/bounds -update ../..
 
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised

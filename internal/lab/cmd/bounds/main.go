@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command bounds plays attackers, crowds and a day of traffic against the code of this
-// repository, and prints what they are admitted: the tables of bounds of the README and of
-// docs, see package sim. "make bounds" writes them into the pages.
+// repository, and prints what they are admitted: the tables of the README, of docs/bounds.md
+// and of internal/lab/README.md, see package sim. "make bounds" writes them into the pages.
 //
 //	go run ./cmd/bounds                  # prints the tables, from internal/lab
 //	go run ./cmd/bounds -update ../..    # writes them into the pages of that repository
