@@ -30,7 +30,7 @@ func ExampleTiers_incorrect() {
 		"paid": {"limits": [{"name": "day", "quoat": 5000, "quota": 5000, "window": "24h"}]}}}`))
 	fmt.Println(err)
 	// Output:
-	// tiers.json:2: tiers.free.limits[0].quota: must be from 1 to 2147483647, not 0
+	// tiers.json:2: tiers.free.limits[0].quota: must be at least 1, not 0
 	// tiers.json:2: tiers.free.limits[0].window: must be a duration such as "1s", "15m" or "24h"
 	// tiers.json:3: tiers.paid.limits[0].quoat: is none of name, algorithm, quota, window, burst, shadow
 }

@@ -14,11 +14,8 @@ import (
 // middleware.Config that it sets. Its tags are
 //
 //	json      the key: the field's name, with a small first letter
-//	file      "required": a file without it is wrong; "one": of these keys exactly one;
-//	          "apart": it sets no field of its name by itself
-//	validate  what go-playground/validator checks: the value of a number, the length of others
-//	form      what a string looks like, or each string of a list: a name in forms
-//	keys      what the names of an object look like
+//	validate  what go-playground/validator checks; a name in forms is a rule too
+//	file      "apart": it sets no field of its name by itself
 //	doc       what it is, for the schema and the page
 //
 // A pointer is nil where the key is left out: a zero that is written is a value, and checked.
@@ -27,105 +24,104 @@ type fileKeys struct {
 	Schema   *string                `json:"$schema" doc:"the address of the schema, for editors"`
 	Secrets  *secretKeys            `json:"secrets" doc:"where the secrets of all policies are"`
 	Identity *identityKeys          `json:"identity" doc:"who is asking, unless the policy says it"`
-	Policies map[string]*policyKeys `json:"policies" file:"required" validate:"min=1" keys:"policy" doc:"the policies, by name"`
+	Policies map[string]*policyKeys `json:"policies" validate:"required,min=1,dive,keys,policy,endkeys,required" doc:"the policies, by name"`
 }
 
 type secretKeys struct {
-	_    struct{} `file:"one"`
-	Env  *string  `json:"env" form:"env" doc:"holds one secret a line"`
-	File *string  `json:"file" form:"file" doc:"holds one secret a line"`
+	Env  *string `json:"env" validate:"required_without=File,excluded_with=File,omitempty,env" doc:"holds one secret a line"`
+	File *string `json:"file" validate:"omitempty,filename" doc:"holds one secret a line"`
 }
 
 type identityKeys struct {
-	From    *source  `json:"from" file:"required" doc:"where a client's address comes from"`
-	Header  *string  `json:"header" form:"field" doc:"the field, where from is header or insecure-no-peer"`
-	Trusted []string `json:"trusted" form:"network" validate:"min=1,max=1000" doc:"the proxies that are believed"`
+	From    *source  `json:"from" validate:"required" doc:"where a client's address comes from"`
+	Header  *string  `json:"header" validate:"omitempty,field" doc:"the field, where from is header or insecure-no-peer"`
+	Trusted []string `json:"trusted" validate:"omitempty,min=1,max=1000,dive,network" doc:"the proxies that are believed"`
 }
 
 type policyKeys struct {
-	Limits           []limitKeys                `json:"limits" file:"required" validate:"min=1,max=8" doc:"the limits, decided together"`
+	Limits           []limitKeys                `json:"limits" validate:"required,min=1,max=8,dive" doc:"the limits, decided together"`
 	Secrets          *secretKeys                `json:"secrets" file:"apart" doc:"where the secrets of this policy are"`
-	Tiers            map[string]*tierKeys       `json:"tiers" file:"apart" validate:"min=1" keys:"tier" doc:"limits by the tier of the identity"`
+	Tiers            map[string]*tierKeys       `json:"tiers" file:"apart" validate:"omitempty,min=1,dive,keys,tier,endkeys,required" doc:"limits by the tier of the identity"`
 	LimitsFor        *limitsForKeys             `json:"limitsFor" doc:"how answers of the program's function are kept"`
-	Instances        *int64                     `json:"instances" validate:"min=1,max=1048576" doc:"about how many instances serve"`
+	Instances        *int64                     `json:"instances" validate:"omitempty,min=1,max=1048576" doc:"about how many instances serve"`
 	UnfairCeiling    *bool                      `json:"unfairCeiling" doc:"each instance admits its part of each quota, and honest clients may get less"`
 	Identity         *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
 	TokenTransport   *middleware.TokenTransport `json:"tokenTransport" doc:"how tokens travel"`
 	EmbeddedCookie   *bool                      `json:"embeddedCookie" doc:"the cookie works in frames of other sites"`
 	InsecureCookie   *bool                      `json:"insecureCookie" doc:"the cookie works over plain HTTP, for development"`
-	MaxClients       *int                       `json:"maxClients" validate:"min=1,max=16777216" doc:"for how many active clients the memory is made"`
-	Net56Factor      *int64                     `json:"net56Factor" validate:"min=1,max=2147483647" doc:"how many quotas a whole IPv6 /56 may use"`
-	Net48Factor      *int64                     `json:"net48Factor" validate:"min=1,max=2147483647" doc:"how many quotas a whole IPv6 /48 may use"`
+	MaxClients       *int                       `json:"maxClients" validate:"omitempty,min=1,max=16777216" doc:"for how many active clients the memory is made"`
+	Net56Factor      *int64                     `json:"net56Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /56 may use"`
+	Net48Factor      *int64                     `json:"net48Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /48 may use"`
 	InsecureNoMemory *bool                      `json:"insecureNoMemory" doc:"no memory: only honest clients are limited"`
 	Challenge        *challengeKeys             `json:"challenge" doc:"clients are asked for work"`
 	Exact            *exactKeys                 `json:"exact" doc:"a counter of all instances decides"`
 	Concurrency      *concurrencyKeys           `json:"concurrency" doc:"bounds requests that are served at once"`
 	ByOutcome        *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
 	Quiet            *middleware.Quiet          `json:"quiet" doc:"how much responses tell of the quota"`
-	Fields           []middleware.Fields        `json:"fields" validate:"min=1,max=7" doc:"which response fields say how the limits stand"`
+	Fields           []middleware.Fields        `json:"fields" validate:"omitempty,min=1,max=7" doc:"which response fields say how the limits stand"`
 	Shadow           *bool                      `json:"shadow" doc:"it decides and counts, and never refuses"`
 }
 
 type limitKeys struct {
-	Name      *string              `json:"name" form:"name" doc:"the count follows the name"`
+	Name      *string              `json:"name" validate:"omitempty,name" doc:"the count follows the name"`
 	Algorithm *storeless.Algorithm `json:"algorithm" doc:"sliding-log and rolling-day need an exact counter"`
-	Quota     *int64               `json:"quota" file:"required" validate:"min=1,max=2147483647" doc:"how much may pass in a window"`
-	Window    *time.Duration       `json:"window" file:"required" doc:"whole seconds, up to 8784h"`
-	Burst     *int64               `json:"burst" validate:"min=1,max=2147483647" doc:"how much a token-bucket lets pass at once"`
+	Quota     *int64               `json:"quota" validate:"required,min=1,max=2147483647" doc:"how much may pass in a window"`
+	Window    *time.Duration       `json:"window" validate:"required" doc:"whole seconds, up to 8784h"`
+	Burst     *int64               `json:"burst" validate:"omitempty,min=1,max=2147483647" doc:"how much a token-bucket lets pass at once"`
 	Shadow    *bool                `json:"shadow" doc:"on trial: it refuses nobody"`
 }
 
 type tierKeys struct {
-	Limits []limitKeys `json:"limits" file:"required" validate:"min=1,max=8" doc:"the same limits with other quotas and bursts"`
+	Limits []limitKeys `json:"limits" validate:"required,min=1,max=8,dive" doc:"the same limits with other quotas and bursts"`
 }
 
 type challengeKeys struct {
 	Mode          *middleware.Mode `json:"mode" doc:"when work is asked for"`
-	BusyPerSecond *int64           `json:"busyPerSecond" validate:"min=0,max=1000000" doc:"when-busy begins at so many admitted requests a second; 0: not set"`
-	BusyAtOnce    *int64           `json:"busyAtOnce" validate:"min=0,max=1000000" doc:"when-busy begins at so many requests under way; 0: not set"`
-	Work          *int64           `json:"work" validate:"min=16,max=536870912" doc:"the price, in expected hashes"`
+	BusyPerSecond *int64           `json:"busyPerSecond" validate:"omitempty,min=0,max=1000000" doc:"when-busy begins at so many admitted requests a second; 0: not set"`
+	BusyAtOnce    *int64           `json:"busyAtOnce" validate:"omitempty,min=0,max=1000000" doc:"when-busy begins at so many requests under way; 0: not set"`
+	Work          *int64           `json:"work" validate:"omitempty,min=16,max=536870912" doc:"the price, in expected hashes"`
 	NonceOnly     *bool            `json:"nonceOnly" doc:"every-request without work, by a round trip alone"`
-	Crowd         *int64           `json:"crowd" validate:"min=1,max=255" doc:"how many honest clients an address hides"`
+	Crowd         *int64           `json:"crowd" validate:"omitempty,min=1,max=255" doc:"how many honest clients an address hides"`
 	PriceMemory   *time.Duration   `json:"priceMemory" doc:"in which time prices fall: whole seconds, 1m to 24h"`
 	PortBlocks    *bool            `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`
 	BindOwn       *bool            `json:"bindOwn" doc:"a bought tally is bound to its address"`
-	SurgeBudget   *int64           `json:"surgeBudget" validate:"min=0,max=9007199254740991" doc:"sales a minute before all prices rise; 0: never"`
+	SurgeBudget   *int64           `json:"surgeBudget" validate:"omitempty,min=0,max=9007199254740991" doc:"sales a minute before all prices rise; 0: never"`
 	WaitingRoom   *waitingRoomKeys `json:"waitingRoom" doc:"for people whose browser cannot work"`
-	Path          *string          `json:"path" form:"path" doc:"where the endpoints are mounted"`
+	Path          *string          `json:"path" validate:"omitempty,path" doc:"where the endpoints are mounted"`
 }
 
 type waitingRoomKeys struct {
-	Share  *int64 `json:"share" validate:"min=1,max=2147483647" doc:"its part of each quota: one in so many"`
+	Share  *int64 `json:"share" validate:"omitempty,min=1,max=2147483647" doc:"its part of each quota: one in so many"`
 	Closed *bool  `json:"closed" doc:"no waiting room"`
 }
 
 type exactKeys struct {
-	Counter                        *string            `json:"counter" file:"apart" form:"name" doc:"the counter's name in the program"`
+	Counter                        *string            `json:"counter" file:"apart" validate:"omitempty,name" doc:"the counter's name in the program"`
 	Outage                         *middleware.Outage `json:"outage" doc:"what happens while the counter does not answer"`
 	Contended                      *middleware.Outage `json:"contended" doc:"what happens to a call that lost all its races"`
 	Deadline                       *time.Duration     `json:"deadline" doc:"how long a request waits for the counter, 1ms to 10s"`
-	InFlight                       *int64             `json:"inFlight" validate:"min=1,max=65536" doc:"how many calls may wait for the counter"`
-	PayingTiers                    []string           `json:"payingTiers" validate:"min=1,max=1000" form:"tier" doc:"the tiers that pay; all others are strangers"`
-	Shards                         *int64             `json:"shards" validate:"min=1,max=256" doc:"into how many keys an address is split"`
+	InFlight                       *int64             `json:"inFlight" validate:"omitempty,min=1,max=65536" doc:"how many calls may wait for the counter"`
+	PayingTiers                    []string           `json:"payingTiers" validate:"omitempty,min=1,max=1000,dive,tier" doc:"the tiers that pay; all others are strangers"`
+	Shards                         *int64             `json:"shards" validate:"omitempty,min=1,max=256" doc:"into how many keys an address is split"`
 	DangerouslyTrustIdempotencyKey *bool              `json:"dangerouslyTrustIdempotencyKey" doc:"a repeated Idempotency-Key counts once"`
 }
 
 type concurrencyKeys struct {
-	Max        *int           `json:"max" validate:"min=1,max=10000" doc:"how many requests of one tally are served at once"`
-	Tiers      map[string]int `json:"tiers" validate:"min=1" keys:"tier" each:"min=1,max=10000" doc:"the same, by tier"`
+	Max        *int           `json:"max" validate:"omitempty,min=1,max=10000" doc:"how many requests of one tally are served at once"`
+	Tiers      map[string]int `json:"tiers" validate:"omitempty,min=1,dive,keys,tier,endkeys,min=1,max=10000" doc:"the same, by tier"`
 	MaxHold    *time.Duration `json:"maxHold" doc:"how long a request counts at most: whole seconds, 2s to 1h"`
 	CancelHeld *bool          `json:"cancelHeld" doc:"a request ends after maxHold"`
-	Queue      *int           `json:"queue" validate:"min=0,max=10000" doc:"how many requests of one tally may queue"`
-	QueueAll   *int           `json:"queueAll" validate:"min=0,max=10000" doc:"how many requests of all tallies may queue"`
+	Queue      *int           `json:"queue" validate:"omitempty,min=0,max=10000" doc:"how many requests of one tally may queue"`
+	QueueAll   *int           `json:"queueAll" validate:"omitempty,min=0,max=10000" doc:"how many requests of all tallies may queue"`
 }
 
 type limitsForKeys struct {
 	Life      *time.Duration `json:"life" doc:"how long an answer is good"`
 	Deadline  *time.Duration `json:"deadline" doc:"how long a request waits for an answer"`
-	Customers *int           `json:"customers" validate:"min=1,max=1048576" doc:"how many customers' answers are kept"`
+	Customers *int           `json:"customers" validate:"omitempty,min=1,max=1048576" doc:"how many customers' answers are kept"`
 }
 
 type byOutcomeKeys struct {
-	Limits []string `json:"limits" validate:"min=1,max=8" form:"name" doc:"the names of these limits"`
-	Free   []int    `json:"free" validate:"max=400" each:"min=200,max=599" doc:"the statuses that do not count"`
+	Limits []string `json:"limits" validate:"omitempty,min=1,max=8,dive,name" doc:"the names of these limits"`
+	Free   []int    `json:"free" validate:"omitempty,max=400,dive,min=200,max=599" doc:"the statuses that do not count"`
 }

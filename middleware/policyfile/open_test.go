@@ -139,18 +139,18 @@ func TestOpenReportsAll(t *testing.T) {
 	require.Nil(t, set)
 	require.Equal(t, strings.TrimSpace(`
 PATH:2: secrets[0]: must be at least 32 random bytes, not 16
-PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8::/32"
 PATH:3: identity.trusted[0]: trusts the whole Internet, so that anyone could pose as anyone
+PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8::/32"
 PATH:4: policies.upload: is missing: the program serves it
-PATH:8: policies.contact.limits[1].quota: must be from 1 to 2147483647, not 0
+PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
 PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor, instances, unfairCeiling, identity, tokenTransport, embeddedCookie, insecureCookie, maxClients, net56Factor, net48Factor, insecureNoMemory, challenge, exact, concurrency, byOutcome, quiet, fields, shadow
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
 PATH:17: policies.login.quiet: "no-token" cannot go with insecureNoMemory: nothing would count
-PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
+PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
 PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for 50ms, not 11s
 PATH:22: policies.paid.challenge: cannot go with exact: a tally that is bought would be a quota beside the counter's
 PATH:22: policies.paid.challenge.nonceOnly: belongs to "every-request": a tally that costs nothing is no limit

@@ -15,7 +15,7 @@ import (
 func overlay(of, keys reflect.Value) {
 	for i := range keys.NumField() {
 		f, from := keys.Type().Field(i), keys.Field(i)
-		if f.Tag.Get("file") == "apart" || f.Tag.Get("json") == "" || from.IsNil() {
+		if f.Tag.Get("file") == "apart" || from.IsNil() {
 			continue
 		}
 		to := of.FieldByName(f.Name)

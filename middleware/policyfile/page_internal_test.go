@@ -48,9 +48,6 @@ func TestKeysAreOnThePage(t *testing.T) {
 func rows(typ reflect.Type, at string, explained map[reflect.Type]bool) (text string) {
 	for f := range typ.Fields() {
 		key := f.Tag.Get("json")
-		if key == "" {
-			continue
-		}
 		inner, suffix := f.Type, ""
 		for inner.Kind() != reflect.Struct {
 			switch inner.Kind() {
@@ -65,7 +62,7 @@ func rows(typ reflect.Type, at string, explained map[reflect.Type]bool) (text st
 			}
 			inner = inner.Elem()
 		}
-		text += fmt.Sprintf("| `%s%s` | %s%s |\n", at, key, f.Tag.Get("doc"), inBrackets(value(f.Type, f.Tag)))
+		text += fmt.Sprintf("| `%s%s` | %s%s |\n", at, key, f.Tag.Get("doc"), inBrackets(value(f.Type, f.Tag.Get("validate"))))
 		if !explained[inner] {
 			explained[inner] = inner.NumField() > 0
 			text += rows(inner, at+key+suffix+".", explained)
@@ -81,12 +78,12 @@ func inBrackets(value string) string {
 	}
 	value = regexp.MustCompile(`(\d) to (\d)`).ReplaceAllString(value, "$1–$2")
 	value = regexp.MustCompile(`^(an?|the) `).ReplaceAllString(value, "")
-	return " (" + strings.NewReplacer("true or false", "boolean", ", each needs to be there", "").Replace(value) + ")"
+	return " (" + strings.NewReplacer("true or false", "boolean", ", each the name of a tier", "").Replace(value) + ")"
 }
 
 // value says in a few words what a key may have.
-func value(typ reflect.Type, tag reflect.StructTag) string {
-	least, most := bounds(tag.Get("validate"))
+func value(typ reflect.Type, tag string) string {
+	r := ruleOf(tag)
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
@@ -100,12 +97,12 @@ func value(typ reflect.Type, tag reflect.StructTag) string {
 	if typ == reflect.TypeFor[time.Duration]() {
 		return "a duration"
 	}
-	must := strings.TrimPrefix(forms[tag.Get("form")].must, "must be ")
+	must := strings.TrimPrefix(forms[r.form].must, "must be ")
 	switch typ.Kind() {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int64:
-		return least + " to " + most
+		return r.least + " to " + r.most
 	case reflect.String:
 		if must != "" {
 			return must
@@ -113,16 +110,16 @@ func value(typ reflect.Type, tag reflect.StructTag) string {
 		return "a string"
 	case reflect.Slice:
 		count := "a list"
-		if least != "" {
-			count += " of " + least + " to " + most
+		if r.least != "" {
+			count += " of " + r.least + " to " + r.most
 		}
 		if elem := typ.Elem(); elem.Kind() != reflect.Struct {
-			return count + ", each " + value(elem, each(tag))
+			return count + ", each " + value(elem, r.each)
 		}
 		return count
 	case reflect.Map:
 		if typ.Elem().Kind() == reflect.Int {
-			return "an object, each " + value(typ.Elem(), each(tag))
+			return "an object, each " + value(typ.Elem(), r.each)
 		}
 	}
 	return "an object"

@@ -15,18 +15,21 @@ import (
 
 // problems are all that is wrong with one file.
 type problems struct {
-	name  string         // of the file
-	lines map[string]int // of each path that is in the file
-	found []found
-	more  int // beyond mostProblems
+	name   string           // of the file
+	places map[string]place // of each path that is in the file
+	found  []found
+	more   int // beyond mostProblems
 }
+
+// A place is where a value stands: the nth of the file.
+type place struct{ line, nth int }
 
 // mostProblems are more than anybody reads. A large file that is something else has one in
 // every line, and the text of all would be many times the file's.
 const mostProblems = 1000
 
 type found struct {
-	line       int
+	place
 	path, text string
 }
 
@@ -37,7 +40,7 @@ func (p *problems) add(path, format string, args ...any) {
 		p.more++
 		return
 	}
-	f := found{p.lineOf(path), path, fmt.Sprintf(format, args...)}
+	f := found{p.placeOf(path), path, fmt.Sprintf(format, args...)}
 	if !slices.Contains(p.found, f) {
 		p.found = append(p.found, f)
 	}
@@ -51,20 +54,32 @@ func (p *problems) below(path string) bool {
 	})
 }
 
-// lineOf returns the line of what is at path or, if nothing is there, of what it belongs to.
-func (p *problems) lineOf(path string) int {
-	for {
-		line, ok := p.lines[path]
-		if ok || path == "" {
-			return max(1, line)
+// put notes that something stands at path.
+func (p *problems) put(path string, line int) { p.places[path] = place{line, len(p.places)} }
+
+// placeOf returns the place of what is at path or, if nothing is there, of what it belongs to.
+func (p *problems) placeOf(path string) (of place) {
+	within(path, func(at string) (there bool) {
+		of, there = p.places[at]
+		return there
+	})
+	return of
+}
+
+// within reports whether something is true of path, or of what it belongs to.
+func within(path string, is func(path string) bool) bool {
+	for !is(path) {
+		if path == "" {
+			return false
 		}
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
+	return true
 }
 
 // err returns all problems in the order of the file, each a [middleware.ConfigError].
 func (p *problems) err() error {
-	slices.SortStableFunc(p.found, func(a, b found) int { return cmp.Compare(a.line, b.line) })
+	slices.SortStableFunc(p.found, func(a, b found) int { return cmp.Compare(a.nth, b.nth) })
 	var errs []error
 	for _, f := range p.found {
 		field := fmt.Sprintf("%s:%d: %s", p.name, f.line, f.path)

@@ -50,9 +50,9 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 		contact, login string // the new policies
 		says           []string
 	}{
-		"a policy is wrong": {good, `"login": {"limits": []}`, []string{"policies.login.limits: must have 1 to 8"}},
+		"a policy is wrong": {good, `"login": {"limits": []}`, []string{"policies.login.limits: must have at least 1, not 0"}},
 		"both are wrong": {strings.Replace(contact, `"quota": 5,`, `"quota": 0,`, 1), `"login": {"limits": []}`,
-			[]string{"policies.contact.limits[0].quota: must be from 1", "policies.login.limits: must have 1 to 8"}},
+			[]string{"policies.contact.limits[0].quota: must be at least 1, not 0", "policies.login.limits: must have at least 1, not 0"}},
 		"what middleware finds": {good, `"login": {"limits": [{"quota": 1, "window": "1ms"}], "maxClients": 2048}`,
 			[]string{"policies.login.limits[0].window: must be whole seconds"}},
 		"a policy more":       {good, login + `, "more": {"limits": [{"quota": 1, "window": "1m"}]}`, []string{"policies.more: is no policy of this program"}},
@@ -119,7 +119,7 @@ func TestReloadIsTold(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 	require.Contains(t, log.String(), "level=ERROR")
 	require.Contains(t, log.String(), "code=reload-failed file="+path+" error=")
-	require.Contains(t, log.String(), "policies.contact.limits[0].quota: must be from 1")
+	require.Contains(t, log.String(), "policies.contact.limits[0].quota: must be at least 1, not 0")
 
 	log.Reset()
 	f.policies(contact)

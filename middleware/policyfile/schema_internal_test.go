@@ -46,14 +46,36 @@ func TestSchema(t *testing.T) {
 
 type schema struct{ defs map[string]any }
 
+// A rule is what a tag asks of a value, of the names in it, and of each thing in it.
+type rule struct{ least, most, form, names, each string }
+
+func ruleOf(tag string) (r rule) {
+	own, inner, _ := strings.Cut(tag, "dive")
+	if _, keys, there := strings.Cut(inner, ",keys,"); there {
+		r.names, inner, _ = strings.Cut(keys, ",endkeys")
+	}
+	r.each = strings.TrimPrefix(inner, ",")
+	for part := range strings.SplitSeq(own, ",") {
+		switch name, bound, _ := strings.Cut(part, "="); {
+		case name == "min":
+			r.least = bound
+		case name == "max":
+			r.most = bound
+		case forms[name].expression != nil:
+			r.form = name
+		}
+	}
+	return r
+}
+
 // of returns the schema of a value with the rules of a tag.
-func (s *schema) of(typ reflect.Type, tag reflect.StructTag) map[string]any {
+func (s *schema) of(typ reflect.Type, tag string) map[string]any {
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	least, most := bounds(tag.Get("validate"))
+	r := ruleOf(tag)
 	with := func(m map[string]any, min, max string) map[string]any {
-		for key, text := range map[string]string{min: least, max: most} {
+		for key, text := range map[string]string{min: r.least, max: r.most} {
 			if text != "" {
 				m[key] = json.Number(text)
 			}
@@ -80,14 +102,14 @@ func (s *schema) of(typ reflect.Type, tag reflect.StructTag) map[string]any {
 		return map[string]any{"$ref": "#/$defs/" + name}
 	case reflect.Map:
 		return with(map[string]any{
-			"type": "object", "propertyNames": formed(tag.Get("keys")), "additionalProperties": s.of(typ.Elem(), each(tag)),
+			"type": "object", "propertyNames": formed(r.names), "additionalProperties": s.of(typ.Elem(), r.each),
 		}, "minProperties", "maxProperties")
 	case reflect.Slice:
-		return with(map[string]any{"type": "array", "items": s.of(typ.Elem(), each(tag))}, "minItems", "maxItems")
+		return with(map[string]any{"type": "array", "items": s.of(typ.Elem(), r.each)}, "minItems", "maxItems")
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case reflect.String:
-		return formed(tag.Get("form"))
+		return formed(r.form)
 	case reflect.Int, reflect.Int64:
 		return with(map[string]any{"type": "integer"}, "minimum", "maximum")
 	}
@@ -112,16 +134,13 @@ func (s *schema) object(typ reflect.Type) map[string]any {
 	var required []string
 	for f := range typ.Fields() {
 		key := f.Tag.Get("json")
-		if key == "" {
-			if f.Tag.Get("file") == "one" {
-				object["minProperties"], object["maxProperties"] = 1, 1
-			}
-			continue
+		if strings.HasPrefix(f.Tag.Get("validate"), "required_without=") { // one of two
+			object["minProperties"], object["maxProperties"] = 1, 1
 		}
-		property := s.of(f.Type, f.Tag)
+		property := s.of(f.Type, f.Tag.Get("validate"))
 		property["description"] = f.Tag.Get("doc")
 		properties[key] = property
-		if f.Tag.Get("file") == "required" {
+		if first, _, _ := strings.Cut(f.Tag.Get("validate"), ","); first == "required" {
 			required = append(required, key)
 		}
 	}

@@ -67,11 +67,11 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 		`"` + secretText + `"`:   instead,
 		`["` + secretText + `"]`: instead,
 		`{"file": "ring", "` + secretText + `": ""}`: instead,
-		`{"file": ["` + secretText + `"]}`:           "secrets.file: must be the path of a file, not a list",
+		`{"file": ["` + secretText + `"]}`:           "secrets.file: must be a string, not a list",
 		`null`:                                       instead,
 		`{"file": "twice"}`:                          "secrets[1]: is the same as secrets[0]",
 		`{"file": "\u0000` + secretText + `"}`:       "secrets.file: must be the path of a file",
-		`{"env": {"` + secretText + `": "` + "x\"}}": "secrets.env: must be the name of an environment variable, of A-Z, 0-9 and _, not an object",
+		`{"env": {"` + secretText + `": "` + "x\"}}": "secrets.env: must be a string, not an object",
 	} {
 		f := newFolder(t)
 		t.Setenv(name, " \n")

@@ -6,125 +6,179 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-playground/validator/v10"
 )
 
-// A shape reads what a schema can say of a file: keys, types, and what each value may be by
-// itself. It reports all problems. What values mean together is left to those who use them.
+// A shape puts a file into the types of keys.go. It says itself which keys there are and of what
+// type a value is; what else a value must be by itself stands in the tags, and validator checks
+// it. All problems are reported. What values mean together is left to those who use them.
 type shape struct {
 	*problems
-	validate *validator.Validate
+	paths map[string]string // by what validator calls a value
 }
 
 // readShape reads text into a pointer to one of the types of keys.go. What is wrong is left
 // out, and the problems are not nil.
 func readShape(name string, text []byte, to any) *problems {
-	p := &problems{name: name, lines: map[string]int{}}
+	p := &problems{name: name, places: map[string]place{}}
 	root, err := parse(text)
 	if err != nil {
-		p.lines[""] = root.line
+		p.put("", root.line)
 		p.add("", "%s", err)
 		return p
 	}
-	s := shape{p, validator.New(validator.WithRequiredStructEnabled())}
-	s.read(root, reflect.ValueOf(to).Elem(), "", "")
+	s := shape{p, map[string]string{}}
+	keys := reflect.ValueOf(to).Elem()
+	s.read(root, keys, "", keys.Type().Name())
+	s.check(to)
 	return p
 }
 
-// read reads n, which stands at path and has the rules of a tag.
-func (s *shape) read(n node, to reflect.Value, path string, tag reflect.StructTag) {
-	s.lines[path] = n.line
+// rules is a validator that knows the keys and the forms.
+var rules = sync.OnceValue(func() *validator.Validate {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("json") })
+	for name, f := range forms {
+		if err := v.RegisterValidation(name, func(l validator.FieldLevel) bool { return f.fits(l.Field().String()) }); err != nil {
+			panic(err)
+		}
+	}
+	return v
+})
+
+// check reports what the tags of keys do not permit.
+func (s *shape) check(keys any) {
+	wrong := map[string]bool{} // what is not of its type is not there, and no tag needs to say so
+	for _, f := range s.found {
+		wrong[f.path] = true
+	}
+	var all []found
+	var broken validator.ValidationErrors
+	errors.As(rules().Struct(keys), &broken)
+	for _, e := range broken {
+		path, there := s.paths[e.Namespace()]
+		if object := s.paths[strings.TrimSuffix(e.Namespace(), "."+e.Field())]; e.Tag() == "required_without" || e.Tag() == "excluded_with" {
+			if path = object; s.below(path) {
+				continue
+			}
+		} else if !there {
+			path = join(object, e.Field())
+		}
+		if !within(path, func(at string) bool { return wrong[at] }) {
+			all = append(all, found{s.placeOf(path), path, demandOf(e)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(a.nth, b.nth) }) // validator goes through maps in any order
+	for _, f := range all {
+		s.add(f.path, "%s", f.text)
+	}
+}
+
+// demandOf says what a tag asks for. What is there is told of numbers alone: else it may be a secret
+// at the wrong place.
+func demandOf(e validator.FieldError) string {
+	switch tag := e.Tag(); tag {
+	case "required":
+		return "is required"
+	case "required_without", "excluded_with":
+		return "must have one of env, file"
+	case "min", "max":
+		bound := map[string]string{"min": "at least", "max": "at most"}[tag]
+		if v := reflect.ValueOf(e.Value()); v.CanInt() {
+			return fmt.Sprintf("must be %s %s, not %d", bound, e.Param(), v.Int())
+		}
+		return fmt.Sprintf("must have %s %s, not %d", bound, e.Param(), reflect.ValueOf(e.Value()).Len())
+	default:
+		return forms[tag].must
+	}
+}
+
+// read reads n, which stands at path and which validator calls name.
+func (s *shape) read(n node, to reflect.Value, path, name string) {
+	s.put(path, n.line)
+	s.paths[name] = path
 	if to.Kind() == reflect.Pointer {
 		to.Set(reflect.New(to.Type().Elem()))
 		to = to.Elem()
 	}
-	switch to.Type() {
-	case reflect.TypeFor[time.Duration]():
+	switch kind := to.Kind(); {
+	case words[to.Type()] != nil:
+		s.readWord(n, to, path)
+	case to.Type() == reflect.TypeFor[time.Duration]():
 		s.readDuration(n, to, path)
-		return
-	case reflect.TypeFor[secretKeys]():
-		if _, is := n.value.([]member); !is {
-			s.add(path, "%s", noSecretsHere)
-			return
+	case kind == reflect.Struct:
+		s.readObject(n, to, path, name)
+	case kind == reflect.Map:
+		if members, is := as[[]member](s, n, path, "an object"); is {
+			to.Set(reflect.MakeMap(to.Type()))
+			for _, m := range members {
+				if at := join(path, m.name); !s.twice(at, m) {
+					v := reflect.New(to.Type().Elem()).Elem()
+					s.read(m.node, v, at, name+"["+m.name+"]")
+					to.SetMapIndex(reflect.ValueOf(m.name), v)
+				}
+			}
 		}
-	}
-	if names, ok := words[to.Type()]; ok {
-		s.readWord(n, to, path, names)
-		return
-	}
-	switch to.Kind() {
-	case reflect.Struct:
-		s.readObject(n, to, path)
-	case reflect.Map:
-		s.readNamed(n, to, path, tag)
-	case reflect.Slice:
-		s.readList(n, to, path, tag)
-	case reflect.String:
-		s.readString(n, to, path, tag.Get("form"))
-	case reflect.Bool:
-		if b, is := n.value.(bool); is {
-			to.SetBool(b)
-		} else {
-			s.add(path, "must be true or false, not %s", n.kind())
+	case kind == reflect.Slice:
+		if elements, is := as[[]node](s, n, path, "a list"); is {
+			to.Set(reflect.MakeSlice(to.Type(), len(elements), len(elements)))
+			for i, e := range elements {
+				s.read(e, to.Index(i), element(path, i), element(name, i))
+			}
 		}
+	case kind == reflect.String:
+		text, _ := as[string](s, n, path, "a string")
+		to.SetString(text)
+	case kind == reflect.Bool:
+		b, _ := as[bool](s, n, path, "true or false")
+		to.SetBool(b)
 	default:
-		s.readNumber(n, to, path, tag.Get("validate"))
+		s.readNumber(n, to, path)
 	}
+}
+
+// as returns what n is, or reports that it is something else.
+func as[T any](s *shape, n node, path, what string) (T, bool) {
+	v, is := n.value.(T)
+	if !is {
+		s.add(path, "must be %s, not %s", what, n.kind())
+	}
+	return v, is
 }
 
 // noSecretsHere says what to do, and nothing of what is there.
 const noSecretsHere = `secrets must not stand in this file: put them in an environment variable or a file of their own, and write {"env": "NAME"} or {"file": "PATH"} here`
 
-func (s *shape) readObject(n node, to reflect.Value, path string) {
-	members, is := n.value.([]member)
-	if !is {
-		s.add(path, "must be an object, not %s", n.kind())
+func (s *shape) readObject(n node, to reflect.Value, path, name string) {
+	secret := to.Type() == reflect.TypeFor[secretKeys]()
+	if _, is := n.value.([]member); !is && secret {
+		s.add(path, "%s", noSecretsHere)
 		return
 	}
+	members, _ := as[[]member](s, n, path, "an object")
 	var known []string
-	fields := map[string]int{}
-	one := false
-	for i := range to.NumField() {
-		f := to.Type().Field(i)
-		if key := f.Tag.Get("json"); key != "" {
-			known = append(known, key)
-			fields[key] = i
-		} else {
-			one = f.Tag.Get("file") == "one"
-		}
+	for f := range to.Type().Fields() {
+		known = append(known, f.Tag.Get("json"))
 	}
-	secret := to.Type() == reflect.TypeFor[secretKeys]()
 	for _, m := range members {
-		i, ok := fields[m.name]
 		at := join(path, m.name)
-		switch {
-		case !ok && secret: // its name may be one
+		switch i := slices.Index(known, m.name); {
+		case i < 0 && secret: // its name may be one
 			s.add(path, "holds what is none of %s; %s", strings.Join(known, ", "), noSecretsHere)
-			continue
-		case !ok:
-			s.lines[at] = m.line
+		case i < 0:
+			s.put(at, m.line)
 			s.add(at, "is none of %s", strings.Join(known, ", "))
-			continue
-		case s.twice(at, m):
-			continue
-		}
-		s.read(m.node, to.Field(i), at, to.Type().Field(i).Tag)
-	}
-	if one && len(members) != 1 {
-		s.add(path, "must have one of %s", strings.Join(known, ", "))
-	}
-	for i := range to.NumField() {
-		f := to.Type().Field(i)
-		at := join(path, f.Tag.Get("json"))
-		if _, there := s.lines[at]; !there && f.Tag.Get("file") == "required" {
-			s.add(at, "is required")
+		case !s.twice(at, m):
+			s.read(m.node, to.Field(i), at, name+"."+m.name)
 		}
 	}
 }
@@ -132,93 +186,22 @@ func (s *shape) readObject(n node, to reflect.Value, path string) {
 // twice reports whether there was such a member before. One of the two would be taken in
 // silence.
 func (s *shape) twice(at string, m member) bool {
-	_, twice := s.lines[at]
+	_, twice := s.places[at]
 	if twice {
-		s.lines[at] = m.line
+		s.put(at, m.line)
 		s.add(at, "is there twice")
 	}
 	return twice
 }
 
-// readNamed reads an object whose members may have any name of a form.
-func (s *shape) readNamed(n node, to reflect.Value, path string, tag reflect.StructTag) {
-	members, is := n.value.([]member)
-	if !is {
-		s.add(path, "must be an object, not %s", n.kind())
-		return
-	}
-	names := forms[tag.Get("keys")]
-	to.Set(reflect.MakeMap(to.Type()))
-	for _, m := range members {
-		at := join(path, m.name)
-		if s.twice(at, m) {
-			continue
-		}
-		if v := reflect.New(to.Type().Elem()).Elem(); names.fits(m.name) {
-			s.read(m.node, v, at, each(tag))
-			to.SetMapIndex(reflect.ValueOf(m.name), v)
-		} else {
-			s.lines[at] = m.line
-			s.add(at, "its name %s", names.must)
-		}
-	}
-	s.checkLength(len(members), path, tag.Get("validate"))
-}
-
-func (s *shape) readList(n node, to reflect.Value, path string, tag reflect.StructTag) {
-	elements, is := n.value.([]node)
-	if !is {
-		s.add(path, "must be a list, not %s", n.kind())
-		return
-	}
-	to.Set(reflect.MakeSlice(to.Type(), len(elements), len(elements)))
-	for i, e := range elements {
-		s.read(e, to.Index(i), element(path, i), each(tag))
-	}
-	s.checkLength(len(elements), path, tag.Get("validate"))
-}
-
-// each returns the rules of what is in a list, or in an object with any names.
-func each(tag reflect.StructTag) reflect.StructTag {
-	return reflect.StructTag(`validate:` + strconv.Quote(tag.Get("each")) + ` form:` + strconv.Quote(tag.Get("form")))
-}
-
-func (s *shape) checkLength(n int, path, rule string) {
-	if s.broken(n, rule) {
-		least, most := bounds(rule)
-		switch {
-		case least == "":
-			s.add(path, "must have at most %s, not %d", most, n)
-		case most == "":
-			s.add(path, "must have at least %s", least)
-		default:
-			s.add(path, "must have %s to %s, not %d", least, most, n)
-		}
-	}
-}
-
-func (s *shape) readString(n node, to reflect.Value, path, name string) {
-	text, is := n.value.(string)
-	f, ruled := forms[name]
-	switch {
-	case !is:
-		s.add(path, "%s, not %s", cmp.Or(f.must, "must be a string"), n.kind())
-	case ruled && !f.fits(text):
-		s.add(path, "%s", f.must) // and not what it is: it may be a secret at the wrong place
-	default:
-		to.SetString(text)
-	}
-}
-
-func (s *shape) readWord(n node, to reflect.Value, path string, names []word) {
+func (s *shape) readWord(n node, to reflect.Value, path string) {
 	text, _ := n.value.(string)
-	if i := slices.IndexFunc(names, func(w word) bool { return w.text == text }); i >= 0 {
-		to.SetUint(uint64(names[i].value))
-		return
-	}
 	var all []string
-	for _, w := range names {
-		all = append(all, w.text)
+	for _, w := range words[to.Type()] {
+		if all = append(all, w.text); w.text == text {
+			to.SetUint(uint64(w.value))
+			return
+		}
 	}
 	last := len(all) - 1
 	s.add(path, "must be %s or %s", strings.Join(all[:last], ", "), all[last])
@@ -226,32 +209,27 @@ func (s *shape) readWord(n node, to reflect.Value, path string, names []word) {
 
 func (s *shape) readDuration(n node, to reflect.Value, path string) {
 	f := forms["duration"]
-	text, is := n.value.(string)
-	if !is {
-		s.add(path, "%s, not %s", f.must, n.kind())
-		return
-	}
+	text, is := as[string](s, n, path, strings.TrimPrefix(f.must, "must be "))
 	d, err := time.ParseDuration(text)
-	if err != nil || !f.fits(text) {
+	switch {
+	case !is:
+	case err != nil || !f.fits(text):
 		s.add(path, "%s", f.must)
-		return
+	default:
+		to.SetInt(int64(d))
 	}
-	to.SetInt(int64(d))
 }
 
-func (s *shape) readNumber(n node, to reflect.Value, path, rule string) {
-	least, most := bounds(rule)
-	text, is := n.value.(json.Number)
-	if !is {
-		s.add(path, "must be from %s to %s, not %s", least, most, n.kind())
-		return
-	}
+func (s *shape) readNumber(n node, to reflect.Value, path string) {
+	text, is := as[json.Number](s, n, path, "a whole number")
 	i, ok := whole(string(text))
-	if !ok || s.broken(i, rule) {
-		s.add(path, "must be from %s to %s, not %s", least, most, text[:min(len(text), 30)])
-		return
+	switch {
+	case !is:
+	case !ok || to.OverflowInt(i):
+		s.add(path, "must be a whole number of at most 18 digits, not %s", text[:min(len(text), 30)])
+	default:
+		to.SetInt(i)
 	}
-	to.SetInt(i)
 }
 
 // whole returns the whole number that JSON text is, which 1.0 and 1e3 are too: a schema does
@@ -269,26 +247,4 @@ func whole(text string) (int64, bool) {
 		return 0, false
 	}
 	return r.Num().Int64(), true
-}
-
-// broken asks the validator. What a rule means for a number is its value; the length of a list
-// is a number too.
-func (s *shape) broken(n any, rule string) bool {
-	if rule == "" {
-		return false
-	}
-	var invalid validator.ValidationErrors
-	return errors.As(s.validate.Var(n, rule), &invalid)
-}
-
-// bounds returns the least and the most that a rule permits, "" where it does not say.
-func bounds(rule string) (least, most string) {
-	for part := range strings.SplitSeq(rule, ",") {
-		if v, ok := strings.CutPrefix(part, "min="); ok {
-			least = v
-		} else if v, ok := strings.CutPrefix(part, "max="); ok {
-			most = v
-		}
-	}
-	return least, most
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type tiersKeys struct {
-	Tiers map[string]*tierKeys `json:"tiers" file:"required" validate:"min=1" keys:"tier"`
+	Tiers map[string]*tierKeys `json:"tiers" validate:"required,min=1,dive,keys,tier,endkeys,required"`
 }
 
 // Tiers reads tiers alone, for Config.Tiers and, one of them, Config.Limits, from JSON such as

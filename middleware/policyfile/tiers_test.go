@@ -48,12 +48,12 @@ func TestTiersErrors(t *testing.T) {
 		"\n{\"tiers\": {":                     "t.json:2: ends too early",
 		"{\n\n\"tiers\": 7}":                  "t.json:3: tiers: must be an object, not a number",
 		"{\n\"tears\": {}}":                   `t.json:2: tears: is none of tiers`,
-		`{"tiers": {}}`:                       "t.json:1: tiers: must have at least 1",
+		`{"tiers": {}}`:                       "t.json:1: tiers: must have at least 1, not 0",
 		`{}`:                                  "t.json:1: tiers: is required",
 		`null`:                                "t.json:1: must be an object, not null",
 		"{\"tiers\": {\"\xff\": {}}}":         "t.json:1: must be UTF-8",
-		`{"tiers": {"a": {"limits": []}}}`:    "t.json:1: tiers.a.limits: must have 1 to 8, not 0",
-		limit(`{"quota": 0, "window": "1s"}`): "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not 0",
+		`{"tiers": {"a": {"limits": []}}}`:    "t.json:1: tiers.a.limits: must have at least 1, not 0",
+		limit(`{"quota": 0, "window": "1s"}`): "t.json:1: tiers.a.limits[0].quota: must be at least 1, not 0",
 		`{"Tiers": {}}`:                       "t.json:1: Tiers: is none of tiers",
 		`{"tiers": {"a": {"limits": []}, "a": {}}}`:   "t.json:1: tiers.a: is there twice",
 		limit("{\"quota\": 1,\n\"quota\": 2}"):        "t.json:2: tiers.a.limits[0].quota: is there twice",
@@ -67,22 +67,22 @@ func TestTiersErrors(t *testing.T) {
 		`{"quota": 7, "tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}}}`: "t.json:1: quota: is none of tiers",
 		limit(`{"quota": 1, "window": "1s", "limits": []}`):                        "t.json:1: tiers.a.limits[0].limits: is none of name, algorithm, quota, window, burst, shadow",
 		strings.Repeat("[", 1_000_000):                                             "t.json:1: too many levels",
-		limit(`{"quota": {"a": {"b": 1}}}`):                                        "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not an object",
+		limit(`{"quota": {"a": {"b": 1}}}`):                                        "t.json:1: tiers.a.limits[0].quota: must be a whole number, not an object",
 		limit(`{"quota": 1}`):                                                      "t.json:1: tiers.a.limits[0].window: is required",
 		limit(`{"quota": 1, "window": "a day"}`):                                   "t.json:1: tiers.a.limits[0].window: " + window,
 		limit(`{"quota": 1, "window": ""}`):                                        "t.json:1: tiers.a.limits[0].window: " + window,
 		limit(`{"quota": 1, "window": "1ms"}`):                                     "t.json:1: tiers.a.limits[0].window: must be whole seconds",
-		limit(`{"quota": 1.5, "window": "1s"}`):                                    "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not 1.5",
-		limit(`{"quota": 1e999999999, "window": "1s"}`):                            "t.json:1: tiers.a.limits[0].quota: must be from 1 to 2147483647, not 1e999999999",
+		limit(`{"quota": 1.5, "window": "1s"}`):                                    "t.json:1: tiers.a.limits[0].quota: must be a whole number of at most 18 digits, not 1.5",
+		limit(`{"quota": 1e999999999, "window": "1s"}`):                            "t.json:1: tiers.a.limits[0].quota: must be a whole number of at most 18 digits, not 1e999999999",
 		limit(`{"quota": 1, "window": "1s"}`) + `{}`:                               "t.json:1: there is more after the end",
 		limit(`{"quota": 1, "window": "1s"}`) + `x`:                                "t.json:1: there is more after the end",
 		limit(`{"quota": 1, "window": "1s", "algorithm": "magic"}`):                "t.json:1: tiers.a.limits[0].algorithm: must be sliding-window, fixed-window, token-bucket, leaky-bucket, sliding-log or rolling-day",
 		limit(`{"quota": 1, "window": "1s", "burst": 4}`):                          "t.json:1: tiers.a.limits[0].burst: belongs to a \"token-bucket\"",
 		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 1, "window": "2s"}]}}}`: "t.json:1: tiers.b.limits: must have the names, algorithms and windows of tiers.a",
 		`{"tiers": {"a": {"limits": [{"quota": 1, "window": "1s"}]}, "b": {"limits": [{"quota": 0, "window": "1s"}]}}}`: "t.json:1: tiers.b.limits[0].quota",
-		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   `t.json:1: tiers[""]: its name needs to be there`,
+		`{"tiers": {"": {"limits": [{"quota": 1, "window": "1s"}]}}}`:                                                   `t.json:1: tiers[""]: must be the name of a tier`,
 		limit(`{"name": "x", "quota": 1, "window": "1s"}, {"name": "x", "quota": 1, "window": "2s"}`):                   `t.json:1: tiers.a.limits[1].name: "x" is taken by another limit`,
-		limit(`{"quota": 1, "window": "1s", "algorithm": "token-bucket", "burst": -1}`):                                 "t.json:1: tiers.a.limits[0].burst: must be from 1",
+		limit(`{"quota": 1, "window": "1s", "algorithm": "token-bucket", "burst": -1}`):                                 "t.json:1: tiers.a.limits[0].burst: must be at least 1, not -1",
 	} {
 		tiers, err := policyfile.Tiers("t.json", []byte(text))
 		require.ErrorContains(t, err, want, text)
@@ -96,7 +96,8 @@ func TestTiersErrors(t *testing.T) {
 func TestTiersReportsAll(t *testing.T) {
 	_, err := policyfile.Tiers("t.json", []byte(`{"tears": {}, "tiers": {
 		"a": {"limits": [{"quota": -200, "window": "1d"}]},
-		"b": {"limits": [{"quota": 1, "window": "1ms"}, {"quota": 1, "window": "1s", "burst": 5}]}}}`))
+		"b": {"limits": [{"quota": 1, "window": "1ms"}, {"quota": 1, "window": "1s", "burst": 5}]},
+		"c": {"limits": [7, {"quota": "1"}]}}}`))
 	var fields []string
 	for problem := range middleware.ConfigErrors(err) {
 		fields = append(fields, problem.Field)
@@ -104,6 +105,7 @@ func TestTiersReportsAll(t *testing.T) {
 	require.Equal(t, []string{
 		"t.json:1: tears", "t.json:2: tiers.a.limits[0].quota", "t.json:2: tiers.a.limits[0].window",
 		"t.json:3: tiers.b.limits[0].window", "t.json:3: tiers.b.limits[1].burst",
+		"t.json:4: tiers.c.limits[0]", "t.json:4: tiers.c.limits[1].window", "t.json:4: tiers.c.limits[1].quota",
 	}, fields)
 	var validators validator.FieldError
 	require.NotErrorAs(t, err, &validators)

@@ -83,17 +83,17 @@ type form struct {
 	least      int // bytes, where the expression would take none
 }
 
-// forms by the names that the tag "form" has. They say no more than an editor can know: what
+// forms by the names that they have among the rules of validator. They say no more than an editor can know: what
 // they mean is checked later, such as whether a network has so many bits.
 var forms = map[string]form{
 	"policy": {regexp.MustCompile(`^[a-z0-9-]{1,32}$`), "must be 1 to 32 of a-z, 0-9 and -", 0},
 	"name":   {regexp.MustCompile(`^[a-z0-9-]{1,48}$`), "must be 1 to 48 of a-z, 0-9 and -", 0},
-	"tier":   {regexp.MustCompile(`^[^\x00-\x1f]`), "needs to be there", 0},
+	"tier":   {regexp.MustCompile(`^[^\x00-\x1f]`), "must be the name of a tier", 0},
 	// Not all that time.ParseDuration takes: every unit once, from the largest, so that one
 	// expression says it.
 	"duration": {regexp.MustCompile(`^([0-9]{1,5}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?([0-9]{1,9}ms)?$`), `must be a duration such as "1s", "15m" or "24h"`, 2},
 	"env":      {regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,99}$`), "must be the name of an environment variable, of A-Z, 0-9 and _", 0},
-	"file":     {regexp.MustCompile(`^[^\x00-\x1f]{1,999}$`), "must be the path of a file", 0},
+	"filename": {regexp.MustCompile(`^[^\x00-\x1f]{1,999}$`), "must be the path of a file", 0},
 	"field":    {regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"), "must be the name of a header field", 0},
 	"network":  {regexp.MustCompile(`^[0-9A-Fa-f:.]{2,45}/[0-9]{1,3}$`), `must be a network such as "10.0.0.0/8" or "2001:db8::/32"`, 0},
 	"path":     {regexp.MustCompile(`^/([!-~]*/)?$`), `must be an absolute path that ends in a slash, such as "/tally/contact/"`, 0},
