@@ -108,30 +108,41 @@ func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 	}
 }
 
-// decideWithWork decides a request from step 3 on, where a challenge may be offered:
+// decideWithWork decides a request from step 3 on, where a challenge may be offered.
 //
-//  3. What it shows besides tokens: proofs. The first good one is redeemed.
-//  4. Charge. Own tallies come before the shared one, and where both refuse, the
-//     waiting room before nobody. It can only admit.
-//  5. The verdict, and what a refused client can do: work, or wait.
-//  6. The answer.
+// The order of the steps is the security argument:
+//
+//  1. Proofs. A proof is a credential like a token, so it is read before any choice of a
+//     tally. The first good one is redeemed: the price is asked before there is a tally.
+//  2. The slot. It comes before the charge: a request that finds none has spent nothing.
+//  3. Charge, by mode. Own tallies come before the shared one. The cookies of the proofs
+//     that are spent by it are taken back, whatever the answer.
+//  4. The waiting room. It comes after a refusal and before the verdict: it can only admit.
+//  5. The verdict. What was charged is noted with it, under the quotas that were asked, and
+//     so is what became of the proofs: a replay is known only when it was to be charged.
+//  6. What the answer carries. It is about the tally that was charged, so nothing that
+//     follows changes it.
+//  7. The offer of a challenge. It needs the verdict, for work that does not help is not
+//     sold, and it may change it, where nothing is for sale.
+//  8. The spread of the wait and the status of a page. They are for a verdict that is
+//     final: the record gets no other.
+//  9. The ticket. It goes with a page that is refused in the end, and is no way around 4.
+//
+// The answer comes last.
 func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials) {
 	d := &dc.decision
 	e.readProofs(now, q, who, shown)
 	d.noteProof(shown.proof.reason)
+
 	now, ok := e.enter(now, q, dc, who, shown)
 	if !ok {
 		e.proofs.note(shown.proof.reason)
 		e.refuseAtOnce(now, dc, who, shown, tooManyAtOnce())
 		return
 	}
+
 	c, asked := e.chargeByMode(now, who, shown, d.Cost)
-	if shown.proof.byCookie {
-		for _, id := range shown.proof.used { // else they would pile up until they end
-			a := dc.decision.withAside()
-			a.cookies = append(a.cookies, e.proofCookie(id, "", 0))
-		}
-	}
+	e.takeBackProofs(d, &shown.proof)
 
 	var pass roomPass
 	if e.room != nil && !(asked && c.verdict.Admitted) {
@@ -142,51 +153,101 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 		}
 	}
 
-	v, tell, give := proofWanted(), told{}, given{}
-	dear := asked && who.tier.tooDear(d.Cost)
+	v, dear := proofWanted(), asked && who.tier.tooDear(d.Cost)
 	if c.own != nil || !asked && e.sellsTallies() {
 		who.tier = who.tier.pass // these are the quotas that the answer is about
 	}
 	if asked {
-		v, tell = verdictOf(&c.verdict), e.tellOf(now, who, &c)
+		v = verdictOf(&c.verdict)
 		d.noteCharge(who, &c)
 		dc.noteCharge(e, &c)
 		e.challenge.noteLoad(now, q, dc, who, &c)
 	}
+	e.noteProofs(d, shown.proof.reason, v.reason)
+
+	tell, give := e.tellOfWork(now, who, shown, &c, asked), given{}
+
+	if v.helpedByProof(e.challenge.mode) && !dear && !e.shadow {
+		v, give.challenge = e.offerWork(now, d, who, v)
+	}
+
+	v.jitter()
+	v.status = statusOfPage(q, dc, &v)
+	d.conclude(&v)
+
+	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
+		give.roomCookie = e.ticketOf(now, d, who, pass)
+	}
+	e.answer(now, dc, who, shown, tell, give)
+}
+
+// takeBackProofs has the answer remove the cookies of proofs that are of no use any more:
+// else they would pile up until they end.
+func (e *engine) takeBackProofs(d *record, p *proof) {
+	if !p.byCookie {
+		return
+	}
+	for _, id := range p.used {
+		a := d.withAside()
+		a.cookies = append(a.cookies, e.proofCookie(id, "", 0))
+	}
+}
+
+// noteProofs notes why the last proof was not accepted. A replay is the reason also where
+// the offer that follows has another.
+func (e *engine) noteProofs(d *record, reason, verdict Reason) {
+	if verdict == ProofReplayed {
+		reason = ProofReplayed
+	}
+	d.noteProof(reason)
+	e.proofs.note(reason)
+}
+
+// tellOfWork is what is told of a charge where tallies are bought. A client keeps the token of
+// the tally that it has paid for, though the shared one was charged: a cookie has room for one,
+// and the memory counts the shared one.
+func (e *engine) tellOfWork(now time.Time, who *subject, shown *credentials, c *charged, asked bool) (tell told) {
+	if asked {
+		tell = e.tellOf(now, who, c)
+	}
 	if c.own == nil && len(shown.own) > 0 {
-		// The client keeps the token of the tally that it has paid for; a cookie has room
-		// for one. The memory counts the shared one.
 		tell.tally = nil
 		if p := shown.proof; p.opened {
 			tell.own, tell.tally, tell.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
 		}
 	}
-	if v.reason == ProofReplayed {
-		shown.proof.reason = ProofReplayed // also where the offer has another reason
+	return tell
+}
+
+// offerWork offers a challenge to a request that v refuses. It returns the verdict with the
+// offer, and the field of the challenge.
+func (e *engine) offerWork(now time.Time, d *record, who *subject, v verdict) (verdict, string) {
+	o := e.offer(now, who)
+	if o.challenge != nil {
+		d.withAside().Offered = o.challenge
 	}
-	d.noteProof(shown.proof.reason)
-	e.proofs.note(shown.proof.reason)
-	if v.helpedByProof(e.challenge.mode) && !dear && !e.shadow {
-		o := e.offer(now, who)
-		v = v.offering(o)
-		if give.challenge = o.field; o.challenge != nil {
-			d.withAside().Offered = o.challenge
-		}
-	}
-	v.jitter()
+	return v.offering(o), o.field
+}
+
+// statusOfPage returns the status of v. A page that is opened is refused with 429 and not with
+// 403, which to search engines is for ever: they would drop a page that was only guarded for a
+// while. No 5xx, by which balancers would take an instance out that is refusing.
+func statusOfPage(q *question, dc *decisionContext, v *verdict) int {
 	if v.status == http.StatusForbidden && v.reason != CostAboveQuota && q.r != nil && dc.opensPage(q.r) {
-		// To search engines 403 is for ever: they would drop a page that was only guarded
-		// for a while. No 5xx, by which balancers would take an instance out that is refusing.
-		v.status = http.StatusTooManyRequests
+		return http.StatusTooManyRequests
 	}
-	d.conclude(&v)
-	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
-		if issued, wait := e.issueTicket(now, who, pass, d.Cost); wait > 0 {
-			d.withAside().RoomWait = wait
-			give.roomCookie = e.roomCookie(now, who, &issued, &issued.tally)
-		}
+	return v.status
+}
+
+// ticketOf issues the ticket that goes with the refusal of a page, and returns its cookie: none
+// where no wait would help.
+func (e *engine) ticketOf(now time.Time, d *record, who *subject, pass roomPass) string {
+	issued, wait := e.issueTicket(now, who, pass, d.Cost)
+	if wait <= 0 {
+		return ""
 	}
-	e.answer(now, dc, who, shown, tell, give)
+	d.withAside().RoomWait = wait
+	return e.roomCookie(now, who, &issued, &issued.tally)
 }
 
 // admitFromRoom concludes a request that the waiting room has admitted.
