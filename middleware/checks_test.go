@@ -422,7 +422,7 @@ func TestNoCheckWithoutTrouble(t *testing.T) {
 		"programs without a name": func(t *testing.T) []string {
 			return around(t, nil, nil, programs(40, always("10.0.0.1"), func(r *http.Request) { r.Header.Del("User-Agent") })...)
 		},
-		"one request a second is looked at": func(t *testing.T) []string {
+		"one request a second is checked": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			log := logTo(&cfg)
 			h, _ := limited(t, cfg)

@@ -3,7 +3,6 @@
 package middleware
 
 import (
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -80,10 +79,6 @@ func compile(cfg Config, here *home) (*engine, error) {
 	}
 	if cfg.LimitsFor != nil {
 		e.serveCustomers(&cfg, c.late)
-	}
-	e.report = reporter{log: cfg.Logger, policy: cfg.Policy}
-	if cfg.Logger == nil {
-		e.report.log = slog.Default()
 	}
 	if e.identity == nil {
 		e.identity = PeerAddress

@@ -19,10 +19,10 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// tellConfigured tells in one line what a policy runs with, so that somebody can see whether all instances
+// logConfigured says in one line what a policy runs with, so that somebody can see whether all instances
 // run with the same, and who is believed. cfg has its defaults, and none of its secrets is told.
-func (e *engine) tellConfigured(now time.Time, cfg *Config) {
-	if !e.report.log.Enabled(context.Background(), slog.LevelInfo) {
+func (e *engine) logConfigured(now time.Time, cfg *Config) {
+	if !e.checks.log.Load().Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	var limits []string
@@ -44,7 +44,7 @@ func (e *engine) tellConfigured(now time.Time, cfg *Config) {
 	if e.shadow {
 		args = append(args, "shadow", true)
 	}
-	e.report.tell(slog.LevelInfo, configured, "configured", args...)
+	e.checks.write(slog.LevelInfo, configured, "", args...)
 }
 
 // nameOf returns the name of an identity function as its package has it. What believes a field of
@@ -83,8 +83,7 @@ func (e *engine) warnOfIdle(now time.Time) {
 			if i == j || name == "" || by == "" || !all(sets, before) {
 				continue
 			}
-			e.report.warn(now, limitIdle, "a limit can never refuse, because another always refuses first", "limit", name, "first", by,
-				"remedy", "lower its Quota, or take it away")
+			e.checks.warn(now, limitIdle, "limit", name, "first", by)
 			return
 		}
 	}
@@ -193,16 +192,17 @@ type register struct {
 type entry struct {
 	policy string
 	log    weak.Pointer[slog.Logger]
-	of     weak.Pointer[alarms]
+	of     weak.Pointer[checks]
 }
 
-// second adds the middleware that a reporter is of, strikes those who are gone, and reports whether it
+// second adds the middleware that checks are of, strikes those who are gone, and reports whether it
 // is the second of its policy.
-func (r *register) second(of *reporter) bool {
-	if !of.log.Enabled(context.Background(), slog.LevelWarn) {
+func (r *register) second(of *checks) bool {
+	log := of.log.Load()
+	if !log.Enabled(context.Background(), slog.LevelWarn) {
 		return false // nobody would read of it
 	}
-	e, others := entry{of.policy, weak.Make(of.log), weak.Make(of.alarms)}, 0
+	e, others := entry{of.policy, weak.Make(log), weak.Make(of)}, 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = slices.DeleteFunc(r.all, func(known entry) bool { return known.of.Value() == nil })

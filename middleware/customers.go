@@ -101,7 +101,7 @@ func (e *engine) noLimits(err error) {
 	if p, ok := errors.AsType[*lookup.Panic](err); ok {
 		args = append(args, "stack", string(p.Stack))
 	}
-	e.report.warn(e.now(), limitsFailed, "LimitsFor has no answer; the limits that it gave last apply, or those of the tier", args...)
+	e.checks.warn(e.now(), limitsFailed, args...)
 }
 
 // compileOwn compiles limits of a customer of a tier.

@@ -69,10 +69,10 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
 	if d.aside != nil && d.aside.Inherited > 0 {
-		e.report.inherited(now)
+		e.checks.warn(now, memoryFull)
 	}
 	if d.Saturated {
-		e.report.saturated(now)
+		e.checks.warn(now, salesFull)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (e *engine) priceOf(q *question) func(*http.Request) int64 {
 // price returns what a request costs. It is not ok where the program is at fault.
 func (e *engine) price(now time.Time, r *http.Request, of func(*http.Request) int64) (cost int64, ok bool) {
 	if cost = of(r); cost < 0 {
-		e.report.warn(now, costNegative, "Config.Cost returned a negative cost; refused", "cost", cost)
+		e.checks.warn(now, costNegative, "cost", cost)
 		return cost, false
 	}
 	return cost, true

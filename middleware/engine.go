@@ -62,7 +62,7 @@ type engine struct {
 	mounted *atomic.Bool // somebody has asked for the endpoints
 	proofs  *proofCounts
 	tokens  *tokenCounts
-	report  reporter
+	checks  *checks
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No

@@ -59,24 +59,24 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
 	v, outcome, err := e.askCounter(now, q, &who, &c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
-	e.report.counterRefuses(now, outcome, err, &x.guard)
+	e.checks.counterRefuses(now, outcome, err, &x.guard)
 	switch outcome {
 	case guardedcall.Answered:
-		e.report.counterAnswers(now, &x.guard)
+		e.checks.counterAnswers(now, &x.guard)
 		e.concludeAnswer(now, dc, &who, shown, &c, &v, &known)
 	case guardedcall.Full:
-		e.report.counterAnswers(now, &x.guard)
+		e.checks.counterAnswers(now, &x.guard)
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
 	case guardedcall.Contended:
-		e.report.counterAnswers(now, &x.guard)
+		e.checks.counterAnswers(now, &x.guard)
 		e.concludeContended(now, dc, &who, shown, &c)
 	case guardedcall.Busy:
 		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
 	case guardedcall.Failed:
-		e.report.counterFailed(now, err)
+		e.checks.warn(now, counterFailed, "error", err)
 		e.concludeOutage(now, dc, &who, shown, &c)
 	case guardedcall.Down:
-		e.report.counterDown(now, x.Outage.consequence(), err)
+		e.checks.counterDown(now, x.Outage.consequence(), err)
 		e.concludeOutage(now, dc, &who, shown, &c)
 	case guardedcall.NotAsked:
 		e.concludeOutage(now, dc, &who, shown, &c)

@@ -31,14 +31,12 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 		*id = Identity{}
 		return e.nobody(now, q.ctx, err), false
 	case id.doubt != nil:
-		e.report.warn(now, id.doubt.finding, id.doubt.message)
-	case id.kind == kindAddress && q.r != nil && e.report.alarms.watch.due(now):
-		e.watchForProxy(now, id, q.r)
+		e.checks.doubts(now, id.doubt)
 	}
 	e.knowSubject(q.ctx, now, id, dc.address[:0], who)
 	if e.challenge != nil && e.challenge.portBlocks && id.is4 && q.r != nil {
 		if who.block = blockOf(q.r); who.block == 0 {
-			e.report.warn(now, portUnknown, "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks")
+			e.checks.warn(now, portUnknown)
 		}
 	}
 	return verdict{}, true
@@ -48,11 +46,11 @@ func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *
 func (e *engine) nobody(now time.Time, asking context.Context, err error) verdict {
 	if errors.Is(err, ErrIdentityUnavailable) {
 		if asking.Err() == nil { // else the client has hung up while it was looked for
-			e.report.warn(now, identityAway, "cannot tell now who is asking; refused", "error", err)
+			e.checks.warn(now, identityAway, "error", err)
 		}
 		return verdict{reason: IdentityUnavailable, status: http.StatusServiceUnavailable, retryAfter: jittered(time.Second), identityErr: err}
 	}
-	e.report.warn(now, identityUnknown, "cannot tell who is asking; refused", "because", whyNobody(err))
+	e.checks.warn(now, identityUnknown, "because", whyNobody(err))
 	return verdict{reason: IdentityUnknown, status: http.StatusForbidden, identityErr: err}
 }
 
@@ -122,6 +120,6 @@ func (e *engine) tierOf(now time.Time, name string) *tier {
 	if t, ok := e.tiers[name]; ok {
 		return t
 	}
-	e.report.warn(now, tierUnknown, "identity has an unknown tier; the limits of Config.Limits apply", "tier", name[:min(len(name), 64)])
+	e.checks.warn(now, tierUnknown, "tier", name[:min(len(name), 64)])
 	return &e.base
 }

@@ -38,8 +38,8 @@ type Identity struct {
 
 // A doubt is about whom an identity function has believed.
 type doubt struct {
-	finding finding
-	message string
+	sometimes bool // it is about some requests, and not about others
+	message   string
 }
 
 // The kinds of identity. They go into every hash, so that no key can be chosen

@@ -30,7 +30,7 @@ type Middleware struct {
 	passes  time.Duration // the longest life of a tally that was for sale
 	served  *liveRequests
 	mounted atomic.Bool // Endpoints was called
-	alarms  alarms
+	checks  checks
 	proofs  proofCounts
 	tokens  tokenCounts
 	live    outcomes // what requests hold, whatever the configuration
@@ -43,12 +43,12 @@ type Middleware struct {
 // limit each. The log tells of the second.
 func New(cfg Config) (*Middleware, error) {
 	m := &Middleware{home: newHome(), live: outcomes{held: map[storeless.Key]int64{}}}
+	m.checks.policy = cfg.Policy
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
-	if e := m.loaded(); inUse.second(&e.report) {
-		e.report.warn(e.now(), policyMadeTwice, "another Middleware of this policy is in use in this process: without an exact counter each counts for itself, and a client gets the limit of both",
-			"remedy", "make one, and wrap all handlers by it; or give the other one another Config.Policy")
+	if inUse.second(&m.checks) {
+		m.checks.warn(m.loaded().now(), policyMadeTwice)
 	}
 	return m, nil
 }
@@ -92,7 +92,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.gate.liveRequests = m.served
 		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
 	}
-	e.mounted, e.report.alarms, e.proofs, e.tokens = &m.mounted, &m.alarms, &m.proofs, &m.tokens
+	e.mounted, e.checks, e.proofs, e.tokens = &m.mounted, &m.checks, &m.proofs, &m.tokens
 	if cfg.ByOutcome != nil {
 		e.outcomes = &m.live
 	}
@@ -104,6 +104,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	if e.sellsTallies() {
 		e.life = max(e.life, m.passes)
 	}
+	m.checks.logTo(cfg.Logger)
 	m.engine.Store(e)
 	if e.memory != nil {
 		counted := []*storeless.Policy{e.base.policy}
@@ -113,7 +114,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.memory.Retain(e.now(), counted...)
 	}
 	now, full := e.now(), withDefaults(cfg)
-	e.tellConfigured(now, &full)
+	e.logConfigured(now, &full)
 	e.warnOfIdle(now)
 	return nil
 }

@@ -178,7 +178,7 @@ func TestPlatforms(t *testing.T) {
 			h, _ := limited(t, cfg)
 			client := func(addr string, madeUp func(i int) string) (passed int) {
 				for i := range 10 {
-					now.advance(time.Second) // so that the watch looks at each
+					now.advance(time.Second) // so that each is checked
 					said := madeUp(i)
 					passed += admitted(h, 1, func(r *http.Request) {
 						if said != "" {

@@ -94,10 +94,10 @@ func (e *engine) proofCookie(id [4]byte, proof string, age int64) string {
 func (e *engine) proofReason(now time.Time, who *subject, receipt *pow.Receipt, err error) Reason {
 	switch {
 	case errors.Is(err, pow.ErrForged):
-		e.secretUnknown(now, who.id)
+		e.checks.otherSecret(now, who.id, e.codec)
 		return ProofSecretUnknown
 	case errors.Is(err, pow.ErrAhead):
-		e.clockDiffers(now, receipt.Issued.Sub(now))
+		e.checks.clockAhead(now, receipt.Issued.Sub(now))
 		return ProofClockDiffers
 	case errors.Is(err, pow.ErrExpired):
 		return ProofExpired
@@ -155,7 +155,7 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 		}
 	}
 	if sale.Saturated {
-		e.report.saturated(now)
+		e.checks.warn(now, salesFull)
 	}
 	return own, sale
 }
@@ -231,14 +231,14 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 	}
 	challenge, err := c.issuer.Issue(now, e.binding(who.bytes), uint64(work))
 	if err != nil {
-		e.report.warn(now, challengeFailed, "cannot issue a challenge", "error", err)
+		e.checks.warn(now, challengeFailed, "error", err)
 		return offer{}
 	}
 	if !who.dry { // nobody is sent it
 		e.proofs.issue(work)
 	}
 	if c.path != "" && !e.mounted.Load() {
-		e.report.warn(now, endpointsUnmounted, "a challenge names the URLs below Challenge.Path, where nothing answers", "remedy", "mount Middleware.Endpoints there")
+		e.checks.warn(now, endpointsUnmounted)
 	}
 	return offer{challenge: &challenge, field: challenge.Header() + ";policy=" + who.tier.policy.Name()}
 }

@@ -22,18 +22,18 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	dc, now := &decisionContext{Context: r.Context()}, e.now()
-	back, look := e.report.alarms.lookout.due(now)
+	checked := e.checks.picks(now)
 	fields := &dc.reply.Fields
 	fields.Now = now.UnixMicro()
 	defer dc.end(r)
 	denial := e.decide(now, &question{ctx: dc.Context, r: r, cost: 1, price: price}, dc)
 	if outer := contextOf(dc.Context); outer != nil {
 		fields.Within(&outer.reply.Fields)
-		e.lookForTwice(now, r, outer)
+		e.checkOuter(now, r, outer)
 	}
-	if look {
-		e.look(now, back, r, dc)
-		next = e.lookingBack(now, w, dc, next)
+	if checked {
+		e.checkRequest(now, r, dc)
+		next = e.checkingFields(now, w, dc, next)
 	}
 	e.allow(dc, denial)
 	if dc.decision.Allowed || e.tells {

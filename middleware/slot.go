@@ -133,11 +133,11 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 	began := time.Now()
 	answer, outcome, err := e.exact.guard.Take(q.ctx, now, e.now, e.exact.callerOf(who), call)
 	dc.decision.noteCall(outcome, time.Since(began))
-	e.report.counterRefuses(now, outcome, err, &e.exact.guard)
+	e.checks.counterRefuses(now, outcome, err, &e.exact.guard)
 	otherwise := e.exact.Outage
 	switch outcome {
 	case guardedcall.Answered:
-		e.report.counterAnswers(now, &e.exact.guard)
+		e.checks.counterAnswers(now, &e.exact.guard)
 		if !answer.Admitted {
 			return tooManyAtOnce(), false
 		}
@@ -154,16 +154,16 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 		dc.decision.withAside().place = own
 		return v, true
 	case guardedcall.Contended:
-		e.report.counterAnswers(now, &e.exact.guard)
+		e.checks.counterAnswers(now, &e.exact.guard)
 		if otherwise = e.exact.Contended; otherwise != FailOpen {
 			return overloaded(), false
 		}
 	case guardedcall.Full, guardedcall.Busy:
 		return overloaded(), false
 	case guardedcall.Failed:
-		e.report.counterFailed(now, err)
+		e.checks.warn(now, counterFailed, "error", err)
 	case guardedcall.Down:
-		e.report.counterDown(now, e.exact.Outage.consequence(), err)
+		e.checks.counterDown(now, e.exact.Outage.consequence(), err)
 	}
 	if dc.decision.Degraded = true; otherwise == FailClosed {
 		return counterDown(), false

@@ -89,9 +89,9 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	e.tokens.note(fault, ahead > 0)
 	switch {
 	case ahead > 0:
-		e.clockDiffers(now, ahead)
+		e.checks.clockAhead(now, ahead)
 	case fault == tokenSecret:
-		e.secretUnknown(now, who.id)
+		e.checks.otherSecret(now, who.id, e.codec)
 	}
 	if fault != tokenSound {
 		shown.fault = fault

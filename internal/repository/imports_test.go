@@ -32,7 +32,7 @@ var arrows = map[string][]string{
 	"pow":       {},
 	"middleware": {
 		module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact",
-		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "slots", inner + "ticket",
+		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/internal/assets":      {inner + "httpfield"},
 	"middleware/internal/guardedcall": {module + "/middleware/exact"},
@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"middleware/internal/lookup":      {},
 	"middleware/internal/page":        {inner + "httpfield"},
 	"middleware/internal/reply":       {module + "/token"},
+	"middleware/internal/seen":        {},
 	"middleware/internal/slots":       {},
 	"middleware/internal/ticket":      {},
 	"middleware/exact":                {module + "/storeless"},

@@ -3,7 +3,6 @@
 package middleware
 
 import (
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,35 +13,38 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 )
 
-// look looks at a request that has been decided.
-func (e *engine) look(now time.Time, back time.Duration, r *http.Request, dc *decisionContext) {
-	a := e.report.alarms
-	if back > 0 {
-		e.report.warn(now, clockJumped, "the clock has stepped back: it was wrong before, or is now", "by", back)
-	}
-	e.lookAtCookies(now, r)
+// checkRequest checks a request that has been decided.
+func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContext) {
+	e.checkCookies(now, r)
 	d := &dc.decision
 	if c := e.challenge; c != nil && d.Reason == NoToken && (c.path == "" || e.carriage == HeaderOnly) && e.page == nil && e.refused == nil &&
-		dc.opensPage(r) && a.pageTold.CompareAndSwap(false, true) {
-		e.report.warn(now, newcomersOnGet, "a page is refused, and its visitor cannot do the work", "remedy", "limit the POST of its form alone, or set Challenge.Path and mount Middleware.Endpoints there")
+		dc.opensPage(r) && e.checks.onPage.CompareAndSwap(false, true) {
+		e.checks.warn(now, newcomersOnGet)
 	}
-	if who := d.Identity.Addr(); who.IsValid() && a.lookout.note(now, who, programOf(r, &d.Identity)) {
-		e.report.warn(now, everybodyOne, "every request comes from one private address, though from many programs: all of them share one quota",
-			"remedy", "have the proxy name its clients, and trust it with ForwardedFor, Forwarded or AddressFromHeader")
+	id := &d.Identity
+	who := id.Addr()
+	if !who.IsValid() {
+		return
+	}
+	if id.doubt == nil {
+		e.checks.proxy(now, id, r)
+	}
+	if e.checks.only.Note(now, who, programOf(r, id)) {
+		e.checks.warn(now, everybodyOne)
 	}
 }
 
-// lookAtCookies looks whether the browser stores the cookie, by what it says of the page.
-func (e *engine) lookAtCookies(now time.Time, r *http.Request) {
+// checkCookies checks whether the browser stores the cookie, by what it says of the page.
+func (e *engine) checkCookies(now time.Time, r *http.Request) {
 	if e.carriage == HeaderOnly || e.quiet == QuietNoToken {
 		return
 	}
 	secure := strings.HasPrefix(e.cookieName, "__Host-")
 	switch scheme := pageScheme(r); {
 	case !secure && (r.TLS != nil || scheme == "https"):
-		e.report.warn(now, cookieInsecure, "the cookie is sent without Secure and without __Host-, and the site is on TLS", "remedy", "do not set Config.InsecureCookie")
+		e.checks.warn(now, cookieInsecure)
 	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !e.showsCookie(r):
-		e.report.warn(now, cookieDropped, "a page on plain HTTP: browsers drop the cookie, which is Secure", "remedy", "serve the site on TLS, or set Config.InsecureCookie while you develop")
+		e.checks.warn(now, cookieDropped)
 	}
 }
 
@@ -100,14 +102,13 @@ func namesAnother(r *http.Request) bool {
 	return false
 }
 
-// lookForTwice looks whether one of the outer middlewares has the same policy, and the same
+// checkOuter checks whether one of the outer middlewares has the same policy, and the same
 // request: a handler that serves several requests by its own limiter makes new ones, with
 // a header of their own.
-func (e *engine) lookForTwice(now time.Time, r *http.Request, outer *decisionContext) {
+func (e *engine) checkOuter(now time.Time, r *http.Request, outer *decisionContext) {
 	for ; outer != nil; outer = contextOf(outer.Context) {
 		if outer.decision.engine.name == e.name && sameMap(outer.request.Header, r.Header) {
-			e.report.warn(now, policyTwice, "a request has passed this policy twice, and is charged twice",
-				"remedy", "mount it once, or give the other one another Config.Policy")
+			e.checks.warn(now, policyTwice)
 			return
 		}
 	}
@@ -117,18 +118,16 @@ func sameMap(a, b http.Header) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
-// lookingBack returns next, and after it looks what has become of the fields.
-func (e *engine) lookingBack(now time.Time, w http.ResponseWriter, dc *decisionContext, next http.Handler) http.Handler {
+// checkingFields returns next, and after it checks what has become of the fields.
+func (e *engine) checkingFields(now time.Time, w http.ResponseWriter, dc *decisionContext, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(guarded http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(guarded, r)
 		f := &dc.reply.Fields
 		switch name := f.Lost(w.Header()); {
 		case !f.Settled() && written(w):
-			e.report.warn(now, writerBypassed, "the handler has not written to the ResponseWriter that it was given: the fields and the token may be missing",
-				"remedy", "have the adapter send Header, Write and WriteHeader to that one")
+			e.checks.warn(now, writerBypassed)
 		case f.Settled() && name != "":
-			e.report.warn(now, fieldsLost, "something outside of the limiter has taken away or replaced a field of the response", "field", name,
-				"remedy", "let it pass; to send fewer fields, set Config.Quiet or Config.Fields")
+			e.checks.warn(now, fieldsLost, "field", name)
 		}
 	})
 }
@@ -152,12 +151,17 @@ func customary() [9]string {
 	}
 }
 
-// watchForProxy looks whether the client of a request is a proxy.
-func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
-	const (
-		trust  = "trust it, with ForwardedFor, Forwarded or AddressFromHeader"
-		ifOurs = "if it is a proxy of yours, " + trust + "; if not, leave it: a client can write this field"
-	)
+// Behind a proxy that the identity function does not know of, all clients are one: they
+// share a quota, and nothing fails. So of an identity that is an address one thing is asked:
+// does the request name somebody beyond it, as proxies do?
+//
+//   - An address that proxies of one's own have, and clients from the Internet do not,
+//     is told of at once.
+//   - Any other may be a client that writes the field itself. It is told of when it has
+//     named many clients within a day.
+
+// proxy checks whether the client of a request is a proxy.
+func (c *checks) proxy(now time.Time, id *Identity, r *http.Request) {
 	from, _ := peer(r)
 	for _, name := range customary() {
 		lines := r.Header[name]
@@ -170,17 +174,15 @@ func (e *engine) watchForProxy(now time.Time, id *Identity, r *http.Request) {
 			continue
 		}
 		if near(who) {
-			e.report.warn(now, proxyUntrusted, "the client is a private address that names another, as proxies do: all of its clients share one quota",
-				"field", name, "remedy", trust)
+			c.warn(now, proxyUntrusted, "field", name)
 			return
 		}
 		if who == from && listed(&t, lines, id) {
 			continue // an adapter has told who it is, and gateways have written themselves to its right
 		}
 		self, other := id.home(), homeOf(named)
-		if named.IsGlobalUnicast() && !near(named) && other != self && e.report.alarms.watch.note(now, self, other) {
-			e.report.warn(now, proxySuspected, "one client names many others, as proxies do: all of its clients share one quota",
-				"field", name, "remedy", ifOurs)
+		if named.IsGlobalUnicast() && !near(named) && other != self && c.namers.Note(now, self, other) {
+			c.warn(now, proxySuspected, "field", name)
 			return
 		}
 	}
@@ -224,30 +226,4 @@ func listed(t *httpfield.AddressField, lines []string, id *Identity) bool {
 func homeOf(addr netip.Addr) netip.Addr {
 	id := Address(addr)
 	return id.home()
-}
-
-// What instances disagree about. Each decides by itself, and sees of the others only what they have signed:
-//
-//   - By another secret. Anybody can write a token or a challenge that looks like that, for one client or for a
-//     /48. So clients of several networks have to show such ones. One request a second is looked at.
-//   - Under another clock. A window, or a challenge, that begins later than now and that a secret of ours has
-//     signed cannot be made up: the first one is told of. What has expired says nothing, as anybody may keep it.
-//
-// Neither decides anything.
-
-// clockDiffers tells of a clock that was ahead of now by so much, at least.
-func (e *engine) clockDiffers(now time.Time, by time.Duration) {
-	if !e.report.alarms.rang[clockDiffers].due(now) {
-		return // nothing is allocated for each token of a fleet that is all wrong
-	}
-	e.report.tell(slog.LevelWarn, clockDiffers, "an instance has signed what begins later than now: the clock of this one is behind, or that of the other is ahead",
-		"ahead", by.Truncate(time.Second), "remedy", "have all instances keep their clocks by NTP")
-}
-
-// secretUnknown notes that a client shows what no secret of ours has signed.
-func (e *engine) secretUnknown(now time.Time, id *Identity) {
-	if e.report.alarms.unknown.note(now, id) {
-		e.report.warn(now, secretUnknown, "clients of several networks show what another secret has signed",
-			"kids", strings.Join(e.codec.KeyIDs(), ","), "remedy", "give all instances the same Config.Secrets, and drop an old one after TokenLife only")
-	}
 }

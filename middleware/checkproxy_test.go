@@ -15,9 +15,9 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// watched returns a limiter with a quota nobody spends, and a function that sends it one
+// asking returns a limiter with a quota nobody spends, and a function that sends it one
 // request each second.
-func watched(t *testing.T, identify middleware.IdentityFunc) (ask func(options ...option), log *logged, now *clock) {
+func asking(t *testing.T, identify middleware.IdentityFunc) (ask func(options ...option), log *logged, now *clock) {
 	now = new(clock)
 	cfg := contact(now)
 	cfg.Limits[0].Quota = 1 << 20
@@ -45,7 +45,7 @@ func TestAPeerThatIsAProxyIsLogged(t *testing.T) {
 			"Fastly-Client-IP", "X-Envoy-External-Address",
 		} {
 			t.Run(peer+" "+field, func(t *testing.T) {
-				ask, log, _ := watched(t, nil)
+				ask, log, _ := asking(t, nil)
 				ask(from(peer))
 				for i := range clients {
 					require.Empty(t, log.lines(), "after %d clients", i)
@@ -73,7 +73,7 @@ func TestAListThatEndsWithTheSameIsLogged(t *testing.T) {
 		clients int
 	}{"public": {"66.241.125.1", 4}, "private": {"10.0.0.7", 1}} {
 		t.Run(name, func(t *testing.T) {
-			ask, log, _ := watched(t, identify)
+			ask, log, _ := asking(t, identify)
 			for i := range end.clients {
 				require.Empty(t, log.lines())
 				ask(from("172.16.4.2"), with("X-Forwarded-For", fmt.Sprintf("203.0.113.%d, %s", i+5, end.last)))
@@ -118,7 +118,7 @@ func TestClientsThatAreNoProxies(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ask, log, _ := watched(t, test.identify)
+			ask, log, _ := asking(t, test.identify)
 			for i := range 40 {
 				ask(test.request(i)...)
 			}
@@ -129,8 +129,8 @@ func TestClientsThatAreNoProxies(t *testing.T) {
 
 // A client can cause one line a minute, and no more: neither by addresses that it invents
 // nor by connections from many.
-func TestAWatchFillsNoDisk(t *testing.T) {
-	ask, log, now := watched(t, nil)
+func TestProxiesFillNoDisk(t *testing.T) {
+	ask, log, now := asking(t, nil)
 	start := now.Now()
 	for i := range 1200 {
 		ask(from(fmt.Sprintf("203.0.113.%d", i%50)), with("X-Forwarded-For", fmt.Sprintf("198.51.%d.%d", i/250, i%250)))
@@ -140,8 +140,8 @@ func TestAWatchFillsNoDisk(t *testing.T) {
 }
 
 // Noise does not hide a proxy for longer than a day, nor does an old day count.
-func TestAWatchForgets(t *testing.T) {
-	ask, log, now := watched(t, nil)
+func TestProxiesAreForgotten(t *testing.T) {
+	ask, log, now := asking(t, nil)
 	for i := range 8 {
 		ask(from(fmt.Sprintf("203.0.113.%d", i)), with("X-Forwarded-For", "198.51.100.1"))
 	}
@@ -162,7 +162,7 @@ func TestAWatchForgets(t *testing.T) {
 }
 
 // Whatever a request names, the decision is the same.
-func TestAWatchDecidesNothing(t *testing.T) {
+func TestNamesDecideNothing(t *testing.T) {
 	now := new(clock)
 	h, _ := limited(t, contact(now))
 	passed := 0
@@ -173,8 +173,8 @@ func TestAWatchDecidesNothing(t *testing.T) {
 	require.Equal(t, 5, passed)
 }
 
-// One request a second is looked at: the others pay nothing for it.
-func TestOneRequestASecondIsWatched(t *testing.T) {
+// One request a second is checked: the others pay nothing for it.
+func TestOneRequestASecondIsChecked(t *testing.T) {
 	cfg := contact(new(clock))
 	log := logTo(&cfg)
 	h, _ := limited(t, cfg)
