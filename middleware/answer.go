@@ -13,44 +13,44 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// What is told of a decision in the response's fields. The zero value tells nothing.
-type told struct {
+// answerFields are the response's fields about the charge. The zero value has none.
+type answerFields struct {
 	standings *storeless.Verdict // how the limits stand; nil: they were not asked
 	own       *token.Own         // whose token it is; nil: the shared tally's
 	tally     *storeless.Tally   // what the token says; nil: none is sent
 	paid      bool               // the token was bought with this very request
 }
 
-// What a refused client is given, in the response's fields. It is apart from told, whose
-// pointers must not reach the heap with it.
-type given struct{ challenge, roomCookie string }
+// offerFields are the response's fields with ways on for a refused client. They are apart from
+// answerFields, whose pointers must not reach the heap with them.
+type offerFields struct{ challenge, roomCookie string }
 
-// tellOf is what is told of a charge. A refusal charges nothing: it has news only for a
+// answerFieldsOf returns the fields about a charge. A refusal charges nothing: it has news only for a
 // client that showed less than we know.
-func (e *engine) tellOf(now time.Time, who *subject, c *charged) told {
-	tell := told{standings: &c.verdict}
+func (e *engine) answerFieldsOf(now time.Time, who *subject, c *charged) answerFields {
+	fields := answerFields{standings: &c.verdict}
 	if c.verdict.Admitted || who.tier.policy.Exceeds(now, c.tally, c.shown) {
-		tell.own, tell.tally, tell.paid = c.own, &c.tally, c.opened
+		fields.own, fields.tally, fields.paid = c.own, &c.tally, c.opened
 	}
-	return tell
+	return fields
 }
 
 // answerCharge answers a request about which there is nothing to say but its charge.
 func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *charged) {
-	e.answer(now, dc, who, shown, e.tellOf(now, who, c), given{})
+	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, c), offerFields{})
 }
 
 // answer writes all fields of a decision. What is computed is cut from a single
 // string, so that a request costs one allocation for it.
-func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, tell told, give given) {
+func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, fields answerFields, offers offerFields) {
 	d, f := &dc.decision, &dc.reply.Fields
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
 	if e.quiet == QuietOff {
 		f.Lines[reply.Policy] = who.tier.field
-		if tell.standings != nil && e.fields.has(RateLimitFields) {
-			b = appendRateLimit(b, who.tier.names, tell.standings)
+		if fields.standings != nil && e.fields.has(RateLimitFields) {
+			b = appendRateLimit(b, who.tier.names, fields.standings)
 		}
 	}
 	rate := len(b)
@@ -58,14 +58,14 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
 	retry := len(b)
-	if tell.tally != nil && e.quiet != QuietNoToken {
-		b = who.appendToken(b, tell.own, tell.tally)
+	if fields.tally != nil && e.quiet != QuietNoToken {
+		b = who.appendToken(b, fields.own, fields.tally)
 	}
 	tok := len(b)
 	header, cookie := e.channels(shown)
 	if cookie && tok > retry {
-		b = e.appendCookieStart(b, who, shown, tell.own)
-		b = e.appendCookieEnd(b, b[retry:tok], e.expires(tell)-now.Unix())
+		b = e.appendCookieStart(b, who, shown, fields.own)
+		b = e.appendCookieEnd(b, b[retry:tok], e.expires(fields)-now.Unix())
 	}
 	all := string(b)
 	f.Lines[reply.RateLimit] = all[:rate]
@@ -74,23 +74,23 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		f.Lines[reply.Token] = all[retry:tok]
 	}
 	switch f.Cookie = all[tok:]; {
-	case give.roomCookie == "":
+	case offers.roomCookie == "":
 	case d.Admitted:
-		f.Cookie = give.roomCookie
+		f.Cookie = offers.roomCookie
 	default:
-		a := dc.decision.withAside()
-		a.cookies = append(a.cookies, give.roomCookie)
+		a := dc.decision.withExtras()
+		a.cookies = append(a.cookies, offers.roomCookie)
 	}
-	f.Other(reply.Challenge, give.challenge)
-	f.Paid = tell.paid
-	if tok > retry || give.roomCookie != "" {
+	f.Other(reply.Challenge, offers.challenge)
+	f.Paid = fields.paid
+	if tok > retry || offers.roomCookie != "" {
 		f.Lines[reply.Cache] = reply.NoStore
 	}
 	if d.Degraded {
 		f.Other(reply.Degraded, "?1")
 	}
-	if e.fields != RateLimitFields && e.quiet == QuietOff && tell.standings != nil {
-		e.answerMore(now, &f.Values, who, tell.standings)
+	if e.fields != RateLimitFields && e.quiet == QuietOff && fields.standings != nil {
+		e.answerMore(now, &f.Values, who, fields.standings)
 	}
 }
 
@@ -140,12 +140,12 @@ func (who *subject) appendToken(b []byte, own *token.Own, tally *storeless.Tally
 	return who.holder.Append(b, tally)
 }
 
-// expires returns when the token that is told of stops to matter, in Unix seconds.
-func (e *engine) expires(tell told) int64 {
-	if tell.own != nil {
-		return tell.own.Expires
+// expires returns when the token of the answer stops to matter, in Unix seconds.
+func (e *engine) expires(fields answerFields) int64 {
+	if fields.own != nil {
+		return fields.own.Expires
 	}
-	return e.carried.Expires(*tell.tally)
+	return e.carried.Expires(*fields.tally)
 }
 
 // appendCookieEnd appends a token to the start of its cookie, and the rest.

@@ -178,9 +178,9 @@ func (c *challenger) noteLoad(now time.Time, q *question, dc *decisionContext, w
 		return
 	}
 	c.load.Begin()
-	if a := dc.decision.withAside(); a.place == nil {
-		a.place = slots.NewPlace(c.load.End)
+	if a := dc.decision.withExtras(); a.permit == nil {
+		a.permit = slots.NewPermit(c.load.End)
 	} else {
-		a.place.Also(c.load.End)
+		a.permit.Also(c.load.End)
 	}
 }

@@ -85,7 +85,7 @@ func (e *engine) showsCookie(r *http.Request) bool {
 // private address, and has no field of a proxy: such requests could be anybody's.
 func programOf(r *http.Request, id *Identity) string {
 	program := r.UserAgent()
-	if from, _ := peer(r); !near(from) || homeOf(from) != id.home() || namesAnother(r) {
+	if from, _ := peer(r); !near(from) || firstAddrOf(from) != id.firstAddr() || namesAnother(r) {
 		return ""
 	}
 	return program[:min(len(program), 128)]
@@ -124,9 +124,9 @@ func (e *engine) checkingFields(now time.Time, w http.ResponseWriter, dc *decisi
 		next.ServeHTTP(guarded, r)
 		f := &dc.reply.Fields
 		switch name := f.Lost(w.Header()); {
-		case !f.Settled() && written(w):
+		case !f.Finalized() && written(w):
 			e.checks.warn(now, writerBypassed)
-		case f.Settled() && name != "":
+		case f.Finalized() && name != "":
 			e.checks.warn(now, fieldsLost, "field", name)
 		}
 	})
@@ -180,7 +180,7 @@ func (c *checks) proxy(now time.Time, id *Identity, r *http.Request) {
 		if who == from && listed(&t, lines, id) {
 			continue // an adapter has told who it is, and gateways have written themselves to its right
 		}
-		self, other := id.home(), homeOf(named)
+		self, other := id.firstAddr(), firstAddrOf(named)
 		if named.IsGlobalUnicast() && !near(named) && other != self && c.namers.Note(now, self, other) {
 			c.warn(now, proxySuspected, "field", name)
 			return
@@ -191,7 +191,7 @@ func (c *checks) proxy(now time.Time, id *Identity, r *http.Request) {
 // beyond finds id in a request, at the connection's other end or in the field, and whom
 // the field names beyond it. Of what is found, named is invalid if it is no address.
 func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.Addr) (who, named netip.Addr, found bool) {
-	if homeOf(from) == id.home() {
+	if firstAddrOf(from) == id.firstAddr() {
 		who = from
 	}
 	if !t.List {
@@ -202,7 +202,7 @@ func beyond(t *httpfield.AddressField, lines []string, id *Identity, from netip.
 		if who.IsValid() {
 			return who, hop, true
 		}
-		if homeOf(hop) == id.home() {
+		if firstAddrOf(hop) == id.firstAddr() {
 			who = hop
 		}
 	}
@@ -215,15 +215,15 @@ func listed(t *httpfield.AddressField, lines []string, id *Identity) bool {
 		return false
 	}
 	for hop := range t.Entries(lines) {
-		if hop.IsValid() && homeOf(hop) == id.home() {
+		if hop.IsValid() && firstAddrOf(hop) == id.firstAddr() {
 			return true
 		}
 	}
 	return false
 }
 
-// homeOf is the home of an address, if it is one.
-func homeOf(addr netip.Addr) netip.Addr {
+// firstAddrOf is the first address of an address' network, if it is one.
+func firstAddrOf(addr netip.Addr) netip.Addr {
 	id := Address(addr)
-	return id.home()
+	return id.firstAddr()
 }

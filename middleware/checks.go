@@ -267,7 +267,7 @@ func clientOf(id *Identity) seen.Client {
 	if id.kind != kindAddress {
 		return seen.Client{Name: strings.Clone(id.text[:min(int(id.named), longestCustomer)])} // one customer, whatever it asks for
 	}
-	addr := id.home()
+	addr := id.firstAddr()
 	bits := 29
 	switch {
 	case near(addr):

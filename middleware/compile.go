@@ -34,7 +34,7 @@ func compile(cfg Config, here *home) (*engine, error) {
 		refused:    cfg.RefusalHandler,
 		page:       cfg.PageHandler,
 		onDecision: cfg.OnDecision,
-		tells:      cfg.OnDecision != nil || cfg.RefusalHandler != nil || cfg.PageHandler != nil,
+		hooked:     cfg.OnDecision != nil || cfg.RefusalHandler != nil || cfg.PageHandler != nil,
 		bodies:     &sync.Pool{New: newBody},
 		now:        cfg.Now,
 		carriage:   cfg.TokenTransport,
@@ -179,7 +179,7 @@ func (e *engine) introduce() {
 
 // countByOutcome has the limits at the places late count by outcome, in each tier.
 func (e *engine) countByOutcome(cfg *Config, late []int) {
-	e.free = slices.Clone(cfg.ByOutcome.Free)
+	e.freeStatuses = slices.Clone(cfg.ByOutcome.Free)
 	for _, t := range e.tiersOf() {
 		t.chargeLate(late)
 	}

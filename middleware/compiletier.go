@@ -79,9 +79,9 @@ func (e *engine) passOf(cfg *Config, t *tier) *tier {
 	return pass
 }
 
-// chargeLate has the limits at some places count by outcome.
-func (t *tier) chargeLate(places []int) {
-	isLate := func(i int) bool { return slices.Contains(places, i) }
+// chargeLate has the limits at some indexes count by outcome.
+func (t *tier) chargeLate(indexes []int) {
+	isLate := func(i int) bool { return slices.Contains(indexes, i) }
 	atDoor := func(i int) bool { return !isLate(i) }
 	t.late, t.policy = t.policy.Charging(isLate), t.policy.Charging(atDoor)
 	if t.net56 != nil {
@@ -158,7 +158,7 @@ func checkCeiling(cfg *Config, challenge *challenger, tiers iter.Seq2[string, *s
 	for at, p := range tiers {
 		parts := indivisible(p, cfg.Instances)
 		for _, part := range parts {
-			problem(fmt.Sprintf("%s[%d].%s", at, part.place, part.field), "%s", part.problem)
+			problem(fmt.Sprintf("%s[%d].%s", at, part.index, part.field), "%s", part.problem)
 		}
 		if len(parts) == 0 && challenge != nil {
 			errs = append(errs, challenge.indivisible(p, cfg.Instances)...)
@@ -169,7 +169,7 @@ func checkCeiling(cfg *Config, challenge *challenger, tiers iter.Seq2[string, *s
 
 // An undivided is a number of a limit of which not each instance can have a part.
 type undivided struct {
-	place          int
+	index          int
 	field, problem string
 }
 
@@ -201,13 +201,13 @@ func (c *challenger) indivisible(p *storeless.Policy, n int64) (errs []error) {
 	if c.mode != EveryRequest {
 		for _, part := range indivisible(p.Pass(c.priceMemory), n) {
 			errs = append(errs, &ConfigError{Field: "Challenge.PriceMemory", Problem: fmt.Sprintf(
-				"leaves a bought tally too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; raise it to the limit's window, or use EveryRequest", p.Limit(part.place).Name, n)})
+				"leaves a bought tally too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; raise it to the limit's window, or use EveryRequest", p.Limit(part.index).Name, n)})
 		}
 	}
 	if c.share != 0 {
 		for _, part := range indivisible(p.Share(c.share), n) {
 			errs = append(errs, &ConfigError{Field: "Challenge.WaitingRoom", Problem: fmt.Sprintf(
-				"has too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; set Closed, or a smaller Share", p.Limit(part.place).Name, n)})
+				"has too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; set Closed, or a smaller Share", p.Limit(part.index).Name, n)})
 		}
 	}
 	return errs

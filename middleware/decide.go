@@ -68,7 +68,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		dc.noteCharge(e, &c)
 		e.answerCharge(now, dc, &who, &shown, &c)
 	}
-	if d.aside != nil && d.aside.Inherited > 0 {
+	if d.extras != nil && d.extras.Inherited > 0 {
 		e.checks.warn(now, memoryFull)
 	}
 	if d.Saturated {
@@ -102,9 +102,9 @@ func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 		dc.charge(c.own)
 	}
 	if p := c.pending; p != nil {
-		p.now, p.free, p.ctx = e.now, e.free, dc.Context
-		p.tell = func(now time.Time) { e.tell(now, dc) }
-		dc.decision.withAside().pending = p
+		p.now, p.freeStatuses, p.ctx = e.now, e.freeStatuses, dc.Context
+		p.reissue = func(now time.Time) { e.reissueToken(now, dc) }
+		dc.decision.withExtras().pending = p
 	}
 }
 
@@ -165,10 +165,10 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 	}
 	e.noteProofs(d, shown.proof.reason, v.reason)
 
-	tell, give := e.tellOfWork(now, who, shown, &c, asked), given{}
+	fields, offers := e.answerFieldsWithWork(now, who, shown, &c, asked), offerFields{}
 
 	if v.helpedByProof(e.challenge.mode) && !dear && !e.shadow {
-		v, give.challenge = e.offerWork(now, d, who, v)
+		v, offers.challenge = e.offerWork(now, d, who, v)
 	}
 
 	v.jitter()
@@ -176,9 +176,9 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 	d.conclude(&v)
 
 	if e.room != nil && v.status != 0 && !e.shadow && q.r != nil && dc.wantsPage(q.r) {
-		give.roomCookie = e.ticketOf(now, d, who, pass)
+		offers.roomCookie = e.ticketOf(now, d, who, pass)
 	}
-	e.answer(now, dc, who, shown, tell, give)
+	e.answer(now, dc, who, shown, fields, offers)
 }
 
 // takeBackProofs has the answer remove the cookies of proofs that are of no use any more:
@@ -188,7 +188,7 @@ func (e *engine) takeBackProofs(d *record, p *proof) {
 		return
 	}
 	for _, id := range p.used {
-		a := d.withAside()
+		a := d.withExtras()
 		a.cookies = append(a.cookies, e.proofCookie(id, "", 0))
 	}
 }
@@ -203,20 +203,20 @@ func (e *engine) noteProofs(d *record, reason, verdict Reason) {
 	e.proofs.note(reason)
 }
 
-// tellOfWork is what is told of a charge where tallies are bought. A client keeps the token of
+// answerFieldsWithWork returns the fields about a charge where tallies are bought. A client keeps the token of
 // the tally that it has paid for, though the shared one was charged: a cookie has room for one,
 // and the memory counts the shared one.
-func (e *engine) tellOfWork(now time.Time, who *subject, shown *credentials, c *charged, asked bool) (tell told) {
+func (e *engine) answerFieldsWithWork(now time.Time, who *subject, shown *credentials, c *charged, asked bool) (fields answerFields) {
 	if asked {
-		tell = e.tellOf(now, who, c)
+		fields = e.answerFieldsOf(now, who, c)
 	}
 	if c.own == nil && len(shown.own) > 0 {
-		tell.tally = nil
+		fields.tally = nil
 		if p := shown.proof; p.opened {
-			tell.own, tell.tally, tell.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
+			fields.own, fields.tally, fields.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
 		}
 	}
-	return tell
+	return fields
 }
 
 // offerWork offers a challenge to a request that v refuses. It returns the verdict with the
@@ -224,7 +224,7 @@ func (e *engine) tellOfWork(now time.Time, who *subject, shown *credentials, c *
 func (e *engine) offerWork(now time.Time, d *record, who *subject, v verdict) (verdict, string) {
 	o := e.offer(now, who)
 	if o.challenge != nil {
-		d.withAside().Offered = o.challenge
+		d.withExtras().Offered = o.challenge
 	}
 	return v.offering(o), o.field
 }
@@ -246,24 +246,24 @@ func (e *engine) ticketOf(now time.Time, d *record, who *subject, pass roomPass)
 	if wait <= 0 {
 		return ""
 	}
-	d.withAside().RoomWait = wait
+	d.withExtras().RoomWait = wait
 	return e.roomCookie(now, who, &issued, &issued.tally)
 }
 
 // admitFromRoom concludes a request that the waiting room has admitted.
 func (e *engine) admitFromRoom(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
 	d := &dc.decision
-	var give given
+	var offers offerFields
 	if e.quiet != QuietNoToken {
 		next := e.nextPass(now, who, *pass, c, d.Cost)
-		give.roomCookie = e.roomCookie(now, who, &next, &c.tally)
+		offers.roomCookie = e.roomCookie(now, who, &next, &c.tally)
 	}
 	who.tier = who.tier.room
 	d.concludeCharge(who, c)
 	dc.noteCharge(e, c)
 	e.challenge.noteLoad(now, q, dc, who, c)
 	d.FromWaitingRoom = true
-	e.answer(now, dc, who, shown, told{standings: &c.verdict}, give)
+	e.answer(now, dc, who, shown, answerFields{standings: &c.verdict}, offers)
 }
 
 // chargeByMode charges the tally that the mode means. It is not ok, and nothing is

@@ -248,9 +248,9 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 // writeTurnDown answers a refusal, with the challenge that is offered.
 func (e *engine) writeTurnDown(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject, o offer) {
 	if o.challenge != nil {
-		dc.decision.withAside().Offered = o.challenge
+		dc.decision.withExtras().Offered = o.challenge
 	}
-	e.answer(now, dc, who, new(credentials), told{}, given{challenge: o.field})
+	e.answer(now, dc, who, new(credentials), answerFields{}, offerFields{challenge: o.field})
 	reply.ForbidStoring(w.Header())
 	dc.setFields(w.Header())
 	e.refuse(w, dc.asking(r), dc, nil)
@@ -281,7 +281,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	default:
 		own, sale := e.redeem(now, who, &receipt)
 		if sale.Granted {
-			e.answer(now, dc, who, &credentials{fields: r.Header}, told{own: &own, tally: new(storeless.Tally)}, given{})
+			e.answer(now, dc, who, &credentials{fields: r.Header}, answerFields{own: &own, tally: new(storeless.Tally)}, offerFields{})
 			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
 			dc.setFields(w.Header())
 			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-now.Unix(), 10))

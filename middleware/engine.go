@@ -32,13 +32,13 @@ type engine struct {
 
 	longestPass time.Duration // the life of any tally that this process has sold
 
-	challenge *challenger   // nil: never
-	room      *waitingRoom  // nil: none
-	exact     *exactCounter // nil: token and memory decide
-	gate      *gate         // nil: any number at once
-	outcomes  *outcomes     // nil: no limit counts by outcome
-	customers *customers    // nil: none has limits of its own
-	free      []int         // statuses that these limits do not count
+	challenge    *challenger   // nil: never
+	room         *waitingRoom  // nil: none
+	exact        *exactCounter // nil: token and memory decide
+	gate         *gate         // nil: any number at once
+	outcomes     *outcomes     // nil: no limit counts by outcome
+	customers    *customers    // nil: none has limits of its own
+	freeStatuses []int         // statuses that these limits do not count
 
 	identity   IdentityFunc
 	cost       func(*http.Request) int64 // nil: 1
@@ -46,7 +46,7 @@ type engine struct {
 	refused    http.Handler              // nil: built in
 	page       http.Handler              // nil: built in
 	onDecision func(context.Context, Decision)
-	tells      bool       // somebody of the program's hears of refusals
+	hooked     bool       // the program has a hook that hears of refusals
 	bodies     *sync.Pool // of refusals
 	now        func() time.Time
 
@@ -86,7 +86,7 @@ type exactCounter struct {
 	Exact
 	guard    guardedcall.Guard
 	refusals guardedcall.Refusals
-	stamp    int // the place in tallies of what the counter has refused
+	stamp    int // the index in tallies of what the counter has refused
 
 	lateRefunds atomic.Uint64
 }

@@ -31,10 +31,10 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 	case q.early():
 		// TLS early data may be replayed by anybody, and each replay would be
 		// charged: RFC 8470 section 5.2.
-		e.concludeExact(now, dc, &who, shown, verdict{reason: TooEarly, status: http.StatusTooEarly}, told{})
+		e.concludeExact(now, dc, &who, shown, verdict{reason: TooEarly, status: http.StatusTooEarly}, answerFields{})
 		return
 	case who.tier.policy.Capacity() < d.Cost:
-		e.concludeExact(now, dc, &who, shown, verdictOf(&storeless.Verdict{Impossible: true}), told{})
+		e.concludeExact(now, dc, &who, shown, verdictOf(&storeless.Verdict{Impossible: true}), answerFields{})
 		return
 	}
 	c := e.exactCall(&who, shown, d.Cost)
@@ -66,12 +66,12 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		e.concludeAnswer(now, dc, &who, shown, &c, &v, &known)
 	case guardedcall.Full:
 		e.checks.counterAnswers(now, &x.guard)
-		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
+		e.concludeExact(now, dc, &who, shown, overloaded(), answerFields{})
 	case guardedcall.Contended:
 		e.checks.counterAnswers(now, &x.guard)
 		e.concludeContended(now, dc, &who, shown, &c)
 	case guardedcall.Busy:
-		e.concludeExact(now, dc, &who, shown, overloaded(), told{})
+		e.concludeExact(now, dc, &who, shown, overloaded(), answerFields{})
 	case guardedcall.Failed:
 		e.checks.warn(now, counterFailed, "error", err)
 		e.concludeOutage(now, dc, &who, shown, &c)
@@ -146,7 +146,7 @@ func (x *exactCounter) callID(key string, q *question) string {
 // remembered.
 func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, v *exact.Verdict, known *foreknown) {
 	cost := dc.decision.Cost
-	tell := told{standings: &v.Verdict}
+	fields := answerFields{standings: &v.Verdict}
 	switch {
 	case v.Admitted:
 		if known.stale {
@@ -155,29 +155,29 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 		tally := c.fallback.Shown
 		if cost > 0 && !who.dry {
 			tally = e.memory.Record(now, who.tier.fallback, &c.fallback, cost)
-			dc.decision.withAside().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
+			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
 			dc.charge(nil)
 		}
 		tally[e.exact.stamp] = storeless.State{}
-		tell.tally = &tally
+		fields.tally = &tally
 	case !who.dry:
 		said := guardedcall.Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(v.Wait).UnixMicro()}
-		if e.exact.refusals.Note(c.refusal, said, known.given) {
-			tell.tally = e.exact.stamped(now, c, cost, &said)
+		if e.exact.refusals.Note(c.refusal, said, known.givenBack) {
+			fields.tally = e.exact.stamped(now, c, cost, &said)
 		}
 	}
-	e.concludeExact(now, dc, who, shown, verdictOf(&v.Verdict), tell)
+	e.concludeExact(now, dc, who, shown, verdictOf(&v.Verdict), fields)
 }
 
 // concludeRefusal concludes a request that was refused before, without a call. A client
 // that does not know yet is told by its token.
 func (e *engine) concludeRefusal(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall, known *foreknown) {
-	var tell told
-	if !known.told {
-		tell.tally = e.exact.stamped(now, c, dc.decision.Cost, &known.Refusal)
+	var fields answerFields
+	if !known.clientKnows {
+		fields.tally = e.exact.stamped(now, c, dc.decision.Cost, &known.Refusal)
 	}
 	v := verdictOf(&storeless.Verdict{Wait: wholeSeconds(known.Left(now))})
-	e.concludeExact(now, dc, who, shown, v, tell)
+	e.concludeExact(now, dc, who, shown, v, fields)
 }
 
 // concludeOutage concludes a request that the counter did not decide.
@@ -185,7 +185,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 	switch {
 	case dc.decision.Cost > 0 && e.exact.Outage == FailClosed:
 		dc.decision.Degraded = true
-		e.concludeExact(now, dc, who, shown, counterDown(), told{})
+		e.concludeExact(now, dc, who, shown, counterDown(), answerFields{})
 	default:
 		e.concludeFallback(now, dc, who, shown, c)
 	}
@@ -195,7 +195,7 @@ func (e *engine) concludeOutage(now time.Time, dc *decisionContext, who *subject
 // client may be who hammers it: it gets the fallback only where the program has said so.
 func (e *engine) concludeContended(now time.Time, dc *decisionContext, who *subject, shown *credentials, c *exactCall) {
 	if e.exact.Contended != FailOpen {
-		e.concludeExact(now, dc, who, shown, overloaded(), told{})
+		e.concludeExact(now, dc, who, shown, overloaded(), answerFields{})
 		return
 	}
 	e.concludeFallback(now, dc, who, shown, c)
@@ -206,7 +206,7 @@ func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subje
 	d := &dc.decision
 	d.Degraded = true
 	if d.Cost == 0 { // a peek is always admitted, and there is nothing to see
-		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, told{})
+		e.concludeExact(now, dc, who, shown, verdict{reason: WithinLimits}, answerFields{})
 		return
 	}
 	tally, v := e.takeFrom(now, who.tier.fallback, who, &c.fallback, d.Cost)
@@ -214,20 +214,20 @@ func (e *engine) concludeFallback(now time.Time, dc *decisionContext, who *subje
 	if v.Admitted {
 		dc.charge(nil)
 	}
-	tell := told{standings: &v}
+	fields := answerFields{standings: &v}
 	if v.Admitted || who.tier.fallback.Exceeds(now, tally, c.fallback.Shown) {
-		tell.tally = &tally
+		fields.tally = &tally
 	}
 	d.noteInherited(v.Inherited)
-	e.concludeExact(now, dc, who, shown, verdictOf(&v), tell)
+	e.concludeExact(now, dc, who, shown, verdictOf(&v), fields)
 }
 
 // concludeExact writes the decision and the answer.
-func (e *engine) concludeExact(now time.Time, dc *decisionContext, who *subject, shown *credentials, v verdict, tell told) {
+func (e *engine) concludeExact(now time.Time, dc *decisionContext, who *subject, shown *credentials, v verdict, fields answerFields) {
 	v.jitter()
 	dc.decision.conclude(&v)
-	if tell.standings != nil {
-		dc.decision.noteLimits(who, tell.standings)
+	if fields.standings != nil {
+		dc.decision.noteLimits(who, fields.standings)
 	}
-	e.answer(now, dc, who, shown, tell, given{})
+	e.answer(now, dc, who, shown, fields, offerFields{})
 }

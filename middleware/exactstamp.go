@@ -60,10 +60,10 @@ func (e *engine) merged(now time.Time, a, b storeless.Tally) storeless.Tally {
 // What is known of a request before the counter is asked.
 type foreknown struct {
 	guardedcall.Refusal
-	refuses bool   // without a call
-	told    bool   // the client knows
-	stale   bool   // it was refused, longer ago than that is believed
-	given   uint64 // for what is noted of the answer
+	refuses     bool   // without a call
+	clientKnows bool   // by its token
+	stale       bool   // it was refused, longer ago than that is believed
+	givenBack   uint64 // for what is noted of the answer
 }
 
 // recall returns what is known of a request: by what this instance has been told, or another
@@ -73,14 +73,14 @@ func (x *exactCounter) recall(now time.Time, c *exactCall, shown *credentials, c
 		return known
 	}
 	stamped := refusal(shown.shared[x.stamp], &c.refusal)
-	known.Refusal, known.given = x.refusals.Look(now, c.refusal, cost)
+	known.Refusal, known.givenBack = x.refusals.Look(now, c.refusal, cost)
 	known.stale = max(known.Left(now), stamped.Left(now)) > 0
 	switch {
 	case !known.stale:
 	case known.Fresh(now, guardedcall.Believed):
-		known.refuses, known.told, known.stale = true, stamped.Said == known.Said, false
+		known.refuses, known.clientKnows, known.stale = true, stamped.Said == known.Said, false
 	case stamped.Fresh(now, stampFresh) && stamped.Left(now) > 0:
-		known.Refusal, known.refuses, known.told, known.stale = stamped, true, true, false
+		known.Refusal, known.refuses, known.clientKnows, known.stale = stamped, true, true, false
 	}
 	return known
 }

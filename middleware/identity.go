@@ -121,8 +121,8 @@ func (id Identity) Addr() netip.Addr {
 	return netip.AddrFrom16(id.addr)
 }
 
-// home returns the address that all with the same identity have: the first of a /64.
-func (id *Identity) home() netip.Addr {
+// firstAddr returns the address that all with the same identity have: the first of a /64.
+func (id *Identity) firstAddr() netip.Addr {
 	addr := id.Addr()
 	if id.is4 || nat64Local.Contains(addr) || !addr.IsValid() {
 		return addr

@@ -44,18 +44,18 @@ type pending struct {
 	prev, next *pending
 
 	// Of the request's own, set before the handler runs.
-	now  func() time.Time
-	free []int           // statuses
-	ctx  context.Context // of the request
-	tell func(time.Time) // has the token say what is counted by now
+	now          func() time.Time
+	freeStatuses []int           // statuses
+	ctx          context.Context // of the request
+	reissue      func(time.Time) // has the token say what is counted by now
 }
 
 type outcomeState uint8
 
 const (
-	holding outcomeState = iota
-	counts
-	free
+	stateHolding outcomeState = iota
+	stateCharged
+	statePardoned
 )
 
 // hold locks, charges what was held for too long, and returns what unlocks. All that changes
@@ -139,25 +139,25 @@ func (p *pending) letGo() {
 
 // charge counts the request.
 func (p *pending) charge(at time.Time) {
-	if p.state == counts {
+	if p.state == stateCharged {
 		return
 	}
-	if p.state == holding {
+	if p.state == stateHolding {
 		p.letGo()
 	}
 	p.memory.Record(at, p.late, &p.f, p.cost)
-	p.state, p.at = counts, at
+	p.state, p.at = stateCharged, at
 }
 
 // pardon has the request not count.
 func (p *pending) pardon(now time.Time) {
 	switch p.state {
-	case holding:
+	case stateHolding:
 		p.letGo()
-	case counts:
+	case stateCharged:
 		p.memory.Restore(now, p.at, p.late, &p.f, p.cost)
 	}
-	p.state = free
+	p.state = statePardoned
 }
 
 // say obeys the handler.
@@ -182,13 +182,13 @@ func (p *pending) sayAtOnce(charged bool) {
 	defer p.of.hold(now)()
 	was := p.state
 	p.obey(now, charged)
-	p.tellAfter(was, now)
+	p.reissueAfter(was, now)
 }
 
-// tellAfter has the token say what is counted, unless it has never said otherwise.
-func (p *pending) tellAfter(was outcomeState, now time.Time) {
-	if was == counts || p.state == counts {
-		p.tell(now)
+// reissueAfter has the token say what is counted, unless it has never said otherwise.
+func (p *pending) reissueAfter(was outcomeState, now time.Time) {
+	if was == stateCharged || p.state == stateCharged {
+		p.reissue(now)
 	}
 }
 
@@ -200,12 +200,12 @@ func (p *pending) conclude(status int) {
 	now := p.now()
 	defer p.of.hold(now)()
 	was := p.state
-	if p.state == holding || p.byStatus {
-		free := slices.Contains(p.free, status) && p.ctx.Err() == nil && now.Sub(p.since) < holdTime
-		p.obey(now, !free)
+	if p.state == stateHolding || p.byStatus {
+		pardoned := slices.Contains(p.freeStatuses, status) && p.ctx.Err() == nil && now.Sub(p.since) < holdTime
+		p.obey(now, !pardoned)
 		p.byStatus = true
 	}
-	p.tellAfter(was, now)
+	p.reissueAfter(was, now)
 }
 
 // end concludes what no status has: the handler has returned without one, or has panicked.
@@ -219,9 +219,9 @@ func (p *pending) end() {
 func (p *pending) resize(now time.Time, tally storeless.Tally, more int64) storeless.Tally {
 	p.cost += more
 	switch p.state {
-	case holding:
+	case stateHolding:
 		p.of.add(&p.f, more)
-	case counts:
+	case stateCharged:
 		if more < 0 {
 			return p.memory.Restore(now, p.at, p.late, &p.f, -more)
 		}

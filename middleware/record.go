@@ -19,8 +19,8 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// A record is what a request keeps of its decision. Every request allocates one, so it is
-// small: a [Decision] is made of it for those who ask. Fields that both have mean the same.
+// A record is kept of each decision. Every request allocates one, so it is small: a
+// [Decision] is made of it for those who ask. Fields that both have mean the same.
 type record struct {
 	Identity   Identity
 	Cost       int64
@@ -29,7 +29,7 @@ type record struct {
 
 	engine *engine // that has decided
 	tier   *tier   // nil where the Identity is zero
-	aside  *aside  // nil for most
+	extras *extras // nil for most
 	first  [fewLimits]packedStatus
 
 	status   int16
@@ -40,18 +40,18 @@ type record struct {
 	decided                                                      bool // the limits were asked
 }
 
-// withAside returns the aside of a record that needs one.
-func (d *record) withAside() *aside {
-	if d.aside == nil {
-		d.aside = new(aside)
+// withExtras returns the extras of a record that needs some.
+func (d *record) withExtras() *extras {
+	if d.extras == nil {
+		d.extras = new(extras)
 	}
-	return d.aside
+	return d.extras
 }
 
 // exceptions returns those that there are.
 func (d *record) exceptions() (x exceptions) {
-	if d.aside != nil {
-		x = d.aside.exceptions
+	if d.extras != nil {
+		x = d.extras.exceptions
 	}
 	return x
 }
@@ -61,10 +61,10 @@ func (d *record) statusOf(i int) packedStatus {
 	switch {
 	case i < fewLimits:
 		return d.first[i]
-	case d.aside == nil:
+	case d.extras == nil:
 		return packedStatus{}
 	}
-	return d.aside.others[i-fewLimits]
+	return d.extras.others[i-fewLimits]
 }
 
 // noteLimits notes how the limits stand.
@@ -79,7 +79,7 @@ func (d *record) noteLimits(who *subject, v *storeless.Verdict) {
 		if i < fewLimits {
 			d.first[i] = s
 		} else {
-			d.withAside().others[i-fewLimits] = s
+			d.withExtras().others[i-fewLimits] = s
 		}
 	}
 }
@@ -94,20 +94,20 @@ func (d *record) noteCharge(who *subject, c *charged) {
 // noteInherited notes what a newcomer to a full memory has begun with.
 func (d *record) noteInherited(cost int64) {
 	if cost > 0 {
-		d.withAside().Inherited = cost
+		d.withExtras().Inherited = cost
 	}
 }
 
 // noteProof notes why a proof was not accepted.
 func (d *record) noteProof(reason Reason) {
 	if reason != "" {
-		d.withAside().Proof = reason
+		d.withExtras().Proof = reason
 	}
 }
 
 // noteCall notes a call to the counter that the request has waited for.
 func (d *record) noteCall(outcome guardedcall.Outcome, took time.Duration) {
-	x := d.withAside()
+	x := d.withExtras()
 	x.call = callOf(outcome)
 	x.took += took.Truncate(time.Microsecond)
 }
@@ -117,7 +117,7 @@ func (d *record) conclude(v *verdict) {
 	d.Admitted = v.status == 0
 	d.Reason, d.status, d.RetryAfter = v.reason, int16(v.status), v.retryAfter
 	if v.identityErr != nil {
-		d.withAside().IdentityErr = v.identityErr
+		d.withExtras().IdentityErr = v.identityErr
 	}
 }
 
@@ -145,24 +145,24 @@ func (d *record) decision(r *http.Request) Decision {
 	for i := range made.statuses {
 		made.statuses[i] = d.statusOf(i)
 	}
-	if x := d.aside; x != nil {
+	if x := d.extras; x != nil {
 		made.IdentityErr, made.Proof, made.Offered, made.RoomWait = x.IdentityErr, x.Proof, x.Offered, x.RoomWait
 		made.Inherited, made.Call, made.took = x.Inherited, x.call, x.took
 	}
 	return made
 }
 
-// An aside is what few decisions have.
-type aside struct {
+// Extras are apart from a record because few decisions have any, and every request allocates a record.
+type extras struct {
 	exceptions
-	refusal *page.Refusal // what an Interstitial tells
+	refusal *page.Refusal // for an Interstitial
 	cookies []string      // that go out beside the token's: of the waiting room, and of spent proofs
-	place   *slots.Place  // of a request that is being served, where there is a Concurrency
+	permit  *slots.Permit // of a request that is being served, where there is a Concurrency
 	counted *counted      // on an exact route; nil: nothing was
 	pending *pending      // what is charged when the outcome is known; nil: nothing
 }
 
-// A counted is what an exact counter has charged for a request.
+// A counted charge can be given back to the exact counter that has made it, and retried.
 type counted struct {
 	call    exact.Call
 	receipt exact.Receipt // zero where the counter did not answer
@@ -170,7 +170,7 @@ type counted struct {
 	lost    bool // an answer: it may have been given back
 }
 
-// The exceptions of a record are what few decisions have.
+// Exceptions are those of the extras that a [Decision] has too.
 type exceptions struct {
 	IdentityErr error
 	Proof       Reason
@@ -241,18 +241,18 @@ func (dc *decisionContext) decided() Decision {
 
 // pending returns what of the charge depends on the outcome, or nil.
 func (dc *decisionContext) pending() *pending {
-	if dc.decision.aside == nil {
+	if dc.decision.extras == nil {
 		return nil
 	}
-	return dc.decision.aside.pending
+	return dc.decision.extras.pending
 }
 
-// setAside adds the cookies of the aside to h.
-func (dc *decisionContext) setAside(h http.Header) {
-	if dc.decision.aside == nil {
+// addCookies adds to h the cookies that go out beside the token's.
+func (dc *decisionContext) addCookies(h http.Header) {
+	if dc.decision.extras == nil {
 		return
 	}
-	for _, cookie := range dc.decision.aside.cookies {
+	for _, cookie := range dc.decision.extras.cookies {
 		h.Add(reply.SetCookie, cookie)
 	}
 }
@@ -263,10 +263,10 @@ func (dc *decisionContext) end(r *http.Request) {
 	dc.leave()
 }
 
-// leave gives the place of the request back, if it has one.
+// leave gives the permit of the request back, if it has one.
 func (dc *decisionContext) leave() {
-	if dc.decision.aside != nil {
-		dc.decision.aside.place.Done()
+	if dc.decision.extras != nil {
+		dc.decision.extras.permit.Done()
 	}
 }
 

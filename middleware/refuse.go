@@ -23,11 +23,11 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		}
 		h.Set("WWW-Authenticate", challenge)
 	}
-	dc.setAside(h)
+	dc.addCookies(h)
 	refusal := e.refusalOf(dc)
 	if e.refused != nil || e.page != nil {
-		told := refusal // a copy, which lives as long as the request
-		dc.decision.withAside().refusal = &told
+		kept := refusal // a copy, which lives as long as the request
+		dc.decision.withExtras().refusal = &kept
 	}
 	if e.refused != nil {
 		e.refused.ServeHTTP(w, r)
@@ -43,16 +43,16 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		e.page.ServeHTTP(w, r)
 		return
 	}
-	room := e.bodies.Get().(*[]byte)
-	body, err := writeRefusal(w, r, &refusal, a, (*room)[:0], html, "")
+	buf := e.bodies.Get().(*[]byte)
+	body, err := writeRefusal(w, r, &refusal, a, (*buf)[:0], html, "")
 	if err != nil {
 		return // an HTTP/2 stream that was reset may still be sending it
 	}
-	*room = body
-	e.bodies.Put(room)
+	*buf = body
+	e.bodies.Put(buf)
 }
 
-// refusalOf is what problem details and pages tell of a decision.
+// refusalOf returns what problem details and pages say of a decision.
 func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	d := &dc.decision
 	x := d.exceptions()
@@ -102,11 +102,11 @@ func causeOf(reason Reason) page.Cause {
 }
 
 // writeRefusal writes the built-in page, or the built-in problem details, and returns the body
-// that it has made in room. What is no page does not get one, though it may prefer HTML. The
+// that it has made in buf. What is no page does not get one, though it may prefer HTML. The
 // error is that of the write: the client is gone, and there is nobody to tell.
-func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, room []byte, html bool, site string) (body []byte, err error) {
+func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal, a *refusalFields, buf []byte, html bool, site string) (body []byte, err error) {
 	h := w.Header()
-	body, contentType := room, "application/problem+json"
+	body, contentType := buf, "application/problem+json"
 	if html && page.Navigates(r) {
 		contentType = "text/html; charset=utf-8"
 		body = page.AppendPage(body, refusal, h, r, site)
@@ -121,7 +121,7 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, refusal *page.Refusal,
 	return body, err
 }
 
-// newBody is room for the body of a refusal, which is used again for the next: a ResponseWriter
+// newBody makes a buffer for the body of a refusal, which is used again for the next: a ResponseWriter
 // keeps nothing of what it has written (see [io.Writer]). That of net/http may, where it returns
 // an error: for HTTP/2 another goroutine writes. Pages with a form in them are made apart.
 func newBody() any {
@@ -201,11 +201,11 @@ const defaultMaxBody = 64 << 10
 // Config.RefusalHandler it has nothing to say and answers 500.
 func (i Interstitial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	dc := contextOf(r.Context())
-	if dc == nil || dc.decision.aside == nil || dc.decision.aside.refusal == nil {
+	if dc == nil || dc.decision.extras == nil || dc.decision.extras.refusal == nil {
 		http.Error(w, "middleware.Interstitial belongs in Config.PageHandler", http.StatusInternalServerError)
 		return
 	}
-	refusal := dc.decision.aside.refusal
+	refusal := dc.decision.extras.refusal
 	html, kind := dc.wantsPage(r), page.KindOf(r)
 	helps := refusal.HasScript() || refusal.Wait() > 0 // to send it again
 	if kind == page.NoForm || !html || !helps || !page.FromSameOrigin(r) {

@@ -48,9 +48,9 @@ type Ask struct {
 	Proof string
 }
 
-// A question is what is decided about: an HTTP request, or what a program asks about by
-// [Middleware.Decide]. All that the steps take from outside is taken by way of it, so that there
-// is one order of steps for both.
+// A question is an HTTP request, or what a program asks about by [Middleware.Decide]. All
+// that the steps take from outside is taken by way of it, so that there is one order of steps
+// for both.
 type question struct {
 	ctx   context.Context
 	r     *http.Request // nil outside of HTTP; then the rest holds
@@ -89,7 +89,7 @@ func (q *question) proofs() []string {
 // early reports whether a request came as TLS early data, by what a proxy says of it.
 func (q *question) early() bool { return q.r != nil && q.r.Header.Get("Early-Data") == "1" }
 
-// A subject is who asks, as every step needs it.
+// A subject is an identity with all that is compiled or computed of it once for every step.
 type subject struct {
 	id       *Identity
 	bytes    []byte // of id: no other identity has them
@@ -128,7 +128,8 @@ type ownTally struct {
 	space [1]storeless.Network // for what is counted beside it
 }
 
-// A proof is what came of the proofs that a request shows.
+// A proof sums up the proofs that a request shows: one is redeemed, and the others have left
+// a reason at most.
 type proof struct {
 	good   bool             // one was accepted
 	opened bool             // it opened own[index], which is to be charged
@@ -142,7 +143,7 @@ type proof struct {
 	used     [][4]byte // whose cookies are of no use any more
 }
 
-// A roomPass is what a request shows of the waiting room.
+// A roomPass admits to the waiting room, once its ticket has opened.
 type roomPass struct {
 	bytes  []byte // of the room's tally
 	holder token.Holder
@@ -151,7 +152,7 @@ type roomPass struct {
 	ticket ticket.Ticket // what it says
 }
 
-// A charged is which tally was charged, or refused, and how its limits stand.
+// A charged tally, or one that was refused, with how its limits stand.
 type charged struct {
 	own     *token.Own      // nil: the shared one
 	opened  bool            // by a proof of this very request
@@ -169,7 +170,7 @@ type exactCall struct {
 }
 
 // addOwn merges what a token or a proof says into the tally of its own, and returns
-// the tally's place.
+// the tally's index.
 func (c *credentials) addOwn(now time.Time, p *storeless.Policy, own token.Own, t storeless.Tally) int {
 	for i := range c.own {
 		if o := &c.own[i]; o.own.ID == own.ID {

@@ -36,7 +36,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next = e.checkingFields(now, w, dc, next)
 	}
 	e.allow(dc, denial)
-	if dc.decision.Allowed || e.tells {
+	if dc.decision.Allowed || e.hooked {
 		r = dc.asking(r)
 	}
 	if e.onDecision != nil {
@@ -55,12 +55,12 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	// whose handlers write past our writer would have tokens stored by caches.
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		fields.SetAhead(w.Header())
-		dc.setAside(w.Header()) // nothing is lost if a handler drops it
+		dc.addCookies(w.Header()) // nothing is lost if a handler drops it
 	}
-	if dc.decision.aside != nil && dc.decision.aside.place != nil {
-		dc.reply.TakenOver = dc.decision.aside.place.TakenOver
+	if dc.decision.extras != nil && dc.decision.extras.permit != nil {
+		dc.reply.TakenOver = dc.decision.extras.permit.TakenOver
 	}
-	defer dc.reply.Settle() // wrote nothing, or panicked: the fields are for whoever recovers
+	defer dc.reply.Finalize() // wrote nothing, or panicked: the fields are for whoever recovers
 	if p := dc.pending(); p != nil {
 		dc.reply.Final = p.conclude
 		defer p.end()

@@ -101,12 +101,12 @@ func say(r *http.Request, charged bool) {
 	}
 }
 
-// tell has the token say what is counted by now.
-func (e *engine) tell(now time.Time, dc *decisionContext) {
+// reissueToken has the token say what is counted by now.
+func (e *engine) reissueToken(now time.Time, dc *decisionContext) {
 	who, f := e.chargedBy(dc)
 	f.Networks = nil
 	tally, _ := e.memory.Take(now, who.tier.policy, &f, 0)
-	e.reissue(now, dc, &who, told{own: dc.own, tally: &tally}, nil)
+	e.reissue(now, dc, &who, answerFields{own: dc.own, tally: &tally}, nil)
 }
 
 // again reports whether what has failed with err may be tried again.
@@ -115,10 +115,10 @@ func again(err error) bool { return err != nil && !errors.Is(err, exact.ErrNoRef
 // settle changes the charge of a request to cost.
 func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.ResponseWriter, cost int64) error {
 	more := min(cost, storeless.MaxQuota) - dc.decision.Cost
-	if dc.decision.aside != nil && dc.decision.aside.counted != nil {
+	if dc.decision.extras != nil && dc.decision.extras.counted != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
 		defer cancel()
-		if err := e.settleCounted(ctx, dc.decision.aside.counted, more); err != nil {
+		if err := e.settleCounted(ctx, dc.decision.extras.counted, more); err != nil {
 			return err
 		}
 	}
@@ -140,15 +140,15 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if p := dc.pending(); p != nil {
 		tally = p.resize(now, tally, more)
 	}
-	tell := told{standings: e.standings(now, dc, &who, &f, &tally, more), own: dc.own}
+	fields := answerFields{standings: e.standings(now, dc, &who, &f, &tally, more), own: dc.own}
 	if ok {
-		tell.tally = &tally
+		fields.tally = &tally
 	}
 	var h http.Header
 	if w != nil {
 		h = w.Header()
 	}
-	e.reissue(now, dc, &who, tell, h)
+	e.reissue(now, dc, &who, fields, h)
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *storeless.Candidate, tally *storeless.Tally, more int64) *storeless.Verdict {
 	p, v := who.tier.policy, storeless.Verdict{Admitted: true}
 	switch {
-	case e.exact != nil && dc.decision.aside.counted != nil:
+	case e.exact != nil && dc.decision.extras.counted != nil:
 		for i := range p.Len() {
 			s, l := dc.decision.statusOf(i), &v.Limits[i]
 			l.Remaining = min(max(0, int64(s.remaining)-more), atOnce(p.Limit(i)))
@@ -247,12 +247,12 @@ func (e *engine) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool
 // chargedBy returns who was charged for a request, and which tally. The tally is as the
 // memory knows it: what was shown or signed may hold what others have got back since.
 func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candidate) {
-	var room []byte
+	var prefix []byte
 	if dc.decision.FromWaitingRoom {
-		room = []byte{kindRoom} // and no room for more: each append copies it
+		prefix = []byte{kindRoom} // at its full capacity: each append copies it
 	}
 	id := &dc.decision.Identity
-	who = subject{id: id, bytes: id.append(room), tier: dc.decision.tier, mark: id.mark()}
+	who = subject{id: id, bytes: id.append(prefix), tier: dc.decision.tier, mark: id.mark()}
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory == nil {
 		return who, f
@@ -263,8 +263,8 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
 	if id.wide() {
 		f.Networks = []storeless.Network{
-			{Key: e.memory.Key(id.appendNet(room, 56)), Policy: who.tier.net56},
-			{Key: e.memory.Key(id.appendNet(room, 48)), Policy: who.tier.net48},
+			{Key: e.memory.Key(id.appendNet(prefix, 56)), Policy: who.tier.net56},
+			{Key: e.memory.Key(id.appendNet(prefix, 48)), Policy: who.tier.net48},
 		}
 	}
 	f.Networks = who.tier.bound(f.Key, f.Networks)
@@ -284,29 +284,29 @@ func (e *engine) issuedWith(now time.Time, dc *decisionContext, who *subject) (t
 	return said.Tally, err == nil && said.Own.IsZero() == (dc.own == nil)
 }
 
-// reissue has the response tell this in place of what the decision has told, wherever that stands. A
+// reissue puts these fields in place of those of the decision, wherever they stand. A
 // tally that has counted nothing has no token; then none is sent. What was sent already is left as it is.
-func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, tell told, h http.Header) {
+func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, fields answerFields, h http.Header) {
 	f := &dc.reply.Fields
-	if f.Settled() {
+	if f.Finalized() {
 		return
 	}
 	then := f.Copy()
-	if tell.tally != nil {
-		tok := who.appendToken(nil, tell.own, tell.tally)
+	if fields.tally != nil {
+		tok := who.appendToken(nil, fields.own, fields.tally)
 		var cookie []byte
 		if len(tok) > 0 {
 			start, _ := who.cutCookie(f.Cookie)
-			cookie = e.appendCookieEnd([]byte(start), tok, e.expires(tell)-now.Unix())
+			cookie = e.appendCookieEnd([]byte(start), tok, e.expires(fields)-now.Unix())
 		}
 		then.ReplaceToken(string(tok), string(cookie))
 	}
-	if tell.standings != nil && e.quiet == QuietOff {
+	if fields.standings != nil && e.quiet == QuietOff {
 		if e.fields.has(RateLimitFields) {
-			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, who.tier.names, tell.standings))
+			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, who.tier.names, fields.standings))
 		}
 		if e.fields != RateLimitFields {
-			e.answerMore(now, then, who, tell.standings)
+			e.answerMore(now, then, who, fields.standings)
 		}
 	}
 	f.Reissue(h, then)

@@ -100,22 +100,22 @@ func (c *credentials) dropEnded(now time.Time) {
 // hold gives the request a slot of this instance.
 func (e *engine) hold(now time.Time, dc *decisionContext, s *slots.Slot) {
 	g := e.gate
-	own := slots.NewPlace(func() { g.table.Leave(e.now(), s) })
+	own := slots.NewPermit(func() { g.table.Leave(e.now(), s) })
 	if g.CancelHeld && !e.shadow {
 		dc.Context = own.EndAfter(dc.Context, g.MaxHold, ErrHeldTooLong)
 	}
-	dc.decision.withAside().place = own
+	dc.decision.withExtras().permit = own
 }
 
 // refuseAtOnce concludes a request for which there is no slot. It was charged nothing, so
-// there is nothing to tell, but the token of a tally that it has just bought.
+// the answer carries no more than the token of a tally that it has just bought.
 func (e *engine) refuseAtOnce(now time.Time, dc *decisionContext, who *subject, shown *credentials, v verdict) {
-	var tell told
+	var fields answerFields
 	if p := &shown.proof; p.opened {
-		tell.own, tell.tally, tell.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
+		fields.own, fields.tally, fields.paid = &shown.own[p.index].own, &shown.own[p.index].tally, true
 	}
 	dc.decision.conclude(&v)
-	e.answer(now, dc, who, shown, tell, given{})
+	e.answer(now, dc, who, shown, fields, offerFields{})
 }
 
 // enterExact leases a slot from the counter, and reports whether there is one; if not, v is
@@ -142,7 +142,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 			return tooManyAtOnce(), false
 		}
 		ctx, receipt := context.WithoutCancel(q.ctx), answer.Receipt
-		own := slots.NewPlace(func() {
+		own := slots.NewPermit(func() {
 			ctx, cancel := context.WithTimeout(ctx, e.exact.Deadline)
 			defer cancel()
 			lost := false
@@ -151,7 +151,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 		if !e.shadow {
 			dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
 		}
-		dc.decision.withAside().place = own
+		dc.decision.withExtras().permit = own
 		return v, true
 	case guardedcall.Contended:
 		e.checks.counterAnswers(now, &e.exact.guard)

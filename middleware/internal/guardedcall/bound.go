@@ -76,19 +76,19 @@ func (b *bound) answered(n uint64, took time.Duration, needed bool, t terms) {
 	if b.lone == 0 || took < b.lone {
 		b.lone = max(took, 1)
 	}
-	room := max(t.deadline-b.lone, t.deadline/8)
+	slack := max(t.deadline-b.lone, t.deadline/8)
 	queued := took - b.lone
 	if n <= b.shrunk {
 		return
 	}
 	switch {
-	case 8*queued > 3*room:
+	case 8*queued > 3*slack:
 		b.learn(took)
 		b.shrink(b.size * 3 / 4)
 	case !needed:
-	case 16*queued < room:
+	case 16*queued < slack:
 		b.grow(unit, t.most)
-	case 8*queued < room:
+	case 8*queued < slack:
 		b.grow(unit*unit/b.size, t.most)
 	}
 }

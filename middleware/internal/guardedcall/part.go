@@ -32,7 +32,7 @@ type part struct {
 	bound   bound
 	breaker breaker
 	out     [callers]int
-	given   []givenUp
+	givenUp []givenUp
 	answers uint64
 	loaded  uint64 // calls that came when more than half of the places were taken
 	heard   uint64 // of loaded, at the last answer
@@ -81,7 +81,7 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 		p.loaded++
 	}
 	p.proceed(t.sent, terms)
-	if p.room(who, terms) && p.turns.none(who) {
+	if p.hasPlace(who, terms) && p.turns.none(who) {
 		p.send(&t, terms)
 		p.mu.Unlock()
 		return t, Answered, nil
@@ -108,7 +108,7 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 	if t.number == 0 {
 		p.noteDelay(time.Since(t.sent)-patience, terms)
 		outcome := p.tired(&t, clock(), terms)
-		p.turns.give(t.holder, w)
+		p.turns.withdraw(t.holder, w)
 		p.turns.release(t.holder)
 		return t, outcome, errSilent
 	}
@@ -122,10 +122,10 @@ func (p *part) enter(now time.Time, clock func() time.Time, who Caller, key stri
 	return t, Answered, nil
 }
 
-// room reports whether one more call may go out. Those who pay have places of their
+// hasPlace reports whether one more call may go out. Those who pay have places of their
 // own beyond the bound: where it is small, one of the others' places would come free too late.
 // However many pay, they take no more than these from strangers: of the others they have their turns.
-func (p *part) room(who Caller, terms terms) bool {
+func (p *part) hasPlace(who Caller, terms terms) bool {
 	places := p.bound.places(terms.most)
 	own := max(1, places/4)
 	if who == Payer {
@@ -151,7 +151,7 @@ func (p *part) send(t *ticket, terms terms) {
 func (p *part) proceed(now time.Time, terms terms) {
 	p.forget(func(g givenUp) bool { return !g.ends.After(now) })
 	for {
-		w := p.turns.take(p.room(Stranger, terms), p.room(Payer, terms))
+		w := p.turns.take(p.hasPlace(Stranger, terms), p.hasPlace(Payer, terms))
 		if w == nil {
 			return
 		}
@@ -176,12 +176,12 @@ type givenUp struct {
 // has gone: the server will work it off all the same. It does so until a later call is
 // answered, and for another deadline at most.
 func (p *part) giveUp(t *ticket, terms terms) {
-	p.given = append(p.given, givenUp{t.holder.who, t.number, time.Now().Add(terms.deadline)})
+	p.givenUp = append(p.givenUp, givenUp{t.holder.who, t.number, time.Now().Add(terms.deadline)})
 }
 
 // forget frees the places of calls that the server must be through with.
 func (p *part) forget(over func(givenUp) bool) {
-	p.given = slices.DeleteFunc(p.given, func(g givenUp) bool {
+	p.givenUp = slices.DeleteFunc(p.givenUp, func(g givenUp) bool {
 		gone := over(g)
 		if gone {
 			p.out[g.who]--

@@ -54,9 +54,9 @@ type Refusals struct {
 }
 
 type refusalSet struct {
-	mu    sync.Mutex
-	ways  [refusalWays]keyedRefusal
-	given uint64 // how often something was given back to one of its keys
+	mu        sync.Mutex
+	ways      [refusalWays]keyedRefusal
+	givenBack uint64 // how often something was given back to one of its keys
 }
 
 type keyedRefusal struct {
@@ -66,25 +66,25 @@ type keyedRefusal struct {
 
 // Look returns what is remembered of a request for key at cost, and what [Refusals.Note] has
 // to be told of the answer, if the counter is asked all the same.
-func (r *Refusals) Look(now time.Time, key Key, cost int64) (known Refusal, given uint64) {
+func (r *Refusals) Look(now time.Time, key Key, cost int64) (known Refusal, givenBack uint64) {
 	set := r.set(key)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	for i := range set.ways {
 		if w := &set.ways[i]; w.key == key && cost >= w.Cost && w.Left(now) > 0 {
-			return w.Refusal, set.given
+			return w.Refusal, set.givenBack
 		}
 	}
-	return known, set.given
+	return known, set.givenBack
 }
 
 // Note remembers a refusal of key, and reports whether it does. It does not if something was
 // given back since the look: the two may have met on their ways.
-func (r *Refusals) Note(key Key, said Refusal, given uint64) bool {
+func (r *Refusals) Note(key Key, said Refusal, givenBack uint64) bool {
 	set := r.set(key)
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	if set.given != given {
+	if set.givenBack != givenBack {
 		return false
 	}
 	first := &set.ways[0]
@@ -107,7 +107,7 @@ func (r *Refusals) Forget(key Key) {
 	set := r.set(key)
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	set.given++
+	set.givenBack++
 	for i := range set.ways {
 		if set.ways[i].key == key {
 			set.ways[i] = keyedRefusal{}

@@ -36,7 +36,7 @@ type holder struct {
 	key     string
 	held    int
 	waiting list.List     // of *waiter
-	place   *list.Element // in its queue; nil: none of its calls waits
+	elem    *list.Element // in its queue; nil: none of its calls waits
 }
 
 // A waiter is a call that waits until it may go out.
@@ -45,7 +45,7 @@ type waiter struct {
 	goes   chan uint64   // the number that it went out as; 0: too late
 	ends   time.Time     // when its deadline is over
 	loaded uint64        // calls that had been so when it came
-	place  *list.Element // in the queue of its holder; nil: it has left
+	elem   *list.Element // in the queue of its holder; nil: it has left
 }
 
 // all returns how many calls are out or wait.
@@ -93,17 +93,17 @@ func (t *turns) release(h *holder) {
 // wait puts a call of a holder into its queue.
 func (t *turns) wait(h *holder, ends time.Time, loaded uint64) *waiter {
 	w := &waiter{who: h.who, goes: make(chan uint64, 1), ends: ends, loaded: loaded}
-	w.place = h.waiting.PushBack(w)
-	if h.place == nil {
-		h.place = t.queues[h.who].PushBack(h)
+	w.elem = h.waiting.PushBack(w)
+	if h.elem == nil {
+		h.elem = t.queues[h.who].PushBack(h)
 	}
 	return w
 }
 
-// give takes a call out of the queue before its turn.
-func (t *turns) give(h *holder, w *waiter) {
-	if w.place != nil {
-		h.waiting.Remove(w.place)
+// withdraw takes a call out of the queue before its turn.
+func (t *turns) withdraw(h *holder, w *waiter) {
+	if w.elem != nil {
+		h.waiting.Remove(w.elem)
 		t.requeue(h)
 	}
 }
@@ -111,11 +111,11 @@ func (t *turns) give(h *holder, w *waiter) {
 // requeue puts a holder at the end of its queue, or takes it out if it has nothing there.
 func (t *turns) requeue(h *holder) {
 	if h.waiting.Len() > 0 {
-		t.queues[h.who].MoveToBack(h.place)
+		t.queues[h.who].MoveToBack(h.elem)
 		return
 	}
-	t.queues[h.who].Remove(h.place)
-	h.place = nil
+	t.queues[h.who].Remove(h.elem)
+	h.elem = nil
 }
 
 // empty reports whether nobody waits.
@@ -143,7 +143,7 @@ func (t *turns) take(strangers, payers bool) *waiter {
 	t.next = 1 - who
 	h := t.queues[who].Front().Value.(*holder)
 	w := h.waiting.Remove(h.waiting.Front()).(*waiter)
-	w.place = nil
+	w.elem = nil
 	t.requeue(h)
 	return w
 }

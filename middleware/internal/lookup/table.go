@@ -211,10 +211,10 @@ func (t *Table[K, V]) retry() time.Duration { return min(t.Life, max(t.Life/10, 
 // notice tells of a call that is late, once. It may answer yet.
 func (t *Table[K, V]) notice(e *entry[V], c *call) {
 	t.mu.Lock()
-	tell := e.call == c && !c.late
+	first := e.call == c && !c.late
 	c.late = true
 	t.mu.Unlock()
-	if tell {
+	if first {
 		t.Failed(ErrLate)
 	}
 }

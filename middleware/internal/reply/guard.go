@@ -28,44 +28,44 @@ type guard struct {
 	TakenOver func(net.Conn) net.Conn
 
 	// Final, if not nil, is told the status of the final response before the header is
-	// settled, and 0 if nobody knows it: the header is flushed before the handler has said
+	// finalized, and 0 if nobody knows it: the header is flushed before the handler has said
 	// one, or the connection is taken over, also after a response. It is told again where the
 	// writer below has turned out to flush nothing.
 	Final func(status int)
 }
 
-// Settle brings the header into its final state, once, for a response whose status
+// Finalize brings the header into its final state, once, for a response whose status
 // nobody knows.
-func (g *guard) Settle() { g.settle(0) }
+func (g *guard) Finalize() { g.finalize(0) }
 
 // Unwrap is for http.ResponseController.
 func (g *guard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// settle brings the header into its final state, once. What comes second
+// finalize brings the header into its final state, once. What comes second
 // waits until that is done, being about to have the header written.
-func (g *guard) settle(status int) {
+func (g *guard) finalize(status int) {
 	f := &g.Fields
-	if f.settled.Load() {
+	if f.finalized.Load() {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !f.settled.Load() {
+	if !f.finalized.Load() {
 		if g.Final != nil {
 			g.Final(status)
 		}
-		f.settle(g.Header())
-		f.settled.Store(true)
+		f.finalize(g.Header())
+		f.finalized.Store(true)
 	}
 }
 
 // WriteHeader implements [http.ResponseWriter].
 func (g *guard) WriteHeader(status int) {
-	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols && !g.Fields.settled.Load() {
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols && !g.Fields.finalized.Load() {
 		g.early(status)
 		return
 	}
-	g.settle(status)
+	g.finalize(status)
 	g.ResponseWriter.WriteHeader(status)
 }
 
@@ -93,28 +93,28 @@ func (g *guard) early(status int) {
 
 // Write implements [http.ResponseWriter].
 func (g *guard) Write(b []byte) (int, error) {
-	g.settle(http.StatusOK)
+	g.finalize(http.StatusOK)
 	return g.ResponseWriter.Write(b)
 }
 
 // WriteString implements [io.StringWriter].
 func (g *guard) WriteString(s string) (int, error) {
-	g.settle(http.StatusOK)
+	g.finalize(http.StatusOK)
 	return io.WriteString(g.ResponseWriter, s)
 }
 
 // FlushError is for http.ResponseController, which would otherwise unwrap us
-// and flush the header before it is settled.
+// and flush the header before it is finalized.
 func (g *guard) FlushError() error {
-	opens := !g.Fields.Settled() && g.flushes()
+	opens := !g.Fields.Finalized() && g.flushes()
 	if opens {
-		g.Settle()
+		g.Finalize()
 	}
 	err := http.NewResponseController(g.ResponseWriter).Flush()
 	if opens && errors.Is(err, http.ErrNotSupported) {
 		// Few writers say so only when they are asked. Nothing was written, and the handler
 		// may still change its mind.
-		g.Fields.settled.Store(false)
+		g.Fields.finalized.Store(false)
 	}
 	return err
 }
@@ -138,20 +138,20 @@ func (g *guard) flushes() bool {
 
 // flush is Flush, of a writer that has it.
 func (g *guard) flush() {
-	g.Settle()
+	g.Finalize()
 	g.ResponseWriter.(http.Flusher).Flush()
 }
 
 // hijack is Hijack, of a writer that has it. Who takes the connection over writes the
 // response itself, often from the header map: ReverseProxy does, when it switches
-// protocols. Until then nothing is sent, so that the header is settled once it is known that
+// protocols. Until then nothing is sent, so that the header is finalized once it is known that
 // there is somebody who does.
 func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := g.ResponseWriter.(http.Hijacker).Hijack()
 	if err != nil {
 		return conn, buf, err
 	}
-	if g.Settle(); g.Final != nil {
+	if g.Finalize(); g.Final != nil {
 		g.Final(0) // also where a response was before
 	}
 	if g.TakenOver != nil {
@@ -162,7 +162,7 @@ func (g *guard) hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // readFrom is ReadFrom, of a writer that has it.
 func (g *guard) readFrom(src io.Reader) (int64, error) {
-	g.settle(http.StatusOK)
+	g.finalize(http.StatusOK)
 	return g.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 }
 

@@ -90,10 +90,10 @@ func (f *Fields) Within(outer *Fields) {
 }
 
 // stack returns the fields of all middlewares that f's is stacked with, the outermost
-// first, in the room that there is. Seen from an outer one, the inner one is the last that ran: a handler in
+// first, in buf where they fit. Seen from an outer one, the inner one is the last that ran: a handler in
 // between may serve several requests by it.
-func (f *Fields) stack(room []*Fields) []*Fields {
-	all := room[:0]
+func (f *Fields) stack(buf []*Fields) []*Fields {
+	all := buf[:0]
 	for g := f; g != nil; g = g.outer {
 		all = append(all, g)
 	}
@@ -106,8 +106,8 @@ func (f *Fields) stack(room []*Fields) []*Fields {
 
 // setStack is set for all middlewares of a stack.
 func (f *Fields) setStack(h http.Header) {
-	var room [usual]*Fields
-	stack := f.stack(room[:])
+	var buf [usual]*Fields
+	stack := f.stack(buf[:])
 	for i, name := range names {
 		if said(stack, i, h[name]) {
 			continue
@@ -163,8 +163,8 @@ func (f *Fields) precious() bool {
 	if f.alone() {
 		return f.Paid
 	}
-	var room [usual]*Fields
-	return slices.ContainsFunc(f.stack(room[:]), func(g *Fields) bool { return g.Paid })
+	var buf [usual]*Fields
+	return slices.ContainsFunc(f.stack(buf[:]), func(g *Fields) bool { return g.Paid })
 }
 
 // drop takes the fields of the whole stack out of h again, and what an upstream has under
@@ -239,8 +239,8 @@ func (f *Fields) Reissue(h http.Header, then *Values) {
 
 // replaceStack is replaceReissued for all middlewares of a stack.
 func (f *Fields) replaceStack(h http.Header) {
-	var room [usual]*Fields
-	for _, g := range f.stack(room[:]) {
+	var buf [usual]*Fields
+	for _, g := range f.stack(buf[:]) {
 		g.replaceReissued(h)
 	}
 }

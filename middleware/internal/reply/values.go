@@ -109,11 +109,11 @@ func (v *Values) value(i int) string {
 // may have left a handler behind that still refunds, while the response is written.
 type Fields struct {
 	Values
-	reissued atomic.Pointer[Values] // in their place; nil: none
-	Paid     bool                   // the token was bought with this very request
-	ahead    bool                   // they were set before the handler ran
-	settled  atomic.Bool            // they are what they are: the header is being written
-	Now      int64                  // of the request, in µs since 1970
+	reissued  atomic.Pointer[Values] // in their place; nil: none
+	Paid      bool                   // the token was bought with this very request
+	ahead     bool                   // they were set before the handler ran
+	finalized atomic.Bool            // they are what they are: the header is being written
+	Now       int64                  // of the request, in µs since 1970
 
 	// Where several middlewares are stacked, each must know of the others: the
 	// response carries a line for each policy, whoever writes it. inner is

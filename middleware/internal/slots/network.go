@@ -54,10 +54,10 @@ type networks struct {
 	longest longest
 }
 
-// A seat is the place of one that waits among those of its network.
+// A seat finds one that waits among those of its network.
 type seat struct {
 	network *network
-	place   *list.Element
+	elem    *list.Element
 }
 
 // join counts one that waits among those of its network.
@@ -71,15 +71,15 @@ func (all *networks) join(key Key, who any) seat {
 		all.all[key] = n
 		heap.Push(&all.longest, n)
 	}
-	place := n.waiting.PushBack(who)
+	elem := n.waiting.PushBack(who)
 	heap.Fix(&all.longest, n.at)
-	return seat{n, place}
+	return seat{n, elem}
 }
 
 // leave gives a seat back.
 func (all *networks) leave(s seat) {
 	n := s.network
-	n.waiting.Remove(s.place)
+	n.waiting.Remove(s.elem)
 	if n.waiting.Len() > 0 {
 		heap.Fix(&all.longest, n.at)
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Against plain counts: who comes is refused only if his queue is full, or if all places are taken
+// Against plain counts: who comes is refused only if his queue is full, or if all of QueueAll wait
 // and no network has two more than his own. Who gives way is the newest of the network that has
 // most.
 func TestTheLongestGivesWay(t *testing.T) {
@@ -38,7 +38,7 @@ func TestTheLongestGivesWay(t *testing.T) {
 				table.Leave(start, slots[key])
 				for i, w := range waiting {
 					if w.key == key {
-						slots[key] = <-w.given
+						slots[key] = <-w.slot
 						waiting = append(waiting[:i], waiting[i+1:]...)
 						break
 					}
@@ -65,8 +65,8 @@ func TestTheLongestGivesWay(t *testing.T) {
 			if may && full {
 				var ousted *waiter
 				for i, other := range waiting {
-					if len(other.given) > 0 {
-						require.Nil(t, <-other.given)
+					if len(other.slot) > 0 {
+						require.Nil(t, <-other.slot)
 						require.Equal(t, most, from(other.seat.network.key))
 						for _, later := range waiting[i+1:] {
 							require.NotEqual(t, other.seat.network.key, later.seat.network.key, "the newest")

@@ -43,20 +43,20 @@ type tally struct {
 	held, waiting list.List // of *Slot, *waiter
 }
 
-// A Slot is a place that counts until it is left.
+// A Slot counts until it is left.
 type Slot struct {
 	key   Key
 	began time.Time
-	place *list.Element // nil: it counts no more
+	elem  *list.Element // nil: it counts no more
 }
 
 // A waiter is a request that waits for a slot of so many.
 type waiter struct {
-	key   Key
-	most  int
-	given chan *Slot    // nil: it has given way
-	place *list.Element // in its queue; nil: it does not wait any more
-	seat  seat
+	key  Key
+	most int
+	slot chan *Slot    // nil: it has given way
+	elem *list.Element // in its queue; nil: it does not wait any more
+	seat seat
 }
 
 // Try takes a slot of most, if one is free. It is nil if none is.
@@ -94,9 +94,9 @@ func (t *Table) Leave(now time.Time, s *Slot) {
 	if a == nil {
 		return
 	}
-	if s.place != nil {
-		a.held.Remove(s.place)
-		s.place = nil
+	if s.elem != nil {
+		a.held.Remove(s.elem)
+		s.elem = nil
 	}
 	t.pass(now, s.key, a)
 	t.forget(s.key, a)
@@ -120,7 +120,7 @@ func (t *Table) Live() (tallies, waiting int) {
 // hold takes a slot.
 func (a *tally) hold(now time.Time, key Key) *Slot {
 	s := &Slot{key: key, began: now}
-	s.place = a.held.PushBack(s)
+	s.elem = a.held.PushBack(s)
 	return s
 }
 
@@ -132,7 +132,7 @@ func (t *Table) pass(now time.Time, key Key, a *tally) {
 			break
 		}
 		a.held.Remove(e)
-		s.place = nil
+		s.elem = nil
 	}
 	for e := a.waiting.Front(); e != nil; e = a.waiting.Front() {
 		w := e.Value.(*waiter)
@@ -140,14 +140,14 @@ func (t *Table) pass(now time.Time, key Key, a *tally) {
 			break
 		}
 		t.quit(a, w)
-		w.given <- a.hold(now, key)
+		w.slot <- a.hold(now, key)
 	}
 }
 
 // quit takes a waiter out of its queue.
 func (t *Table) quit(a *tally, w *waiter) {
-	a.waiting.Remove(w.place)
-	w.place = nil
+	a.waiting.Remove(w.elem)
+	w.elem = nil
 	t.waiting--
 	t.networks.leave(w.seat)
 }

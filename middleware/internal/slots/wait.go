@@ -34,7 +34,7 @@ func (t *Table) Wait(ctx context.Context, now func() time.Time, key Key, most in
 	defer timer.Stop()
 	for {
 		select {
-		case s := <-w.given:
+		case s := <-w.slot:
 			if s == nil {
 				return nil, ErrFull
 			}
@@ -57,8 +57,8 @@ func (t *Table) join(key Key, most int, network Key) *waiter {
 	if most < 1 || a.waiting.Len() >= t.bounds.Queue || t.waiting >= t.bounds.QueueAll && !t.makeRoom(network) {
 		return nil
 	}
-	w := &waiter{key: key, most: most, given: make(chan *Slot, 1)}
-	w.place = a.waiting.PushBack(w)
+	w := &waiter{key: key, most: most, slot: make(chan *Slot, 1)}
+	w.elem = a.waiting.PushBack(w)
 	t.waiting++
 	w.seat = t.networks.join(network, w)
 	return w
@@ -73,7 +73,7 @@ func (t *Table) makeRoom(network Key) bool {
 	a := t.tallies[w.key]
 	t.quit(a, w)
 	t.forget(w.key, a)
-	w.given <- nil
+	w.slot <- nil
 	return true
 }
 
@@ -81,14 +81,14 @@ func (t *Table) makeRoom(network Key) bool {
 func (t *Table) giveUp(now time.Time, key Key, w *waiter, err error) error {
 	t.mu.Lock()
 	a := t.tallies[key]
-	if w.place != nil {
+	if w.elem != nil {
 		t.quit(a, w)
 		t.forget(key, a)
 		t.mu.Unlock()
 		return err
 	}
 	t.mu.Unlock()
-	if s := <-w.given; s != nil {
+	if s := <-w.slot; s != nil {
 		t.Leave(now, s)
 	}
 	return err

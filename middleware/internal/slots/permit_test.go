@@ -16,20 +16,20 @@ import (
 
 var errTooLong = errors.New("too long")
 
-// A place is given back once, whoever does it first.
-func TestAPlaceIsGivenBackOnce(t *testing.T) {
+// A permit is given back once, whoever does it first.
+func TestAPermitIsGivenBackOnce(t *testing.T) {
 	freed := 0
-	p := NewPlace(func() { freed++ })
+	p := NewPermit(func() { freed++ })
 	p.Done()
 	p.Done()
 	require.Equal(t, 1, freed)
-	(*Place)(nil).Done()
+	(*Permit)(nil).Done()
 }
 
-// What is freed as well is freed with the place, and after it.
-func TestAPlaceFreesAllThatIsToldIt(t *testing.T) {
+// What is released as well is released with the permit, and after it.
+func TestAPermitReleasesAll(t *testing.T) {
 	var freed []int
-	p := NewPlace(func() { freed = append(freed, 1) })
+	p := NewPermit(func() { freed = append(freed, 1) })
 	p.Also(func() { freed = append(freed, 2) })
 	p.Also(func() { freed = append(freed, 3) })
 	p.Done()
@@ -37,13 +37,13 @@ func TestAPlaceFreesAllThatIsToldIt(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3}, freed)
 }
 
-// A connection that was taken over keeps the place, until it is closed or its time is over,
+// A connection that was taken over keeps the permit, until it is closed or its time is over,
 // though the context of the request has long ended.
-func TestAConnectionKeepsItsPlace(t *testing.T) {
+func TestAConnectionKeepsItsPermit(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var freed atomic.Int64
-			p := NewPlace(func() { freed.Add(1) })
+			p := NewPermit(func() { freed.Add(1) })
 			request, cancel := context.WithCancel(t.Context())
 			ctx := p.EndAfter(request, 30*time.Second, errTooLong)
 			ours, theirs := net.Pipe()
@@ -69,7 +69,7 @@ func TestAConnectionKeepsItsPlace(t *testing.T) {
 
 func TestARequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPlace(func() {})
+		p := NewPermit(func() {})
 		ctx := p.EndAfter(t.Context(), 30*time.Second, errTooLong)
 		began := time.Now()
 		<-ctx.Done()

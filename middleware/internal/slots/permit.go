@@ -9,45 +9,45 @@ import (
 	"time"
 )
 
-// A Place is what a request has while it is being served, until it leaves.
-type Place struct {
-	once   sync.Once
-	free   func()
-	taken  bool               // over, together with the connection
-	ends   time.Time          // of the request; zero: it may go on
-	cancel context.CancelFunc // with ends
-	timer  *time.Timer        // of a connection that was taken over
+// A Permit is held by a request while it is being served: its slot, and what else ends with it.
+type Permit struct {
+	once    sync.Once
+	release func()
+	taken   bool               // over, together with the connection
+	ends    time.Time          // of the request; zero: it may go on
+	cancel  context.CancelFunc // with ends
+	timer   *time.Timer        // of a connection that was taken over
 }
 
-// NewPlace returns a place that is given back by free, which is called once.
-func NewPlace(free func()) *Place { return &Place{free: free} }
+// NewPermit returns a permit that is given back by release, which is called once.
+func NewPermit(release func()) *Permit { return &Permit{release: release} }
 
-// Also has another free called as well, when the place is given back.
-func (p *Place) Also(free func()) {
-	first := p.free
-	p.free = func() {
+// Also has another release called as well, when the permit is given back.
+func (p *Permit) Also(release func()) {
+	first := p.release
+	p.release = func() {
 		first()
-		free()
+		release()
 	}
 }
 
 // EndAfter ends the request after so long, if it has not left before: its context, which is
 // the one that is returned, for cause.
-func (p *Place) EndAfter(ctx context.Context, hold time.Duration, cause error) context.Context {
+func (p *Permit) EndAfter(ctx context.Context, hold time.Duration, cause error) context.Context {
 	p.ends = time.Now().Add(hold)
 	ctx, p.cancel = context.WithDeadlineCause(ctx, p.ends, cause)
 	return ctx
 }
 
-// Done gives the place back when the handler is done. A connection that was taken over
+// Done gives the permit back when the handler is done. A connection that was taken over
 // keeps it.
-func (p *Place) Done() {
+func (p *Permit) Done() {
 	if p != nil && !p.taken {
 		p.leave()
 	}
 }
 
-func (p *Place) leave() {
+func (p *Permit) leave() {
 	p.once.Do(func() {
 		if p.cancel != nil {
 			p.cancel()
@@ -55,14 +55,14 @@ func (p *Place) leave() {
 		if p.timer != nil {
 			p.timer.Stop()
 		}
-		p.free()
+		p.release()
 	})
 }
 
-// TakenOver has a connection that a handler has hijacked carry the place on, until it is
+// TakenOver has a connection that a handler has hijacked carry the permit on, until it is
 // closed. It is closed when the request would have been ended: the context of that ends with
 // the handler, whoever has the connection.
-func (p *Place) TakenOver(conn net.Conn) net.Conn {
+func (p *Permit) TakenOver(conn net.Conn) net.Conn {
 	p.taken = true
 	held := &heldConn{conn, p}
 	if !p.ends.IsZero() {
@@ -85,11 +85,11 @@ type heldHalfConn struct {
 
 type heldConn struct {
 	net.Conn
-	place *Place
+	permit *Permit
 }
 
 // Close implements [net.Conn].
 func (c *heldConn) Close() error {
-	c.place.leave()
+	c.permit.leave()
 	return c.Conn.Close()
 }

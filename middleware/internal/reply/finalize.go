@@ -31,8 +31,8 @@ func (f *Fields) setBeside(h http.Header, own []string) {
 	}
 }
 
-// settle brings h into the state in which it is sent.
-func (f *Fields) settle(h http.Header) {
+// finalize brings h into the state in which it is sent.
+func (f *Fields) finalize(h http.Header) {
 	if f.ahead && f.stands(h) {
 		return
 	}
@@ -55,10 +55,10 @@ func (f *Fields) settle(h http.Header) {
 	}
 }
 
-// Settled reports whether the header has been brought into its final state.
-func (f *Fields) Settled() bool { return f.settled.Load() }
+// Finalized reports whether the header has been brought into its final state.
+func (f *Fields) Finalized() bool { return f.finalized.Load() }
 
-// Lost returns the name of a field that h should have since it was settled, and has not, or
+// Lost returns the name of a field that h should have since it was finalized, and has not, or
 // "". It knows of the token and the list of limits alone: what else a handler says stands.
 func (f *Fields) Lost(h http.Header) string {
 	if public, _ := publiclyCacheable(time.UnixMicro(f.Now), h); public && !f.precious() {
@@ -117,8 +117,8 @@ func (f *Fields) stands(h http.Header) bool {
 // clears the map has not chosen anything, nor has a proxy; one that keeps its response
 // from shared caches has.
 func (f *Fields) restore(h http.Header) {
-	var room [usual]*Fields
-	stack := f.stack(room[:])
+	var buf [usual]*Fields
+	stack := f.stack(buf[:])
 	for i, name := range names {
 		there := h[name]
 		if said(stack, i, there) {
