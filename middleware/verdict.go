@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// A verdict is what becomes of a request, and why. It is a refusal if it has a status.
+// A verdict decides what becomes of a request. It is a refusal if it has a status.
 type verdict struct {
 	reason      Reason
 	status      int // of the refusal

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A FormKind is how a form was sent.
+// A FormKind says whether a form can be kept, by how it was sent.
 type FormKind string
 
 // The kinds of forms. Only those of the first are kept.
