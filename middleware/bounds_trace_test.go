@@ -37,12 +37,12 @@ func (w *buyerWorld) request() {
 		}
 	}
 	resp := send(l.h, options...)
-	tok, family := tokenIn(resp), ""
+	tok, tally := tokenIn(resp), ""
 	if tok != "" {
 		w.tokens = append(w.tokens, tok)
-		family = claimsIn(w.t, tok).Fam
+		tally = claimsIn(w.t, tok).Fam
 	}
-	if c != nil && family == c.family() && l.refused == "" {
+	if c != nil && tally == c.tally() && l.refused == "" {
 		w.sale(l, c)
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -55,12 +55,12 @@ func (w *buyerWorld) request() {
 	w.passed++
 	limits := w.tiers
 	switch {
-	case family != "":
-		require.True(w.t, w.bought(family), "a tally that nobody bought")
+	case tally != "":
+		require.True(w.t, w.bought(tally), "a tally that nobody bought")
 		limits = w.passes
 	default:
 		require.False(w.t, w.sells && w.mode == middleware.Newcomers, "nothing is free here")
-		family = shared(addr)
+		tally = shared(addr)
 		w.free++
 	}
 	if w.sells && w.mode == middleware.EveryRequest {
@@ -68,16 +68,16 @@ func (w *buyerWorld) request() {
 		l.proofs[c.Text]++
 		require.Equal(w.t, 1, l.proofs[c.Text], "a proof bought two requests of one instance")
 	}
-	l.admitted[family] = append(l.admitted[family], w.now.Now().Add(l.offset).UnixMicro())
+	l.admitted[tally] = append(l.admitted[tally], w.now.Now().Add(l.offset).UnixMicro())
 	for i := range limits[0] {
-		w.requireQuota(l.admitted[family], limits[0][i], limits[1][i], family != shared(addr), family)
+		w.requireQuota(l.admitted[tally], limits[0][i], limits[1][i], tally != shared(addr), tally)
 	}
 }
 
 // bought says whether some instance has ever opened the tally.
-func (w *buyerWorld) bought(family string) bool {
+func (w *buyerWorld) bought(tally string) bool {
 	for _, l := range w.lives {
-		if l.opened[family] {
+		if l.opened[tally] {
 			return true
 		}
 	}
@@ -87,14 +87,14 @@ func (w *buyerWorld) bought(family string) bool {
 // requireQuota checks that an instance has admitted no more than the larger tier's quota to
 // a tally: in the aligned window of the last request, or in any span that ends with it.
 // (N+C)·L, and with F bought tallies (N+C)·L·(1+F), are the sums of that.
-func (w *buyerWorld) requireQuota(times []int64, a, b middleware.Limit, own bool, family string) {
+func (w *buyerWorld) requireQuota(times []int64, a, b middleware.Limit, own bool, tally string) {
 	last := times[len(times)-1]
 	if bucket(a) {
 		// Under two tiers: the larger debt, and the smaller step.
 		step := min(interval(a), interval(b))
 		owes := max(a.Burst*interval(a), b.Burst*interval(b))
 		for i, first := range times {
-			require.LessOrEqual(w.t, int64(len(times)-i), (owes+last-first)/step, "%s: %+v", family, a)
+			require.LessOrEqual(w.t, int64(len(times)-i), (owes+last-first)/step, "%s: %+v", tally, a)
 		}
 		return
 	}
@@ -107,7 +107,7 @@ func (w *buyerWorld) requireQuota(times []int64, a, b middleware.Limit, own bool
 		}
 	}
 	most := max(a.Quota, b.Quota)
-	require.LessOrEqual(w.t, n, most, "%s: %+v", family, a)
+	require.LessOrEqual(w.t, n, most, "%s: %+v", tally, a)
 }
 
 // requirePaid checks what an instance has sold to an address: in any span that ends now no

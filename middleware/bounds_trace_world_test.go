@@ -172,10 +172,10 @@ func (w *buyerWorld) anyWork() *work {
 
 // sale writes down that a tally is open on an instance.
 func (w *buyerWorld) sale(l *buyerLife, c *work) {
-	if l.opened[c.family()] {
+	if l.opened[c.tally()] {
 		return
 	}
-	l.opened[c.family()] = true
+	l.opened[c.tally()] = true
 	l.sold[c.addr] = append(l.sold[c.addr], sold{w.second(l), float64(c.Work)})
 	w.sales++
 	w.requirePaid(l, c.addr)

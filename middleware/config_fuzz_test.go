@@ -26,7 +26,7 @@ func TestConfigFuzzSeedsAreThere(t *testing.T) {
 // everything with a status of ours, admits the first request unless a proof is
 // wanted, and never admits more than the quota, or this instance's part of it. flags are what is yes or no.
 func FuzzConfig(f *testing.F) {
-	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, families int, instances, perSecond, atOnce int64, ceiling bool) {
+	f.Fuzz(func(t *testing.T, policy, name, tier, path string, key []byte, algorithm uint8, quota, window, burst, tierQuota int64, flags uint16, carriage, quiet, mode uint8, work, crowd, memory, surge, net56, net48 int64, tallies int, instances, perSecond, atOnce int64, ceiling bool) {
 		now := new(clock)
 		flag := func(n int) bool { return flags>>n&1 == 1 }
 		cfg := contact(now)
@@ -45,7 +45,7 @@ func FuzzConfig(f *testing.F) {
 		cfg.TokenTransport, cfg.Quiet, cfg.Fields = middleware.TokenTransport(carriage), middleware.Quiet(quiet), middleware.Fields(flags>>8)
 		cfg.Net56Factor, cfg.Net48Factor = net56, net48
 		cfg.Instances, cfg.UnfairCeiling = instances, ceiling
-		if cfg.MaxClients = families; families > 1<<16 && families <= 1<<24 {
+		if cfg.MaxClients = tallies; tallies > 1<<16 && tallies <= 1<<24 {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
 		}
 		if flag(6) {

@@ -140,7 +140,7 @@ func TestProofCookieHidesNothing(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		h := newSite(t, challenging(new(clock), mode))
 		cookie := "__Host-tallystick-contact.proof.0badcafe=" + solved(t, fetched(h))
-		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie)), "the family that it opens")
+		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie)), "the tally that it opens")
 		tok := bought(t, h)
 		require.Equal(t, 5, admitted(h, 5, with("Cookie", cookie+"; __Host-tallystick-contact="+tok)), "%v", mode)
 	}
@@ -159,5 +159,5 @@ func TestChallengeEndpointTellsTheWaitOfADearRequest(t *testing.T) {
 	resp := fetched(h, dear)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.GreaterOrEqual(t, retryAfter(t, resp), 5*time.Minute)
-	require.LessOrEqual(t, retryAfter(t, resp), 6*time.Minute, "sooner than a family is for sale again")
+	require.LessOrEqual(t, retryAfter(t, resp), 6*time.Minute, "sooner than a tally is for sale again")
 }

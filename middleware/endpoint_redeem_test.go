@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Redeeming answers the family's first token, and asking again the same bytes.
+// Redeeming answers the tally's first token, and asking again the same bytes.
 func TestRedeem(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"default":        func(*middleware.Config) {},
@@ -188,8 +188,8 @@ func TestBrowserPostsAForm(t *testing.T) {
 	}
 }
 
-// Where families are sold, a proof by cookie is for forms while the memory is full. It
-// opens the family that the proof by field opens, and no other.
+// Where tallies are sold, a proof by cookie is for forms while the memory is full. It
+// opens the tally that the proof by field opens, and no other.
 func TestProofCookieOpensTheSameTally(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		now := new(clock)

@@ -32,7 +32,7 @@ func TestEnginePrintsNoSecret(t *testing.T) {
 }
 
 // Each rule refuses the first value behind its bound, and not the last before it. Here,
-// because New would make the memory that a permitted number of families wants.
+// because New would make the memory that a permitted number of tallies wants.
 func TestBoundsOfConfig(t *testing.T) {
 	for name, test := range map[string]struct {
 		set    func(*Config)
@@ -45,10 +45,10 @@ func TestBoundsOfConfig(t *testing.T) {
 		"one more of Quiet":          {func(c *Config) { c.Quiet = QuietNoToken + 1 }, []string{"Quiet"}},
 		"the last of Fields":         {func(c *Config) { c.Fields = XQuotaInUnixTime }, nil},
 		"one more of Fields":         {func(c *Config) { c.Fields = XQuotaInUnixTime << 1 }, []string{"Fields"}},
-		"one family":                 {func(c *Config) { c.MaxClients = 1 }, nil},
+		"one tally":                  {func(c *Config) { c.MaxClients = 1 }, nil},
 		"fewer than none":            {func(c *Config) { c.MaxClients = -1 }, []string{"MaxClients"}},
-		"most families":              {func(c *Config) { c.MaxClients = 1 << 24 }, nil},
-		"one family more":            {func(c *Config) { c.MaxClients = 1<<24 + 1 }, []string{"MaxClients"}},
+		"most tallies":               {func(c *Config) { c.MaxClients = 1 << 24 }, nil},
+		"one tally more":             {func(c *Config) { c.MaxClients = 1<<24 + 1 }, []string{"MaxClients"}},
 		"smallest networks":          {func(c *Config) { c.Net56Factor, c.Net48Factor = 1, 1 }, nil},
 		"a negative /56":             {func(c *Config) { c.Net56Factor = -1 }, []string{"Net56Factor"}},
 		"a negative /48":             {func(c *Config) { c.Net56Factor, c.Net48Factor = 1, -1 }, []string{"Net48Factor"}},

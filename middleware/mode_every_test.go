@@ -14,7 +14,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// EveryRequest: one proof, one request, charged to the shared family.
+// EveryRequest: one proof, one request, charged to the shared tally.
 func TestEveryRequest(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, challenging(now, middleware.EveryRequest))
@@ -28,7 +28,7 @@ func TestEveryRequest(t *testing.T) {
 	ok := send(h, proving(proof))
 	require.Equal(t, http.StatusOK, ok.StatusCode)
 	require.Equal(t, `"contact";r=4;t=60`, ok.Header.Get("RateLimit"))
-	require.NotEmpty(t, claimsIn(t, tokenIn(ok)).Sub, "the shared family's token")
+	require.NotEmpty(t, claimsIn(t, tokenIn(ok)).Sub, "the shared tally's token")
 	require.Empty(t, claimsIn(t, tokenIn(ok)).Fam)
 	require.False(t, h.decisions.last().Own)
 
@@ -128,7 +128,7 @@ func TestNonceOnly(t *testing.T) {
 	require.Equal(t, middleware.ProofExpired, h.decisions.last().Proof)
 }
 
-// Tokens of own families count where tallies are sold: not here, and not where
+// Tokens of own tallies count where tallies are sold: not here, and not where
 // nothing is ever asked.
 func TestOwnTokensElsewhere(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)

@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// WhenExhausted: the shared quota first, then a family of one's own for work.
+// WhenExhausted: the shared quota first, then a tally of one's own for work.
 func TestWhenExhausted(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, challenging(now, middleware.WhenExhausted))
@@ -53,15 +53,15 @@ func TestWhenExhausted(t *testing.T) {
 	require.Equal(t, tok, cookieIn(resp).Value)
 	require.Equal(t, 3600, cookieIn(resp).MaxAge)
 	require.Equal(t, 4, admitted(h, 9, showing(tok)), "the rest of its own quota, whatever others do")
-	require.Zero(t, admitted(h, 9), "the shared family has nothing of it")
+	require.Zero(t, admitted(h, 9), "the shared tally has nothing of it")
 
 	again := send(h, showing(tok))
 	require.Equal(t, http.StatusTooManyRequests, again.StatusCode)
 	challengeIn(t, again)
-	require.Equal(t, http.StatusOK, send(h, showing(tok), proving(solved(t, again))).StatusCode, "and one more family")
+	require.Equal(t, http.StatusOK, send(h, showing(tok), proving(solved(t, again))).StatusCode, "and one more tally")
 }
 
-// An own family is limited by its id, whoever shows it; where it is bound it is
+// An own tally is limited by its id, whoever shows it; where it is bound it is
 // good for its buyer alone.
 func TestOwnTallyAndAddresses(t *testing.T) {
 	key := func(id string) option { return with("Key", id) }
@@ -82,8 +82,8 @@ func TestOwnTallyAndAddresses(t *testing.T) {
 		{"BindOwn", func(cfg *middleware.Config) { cfg.Challenge.BindOwn = true }, home, mobile, true},
 		{"keys", func(cfg *middleware.Config) { cfg.Identity = byKey }, key("a"), key("b"), true},
 		{"principals", func(cfg *middleware.Config) { cfg.Identity = byUser }, key("a"), key("b"), true},
-		{"a family of no key, shown with one", func(cfg *middleware.Config) { cfg.Identity = byKey }, home, key("b"), true},
-		{"a family of a key, shown without", func(cfg *middleware.Config) { cfg.Identity = byKey }, key("b"), home, true},
+		{"a tally of no key, shown with one", func(cfg *middleware.Config) { cfg.Identity = byKey }, home, key("b"), true},
+		{"a tally of a key, shown without", func(cfg *middleware.Config) { cfg.Identity = byKey }, key("b"), home, true},
 	} {
 		for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 			t.Run(test.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestOwnTallyAndAddresses(t *testing.T) {
 	}
 }
 
-// A client pays for its family once, and keeps it: whatever the shared one has
+// A client pays for its tally once, and keeps it: whatever the shared one has
 // left, the answer never takes its place in a cookie or in a script's variable.
 func TestOwnTokenIsNotOverwritten(t *testing.T) {
 	now := new(clock)

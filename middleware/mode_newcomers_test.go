@@ -12,7 +12,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Newcomers: who has no family of its own proves work first.
+// Newcomers: who has no tally of its own proves work first.
 func TestNewcomers(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, challenging(now, middleware.Newcomers))
@@ -41,7 +41,7 @@ func TestNewcomers(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, send(h).StatusCode, "the address has gained nothing")
 
 	spent := send(h, showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, spent.StatusCode, "a family that is used up")
+	require.Equal(t, http.StatusTooManyRequests, spent.StatusCode, "a tally that is used up")
 	require.Positive(t, retryAfter(t, spent))
 	require.EqualValues(t, 24, challengeIn(t, spent).Work, "half a Crowd has been sold")
 	require.Equal(t, middleware.OverLimit, problemIn(t, spent).Reason)

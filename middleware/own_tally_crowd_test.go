@@ -149,7 +149,7 @@ func TestPlantedTokensLockNobodyOut(t *testing.T) {
 		for range 5 {
 			resp := send(h, showing(shared), showingCookie(own))
 			require.Equal(t, http.StatusOK, resp.StatusCode)
-			require.True(t, h.decisions.last().Own, "the own family is charged")
+			require.True(t, h.decisions.last().Own, "the own tally is charged")
 			own = cookieIn(resp).Value
 			require.NotEmpty(t, claimsIn(t, own).Fam)
 		}

@@ -15,15 +15,15 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// leastHashes is what is promised that F families cost an attacker with n instances to
+// leastHashes is what is promised that F tallies cost an attacker with n instances to
 // choose among, if nothing leaks: half of what is asked, for a proof is good down to half
 // the price.
-func leastHashes(families, n, crowd int, work int64) float64 {
+func leastHashes(tallies, n, crowd int, work int64) float64 {
 	c := float64(n * crowd)
-	return c * float64(work) * (math.Exp2(float64(families)/c) - 1) / 2
+	return c * float64(work) * (math.Exp2(float64(tallies)/c) - 1) / 2
 }
 
-// Buying families costs what the formula says: counted, hash by hash, for a buyer
+// Buying tallies costs what the formula says: counted, hash by hash, for a buyer
 // who always goes to the cheapest instance.
 func TestOwnTalliesCostTheFormula(t *testing.T) {
 	const work, crowd = 512, 8
@@ -43,10 +43,10 @@ func TestOwnTalliesCostTheFormula(t *testing.T) {
 			require.Equal(t, http.StatusOK, redeemed(h, proof).StatusCode)
 			asked, spent = asked+int64(c.Work), spent+hashes
 			least := 2 * leastHashes(f, n, crowd, work)
-			require.GreaterOrEqual(t, float64(asked), least, "%d families of %d instances", f, n)
+			require.GreaterOrEqual(t, float64(asked), least, "%d tallies of %d instances", f, n)
 			if f%(crowd*n) == 0 {
 				require.InEpsilon(t, 1.44*least, float64(asked), 0.04, "a straight line between doublings is above the curve, and Crowds are bought one by one")
-				t.Logf("%d instances: %2d families: formula %6.0f, asked %6d, counted %6d hashes", n, f, least, asked, spent)
+				t.Logf("%d instances: %2d tallies: formula %6.0f, asked %6d, counted %6d hashes", n, f, least, asked, spent)
 			}
 		}
 		require.InEpsilon(t, asked, spent, 0.25, "the price is what solving takes, on average")
@@ -56,7 +56,7 @@ func TestOwnTalliesCostTheFormula(t *testing.T) {
 	}
 }
 
-// hourly buys as many families below a price as can be had in so many steps of time.
+// hourly buys as many tallies below a price as can be had in so many steps of time.
 func hourly(t *testing.T, h http.Handler, now *clock, most uint64, steps int, step time.Duration) (sales []time.Duration) {
 	for i := range steps {
 		for {
@@ -93,7 +93,7 @@ func TestNetworksBuyToo(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		addr  func(i int) string
-		crowd int // families until the price doubles
+		crowd int // tallies until the price doubles
 	}{
 		{"/64", func(int) string { return "2001:db8::1" }, 2},
 		{"/56", func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i) }, 2 * 2},
@@ -110,7 +110,7 @@ func TestNetworksBuyToo(t *testing.T) {
 				if test.crowd < 1<<40 {
 					want = priceAfter(i, test.crowd, 16)
 				}
-				require.Equal(t, want, challengeIn(t, fetched(h, from(test.addr(i)))).Work, "family %d", i)
+				require.Equal(t, want, challengeIn(t, fetched(h, from(test.addr(i)))).Work, "tally %d", i)
 				bought(t, h, from(test.addr(i)))
 			}
 			require.EqualValues(t, 16, challengeIn(t, fetched(h, from("2001:db8:ffff::1"))).Work, "nobody else pays for it")
@@ -182,7 +182,7 @@ func TestSurge(t *testing.T) {
 		redeemed(h, proof, addr(0))
 		send(h, proving(proof), addr(0))
 	}
-	require.EqualValues(t, 16, work(), "one family, however often it is redeemed")
+	require.EqualValues(t, 16, work(), "one tally, however often it is redeemed")
 	cheap := solved(t, fetched(h, addr(99)))
 	for i := range 9 { // two networks that are taken for one count as one
 		bought(t, h, addr(1+i))
@@ -270,7 +270,7 @@ func TestSurgeIsChargedAtRedemption(t *testing.T) {
 	require.Greater(t, asked, uint64(100))
 }
 
-// Who has bought stays in mind for as long as the proof, not as the family: else days
+// Who has bought stays in mind for as long as the proof, not as the tally: else days
 // of honest newcomers, or one patient network, would leave no room for others.
 func TestSalesMakeRoomForTheNext(t *testing.T) {
 	now := new(clock)

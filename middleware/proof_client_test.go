@@ -50,7 +50,7 @@ func TestClientInEveryMode(t *testing.T) {
 		requests int // that must all pass
 		solves   int64
 	}{
-		"WhenExhausted": {middleware.WhenExhausted, 15, 2}, // five shared, five of each family
+		"WhenExhausted": {middleware.WhenExhausted, 15, 2}, // five shared, five of each tally
 		"Newcomers":     {middleware.Newcomers, 10, 2},
 		"EveryRequest":  {middleware.EveryRequest, 5, 5},
 	} {
@@ -102,9 +102,9 @@ func TestClientInParallel(t *testing.T) {
 			require.EqualValues(t, 40, h.spy.calls.Load())
 			most := map[middleware.Mode]int64{middleware.WhenExhausted: 0, middleware.Newcomers: 40, middleware.EveryRequest: 40 * 3}[mode]
 			require.LessOrEqual(t, solves.Load(), most)
-			families := map[middleware.Mode]uint64{middleware.Newcomers: priceAfter(1, 8, 16)}[mode]
-			if families > 0 {
-				require.Equal(t, families, challengeIn(t, fetched(h, from("127.0.0.1"))).Work, "one was bought for one client")
+			tallies := map[middleware.Mode]uint64{middleware.Newcomers: priceAfter(1, 8, 16)}[mode]
+			if tallies > 0 {
+				require.Equal(t, tallies, challengeIn(t, fetched(h, from("127.0.0.1"))).Work, "one was bought for one client")
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestClientWithSeveralPolicies(t *testing.T) {
 	require.EqualValues(t, 10, s.calls.Load())
 }
 
-// Two clients of one address: a family belongs to who has its token, and neither
+// Two clients of one address: a tally belongs to who has its token, and neither
 // uses up the other's.
 func TestTwoClientsOfOneAddress(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))

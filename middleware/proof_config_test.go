@@ -159,7 +159,7 @@ func TestGoodChallenges(t *testing.T) {
 }
 
 // The zero Challenge is safe: WhenExhausted, 2¹⁸ hashes, a Crowd of eight, an
-// hour, own families that travel, no surge, no URLs.
+// hour, own tallies that travel, no surge, no URLs.
 func TestDefaultChallenge(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)

@@ -122,7 +122,7 @@ func redeemed(h http.Handler, proof string, options ...option) *http.Response {
 	return send(h, append([]option{path("/tally/redeem"), proving(proof)}, options...)...)
 }
 
-// bought returns the first token of a new family.
+// bought returns the first token of a new tally.
 func bought(t testing.TB, h http.Handler, options ...option) string {
 	t.Helper()
 	resp := redeemed(h, solved(t, fetched(h, options...)), options...)

@@ -22,7 +22,7 @@ func inParallel(n int, f func(i int)) {
 	group.Wait()
 }
 
-// One challenge is one family, however often it is redeemed, and the first token
+// One challenge is one tally, however often it is redeemed, and the first token
 // is the same bytes on every instance.
 func TestThousandRedeemsOfOneChallenge(t *testing.T) {
 	now := new(clock)
@@ -46,7 +46,7 @@ func TestThousandRedeemsOfOneChallenge(t *testing.T) {
 		require.Empty(t, claims.T, "it has counted nothing")
 		require.Equal(t, bind, claims.Sub != "")
 		for _, h := range sites {
-			require.Equal(t, 5, admitted(h, 20, showing(tokens[0])), "one family")
+			require.Equal(t, 5, admitted(h, 20, showing(tokens[0])), "one tally")
 			require.EqualValues(t, 24, challengeIn(t, fetched(h)).Work, "one sale")
 			bought(t, h)
 			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
@@ -54,7 +54,7 @@ func TestThousandRedeemsOfOneChallenge(t *testing.T) {
 	}
 }
 
-// The same with requests in the place of redeems: one family, one quota.
+// The same with requests in the place of redeems: one tally, one quota.
 func TestThousandRequestsWithOneProof(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 		t.Run(name, func(t *testing.T) {
@@ -126,13 +126,13 @@ func TestStockpiledChallenges(t *testing.T) {
 			inParallel(len(proofs), func(i int) { proofs[i] = solved(t, fetched(h)) })
 			granted := make([]bool, len(proofs))
 			inParallel(len(proofs), func(i int) { granted[i] = redeem(h, proofs[i]) })
-			families := 0
+			tallies := 0
 			for _, ok := range granted {
 				if ok {
-					families++
+					tallies++
 				}
 			}
-			require.Equal(t, 8, families, "a crowd, until the price has doubled, and none of the rest")
+			require.Equal(t, 8, tallies, "a crowd, until the price has doubled, and none of the rest")
 			require.EqualValues(t, 32, challengeIn(t, fetched(h)).Work)
 			for i, ok := range granted {
 				require.Equal(t, ok, redeem(h, proofs[i]), "and it stays that way")

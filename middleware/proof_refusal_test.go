@@ -77,8 +77,8 @@ func TestSwapsAreRefused(t *testing.T) {
 		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), middleware.ProofClientChanged},
 		{"key", nil, bySecret("b"), nil, middleware.ProofSecretUnknown},
 		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, middleware.ProofSecretUnknown},
-		{"kind: a request's for a family", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, middleware.ProofClientChanged},
-		{"kind: a family's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, middleware.ProofClientChanged},
+		{"kind: a request's for a tally", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, middleware.ProofClientChanged},
+		{"kind: a tally's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, middleware.ProofClientChanged},
 		{"a nonce for work", func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.NonceOnly = middleware.EveryRequest, 0, true
 		}, nil, nil, middleware.ProofClientChanged},

@@ -32,7 +32,7 @@ func TestThreatsOfProofs(t *testing.T) {
 		return n
 	}
 
-	t.Run("T5 farm families, rotate", func(t *testing.T) {
+	t.Run("T5 farm tallies, rotate", func(t *testing.T) {
 		for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 			t.Run(name, func(t *testing.T) {
 				sites := fleet(t, new(clock), mode)
@@ -64,11 +64,11 @@ func TestThreatsOfProofs(t *testing.T) {
 						admitted(s, 2*limit, showing(farm[:4]...))
 					}
 				}
-				families := int64(len(farm))
+				tallies := int64(len(farm))
 				if mode == middleware.WhenExhausted {
-					families++
+					tallies++
 				}
-				require.LessOrEqual(t, passed(sites), instances*limit*families, "N·L·(1+F), N·L·F")
+				require.LessOrEqual(t, passed(sites), instances*limit*tallies, "N·L·(1+F), N·L·F")
 			})
 		}
 	})
@@ -153,14 +153,14 @@ func TestThreatsOfProofs(t *testing.T) {
 }
 
 // A proof that was sold on one instance is a sale on each: spreading redeems pays for
-// one family everywhere, and a fleet sells N times what one instance does.
+// one tally everywhere, and a fleet sells N times what one instance does.
 func TestOneProofManyInstances(t *testing.T) {
 	now := new(clock)
 	var sites []*site
 	for range 4 {
 		sites = append(sites, newSite(t, challenging(now, middleware.Newcomers)))
 	}
-	families, work := map[string]bool{}, 0.0
+	tallies, work := map[string]bool{}, 0.0
 	for range 40 {
 		for _, s := range sites {
 			c := challengeIn(t, fetched(s))
@@ -171,14 +171,14 @@ func TestOneProofManyInstances(t *testing.T) {
 			proof := solve(t, c)
 			for _, other := range sites {
 				if tok := tokenIn(redeemed(other, proof)); tok != "" {
-					families[claimsIn(t, tok).Fam] = true
+					tallies[claimsIn(t, tok).Fam] = true
 				}
 			}
 		}
 	}
-	require.GreaterOrEqual(t, len(families), 8)
-	require.GreaterOrEqual(t, work, leastHashes(len(families), 4, 2, 16))
-	t.Logf("%d families of 4 instances", len(families))
+	require.GreaterOrEqual(t, len(tallies), 8)
+	require.GreaterOrEqual(t, work, leastHashes(len(tallies), 4, 2, 16))
+	t.Logf("%d tallies of 4 instances", len(tallies))
 }
 
 // What a client shows costs at most a few MACs and no memory, whoever made it.

@@ -24,13 +24,13 @@ type work struct {
 	proof  string // "" until solved
 }
 
-// family is the id of what a challenge opens, by the definition of its bytes.
-func (c *work) family() string {
+// tally is the id of what a challenge opens, by the definition of its bytes.
+func (c *work) tally() string {
 	raw, _ := base64.RawURLEncoding.DecodeString(c.Text)
 	return base64.RawURLEncoding.EncodeToString(raw[14 : 14+9])
 }
 
-// ends is when the family ends, in Unix seconds: an hour after the challenge.
+// ends is when the tally ends, in Unix seconds: an hour after the challenge.
 func (c *work) ends() int64 { return c.issued.Unix() + 3600 }
 
 // reason is why a proof is no good for an address at a time; "" if it is good.
@@ -47,31 +47,31 @@ func (c *work) reason(addr string, now time.Time) middleware.Reason {
 
 // A count is who was admitted how often in which window.
 type count map[struct {
-	family string
+	tally  string
 	window int64
 }]int
 
-func (c count) add(family string, window int64) int {
+func (c count) add(tally string, window int64) int {
 	at := struct {
-		family string
+		tally  string
 		window int64
-	}{family, window}
+	}{tally, window}
 	c[at]++
 	return c[at]
 }
 
-func (c count) of(family string, window int64) int {
+func (c count) of(tally string, window int64) int {
 	return c[struct {
-		family string
+		tally  string
 		window int64
-	}{family, window}]
+	}{tally, window}]
 }
 
 // The books of an instance between two starts: what the design lets it remember.
 type books struct {
 	admitted count
 	spent    map[string]bool // proofs that bought a request
-	held     map[string]bool // families that it has sold
+	held     map[string]bool // tallies that it has sold
 	shop     *storeless.Memory
 	prices   *storeless.Prices
 	windows  map[int64]bool // in which it was alive and asked
@@ -97,7 +97,7 @@ func (b *books) calm(tariff *middleware.Challenge) {
 
 // sell says what becomes of a good proof, and writes it down.
 func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middleware.Reason {
-	if b.held[c.family()] {
+	if b.held[c.tally()] {
 		return ""
 	}
 	worth := c.Work
@@ -105,10 +105,10 @@ func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middl
 		worth = uint64(b.surge.Worth(now, int64(c.Work), 1<<28))
 	}
 	// The books of prices are another memory: what it sells is checked in its package.
-	if !b.shop.Redeem(now, b.prices, b.buyers(c.addr), b.shop.Key([]byte(c.family())), now, int64(worth)).Granted {
+	if !b.shop.Redeem(now, b.prices, b.buyers(c.addr), b.shop.Key([]byte(c.tally())), now, int64(worth)).Granted {
 		return middleware.ProofPriceRisen
 	}
-	b.held[c.family()] = true
+	b.held[c.tally()] = true
 	if b.surge != nil {
 		b.surge.Sold(now, b.shop.Key([]byte(c.addr[:4])))
 	}
@@ -120,10 +120,10 @@ func (b *books) buyers(addr string) []storeless.Buyer {
 	return []storeless.Buyer{{Key: b.shop.Key([]byte(addr)), Crowds: 1}}
 }
 
-// shared is the family of an address.
+// shared is the tally of an address.
 func shared(addr string) string { return "shared " + addr }
 
-// charged is the family whose token an admitted request was answered with.
+// charged is the tally whose token an admitted request was answered with.
 func charged(t *testing.T, resp *http.Response, addr string) string {
 	if tok := tokenIn(resp); tok != "" {
 		if fam := claimsIn(t, tok).Fam; fam != "" {
@@ -144,25 +144,25 @@ func (w *proofWorld) audit(a *proofAttempt) {
 		return
 	}
 	w.passed++
-	family := charged(t, a.resp, a.addr)
-	require.LessOrEqual(t, b.admitted.add(family, window), a.life.quota, "an instance admits more than a quota to %s", family)
-	w.truth.add(family, window)
+	tally := charged(t, a.resp, a.addr)
+	require.LessOrEqual(t, b.admitted.add(tally, window), a.life.quota, "an instance admits more than a quota to %s", tally)
+	w.truth.add(tally, window)
 	switch {
 	case w.mode == middleware.EveryRequest:
-		require.Equal(t, shared(a.addr), family)
+		require.Equal(t, shared(a.addr), tally)
 		require.NotNil(t, a.work, "no proof")
 		require.Empty(t, a.work.reason(a.addr, w.now.Now()))
 		require.False(t, b.spent[a.work.Text], "a proof bought two requests of one instance")
 		b.spent[a.work.Text] = true
 		w.solved[a.addr][a.work.Text] = true
-	case family == shared(a.addr):
+	case tally == shared(a.addr):
 		require.Equal(t, middleware.WhenExhausted, w.mode)
-		require.False(t, a.opened, "the proof's family is charged")
+		require.False(t, a.opened, "the proof's tally is charged")
 	default:
-		require.Contains(t, a.candidates, family, "somebody else's family")
-		buyer := w.families[family]
-		require.NotNil(t, buyer, "a family that nobody bought")
-		require.Equal(t, buyer.ends(), claimsIn(t, tokenIn(a.resp)).Exp, "a family that lives on")
+		require.Contains(t, a.candidates, tally, "somebody else's tally")
+		buyer := w.tallies[tally]
+		require.NotNil(t, buyer, "a tally that nobody bought")
+		require.Equal(t, buyer.ends(), claimsIn(t, tokenIn(a.resp)).Exp, "a tally that lives on")
 	}
 	w.requireBounds(a.addr, window)
 }
@@ -183,8 +183,8 @@ func (w *proofWorld) requireRefusal(a *proofAttempt) {
 	if want != "" && p.Reason != middleware.ProofReplayed {
 		require.Equal(t, want, p.Reason)
 	}
-	over := func(family string) {
-		require.GreaterOrEqual(t, w.truth.of(family, window), a.life.quota, "family %s is under its limit and refused: %s", family, p.Reason)
+	over := func(tally string) {
+		require.GreaterOrEqual(t, w.truth.of(tally, window), a.life.quota, "tally %s is under its limit and refused: %s", tally, p.Reason)
 	}
 	switch {
 	case w.mode == middleware.EveryRequest && a.resp.StatusCode == http.StatusTooManyRequests:
@@ -195,8 +195,8 @@ func (w *proofWorld) requireRefusal(a *proofAttempt) {
 	case w.mode == middleware.Newcomers && len(a.candidates) == 0:
 		require.Contains(t, []middleware.Reason{middleware.NoToken, middleware.SoldOut, a.reason}, p.Reason)
 	default:
-		for _, family := range a.candidates {
-			over(family)
+		for _, tally := range a.candidates {
+			over(tally)
 		}
 		if w.mode == middleware.WhenExhausted && !a.opened {
 			over(shared(a.addr))
@@ -205,7 +205,7 @@ func (w *proofWorld) requireRefusal(a *proofAttempt) {
 }
 
 // requireBounds checks the table of the design for one identity and window: its
-// shared family, and all that it ever bought.
+// shared tally, and all that it ever bought.
 func (w *proofWorld) requireBounds(addr string, window int64) {
 	lives := 0
 	for _, l := range w.lives {
@@ -214,9 +214,9 @@ func (w *proofWorld) requireBounds(addr string, window int64) {
 		}
 	}
 	admitted, bought := w.truth.of(shared(addr), window), 0
-	for family, buyer := range w.families {
+	for tally, buyer := range w.tallies {
 		if buyer.addr == addr {
-			admitted += w.truth.of(family, window)
+			admitted += w.truth.of(tally, window)
 			bought++
 		}
 	}
@@ -229,14 +229,14 @@ func (w *proofWorld) requireBounds(addr string, window int64) {
 		middleware.Newcomers:     lives * w.most * bought,
 		middleware.EveryRequest:  min(lives*w.most, lives*len(w.solved[addr])),
 	}
-	require.LessOrEqual(w.t, admitted, limits[mode], "%s: %d instances and cold starts, %d families", addr, lives, bought)
+	require.LessOrEqual(w.t, admitted, limits[mode], "%s: %d instances and cold starts, %d tallies", addr, lives, bought)
 }
 
-// requirePrices checks, at the end, what the families of each address have cost.
+// requirePrices checks, at the end, what the tallies of each address have cost.
 func (w *proofWorld) requirePrices() {
 	for _, addr := range proofAddresses {
 		paid, bought := 0.0, 0
-		for _, c := range w.families {
+		for _, c := range w.tallies {
 			if c.addr == addr {
 				paid += float64(c.Work)
 				bought++
@@ -244,6 +244,6 @@ func (w *proofWorld) requirePrices() {
 		}
 		n, crowd := len(w.lives), int(w.tariff.Crowd)
 		leaked := int(w.now.Now().Sub(midnight)*time.Duration(4*crowd*n)/time.Hour) + 1
-		require.GreaterOrEqual(w.t, paid, leastHashes(max(0, bought-leaked), n, crowd, w.tariff.Work), "%d families of %s", bought, addr)
+		require.GreaterOrEqual(w.t, paid, leastHashes(max(0, bought-leaked), n, crowd, w.tariff.Work), "%d tallies of %s", bought, addr)
 	}
 }

@@ -22,8 +22,8 @@ type proofAttempt struct {
 	tokens     []string
 	work       *work
 	reason     middleware.Reason // why the proof is not accepted
-	opened     bool              // the proof opens a family
-	candidates []string          // own families that may be charged
+	opened     bool              // the proof opens a tally
+	candidates []string          // own tallies that may be charged
 	resp       *http.Response
 }
 
@@ -52,18 +52,18 @@ func (w *proofWorld) attempt() *proofAttempt {
 		if a.reason = a.work.reason(a.addr, w.now.Now()); a.reason == "" && w.mode != middleware.EveryRequest {
 			a.reason = a.life.books.sell(a.work, &w.tariff, w.now.Now())
 			if a.opened = a.reason == ""; a.opened {
-				w.families[a.work.family()] = a.work
+				w.tallies[a.work.tally()] = a.work
 			}
 		}
 	}
 	for _, tok := range a.tokens {
 		fam := claimsIn(w.t, tok).Fam
-		if fam != "" && (!w.tariff.BindOwn || w.families[fam].addr == a.addr) {
+		if fam != "" && (!w.tariff.BindOwn || w.tallies[fam].addr == a.addr) {
 			a.candidates = append(a.candidates, fam)
 		}
 	}
 	if a.opened {
-		a.candidates = []string{a.work.family()}
+		a.candidates = []string{a.work.tally()}
 	}
 	return a
 }
@@ -148,7 +148,7 @@ func (w *proofWorld) step() {
 	}
 }
 
-// The promises about own families and proofs, over random traces of clients who
+// The promises about own tallies and proofs, over random traces of clients who
 // share addresses, solve, stockpile, redeem, drop, replay and steal, while
 // instances restart, rotate secrets and change quotas.
 func TestProofTraces(t *testing.T) {

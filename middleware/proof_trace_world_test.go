@@ -35,19 +35,19 @@ type proofClient struct {
 
 // A proofWorld is some instances, some clients, and the truth about them.
 type proofWorld struct {
-	t        *testing.T
-	r        *rand.Rand
-	now      *clock
-	mode     middleware.Mode
-	tariff   middleware.Challenge
-	most     int // the largest quota there is
-	fleet    []*proofLife
-	lives    []*proofLife // all there ever were
-	stage    int
-	clients  []*proofClient
-	truth    count
-	families map[string]*work           // that were opened
-	solved   map[string]map[string]bool // proofs that bought requests, by address
+	t       *testing.T
+	r       *rand.Rand
+	now     *clock
+	mode    middleware.Mode
+	tariff  middleware.Challenge
+	most    int // the largest quota there is
+	fleet   []*proofLife
+	lives   []*proofLife // all there ever were
+	stage   int
+	clients []*proofClient
+	truth   count
+	tallies map[string]*work           // that were opened
+	solved  map[string]map[string]bool // proofs that bought requests, by address
 
 	passed, refused int
 
@@ -57,7 +57,7 @@ type proofWorld struct {
 }
 
 func newProofWorld(t *testing.T, mode middleware.Mode, seed uint64) *proofWorld {
-	w := &proofWorld{t: t, r: random(seed), now: new(clock), mode: mode, most: 5, truth: count{}, families: map[string]*work{}, solved: map[string]map[string]bool{}}
+	w := &proofWorld{t: t, r: random(seed), now: new(clock), mode: mode, most: 5, truth: count{}, tallies: map[string]*work{}, solved: map[string]map[string]bool{}}
 	w.tariff = middleware.Challenge{Mode: mode, Work: 16, Crowd: 1 + w.r.Int64N(3), BindOwn: seed%2 == 1, Path: "/tally/"}
 	if mode == middleware.WhenBusy {
 		w.tariff.BusyPerSecond, w.whenBusy = 1, true
@@ -155,7 +155,7 @@ func (w *proofWorld) anyProof(c *proofClient) *work {
 	return c.works[i]
 }
 
-// redeem asks for a family's first token, once or many times.
+// redeem asks for a tally's first token, once or many times.
 func (w *proofWorld) redeem(c *proofClient) {
 	l, p := w.anywhere(), w.anyProof(c)
 	if p == nil || w.mode == middleware.EveryRequest {
@@ -174,11 +174,11 @@ func (w *proofWorld) redeem(c *proofClient) {
 		}
 		require.Empty(w.t, reason)
 		claims := claimsIn(w.t, tokenIn(resp))
-		require.Equal(w.t, p.family(), claims.Fam, "derived from the challenge alone")
+		require.Equal(w.t, p.tally(), claims.Fam, "derived from the challenge alone")
 		require.Equal(w.t, p.ends(), claims.Exp, "and so is its end")
 		require.Empty(w.t, claims.T)
 		require.Equal(w.t, tokenIn(answers[0]), tokenIn(resp))
-		w.families[p.family()] = p
+		w.tallies[p.tally()] = p
 		c.tokens = append(c.tokens, tokenIn(resp))
 	}
 }

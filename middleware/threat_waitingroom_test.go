@@ -15,7 +15,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// The threats that wait tickets bring. What bounds them all is the waiting room's family.
+// The threats that wait tickets bring. What bounds them all is the waiting room's tally.
 func TestThreatsOfTheWaitingRoom(t *testing.T) {
 	const instances = 3
 	// opened returns a site of Newcomers, and tickets of 203.0.113.1 that are open: more

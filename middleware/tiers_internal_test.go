@@ -14,7 +14,7 @@ import (
 )
 
 // What a large tier is owed a visit in a small one forgives nowhere: not in the
-// families' tallies, nor the networks', the waiting room's or the fallback's.
+// tallies, nor the networks', the waiting room's or the fallback's.
 func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 	secret := sha256.Sum256([]byte("a"))
 	bucket := func(burst int64) []Limit {

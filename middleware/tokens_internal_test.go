@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// Tokens of one own family, shown side by side, are merged: a client cannot gain
+// Tokens of one own tally, shown side by side, are merged: a client cannot gain
 // by showing an older one too, in whatever order.
 func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	m, err := New(Config{
@@ -37,8 +37,8 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	}
 }
 
-// A token of an own family that lives longer than any that is sold was signed by
-// whoever has stolen the key: he gets no more than the rest of a family's life.
+// A token of an own tally that lives longer than any that is sold was signed by
+// whoever has stolen the key: he gets no more than the rest of a tally's life.
 func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	m, err := New(Config{
 		Policy:    "contact",

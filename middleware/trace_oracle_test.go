@@ -8,7 +8,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// An event is one request in the log of a family or of a network. What was not
+// An event is one request in the log of a tally or of a network. What was not
 // admitted, or cost nothing, has no cost: somebody has looked.
 type event struct {
 	at     int64 // by the clock of the instance that admitted it, µs
@@ -69,7 +69,7 @@ func (h history) mark(i int) (mark int64) {
 	return mark
 }
 
-// mustPass says whether a family with this history is under a limit even if all
+// mustPass says whether a tally with this history is under a limit even if all
 // of it is known, and counted in whichever window is worse.
 func (h history) mustPass(i int, l middleware.Limit, at, cost, skew int64) bool {
 	if !bucket(l) {

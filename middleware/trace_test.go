@@ -110,7 +110,7 @@ func (w *world) requireBound(h history, factor int64, what string) {
 	}
 }
 
-// requireReason checks that a refused family, or one of its networks, is over a
+// requireReason checks that a refused tally, or one of its networks, is over a
 // limit: by all that was ever admitted, not just by what the instance knows.
 func (w *world) requireReason(a *attempt) {
 	if a.resp.StatusCode == http.StatusOK {
@@ -130,7 +130,7 @@ func (w *world) requireReason(a *attempt) {
 			}
 		}
 	}
-	require.Fail(w.t, "a family under its limit is refused", "%s, cost %d: %s", a.addr, a.cost, a.resp.Header.Get("RateLimit"))
+	require.Fail(w.t, "a tally under its limit is refused", "%s, cost %d: %s", a.addr, a.cost, a.resp.Header.Get("RateLimit"))
 }
 
 func (w *world) step() {

@@ -35,7 +35,7 @@ type world struct {
 	skew    time.Duration
 	shapes  [2][2][]middleware.Limit // by variant and tier, defaults filled in
 	fleet   []*life
-	logs    map[string]history // of each family
+	logs    map[string]history // of each tally
 	wallets map[string][]string
 	stage   int       // that all instances have reached, or are reaching
 	since   time.Time // when the last of them did

@@ -256,7 +256,7 @@ func TestWaitingRoomTokens(t *testing.T) {
 	require.Equal(t, 1, admittedWith(c, beside(tally)))
 	require.Equal(t, laneQuota, admittedWith(newSite(t, rotated), tickets), "without it, (N+C)·quota")
 
-	t.Run("a token of another family says nothing of the waiting room", func(t *testing.T) {
+	t.Run("a token of another tally says nothing of the waiting room", func(t *testing.T) {
 		h := newSite(t, cfg)
 		own := spend(t, h, 15, proving(solved(t, fetched(h))))
 		cfg := cfg
