@@ -3,6 +3,9 @@
 package docs_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,13 +72,20 @@ var texts = map[string]string{
 	"docs/checks.md": "middleware/checks_test.go TestChecks",
 }
 
-// requireTest checks that "file name" names a test that exists.
-func requireTest(t *testing.T, named, why string) {
+// requireTest checks that "file name" names a test that exists, and returns it.
+func requireTest(t *testing.T, named, why string) *ast.FuncDecl {
 	t.Helper()
 	file, name, _ := strings.Cut(named, " ")
-	source, err := os.ReadFile(file)
+	require.True(t, strings.HasSuffix(file, "_test.go") && strings.HasPrefix(name, "Test"), "%s: %s", why, named)
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	require.NoError(t, err, why)
-	require.Contains(t, string(source), "\nfunc "+name+"(t *testing.T) {", "%s: %s", why, file)
+	for _, decl := range parsed.Decls {
+		if function, ok := decl.(*ast.FuncDecl); ok && function.Name.Name == name && function.Recv == nil {
+			return function
+		}
+	}
+	require.Fail(t, "no such test", "%s: %s", why, named)
+	return nil
 }
 
 func TestEverythingPrintedHasATest(t *testing.T) {

@@ -72,27 +72,53 @@ func TestBoundsAreOne(t *testing.T) {
 	}
 }
 
-// constants returns the names and the values of a file's constants, in order.
-func constants(t *testing.T, file string) (names, values []string) {
+// sources parses the files of a package, without its tests.
+func sources(t *testing.T, dir string) (files []*ast.File) {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, noticed())
+	names, err := filepath.Glob(dir + "/*.go")
 	require.NoError(t, err)
-	for _, decl := range parsed.Decls {
-		group, ok := decl.(*ast.GenDecl)
-		if !ok || group.Tok != token.CONST {
-			continue
+	for _, name := range names {
+		if !strings.HasSuffix(name, "_test.go") {
+			parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+			require.NoError(t, err)
+			files = append(files, parsed)
 		}
-		for _, spec := range group.Specs {
-			value := spec.(*ast.ValueSpec)
-			names = append(names, value.Names[0].Name)
-			text := ""
-			if len(value.Values) == 1 {
-				if literal, ok := value.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-					text, err = strconv.Unquote(literal.Value)
-					require.NoError(t, err)
-				}
+	}
+	require.NotEmpty(t, files, dir)
+	return files
+}
+
+// constants returns the names and the values of a package's constants of a type, in order: "" is for those
+// that have none.
+func constants(t *testing.T, dir, typ string) (names, values []string) {
+	t.Helper()
+	for _, file := range sources(t, dir) {
+		for _, decl := range file.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
 			}
-			values = append(values, text)
+			of := ""
+			for _, spec := range group.Specs {
+				value := spec.(*ast.ValueSpec)
+				if named, typed := value.Type.(*ast.Ident); typed {
+					of = named.Name
+				} else if len(value.Values) > 0 {
+					of = ""
+				}
+				if of != typ {
+					continue
+				}
+				names = append(names, value.Names[0].Name)
+				text := ""
+				if len(value.Values) == 1 {
+					if literal, ok := value.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
+						text = strings.Trim(literal.Value, `"`)
+					}
+				}
+				values = append(values, text)
+			}
 		}
 	}
 	return names, values
@@ -107,16 +133,17 @@ func first(rows [][]string) (column []string) {
 }
 
 func TestModesAreNamed(t *testing.T) {
-	modes, _ := constants(t, "middleware/challenge.go")
+	modes, _ := constants(t, "middleware", "Mode")
 	require.Equal(t, append([]string{"no Challenge"}, modes...), first(tableOf(t, "docs/forms.md", "| mode |")))
 }
 
 // Tokens carry four of the algorithms; the two others have no clock but the counter's.
 func TestAlgorithmsAreNamed(t *testing.T) {
-	all, _ := constants(t, "storeless/limit.go")
+	all, _ := constants(t, "storeless", "Algorithm")
 	var carried []string
-	for _, name := range all {
-		if strings.HasSuffix(name, "Window") && name != "MaxWindow" || strings.HasSuffix(name, "Bucket") {
+	for i, name := range all {
+		limit := storeless.Limit{Algorithm: storeless.Algorithm(i), Quota: 1, Window: 24 * time.Hour}
+		if _, err := storeless.Compile("docs", []storeless.Limit{limit}); err == nil {
 			carried = append(carried, name)
 		}
 	}
@@ -138,7 +165,7 @@ func TestCountersAreNamed(t *testing.T) {
 
 // The reasons for which a proof is asked for are those of the code.
 func TestReasonsAreNamed(t *testing.T) {
-	names, values := constants(t, "middleware/decision.go")
+	names, values := constants(t, "middleware", "Reason")
 	var reasons []string
 	for i, name := range names {
 		if strings.HasPrefix(name, "Proof") || name == "NoToken" || name == "MemoryFull" {
@@ -153,7 +180,7 @@ func TestProblemTypesHaveAPage(t *testing.T) {
 	const page = "docs/clients.md"
 	registered := []string{"quota-exceeded", "temporary-reduced-capacity"}
 	headings, ours := anchors(t, page), 0
-	names, values := constants(t, "middleware/internal/page/problem.go")
+	names, values := constants(t, "middleware/internal/page", "")
 	for i, name := range names {
 		switch {
 		case name == "documented":
