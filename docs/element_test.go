@@ -3,69 +3,122 @@
 package docs_test
 
 import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"regexp"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware"
 )
 
-func source(t *testing.T, file string) string {
+const elementPage = "docs/forms.md"
+
+// fromNode returns what a module of JavaScript prints as JSON, which is run by Node from the root and has the
+// text of a file of the element in the constant source.
+func fromNode[T any](t *testing.T, file, module string) (said T) {
 	t.Helper()
-	text, err := os.ReadFile(file)
+	if _, err := exec.LookPath("node"); err != nil {
+		testkit.Unable(t, "there is no node: %v", err)
+	}
+	require.NoError(t, noticed())
+	source, err := os.Open("middleware/internal/assets/" + file)
 	require.NoError(t, err)
-	return string(text)
+	defer source.Close()
+	cmd := exec.Command("node", "--input-type=module", "--eval",
+		`import { readFileSync } from "node:fs"; const source = readFileSync(0, "utf8");`+module)
+	cmd.Stdin, cmd.Stderr = source, os.Stderr
+	text, err := cmd.Output()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &said))
+	return said
 }
 
-// TestElementTexts: every language has all texts of the element, in one order, and the page
-// names each of them, the reasons in their table.
+// elementTexts returns the texts of the element by language and name.
+func elementTexts(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	return fromNode[map[string]map[string]string](t, "texts.js", `
+		const { TEXTS } = await import("data:text/javascript," + encodeURIComponent(source));
+		console.log(JSON.stringify(TEXTS));`)
+}
+
+// TestElementTexts: the page names each text of the element, the reasons in their table.
 func TestElementTexts(t *testing.T) {
-	script := source(t, "middleware/internal/assets/texts.js")
-	var languages [][]string
-	for _, part := range regexp.MustCompile(`(?m)^  [a-z]{2}: \{$`).Split(script, -1)[1:] {
-		var keys []string
-		for _, found := range regexp.MustCompile(`(?m)^    (\w+): "`).FindAllStringSubmatch(part, -1) {
-			keys = append(keys, found[1])
-		}
-		languages = append(languages, keys)
-	}
-	require.Len(t, languages, 10)
-	for _, keys := range languages {
-		require.Equal(t, languages[0], keys)
-	}
+	page, err := os.ReadFile(elementPage)
+	require.NoError(t, err)
+	english := elementTexts(t)["en"]
 	reasons := map[string]bool{}
-	for _, row := range tableOf(t, "docs/forms.md", "| what stands in the way |") {
-		reason := strings.Trim(row[1], "`")
-		require.Contains(t, languages[0], reason)
-		require.Contains(t, source(t, "middleware/internal/assets/tally.js"), `"`+reason+`"`)
+	for _, row := range tableOf(t, elementPage, "| what stands in the way |") {
+		reason := plain(row[1])
+		require.NotEmpty(t, english[reason], "a reason without a text: %s", reason)
 		reasons[reason] = true
 	}
-	page := source(t, "docs/forms.md")
-	for _, key := range languages[0] {
-		require.True(t, reasons[key] || strings.Contains(page, "`text-"+key+"`"), key)
+	for name := range english {
+		require.True(t, reasons[name] || strings.Contains(string(page), "`text-"+name+"`"), name)
 	}
 }
 
-// TestOneChoiceOfLanguages: the element speaks what the pages around it do, which take its language
-// from them.
+// TestOneChoiceOfLanguages: the element speaks each language that the pages around it speak, all of it, and
+// no other.
 func TestOneChoiceOfLanguages(t *testing.T) {
-	names := func(pattern, file string) (all []string) {
-		for _, found := range regexp.MustCompile(pattern).FindAllStringSubmatch(source(t, file), -1) {
-			all = append(all, found[1])
-		}
-		return all
+	all := elementTexts(t)
+	for language, of := range all {
+		require.Equal(t, slices.Sorted(maps.Keys(all["en"])), slices.Sorted(maps.Keys(of)), language)
 	}
-	pages := names(`(?m)^\t\tlanguage: "([a-z]+)",$`, "middleware/internal/page/languages.go")
-	require.Len(t, pages, 10)
-	require.Equal(t, pages, names(`(?m)^  ([a-z]{2}): \{$`, "middleware/internal/assets/texts.js"))
+	limit, err := middleware.New(middleware.Config{
+		Policy:    "signup",
+		Limits:    []middleware.Limit{{Quota: 3, Window: 10 * time.Minute}},
+		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
+		Challenge: &middleware.Challenge{Mode: middleware.Newcomers, Path: "/tally/signup/"},
+		Logger:    slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	h := limit.Handler(http.NotFoundHandler())
+	var pages []string
+	for first := 'a'; first <= 'z'; first++ {
+		for second := 'a'; second <= 'z'; second++ {
+			language := string(first) + string(second)
+			r, w := httptest.NewRequest(http.MethodPost, "/signup", nil), httptest.NewRecorder()
+			r.Header.Set("Accept", "text/html")
+			r.Header.Set("Accept-Language", language)
+			h.ServeHTTP(w, r)
+			body, err := io.ReadAll(w.Body)
+			require.NoError(t, err)
+			if strings.Contains(string(body), `<html lang="`+language+`">`) {
+				pages = append(pages, language)
+			}
+		}
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(all)), pages)
 }
 
 // TestElementAttributes: the page names each attribute that the element reads.
 func TestElementAttributes(t *testing.T) {
-	want := []string{"disabled, hidden", "text-…"} // by :disabled, by the browser, and by name
-	for _, found := range regexp.MustCompile(`this\.getAttribute\("([a-z-]+)"\)`).FindAllStringSubmatch(source(t, "middleware/internal/assets/tally.js"), -1) {
-		want = append(want, found[1])
+	const tools = "internal/npm/testdata/tools/node_modules/rolldown"
+	if _, err := os.Stat(tools); err != nil {
+		testkit.Unable(t, "there is no parser of JavaScript; .ci/need installs it: %v", err)
 	}
-	require.ElementsMatch(t, want, first(tableOf(t, "docs/forms.md", "| attribute |")))
+	read := fromNode[[]string](t, "tally.js", `
+		import { parseAst } from "./`+tools+`/dist/parse-ast-index.mjs";
+		const names = [];
+		(function visit(node) {
+			if (!node || typeof node !== "object") return;
+			const { type, callee, arguments: args } = node;
+			if (type === "CallExpression" && callee.object?.type === "ThisExpression" && callee.property.name === "getAttribute")
+				names.push(args[0].value ?? args[0].quasis[0].value.raw + "…");
+			Object.values(node).forEach(visit);
+		})(parseAst(source));
+		console.log(JSON.stringify(names));`)
+	read = append(read, "disabled, hidden") // by :disabled, and by the browser
+	require.ElementsMatch(t, read, first(tableOf(t, elementPage, "| attribute |")))
 }
