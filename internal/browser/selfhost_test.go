@@ -8,28 +8,26 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// documented are the files that docs/forms.md says to copy.
-const documented = "tally.js, fetch.js, texts.js, solver.js and tally.css"
-
-// TestCopiedFiles serves the files that are documented, and no other, from the page's
+// TestCopiedFiles serves the files that docs/forms.md lists, and no other, from the page's
 // own origin, which knows nothing of Tallystick, and calls an API of another one.
 func TestCopiedFiles(t *testing.T) {
 	browser := launch(t)
 	doc, err := os.ReadFile("../../docs/forms.md")
 	require.NoError(t, err)
-	said := strings.Join(strings.Fields(strings.ReplaceAll(string(doc), "`", "")), " ")
-	require.Contains(t, said, "copy "+documented+", as the endpoints serve them, into one directory")
+	list := regexp.MustCompile("(?:`[a-z]+\\.(?:js|css)`,?(?: and)?\\s+){3,}").FindAllString(string(doc), -1)
+	require.Len(t, list, 1, "lists of files")
 
 	s := newSite(t, dear)
 	s.redirects()
 	dir := t.TempDir()
-	for name := range strings.FieldsFuncSeq(strings.Replace(documented, " and ", ", ", 1), func(r rune) bool { return strings.ContainsRune(", ", r) }) {
+	for name := range strings.FieldsFuncSeq(strings.ReplaceAll(list[0], " and", ""), func(r rune) bool { return strings.ContainsRune("`, \n", r) }) {
 		resp, err := http.Get(s.URL + "/tally/api/" + name)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
