@@ -60,7 +60,7 @@ func contracted(ctx context.Context, customer string) (quota int64, err error) {
 
 // imported are the packages that fragments may name.
 var imported = map[string]string{
-	"cmp": "cmp", "context": "context", "fmt": "fmt", "slices": "slices", "slog": "log/slog", "strconv": "strconv", "strings": "strings", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
+	"context": "context", "fmt": "fmt", "slices": "slices", "slog": "log/slog", "strconv": "strconv", "strings": "strings", "json": "encoding/json", "log": "log", "http": "net/http", "netip": "net/netip", "url": "net/url", "time": "time",
 	"testing": "testing", "httptest": "net/http/httptest", "middlewaretest": module + "/middleware/middlewaretest",
 	"middleware": module + "/middleware", "client": module + "/middleware/client",
 	"storeless": module + "/storeless", "exact": module + "/middleware/exact", "pace": module + "/middleware/exact/pace",

@@ -106,7 +106,7 @@ func appendTo(r *http.Request, name, entry string) {
 	r.Header.Set(name, entry)
 }
 
-// The documentation prints this function.
+// docs/operations.md prints this function.
 func lambdaClient(r *http.Request) (middleware.Identity, error) {
 	var event struct{ HTTP, Identity struct{ SourceIP string } }
 	err := json.Unmarshal([]byte(r.Header.Get("X-Amzn-Request-Context")), &event)
@@ -200,15 +200,4 @@ func TestPlatforms(t *testing.T) {
 			require.Equal(t, 5, client("198.51.100.77", silent), "has spent nothing of that one's")
 		})
 	}
-}
-
-func TestPlatformsPrintWhatIsTested(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("platforms_test.go")
-	require.NoError(t, err)
-	from := strings.Index(string(source), "func lambdaClient(")
-	function, _, found := strings.Cut(string(source[from:]), "\n}\n")
-	require.True(t, found)
-	require.Contains(t, string(page), function+"\n}\n")
 }
