@@ -24,6 +24,7 @@ var served = []string{"tally.js", "fetch.js", "texts.js", "solver.js", "tally.cs
 // another file, which as a worker would run the page's program once more. What it knows
 // is a URL that is written out, and options that are constants.
 const (
+	ownName    = `const NAME = "tallystick-solver";`
 	ownURL     = `new Worker(import.meta.url, { type: "module", name: NAME })`
 	writtenOut = `new Worker(new URL("./solver.js", import.meta.url), { type: "module", name: "tallystick-solver" })`
 )
@@ -41,8 +42,10 @@ func Write(dir, version, root string) error {
 	if err != nil {
 		return err
 	}
-	if strings.Count(files["solver.js"], ownURL) != 1 {
-		return fmt.Errorf("npm: solver.js starts its workers in another way: there is not one %s", ownURL)
+	for _, line := range []string{ownName, ownURL} {
+		if strings.Count(files["solver.js"], line) != 1 {
+			return fmt.Errorf("npm: solver.js starts its workers in another way: there is not one %s", line)
+		}
 	}
 	files["solver.js"] = strings.Replace(files["solver.js"], ownURL, writtenOut, 1)
 	for _, name := range []string{"LICENSE", "internal/npm/package/package.json", "internal/npm/package/README.md",

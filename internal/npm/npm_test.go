@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/npm"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
@@ -117,7 +119,6 @@ func TestPackedFilesAreThoseOfTheServer(t *testing.T) {
 		`const worker = new Worker(import.meta.url, { type: "module", name: NAME });`,
 		`const worker = new Worker(new URL("./solver.js", import.meta.url), { type: "module", name: "tallystick-solver" });`,
 	}, differ)
-	require.Contains(t, files["solver.js"], `const NAME = "tallystick-solver";`, "the worker knows itself by it")
 
 	for name := range files { // what a module imports is there
 		for _, m := range regexp.MustCompile(`from "\./([^"]+)";`).FindAllStringSubmatch(files[name], -1) {
@@ -167,32 +168,44 @@ func tools(t *testing.T, name string) string {
 	return file
 }
 
-// The types hold for a program that uses all of them, in both ways in which modules are found.
+// The types hold for a program that uses all of them, in both ways in which modules are found. They name
+// what the modules have, and the reasons of docs/forms.md, and nothing else.
 func TestTypes(t *testing.T) {
 	tsc, dir := tools(t, "tsc"), installed(t)
-	for _, resolution := range [][]string{{"--module", "nodenext"}, {"--module", "esnext", "--moduleResolution", "bundler"}} {
-		run(t, dir, nil, tsc, append(resolution, "--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "--jsx", "preserve", "types.ts", "types.tsx")...)
+	var program strings.Builder
+	all := func(name string, keys []string) {
+		fmt.Fprintf(&program, "export const %s_: Record<%s, true> = {", name, name)
+		for _, key := range keys {
+			fmt.Fprintf(&program, " %q: true,", key)
+		}
+		program.WriteString(" };\n")
 	}
-}
-
-// What the types name is there, and what is there has a type.
-func TestTypesNameWhatIsThere(t *testing.T) {
-	dir := installed(t)
-	for module, file := range map[string]string{"": "tally.d.ts", "/fetch.js": "fetch.d.ts", "/solver.js": "solver.d.ts"} {
+	for name, module := range map[string]string{"Tally": "", "Fetch": "/fetch.js", "Solver": "/solver.js"} {
 		out := run(t, dir, nil, "node", "--input-type=module", "-e", `
 			globalThis.HTMLElement = class {}; // Node has no document
 			globalThis.customElements = { get() {}, define() {} };
 			console.log(JSON.stringify(Object.keys(await import("@tallystick/tally`+module+`"))));`)
 		var there []string
 		require.NoError(t, json.Unmarshal([]byte(out), &there))
-		types, err := os.ReadFile("package/" + file)
-		require.NoError(t, err)
-		var named []string
-		for _, m := range regexp.MustCompile(`(?m)^export (?:(?:class|function) (\w+)|\{ ([\w, ]+) \})`).FindAllStringSubmatch(string(types), -1) {
-			named = append(named, strings.Split(m[1]+m[2], ", ")...)
+		fmt.Fprintf(&program, "import * as module%s from \"@tallystick/tally%s\";\ntype %s = keyof typeof module%s;\n", name, module, name, name)
+		all(name, there)
+	}
+	_, tables, err := printed.Read(root + "/docs/forms.md")
+	require.NoError(t, err)
+	var reasons []string
+	for _, table := range tables {
+		if strings.HasPrefix(table.Head, "| what stands in the way |") {
+			for _, row := range table.Rows {
+				reasons = append(reasons, strings.Trim(row[1], "`"))
+			}
 		}
-		slices.Sort(named)
-		require.Equal(t, there, named, file)
+	}
+	require.NotEmpty(t, reasons)
+	program.WriteString("import type { TallyReason } from \"@tallystick/tally\";\n")
+	all("TallyReason", reasons)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "names.ts"), []byte(program.String()), 0o600))
+	for _, resolution := range [][]string{{"--module", "nodenext"}, {"--module", "esnext", "--moduleResolution", "bundler"}} {
+		run(t, dir, nil, tsc, append(resolution, "--noEmit", "--strict", "--skipLibCheck", "false", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "--jsx", "preserve", "types.ts", "types.tsx", "names.ts")...)
 	}
 }
 

@@ -100,7 +100,7 @@ var inTests = map[string][]string{
 
 	"middleware/middlewaretest/clienttest":     {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
-	"internal/npm":   {module + "/middleware/middlewaretest/clienttest"},                               // what fetch.js has to pass
+	"internal/npm":   {module + "/middleware/middlewaretest/clienttest", module + "/internal/printed"}, // what fetch.js has to pass, and the page
 	"internal/price": {module + "/middleware", module + "/middleware/middlewaretest", module + "/pow"}, // whose defaults it plays
 }
 

@@ -9,7 +9,7 @@ export type { SolveOptions, SolveReason } from "./solver.js";
 export type TallyState = "idle" | "working" | "waiting" | "done" | "error";
 
 /** The value of `data-reason`: what stands in the way. */
-export type TallyReason = "limit" | "dear" | "slow" | "offline" | "server" | "forbidden" | "cookies" | "error";
+export type TallyReason = "limit" | "dear" | "slow" | "offline" | "server" | "forbidden" | "setup" | "cookies" | "error";
 
 /** The detail of the event "tally-state". */
 export interface TallyStateDetail {
