@@ -54,9 +54,9 @@ func elementTexts(t *testing.T) map[string]map[string]string {
 
 // TestElementTexts: the page names each text of the element, the reasons in their table.
 func TestElementTexts(t *testing.T) {
+	english := elementTexts(t)["en"]
 	page, err := os.ReadFile(elementPage)
 	require.NoError(t, err)
-	english := elementTexts(t)["en"]
 	reasons := map[string]bool{}
 	for _, row := range tableOf(t, elementPage, "| what stands in the way |") {
 		reason := plain(row[1])

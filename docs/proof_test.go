@@ -21,24 +21,23 @@ func TestWorthOfWorkInAnHour(t *testing.T) {
 	policy, err := storeless.Compile("api", []storeless.Limit{{Quota: 100, Window: time.Minute}})
 	require.NoError(t, err)
 	minutes := int(policy.PassLife(time.Hour) / time.Minute)
-	flat := func(page string) string {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		return strings.Join(strings.Fields(string(text)), " ")
-	}
-	bounds, proof := flat("docs/bounds.md"), flat("docs/proof.md")
-	for _, row := range tableOf(t, "internal/lab/README.md", "| work | N = 1 | N = 3 | N = 10 |") {
+	rows := tableOf(t, "internal/lab/README.md", "| work | N = 1 | N = 3 | N = 10 |")
+	bounds, err := os.ReadFile("docs/bounds.md")
+	require.NoError(t, err)
+	proof, err := os.ReadFile("docs/proof.md")
+	require.NoError(t, err)
+	for _, row := range rows {
 		admitted, _, _ := strings.Cut(row[3], " of ")
 		n, err := strconv.Atoi(strings.ReplaceAll(admitted, ",", ""))
 		switch row[0] {
 		case "0 W":
 			require.NoError(t, err)
 			require.Equal(t, 60_000, n*minutes)
-			require.Contains(t, bounds, "where it has 60,000 if nothing is sold")
+			require.Contains(t, string(bounds), "60,000")
 		case "1,000 W":
 			require.NoError(t, err)
-			require.Contains(t, bounds, fmt.Sprintf("%.1f million requests in an hour", float64(n*minutes)/1e6))
-			require.Contains(t, proof, "1,000 W yield "+admitted+" requests in a minute")
+			require.Contains(t, string(bounds), fmt.Sprintf("%.1f million", float64(n*minutes)/1e6))
+			require.Contains(t, string(proof), admitted)
 		}
 	}
 }
