@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,11 +97,44 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 	}
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	for _, name := range []string{staleError, busyError, fullError, notCounted, noRefundError, callError, maybeCounted, malformedError, algorithmError, contendedError} {
-		require.Contains(t, string(text), "`"+name+"`")
+	var named []string
+	for _, row := range tables[1].Rows {
+		if row[0] == "`.error`" {
+			for _, name := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(row[1], -1) {
+				named = append(named, name[1])
+			}
+		}
 	}
+	require.ElementsMatch(t, wireErrors(t), named)
+}
+
+// wireErrors are the constants of the package that stand beside staleError.
+func wireErrors(t *testing.T) (all []string) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, decl := range parsed.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
+				continue
+			}
+			var values []string
+			for _, spec := range group.Specs {
+				for _, value := range spec.(*ast.ValueSpec).Values {
+					if literal, ok := value.(*ast.BasicLit); ok {
+						values = append(values, strings.Trim(literal.Value, `"`))
+					}
+				}
+			}
+			if slices.Contains(values, staleError) {
+				all = append(all, values...)
+			}
+		}
+	}
+	return all
 }
 
 // A take whose calls have no IDs could be recorded and repeated. Nothing of it is counted.
