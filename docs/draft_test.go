@@ -4,10 +4,13 @@ package docs_test
 
 import (
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +26,14 @@ func TestDraftIsNamedOnce(t *testing.T) {
 		require.NoError(t, err)
 		named = append(named, numbered.FindAllString(string(text), -1)...)
 	}
-	for _, file := range sources(t, "middleware") {
+	files, err := filepath.Glob("middleware/*.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		require.NoError(t, err)
 		choices := slices.DeleteFunc(file.Decls, func(decl ast.Decl) bool {
 			group, ok := decl.(*ast.GenDecl)
 			if !ok || group.Tok != token.CONST {

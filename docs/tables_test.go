@@ -4,9 +4,6 @@ package docs_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path"
 	"path/filepath"
@@ -72,53 +69,16 @@ func TestBoundsAreOne(t *testing.T) {
 	}
 }
 
-// sources parses the files of a package, without its tests.
-func sources(t *testing.T, dir string) (files []*ast.File) {
-	t.Helper()
-	require.NoError(t, noticed())
-	names, err := filepath.Glob(dir + "/*.go")
-	require.NoError(t, err)
-	for _, name := range names {
-		if !strings.HasSuffix(name, "_test.go") {
-			parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
-			require.NoError(t, err)
-			files = append(files, parsed)
-		}
-	}
-	require.NotEmpty(t, files, dir)
-	return files
-}
-
 // constants returns the names and the values of a package's constants of a type, in order: "" is for those
 // that have none.
 func constants(t *testing.T, dir, typ string) (names, values []string) {
 	t.Helper()
-	for _, file := range sources(t, dir) {
-		for _, decl := range file.Decls {
-			group, ok := decl.(*ast.GenDecl)
-			if !ok || group.Tok != token.CONST {
-				continue
-			}
-			of := ""
-			for _, spec := range group.Specs {
-				value := spec.(*ast.ValueSpec)
-				if named, typed := value.Type.(*ast.Ident); typed {
-					of = named.Name
-				} else if len(value.Values) > 0 {
-					of = ""
-				}
-				if of != typ {
-					continue
-				}
-				names = append(names, value.Names[0].Name)
-				text := ""
-				if len(value.Values) == 1 {
-					if literal, ok := value.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-						text = strings.Trim(literal.Value, `"`)
-					}
-				}
-				values = append(values, text)
-			}
+	require.NoError(t, noticed())
+	all, err := printed.Constants(dir)
+	require.NoError(t, err)
+	for _, c := range all {
+		if c.Type == typ {
+			names, values = append(names, c.Name), append(values, c.Value)
 		}
 	}
 	return names, values

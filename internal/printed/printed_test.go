@@ -49,3 +49,17 @@ func TestRead(t *testing.T) {
 	_, _, err := Read(filepath.Join(t.TempDir(), "none.md"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+func TestConstants(t *testing.T) {
+	dir := t.TempDir()
+	for file, text := range map[string]string{
+		"a.go":      "package p\nconst (\n\tA T = iota\n\tB\n\tC, D = \"c\", 1\n)\nvar V = 1\n",
+		"a_test.go": "package p\nconst N = 1\n",
+		"b.go":      "package p\nconst E T = \"e\"\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+	}
+	all, err := Constants(dir)
+	require.NoError(t, err)
+	require.Equal(t, []Constant{{"A", "T", "", 1}, {"B", "T", "", 1}, {"C", "", "c", 1}, {"D", "", "", 1}, {"E", "T", "e", 2}}, all)
+}

@@ -6,13 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -105,36 +101,16 @@ func TestEveryMemberIsOnThePage(t *testing.T) {
 			}
 		}
 	}
-	require.ElementsMatch(t, wireErrors(t), named)
-}
-
-// wireErrors are the constants of the package that stand beside staleError.
-func wireErrors(t *testing.T) (all []string) {
-	t.Helper()
-	files, err := filepath.Glob("*.go")
+	constants, err := printed.Constants(".")
 	require.NoError(t, err)
-	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, decl := range parsed.Decls {
-			group, ok := decl.(*ast.GenDecl)
-			if !ok || group.Tok != token.CONST {
-				continue
-			}
-			var values []string
-			for _, spec := range group.Specs {
-				for _, value := range spec.(*ast.ValueSpec).Values {
-					if literal, ok := value.(*ast.BasicLit); ok {
-						values = append(values, strings.Trim(literal.Value, `"`))
-					}
-				}
-			}
-			if slices.Contains(values, staleError) {
-				all = append(all, values...)
-			}
+	at := slices.IndexFunc(constants, func(c printed.Constant) bool { return c.Value == staleError })
+	var errs []string
+	for _, c := range constants {
+		if c.Group == constants[at].Group {
+			errs = append(errs, c.Value)
 		}
 	}
-	return all
+	require.ElementsMatch(t, errs, named)
 }
 
 // A take whose calls have no IDs could be recorded and repeated. Nothing of it is counted.
