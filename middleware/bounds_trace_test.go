@@ -150,7 +150,7 @@ func (w *buyerWorld) step() {
 func TestBoundsUnderAttack(t *testing.T) {
 	seeds := uint64(16)
 	if testkit.Brief() {
-		seeds = 4
+		seeds = 2
 	}
 	modes := map[string]middleware.Mode{"none": middleware.WhenExhausted, "WhenBusy": middleware.WhenBusy}
 	wanted, free := 0, 0

@@ -39,6 +39,9 @@ func TestResetsOfEarlyResponses(t *testing.T) {
 		return
 	}
 	for _, procs := range []string{"16", "64"} {
+		if procs == "64" && testing.Short() {
+			continue
+		}
 		t.Run("GOMAXPROCS="+procs, func(t *testing.T) {
 			args := []string{"-test.run=^TestResetsOfEarlyResponses$", "-test.v", "-test.short=" + strconv.FormatBool(testing.Short())}
 			cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // this very program
@@ -73,8 +76,11 @@ func resetEarlyResponses(t *testing.T) {
 		return newLimiter(t, cfg).Handler(h)
 	}
 	most, longest := int64(1500), 5*time.Second
-	if testkit.Long() {
+	switch {
+	case testkit.Long():
 		most, longest = 100_000, time.Minute
+	case testing.Short():
+		most = 300
 	}
 	upstream := serve(t, http.HandlerFunc(many)).URL
 	proxy := func() http.Handler {

@@ -52,8 +52,12 @@ func TestFloodsReachNoFallback(t *testing.T) {
 					strangers, payers := s.toll(), s.toll()
 					s.flood(strangers, row.clients, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
 					s.stream(payers, 50, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
-					s.lasts(1500*time.Millisecond, func(at time.Duration) {
-						if at > 750*time.Millisecond && row.slows > 0 {
+					long := 1500 * time.Millisecond
+					if testing.Short() {
+						long /= 2
+					}
+					s.lasts(long, func(at time.Duration) {
+						if at > long/2 && row.slows > 0 {
 							server.slows(row.slows)
 						}
 					})
@@ -78,7 +82,11 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 		s.flood(free, 300, func(_ int, r *http.Request) { r.Header.Set("Payer", "free") })
 		s.flood(strangers, 300, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
 		s.stream(payers, 50, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
-		s.lasts(time.Second, nil)
+		long := time.Second
+		if testing.Short() {
+			long /= 2
+		}
+		s.lasts(long, nil)
 		t.Logf("payers %s, free %s, strangers %s", payers, free, strangers)
 		require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
 		require.Zero(t, payers.fallback)
@@ -114,7 +122,11 @@ func TestFreeKeysDoNotStarvePayers(t *testing.T) {
 					r.Header.Set("Payer", fmt.Sprint("payer", n%20))
 					r.Header.Set("Tier", "paid")
 				})
-				s.lasts(1500*time.Millisecond, nil)
+				long := 1500 * time.Millisecond
+				if testing.Short() {
+					long /= 2
+				}
+				s.lasts(long, nil)
 				t.Logf("payers %s, longest %s; free %s; strangers %s", payers, payers.longest, free, strangers)
 				if row.paying == nil {
 					require.Less(t, payers.passed, payers.refused, "which is why it is to be said")

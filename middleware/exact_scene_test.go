@@ -258,7 +258,7 @@ type ask struct {
 
 // ask makes a request, and reports whether it passed by the counter's word.
 func (c *toll) ask(h http.Handler, n int, set func(int, *http.Request)) (passed bool) {
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r := newRequest()
 	set(n, r)
 	w := httptest.NewRecorder()
 	began := time.Now()

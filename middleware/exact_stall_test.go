@@ -29,7 +29,11 @@ func TestAStallIsNoOutage(t *testing.T) {
 					s := newScene(t, 1, server, middleware.Exact{Outage: middleware.FailClosed})
 					customers := s.toll()
 					s.stream(customers, rate, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint(n)) })
-					s.lasts(2*time.Second, func(at time.Duration) {
+					long := 2 * time.Second
+					if testing.Short() {
+						long = 1200 * time.Millisecond
+					}
+					s.lasts(long, func(at time.Duration) {
 						if at == 500*time.Millisecond {
 							server.stall(stall)
 						}

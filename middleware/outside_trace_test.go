@@ -42,6 +42,10 @@ func newTwin(t *testing.T, cfg func() middleware.Config) twin {
 // random clients, tiers, costs and pauses, which show any of the tokens that anybody was ever
 // sent, by either way, own tallies among them.
 func TestTraceIsTheSameOutside(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
 	limits := map[string][]middleware.Limit{
 		"fixed":   {{Algorithm: middleware.FixedWindow, Quota: 4, Window: 7 * time.Second}},
 		"sliding": {{Quota: 5, Window: 8 * time.Second}, {Name: "long", Quota: 9, Window: 40 * time.Second}},
@@ -61,7 +65,7 @@ func TestTraceIsTheSameOutside(t *testing.T) {
 			"quiet": func(cfg *middleware.Config, _ *clock) { cfg.Quiet = middleware.QuietNoToken },
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
-				for seed := range uint64(8) {
+				for seed := range seeds {
 					playTwice(t, seed, l, change)
 				}
 			})

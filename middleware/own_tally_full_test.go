@@ -36,7 +36,7 @@ func TestAFloodTakesNothingFromPayers(t *testing.T) {
 func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 	seeds := uint64(20)
 	if testkit.Brief() {
-		seeds = 4
+		seeds = 3
 	}
 	for name, row := range map[string]struct {
 		limits []middleware.Limit

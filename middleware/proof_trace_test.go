@@ -154,7 +154,7 @@ func (w *proofWorld) step() {
 func TestProofTraces(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
-		seeds = 3
+		seeds = 2
 	}
 	modes := maps.Clone(allModes)
 	modes["WhenBusy"] = middleware.WhenBusy

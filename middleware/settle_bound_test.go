@@ -134,6 +134,10 @@ func TestSettleFarAboveABurst(t *testing.T) {
 // handler, after it, or much later with others under way. Costs are 0 (Refund), below the
 // estimate, above it, and far above all there is.
 func TestSettleBound(t *testing.T) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 2
+	}
 	for name, l := range map[string]middleware.Limit{
 		"fixed window":   {Algorithm: middleware.FixedWindow, Quota: 10, Window: 20 * time.Second},
 		"sliding window": {Algorithm: middleware.SlidingWindow, Quota: 10, Window: 20 * time.Second},
@@ -156,7 +160,7 @@ func TestSettleBound(t *testing.T) {
 			{name: "counted by outcome", instances: 2, outcome: true, shows: "any"},
 		} {
 			t.Run(name+"/"+w.name, func(t *testing.T) {
-				for seed := range uint64(4) {
+				for seed := range seeds {
 					w.play(t, l, rand.New(rand.NewPCG(seed, 0x5e771e)))
 				}
 			})

@@ -28,7 +28,7 @@ func TestShareAway(t *testing.T) {
 	}
 	step := int64(7)
 	if testkit.Brief() {
-		step = 41
+		step = 97
 	}
 	for quota := int64(1); quota < 400; quota += step {
 		for n := int64(1); n < 100; n++ {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -119,6 +120,10 @@ func TestCeilingBesideNetworks(t *testing.T) {
 // in any aligned window, and each that begins anew one part more: for each algorithm, with
 // restarts, and where the memory is full of strangers.
 func TestCeilingsTogether(t *testing.T) {
+	seeds := uint64(8)
+	if testkit.Brief() {
+		seeds = 2
+	}
 	for _, full := range []bool{false, true} {
 		for _, l := range []storeless.Limit{
 			{Algorithm: storeless.FixedWindow, Quota: 37, Window: minute},
@@ -127,7 +132,7 @@ func TestCeilingsTogether(t *testing.T) {
 		} {
 			for _, n := range []int64{3, 10} {
 				t.Run(fmt.Sprintf("%s, %d memories, full %v", l.Algorithm, n, full), func(t *testing.T) {
-					for seed := range uint64(8) {
+					for seed := range seeds {
 						admittedUnderCeilings(t, l, n, full, rand.New(rand.NewPCG(seed, uint64(n))))
 					}
 				})

@@ -127,7 +127,10 @@ func TestFloodTables(t *testing.T) {
 		}
 		cells := strings.Split(strings.Trim(lines[i], "| "), " | ")
 		require.Equal(t, []string{f.from, strconv.Itoa(f.requests)}, cells[:2])
-		for _, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
+		for k, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.TokenBucket} {
+			if testkit.Brief() && k != i%2 {
+				continue
+			}
 			for j, got := range f.row(t, a, part) {
 				want, err := strconv.ParseFloat(strings.TrimSuffix(cells[2+j], " %"), 64)
 				require.NoError(t, err)

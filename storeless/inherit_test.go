@@ -40,7 +40,7 @@ func TestNobodyIsCountedTooLow(t *testing.T) {
 				inherited, admitted, refused := 0, 0, 0
 				runs := 12
 				if testkit.Brief() {
-					runs = 4
+					runs = 3
 				}
 				for seed := range uint64(runs) {
 					r := rand.New(rand.NewPCG(seed, 0xf100))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -75,7 +76,11 @@ func part(t storeless.Tally, places ...int) (p storeless.Tally) {
 // differs for the first time. With tokens that are shown, dropped and shown again, with
 // networks, by memory and without.
 func TestShadowsAgainstThePolicyWithoutThem(t *testing.T) {
-	each(t, 60, func(t *testing.T, r *rand.Rand) {
+	seeds := 60
+	if testkit.Brief() {
+		seeds = 20
+	}
+	each(t, seeds, func(t *testing.T, r *rand.Rand) {
 		s := randomShadowed(t, r)
 		memories := make([]*storeless.Memory, 2+len(s.alone))
 		remembers := r.IntN(4) > 0

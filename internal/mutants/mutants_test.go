@@ -43,6 +43,9 @@ func TestTry(t *testing.T) {
 			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
 			require.NoError(t, err)
 			for way, recipe := range map[string]*recipe{"replayed": recorded, "by the go command": nil} {
+				if recipe == nil && testing.Short() && name != "a test notices" && name != "unused variable" && name != "below" {
+					continue // a quarter of a second each
+				}
 				r := (&bench{pkg: sample, recipe: recipe, whole: b.whole}).try(t.TempDir(), tt.mutant, "")
 				require.Equal(t, tt.want, r.outcome, "%s: %s", way, r.output)
 				require.Equal(t, tt.by, r.by, "%s: %s", way, r.output)
@@ -77,6 +80,9 @@ func TestReplay(t *testing.T) {
 		"in a test outside":      {Mutant{File: "outside_test.go", Old: "Twice(2)", New: "Twice(3)"}, never},
 		"which does not compile": {Mutant{File: "sample.go", Old: "n + n", New: "limit"}, never},
 	} {
+		if testing.Short() && name != "within a function" && name != "in what is inlined" && name != "which adds a line" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			text, r := mutated(filepath.Join(sample, tt.mutant.File), &tt.mutant)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -54,11 +55,15 @@ func admits(t *testing.T, l storeless.Limit, list []moment, what string) {
 // charged past the limit and given back follow one another; the account is stored and loaded
 // between any two of them.
 func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
+	seeds := uint64(60)
+	if testkit.Brief() {
+		seeds = 24
+	}
 	for name, limits := range bookable {
 		p := compile(t, limits...)
 		dearest := p.Tokens().Capacity()
 		booked, refunded, taken := 0, 0, 0
-		for seed := range uint64(60) {
+		for seed := range seeds {
 			rng := rand.New(rand.NewPCG(seed, 7))
 			clock := exacttest.NewClock()
 			var a exact.Account

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -25,10 +26,13 @@ func inUse() uint64 {
 
 // A memory is of fixed size, whatever is refused with IDs, on one key or on many.
 func TestRefusalsWithIDsTakeNoMemory(t *testing.T) {
+	calls := 1_000_000
+	if testkit.Brief() {
+		calls = 300_000 // which would still be 50 MB
+	}
 	for _, keys := range []int{1, 1000} {
 		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour})
 		m := exact.NewMemory(0, exacttest.NewClock().Now)
-		const calls = 1_000_000
 		ask := func(n int) exact.Verdict {
 			v, err := m.Take(t.Context(), exact.Call{Key: strconv.Itoa(n % keys), Cost: 1, Policy: p, ID: fmt.Sprintf("%026d", n)})
 			require.NoError(t, err)

@@ -147,7 +147,10 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	})
 	c := open(t, cfg, edge.url())
 	steps := 6000
-	if testkit.Brief() {
+	switch {
+	case testing.Short():
+		steps = 800
+	case testkit.Brief():
 		steps = 1500
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -228,6 +231,9 @@ func asking(t *testing.T, at time.Time, quota, days int64, call map[string]any) 
 // A key knows each ID for ten seconds, however many there are, and is busy beyond a bound: it
 // never forgets one early, with which a recorded request would be charged again.
 func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the bound is 65,536 IDs, and takes as many")
+	}
 	clock := exacttest.NewClock()
 	host := startWorkerd(t, clocked, t.TempDir()).listen
 	owner := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -402,7 +408,11 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 		back[i] = true
 		said[want]++
 	}
-	for batch := range 24 {
+	batches := 24
+	if testing.Short() {
+		batches = 12 // and still more charges than can be given back
+	}
+	for batch := range batches {
 		clock.Advance(exact.IDLife)
 		for range 4 {
 			ids := make([]string, 256)

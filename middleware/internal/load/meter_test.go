@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/internal/load"
 )
 
@@ -91,8 +92,11 @@ func TestMeterIsNotRoundedUp(t *testing.T) {
 // Whether an instance is busy depends on what was admitted in all spans that have ended: a
 // list of them, counted one by one, says the same.
 func TestMeterAgainstAList(t *testing.T) {
-	rushes := 0
-	for seed := range uint64(40) {
+	seeds, rushes := uint64(40), 0
+	if testkit.Brief() {
+		seeds = 12
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		perSecond := []int64{1, 2, 5, 20, 50}[rng.IntN(5)]
 		at := load.Threshold{PerSecond: perSecond}
@@ -115,7 +119,7 @@ func TestMeterAgainstAList(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, rushes, 40, "the test has something to see")
+	require.Greater(t, rushes, int(seeds), "the test has something to see")
 }
 
 // Spells are the calm and busy ones of an instance, in the plainest words.
@@ -161,7 +165,11 @@ func (s *spells) at(now time.Time) bool {
 // time that the instance was busy: however the requests are timed. A flood that stops as it
 // gets busy, and comes again as it is calm, gains nothing by that.
 func TestMeterBoundsWhatCalmSpellsAdmit(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testkit.Brief() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		perSecond := []int64{1, 3, 7, 40}[rng.IntN(4)]
 		at := load.Threshold{PerSecond: perSecond}
