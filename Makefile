@@ -32,35 +32,51 @@ LONGCOUNT ?= 10
 # $(call each,COMMAND) runs COMMAND in every module and says so.
 each = for m in $(MODULES); do echo "--- $$m: $(1)"; (cd "$$m" && $(1)); done
 
-# A target for each module: all its tests, with the race detector.
-RACES := $(MODULES:%=race@%)
+# Nested modules, and those of which the race detector spoils something: a test names testkit.Race.
+NESTED  := $(filter-out .,$(MODULES))
+SPOILED := $(foreach m,$(NESTED),$(if $(shell grep -rlE --include='*_test.go' 'testkit\.Race' $(m)),$(m)))
 
-.PHONY: test fips lint need vuln mutants fuzz bench lab fleet soak bounds long cover newest sbom release rehearse help
+# A target for each nested module: all its tests, with the race detector.
+RACES := $(NESTED:%=race@%)
+
+.PHONY: test fips whole race nested lint need vuln known mutants fuzz bench lab fleet soak bounds long cover newest sbom release rehearse size help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
 
-# TALLYSTICK_REQUIRE turns tests that would skip for want of a tool into failures.
-# The run without the race detector is for what that spoils, such as allocation budgets,
-# and for the whole forms of tests that have a cheap one under it: in full in the root
-# module, short in the others. Then two modules at a time: those with a browser and a Redis wait
-# for them most of the time. The time limit is for a test that hangs; a machine that is
-# busy with other things must not meet it.
-test: need lint fips ## lint, then every test of every module with the race detector
-	@export TALLYSTICK_REQUIRE=1; $(call each,go test $$([[ $$m == . ]] || echo -short) ./...)
-	@$(MAKE) -j2 --output-sync=target $(RACES)
+# In the order of what fails soonest; each step is a job of .github/workflows/ci.yml.
+# TALLYSTICK_REQUIRE turns tests that would skip for want of a tool into failures. The time
+# limits are for a test that hangs; a machine that is busy with other things must not meet them.
+# "go vet" is the business of lint, and so of no other step.
+test: lint fips whole race nested known ## all of the next five, in the order of what fails soonest
 	@echo "make test: ran every test of $(words $(MODULES)) modules, each by its own go.mod: $(MODULES)"
-	@.ci/vuln $(MODULES) || [[ $$? == 3 ]]
+
+# They are the root module's short tests as well: a second run without FIPS mode is "whole".
+# For the tests alone: the go command may want more, to download what they need.
+fips: need ## the root module's short tests, where cryptography that is not FIPS 140-3 approved panics
+	@echo "--- .: go test -short ./..., GODEBUG=fips140=only"
+	@TALLYSTICK_REQUIRE=1 go test -vet=off -short -exec='env GODEBUG=fips140=only' ./...
+
+# Without the race detector: what it spoils, such as allocation budgets; the whole forms of tests
+# that have a cheap one under it; and tests whose work other programs do. A nested module that has
+# nothing of that is left to "nested", which runs no less of it.
+whole: need ## all tests of the root module, and the short ones of nested modules that ask for it, without the race detector
+	@echo "--- .: go test ./..."
+	@TALLYSTICK_REQUIRE=1 go test -vet=off -timeout=1h ./...
+	@export TALLYSTICK_REQUIRE=1; for m in $(SPOILED); do echo "--- $$m: go test -short ./..."; (cd "$$m" && go test -vet=off -short ./...); done
+
+race: need ## all tests of the root module, with the race detector
+	@echo "--- .: go test -race"
+	@TALLYSTICK_REQUIRE=1 CGO_ENABLED=1 go test -vet=off -race -shuffle=on -timeout=1h ./...
+
+# Two modules at a time: those with a browser and a Redis wait for them most of the time.
+nested: need ## all tests of every nested module, with the race detector; make race@demo has one alone
+	@$(MAKE) -j2 --output-sync=target $(RACES)
 
 .PHONY: $(RACES)
-$(RACES): race@%:
+$(RACES): race@%: need
 	@echo "--- $*: go test -race"
-	@cd "$*" && TALLYSTICK_REQUIRE=1 CGO_ENABLED=1 go test -race -shuffle=on -timeout=1h ./...
-
-# For the tests alone: the go command may want more, to download what they need.
-fips: need ## the root module's short tests where cryptography that is not FIPS 140-3 approved panics
-	@echo "--- .: go test -short ./..., GODEBUG=fips140=only"
-	@TALLYSTICK_REQUIRE=1 go test -short -exec='env GODEBUG=fips140=only' ./...
+	@cd "$*" && TALLYSTICK_REQUIRE=1 CGO_ENABLED=1 go test -vet=off -race -shuffle=on -timeout=1h ./...
 
 lint: ## gofmt, vet, staticcheck, tidy go.mod files
 	@echo "--- gofmt -l"; out=$$(gofmt -l .); if [[ -n $$out ]]; then echo "not formatted:"; echo "$$out"; exit 1; fi
@@ -74,6 +90,9 @@ lint: ## gofmt, vet, staticcheck, tidy go.mod files
 
 vuln: ## govulncheck; fails also where its database cannot be reached
 	@.ci/vuln $(MODULES)
+
+known: ## govulncheck; where its database cannot be reached it says NOT CHECKED, and passes
+	@.ci/vuln $(MODULES) || [[ $$? == 3 ]]
 
 need:
 	@.ci/need
@@ -114,6 +133,9 @@ cover: ## statement coverage of the root module, package by package; fails below
 
 newest: need ## vet and the short tests by the newest Go; fails also where it cannot be had
 	@.ci/newest $(MODULES)
+
+size: ## lines, files, pages, words; with CPU=1 the CPU seconds of the short tests
+	@.ci/size $(if $(CPU),-cpu) .
 
 sbom: ## the bill of materials of the root module, CycloneDX in JSON
 	@cd internal/release && go run ./sbom -module ../.. -version "$$(git describe --always --dirty)"

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
+
 	"github.com/tallystick/tallystick/internal/printed"
 )
 
@@ -143,6 +145,7 @@ func goHere(t *testing.T, dir string, args ...string) {
 // TestGoBlocks compiles every block of Go: a program as it is printed, a fragment within a
 // file that declares what it takes for granted.
 func TestGoBlocks(t *testing.T) {
+	testkit.Outside(t)
 	if testing.Short() {
 		t.Skip("-short: this builds every program and fragment of the pages, with all their modules")
 	}
@@ -175,6 +178,7 @@ func TestFirstProgram(t *testing.T) {
 // TestInstall does what the README says before there is a release: in an empty directory
 // beside a clone, with the first program.
 func TestInstall(t *testing.T) {
+	testkit.Outside(t)
 	if testing.Short() {
 		t.Skip("-short: this builds the first program, with all its modules")
 	}

@@ -112,6 +112,7 @@ func needSpin(t *testing.T) (known bool) {
 
 // The rules of the Promela model hold in every state.
 func TestPromela(t *testing.T) {
+	testkit.Outside(t)
 	known := needSpin(t)
 	var table strings.Builder
 	table.WriteString("| window | N | L | C | F | clocks ahead | states |\n|---|--:|--:|--:|--:|--:|--:|\n")
@@ -138,6 +139,7 @@ var breaks = regexp.MustCompile(`BREAK_\w+`)
 
 // Each rule that is left out of the Promela model is missed, and each bound is met.
 func TestPromelaBroken(t *testing.T) {
+	testkit.Outside(t)
 	needSpin(t)
 	text, err := os.ReadFile("promela/rules.pml")
 	require.NoError(t, err)

@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 const sample = "./testdata/sample"
 
 // TestTry breaks a sample in each way that ends differently.
 func TestTry(t *testing.T) {
+	testkit.Outside(t)
 	b, err := newBench(sample, t.TempDir(), NoInlining, "below")
 	require.NoError(t, err)
 	recorded := b.recipe
@@ -60,6 +63,7 @@ func TestTry(t *testing.T) {
 // TestReplay: what tests outside of the package see decides whether the go command
 // must build them again. Nothing else may, or each mutant takes several times as long.
 func TestReplay(t *testing.T) {
+	testkit.Outside(t)
 	inlined, err := newBench(sample, t.TempDir(), Inlining, "below")
 	require.NoError(t, err)
 	plain, err := newBench(sample, t.TempDir(), NoInlining, "below")
@@ -99,6 +103,7 @@ func TestReplay(t *testing.T) {
 // TestKillers: a test that noticed once is asked first; one that is gone, or does
 // not notice, changes nothing.
 func TestKillers(t *testing.T) {
+	testkit.Outside(t)
 	b, err := newBench(sample, t.TempDir(), NoInlining, "below")
 	require.NoError(t, err)
 	noticed := &Mutant{File: "sample.go", Old: "n + n", New: "n"}

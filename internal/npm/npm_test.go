@@ -165,6 +165,7 @@ func tools(t *testing.T, name string) string {
 // The types hold for a program that uses all of them, in both ways in which modules are found. They name
 // what the modules have, and the reasons of docs/forms.md, and nothing else.
 func TestTypes(t *testing.T) {
+	testkit.Outside(t)
 	tsc, dir := tools(t, "tsc"), installed(t)
 	var program strings.Builder
 	all := func(name string, keys []string) {

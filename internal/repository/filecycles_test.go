@@ -19,12 +19,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // A file may use what another file of its package declares, but not the other way round
 // too, by whatever detour: then a reader can take up one file after the other.
 func TestNoFileCycles(t *testing.T) {
 	atRoot(t)
+	testkit.Outside(t)
 	importer := exportData(t)
 	packages := map[string][]string{}
 	for _, file := range goFiles(t) {

@@ -68,6 +68,7 @@ func zipped(t *testing.T, file string) int64 {
 // on every machine, so that the figures are everybody's.
 func TestWeight(t *testing.T) {
 	atRoot(t)
+	testkit.Outside(t)
 	if testing.Short() {
 		t.Skip("-short: this builds programs for two targets, the standard library first")
 	}
@@ -104,6 +105,7 @@ var linked = map[string][]string{
 
 func TestLinkedModules(t *testing.T) {
 	atRoot(t)
+	testkit.Outside(t)
 	for pkg, want := range linked {
 		t.Run(pkg, func(t *testing.T) {
 			list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+pkg)
