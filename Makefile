@@ -134,8 +134,8 @@ cover: ## statement coverage of the root module, package by package; fails below
 newest: need ## vet and the short tests by the newest Go; fails also where it cannot be had
 	@.ci/newest $(MODULES)
 
-size: ## lines, files, pages, words; with CPU=1 the CPU seconds of the short tests
-	@.ci/size $(if $(CPU),-cpu) .
+size: ## lines, files, pages, words; CPU=1: the CPU seconds of the short tests; AGAINST=DIRECTORY: another checkout beside it
+	@.ci/size $(if $(CPU),-cpu) $(AGAINST) .
 
 sbom: ## the bill of materials of the root module, CycloneDX in JSON
 	@cd internal/release && go run ./sbom -module ../.. -version "$$(git describe --always --dirty)"
