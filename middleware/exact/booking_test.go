@@ -57,7 +57,7 @@ func admits(t *testing.T, l storeless.Limit, list []moment, what string) {
 func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
 	seeds := uint64(60)
 	if testkit.Brief() {
-		seeds = 24
+		seeds = 40
 	}
 	for name, limits := range bookable {
 		p := compile(t, limits...)
