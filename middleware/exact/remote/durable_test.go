@@ -231,9 +231,6 @@ func asking(t *testing.T, at time.Time, quota, days int64, call map[string]any) 
 // A key knows each ID for ten seconds, however many there are, and is busy beyond a bound: it
 // never forgets one early, with which a recorded request would be charged again.
 func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: the bound is 65,536 IDs, and takes as many")
-	}
 	clock := exacttest.NewClock()
 	host := startWorkerd(t, clocked, t.TempDir()).listen
 	owner := roundTrip(func(r *http.Request) (*http.Response, error) {
