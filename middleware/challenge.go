@@ -28,7 +28,7 @@ type Challenge struct {
 
 	// NonceOnly asks for no work at all, only for a round trip within ten
 	// seconds. Permitted in [EveryRequest] alone: a tally that costs nothing
-	// is no limit.
+	// is no limit. A neighbour can then use up the quota of its address for nothing.
 	NonceOnly bool
 
 	// Crowd is how many honest clients one address is expected to hide. With every
@@ -42,7 +42,8 @@ type Challenge struct {
 	// price comes down with them. So many newcomers behind an address are served at the
 	// price of Work for as long as they come: 32 an hour by default. A tally is a pass for
 	// one PriceMemory: of a limit with a longer window it has only the part that falls on
-	// it (docs/bounds.md). Default: one hour. Permitted: whole seconds, from
+	// it (docs/bounds.md). What is sold keeps its place in memory for as long, so with a longer
+	// one it takes an attacker less work to fill those places, and nothing more is sold. Default: one hour. Permitted: whole seconds, from
 	// one minute to one day.
 	PriceMemory time.Duration
 
@@ -57,7 +58,8 @@ type Challenge struct {
 	//
 	// RemoteAddr must have the client's port: the server is reached directly, or its
 	// listener speaks the PROXY protocol and takes address and port from it. A proxy's or load
-	// balancer's own port says nothing. Prohibited with an Identity, in [EveryRequest], which
+	// balancer's own port says nothing, nor does one that a balancer has chosen which keeps the
+	// client's address: then nothing is gained. Prohibited with an Identity, in [EveryRequest], which
 	// sells no tallies, and with InsecureNoMemory. To switch it on or off makes prices begin
 	// at Work again.
 	PortBlocks bool
@@ -74,9 +76,9 @@ type Challenge struct {
 	// which sells none, and with InsecureNoMemory. Default: 0, never.
 	SurgeBudget int64
 
-	// WaitingRoom is for people whose browser cannot work; see the package
-	// documentation. It comes on top of the quotas. Default: a fifth of each quota;
-	// none in [EveryRequest], with HeaderOnly and with InsecureNoMemory.
+	// WaitingRoom is for people whose browser cannot work; see docs/forms.md. It comes
+	// on top of the quotas. Default: a fifth of each quota; none in [EveryRequest], with
+	// HeaderOnly and with InsecureNoMemory.
 	WaitingRoom WaitingRoom
 
 	// Path is where the program has mounted [Middleware.Endpoints], such as
@@ -101,7 +103,8 @@ type Mode uint8
 
 const (
 	// WhenExhausted lets the clients of an address share its quota, and offers
-	// each a tally of its own when that is used up.
+	// each a tally of its own when that is used up. A client that has one is charged
+	// there first, and on the shared tally when its own is used up.
 	WhenExhausted Mode = iota
 
 	// WhenBusy is WhenExhausted while this instance is calm, and Newcomers while it is

@@ -65,8 +65,10 @@ type Config struct {
 	// refused where the balancer does not spread its requests evenly, and gets one part of
 	// the quota where it stays on one instance. Where fewer instances serve than Instances
 	// says, all get less; where more do, the bound is higher. IPv6 /56 and /48, bought tallies
-	// and the waiting room have their parts too. The memory is a third larger, if it is set in
-	// [New]. Needs Instances of at least 2, and quotas and bursts of at least Instances.
+	// and the waiting room have their parts too. RateLimit and Retry-After tell what this instance
+	// would admit, RateLimit-Policy the quota. An answer of LimitsFor that cannot be divided is
+	// logged and not used. The memory is a third larger, if it is set in [New]. An instance that
+	// gets it by Reconfigure begins with nothing: it counts as one in C. Needs Instances of at least 2, and quotas and bursts of at least Instances.
 	// Prohibited with Exact, InsecureNoMemory and a LeakyBucket, whose burst is 1.
 	UnfairCeiling bool
 
