@@ -20,10 +20,11 @@ type Challenge struct {
 	// 1000000 in WhenBusy, which needs one of them. Prohibited in the other modes.
 	BusyPerSecond, BusyAtOnce int64
 
-	// Work is the price in expected hashes: of a tally while few are sold to its identity
-	// or, in [EveryRequest], of each request. Our clients refuse more than 2²⁸ unless they
-	// are told to pay it. Default: 262144, a third of a second on a slow phone. Permitted:
-	// 16 to 2²⁹.
+	// Work is the price in expected hashes: of a tally while few are sold to its identity or, in
+	// [EveryRequest], of each request. Our clients refuse more than 2²⁸ unless they are told to
+	// pay it. A challenge lives as long as its price needs, from ten seconds to five minutes, and
+	// one of EveryRequest a minute at most: a slow client must be done by then. Default: 262144, a
+	// third of a second on a slow phone. Permitted: 16 to 2²⁹.
 	Work int64
 
 	// NonceOnly asks for no work at all, only for a round trip within ten
@@ -38,13 +39,13 @@ type Challenge struct {
 	// 7/8: with a Crowd of 1 any other sale in between costs it. Default: 8. Permitted: 1 to 255.
 	Crowd int64
 
-	// PriceMemory is the time in which four Crowds of sales leak away, evenly, and the
-	// price comes down with them. So many newcomers behind an address are served at the
-	// price of Work for as long as they come: 32 an hour by default. A tally is a pass for
-	// one PriceMemory: of a limit with a longer window it has only the part that falls on
-	// it (docs/bounds.md). What is sold keeps its place in memory for as long, so with a longer
-	// one it takes an attacker less work to fill those places, and nothing more is sold. Default: one hour. Permitted: whole seconds, from
-	// one minute to one day.
+	// PriceMemory is the time in which four Crowds of sales leak away, evenly, and the price comes
+	// down with them. So many newcomers behind an address are served at the price of Work for as
+	// long as they come: 32 an hour by default. A tally is a pass for one PriceMemory: of a limit
+	// with a longer window it has only the part that falls on it (docs/bounds.md). A sale keeps a
+	// place in memory for PriceMemory/(4·Crowd): with a longer one an attacker needs less work to
+	// fill all places, and then nothing more is sold. Default: one hour. Permitted: whole seconds,
+	// from one minute to one day.
 	PriceMemory time.Duration
 
 	// PortBlocks gives each block of 4096 ports of an IPv4 address a price of its own.
@@ -56,12 +57,12 @@ type Challenge struct {
 	// use, and dear for many clients in one block, where no carrier divides the ports: see
 	// docs/forms.md. IPv6 clients need none, and have none.
 	//
-	// RemoteAddr must have the client's port: the server is reached directly, or its
-	// listener speaks the PROXY protocol and takes address and port from it. A proxy's or load
-	// balancer's own port says nothing, nor does one that a balancer has chosen which keeps the
-	// client's address: then nothing is gained. Prohibited with an Identity, in [EveryRequest], which
-	// sells no tallies, and with InsecureNoMemory. To switch it on or off makes prices begin
-	// at Work again.
+	// RemoteAddr must have the client's port: the server is reached directly, or its listener
+	// speaks the PROXY protocol and takes address and port from it. A proxy's or load balancer's
+	// own port says nothing, nor does one that a balancer has chosen which keeps the client's
+	// address: then nothing is gained. Prohibited with an Identity, in [EveryRequest], which sells
+	// no tallies, and with InsecureNoMemory. To switch it on or off makes prices begin at Work
+	// again.
 	PortBlocks bool
 
 	// BindOwn makes an own tally good only for the address that bought it. Without it,
@@ -76,9 +77,9 @@ type Challenge struct {
 	// which sells none, and with InsecureNoMemory. Default: 0, never.
 	SurgeBudget int64
 
-	// WaitingRoom is for people whose browser cannot work; see docs/forms.md. It comes
-	// on top of the quotas. Default: a fifth of each quota; none in [EveryRequest], with
-	// HeaderOnly and with InsecureNoMemory.
+	// WaitingRoom is for people whose browser cannot work; see docs/forms.md. It comes on top of
+	// the quotas. Default: a fifth of each quota; none in [EveryRequest], with HeaderOnly and with
+	// InsecureNoMemory.
 	WaitingRoom WaitingRoom
 
 	// Path is where the program has mounted [Middleware.Endpoints], such as

@@ -58,18 +58,20 @@ type Config struct {
 	// under [FailOpen], with UnfairCeiling always.
 	Instances int64
 
-	// UnfairCeiling has each instance admit no more than its part of each quota and Burst,
-	// rounded down: one in Instances, whatever a token shows. So a client that drops or
-	// forks its tokens gets L·(1+C/N) in place of (N+C)·L, in the letters of docs/bounds.md: for
-	// what may be guessed, such as passwords. It is unfair: a client that is under its limit is
-	// refused where the balancer does not spread its requests evenly, and gets one part of
-	// the quota where it stays on one instance. Where fewer instances serve than Instances
-	// says, all get less; where more do, the bound is higher. IPv6 /56 and /48, bought tallies
-	// and the waiting room have their parts too. RateLimit and Retry-After tell what this instance
-	// would admit, RateLimit-Policy the quota. An answer of LimitsFor that cannot be divided is
-	// logged and not used. The memory is a third larger, if it is set in [New]. An instance that
-	// gets it by Reconfigure begins with nothing: it counts as one in C. Needs Instances of at least 2, and quotas and bursts of at least Instances.
-	// Prohibited with Exact, InsecureNoMemory and a LeakyBucket, whose burst is 1.
+	// UnfairCeiling has each instance admit no more than its part of each quota and Burst, rounded
+	// down: one in Instances, whatever a token shows. So a client that drops or forks its tokens
+	// gets L·(1+C/N) in place of (N+C)·L, in the letters of docs/bounds.md: for what may be
+	// guessed, such as passwords. It is unfair: a client that is under its limit is refused where
+	// the balancer does not spread its requests evenly, and gets one part of the quota where it
+	// stays on one instance. Where fewer instances serve than Instances says, all get less; where
+	// more do, the bound is higher. IPv6 /56 and /48, bought tallies and the waiting room have
+	// their parts too. RateLimit and Retry-After tell what this instance would admit,
+	// RateLimit-Policy the quota. An answer of LimitsFor that cannot be divided is logged and not
+	// used. Set it where requests go to instances in turn or by chance, with a quota of which
+	// honest clients use half at most. The memory is a third larger, if it is set in [New]. An
+	// instance that gets it by Reconfigure begins with nothing: it counts as one in C. Needs
+	// Instances of at least 2, and quotas and bursts of at least Instances. Prohibited with Exact,
+	// InsecureNoMemory and a LeakyBucket, whose burst is 1.
 	UnfairCeiling bool
 
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
