@@ -28,7 +28,7 @@ func TestPrintedTables(t *testing.T) {
 			lines := strings.SplitAfter(strings.TrimSuffix(rows, "\n"), "\n")
 			require.Len(t, lines, len(table.rows))
 			for i, row := range table.rows {
-				if testing.Short() && i > 0 {
+				if testkit.Brief() && i > 0 {
 					break // the first row: what of prices has changed is in it
 				}
 				if row.quick || testkit.Long() {

@@ -41,6 +41,7 @@ func (w clockedWire) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // The Durable Object is a counter: the whole suite, nothing left out.
 func TestTheDurableObjectCounts(t *testing.T) {
+	testkit.Outside(t) // of our own code this meets no more than TestCounter does
 	if testing.Short() {
 		t.Skip("the random calls are the short form: each key of the suite is a file of its own")
 	}
@@ -147,10 +148,7 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	})
 	c := open(t, cfg, edge.url())
 	steps := 6000
-	switch {
-	case testing.Short():
-		steps = 800
-	case testkit.Brief():
+	if testkit.Brief() {
 		steps = 1500
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
