@@ -47,9 +47,9 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
-	if e.quiet == QuietOff {
+	if e.carriage.quiet == QuietOff {
 		f.Lines[reply.Policy] = who.tier.field
-		if fields.standings != nil && e.fields.has(RateLimitFields) {
+		if fields.standings != nil && e.carriage.fields.has(RateLimitFields) {
 			b = appendRateLimit(b, who.tier.names, fields.standings)
 		}
 	}
@@ -58,14 +58,14 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
 	retry := len(b)
-	if fields.tally != nil && e.quiet != QuietNoToken {
+	if fields.tally != nil && e.carriage.quiet != QuietNoToken {
 		b = who.appendToken(b, fields.own, fields.tally)
 	}
 	tok := len(b)
-	header, cookie := e.channels(shown)
+	header, cookie := e.carriage.channels(shown)
 	if cookie && tok > retry {
-		b = e.appendCookieStart(b, who, shown, fields.own)
-		b = e.appendCookieEnd(b, b[retry:tok], e.expires(fields)-now.Unix())
+		b = e.carriage.appendCookieStart(b, who, shown, fields.own)
+		b = e.carriage.appendCookieEnd(b, b[retry:tok], e.expires(fields)-now.Unix())
 	}
 	all := string(b)
 	f.Lines[reply.RateLimit] = all[:rate]
@@ -89,8 +89,8 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	if d.Degraded {
 		f.Other(reply.Degraded, "?1")
 	}
-	if e.fields != RateLimitFields && e.quiet == QuietOff && fields.standings != nil {
-		e.answerMore(now, &f.Values, who, fields.standings)
+	if e.carriage.fields != RateLimitFields && e.carriage.quiet == QuietOff && fields.standings != nil {
+		e.carriage.answerMore(now, &f.Values, who, fields.standings)
 	}
 }
 
@@ -103,11 +103,11 @@ func (e *engine) concludeNobody(dc *decisionContext, v *verdict) {
 }
 
 // channels says where the token goes.
-func (e *engine) channels(shown *credentials) (header, cookie bool) {
+func (c *carriage) channels(shown *credentials) (header, cookie bool) {
 	if shown.outside {
 		return true, false
 	}
-	switch e.carriage {
+	switch c.transport {
 	case HeaderOnly:
 		return true, false
 	case CookieOnly:
@@ -149,17 +149,17 @@ func (e *engine) expires(fields answerFields) int64 {
 }
 
 // appendCookieEnd appends a token to the start of its cookie, and the rest.
-func (e *engine) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
+func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 	b = append(b, tok...)
 	b = append(b, "; Max-Age="...)
 	b = strconv.AppendInt(b, max(1, maxAge), 10)
-	return append(b, e.cookieAttributes...)
+	return append(b, c.cookieAttributes...)
 }
 
 // answerMore fills in the fields of those who choose others than the default: they cost
 // allocations of their own.
-func (e *engine) answerMore(now time.Time, f *reply.Values, who *subject, v *storeless.Verdict) {
-	of, p := e.fields, who.tier.policy
+func (c *carriage) answerMore(now time.Time, f *reply.Values, who *subject, v *storeless.Verdict) {
+	of, p := c.fields, who.tier.policy
 	tight := tightest(v, p.Len())
 	limit, remaining, reset := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, v.Limits[tight].Reset
 	at := func(reset time.Duration, unix bool) string {

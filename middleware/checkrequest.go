@@ -17,7 +17,7 @@ import (
 func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContext) {
 	e.checkCookies(now, r)
 	d := &dc.decision
-	if c := e.challenge; c != nil && d.Reason == NoToken && (c.path == "" || e.carriage == HeaderOnly) && e.page == nil && e.refused == nil &&
+	if c := e.challenge; c != nil && d.Reason == NoToken && (c.path == "" || e.carriage.transport == HeaderOnly) && e.page == nil && e.refused == nil &&
 		dc.opensPage(r) && e.checks.onPage.CompareAndSwap(false, true) {
 		e.checks.warn(now, newcomersOnGet)
 	}
@@ -36,14 +36,14 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 
 // checkCookies checks whether the browser stores the cookie, by what it says of the page.
 func (e *engine) checkCookies(now time.Time, r *http.Request) {
-	if e.carriage == HeaderOnly || e.quiet == QuietNoToken {
+	if e.carriage.transport == HeaderOnly || e.carriage.quiet == QuietNoToken {
 		return
 	}
-	secure := strings.HasPrefix(e.cookieName, "__Host-")
+	secure := strings.HasPrefix(e.carriage.cookieName, "__Host-")
 	switch scheme := pageScheme(r); {
 	case !secure && (r.TLS != nil || scheme == "https"):
 		e.checks.warn(now, cookieInsecure)
-	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !e.showsCookie(r):
+	case secure && r.TLS == nil && scheme == "http" && !local(r.Host) && !e.carriage.showsCookie(r):
 		e.checks.warn(now, cookieDropped)
 	}
 }
@@ -74,8 +74,8 @@ func local(host string) bool {
 }
 
 // showsCookie reports whether a request has a cookie of the policy: then the browser keeps it.
-func (e *engine) showsCookie(r *http.Request) bool {
-	for range httpfield.Cookies(r.Header["Cookie"], e.cookieName, e.cookieSuffixes...) {
+func (c *carriage) showsCookie(r *http.Request) bool {
+	for range httpfield.Cookies(r.Header["Cookie"], c.cookieName, c.cookieSuffixes...) {
 		return true
 	}
 	return false

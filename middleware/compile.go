@@ -37,11 +37,8 @@ func compile(cfg Config, here *home) (*engine, error) {
 		hooked:     cfg.OnDecision != nil || cfg.RefusalHandler != nil || cfg.PageHandler != nil,
 		bodies:     &sync.Pool{New: newBody},
 		now:        cfg.Now,
-		carriage:   cfg.TokenTransport,
-		quiet:      cfg.Quiet,
-		fields:     cfg.Fields,
+		carriage:   carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
 		shadow:     cfg.Shadow,
-		embedded:   cfg.EmbeddedCookie,
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
@@ -58,10 +55,10 @@ func compile(cfg Config, here *home) (*engine, error) {
 		t := widened(&cfg, name, p)
 		e.tiers[name] = &t
 	}
-	e.cookieName, e.cookieAttributes = cookieParts(&cfg)
-	e.cookieSuffixes = []string{thingSuffix + "#"}
+	e.carriage.cookieName, e.carriage.cookieAttributes = cookieParts(&cfg)
+	e.carriage.cookieSuffixes = []string{thingSuffix + "#"}
 	if e.challenge != nil {
-		e.cookieSuffixes = append(e.cookieSuffixes, proofSuffix+proofDigits)
+		e.carriage.cookieSuffixes = append(e.carriage.cookieSuffixes, proofSuffix+proofDigits)
 	}
 	if err := e.leaseSlots(&cfg); err != nil {
 		return nil, err
@@ -104,7 +101,7 @@ func (e *engine) openRoom(cfg *Config) error {
 		t.room = &room
 	}
 	e.room = &waitingRoom{tickets, new(ticket.Uses)}
-	e.cookieSuffixes = append(e.cookieSuffixes, roomSuffix)
+	e.carriage.cookieSuffixes = append(e.carriage.cookieSuffixes, roomSuffix)
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (e *engine) roomOf(cfg *Config, t *tier) tier {
 // passOf compiles what a tally that is bought may use, where tallies are sold.
 func (e *engine) passOf(cfg *Config, t *tier) *tier {
 	p := t.policy.Pass(e.challenge.priceMemory)
-	pass := &tier{name: t.name, policy: p, field: policyField(e.fields, p), names: t.names, room: t.room}
+	pass := &tier{name: t.name, policy: p, field: policyField(e.carriage.fields, p), names: t.names, room: t.room}
 	pass.divide(cfg)
 	if cfg.Instances > 1 && pass.ceiling == nil { // which is less
 		pass.away = foreignShareOf(p, cfg.Instances)

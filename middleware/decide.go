@@ -142,7 +142,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 	}
 
 	c, asked := e.chargeByMode(now, who, shown, d.Cost)
-	e.takeBackProofs(d, &shown.proof)
+	e.carriage.takeBackProofs(d, &shown.proof)
 
 	var pass roomPass
 	if e.room != nil && !(asked && c.verdict.Admitted) {
@@ -183,13 +183,13 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 
 // takeBackProofs has the answer remove the cookies of proofs that are of no use any more:
 // else they would pile up until they end.
-func (e *engine) takeBackProofs(d *record, p *proof) {
+func (c *carriage) takeBackProofs(d *record, p *proof) {
 	if !p.byCookie {
 		return
 	}
 	for _, id := range p.used {
 		a := d.withExtras()
-		a.cookies = append(a.cookies, e.proofCookie(id, "", 0))
+		a.cookies = append(a.cookies, c.proofCookie(id, "", 0))
 	}
 }
 
@@ -247,16 +247,16 @@ func (e *engine) ticketOf(now time.Time, d *record, who *subject, pass roomPass)
 		return ""
 	}
 	d.withExtras().RoomWait = wait
-	return e.roomCookie(now, who, &issued, &issued.tally)
+	return e.carriage.roomCookie(now, who, &issued, &issued.tally)
 }
 
 // admitFromRoom concludes a request that the waiting room has admitted.
 func (e *engine) admitFromRoom(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
 	d := &dc.decision
 	var offers offerFields
-	if e.quiet != QuietNoToken {
+	if e.carriage.quiet != QuietNoToken {
 		next := e.nextPass(now, who, *pass, c, d.Cost)
-		offers.roomCookie = e.roomCookie(now, who, &next, &c.tally)
+		offers.roomCookie = e.carriage.roomCookie(now, who, &next, &c.tally)
 	}
 	who.tier = who.tier.room
 	d.concludeCharge(who, c)

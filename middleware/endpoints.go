@@ -117,7 +117,7 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 		return
 	}
 	body := strconv.AppendBool([]byte(`{"needed":`), needed)
-	if left >= 0 && e.quiet == QuietOff {
+	if left >= 0 && e.carriage.quiet == QuietOff {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
 	if carried, because := e.carriesPurchase(now, who, &shown); carried {
@@ -169,7 +169,7 @@ func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Requ
 			http.NotFound(reply.Unstored{ResponseWriter: w}, r)
 			return
 		}
-		w.Header().Add(reply.SetCookie, e.roomCookie(now, who, &pass, &pass.tally))
+		w.Header().Add(reply.SetCookie, e.carriage.roomCookie(now, who, &pass, &pass.tally))
 	}
 	body := strconv.AppendInt([]byte(`{"wait":`), int64(wait/time.Second), 10)
 	writeJSON(w, strconv.AppendBool(append(body, `,"carried":`...), carried))
@@ -275,7 +275,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	case err != nil:
 		reason = e.proofReason(now, who, &receipt, err)
 	case e.challenge.mode == EveryRequest:
-		left := e.setProofCookie(now, w, text, &receipt)
+		left := e.carriage.setProofCookie(now, w, text, &receipt)
 		writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
 		return
 	default:
@@ -300,10 +300,10 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 
 // setProofCookie has a browser send the proof along with its next requests, and
 // returns for how many seconds.
-func (e *engine) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
+func (c *carriage) setProofCookie(now time.Time, w http.ResponseWriter, proof string, receipt *pow.Receipt) (left int64) {
 	left = max(1, int64(receipt.Expires.Sub(now)/time.Second))
-	if e.carriage != HeaderOnly {
-		w.Header().Add(reply.SetCookie, e.proofCookie([4]byte(receipt.ID[:4]), proof, left))
+	if c.transport != HeaderOnly {
+		w.Header().Add(reply.SetCookie, c.proofCookie([4]byte(receipt.ID[:4]), proof, left))
 	}
 	return left
 }

@@ -50,19 +50,24 @@ type engine struct {
 	bodies     *sync.Pool // of refusals
 	now        func() time.Time
 
-	carriage         TokenTransport
-	quiet            Quiet
-	fields           Fields
-	shadow           bool
-	cookieName       string
-	cookieAttributes string
-	cookieSuffixes   []string // of the further cookies of the policy
-	embedded         bool     // in other sites' frames
+	carriage carriage
+	shadow   bool
 
 	mounted *atomic.Bool // somebody has asked for the endpoints
 	proofs  *proofCounts
 	tokens  *tokenCounts
 	checks  *checks
+}
+
+// A carriage is by which fields a policy hears from its clients, and tells them.
+type carriage struct {
+	transport        TokenTransport
+	quiet            Quiet
+	fields           Fields
+	cookieName       string
+	cookieAttributes string
+	cookieSuffixes   []string // of the further cookies of the policy
+	embedded         bool     // in other sites' frames
 }
 
 // The further cookies of a policy are named as its token's cookie, and a suffix. No

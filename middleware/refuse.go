@@ -56,8 +56,8 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	d := &dc.decision
 	x := d.exceptions()
-	refusal := page.Refusal{Status: int(d.status), Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: x.RoomWait, Cost: d.Cost, Embedded: e.embedded}
-	if e.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+	refusal := page.Refusal{Status: int(d.status), Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: x.RoomWait, Cost: d.Cost, Embedded: e.carriage.embedded}
+	if e.carriage.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i, name := range d.tier.names {
 			if name != "" && d.statusOf(i).blocked() {
@@ -77,7 +77,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	}
 	if c := e.challenge; c != nil {
 		refusal.Base, refusal.PageStyle = c.path, c.pageStyle
-		if e.carriage != HeaderOnly { // no page that is opened, and no form, carries fields
+		if e.carriage.transport != HeaderOnly { // no page that is opened, and no form, carries fields
 			refusal.Script, refusal.Style, refusal.PageScript = c.script, c.style, c.pageScript
 		}
 	}

@@ -85,8 +85,8 @@ func proofsIn(q *question, shown *credentials) (texts []string, byCookie bool) {
 }
 
 // proofCookie returns the cookie of a proof, or with age 0 the one that takes it away.
-func (e *engine) proofCookie(id [4]byte, proof string, age int64) string {
-	return e.cookieName + proofSuffix + hex.EncodeToString(id[:]) + "=" + proof + "; Max-Age=" + strconv.FormatInt(age, 10) + e.cookieAttributes
+func (c *carriage) proofCookie(id [4]byte, proof string, age int64) string {
+	return c.cookieName + proofSuffix + hex.EncodeToString(id[:]) + "=" + proof + "; Max-Age=" + strconv.FormatInt(age, 10) + c.cookieAttributes
 }
 
 // proofReason names the refusals of package pow for clients and logs, and tells the log of what no

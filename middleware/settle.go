@@ -297,16 +297,16 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, field
 		var cookie []byte
 		if len(tok) > 0 {
 			start, _ := who.cutCookie(f.Cookie)
-			cookie = e.appendCookieEnd([]byte(start), tok, e.expires(fields)-now.Unix())
+			cookie = e.carriage.appendCookieEnd([]byte(start), tok, e.expires(fields)-now.Unix())
 		}
 		then.ReplaceToken(string(tok), string(cookie))
 	}
-	if fields.standings != nil && e.quiet == QuietOff {
-		if e.fields.has(RateLimitFields) {
+	if fields.standings != nil && e.carriage.quiet == QuietOff {
+		if e.carriage.fields.has(RateLimitFields) {
 			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, who.tier.names, fields.standings))
 		}
-		if e.fields != RateLimitFields {
-			e.answerMore(now, then, who, fields.standings)
+		if e.carriage.fields != RateLimitFields {
+			e.carriage.answerMore(now, then, who, fields.standings)
 		}
 	}
 	f.Reissue(h, then)

@@ -31,7 +31,7 @@ func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *cre
 	if !shown.outside {
 		shown.fields = q.r.Header
 	}
-	if e.carriage != CookieOnly || shown.outside {
+	if e.carriage.transport != CookieOnly || shown.outside {
 		pieces := 0
 		for _, line := range q.tokens() {
 			if len(line) > maxLine {
@@ -47,11 +47,11 @@ func (e *engine) readTokens(now time.Time, q *question, who *subject, shown *cre
 			}
 		}
 	}
-	if e.carriage == HeaderOnly || shown.outside {
+	if e.carriage.transport == HeaderOnly || shown.outside {
 		return
 	}
 	if lines := q.r.Header["Cookie"]; len(lines) > 0 {
-		for suffix, value := range httpfield.Cookies(lines, e.cookieName, e.cookieSuffixes...) {
+		for suffix, value := range httpfield.Cookies(lines, e.carriage.cookieName, e.carriage.cookieSuffixes...) {
 			switch {
 			case strings.HasPrefix(suffix, proofSuffix) && len(shown.proofCookies) < maxProofs:
 				shown.proofCookies = append(shown.proofCookies, value)
@@ -150,9 +150,9 @@ func (id *Identity) mark() string {
 // placeOf returns the digit of the cookie for the thing of a mark, among those that a browser
 // shows: its own, or a free one, or else any. Where it begins to look depends on the thing, so
 // that answers to requests for several that are new rarely take the same one.
-func (e *engine) placeOf(lines []string, mark string) byte {
+func (c *carriage) placeOf(lines []string, mark string) byte {
 	var taken [maxThings]bool
-	for suffix, value := range httpfield.Cookies(lines, e.cookieName, e.cookieSuffixes...) {
+	for suffix, value := range httpfield.Cookies(lines, c.cookieName, c.cookieSuffixes...) {
 		digit, ok := strings.CutPrefix(suffix, thingSuffix)
 		if !ok || digit[0]-'0' >= maxThings {
 			continue
@@ -177,10 +177,10 @@ func (e *engine) placeOf(lines []string, mark string) byte {
 
 // appendCookieStart appends the name of a token's cookie, and what stands before the token. A
 // bought tally that is good for any client is good for any thing.
-func (e *engine) appendCookieStart(b []byte, who *subject, shown *credentials, own *token.Own) []byte {
-	b = append(b, e.cookieName...)
+func (c *carriage) appendCookieStart(b []byte, who *subject, shown *credentials, own *token.Own) []byte {
+	b = append(b, c.cookieName...)
 	if who.mark != "" && (own == nil || own.Bound) {
-		b = append(append(b, thingSuffix...), e.placeOf(shown.fields["Cookie"], who.mark))
+		b = append(append(b, thingSuffix...), c.placeOf(shown.fields["Cookie"], who.mark))
 		return append(append(b, '='), who.mark...)
 	}
 	return append(b, '=')

@@ -163,13 +163,13 @@ func (e *engine) nextPass(now time.Time, who *subject, pass roomPass, c *charged
 
 // roomCookie returns the cookie with the ticket and the tally of the room. It stays for
 // as long as one of them is worth something.
-func (e *engine) roomCookie(now time.Time, who *subject, pass *roomPass, tally *storeless.Tally) string {
-	b := append(make([]byte, 0, 640), e.cookieName...)
+func (c *carriage) roomCookie(now time.Time, who *subject, pass *roomPass, tally *storeless.Tally) string {
+	b := append(make([]byte, 0, 640), c.cookieName...)
 	b = append(b, roomSuffix...)
 	b = append(b, '=')
 	b = append(b, pass.text...)
 	ends := pass.ticket.Opens.Add(ticketLife).Unix()
-	if e.quiet != QuietNoToken {
+	if c.quiet != QuietNoToken {
 		n := len(b)
 		b = append(b, '~')
 		if b = pass.holder.Append(b, tally); len(b) == n+1 {
@@ -180,5 +180,5 @@ func (e *engine) roomCookie(now time.Time, who *subject, pass *roomPass, tally *
 	}
 	b = append(b, "; Max-Age="...)
 	b = strconv.AppendInt(b, max(1, ends-now.Unix()), 10)
-	return string(append(b, e.cookieAttributes...))
+	return string(append(b, c.cookieAttributes...))
 }
