@@ -75,9 +75,9 @@ func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []s
 // ownCandidate returns an own tally as it may be charged here, with what is counted beside it in
 // networks. Away from home it is in one of its own, which has the share.
 func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks []storeless.Network) storeless.Candidate {
-	key := e.ownKey(own.ID)
+	key := ownKey(e.memory, own.ID)
 	if class, share := pass.away.of(cost); share != nil && !e.home.is(own) {
-		networks = append(networks, storeless.Network{Key: e.keyOfOwn(own.ID, kindAway, class), Policy: share})
+		networks = append(networks, storeless.Network{Key: keyOfOwn(e.memory, own.ID, kindAway, class), Policy: share})
 	}
 	return storeless.Candidate{Key: key, Ends: time.Unix(own.Expires, 0), Networks: pass.bound(key, networks)}
 }
@@ -141,11 +141,11 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 		}
 		if !c.verdict.Spent {
 			if c.verdict.Admitted {
-				e.proofs.accepted.Add(1)
+				e.challenge.proofs.accepted.Add(1)
 			}
 			return c, true
 		}
-		e.nextProof(now, who, shown)
+		e.challenge.nextProof(now, who, shown)
 	}
 	if ok {
 		return c, true // all are spent

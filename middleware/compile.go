@@ -77,6 +77,12 @@ func compile(cfg Config, here *home) (*engine, error) {
 	if cfg.LimitsFor != nil {
 		e.serveCustomers(&cfg, c.late)
 	}
+	if c := e.challenge; c != nil {
+		c.codec, c.longestWait = e.codec, e.gate.longestWait()
+		if e.base.pass != nil {
+			c.pass = e.base.pass.policy
+		}
+	}
 	if e.identity == nil {
 		e.identity = PeerAddress
 	}
@@ -120,10 +126,10 @@ func (e *engine) leaseSlots(cfg *Config) (err error) {
 
 // issuePasses compiles what a bought tally may use, for each tier, where tallies are sold.
 func (e *engine) issuePasses(cfg *Config) {
-	if !e.sellsTallies() {
+	if !e.challenge.sellsTallies() {
 		return
 	}
-	e.passLife = e.base.policy.PassLife(e.challenge.priceMemory) // the windows of all tiers are the same
+	e.challenge.passLife = e.base.policy.PassLife(e.challenge.priceMemory) // the windows of all tiers are the same
 	for _, t := range e.tiersOf() {
 		t.pass = e.passOf(cfg, t)
 	}

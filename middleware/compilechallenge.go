@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/internal/assets"
@@ -16,8 +17,9 @@ import (
 	"github.com/tallystick/tallystick/token"
 )
 
-// A challenger is a compiled [Challenge].
+// A challenger is a compiled [Challenge]: it asks for work, and sells tallies for it.
 type challenger struct {
+	policy        string
 	mode          Mode
 	work          int64
 	bindOwn       bool
@@ -33,9 +35,29 @@ type challenger struct {
 	pageStyle     string           // of the pages in place of others
 	share         int64            // of the waiting room; 0: none
 
-	// Of WhenBusy alone. The load is the Middleware's, whatever its configuration.
+	codec       *token.Codec
+	pass        *storeless.Policy // by which all that is shown of a bought tally is merged; nil in EveryRequest
+	passLife    time.Duration     // of a tally that is bought
+	longestPass time.Duration     // the life of any tally that this process has sold
+	longestWait time.Duration     // of a request between its proof and its charge
+
+	// Of WhenBusy alone.
 	busyAt load.Threshold
-	load   *load.Meter
+
+	// Of the Middleware, whatever its configuration.
+	memory  *storeless.Memory // nil if switched off
+	load    *load.Meter
+	mounted *atomic.Bool // somebody has asked for the endpoints
+	proofs  *proofCounts
+	checks  *checks
+}
+
+// sellsTallies reports whether the policy sells tallies.
+func (c *challenger) sellsTallies() bool { return c != nil && c.mode != EveryRequest }
+
+// bindsOwn reports whether own tallies of id are good for id alone.
+func (c *challenger) bindsOwn(id *Identity) bool {
+	return id.kind != kindAddress || c.bindOwn
 }
 
 // newChallenger reports every problem of cfg.Challenge. Those of the secrets
@@ -108,7 +130,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
+	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
 		busyAt: load.Threshold{PerSecond: c.BusyPerSecond, AtOnce: c.BusyAtOnce}}
 	if c.NonceOnly {
 		ch.work = 0

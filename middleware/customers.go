@@ -170,7 +170,7 @@ func (e *engine) carries(p *storeless.Policy) bool {
 		marked, err := storeless.Compile(p.Name(), withStamp(p))
 		return err == nil && e.codec.Carries(marked)
 	}
-	if e.sellsTallies() {
+	if e.challenge.sellsTallies() {
 		return e.codec.Carries(p, p.Pass(e.challenge.priceMemory))
 	}
 	return e.codec.Carries(p)

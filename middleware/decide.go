@@ -131,12 +131,12 @@ func (dc *decisionContext) noteCharge(e *engine, c *charged) {
 // The answer comes last.
 func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials) {
 	d := &dc.decision
-	e.readProofs(now, q, who, shown)
+	e.challenge.readProofs(now, q, who, shown)
 	d.noteProof(shown.proof.reason)
 
 	now, ok := e.enter(now, q, dc, who, shown)
 	if !ok {
-		e.proofs.note(shown.proof.reason)
+		e.challenge.proofs.note(shown.proof.reason)
 		e.refuseAtOnce(now, dc, who, shown, tooManyAtOnce())
 		return
 	}
@@ -154,7 +154,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 	}
 
 	v, dear := proofWanted(), asked && who.tier.tooDear(d.Cost)
-	if c.own != nil || !asked && e.sellsTallies() {
+	if c.own != nil || !asked && e.challenge.sellsTallies() {
 		who.tier = who.tier.pass // these are the quotas that the answer is about
 	}
 	if asked {
@@ -163,7 +163,7 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 		dc.noteCharge(e, &c)
 		e.challenge.noteLoad(now, q, dc, who, &c)
 	}
-	e.noteProofs(d, shown.proof.reason, v.reason)
+	e.challenge.noteProofs(d, shown.proof.reason, v.reason)
 
 	fields, offers := e.answerFieldsWithWork(now, who, shown, &c, asked), offerFields{}
 
@@ -195,12 +195,12 @@ func (c *carriage) takeBackProofs(d *record, p *proof) {
 
 // noteProofs notes why the last proof was not accepted. A replay is the reason also where
 // the offer that follows has another.
-func (e *engine) noteProofs(d *record, reason, verdict Reason) {
+func (c *challenger) noteProofs(d *record, reason, verdict Reason) {
 	if verdict == ProofReplayed {
 		reason = ProofReplayed
 	}
 	d.noteProof(reason)
-	e.proofs.note(reason)
+	c.proofs.note(reason)
 }
 
 // answerFieldsWithWork returns the fields about a charge where tallies are bought. A client keeps the token of
@@ -222,7 +222,7 @@ func (e *engine) answerFieldsWithWork(now time.Time, who *subject, shown *creden
 // offerWork offers a challenge to a request that v refuses. It returns the verdict with the
 // offer, and the field of the challenge.
 func (e *engine) offerWork(now time.Time, d *record, who *subject, v verdict) (verdict, string) {
-	o := e.offer(now, who)
+	o := e.challenge.offer(now, who)
 	if o.challenge != nil {
 		d.withExtras().Offered = o.challenge
 	}

@@ -106,7 +106,7 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 	var o offer
 	dear := v.reason == OverLimit && who.tier.tooDear(cost) // no tally that is sold would do
 	if (e.challenge.mode != EveryRequest || enough) && !dear {
-		o = e.offer(now, who)
+		o = e.challenge.offer(now, who)
 		if v = v.offering(o); v.reason == SoldOut {
 			v.jitter()
 		}
@@ -120,7 +120,7 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 	if left >= 0 && e.carriage.quiet == QuietOff {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
-	if carried, because := e.carriesPurchase(now, who, &shown); carried {
+	if carried, because := e.challenge.carriesPurchase(now, who, &shown); carried {
 		body = append(body, `,"carried":true`...)
 	} else if because != "" {
 		body = append(append(append(body, `,"reason":"`...), because...), '"')
@@ -136,14 +136,14 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 // page that has just bought it, and hears that it did not come, knows that its browser
 // keeps no cookies; "needed" does not tell in EveryRequest, where it is always true. Where it did
 // come, and this instance does not believe the one that sold it, because says what they disagree about.
-func (e *engine) carriesPurchase(now time.Time, who *subject, shown *credentials) (carried bool, because Reason) {
+func (c *challenger) carriesPurchase(now time.Time, who *subject, shown *credentials) (carried bool, because Reason) {
 	because = shown.fault.instances()
 	for _, text := range shown.proofCookies {
-		receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
+		receipt, err := c.issuer.Verify(now, c.binding(who.bytes), text)
 		if err == nil {
 			return true, ""
 		}
-		if why := e.proofReason(now, who, &receipt, err); why == ProofSecretUnknown || why == ProofClockDiffers {
+		if why := c.proofReason(now, who, &receipt, err); why == ProofSecretUnknown || why == ProofClockDiffers {
 			because = why
 		}
 	}
@@ -269,17 +269,17 @@ func (dc *decisionContext) setFields(h http.Header) {
 func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Request, dc *decisionContext, who *subject) {
 	var reason Reason
 	text := r.Header.Get(ProofHeader)
-	receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
+	receipt, err := e.challenge.issuer.Verify(now, e.challenge.binding(who.bytes), text)
 	switch {
 	case text == "":
 	case err != nil:
-		reason = e.proofReason(now, who, &receipt, err)
+		reason = e.challenge.proofReason(now, who, &receipt, err)
 	case e.challenge.mode == EveryRequest:
 		left := e.carriage.setProofCookie(now, w, text, &receipt)
 		writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), left, 10))
 		return
 	default:
-		own, sale := e.redeem(now, who, &receipt)
+		own, sale := e.challenge.redeem(now, who, &receipt)
 		if sale.Granted {
 			e.answer(now, dc, who, &credentials{fields: r.Header}, answerFields{own: &own, tally: new(storeless.Tally)}, offerFields{})
 			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
@@ -290,8 +290,8 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 		reason = saleReason(&sale)
 	}
 	dc.decision.noteProof(reason)
-	e.proofs.note(reason)
-	o := e.offer(now, who)
+	e.challenge.proofs.note(reason)
+	o := e.challenge.offer(now, who)
 	v := proofWanted().offering(o)
 	v.jitter()
 	dc.decision.conclude(&v)

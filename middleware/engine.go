@@ -27,10 +27,7 @@ type engine struct {
 	memory     *storeless.Memory // nil if switched off
 	carried    *storeless.Policy // what tokens carry: the limits, and more on an exact route
 	life       time.Duration     // of what is signed
-	passLife   time.Duration     // of a tally that is bought
 	home       *home             // that this process is
-
-	longestPass time.Duration // the life of any tally that this process has sold
 
 	challenge    *challenger   // nil: never
 	room         *waitingRoom  // nil: none
@@ -53,10 +50,8 @@ type engine struct {
 	carriage carriage
 	shadow   bool
 
-	mounted *atomic.Bool // somebody has asked for the endpoints
-	proofs  *proofCounts
-	tokens  *tokenCounts
-	checks  *checks
+	tokens *tokenCounts
+	checks *checks
 }
 
 // A carriage is by which fields a policy hears from its clients, and tells them.
@@ -105,12 +100,4 @@ type customers struct {
 
 	mu    sync.Mutex
 	tiers map[string]*tier // by tier and numbers: most customers have those of others
-}
-
-// sellsTallies reports whether the policy sells tallies.
-func (e *engine) sellsTallies() bool { return e.challenge != nil && e.challenge.mode != EveryRequest }
-
-// bindsOwn reports whether own tallies of id are good for id alone.
-func (e *engine) bindsOwn(id *Identity) bool {
-	return id.kind != kindAddress || e.challenge != nil && e.challenge.bindOwn
 }

@@ -15,9 +15,9 @@ import (
 func (m *Middleware) SellOut(now time.Time, id Identity) {
 	e := m.loaded()
 	who := e.newSubject(context.Background(), now, id)
-	buyers := e.buyers(&who, nil)
+	buyers := e.challenge.buyers(&who, nil)
 	for n := byte(1); e.memory.Quote(now, e.challenge.prices, buyers).Price > 0; n++ {
-		e.memory.Redeem(now, e.challenge.prices, buyers, e.ownKey([9]byte{n}), now, 1<<40)
+		e.memory.Redeem(now, e.challenge.prices, buyers, ownKey(e.memory, [9]byte{n}), now, 1<<40)
 	}
 }
 

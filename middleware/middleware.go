@@ -92,16 +92,16 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		e.gate.liveRequests = m.served
 		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
 	}
-	e.mounted, e.checks, e.proofs, e.tokens = &m.mounted, &m.checks, &m.proofs, &m.tokens
+	e.checks, e.tokens = &m.checks, &m.tokens
 	if cfg.ByOutcome != nil {
 		e.outcomes = &m.live
 	}
-	if e.challenge != nil {
-		e.challenge.load = &m.load
+	if c := e.challenge; c != nil {
+		m.passes = max(m.passes, c.passLife)
+		c.longestPass = m.passes
+		c.memory, c.load, c.mounted, c.proofs, c.checks = e.memory, &m.load, &m.mounted, &m.proofs, &m.checks
 	}
-	m.passes = max(m.passes, e.passLife)
-	e.longestPass = m.passes
-	if e.sellsTallies() {
+	if e.challenge.sellsTallies() {
 		e.life = max(e.life, m.passes)
 	}
 	m.checks.logTo(cfg.Logger)

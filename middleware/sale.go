@@ -17,9 +17,9 @@ import (
 
 // readProofs verifies the proofs of a request, and redeems the first that is good. One that is
 // not accepted is as if absent.
-func (e *engine) readProofs(now time.Time, q *question, who *subject, shown *credentials) {
+func (c *challenger) readProofs(now time.Time, q *question, who *subject, shown *credentials) {
 	shown.proof.rest, shown.proof.byCookie = proofsIn(q, shown)
-	e.nextProof(now, who, shown)
+	c.nextProof(now, who, shown)
 	if shown.proof.byCookie {
 		// A browser sends it along whether the form has need of it or not: it adds a
 		// tally, and does not choose it.
@@ -28,38 +28,38 @@ func (e *engine) readProofs(now time.Time, q *question, who *subject, shown *cre
 }
 
 // nextProof redeems the first good one of the proofs that are left.
-func (e *engine) nextProof(now time.Time, who *subject, shown *credentials) {
+func (c *challenger) nextProof(now time.Time, who *subject, shown *credentials) {
 	p := &shown.proof
 	p.good = false
 	for len(p.rest) > 0 && !p.good {
 		text := p.rest[0]
 		p.rest = p.rest[1:]
-		receipt, err := e.challenge.issuer.Verify(now, e.binding(who.bytes), text)
+		receipt, err := c.issuer.Verify(now, c.binding(who.bytes), text)
 		if err != nil {
-			p.reason = e.proofReason(now, who, &receipt, err)
+			p.reason = c.proofReason(now, who, &receipt, err)
 			continue
 		}
-		e.acceptProof(now, who, shown, &receipt)
+		c.acceptProof(now, who, shown, &receipt)
 	}
 }
 
 // acceptProof redeems a good proof.
-func (e *engine) acceptProof(now time.Time, who *subject, shown *credentials, receipt *pow.Receipt) {
+func (c *challenger) acceptProof(now time.Time, who *subject, shown *credentials, receipt *pow.Receipt) {
 	p := &shown.proof
-	if e.challenge.mode != EveryRequest {
-		own, sale := e.redeem(now, who, receipt)
+	if c.mode != EveryRequest {
+		own, sale := c.redeem(now, who, receipt)
 		if !sale.Granted {
 			p.reason = saleReason(&sale)
 			return
 		}
 		p.opened = true
-		p.index = shown.addOwn(now, e.base.pass.policy, own, storeless.Tally{})
+		p.index = shown.addOwn(now, c.pass, own, storeless.Tally{})
 	}
 	p.good, p.reason = true, ""
 	p.id = [4]byte(receipt.ID[:4])
-	if e.memory != nil && e.challenge.mode == EveryRequest {
+	if c.memory != nil && c.mode == EveryRequest {
 		id := append([]byte{kindProof}, receipt.ID[:]...)
-		p.spend = &storeless.Proof{Key: e.memory.Key(id), Expires: receipt.Expires.Add(e.gate.longestWait())}
+		p.spend = &storeless.Proof{Key: c.memory.Key(id), Expires: receipt.Expires.Add(c.longestWait)}
 	}
 }
 
@@ -91,13 +91,13 @@ func (c *carriage) proofCookie(id [4]byte, proof string, age int64) string {
 
 // proofReason names the refusals of package pow for clients and logs, and tells the log of what no
 // client can be blamed for. What is malformed is no different to a client from what is wrong.
-func (e *engine) proofReason(now time.Time, who *subject, receipt *pow.Receipt, err error) Reason {
+func (c *challenger) proofReason(now time.Time, who *subject, receipt *pow.Receipt, err error) Reason {
 	switch {
 	case errors.Is(err, pow.ErrForged):
-		e.checks.otherSecret(now, who.id, e.codec)
+		c.checks.otherSecret(now, who.id, c.codec)
 		return ProofSecretUnknown
 	case errors.Is(err, pow.ErrAhead):
-		e.checks.clockAhead(now, receipt.Issued.Sub(now))
+		c.checks.clockAhead(now, receipt.Issued.Sub(now))
 		return ProofClockDiffers
 	case errors.Is(err, pow.ErrExpired):
 		return ProofExpired
@@ -126,36 +126,36 @@ const surgeMost = 1 << 28
 
 // binding is what a challenge of this policy is bound to. The kind keeps a
 // proof that buys a request from opening a tally.
-func (e *engine) binding(holder []byte) pow.Binding {
+func (c *challenger) binding(holder []byte) pow.Binding {
 	kind := "family"
-	if e.challenge.mode == EveryRequest {
+	if c.mode == EveryRequest {
 		kind = "request"
 	}
 	// A copy, or the bytes of every subject would have to live on the heap.
-	return pow.Binding{Client: slices.Clone(holder), Route: e.base.policy.Name(), Tier: kind}
+	return pow.Binding{Client: slices.Clone(holder), Route: c.policy, Tier: kind}
 }
 
 // redeem opens the tally of a receipt, if it is worth its price now.
-func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
-	ends := receipt.Issued.Add(e.passLife)
-	own := token.Own{Expires: ends.Unix(), Bound: e.bindsOwn(who.id)}
+func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
+	ends := receipt.Issued.Add(c.passLife)
+	own := token.Own{Expires: ends.Unix(), Bound: c.bindsOwn(who.id)}
 	copy(own.ID[copy(own.ID[:], receipt.Serial[:]):], receipt.Mark[:])
-	work, surge := int64(receipt.Work), e.challenge.surge
+	work, surge := int64(receipt.Work), c.surge
 	if surge != nil {
 		work = surge.Worth(now, work, surgeMost)
 	}
 	var buyers [storeless.MaxBuyers]storeless.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
-	sale := e.memory.Redeem(now, e.challenge.prices, e.buyers(who, buyers[:0]), e.ownKey(own.ID), receipt.Expires, work)
+	sale := c.memory.Redeem(now, c.prices, c.buyers(who, buyers[:0]), ownKey(c.memory, own.ID), receipt.Expires, work)
 	if sale.Granted && !sale.Held {
-		e.proofs.accepted.Add(1)
+		c.proofs.accepted.Add(1)
 		if surge != nil {
-			surge.Sold(now, e.surgeNetwork(who))
+			surge.Sold(now, c.surgeNetwork(who))
 		}
 	}
 	if sale.Saturated {
-		e.checks.warn(now, salesFull)
+		c.checks.warn(now, salesFull)
 	}
 	return own, sale
 }
@@ -165,10 +165,10 @@ func (e *engine) redeem(now time.Time, who *subject, receipt *pow.Receipt) (toke
 // a member of a registry gets for the asking; hosts that rent their addresses by the hour
 // have them in few /16s. A crowd that comes from one network alone raises nothing: it pays
 // what its addresses and its own /56 and /48 have bought.
-func (e *engine) surgeNetwork(who *subject) storeless.Key {
+func (c *challenger) surgeNetwork(who *subject) storeless.Key {
 	id := who.id
 	if id.kind != kindAddress || nat64Local.Contains(id.Addr()) {
-		return e.memory.Key(who.bytes)
+		return c.memory.Key(who.bytes)
 	}
 	bits := 29
 	if id.is4 {
@@ -176,7 +176,7 @@ func (e *engine) surgeNetwork(who *subject) storeless.Key {
 	}
 	p, _ := id.Addr().Prefix(bits)
 	a := p.Addr().As16()
-	return e.memory.Key(append([]byte{kindNet, byte(bits)}, a[:]...))
+	return c.memory.Key(append([]byte{kindNet, byte(bits)}, a[:]...))
 }
 
 // saleReason says why a good proof opened no tally.
@@ -188,11 +188,11 @@ func saleReason(s *storeless.Sale) Reason {
 }
 
 // buyers are the identity and its networks.
-func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer {
-	if e.memory == nil {
+func (c *challenger) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer {
+	if c.memory == nil {
 		return list
 	}
-	list = append(list, storeless.Buyer{Key: e.memory.Key(who.bytes), Crowds: 1, Block: who.block, Provider: who.id.provider()})
+	list = append(list, storeless.Buyer{Key: c.memory.Key(who.bytes), Crowds: 1, Block: who.block, Provider: who.id.provider()})
 	if who.wide() {
 		list = append(list,
 			storeless.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
@@ -202,25 +202,24 @@ func (e *engine) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer 
 }
 
 // ownKey names an own tally in memory, the same for every client that shows it.
-func (e *engine) ownKey(id [9]byte) storeless.Key { return e.keyOfOwn(id, kindOwn, 0) }
+func ownKey(m *storeless.Memory, id [9]byte) storeless.Key { return keyOfOwn(m, id, kindOwn, 0) }
 
-func (e *engine) keyOfOwn(id [9]byte, kind, class byte) storeless.Key {
-	if e.memory == nil {
+func keyOfOwn(m *storeless.Memory, id [9]byte, kind, class byte) storeless.Key {
+	if m == nil {
 		return 0
 	}
 	b := [2 + len(id)]byte{kind, class}
 	copy(b[2:], id[:])
-	return e.memory.Key(b[:])
+	return m.Key(b[:])
 }
 
 // offer issues the challenge that goes with a refusal, at the price of this moment, or
 // says when the price will be one that a challenge can ask for.
-func (e *engine) offer(now time.Time, who *subject) offer {
-	c := e.challenge
+func (c *challenger) offer(now time.Time, who *subject) offer {
 	work := c.work
 	if c.mode != EveryRequest {
 		var buyers [storeless.MaxBuyers]storeless.Buyer
-		sale := e.memory.Quote(now, c.prices, e.buyers(who, buyers[:0]))
+		sale := c.memory.Quote(now, c.prices, c.buyers(who, buyers[:0]))
 		if sale.Price == 0 {
 			return offer{soldOut: true, wait: sale.Wait}
 		}
@@ -229,16 +228,16 @@ func (e *engine) offer(now time.Time, who *subject) offer {
 	if c.surge != nil && work > 0 {
 		work = c.surge.Work(now, work, surgeMost)
 	}
-	challenge, err := c.issuer.Issue(now, e.binding(who.bytes), uint64(work))
+	challenge, err := c.issuer.Issue(now, c.binding(who.bytes), uint64(work))
 	if err != nil {
-		e.checks.warn(now, challengeFailed, "error", err)
+		c.checks.warn(now, challengeFailed, "error", err)
 		return offer{}
 	}
 	if !who.dry { // nobody is sent it
-		e.proofs.issue(work)
+		c.proofs.issue(work)
 	}
-	if c.path != "" && !e.mounted.Load() {
-		e.checks.warn(now, endpointsUnmounted)
+	if c.path != "" && !c.mounted.Load() {
+		c.checks.warn(now, endpointsUnmounted)
 	}
 	return offer{challenge: &challenge, field: challenge.Header() + ";policy=" + who.tier.policy.Name()}
 }

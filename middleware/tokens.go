@@ -77,7 +77,7 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	t, err := who.holder.Verify(now, text)
 	fault, own := faultOf(err), t.Own.Expires != 0
 	if fault == tokenSound && own {
-		fault = e.faultOfOwn(now, who, &t.Own)
+		fault = e.challenge.faultOfOwn(now, who, &t.Own)
 	}
 	if fault.signed() {
 		shown.macs++
@@ -113,13 +113,14 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 // nothing is sold, or for longer than anything lives that was ever sold here, a thief of the key made it, or
 // an instance that another clock or PriceMemory holds for.
 // The thief must not get more than that takes.
-func (e *engine) faultOfOwn(now time.Time, who *subject, own *token.Own) tokenFault {
-	switch longest := now.Add(e.longestPass + time.Minute).Unix(); {
-	case !e.sellsTallies():
+func (c *challenger) faultOfOwn(now time.Time, who *subject, own *token.Own) tokenFault {
+	if !c.sellsTallies() {
 		return tokenHolder
+	}
+	switch longest := now.Add(c.longestPass + time.Minute).Unix(); {
 	case own.Expires > longest:
 		return tokenLate
-	case !own.Bound && e.bindsOwn(who.id):
+	case !own.Bound && c.bindsOwn(who.id):
 		return tokenHolder
 	}
 	return tokenSound

@@ -49,12 +49,12 @@ func TestOwnTokensThatLiveTooLongAreNotBelieved(t *testing.T) {
 	require.NoError(t, err)
 	e := m.engine.Load()
 	now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
-	life := e.passLife
+	life := e.challenge.passLife
 	for _, test := range []struct {
 		life time.Duration
 		want tokenFault
 	}{{life, tokenSound}, {life + time.Minute, tokenSound}, {life + time.Minute + time.Second, tokenLate}, {100 * 365 * 24 * time.Hour, tokenLate}} {
-		require.Equal(t, test.want, e.faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
+		require.Equal(t, test.want, e.challenge.faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Add(test.life).Unix()}), test.life)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestOwnTokensWhereNothingIsSold(t *testing.T) {
 			})
 			require.NoError(t, err)
 			now, who := time.Unix(1_800_000_000, 0), subject{id: new(Address(netip.MustParseAddr("203.0.113.1")))}
-			require.Equal(t, tokenHolder, m.engine.Load().faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Unix() + 1}))
+			require.Equal(t, tokenHolder, m.engine.Load().challenge.faultOfOwn(now, &who, &token.Own{ID: [9]byte{1}, Expires: now.Unix() + 1}))
 		})
 	}
 }
