@@ -89,6 +89,9 @@ func compile(cfg Config, here *home) (*engine, error) {
 	if e.now == nil {
 		e.now = time.Now
 	}
+	if e.exact != nil {
+		e.exact.now = e.now
+	}
 	return e, nil
 }
 

@@ -57,7 +57,7 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 		return
 	}
 	began := time.Now() // of the monotonic clock: how long a call takes is no date
-	v, outcome, err := e.askCounter(now, q, &who, &c, d.Cost)
+	v, outcome, err := e.exact.askCounter(now, q, &who, &c, d.Cost)
 	d.noteCall(outcome, time.Since(began))
 	e.checks.counterRefuses(now, outcome, err, &x.guard)
 	switch outcome {
@@ -85,15 +85,15 @@ func (e *engine) decideExact(now time.Time, q *question, dc *decisionContext, wh
 
 // exactCall names what is counted for a request: of an address with shards, in one of them.
 func (e *engine) exactCall(who *subject, shown *credentials, cost int64) exactCall {
-	return e.shardCall(who, shown, cost, mathrand.Int64N(e.shardsOf(who)))
+	return e.shardCall(who, shown, cost, mathrand.Int64N(e.exact.shardsOf(who)))
 }
 
 // shardsOf returns how many keys are counted for a subject.
-func (e *engine) shardsOf(who *subject) int64 {
+func (x *exactCounter) shardsOf(who *subject) int64 {
 	if who.id.kind != kindAddress {
 		return 1
 	}
-	return max(1, e.exact.Shards)
+	return max(1, x.Shards)
 }
 
 // shardCall names what is counted for a request. Counters get a hash: engines are read
@@ -103,7 +103,7 @@ func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) 
 	h.Write([]byte("tallystick/v1/exact\x00"))
 	h.Write(who.bytes)
 	quotas := who.tier.exact
-	if e.shardsOf(who) > 1 {
+	if e.exact.shardsOf(who) > 1 {
 		quotas = who.tier.shard
 		h.Write([]byte{0, byte(shard)})
 	}
@@ -118,15 +118,15 @@ func (e *engine) shardCall(who *subject, shown *credentials, cost, shard int64) 
 }
 
 // askCounter has the counter decide. A cost of 0 peeks, and is always admitted.
-func (e *engine) askCounter(now time.Time, q *question, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
-	caller := e.exact.callerOf(who)
+func (x *exactCounter) askCounter(now time.Time, q *question, who *subject, c *exactCall, cost int64) (exact.Verdict, guardedcall.Outcome, error) {
+	caller := x.callerOf(who)
 	if cost == 0 || who.dry {
-		v, outcome, err := e.exact.guard.Peek(q.ctx, now, e.now, caller, c.Call)
+		v, outcome, err := x.guard.Peek(q.ctx, now, x.now, caller, c.Call)
 		v.Admitted = v.Admitted || cost == 0
 		return v, outcome, err
 	}
-	c.ID = e.exact.callID(c.Key, q)
-	return e.exact.guard.Take(q.ctx, now, e.now, caller, c.Call)
+	c.ID = x.callID(c.Key, q)
+	return x.guard.Take(q.ctx, now, x.now, caller, c.Call)
 }
 
 // callID returns an ID that no other request has. What the client calls its

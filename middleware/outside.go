@@ -171,7 +171,7 @@ func (m *Middleware) Reset(ctx context.Context, id Identity) error {
 		return exact.ErrNoArchive
 	}
 	who := e.newSubject(ctx, e.now(), id)
-	for shard := range e.shardsOf(&who) {
+	for shard := range e.exact.shardsOf(&who) {
 		c := e.shardCall(&who, new(credentials), 1, shard)
 		if err := counter.Forget(ctx, c.Policy.AccountName(c.Key)); err != nil {
 			return err

@@ -118,7 +118,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 	if dc.decision.extras != nil && dc.decision.extras.counted != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.exact.Deadline)
 		defer cancel()
-		if err := e.settleCounted(ctx, dc.decision.extras.counted, more); err != nil {
+		if err := e.exact.settleCounted(ctx, dc.decision.extras.counted, more); err != nil {
 			return err
 		}
 	}
@@ -190,31 +190,31 @@ func (e *engine) adjust(now time.Time, dc *decisionContext, p *storeless.Policy,
 }
 
 // settleCounted changes what the counter has charged.
-func (e *engine) settleCounted(ctx context.Context, c *counted, more int64) error {
+func (x *exactCounter) settleCounted(ctx context.Context, c *counted, more int64) error {
 	switch {
 	case c.receipt == exact.Receipt{} || more == 0:
 		return nil
 	case more > 0:
-		return e.chargePast(ctx, c, more)
+		return x.chargePast(ctx, c, more)
 	}
 	receipt := c.receipt
 	receipt.Cost = -more
-	if err := e.giveBack(ctx, receipt, &c.lost); err != nil {
+	if err := x.giveBack(ctx, receipt, &c.lost); err != nil {
 		return fmt.Errorf("middleware: the exact counter gave nothing back: %w", err)
 	}
-	e.exact.refusals.Forget(c.refusal)
+	x.refusals.Forget(c.refusal)
 	return nil
 }
 
 // chargePast has the counter charge more, whether or not there is room. It is the same
 // call however often it is repeated.
-func (e *engine) chargePast(ctx context.Context, c *counted, more int64) error {
+func (x *exactCounter) chargePast(ctx context.Context, c *counted, more int64) error {
 	if !c.call.Past {
 		c.call.ID, c.call.Cost, c.call.Past = rand.Text(), more, true
 	}
-	_, err := e.exact.Counter.Take(ctx, c.call)
+	_, err := x.Counter.Take(ctx, c.call)
 	if err != nil && !errors.Is(err, exact.ErrNotCounted) && ctx.Err() == nil {
-		_, err = e.exact.Counter.Take(ctx, c.call)
+		_, err = x.Counter.Take(ctx, c.call)
 	}
 	if err != nil {
 		return fmt.Errorf("middleware: the exact counter did not charge what was settled: %w", err)
@@ -225,12 +225,12 @@ func (e *engine) chargePast(ctx context.Context, c *counted, more int64) error {
 // giveBack has the counter give a charge back. If the answer is lost it asks once more, as
 // for a charge. Where an answer was lost before, here or by the caller's last attempt,
 // nothing to give back means that it was given back then. What comes too late is counted.
-func (e *engine) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
+func (x *exactCounter) giveBack(ctx context.Context, receipt exact.Receipt, lost *bool) error {
 	for first := true; ; first = false {
-		err := e.exact.Counter.Refund(ctx, receipt)
+		err := x.Counter.Refund(ctx, receipt)
 		switch {
 		case errors.Is(err, exact.ErrLateRefund):
-			e.exact.lateRefunds.Add(1)
+			x.lateRefunds.Add(1)
 			return err
 		case err == nil, *lost && errors.Is(err, exact.ErrNoRefund):
 			return nil

@@ -146,7 +146,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 			ctx, cancel := context.WithTimeout(ctx, e.exact.Deadline)
 			defer cancel()
 			lost := false
-			_ = e.giveBack(ctx, receipt, &lost) // else it ends by itself
+			_ = e.exact.giveBack(ctx, receipt, &lost) // else it ends by itself
 		})
 		if !e.shadow {
 			dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
