@@ -109,7 +109,7 @@ func (e *engine) openRoom(cfg *Config) error {
 		room.widen(cfg)
 		t.room = &room
 	}
-	e.room = &waitingRoom{tickets, new(ticket.Uses)}
+	e.room = &waitingRoom{codec: e.codec, tickets: tickets, uses: new(ticket.Uses)}
 	e.carriage.cookieSuffixes = append(e.carriage.cookieSuffixes, roomSuffix)
 	return nil
 }

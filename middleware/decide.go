@@ -146,8 +146,8 @@ func (e *engine) decideWithWork(now time.Time, q *question, dc *decisionContext,
 
 	var pass roomPass
 	if e.room != nil && !(asked && c.verdict.Admitted) {
-		pass = e.readRoomPass(now, who, shown, d.Cost)
-		if room, ok := e.chargeRoom(now, who, &pass, d.Cost); ok {
+		pass = e.room.readRoomPass(now, who, shown, d.Cost)
+		if room, ok := e.room.chargeRoom(now, who, &pass, d.Cost); ok {
 			e.admitFromRoom(now, q, dc, who, shown, &pass, &room)
 			return
 		}
@@ -242,7 +242,7 @@ func statusOfPage(q *question, dc *decisionContext, v *verdict) int {
 // ticketOf issues the ticket that goes with the refusal of a page, and returns its cookie: none
 // where no wait would help.
 func (e *engine) ticketOf(now time.Time, d *record, who *subject, pass roomPass) string {
-	issued, wait := e.issueTicket(now, who, pass, d.Cost)
+	issued, wait := e.room.issueTicket(now, who, pass, d.Cost)
 	if wait <= 0 {
 		return ""
 	}
@@ -255,7 +255,7 @@ func (e *engine) admitFromRoom(now time.Time, q *question, dc *decisionContext, 
 	d := &dc.decision
 	var offers offerFields
 	if e.carriage.quiet != QuietNoToken {
-		next := e.nextPass(now, who, *pass, c, d.Cost)
+		next := e.room.nextPass(now, who, *pass, c, d.Cost)
 		offers.roomCookie = e.carriage.roomCookie(now, who, &next, &c.tally)
 	}
 	who.tier = who.tier.room

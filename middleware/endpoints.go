@@ -162,10 +162,10 @@ func (e *engine) answerTicket(now time.Time, w http.ResponseWriter, r *http.Requ
 	cost, wait := costOf(r, who), time.Duration(0)
 	var shown credentials
 	e.readTokens(now, over(r), who, &shown)
-	pass := e.readRoomPass(now, who, &shown, cost)
+	pass := e.room.readRoomPass(now, who, &shown, cost)
 	carried := len(shown.roomCookies) > 0 // also one that is used up: it says that cookies come along
-	if f := e.roomCandidate(who, &pass); !pass.admits(now) || !e.memory.Peek(now, who.tier.room.policy, &f, cost).Admitted {
-		if pass, wait = e.issueTicket(now, who, pass, cost); wait == 0 {
+	if f := e.room.roomCandidate(who, &pass); !pass.admits(now) || !e.memory.Peek(now, who.tier.room.policy, &f, cost).Admitted {
+		if pass, wait = e.room.issueTicket(now, who, pass, cost); wait == 0 {
 			http.NotFound(reply.Unstored{ResponseWriter: w}, r)
 			return
 		}

@@ -77,6 +77,8 @@ const (
 
 // A waitingRoom is the compiled waiting room of a policy.
 type waitingRoom struct {
+	codec   *token.Codec
+	memory  *storeless.Memory
 	tickets ticket.Keys
 	uses    *ticket.Uses
 }

@@ -79,8 +79,11 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		}
 		e.memory = m.memory
 	}
-	if was := m.engine.Load(); was != nil && was.room != nil && e.room != nil {
-		e.room.uses = was.room.uses
+	if r := e.room; r != nil {
+		r.memory = e.memory
+		if was := m.engine.Load(); was != nil && was.room != nil {
+			r.uses = was.room.uses
+		}
 	}
 	if was := m.engine.Load(); was != nil && was.customers != nil && e.customers != nil {
 		e.customers.adopt(was.customers)

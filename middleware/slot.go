@@ -72,11 +72,11 @@ func (e *engine) wouldPass(now time.Time, who *subject, shown *credentials, cost
 	if e.room == nil {
 		return false
 	}
-	pass := e.readRoomPass(now, who, shown, cost)
+	pass := e.room.readRoomPass(now, who, shown, cost)
 	if !pass.admits(now) {
 		return false
 	}
-	room := e.roomCandidate(who, &pass)
+	room := e.room.roomCandidate(who, &pass)
 	return e.memory.Peek(now, who.tier.room.policy, &room, cost).Admitted
 }
 

@@ -51,14 +51,14 @@ func (p *roomPass) admits(now time.Time) bool { return p.text != "" && !now.Befo
 
 // readRoomPass verifies the tickets and the tallies beside them. Like tokens, all
 // that are ours count. A ticket that is used up is none.
-func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials, cost int64) (pass roomPass) {
+func (r *waitingRoom) readRoomPass(now time.Time, who *subject, shown *credentials, cost int64) (pass roomPass) {
 	if len(shown.roomCookies) == 0 {
 		return pass // most clients that are refused are programs
 	}
-	pass = e.newRoomPass(who)
+	pass = r.newRoomPass(who)
 	for _, value := range shown.roomCookies {
 		text, tok, _ := strings.Cut(value, "~")
-		t, ok := e.room.tickets.Verify(text, who.bytes)
+		t, ok := r.tickets.Verify(text, who.bytes)
 		if !ok {
 			continue
 		}
@@ -67,7 +67,7 @@ func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials, c
 				pass.tally = who.tier.room.policy.Merge(now, pass.tally, t.Tally)
 			}
 		}
-		good := now.Before(t.Opens.Add(ticketLife)) && e.room.uses.Left(now, t, cost, ticketShare(who))
+		good := now.Before(t.Opens.Add(ticketLife)) && r.uses.Left(now, t, cost, ticketShare(who))
 		if good && (pass.text == "" || t.Opens.Before(pass.ticket.Opens)) {
 			pass.text, pass.ticket = text, t
 		}
@@ -80,36 +80,36 @@ func (e *engine) readRoomPass(now time.Time, who *subject, shown *credentials, c
 func ticketShare(who *subject) int64 { return who.tier.room.most() / 4 }
 
 // newRoomPass returns what a client of the room has without showing anything.
-func (e *engine) newRoomPass(who *subject) roomPass {
+func (r *waitingRoom) newRoomPass(who *subject) roomPass {
 	bytes := append([]byte{kindRoom}, who.bytes...)
-	return roomPass{bytes: bytes, holder: e.codec.Holder(bytes)}
+	return roomPass{bytes: bytes, holder: r.codec.Holder(bytes)}
 }
 
 // chargeRoom charges the waiting room for a request that would be refused. It is not ok
 // if no ticket has opened, or if the room refuses too: then the refusal is what it would
 // be without a room.
-func (e *engine) chargeRoom(now time.Time, who *subject, pass *roomPass, cost int64) (c charged, ok bool) {
-	if !pass.admits(now) || !e.room.uses.Take(now, pass.ticket, cost, ticketShare(who), pass.ticket.Opens.Add(ticketLife)) {
+func (r *waitingRoom) chargeRoom(now time.Time, who *subject, pass *roomPass, cost int64) (c charged, ok bool) {
+	if !pass.admits(now) || !r.uses.Take(now, pass.ticket, cost, ticketShare(who), pass.ticket.Opens.Add(ticketLife)) {
 		return c, false
 	}
-	f := e.roomCandidate(who, pass)
+	f := r.roomCandidate(who, pass)
 	c.shown = f.Shown
-	c.tally, c.verdict = e.memory.Take(now, who.tier.room.policy, &f, cost)
+	c.tally, c.verdict = r.memory.Take(now, who.tier.room.policy, &f, cost)
 	if !c.verdict.Admitted {
-		e.room.uses.GiveBack(now, pass.ticket, cost)
+		r.uses.GiveBack(now, pass.ticket, cost)
 	}
 	return c, c.verdict.Admitted
 }
 
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a crowd that fills one room would fill the other.
-func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
+func (r *waitingRoom) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
 	room := who.tier.room
-	f := storeless.Candidate{Key: e.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
+	f := storeless.Candidate{Key: r.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
 	if who.wide() {
 		f.Networks = []storeless.Network{
-			{Key: e.memory.Key(who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
-			{Key: e.memory.Key(who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
+			{Key: r.memory.Key(who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
+			{Key: r.memory.Key(who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
 		}
 	}
 	f.Networks = room.bound(f.Key, f.Networks)
@@ -120,12 +120,12 @@ func (e *engine) roomCandidate(who *subject, pass *roomPass) storeless.Candidate
 // it admits; 0 if none would help. Where the room has space it opens after the first
 // wait. Where the room is full it opens at a random time after the room does: else all
 // who wait would come at once, and a script that comes on the dot be first for ever.
-func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost int64) (roomPass, time.Duration) {
+func (r *waitingRoom) issueTicket(now time.Time, who *subject, pass roomPass, cost int64) (roomPass, time.Duration) {
 	if pass.bytes == nil {
-		pass = e.newRoomPass(who)
+		pass = r.newRoomPass(who)
 	}
-	f := e.roomCandidate(who, &pass)
-	v := e.memory.Peek(now, who.tier.room.policy, &f, cost)
+	f := r.roomCandidate(who, &pass)
+	v := r.memory.Peek(now, who.tier.room.policy, &f, cost)
 	if v.Impossible {
 		return pass, 0 // it would be a wait for nothing
 	}
@@ -140,7 +140,7 @@ func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost in
 	left := max(pass.ticket.Opens.Sub(now), v.Wait)
 	if !good || left > first+spread {
 		pass.ticket = ticket.Draw(now.Add(first), spread)
-		pass.text = e.room.tickets.Sign(pass.ticket, who.bytes)
+		pass.text = r.tickets.Sign(pass.ticket, who.bytes)
 		left = pass.ticket.Opens.Sub(now)
 	}
 	if left <= 0 { // it is open, and the room was full a moment ago
@@ -152,11 +152,11 @@ func (e *engine) issueTicket(now time.Time, who *subject, pass roomPass, cost in
 // nextPass returns the pass that goes with the answer to a request that the room has let
 // in: with the same ticket or, if that is used up, with the next. So a client that
 // goes on to another page is not refused once more for each.
-func (e *engine) nextPass(now time.Time, who *subject, pass roomPass, c *charged, cost int64) roomPass {
+func (r *waitingRoom) nextPass(now time.Time, who *subject, pass roomPass, c *charged, cost int64) roomPass {
 	pass.tally = c.tally
-	if !e.room.uses.Left(now, pass.ticket, cost, ticketShare(who)) {
+	if !r.uses.Left(now, pass.ticket, cost, ticketShare(who)) {
 		pass.text = ""
-		pass, _ = e.issueTicket(now, who, pass, cost)
+		pass, _ = r.issueTicket(now, who, pass, cost)
 	}
 	return pass
 }
