@@ -17,7 +17,7 @@ import (
 func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContext) {
 	e.checkCookies(now, r)
 	d := &dc.decision
-	if c := e.challenge; c != nil && d.Reason == NoToken && (c.path == "" || e.carriage.transport == HeaderOnly) && e.page == nil && e.refused == nil &&
+	if c := e.challenge; c != nil && d.Reason == NoToken && (c.path == "" || e.carriage.transport == HeaderOnly) && e.hooks.page == nil && e.hooks.refused == nil &&
 		dc.opensPage(r) && e.checks.onPage.CompareAndSwap(false, true) {
 		e.checks.warn(now, newcomersOnGet)
 	}

@@ -20,25 +20,19 @@ func compile(cfg Config, here *home) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{
-		name:       cfg.Policy,
-		base:       widened(&cfg, "", c.base),
-		tiers:      make(map[string]*tier, len(c.tiers)),
-		codec:      c.codec,
-		carried:    c.carried,
-		life:       c.life,
-		challenge:  c.challenge,
-		home:       here,
-		identity:   cfg.Identity,
-		cost:       cfg.Cost,
-		skip:       cfg.Skip,
-		refused:    cfg.RefusalHandler,
-		page:       cfg.PageHandler,
-		onDecision: cfg.OnDecision,
-		hooked:     cfg.OnDecision != nil || cfg.RefusalHandler != nil || cfg.PageHandler != nil,
-		bodies:     &sync.Pool{New: newBody},
-		now:        cfg.Now,
-		carriage:   carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
-		shadow:     cfg.Shadow,
+		name:      cfg.Policy,
+		base:      widened(&cfg, "", c.base),
+		tiers:     make(map[string]*tier, len(c.tiers)),
+		codec:     c.codec,
+		carried:   c.carried,
+		life:      c.life,
+		challenge: c.challenge,
+		home:      here,
+		hooks:     hooks{identity: cfg.Identity, cost: cfg.Cost, skip: cfg.Skip, refused: cfg.RefusalHandler, page: cfg.PageHandler, onDecision: cfg.OnDecision},
+		bodies:    &sync.Pool{New: newBody},
+		now:       cfg.Now,
+		carriage:  carriage{transport: cfg.TokenTransport, quiet: cfg.Quiet, fields: cfg.Fields, embedded: cfg.EmbeddedCookie},
+		shadow:    cfg.Shadow,
 	}
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
@@ -83,8 +77,8 @@ func compile(cfg Config, here *home) (*engine, error) {
 			c.pass = e.base.pass.policy
 		}
 	}
-	if e.identity == nil {
-		e.identity = PeerAddress
+	if e.hooks.identity == nil {
+		e.hooks.identity = PeerAddress
 	}
 	if e.now == nil {
 		e.now = time.Now

@@ -34,7 +34,7 @@ func (e *engine) logConfigured(now time.Time, cfg *Config) {
 		memory = fmt.Sprintf("%.1f MiB for %d clients", float64(e.memory.Size())/(1<<20), cfg.MaxClients)
 	}
 	args := []any{"kids", strings.Join(e.codec.KeyIDs(), ","), "limits", strings.Join(limits, ", "), "tiers", len(cfg.Tiers),
-		"instances", cfg.Instances, "memory", memory, "identity", nameOf(e.identity)}
+		"instances", cfg.Instances, "memory", memory, "identity", nameOf(e.hooks.identity)}
 	if c := e.challenge; c != nil {
 		args = append(args, "challenge", [...]string{"WhenExhausted", "WhenBusy", "Newcomers", "EveryRequest"}[c.mode], "work", c.work)
 	}

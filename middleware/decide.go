@@ -42,7 +42,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 		now = e.now()
 		dc.reply.Fields.Now = now.UnixMicro()
 	}
-	if price := e.priceOf(q); price != nil {
+	if price := e.hooks.priceOf(q); price != nil {
 		if d.Cost, ok = e.price(now, q.r, price); !ok {
 			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
@@ -79,11 +79,11 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 
 // priceOf returns what prices a request: its route or, if that does not, Config.Cost. It is nil
 // if neither does.
-func (e *engine) priceOf(q *question) func(*http.Request) int64 {
+func (h *hooks) priceOf(q *question) func(*http.Request) int64 {
 	if q.r == nil || q.price != nil {
 		return q.price
 	}
-	return e.cost
+	return h.cost
 }
 
 // price returns what a request costs. It is not ok where the program is at fault.

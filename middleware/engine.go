@@ -37,15 +37,9 @@ type engine struct {
 	customers    *customers    // nil: none has limits of its own
 	freeStatuses []int         // statuses that these limits do not count
 
-	identity   IdentityFunc
-	cost       func(*http.Request) int64 // nil: 1
-	skip       func(*http.Request) bool  // nil: none
-	refused    http.Handler              // nil: built in
-	page       http.Handler              // nil: built in
-	onDecision func(context.Context, Decision)
-	hooked     bool       // the program has a hook that hears of refusals
-	bodies     *sync.Pool // of refusals
-	now        func() time.Time
+	hooks  hooks
+	bodies *sync.Pool // of refusals
+	now    func() time.Time
 
 	carriage carriage
 	shadow   bool
@@ -53,6 +47,19 @@ type engine struct {
 	tokens *tokenCounts
 	checks *checks
 }
+
+// hooks are what the program has a policy call.
+type hooks struct {
+	identity   IdentityFunc
+	cost       func(*http.Request) int64 // nil: 1
+	skip       func(*http.Request) bool  // nil: none
+	refused    http.Handler              // nil: built in
+	page       http.Handler              // nil: built in
+	onDecision func(context.Context, Decision)
+}
+
+// hear reports whether the program has a hook that hears of refusals.
+func (h *hooks) hear() bool { return h.onDecision != nil || h.refused != nil || h.page != nil }
 
 // A carriage is by which fields a policy hears from its clients, and tells them.
 type carriage struct {

@@ -19,7 +19,7 @@ import (
 func (e *engine) identify(now time.Time, q *question, dc *decisionContext, who *subject) (v verdict, ok bool) {
 	id, err := &dc.decision.Identity, error(nil)
 	if q.r != nil {
-		*id, err = e.identity(q.r)
+		*id, err = e.hooks.identity(q.r)
 	} else {
 		*id = q.id
 	}

@@ -61,8 +61,8 @@ func (e *engine) decideAsk(q question) (Answer, error) {
 	dc.reply.Fields.Now = now.UnixMicro()
 	e.decide(now, &q, dc)
 	e.allow(dc, nil)
-	if e.onDecision != nil && !q.dry {
-		e.onDecision(q.ctx, dc.decided())
+	if e.hooks.onDecision != nil && !q.dry {
+		e.hooks.onDecision(q.ctx, dc.decided())
 	}
 	return Answer{Decision: dc.decided(), asked: dc}, nil
 }

@@ -25,12 +25,12 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 	}
 	dc.addCookies(h)
 	refusal := e.refusalOf(dc)
-	if e.refused != nil || e.page != nil {
+	if e.hooks.refused != nil || e.hooks.page != nil {
 		kept := refusal // a copy, which lives as long as the request
 		dc.decision.withExtras().refusal = &kept
 	}
-	if e.refused != nil {
-		e.refused.ServeHTTP(w, r)
+	if e.hooks.refused != nil {
+		e.hooks.refused.ServeHTTP(w, r)
 		return
 	}
 	if len(h["Vary"]) > 0 {
@@ -39,8 +39,8 @@ func (e *engine) refuse(w http.ResponseWriter, r *http.Request, dc *decisionCont
 		a.set(h, "Vary", "Accept")
 	}
 	html := dc.wantsPage(r)
-	if html && e.page != nil {
-		e.page.ServeHTTP(w, r)
+	if html && e.hooks.page != nil {
+		e.hooks.page.ServeHTTP(w, r)
 		return
 	}
 	buf := e.bodies.Get().(*[]byte)

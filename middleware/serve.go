@@ -17,7 +17,7 @@ import (
 // serve limits one request: decide, tell, then refuse it or pass it on. The route may have a
 // price of its own.
 func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler, price func(*http.Request) int64) {
-	if preflight(r) || e.skip != nil && e.skip(r) {
+	if preflight(r) || e.hooks.skip != nil && e.hooks.skip(r) {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -36,11 +36,11 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next = e.checkingFields(now, w, dc, next)
 	}
 	e.allow(dc, denial)
-	if dc.decision.Allowed || e.hooked {
+	if dc.decision.Allowed || e.hooks.hear() {
 		r = dc.asking(r)
 	}
-	if e.onDecision != nil {
-		e.onDecision(dc, dc.decided())
+	if e.hooks.onDecision != nil {
+		e.hooks.onDecision(dc, dc.decided())
 	}
 	if !dc.decision.Allowed {
 		dc.leave() // a handler of the program's may take its time to refuse
