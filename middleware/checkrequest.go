@@ -152,8 +152,8 @@ func customary() [9]string {
 }
 
 // Behind a proxy that the identity function does not know of, all clients are one: they
-// share a quota, and nothing fails. So of an identity that is an address one thing is asked:
-// does the request name somebody beyond it, as proxies do?
+// share a quota, and nothing fails. So where an identity is an address one thing is asked: does the
+// request name somebody beyond it, as proxies do?
 //
 //   - An address that proxies of one's own have, and clients from the Internet do not,
 //     is told of at once.

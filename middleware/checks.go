@@ -121,9 +121,9 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 // checksPage is where each code is explained.
 const checksPage = "https://github.com/tallystick/tallystick/blob/main/docs/checks.md#"
 
-// checks are what is amiss around a Middleware. They write at most one line a minute for each finding, so that an attack cannot fill
-// the disk. They outlive its configurations: else each Reconfigure would tell all of it anew, and
-// leave an outage without its end. They decide nothing.
+// checks tell the operator, by the log, what is amiss around a Middleware: at most one line a minute for
+// each finding, so that an attack cannot fill the disk. They outlive its configurations: else each
+// Reconfigure would tell all of it anew, and leave an outage without its end. They decide nothing.
 type checks struct {
 	second throttle // of which one request is checked
 	policy string
@@ -131,7 +131,7 @@ type checks struct {
 	wrote  [numFindings]throttle
 
 	down   atomic.Bool // the log says that the exact counter does not answer
-	onPage atomic.Bool // newcomersOnGet was told: once, as a gate may be meant
+	onPage atomic.Bool // newcomersOnGet was told. Once is enough, as a gate may be meant
 
 	namers        seen.Namers
 	only          seen.Only
