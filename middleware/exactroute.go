@@ -20,8 +20,8 @@ import (
 //  4. A refusal that is remembered refuses without a call, for a while. Then one request asks
 //     again, and others of its key wait for that answer. Else the counter decides. Its
 //     verdict counts; what token and memory hold serves the fallback alone.
-//  5. The verdict: the counter's or, in an outage, what the policy has chosen for it. A
-//     crowd is no outage, so that nobody can flood the way into the fallback.
+//  5. The verdict: the counter's or, in an outage, what the policy has chosen for it.
+//     Load is no outage, so that nobody can flood the way into the fallback.
 //  6. The answer, and what settling changes.
 //
 // who is a copy: the compiler takes it for what outlives the decision, with the call.

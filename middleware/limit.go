@@ -66,7 +66,7 @@ type ByOutcome struct {
 // data, like [Config].
 //
 // It is asked about identities that [APIKey] and [Principal] made, and never about an address: a
-// crowd of addresses must drive no database. Neither is it asked about names of more than 1024
+// flood from many addresses must drive no database. Neither is it asked about names of more than 1024
 // bytes, with what [Identity.For] has added. But a name that is typed and not yet proved, as at
 // a log-in, is asked about like any other: limit those by a policy without LimitsFor. A customer's limits are in force wherever those of
 // its tier would be, in the RateLimit fields too. What was counted stays when they change.

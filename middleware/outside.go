@@ -31,7 +31,7 @@ func (m *Middleware) Decide(ctx context.Context, ask Ask) (Answer, error) {
 
 // Check is [Middleware.Decide] for a client that shows nothing. A cost of 0 is always allowed, and
 // charges nothing. In the modes [Newcomers] and [EveryRequest], and
-// in a crowd in [WhenBusy], it refuses: these ask for a proof.
+// in [WhenBusy] while the instance is busy, it refuses: these ask for a proof.
 func (m *Middleware) Check(ctx context.Context, id Identity, cost int64) (Answer, error) {
 	return m.loaded().decideAsk(question{ctx: ctx, id: id, cost: cost})
 }

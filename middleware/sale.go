@@ -125,7 +125,8 @@ const (
 const surgeMost = 1 << 28
 
 // binding is what a challenge of this policy is bound to. The kind keeps a
-// proof that buys a request from opening a tally.
+// proof that buys a request from opening a tally. It is a word of the wire: another one would refuse the challenges
+// of an older instance.
 func (c *challenger) binding(holder []byte) pow.Binding {
 	kind := "family"
 	if c.mode == EveryRequest {
@@ -163,7 +164,7 @@ func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (
 // surgeNetwork names the network of which a surge counts a part of the budget at most: the
 // IPv4 /16 or IPv6 /29. A /48 is to be had for nothing, five of them too, and a /29 is what
 // a member of a registry gets for the asking; hosts that rent their addresses by the hour
-// have them in few /16s. A crowd that comes from one network alone raises nothing: it pays
+// have them in few /16s. Who buys from one network alone raises nothing, and pays
 // what its addresses and its own /56 and /48 have bought.
 func (c *challenger) surgeNetwork(who *subject) storeless.Key {
 	id := who.id

@@ -103,7 +103,7 @@ type CounterStats struct {
 	Down bool
 
 	// Refusing says that the counter answers, and in most of the last ten seconds in which it
-	// was asked most requests were refused as [Overloaded]: no crowd, which passes, but a
+	// was asked most requests were refused as [Overloaded]: no burst, which passes, but a
 	// table that is throttled, a disk that is full, a database that somebody has locked.
 	Refusing bool
 

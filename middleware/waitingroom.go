@@ -102,7 +102,7 @@ func (r *waitingRoom) chargeRoom(now time.Time, who *subject, pass *roomPass, co
 }
 
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
-// of the rest: else a crowd that fills one room would fill the other.
+// of the rest: else a network that fills the one would fill the others.
 func (r *waitingRoom) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
 	room := who.tier.room
 	f := storeless.Candidate{Key: r.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
