@@ -40,7 +40,8 @@ func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, 
 	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, c), offerFields{})
 }
 
-// answer writes all fields of a decision. What is computed is cut from a single
+// answer writes all fields of a decision, but where there is no charge to tell of: see concludeNobody, and a
+// negative cost in decide. What is computed is cut from a single
 // string, so that a request costs one allocation for it.
 func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, fields answerFields, offers offerFields) {
 	d, f := &dc.decision, &dc.reply.Fields
@@ -148,7 +149,7 @@ func (e *engine) expires(fields answerFields) int64 {
 	return e.carried.Expires(*fields.tally)
 }
 
-// appendCookieEnd appends a token to the start of its cookie, and the rest.
+// appendCookieEnd appends a token to the start of its cookie, and the rest, which is that of cookieParts.
 func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 	b = append(b, tok...)
 	b = append(b, "; Max-Age="...)

@@ -72,7 +72,8 @@ const (
 )
 
 // findings are what the log says of each. The codes are the headings of docs/checks.md, and stable:
-// alerts are made of them.
+// alerts are made of them. The call that names a finding has the other fields of its line: none is an address,
+// a key, or anything that a client sent.
 var findings = [numFindings]struct{ code, message, remedy string }{
 	configured: {"configured", "configured", ""},
 	limitIdle:  {"limit-idle", "a limit can never refuse, because another always refuses first", "lower its Quota, or take it away"},

@@ -152,13 +152,13 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 			Tiers:          map[string][]middleware.Limit{"": {}, "pro": {{Quota: 0, Window: time.Hour}}},
 			TokenTransport: 17,
 			EmbeddedCookie: true, InsecureCookie: true,
-			MaxClients: -7, Net56Factor: -1, Net48Factor: -2,
+			MaxClients: -7, Instances: -4, Net56Factor: -1, Net48Factor: -2,
 			Quiet: 9, Fields: 1 << 7,
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
 			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"][0].Quota`,
-			"TokenTransport", "Quiet", "Fields", "MaxClients", "Net56Factor", "Net48Factor", "EmbeddedCookie",
+			"TokenTransport", "Quiet", "Fields", "MaxClients", "Instances", "Net56Factor", "Net48Factor", "EmbeddedCookie",
 			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
 		}
 }
@@ -172,6 +172,11 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	slices.Sort(want)
 	require.Equal(t, want, got)
 	require.Len(t, strings.Split(err.Error(), "\n"), 1+len(want), "a line each, after the policy's name")
+	for field := range reflect.TypeFor[middleware.Config]().Fields() {
+		if kind := field.Type.Kind(); reflect.Int <= kind && kind <= reflect.Uint64 {
+			require.Contains(t, want, field.Name, "a number has bounds: give everythingWrong one that New refuses")
+		}
+	}
 
 	var problem *middleware.ConfigError
 	require.ErrorAs(t, err, &problem)

@@ -16,5 +16,5 @@ func TestWhatARequestKeepsFitsItsAllocation(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(decisionContext{}), uintptr(704),
 		"what every request allocates has grown beyond the allocator's class of 704 bytes: the next is 768, for each request.\n"+
 			"A field that few decisions have goes where the rare ones are, which are allocated only then; integers that are small\n"+
-			"can be int32, or share a word. If every request needs it: raise this to 768, and show \"make bench\" before and after.")
+			"can be int32, or share a word; what is the same for all requests has no place here. If every request needs it: raise this to 768, and show \"make bench\" before and after.")
 }

@@ -43,7 +43,7 @@ type outcome string
 const (
 	killed    outcome = "a test failed"
 	survived  outcome = "all tests passed"
-	misplaced outcome = "the old text does not occur exactly once"
+	misplaced outcome = "its old text does not occur exactly once: the line has changed, so change the mutant in testdata/mutants too"
 	broken    outcome = "does not compile: a mutant must be killed by a test, not by the compiler"
 	unusable  outcome = "could not be tried"
 )

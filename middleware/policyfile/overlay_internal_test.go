@@ -85,7 +85,7 @@ func requireAll(t *testing.T, v reflect.Value, at string) {
 			if f.Name == "_" || f.Tag.Get("file") == "apart" || f.Type == reflect.TypeFor[[]limitKeys]() {
 				continue
 			}
-			require.False(t, v.IsZero(), "%s%s is not in everyKey", at, f.Name)
+			require.False(t, v.IsZero(), "%s%s is not in everyKey: add its key there, and its value to the Config of this test", at, f.Name)
 			requireAll(t, v, at+f.Name+".")
 		}
 	}
