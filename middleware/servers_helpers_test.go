@@ -4,7 +4,9 @@ package middleware_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -24,6 +26,9 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // each test makes memories of megabytes: collecting them took a third of the time
+	}
+	if flag.Parse(); !testing.Verbose() {
+		slog.SetDefault(slog.New(slog.DiscardHandler)) // what fails is not to be looked for among lines of what passed
 	}
 	code := m.Run()
 	if left := lingering(); code == 0 && left != "" {
