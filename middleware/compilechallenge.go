@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/pow"
@@ -25,15 +26,15 @@ type challenger struct {
 	bindOwn       bool
 	portBlocks    bool
 	issuer        *pow.Issuer
-	prices        *storeless.Prices
-	priceMemory   time.Duration    // for which a pass is one
-	surge         *storeless.Surge // nil: off
-	path          string           // of the endpoints; "": none
-	assets        *assets.Set      // nil without path
-	script, style string           // their URLs
-	pageScript    string           // of a page that opens the one that was asked for
-	pageStyle     string           // of the pages in place of others
-	share         int64            // of the waiting room; 0: none
+	prices        *shop.Prices
+	priceMemory   time.Duration // for which a pass is one
+	surge         *shop.Surge   // nil: off
+	path          string        // of the endpoints; "": none
+	assets        *assets.Set   // nil without path
+	script, style string        // their URLs
+	pageScript    string        // of a page that opens the one that was asked for
+	pageStyle     string        // of the pages in place of others
+	share         int64         // of the waiting room; 0: none
 
 	codec       *token.Codec
 	pass        *storeless.Policy // by which all that is shown of a bought tally is merged; nil in EveryRequest
@@ -81,7 +82,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		problem("Mode", "must be WhenExhausted, WhenBusy, Newcomers or EveryRequest")
 	}
 	checkBusy(&c, problem)
-	prices, err := storeless.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
+	prices, err := shop.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
 	for p := range ConfigErrors(err) {
 		field := p.Field
 		if field == "Memory" {
@@ -141,7 +142,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		ch.pageScript, ch.pageStyle = c.Path+ch.assets.Pinned("page.js"), c.Path+ch.assets.Pinned("page.css")
 	}
 	if c.SurgeBudget > 0 {
-		ch.surge = storeless.NewSurge(c.SurgeBudget)
+		ch.surge = shop.NewSurge(c.SurgeBudget)
 	}
 	return ch, nil
 }

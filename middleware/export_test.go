@@ -16,8 +16,8 @@ func (m *Middleware) SellOut(now time.Time, id Identity) {
 	e := m.loaded()
 	who := e.newSubject(context.Background(), now, id)
 	buyers := e.challenge.buyers(&who, nil)
-	for n := byte(1); e.memory.Quote(now, e.challenge.prices, buyers).Price > 0; n++ {
-		e.memory.Redeem(now, e.challenge.prices, buyers, ownKey(e.memory, [9]byte{n}), now, 1<<40)
+	for n := byte(1); e.challenge.prices.Quote(now, e.memory, buyers).Price > 0; n++ {
+		e.challenge.prices.Redeem(now, e.memory, buyers, ownKey(e.memory, [9]byte{n}), now, 1<<40)
 	}
 }
 

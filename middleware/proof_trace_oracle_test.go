@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
@@ -73,13 +74,13 @@ type books struct {
 	spent    map[string]bool // proofs that bought a request
 	held     map[string]bool // tallies that it has sold
 	shop     *storeless.Memory
-	prices   *storeless.Prices
+	prices   *shop.Prices
 	windows  map[int64]bool // in which it was alive and asked
-	surge    *storeless.Surge
+	surge    *shop.Surge
 }
 
 func newBooks(tariff *middleware.Challenge) *books {
-	prices, err := storeless.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, Memory: time.Hour}.Compile()
+	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, Memory: time.Hour}.Compile()
 	if err != nil {
 		panic(err)
 	}
@@ -91,7 +92,7 @@ func newBooks(tariff *middleware.Challenge) *books {
 // calm begins a surge anew, as a configuration does.
 func (b *books) calm(tariff *middleware.Challenge) {
 	if tariff.SurgeBudget > 0 {
-		b.surge = storeless.NewSurge(tariff.SurgeBudget)
+		b.surge = shop.NewSurge(tariff.SurgeBudget)
 	}
 }
 
@@ -105,7 +106,7 @@ func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middl
 		worth = uint64(b.surge.Worth(now, int64(c.Work), 1<<28))
 	}
 	// The books of prices are another memory: what it sells is checked in its package.
-	if !b.shop.Redeem(now, b.prices, b.buyers(c.addr), b.shop.Key([]byte(c.tally())), now, int64(worth)).Granted {
+	if !b.prices.Redeem(now, b.shop, b.buyers(c.addr), b.shop.Key([]byte(c.tally())), now, int64(worth)).Granted {
 		return middleware.ProofPriceRisen
 	}
 	b.held[c.tally()] = true
@@ -116,8 +117,8 @@ func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middl
 }
 
 // buyers are an address: the one of IPv6 is alone in its networks, which are cheaper.
-func (b *books) buyers(addr string) []storeless.Buyer {
-	return []storeless.Buyer{{Key: b.shop.Key([]byte(addr)), Crowds: 1}}
+func (b *books) buyers(addr string) []shop.Buyer {
+	return []shop.Buyer{{Key: b.shop.Key([]byte(addr)), Crowds: 1}}
 }
 
 // shared is the tally of an address.
@@ -173,7 +174,7 @@ func (w *proofWorld) requireRefusal(a *proofAttempt) {
 	t, b, window := w.t, a.life.books, w.window()
 	p := problemIn(t, a.resp)
 	want := a.reason
-	price := b.shop.Quote(w.now.Now(), b.prices, b.buyers(a.addr)).Price
+	price := b.prices.Quote(w.now.Now(), b.shop, b.buyers(a.addr)).Price
 	require.NotEqual(t, middleware.SoldOut, p.Reason)
 	if a.resp.Header.Get(middleware.ChallengeHeader) != "" && w.mode != middleware.EveryRequest {
 		require.GreaterOrEqual(t, p.Work, price, "offered below the price")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -137,7 +138,7 @@ func (c *challenger) binding(holder []byte) pow.Binding {
 }
 
 // redeem opens the tally of a receipt, if it is worth its price now.
-func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, storeless.Sale) {
+func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (token.Own, shop.Sale) {
 	ends := receipt.Issued.Add(c.passLife)
 	own := token.Own{Expires: ends.Unix(), Bound: c.bindsOwn(who.id)}
 	copy(own.ID[copy(own.ID[:], receipt.Serial[:]):], receipt.Mark[:])
@@ -145,10 +146,10 @@ func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (
 	if surge != nil {
 		work = surge.Worth(now, work, surgeMost)
 	}
-	var buyers [storeless.MaxBuyers]storeless.Buyer
+	var buyers [shop.MaxBuyers]shop.Buyer
 	// The sale is remembered for as long as the proof can be shown again, not as the
 	// tally lives: days of sales would fill the cells for them.
-	sale := c.memory.Redeem(now, c.prices, c.buyers(who, buyers[:0]), ownKey(c.memory, own.ID), receipt.Expires, work)
+	sale := c.prices.Redeem(now, c.memory, c.buyers(who, buyers[:0]), ownKey(c.memory, own.ID), receipt.Expires, work)
 	if sale.Granted && !sale.Held {
 		c.proofs.accepted.Add(1)
 		if surge != nil {
@@ -181,7 +182,7 @@ func (c *challenger) surgeNetwork(who *subject) storeless.Key {
 }
 
 // saleReason says why a good proof opened no tally.
-func saleReason(s *storeless.Sale) Reason {
+func saleReason(s *shop.Sale) Reason {
 	if s.Saturated {
 		return MemoryFull
 	}
@@ -189,15 +190,15 @@ func saleReason(s *storeless.Sale) Reason {
 }
 
 // buyers are the identity and its networks.
-func (c *challenger) buyers(who *subject, list []storeless.Buyer) []storeless.Buyer {
+func (c *challenger) buyers(who *subject, list []shop.Buyer) []shop.Buyer {
 	if c.memory == nil {
 		return list
 	}
-	list = append(list, storeless.Buyer{Key: c.memory.Key(who.bytes), Crowds: 1, Block: who.block, Provider: who.id.provider()})
+	list = append(list, shop.Buyer{Key: c.memory.Key(who.bytes), Crowds: 1, Block: who.block, Provider: who.id.provider()})
 	if who.wide() {
 		list = append(list,
-			storeless.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
-			storeless.Buyer{Key: who.networks[1].Key, Crowds: crowds48})
+			shop.Buyer{Key: who.networks[0].Key, Crowds: crowds56},
+			shop.Buyer{Key: who.networks[1].Key, Crowds: crowds48})
 	}
 	return list
 }
@@ -219,8 +220,8 @@ func keyOfOwn(m *storeless.Memory, id [9]byte, kind, class byte) storeless.Key {
 func (c *challenger) offer(now time.Time, who *subject) offer {
 	work := c.work
 	if c.mode != EveryRequest {
-		var buyers [storeless.MaxBuyers]storeless.Buyer
-		sale := c.memory.Quote(now, c.prices, c.buyers(who, buyers[:0]))
+		var buyers [shop.MaxBuyers]shop.Buyer
+		sale := c.prices.Quote(now, c.memory, c.buyers(who, buyers[:0]))
 		if sale.Price == 0 {
 			return offer{soldOut: true, wait: sale.Wait}
 		}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
 )
 
 // elapsed is how far now is into the window of s; a window that starts ahead of
@@ -184,42 +186,67 @@ func (r *rule) expires(s State) int64 {
 	return (s.At + 2) * r.seconds
 }
 
+// A window state is kept in a cell as its two counts, its number following from Expires; what a
+// pass has used in its life as that number alone, below a bit that says so; a GCRA state as its
+// time mark below the bit length of the time its bucket takes to empty, and whether it is
+// overdrawn: by how much, the mark says.
+const (
+	// usedInLife is above the counts, of 31 bits each.
+	usedInLife = 1 << 63
+
+	// markBits are the bits of a cell's value that hold the time mark of a bucket.
+	markBits = 56
+
+	// overdrawnBit of a cell's value says that the mark is an overdraft too.
+	overdrawnBit = 1 << 63
+)
+
+// owed returns how far ahead of its clock, in µs, the writer of a GCRA cell can
+// have put the mark, up to a factor of two. The writer's bucket counts, not the
+// reader's: tiers share a tally's cell, one of a small burst must not take the
+// debt of a larger one for a fault of the clock, and a client of the small one
+// must not be held to the debt of the large one after such a fault.
+func owed(c *cells.Cell) int64 { return 1 << (c.Value &^ overdrawnBit >> markBits) }
+
+// overdrawn reports whether a GCRA cell was owed more than any bucket when it was written.
+func overdrawn(c *cells.Cell) bool { return c.Value&overdrawnBit != 0 }
+
 // load returns the state in c. Under another PriceMemory a limit may be one whose counts
 // last for a pass's life, or no longer be one. So a cell says which it was: what was used in
 // a life counts as used now.
-func (r *rule) load(now int64, c *cell) State {
+func (r *rule) load(now int64, c *cells.Cell) State {
 	switch {
 	case r.interval > 0:
-		return State{At: int64(c.value & (1<<markBits - 1))}
-	case c.value&usedInLife != 0:
-		return State{At: now / r.window, Cur: uint32(c.value)}
+		return State{At: int64(c.Value & (1<<markBits - 1))}
+	case c.Value&usedInLife != 0:
+		return State{At: now / r.window, Cur: uint32(c.Value)}
 	}
 	return State{
-		At:   int64(c.expires)/r.seconds - 2,
-		Cur:  uint32(c.value >> 32),
-		Prev: uint32(c.value),
+		At:   int64(c.Expires)/r.seconds - 2,
+		Cur:  uint32(c.Value >> 32),
+		Prev: uint32(c.Value),
 	}
 }
 
 // store writes s to c at now. A pass that ends, in Unix seconds, is remembered until then and
 // no longer: those of the dead would fill the memory of a day's limit for two days.
-func (r *rule) store(now int64, c *cell, s State, ends int64) {
-	c.expires = uint32(r.expires(s))
+func (r *rule) store(now int64, c *cells.Cell, s State, ends int64) {
+	c.Expires = uint32(r.expires(s))
 	switch {
 	case r.interval > 0:
 		if ends > 0 {
-			c.expires = min(c.expires, uint32(ends))
+			c.Expires = min(c.Expires, uint32(ends))
 		}
 		// A debt that is larger than this bucket can be owed is another tier's.
 		owes := uint64(max(r.empties, s.At-now))
-		c.value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(owes))<<markBits
+		c.Value = uint64(s.At)&(1<<markBits-1) | uint64(bits.Len64(owes))<<markBits
 		if s.Cur > 0 {
-			c.value |= overdrawnBit
+			c.Value |= overdrawnBit
 		}
 	case r.life > 0:
-		c.expires, c.value = uint32(ends), usedInLife|uint64(s.Cur)
+		c.Expires, c.Value = uint32(ends), usedInLife|uint64(s.Cur)
 	default:
-		c.value = uint64(s.Cur)<<32 | uint64(s.Prev)
+		c.Value = uint64(s.Cur)<<32 | uint64(s.Prev)
 	}
 }
 
@@ -230,16 +257,16 @@ func (r *rule) store(now int64, c *cell, s State, ends int64) {
 // written is moved to where its writer's bucket is spent, or the largest of all
 // tiers, if that has become smaller. (Keeping it as it is until the clock is there
 // again would lock clients out for as long as the clock was off.)
-func (r *rule) remembered(now int64, c *cell) (s State, moved bool) {
+func (r *rule) remembered(now int64, c *cells.Cell) (s State, moved bool) {
 	most := r.owes
-	if c.overdrawn() {
+	if overdrawn(c) {
 		most += r.overdraft(r.owes)
 	}
-	return r.held(now, c, min(c.owes(), most))
+	return r.held(now, c, min(owed(c), most))
 }
 
 // held is what a cell holds, of which no more can be owed than owes.
-func (r *rule) held(now int64, c *cell, owes int64) (s State, moved bool) {
+func (r *rule) held(now int64, c *cells.Cell, owes int64) (s State, moved bool) {
 	s = r.load(now, c)
 	switch {
 	case r.blank(s):
@@ -248,7 +275,7 @@ func (r *rule) held(now int64, c *cell, owes int64) (s State, moved bool) {
 	case r.interval == 0 && r.ahead(now, s):
 		moved, s = true, State{At: now / r.window, Cur: max(s.Cur, s.Prev)}
 	}
-	if r.interval > 0 && c.overdrawn() {
+	if r.interval > 0 && overdrawn(c) {
 		s.Cur = r.overdrawn(now, s.At)
 	}
 	return r.roll(now, s), moved

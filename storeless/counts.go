@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tallystick/tallystick/internal/cells"
 )
 
 // counts are the cells of all limits. Each limit has a column of its own, and a tally
@@ -17,9 +19,9 @@ import (
 // pass has used does not fade with its windows, as all other counts do: a floor that both
 // had in common would forget it.
 type counts struct {
-	stripes
-	sets int    // of each stripe
-	salt uint64 // of the providers
+	stripes cells.Stripes
+	sets    int    // of each stripe
+	salt    uint64 // of the providers
 
 	columns  atomic.Pointer[[]*column]
 	adopting sync.Mutex // guards the making of columns
@@ -29,9 +31,9 @@ type counts struct {
 // A column is the cells of one limit.
 type column struct {
 	id     uint32
-	cells  []cell
-	floors []cell // of each set: the most that any tally had whose cell was taken
-	claims claims
+	cells  []cells.Cell
+	floors []cells.Cell // of each set: the most that any tally had whose cell was taken
+	claims cells.Claims
 	reach  atomic.Int64
 }
 
@@ -46,8 +48,8 @@ const (
 )
 
 // make makes room for so many cells of each limit, and columns for so many limits.
-func (c *counts) make(cells, limits int, salt uint64) {
-	c.stripes, c.sets = stripesFor((cells + setSize - 1) / setSize)
+func (c *counts) make(size, limits int, salt uint64) {
+	c.stripes, c.sets = cells.StripesFor((size + cells.SetSize - 1) / cells.SetSize)
 	c.salt = salt
 	c.columns.Store(new([]*column))
 	for range limits {
@@ -57,14 +59,14 @@ func (c *counts) make(cells, limits int, salt uint64) {
 
 func (c *counts) makeColumn() *column {
 	sets := len(c.stripes) * c.sets
-	return &column{cells: make([]cell, sets*setSize), floors: make([]cell, sets)}
+	return &column{cells: make([]cells.Cell, sets*cells.SetSize), floors: make([]cells.Cell, sets)}
 }
 
 func (c *counts) size() int {
 	c.adopting.Lock()
 	defer c.adopting.Unlock()
 	sets, columns := len(c.stripes)*c.sets, len(c.spare)+len(*c.columns.Load())
-	return len(c.stripes)*stripeSize + columns*(sets*(setSize+1)*cellSize+claimsSize)
+	return len(c.stripes)*cells.StripeSize + columns*(sets*(cells.SetSize+1)*cells.Size+cells.ClaimsSize)
 }
 
 // column returns the cells of a limit, which is the i-th of its policy.
@@ -145,7 +147,7 @@ func (c *counts) retain(policies []*Policy, alive func(*column) bool) {
 
 // alive reports whether a column holds a count that somebody needs. The stripes are locked.
 func (col *column) alive(now int64) bool {
-	needed := func(c cell) bool { return !c.free(now, col.reach.Load()) }
+	needed := func(c cells.Cell) bool { return !c.Free(now, col.reach.Load()) }
 	return slices.ContainsFunc(col.cells, needed) || slices.ContainsFunc(col.floors, needed)
 }
 
@@ -157,16 +159,16 @@ type spot struct {
 
 // place returns the spot of a tally. Key is uniform.
 func (c *counts) place(k Key) spot {
-	stripe, h := c.stripe(k), mix(uint64(k))
-	return spot{stripe, stripe*c.sets + scale(h, c.sets), uint32(h>>28) % setSize, uint32(h)}
+	stripe, h := c.stripes.Of(uint64(k)), cells.Mix(uint64(k))
+	return spot{stripe, stripe*c.sets + cells.Scale(h, c.sets), uint32(h>>28) % cells.SetSize, uint32(h)}
 }
 
 // in returns the set of the spot.
-func (s *spot) in(col *column) []cell {
-	return col.cells[s.set*setSize : (s.set+1)*setSize : (s.set+1)*setSize]
+func (s *spot) in(col *column) []cells.Cell {
+	return col.cells[s.set*cells.SetSize : (s.set+1)*cells.SetSize : (s.set+1)*cells.SetSize]
 }
 
-func (s *spot) find(col *column) *cell { return find(s.in(col), s.first, s.tag) }
+func (s *spot) find(col *column) *cells.Cell { return cells.Find(s.in(col), s.first, s.tag) }
 
 // fill returns the share of the cells that are in use, of the limit that has the most.
 func (c *counts) fill(now int64) float64 {
@@ -175,19 +177,19 @@ func (c *counts) fill(now int64) float64 {
 	step := max(1, sets/sample)
 	fill := 0.0
 	for _, col := range *c.columns.Load() {
-		used, cells, reach := 0, 0, col.reach.Load()
+		used, all, reach := 0, 0, col.reach.Load()
 		for set := 0; set < sets; set += step {
 			lock := &c.stripes[set/c.sets]
 			lock.Lock()
-			for i := range setSize {
-				if !col.cells[set*setSize+i].free(now, reach) {
+			for i := range cells.SetSize {
+				if !col.cells[set*cells.SetSize+i].Free(now, reach) {
 					used++
 				}
 			}
 			lock.Unlock()
-			cells += setSize
+			all += cells.SetSize
 		}
-		fill = max(fill, float64(used)/float64(cells))
+		fill = max(fill, float64(used)/float64(all))
 	}
 	return fill
 }

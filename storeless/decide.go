@@ -5,6 +5,8 @@ package storeless
 import (
 	"fmt"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
 )
 
 // Choose decides one request of the given cost, charging the tally with most
@@ -77,7 +79,7 @@ func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally
 	lock.Lock()
 	defer lock.Unlock()
 
-	var known cells
+	var known found
 	c.look(p, &at, &known)
 	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	p.check(us, &tally, cost, f.Held, &v)
@@ -123,31 +125,31 @@ func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge 
 // beside is how one of a tally's networks stands.
 type beside struct {
 	at      spot
-	known   cells
+	known   found
 	tally   Tally
 	verdict Verdict
 }
 
 // takeBeside is takeAll with room for each of the tally's networks.
 func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, cost int64, charge bool, tally *Tally, v *Verdict) {
-	var locked locks
+	var locked cells.Locks
 	c := m.countsOf(p)
 	at := c.place(f.Key)
-	locked.add(at.stripe)
+	locked.Add(at.stripe)
 	for i := range f.Networks {
 		room[i].at = c.place(f.Networks[i].Key)
-		locked.add(room[i].at.stripe)
+		locked.Add(room[i].at.stripe)
 	}
-	locked.hold(c.stripes)
-	defer locked.release(c.stripes)
+	locked.Hold(c.stripes)
+	defer locked.Release(c.stripes)
 	if f.Proof != nil {
 		// Always after the others, so that no two requests wait for each other.
-		lock := &m.paid.stripes[m.paid.stripe(f.Proof.Key)]
+		lock := &m.paid.Stripes[m.paid.Of(uint64(f.Proof.Key))]
 		lock.Lock()
 		defer lock.Unlock()
 	}
 
-	var known cells
+	var known found
 	c.look(p, &at, &known)
 	for i, w := range f.Networks {
 		c.look(w.Policy, &room[i].at, &room[i].known)
@@ -192,18 +194,18 @@ func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, c
 
 // spend spends the proof that goes with a tally whose limits admit it, or refuses.
 func (m *Memory) spend(now int64, proof *Proof, v *Verdict) {
-	if c := m.paid.find(proof.Key, spentID, 0); c != nil && int64(c.expires) > now {
+	if c := m.paid.Find(uint64(proof.Key), cells.SpentID, 0); c != nil && int64(c.Expires) > now {
 		v.Admitted, v.Spent = false, true
 		return
 	}
 	ends := proof.Expires.Unix()
-	c := m.paid.claim(now, proof.Key, spentID, 0, m.paid.horizon(ends-now+farFutureSlack))
+	c := m.paid.Claim(now, uint64(proof.Key), cells.SpentID, 0, m.paid.Horizon(ends-now+cells.FarFuture))
 	if c == nil {
 		v.Admitted, v.Saturated = false, true
-		m.full.Add(1)
+		m.paid.Full.Add(1)
 		return
 	}
-	c.expires = uint32(ends)
+	c.Expires = uint32(ends)
 }
 
 type start struct {
@@ -232,17 +234,17 @@ func (m *Memory) note(v *Verdict, s start, asks bool) {
 //
 // It returns what a tally begins with that the memory has no cell for. known are the
 // cells that it had at a look.
-func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *cells) (begun start) {
+func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *found) (begun start) {
 	for i := range p.rules {
 		r := &p.rules[i]
 		col := c.column(i, r.id)
 		reach := r.reach
 		if from.ends > 0 {
-			reach = max(reach, from.ends-now/1_000_000+farFutureSlack)
+			reach = max(reach, from.ends-now/1_000_000+cells.FarFuture)
 		}
-		furthest(&col.reach, reach)
+		cells.Furthest(&col.reach, reach)
 		own := known[i]
-		if own != nil && own.tag != at.tag { // a newcomer in the same request has taken it
+		if own != nil && own.Tag != at.tag { // a newcomer in the same request has taken it
 			own, known[i] = nil, nil
 		}
 		if own == nil {
@@ -272,26 +274,26 @@ func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Ta
 	return begun
 }
 
-// cells are those of a tally, as far as it has any.
-type cells [MaxLimits]*cell
+// found are the cells of a tally, as far as it has any.
+type found [MaxLimits]*cells.Cell
 
 // look notes the cells of a tally. All cells of a request are looked for before any is
 // read: so they come from main memory together, and not one after the other.
-func (c *counts) look(p *Policy, at *spot, known *cells) {
+func (c *counts) look(p *Policy, at *spot, known *found) {
 	for i := range p.rules {
 		known[i] = at.find(c.column(i, p.rules[i].id))
 	}
 }
 
 // keep writes t to memory.
-func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *cells) {
+func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *found) {
 	for i := range p.rules {
 		r, own := &p.rules[i], known[i]
 		if own == nil && (r.later || r.limit.Shadow) && r.blank(t[i]) {
 			continue // nothing was counted, and nothing is to be left behind
 		}
 		// A newcomer in the same request, a tally or another network, may have taken it.
-		if own == nil || own.tag != at.tag {
+		if own == nil || own.Tag != at.tag {
 			own = c.claim(now, r, c.column(i, r.id), at, from)
 		}
 		r.store(now, own, t[i], from.ends)

@@ -240,42 +240,8 @@
 //
 // # Own tallies
 //
-// Clients that share an address share its tally. A client can buy a tally of its own
-// with work that a caller has verified (package pow); [Memory.Redeem] sells it. Each
-// buyer has a level. A sale raises it by one, and it falls evenly, by 4·Crowd in Memory,
-// while it is above zero. The price is
-//
-//	Work·2^k·(1+f)      k the whole and f the rest of level/Crowd
-//
-// rounded up: continuous, so that a buyer who waits for a step to pass gains nothing. An
-// IPv6 identity pays the highest of the prices of its /64, /56 and /48, which may be
-// [Buyer]s of several crowds. The price is that of the moment of redemption, whatever the
-// challenge had asked for, and a proof is good while that is at most 15/8 of it: the price may
-// rise by 7/8 while an honest client works. In a time T, so much work buys at most
-//
-//	4·Crowd·T/Memory + Crowd·log2(1 + 15/8·work/(Crowd·Work))
-//
-// tallies on one instance, and a restart counts as one more. The same tally can be
-// redeemed any number of times until it ends, and is sold once ([Sale.Held]).
-//
-// Behind an address that carriers share out in blocks of ports, a buyer may name its block
-// ([Buyer.Block]). Then each block has a level, and pays for the sum of all or for eight
-// times its own, whichever is more. Live blocks have equal parts of the leak, a quarter at
-// most. The bound is the same: all blocks together buy what the address can.
-//
-// There is no cap below [MaxPrice]. One of 4·Crowd tallies was tried: a neighbour that
-// computes faster buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the
-// usual price, and nobody else behind the address can buy for an hour. Above MaxPrice
-// nothing is for sale, and [Sale.Wait] says exactly when something is.
-//
-// A level is kept in parts of 2⁻¹⁵ of a sale. What leaks is rounded down, so no price is
-// below the formula's. The level counts sales, not money or time: another [Tariff] finds as
-// many, and says what they cost. A clock that steps back leaves the level as it is, and
-// from then on it leaks by the new time. If the clock steps forward again to where it was,
-// within a day of its own time, the level goes on from there, and what was sold meanwhile
-// is counted.
-//
-// A tally that is bought is charged under a pass ([Policy.Pass]), a policy of the same shape
+// Clients that share an address share its tally. Package middleware sells a client a tally of its own
+// for work. It is charged under a pass ([Policy.Pass]), a policy of the same shape
 // and for the same tokens: limits with windows longer than Memory have a part of their quota
 // in it, which does not come back while the tally lives ([Policy.PassLife]). The state of a
 // window's limit has another meaning there: Cur is all that was used, in whichever window, and
@@ -283,15 +249,6 @@
 // Memory may change while passes live. What was used counts under the new one, as used now where its limit
 // has its whole quota again, and is remembered until the tally ends ([Candidate].Ends), also while there
 // is no policy of passes.
-//
-// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within two
-// quarters of Memory, or twice five minutes if that is longer, and of all that was taken a quarter, takes no more
-// of its own. The newcomers of its hosts share a ledger in each set, which they find by the widest of their
-// networks, and pay as one identity; and of their sales each set holds the last. These two cells in 16 are
-// another eighth. Who had a ledger goes on with it. So nobody's price is lower than by a ledger of its own.
-//
-// What this does not promise: that a client gets a tally. In the long run an address lets
-// in what leaks. A neighbour that pays more than others can, all the time, gets all of it.
 //
 // A [Proof] with a [Candidate] buys one request instead. It is spent if and only if
 // the request is admitted; where there is no room to remember that, the request is refused

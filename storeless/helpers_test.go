@@ -3,6 +3,7 @@
 package storeless_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -15,6 +16,9 @@ import (
 // midnight is a boundary of every window that divides a day, so that scenario
 // times read as offsets from the start of a window.
 var midnight = time.Unix(19675*86400, 0)
+
+// opening is when a memory is made whose tests say no other time.
+var opening = time.Unix(19800*86400, 0)
 
 const (
 	second = time.Second
@@ -93,4 +97,9 @@ func drain(m *storeless.Memory, p *storeless.Policy, now time.Time, f storeless.
 		n++
 	}
 	return n
+}
+
+// numbered is the n-th key of a kind.
+func numbered(m *storeless.Memory, kind byte, n int) storeless.Key {
+	return m.Key(binary.LittleEndian.AppendUint64([]byte{kind}, uint64(n)))
 }

@@ -2,7 +2,11 @@
 
 package storeless
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/tallystick/tallystick/internal/cells"
+)
 
 // What becomes of a newcomer to a full set.
 //
@@ -51,7 +55,7 @@ func (g guest) network(i int) guest {
 // the tag of the one cell in a full set that those of its newcomers share that come
 // when it has claimed a quarter.
 func (g guest) hash(salt uint64) (number uint64, tag uint32) {
-	number = mix(g.provider ^ salt)
+	number = cells.Provider(g.provider, salt)
 	return number, uint32(number) + g.level
 }
 
@@ -59,19 +63,19 @@ func (g guest) hash(salt uint64) (number uint64, tag uint32) {
 // is locked.
 func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State {
 	floor := &col.floors[at.set]
-	if floor.expires == 0 { // no cell of this set has ever been taken
+	if floor.Expires == 0 { // no cell of this set has ever been taken
 		return State{}
 	}
-	if floor.free(now/1_000_000, col.reach.Load()) { // it has faded, or a clock was wrong
-		*floor = cell{expires: 1}
+	if floor.Free(now/1_000_000, col.reach.Load()) { // it has faded, or a clock was wrong
+		*floor = cells.Cell{Expires: 1}
 	}
-	start, moved := r.held(now, floor, floor.owes())
+	start, moved := r.held(now, floor, owed(floor))
 	if moved {
 		r.store(now, floor, start, 0)
 	}
 	if g.provider != 0 {
 		_, tag := g.hash(c.salt)
-		if shared := find(at.in(col), at.first, tag); shared != nil {
+		if shared := cells.Find(at.in(col), at.first, tag); shared != nil {
 			s, moved := r.remembered(now, shared)
 			if moved {
 				r.store(now, shared, s, 0)
@@ -88,9 +92,9 @@ func (c *counts) begin(now int64, r *rule, col *column, at *spot, g guest) State
 // claim returns the cell in which a tally is counted: its own, or a free one; in a full
 // set that of the smallest count or, where the tally's provider has claimed a quarter,
 // one that all its newcomers share. The stripe is locked.
-func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell {
+func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cells.Cell {
 	horizon, set := col.reach.Load(), at.in(col)
-	if own := find(set, at.first, at.tag); own != nil {
+	if own := cells.Find(set, at.first, at.tag); own != nil {
 		return own
 	}
 	var (
@@ -101,29 +105,29 @@ func (c *counts) claim(now int64, r *rule, col *column, at *spot, g guest) *cell
 	if g.provider != 0 {
 		number, tag = g.hash(c.salt)
 	}
-	if free := vacant(set, at.first, now/1_000_000, horizon); free != nil {
+	if free := cells.Vacant(set, at.first, now/1_000_000, horizon); free != nil {
 		if g.provider != 0 {
-			col.claims.add(window, number, 1)
+			col.claims.Add(window, number, 1)
 		}
-		*free = cell{tag: at.tag}
+		*free = cells.Cell{Tag: at.tag}
 		return free
 	}
-	if g.provider == 0 || !col.claims.busy(window, number, len(col.cells)) {
+	if g.provider == 0 || !col.claims.Busy(window, number, len(col.cells)) {
 		tag = at.tag
-	} else if shared := find(set, at.first, tag); shared != nil {
+	} else if shared := cells.Find(set, at.first, tag); shared != nil {
 		return shared
 	}
 	if g.provider != 0 {
-		col.claims.add(window, number, 1)
+		col.claims.Add(window, number, 1)
 	}
 	least := r.least(now, set)
 	r.raise(now, &col.floors[at.set], least)
-	*least = cell{tag: tag}
+	*least = cells.Cell{Tag: tag}
 	return least
 }
 
 // least returns the cell of the smallest count.
-func (r *rule) least(now int64, set []cell) *cell {
+func (r *rule) least(now int64, set []cells.Cell) *cells.Cell {
 	least, weight := &set[0], r.weight(now, &set[0])
 	for i := 1; i < len(set); i++ {
 		if w := r.weight(now, &set[i]); w < weight {
@@ -134,7 +138,7 @@ func (r *rule) least(now int64, set []cell) *cell {
 }
 
 // weight orders cells by what they count now: of windows in 2⁻³² of a request.
-func (r *rule) weight(now int64, c *cell) uint64 {
+func (r *rule) weight(now int64, c *cells.Cell) uint64 {
 	s := r.roll(now, r.load(now, c))
 	if r.interval > 0 {
 		return uint64(s.At)
@@ -145,12 +149,12 @@ func (r *rule) weight(now int64, c *cell) uint64 {
 }
 
 // raise raises a floor to what a cell has counted that is about to be taken.
-func (r *rule) raise(now int64, floor, taken *cell) {
-	s, _ := r.held(now, taken, taken.owes())
-	ends := taken.expires
-	if floor.expires != 0 {
-		was, _ := r.held(now, floor, floor.owes())
-		s, ends = r.merge(s, was), max(ends, floor.expires)
+func (r *rule) raise(now int64, floor, taken *cells.Cell) {
+	s, _ := r.held(now, taken, owed(taken))
+	ends := taken.Expires
+	if floor.Expires != 0 {
+		was, _ := r.held(now, floor, owed(floor))
+		s, ends = r.merge(s, was), max(ends, floor.Expires)
 	}
 	r.store(now, floor, s, int64(ends))
 }

@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/cells"
 )
 
 // With a million clients each line of cells that is looked at comes from main memory. A
 // set has four; a tally's is nearly always the first, and a proof's.
 func TestFoundAtFirstLook(t *testing.T) {
-	const clients, line = 1 << 14, 64 / cellSize
+	const clients, line = 1 << 14, 64 / cells.Size
 	p, err := Compile("p", []Limit{{Quota: 5, Window: time.Hour}})
 	require.NoError(t, err)
 	m := NewMemory(clients, 1)
 	now := time.Unix(20_000*86_400, 0)
-	lines := func(set []cell, first, tag uint32) int {
-		for i := range uint32(setSize) {
-			if set[(first+i)%setSize].tag == tag {
+	lines := func(set []cells.Cell, first, tag uint32) int {
+		for i := range uint32(cells.SetSize) {
+			if set[(first+i)%cells.SetSize].Tag == tag {
 				return int((first%line + i) / line)
 			}
 		}
@@ -29,7 +31,7 @@ func TestFoundAtFirstLook(t *testing.T) {
 	var counts, proofs int
 	each := func(do func(k Key)) {
 		for n := range clients {
-			do(Key(mix(uint64(n))))
+			do(Key(cells.Mix(uint64(n))))
 		}
 	}
 	each(func(k Key) {
@@ -44,7 +46,7 @@ func TestFoundAtFirstLook(t *testing.T) {
 		at := m.counts.place(k)
 		counts += lines(at.in((*m.counts.columns.Load())[0]), at.first, at.tag)
 		if uint64(k)%16 == 0 {
-			proofs += lines(m.paid.place(k, spentID, 0))
+			proofs += lines(m.paid.Place(uint64(k), cells.SpentID, 0))
 		}
 	})
 	require.Less(t, counts, clients/10, "lines beyond the first, of %d tallies", clients)

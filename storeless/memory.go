@@ -7,6 +7,8 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
 )
 
 // DefaultClients is how many active clients a [Memory] is made for by default.
@@ -37,8 +39,7 @@ type Memory struct {
 	seed   maphash.Seed
 	counts        // of all tallies that are not bought
 	bought counts // of passes
-	paid   table
-	full   atomic.Uint64
+	paid   cells.Table
 
 	inherited      atomic.Uint64 // newcomers that began with something
 	inheritedParts atomic.Uint64 // with how much of their quota, in 1/partsOfQuota
@@ -64,7 +65,7 @@ func NewMemory(clients, limits int) *Memory {
 	salt := maphash.Bytes(m.seed, []byte("providers"))
 	m.counts.make(clients*cellsPerClient, limits, salt)
 	m.bought.make(clients*boughtPerClient, 0, 0)
-	m.paid.make((clients+3)/4*paidCells, salt)
+	m.paid.Make((clients+3)/4*paidCells, salt)
 	return m
 }
 
@@ -83,10 +84,13 @@ func (m *Memory) Key(identity []byte) Key { return Key(maphash.Bytes(m.seed, ide
 // many clients as ever for each limit, so that its size follows their number.
 func (m *Memory) Retain(now time.Time, policies ...*Policy) {
 	m.counts.retain(policies, nil)
-	m.bought.lock()
-	defer m.bought.unlock()
+	m.bought.stripes.Lock()
+	defer m.bought.stripes.Unlock()
 	m.bought.retain(policies, func(col *column) bool { return col.alive(now.Unix()) })
 }
+
+// Paid returns the cells of what is paid for, in which package internal/shop sells tallies.
+func (m *Memory) Paid() *cells.Table { return &m.paid }
 
 // countsOf returns where the tallies of p are counted.
 func (m *Memory) countsOf(p *Policy) *counts {
@@ -98,7 +102,7 @@ func (m *Memory) countsOf(p *Policy) *counts {
 
 // Saturations returns how often a sale, or a request that came with a proof, was refused
 // since the memory was made, because there was no room to remember what was paid.
-func (m *Memory) Saturations() uint64 { return m.full.Load() }
+func (m *Memory) Saturations() uint64 { return m.paid.Full.Load() }
 
 // Inherited returns how many requests of newcomers to full sets began with a count that
 // was not theirs, and the sum of the parts of their quotas that these counts were, each
@@ -115,4 +119,4 @@ func (m *Memory) Fill(now time.Time) float64 {
 
 // Size returns the number of bytes that the memory takes, now and for as long as the
 // limits are the same.
-func (m *Memory) Size() int { return m.counts.size() + m.bought.size() + m.paid.size() }
+func (m *Memory) Size() int { return m.counts.size() + m.bought.size() + m.paid.Size() }

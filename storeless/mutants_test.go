@@ -8,7 +8,7 @@ import (
 	"github.com/tallystick/tallystick/internal/mutants"
 )
 
-// TestMutants breaks every step of counting, remembering and selling in turn; each
+// TestMutants breaks every step of counting and remembering in turn; each
 // time some test of this package must fail.
 func TestMutants(t *testing.T) {
 	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))

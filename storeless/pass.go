@@ -20,7 +20,7 @@ func (p *Policy) PassLife(memory time.Duration) time.Duration {
 }
 
 // Pass returns what a tally that is bought may use in its life, [Policy.PassLife], where
-// sales are remembered for memory (see [Tariff]). It is a policy of the shape of p.
+// sales are remembered for memory. It is a policy of the shape of p.
 //
 // Tallies are sold anew in each memory. With a whole quota in each of them, a day's quota
 // would be for sale every hour. So a limit whose window is longer than memory has only the

@@ -125,23 +125,24 @@ func TestProofExpires(t *testing.T) {
 // A register that is full admits nothing, for what it cannot strike out would be
 // good for ever, and charges nothing.
 func TestRegisterFull(t *testing.T) {
-	s := openShop(t, plain(1), 1)
-	s.fill(0)
-	s.fillPaid(0)
-	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
-	require.NoError(t, err)
+	m, p := storeless.NewMemory(1, 1), perMinute(t, 1<<20)
+	for n := range 16 {
+		require.Zero(t, take(m, p, opening, numbered(m, 'f', n), 1).Inherited)
+		_, v := m.Take(opening, p, &storeless.Candidate{Key: numbered(m, 'f', 0), Proof: proofOf(numbered(m, 'x', n), time.Hour)}, 1)
+		require.True(t, v.Admitted)
+	}
 	f := storeless.Candidate{
-		Key:      numbered(s.m, 'f', 0), // remembered, as are its networks
-		Networks: []storeless.Network{{Key: numbered(s.m, 'f', 1), Policy: p}, {Key: numbered(s.m, 'f', 2), Policy: p}},
+		Key:      numbered(m, 'f', 0), // remembered, as are its networks
+		Networks: []storeless.Network{{Key: numbered(m, 'f', 1), Policy: p}, {Key: numbered(m, 'f', 2), Policy: p}},
 		Proof:    proofOf(7, time.Minute),
 	}
-	before := s.m.Saturations()
-	_, start := s.m.Take(opening, p, &storeless.Candidate{Key: f.Key}, 0)
+	before := m.Saturations()
+	_, start := m.Take(opening, p, &storeless.Candidate{Key: f.Key}, 0)
 	for n := range 10 {
-		_, v := s.m.Take(opening, p, &f, 5)
+		_, v := m.Take(opening, p, &f, 5)
 		require.True(t, v.Saturated)
 		require.False(t, v.Admitted || v.Spent)
-		require.Equal(t, before+uint64(n+1), s.m.Saturations())
+		require.Equal(t, before+uint64(n+1), m.Saturations())
 		require.Equal(t, start.Limits[0].Remaining, v.Limits[0].Remaining)
 	}
 }
@@ -159,7 +160,7 @@ func TestProofWithoutMemory(t *testing.T) {
 // of their own, every proof is admitted once in its life, if at all.
 func TestProofsAgainstAList(t *testing.T) {
 	admitted, refused := 0, 0
-	seeds(t, 12, func(t *testing.T, r *rand.Rand) {
+	each(t, 12, func(t *testing.T, r *rand.Rand) {
 		m := storeless.NewMemory(1<<10, 1)
 		p := perMinute(t, 3)
 		spent := map[int]bool{}

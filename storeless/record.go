@@ -2,7 +2,11 @@
 
 package storeless
 
-import "time"
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
+)
 
 // Record counts in a tally and its networks what was admitted already: what a request has
 // cost beyond its estimate, or what an exact counter has admitted, so that the counts are there
@@ -34,17 +38,17 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 		return tally
 	}
 	f.countNetworks()
-	var locked locks
+	var locked cells.Locks
 	c := m.countsOf(p)
 	at := c.place(f.Key)
-	locked.add(at.stripe)
+	locked.Add(at.stripe)
 	for i := range f.Networks {
-		locked.add(c.stripe(f.Networks[i].Key))
+		locked.Add(c.stripes.Of(uint64(f.Networks[i].Key)))
 	}
-	locked.hold(c.stripes)
-	defer locked.release(c.stripes)
+	locked.Hold(c.stripes)
+	defer locked.Release(c.stripes)
 	from := f.guest(us, p)
-	var known cells
+	var known found
 	c.look(p, &at, &known)
 	c.recall(us, p, &at, from, &f.Shown, &tally, &known)
 	p.adjust(us, &tally, change)
@@ -52,7 +56,7 @@ func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule
 	for i, w := range f.Networks {
 		var (
 			t     Tally
-			known cells
+			known found
 		)
 		at, from := c.place(w.Key), from.network(i)
 		c.look(w.Policy, &at, &known)

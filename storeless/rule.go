@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
 )
 
 // rule is one compiled limit: every number that a decision needs.
@@ -51,7 +53,7 @@ func compile(l Limit) rule {
 func (r *rule) owe(most int64) {
 	r.owes = most
 	// An overdraft is what is owed and a window once more: of buckets the last window is that.
-	r.reach = 3*r.seconds + 2*r.owes/1_000_000 + farFutureSlack
+	r.reach = 3*r.seconds + 2*r.owes/1_000_000 + cells.FarFuture
 }
 
 // as makes a rule with another quota play the part of the one it was made of.
@@ -67,7 +69,3 @@ func limitID(l Limit) uint32 {
 	sum := h.Sum64()
 	return uint32(sum^sum>>24^sum>>48) & 0xffffff
 }
-
-// farFutureSlack is how many seconds later than any limit in use can reach a cell may
-// end: one that ends later yet was written under a wrong clock.
-const farFutureSlack = 24 * 60 * 60

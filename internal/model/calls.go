@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -95,20 +96,20 @@ func proofKey(proof int8) storeless.Key { return key(16 + int(proof)) }
 
 // sell redeems a challenge of which the tally derives.
 func (w *compiled) sell(m *storeless.Memory, now time.Time, c *call) answer {
-	buyers := []storeless.Buyer{{Key: key(32), Crowds: 1}}
-	price := m.Quote(now, w.prices, buyers).Price
+	buyers := []shop.Buyer{{Key: key(32), Crowds: 1}}
+	price := w.prices.Quote(now, m, buyers).Price
 	least := price - price*7/15
 	if c.kind == stint {
 		least--
 	}
-	sale := m.Redeem(now, w.prices, buyers, key(int(c.tally)), base.Add(time.Hour), least)
+	sale := w.prices.Redeem(now, m, buyers, key(int(c.tally)), base.Add(time.Hour), least)
 	return answer{admitted: sale.Granted, held: sale.Held, work: least, tally: c.tally}
 }
 
 // honoured reports whether a tally that was just bought is opened again for nothing.
 func (w *compiled) honoured(m *storeless.Memory, c *call) bool {
-	buyers := []storeless.Buyer{{Key: key(32), Crowds: 1}}
-	return m.Redeem(base.Add(c.clock), w.prices, buyers, key(int(c.tally)), base.Add(time.Hour), 0).Held
+	buyers := []shop.Buyer{{Key: key(32), Crowds: 1}}
+	return w.prices.Redeem(base.Add(c.clock), m, buyers, key(int(c.tally)), base.Add(time.Hour), 0).Held
 }
 
 // held is what a memory holds of a tally.
@@ -118,10 +119,10 @@ func (w *compiled) held(m *storeless.Memory, at time.Duration, f int) storeless.
 }
 
 func (w *compiled) appendSales(b []byte, m *storeless.Memory, at time.Duration) []byte {
-	now, buyers := base.Add(at), []storeless.Buyer{{Key: key(32), Crowds: 1}}
-	b = binary.AppendVarint(b, m.Quote(now, w.prices, buyers).Price)
+	now, buyers := base.Add(at), []shop.Buyer{{Key: key(32), Crowds: 1}}
+	b = binary.AppendVarint(b, w.prices.Quote(now, m, buyers).Price)
 	for f := bought; f <= w.Tallies; f++ {
-		b = append(b, flag(m.Redeem(now, w.prices, buyers, key(f), base.Add(time.Hour), 0).Held))
+		b = append(b, flag(w.prices.Redeem(now, m, buyers, key(f), base.Add(time.Hour), 0).Held))
 	}
 	return b
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -100,7 +101,7 @@ type compiled struct {
 	World
 	policy [counted]*storeless.Policy
 	whole  bool // package storeless holds nothing away from home
-	prices *storeless.Prices
+	prices *shop.Prices
 
 	quota    [counted]int64
 	window   time.Duration
@@ -126,7 +127,7 @@ func (w World) compile() (*compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.prices, err = (storeless.Tariff{Work: work, Crowd: 1, Memory: c.Memory}).Compile(); err != nil {
+	if c.prices, err = (shop.Tariff{Work: work, Crowd: 1, Memory: c.Memory}).Compile(); err != nil {
 		return nil, err
 	}
 	pass := policy.Pass(c.Memory)

@@ -2,7 +2,7 @@
 
 package main
 
-import "github.com/tallystick/tallystick/storeless"
+import "github.com/tallystick/tallystick/internal/shop"
 
 // Hash rates, a second, of the clients that the page names.
 const (
@@ -26,7 +26,7 @@ type attacker struct {
 	until int64 // how long they are good
 
 	// as is the buyer of its n-th tally: the holder of a network has many addresses.
-	as func(n int64) []storeless.Buyer
+	as func(n int64) []shop.Buyer
 
 	spent, bought int64
 }
@@ -38,7 +38,7 @@ func (a *attacker) earn() { a.purse += a.hourly }
 const challengeLife = 5 * minute
 
 // look buys while the price is low enough.
-func (a *attacker) look(s *shop, now int64) {
+func (a *attacker) look(s *stall, now int64) {
 	for {
 		buyers := a.as(a.bought)
 		price := s.price(now, buyers)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A till is a policy of the middleware with the defaults of what it sells.
@@ -58,21 +58,21 @@ func (c *till) price(t *testing.T, peer string) int64 {
 }
 
 // What is simulated is what users get: the middleware with its defaults asks newcomers for what
-// a shop of the simulation does, whoever has bought before, and when.
+// a stall of the simulation does, whoever has bought before, and when.
 func TestDefaultsAreTheMiddlewares(t *testing.T) {
 	require.EqualValues(t, work, newTill(t, middleware.Challenge{}).price(t, "192.0.2.1:1"))
 
 	const cheap = work / 64 // so that the test does not compute for long
 	type visitor struct {
 		peer   string
-		buyers func(s *shop) []storeless.Buyer
+		buyers func(s *stall) []shop.Buyer
 	}
-	v4 := visitor{"192.0.2.1:1", (*shop).v4}
+	v4 := visitor{"192.0.2.1:1", (*stall).v4}
 	v6 := func(peer string, n uint64) visitor {
-		return visitor{peer, func(s *shop) []storeless.Buyer { return s.v6(n) }}
+		return visitor{peer, func(s *stall) []shop.Buyer { return s.v6(n) }}
 	}
 	block := func(peer string, n int64) visitor {
-		return visitor{peer, func(s *shop) []storeless.Buyer { return s.block(n) }}
+		return visitor{peer, func(s *stall) []shop.Buyer { return s.block(n) }}
 	}
 	for name, scene := range map[string]struct {
 		challenge middleware.Challenge

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/shop"
 )
 
 // busy is how the newcomers of a day spread over its hours.
@@ -22,7 +22,7 @@ const puzzles = 8
 type newcomer struct {
 	arrives int64
 	phone   bool
-	buyers  []storeless.Buyer
+	buyers  []shop.Buyer
 }
 
 func (n *newcomer) rate() int64 {
@@ -44,7 +44,7 @@ func hashes(r *rand.Rand, work int64) (n int64) {
 
 // arrivals are the newcomers of so many days: so many a day on average, half of them
 // phones. place names the buyers that a newcomer is.
-func arrivals(r *rand.Rand, days, daily int64, place func(*rand.Rand) []storeless.Buyer) []newcomer {
+func arrivals(r *rand.Rand, days, daily int64, place func(*rand.Rand) []shop.Buyer) []newcomer {
 	var all int64
 	for _, share := range busy {
 		all += share
@@ -87,9 +87,9 @@ func (a *attempts) Pop() any {
 	return last
 }
 
-// A street is a shop, the newcomers that come to it, and at most one attacker.
+// A street is a stall, the newcomers that come to it, and at most one attacker.
 type street struct {
-	shop     *shop
+	stall    *stall
 	random   *rand.Rand
 	list     []newcomer
 	patience int64
@@ -117,7 +117,7 @@ func (s *street) run(days int64) {
 		if now%hour == 0 {
 			s.attacker.earn()
 		}
-		s.attacker.look(s.shop, now)
+		s.attacker.look(s.stall, now)
 	}
 }
 
@@ -133,12 +133,12 @@ const soldOut = 5 * second
 
 func (s *street) serve(a attempt) {
 	n := &s.list[a.who]
-	if a.work > 0 && s.shop.redeem(a.now, n.buyers, a.work) {
+	if a.work > 0 && s.stall.redeem(a.now, n.buyers, a.work) {
 		s.got[a.who] = true
 		return
 	}
 	wait := soldOut
-	if a.work = s.shop.price(a.now, n.buyers); a.work > 0 {
+	if a.work = s.stall.price(a.now, n.buyers); a.work > 0 {
 		wait = hashes(s.random, a.work) * second / n.rate()
 	}
 	if a.now += wait; a.now <= n.arrives+s.patience {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/shop"
 )
 
 // A proof takes its work on average, twice that at most, and at least a hash a puzzle.
@@ -28,7 +28,7 @@ func TestHashes(t *testing.T) {
 // As many come as were asked for, on every day, most of them in the evening, half of them
 // on phones, in the order of time.
 func TestArrivals(t *testing.T) {
-	nowhere := func(*rand.Rand) []storeless.Buyer { return nil }
+	nowhere := func(*rand.Rand) []shop.Buyer { return nil }
 	list := arrivals(random(5000, 0), days, 5000, nowhere)
 	require.Len(t, list, days*5000)
 	phones, night, evening, last := 0, 0, 0, int64(0)
@@ -53,8 +53,8 @@ func TestArrivals(t *testing.T) {
 // A newcomer solves until its patience ends, and not after.
 func TestPatience(t *testing.T) {
 	for patience, in := range map[int64]int64{10 * second: 1, 1: 0} {
-		s := &street{shop: open(), random: random(1, 0), patience: patience}
-		s.list = []newcomer{{arrives: day, buyers: s.shop.v4()}}
+		s := &street{stall: open(), random: random(1, 0), patience: patience}
+		s.list = []newcomer{{arrives: day, buyers: s.stall.v4()}}
 		s.run(2)
 		require.Equal(t, share{1, in}, s.fared().desktops)
 		require.Zero(t, s.fared().phones)

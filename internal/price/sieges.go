@@ -28,7 +28,7 @@ func (g *siege) met(kind func() *attacker) (all crowd, spent, bought int64) {
 		s := g.street(run)
 		if kind != nil {
 			s.attacker = kind()
-			s.attacker.as = g.place.attacker(s.shop)
+			s.attacker.as = g.place.attacker(s.stall)
 		}
 		s.run(days)
 		all = all.plus(s.fared())
@@ -41,7 +41,7 @@ func (g *siege) met(kind func() *attacker) (all crowd, spent, bought int64) {
 
 func (g *siege) street(run int) *street {
 	r, s := random(g.daily, run), open()
-	return &street{shop: s, random: r, patience: g.patience,
+	return &street{stall: s, random: r, patience: g.patience,
 		list: arrivals(r, days, g.daily, g.place.newcomer(s))}
 }
 

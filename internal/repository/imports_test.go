@@ -27,11 +27,11 @@ const (
 // arrows are the imports that a package may have beside the standard library:
 // the table of the design. A new package adds its row.
 var arrows = map[string][]string{
-	"storeless": {},
+	"storeless": {module + "/internal/cells"},
 	"token":     {module + "/storeless", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/token", module + "/pow", module + "/middleware/exact",
+		module + "/storeless", module + "/internal/shop", module + "/token", module + "/pow", module + "/middleware/exact",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/internal/assets":      {inner + "httpfield"},
@@ -53,12 +53,14 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
+	"internal/cells":                  {},
 	"internal/chance":                 {},
-	"internal/model":                  {module + "/storeless", module + "/internal/chance"},
+	"internal/model":                  {module + "/storeless", module + "/internal/shop", module + "/internal/chance"},
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
-	"internal/price":                  {module + "/storeless"},
+	"internal/price":                  {module + "/storeless", module + "/internal/shop"},
+	"internal/shop":                   {module + "/storeless", module + "/internal/cells"},
 	"internal/printed":                {},
 	"internal/testkit":                {},
 

@@ -7,9 +7,9 @@ import (
 	"math"
 
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A place is what an attacker holds: one address, or a network.
@@ -73,7 +73,7 @@ func (b *buyer) fetch(i int) {
 func (b *buyer) price(i int) int64 { return int64(b.stock[i][len(b.stock[i])-1].Work) }
 
 // topPrice is the highest at which anything is sold, by the default Work.
-const topPrice = unit * (storeless.MaxPrice / pow.DefaultWork)
+const topPrice = unit * (shop.MaxPrice / pow.DefaultWork)
 
 // buy buys one more for no more than so many hashes, and returns its token; "" if there is
 // none for that.

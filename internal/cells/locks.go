@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cells
+
+import "sync"
+
+// A Stripe guards some sets of cells. All counts of a tally lie in one stripe, so that
+// check and charge of all its limits is one critical section of some tens of
+// nanoseconds; neighbouring locks share no cache line.
+type Stripe struct {
+	sync.Mutex
+	_ [StripeSize - 8]byte
+}
+
+type Stripes []Stripe
+
+const (
+	StripeSize    = 64
+	setsPerStripe = 64 // at least: a lock must cost little beside what it guards
+	maxStripes    = 1024
+)
+
+// StripesFor returns the stripes of so many sets, and how many sets each of them has.
+func StripesFor(sets int) (Stripes, int) {
+	n := max(1, min(maxStripes, sets/setsPerStripe))
+	return make(Stripes, n), (sets + n - 1) / n
+}
+
+// Of returns the index of the stripe that holds a key.
+func (s Stripes) Of(key uint64) int { return Scale(key, len(s)) }
+
+// Lock locks all stripes, in the order in which requests do.
+func (s Stripes) Lock() {
+	for i := range s {
+		s[i].Lock()
+	}
+}
+
+func (s Stripes) Unlock() {
+	for i := range s {
+		s[i].Unlock()
+	}
+}
+
+// Locks are the stripes a request holds: the tally's and those of its three networks, or buyers,
+// each once, in ascending order, so that no two requests wait for each other.
+type Locks struct {
+	n       int
+	stripes [4]int
+}
+
+func (l *Locks) Add(stripe int) {
+	i := l.n
+	for i > 0 && l.stripes[i-1] > stripe {
+		i--
+	}
+	if i > 0 && l.stripes[i-1] == stripe {
+		return
+	}
+	copy(l.stripes[i+1:l.n+1], l.stripes[i:l.n])
+	l.stripes[i] = stripe
+	l.n++
+}
+
+func (l *Locks) Hold(all Stripes) {
+	for _, s := range l.stripes[:l.n] {
+		all[s].Lock()
+	}
+}
+
+func (l *Locks) Release(all Stripes) {
+	for _, s := range l.stripes[:l.n] {
+		all[s].Unlock()
+	}
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cells_test
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks how sets are locked and claimed in turn; each time some test of this package must fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

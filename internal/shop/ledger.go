@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shop
+
+import "github.com/tallystick/tallystick/internal/cells"
+
+// A table is that of a memory, where sales are written down.
+type table struct{ *cells.Table }
+
+// A ledger is the level of a buyer's sales, in a cell of the memory: the level of
+// the last sale, and when that was. What has leaked since is worked out at every
+// look, by the prices of the looker. So the level is kept when a [Tariff] changes, and
+// the new one says what it costs and how it leaks.
+//
+// A mark of the time at which all has leaked, as a bucket has, would be less to keep.
+// But it counts time, not sales: a shorter Memory would make an hour's debt of a few
+// sales the highest price there is, and a longer one would forget them. Slots of
+// counts, as a sliding window has, were tried: they forget a third of the sales at
+// once, and with them the price falls from the highest to the lowest.
+type ledger struct {
+	level int64 // in parts of a sale
+	mark
+}
+
+type mark struct {
+	at int64 // Unix second of the last sale
+
+	// ahead is the second of the last sale under a clock that has stepped back since,
+	// by a day at most; else 0. When the clock is there again, the level goes on from
+	// there: the step forward is no time that has passed.
+	ahead int64
+}
+
+const (
+	// wasAhead is the bit of a cell, above its level, that says that ahead is not 0.
+	wasAhead = 1 << 63
+
+	// lateSlack is how many seconds older than the last sale the clock may be read
+	// without having stepped back: by a request that waited for the lock.
+	lateSlack = 5
+)
+
+// load reads a ledger. A level that is higher than any that p can make is from another
+// tariff, and cut down: it must not cost more than the highest price.
+func (l *ledger) load(c *cells.Cell, k leak, highest int64) {
+	level := int64(c.Value >> 32 & maxLevel)
+	*l = ledger{level: min(level, highest), mark: mark{at: int64(uint32(c.Value))}}
+	if c.Value&wasAhead != 0 {
+		l.ahead = max(0, int64(c.Expires)-k.time(level))
+	}
+}
+
+// store writes a ledger. Its cell is free when all has leaked.
+func (l *ledger) store(c *cells.Cell, k leak) {
+	c.Value = uint64(l.level)<<32 | uint64(uint32(l.at))
+	if l.ahead > 0 {
+		c.Value |= wasAhead
+	}
+	c.Expires = uint32(min(max(l.at, l.ahead)+k.time(l.level), 1<<32-1))
+}
+
+// set minds a clock that has stepped, back or forward again, and reports whether that
+// is to be written down: else the step would be minded anew at every look, and the
+// level would not leak until the clock is there again.
+func (l *mark) set(now int64) (moved bool) {
+	if l.ahead > 0 && now >= l.ahead {
+		l.at, l.ahead, moved = l.ahead, 0, true
+	}
+	if now < l.at-lateSlack {
+		l.ahead, l.at, moved = max(l.ahead, l.at), now, true
+	}
+	if l.ahead > now+cells.FarFuture {
+		l.ahead, moved = 0, true
+	}
+	return moved
+}
+
+// now returns what has not leaked. A request that waited for the lock is of the time of
+// the last sale.
+func (l *ledger) now(now int64, k leak) int64 {
+	passed := max(0, now-l.at)
+	if k.time(l.level) <= passed {
+		return 0
+	}
+	return l.level - k.in(passed)
+}
+
+// sell counts a sale.
+func (l *ledger) sell(now int64, k leak) {
+	l.level, l.at = l.now(now, k)+salePart, max(l.at, now)
+}
+
+// opens returns in how many seconds the level is down to top, 0 if it is.
+func (l *ledger) opens(now int64, k leak, top int64) int64 {
+	if l.level <= top {
+		return 0
+	}
+	return max(0, l.at+k.time(l.level-top)-now)
+}
+
+// read returns the ledger of a cell, and corrects both for a clock that has stepped.
+func (p *Prices) read(now int64, c *cells.Cell, crowd int64) (l ledger) {
+	if c == nil {
+		return ledger{mark: mark{at: now}}
+	}
+	k := p.leakOf(crowd)
+	l.load(c, k, p.top(crowd)+salePart)
+	moved := l.set(now)
+	if l.ahead > 0 && l.now(now, k) == 0 {
+		l, moved = ledger{mark: mark{at: now}}, true // what has leaked does not come back with the clock
+	}
+	if moved {
+		l.store(c, k)
+	}
+	return l
+}
+
+// ledgerReach is how many seconds ahead of the clock a ledger may end.
+func ledgerReach(p *Prices, crowd int64) int64 {
+	return p.leakOf(crowd).time(p.top(crowd)+salePart) + cells.FarFuture
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shop_test
+
+import (
+	"testing"
+
+	"github.com/tallystick/tallystick/internal/mutants"
+)
+
+// TestMutants breaks every step of selling in turn; each time some test of this package must fail.
+func TestMutants(t *testing.T) {
+	mutants.Run(t, ".", mutants.Load(t, "testdata/mutants/*.json"))
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shop says who may buy a tally, and at what price. Like package storeless it knows no HTTP,
+// does no I/O and reads no clock. What was sold is remembered in a [storeless.Memory].
+//
+// Clients that share an address share its tally. A client can buy a tally of its own
+// with work that a caller has verified (package pow); [Prices.Redeem] sells it. Each
+// buyer has a level. A sale raises it by one, and it falls evenly, by 4·Crowd in Memory,
+// while it is above zero. The price is
+//
+//	Work·2^k·(1+f)      k the whole and f the rest of level/Crowd
+//
+// rounded up: continuous, so that a buyer who waits for a step to pass gains nothing. An
+// IPv6 identity pays the highest of the prices of its /64, /56 and /48, which may be
+// [Buyer]s of several crowds. The price is that of the moment of redemption, whatever the
+// challenge had asked for, and a proof is good while that is at most 15/8 of it: the price may
+// rise by 7/8 while an honest client works. In a time T, so much work buys at most
+//
+//	4·Crowd·T/Memory + Crowd·log2(1 + 15/8·work/(Crowd·Work))
+//
+// tallies on one instance, and a restart counts as one more. The same tally can be
+// redeemed any number of times until it ends, and is sold once ([Sale.Held]).
+//
+// Behind an address that carriers share out in blocks of ports, a buyer may name its block
+// ([Buyer.Block]). Then each block has a level, and pays for the sum of all or for eight
+// times its own, whichever is more. Live blocks have equal parts of the leak, a quarter at
+// most. The bound is the same: all blocks together buy what the address can.
+//
+// There is no cap below [MaxPrice]. One of 4·Crowd tallies was tried: a neighbour that
+// computes faster buys them all for 15·Crowd·Work hashes, 0.3 s of a processor at the
+// usual price, and nobody else behind the address can buy for an hour. Above MaxPrice
+// nothing is for sale, and [Sale.Wait] says exactly when something is.
+//
+// A level is kept in parts of 2⁻¹⁵ of a sale. What leaks is rounded down, so no price is
+// below the formula's. The level counts sales, not money or time: another [Tariff] finds as
+// many, and says what they cost. A clock that steps back leaves the level as it is, and
+// from then on it leaks by the new time. If the clock steps forward again to where it was,
+// within a day of its own time, the level goes on from there, and what was sold meanwhile
+// is counted.
+//
+// Sales are claimed as cells are: a [Buyer.Provider] that has taken an eighth of the cells for sales within two
+// quarters of Memory, or twice five minutes if that is longer, and of all that was taken a quarter, takes no more
+// of its own. The newcomers of its hosts share a ledger in each set, which they find by the widest of their
+// networks, and pay as one identity; and of their sales each set holds the last. These two cells in 16 are
+// another eighth. Who had a ledger goes on with it. So nobody's price is lower than by a ledger of its own.
+//
+// What this does not promise: that a client gets a tally. In the long run an address lets
+// in what leaks. A neighbour that pays more than others can, all the time, gets all of it.
+package shop
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Buyer is an identity that buys a tally, or a network it belongs to.
+type Buyer struct {
+	Key storeless.Key
+
+	// Crowds is how many times the crowd of an identity is expected in it: 1 for an
+	// identity. Less counts as 1, and more than a cell of the memory can count as that.
+	Crowds int64
+
+	// Block is the block of an address's ports that it buys from, 1 to 16; 0 if it has
+	// no blocks. More counts as 16. A block pays for what all have bought or, if
+	// that is more, for eight times what it has itself, and has at most a quarter of
+	// what leaks. Sales with a block and without one are counted apart. Networks have
+	// no blocks: only the first buyer's counts.
+	Block uint8
+
+	// Provider is whom an identity has its address from, as in [storeless.Candidate]: only the first
+	// buyer's counts. What its newcomers buy when it has its part of the cells for sales
+	// is written down together: see [Prices.Redeem].
+	Provider uint64
+}
+
+// MaxBuyers is how many buyers a sale may have: an identity, its /56 and its /48.
+const MaxBuyers = 3
+
+// A Sale is the outcome of [Prices.Redeem].
+type Sale struct {
+	// Granted says that the tally is open: sold now, or Held by this instance
+	// already, which is honoured however prices have risen since.
+	Granted, Held bool
+
+	// Price is what a tally cost at this moment, in expected hashes: the highest
+	// of all buyers' prices. 0 if it was Held, and if it would be above [MaxPrice]:
+	// then none is for sale, and Wait is how long until one is, in whole seconds.
+	Price int64
+	Wait  time.Duration
+
+	// Saturated says that the memory had no room to remember the sale, and that
+	// it was not made for that.
+	Saturated bool
+}
+
+// Quote returns the Price, or the Wait, of the next tally. buyers are the
+// identity and its networks, at most [MaxBuyers]. m may be nil: then nothing is
+// remembered, and the price never rises.
+func (p *Prices) Quote(now time.Time, m *storeless.Memory, buyers []Buyer) Sale {
+	if m == nil {
+		return Sale{Price: p.work}
+	}
+	t, locked := table{m.Paid()}, cells.Locks{}
+	for _, b := range buyers {
+		locked.Add(t.Of(uint64(b.Key)))
+	}
+	locked.Hold(t.Stripes)
+	defer locked.Release(t.Stripes)
+	s, _ := t.quote(clock(now), p, buyers)
+	return s
+}
+
+// Redeem opens a tally for work that has been proved, if the price at this moment on this
+// instance is at most 15/8 of it. What the challenge had asked for does not
+// bind, or a stock of challenges fetched while the price was low would buy any
+// number of tallies at that price. The 7/8 are for honest clients whose neighbours buy while
+// they work: of a Crowd of 8, seven may, and they lose no proof; with a Crowd of 1 each sale doubles
+// the price. Where the dearest is a block of ports, it is 2 in place of 15/8. Check and sale are one
+// critical section.
+//
+// tally derives from the challenge alone, so that a client that redeems again, or
+// that lost the answer, gets the same one: it is Held until ends.
+//
+// No provider takes more than a quarter of the cells for sales. One that has taken half of that
+// takes no more of its own: the newcomers among its buyers share a ledger in each set of 16 cells,
+// with the crowd of one identity, and of what they have bought the last in each set is Held.
+func (p *Prices) Redeem(now time.Time, m *storeless.Memory, buyers []Buyer, tally storeless.Key, ends time.Time, work int64) Sale {
+	if m == nil {
+		return Sale{Granted: work >= enough(p.work), Price: p.work}
+	}
+	t, locked := table{m.Paid()}, cells.Locks{}
+	locked.Add(t.Of(uint64(tally)))
+	for _, b := range buyers {
+		locked.Add(t.Of(uint64(b.Key)))
+	}
+	locked.Hold(t.Stripes)
+	defer locked.Release(t.Stripes)
+
+	second := clock(now)
+	if t.holds(second, tally, 0) || len(buyers) > 0 && t.holds(second, tally, buyers[0].Provider) {
+		return Sale{Granted: true, Held: true}
+	}
+	s, known := t.quote(second, p, buyers)
+	if s.Price == 0 || work < known.least {
+		return s
+	}
+	s.Granted = t.sell(second, p, buyers, &known, tally, ends.Unix())
+	if !s.Granted {
+		s.Saturated = true
+		t.Full.Add(1)
+	}
+	return s
+}
+
+// enough returns the least work that opens a tally at a price. With half of it, a stock of challenges would buy one
+// more than a Crowd of eight at the price at which it was fetched. With two thirds, 200 newcomers behind one
+// address would lose one proof in eight.
+func enough(price int64) int64 { return (8*price + 14) / 15 }
+
+// Books are the ledgers of all buyers, and of the blocks of the first, if it has any: then
+// its ledger is that of its block.
+type books struct {
+	ledgers [MaxBuyers]ledger
+	own     [MaxBuyers]bool // it is written down for this buyer alone
+	blocks  blocks
+	block   int   // from which the first buys; -1: none
+	least   int64 // the least work that opens a tally
+
+	provider uint64 // of the first; 0: nobody
+	full     bool   // it has its part of the cells
+	shared   ledger // of its newcomers, in the set of the widest buyer
+}
+
+// open returns the books of some buyers but for their ledgers. The stripes are locked.
+//
+// Of a provider that has its part the newcomers share a ledger, as counts are shared in a full
+// set; see [storeless.Candidate]. They find it by the widest buyer, a /48, so that its hosts cannot choose among
+// many, and all of them pay as one identity. What it says is where a newcomer begins also when the
+// provider has room again: nobody's level is lower than it was. Half of the part is for such ledgers
+// and for what is held of such sales, two cells of 16 in each set.
+//
+// Rejected: to refuse the further buyers of a provider, which would be a wall before everybody in a
+// phone carrier's network; and one ledger for all of them, which is one wall in the end.
+func (t table) open(now int64, p *Prices, buyers []Buyer) (known books) {
+	known.block, known.shared = -1, ledger{mark: mark{at: now}}
+	if len(buyers) == 0 {
+		return known
+	}
+	first, widest := &buyers[0], &buyers[len(buyers)-1]
+	known.block, known.provider = min(int(first.Block), portBlocks)-1, first.Provider
+	if known.provider == 0 {
+		return known
+	}
+	known.full = t.Claims.Busy(now/p.counted(), cells.Provider(known.provider, t.Salt), len(t.Cells)/2)
+	known.shared = p.read(now, t.Find(uint64(widest.Key), cells.SalesID, known.provider), p.crowdOf(1))
+	if known.full && known.block >= 0 && !live(now, t.Find(uint64(first.Key), blockID(known.block), 0)) {
+		known.block = -1
+	}
+	return known
+}
+
+// live reports whether a cell is in use.
+func live(now int64, c *cells.Cell) bool { return c != nil && int64(c.Expires) > now }
+
+// holds reports whether a tally was sold: by a cell of its own, or by that of a provider's newcomers.
+func (t table) holds(now int64, tally storeless.Key, provider uint64) bool {
+	c := t.Find(uint64(tally), cells.HeldID, provider)
+	return live(now, c) && c.Value == uint64(tally)
+}
+
+// sell writes a sale down, all of it or nothing: one that is not remembered
+// would leave the price where it was, for as many more.
+func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally storeless.Key, ends int64) bool {
+	var (
+		taken  [2 + MaxBuyers]*cells.Cell
+		before [2 + MaxBuyers]cells.Cell
+		n      int
+		own    uint64 // of these, the cells that nobody shares
+	)
+	take := func(k storeless.Key, id uint32, shared bool, reach int64) *cells.Cell {
+		provider := known.provider
+		if !shared {
+			provider = 0
+		}
+		c := t.Claim(now, uint64(k), id, provider, t.Horizon(reach))
+		if c != nil {
+			taken[n], before[n] = c, *c
+			n++
+			if !shared {
+				own++
+			}
+		}
+		return c
+	}
+	write := func(c *cells.Cell, l *ledger, k leak) bool {
+		if c == nil {
+			return false
+		}
+		l.sell(now, k)
+		l.store(c, k)
+		return true
+	}
+	held := take(tally, cells.HeldID, known.full, ends-now+cells.FarFuture)
+	sold, newcomer := held != nil, false
+	if sold {
+		held.Expires, held.Value = uint32(ends), uint64(tally)
+	}
+	for i := 0; sold && i < len(buyers); i++ {
+		b, l, crowd := &buyers[i], &known.ledgers[i], p.crowdOf(buyers[i].Crowds)
+		switch {
+		case i == 0 && known.block >= 0:
+			sold = write(take(b.Key, blockID(known.block), false, blockReach(p, crowd)), l, p.blockKeeps(crowd))
+			known.blocks.levels[known.block] = l.level
+		case known.full && !known.own[i]:
+			newcomer = true
+		default:
+			sold = write(take(b.Key, cells.SalesID, false, ledgerReach(p, crowd)), l, p.leakOf(crowd))
+		}
+	}
+	if sold && newcomer {
+		one := p.crowdOf(1)
+		sold = write(take(buyers[len(buyers)-1].Key, cells.SalesID, true, ledgerReach(p, one)), &known.shared, p.leakOf(one))
+	}
+	if !sold {
+		for i, c := range taken[:n] {
+			c.Expires, c.Value = before[i].Expires, before[i].Value
+		}
+		return false
+	}
+	if known.block >= 0 {
+		t.storeBlocks(p, buyers[0].Key, p.crowdOf(buyers[0].Crowds), &known.blocks)
+	}
+	if known.provider != 0 {
+		t.Claims.Add(now/p.counted(), cells.Provider(known.provider, t.Salt), own)
+	}
+	return true
+}
+
+// quote asks every buyer's ledger. The stripes are locked.
+func (t table) quote(now int64, p *Prices, buyers []Buyer) (s Sale, known books) {
+	known = t.open(now, p, buyers)
+	var opens int64
+	for i, b := range buyers {
+		crowd := p.crowdOf(b.Crowds)
+		l := &known.ledgers[i]
+		if i == 0 && known.block >= 0 {
+			block := known.block
+			all := t.readBlocks(now, p, b.Key, crowd)
+			known.blocks = all.now(now, p, crowd)
+			*l = ledger{known.blocks.levels[block], known.blocks.mark}
+			s.Price = p.at(known.blocks.pays(block), crowd)
+			// What a block has bought itself weighs eight times, so that one sale may double its price. It is
+			// half of that, for an honest client in it; the bound is that of what all have bought.
+			known.least = max(enough(p.at(known.blocks.sum(), crowd)), (s.Price+1)/2)
+			opens = all.opens(now, p, crowd, block)
+			continue
+		}
+		c := t.Find(uint64(b.Key), cells.SalesID, 0)
+		known.own[i] = live(now, c)
+		*l = p.read(now, c, crowd)
+		if k := p.leakOf(crowd); !known.own[i] && (known.full || known.shared.now(now, k) > l.now(now, k)) {
+			*l = known.shared
+		}
+		price := p.at(l.now(now, p.leakOf(crowd)), crowd)
+		s.Price, known.least = max(s.Price, price), max(known.least, enough(price))
+		opens = max(opens, l.opens(now, p.leakOf(crowd), p.top(crowd)))
+	}
+	if opens > 0 {
+		s.Price, s.Wait = 0, time.Duration(opens)*time.Second
+	}
+	return s, known
+}
+
+// clock is the second of a sale. Before 1970 it stands still.
+func clock(now time.Time) int64 { return max(0, now.Unix()) }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shop_test
+
+import (
+	"fmt"
+	"log"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Nothing that runs for each request allocates: not what is granted, held, refused
+// or too dear, nor what is spent, nor a newcomer to a full set.
+func TestSaleAllocations(t *testing.T) {
+	s := openStall(t, plain(8), 1<<12)
+	policy := perMinute(t, 1<<30)
+	wide := policy.Scale(8)
+	buyers, dear := s.host(0, 0, 0), s.address(0)
+	s.buyOut(opening, dear)
+	n := 0
+	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
+	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
+	candidate := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
+	blocks := s.block(1)
+	full := storeless.NewMemory(1, 1)
+	guest := storeless.Candidate{Provider: 7}
+	surge := shop.NewSurge(60)
+	for name, f := range map[string]func(){
+		"Quote":                   func() { s.prices.Quote(opening, s.m, buyers) },
+		"Quote, too dear":         func() { s.prices.Quote(opening, s.m, dear) },
+		"Quote, nil":              func() { s.prices.Quote(opening, nil, buyers) },
+		"Redeem":                  func() { n++; s.redeem(opening, s.hostInto(buyers, n), fresh(), 1<<40) },
+		"Quote, block":            func() { s.prices.Quote(opening, s.m, blocks) },
+		"Redeem, block":           func() { blocks[0].Block = uint8(1 + n%16); s.redeem(opening, blocks, fresh(), 1<<40) },
+		"Redeem, held":            func() { s.redeem(opening, buyers, 7, 1<<40) },
+		"Redeem, under the price": func() { s.redeem(opening, buyers, 8, 1) },
+		"Redeem, too dear":        func() { s.redeem(opening, dear, 8, 1<<40) },
+		"Take, proof":             func() { proof.Key = fresh(); s.m.Take(opening, policy, &candidate, 1) },
+		"Take, proof spent":       func() { proof.Key = 9; s.m.Take(opening, policy, &candidate, 1) },
+		"Take, full":              func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
+		"Surge":                   func() { surge.Sold(opening, fresh()); surge.Work(opening, 1000, 1<<40) },
+	} {
+		require.Zero(t, testing.AllocsPerRun(100, f), name)
+	}
+}
+
+// hostInto is host in a list that is there already.
+func (s *stall) hostInto(buyers []shop.Buyer, n int) []shop.Buyer {
+	buyers[0].Key, buyers[1].Key, buyers[2].Key = numbered(s.m, '6', n), numbered(s.m, '5', n), numbered(s.m, '4', n)
+	return buyers
+}
+
+func BenchmarkQuote(b *testing.B) {
+	s := openStall(b, usual, 0)
+	for name, buyers := range map[string][]shop.Buyer{"address": s.address(0), "host": s.host(0, 0, 0), "block": s.block(1)} {
+		b.Run(name, func(b *testing.B) {
+			s.buy(opening, buyers)
+			b.ReportAllocs()
+			for b.Loop() {
+				if s.prices.Quote(opening, s.m, buyers).Price == 0 {
+					b.Fatal("sold out")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkRedeem(b *testing.B) {
+	run := func(name string, f func(s *stall, n int) shop.Sale, want shop.Sale) {
+		b.Run(name, func(b *testing.B) {
+			s, n := openStall(b, usual, 0), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				if sale := f(s, n); sale != want && n > 1 {
+					b.Fatal(sale)
+				}
+			}
+		})
+	}
+	one := []shop.Buyer{{Key: 1, Crowds: 1 << 31}}
+	host := []shop.Buyer{{Key: 1, Crowds: 1 << 31}, {Key: 2, Crowds: 1 << 31}, {Key: 3, Crowds: 1 << 31}}
+	// A Memory later for each, so that all has leaked and no tally stays.
+	sell := func(buyers []shop.Buyer) func(s *stall, n int) shop.Sale {
+		return func(s *stall, n int) shop.Sale {
+			now := opening.Add(time.Duration(n%1e5) * usual.Memory)
+			return s.prices.Redeem(now, s.m, buyers, storeless.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
+		}
+	}
+	sold := shop.Sale{Granted: true, Price: usual.Work}
+	run("sold", sell(one), sold)
+	run("sold-in-networks", sell(host), sold)
+	run("held", func(s *stall, _ int) shop.Sale { return s.redeem(opening, one, 7, usual.Work) }, shop.Sale{Granted: true, Held: true})
+	run("under-the-price", func(s *stall, _ int) shop.Sale { return s.redeem(opening, one, 7, 1) }, shop.Sale{Price: usual.Work})
+}
+
+// An address has bought some tallies; now they cost more. A proof is good down to half
+// the price.
+func ExamplePrices_Redeem() {
+	tariff := shop.Tariff{Work: 1 << 18, Crowd: 2, Memory: time.Hour}
+	prices, err := tariff.Compile()
+	if err != nil {
+		log.Fatal(err)
+	}
+	memory := storeless.NewMemory(0, 1)
+	buyers := []shop.Buyer{{Key: memory.Key([]byte("signup/192.0.2.1")), Crowds: 1}}
+	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
+
+	// Four proofs, of what a challenge asked for when all were fetched.
+	for _, challenge := range []string{"first", "second", "second", "third", "fourth"} {
+		tally := memory.Key([]byte(challenge))
+		sale := prices.Redeem(now, memory, buyers, tally, now.Add(2*time.Hour), 1<<18)
+		switch {
+		case sale.Held:
+			fmt.Println(challenge, "has its tally already")
+		case sale.Granted:
+			fmt.Println(challenge, "buys a tally, the price is", sale.Price)
+		default:
+			fmt.Println(challenge, "is worth too little, the price is", sale.Price)
+		}
+	}
+	// Output:
+	// first buys a tally, the price is 262144
+	// second buys a tally, the price is 393216
+	// second has its tally already
+	// third is worth too little, the price is 524288
+	// fourth is worth too little, the price is 524288
+}

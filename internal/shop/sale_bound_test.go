@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shop_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/shop"
+)
+
+// A record is a sale as an onlooker writes it down.
+type record struct {
+	second int64
+	life   int // of which instance
+	work   int64
+}
+
+// A campaign is an attack on the prices of one identity: any timing, several
+// instances, restarts. Every sale is on record.
+type campaign struct {
+	*rand.Rand
+	tariff shop.Tariff
+	shops  []*stall
+	lives  []int // the life that each instance lives
+	born   int
+	now    time.Time
+	log    []record
+}
+
+func newCampaign(t *testing.T, r *rand.Rand) *campaign {
+	c := &campaign{Rand: r, now: opening.Add(time.Duration(r.Int64N(int64(24 * time.Hour))))}
+	c.tariff = shop.Tariff{
+		Work:   16 + r.Int64N(1<<20),
+		Crowd:  1 + r.Int64N(9),
+		Memory: []time.Duration{time.Minute, 61 * time.Second, 10 * time.Minute, time.Hour, 24 * time.Hour}[r.IntN(5)],
+	}
+	for range 1 + r.IntN(3) {
+		c.born++
+		c.shops, c.lives = append(c.shops, openStall(t, c.tariff, 1<<12)), append(c.lives, c.born)
+	}
+	return c
+}
+
+// pass lets time pass: nothing, a moment, some hours, until something is for sale.
+func (c *campaign) pass(s *stall, buyers []shop.Buyer) {
+	switch c.IntN(16) {
+	case 0:
+		c.now = c.now.Add(time.Duration(c.Int64N(int64(c.tariff.Memory) / 8)))
+	case 1:
+		c.now = c.now.Add(time.Duration(c.Int64N(int64(c.tariff.Memory) * 3 / 2)))
+	case 2:
+		c.now = c.now.Add(c.tariff.Memory / time.Duration(4*c.tariff.Crowd))
+	case 3:
+		if q := s.quote(c.now, buyers); q.Price == 0 && c.IntN(2) == 0 {
+			c.now = c.now.Add(q.Wait)
+		}
+	}
+}
+
+// buy tries to buy once: below half the price, at half of it, or above.
+func (c *campaign) buy(t *testing.T, i int) {
+	s, buyers := c.shops[i], c.shops[i].address(0)
+	q := s.quote(c.now, buyers)
+	c.requirePriceOfRecord(t, i, q.Price)
+	if q.Price == 0 {
+		s.requireExactWait(c.now, buyers)
+		require.False(t, s.offer(c.now, buyers, math.MaxInt64).Granted)
+		return
+	}
+	least := leastFor(q.Price)
+	require.False(t, s.offer(c.now, buyers, least-1-c.Int64N(least)).Granted)
+	work := least
+	if c.IntN(4) == 0 {
+		work += c.Int64N(3 * work)
+	}
+	require.Equal(t, shop.Sale{Granted: true, Price: q.Price}, s.offer(c.now, buyers, work))
+	c.log = append(c.log, record{c.now.Unix(), c.lives[i], work})
+}
+
+// levelOfRecord is the level by the log, in floating point, and how many sales there
+// were.
+func (c *campaign) levelOfRecord(i int) (level float64, sales int) {
+	leak := 4 * float64(c.tariff.Crowd) / c.tariff.Memory.Seconds()
+	at := int64(0)
+	fall := func(now int64) {
+		level, at = math.Max(0, level-leak*float64(now-at)), now
+	}
+	for _, r := range c.log {
+		if r.life == c.lives[i] {
+			fall(r.second)
+			level++
+			sales++
+		}
+	}
+	fall(c.now.Unix())
+	return level, sales
+}
+
+// priceAt is the formula, in floating point.
+func priceAt(tariff shop.Tariff, crowds int64, level float64) float64 {
+	k, f := math.Modf(level / float64(tariff.Crowd*crowds))
+	return float64(tariff.Work) * math.Exp2(k) * (1 + f)
+}
+
+// requirePriceOfRecord checks a price against the log: never below that of the exact
+// level, and above it only by what each sale may have rounded up.
+func (c *campaign) requirePriceOfRecord(t *testing.T, i int, price int64) {
+	level, sales := c.levelOfRecord(i)
+	least, most := priceAt(c.tariff, 1, level), priceAt(c.tariff, 1, level+float64(sales)/(1<<15))
+	if price == 0 {
+		require.Greater(t, most*(1+1e-9), float64(shop.MaxPrice))
+		return
+	}
+	require.GreaterOrEqual(t, float64(price), least*(1-1e-9))
+	require.LessOrEqual(t, float64(price), most*(1+1e-9)+1)
+}
+
+// mostTallies is how many tallies so much work buys on an instance in a time, at most.
+func mostTallies(tariff shop.Tariff, work float64, in time.Duration) float64 {
+	crowd := float64(tariff.Crowd)
+	return 4*crowd*in.Seconds()/tariff.Memory.Seconds() + crowd*math.Log2(1+15./8*work/(crowd*float64(tariff.Work)))
+}
+
+// requireBound checks every span, of each life, and returns how near the formula the
+// attack came: 1 is all that it allows.
+func (c *campaign) requireBound(t *testing.T) (nearest float64) {
+	for last, end := range c.log {
+		own, paid := 0, 0.0
+		for first := last; first >= 0; first-- {
+			r := c.log[first]
+			if r.life != end.life {
+				continue
+			}
+			own++
+			paid += float64(r.work)
+			most := mostTallies(c.tariff, paid, time.Duration(end.second-r.second)*time.Second)
+			require.LessOrEqual(t, float64(own), most*(1+1e-9))
+			if own > 50 {
+				nearest = math.Max(nearest, float64(own)/most)
+			}
+		}
+	}
+	return nearest
+}
+
+// Whatever the timing: in a time T so much work buys at most
+//
+//	4·Crowd·T/Memory + Crowd·log2(1 + 2·work/(Crowd·Work))
+//
+// tallies on an instance.
+func TestTalliesCostTheFormula(t *testing.T) {
+	closed, nearest := 0, 0.0
+	seeds(t, 40, func(t *testing.T, r *rand.Rand) {
+		c := newCampaign(t, r)
+		for range 600 {
+			i := c.IntN(len(c.shops))
+			if c.IntN(200) == 0 { // a restart forgets
+				c.born++
+				c.shops[i], c.lives[i] = openStall(t, c.tariff, 1<<12), c.born
+			}
+			c.pass(c.shops[i], c.shops[i].address(0))
+			if c.shops[i].quote(c.now, c.shops[i].address(0)).Price == 0 {
+				closed++
+			}
+			c.buy(t, i)
+		}
+		nearest = math.Max(nearest, c.requireBound(t))
+		require.Greater(t, len(c.log), 20)
+	})
+	require.Greater(t, closed, 10, "the attack reaches the highest price")
+	t.Logf("random buyers come to %.2f of the formula", nearest)
+}
+
+// Buyers that spend a budget as well as they can: at once, evenly, or only below a
+// price. They come near the formula and not above it.
+func TestGreedyBuyersCostTheFormula(t *testing.T) {
+	nearest := 0.0
+	for _, tariff := range []shop.Tariff{plain(1), plain(8), {Work: 1 << 18, Crowd: 8, Memory: 24 * time.Hour}, {Work: 16, Crowd: 32, Memory: time.Minute}} {
+		for _, most := range []float64{1, 1.5, 4, 64, 1 << 12} { // times Work
+			s := openStall(t, tariff, 1<<17)
+			paid, n := 0.0, 0
+			step := max(time.Second, tariff.Memory/time.Duration(16*tariff.Crowd))
+			for d := time.Duration(0); d <= 6*tariff.Memory; d += step {
+				for {
+					q := s.quote(opening.Add(d), s.address(0))
+					if q.Price == 0 || float64(q.Price) > most*float64(tariff.Work) {
+						break
+					}
+					work := leastFor(q.Price)
+					require.True(t, s.offer(opening.Add(d), s.address(0), work).Granted)
+					paid += float64(work)
+					n++
+				}
+				require.LessOrEqual(t, float64(n), mostTallies(tariff, paid, d)*(1+1e-9))
+			}
+			nearest = math.Max(nearest, float64(n)/mostTallies(tariff, paid, 6*tariff.Memory))
+		}
+	}
+	require.Greater(t, nearest, 0.9, "the formula is not far from what there is")
+	t.Logf("greedy buyers come to %.2f of the formula", nearest)
+}
+
+// The ladder in a straight line between doublings, to the hash, at the middle and the
+// end of a crowd.
+func TestLadderToTheHash(t *testing.T) {
+	s, paid := openStall(t, plain(8), 1<<12), int64(0)
+	var prices []int64
+	for range 33 {
+		prices = append(prices, s.quote(opening, s.address(0)).Price)
+		paid += s.buy(opening, s.address(0))
+	}
+	require.Equal(t, []int64{1000, 1125, 1250, 1375, 1500, 1625, 1750, 1875, 2000, 2250}, prices[:10])
+	require.Equal(t, []int64{4000, 8000, 16000}, []int64{prices[16], prices[24], prices[32]})
+	require.Equal(t, int64(172500+16000), paid)
+}
+
+// A level falls by a sale in every Memory/(4·Crowd), to the second, and with it the
+// price.
+func TestSalesLeakAway(t *testing.T) {
+	for _, memory := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+		s := openStall(t, shop.Tariff{Work: 1000, Crowd: 1, Memory: memory}, 1<<12)
+		for range 5 {
+			s.buy(opening, s.address(0))
+		}
+		for n := range 6 {
+			then := opening.Add(time.Duration(n) * memory / 4)
+			require.Equal(t, int64(1000)<<(5-n), s.quote(then, s.address(0)).Price)
+			if n > 0 {
+				require.Greater(t, s.quote(then.Add(-time.Nanosecond), s.address(0)).Price, int64(1000)<<(5-n))
+			}
+		}
+	}
+}
+
+// At the highest price there is, nothing more is for sale, and the wait says to the
+// second when something is, for the level that opens last.
+func TestWaitIsExactAboveTheHighestPrice(t *testing.T) {
+	for _, tariff := range []shop.Tariff{plain(1), plain(8), {Work: 1 << 29, Crowd: 255, Memory: time.Minute}, {Work: 16, Crowd: 7, Memory: 24 * time.Hour}} {
+		s := openStall(t, tariff, 1<<17)
+		one, host := s.address(0), s.host(0, 0, 0)
+		dearest := int64(0)
+		for s.quote(opening, one).Price > 0 {
+			dearest = s.buy(opening, one)
+		}
+		require.LessOrEqual(t, dearest, int64(shop.MaxPrice))
+		require.Greater(t, dearest, int64(shop.MaxPrice/4))
+		wait := s.requireExactWait(opening, one)
+		sale := tariff.Memory / time.Duration(4*tariff.Crowd)
+		require.LessOrEqual(t, wait, sale+time.Second, "one sale at most is above the highest price")
+
+		s.buyOut(opening, host[:1])
+		s.buyOut(opening, host[1:2])
+		later := opening.Add(time.Second)
+		s.buyOut(later, host[:1])
+		require.Equal(t, max(s.quote(later, host[:1]).Wait, s.quote(later, host[1:2]).Wait), s.quote(later, host).Wait)
+		if s.quote(later, host).Price == 0 {
+			s.requireExactWait(later, host)
+		}
+	}
+}

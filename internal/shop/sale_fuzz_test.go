@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shop_test
+
+import (
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/shop"
+)
+
+// A diary is what a ledger should say, in fractions that are exact.
+type diary struct {
+	crowds int64
+	level  *big.Rat
+	sales  int64
+	at     int64 // when it was written
+	ahead  int64 // when it was written under a clock that has stepped back; 0: none
+	vague  bool  // all has leaked while the clock was behind, but for what was rounded
+}
+
+// look returns the level at now, by the rules for a clock that steps.
+func (d *diary) look(tariff shop.Tariff, now int64) *big.Rat {
+	if d.level == nil {
+		d.level, d.at = new(big.Rat), now
+	}
+	if d.ahead != 0 && now >= d.ahead { // it is back where it was
+		d.at, d.ahead = d.ahead, 0
+	}
+	if now < d.at-5 {
+		d.at, d.ahead = now, max(d.at, d.ahead)
+	}
+	if d.ahead > now+86400 {
+		d.ahead = 0
+	}
+	leak := big.NewRat(max(0, now-d.at)*4*tariff.Crowd*d.crowds, int64(tariff.Memory/time.Second))
+	level := new(big.Rat).Sub(d.level, leak)
+	if level.Sign() <= 0 {
+		if d.ahead != 0 {
+			d.vague = d.vague || level.Cmp(big.NewRat(-d.sales, 1<<15)) > 0
+			d.level, d.at, d.ahead = new(big.Rat), max(d.at, now), 0
+		}
+		return new(big.Rat)
+	}
+	return level
+}
+
+// priceOf is the price at a level of so many crowds, rounded up.
+func priceOf(tariff shop.Tariff, crowds int64, level *big.Rat) int64 {
+	crowd := new(big.Rat).SetInt64(tariff.Crowd * crowds)
+	price := new(big.Rat).SetInt64(tariff.Work)
+	for level.Cmp(crowd) >= 0 {
+		level = new(big.Rat).Sub(level, crowd)
+		price.Add(price, price)
+	}
+	price.Mul(price, new(big.Rat).Add(big.NewRat(1, 1), new(big.Rat).Quo(level, crowd)))
+	up := new(big.Int).Add(price.Num(), new(big.Int).Sub(price.Denom(), big.NewInt(1)))
+	return up.Quo(up, price.Denom()).Int64()
+}
+
+// FuzzLedger sells to two /64s of a /56 of a /48, under any tariff and a clock
+// that goes anywhere, and keeps a diary. The first two bytes are the tariff, every
+// further pair an act.
+func FuzzLedger(f *testing.F) {
+	f.Add([]byte{0, 0, 4, 0, 4, 0, 4, 0, 4, 0})
+	f.Fuzz(func(t *testing.T, acts []byte) {
+		if len(acts) < 2 || len(acts) > 2000 {
+			return
+		}
+		memory := []time.Duration{time.Minute, 61 * time.Second, 100 * time.Second, time.Hour, 24 * time.Hour}[acts[1]%5]
+		s := openStall(t, shop.Tariff{Work: 1 << 20, Crowd: 1 + int64(acts[0]%4), Memory: memory}, 4096)
+		wide := []*diary{{crowds: 2}, {crowds: 3}} // small networks, so that they become dear
+		diaries := [2][]*diary{{{crowds: 1}, wide[0], wide[1]}, {{crowds: 1}, wide[0], wide[1]}}
+		now := opening
+		sell := func(who int, parts int64) { // for so many quarters of the price
+			buyers := s.host(who, 0, 0)
+			buyers[1].Crowds, buyers[2].Crowds = 2, 3
+			least, most, behind := int64(0), int64(0), false
+			for _, d := range diaries[who] {
+				level := d.look(s.tariff, now.Unix())
+				least = max(least, priceOf(s.tariff, d.crowds, level))
+				behind = behind || d.ahead != 0
+				if d.vague {
+					t.Skip("whether the level comes back with the clock is a matter of rounding")
+				}
+				most = max(most, priceOf(s.tariff, d.crowds, new(big.Rat).Add(level, big.NewRat(d.sales, 1<<15))))
+			}
+			q := s.quote(now, buyers)
+			if q.Price == 0 {
+				require.Greater(t, most, int64(shop.MaxPrice))
+				if !behind { // else the wait may end where the clock was
+					s.requireExactWait(now, buyers)
+				}
+			} else {
+				require.GreaterOrEqual(t, q.Price, least)
+				require.LessOrEqual(t, q.Price, most)
+			}
+			// A tally that has ended is not Held.
+			work := (q.Price*parts + 3) / 4
+			q.Granted = q.Price > 0 && work >= leastFor(q.Price)
+			require.Equal(t, q, s.prices.Redeem(now, s.m, buyers, 7, time.Unix(1, 0), work))
+			if !q.Granted {
+				return
+			}
+			for _, d := range diaries[who] {
+				d.level = new(big.Rat).Add(d.look(s.tariff, now.Unix()), big.NewRat(1, 1))
+				d.at = max(d.at, now.Unix())
+				d.sales++
+			}
+		}
+		// Every ledger takes its cell, perhaps the one the ended tally had left; the
+		// last sale finds the tally another. None is taken from another later, so a
+		// clock that steps back finds what the diaries say.
+		sell(0, 4)
+		sell(1, 4)
+		sell(0, 4)
+		for ; len(acts) >= 4; acts = acts[2:] {
+			act, n := acts[2], int64(acts[3])
+			switch act % 8 {
+			case 0:
+				now = now.Add(time.Duration(n) * time.Second)
+			case 1:
+				now = now.Add(time.Duration(n) * memory / 64)
+			case 2:
+				now = now.Add(-time.Duration(n) * time.Second)
+			case 3: // up to two days and two hours
+				now = now.Add(-time.Duration(n) * 707 * time.Second)
+			case 4, 5: // enough
+				sell(int(act/8%2), 3+n%8)
+			case 6: // not enough
+				sell(int(act/8%2), n%2)
+			case 7: // forward as far
+				now = now.Add(time.Duration(n) * 707 * time.Second)
+			}
+		}
+	})
+}
+
+// The go command skips a seed folder that has moved without a word.
+func TestLedgerSeedsExist(t *testing.T) {
+	seeds, err := os.ReadDir(filepath.Join("testdata", "fuzz", "FuzzLedger"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(seeds), 6)
+}

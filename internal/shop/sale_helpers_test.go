@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shop_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// opening is when every stall opens.
+var opening = time.Unix(19800*86400, 0)
+
+// A stall sells tallies on one instance.
+type stall struct {
+	t      testing.TB
+	tariff shop.Tariff
+	prices *shop.Prices
+	m      *storeless.Memory
+	wares  int
+}
+
+func openStall(t testing.TB, tariff shop.Tariff, tallies int) *stall {
+	t.Helper()
+	prices, err := tariff.Compile()
+	require.NoError(t, err)
+	return &stall{t: t, tariff: tariff, prices: prices, m: storeless.NewMemory(tallies, 1)}
+}
+
+// plain is a tariff whose prices are easy to read.
+func plain(crowd int64) shop.Tariff {
+	return shop.Tariff{Work: 1000, Crowd: crowd, Memory: time.Hour}
+}
+
+// numbered is the n-th key of a kind.
+func numbered(m *storeless.Memory, kind byte, n int) storeless.Key {
+	id := [9]byte{kind}
+	binary.LittleEndian.PutUint64(id[1:], uint64(n))
+	return m.Key(id[:])
+}
+
+func proofOf(key storeless.Key, life time.Duration) *storeless.Proof {
+	return &storeless.Proof{Key: key, Expires: opening.Add(life)}
+}
+
+func perMinute(t testing.TB, quota int64) *storeless.Policy {
+	t.Helper()
+	p, err := storeless.Compile("p", []storeless.Limit{{Quota: quota, Window: time.Minute}})
+	require.NoError(t, err)
+	return p
+}
+
+// address is an identity that belongs to no network.
+func (s *stall) address(n int) []shop.Buyer {
+	return []shop.Buyer{{Key: numbered(s.m, 'a', n), Crowds: 1}}
+}
+
+// host is an IPv6 identity: the n-th /64 of a /56 of a /48.
+func (s *stall) host(n64, n56, n48 int) []shop.Buyer {
+	return []shop.Buyer{
+		{Key: numbered(s.m, '6', n64), Crowds: 1},
+		{Key: numbered(s.m, '5', n56), Crowds: 8},
+		{Key: numbered(s.m, '4', n48), Crowds: 64},
+	}
+}
+
+// ware is a tally that nobody has asked for yet.
+func (s *stall) ware() storeless.Key {
+	s.wares++
+	return numbered(s.m, 'w', s.wares)
+}
+
+func (s *stall) quote(now time.Time, buyers []shop.Buyer) shop.Sale {
+	return s.prices.Quote(now, s.m, buyers)
+}
+
+// offer redeems work for a new tally.
+func (s *stall) offer(now time.Time, buyers []shop.Buyer, work int64) shop.Sale {
+	return s.redeem(now, buyers, s.ware(), work)
+}
+
+func (s *stall) redeem(now time.Time, buyers []shop.Buyer, tally storeless.Key, work int64) shop.Sale {
+	return s.prices.Redeem(now, s.m, buyers, tally, now.Add(2*time.Hour), work)
+}
+
+// buy pays what a new tally costs, which must be for sale, and returns the price.
+func (s *stall) buy(now time.Time, buyers []shop.Buyer) int64 {
+	s.t.Helper()
+	q := s.quote(now, buyers)
+	require.Positive(s.t, q.Price, "for sale")
+	require.Equal(s.t, shop.Sale{Granted: true, Price: q.Price}, s.offer(now, buyers, q.Price))
+	return q.Price
+}
+
+// buyOut buys until nothing is for sale, and returns how many were.
+func (s *stall) buyOut(now time.Time, buyers []shop.Buyer) (n int) {
+	s.t.Helper()
+	for s.quote(now, buyers).Price > 0 {
+		s.buy(now, buyers)
+		n++
+		require.Less(s.t, n, 100_000)
+	}
+	return n
+}
+
+// requireExactWait checks that nothing is for sale now, nor a second before the
+// wait is over, and that something is when it is. It returns the wait.
+func (s *stall) requireExactWait(now time.Time, buyers []shop.Buyer) time.Duration {
+	s.t.Helper()
+	q := s.quote(now, buyers)
+	require.Zero(s.t, q.Price)
+	require.GreaterOrEqual(s.t, q.Wait, time.Second)
+	require.Zero(s.t, q.Wait%time.Second)
+	require.Zero(s.t, s.quote(now.Add(q.Wait-time.Second), buyers).Price, "a second earlier")
+	then := s.quote(now.Add(q.Wait), buyers)
+	require.Positive(s.t, then.Price, "when the wait is over")
+	require.Zero(s.t, then.Wait)
+	return q.Wait
+}
+
+// spend buys as many tallies as so much work pays for, at the price of now.
+func (s *stall) spend(now time.Time, buyers []shop.Buyer, work int64) (n int) {
+	s.t.Helper()
+	for {
+		q := s.quote(now, buyers)
+		if q.Price == 0 || q.Price > work {
+			return n
+		}
+		work -= q.Price
+		s.buy(now, buyers)
+		n++
+	}
+}
+
+// count returns how many sales of a buyer have not leaked, rounded down, without
+// selling: it asks at the prices of a crowd that is larger than they are.
+func (s *stall) count(now time.Time, b shop.Buyer) int64 {
+	s.t.Helper()
+	const work, crowd, crowds = 1 << 27, 255, 8
+	prices, err := shop.Tariff{Work: work, Crowd: crowd, Memory: s.tariff.Memory}.Compile()
+	require.NoError(s.t, err)
+	q := prices.Quote(now, s.m, []shop.Buyer{{Key: b.Key, Crowds: crowds}})
+	require.GreaterOrEqual(s.t, q.Price, int64(work))
+	require.Less(s.t, q.Price, int64(2*work), "too many to count")
+	return (q.Price - work) * crowd * crowds / work
+}
+
+// requireCount checks how many sales of a buyer have not leaked.
+func (s *stall) requireCount(now time.Time, b shop.Buyer, count int) {
+	s.t.Helper()
+	require.EqualValues(s.t, count, s.count(now, b))
+}
+
+// seeds runs f under a few fixed seeds, fewer where time is short.
+func seeds(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
+	t.Helper()
+	if testkit.Brief() {
+		n = (n + 3) / 4
+	}
+	for seed := range uint64(n) {
+		t.Run("seed "+strconv.FormatUint(seed, 10), func(t *testing.T) { f(t, rand.New(rand.NewPCG(seed, 0x5a1e))) })
+	}
+}
+
+// leastFor is the least work of which the price is at most 15/8.
+func leastFor(price int64) (work int64) {
+	work = price / 15 * 8
+	for 15*work < 8*price {
+		work++
+	}
+	return work
+}
+
+// leastOfBlock is the least work that opens a tally to a block: that of what all blocks have bought, which is what
+// one pays that has bought the least, and half of its own price.
+func (s *stall) leastOfBlock(now time.Time, n int) int64 {
+	all := int64(shop.MaxPrice)
+	for i := 1; i <= 16; i++ {
+		if q := s.quote(now, s.block(i)); q.Price > 0 {
+			all = min(all, q.Price)
+		}
+	}
+	return max(leastFor(all), (s.quote(now, s.block(n)).Price+1)/2)
+}

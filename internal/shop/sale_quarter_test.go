@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shop_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/shop"
+)
+
+// host4 is the n-th IPv4 address of a provider.
+func (s *stall) host4(provider, n int) []shop.Buyer {
+	return []shop.Buyer{{Key: numbered(s.m, 'a', provider<<32|n), Crowds: 1, Provider: uint64(provider)}}
+}
+
+// host6 is a host in the n-th /48 of a provider.
+func (s *stall) host6(provider, n int) []shop.Buyer {
+	n |= provider << 32
+	return []shop.Buyer{
+		{Key: numbered(s.m, '6', n), Crowds: 1, Provider: uint64(provider)},
+		{Key: numbered(s.m, '5', n), Crowds: 2},
+		{Key: numbered(s.m, '4', n), Crowds: 8},
+	}
+}
+
+// flood buys a tally for each of n hosts, if it costs no more than the first, and returns how many were sold.
+func (s *stall) flood(now time.Time, n int, host func(n int) []shop.Buyer) (sold int) {
+	for i := range n {
+		if s.prices.Redeem(now, s.m, host(i), s.ware(), now.Add(20*time.Second), s.tariff.Work).Granted {
+			sold++
+		}
+	}
+	return sold
+}
+
+// One network shuts nobody out who comes from elsewhere, however much it buys: 723 sales from one IPv6 /29
+// did, of a memory for 4,096 clients. Four of them have what there is, for as long as sales are held.
+func TestOneNetworkLeavesTheSalesToOthers(t *testing.T) {
+	for name, row := range map[string]struct {
+		clients, networks, hosts int
+		wide                     bool
+		newcomers, least         int // from elsewhere, and how many of them buy
+	}{
+		"nobody":                      {4096, 0, 0, true, 1000, 940},
+		"723 hosts of a /29":          {4096, 1, 723, true, 1000, 820},
+		"20,000 hosts of a /29":       {4096, 1, 20_000, true, 1000, 820},
+		"20,000 hosts of a /16":       {4096, 1, 20_000, false, 1000, 820},
+		"few newcomers, two /16s":     {4096, 2, 20_000, false, 300, 260},
+		"few newcomers, a small site": {1024, 1, 20_000, false, 150, 120},
+		"a /29, by default":           {65_536, 1, 100_000, true, 1000, 995},
+		"three /16s, by default":      {65_536, 3, 50_000, false, 1000, 650},
+		"four /16s, by default":       {65_536, 4, 50_000, false, 1000, 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStall(t, shop.Tariff{Work: 1 << 18, Crowd: 8, Memory: time.Hour}, row.clients)
+			sold := 0
+			for network := range row.networks {
+				host := s.host4
+				if row.wide {
+					host = s.host6
+				}
+				sold += s.flood(opening, row.hosts, func(n int) []shop.Buyer { return host(1+network, n) })
+			}
+			in := s.flood(opening, row.newcomers, func(n int) []shop.Buyer { return s.host4(100+n%50, n) })
+			t.Logf("%d sales, and %d of %d newcomers", sold, in, row.newcomers)
+			require.GreaterOrEqual(t, in, row.least)
+		})
+	}
+}
+
+// In a network that has its part an honest newcomer meets a price, and no wall: it pays as if it were behind one
+// address with the others that share its set. Who has a ledger goes on with that, and a proof that is shown again
+// is the same sale.
+func TestInANetworkThatHasItsPart(t *testing.T) {
+	for name, wide := range map[string]bool{"IPv4": false, "IPv6": true} {
+		t.Run(name, func(t *testing.T) {
+			s := openStall(t, plain(8), 4096)
+			host := func(n int) []shop.Buyer { return s.host4(1, n) }
+			if wide {
+				host = func(n int) []shop.Buyer { return s.host6(1, n) }
+			}
+			s.flood(opening, 5000, host)
+			known, dear := s.quote(opening, host(0)), int64(0)
+			require.EqualValues(t, 1125, known.Price, "its own ledger: one was sold")
+			for n := range 1000 {
+				q := s.quote(opening, host(10_000+n))
+				require.Positive(t, q.Price)
+				require.LessOrEqual(t, q.Price, int64(2000), "more the flood has not paid")
+				dear = max(dear, q.Price)
+			}
+			require.Greater(t, dear, int64(1500))
+
+			newcomer := host(20_000)
+			before, tally := s.quote(opening, newcomer).Price, s.ware()
+			require.True(t, s.redeem(opening, newcomer, tally, before).Granted)
+			after := s.quote(opening, newcomer).Price
+			require.Greater(t, after, before, "it pays for what it has bought")
+			require.True(t, s.redeem(opening, newcomer, tally, 0).Held, "a lost answer")
+			require.False(t, s.redeem(opening, newcomer, s.ware(), 0).Granted, "another is another")
+			require.Equal(t, after, s.quote(opening, newcomer).Price)
+			elsewhere := s.quote(opening, s.host4(2, 1))
+			require.EqualValues(t, 1000, elsewhere.Price)
+
+			if wide { // another host of its /48
+				other := append(s.host6(1, 30_000)[:1], newcomer[1:]...)
+				require.Equal(t, after, s.quote(opening, other).Price, "all of a network pay as one identity")
+			}
+			for range 30 {
+				s.buy(opening, newcomer)
+			}
+			require.Greater(t, s.quote(opening, newcomer).Price, 8*after, "as one identity")
+			after = s.quote(opening, newcomer).Price
+
+			later := opening.Add(10 * time.Minute)
+			require.Less(t, s.quote(later, newcomer).Price, after, "it leaks")
+			require.Greater(t, s.quote(later, newcomer).Price, int64(1000), "and is not forgotten")
+			rooms := opening.Add(31 * time.Minute) // the network has room again
+			require.Greater(t, s.quote(rooms, newcomer).Price, int64(map[bool]int{false: 4000, true: 1000}[wide]), "nor then")
+			s.buy(rooms, newcomer)
+			require.EqualValues(t, 1000, s.quote(rooms.Add(2*time.Hour), newcomer).Price)
+		})
+	}
+}
+
+// Who had a ledger, and has let it end, is a newcomer like others: it has no cell of its own again while its
+// network has its part.
+func TestADeadLedgerIsNoRoom(t *testing.T) {
+	s := openStall(t, plain(8), 4096)
+	host := func(from int) func(int) []shop.Buyer {
+		return func(n int) []shop.Buyer { return s.host4(1, from+n) }
+	}
+	s.flood(opening, 5000, host(0))
+	later := opening.Add(10 * time.Minute)
+	s.flood(later, 5000, host(10_000))
+	for n := range 50 {
+		require.Greater(t, s.quote(later, host(0)(n)).Price, int64(1000), "it pays what newcomers of its set pay")
+	}
+}
+
+// Whether its network has room or not, no identity buys more than its own ledger would sell.
+func TestSharingSellsNobodyMore(t *testing.T) {
+	seeds(t, 12, func(t *testing.T, r *rand.Rand) {
+		s := openStall(t, plain(4), 256)
+		alone := openStall(t, plain(4), 1<<16) // where it has no neighbours
+		now, n := opening, 0
+		mine := func(s *stall) []shop.Buyer { return s.host6(1, 1<<30) }
+		for range 400 {
+			switch r.IntN(8) {
+			case 0:
+				now = now.Add(time.Duration(r.Int64N(int64(5 * time.Minute))))
+			case 1:
+				s.flood(now, 200, func(i int) []shop.Buyer { return s.host6(1, n+i) })
+				n += 200
+			default:
+				work := 1000 + r.Int64N(6000)
+				if s.offer(now, mine(s), work).Granted {
+					require.True(t, alone.offer(now, mine(alone), work).Granted)
+				}
+			}
+		}
+	})
+}
