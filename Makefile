@@ -97,8 +97,8 @@ known: ## govulncheck; where its database cannot be reached it says NOT CHECKED,
 need:
 	@.ci/need
 
-mutants: need ## do the tests notice? all, or MUTANTTIME seconds, or SINCE=main
-	@.ci/mutants $(MUTANTTIME) $(MODULES)
+mutants: need ## do the tests notice? all, or MUTANTTIME seconds, or of what has changed since SINCE=main
+	@.ci/mutants $(MUTANTTIME)
 
 fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
@@ -122,7 +122,7 @@ long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
 	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...); \
 	cd internal/lab && go test -timeout=1h -run=TestPrintedTables ./sim
-	@.ci/mutants 0 $(MODULES)
+	@.ci/mutants 0
 	@.ci/fuzz 1800 $(MODULES)
 
 rehearse: ## release the last commit to nobody, and install it as users do

@@ -61,13 +61,13 @@ func TestBrokenRules(t *testing.T) {
 // fewest explores the worlds with a broken rule.
 func fewest(t *testing.T, m *mutants.Mutant) string {
 	t.Helper()
-	original, err := filepath.Abs(m.File)
+	file, text, err := m.Broken(".")
 	require.NoError(t, err)
-	text, err := os.ReadFile(original)
+	original, err := filepath.Abs(file)
 	require.NoError(t, err)
 	dir := t.TempDir()
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(string(text), m.Old, m.New, 1)), 0o600))
+	require.NoError(t, os.WriteFile(changed, text, 0o600))
 	list, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlay, list, 0o600))

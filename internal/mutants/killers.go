@@ -4,11 +4,11 @@ package mutants
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,15 +30,10 @@ type killers struct {
 func loadKillers(t *testing.T, pkg string) *killers {
 	t.Helper()
 	k := &killers{file: filepath.Join(pkg, "testdata", "killers.json"), by: map[string]string{}}
-	text, err := os.ReadFile(k.file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return k
-	case err == nil:
-		err = json.Unmarshal(text, &k.by)
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", k.file, err)
+	if text, err := os.ReadFile(k.file); err == nil { // else there are none yet
+		if err := json.Unmarshal(text, &k.by); err != nil {
+			t.Fatalf("%s: %v", k.file, err)
+		}
 	}
 	return k
 }
@@ -68,17 +63,11 @@ func (k *killers) save(t *testing.T, specs []Mutant) {
 	if os.Getenv("TALLYSTICK_MUTANTS_KILLERS") != "write" {
 		return
 	}
-	known := map[string]string{}
-	for _, m := range specs {
-		if test := k.of(m.Name); test != "" {
-			known[m.Name] = test
-		}
-	}
-	text, err := json.MarshalIndent(known, "", "\t")
-	if err == nil {
-		err = os.WriteFile(k.file, append(text, '\n'), 0o644)
-	}
-	if err != nil {
+	maps.DeleteFunc(k.by, func(name, _ string) bool {
+		return !slices.ContainsFunc(specs, func(m Mutant) bool { return m.Name == name })
+	})
+	text, _ := json.MarshalIndent(k.by, "", "\t")
+	if err := os.WriteFile(k.file, append(text, '\n'), 0o644); err != nil {
 		t.Error(err)
 	}
 }

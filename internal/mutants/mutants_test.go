@@ -4,8 +4,8 @@ package mutants
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -28,19 +28,20 @@ func TestTry(t *testing.T) {
 		want   outcome
 		by     string
 	}{
-		"no mutant":          {nil, survived, ""},
-		"a test notices":     {&Mutant{File: "sample.go", Old: "n <= limit", New: "n < limit"}, killed, "TestAllowed"},
-		"no test notices":    {&Mutant{File: "sample.go", Old: "n < 0", New: "n < -1"}, survived, ""},
-		"panics":             {&Mutant{File: "sample.go", Old: "return n <= limit", New: `panic("broken")`}, killed, "TestAllowed"},
-		"does not compile":   {&Mutant{File: "sample.go", Old: "n <= limit", New: "limit"}, broken, ""},
-		"unused variable":    {&Mutant{File: "sample.go", Old: "return n <= limit", New: "x := 1; return true"}, broken, ""},
-		"test of another":    {&Mutant{File: "sample_test.go", Old: "Allowed(3, 3)", New: "Permitted()"}, broken, ""},
-		"old text is gone":   {&Mutant{File: "sample.go", Old: "n << limit", New: "n"}, misplaced, ""},
-		"old text is twice":  {&Mutant{File: "sample.go", Old: "return", New: "panic"}, misplaced, ""},
-		"file is gone":       {&Mutant{File: "other.go", Old: "n", New: "m"}, unusable, ""},
-		"below":              {&Mutant{File: "below/below.go", Old: "n / 2", New: "n"}, killed, "TestElsewhere"},
-		"embedded":           {&Mutant{File: "word.txt", Old: "hello", New: "bye"}, killed, "TestElsewhere"},
-		"change is harmless": {&Mutant{File: "sample.go", Old: "i++", New: "i += 1"}, survived, ""},
+		"no mutant":           {nil, survived, ""},
+		"a test notices":      {&Mutant{In: "Allowed", Old: "n <= limit", New: "n < limit"}, killed, "TestAllowed"},
+		"no test notices":     {&Mutant{In: "Allowed", Old: "n < 0", New: "n < -1"}, survived, ""},
+		"panics":              {&Mutant{In: "Allowed", Old: "return n <= limit", New: `panic("broken")`}, killed, "TestAllowed"},
+		"does not compile":    {&Mutant{In: "Allowed", Old: "n <= limit", New: "limit"}, broken, ""},
+		"unused variable":     {&Mutant{In: "Allowed", Old: "return n <= limit", New: "x := 1; return true"}, broken, ""},
+		"test of another":     {&Mutant{In: "sample_test.go", Old: "Allowed(3, 3)", New: "Permitted()"}, broken, ""},
+		"old text is gone":    {&Mutant{In: "Allowed", Old: "n << limit", New: "n"}, misplaced, ""},
+		"old text is twice":   {&Mutant{In: "Allowed", Old: "return", New: "panic"}, misplaced, ""},
+		"declaration is gone": {&Mutant{In: "Other", Old: "n", New: "m"}, misplaced, ""},
+		"other white space":   {&Mutant{In: "Allowed", Old: "n < 0 {\n return false }", New: "n < 0 {\n\t\treturn true\n\t}"}, survived, ""},
+		"below":               {&Mutant{In: "below/Half", Old: "n / 2", New: "n"}, killed, "TestElsewhere"},
+		"embedded":            {&Mutant{In: "word.txt", Old: "hello", New: "bye"}, killed, "TestElsewhere"},
+		"change is harmless":  {&Mutant{In: "Spin", Old: "i++", New: "i += 1"}, survived, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := os.ReadFile(filepath.Join(sample, "sample.go"))
@@ -73,28 +74,28 @@ func TestReplay(t *testing.T) {
 		mutant   Mutant
 		replayed []bool // with inlining, and without
 	}{
-		"within a function":      {Mutant{File: "sample.go", Old: "n + n", New: "n"}, always},
-		"in what is inlined":     {Mutant{File: "sample.go", Old: "n <= limit", New: "n < limit"}, plainly},
-		"which takes lines away": {Mutant{File: "sample.go", Old: "\tif n < 0 {\n\t\treturn false\n\t}\n", New: ""}, plainly},
-		"which joins lines":      {Mutant{File: "sample.go", Old: "\tfor i < n {\n\t\ti++", New: "\tfor i < n { i += 2"}, plainly},
-		"in a package below":     {Mutant{File: "below/below.go", Old: "n / 2", New: "n"}, always},
-		"in what is embedded":    {Mutant{File: "word.txt", Old: "hello", New: "bye"}, always},
-		"which adds a line":      {Mutant{File: "sample.go", Old: "n <= limit", New: "n <=\n limit"}, never},
-		"in what is exported":    {Mutant{File: "sample.go", Old: "Twice(n int) int", New: "Twice(n int64) int64"}, never},
-		"in a test outside":      {Mutant{File: "outside_test.go", Old: "Twice(2)", New: "Twice(3)"}, never},
-		"which does not compile": {Mutant{File: "sample.go", Old: "n + n", New: "limit"}, never},
+		"within a function":      {Mutant{In: "Twice", Old: "n + n", New: "n"}, always},
+		"in what is inlined":     {Mutant{In: "Allowed", Old: "n <= limit", New: "n < limit"}, plainly},
+		"which takes lines away": {Mutant{In: "Allowed", Old: "\tif n < 0 {\n\t\treturn false\n\t}\n", New: ""}, plainly},
+		"which joins lines":      {Mutant{In: "Spin", Old: "\tfor i < n {\n\t\ti++", New: "\tfor i < n { i += 2"}, plainly},
+		"in a package below":     {Mutant{In: "below/Half", Old: "n / 2", New: "n"}, always},
+		"in what is embedded":    {Mutant{In: "word.txt", Old: "hello", New: "bye"}, always},
+		"which adds a line":      {Mutant{In: "Allowed", Old: "n <= limit", New: "n <=\n limit"}, never},
+		"in what is exported":    {Mutant{In: "Twice", Old: "Twice(n int) int", New: "Twice(n int64) int64"}, never},
+		"in a test outside":      {Mutant{In: "outside_test.go", Old: "Twice(2)", New: "Twice(3)"}, never},
+		"which does not compile": {Mutant{In: "Twice", Old: "n + n", New: "limit"}, never},
 	} {
 		if testing.Short() && name != "within a function" && name != "in what is inlined" && name != "which adds a line" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			text, r := mutated(filepath.Join(sample, tt.mutant.File), &tt.mutant)
-			require.Empty(t, r.output)
-			changed, binary := filepath.Join(dir, filepath.Base(tt.mutant.File)), filepath.Join(dir, "mutant.test")
+			file, text, err := tt.mutant.Broken(sample)
+			require.NoError(t, err)
+			changed, binary := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "mutant.test")
 			require.NoError(t, os.WriteFile(changed, text, 0o600))
 			for i, b := range []*bench{inlined, plain} {
-				require.Equal(t, tt.replayed[i], b.recipe.build(tt.mutant.File, changed, binary))
+				require.Equal(t, tt.replayed[i], b.recipe.build(file, changed, binary))
 			}
 		})
 	}
@@ -106,7 +107,7 @@ func TestKillers(t *testing.T) {
 	testkit.Outside(t)
 	b, err := newBench(sample, t.TempDir(), NoInlining, "below")
 	require.NoError(t, err)
-	noticed := &Mutant{File: "sample.go", Old: "n + n", New: "n"}
+	noticed := &Mutant{In: "Twice", Old: "n + n", New: "n"}
 	for name, tt := range map[string]struct {
 		mutant *Mutant
 		first  string
@@ -116,7 +117,7 @@ func TestKillers(t *testing.T) {
 		"the one that noticed":    {noticed, "TestOutside", killed, "TestOutside"},
 		"one that does not":       {noticed, "TestSpin", killed, "TestOutside"},
 		"one that is gone":        {noticed, "TestGone", killed, "TestOutside"},
-		"survives, whatever said": {&Mutant{File: "sample.go", Old: "n < 0", New: "n < -1"}, "TestAllowed", survived, ""},
+		"survives, whatever said": {&Mutant{In: "Allowed", Old: "n < 0", New: "n < -1"}, "TestAllowed", survived, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := b.try(t.TempDir(), tt.mutant, tt.first)
@@ -144,7 +145,7 @@ func TestKillersAreRemembered(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "TestA", "b": "TestB"}, loadKillers(t, pkg).by)
 }
 
-// TestPlan: with a short time each seed begins with other mutants, and none is
+// TestPlan: with a short time each run begins with other mutants, and none is
 // left out for ever.
 func TestPlan(t *testing.T) {
 	var specs []Mutant
@@ -153,8 +154,8 @@ func TestPlan(t *testing.T) {
 	}
 	require.Equal(t, specs, plan{}.order(specs))
 	begun := map[string]bool{}
-	for seed := range 100 {
-		order := plan{seed: strconv.Itoa(seed)}.order(specs)
+	for range 100 {
+		order := plan{time: 1}.order(specs)
 		require.ElementsMatch(t, specs, order)
 		for _, m := range order[:10] {
 			begun[m.Name] = true
@@ -177,29 +178,27 @@ func TestPlan(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "2h": 2 * time.Hour} {
 		p, err := planned(func(string) string { return text })
 		require.NoError(t, err)
-		require.Equal(t, plan{time: want, seed: text}, p)
+		require.Equal(t, plan{time: want, since: text}, p)
 	}
-	for _, text := range []string{"90", "soon", "-1s", "0s"} {
-		_, err := planned(func(string) string { return text })
-		require.ErrorContains(t, err, "TALLYSTICK_MUTANTS_TIME")
-	}
+	_, err := planned(func(string) string { return "90" })
+	require.ErrorContains(t, err, "TALLYSTICK_MUTANTS_TIME")
 }
 
 // TestLoad: a list that could check less than it says is an error.
 func TestLoad(t *testing.T) {
-	const good = `{"name": "a", "file": "f.go", "old": "x", "new": "y", "why": "z"}`
+	const good = `{"name": "a", "in": "f", "old": "x", "new": "y", "why": "z"}`
 	for name, tt := range map[string]struct {
 		files []string
 		want  string
 	}{
 		"good":          {[]string{"[" + good + "]"}, ""},
-		"two files":     {[]string{"[" + good + "]", `[{"name": "b", "file": "f.go", "old": "x", "new": "", "why": "z"}]`}, ""},
+		"two files":     {[]string{"[" + good + "]", `[{"name": "b", "in": "f", "old": "x", "new": "", "why": "z"}]`}, ""},
 		"none":          {nil, "no mutants"},
 		"empty":         {[]string{"[]"}, "no mutants"},
 		"not JSON":      {[]string{"{"}, "unexpected"},
-		"unknown field": {[]string{`[{"name": "a", "flie": "f.go"}]`}, "unknown field"},
-		"no old":        {[]string{`[{"name": "a", "file": "f.go", "new": "y", "why": "z"}]`}, "needs"},
-		"no change":     {[]string{`[{"name": "a", "file": "f.go", "old": "y", "new": "y", "why": "z"}]`}, "needs"},
+		"unknown field": {[]string{`[{"name": "a", "file": "f.go"}]`}, "unknown field"},
+		"no old":        {[]string{`[{"name": "a", "in": "f", "new": "y", "why": "z"}]`}, "needs"},
+		"no change":     {[]string{`[{"name": "a", "in": "f", "old": "y", "new": "y", "why": "z"}]`}, "needs"},
 		"name twice":    {[]string{"[" + good + "," + good + "]"}, "two mutants"},
 		"across files":  {[]string{"[" + good + "]", "[" + good + "]"}, "two mutants"},
 	} {
@@ -220,9 +219,46 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestSince: what a commit knows is not tried again, whatever file it has moved to.
+func TestSince(t *testing.T) {
+	pkg := t.TempDir()
+	write := func(file, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(pkg, file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(pkg, file), []byte(text), 0o600))
+	}
+	git := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"}, args...)...)
+		cmd.Dir = pkg
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	write("a.go", "package a\n\nfunc moved() { x() }\n\nfunc (t *T[K]) changed() { x() }\n\nfunc stays() { x() }\n")
+	write("a_test.go", "package a\n\nfunc TestIt(t *testing.T) {}\n")
+	write("b.lua", "x")
+	write("testdata/mutants/a.json", `[{"name": "listed", "in": "stays", "old": "y"}]`)
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-qm", "a")
+	write("a.go", "package a\n\nfunc (t *T[K]) changed() { x(); y() }\n\nfunc stays() { x() }\n")
+	write("a_test.go", "package a\n\n// As before.\nfunc TestIt(t *testing.T) {}\n")
+	write("b.go", "package a\n\nfunc moved() {\n\tx()\n}\n\nvar added, more = x(), 1\n")
+	write("b.lua", "x x")
+	write("testdata/mutants/a.json", `[{"name": "listed", "in": "stays", "old": "x"}]`)
+	specs := []Mutant{
+		{Name: "1", In: "T.changed"}, {Name: "2", In: "more"}, {Name: "3", In: "b.lua"}, {Name: "listed", In: "stays", Old: "x"}, {Name: "killed", In: "stays"},
+		{Name: "4", In: "moved"}, {Name: "5", In: "stays"},
+	}
+	killer := func(mutant string) string { return map[string]string{"killed": "TestIt", "5": "TestElsewhere"}[mutant] }
+	tried, err := since("HEAD", pkg, specs, killer)
+	require.NoError(t, err)
+	require.Equal(t, specs[:5], tried)
+	_, err = since("nowhere", pkg, specs, killer)
+	require.ErrorContains(t, err, "nowhere")
+}
+
 // TestRun goes the whole way, over a mutant that is killed.
 func TestRun(t *testing.T) {
-	run(t, sample, []Mutant{{Name: "at the limit", File: "sample.go", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1}, NoInlining)
+	run(t, sample, []Mutant{{Name: "at the limit", In: "Allowed", Old: "n <= limit", New: "n < limit", Why: "the last request"}}, plan{time: 1}, NoInlining)
 }
 
 // TestAsked: mutants are tried where -run names them, and nowhere else.

@@ -4,6 +4,7 @@ package mutants
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -79,13 +80,9 @@ func record(pkg, dir, binary, gcflags string, within ...string) (*recipe, error)
 		}
 		r.packages[rel], replace[filepath.Join(p.dir, "zz_fresh.go")] = p, p.fresh
 	}
-	overlay := filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return nil, err
-	}
+	overlay, err := overlaid(dir, replace)
 	script := filepath.Join(dir, "recorder")
-	if err := errors.Join(os.WriteFile(overlay, text, 0o600), os.WriteFile(script, []byte(recorder), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(script, []byte(recorder), 0o600)); err != nil {
 		return nil, err
 	}
 	// -work keeps the objects and the lists of them, in GOTMPDIR.
@@ -94,10 +91,7 @@ func record(pkg, dir, binary, gcflags string, within ...string) (*recipe, error)
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, errors.New(err.Error() + ": " + string(output))
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.*"))
-	if err != nil {
-		return nil, err
-	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.*"))
 	for _, file := range files {
 		r.learn(file)
 	}
@@ -147,11 +141,11 @@ func (r *recipe) build(file, changed, binary string) bool {
 	if r == nil {
 		return false
 	}
-	p := r.packages[filepath.Dir(file)]
-	if p == nil || p.compile.words == nil {
+	p := cmp.Or(r.packages[filepath.Dir(file)], r.packages["."]) // that embeds a text
+	if p.compile.words == nil {
 		return false
 	}
-	object, original := binary+".a", filepath.Join(p.dir, filepath.Base(file))
+	object, original := binary+".a", filepath.Join(r.packages["."].dir, file)
 	compile, link := p.compile.clone(), r.link.clone()
 	if at := slices.Index(compile.words, original); at >= 0 {
 		compile.words[at] = changed

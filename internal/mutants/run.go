@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"hash/fnv"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,9 +44,9 @@ func Run(t *testing.T, pkg string, specs []Mutant, gcflags ...string) {
 	}
 	placed := len(specs)
 	for i := range specs {
-		if _, r := mutated(filepath.Join(pkg, specs[i].File), &specs[i]); r.outcome != "" {
+		if _, _, err := specs[i].Broken(pkg); err != nil {
 			placed--
-			t.Errorf("%s: %s: %s", specs[i].Name, r.outcome, r.output)
+			t.Errorf("%s: %s: %v", specs[i].Name, misplaced, err)
 		}
 	}
 	if testing.Short() || !asked(flag.Lookup("test.run").Value.String()) {
@@ -73,22 +73,18 @@ func asked(pattern string) bool { return strings.Contains(pattern, "Mutants") }
 
 // A plan is which mutants are tried, as far as they are not picked by name.
 type plan struct {
-	time time.Duration // after which no further one is begun; 0 for no end
-	seed string        // of the order, so that each run with a short time tries others
+	time  time.Duration // after which no further one is begun; 0 for no end
+	since string        // the commit that knows the others, or none
 }
 
 // planned reads the plan that .ci/mutants makes.
-func planned(getenv func(string) string) (p plan, err error) {
-	p.seed = getenv("TALLYSTICK_MUTANTS_SEED")
-	if text := getenv("TALLYSTICK_MUTANTS_TIME"); text != "" {
-		if p.time, err = time.ParseDuration(text); err == nil && p.time <= 0 {
-			err = fmt.Errorf("it must be more than nothing")
-		}
-		if err != nil {
-			return plan{}, fmt.Errorf("TALLYSTICK_MUTANTS_TIME is %q: %w", text, err)
-		}
+func planned(getenv func(string) string) (plan, error) {
+	text := cmp.Or(getenv("TALLYSTICK_MUTANTS_TIME"), "0")
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return plan{}, fmt.Errorf("TALLYSTICK_MUTANTS_TIME: %w", err)
 	}
-	return p, nil
+	return plan{d, getenv("TALLYSTICK_MUTANTS_SINCE")}, nil
 }
 
 // begins says whether the n-th mutant is begun after so long. The first is, always:
@@ -97,25 +93,34 @@ func (p plan) begins(n int64, spent time.Duration) bool {
 	return n == 1 || p.time == 0 || spent <= p.time
 }
 
-// order returns the mutants in the plan's order.
+// order returns the mutants in the plan's order: each run with a short time tries others.
 func (p plan) order(specs []Mutant) []Mutant {
-	if p.seed == "" {
-		return specs
+	specs = slices.Clone(specs)
+	if p.time != 0 {
+		rand.Shuffle(len(specs), func(i, j int) { specs[i], specs[j] = specs[j], specs[i] })
 	}
-	hash := func(m Mutant) uint64 {
-		h := fnv.New64a()
-		h.Write([]byte(p.seed + "\x00" + m.Name))
-		return h.Sum64()
-	}
-	return slices.SortedFunc(slices.Values(specs), func(a, b Mutant) int { return cmp.Compare(hash(a), hash(b)) })
+	return specs
 }
 
 func run(t *testing.T, pkg string, specs []Mutant, p plan, gcflags string) {
 	t.Helper()
 	began := time.Now()
-	within := make([]string, len(specs))
+	killers, all := loadKillers(t, pkg), specs
+	if p.since != "" {
+		var err error
+		if specs, err = since(p.since, pkg, specs, killers.of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(specs) == 0 {
+		fmt.Println("mutants: tried 0 of 0")
+		return
+	}
+	var within []string
 	for i := range specs {
-		within[i] = filepath.Dir(specs[i].File)
+		if file, _, _ := specs[i].Broken(pkg); filepath.Ext(file) == ".go" {
+			within = append(within, filepath.Dir(file))
+		}
 	}
 	b, err := newBench(pkg, t.TempDir(), gcflags, within...)
 	if err != nil {
@@ -124,11 +129,10 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan, gcflags string) {
 	if b.recipe == nil {
 		t.Log("the go command builds each mutant, which takes longer")
 	}
-	killers := loadKillers(t, pkg)
 	var begun, tried atomic.Int64
 	t.Cleanup(func() { // after all subtests
 		fmt.Printf("mutants: tried %d of %d\n", tried.Load(), len(specs))
-		killers.save(t, specs)
+		killers.save(t, all)
 	})
 	slots := make(chan struct{}, parallel)
 	for _, m := range p.order(specs) {
@@ -145,7 +149,7 @@ func run(t *testing.T, pkg string, specs []Mutant, p plan, gcflags string) {
 				killers.note(m.Name, r.by)
 				t.Logf("killed by %s", r.by)
 			case survived:
-				t.Errorf("no test of %s notices this change of %s: %s\n- %s\n+ %s", pkg, m.File, m.Why, m.Old, m.New)
+				t.Errorf("no test of %s notices this change of %s: %s\n- %s\n+ %s", pkg, m.In, m.Why, m.Old, m.New)
 			default:
 				t.Errorf("%s\n%s", r.outcome, r.output)
 			}

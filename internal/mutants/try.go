@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,9 +29,7 @@ type bench struct {
 	gcflags string
 	recipe  *recipe // or nil: the go command builds
 	whole   string  // the test binary without any mutant
-
-	mu    sync.Mutex
-	known map[string]func() result
+	known   sync.Map
 }
 
 // newBench builds the tests of a package as it is, whose mutants are in some directories.
@@ -41,7 +40,7 @@ func newBench(pkg, dir, gcflags string, within ...string) (*bench, error) {
 		return b, nil
 	}
 	if r := b.build(dir, b.whole, nil); r.outcome != "" {
-		return nil, &fault{pkg, string(r.outcome) + ": " + r.output}
+		return nil, fmt.Errorf("%s: %s: %s", pkg, r.outcome, r.output)
 	}
 	return b, nil
 }
@@ -51,17 +50,8 @@ func newBench(pkg, dir, gcflags string, within ...string) (*bench, error) {
 // take with one. All tests together take long: they are run only where the one that
 // should notice is not known, or does not.
 func (b *bench) usual(test string) result {
-	b.mu.Lock()
-	known := b.known[test]
-	if known == nil {
-		known = sync.OnceValue(func() result { return b.run(b.whole, test, 30*time.Minute) })
-		if b.known == nil {
-			b.known = map[string]func() result{}
-		}
-		b.known[test] = known
-	}
-	b.mu.Unlock()
-	return known()
+	known, _ := b.known.LoadOrStore(test, sync.OnceValue(func() result { return b.run(b.whole, test, 30*time.Minute) }))
+	return known.(func() result)()
 }
 
 // try builds the tests of the package with a mutant in it, or none, and runs them.
@@ -94,35 +84,35 @@ func (b *bench) try(dir string, m *Mutant, first string) result {
 func (b *bench) build(dir, binary string, m *Mutant) result {
 	replace := map[string]string{}
 	if m != nil {
-		original, err := filepath.Abs(filepath.Join(b.pkg, m.File))
+		file, text, err := m.Broken(b.pkg)
 		if err != nil {
+			return result{outcome: misplaced, output: err.Error()}
+		}
+		original, err := filepath.Abs(filepath.Join(b.pkg, file))
+		changed := filepath.Join(dir, filepath.Base(file))
+		if err := errors.Join(err, os.WriteFile(changed, text, 0o600)); err != nil {
 			return result{outcome: unusable, output: err.Error()}
 		}
-		text, r := mutated(original, m)
-		if r.outcome != "" {
-			return r
-		}
-		changed := filepath.Join(dir, filepath.Base(m.File))
-		if err := os.WriteFile(changed, text, 0o600); err != nil {
-			return result{outcome: unusable, output: err.Error()}
-		}
-		if b.recipe.build(m.File, changed, binary) {
+		if b.recipe.build(file, changed, binary) {
 			return result{}
 		}
 		replace[original] = changed
 	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
+	overlay, err := overlaid(dir, replace)
 	if err != nil {
-		return result{outcome: unusable, output: err.Error()}
-	}
-	overlay := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		return result{outcome: unusable, output: err.Error()}
 	}
 	if output, err := goTest(overlay, binary, b.pkg, b.gcflags).CombinedOutput(); err != nil {
 		return result{outcome: broken, output: string(output)}
 	}
 	return result{}
+}
+
+// overlaid writes the file that tells the go command to read some files in place of others.
+func overlaid(dir string, replace map[string]string) (string, error) {
+	text, _ := json.Marshal(map[string]any{"Replace": replace})
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
 // run runs one test of a binary, or all if none is named. It knows no cache: -count=1 is
