@@ -13,20 +13,19 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // TestMain looks for goroutines that outlive the tests: every server is closed,
 // and the middleware itself must not have started any.
 func TestMain(m *testing.M) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // each test makes memories of megabytes: collecting them took a third of the time
-	}
+	testkit.CollectLess()
 	if flag.Parse(); !testing.Verbose() {
 		slog.SetDefault(slog.New(slog.DiscardHandler)) // what fails is not to be looked for among lines of what passed
 	}
