@@ -44,7 +44,9 @@ func TestSaleAllocations(t *testing.T) {
 		"Take, full":              func() { guest.Key = fresh(); full.Take(opening, policy, &guest, 1) },
 		"Surge":                   func() { surge.Sold(opening, fresh()); surge.Work(opening, 1000, 1<<40) },
 	} {
-		require.Zero(t, testing.AllocsPerRun(100, f), name)
+		require.Zero(t, testing.AllocsPerRun(100, f), "%s allocates, and each request that asks for a price or pays one does it. "+
+			"To see where: go test -run '^$' -bench . -memprofilerate 1 -memprofile mem.out ./internal/shop, and go tool pprof -sample_index=alloc_objects mem.out.\n"+
+			"Keep it on the stack, or in what the caller has already.", name)
 	}
 }
 
