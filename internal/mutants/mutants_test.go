@@ -16,11 +16,32 @@ import (
 
 const sample = "./testdata/sample"
 
+// plain is the bench of the sample without inlining: making one takes half a second.
+var plain *bench
+
+func plainly(t *testing.T) *bench {
+	t.Helper()
+	if plain == nil {
+		dir, err := os.MkdirTemp("", "bench")
+		require.NoError(t, err)
+		plain, err = newBench(sample, dir, NoInlining, "below")
+		require.NoError(t, err)
+	}
+	return plain
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if plain != nil {
+		_ = os.RemoveAll(filepath.Dir(plain.whole))
+	}
+	os.Exit(code)
+}
+
 // TestTry breaks a sample in each way that ends differently.
 func TestTry(t *testing.T) {
 	testkit.Outside(t)
-	b, err := newBench(sample, t.TempDir(), NoInlining, "below")
-	require.NoError(t, err)
+	b := plainly(t)
 	recorded := b.recipe
 	require.NotNil(t, recorded)
 	for name, tt := range map[string]struct {
@@ -67,17 +88,15 @@ func TestReplay(t *testing.T) {
 	testkit.Outside(t)
 	inlined, err := newBench(sample, t.TempDir(), Inlining, "below")
 	require.NoError(t, err)
-	plain, err := newBench(sample, t.TempDir(), NoInlining, "below")
-	require.NoError(t, err)
-	never, always, plainly := []bool{false, false}, []bool{true, true}, []bool{false, true}
+	never, always, notInlined := []bool{false, false}, []bool{true, true}, []bool{false, true}
 	for name, tt := range map[string]struct {
 		mutant   Mutant
 		replayed []bool // with inlining, and without
 	}{
 		"within a function":      {Mutant{In: "Twice", Old: "n + n", New: "n"}, always},
-		"in what is inlined":     {Mutant{In: "Allowed", Old: "n <= limit", New: "n < limit"}, plainly},
-		"which takes lines away": {Mutant{In: "Allowed", Old: "\tif n < 0 {\n\t\treturn false\n\t}\n", New: ""}, plainly},
-		"which joins lines":      {Mutant{In: "Spin", Old: "\tfor i < n {\n\t\ti++", New: "\tfor i < n { i += 2"}, plainly},
+		"in what is inlined":     {Mutant{In: "Allowed", Old: "n <= limit", New: "n < limit"}, notInlined},
+		"which takes lines away": {Mutant{In: "Allowed", Old: "\tif n < 0 {\n\t\treturn false\n\t}\n", New: ""}, notInlined},
+		"which joins lines":      {Mutant{In: "Spin", Old: "\tfor i < n {\n\t\ti++", New: "\tfor i < n { i += 2"}, notInlined},
 		"in a package below":     {Mutant{In: "below/Half", Old: "n / 2", New: "n"}, always},
 		"in what is embedded":    {Mutant{In: "word.txt", Old: "hello", New: "bye"}, always},
 		"which adds a line":      {Mutant{In: "Allowed", Old: "n <= limit", New: "n <=\n limit"}, never},
@@ -94,7 +113,7 @@ func TestReplay(t *testing.T) {
 			require.NoError(t, err)
 			changed, binary := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "mutant.test")
 			require.NoError(t, os.WriteFile(changed, text, 0o600))
-			for i, b := range []*bench{inlined, plain} {
+			for i, b := range []*bench{inlined, plainly(t)} {
 				require.Equal(t, tt.replayed[i], b.recipe.build(file, changed, binary))
 			}
 		})
@@ -105,8 +124,7 @@ func TestReplay(t *testing.T) {
 // not notice, changes nothing.
 func TestKillers(t *testing.T) {
 	testkit.Outside(t)
-	b, err := newBench(sample, t.TempDir(), NoInlining, "below")
-	require.NoError(t, err)
+	b := plainly(t)
 	noticed := &Mutant{In: "Twice", Old: "n + n", New: "n"}
 	for name, tt := range map[string]struct {
 		mutant *Mutant
