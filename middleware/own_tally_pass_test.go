@@ -70,7 +70,7 @@ func (b *greedyBuyer) spend() (passed int) {
 func TestThreeDaysOfBuying(t *testing.T) {
 	pause := 5 * time.Minute
 	if testkit.Brief() {
-		pause = 30 * time.Minute
+		pause = time.Hour
 	}
 	minute := middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute}
 	day := middleware.Limit{Name: "day", Quota: 50, Window: 24 * time.Hour}

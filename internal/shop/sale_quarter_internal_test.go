@@ -73,7 +73,7 @@ func TestAQuarterIsNotForTheMinute(t *testing.T) {
 func TestAProviderTakesAQuarterOfTheSales(t *testing.T) {
 	seeds := 24
 	if testkit.Brief() {
-		seeds = 4
+		seeds = 2
 	}
 	for dear, bound := range map[int]float64{3: 1.0 / 3, 12: 0.5} {
 		most := 0.0

@@ -89,7 +89,9 @@ func TestAYearOfSettledRequests(t *testing.T) {
 		clock.Advance(day / 1200)
 		r := a.Take(clock.Now(), &call).Receipt
 		r.Cost = 3
-		require.NoError(t, a.Refund(clock.Now(), &r))
+		if err := a.Refund(clock.Now(), &r); err != nil {
+			require.NoError(t, err)
+		}
 	}
 	costs := func() (size int, allocations float64) {
 		allocations = testing.AllocsPerRun(100, settle)
@@ -101,7 +103,11 @@ func TestAYearOfSettledRequests(t *testing.T) {
 		settle()
 	}
 	size, allocations := costs()
-	for range 364 * 1200 {
+	days := 364
+	if testkit.Brief() {
+		days = 60 // twice the window
+	}
+	for range days * 1200 {
 		settle()
 	}
 	later, same := costs()

@@ -28,14 +28,16 @@ func inUse() uint64 {
 func TestRefusalsWithIDsTakeNoMemory(t *testing.T) {
 	calls, shapes := 1_000_000, []int{1, 1000}
 	if testkit.Brief() {
-		calls, shapes = 300_000, shapes[:1] // with a thousand keys they are all within the bound
+		calls, shapes = 150_000, shapes[:1] // with a thousand keys they are all within the bound
 	}
 	for _, keys := range shapes {
 		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour})
 		m := exact.NewMemory(0, exacttest.NewClock().Now)
 		ask := func(n int) exact.Verdict {
 			v, err := m.Take(t.Context(), exact.Call{Key: strconv.Itoa(n % keys), Cost: 1, Policy: p, ID: fmt.Sprintf("%026d", n)})
-			require.NoError(t, err)
+			if err != nil {
+				require.NoError(t, err)
+			}
 			return v
 		}
 		for n := range 5 * keys {

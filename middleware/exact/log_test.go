@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -33,7 +34,11 @@ func sum(log []charged, now time.Time, span time.Duration) (n int64) {
 // log of everything would, and a rolling day never more, nor less than one that
 // counts a minute longer; and whatever one limit refuses, no limit is charged for.
 func TestLogsAgainstAModel(t *testing.T) {
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testkit.Brief() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		p := compile(t,
 			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 30, Window: time.Hour},
