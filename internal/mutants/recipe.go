@@ -101,6 +101,13 @@ func record(pkg, dir, binary, gcflags string, within ...string) (*recipe, error)
 	return r, nil
 }
 
+// overlaid writes the file that tells the go command to read some files in place of others.
+func overlaid(dir string, replace map[string]string) (string, error) {
+	text, _ := json.Marshal(map[string]any{"Replace": replace})
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
 // goTest is the go command that builds the tests of a package.
 func goTest(overlay, binary, pkg, gcflags string, more ...string) *exec.Cmd {
 	// Debugging information would be a fifth of the work.

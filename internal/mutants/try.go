@@ -4,7 +4,6 @@ package mutants
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -106,13 +105,6 @@ func (b *bench) build(dir, binary string, m *Mutant) result {
 		return result{outcome: broken, output: string(output)}
 	}
 	return result{}
-}
-
-// overlaid writes the file that tells the go command to read some files in place of others.
-func overlaid(dir string, replace map[string]string) (string, error) {
-	text, _ := json.Marshal(map[string]any{"Replace": replace})
-	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
 // run runs one test of a binary, or all if none is named. It knows no cache: -count=1 is

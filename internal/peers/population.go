@@ -28,7 +28,7 @@ const (
 	maxClients = tens * digits * digits * digits
 )
 
-// NewCrowd returns a population without tokens.
+// NewPopulation returns a population without tokens.
 func NewPopulation(size int) (*Population, error) {
 	if size < 1 || size > maxClients {
 		return nil, fmt.Errorf("a population of %d is not from 1 to %d", size, maxClients)
