@@ -240,7 +240,7 @@ func (s *scene) played(o Options, l int64) *people {
 
 func (s *scene) once(o Options, l int64) *people {
 	at := selling(s.mode)
-	at.limits, at.planned, at.clients = perMinute(l), s.planned, max(4096, 8*s.clients)
+	at.limits, at.planned, at.clients = perMinute(l), s.planned, max(1<<14, 8*s.clients) // a set of a smaller one is full in every thirtieth run
 	p := gathered(newFleet(o, s.name, s.instances, at), l)
 	for i := range s.clients {
 		p.all = append(p.all, &client{addr: s.addr(i)})
