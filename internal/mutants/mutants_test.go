@@ -239,6 +239,9 @@ func TestLoad(t *testing.T) {
 
 // TestSince: what a commit knows is not tried again, whatever file it has moved to.
 func TestSince(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		testkit.Unable(t, "there is no git")
+	}
 	pkg := t.TempDir()
 	write := func(file, text string) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(pkg, file)), 0o700))
