@@ -3,8 +3,11 @@
 package middleware_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"regexp"
 	"testing"
 	"time"
 
@@ -78,6 +81,8 @@ func TestPassesOutliveTheirWindowsInAFullMemory(t *testing.T) {
 // What passes have used stays where the configuration changes, as all counts do.
 func TestReconfigureKeepsWhatPassesHaveUsed(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	m := newLimiter(t, cfg)
 	mux := http.NewServeMux()
 	mux.Handle("/", m.Handler(new(spy)))
@@ -86,4 +91,8 @@ func TestReconfigureKeepsWhatPassesHaveUsed(t *testing.T) {
 	require.Equal(t, 2*5, admitted(mux, 20, showing(token)), "the pass, and what all share")
 	require.NoError(t, m.Reconfigure(cfg))
 	require.Zero(t, admitted(mux, 20, showing(token)))
+
+	sizes := regexp.MustCompile(`memory="[^"]+"`).FindAllString(log.String(), -1)
+	require.Len(t, sizes, 2, "at New, and at Reconfigure")
+	require.Equal(t, sizes[0], sizes[1], "the room for passes is there before the first is sold")
 }
