@@ -126,6 +126,13 @@ func (b *tab) run(expression string) {
 	eval[chromedp.Void](b, "Promise.resolve("+expression+").then(() => undefined)")
 }
 
+// leave evaluates an expression that leaves the page. The page answers before it goes: a page that
+// is gone while its answer is awaited is an error of the protocol.
+func (b *tab) leave(expression string) {
+	b.t.Helper()
+	b.run("void setTimeout(() => {" + expression + "})")
+}
+
 // wait polls until an expression is true. It polls by hand, because a page that
 // comes from the back/forward cache fires no load event.
 func (b *tab) wait(expression string) {

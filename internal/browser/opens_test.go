@@ -132,9 +132,9 @@ func TestPageOpens(t *testing.T) {
 			b.wait("scrollY > 0") // at the fragment
 			require.Equal(t, began+1, eval[int](b, "history.length"))
 			require.Len(t, b.loaded("/redeem"), 1)
-			b.run("history.back()")
+			b.leave("history.back()")
 			b.wait(`document.title === "elsewhere"`)
-			b.run("history.forward()")
+			b.leave("history.forward()")
 			b.wait(opened)
 			require.Len(t, b.loaded("/redeem"), 1)
 			s.clean()
@@ -276,9 +276,9 @@ func TestBackToThePage(t *testing.T) {
 	b.do(chromedp.Navigate(s.URL + "/wiki/Ada"))
 	for range 2 {
 		b.wait(element + `?.state === "working"`)
-		b.run("history.back()")
+		b.leave("history.back()")
 		b.wait(`document.title === "elsewhere"`)
-		b.run("history.forward()")
+		b.leave("history.forward()")
 	}
 	b.wait(element + `?.state === "working"`)
 	b.wait(element + `.querySelector("button").offsetWidth`)
