@@ -12,13 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // What work is worth in an hour, as docs/bounds.md has it, follows from what the simulation has of a minute, and
 // from how long a pass lives.
 func TestWorthOfWorkInAnHour(t *testing.T) {
-	policy, err := storeless.Compile("api", []storeless.Limit{{Quota: 100, Window: time.Minute}})
+	policy, err := limiter.Compile("api", []storeless.Limit{{Quota: 100, Window: time.Minute}})
 	require.NoError(t, err)
 	minutes := int(policy.PassLife(time.Hour) / time.Minute)
 	rows := tableOf(t, "internal/lab/README.md", "| work | N = 1 | N = 3 | N = 10 |")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -103,7 +104,7 @@ func TestAlgorithmsAreNamed(t *testing.T) {
 	var carried []string
 	for i, name := range all {
 		limit := storeless.Limit{Algorithm: storeless.Algorithm(i), Quota: 1, Window: 24 * time.Hour}
-		if _, err := storeless.Compile("docs", []storeless.Limit{limit}); err == nil {
+		if _, err := limiter.Compile("docs", []storeless.Limit{limit}); err == nil {
 			carried = append(carried, name)
 		}
 	}
@@ -168,7 +169,7 @@ func TestPassesAreTrue(t *testing.T) {
 		}
 		memory, err := time.ParseDuration(row[1])
 		require.NoError(t, err)
-		policy, err := storeless.Compile("docs", limits)
+		policy, err := limiter.Compile("docs", limits)
 		require.NoError(t, err)
 		pass, now := policy.Pass(memory), time.Unix(0, 0)
 		var has []string
@@ -176,8 +177,8 @@ func TestPassesAreTrue(t *testing.T) {
 			_, window, _ := strings.Cut(text, "/")
 			quota := pass.Limit(i).Quota
 			// Used up, what comes back in two windows?
-			only, _ := storeless.Compile("docs", limits[i:i+1])
-			full, _ := only.Pass(memory).Step(now, storeless.Tally{}, 1)
+			only, _ := limiter.Compile("docs", limits[i:i+1])
+			full, _ := only.Pass(memory).Step(now, limiter.Tally{}, 1)
 			later := only.Pass(memory).Peek(now.Add(2*limits[i].Window), full, 0)
 			if later.Limits[0].Remaining == only.Pass(memory).Limit(0).Quota {
 				has = append(has, fmt.Sprintf("%d/%s", quota, window))

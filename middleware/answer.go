@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -17,7 +18,7 @@ import (
 type answerFields struct {
 	standings *storeless.Verdict // how the limits stand; nil: they were not asked
 	own       *token.Own         // whose token it is; nil: the shared tally's
-	tally     *storeless.Tally   // what the token says; nil: none is sent
+	tally     *limiter.Tally     // what the token says; nil: none is sent
 	paid      bool               // the token was bought with this very request
 }
 
@@ -134,7 +135,7 @@ func navigates(h http.Header) bool {
 }
 
 // appendToken appends the token that says tally.
-func (who *subject) appendToken(b []byte, own *token.Own, tally *storeless.Tally) []byte {
+func (who *subject) appendToken(b []byte, own *token.Own, tally *limiter.Tally) []byte {
 	if own != nil {
 		return who.holder.AppendOwn(b, *own, tally)
 	}
@@ -210,7 +211,7 @@ func tightest(v *storeless.Verdict, n int) int {
 
 // longest returns the limit in force with the longest window, and of those the one that
 // leaves least.
-func longest(p *storeless.Policy, v *storeless.Verdict) int {
+func longest(p *limiter.Policy, v *storeless.Verdict) int {
 	best := 0
 	for i := 1; i < p.Len(); i++ {
 		if v.Limits[i].Shadow {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A buyerLife is one instance between two starts, and what it did in that time.
@@ -103,7 +103,7 @@ func newBuyerWorld(t *testing.T, seed uint64, mode middleware.Mode, sells, full 
 // passOf returns what a tally that is bought may use: the arithmetic is tested in
 // storeless.
 func passOf(t *testing.T, limits []middleware.Limit) (all []middleware.Limit) {
-	p, err := storeless.Compile("contact", limits)
+	p, err := limiter.Compile("contact", limits)
 	require.NoError(t, err)
 	p = p.Pass(time.Hour)
 	for i := range p.Len() {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // divided is a policy of 30 a minute, of which each of n instances admits its part.
@@ -399,7 +399,7 @@ func TestUnfairCeilingInAFullMemory(t *testing.T) {
 
 // A ceiling makes the memory larger: an IPv6 client takes a cell more.
 func TestUnfairCeilingTakesRoom(t *testing.T) {
-	require.Equal(t, storeless.NewMemory(1366, 1).Size(), middleware.MemorySize(newLimiter(t, divided(new(clock), 3))))
+	require.Equal(t, limiter.NewMemory(1366, 1).Size(), middleware.MemorySize(newLimiter(t, divided(new(clock), 3))))
 }
 
 func TestUnfairCeilingProblems(t *testing.T) {

@@ -5,6 +5,7 @@ package middleware
 import (
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -20,7 +21,7 @@ func (e *engine) chargeShared(now time.Time, who *subject, shown *credentials, c
 }
 
 // take charges the shared tally as it is given, and fills in c.
-func (e *engine) take(now time.Time, who *subject, f *storeless.Candidate, cost int64, c *charged) {
+func (e *engine) take(now time.Time, who *subject, f *limiter.Candidate, cost int64, c *charged) {
 	switch {
 	case e.outcomes != nil:
 		c.tally, c.verdict, c.pending = e.outcomes.take(now, e.memory, who.tier, f, cost, who.dry)
@@ -36,7 +37,7 @@ func (e *engine) take(now time.Time, who *subject, f *storeless.Candidate, cost 
 
 // takeFrom charges a tally in memory or, where nothing is to be charged, says what that
 // would come to.
-func (e *engine) takeFrom(now time.Time, p *storeless.Policy, who *subject, f *storeless.Candidate, cost int64) (storeless.Tally, storeless.Verdict) {
+func (e *engine) takeFrom(now time.Time, p *limiter.Policy, who *subject, f *limiter.Candidate, cost int64) (limiter.Tally, storeless.Verdict) {
 	if who.dry {
 		return f.Shown, e.memory.Peek(now, p, f, cost)
 	}
@@ -44,7 +45,7 @@ func (e *engine) takeFrom(now time.Time, p *storeless.Policy, who *subject, f *s
 }
 
 // sharedCandidate returns the tally that everybody of the identity is in.
-func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.Candidate) {
+func (e *engine) sharedCandidate(who *subject, shown *credentials) (f limiter.Candidate) {
 	f.Shown = shown.shared
 	if e.memory != nil {
 		f.Key, f.Provider = e.memory.Key(who.bytes), who.id.provider()
@@ -59,12 +60,12 @@ func (e *engine) sharedCandidate(who *subject, shown *credentials) (f storeless.
 
 // ownCandidates lists the own tallies that may be charged: all that are shown or,
 // where a proof has opened one, that one alone.
-func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []storeless.Candidate {
+func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []limiter.Candidate {
 	own := shown.own
 	if shown.proof.opened {
 		own = own[shown.proof.index : shown.proof.index+1]
 	}
-	list := make([]storeless.Candidate, len(own))
+	list := make([]limiter.Candidate, len(own))
 	for i := range own {
 		list[i] = e.ownCandidate(who.tier.pass, &own[i].own, cost, own[i].space[:0])
 		list[i].Shown = own[i].tally
@@ -74,12 +75,12 @@ func (e *engine) ownCandidates(who *subject, shown *credentials, cost int64) []s
 
 // ownCandidate returns an own tally as it may be charged here, with what is counted beside it in
 // networks. Away from home it is in one of its own, which has the share.
-func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks []storeless.Network) storeless.Candidate {
+func (e *engine) ownCandidate(pass *tier, own *token.Own, cost int64, networks []limiter.Network) limiter.Candidate {
 	key := ownKey(e.memory, own.ID)
 	if class, share := pass.away.of(cost); share != nil && !e.home.is(own) {
-		networks = append(networks, storeless.Network{Key: keyOfOwn(e.memory, own.ID, kindAway, class), Policy: share})
+		networks = append(networks, limiter.Network{Key: keyOfOwn(e.memory, own.ID, kindAway, class), Policy: share})
 	}
-	return storeless.Candidate{Key: key, Ends: time.Unix(own.Expires, 0), Networks: pass.bound(key, networks)}
+	return limiter.Candidate{Key: key, Ends: time.Unix(own.Expires, 0), Networks: pass.bound(key, networks)}
 }
 
 // chargeBought charges an own tally or the shared one, as the mode permits. It is not

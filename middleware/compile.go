@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // compile checks cfg and compiles all of it but the memory.
@@ -153,15 +153,15 @@ func (e *engine) introduce() {
 		t.away.introduce(largestShare)
 	}
 	for _, group := range [][]*tier{tiers, rooms, passes} {
-		for _, role := range []func(*tier) **storeless.Policy{
-			func(t *tier) **storeless.Policy { return &t.policy },
-			func(t *tier) **storeless.Policy { return &t.net56 },
-			func(t *tier) **storeless.Policy { return &t.net48 },
-			func(t *tier) **storeless.Policy { return &t.fallback },
-			func(t *tier) **storeless.Policy { return &t.ceiling },
+		for _, role := range []func(*tier) **limiter.Policy{
+			func(t *tier) **limiter.Policy { return &t.policy },
+			func(t *tier) **limiter.Policy { return &t.net56 },
+			func(t *tier) **limiter.Policy { return &t.net48 },
+			func(t *tier) **limiter.Policy { return &t.fallback },
+			func(t *tier) **limiter.Policy { return &t.ceiling },
 		} {
-			var largest *storeless.Policy
-			var all []*storeless.Policy
+			var largest *limiter.Policy
+			var all []*limiter.Policy
 			for _, t := range group {
 				all = append(all, *role(t))
 			}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware/internal/assets"
 	"github.com/tallystick/tallystick/middleware/internal/load"
@@ -37,16 +38,16 @@ type challenger struct {
 	share         int64         // of the waiting room; 0: none
 
 	codec       *token.Codec
-	pass        *storeless.Policy // by which all that is shown of a bought tally is merged; nil in EveryRequest
-	passLife    time.Duration     // of a tally that is bought
-	longestPass time.Duration     // the life of any tally that this process has sold
-	longestWait time.Duration     // of a request between its proof and its charge
+	pass        *limiter.Policy // by which all that is shown of a bought tally is merged; nil in EveryRequest
+	passLife    time.Duration   // of a tally that is bought
+	longestPass time.Duration   // the life of any tally that this process has sold
+	longestWait time.Duration   // of a request between its proof and its charge
 
 	// Of WhenBusy alone.
 	busyAt load.Threshold
 
 	// Of the Middleware, whatever its configuration.
-	memory  *storeless.Memory // nil if switched off
+	memory  *limiter.Memory // nil if switched off
 	load    *load.Meter
 	mounted *atomic.Bool // somebody has asked for the endpoints
 	proofs  *proofCounts

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
@@ -15,7 +16,7 @@ import (
 
 // limits are compiled limits; exact is nil where no counter decides.
 type limits struct {
-	tokens *storeless.Policy
+	tokens *limiter.Policy
 	exact  *exact.Policy
 }
 
@@ -103,7 +104,7 @@ func (e *engine) tiersOf() []*tier {
 }
 
 // quotaHash tells the quotas of one tier from those of another.
-func quotaHash(p *storeless.Policy) guardedcall.Key {
+func quotaHash(p *limiter.Policy) guardedcall.Key {
 	h := sha256.New()
 	for i := range p.Len() {
 		l := p.Limit(i)
@@ -141,7 +142,7 @@ func (c *Config) clients() int {
 // checkCeiling reports every problem of cfg.UnfairCeiling: of the policies of all tiers, each with the
 // field that it is compiled of, and of the challenge, if there is one.
 // A part below 1 is a problem and is not rounded up: the ceiling would not be one.
-func checkCeiling(cfg *Config, challenge *challenger, tiers iter.Seq2[string, *storeless.Policy]) (errs []error) {
+func checkCeiling(cfg *Config, challenge *challenger, tiers iter.Seq2[string, *limiter.Policy]) (errs []error) {
 	problem := func(field, format string, args ...any) {
 		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -174,7 +175,7 @@ type undivided struct {
 }
 
 // indivisible returns what of p n instances cannot divide.
-func indivisible(p *storeless.Policy, n int64) (list []undivided) {
+func indivisible(p *limiter.Policy, n int64) (list []undivided) {
 	for i := range p.Len() {
 		l := p.Limit(i)
 		add := func(field string, has int64) {
@@ -197,7 +198,7 @@ func indivisible(p *storeless.Policy, n int64) (list []undivided) {
 }
 
 // indivisible reports what of a bought tally, and of the waiting room, n instances cannot divide.
-func (c *challenger) indivisible(p *storeless.Policy, n int64) (errs []error) {
+func (c *challenger) indivisible(p *limiter.Policy, n int64) (errs []error) {
 	if c.mode != EveryRequest {
 		for _, part := range indivisible(p.Pass(c.priceMemory), n) {
 			errs = append(errs, &ConfigError{Field: "Challenge.PriceMemory", Problem: fmt.Sprintf(
@@ -215,7 +216,7 @@ func (c *challenger) indivisible(p *storeless.Policy, n int64) (errs []error) {
 
 // divides reports whether each instance has a part of all that a customer of these limits may
 // use; without UnfairCeiling there are no parts.
-func (c *customers) divides(e *engine, p *storeless.Policy) bool {
+func (c *customers) divides(e *engine, p *limiter.Policy) bool {
 	return !c.cfg.UnfairCeiling || len(indivisible(p, c.cfg.Instances)) == 0 &&
 		(e.challenge == nil || len(e.challenge.indivisible(p, c.cfg.Instances)) == 0)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -99,7 +100,7 @@ func (e *engine) limitSets() (sets []limitSet) {
 		if t.exact != nil {
 			sets = append(sets, t.exact.Limit, t.shard.Limit)
 		}
-		for _, p := range []*storeless.Policy{t.policy, t.fallback, t.ceiling} {
+		for _, p := range []*limiter.Policy{t.policy, t.fallback, t.ceiling} {
 			if p != nil {
 				sets = append(sets, p.Limit)
 			}

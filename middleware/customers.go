@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/lookup"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // serveCustomers compiles cfg.LimitsFor. All tiers are compiled.
@@ -165,9 +165,9 @@ func (e *engine) newOwn(of *tier, l limits) *tier {
 }
 
 // carries reports whether tokens have room for what is counted under p.
-func (e *engine) carries(p *storeless.Policy) bool {
+func (e *engine) carries(p *limiter.Policy) bool {
 	if e.exact != nil {
-		marked, err := storeless.Compile(p.Name(), withStamp(p))
+		marked, err := limiter.Compile(p.Name(), withStamp(p))
 		return err == nil && e.codec.Carries(marked)
 	}
 	if e.challenge.sellsTallies() {
@@ -185,7 +185,7 @@ func (c *customers) forget(e *engine) {
 }
 
 // numbersOf tells the limits of one customer from those of another in the same policy.
-func numbersOf(tier string, p *storeless.Policy) string {
+func numbersOf(tier string, p *limiter.Policy) string {
 	b := append([]byte(tier), 0)
 	for i := range p.Len() {
 		l := p.Limit(i)

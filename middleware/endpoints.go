@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/page"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // serveEndpoints answers the policy's own URLs.
@@ -212,7 +212,7 @@ func (e *engine) peek(now time.Time, who *subject, shown *credentials, cost int6
 	if asksShared {
 		candidates = append(candidates, e.sharedCandidate(who, shown))
 	}
-	policyOf := func(i int) *storeless.Policy {
+	policyOf := func(i int) *limiter.Policy {
 		if i < own {
 			return who.tier.pass.policy
 		}
@@ -281,7 +281,7 @@ func (e *engine) answerRedeem(now time.Time, w http.ResponseWriter, r *http.Requ
 	default:
 		own, sale := e.challenge.redeem(now, who, &receipt)
 		if sale.Granted {
-			e.answer(now, dc, who, &credentials{fields: r.Header}, answerFields{own: &own, tally: new(storeless.Tally)}, offerFields{})
+			e.answer(now, dc, who, &credentials{fields: r.Header}, answerFields{own: &own, tally: new(limiter.Tally)}, offerFields{})
 			dc.reply.Fields.Lines[reply.Policy] = "" // it has not been asked
 			dc.setFields(w.Header())
 			writeJSON(w, strconv.AppendInt([]byte(`{"expires-in":`), own.Expires-now.Unix(), 10))

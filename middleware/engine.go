@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/lookup"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
-	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -24,10 +24,10 @@ type engine struct {
 	tiers      map[string]*tier
 	codec      *token.Codec
 	pseudonyms *pseudonymKey
-	memory     *storeless.Memory // nil if switched off
-	carried    *storeless.Policy // what tokens carry: the limits, and more on an exact route
-	life       time.Duration     // of what is signed
-	home       *home             // that this process is
+	memory     *limiter.Memory // nil if switched off
+	carried    *limiter.Policy // what tokens carry: the limits, and more on an exact route
+	life       time.Duration   // of what is signed
+	home       *home           // that this process is
 
 	challenge    *challenger   // nil: never
 	room         *waitingRoom  // nil: none
@@ -85,7 +85,7 @@ const (
 // A waitingRoom is the compiled waiting room of a policy.
 type waitingRoom struct {
 	codec   *token.Codec
-	memory  *storeless.Memory
+	memory  *limiter.Memory
 	tickets ticket.Keys
 	uses    *ticket.Uses
 }

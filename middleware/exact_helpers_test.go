@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A ledger is a counter of a few lines, to which everything can happen that
@@ -23,7 +23,7 @@ type ledger struct {
 	now func() time.Time
 
 	mu       sync.Mutex
-	tallies  map[string]storeless.Tally
+	tallies  map[string]limiter.Tally
 	verdicts map[string]exact.Verdict // by call ID
 	refunded map[time.Time]bool
 	calls    int            // that reached it
@@ -42,7 +42,7 @@ var errEngine = errors.New("engine on fire")
 func newLedger(c *clock) *ledger {
 	return &ledger{
 		now:      c.Now,
-		tallies:  make(map[string]storeless.Tally),
+		tallies:  make(map[string]limiter.Tally),
 		verdicts: make(map[string]exact.Verdict),
 		refunded: make(map[time.Time]bool),
 		keys:     make(map[string]int),
@@ -101,8 +101,8 @@ func (l *ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err 
 func (l *ledger) Refund(_ context.Context, r exact.Receipt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := storeless.Candidate{Shown: l.tallies[r.Key]}
-	l.tallies[r.Key] = (*storeless.Memory)(nil).Restore(l.now(), r.At, r.Policy.Tokens(), &f, r.Cost)
+	f := limiter.Candidate{Shown: l.tallies[r.Key]}
+	l.tallies[r.Key] = (*limiter.Memory)(nil).Restore(l.now(), r.At, r.Policy.Tokens(), &f, r.Cost)
 	l.charged -= r.Cost
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
@@ -158,7 +159,7 @@ func (e *engine) concludeAnswer(now time.Time, dc *decisionContext, who *subject
 			dc.decision.withExtras().counted = &counted{call: c.Call, receipt: v.Receipt, refusal: c.refusal}
 			dc.charge(nil)
 		}
-		tally[e.exact.stamp] = storeless.State{}
+		tally[e.exact.stamp] = limiter.State{}
 		fields.tally = &tally
 	case !who.dry:
 		said := guardedcall.Refusal{Cost: cost, Said: now.UnixMicro(), Until: now.Add(v.Wait).UnixMicro()}

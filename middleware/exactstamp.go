@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -20,7 +21,7 @@ const stampFresh = guardedcall.Believed - 5*time.Second
 
 // withStamp returns limits and one more, whose entry in tokens is the stamp. A token that has
 // nothing else to say outlives what it is believed for, and not by much.
-func withStamp(p *storeless.Policy) []storeless.Limit {
+func withStamp(p *limiter.Policy) []storeless.Limit {
 	limits := make([]storeless.Limit, 0, p.Len()+1)
 	for i := range p.Len() {
 		limits = append(limits, p.Limit(i))
@@ -31,13 +32,13 @@ func withStamp(p *storeless.Policy) []storeless.Limit {
 // stampOf returns the stamp of a refusal: when it was said, for how many seconds, and whom
 // and which quotas it is about, so that a client that has moved to a larger tier is not held
 // to what the smaller one refused. Of a key it has 16 bits: each digit makes the longest token longer.
-func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) storeless.State {
+func stampOf(said *guardedcall.Refusal, k *guardedcall.Key) limiter.State {
 	seconds := (said.Until - said.Said + 999_999) / 1_000_000
-	return storeless.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: uint32(binary.BigEndian.Uint16(k[:]))}
+	return limiter.State{At: said.Said, Cur: uint32(min(seconds, storeless.MaxQuota)), Prev: uint32(binary.BigEndian.Uint16(k[:]))}
 }
 
 // refusal returns what a stamp says of k, if it does.
-func refusal(stamp storeless.State, k *guardedcall.Key) (said guardedcall.Refusal) {
+func refusal(stamp limiter.State, k *guardedcall.Key) (said guardedcall.Refusal) {
 	said = guardedcall.Refusal{Cost: 1, Said: stamp.At, Until: stamp.At + int64(stamp.Cur)*1_000_000}
 	if stamp != stampOf(&said, k) {
 		return guardedcall.Refusal{}
@@ -46,7 +47,7 @@ func refusal(stamp storeless.State, k *guardedcall.Key) (said guardedcall.Refusa
 }
 
 // merged merges what two tokens say. Of two stamps the newer one counts, whole.
-func (e *engine) merged(now time.Time, a, b storeless.Tally) storeless.Tally {
+func (e *engine) merged(now time.Time, a, b limiter.Tally) limiter.Tally {
 	both := e.carried.Merge(now, a, b)
 	if e.exact != nil {
 		stamp := e.exact.stamp
@@ -87,7 +88,7 @@ func (x *exactCounter) recall(now time.Time, c *exactCall, shown *credentials, c
 
 // stamped returns what is shown with the stamp of a refusal, or nil if nobody would believe
 // it any more, or a cheaper request might pass.
-func (x *exactCounter) stamped(now time.Time, c *exactCall, cost int64, said *guardedcall.Refusal) *storeless.Tally {
+func (x *exactCounter) stamped(now time.Time, c *exactCall, cost int64, said *guardedcall.Refusal) *limiter.Tally {
 	if cost != 1 || !said.Fresh(now, stampFresh) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -29,24 +30,24 @@ func TestStampsFit(t *testing.T) {
 			limits := []storeless.Limit{bucket}
 			for i := 0; len(limits) < storeless.MaxLimits-1; i++ {
 				l := storeless.Limit{Name: fmt.Sprint("w", i), Quota: quota, Window: time.Second}
-				p, err := storeless.Compile(name, []storeless.Limit{l})
+				p, err := limiter.Compile(name, []storeless.Limit{l})
 				require.NoError(t, err)
 				if p.ID(0) >= 10_000_000 { // an id with all of its digits
 					limits = append(limits, l)
 				}
 			}
-			p, err := storeless.Compile(name, limits)
+			p, err := limiter.Compile(name, limits)
 			require.NoError(t, err)
-			marked, err := storeless.Compile(name, withStamp(p))
+			marked, err := limiter.Compile(name, withStamp(p))
 			require.NoError(t, err)
 			codec, err := token.New([][]byte{bytes.Repeat([]byte("ab"), 16)}, marked)
 			if err != nil {
 				continue
 			}
 			const year = 49_000 * 640 // seconds
-			tally := storeless.Tally{{At: now + (2*year+640)*1_000_000, Cur: year + 640}}
+			tally := limiter.Tally{{At: now + (2*year+640)*1_000_000, Cur: year + 640}}
 			for i := 1; i < p.Len(); i++ {
-				tally[i] = storeless.State{At: now / 1_000_000, Cur: uint32(quota), Prev: uint32(quota)}
+				tally[i] = limiter.State{At: now / 1_000_000, Cur: uint32(quota), Prev: uint32(quota)}
 			}
 			tally[p.Len()] = stampOf(&guardedcall.Refusal{Cost: 1, Said: now, Until: now + 2*year*1_000_000}, &guardedcall.Key{255, 255, 255})
 			holder := codec.Holder([]byte("somebody"))

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -91,7 +92,7 @@ func (f Fields) names() (names []string) {
 // policyField returns the RateLimit-Policy field of a policy in the spelling of f: a
 // constant. For a bucket, q is what may pass at once and w the time in which it fills
 // again, so that r never exceeds q. Shadows are left out.
-func policyField(f Fields, p *storeless.Policy) string {
+func policyField(f Fields, p *limiter.Policy) string {
 	all := published(p)
 	var b []byte
 	for i, l := range all {
@@ -120,7 +121,7 @@ func (l publishedLimit) sameFor(earlier publishedLimit) bool {
 
 func (l publishedLimit) lessThan(later publishedLimit) bool { return later.q == l.q && later.w > l.w }
 
-func published(p *storeless.Policy) (all []publishedLimit) {
+func published(p *limiter.Policy) (all []publishedLimit) {
 	for i := range p.Len() {
 		l := p.Limit(i)
 		if l.Shadow {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -217,7 +218,7 @@ func TestSharesOfTiersAndCustomers(t *testing.T) {
 	}{{"a", "", 100}, {"b", "large", 1000}, {"own", "", 400}} {
 		as := with("Key", test.key, "Tier", test.tier)
 		tok := bought(t, s[0], as)
-		p, err := storeless.Compile("contact", []storeless.Limit{{Quota: test.want, Window: time.Minute}})
+		p, err := limiter.Compile("contact", []storeless.Limit{{Quota: test.want, Window: time.Minute}})
 		require.NoError(t, err)
 		require.EqualValues(t, p.Away(10, 1).Limit(0).Quota, admitted(s[1], 1500, as, showing(tok)), test.key)
 		require.EqualValues(t, test.want, admitted(s[0], 1500, as, showing(tok)), test.key)

@@ -10,7 +10,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // identify tells who is asking, and what the steps need of it. Nothing else of the
@@ -107,8 +107,8 @@ func (e *engine) knowSubject(ctx context.Context, now time.Time, id *Identity, b
 	who.holder = e.codec.Holder(who.bytes)
 	if e.memory != nil && id.wide() {
 		var stack [16]byte
-		who.networks[0] = storeless.Network{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: who.tier.net56}
-		who.networks[1] = storeless.Network{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48}
+		who.networks[0] = limiter.Network{Key: e.memory.Key(id.appendNet(stack[:0], 56)), Policy: who.tier.net56}
+		who.networks[1] = limiter.Network{Key: e.memory.Key(id.appendNet(stack[:0], 48)), Policy: who.tier.net48}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -72,13 +73,13 @@ func TestIdleLimitsNeverRefuse(t *testing.T) {
 	found := map[[2]storeless.Algorithm]int{}
 	for range 1500 {
 		j, l := pick("idle"), pick("first")
-		both, err := storeless.Compile("both", []Limit{j, l})
+		both, err := limiter.Compile("both", []Limit{j, l})
 		require.NoError(t, err)
 		if !idle(both.Limit(0), both.Limit(1)) {
 			continue
 		}
 		found[[2]storeless.Algorithm{j.Algorithm, l.Algorithm}]++
-		now, tally := time.Unix(1_000_000_000, 0), storeless.Tally{}
+		now, tally := time.Unix(1_000_000_000, 0), limiter.Tally{}
 		for range 250 {
 			switch r.IntN(4) {
 			case 0: // just before the next whole second, where windows end

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/load"
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 	"github.com/tallystick/tallystick/storeless"
@@ -23,7 +24,7 @@ type Middleware struct {
 	engine atomic.Pointer[engine]
 
 	mu         sync.Mutex // guards the rest, which only Reconfigure changes
-	memory     *storeless.Memory
+	memory     *limiter.Memory
 	maxClients int
 
 	home    *home         // that this process is to the tallies of its challenges
@@ -42,7 +43,7 @@ type Middleware struct {
 // Make one for each policy, and wrap all its handlers by it: two are two instances, and admit the
 // limit each. The log tells of the second.
 func New(cfg Config) (*Middleware, error) {
-	m := &Middleware{home: newHome(), live: outcomes{held: map[storeless.Key]int64{}}}
+	m := &Middleware{home: newHome(), live: outcomes{held: map[limiter.Key]int64{}}}
 	m.checks.policy = cfg.Policy
 	if err := m.Reconfigure(cfg); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 		if m.memory == nil {
 			full := withDefaults(cfg)
 			m.maxClients = full.MaxClients
-			m.memory = storeless.NewMemory(full.clients(), e.base.policy.Len())
+			m.memory = limiter.NewMemory(full.clients(), e.base.policy.Len())
 		}
 		e.memory = m.memory
 	}
@@ -110,7 +111,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 	m.checks.logTo(cfg.Logger)
 	m.engine.Store(e)
 	if e.memory != nil {
-		counted := []*storeless.Policy{e.base.policy}
+		counted := []*limiter.Policy{e.base.policy}
 		if pass := e.base.pass; pass != nil {
 			counted = append(counted, pass.policy)
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,16 +26,16 @@ const holdTime = 10 * time.Second
 // is charged, or free, in the same moment.
 type outcomes struct {
 	mu          sync.Mutex
-	held        map[storeless.Key]int64 // of tallies and networks
-	first, last *pending                // those that hold, by age
+	held        map[limiter.Key]int64 // of tallies and networks
+	first, last *pending              // those that hold, by age
 }
 
 // A pending is the part of a request's charge that depends on its outcome.
 type pending struct {
 	of         *outcomes
-	memory     *storeless.Memory
-	late       *storeless.Policy
-	f          storeless.Candidate // its networks have the limits by outcome
+	memory     *limiter.Memory
+	late       *limiter.Policy
+	f          limiter.Candidate // its networks have the limits by outcome
 	cost       int64
 	since      time.Time
 	state      outcomeState
@@ -71,9 +72,9 @@ func (o *outcomes) hold(now time.Time) (release func()) {
 
 // take checks all limits and charges those that do not count by outcome. In the others an
 // admitted request holds its cost. Dry, it only checks.
-func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeless.Candidate, cost int64, dry bool) (storeless.Tally, storeless.Verdict, *pending) {
+func (o *outcomes) take(now time.Time, m *limiter.Memory, t *tier, f *limiter.Candidate, cost int64, dry bool) (limiter.Tally, storeless.Verdict, *pending) {
 	defer o.hold(now)()
-	held := storeless.Candidate{Key: f.Key, Provider: f.Provider}
+	held := limiter.Candidate{Key: f.Key, Provider: f.Provider}
 	o.noteHeld(f)
 	if dry {
 		v := m.Peek(now, t.policy, f, cost)
@@ -87,7 +88,7 @@ func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeles
 		return tally, v, nil
 	}
 	for _, w := range f.Networks {
-		held.Networks = append(held.Networks, storeless.Network{Key: w.Key, Policy: t.lateOf(w.Policy)})
+		held.Networks = append(held.Networks, limiter.Network{Key: w.Key, Policy: t.lateOf(w.Policy)})
 	}
 	p := &pending{of: o, memory: m, late: t.late, f: held, cost: cost, since: now, prev: o.last}
 	o.add(&p.f, cost)
@@ -100,7 +101,7 @@ func (o *outcomes) take(now time.Time, m *storeless.Memory, t *tier, f *storeles
 }
 
 // noteHeld notes what a tally and its networks hold.
-func (o *outcomes) noteHeld(f *storeless.Candidate) {
+func (o *outcomes) noteHeld(f *limiter.Candidate) {
 	f.Held = o.held[f.Key]
 	for i := range f.Networks {
 		f.Networks[i].Held = o.held[f.Networks[i].Key]
@@ -108,14 +109,14 @@ func (o *outcomes) noteHeld(f *storeless.Candidate) {
 }
 
 // add changes what a tally and its networks hold.
-func (o *outcomes) add(f *storeless.Candidate, cost int64) {
+func (o *outcomes) add(f *limiter.Candidate, cost int64) {
 	o.addTo(f.Key, cost)
 	for i := range f.Networks {
 		o.addTo(f.Networks[i].Key, cost)
 	}
 }
 
-func (o *outcomes) addTo(k storeless.Key, cost int64) {
+func (o *outcomes) addTo(k limiter.Key, cost int64) {
 	if o.held[k] += cost; o.held[k] == 0 {
 		delete(o.held, k)
 	}
@@ -216,7 +217,7 @@ func (p *pending) end() {
 }
 
 // resize makes the request cost more, or less, and returns its tally then.
-func (p *pending) resize(now time.Time, tally storeless.Tally, more int64) storeless.Tally {
+func (p *pending) resize(now time.Time, tally limiter.Tally, more int64) limiter.Tally {
 	p.cost += more
 	switch p.state {
 	case stateHolding:

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A work is a challenge that somebody fetched, and its proof once he has solved
@@ -73,7 +73,7 @@ type books struct {
 	admitted count
 	spent    map[string]bool // proofs that bought a request
 	held     map[string]bool // tallies that it has sold
-	shop     *storeless.Memory
+	shop     *limiter.Memory
 	prices   *shop.Prices
 	windows  map[int64]bool // in which it was alive and asked
 	surge    *shop.Surge
@@ -84,7 +84,7 @@ func newBooks(tariff *middleware.Challenge) *books {
 	if err != nil {
 		panic(err)
 	}
-	b := &books{count{}, map[string]bool{}, map[string]bool{}, storeless.NewMemory(0, 1), prices, map[int64]bool{}, nil}
+	b := &books{count{}, map[string]bool{}, map[string]bool{}, limiter.NewMemory(0, 1), prices, map[int64]bool{}, nil}
 	b.calm(tariff)
 	return b
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
@@ -316,7 +317,7 @@ func (dc *decisionContext) charge(own *token.Own) {
 // charged returns p with those limits alone that the request was charged on, and has the
 // networks of f do the same. A shadow that would have refused it has counted nothing of it, and there
 // is nothing to give back or to add to.
-func (d *record) charged(p *storeless.Policy, f *storeless.Candidate) *storeless.Policy {
+func (d *record) charged(p *limiter.Policy, f *limiter.Candidate) *limiter.Policy {
 	isCharged := func(i int) bool { return !(p.Limit(i).Shadow && d.statusOf(i).blocked()) }
 	for i := range p.Len() {
 		if isCharged(i) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
@@ -95,10 +96,10 @@ type subject struct {
 	bytes    []byte // of id: no other identity has them
 	tier     *tier
 	holder   token.Holder
-	networks [storeless.MaxNetworks]storeless.Network // a /56 and a /48 if id is an IPv6 address, and room for what a ceiling counts
-	dry      bool                                     // nothing is to be charged
-	mark     string                                   // of the thing of id; "": none
-	block    uint8                                    // of an IPv4 address's ports, from 1; 0 without Challenge.PortBlocks
+	networks [limiter.MaxNetworks]limiter.Network // a /56 and a /48 if id is an IPv6 address, and room for what a ceiling counts
+	dry      bool                                 // nothing is to be charged
+	mark     string                               // of the thing of id; "": none
+	block    uint8                                // of an IPv4 address's ports, from 1; 0 without Challenge.PortBlocks
 }
 
 // wide reports whether who is in networks that are limited too.
@@ -106,7 +107,7 @@ func (who *subject) wide() bool { return who.networks[0].Policy != nil }
 
 // Credentials are what a request shows for itself. Tokens of one tally are merged.
 type credentials struct {
-	shared   storeless.Tally
+	shared   limiter.Tally
 	own      []ownTally
 	proof    proof
 	accepted int
@@ -124,18 +125,18 @@ type credentials struct {
 // An ownTally is one that was bought.
 type ownTally struct {
 	own   token.Own
-	tally storeless.Tally
-	space [1]storeless.Network // for what is counted beside it
+	tally limiter.Tally
+	space [1]limiter.Network // for what is counted beside it
 }
 
 // A proof sums up the proofs that a request shows: one is redeemed, and the others have left
 // a reason at most.
 type proof struct {
-	good   bool             // one was accepted
-	opened bool             // it opened own[index], which is to be charged
-	index  int              //
-	spend  *storeless.Proof // what is spent if the request is admitted; nil without memory
-	reason Reason           // why the last one was not accepted
+	good   bool           // one was accepted
+	opened bool           // it opened own[index], which is to be charged
+	index  int            //
+	spend  *limiter.Proof // what is spent if the request is admitted; nil without memory
+	reason Reason         // why the last one was not accepted
 
 	id       [4]byte   // of the challenge, for the name of its cookie
 	byCookie bool      //
@@ -147,17 +148,17 @@ type proof struct {
 type roomPass struct {
 	bytes  []byte // of the room's tally
 	holder token.Holder
-	tally  storeless.Tally
+	tally  limiter.Tally
 	text   string        // the ticket that opens first, of those that are still good; "": none
 	ticket ticket.Ticket // what it says
 }
 
 // A charged tally, or one that was refused, with how its limits stand.
 type charged struct {
-	own     *token.Own      // nil: the shared one
-	opened  bool            // by a proof of this very request
-	shown   storeless.Tally // of what was refused
-	tally   storeless.Tally
+	own     *token.Own    // nil: the shared one
+	opened  bool          // by a proof of this very request
+	shown   limiter.Tally // of what was refused
+	tally   limiter.Tally
 	verdict storeless.Verdict
 	pending *pending // what is charged when the outcome is known; nil: nothing
 }
@@ -165,13 +166,13 @@ type charged struct {
 // An exactCall is a request on its way to the counter.
 type exactCall struct {
 	exact.Call
-	refusal  guardedcall.Key     // of whom and what a refusal is about
-	fallback storeless.Candidate // what counts while the counter does not answer
+	refusal  guardedcall.Key   // of whom and what a refusal is about
+	fallback limiter.Candidate // what counts while the counter does not answer
 }
 
 // addOwn merges what a token or a proof says into the tally of its own, and returns
 // the tally's index.
-func (c *credentials) addOwn(now time.Time, p *storeless.Policy, own token.Own, t storeless.Tally) int {
+func (c *credentials) addOwn(now time.Time, p *limiter.Policy, own token.Own, t limiter.Tally) int {
 	for i := range c.own {
 		if o := &c.own[i]; o.own.ID == own.ID {
 			o.tally = p.Merge(now, o.tally, t)

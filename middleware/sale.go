@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -54,13 +54,13 @@ func (c *challenger) acceptProof(now time.Time, who *subject, shown *credentials
 			return
 		}
 		p.opened = true
-		p.index = shown.addOwn(now, c.pass, own, storeless.Tally{})
+		p.index = shown.addOwn(now, c.pass, own, limiter.Tally{})
 	}
 	p.good, p.reason = true, ""
 	p.id = [4]byte(receipt.ID[:4])
 	if c.memory != nil && c.mode == EveryRequest {
 		id := append([]byte{kindProof}, receipt.ID[:]...)
-		p.spend = &storeless.Proof{Key: c.memory.Key(id), Expires: receipt.Expires.Add(c.longestWait)}
+		p.spend = &limiter.Proof{Key: c.memory.Key(id), Expires: receipt.Expires.Add(c.longestWait)}
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (
 // a member of a registry gets for the asking; hosts that rent their addresses by the hour
 // have them in few /16s. Who buys from one network alone raises nothing, and pays
 // what its addresses and its own /56 and /48 have bought.
-func (c *challenger) surgeNetwork(who *subject) storeless.Key {
+func (c *challenger) surgeNetwork(who *subject) limiter.Key {
 	id := who.id
 	if id.kind != kindAddress || nat64Local.Contains(id.Addr()) {
 		return c.memory.Key(who.bytes)
@@ -204,9 +204,9 @@ func (c *challenger) buyers(who *subject, list []shop.Buyer) []shop.Buyer {
 }
 
 // ownKey names an own tally in memory, the same for every client that shows it.
-func ownKey(m *storeless.Memory, id [9]byte) storeless.Key { return keyOfOwn(m, id, kindOwn, 0) }
+func ownKey(m *limiter.Memory, id [9]byte) limiter.Key { return keyOfOwn(m, id, kindOwn, 0) }
 
-func keyOfOwn(m *storeless.Memory, id [9]byte, kind, class byte) storeless.Key {
+func keyOfOwn(m *limiter.Memory, id [9]byte, kind, class byte) limiter.Key {
 	if m == nil {
 		return 0
 	}

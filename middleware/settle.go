@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
 	"github.com/tallystick/tallystick/storeless"
@@ -154,7 +155,7 @@ func (e *engine) settle(ctx context.Context, dc *decisionContext, w http.Respons
 
 // standings returns how the limits stand after more was charged for a request. The counter's are those of
 // the decision and what has changed: to ask it would be one more call.
-func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *storeless.Candidate, tally *storeless.Tally, more int64) *storeless.Verdict {
+func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *limiter.Candidate, tally *limiter.Tally, more int64) *storeless.Verdict {
 	p, v := who.tier.policy, storeless.Verdict{Admitted: true}
 	switch {
 	case e.exact != nil && dc.decision.extras.counted != nil:
@@ -182,7 +183,7 @@ func (e *engine) standings(now time.Time, dc *decisionContext, who *subject, f *
 }
 
 // adjust charges more for a request, or less, in memory, and returns the tally.
-func (e *engine) adjust(now time.Time, dc *decisionContext, p *storeless.Policy, f *storeless.Candidate, more int64) storeless.Tally {
+func (e *engine) adjust(now time.Time, dc *decisionContext, p *limiter.Policy, f *limiter.Candidate, more int64) limiter.Tally {
 	if more < 0 {
 		return e.memory.Restore(now, time.UnixMicro(dc.reply.Fields.Now), p, f, -more)
 	}
@@ -246,7 +247,7 @@ func (x *exactCounter) giveBack(ctx context.Context, receipt exact.Receipt, lost
 
 // chargedBy returns who was charged for a request, and which tally. The tally is as the
 // memory knows it: what was shown or signed may hold what others have got back since.
-func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candidate) {
+func (e *engine) chargedBy(dc *decisionContext) (who subject, f limiter.Candidate) {
 	var prefix []byte
 	if dc.decision.FromWaitingRoom {
 		prefix = []byte{kindRoom} // at its full capacity: each append copies it
@@ -262,7 +263,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 	}
 	f.Key, f.Provider = e.memory.Key(who.bytes), id.provider()
 	if id.wide() {
-		f.Networks = []storeless.Network{
+		f.Networks = []limiter.Network{
 			{Key: e.memory.Key(id.appendNet(prefix, 56)), Policy: who.tier.net56},
 			{Key: e.memory.Key(id.appendNet(prefix, 48)), Policy: who.tier.net48},
 		}
@@ -274,7 +275,7 @@ func (e *engine) chargedBy(dc *decisionContext) (who subject, f storeless.Candid
 // issuedWith returns what the token says that was issued with the decision. It is not ok
 // if there is none, or if it is of another tally than was charged: a client that has bought
 // a tally keeps the token of that.
-func (e *engine) issuedWith(now time.Time, dc *decisionContext, who *subject) (t storeless.Tally, ok bool) {
+func (e *engine) issuedWith(now time.Time, dc *decisionContext, who *subject) (t limiter.Tally, ok bool) {
 	f := &dc.reply.Fields
 	text := f.Lines[reply.Token]
 	if text == "" {

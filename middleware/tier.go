@@ -7,30 +7,30 @@ import (
 	"crypto/sha256"
 	"math/bits"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
 
 // A tier is one set of limits, with all that follows from them.
 type tier struct {
 	name         string
-	policy       *storeless.Policy
-	net56, net48 *storeless.Policy // for whole IPv6 networks
-	field        string            // RateLimit-Policy
-	names        []string          // of the limits; "" of shadows, which are told to nobody
-	room         *tier             // for the waiting room; nil: none
-	pass         *tier             // what a tally that is bought may use; nil: none is sold
-	away         foreignShare      // of a pass: what it may use away from home
-	ceiling      *storeless.Policy // what this instance admits of a tally; nil: all
+	policy       *limiter.Policy
+	net56, net48 *limiter.Policy // for whole IPv6 networks
+	field        string          // RateLimit-Policy
+	names        []string        // of the limits; "" of shadows, which are told to nobody
+	room         *tier           // for the waiting room; nil: none
+	pass         *tier           // what a tally that is bought may use; nil: none is sold
+	away         foreignShare    // of a pass: what it may use away from home
+	ceiling      *limiter.Policy // what this instance admits of a tally; nil: all
 
 	// The limits that count by outcome, where there are any: all others are charged by those above.
-	late, late56, late48, lateCeiling *storeless.Policy
+	late, late56, late48, lateCeiling *limiter.Policy
 
 	// On an exact route alone.
 	exact, shard *exact.Policy
-	fallback     *storeless.Policy // when the counter does not answer
+	fallback     *limiter.Policy // when the counter does not answer
 	quotaHash    guardedcall.Key
 	leases       *exact.Policy // of slots, where there is a Concurrency
 }
@@ -61,7 +61,7 @@ func (t *tier) ceilingAmong(of *tier) {
 }
 
 // lateOf returns the limits that count by outcome of what has the limits p at the door.
-func (t *tier) lateOf(p *storeless.Policy) *storeless.Policy {
+func (t *tier) lateOf(p *limiter.Policy) *limiter.Policy {
 	switch p {
 	case t.net56:
 		return t.late56
@@ -82,17 +82,17 @@ func (t *tier) most() int64 {
 // bound returns the networks of a tally with what is counted under its ceiling, if it has one. What the
 // tally's own cells hold is the most that anybody has seen, and no such count. So this has
 // cells of its own, under a key that follows from the tally's: to hash anew takes longer.
-func (t *tier) bound(tally storeless.Key, networks []storeless.Network) []storeless.Network {
+func (t *tier) bound(tally limiter.Key, networks []limiter.Network) []limiter.Network {
 	if t.ceiling == nil {
 		return networks
 	}
-	return append(networks, storeless.Network{Key: ^tally, Policy: t.ceiling})
+	return append(networks, limiter.Network{Key: ^tally, Policy: t.ceiling})
 }
 
 // A home is the process that has issued the challenge of a bought tally: not where its proof was
 // shown, for one proof is good on every instance, and each would be the home. An instance
 // that has never met a tally has to believe that nothing was used of it. So a tally is worth its
-// quota at home, and elsewhere a share of it, see [storeless.Policy.Away].
+// quota at home, and elsewhere a share of it, see [limiter.Policy.Away].
 //
 // The challenge carries its home, and so does each token of the tally: three bytes of a hash of
 // its serial, under a secret of the process. Other processes see that it is not theirs, and
@@ -125,10 +125,10 @@ func (h *home) is(own *token.Own) bool {
 // request costs: the i-th policy is for costs up to 2ⁱ, the last for all above. Dear requests are few, and
 // come less evenly; by one share for all costs, those that cost more would be refused away from home for ever.
 // nil: all of its quota.
-type foreignShare []*storeless.Policy
+type foreignShare []*limiter.Policy
 
 // foreignShareOf compiles the share of a pass.
-func foreignShareOf(pass *storeless.Policy, instances int64) (f foreignShare) {
+func foreignShareOf(pass *limiter.Policy, instances int64) (f foreignShare) {
 	for cost := int64(1); ; cost *= 2 {
 		p := pass.Away(instances, cost)
 		if p == nil && len(f) == 0 {
@@ -143,7 +143,7 @@ func foreignShareOf(pass *storeless.Policy, instances int64) (f foreignShare) {
 
 // of returns the class of requests of a cost, and its policy; nil: what they use is not held. Each class is
 // counted by itself, or a dear request would take the room of the cheap ones that follow it.
-func (f foreignShare) of(cost int64) (class byte, p *storeless.Policy) {
+func (f foreignShare) of(cost int64) (class byte, p *limiter.Policy) {
 	if len(f) == 0 {
 		return 0, nil
 	}
@@ -152,9 +152,9 @@ func (f foreignShare) of(cost int64) (class byte, p *storeless.Policy) {
 }
 
 // largestOf returns one that knows how much a bucket of any of the shares may be owed; nil if
-// there are none. See [storeless.Policy.Among].
-func largestOf(shares ...foreignShare) *storeless.Policy {
-	var all []*storeless.Policy
+// there are none. See [limiter.Policy.Among].
+func largestOf(shares ...foreignShare) *limiter.Policy {
+	var all []*limiter.Policy
 	for _, share := range shares {
 		for _, p := range share {
 			if p != nil {
@@ -170,7 +170,7 @@ func largestOf(shares ...foreignShare) *storeless.Policy {
 
 // introduce tells f of the largest of all tiers' shares: of one for each tier and cost, so that it
 // takes no time that grows with the square of the tiers.
-func (f foreignShare) introduce(largest *storeless.Policy) {
+func (f foreignShare) introduce(largest *limiter.Policy) {
 	for i, p := range f {
 		if p != nil {
 			f[i] = p.Among(largest)

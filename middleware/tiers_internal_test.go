@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // What a large tier is owed a visit in a small one forgives nowhere: not in the
@@ -36,28 +36,28 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 	divided.Challenge = &Challenge{WaitingRoom: WaitingRoom{Closed: true}}
 	for name, row := range map[string]struct {
 		cfg   Config
-		roles map[string]func(*tier) *storeless.Policy
+		roles map[string]func(*tier) *limiter.Policy
 	}{
-		"no challenge": {plain, map[string]func(*tier) *storeless.Policy{
-			"policy": func(t *tier) *storeless.Policy { return t.policy },
-			"/56":    func(t *tier) *storeless.Policy { return t.net56 },
-			"/48":    func(t *tier) *storeless.Policy { return t.net48 },
+		"no challenge": {plain, map[string]func(*tier) *limiter.Policy{
+			"policy": func(t *tier) *limiter.Policy { return t.policy },
+			"/56":    func(t *tier) *limiter.Policy { return t.net56 },
+			"/48":    func(t *tier) *limiter.Policy { return t.net48 },
 		}},
-		"waiting room": {room, map[string]func(*tier) *storeless.Policy{
-			"policy":      func(t *tier) *storeless.Policy { return t.policy },
-			"room":        func(t *tier) *storeless.Policy { return t.room.policy },
-			"/56 of room": func(t *tier) *storeless.Policy { return t.room.net56 },
-			"/48 of room": func(t *tier) *storeless.Policy { return t.room.net48 },
+		"waiting room": {room, map[string]func(*tier) *limiter.Policy{
+			"policy":      func(t *tier) *limiter.Policy { return t.policy },
+			"room":        func(t *tier) *limiter.Policy { return t.room.policy },
+			"/56 of room": func(t *tier) *limiter.Policy { return t.room.net56 },
+			"/48 of room": func(t *tier) *limiter.Policy { return t.room.net48 },
 		}},
-		"ceiling": {divided, map[string]func(*tier) *storeless.Policy{
-			"ceiling":         func(t *tier) *storeless.Policy { return t.ceiling },
-			"ceiling of pass": func(t *tier) *storeless.Policy { return t.pass.ceiling },
-			"/48":             func(t *tier) *storeless.Policy { return t.net48 },
+		"ceiling": {divided, map[string]func(*tier) *limiter.Policy{
+			"ceiling":         func(t *tier) *limiter.Policy { return t.ceiling },
+			"ceiling of pass": func(t *tier) *limiter.Policy { return t.pass.ceiling },
+			"/48":             func(t *tier) *limiter.Policy { return t.net48 },
 		}},
-		"exact": {counted, map[string]func(*tier) *storeless.Policy{
-			"fallback": func(t *tier) *storeless.Policy { return t.fallback },
-			"/56":      func(t *tier) *storeless.Policy { return t.net56 },
-			"/48":      func(t *tier) *storeless.Policy { return t.net48 },
+		"exact": {counted, map[string]func(*tier) *limiter.Policy{
+			"fallback": func(t *tier) *limiter.Policy { return t.fallback },
+			"/56":      func(t *tier) *limiter.Policy { return t.net56 },
+			"/48":      func(t *tier) *limiter.Policy { return t.net48 },
 		}},
 	} {
 		e, err := compile(row.cfg, newHome())
@@ -66,7 +66,7 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 		for role, policy := range row.roles {
 			for _, small := range []*tier{&e.base, e.tiers["trial"]} {
 				large := policy(e.tiers["pro"])
-				owed, v := large.Step(now, storeless.Tally{}, large.Capacity())
+				owed, v := large.Step(now, limiter.Tally{}, large.Capacity())
 				require.True(t, v.Admitted)
 				held, v := policy(small).Step(now, owed, 1)
 				require.Equal(t, owed, held, "%s: %s", name, role)

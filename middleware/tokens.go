@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
-	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -101,7 +101,7 @@ func (e *engine) readToken(now time.Time, who *subject, shown *credentials, text
 	switch {
 	case own:
 		shown.addOwn(now, e.base.pass.policy, t.Own, t.Tally)
-	case shown.shared == storeless.Tally{}:
+	case shown.shared == limiter.Tally{}:
 		shown.shared = t.Tally
 	default:
 		shown.shared = e.merged(now, shown.shared, t.Tally)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -25,9 +25,9 @@ func TestShownTokensOfAnOwnTallyAreMerged(t *testing.T) {
 	})
 	require.NoError(t, err)
 	e, now, own := m.engine.Load(), time.Unix(1_800_000_000, 0), token.Own{ID: [9]byte{1}, Expires: 1_800_003_600}
-	low, _ := e.base.policy.Step(now, storeless.Tally{}, 2)
-	high, _ := e.base.policy.Step(now, storeless.Tally{}, 7)
-	for _, order := range [][]storeless.Tally{{low, high}, {high, low}} {
+	low, _ := e.base.policy.Step(now, limiter.Tally{}, 2)
+	high, _ := e.base.policy.Step(now, limiter.Tally{}, 7)
+	for _, order := range [][]limiter.Tally{{low, high}, {high, low}} {
 		var s credentials
 		for _, tally := range order {
 			require.Zero(t, s.addOwn(now, e.base.pass.policy, own, tally))

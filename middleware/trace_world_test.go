@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -91,7 +92,7 @@ func newWorld(t *testing.T, seed uint64, mode string) *world {
 
 // filledIn returns limits with their defaults, times a factor.
 func filledIn(t *testing.T, limits []middleware.Limit, factor int64) (all []middleware.Limit) {
-	p, err := storeless.Compile("contact", limits)
+	p, err := limiter.Compile("contact", limits)
 	require.NoError(t, err)
 	p = p.Scale(factor)
 	for i := range p.Len() {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
@@ -31,7 +32,7 @@ func withDefaults(cfg Config) Config {
 		cfg.Fields = RateLimitFields
 	}
 	if cfg.MaxClients == 0 {
-		cfg.MaxClients = storeless.DefaultClients
+		cfg.MaxClients = limiter.DefaultClients
 	}
 	return cfg
 }
@@ -78,7 +79,7 @@ func validate(cfg *Config) error {
 // compileLimits compiles the limits of the policy, or of a tier.
 func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if cfg.Exact == nil {
-		p, err := storeless.Compile(cfg.Policy, list)
+		p, err := limiter.Compile(cfg.Policy, list)
 		return limits{tokens: p}, err
 	}
 	p, err := exact.Compile(cfg.Policy, list)
@@ -118,7 +119,7 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 type compiled struct {
 	base      limits
 	tiers     map[string]limits
-	carried   *storeless.Policy
+	carried   *limiter.Policy
 	life      time.Duration // of what is signed
 	codec     *token.Codec
 	challenge *challenger
@@ -126,8 +127,8 @@ type compiled struct {
 }
 
 // policies yields what is compiled of Limits and of each tier, with the field that it is of.
-func (c *compiled) policies() iter.Seq2[string, *storeless.Policy] {
-	return func(yield func(string, *storeless.Policy) bool) {
+func (c *compiled) policies() iter.Seq2[string, *limiter.Policy] {
+	return func(yield func(string, *limiter.Policy) bool) {
 		if p := c.base.tokens; p != nil && !yield("Limits", p) {
 			return
 		}
@@ -172,7 +173,7 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 	if c.base.tokens == nil {
 		return c, errors.Join(err, token.CheckSecrets(cfg.Secrets))
 	}
-	var all []*storeless.Policy
+	var all []*limiter.Policy
 	for _, tier := range c.tiers {
 		if tier.tokens != nil && c.base.tokens.SameShape(tier.tokens) {
 			all = append(all, tier.tokens)
@@ -180,14 +181,14 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 	}
 	c.carried = c.base.tokens
 	if cfg.Exact != nil {
-		marked, problem := storeless.Compile(cfg.Policy, withStamp(c.base.tokens))
+		marked, problem := limiter.Compile(cfg.Policy, withStamp(c.base.tokens))
 		if problem != nil {
 			return c, errors.Join(err, &ConfigError{Field: "Limits", Problem: fmt.Sprintf(
 				"on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, stampName)})
 		}
 		c.carried = marked
 		for i, p := range all {
-			if all[i], problem = storeless.Compile(cfg.Policy, withStamp(p)); problem != nil {
+			if all[i], problem = limiter.Compile(cfg.Policy, withStamp(p)); problem != nil {
 				return c, errors.Join(err, problem) // the shape is that of the base
 			}
 		}
@@ -199,7 +200,7 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 	if cfg.Exact == nil && c.challenge != nil && c.challenge.mode != EveryRequest {
 		memory := c.challenge.priceMemory
 		c.life = max(c.life, c.base.tokens.PassLife(memory))
-		passes := []*storeless.Policy{c.base.tokens.Pass(memory)}
+		passes := []*limiter.Policy{c.base.tokens.Pass(memory)}
 		for _, p := range all {
 			passes = append(passes, p.Pass(memory))
 		}
@@ -256,7 +257,7 @@ func (c *Concurrency) leases(cfg *Config, tier string) (*exact.Policy, error) {
 }
 
 // checkByOutcome reports every problem of cfg.ByOutcome, and returns the places of its limits.
-func checkByOutcome(cfg *Config, p *storeless.Policy) (late []int, errs []error) {
+func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 	problem := func(field, format string, args ...any) {
 		errs = append(errs, &ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // The waiting room is for people whose browser cannot work. A client that is refused a
@@ -103,11 +103,11 @@ func (r *waitingRoom) chargeRoom(now time.Time, who *subject, pass *roomPass, co
 
 // roomCandidate returns the tally of the room. Its networks are counted apart from those
 // of the rest: else a network that fills the one would fill the others.
-func (r *waitingRoom) roomCandidate(who *subject, pass *roomPass) storeless.Candidate {
+func (r *waitingRoom) roomCandidate(who *subject, pass *roomPass) limiter.Candidate {
 	room := who.tier.room
-	f := storeless.Candidate{Key: r.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
+	f := limiter.Candidate{Key: r.memory.Key(pass.bytes), Shown: pass.tally, Provider: who.id.provider()}
 	if who.wide() {
-		f.Networks = []storeless.Network{
+		f.Networks = []limiter.Network{
 			{Key: r.memory.Key(who.id.appendNet([]byte{kindRoom}, 56)), Policy: room.net56},
 			{Key: r.memory.Key(who.id.appendNet([]byte{kindRoom}, 48)), Policy: room.net48},
 		}
@@ -163,7 +163,7 @@ func (r *waitingRoom) nextPass(now time.Time, who *subject, pass roomPass, c *ch
 
 // roomCookie returns the cookie with the ticket and the tally of the room. It stays for
 // as long as one of them is worth something.
-func (c *carriage) roomCookie(now time.Time, who *subject, pass *roomPass, tally *storeless.Tally) string {
+func (c *carriage) roomCookie(now time.Time, who *subject, pass *roomPass, tally *limiter.Tally) string {
 	b := append(make([]byte, 0, 640), c.cookieName...)
 	b = append(b, roomSuffix...)
 	b = append(b, '=')

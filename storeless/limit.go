@@ -4,7 +4,6 @@ package storeless
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -33,7 +32,7 @@ const (
 
 	// SlidingLog remembers every charge until it is a Window old: at most Quota
 	// in any span of a Window. A token cannot carry it: it is for exact counters
-	// (package middleware/exact), and [Compile] refuses it.
+	// (package middleware/exact), and no policy without one takes it.
 	SlidingLog
 
 	// RollingDay remembers how much was charged in each minute of the last 24
@@ -61,13 +60,10 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// gcra reports whether the state of a is one time mark rather than two counts.
-func (a Algorithm) gcra() bool { return a == TokenBucket || a == LeakyBucket }
-
-// Bounds of a [Limit] and of a [Policy].
+// Bounds of a [Limit] and of a policy.
 const (
 	// MaxLimits is how many limits one policy may have. It is what lets a
-	// [Tally] be an array: no tally ever allocates.
+	// tally be an array: none ever allocates.
 	MaxLimits = 8
 
 	// MaxQuota is the largest Quota and the largest Burst, 2³¹−1: every count
@@ -79,7 +75,7 @@ const (
 	MaxWindow = 366 * 24 * time.Hour
 )
 
-// A Limit is a quota per window. It is plain data; [Compile] checks it.
+// A Limit is a quota per window. It is plain data; who takes one checks it.
 type Limit struct {
 	// Name appears in the RateLimit fields and in problem details, and is part
 	// of what identifies the limit's count across configurations: a renamed
@@ -109,107 +105,4 @@ type Limit struct {
 	// counted nowhere. So it promises nothing. Its counts lie in memory and tokens like all
 	// others, and stay when it comes into force.
 	Shadow bool
-}
-
-// check reports every problem of l, whose defaults are filled in already, each
-// once: a default that follows from a wrong field is not a second mistake.
-func (l *Limit) check(field string, given Limit) (errs []error) {
-	problem := func(name, format string, args ...any) {
-		errs = append(errs, &ConfigError{field + "." + name, fmt.Sprintf(format, args...)})
-	}
-	if given.Name != "" && !validName(l.Name, 48) {
-		problem("Name", "must be 1 to 48 of a-z, 0-9 and -")
-	}
-	switch {
-	case l.Algorithm == SlidingLog || l.Algorithm == RollingDay:
-		problem("Algorithm", "a %s needs an exact counter; SlidingWindow is what comes closest without one", l.Algorithm)
-	case l.Algorithm > RollingDay:
-		problem("Algorithm", "must be SlidingWindow, FixedWindow, TokenBucket or LeakyBucket")
-	}
-	quotaOK := l.Quota >= 1 && l.Quota <= MaxQuota
-	if !quotaOK {
-		problem("Quota", "must be from 1 to %d, not %d", MaxQuota, l.Quota)
-	}
-	windowOK := l.Window >= time.Second && l.Window <= MaxWindow && l.Window%time.Second == 0
-	if !windowOK {
-		hint := ""
-		if l.Window > 0 && l.Window < time.Microsecond {
-			hint = "; a bare number counts nanoseconds"
-		}
-		problem("Window", "must be whole seconds, from 1s to %s, not %s%s", MaxWindow, l.Window, hint)
-	}
-	switch {
-	case l.Algorithm == TokenBucket && given.Burst == 0:
-		// The quota.
-	case l.Algorithm == TokenBucket && (l.Burst < 1 || l.Burst > MaxQuota):
-		problem("Burst", "must be from 1 to %d, or 0 for the quota, not %d", MaxQuota, l.Burst)
-	case l.Algorithm == TokenBucket && quotaOK && windowOK && l.Burst > mostBurst(*l):
-		problem("Burst", "a bucket of %d would take longer than %s to empty; use at most %d",
-			l.Burst, MaxWindow, mostBurst(*l))
-	case l.Algorithm == LeakyBucket && l.Burst != 1:
-		problem("Burst", "is always 1 for a LeakyBucket; use TokenBucket for a larger one")
-	case !l.Algorithm.gcra() && l.Burst != 0:
-		problem("Burst", "belongs to a TokenBucket; leave it 0 for a %s", l.Algorithm)
-	}
-	return errs
-}
-
-// validName reports whether s is 1 to most of a-z, 0-9 and "-". The alphabet is
-// safe in a cookie name, a structured-field string, a URL and a log line.
-func validName(s string, most int) bool {
-	if len(s) == 0 || len(s) > most {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-// withDefaults returns a copy of limits with names and bursts filled in.
-func withDefaults(policy string, limits []Limit) []Limit {
-	limits = slices.Clone(limits)
-	plain := !slices.ContainsFunc(limits, func(l Limit) bool { return l.Name == policy })
-	for i := range limits {
-		l := &limits[i]
-		if l.Name == "" && plain {
-			l.Name, plain = policy, false
-		} else if l.Name == "" {
-			l.Name = policy + "-" + windowName(l.Window)
-		}
-		switch {
-		case l.Algorithm == TokenBucket && l.Burst == 0:
-			l.Burst = l.Quota
-		case l.Algorithm == LeakyBucket && l.Burst == 0:
-			l.Burst = 1
-		}
-	}
-	return limits
-}
-
-// windowName spells a window in its largest whole unit: 90s, 5m, 24h.
-func windowName(w time.Duration) string {
-	switch {
-	case w > 0 && w%time.Hour == 0:
-		return fmt.Sprintf("%dh", w/time.Hour)
-	case w > 0 && w%time.Minute == 0:
-		return fmt.Sprintf("%dm", w/time.Minute)
-	}
-	return fmt.Sprintf("%ds", w/time.Second)
-}
-
-// mostBurst returns the largest burst whose bucket empties within [MaxWindow].
-// In whole seconds, because there the product stays below 2⁵⁶ and nothing is
-// rounded: a quota that does not divide its window must not cost it a burst.
-func mostBurst(l Limit) int64 {
-	return min(MaxQuota, int64(MaxWindow/time.Second)*l.Quota/int64(l.Window/time.Second))
-}
-
-// emissionInterval is GCRA's T (ITU-T I.371): the time one unit of cost takes
-// to leak. It rounds up, so that rounding never admits more than the quota.
-func emissionInterval(l Limit) int64 {
-	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
 }

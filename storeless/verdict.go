@@ -54,32 +54,3 @@ func (v *Verdict) Least(n int) int64 {
 	}
 	return least
 }
-
-// restrict adds the verdict of a network to that of a tally.
-func (v *Verdict) restrict(wide *Verdict) {
-	v.Admitted = v.Admitted && wide.Admitted
-	v.Impossible = v.Impossible || wide.Impossible
-	v.Wait = max(v.Wait, wide.Wait)
-	if v.Impossible {
-		v.Wait = 0
-	}
-}
-
-// narrow shows, limit by limit, the standing of a network where it leaves less
-// than the tally's own. Where both stand in the way, both must give way.
-func (v *Verdict) narrow(wide *Verdict, n int) {
-	for i := range n {
-		own, other := &v.Limits[i], wide.Limits[i]
-		switch {
-		case own.Blocked && other.Blocked:
-			own.Remaining = min(own.Remaining, other.Remaining)
-			own.Reset = max(own.Reset, other.Reset)
-		case own.Blocked:
-			// The network has room.
-		case other.Remaining < own.Remaining: // and blocked, if it is
-			*own = other
-		case other.Remaining == own.Remaining && own.Reset > 0:
-			own.Reset = max(own.Reset, other.Reset)
-		}
-	}
-}

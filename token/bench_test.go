@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // benchmarked is what most sites have: one limit, one tally, one token.
-func benchmarked(b *testing.B) (Holder, storeless.Tally, string) {
+func benchmarked(b *testing.B) (Holder, limiter.Tally, string) {
 	p := compile(b, "contact", contactLimits[0])
 	h := newCodec(b, p, secret("new"), secret("old")).Holder(alice)
 	tally := used(b, p, 3)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -33,14 +34,14 @@ type Codec struct {
 // byte of a secret: those of [CheckSecrets], and a policy whose fullest token
 // would be longer than [MaxLen]. tiers are further policies of the same shape
 // whose quotas tokens may carry.
-func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy) (*Codec, error) {
+func New(secrets [][]byte, policy *limiter.Policy, tiers ...*limiter.Policy) (*Codec, error) {
 	ring, err := newRing(policy.Name(), secrets)
 	c := &Codec{
 		ring:   ring,
 		format: newFormat(policy),
 		pool:   &sync.Pool{New: newScratch},
 	}
-	policies := []*storeless.Policy{policy}
+	policies := []*limiter.Policy{policy}
 	for i, tier := range tiers {
 		if !tier.SameShape(policy) {
 			err = errors.Join(err, &storeless.ConfigError{Field: fmt.Sprintf("Tiers[%d]", i), Problem: fmt.Sprintf(
@@ -64,7 +65,7 @@ func New(secrets [][]byte, policy *storeless.Policy, tiers ...*storeless.Policy)
 
 // Carries reports whether the fullest token that each of policies can make fits [MaxLen]. They
 // must have the shape of the codec's policy.
-func (c *Codec) Carries(policies ...*storeless.Policy) bool {
+func (c *Codec) Carries(policies ...*limiter.Policy) bool {
 	return c.format.longest(policies) <= MaxLen
 }
 
@@ -105,7 +106,7 @@ func (k *key) subject(identity []byte) (sub [subjectLen]byte) {
 // returns the extended slice. The same holder and tally give the same bytes. It
 // appends nothing if t has counted nothing, or if its counts, made under far
 // larger quotas, no longer fit [MaxLen].
-func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
+func (h *Holder) Append(dst []byte, t *limiter.Tally) []byte {
 	return h.append(dst, Own{}, h.codec.format.policy.Expires(*t), t)
 }
 
@@ -116,11 +117,11 @@ func (h *Holder) Append(dst []byte, t *storeless.Tally) []byte {
 //
 // It appends nothing if own ends outside of 1970 to 2242, as the zero Own does, or
 // if t, made under far larger quotas or longer windows, no longer fits [MaxLen].
-func (h *Holder) AppendOwn(dst []byte, own Own, t *storeless.Tally) []byte {
+func (h *Holder) AppendOwn(dst []byte, own Own, t *limiter.Tally) []byte {
 	return h.append(dst, own, own.Expires, t)
 }
 
-func (h *Holder) append(dst []byte, own Own, exp int64, t *storeless.Tally) []byte {
+func (h *Holder) append(dst []byte, own Own, exp int64, t *limiter.Tally) []byte {
 	if exp < 1 || exp > maxExpires {
 		return dst // Verify would not take it
 	}
@@ -265,7 +266,7 @@ func (c Codec) Format(f fmt.State, _ rune) {
 func (c *Codec) selfCheck() error {
 	holder := c.Holder([]byte("self-check"))
 	now := time.Unix(1<<31, 0)
-	tally, _ := c.format.policy.Step(now, storeless.Tally{}, 1)
+	tally, _ := c.format.policy.Step(now, limiter.Tally{}, 1)
 	exp := c.format.policy.Expires(tally)
 	for _, own := range []Own{{}, {Expires: exp}, {Expires: exp, Bound: true}} {
 		ours := string(holder.append(nil, own, exp, &tally))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -107,7 +108,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 // TestTiers: tiers must have the shape of the policy, and are not touched.
 func TestTiers(t *testing.T) {
 	p := compile(t, "contact", contactLimits...)
-	for name, q := range map[string]*storeless.Policy{
+	for name, q := range map[string]*limiter.Policy{
 		"fewer limits":      compile(t, "contact", contactLimits[:2]...),
 		"more limits":       compile(t, "contact", append(contactLimits[:3:3], storeless.Limit{Name: "x", Quota: 1, Window: time.Second})...),
 		"another order":     compile(t, "contact", contactLimits[1], contactLimits[0], contactLimits[2]),
@@ -116,7 +117,7 @@ func TestTiers(t *testing.T) {
 		_, err := New([][]byte{secret("a")}, p, q)
 		require.Equal(t, []string{"Tiers[0]"}, fields(problems(t, err)), name)
 	}
-	tiers := []*storeless.Policy{p.Scale(2), p.Scale(3), p.Scale(4)}
+	tiers := []*limiter.Policy{p.Scale(2), p.Scale(3), p.Scale(4)}
 	last := tiers[2]
 	_, err := New([][]byte{secret("a")}, p, tiers[:2]...)
 	require.NoError(t, err)

@@ -13,7 +13,7 @@
 //   - It may be old. An older token of the same holder verifies as well, until it
 //     expires. A server that acts on a token's count alone can be asked for ever
 //     with the first token of a window. Merge it with a memory
-//     ([storeless.Memory.Take]): then a token makes the limiter stricter, never looser.
+//     ([limiter.Memory.Take]): then a token makes the limiter stricter, never looser.
 //   - The client may have other tokens, and better ones.
 //   - It is no secret. The payload is encoded, not encrypted: the holder of a token
 //     reads its counts. It holds no address and no name. But its subject is the
@@ -79,7 +79,7 @@
 //	     nothing
 //
 // The caller derives an own tally's id and end from the challenge that was solved for it.
-// The end is [storeless.Policy.PassLife] after the challenge was issued. The second example
+// The end is [limiter.Policy.PassLife] after the challenge was issued. The second example
 // is of a tally whose challenge was issued at 1700000000, where sales are remembered for a
 // day: it ends 172800 s later. So nothing in the first token depends on when, where or how
 // often the challenge is redeemed, and a replay is worth nothing.
@@ -90,7 +90,7 @@
 // or after 2³³. So every number is exact in a float64, and no product in a decision exceeds
 // 64 bits, whoever signed the token.
 //
-// The id says which limit it is ([storeless.Policy.ID]). Entries of limits that the policy
+// The id says which limit it is ([limiter.Policy.ID]). Entries of limits that the policy
 // does not have are skipped, and limits without an entry have counted nothing. So a
 // deployment that adds or drops a limit changes nothing else.
 //
@@ -99,7 +99,7 @@
 // 1700000000 is the 28333333rd, and 1700092800/60 = 28334880, so the age is 1547; the day
 // is the 19675th, and 1700092800/86400 = 19677, so the age is 2, as for the limit that set
 // exp. The counts are of that window and of the one before it. Where an own tally has one
-// part of a limit for all of its life ([storeless.Policy.Pass]), they are of that window
+// part of a limit for all of its life ([limiter.Policy.Pass]), they are of that window
 // and of all before it. For a bucket (GCRA) the age is the microseconds from the
 // theoretical arrival time to exp: a bucket of 6 a minute takes 10 s to leak one request,
 // so the mark is 1700000010, and the age 92790 s. The first count of a bucket is 0; where a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -39,7 +40,7 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 		window := now.Unix() / 60
 		got, err := h.Verify(now, token(exp, id(0), exp/60-window, storeless.MaxQuota, storeless.MaxQuota))
 		require.NoError(t, err)
-		require.Equal(t, storeless.State{At: window, Cur: storeless.MaxQuota, Prev: storeless.MaxQuota}, got.Tally[0])
+		require.Equal(t, limiter.State{At: window, Cur: storeless.MaxQuota, Prev: storeless.MaxQuota}, got.Tally[0])
 		next, v := c.format.policy.Step(now, got.Tally, 1)
 		require.False(t, v.Admitted)
 		require.Equal(t, got.Tally[0], next[0])
@@ -88,8 +89,8 @@ func oddNumbers(t *testing.T, c *Codec, h *Holder, names string) {
 			return [...]int64{0, 1, -1, r.Int64N(10), 1 << r.IntN(54), -1 << r.IntN(54), r.Int64N(maxAge), -r.Int64N(maxAge),
 				exp / 60, exp * 1e6, exp*1e6 - now.UnixMicro(), storeless.MaxQuota, r.Int64N(storeless.MaxQuota)}[r.IntN(13)]
 		}
-		m := storeless.NewMemory(16, c.format.policy.Len())
-		candidate := storeless.Candidate{Key: m.Key(alice)}
+		m := limiter.NewMemory(16, c.format.policy.Len())
+		candidate := limiter.Candidate{Key: m.Key(alice)}
 		accepted := 0
 		n := rounds(20_000)
 		for range n {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -23,8 +24,8 @@ var secrets = [][]byte{[]byte("not a secret: it is in an example")}
 // noon is when the examples happen; a program passes time.Now().
 var noon = time.Unix(1_700_000_000, 0)
 
-func contactPolicy() *storeless.Policy {
-	policy, err := storeless.Compile("contact", []storeless.Limit{{Quota: 5, Window: time.Minute}})
+func contactPolicy() *limiter.Policy {
+	policy, err := limiter.Compile("contact", []storeless.Limit{{Quota: 5, Window: time.Minute}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func ExampleCodec() {
 	holder := codec.Holder([]byte("198.51.100.1"))
 	shown := "" // the client's first request
 	for range 2 {
-		var tally storeless.Tally
+		var tally limiter.Tally
 		if verified, err := holder.Verify(noon, shown); err == nil {
 			tally = verified.Tally
 		} // a refused token is as if absent
@@ -70,7 +71,7 @@ func ExampleKeyfunc() {
 		log.Fatal(err)
 	}
 	holder := codec.Holder([]byte("198.51.100.1"))
-	tally, _ := policy.Step(noon, storeless.Tally{}, 3)
+	tally, _ := policy.Step(noon, limiter.Tally{}, 3)
 	tok := string(holder.Append(nil, &tally))
 
 	keyfunc, err := token.Keyfunc("contact", secrets)
@@ -100,8 +101,8 @@ func ExampleHolder_AppendOwn() {
 	// A client has solved a challenge, which was issued at noon.
 	holder := codec.Holder([]byte("198.51.100.1"))
 	own := token.Own{ID: [9]byte([]byte("a receipt")), Expires: noon.Add(48 * time.Hour).Unix()}
-	first := string(holder.AppendOwn(nil, own, &storeless.Tally{}))
-	fmt.Println(first == string(holder.AppendOwn(nil, own, &storeless.Tally{})), len(first), "bytes")
+	first := string(holder.AppendOwn(nil, own, &limiter.Tally{}))
+	fmt.Println(first == string(holder.AppendOwn(nil, own, &limiter.Tally{})), len(first), "bytes")
 
 	// It changes networks, and is charged in the same tally.
 	moved := codec.Holder([]byte("203.0.113.9"))
@@ -120,7 +121,7 @@ func ExampleHolder_AppendOwn() {
 
 	// A bound one is good for its buyer only.
 	own.Bound = true
-	_, err = moved.Verify(noon, string(holder.AppendOwn(nil, own, &storeless.Tally{})))
+	_, err = moved.Verify(noon, string(holder.AppendOwn(nil, own, &limiter.Tally{})))
 	fmt.Println(errors.Is(err, token.ErrHolder))
 	// Output:
 	// true 184 bytes
@@ -131,7 +132,7 @@ func ExampleHolder_AppendOwn() {
 
 // The numbers of the package documentation.
 func ExampleClaims() {
-	policy, err := storeless.Compile("contact", []storeless.Limit{
+	policy, err := limiter.Compile("contact", []storeless.Limit{
 		{Quota: 5, Window: time.Minute},
 		{Quota: 50, Window: 24 * time.Hour},
 		{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 6, Window: time.Minute},
@@ -144,15 +145,15 @@ func ExampleClaims() {
 		log.Fatal(err)
 	}
 	holder := codec.Holder([]byte("198.51.100.1"))
-	tally, _ := policy.Step(noon, storeless.Tally{}, 1)
+	tally, _ := policy.Step(noon, limiter.Tally{}, 1)
 	own := token.Own{ID: [9]byte{1, 2, 3, 4, 5, 6, 7, 8}, Expires: noon.Add(48 * time.Hour).Unix()}
 	bound := own
 	bound.Bound = true
 	for i, tok := range [][]byte{
 		holder.Append(nil, &tally),
-		holder.AppendOwn(nil, own, &storeless.Tally{}),
+		holder.AppendOwn(nil, own, &limiter.Tally{}),
 		holder.AppendOwn(nil, own, &tally),
-		holder.AppendOwn(nil, bound, &storeless.Tally{}),
+		holder.AppendOwn(nil, bound, &limiter.Tally{}),
 	} {
 		segments := strings.Split(string(tok), ".")[:2]
 		for _, segment := range segments[min(i, 1):] { // the header is always the same

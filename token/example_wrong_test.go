@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/token"
 )
 
@@ -21,7 +21,7 @@ func ExampleHolder_Verify_replay() {
 	}
 	identity := []byte("198.51.100.1")
 	holder := codec.Holder(identity)
-	first, _ := policy.Step(noon, storeless.Tally{}, 1)
+	first, _ := policy.Step(noon, limiter.Tally{}, 1)
 	kept := string(holder.Append(nil, &first))
 
 	wrong := 0
@@ -38,14 +38,14 @@ func ExampleHolder_Verify_replay() {
 
 	// Right: merge it with what this instance remembers. Then a token can make
 	// the limiter stricter, and never looser.
-	memory := storeless.NewMemory(0, policy.Len())
+	memory := limiter.NewMemory(0, policy.Len())
 	right := 0
 	for range 1000 {
 		shown, err := holder.Verify(noon, kept)
 		if err != nil {
 			log.Fatal(err)
 		}
-		candidate := storeless.Candidate{Key: memory.Key(identity), Shown: shown.Tally}
+		candidate := limiter.Candidate{Key: memory.Key(identity), Shown: shown.Tally}
 		if _, verdict := memory.Take(noon, policy, &candidate, 1); verdict.Admitted {
 			right++
 		}

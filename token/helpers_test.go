@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -36,14 +37,14 @@ var contactLimits = []storeless.Limit{
 	{Name: "burst", Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Hour, Burst: 5},
 }
 
-func compile(t testing.TB, name string, limits ...storeless.Limit) *storeless.Policy {
+func compile(t testing.TB, name string, limits ...storeless.Limit) *limiter.Policy {
 	t.Helper()
-	p, err := storeless.Compile(name, limits)
+	p, err := limiter.Compile(name, limits)
 	require.NoError(t, err)
 	return p
 }
 
-func newCodec(t testing.TB, p *storeless.Policy, secrets ...[]byte) *Codec {
+func newCodec(t testing.TB, p *limiter.Policy, secrets ...[]byte) *Codec {
 	t.Helper()
 	c, err := New(secrets, p)
 	require.NoError(t, err)
@@ -58,27 +59,27 @@ func contact(t testing.TB) (*Codec, Holder) {
 }
 
 // used returns a tally on which n requests were charged at now.
-func used(t testing.TB, p *storeless.Policy, n int64) storeless.Tally {
+func used(t testing.TB, p *limiter.Policy, n int64) limiter.Tally {
 	t.Helper()
-	tally, v := p.Step(now, storeless.Tally{}, n)
+	tally, v := p.Step(now, limiter.Tally{}, n)
 	require.True(t, v.Admitted)
 	return tally
 }
 
 // bought returns an own tally of a policy, bought at now.
-func bought(p *storeless.Policy, name string, bound bool) Own {
+func bought(p *limiter.Policy, name string, bound bool) Own {
 	own := Own{Expires: now.Add(ownLife(p)).Unix(), Bound: bound}
 	copy(own.ID[:], name)
 	return own
 }
 
 // kinds are the three kinds of tally: shared, own, and own and bound.
-func kinds(p *storeless.Policy) map[string]Own {
+func kinds(p *limiter.Policy) map[string]Own {
 	return map[string]Own{"shared": {}, "own": bought(p, "tally 1", false), "bound": bought(p, "tally 2", true)}
 }
 
 // give appends the token of either kind.
-func give(h *Holder, own Own, t *storeless.Tally) []byte {
+func give(h *Holder, own Own, t *limiter.Tally) []byte {
 	if own.IsZero() {
 		return h.Append(nil, t)
 	}
@@ -86,7 +87,7 @@ func give(h *Holder, own Own, t *storeless.Tally) []byte {
 }
 
 // expires is when that token expires.
-func expires(p *storeless.Policy, own Own, t *storeless.Tally) int64 {
+func expires(p *limiter.Policy, own Own, t *limiter.Tally) int64 {
 	if own.IsZero() {
 		return p.Expires(*t)
 	}
@@ -136,4 +137,4 @@ func rounds(n int) int {
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 20)) }
 
 // ownLife is the longest that an own tally of p may live, wherever it is sold.
-func ownLife(p *storeless.Policy) time.Duration { return p.PassLife(storeless.MaxWindow) }
+func ownLife(p *limiter.Policy) time.Duration { return p.PassLife(storeless.MaxWindow) }

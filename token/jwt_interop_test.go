@@ -10,7 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // stock parses a token with golang-jwt as it comes, in the way that [Keyfunc]
@@ -101,7 +101,7 @@ func TestStockOptions(t *testing.T) {
 	secrets := [][]byte{secret("a")}
 	last := unix(exp - 1)
 	own := bought(c.format.policy, "tally", false)
-	ownTok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
+	ownTok := string(h.AppendOwn(nil, own, &limiter.Tally{}))
 
 	for name, tt := range map[string]struct {
 		policy  string

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -17,7 +18,7 @@ const lag = 5
 // longest returns the length of the longest token that policies can make: every
 // limit used to the full in both of its windows, in a shared tally or in an own
 // one that is bound, at any moment of its life.
-func (fm *format) longest(policies []*storeless.Policy) int {
+func (fm *format) longest(policies []*limiter.Policy) int {
 	// How far ahead of the clock a token of a shared tally expires: at most
 	// three windows (one more than it looks ahead, for a clock that lags), and
 	// what a bucket owes, of the limit that looks furthest.
@@ -60,8 +61,8 @@ func (fm *format) longest(policies []*storeless.Policy) int {
 
 // owes returns how many microseconds the i-th limit takes to empty when it is
 // full, under that of the policies where it takes longest, and how many it may owe
-// besides, see [storeless.Policy.Owes]; 0 for a window.
-func (fm *format) owes(policies []*storeless.Policy, i int) (full, over int64) {
+// besides, see [limiter.Policy.Owes]; 0 for a window.
+func (fm *format) owes(policies []*limiter.Policy, i int) (full, over int64) {
 	if !fm.fields[i].mark {
 		return 0, 0
 	}

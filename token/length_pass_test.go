@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,11 +26,11 @@ func TestLongestOfPasses(t *testing.T) {
 	}
 	p := compile(t, "contact", limits...)
 	pass, fm := p.Pass(time.Hour), newFormat(p)
-	tally := storeless.NewMemory(1, p.Len()).Record(now, pass, &storeless.Candidate{}, 8)
+	tally := limiter.NewMemory(1, p.Len()).Record(now, pass, &limiter.Candidate{}, 8)
 	own := Own{ID: [9]byte{1}, Expires: now.Unix() + 1, Bound: true}
 	said, err := json.Marshal(fm.claims([]byte("AAAAAAAA"), own, own.Expires, &tally))
 	require.NoError(t, err)
 	require.Contains(t, string(said), ",-18059000002,10861,0]", "two intervals of two hours, and a window")
 	length := payloadAt + (len(said)*8+5)/6 + 1 + signatureLen
-	require.LessOrEqual(t, length, fm.longest([]*storeless.Policy{p, pass}))
+	require.LessOrEqual(t, length, fm.longest([]*limiter.Policy{p, pass}))
 }

@@ -13,13 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // fullest returns the tally whose token is the longest that a decision at now
 // can make: every count full, one mark as far ahead as it can be, so that exp
 // is, and the others as near as they can be, so that their ages are long.
-func fullest(p *storeless.Policy, now time.Time, far int) (t storeless.Tally) {
+func fullest(p *limiter.Policy, now time.Time, far int) (t limiter.Tally) {
 	us := now.UnixMicro()
 	for i := range p.Len() {
 		l := p.Limit(i)
@@ -30,7 +31,7 @@ func fullest(p *storeless.Policy, now time.Time, far int) (t storeless.Tally) {
 		case mark(l):
 			t[i].At = us + 1
 		default:
-			t[i] = storeless.State{At: us / w, Cur: uint32(l.Quota), Prev: uint32(l.Quota)}
+			t[i] = limiter.State{At: us / w, Cur: uint32(l.Quota), Prev: uint32(l.Quota)}
 			if i == far && (us/w+1)*w-us <= skew(l) {
 				t[i].At++
 			}
@@ -42,7 +43,7 @@ func fullest(p *storeless.Policy, now time.Time, far int) (t storeless.Tally) {
 // ownFullest returns counts whose token, of an own tally, is the longest that a
 // decision at now can make. Late in the tally's life ages are long below zero:
 // marks of full buckets, made by a clock that is ahead, and windows likewise.
-func ownFullest(p *storeless.Policy, now time.Time, late bool) (t storeless.Tally) {
+func ownFullest(p *limiter.Policy, now time.Time, late bool) (t limiter.Tally) {
 	us := now.UnixMicro()
 	for i := range p.Len() {
 		l := p.Limit(i)
@@ -53,7 +54,7 @@ func ownFullest(p *storeless.Policy, now time.Time, late bool) (t storeless.Tall
 		case mark(l):
 			t[i].At = us + 1
 		default:
-			t[i] = storeless.State{At: us / w, Cur: uint32(l.Quota), Prev: uint32(l.Quota)}
+			t[i] = limiter.State{At: us / w, Cur: uint32(l.Quota), Prev: uint32(l.Quota)}
 			if late {
 				t[i].At = (us + skew(l)) / w
 			}
@@ -63,7 +64,7 @@ func ownFullest(p *storeless.Policy, now time.Time, late bool) (t storeless.Tall
 }
 
 // moments returns times of all kinds: near the ends of windows, and any.
-func moments(r *rand.Rand, p *storeless.Policy) []time.Time {
+func moments(r *rand.Rand, p *limiter.Policy) []time.Time {
 	moments := []time.Time{now}
 	for i := range p.Len() {
 		w := int64(p.Limit(i).Window / time.Second)
@@ -81,7 +82,7 @@ func TestLongest(t *testing.T) {
 	started, closest, n := 0, MaxLen, rounds(250)
 	for i := range n {
 		name := []string{"contact", "contact1", "contact12"}[i%3] // each leaves another rest of a group
-		p, err := storeless.Compile(name, randomLimits(r, 6))
+		p, err := limiter.Compile(name, randomLimits(r, 6))
 		require.NoError(t, err)
 		tier := p.Scale(1 + r.Int64N(100))
 		c := &Codec{
@@ -89,7 +90,7 @@ func TestLongest(t *testing.T) {
 			format: newFormat(p),
 			pool:   &sync.Pool{New: newScratch},
 		}
-		longest := c.format.longest([]*storeless.Policy{tier, p})
+		longest := c.format.longest([]*limiter.Policy{tier, p})
 		if _, err := New([][]byte{secret("a")}, p, tier); err == nil {
 			started++
 			require.LessOrEqual(t, longest, MaxLen)
@@ -98,7 +99,7 @@ func TestLongest(t *testing.T) {
 		}
 
 		h := c.Holder(alice)
-		check := func(q *storeless.Policy, at time.Time, own Own, tally storeless.Tally) {
+		check := func(q *limiter.Policy, at time.Time, own Own, tally limiter.Tally) {
 			said, err := json.Marshal(c.format.claims(h.subject[:], own, expires(q, own, &tally), &tally))
 			require.NoError(t, err)
 			length := payloadAt + (len(said)*8+5)/6 + 1 + signatureLen
@@ -117,7 +118,7 @@ func TestLongest(t *testing.T) {
 		}
 		life := int64(ownLife(p) / time.Second)
 		for _, at := range moments(r, p) {
-			for _, q := range []*storeless.Policy{p, tier} {
+			for _, q := range []*limiter.Policy{p, tier} {
 				for far := range p.Len() {
 					check(q, at, Own{}, fullest(q, at, far))
 				}
@@ -205,7 +206,7 @@ func TestLongestAtTheEdge(t *testing.T) {
 			}
 			tok := give(&h, own, &tally)
 			require.Regexp(t, tt.ends, payload(t, string(tok)))
-			require.LessOrEqual(t, len(tok), h.codec.format.longest([]*storeless.Policy{p}))
+			require.LessOrEqual(t, len(tok), h.codec.format.longest([]*limiter.Policy{p}))
 		})
 	}
 }
@@ -213,15 +214,15 @@ func TestLongestAtTheEdge(t *testing.T) {
 // TestLongestOfTiers: the longest token is that of the tier whose buckets take
 // longest to empty, wherever it stands.
 func TestLongestOfTiers(t *testing.T) {
-	bucket := func(burst int64) *storeless.Policy {
+	bucket := func(burst int64) *limiter.Policy {
 		return compile(t, "contact", storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1, Window: time.Second, Burst: burst})
 	}
 	small, large := bucket(1), bucket(30_000_000)
 	c := newCodec(t, small, secret("a"))
-	want := c.format.longest([]*storeless.Policy{large})
-	require.Greater(t, want, c.format.longest([]*storeless.Policy{small}))
-	require.Equal(t, want, c.format.longest([]*storeless.Policy{small, large}))
-	require.Equal(t, want, c.format.longest([]*storeless.Policy{large, small}))
+	want := c.format.longest([]*limiter.Policy{large})
+	require.Greater(t, want, c.format.longest([]*limiter.Policy{small}))
+	require.Equal(t, want, c.format.longest([]*limiter.Policy{small, large}))
+	require.Equal(t, want, c.format.longest([]*limiter.Policy{large, small}))
 }
 
 // TestDecisionsFit runs real decisions, by the same policy and by tiers, until
@@ -230,8 +231,8 @@ func TestDecisionsFit(t *testing.T) {
 	r := random(8)
 	for range rounds(200) {
 		c, p := randomCodec(t, r, secret("a"))
-		h, m := c.Holder(alice), storeless.NewMemory(4, p.Len())
-		candidate := storeless.Candidate{Key: m.Key(alice)}
+		h, m := c.Holder(alice), limiter.NewMemory(4, p.Len())
+		candidate := limiter.Candidate{Key: m.Key(alice)}
 		at := now
 		for range 40 {
 			tally, v := m.Take(at, p, &candidate, 0)

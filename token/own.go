@@ -2,12 +2,12 @@
 
 package token
 
-import "github.com/tallystick/tallystick/storeless"
+import "github.com/tallystick/tallystick/internal/limiter"
 
 // A Token is a verified window token.
 type Token struct {
 	Expires int64 // Unix seconds
-	Tally   storeless.Tally
+	Tally   limiter.Tally
 
 	// Own is the own tally that the token belongs to; zero for the holder's
 	// shared tally.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // TestOwnRoundTrip: what was appended is what is verified, by whom it may be,
@@ -18,7 +18,7 @@ import (
 func TestOwnRoundTrip(t *testing.T) {
 	c, h := contact(t)
 	stranger := c.Holder([]byte("stranger"))
-	for _, tally := range []storeless.Tally{{}, used(t, c.format.policy, 1), used(t, c.format.policy, 5)} {
+	for _, tally := range []limiter.Tally{{}, used(t, c.format.policy, 1), used(t, c.format.policy, 5)} {
 		for _, own := range []Own{
 			bought(c.format.policy, "tally", false), bought(c.format.policy, "tally", true),
 			{Expires: maxExpires}, {Expires: now.Unix() + 1, Bound: true}, // before its windows have passed
@@ -61,7 +61,7 @@ func TestRedeemIsDeterministic(t *testing.T) {
 			continue
 		}
 		first := newCodec(t, p, secret("a"), secret("b")).Holder(alice)
-		want := string(first.AppendOwn(nil, own, &storeless.Tally{}))
+		want := string(first.AppendOwn(nil, own, &limiter.Tally{}))
 
 		tiers, err := New([][]byte{secret("a")}, compile(t, "contact", contactLimits...), p.Scale(3))
 		require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestRedeemIsDeterministic(t *testing.T) {
 		tally := used(t, p, 5)
 		second.AppendOwn(nil, own, &tally)
 		second.Append(nil, &tally)
-		require.Equal(t, want, string(second.AppendOwn(nil, own, &storeless.Tally{})))
+		require.Equal(t, want, string(second.AppendOwn(nil, own, &limiter.Tally{})))
 	}
 }
 
@@ -83,12 +83,12 @@ func TestOwnForm(t *testing.T) {
 	list := fmt.Sprintf("%d,2880,1,0,%d,2,1,0,%d,172740000000,0,0", c.format.policy.ID(0), c.format.policy.ID(1), c.format.policy.ID(2))
 	for _, tt := range []struct {
 		own         Own
-		tally       storeless.Tally
+		tally       limiter.Tally
 		names, list string
 	}{
-		{own, storeless.Tally{}, `"fam":"-_8AAQIDBAUA"`, ""},
+		{own, limiter.Tally{}, `"fam":"-_8AAQIDBAUA"`, ""},
 		{own, tally, `"fam":"-_8AAQIDBAUA"`, list},
-		{bound, storeless.Tally{}, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQIDBAUA"`, h.subject[:]), ""},
+		{bound, limiter.Tally{}, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQIDBAUA"`, h.subject[:]), ""},
 		{bound, tally, fmt.Sprintf(`"sub":"%s","fam":"-_8AAQIDBAUA"`, h.subject[:]), list},
 	} {
 		require.Equal(t, fmt.Sprintf(`{"aud":"contact",%s,"exp":1700172800,"t":[%s]}`, tt.names, tt.list),
@@ -148,7 +148,7 @@ func TestOutOfTime(t *testing.T) {
 	}
 	require.NotEmpty(t, h.AppendOwn(nil, Own{Expires: 1}, &tally))
 
-	late, v := c.format.policy.Step(unix(maxExpires), storeless.Tally{}, 1)
+	late, v := c.format.policy.Step(unix(maxExpires), limiter.Tally{}, 1)
 	require.True(t, v.Admitted)
 	require.Empty(t, h.Append(nil, &late))
 	require.True(t, Own{}.IsZero())
@@ -161,11 +161,11 @@ func TestOwnIsNeverSilent(t *testing.T) {
 	r := random(13)
 	for range rounds(150) {
 		c, p := randomCodec(t, r, secret("a"))
-		h, m := c.Holder(alice), storeless.NewMemory(4, p.Len())
+		h, m := c.Holder(alice), limiter.NewMemory(4, p.Len())
 		life := int64(ownLife(p) / time.Second)
 		own := Own{ID: [9]byte(randomBytes(r, 9)), Expires: now.Unix() + life, Bound: true}
-		candidate := storeless.Candidate{Key: m.Key(own.ID[:])}
-		tok := string(h.AppendOwn(nil, own, &storeless.Tally{}))
+		candidate := limiter.Candidate{Key: m.Key(own.ID[:])}
+		tok := string(h.AppendOwn(nil, own, &limiter.Tally{}))
 		ends := unix(own.Expires)
 		for at := now.Add(-2 * time.Second); at.Before(ends); {
 			got, err := h.Verify(at, tok)

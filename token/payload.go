@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -20,7 +21,7 @@ type field struct {
 
 // A format is the form that the payloads of a policy have.
 type format struct {
-	policy *storeless.Policy
+	policy *limiter.Policy
 	fields []field
 	lead   string // what every payload goes on with after the fixed start of its token, encoded
 	prefix string // what comes after that, up to the names of the holder
@@ -32,7 +33,7 @@ type format struct {
 	startRest string          // and what is left over
 }
 
-func newFormat(p *storeless.Policy) format {
+func newFormat(p *limiter.Policy) format {
 	fm := format{policy: p, fields: fieldsOf(p)}
 	_, fm.lead, fm.prefix = beginning(p.Name())
 	start := fm.prefix + beforeSubject + strings.Repeat(" ", subjectLen) + beforeExpires
@@ -42,7 +43,7 @@ func newFormat(p *storeless.Policy) format {
 	return fm
 }
 
-func fieldsOf(p *storeless.Policy) []field {
+func fieldsOf(p *limiter.Policy) []field {
 	fields := make([]field, p.Len())
 	for i := range fields {
 		l := p.Limit(i)
@@ -58,7 +59,7 @@ func fieldsOf(p *storeless.Policy) []field {
 
 // age says how long before exp a state was, in windows or microseconds: a
 // number of a digit or two where the state itself would take ten.
-func (f *field) age(exp int64, s *storeless.State) int64 {
+func (f *field) age(exp int64, s *limiter.State) int64 {
 	if f.mark {
 		return exp*1_000_000 - s.At
 	}
@@ -74,7 +75,7 @@ func (f *field) at(exp, age int64) int64 {
 }
 
 // blank reports whether s has nothing to say.
-func (f *field) blank(s *storeless.State) bool {
+func (f *field) blank(s *limiter.State) bool {
 	return s.Cur == 0 && s.Prev == 0 && (!f.mark || s.At == 0)
 }
 
@@ -116,7 +117,7 @@ func (fm *format) appendOwnStart(b, subject []byte, own Own) []byte {
 
 // appendCounts writes the rest, from the digits of exp on. Together they are the same bytes
 // that encoding/json writes of [Claims].
-func (fm *format) appendCounts(b []byte, exp int64, t *storeless.Tally) []byte {
+func (fm *format) appendCounts(b []byte, exp int64, t *limiter.Tally) []byte {
 	b = strconv.AppendInt(b, exp, 10)
 	b = append(b, `,"t":[`...)
 	sep := false
@@ -140,7 +141,7 @@ func (fm *format) appendCounts(b []byte, exp int64, t *storeless.Tally) []byte {
 }
 
 // claims is the same for golang-jwt.
-func (fm *format) claims(subject []byte, own Own, exp int64, t *storeless.Tally) *Claims {
+func (fm *format) claims(subject []byte, own Own, exp int64, t *limiter.Tally) *Claims {
 	cl := &Claims{Policy: fm.policy.Name(), Expires: exp, Tally: []int64{}}
 	if own.Expires == 0 || own.Bound {
 		cl.Subject = string(subject)
@@ -209,7 +210,7 @@ func (fm *format) parseCounts(p *parser, t *Token, own bool) (ok bool) {
 			if f := &fm.fields[i]; f.id == uint32(id) {
 				at := f.at(t.Expires, age)
 				p.ok = p.ok && at >= 0 && at <= f.latest
-				t.Tally[i] = storeless.State{At: at, Cur: uint32(cur), Prev: uint32(prev)}
+				t.Tally[i] = limiter.State{At: at, Cur: uint32(cur), Prev: uint32(prev)}
 			}
 		}
 	}

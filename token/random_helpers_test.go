@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -65,10 +66,10 @@ func mark(l storeless.Limit) bool {
 }
 
 // randomCodec returns a codec for a random policy whose tokens fit.
-func randomCodec(t testing.TB, r *rand.Rand, secrets ...[]byte) (*Codec, *storeless.Policy) {
+func randomCodec(t testing.TB, r *rand.Rand, secrets ...[]byte) (*Codec, *limiter.Policy) {
 	t.Helper()
 	for range 100 {
-		p, err := storeless.Compile(fmt.Sprintf("policy-%d", r.IntN(1000)), randomLimits(r, storeless.MaxLimits))
+		p, err := limiter.Compile(fmt.Sprintf("policy-%d", r.IntN(1000)), randomLimits(r, storeless.MaxLimits))
 		require.NoError(t, err)
 		if c, err := New(secrets, p); err == nil {
 			return c, p
@@ -80,7 +81,7 @@ func randomCodec(t testing.TB, r *rand.Rand, secrets ...[]byte) (*Codec, *storel
 
 // randomTally returns a tally as a decision at now may leave it, with each
 // limit used from not at all to the full.
-func randomTally(r *rand.Rand, p *storeless.Policy, now time.Time) (t storeless.Tally) {
+func randomTally(r *rand.Rand, p *limiter.Policy, now time.Time) (t limiter.Tally) {
 	count := func(quota int64) uint32 {
 		return [...]uint32{0, 1, uint32(r.Int64N(quota + 1)), uint32(quota)}[r.IntN(4)]
 	}
@@ -96,7 +97,7 @@ func randomTally(r *rand.Rand, p *storeless.Policy, now time.Time) (t storeless.
 				t[i].At, t[i].Cur = us+empties(l)+over, uint32((over+999_999)/1_000_000)
 			}
 		default:
-			t[i] = storeless.State{At: us / w, Cur: count(l.Quota), Prev: count(l.Quota)}
+			t[i] = limiter.State{At: us / w, Cur: count(l.Quota), Prev: count(l.Quota)}
 			if (us/w+1)*w-us <= skew(l) {
 				t[i].At += int64(r.IntN(2)) // another instance's clock is ahead
 			}
@@ -106,7 +107,7 @@ func randomTally(r *rand.Rand, p *storeless.Policy, now time.Time) (t storeless.
 }
 
 // randomOwn returns a tally of any kind, somewhere in its life at now.
-func randomOwn(r *rand.Rand, p *storeless.Policy) (own Own) {
+func randomOwn(r *rand.Rand, p *limiter.Policy) (own Own) {
 	if r.IntN(3) == 0 {
 		return own
 	}

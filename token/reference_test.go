@@ -15,13 +15,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // reference is a verifier as a textbook has it: split, decode, compare, check
 // the MAC, parse JSON. It is slow, allocates, parses first, and shares with the
 // package only the definition of [Claims].
-func reference(p *storeless.Policy, secrets [][]byte, identity []byte, tok string, now time.Time) (t Token, ok bool) {
+func reference(p *limiter.Policy, secrets [][]byte, identity []byte, tok string, now time.Time) (t Token, ok bool) {
 	segments := strings.Split(tok, ".")
 	if len(tok) > 512 || len(segments) != 3 {
 		return t, false
@@ -77,7 +78,7 @@ func reference(p *storeless.Policy, secrets [][]byte, identity []byte, tok strin
 }
 
 // believe turns the numbers of claims into a tally, if they can be meant.
-func believe(p *storeless.Policy, claims *Claims) (t Token, ok bool) {
+func believe(p *limiter.Policy, claims *Claims) (t Token, ok bool) {
 	const lastSecond = 1 << 33
 	if claims.Expires > lastSecond || len(claims.Tally)%4 != 0 {
 		return t, false
@@ -109,7 +110,7 @@ func believe(p *storeless.Policy, claims *Claims) (t Token, ok bool) {
 			if at < 0 || at > last {
 				return Token{}, false
 			}
-			t.Tally[i] = storeless.State{At: at, Cur: uint32(cur), Prev: uint32(prev)}
+			t.Tally[i] = limiter.State{At: at, Cur: uint32(cur), Prev: uint32(prev)}
 		}
 	}
 	return t, true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -24,7 +25,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-func rotate(t *testing.T, p *storeless.Policy, own Own) {
+func rotate(t *testing.T, p *limiter.Policy, own Own) {
 	tally := used(t, p, 3)
 	steps := [][]string{
 		{"older"},

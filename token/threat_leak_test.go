@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -33,16 +34,16 @@ func leaked(t *testing.T, names string) {
 			c := newCodec(t, p, secret("leaked"))
 			h := c.Holder(alice)
 			names := strings.ReplaceAll(names, "%s", string(h.subject[:]))
-			m := storeless.NewMemory(64, 1)
-			candidate := storeless.Candidate{Key: m.Key(alice)}
-			take := func(shown storeless.Tally) bool {
+			m := limiter.NewMemory(64, 1)
+			candidate := limiter.Candidate{Key: m.Key(alice)}
+			take := func(shown limiter.Tally) bool {
 				candidate.Shown = shown
 				_, v := m.Take(now, p, &candidate, 1)
 				return v.Admitted
 			}
 
 			admitted, accepted := int64(0), 0
-			count := func(shown storeless.Tally) {
+			count := func(shown limiter.Tally) {
 				if take(shown) {
 					admitted++
 				}
@@ -63,11 +64,11 @@ func leaked(t *testing.T, names string) {
 				forge(r.Int64N(1<<(1+r.IntN(53))), r.Int64N(2), r.Int64N(2))
 				forge(-r.Int64N(1<<(1+r.IntN(53))), 0, r.Int64N(storeless.MaxQuota))
 				forge(int64(i%5), 0, 0)
-				count(storeless.Tally{})
+				count(limiter.Tally{})
 			}
 			require.Greater(t, accepted, 100)
 			require.LessOrEqual(t, admitted, p.Capacity())
-			require.False(t, take(storeless.Tally{}))
+			require.False(t, take(limiter.Tally{}))
 		})
 	}
 }

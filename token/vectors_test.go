@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -70,7 +71,7 @@ type vector struct {
 }
 
 // compile makes the policy that p describes.
-func (p vectorPolicy) compile(t testing.TB) *storeless.Policy {
+func (p vectorPolicy) compile(t testing.TB) *limiter.Policy {
 	var limits []storeless.Limit
 	for _, l := range p.Limits {
 		limit := storeless.Limit{Name: l.Name, Quota: l.Quota, Window: time.Duration(l.Window) * time.Second, Burst: l.Burst}
@@ -83,7 +84,7 @@ func (p vectorPolicy) compile(t testing.TB) *storeless.Policy {
 }
 
 // describe is the inverse of compile.
-func describe(p *storeless.Policy) vectorPolicy {
+func describe(p *limiter.Policy) vectorPolicy {
 	d := vectorPolicy{Name: p.Name()}
 	for i := range p.Len() {
 		l := p.Limit(i)
@@ -92,9 +93,9 @@ func describe(p *storeless.Policy) vectorPolicy {
 	return d
 }
 
-func tallyOf(states []vectorState) (t storeless.Tally) {
+func tallyOf(states []vectorState) (t limiter.Tally) {
 	for i, s := range states {
-		t[i] = storeless.State(s)
+		t[i] = limiter.State(s)
 	}
 	return t
 }

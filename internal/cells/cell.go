@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cells is the memory of an instance, below what is counted in it: sets of cells of a fixed
-// size, the locks of them, and the table of what was paid for, in which package storeless spends proofs
+// size, the locks of them, and the table of what was paid for, in which package limiter spends proofs
 // and package shop sells tallies.
 package cells
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package chance computes once more what docs/bounds.md says of a balancer's luck, for those that judge
-// what instances admit. It knows nothing of how package storeless computes it.
+// what instances admit. It knows nothing of how package limiter computes it.
 package chance
 
 import "math"

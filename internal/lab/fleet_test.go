@@ -16,9 +16,9 @@ import (
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/internal/lab/judge"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // fleetTime is the short form of an hour. It is longer where the machine is busy: each thing must happen.
@@ -50,10 +50,10 @@ func TestMetersAgreeWithTheLibrary(t *testing.T) {
 	for _, policy := range []string{instance.Sliding, instance.Fixed, instance.Bucket} {
 		t.Run(policy, func(t *testing.T) {
 			r := rules[policy]
-			p, err := storeless.Compile(policy, r.limits)
+			p, err := limiter.Compile(policy, r.limits)
 			require.NoError(t, err)
 			random := rand.New(rand.NewPCG(1, 2))
-			var tally storeless.Tally
+			var tally limiter.Tally
 			var refused int
 			m, now, quota := newMeter(r), time.Unix(1_800_000_000, 0), r.quota.Begin()()
 			for range 3000 {

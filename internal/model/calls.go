@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A call is one that an instance makes to its memory, at a time of its clock.
@@ -34,21 +34,21 @@ type answer struct {
 	work     int64 // that the proof was worth
 	carries  bool  // there is a token in it, which the client did not have
 	tally    int8  // whose
-	state    storeless.State
+	state    limiter.State
 	fault    string // which rule was broken, as far as one memory shows it
 }
 
-func key(f int) storeless.Key { return storeless.Key(uint64(f+1) * 0x9e3779b97f4a7c15) }
+func key(f int) limiter.Key { return limiter.Key(uint64(f+1) * 0x9e3779b97f4a7c15) }
 
-// play is how package middleware calls package storeless: own tallies before the shared one,
+// play is how package middleware calls package limiter: own tallies before the shared one,
 // which is for those who have none or have used them up.
-func (w *compiled) play(m *storeless.Memory, c *call, cs *counts) answer {
+func (w *compiled) play(m *limiter.Memory, c *call, cs *counts) answer {
 	now := base.Add(c.clock)
 	if c.kind != ask {
 		return w.sell(m, now, c)
 	}
 	var (
-		own   [tallies]storeless.Candidate
+		own   [tallies]limiter.Candidate
 		which [tallies]int8
 		n     int
 	)
@@ -71,9 +71,9 @@ func (w *compiled) play(m *storeless.Memory, c *call, cs *counts) answer {
 	if n > 0 && (a.admitted || w.Mode == Newcomers) {
 		return a
 	}
-	f := storeless.Candidate{Key: key(shared), Shown: cs.shown(c.shown[shared])}
+	f := limiter.Candidate{Key: key(shared), Shown: cs.shown(c.shown[shared])}
 	if w.Mode == EveryRequest {
-		f.Proof = &storeless.Proof{Key: proofKey(c.proof), Expires: base.Add(time.Hour)}
+		f.Proof = &limiter.Proof{Key: proofKey(c.proof), Expires: base.Add(time.Hour)}
 	}
 	after, v := m.Take(now, w.policy[shared], &f, 1)
 	if n > 0 && !v.Admitted && v.Wait >= wait {
@@ -84,18 +84,18 @@ func (w *compiled) play(m *storeless.Memory, c *call, cs *counts) answer {
 
 // own is a bought tally as it may be charged on the instance that is asked: away from home it is in a
 // network of its own, which is counted in memory alone.
-func (w *compiled) own(c *call, f int) storeless.Candidate {
-	own := storeless.Candidate{Key: key(f)}
+func (w *compiled) own(c *call, f int) limiter.Candidate {
+	own := limiter.Candidate{Key: key(f)}
 	if c.away.has(f) && !w.whole {
-		own.Networks = []storeless.Network{{Key: key(share(f)), Policy: w.policy[share(f)]}}
+		own.Networks = []limiter.Network{{Key: key(share(f)), Policy: w.policy[share(f)]}}
 	}
 	return own
 }
 
-func proofKey(proof int8) storeless.Key { return key(16 + int(proof)) }
+func proofKey(proof int8) limiter.Key { return key(16 + int(proof)) }
 
 // sell redeems a challenge of which the tally derives.
-func (w *compiled) sell(m *storeless.Memory, now time.Time, c *call) answer {
+func (w *compiled) sell(m *limiter.Memory, now time.Time, c *call) answer {
 	buyers := []shop.Buyer{{Key: key(32), Crowds: 1}}
 	price := w.prices.Quote(now, m, buyers).Price
 	least := price - price*7/15
@@ -107,18 +107,18 @@ func (w *compiled) sell(m *storeless.Memory, now time.Time, c *call) answer {
 }
 
 // honoured reports whether a tally that was just bought is opened again for nothing.
-func (w *compiled) honoured(m *storeless.Memory, c *call) bool {
+func (w *compiled) honoured(m *limiter.Memory, c *call) bool {
 	buyers := []shop.Buyer{{Key: key(32), Crowds: 1}}
 	return w.prices.Redeem(base.Add(c.clock), m, buyers, key(int(c.tally)), base.Add(time.Hour), 0).Held
 }
 
 // held is what a memory holds of a tally.
-func (w *compiled) held(m *storeless.Memory, at time.Duration, f int) storeless.State {
-	t, _ := m.Take(base.Add(at), w.policy[f], &storeless.Candidate{Key: key(f)}, 0)
+func (w *compiled) held(m *limiter.Memory, at time.Duration, f int) limiter.State {
+	t, _ := m.Take(base.Add(at), w.policy[f], &limiter.Candidate{Key: key(f)}, 0)
 	return t[0]
 }
 
-func (w *compiled) appendSales(b []byte, m *storeless.Memory, at time.Duration) []byte {
+func (w *compiled) appendSales(b []byte, m *limiter.Memory, at time.Duration) []byte {
 	now, buyers := base.Add(at), []shop.Buyer{{Key: key(32), Crowds: 1}}
 	b = binary.AppendVarint(b, w.prices.Quote(now, m, buyers).Price)
 	for f := bought; f <= w.Tallies; f++ {
@@ -128,9 +128,9 @@ func (w *compiled) appendSales(b []byte, m *storeless.Memory, at time.Duration) 
 }
 
 // appendSpent asks for each proof on behalf of somebody new, and so changes m.
-func (w *compiled) appendSpent(b []byte, m *storeless.Memory, at time.Duration) []byte {
+func (w *compiled) appendSpent(b []byte, m *limiter.Memory, at time.Duration) []byte {
 	for p := range int8(w.Proofs) {
-		f := storeless.Candidate{Key: key(64 + int(p)), Proof: &storeless.Proof{Key: proofKey(p), Expires: base.Add(time.Hour)}}
+		f := limiter.Candidate{Key: key(64 + int(p)), Proof: &limiter.Proof{Key: proofKey(p), Expires: base.Add(time.Hour)}}
 		_, v := m.Take(base.Add(at), w.policy[shared], &f, 1)
 		b = append(b, flag(v.Spent))
 	}
@@ -147,8 +147,8 @@ func flag(set bool) byte {
 const overShare = "an instance that is not the home of a tally admits more than its share"
 
 // judged plays a call, and holds against the answer what one memory alone must keep to.
-func (w *compiled) judged(m *storeless.Memory, c *call, cs *counts) answer {
-	var before, after [counted]storeless.State
+func (w *compiled) judged(m *limiter.Memory, c *call, cs *counts) answer {
+	var before, after [counted]limiter.State
 	for _, f := range w.tracked {
 		before[f] = w.held(m, c.clock, f)
 	}
@@ -195,7 +195,7 @@ func (w *compiled) judged(m *storeless.Memory, c *call, cs *counts) answer {
 }
 
 // admitsWithout says of which tallies a memory has room for a request that shows no token.
-func (w *compiled) admitsWithout(m *storeless.Memory, c *call) (room [tallies]bool) {
+func (w *compiled) admitsWithout(m *limiter.Memory, c *call) (room [tallies]bool) {
 	for f := range 1 + w.Tallies {
 		own := w.own(c, f)
 		room[f] = m.Peek(base.Add(c.clock), w.policy[f], &own, 1).Admitted
@@ -204,7 +204,7 @@ func (w *compiled) admitsWithout(m *storeless.Memory, c *call) (room [tallies]bo
 }
 
 // grew reports whether a memory that held before has counted one more.
-func (w *compiled) grew(f int, before, after storeless.State) bool {
+func (w *compiled) grew(f int, before, after limiter.State) bool {
 	if w.bucket() {
 		return after.At >= before.At+w.interval[f].Microseconds()
 	}

@@ -5,7 +5,7 @@
 // have, while instances lose their memories, a clock steps and windows pass. In each state the
 // table of bounds must hold, and no client may be refused that is under its limit.
 //
-// Each request is a call of a real memory of package storeless. How package middleware makes it is written here a
+// Each request is a call of a real memory of package limiter. How package middleware makes it is written here a
 // second time: which tally goes first and what the modes do, in calls.go; who is whose home, in moves.go. So
 // nothing here finds a mistake in package middleware's own files. What is true is kept beside it, by other
 // arithmetic; see truth.go and rules.go. promela/rules.pml has the same rules written once more,

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A memory is the number of a memory's contents.
 //
-// A storeless.Memory cannot be copied, and need not be: what is in it follows from the calls
+// A limiter.Memory cannot be copied, and need not be: what is in it follows from the calls
 // that it was given. So each contents are kept as the fewest calls that lead there, and
 // are made by giving these to a new memory. Two contents are one if the memory says the same of
 // every tally at every time that a clock may yet show. What it says at a time is all that a
@@ -51,8 +51,8 @@ func newMemories(w *compiled) *memories {
 }
 
 // replay makes a memory anew.
-func (ms *memories) replay(calls []call, cs *counts) *storeless.Memory {
-	m := storeless.NewMemory(1, 1)
+func (ms *memories) replay(calls []call, cs *counts) *limiter.Memory {
+	m := limiter.NewMemory(1, 1)
 	for i := range calls {
 		ms.w.play(m, &calls[i], cs)
 	}

@@ -102,7 +102,7 @@ func TestWindowsOfAClockThatIsBehind(t *testing.T) {
 }
 
 // Windows are aligned, and clients are not. Over the worst span of a window's length each memory
-// admits what package storeless says, and some client gets it.
+// admits what package limiter says, and some client gets it.
 func TestSpans(t *testing.T) {
 	late := []time.Duration{9500 * time.Millisecond, 10 * second, 15 * second, 19 * second}
 	for _, tt := range []struct {

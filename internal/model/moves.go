@@ -5,7 +5,7 @@ package model
 import (
 	"time"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // moves gives each state that can follow s to yield, and what broke a rule on the way.
@@ -193,7 +193,7 @@ func (w *explorer) asked(s *state, i int, c *call, answered func(*answer)) strin
 	if f := int(a.tally); a.admitted {
 		w.charge(f, &s.tallies[f].truth, c.clock, a.state)
 		if c.away.has(f) {
-			w.charge(share(f), &in.away[f-bought], c.clock, storeless.State{At: w.windowAt(c.clock)})
+			w.charge(share(f), &in.away[f-bought], c.clock, limiter.State{At: w.windowAt(c.clock)})
 		}
 		if w.Spans {
 			s.spans[s.moment]++

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // compare holds an answer against what is true of all tallies that were shown, before it
@@ -54,7 +54,7 @@ func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 // leaves reports whether an instance that is not the home of a tally has truly admitted less for it
 // than the share. It knows no other's part, and its clock alone says which window it is in.
 func (w *explorer) leaves(in *instance, c *call, f int) bool {
-	here := storeless.State{At: w.windowAt(c.clock)}
+	here := limiter.State{At: w.windowAt(c.clock)}
 	return w.room(share(f), c.clock, w.state(share(f), &in.away[f-bought], here), 1)
 }
 

@@ -5,7 +5,7 @@ package model
 import (
 	"time"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // options are what a client may show that holds a set: none, each of them, and any two of
@@ -36,5 +36,5 @@ func (w *explorer) settle(f int, t count, from time.Duration) count {
 	if t == none || w.Step < 0 { // a clock that can be set back may take an old tally for a new one
 		return t
 	}
-	return w.counts.of(w.policy[f].Merge(base.Add(from), w.counts.shown(t), storeless.Tally{})[0])
+	return w.counts.of(w.policy[f].Merge(base.Add(from), w.counts.shown(t), limiter.Tally{})[0])
 }

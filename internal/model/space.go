@@ -33,7 +33,7 @@ const (
 type Result struct {
 	States, Moves int // distinct states, and what leads from one to another
 	Memories      int // distinct contents of a memory
-	Calls         int // of package storeless that these took, each made once
+	Calls         int // of package limiter that these took, each made once
 	Most          int // requests that were admitted in one window, of all tallies
 	Span          int // with Spans: requests that were admitted in less than a window's length
 	Own           int // where clocks step: requests that one memory admitted in a window of its own clock

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A count is the number of what somebody was told of a tally.
@@ -20,15 +20,15 @@ const (
 // counts numbers what is told of tallies, so that a set of counts is a number too.
 type counts struct {
 	marks  bool // they are of a bucket
-	all    []storeless.State
-	number map[storeless.State]count
+	all    []limiter.State
+	number map[limiter.State]count
 }
 
 func newCounts(marks bool) *counts {
-	return &counts{marks, []storeless.State{{}}, map[storeless.State]count{{}: none}}
+	return &counts{marks, []limiter.State{{}}, map[limiter.State]count{{}: none}}
 }
 
-func (cs *counts) of(s storeless.State) count {
+func (cs *counts) of(s limiter.State) count {
 	if s.Cur == 0 && s.Prev == 0 && !cs.marks {
 		return none
 	}
@@ -43,7 +43,7 @@ func (cs *counts) of(s storeless.State) count {
 	return t
 }
 
-func (cs *counts) shown(t count) storeless.Tally { return storeless.Tally{cs.all[t]} }
+func (cs *counts) shown(t count) limiter.Tally { return limiter.Tally{cs.all[t]} }
 
 // A set of counts.
 type set uint64

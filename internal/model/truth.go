@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // What is true of a tally, as only somebody knows who sees all instances. It is kept by
-// arithmetic of its own: a mistake of package storeless must not excuse itself.
+// arithmetic of its own: a mistake of package limiter must not excuse itself.
 type truth struct {
 	admitted [3]uint8 // by the window that was charged; of a bucket all, in the first
 	mark     int32    // of a bucket, in tenths of a second since base
@@ -23,7 +24,7 @@ func (t *truth) appendTo(b []byte) []byte {
 const tenth = 100 * time.Millisecond
 
 // index returns where a window is counted.
-func (w *compiled) index(s storeless.State) int { return int(s.At - w.first) }
+func (w *compiled) index(s limiter.State) int { return int(s.At - w.first) }
 
 // window returns the number of the window that a clock is in.
 func (w *compiled) windowAt(clock time.Duration) int64 {
@@ -31,7 +32,7 @@ func (w *compiled) windowAt(clock time.Duration) int64 {
 }
 
 // charge notes what was admitted: after is the tally of the answer.
-func (w *compiled) charge(f int, t *truth, clock time.Duration, after storeless.State) {
+func (w *compiled) charge(f int, t *truth, clock time.Duration, after limiter.State) {
 	if w.bucket() {
 		t.admitted[0]++
 		t.mark = max(t.mark, int32(clock/tenth)) + int32(w.interval[f]/tenth)
@@ -41,11 +42,11 @@ func (w *compiled) charge(f int, t *truth, clock time.Duration, after storeless.
 }
 
 // state returns what is true in the window of s.
-func (w *compiled) state(f int, t *truth, s storeless.State) storeless.State {
+func (w *compiled) state(f int, t *truth, s limiter.State) limiter.State {
 	if w.bucket() {
-		return storeless.State{At: base.Add(time.Duration(t.mark) * tenth).UnixMicro()}
+		return limiter.State{At: base.Add(time.Duration(t.mark) * tenth).UnixMicro()}
 	}
-	i, all := w.index(s), storeless.State{At: s.At}
+	i, all := w.index(s), limiter.State{At: s.At}
 	if w.lasting(f) {
 		for _, n := range t.admitted {
 			all.Cur += uint32(n)
@@ -60,7 +61,7 @@ func (w *compiled) state(f int, t *truth, s storeless.State) storeless.State {
 }
 
 // room reports whether s has room for so many requests more.
-func (w *compiled) room(f int, clock time.Duration, s storeless.State, more int64) bool {
+func (w *compiled) room(f int, clock time.Duration, s limiter.State, more int64) bool {
 	now := base.Add(clock)
 	if w.bucket() {
 		debt := max(0, time.UnixMicro(s.At).Sub(now))
@@ -73,7 +74,7 @@ func (w *compiled) room(f int, clock time.Duration, s storeless.State, more int6
 }
 
 // below reports whether s says no more than truth, number by number.
-func (w *compiled) below(s, truth storeless.State) bool {
+func (w *compiled) below(s, truth limiter.State) bool {
 	if w.bucket() {
 		return s.At <= truth.At
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -33,7 +34,7 @@ type World struct {
 
 	// Share and Fleet keep bought tallies near home: on each instance that did not issue the
 	// challenge of one. Share is q, what it may use there; Fleet is Config.Instances, of which
-	// package storeless makes q. With neither a tally is at home everywhere.
+	// package limiter makes q. With neither a tally is at home everywhere.
 	Share int64
 	Fleet int64
 
@@ -99,8 +100,8 @@ var base = time.Unix(1_699_999_200, 0)
 // compiled is a World with all that does not change in it.
 type compiled struct {
 	World
-	policy [counted]*storeless.Policy
-	whole  bool // package storeless holds nothing away from home
+	policy [counted]*limiter.Policy
+	whole  bool // package limiter holds nothing away from home
 	prices *shop.Prices
 
 	quota    [counted]int64
@@ -123,7 +124,7 @@ func (w World) compile() (*compiled, error) {
 	if c.Memory == 0 {
 		c.Memory = time.Hour
 	}
-	policy, err := storeless.Compile("model", []storeless.Limit{w.Limit})
+	policy, err := limiter.Compile("model", []storeless.Limit{w.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +180,7 @@ func (w World) compile() (*compiled, error) {
 func (w World) near() bool { return w.Share > 0 || w.Fleet > 0 }
 
 // away compiles what a bought tally may use away from home, as package middleware does; nil: all.
-func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Policy, error) {
+func (w World) away(pass *limiter.Policy, memory time.Duration) (*limiter.Policy, error) {
 	switch {
 	case !w.near():
 		return pass, nil
@@ -190,10 +191,10 @@ func (w World) away(pass *storeless.Policy, memory time.Duration) (*storeless.Po
 	}
 	l := w.Limit
 	l.Quota = w.Share
-	if l.Algorithm == storeless.SlidingWindow { // as [storeless.Policy.Away] has it
+	if l.Algorithm == storeless.SlidingWindow { // as [limiter.Policy.Away] has it
 		l.Algorithm = storeless.FixedWindow
 	}
-	p, err := storeless.Compile("model", []storeless.Limit{l})
+	p, err := limiter.Compile("model", []storeless.Limit{l})
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +264,7 @@ func (w *compiled) one(f int) int {
 	return int(w.quota[f])
 }
 
-// span is the bound of one memory in any span of a window's length: see package storeless.
+// span is the bound of one memory in any span of a window's length: see package limiter.
 func (w *compiled) span() int {
 	quota := int(w.quota[shared])
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 	"github.com/tallystick/tallystick/token"
 )
@@ -44,13 +45,13 @@ func benchmarkHMAC(b *testing.B, times, size int) {
 // that a request must have of package token. With a holder it is all that it
 // has: the identity is hashed, too.
 func BenchmarkToken(b *testing.B) {
-	p, err := storeless.Compile(policy, []storeless.Limit{{Quota: int64(Plenty(1).Quota), Window: time.Hour}})
+	p, err := limiter.Compile(policy, []storeless.Limit{{Quota: int64(Plenty(1).Quota), Window: time.Hour}})
 	require.NoError(b, err)
 	codec, err := token.New([][]byte{secret()}, p)
 	require.NoError(b, err)
 	now := time.Now()
 	who := []byte{'a', 10, 100, 100, 100}
-	tally, _ := p.Step(now, storeless.Tally{}, 1)
+	tally, _ := p.Step(now, limiter.Tally{}, 1)
 	known := codec.Holder(who)
 	shown := string(known.Append(nil, &tally))
 	require.NotEmpty(b, shown)

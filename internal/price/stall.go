@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Time in a simulation is counted in milliseconds from the opening, and work in hashes.
@@ -32,7 +32,7 @@ const (
 
 // A stall is one instance that sells tallies: the real memory and the real prices.
 type stall struct {
-	memory *storeless.Memory
+	memory *limiter.Memory
 	prices *shop.Prices
 	issued uint64 // challenges: each opens a tally of its own
 }
@@ -44,11 +44,11 @@ func open() *stall {
 	if err != nil {
 		panic(err) // all of it is constant
 	}
-	return &stall{memory: storeless.NewMemory(1<<14, 1), prices: prices}
+	return &stall{memory: limiter.NewMemory(1<<14, 1), prices: prices}
 }
 
 // key names an identity or a network in the stall's memory.
-func (s *stall) key(kind byte, n uint64) storeless.Key {
+func (s *stall) key(kind byte, n uint64) limiter.Key {
 	return s.memory.Key(binary.BigEndian.AppendUint64([]byte{kind}, n))
 }
 

@@ -5,19 +5,20 @@ package main
 import (
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 type use struct {
 	name string
-	pass *storeless.Policy // what an own tally carries
-	life int64             // of a tally
+	pass *limiter.Policy // what an own tally carries
+	life int64           // of a tally
 	had  map[[2]int64]int64
 }
 
 // newUse values the tallies of a policy with these limits.
 func newUse(name string, limits ...storeless.Limit) *use {
-	policy, err := storeless.Compile("contact", limits)
+	policy, err := limiter.Compile("contact", limits)
 	if err != nil {
 		panic(err) // all of it is constant
 	}
@@ -32,8 +33,8 @@ func (u *use) admitted(from, until int64) int64 {
 	if n, known := u.had[[2]int64{from, until}]; known {
 		return n
 	}
-	memory, n := storeless.NewMemory(64, u.pass.Len()), int64(0)
-	tally := storeless.Candidate{Key: memory.Key([]byte("a tally"))}
+	memory, n := limiter.NewMemory(64, u.pass.Len()), int64(0)
+	tally := limiter.Candidate{Key: memory.Key([]byte("a tally"))}
 	for now := from; now < until; {
 		_, v := memory.Take(at(now), u.pass, &tally, 1)
 		if v.Admitted {

@@ -27,11 +27,11 @@ const (
 // arrows are the imports that a package may have beside the standard library:
 // the table of the design. A new package adds its row.
 var arrows = map[string][]string{
-	"storeless": {module + "/internal/cells"},
-	"token":     {module + "/storeless", jwt},
+	"storeless": {},
+	"token":     {module + "/storeless", module + "/internal/limiter", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/internal/shop", module + "/token", module + "/pow", module + "/middleware/exact",
+		module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/token", module + "/pow", module + "/middleware/exact",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/internal/assets":      {inner + "httpfield"},
@@ -44,8 +44,8 @@ var arrows = map[string][]string{
 	"middleware/internal/seen":        {},
 	"middleware/internal/slots":       {},
 	"middleware/internal/ticket":      {},
-	"middleware/exact":                {module + "/storeless"},
-	"middleware/exact/exacttest":      {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact":                {module + "/storeless", module + "/internal/limiter"},
+	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact"},
 	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
@@ -55,12 +55,13 @@ var arrows = map[string][]string{
 	"middleware/refusallog":           {module + "/middleware"},
 	"internal/cells":                  {},
 	"internal/chance":                 {},
-	"internal/model":                  {module + "/storeless", module + "/internal/shop", module + "/internal/chance"},
+	"internal/model":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/internal/chance"},
+	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
-	"internal/price":                  {module + "/storeless", module + "/internal/shop"},
-	"internal/shop":                   {module + "/storeless", module + "/internal/cells"},
+	"internal/price":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/shop"},
+	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
 	"internal/printed":                {},
 	"internal/testkit":                {},
 
@@ -88,7 +89,7 @@ var inTests = map[string][]string{
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
 	},
-	"storeless":        {module + "/internal/chance"},            // what a share is, by other sums
+	"internal/limiter": {module + "/internal/chance"},            // what a share is, by other sums
 	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
 	"middleware/exact/remote": {
 		module + "/middleware/exact/exacttest", module + "/internal/printed",

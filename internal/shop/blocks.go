@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tallystick/tallystick/internal/cells"
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 const (
@@ -138,7 +138,7 @@ func (b *blocks) fit(p *Prices, crowd int64) {
 
 // readBlocks returns the ledgers of an address, and corrects them and their cells for
 // a clock that has stepped. The stripe is locked.
-func (t table) readBlocks(now int64, p *Prices, address storeless.Key, crowd int64) (b blocks) {
+func (t table) readBlocks(now int64, p *Prices, address limiter.Key, crowd int64) (b blocks) {
 	var last *cells.Cell
 	for i := range b.levels {
 		c := t.Find(uint64(address), blockID(i), 0)
@@ -173,7 +173,7 @@ func (t table) readBlocks(now int64, p *Prices, address storeless.Key, crowd int
 // storeBlocks writes down the ledgers of an address, all that have cells. No cell is free before
 // all have leaked: one that is gone would have had no part of the leak, and the others
 // would have had it.
-func (t table) storeBlocks(p *Prices, address storeless.Key, crowd int64, b *blocks) {
+func (t table) storeBlocks(p *Prices, address limiter.Key, crowd int64, b *blocks) {
 	highest := ledger{level: slices.Max(b.levels[:]), mark: b.mark}
 	for i, level := range b.levels {
 		c := t.Find(uint64(address), blockID(i), 0)

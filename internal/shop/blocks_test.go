@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // block is the address 0, to a client in a block of its ports.
@@ -238,7 +238,7 @@ func TestDryBlocksHadTheirPart(t *testing.T) {
 		}
 		later := opening.Add(31 * time.Minute) // four are dry after ten, the first after 32
 		if busy {
-			proof := storeless.Candidate{Key: 1, Proof: proofOf(0, 2*time.Hour)}
+			proof := limiter.Candidate{Key: 1, Proof: proofOf(0, 2*time.Hour)}
 			for n := range 16 {
 				proof.Proof.Key = numbered(s.m, 'x', n)
 				s.m.Take(later.Add(-time.Minute), perMinute(t, 100), &proof, 1)
@@ -346,7 +346,7 @@ func TestBlockSaleIsAllOrNothing(t *testing.T) {
 	s.buy(opening, s.block(1)) // two cells
 	later := opening.Add(time.Minute)
 	price := s.quote(later, s.block(1)).Price
-	proof := storeless.Candidate{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', 99), time.Hour)}
+	proof := limiter.Candidate{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', 99), time.Hour)}
 	_, v := s.m.Take(later, perMinute(t, 100), &proof, 1) // one more
 	require.True(t, v.Admitted)
 	require.True(t, s.redeem(later, s.block(2), 8, 2000).Saturated, "no room for the second block")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shop says who may buy a tally, and at what price. Like package storeless it knows no HTTP,
-// does no I/O and reads no clock. What was sold is remembered in a [storeless.Memory].
+// Package shop says who may buy a tally, and at what price. Like package limiter it knows no HTTP,
+// does no I/O and reads no clock. What was sold is remembered in a [limiter.Memory].
 //
 // Clients that share an address share its tally. A client can buy a tally of its own
 // with work that a caller has verified (package pow); [Prices.Redeem] sells it. Each
@@ -52,12 +52,12 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/cells"
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A Buyer is an identity that buys a tally, or a network it belongs to.
 type Buyer struct {
-	Key storeless.Key
+	Key limiter.Key
 
 	// Crowds is how many times the crowd of an identity is expected in it: 1 for an
 	// identity. Less counts as 1, and more than a cell of the memory can count as that.
@@ -70,7 +70,7 @@ type Buyer struct {
 	// no blocks: only the first buyer's counts.
 	Block uint8
 
-	// Provider is whom an identity has its address from, as in [storeless.Candidate]: only the first
+	// Provider is whom an identity has its address from, as in [limiter.Candidate]: only the first
 	// buyer's counts. What its newcomers buy when it has its part of the cells for sales
 	// is written down together: see [Prices.Redeem].
 	Provider uint64
@@ -99,7 +99,7 @@ type Sale struct {
 // Quote returns the Price, or the Wait, of the next tally. buyers are the
 // identity and its networks, at most [MaxBuyers]. m may be nil: then nothing is
 // remembered, and the price never rises.
-func (p *Prices) Quote(now time.Time, m *storeless.Memory, buyers []Buyer) Sale {
+func (p *Prices) Quote(now time.Time, m *limiter.Memory, buyers []Buyer) Sale {
 	if m == nil {
 		return Sale{Price: p.work}
 	}
@@ -127,7 +127,7 @@ func (p *Prices) Quote(now time.Time, m *storeless.Memory, buyers []Buyer) Sale 
 // No provider takes more than a quarter of the cells for sales. One that has taken half of that
 // takes no more of its own: the newcomers among its buyers share a ledger in each set of 16 cells,
 // with the crowd of one identity, and of what they have bought the last in each set is Held.
-func (p *Prices) Redeem(now time.Time, m *storeless.Memory, buyers []Buyer, tally storeless.Key, ends time.Time, work int64) Sale {
+func (p *Prices) Redeem(now time.Time, m *limiter.Memory, buyers []Buyer, tally limiter.Key, ends time.Time, work int64) Sale {
 	if m == nil {
 		return Sale{Granted: work >= enough(p.work), Price: p.work}
 	}
@@ -177,7 +177,7 @@ type books struct {
 // open returns the books of some buyers but for their ledgers. The stripes are locked.
 //
 // Of a provider that has its part the newcomers share a ledger, as counts are shared in a full
-// set; see [storeless.Candidate]. They find it by the widest buyer, a /48, so that its hosts cannot choose among
+// set; see [limiter.Candidate]. They find it by the widest buyer, a /48, so that its hosts cannot choose among
 // many, and all of them pay as one identity. What it says is where a newcomer begins also when the
 // provider has room again: nobody's level is lower than it was. Half of the part is for such ledgers
 // and for what is held of such sales, two cells of 16 in each set.
@@ -206,21 +206,21 @@ func (t table) open(now int64, p *Prices, buyers []Buyer) (known books) {
 func live(now int64, c *cells.Cell) bool { return c != nil && int64(c.Expires) > now }
 
 // holds reports whether a tally was sold: by a cell of its own, or by that of a provider's newcomers.
-func (t table) holds(now int64, tally storeless.Key, provider uint64) bool {
+func (t table) holds(now int64, tally limiter.Key, provider uint64) bool {
 	c := t.Find(uint64(tally), cells.HeldID, provider)
 	return live(now, c) && c.Value == uint64(tally)
 }
 
 // sell writes a sale down, all of it or nothing: one that is not remembered
 // would leave the price where it was, for as many more.
-func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally storeless.Key, ends int64) bool {
+func (t table) sell(now int64, p *Prices, buyers []Buyer, known *books, tally limiter.Key, ends int64) bool {
 	var (
 		taken  [2 + MaxBuyers]*cells.Cell
 		before [2 + MaxBuyers]cells.Cell
 		n      int
 		own    uint64 // of these, the cells that nobody shares
 	)
-	take := func(k storeless.Key, id uint32, shared bool, reach int64) *cells.Cell {
+	take := func(k limiter.Key, id uint32, shared bool, reach int64) *cells.Cell {
 		provider := known.provider
 		if !shared {
 			provider = 0

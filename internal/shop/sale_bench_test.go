@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // Nothing that runs for each request allocates: not what is granted, held, refused
@@ -22,12 +22,12 @@ func TestSaleAllocations(t *testing.T) {
 	buyers, dear := s.host(0, 0, 0), s.address(0)
 	s.buyOut(opening, dear)
 	n := 0
-	fresh := func() storeless.Key { n++; return numbered(s.m, 'x', n) }
-	proof := storeless.Proof{Expires: opening.Add(time.Minute)}
-	candidate := storeless.Candidate{Key: 1, Networks: []storeless.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
+	fresh := func() limiter.Key { n++; return numbered(s.m, 'x', n) }
+	proof := limiter.Proof{Expires: opening.Add(time.Minute)}
+	candidate := limiter.Candidate{Key: 1, Networks: []limiter.Network{{Key: 2, Policy: wide}, {Key: 3, Policy: wide}}, Proof: &proof}
 	blocks := s.block(1)
-	full := storeless.NewMemory(1, 1)
-	guest := storeless.Candidate{Provider: 7}
+	full := limiter.NewMemory(1, 1)
+	guest := limiter.Candidate{Provider: 7}
 	surge := shop.NewSurge(60)
 	for name, f := range map[string]func(){
 		"Quote":                   func() { s.prices.Quote(opening, s.m, buyers) },
@@ -90,7 +90,7 @@ func BenchmarkRedeem(b *testing.B) {
 	sell := func(buyers []shop.Buyer) func(s *stall, n int) shop.Sale {
 		return func(s *stall, n int) shop.Sale {
 			now := opening.Add(time.Duration(n%1e5) * usual.Memory)
-			return s.prices.Redeem(now, s.m, buyers, storeless.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
+			return s.prices.Redeem(now, s.m, buyers, limiter.Key(n)*0x9e3779b97f4a7c15, now.Add(time.Hour), usual.Work)
 		}
 	}
 	sold := shop.Sale{Granted: true, Price: usual.Work}
@@ -108,7 +108,7 @@ func ExamplePrices_Redeem() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	memory := storeless.NewMemory(0, 1)
+	memory := limiter.NewMemory(0, 1)
 	buyers := []shop.Buyer{{Key: memory.Key([]byte("signup/192.0.2.1")), Crowds: 1}}
 	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A clock that steps back makes nothing cheaper, and dearer for no longer than the
@@ -115,7 +115,7 @@ func TestHeldWhenTheClockStepsBack(t *testing.T) {
 	}
 	s.requireCount(opening, s.address(0)[0], 1)
 
-	f := storeless.Candidate{Key: 1, Proof: proofOf(7, 10*time.Second)}
+	f := limiter.Candidate{Key: 1, Proof: proofOf(7, 10*time.Second)}
 	_, v := s.m.Take(opening, perMinute(t, 100), &f, 1)
 	require.True(t, v.Admitted)
 	for _, back := range []time.Duration{time.Second, time.Hour, 48 * time.Hour} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -77,12 +78,12 @@ var usual = shop.Tariff{Work: 1 << 18, Crowd: 8, Memory: time.Hour}
 func TestTwentyBesideAFlooder(t *testing.T) {
 	for _, gap := range []time.Duration{0, time.Second, time.Minute} {
 		s := openStall(t, usual, 0)
-		p, err := storeless.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Minute}})
+		p, err := limiter.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Minute}})
 		require.NoError(t, err)
 		clients := honest(20, gap)
 		for i, c := range clients {
 			for range 100 { // the flood: requests, guesses, cheap proofs
-				s.m.Take(c.ready, p, &storeless.Candidate{Key: s.address(0)[0].Key}, 1)
+				s.m.Take(c.ready, p, &limiter.Candidate{Key: s.address(0)[0].Key}, 1)
 				require.False(t, s.offer(c.ready, s.address(0), usual.Work/2-1).Granted)
 			}
 			market(s, s.address(0), opening.Add(30*time.Minute), clients[:i+1])

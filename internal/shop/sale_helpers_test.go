@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
@@ -23,7 +24,7 @@ type stall struct {
 	t      testing.TB
 	tariff shop.Tariff
 	prices *shop.Prices
-	m      *storeless.Memory
+	m      *limiter.Memory
 	wares  int
 }
 
@@ -31,7 +32,7 @@ func openStall(t testing.TB, tariff shop.Tariff, tallies int) *stall {
 	t.Helper()
 	prices, err := tariff.Compile()
 	require.NoError(t, err)
-	return &stall{t: t, tariff: tariff, prices: prices, m: storeless.NewMemory(tallies, 1)}
+	return &stall{t: t, tariff: tariff, prices: prices, m: limiter.NewMemory(tallies, 1)}
 }
 
 // plain is a tariff whose prices are easy to read.
@@ -40,19 +41,19 @@ func plain(crowd int64) shop.Tariff {
 }
 
 // numbered is the n-th key of a kind.
-func numbered(m *storeless.Memory, kind byte, n int) storeless.Key {
+func numbered(m *limiter.Memory, kind byte, n int) limiter.Key {
 	id := [9]byte{kind}
 	binary.LittleEndian.PutUint64(id[1:], uint64(n))
 	return m.Key(id[:])
 }
 
-func proofOf(key storeless.Key, life time.Duration) *storeless.Proof {
-	return &storeless.Proof{Key: key, Expires: opening.Add(life)}
+func proofOf(key limiter.Key, life time.Duration) *limiter.Proof {
+	return &limiter.Proof{Key: key, Expires: opening.Add(life)}
 }
 
-func perMinute(t testing.TB, quota int64) *storeless.Policy {
+func perMinute(t testing.TB, quota int64) *limiter.Policy {
 	t.Helper()
-	p, err := storeless.Compile("p", []storeless.Limit{{Quota: quota, Window: time.Minute}})
+	p, err := limiter.Compile("p", []storeless.Limit{{Quota: quota, Window: time.Minute}})
 	require.NoError(t, err)
 	return p
 }
@@ -72,7 +73,7 @@ func (s *stall) host(n64, n56, n48 int) []shop.Buyer {
 }
 
 // ware is a tally that nobody has asked for yet.
-func (s *stall) ware() storeless.Key {
+func (s *stall) ware() limiter.Key {
 	s.wares++
 	return numbered(s.m, 'w', s.wares)
 }
@@ -86,7 +87,7 @@ func (s *stall) offer(now time.Time, buyers []shop.Buyer, work int64) shop.Sale 
 	return s.redeem(now, buyers, s.ware(), work)
 }
 
-func (s *stall) redeem(now time.Time, buyers []shop.Buyer, tally storeless.Key, work int64) shop.Sale {
+func (s *stall) redeem(now time.Time, buyers []shop.Buyer, tally limiter.Key, work int64) shop.Sale {
 	return s.prices.Redeem(now, s.m, buyers, tally, now.Add(2*time.Hour), work)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/storeless"
@@ -28,7 +29,7 @@ func TestLevelsAreAtomic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStall(t, plain(1), 1<<12)
-			p, err := storeless.Compile("p", []storeless.Limit{{Quota: 1 << 30, Window: time.Hour}})
+			p, err := limiter.Compile("p", []storeless.Limit{{Quota: 1 << 30, Window: time.Hour}})
 			require.NoError(t, err)
 			var granted atomic.Int64
 			var group sync.WaitGroup
@@ -37,10 +38,10 @@ func TestLevelsAreAtomic(t *testing.T) {
 					for n := worker; n < row.n64*row.tries; n += 8 {
 						i := n % row.n64
 						buyers := s.host(i, i%row.n56, 0)
-						candidate := storeless.Candidate{
+						candidate := limiter.Candidate{
 							Key:      buyers[0].Key,
-							Networks: []storeless.Network{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
-							Proof:    &storeless.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
+							Networks: []limiter.Network{{Key: buyers[1].Key, Policy: p}, {Key: buyers[2].Key, Policy: p}},
+							Proof:    &limiter.Proof{Key: numbered(s.m, 'p', n), Expires: opening.Add(time.Minute)},
 						}
 						s.m.Take(opening, p, &candidate, 1)
 						s.prices.Quote(opening, s.m, buyers)
@@ -122,12 +123,12 @@ func TestEverythingInParallel(t *testing.T) {
 					r := rand.New(rand.NewPCG(worker, 4))
 					for range rounds {
 						a, b, c := r.IntN(keys), r.IntN(keys), r.IntN(keys)
-						f := storeless.Candidate{Key: numbered(s.m, 'f', a), Provider: uint64(r.IntN(3))}
+						f := limiter.Candidate{Key: numbered(s.m, 'f', a), Provider: uint64(r.IntN(3))}
 						if r.IntN(2) == 0 {
-							f.Networks = []storeless.Network{{Key: numbered(s.m, 'n', b), Policy: wide}, {Key: numbered(s.m, 'n', c), Policy: wide}}[:1+min(1, max(b-c, c-b))]
+							f.Networks = []limiter.Network{{Key: numbered(s.m, 'n', b), Policy: wide}, {Key: numbered(s.m, 'n', c), Policy: wide}}[:1+min(1, max(b-c, c-b))]
 						}
 						if r.IntN(3) == 0 {
-							f.Proof = &storeless.Proof{Key: numbered(s.m, 'p', c), Expires: opening.Add(time.Minute)}
+							f.Proof = &limiter.Proof{Key: numbered(s.m, 'p', c), Expires: opening.Add(time.Minute)}
 						}
 						buyers := []shop.Buyer{{Key: numbered(s.m, 'a', a), Crowds: 1}, {Key: numbered(s.m, 'a', b), Crowds: 2}, {Key: numbered(s.m, 'a', c), Crowds: 3}}
 						switch r.IntN(5) {
@@ -176,23 +177,23 @@ func TestEverythingInParallel(t *testing.T) {
 }
 
 // requireCounts checks that what was admitted is what the memory holds.
-func requireCounts(t *testing.T, m *storeless.Memory, p *storeless.Policy, kind byte, admitted *[10]atomic.Int64, quota int64) {
+func requireCounts(t *testing.T, m *limiter.Memory, p *limiter.Policy, kind byte, admitted *[10]atomic.Int64, quota int64) {
 	t.Helper()
 	total := int64(0)
 	for n := range admitted {
 		got := admitted[n].Load()
 		require.LessOrEqual(t, got, quota, "%c%d", kind, n)
-		require.Equal(t, quota-got, m.Peek(opening, p, &storeless.Candidate{Key: numbered(m, kind, n)}, 0).Limits[0].Remaining, "%c%d", kind, n)
+		require.Equal(t, quota-got, m.Peek(opening, p, &limiter.Candidate{Key: numbered(m, kind, n)}, 0).Limits[0].Remaining, "%c%d", kind, n)
 		total += got
 	}
 	require.Greater(t, total, quota, "the workload admits")
 }
 
 // requireNoLockHeld passes through every stripe of both tables, or hangs.
-func requireNoLockHeld(t *testing.T, s *stall, p *storeless.Policy) {
+func requireNoLockHeld(t *testing.T, s *stall, p *limiter.Policy) {
 	t.Helper()
 	for n := range 2000 {
-		f := storeless.Candidate{Key: numbered(s.m, 'x', n), Proof: &storeless.Proof{Key: numbered(s.m, 'y', n), Expires: opening.Add(time.Minute)}}
+		f := limiter.Candidate{Key: numbered(s.m, 'x', n), Proof: &limiter.Proof{Key: numbered(s.m, 'y', n), Expires: opening.Add(time.Minute)}}
 		s.m.Take(opening, p, &f, 1)
 	}
 }
@@ -203,11 +204,11 @@ func TestEveryStripeIsHeld(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	s := openStall(t, shop.Tariff{Work: 16, Crowd: 8, Memory: time.Hour}, 1<<16)
 	all := s.m.Paid().Stripes
-	at := func(stripe int) storeless.Key {
-		return storeless.Key(stripe)<<32*storeless.Key(1<<32/len(all)) | 1<<20
+	at := func(stripe int) limiter.Key {
+		return limiter.Key(stripe)<<32*limiter.Key(1<<32/len(all)) | 1<<20
 	}
 	buyers := []shop.Buyer{{Key: at(2), Crowds: 1}, {Key: at(8), Crowds: 8}, {Key: at(4), Crowds: 64}}
-	for i, key := range []storeless.Key{at(2), at(8), at(4), at(6)} {
+	for i, key := range []limiter.Key{at(2), at(8), at(4), at(6)} {
 		lock := &all[all.Of(uint64(key))]
 		if i < len(buyers) {
 			testkit.Waits(t, lock, func() { s.quote(opening, buyers) }, fmt.Sprint("Quote, key ", i))

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/cells"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/testkit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A landlord has all addresses of one provider, and buys.
 type landlord struct {
 	*rand.Rand
-	m     *storeless.Memory
+	m     *limiter.Memory
 	p     *Prices
 	tally uint64
 }
@@ -25,21 +25,21 @@ type landlord struct {
 func newLandlord(t *testing.T, r *rand.Rand, clients int, tariff Tariff) *landlord {
 	p, err := tariff.Compile()
 	require.NoError(t, err)
-	return &landlord{Rand: r, m: storeless.NewMemory(clients, 1), p: p}
+	return &landlord{Rand: r, m: limiter.NewMemory(clients, 1), p: p}
 }
 
 // buy buys a tally as the n-th host, of IPv4 or of a /48 of its own, if it is not above a price.
 func (l *landlord) buy(now time.Time, n uint64, wide bool, most int64) bool {
-	buyers := []Buyer{{Key: storeless.Key(cells.Mix(n)), Crowds: 1, Provider: 1}}
+	buyers := []Buyer{{Key: limiter.Key(cells.Mix(n)), Crowds: 1, Provider: 1}}
 	if wide {
-		buyers = append(buyers, Buyer{Key: storeless.Key(cells.Mix(n + 1<<40)), Crowds: 2}, Buyer{Key: storeless.Key(cells.Mix(n + 2<<40)), Crowds: 8})
+		buyers = append(buyers, Buyer{Key: limiter.Key(cells.Mix(n + 1<<40)), Crowds: 2}, Buyer{Key: limiter.Key(cells.Mix(n + 2<<40)), Crowds: 8})
 	}
 	price := l.p.Quote(now, l.m, buyers).Price
 	if price == 0 || price > most {
 		return false
 	}
 	l.tally++
-	return l.p.Redeem(now, l.m, buyers, storeless.Key(cells.Mix(l.tally+3<<40)), now.Add(time.Duration(10+l.IntN(290))*time.Second), price).Granted
+	return l.p.Redeem(now, l.m, buyers, limiter.Key(cells.Mix(l.tally+3<<40)), now.Add(time.Duration(10+l.IntN(290))*time.Second), price).Granted
 }
 
 // part returns the part of the cells for sales that is in use.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -139,15 +140,15 @@ func TestSaleWithoutMemory(t *testing.T) {
 // Buyers, policies and tallies of the same key are different things.
 func TestSalesAreNoCounts(t *testing.T) {
 	s := openStall(t, plain(1), 1<<12)
-	p, err := storeless.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})
+	p, err := limiter.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Hour}})
 	require.NoError(t, err)
 	one := []shop.Buyer{{Key: 7, Crowds: 1}}
-	f := storeless.Candidate{Key: 7, Proof: &storeless.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
+	f := limiter.Candidate{Key: 7, Proof: &limiter.Proof{Key: 7, Expires: opening.Add(time.Minute)}}
 	_, v := s.m.Take(opening, p, &f, 1)
 	require.True(t, v.Admitted)
 	require.Equal(t, shop.Sale{Granted: true, Price: 1000}, s.redeem(opening, one, 7, 1000))
 	require.Equal(t, int64(2000), s.quote(opening, one).Price)
-	_, v = s.m.Take(opening, p, &storeless.Candidate{Key: 7}, 0)
+	_, v = s.m.Take(opening, p, &limiter.Candidate{Key: 7}, 0)
 	require.Equal(t, int64(4), v.Limits[0].Remaining)
 	require.True(t, s.redeem(opening, one, 7, 0).Held)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -15,10 +16,10 @@ import (
 // two hours.
 func (s *stall) fill(but int) {
 	s.t.Helper()
-	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
+	p, err := limiter.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
 	require.NoError(s.t, err)
 	for n := range 16 - but {
-		_, v := s.m.Take(opening, p, &storeless.Candidate{Key: numbered(s.m, 'f', n)}, 1)
+		_, v := s.m.Take(opening, p, &limiter.Candidate{Key: numbered(s.m, 'f', n)}, 1)
 		require.Zero(s.t, v.Inherited)
 	}
 }
@@ -27,10 +28,10 @@ func (s *stall) fill(but int) {
 // that live for an hour. The stall is made for one tally.
 func (s *stall) fillPaid(but int) {
 	s.t.Helper()
-	p, err := storeless.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
+	p, err := limiter.Compile("fill", []storeless.Limit{{Quota: 1 << 20, Window: time.Hour}})
 	require.NoError(s.t, err)
 	for n := range 16 - but {
-		f := storeless.Candidate{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', n), time.Hour)}
+		f := limiter.Candidate{Key: numbered(s.m, 'f', 0), Proof: proofOf(numbered(s.m, 'x', n), time.Hour)}
 		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(s.t, v.Admitted)
 	}
@@ -103,7 +104,7 @@ func TestFailedSaleForgetsNothing(t *testing.T) {
 	require.True(t, s.offer(opening, []shop.Buyer{known}, 1000).Granted)
 	p := perMinute(t, 1000)
 	for i := range 13 { // of 16 cells one stays: for the tally, not for a ledger
-		f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
+		f := limiter.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
 		_, v := s.m.Take(opening, p, &f, 1)
 		require.True(t, v.Admitted)
 	}
@@ -122,7 +123,7 @@ func TestFailedSaleChangesNothing(t *testing.T) {
 		s := openStall(t, plain(1), 1+n%40)
 		earlier := s.redeem(opening, s.host(1, 0, 0), 6, 1000).Granted
 		for i := range n % 50 {
-			f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
+			f := limiter.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'x', i), time.Hour)}
 			s.m.Take(opening, p, &f, 1)
 		}
 		buyers := s.host(0, 0, 0)
@@ -180,7 +181,7 @@ func TestLongMemoryIsNoWrongClock(t *testing.T) {
 			return s.prices.Redeem(opening, s.m, one, numbered(s.m, 'h', n), opening.Add(long), 1000).Held
 		},
 		"proofs": func(s *stall, n int) bool {
-			f := storeless.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'p', n), long)}
+			f := limiter.Candidate{Key: 5, Proof: proofOf(numbered(s.m, 'p', n), long)}
 			_, v := s.m.Take(opening, perMinute(s.t, 1000), &f, 1)
 			return v.Spent
 		},

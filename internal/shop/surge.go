@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A Surge raises the work of all challenges while an instance sells more
@@ -48,8 +48,8 @@ func NewSurge(perMinute int64) *Surge {
 }
 
 // Sold counts a sale to a client of a network, which is named by a hash of the largest that
-// one holder may have; see [storeless.Memory.Key].
-func (s *Surge) Sold(now time.Time, network storeless.Key) {
+// one holder may have; see [limiter.Memory.Key].
+func (s *Surge) Sold(now time.Time, network limiter.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.roll(now.Unix())

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 const surgeBase, surgeMost = 1000, 1 << 40
@@ -31,7 +31,7 @@ func surgeAt(interval int) time.Time { return opening.Add(time.Duration(interval
 
 // sold counts a sale to a network that has bought nothing before.
 func sold(s *shop.Surge, now time.Time) {
-	s.Sold(now, storeless.Key(surgeNetwork.Add(1)))
+	s.Sold(now, limiter.Key(surgeNetwork.Add(1)))
 }
 
 var surgeNetwork atomic.Uint64
@@ -304,7 +304,7 @@ func TestSurgeCountsNetworksAnew(t *testing.T) {
 	s := shop.NewSurge(60)
 	for interval := range 4 {
 		for sale := range 25 {
-			s.Sold(surgeAt(interval), storeless.Key(sale%5))
+			s.Sold(surgeAt(interval), limiter.Key(sale%5))
 		}
 		require.Equal(t, rung(2*interval+2), s.Work(surgeAt(interval), surgeBase, surgeMost))
 	}

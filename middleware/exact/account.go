@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -49,7 +50,7 @@ type Account struct {
 type entry struct {
 	id    uint32
 	ends  int64 // Unix second from which it counts nothing
-	state storeless.State
+	state limiter.State
 	log   chargeLog // or
 	line  *line     // of a bucket, while calls are booked; or nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -121,7 +122,7 @@ func (s *working) book(call *Call, charge bool) storeless.Verdict {
 }
 
 // place charges a call that is admitted for a moment at which all limits have room.
-func (s *working) place(tally storeless.Tally, at, cost int64) {
+func (s *working) place(tally limiter.Tally, at, cost int64) {
 	p := s.policy
 	if s.lines == nil && at > s.moment { // the first that is booked
 		s.lines = make([]line, len(p.limits))

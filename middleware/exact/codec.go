@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -125,7 +126,7 @@ func (a *Account) UnmarshalBinary(b []byte) error {
 		e := &read.entries[i]
 		e.id = uint32(d.atMost(1<<32 - 1))
 		e.ends = d.int()
-		e.state = storeless.State{At: d.int(), Cur: uint32(d.atMost(storeless.MaxQuota)), Prev: uint32(d.atMost(storeless.MaxQuota))}
+		e.state = limiter.State{At: d.int(), Cur: uint32(d.atMost(storeless.MaxQuota)), Prev: uint32(d.atMost(storeless.MaxQuota))}
 		n := d.length(len(d.rest) / 2) // two bytes each at least
 		if n > 0 {
 			e.log.entries = make([]logEntry, 0, n)

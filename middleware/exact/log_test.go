@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -46,10 +47,10 @@ func TestLogsAgainstAModel(t *testing.T) {
 			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 200, Window: day})
 		clock := exacttest.NewClock()
 		m := exact.NewMemory(0, clock.Now)
-		bucket, err := storeless.Compile("bucket", []storeless.Limit{p.Limit(1)})
+		bucket, err := limiter.Compile("bucket", []storeless.Limit{p.Limit(1)})
 		require.NoError(t, err)
 		var log []charged
-		var owed storeless.Tally
+		var owed limiter.Tally
 		var by [3]int // refusals
 		for range 2000 {
 			clock.Advance(time.Duration(rng.ExpFloat64() * float64(5*time.Minute)))
@@ -73,7 +74,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 				}
 			}
 			if !v.Admitted { // and the bucket stands as if nobody had asked
-				want := (*storeless.Memory)(nil).Peek(now, bucket, &storeless.Candidate{Shown: owed}, cost)
+				want := (*limiter.Memory)(nil).Peek(now, bucket, &limiter.Candidate{Shown: owed}, cost)
 				require.Equal(t, want.Limits[0], v.Limits[1])
 				continue
 			}
@@ -81,7 +82,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 			if rng.IntN(20) == 0 {
 				require.NoError(t, m.Refund(t.Context(), v.Receipt))
 				log = log[:len(log)-1]
-				owed = (*storeless.Memory)(nil).Restore(now, now, bucket, &storeless.Candidate{Shown: owed}, cost)
+				owed = (*limiter.Memory)(nil).Restore(now, now, bucket, &limiter.Candidate{Shown: owed}, cost)
 			}
 		}
 		for i, n := range by {

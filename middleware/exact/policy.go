@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -29,11 +30,11 @@ type Policy struct {
 	limits []storeless.Limit // defaults filled in
 	ids    [storeless.MaxLimits]uint32
 
-	tokens *storeless.Policy
+	tokens *limiter.Policy
 
 	// What counts in accounts. Of a policy with logs: the other limits, if any,
 	// and where they are in it.
-	steps  *storeless.Policy
+	steps  *limiter.Policy
 	place  []int
 	hasLog bool
 
@@ -53,7 +54,7 @@ const maxDebt = int64(storeless.MaxWindow / time.Microsecond)
 // unixMicro is the clock of buckets, which like that of storeless does not go before 1970.
 func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }
 
-// Compile checks limits and compiles them, like [storeless.Compile], with one
+// Compile checks limits and compiles them, like [limiter.Compile], with one
 // difference: it takes [storeless.SlidingLog], of a Quota up to [MaxLog], and
 // [storeless.RollingDay], of a Window of 24 h. It takes no Shadow: a counter charges all limits
 // or none.
@@ -80,7 +81,7 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 		}
 		l.Algorithm = storeless.SlidingWindow
 	}
-	tokens, err := storeless.Compile(name, carried)
+	tokens, err := limiter.Compile(name, carried)
 	if err = errors.Join(err, errors.Join(errs...)); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 }
 
 // compile assumes checked limits, and the same for tokens.
-func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
+func compile(limits []storeless.Limit, tokens *limiter.Policy) *Policy {
 	p := &Policy{name: tokens.Name(), limits: limits, tokens: tokens, bucketsOnly: true}
 	var steps []storeless.Limit
 	for i, l := range limits {
@@ -121,8 +122,8 @@ func compile(limits []storeless.Limit, tokens *storeless.Policy) *Policy {
 }
 
 // mustCompile compiles what follows from limits that were compiled before.
-func mustCompile(name string, limits []storeless.Limit) *storeless.Policy {
-	p, err := storeless.Compile(name, limits)
+func mustCompile(name string, limits []storeless.Limit) *limiter.Policy {
+	p, err := limiter.Compile(name, limits)
 	if err != nil {
 		panic(err)
 	}
@@ -187,16 +188,16 @@ func (p *Policy) ID(i int) uint32 { return p.ids[i] }
 
 // Tokens returns the same policy for tokens and memories. There a sliding window of
 // the same quota stands for what they cannot carry.
-func (p *Policy) Tokens() *storeless.Policy { return p.tokens }
+func (p *Policy) Tokens() *limiter.Policy { return p.tokens }
 
 // SameShape reports whether p and q have the same limits in the same order,
-// differing at most in quota and burst, like [storeless.Policy.SameShape].
+// differing at most in quota and burst, like [limiter.Policy.SameShape].
 func (p *Policy) SameShape(q *Policy) bool {
 	return p.tokens.SameShape(q.tokens) && p.ids == q.ids
 }
 
 // Share returns the policy of one of n who share what p admits, see
-// [storeless.Policy.Share].
+// [limiter.Policy.Share].
 func (p *Policy) Share(n int64) *Policy {
 	tokens := p.tokens.Share(n)
 	limits := slices.Clone(p.limits)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -32,7 +33,7 @@ Limits[3].Shadow: cannot go with an exact counter, which charges all limits or n
 // Tokens carry a sliding window of the same quota, and counters know the two apart.
 func TestWhatTokensCannotCarry(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.SlidingLog, storeless.RollingDay} {
-		_, err := storeless.Compile("api", []storeless.Limit{{Algorithm: a, Quota: 5, Window: day}})
+		_, err := limiter.Compile("api", []storeless.Limit{{Algorithm: a, Quota: 5, Window: day}})
 		require.EqualError(t, err, fmt.Sprintf("Limits[0].Algorithm: a %s needs an exact counter; SlidingWindow is what comes closest without one", a))
 		p, plain := compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: day}), compile(t, storeless.Limit{Quota: 5, Window: day})
 		require.Equal(t, a, p.Limit(0).Algorithm)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A Snapshot is an [Account] in the open: for an engine that does the arithmetic itself, in a
@@ -49,7 +49,7 @@ type LimitSnapshot struct {
 	Ends int64
 
 	// State of a limit that keeps no log; or Log, of one that does.
-	State storeless.State
+	State limiter.State
 	Log   Log
 
 	// Line of a bucket, while calls are booked.

@@ -5,6 +5,7 @@ package exact
 import (
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -13,8 +14,8 @@ import (
 type working struct {
 	policy *Policy
 	now    time.Time
-	tally  storeless.Tally // of the limits that keep no log
-	logs   []chargeLog     // rolled; nil: no limit keeps one
+	tally  limiter.Tally // of the limits that keep no log
+	logs   []chargeLog   // rolled; nil: no limit keeps one
 
 	paused int64  // Unix ns before which nothing is admitted
 	lines  []line // of the limits that are buckets; nil: no call is booked
@@ -58,7 +59,7 @@ func (s *working) decide(cost int64, charge bool) storeless.Verdict {
 }
 
 // step decides by the limits that keep no log: all of the policy, or its steps.
-func (s *working) step(p *storeless.Policy, cost int64, charge bool) (v storeless.Verdict) {
+func (s *working) step(p *limiter.Policy, cost int64, charge bool) (v storeless.Verdict) {
 	tally := s.steps()
 	if !charge {
 		return p.Peek(s.now, tally, cost)
@@ -69,18 +70,18 @@ func (s *working) step(p *storeless.Policy, cost int64, charge bool) (v storeles
 }
 
 // steps returns the states where the compiled steps of the policy have them.
-func (s *working) steps() storeless.Tally {
+func (s *working) steps() limiter.Tally {
 	if !s.policy.hasLog {
 		return s.tally
 	}
-	var tally storeless.Tally
+	var tally limiter.Tally
 	for j, i := range s.policy.place {
 		tally[j] = s.tally[i]
 	}
 	return tally
 }
 
-func (s *working) setSteps(tally storeless.Tally) {
+func (s *working) setSteps(tally limiter.Tally) {
 	if !s.policy.hasLog {
 		s.tally = tally
 		return
@@ -154,7 +155,7 @@ func (s *working) ends(i int) int64 {
 		}
 		return 0
 	}
-	var one storeless.Tally // the others count nothing
+	var one limiter.Tally // the others count nothing
 	one[i] = s.tally[i]
 	return p.tokens.Expires(one)
 }

@@ -8,10 +8,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A traffic is a day of a site, told by the decisions of package storeless themselves.
+// A traffic is a day of a site, told by the decisions of package limiter themselves.
 type traffic struct {
 	name      string
 	instances int
@@ -26,11 +27,11 @@ type traffic struct {
 
 // A visitor is one of the million.
 type visitor struct {
-	key     storeless.Key
-	shown   [2]storeless.State // its token
-	truth   [2]mark            // all that it was ever admitted
-	window  [2]int32           // the number of the last window that it was admitted in
-	counted [2]uint32          // in that
+	key     limiter.Key
+	shown   [2]limiter.State // its token
+	truth   [2]mark          // all that it was ever admitted
+	window  [2]int32         // the number of the last window that it was admitted in
+	counted [2]uint32        // in that
 }
 
 type toll struct {
@@ -57,22 +58,22 @@ func busy(at time.Duration) float64 {
 
 // play plays the day.
 func (d *traffic) play(r *rand.Rand) (t toll) {
-	var policies [2]*storeless.Policy
+	var policies [2]*limiter.Policy
 	for i, limits := range d.tiers {
 		policies[i] = compiled(limits...)
 	}
 	visitors := make([]visitor, d.clients)
 	for i := range visitors {
-		visitors[i].key = storeless.Key(r.Uint64())
+		visitors[i].key = limiter.Key(r.Uint64())
 	}
-	fleet := make([]*storeless.Memory, d.instances)
+	fleet := make([]*limiter.Memory, d.instances)
 	offsets := make([]time.Duration, d.instances)
 	start := func(i int) {
 		if fleet[i] != nil {
 			n, _ := fleet[i].Inherited()
 			t.began += n
 		}
-		fleet[i] = storeless.NewMemory(d.room, policies[0].Len())
+		fleet[i] = limiter.NewMemory(d.room, policies[0].Len())
 		if d.skew > 0 {
 			offsets[i] = time.Duration(r.Int64N(int64(2*d.skew))) - d.skew
 		}
@@ -122,9 +123,9 @@ func (d *traffic) play(r *rand.Rand) (t toll) {
 }
 
 // ask sends one request of a visitor to an instance, by the clock of which it is there.
-func (d *traffic) ask(t *toll, p *storeless.Policy, limits []storeless.Limit, m *storeless.Memory, v *visitor, id int, now, there time.Time) {
+func (d *traffic) ask(t *toll, p *limiter.Policy, limits []storeless.Limit, m *limiter.Memory, v *visitor, id int, now, there time.Time) {
 	t.requests++
-	c := storeless.Candidate{Key: v.key}
+	c := limiter.Candidate{Key: v.key}
 	if !drops(id) {
 		copy(c.Shown[:], v.shown[:])
 	}

@@ -7,12 +7,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // compiled compiles limits that are the simulation's own.
-func compiled(limits ...storeless.Limit) *storeless.Policy {
-	p, err := storeless.Compile("api", limits)
+func compiled(limits ...storeless.Limit) *limiter.Policy {
+	p, err := limiter.Compile("api", limits)
 	if err != nil {
 		panic(err)
 	}
@@ -34,14 +35,14 @@ const eachAdmitted = 2
 // nothing.
 func filled(r *rand.Rand, room, clients int, ipv6 bool) (f filling) {
 	p := compiled(storeless.Limit{Quota: attacked, Window: time.Hour})
-	wide := [2]*storeless.Policy{p.Scale(8), p.Scale(64)}
-	m := storeless.NewMemory(room, 1)
-	newcomer := func() storeless.Candidate {
-		c := storeless.Candidate{Key: storeless.Key(r.Uint64())}
+	wide := [2]*limiter.Policy{p.Scale(8), p.Scale(64)}
+	m := limiter.NewMemory(room, 1)
+	newcomer := func() limiter.Candidate {
+		c := limiter.Candidate{Key: limiter.Key(r.Uint64())}
 		if ipv6 {
-			c.Networks = []storeless.Network{
-				{Key: storeless.Key(r.Uint64()), Policy: wide[0]},
-				{Key: storeless.Key(r.Uint64()), Policy: wide[1]},
+			c.Networks = []limiter.Network{
+				{Key: limiter.Key(r.Uint64()), Policy: wide[0]},
+				{Key: limiter.Key(r.Uint64()), Policy: wide[1]},
 			}
 		}
 		return c

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory measures the memory of the middleware, storeless.Memory,
+// Package memory measures the memory of the middleware, limiter.Memory,
 // against what its documentation promises: how often a new tally begins with a count that is not its own,
 // how often it is taken for another, whether strangers can lower a victim's
 // count, whether requests in parallel are counted exactly, and whether two cores
@@ -10,5 +10,5 @@
 // at one instant of one sliding window, so nothing that was kept becomes free.
 //
 // Not measured: windows that roll over, policies of several limits, networks.
-// Tests of package storeless cover those.
+// Tests of package limiter cover those.
 package memory

@@ -4,7 +4,7 @@ package memory
 
 import "math"
 
-// What storeless.Memory documents of itself.
+// What limiter.Memory documents of itself.
 const (
 	setSize        = 16      // cells of a set
 	cellsPerClient = 6       // for each limit

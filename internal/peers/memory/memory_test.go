@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
-// The numbers that the documentation of storeless.Memory states.
+// The numbers that the documentation of limiter.Memory states.
 func TestFormula(t *testing.T) {
-	const tallies = storeless.DefaultClients
+	const tallies = limiter.DefaultClients
 	require.InEpsilon(t, 2.6e-8, full(mean(tallies, tallies)), 0.05)
 	require.InEpsilon(t, 0.8e-2, full(mean(tallies, 3*tallies)), 0.05)
 	require.InDelta(t, 1, full(mean(tallies, 100*tallies)), 1e-9)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -69,25 +70,25 @@ const quota = 1_000_000
 
 // A counter is a memory with a policy and an instant.
 type counter struct {
-	memory *storeless.Memory
-	policy *storeless.Policy
+	memory *limiter.Memory
+	policy *limiter.Policy
 	now    time.Time
 }
 
 func newCounter(tallies int) *counter { return newCounterOf(tallies, quota) }
 
 func newCounterOf(tallies int, quota int64) *counter {
-	p, err := storeless.Compile("memory", []storeless.Limit{{Quota: quota, Window: time.Hour}})
+	p, err := limiter.Compile("memory", []storeless.Limit{{Quota: quota, Window: time.Hour}})
 	if err != nil {
 		panic(err) // it is a good limit
 	}
-	return &counter{memory: storeless.NewMemory(tallies, 1), policy: p, now: time.Now()}
+	return &counter{memory: limiter.NewMemory(tallies, 1), policy: p, now: time.Now()}
 }
 
 // take asks for a tally that shows no token.
-func (c *counter) take(k storeless.Key, cost int64) (storeless.Tally, storeless.Verdict) {
-	return c.memory.Take(c.now, c.policy, &storeless.Candidate{Key: k}, cost)
+func (c *counter) take(k limiter.Key, cost int64) (limiter.Tally, storeless.Verdict) {
+	return c.memory.Take(c.now, c.policy, &limiter.Candidate{Key: k}, cost)
 }
 
 // random returns the key of a tally that nobody has met.
-func random() storeless.Key { return storeless.Key(rand.Uint64()) }
+func random() limiter.Key { return limiter.Key(rand.Uint64()) }

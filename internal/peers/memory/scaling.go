@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/perf/benchmath"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -25,8 +26,8 @@ type Scaling struct {
 // by each number of processors from one to all there are. A tally is chosen at
 // random, which is part of the time; the memory has room for all.
 func MeasureScaling(live int, each time.Duration, times int) []Scaling {
-	c := newCounterOf(max(storeless.DefaultClients, 2*live), storeless.MaxQuota)
-	keys := make([]storeless.Key, live)
+	c := newCounterOf(max(limiter.DefaultClients, 2*live), storeless.MaxQuota)
+	keys := make([]limiter.Key, live)
 	for i := range keys {
 		keys[i] = random()
 		c.take(keys[i], 1)
@@ -50,7 +51,7 @@ func MeasureScaling(live int, each time.Duration, times int) []Scaling {
 
 // nanos returns the time on the wall that each decision takes while so many
 // goroutines make them.
-func (c *counter) nanos(keys []storeless.Key, goroutines int, each time.Duration) float64 {
+func (c *counter) nanos(keys []limiter.Key, goroutines int, each time.Duration) float64 {
 	const batch = 1 << 12 // decisions between two looks at the clock
 	made := make([]int, goroutines)
 	var group sync.WaitGroup

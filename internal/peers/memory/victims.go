@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/tallystick/tallystick/storeless"
+	"github.com/tallystick/tallystick/internal/limiter"
 )
 
 // A Flood says what strangers did to the counts of their victims.
@@ -26,7 +26,7 @@ func MeasureFlood(tallies, victims, strangers int) Flood {
 	const quota = 100
 	c := newCounterOf(tallies, quota)
 	f := Flood{Tallies: tallies, Victims: victims, Strangers: strangers}
-	keys, used := make([]storeless.Key, victims), make([]int64, victims)
+	keys, used := make([]limiter.Key, victims), make([]int64, victims)
 	for i := range keys {
 		keys[i], used[i] = random(), quota
 		if i%2 == 1 {
@@ -74,14 +74,14 @@ type Parallel struct {
 // number of goroutines. Each shows the last tally that it was given, as clients
 // on parallel connections do: older ones than the memory's.
 func MeasureParallel(goroutines, quota int) Parallel {
-	c := newCounterOf(storeless.DefaultClients, int64(quota))
+	c := newCounterOf(limiter.DefaultClients, int64(quota))
 	k := random()
 	admitted := make([]int, goroutines)
 	each := (4*quota + goroutines - 1) / goroutines
 	var group sync.WaitGroup
 	for g := range goroutines {
 		group.Go(func() {
-			candidate := storeless.Candidate{Key: k}
+			candidate := limiter.Candidate{Key: k}
 			for range each {
 				tally, v := c.memory.Take(c.now, c.policy, &candidate, 1)
 				if v.Admitted {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -23,7 +24,7 @@ func algorithms(r *run) error {
 	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
 	for n, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket} {
 		p := policy(storeless.Limit{Algorithm: a, Quota: 7, Window: time.Minute}, fixed(60, time.Hour))
-		var tally storeless.Tally
+		var tally limiter.Tally
 		for step := range 400 {
 			r.clock.Advance(time.Duration(step*step%17) * time.Second / 2)
 			cost := int64(1 + step%3%2)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -99,7 +100,7 @@ func unpackAccount(v string) (*exact.Snapshot, error) {
 	for len(entries.rest) > 0 && !entries.short {
 		of := exact.LimitSnapshot{ID: entries.uint32(), Ends: expires}
 		if entries.byte() == 'w' {
-			of.State = storeless.State{At: int64(entries.uint32()), Cur: entries.uint32(), Prev: entries.uint32()}
+			of.State = limiter.State{At: int64(entries.uint32()), Cur: entries.uint32(), Prev: entries.uint32()}
 		} else if n := entries.double(); !isTrail(of.ID) {
 			of.State.At = n
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -54,7 +55,7 @@ func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]e
 		case 'B':
 			of.State.At = words.double()
 		default:
-			of.State = storeless.State{At: int64(words.uint32()), Cur: words.uint32(), Prev: words.uint32()}
+			of.State = limiter.State{At: int64(words.uint32()), Cur: words.uint32(), Prev: words.uint32()}
 		}
 	}
 	if booked {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/peers/markdown"
 	"github.com/tallystick/tallystick/internal/peers/memory"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A plan says how much is measured.
@@ -31,7 +31,7 @@ type plan struct {
 type load struct{ tallies, live int }
 
 func thorough() plan {
-	const std, large, huge = storeless.DefaultClients, 1 << 20, 1 << 24
+	const std, large, huge = limiter.DefaultClients, 1 << 20, 1 << 24
 	return plan{
 		loads: []load{
 			{std, 1000}, {std, 10_000}, {std, std / 2}, {std, std}, {std, 100_000}, {std, 200_000}, {std, 1_000_000}, {std, 10_000_000},

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"math"
+	"time"
+)
+
+// latestAhead is the last µs of which Ahead tells: later ones are no time.Duration away.
+const latestAhead = math.MaxInt64 / 1000
+
+// Ahead returns by how much at least the clock under which t was counted is ahead of now, where that
+// is more than the skew that is allowed: a window of t begins so much later. 0 where no window shows it. The
+// mark of a bucket shows nothing: it is ahead by what is owed, perhaps under a larger burst than p knows of.
+func (p *Policy) Ahead(now time.Time, t *Tally) time.Duration {
+	us, most := micros(now), int64(0)
+	for i := range p.rules {
+		if r, s := &p.rules[i], t[i]; r.interval == 0 && r.ahead(us, s) {
+			most = max(most, min(s.At, latestAhead/r.window)*r.window-us)
+		}
+	}
+	return time.Duration(most) * time.Microsecond
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Candidate is one tally as a request shows it: it may be charged.
+type Candidate struct {
+	// Key names the tally in memory. Tallies of different policies that share
+	// a memory need different keys.
+	Key Key
+
+	// Shown is what the tokens of the tally show, merged; zero if none.
+	Shown Tally
+
+	// Held is what was admitted for the tally and is not charged yet. It takes room in those
+	// limits of a policy that are charged later; see [Policy.Charging].
+	Held int64
+
+	// Ends is when a tally that was bought is worth nothing any more: what is charged to it
+	// by a pass is remembered until then, however long the passes live that are sold by now.
+	// Zero: when one ends that is sold at this moment.
+	Ends time.Time
+
+	// Networks are counted beside the tally: at most [MaxNetworks].
+	Networks []Network
+
+	// Proof, if not nil, is spent if the request is admitted, and refuses it if
+	// it was spent before.
+	Proof *Proof
+
+	// Provider is any number that stands for whom the client has its address from, such
+	// as the first bits of the address; 0 if there is nobody. Newcomers of a provider
+	// that has claimed a quarter of the memory's cells take no more from others where the
+	// memory is full, but share one in each set. So nobody can fill the memory on behalf
+	// of all from one network.
+	Provider uint64
+}
+
+// A Proof is a proof of work that buys a single request.
+type Proof struct {
+	Key     Key
+	Expires time.Time // when it is worth nothing any more and can be forgotten
+}
+
+// A Network is what is counted beside a tally, in memory only: a request has to fit into its
+// policy too, and is charged to it too. One kind is a network of many clients that may do
+// no more together, see [Policy.Scale]: an IPv6 /56 or /48, whose holder has any number of
+// /64s. Another has one member: what this memory by itself admits of the tally, whatever is
+// shown, where that is less than its quota; see [Policy.Share] and [Policy.Away]. What others
+// have admitted counts in the tally, and not there.
+type Network struct {
+	Key    Key     // its own: not that of a tally
+	Policy *Policy // of the limits of the tally's
+	Held   int64   // as in Candidate
+}
+
+// MaxNetworks is how many networks a tally may belong to: as many as a client has that
+// are limited, a /56 and a /48, and what the memory admits of the tally by itself.
+const MaxNetworks = 3
+
+// countNetworks panics if there are too many.
+func (f *Candidate) countNetworks() {
+	if len(f.Networks) > MaxNetworks {
+		panic(fmt.Sprintf("limiter: %d networks, more than MaxNetworks", len(f.Networks)))
+	}
+}
+
+// A Key names a tally in a [Memory]: a hash under the memory's own seed, so
+// that nobody outside can aim two tallies at one place. See [Memory.Key].
+type Key uint64

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// problems lists an error of Compile the way the doc of ConfigError says.
+func problems(t *testing.T, err error) (fields []string) {
+	t.Helper()
+	joined, ok := err.(interface{ Unwrap() []error })
+	require.True(t, ok, "joined: %v", err)
+	for _, e := range joined.Unwrap() {
+		var problem *storeless.ConfigError
+		require.ErrorAs(t, e, &problem)
+		require.NotEmpty(t, problem.Problem)
+		require.Equal(t, problem.Field+": "+problem.Problem, e.Error())
+		fields = append(fields, problem.Field)
+	}
+	require.Len(t, strings.Split(err.Error(), "\n"), len(fields), "one problem a line")
+	return fields
+}
+
+func TestCompileRefuses(t *testing.T) {
+	good := storeless.Limit{Quota: 5, Window: minute}
+	limit := func(change func(*storeless.Limit)) []storeless.Limit {
+		l := good
+		change(&l)
+		return []storeless.Limit{l}
+	}
+	nine := make([]storeless.Limit, 9)
+	for i := range nine {
+		nine[i] = storeless.Limit{Name: fmt.Sprint(i), Quota: 5, Window: minute}
+	}
+	type l = storeless.Limit
+	rows := []struct {
+		name   string
+		policy string
+		limits []storeless.Limit
+		fields []string // each refusal once, and nothing that only follows from it
+	}{
+		{"no name", "", []l{good}, []string{"Policy"}},
+		{"a long name", strings.Repeat("a", 33), []l{good}, []string{"Policy"}},
+		{"a name with capitals", "Contact", []l{good, {Quota: 1, Window: hour}}, []string{"Policy"}},
+		{"a name with a space", "a b", []l{good}, []string{"Policy"}},
+		{"a name beyond ASCII", "café", []l{good}, []string{"Policy"}},
+		{"a name that ends a field", "a;b", []l{good}, []string{"Policy"}},
+		{"a name that ends a line", "a\nb", []l{good}, []string{"Policy"}},
+		{"no limits", "p", nil, []string{"Limits"}},
+		{"an empty list of limits", "p", []l{}, []string{"Limits"}},
+		{"nine limits", "p", nine, []string{"Limits"}},
+		{"nine limits, one of them bad", "p", append([]l{{Name: "x", Window: minute}}, nine[:8]...), []string{"Limits", "Limits[0].Quota"}},
+		{"a limit's name with capitals", "p", limit(func(l *l) { l.Name = "X" }), []string{"Limits[0].Name"}},
+		{"a limit's long name", "p", limit(func(l *l) { l.Name = strings.Repeat("a", 49) }), []string{"Limits[0].Name"}},
+		{"an algorithm that is none", "p", limit(func(l *l) { l.Algorithm = 4 }), []string{"Limits[0].Algorithm"}},
+		{"quota zero", "p", limit(func(l *l) { l.Quota = 0 }), []string{"Limits[0].Quota"}},
+		{"quota negative", "p", limit(func(l *l) { l.Quota = -1 }), []string{"Limits[0].Quota"}},
+		{"quota overflowing", "p", limit(func(l *l) { l.Quota = storeless.MaxQuota + 1 }), []string{"Limits[0].Quota"}},
+		{"quota at the end of int64", "p", limit(func(l *l) { l.Quota = math.MaxInt64 }), []string{"Limits[0].Quota"}},
+		{"quota zero, of a bucket", "p", limit(func(l *l) { l.Algorithm, l.Quota = storeless.TokenBucket, 0 }), []string{"Limits[0].Quota"}},
+		{"window zero", "p", limit(func(l *l) { l.Window = 0 }), []string{"Limits[0].Window"}},
+		{"window negative", "p", limit(func(l *l) { l.Window = -minute }), []string{"Limits[0].Window"}},
+		{"window below a second", "p", limit(func(l *l) { l.Window = second - 1 }), []string{"Limits[0].Window"}},
+		{"window of broken seconds", "p", limit(func(l *l) { l.Window = second * 3 / 2 }), []string{"Limits[0].Window"}},
+		{"window too long", "p", limit(func(l *l) { l.Window = storeless.MaxWindow + second }), []string{"Limits[0].Window"}},
+		{"window at the end of int64", "p", limit(func(l *l) { l.Window = math.MaxInt64 }), []string{"Limits[0].Window"}},
+		{"two windows of zero", "p", []l{{Quota: 1}, {Quota: 2}, {Quota: 3}}, []string{"Limits[0].Window", "Limits[1].Window", "Limits[2].Window"}},
+		{"a burst in a window", "p", limit(func(l *l) { l.Burst = 1 }), []string{"Limits[0].Burst"}},
+		{"a negative burst in a window", "p", limit(func(l *l) { l.Burst = -1 }), []string{"Limits[0].Burst"}},
+		{"a burst in a fixed window", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.FixedWindow, 1 }), []string{"Limits[0].Burst"}},
+		{"burst negative", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.TokenBucket, -1 }), []string{"Limits[0].Burst"}},
+		{"burst overflowing", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.TokenBucket, storeless.MaxQuota+1 }), []string{"Limits[0].Burst"}},
+		{"a bucket that empties in more than a year", "p", []l{{Algorithm: storeless.TokenBucket, Quota: 1, Window: storeless.MaxWindow, Burst: 2}}, []string{"Limits[0].Burst"}},
+		{"a meter with a burst", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.LeakyBucket, 2 }), []string{"Limits[0].Burst"}},
+		{"a meter with a negative burst", "p", limit(func(l *l) { l.Algorithm, l.Burst = storeless.LeakyBucket, -1 }), []string{"Limits[0].Burst"}},
+		{"a name twice", "p", []l{{Name: "a", Quota: 5, Window: minute}, {Name: "a", Quota: 5, Window: hour}}, []string{"Limits[1].Name"}},
+		{"a default name twice", "p", []l{good, good, good}, []string{"Limits[2].Name"}},
+		{"a default name that is taken", "p", []l{good, {Name: "p-1h", Quota: 1, Window: day}, {Quota: 1, Window: hour}}, []string{"Limits[2].Name"}},
+		{"a name twice, where the second is bad besides", "p", []l{{Name: "a", Quota: 5, Window: minute}, {Name: "a", Window: hour}}, []string{"Limits[1].Quota", "Limits[1].Name"}},
+		{"everything at once", "P", []l{{Name: "X", Algorithm: 9, Quota: -1, Window: 1, Burst: 7}, good, {Name: "b", Window: hour}},
+			[]string{"Policy", "Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst", "Limits[2].Quota"}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			p, err := limiter.Compile(row.policy, row.limits)
+			require.Nil(t, p)
+			require.Error(t, err)
+			require.Equal(t, row.fields, problems(t, err), "%v", err)
+		})
+	}
+}
+
+// Two names that hash to one short id would share a count.
+func TestCompileRefusesCollidingIDs(t *testing.T) {
+	seen := map[uint32]string{}
+	for i := range 100_000 {
+		name := fmt.Sprint("n", i)
+		p := compile(t, storeless.Limit{Name: name, Quota: 5, Window: minute})
+		require.Less(t, p.ID(0), uint32(1<<24))
+		other, found := seen[p.ID(0)]
+		seen[p.ID(0)] = name
+		if !found {
+			continue
+		}
+		limits := []storeless.Limit{{Name: other, Quota: 5, Window: minute}, {Name: name, Quota: 5, Window: minute}}
+		_, err := limiter.Compile("p", limits)
+		require.Equal(t, []string{"Limits[1].Name"}, problems(t, err))
+		require.ErrorContains(t, err, "rename one")
+		q := compile(t, limits[0])
+		require.Equal(t, q.ID(0), p.ID(0))
+		require.False(t, p.SameShape(q), "nor are they the same limit")
+		return
+	}
+	t.Fatal("no collision among 100,000 names in 24 bits")
+}
+
+func TestCompileAcceptsTheExtremes(t *testing.T) {
+	for i, l := range []storeless.Limit{
+		{Quota: 1, Window: second},
+		{Quota: storeless.MaxQuota, Window: storeless.MaxWindow},
+		{Algorithm: storeless.FixedWindow, Quota: storeless.MaxQuota, Window: second},
+		{Algorithm: storeless.TokenBucket, Quota: 7, Window: storeless.MaxWindow}, // not a divisor of the year
+		{Algorithm: storeless.TokenBucket, Quota: storeless.MaxQuota, Window: second, Burst: storeless.MaxQuota},
+		{Algorithm: storeless.TokenBucket, Quota: 1, Window: second, Burst: int64(storeless.MaxWindow / second)},
+		{Algorithm: storeless.LeakyBucket, Quota: storeless.MaxQuota, Window: second},
+		{Algorithm: storeless.LeakyBucket, Quota: 1, Window: storeless.MaxWindow, Burst: 1},
+		{Name: strings.Repeat("z", 48), Quota: 1, Window: second},
+	} {
+		p, err := limiter.Compile(strings.Repeat("a", 32), []storeless.Limit{l})
+		require.NoError(t, err, "limit %d", i)
+		now := time.Unix(1<<32, 0)
+		tally, v := p.Step(now, limiter.Tally{}, p.Capacity())
+		require.True(t, v.Admitted, "limit %d", i)
+		_, v = p.Step(now, tally, 1)
+		require.False(t, v.Admitted, "limit %d", i)
+		_, v = p.Step(now.Add(v.Wait), tally, 1)
+		require.True(t, v.Admitted, "limit %d", i)
+	}
+}
+
+// Compile is pure: what it was given stays as it was, and what it returns is
+// apart from it.
+func TestCompileCopies(t *testing.T) {
+	limits := []storeless.Limit{{Quota: 5, Window: minute}}
+	p, err := limiter.Compile("p", limits)
+	require.NoError(t, err)
+	require.Empty(t, limits[0].Name)
+	limits[0].Quota = 1
+	require.Equal(t, int64(5), p.Limit(0).Quota)
+	var problem *storeless.ConfigError
+	_, err = limiter.Compile("", limits)
+	require.True(t, errors.As(err, &problem))
+}

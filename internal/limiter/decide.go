@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Choose decides one request of the given cost, charging the tally with most
+// left; at a tie the earlier one. Callers list own tallies before the shared
+// one. That order, and taking the most rather than the first, is what keeps a
+// planted or spent token from locking anybody out.
+//
+// It returns the index of the tally that was charged (or that would have the
+// shortest wait), its tally after the decision, and the verdict. m may be nil:
+// then the tokens alone count, and nothing bounds a client that replays them.
+// It panics if there is no tally, if there are more than 64, or if the cost is
+// negative.
+func (m *Memory) Choose(now time.Time, p *Policy, candidates []Candidate, cost int64) (int, Tally, storeless.Verdict) {
+	if len(candidates) == 1 { // the common case, without a second look
+		t, v := m.Take(now, p, &candidates[0], cost)
+		return 0, t, v
+	}
+	if len(candidates) == 0 || len(candidates) > 64 {
+		panic(fmt.Sprintf("limiter: cannot choose among %d tallies", len(candidates)))
+	}
+	var tried uint64 // a bit for each
+	best, tally, verdict := -1, Tally{}, storeless.Verdict{}
+	for range candidates {
+		next, most := -1, int64(-1)
+		for i := range candidates {
+			if tried&(1<<i) != 0 {
+				continue
+			}
+			_, v := m.Take(now, p, &candidates[i], 0)
+			if left := v.Least(p.Len()); left > most {
+				next, most = i, left
+			}
+		}
+		tried |= 1 << next
+		t, v := m.Take(now, p, &candidates[next], cost)
+		if best < 0 || v.Admitted || v.Wait < verdict.Wait {
+			best, tally, verdict = next, t, v
+		}
+		if v.Admitted {
+			break
+		}
+	}
+	return best, tally, verdict
+}
+
+// Take decides one request of the given cost for one tally: what it shows is
+// merged with what the memory holds, and all limits, of the tally and of its
+// networks, are checked and then charged, or none is, in one critical section.
+// It returns the tally after the decision. A refusal marks nothing in
+// memory. m may be nil; then networks are not counted and proofs not spent. It
+// panics if cost is negative or there are more than [MaxNetworks] networks.
+func (m *Memory) Take(now time.Time, p *Policy, f *Candidate, cost int64) (tally Tally, v storeless.Verdict) {
+	if m == nil {
+		return p.Step(now, f.Shown, cost)
+	}
+	if cost < 0 {
+		panic("limiter: negative cost")
+	}
+	us := micros(now)
+	tally = f.Shown
+	p.roll(us, &tally)
+
+	if len(f.Networks) > 0 || f.Proof != nil {
+		m.takeAll(us, p, f, cost, true, &tally, &v)
+		return tally, v
+	}
+	c := m.countsOf(p)
+	at, from := c.place(f.Key), f.guest(us, p)
+	lock := &c.stripes[at.stripe]
+	lock.Lock()
+	defer lock.Unlock()
+
+	var known found
+	c.look(p, &at, &known)
+	start := c.recall(us, p, &at, from, &f.Shown, &tally, &known)
+	p.check(us, &tally, cost, f.Held, &v)
+	if v.Admitted && cost > 0 {
+		p.charge(us, &tally, cost, &v)
+		c.keep(us, p, &at, from, &tally, &known)
+	}
+	if start.cost > 0 {
+		m.note(&v, start, cost > 0)
+	}
+	p.status(us, &tally, cost, f.Held, &v)
+	return tally, v
+}
+
+// Peek says what the limits would say to Take, and charges nothing. It does not ask
+// whether a proof is spent.
+func (m *Memory) Peek(now time.Time, p *Policy, f *Candidate, cost int64) (v storeless.Verdict) {
+	if m == nil {
+		return p.Peek(now, f.Shown, cost)
+	}
+	if cost < 0 {
+		panic("limiter: negative cost")
+	}
+	us, tally := micros(now), f.Shown
+	p.roll(us, &tally)
+	m.takeAll(us, p, f, cost, false, &tally, &v)
+	return v
+}
+
+// takeAll is Take with all that may go with a tally, or without charge. tally
+// is rolled, and v zero.
+func (m *Memory) takeAll(now int64, p *Policy, f *Candidate, cost int64, charge bool, tally *Tally, v *storeless.Verdict) {
+	f.countNetworks()
+	if len(f.Networks) < MaxNetworks { // as most have: the room is cleared for each request
+		var room [MaxNetworks - 1]beside
+		m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)
+		return
+	}
+	var room [MaxNetworks]beside
+	m.takeBeside(now, p, f, room[:len(f.Networks)], cost, charge, tally, v)
+}
+
+// beside is how one of a tally's networks stands.
+type beside struct {
+	at      spot
+	known   found
+	tally   Tally
+	verdict storeless.Verdict
+}
+
+// takeBeside is takeAll with room for each of the tally's networks.
+func (m *Memory) takeBeside(now int64, p *Policy, f *Candidate, room []beside, cost int64, charge bool, tally *Tally, v *storeless.Verdict) {
+	var locked cells.Locks
+	c := m.countsOf(p)
+	at := c.place(f.Key)
+	locked.Add(at.stripe)
+	for i := range f.Networks {
+		room[i].at = c.place(f.Networks[i].Key)
+		locked.Add(room[i].at.stripe)
+	}
+	locked.Hold(c.stripes)
+	defer locked.Release(c.stripes)
+	if f.Proof != nil {
+		// Always after the others, so that no two requests wait for each other.
+		lock := &m.paid.Stripes[m.paid.Of(uint64(f.Proof.Key))]
+		lock.Lock()
+		defer lock.Unlock()
+	}
+
+	var known found
+	c.look(p, &at, &known)
+	for i, w := range f.Networks {
+		c.look(w.Policy, &room[i].at, &room[i].known)
+	}
+	from := f.guest(now, p)
+	start := c.recall(now, p, &at, from, &f.Shown, tally, &known)
+	p.check(now, tally, cost, f.Held, v)
+	for i, w := range f.Networks {
+		b := &room[i]
+		s := c.recall(now, w.Policy, &b.at, from.network(i), &b.tally, &b.tally, &b.known)
+		if s.part > start.part {
+			start = s
+		}
+		w.Policy.check(now, &b.tally, cost, w.Held, &b.verdict)
+		restrict(v, &b.verdict)
+		if p.shadows {
+			p.shadow(v, &b.verdict)
+		}
+	}
+	if charge && v.Admitted && cost > 0 && f.Proof != nil {
+		m.spend(now/1_000_000, f.Proof, v)
+	}
+	if charge && v.Admitted && cost > 0 {
+		p.charge(now, tally, cost, v)
+		c.keep(now, p, &at, from, tally, &known)
+		for i, w := range f.Networks {
+			b := &room[i]
+			w.Policy.charge(now, &b.tally, cost, v)
+			c.keep(now, w.Policy, &b.at, from.network(i), &b.tally, &b.known)
+		}
+	}
+	if start.cost > 0 {
+		m.note(v, start, charge && cost > 0)
+	}
+	p.status(now, tally, cost, f.Held, v)
+	for i, w := range f.Networks {
+		b := &room[i]
+		w.Policy.status(now, &b.tally, cost, w.Held, &b.verdict)
+		narrow(v, &b.verdict, p.Len())
+	}
+}
+
+// spend spends the proof that goes with a tally whose limits admit it, or refuses.
+func (m *Memory) spend(now int64, proof *Proof, v *storeless.Verdict) {
+	if c := m.paid.Find(uint64(proof.Key), cells.SpentID, 0); c != nil && int64(c.Expires) > now {
+		v.Admitted, v.Spent = false, true
+		return
+	}
+	ends := proof.Expires.Unix()
+	c := m.paid.Claim(now, uint64(proof.Key), cells.SpentID, 0, m.paid.Horizon(ends-now+cells.FarFuture))
+	if c == nil {
+		v.Admitted, v.Saturated = false, true
+		m.paid.Full.Add(1)
+		return
+	}
+	c.Expires = uint32(ends)
+}
+
+type start struct {
+	cost int64
+	part int64 // of the quota, in 1/partsOfQuota
+}
+
+// note tells of a newcomer that begins with something.
+func (m *Memory) note(v *storeless.Verdict, s start, asks bool) {
+	v.Inherited = s.cost
+	if asks {
+		m.inherited.Add(1)
+		m.inheritedParts.Add(uint64(s.part))
+	}
+}
+
+// recall merges what the memory holds of a tally into t, which is what is shown,
+// rolled and cut down.
+//
+// What is moved for a clock that was wrong is written down, also by a refusal:
+// else the move would be made anew at every look, and the debt would follow the
+// clock for ever. That goes for a mark of the memory, and for one that is shown
+// by a tally that the memory does not know. Of one that it knows, it knows also
+// what was admitted here, and a shown mark from a wrong clock adds nothing to
+// that: to obey must be no worse than to drop the token.
+//
+// It returns what a tally begins with that the memory has no cell for. known are the
+// cells that it had at a look.
+func (c *counts) recall(now int64, p *Policy, at *spot, from guest, shown, t *Tally, known *found) (begun start) {
+	for i := range p.rules {
+		r := &p.rules[i]
+		col := c.column(i, r.id)
+		reach := r.reach
+		if from.ends > 0 {
+			reach = max(reach, from.ends-now/1_000_000+cells.FarFuture)
+		}
+		cells.Furthest(&col.reach, reach)
+		own := known[i]
+		if own != nil && own.Tag != at.tag { // a newcomer in the same request has taken it
+			own, known[i] = nil, nil
+		}
+		if own == nil {
+			t[i] = r.roll(now, t[i])
+			if s := c.begin(now, r, col, at, from); !r.blank(s) {
+				t[i] = r.merge(t[i], s)
+				cost := r.used(now, s)
+				if part := partsOfQuota * min(cost, r.capacity) / r.capacity; cost > 0 && part >= begun.part && !r.limit.Shadow {
+					begun = start{cost, part}
+				}
+			}
+			if r.beyond(now, shown[i]) {
+				r.store(now, c.claim(now, r, col, at, from), t[i], from.ends)
+			}
+			continue
+		}
+		s, moved := r.remembered(now, own)
+		if moved {
+			r.store(now, own, s, from.ends)
+		}
+		if r.beyond(now, shown[i]) {
+			t[i] = s
+			continue
+		}
+		t[i] = r.merge(t[i], s)
+	}
+	return begun
+}
+
+// found are the cells of a tally, as far as it has any.
+type found [storeless.MaxLimits]*cells.Cell
+
+// look notes the cells of a tally. All cells of a request are looked for before any is
+// read: so they come from main memory together, and not one after the other.
+func (c *counts) look(p *Policy, at *spot, known *found) {
+	for i := range p.rules {
+		known[i] = at.find(c.column(i, p.rules[i].id))
+	}
+}
+
+// keep writes t to memory.
+func (c *counts) keep(now int64, p *Policy, at *spot, from guest, t *Tally, known *found) {
+	for i := range p.rules {
+		r, own := &p.rules[i], known[i]
+		if own == nil && (r.later || r.limit.Shadow) && r.blank(t[i]) {
+			continue // nothing was counted, and nothing is to be left behind
+		}
+		// A newcomer in the same request, a tally or another network, may have taken it.
+		if own == nil || own.Tag != at.tag {
+			own = c.claim(now, r, c.column(i, r.id), at, from)
+		}
+		r.store(now, own, t[i], from.ends)
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// checkLimit reports every problem of l, whose defaults are filled in already, each
+// once: a default that follows from a wrong field is not a second mistake.
+func checkLimit(field string, l, given storeless.Limit) (errs []error) {
+	problem := func(name, format string, args ...any) {
+		errs = append(errs, &storeless.ConfigError{Field: field + "." + name, Problem: fmt.Sprintf(format, args...)})
+	}
+	if given.Name != "" && !validName(l.Name, 48) {
+		problem("Name", "must be 1 to 48 of a-z, 0-9 and -")
+	}
+	switch {
+	case l.Algorithm == storeless.SlidingLog || l.Algorithm == storeless.RollingDay:
+		problem("Algorithm", "a %s needs an exact counter; SlidingWindow is what comes closest without one", l.Algorithm)
+	case l.Algorithm > storeless.RollingDay:
+		problem("Algorithm", "must be SlidingWindow, FixedWindow, TokenBucket or LeakyBucket")
+	}
+	quotaOK := l.Quota >= 1 && l.Quota <= storeless.MaxQuota
+	if !quotaOK {
+		problem("Quota", "must be from 1 to %d, not %d", storeless.MaxQuota, l.Quota)
+	}
+	windowOK := l.Window >= time.Second && l.Window <= storeless.MaxWindow && l.Window%time.Second == 0
+	if !windowOK {
+		hint := ""
+		if l.Window > 0 && l.Window < time.Microsecond {
+			hint = "; a bare number counts nanoseconds"
+		}
+		problem("Window", "must be whole seconds, from 1s to %s, not %s%s", storeless.MaxWindow, l.Window, hint)
+	}
+	switch {
+	case l.Algorithm == storeless.TokenBucket && given.Burst == 0:
+		// The quota.
+	case l.Algorithm == storeless.TokenBucket && (l.Burst < 1 || l.Burst > storeless.MaxQuota):
+		problem("Burst", "must be from 1 to %d, or 0 for the quota, not %d", storeless.MaxQuota, l.Burst)
+	case l.Algorithm == storeless.TokenBucket && quotaOK && windowOK && l.Burst > mostBurst(l):
+		problem("Burst", "a bucket of %d would take longer than %s to empty; use at most %d",
+			l.Burst, storeless.MaxWindow, mostBurst(l))
+	case l.Algorithm == storeless.LeakyBucket && l.Burst != 1:
+		problem("Burst", "is always 1 for a LeakyBucket; use TokenBucket for a larger one")
+	case !gcra(l.Algorithm) && l.Burst != 0:
+		problem("Burst", "belongs to a TokenBucket; leave it 0 for a %s", l.Algorithm)
+	}
+	return errs
+}
+
+// validName reports whether s is 1 to most of a-z, 0-9 and "-". The alphabet is
+// safe in a cookie name, a structured-field string, a URL and a log line.
+func validName(s string, most int) bool {
+	if len(s) == 0 || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// withDefaults returns a copy of limits with names and bursts filled in.
+func withDefaults(policy string, limits []storeless.Limit) []storeless.Limit {
+	limits = slices.Clone(limits)
+	plain := !slices.ContainsFunc(limits, func(l storeless.Limit) bool { return l.Name == policy })
+	for i := range limits {
+		l := &limits[i]
+		if l.Name == "" && plain {
+			l.Name, plain = policy, false
+		} else if l.Name == "" {
+			l.Name = policy + "-" + windowName(l.Window)
+		}
+		switch {
+		case l.Algorithm == storeless.TokenBucket && l.Burst == 0:
+			l.Burst = l.Quota
+		case l.Algorithm == storeless.LeakyBucket && l.Burst == 0:
+			l.Burst = 1
+		}
+	}
+	return limits
+}
+
+// windowName spells a window in its largest whole unit: 90s, 5m, 24h.
+func windowName(w time.Duration) string {
+	switch {
+	case w > 0 && w%time.Hour == 0:
+		return fmt.Sprintf("%dh", w/time.Hour)
+	case w > 0 && w%time.Minute == 0:
+		return fmt.Sprintf("%dm", w/time.Minute)
+	}
+	return fmt.Sprintf("%ds", w/time.Second)
+}
+
+// mostBurst returns the largest burst whose bucket empties within [storeless.MaxWindow].
+// In whole seconds, because there the product stays below 2⁵⁶ and nothing is
+// rounded: a quota that does not divide its window must not cost it a burst.
+func mostBurst(l storeless.Limit) int64 {
+	return min(storeless.MaxQuota, int64(storeless.MaxWindow/time.Second)*l.Quota/int64(l.Window/time.Second))
+}
+
+// emissionInterval is GCRA's T (ITU-T I.371): the time one unit of cost takes
+// to leak. It rounds up, so that rounding never admits more than the quota.
+func emissionInterval(l storeless.Limit) int64 {
+	return (l.Window.Microseconds() + l.Quota - 1) / l.Quota
+}
+
+// gcra reports whether the state of a is one time mark rather than two counts.
+func gcra(a storeless.Algorithm) bool {
+	return a == storeless.TokenBucket || a == storeless.LeakyBucket
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A network's holder has as many /64s as he likes, but no more than the
+// network's quota.
+func TestNetworkIsCapped(t *testing.T) {
+	for _, a := range algorithms {
+		t.Run(a.String(), func(t *testing.T) {
+			p := compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: minute})
+			m := limiter.NewMemory(0, 1) // with room to spare: nobody here goes unremembered
+			wide := []limiter.Network{{Key: m.Key([]byte("/56")), Policy: p.Scale(8)}, {Key: m.Key([]byte("/48")), Policy: p.Scale(64)}}
+			admitted := int64(0)
+			for i := range 300 {
+				n := drain(m, p, midnight, limiter.Candidate{Key: m.Key([]byte{byte(i), byte(i >> 8)}), Networks: wide})
+				require.LessOrEqual(t, n, p.Capacity(), "one /64")
+				admitted += n
+			}
+			require.Equal(t, 8*p.Capacity(), admitted, "300 of them in one /56")
+
+			for i := range 300 { // 300 more, in as many /56s of the same /48
+				wide[0].Key = m.Key([]byte{'w', byte(i), byte(i >> 8)})
+				admitted += drain(m, p, midnight, limiter.Candidate{Key: m.Key([]byte{'f', byte(i), byte(i >> 8)}), Networks: wide})
+			}
+			require.Equal(t, 64*p.Capacity(), admitted, "the /48 of them all")
+			require.Equal(t, p.Capacity(), drain(m, p, midnight, limiter.Candidate{Key: m.Key([]byte("elsewhere"))}))
+		})
+	}
+}
+
+// A refusal by any level charges no level.
+func TestNetworksAllOrNothing(t *testing.T) {
+	p := compile(t, storeless.Limit{Name: "a", Quota: 5, Window: minute}, storeless.Limit{Name: "b", Quota: 9, Window: hour})
+	m := limiter.NewMemory(64, 2)
+	wide := []limiter.Network{{Key: 100, Policy: p.Scale(2)}, {Key: 200, Policy: p.Scale(3)}}
+	left := func(p *limiter.Policy, k limiter.Key) int64 {
+		return take(m, p, midnight, k, 0).Limits[0].Remaining
+	}
+	ask := func(k limiter.Key, cost int64) storeless.Verdict {
+		_, v := m.Take(midnight, p, &limiter.Candidate{Key: k, Networks: wide}, cost)
+		return v
+	}
+	rows := []struct {
+		key      limiter.Key
+		cost     int64
+		admitted bool
+		left     [3]int64 // of the tally, the /56, the /48
+		shown    int64    // Remaining in the verdict: the least of them
+	}{
+		{1, 5, true, [3]int64{0, 5, 10}, 0},
+		{1, 1, false, [3]int64{0, 5, 10}, 0}, // the tally refuses: no network is charged
+		{2, 3, true, [3]int64{2, 2, 7}, 2},
+		{3, 3, false, [3]int64{5, 2, 7}, 2}, // the /56 refuses: neither tally nor /48
+		{3, 0, true, [3]int64{5, 2, 7}, 2},
+		{3, 6, false, [3]int64{5, 2, 7}, 2}, // above the capacity of the tally
+		{3, 2, true, [3]int64{3, 0, 5}, 0},
+	}
+	for i, row := range rows {
+		v := ask(row.key, row.cost)
+		require.Equal(t, row.admitted, v.Admitted, "row %d", i)
+		require.Equal(t, row.left, [3]int64{left(p, row.key), left(wide[0].Policy, 100), left(wide[1].Policy, 200)}, "row %d", i)
+		require.Equal(t, row.shown, v.Limits[0].Remaining, "row %d", i)
+		require.Equal(t, row.cost > 5, v.Impossible, "row %d", i)
+		require.Equal(t, !row.admitted && !v.Impossible, v.Wait > 0, "row %d", i)
+	}
+
+	wide[0] = limiter.Network{Key: 101, Policy: p.Scale(2)} // a fresh /56 of the same /48
+	require.True(t, ask(4, 5).Admitted)
+	v := ask(5, 1)
+	require.False(t, v.Admitted, "the /48 refuses")
+	require.Equal(t, [2]int64{5, 5}, [2]int64{left(p, 5), left(wide[0].Policy, 101)}, "row 8: neither tally nor /56")
+
+	_, v = (*limiter.Memory)(nil).Take(midnight, p, &limiter.Candidate{Networks: wide}, 5)
+	require.True(t, v.Admitted, "without a memory there are no networks")
+	many := &limiter.Candidate{Networks: make([]limiter.Network, limiter.MaxNetworks+1)}
+	const tooMany = "limiter: 4 networks, more than MaxNetworks"
+	require.PanicsWithValue(t, tooMany, func() { m.Take(midnight, p, many, 1) })
+	require.PanicsWithValue(t, tooMany, func() { m.Record(midnight, p, many, 1) })
+	require.PanicsWithValue(t, tooMany, func() { m.Restore(midnight, midnight, p, many, 1) })
+}
+
+// A network that admits less than its tally refuses for good what it can never
+// admit, and says so.
+func TestNetworkMakesImpossible(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	small := compile(t, storeless.Limit{Quota: 2, Window: minute})
+	m := limiter.NewMemory(8, 1)
+	_, v := m.Take(midnight, p, &limiter.Candidate{Key: 1, Networks: []limiter.Network{{Key: 2, Policy: small}}}, 3)
+	require.False(t, v.Admitted)
+	require.True(t, v.Impossible)
+	require.Zero(t, v.Wait)
+}
+
+// Where tally and network both refuse, the wait is that of who gives way last.
+func TestWaitOfTheLastToGiveWay(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 5, Window: minute})
+	for _, spent := range []struct {
+		network int64 // of 10
+		want    time.Duration
+	}{
+		{5, 72 * second},  // 60 s, and a fifth of the next window: the tally's
+		{10, 72 * second}, // 60 s and a tenth: the network's comes first
+	} {
+		m := limiter.NewMemory(64, 1)
+		f := limiter.Candidate{Key: 1, Networks: []limiter.Network{{Key: 2, Policy: p.Scale(2)}}}
+		require.True(t, take(m, f.Networks[0].Policy, midnight, 2, spent.network-5).Admitted)
+		_, v := m.Take(midnight, p, &f, 5)
+		require.True(t, v.Admitted)
+		_, v = m.Take(midnight, p, &f, 1)
+		require.Equal(t, spent.want, v.Wait)
+		require.Equal(t, spent.want, v.Limits[0].Reset)
+		require.Zero(t, v.Limits[0].Remaining)
+	}
+}
+
+// Requests take the locks of a tally and its networks in one order, so no two
+// wait for each other; and what they admit together is what the networks allow.
+func TestNetworksInParallel(t *testing.T) {
+	const networks, workers, each = 12, 16, 400
+	p := compile(t, storeless.Limit{Quota: 50, Window: minute})
+	m := limiter.NewMemory(4096, 1)
+	wide := p.Scale(2)
+	var admitted [networks]atomic.Int64
+	var group sync.WaitGroup
+	for worker := range uint64(workers) {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(worker, 1))
+			key := func(kind byte, n int) limiter.Key { return m.Key([]byte{kind, byte(n)}) }
+			for range each {
+				a, b := r.IntN(networks), r.IntN(networks)
+				f := limiter.Candidate{Key: key('f', r.IntN(64)), Networks: []limiter.Network{{Key: key('n', a), Policy: wide}}}
+				if a != b {
+					f.Networks = append(f.Networks, limiter.Network{Key: key('n', b), Policy: wide})
+				}
+				if _, v := m.Take(midnight, p, &f, 1); v.Admitted {
+					for _, n := range []int{a, b}[:len(f.Networks)] {
+						admitted[n].Add(1)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	for n := range admitted {
+		got := admitted[n].Load()
+		require.LessOrEqual(t, got, int64(100), "network %d", n)
+		require.Equal(t, 100-got, take(m, wide, midnight, m.Key([]byte{'n', byte(n)}), 0).Limits[0].Remaining, "network %d", n)
+	}
+}
+
+// TestNetworksAtOnce is the same for the hosts of one network.
+func TestNetworksAtOnce(t *testing.T) {
+	host, err := limiter.Compile("p", []storeless.Limit{{Quota: 1000, Window: time.Hour}})
+	require.NoError(t, err)
+	network, err := limiter.Compile("p", []storeless.Limit{{Quota: 800, Window: time.Hour}})
+	require.NoError(t, err)
+	m := limiter.NewMemory(1<<12, 1)
+	for round := range 20 {
+		wide := []limiter.Network{{Key: numbered(m, 'n', round), Policy: network}}
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				f := limiter.Candidate{Key: numbered(m, 'h', round<<8+g), Networks: wide}
+				for range 400 {
+					if _, v := m.Take(opening, host, &f, 1); v.Admitted {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 800, admitted.Load())
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// What passes have used is kept while any of them is alive, whether or not passes are for sale,
+// and for requests under way too. Then its cells are let go of.
+func TestPassesOutliveTheirPolicy(t *testing.T) {
+	for _, a := range algorithms[:3] {
+		t.Run(a.String(), func(t *testing.T) {
+			p := compile(t, storeless.Limit{Algorithm: a, Quota: 48, Window: day})
+			pass, life := p.Pass(hour), p.PassLife(hour)
+			m := limiter.NewMemory(8, 1)
+			f := limiter.Candidate{Key: 1, Ends: midnight.Add(life)}
+			m.Retain(midnight, p, pass)
+			with := m.Size()
+			require.EqualValues(t, 2, drain(m, pass, midnight, f))
+			m.Retain(midnight, p)
+			require.Zero(t, drain(m, pass, midnight.Add(minute), f), "a request under way")
+			m.Retain(midnight.Add(minute), p)
+			m.Retain(midnight.Add(2*minute), p, pass)
+			require.Zero(t, drain(m, pass, midnight.Add(2*minute), f))
+			require.Equal(t, with, m.Size())
+
+			m.Retain(midnight.Add(life), p)
+			require.Equal(t, with, m.Size(), "the clock of the instance that sold it may be ahead")
+			m.Retain(midnight.Add(life+minute), p)
+			require.Less(t, m.Size(), with)
+		})
+	}
+}
+
+// So it is for what was taken from a pass that had lost its cell.
+func TestFloorsOutliveTheirPolicy(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 240, Window: day})
+	pass, m := p.Pass(hour), limiter.NewMemory(1, 1)
+	for n := range 16 {
+		m.Take(midnight, pass, &limiter.Candidate{Key: stranger(m, n), Ends: midnight.Add(hour)}, 3)
+	}
+	for n := range 60 { // they take all cells, and live for a minute
+		m.Take(midnight, pass, &limiter.Candidate{Key: stranger(m, 100+n), Ends: midnight.Add(minute)}, 1)
+	}
+	then := midnight.Add(3 * minute)
+	m.Retain(then, p)
+	m.Retain(then, p, pass)
+	require.LessOrEqual(t, drain(m, pass, then, limiter.Candidate{Key: stranger(m, 0), Ends: midnight.Add(hour)}), int64(7))
+}
+
+// A pass lives as long as it was sold for, and no stranger has its cell before, however short
+// those live that are sold by now.
+func TestALongPassKeepsItsCell(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 240, Window: day})
+	pass, m := p.Pass(hour), limiter.NewMemory(1, 1)
+	f := limiter.Candidate{Key: stranger(m, 0), Ends: midnight.Add(day)}
+	require.EqualValues(t, 10, drain(m, pass, midnight, f))
+	then := midnight.Add(p.PassLife(hour) + 2*minute)
+	for n := range 40 {
+		m.Take(then, pass, &limiter.Candidate{Key: stranger(m, 1+n), Ends: then.Add(minute)}, 1)
+	}
+	require.Zero(t, drain(m, pass, then, f))
+}
+
+// A pass that was sold under another PriceMemory is counted on: neither does it begin anew, nor is
+// it forgotten before it ends.
+func TestPassUnderAnotherPriceMemory(t *testing.T) {
+	for name, row := range map[string]struct {
+		algorithm     storeless.Algorithm
+		sold, changed time.Duration
+		first         int64 // what it has as it was sold
+		wants         int64 // what it has besides after the change
+	}{
+		"a window, longer":          {storeless.SlidingWindow, hour, day, 3, 47},
+		"a fixed window, longer":    {storeless.FixedWindow, hour, day, 3, 47},
+		"a bucket, longer":          {storeless.TokenBucket, hour, day, 3, 43},
+		"a window, a little longer": {storeless.SlidingWindow, hour, 2 * hour, 3, 2},
+		"a window, shorter":         {storeless.SlidingWindow, day, hour, 50, 0},
+		"a fixed window, shorter":   {storeless.FixedWindow, day, hour, 50, 0},
+		"a bucket, shorter":         {storeless.TokenBucket, day, hour, 50, 0},
+		"a window, much shorter":    {storeless.SlidingWindow, 2 * hour, minute, 5, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := compile(t, storeless.Limit{Algorithm: row.algorithm, Quota: 50, Window: day})
+			sold, changed, life := p.Pass(row.sold), p.Pass(row.changed), p.PassLife(row.sold)
+			for _, late := range []time.Duration{0, 12 * hour, day - minute} {
+				m, now := limiter.NewMemory(8, 1), midnight.Add(late)
+				f := limiter.Candidate{Key: 1, Ends: now.Add(life)}
+				require.Equal(t, row.first, drain(m, sold, now, f))
+				require.Equal(t, row.wants, drain(m, changed, now.Add(second), f))
+				require.Zero(t, drain(m, sold, now.Add(2*second), f), "and back")
+				require.Zero(t, drain(m, changed, now.Add(3*second), f), "and again")
+			}
+		})
+	}
+}
+
+// Whatever PriceMemory was and is, and however often it changes: a pass has used what it has used. Where
+// its quota is for life it has no more of it, and else no more in a window. (What it used when that was
+// the quota of a window fades with its windows.)
+func TestPassesKeepTheirCountsWhateverTheirLength(t *testing.T) {
+	memories := []time.Duration{minute, 30 * minute, hour, 3 * hour, day}
+	full := 0
+	seeds := 60
+	if testkit.Brief() {
+		seeds = 12
+	}
+	each(t, seeds, func(t *testing.T, r *rand.Rand) {
+		window := []time.Duration{2 * hour, day}[r.IntN(2)]
+		sliding := r.IntN(2) == 0
+		p := compile(t, storeless.Limit{Algorithm: map[bool]storeless.Algorithm{true: storeless.SlidingWindow, false: storeless.FixedWindow}[sliding], Quota: 30 + r.Int64N(300), Window: window})
+		m, log, lasting := limiter.NewMemory(64, 1), map[int]history{}, map[*limiter.Policy]bool{}
+		now := midnight.Add(-time.Duration(r.Int64N(int64(day))))
+		ends, memory := map[int]time.Time{}, hour
+		for range 3000 {
+			now = now.Add(time.Duration(r.Int64N(int64(4 * minute))))
+			if r.IntN(300) == 0 {
+				memory = memories[r.IntN(len(memories))]
+			}
+			pass := p.Pass(memory)
+			lasting[pass] = window > memory
+			if r.IntN(20) == 0 {
+				m.Retain(now, []*limiter.Policy{p, pass}[:1+r.IntN(2)]...)
+			}
+			n := r.IntN(20) + int(now.Sub(midnight)/(6*hour))*100
+			if _, sold := ends[n]; !sold {
+				ends[n] = now.Add(p.PassLife(memory))
+			}
+			if !now.Before(ends[n]) {
+				continue
+			}
+			cost := 1 + r.Int64N(4)
+			_, v := m.Take(now, pass, &limiter.Candidate{Key: numbered(m, 'p', n), Ends: ends[n]}, cost)
+			if !v.Admitted {
+				full++
+				continue
+			}
+			log[n] = append(log[n], admission{clock: now.UnixMicro(), cost: cost, policy: pass})
+			used := int64(0)
+			for _, e := range log[n] {
+				passed := (now.UnixMicro() - e.clock/window.Microseconds()*window.Microseconds()) / window.Microseconds()
+				if passed == 0 || window > memory && (lasting[e.policy] || passed == 1 && sliding) {
+					used += e.cost
+				}
+			}
+			require.LessOrEqual(t, used, pass.Limit(0).Quota, "of %s with %s", p.Limit(0).Window, memory)
+		}
+	})
+	require.Greater(t, full, 100)
+}
+
+// One that echoes has all of its pass, whichever instance's clock is ahead at midnight: what is
+// counted in one window there and in another here is counted once.
+func TestPassIsCountedOnceWhereClocksDiffer(t *testing.T) {
+	for _, a := range algorithms[:2] {
+		p := compile(t, storeless.Limit{Algorithm: a, Quota: 240, Window: day})
+		pass := p.Pass(hour)
+		for _, skew := range []time.Duration{5 * second, 20 * minute} {
+			here, there := limiter.NewMemory(8, 1), limiter.NewMemory(8, 1)
+			f, admitted := limiter.Candidate{Key: 1, Ends: midnight.Add(hour)}, 0
+			for at := -8 * second; at < 8*second; at += second {
+				m, ahead := here, time.Duration(0)
+				if at%(2*second) == 0 {
+					m, ahead = there, skew
+				}
+				tally, v := m.Take(midnight.Add(at+ahead), pass, &f, 1)
+				if v.Admitted {
+					f.Shown = tally
+					admitted++
+				}
+			}
+			require.Equal(t, 10, admitted, "%s, apart by %s", a, skew)
+		}
+	}
+}
+
+// A pass that lives for longer than all that is sold by now is no wrong clock's.
+func TestLongPassesKeepTheirCells(t *testing.T) {
+	p := compile(t, storeless.Limit{Name: "short", Quota: 50, Window: 2 * hour}, storeless.Limit{Name: "day", Quota: 5000, Window: day})
+	pass, m := p.Pass(minute), limiter.NewMemory(1, 2)
+	f := limiter.Candidate{Key: numbered(m, 'p', 0), Ends: midnight.Add(p.PassLife(day))}
+	require.EqualValues(t, 1, drain(m, pass, midnight, f))
+	for n := range 15 {
+		require.EqualValues(t, 1, drain(m, pass, midnight, limiter.Candidate{Key: stranger(m, n), Ends: midnight.Add(hour)}))
+	}
+	require.Zero(t, drain(m, pass, midnight, f))
+}

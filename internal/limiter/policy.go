@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// A Policy is a named set of limits, compiled: every check done, every number
+// precomputed. It is immutable and safe for concurrent use.
+type Policy struct {
+	name    string
+	rules   []rule
+	life    int64 // of its tallies, which are bought, µs; 0: they are not; see Policy.Pass
+	shadows bool  // some of its limits are shadows
+}
+
+// Compile checks limits and compiles them into a policy. It reports all
+// problems at once, each a [storeless.ConfigError] whose Field starts at "Policy" or
+// "Limits".
+//
+// Permitted: a name of 1 to 32 of a-z, 0-9 and "-"; 1 to [storeless.MaxLimits] limits.
+func Compile(name string, limits []storeless.Limit) (*Policy, error) {
+	var errs []error
+	if !validName(name, 32) {
+		errs = append(errs, &storeless.ConfigError{Field: "Policy", Problem: "must be 1 to 32 of a-z, 0-9 and -"})
+		name = "policy" // so that names made of it are not complained of too
+	}
+	if len(limits) == 0 {
+		errs = append(errs, &storeless.ConfigError{Field: "Limits", Problem: "at least one limit is needed"})
+	}
+	if len(limits) > storeless.MaxLimits {
+		errs = append(errs, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf("at most %d limits, not %d", storeless.MaxLimits, len(limits))})
+		limits = limits[:storeless.MaxLimits]
+	}
+	full := withDefaults(name, limits)
+	p := &Policy{name: name, rules: make([]rule, 0, len(full))}
+	for i := range full {
+		l, field := &full[i], fmt.Sprintf("Limits[%d]", i)
+		problems := checkLimit(field, *l, limits[i])
+		errs = append(errs, problems...)
+		named := limits[i].Name != "" || len(problems) == 0
+		if named && slices.ContainsFunc(full[:i], func(seen storeless.Limit) bool { return seen.Name == l.Name }) {
+			errs = append(errs, &storeless.ConfigError{Field: field + ".Name", Problem: fmt.Sprintf("%q is taken by another limit", l.Name)})
+			continue
+		}
+		if len(problems) > 0 {
+			continue
+		}
+		r := compile(*l)
+		for j := range p.rules {
+			if seen := &p.rules[j]; seen.id == r.id {
+				errs = append(errs, &storeless.ConfigError{Field: field + ".Name", Problem: fmt.Sprintf("%q has the same short id as %q; rename one", l.Name, seen.limit.Name)})
+			}
+		}
+		p.rules = append(p.rules, r)
+		p.shadows = p.shadows || l.Shadow
+	}
+	if len(full) > 0 && !slices.ContainsFunc(full, func(l storeless.Limit) bool { return !l.Shadow }) {
+		errs = append(errs, &storeless.ConfigError{Field: "Limits", Problem: "at least one limit must be in force, and no Shadow"})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Name returns the policy's name.
+func (p *Policy) Name() string { return p.name }
+
+// Len returns the number of limits, from 1 to [storeless.MaxLimits].
+func (p *Policy) Len() int { return len(p.rules) }
+
+// Limit returns the i-th limit, with its defaults filled in.
+func (p *Policy) Limit(i int) storeless.Limit { return p.rules[i].limit }
+
+// Capacity returns the largest cost that a single request may ever have: the
+// smallest quota of the policy, or burst where a limit has one. Shadows do not count.
+func (p *Policy) Capacity() int64 {
+	least := int64(storeless.MaxQuota)
+	for i := range p.rules {
+		if r := &p.rules[i]; !r.limit.Shadow {
+			least = min(least, r.capacity)
+		}
+	}
+	return least
+}
+
+// SameShape reports whether p and q have the same limits in the same order, the same of
+// them shadows, differing at most in quota and burst: then a tally of one is a tally of the
+// other. The tiers of a policy must have the same shape.
+func (p *Policy) SameShape(q *Policy) bool {
+	return slices.EqualFunc(p.rules, q.rules, func(a, b rule) bool {
+		return a.limit.Algorithm == b.limit.Algorithm && a.limit.Name == b.limit.Name && a.seconds == b.seconds && a.limit.Shadow == b.limit.Shadow
+	})
+}
+
+// Among returns p as one of several tiers: policies of its shape that decide about
+// the same tallies. What a bucket of any of them may be owed is then believed
+// under p too. A debt beyond that of the largest bucket is taken for a fault of a
+// clock and cut down (see Clocks in the package documentation), so that a tier
+// that has not been told of a larger one would forgive what that one is owed. What
+// a tier has been told itself, it passes on. Among panics if one of tiers has
+// another shape.
+func (p *Policy) Among(tiers ...*Policy) *Policy {
+	among := p.clone()
+	for _, tier := range tiers {
+		if !p.SameShape(tier) {
+			panic("limiter: tiers must have the same limits, but for quota and burst")
+		}
+		for i := range among.rules {
+			r := &among.rules[i]
+			r.owe(max(r.owes, tier.rules[i].owes))
+		}
+	}
+	return among
+}
+
+func (p *Policy) clone() *Policy {
+	return &Policy{name: p.name, rules: slices.Clone(p.rules), life: p.life, shadows: p.shadows}
+}
+
+// Scale returns a policy of the same shape that admits factor times as much:
+// what a network of many clients may do together. Quotas and bursts stop at
+// the bounds of [storeless.Limit]. The tiers of p have to be scaled as well: what Scale
+// returns knows of none, see [Policy.Among]. It panics if factor is below 1.
+func (p *Policy) Scale(factor int64) *Policy {
+	if factor < 1 {
+		panic(fmt.Sprintf("limiter: no policy of %d times as much", factor))
+	}
+	factor = min(factor, storeless.MaxQuota) // of a quota of at least 1: the products fit
+	scaled := p.clone()
+	for i := range p.rules {
+		l := p.rules[i].limit
+		l.Quota = min(l.Quota*factor, storeless.MaxQuota)
+		if gcra(l.Algorithm) {
+			// A meter for one client is a bucket for many of them.
+			l.Burst = min(l.Burst*factor, mostBurst(l))
+		}
+		scaled.rules[i] = compile(l)
+		scaled.rules[i].as(&p.rules[i])
+	}
+	return scaled
+}
+
+// Charging returns a policy with the limits of p of which only some are charged: those
+// for whose place only is true, and that p charges. The others are checked, together with what is held
+// ([Candidate].Held), and left as they are: it is known later whether they are charged. So two
+// of them make one limiter whose requests are charged in part when they are admitted, by
+// [Memory.Take] under one, and in part when their outcome is known, by [Memory.Record] under
+// the other. The caller keeps Held, and sees that Take and Record do not overtake each
+// other: what is no longer held must be charged by then.
+func (p *Policy) Charging(only func(i int) bool) *Policy {
+	part := p.clone()
+	for i := range part.rules {
+		part.rules[i].later = part.rules[i].later || !only(i)
+	}
+	return part
+}
+
+// ID returns the number, below 2²⁴, by which tokens and memory know the i-th
+// limit: a hash of its algorithm, window and name.
+func (p *Policy) ID(i int) uint32 { return p.rules[i].id }
+
+// Owes returns for how long the i-th limit, a bucket, can be owed without an overdraft, in any tier
+// that p knows of (see [Policy.Among]) and, of a pass, under any PriceMemory: how far ahead of the
+// clock its mark can be. An overdraft is as much again and a window at most; see "Settled costs" in
+// the package documentation. For a window it is 0.
+func (p *Policy) Owes(i int) time.Duration { return time.Duration(p.rules[i].owes) * time.Microsecond }
+
+// Share returns a policy of the same shape for one of n who share what p admits:
+// quotas and bursts are divided and rounded down, and are at least 1, so that n
+// shares of a quota below n admit n. Like that of [Policy.Scale] it knows of no
+// tiers. It panics if n is below 1.
+func (p *Policy) Share(n int64) *Policy {
+	if n < 1 {
+		panic("limiter: no share of fewer than one")
+	}
+	share := p.clone()
+	for i := range p.rules {
+		l := p.rules[i].limit
+		l.Quota = max(1, l.Quota/n)
+		if l.Burst > 0 {
+			// A quota that was rounded up empties later; the burst must stay
+			// within what a bucket may owe.
+			l.Burst = min(max(1, l.Burst/n), mostBurst(l))
+		}
+		share.rules[i] = compile(l)
+		share.rules[i].as(&p.rules[i])
+	}
+	return share
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"time"
+
+	"github.com/tallystick/tallystick/internal/cells"
+)
+
+// Record counts in a tally and its networks what was admitted already: what a request has
+// cost beyond its estimate, or what an exact counter has admitted, so that the counts are there
+// when the counter is not. It asks no limit and refuses nothing: counts go beyond the quota,
+// and a bucket's debt beyond its burst, see "Settled costs" in the package documentation. It
+// counts on those limits that p charges, see [Policy.Charging], and returns the tally.
+// m may be nil. It panics as Take does if there are too many networks.
+func (m *Memory) Record(now time.Time, p *Policy, f *Candidate, cost int64) Tally {
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.record(us, s, cost) })
+}
+
+// Restore takes back what [Memory.Record] or a decision counted at then, where it still
+// counts: in a window of its own or the one after, and in a bucket what is still
+// owed, a burst at most. It returns the tally. Tokens that were sent in between still say
+// the old one; only a client that shows the new one has its quota back. m may be
+// nil.
+func (m *Memory) Restore(now, then time.Time, p *Policy, f *Candidate, cost int64) Tally {
+	at := micros(then)
+	return adjust(now, m, p, f, func(r *rule, us int64, s State) State { return r.restore(us, at, s, cost) })
+}
+
+// adjust changes the states of a tally and of its networks in one critical
+// section. change gets states that are rolled to now.
+func adjust(now time.Time, m *Memory, p *Policy, f *Candidate, change func(*rule, int64, State) State) Tally {
+	us, tally := micros(now), f.Shown
+	p.roll(us, &tally)
+	if m == nil {
+		p.adjust(us, &tally, change)
+		return tally
+	}
+	f.countNetworks()
+	var locked cells.Locks
+	c := m.countsOf(p)
+	at := c.place(f.Key)
+	locked.Add(at.stripe)
+	for i := range f.Networks {
+		locked.Add(c.stripes.Of(uint64(f.Networks[i].Key)))
+	}
+	locked.Hold(c.stripes)
+	defer locked.Release(c.stripes)
+	from := f.guest(us, p)
+	var known found
+	c.look(p, &at, &known)
+	c.recall(us, p, &at, from, &f.Shown, &tally, &known)
+	p.adjust(us, &tally, change)
+	c.keep(us, p, &at, from, &tally, &known)
+	for i, w := range f.Networks {
+		var (
+			t     Tally
+			known found
+		)
+		at, from := c.place(w.Key), from.network(i)
+		c.look(w.Policy, &at, &known)
+		c.recall(us, w.Policy, &at, from, &t, &t, &known)
+		w.Policy.adjust(us, &t, change)
+		c.keep(us, w.Policy, &at, from, &t, &known)
+	}
+	return tally
+}
+
+func (p *Policy) adjust(now int64, t *Tally, change func(*rule, int64, State) State) {
+	for i := range p.rules {
+		if r := &p.rules[i]; !r.later {
+			t[i] = change(r, now, t[i])
+		}
+	}
+}

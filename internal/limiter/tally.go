@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import "github.com/tallystick/tallystick/storeless"
+
+// A State holds the counts of one limit.
+//
+// For the window algorithms, At is the number of the window since the Unix
+// epoch, Cur what was used in it, and Prev what was used in the window before.
+// For GCRA, At is the theoretical arrival time in microseconds since the epoch;
+// Cur is the overdraft, by how many seconds, rounded up, that is further ahead than any
+// tier's bucket can be owed, because of a cost that was settled; and Prev is zero.
+// Microseconds, because marks then stay exact in the float64 integers of JavaScript and Lua. The zero State has counted nothing.
+type State struct {
+	At        int64
+	Cur, Prev uint32
+}
+
+// A Tally holds the state of each of a policy's limits for one client, in the
+// policy's order; what lies beyond [Policy.Len] is zero. It says what was used,
+// never what remains, so a changed quota applies to it at once.
+type Tally [storeless.MaxLimits]State

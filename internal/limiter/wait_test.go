@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// randomLimits draws limits of every algorithm. Small windows make it cheap to
+// look at every second of a wait.
+func randomLimits(r *rand.Rand, n int, longest time.Duration) []storeless.Limit {
+	limits := make([]storeless.Limit, n)
+	for i := range limits {
+		l := &limits[i]
+		l.Name = fmt.Sprint("l", i)
+		l.Algorithm = algorithms[r.IntN(len(algorithms))]
+		l.Quota = spread(r, 1, 1000)
+		l.Window = randomWindow(r, longest)
+		if l.Algorithm == storeless.TokenBucket {
+			l.Burst = spread(r, 1, min(2*l.Quota, mostBurst(*l)))
+		}
+	}
+	return limits
+}
+
+// randomTally draws what a token may honestly say at now: any of the last
+// windows, one ahead within the skew, fuller than the quota where that was
+// lowered, a mark of a larger burst.
+func randomTally(r *rand.Rand, p *limiter.Policy, now time.Time) (t limiter.Tally) {
+	for i := range p.Len() {
+		l, us := p.Limit(i), now.UnixMicro()
+		w := l.Window.Microseconds()
+		if isBucket(l.Algorithm) {
+			t[i].At = us + spread(r, -w, 2*max(w, l.Burst*interval(l)))
+			continue
+		}
+		ahead := (us + min(5*second, l.Window/10).Microseconds()) / w
+		t[i].At = ahead - r.Int64N(4)
+		t[i].Cur = uint32(spread(r, 0, l.Quota*3/2))
+		if l.Algorithm == storeless.SlidingWindow {
+			t[i].Prev = uint32(spread(r, 0, l.Quota*3/2))
+		}
+	}
+	return t
+}
+
+// Of a wait that ends a microsecond after a whole second, that second counts.
+func TestWaitIsNotAMicrosecondShort(t *testing.T) {
+	p := compile(t, storeless.Limit{Quota: 3, Window: 10 * second})
+	tally, _ := p.Step(midnight, limiter.Tally{}, 3)
+	// 3·(W−e) ≤ 2·W from e = 3,333,333⅓ µs of the next window on.
+	now := midnight.Add(333_333 * tick)
+	_, v := p.Step(now, tally, 1)
+	require.Equal(t, 14*second, v.Wait)
+	_, v = p.Step(now.Add(13*second), tally, 1)
+	require.False(t, v.Admitted)
+	_, v = p.Step(now.Add(13*second+tick), tally, 1)
+	require.True(t, v.Admitted)
+}
+
+// What a refusal promises: the same request passes after the wait, and not a
+// second earlier.
+func TestWaitIsTrue(t *testing.T) {
+	for _, size := range []struct {
+		name    string
+		longest time.Duration
+		scan    bool
+	}{{"short windows", 40 * second, true}, {"long windows", storeless.MaxWindow, false}} {
+		t.Run(size.name, func(t *testing.T) {
+			each(t, 3, func(t *testing.T, r *rand.Rand) {
+				refused := 0
+				for n := range 800 {
+					p := compile(t, randomLimits(r, 1+r.IntN(4), size.longest)...)
+					now := midnight.Add(time.Duration(spread(r, 0, int64(2*size.longest/tick))) * tick)
+					shown, cost := randomTally(r, p, now), spread(r, 1, p.Capacity())
+					passes := func(t limiter.Tally, at time.Time) bool {
+						for i := range p.Len() {
+							if !fits(p.Limit(i), t[i], at, cost) {
+								return false
+							}
+						}
+						return true
+					}
+					held, v := p.Step(now, shown, cost)
+					if v.Admitted {
+						require.Zero(t, v.Wait, "case %d", n)
+						continue
+					}
+					refused++
+					require.GreaterOrEqual(t, v.Wait, second, "case %d", n)
+					require.Zero(t, v.Wait%second, "case %d: whole seconds", n)
+					echoes := []limiter.Tally{held}
+					if !wrong(p, now, shown) { // else what is held is news, see Exceeds
+						echoes = append(echoes, shown)
+					}
+					for _, echo := range echoes {
+						_, then := p.Step(now.Add(v.Wait), echo, cost)
+						require.True(t, then.Admitted, "case %d: %v after %v", n, echo, v.Wait)
+						_, early := p.Step(now.Add(v.Wait-second), echo, cost)
+						require.False(t, early.Admitted, "case %d: %v before %v", n, echo, v.Wait)
+					}
+					require.True(t, passes(held, now.Add(v.Wait)), "case %d", n)
+					for at := time.Duration(0); size.scan && at < v.Wait; at += second {
+						require.False(t, passes(held, now.Add(at)), "case %d: passes at %v of %v", n, at, v.Wait)
+					}
+				}
+				require.Greater(t, refused, 200, "the workload refuses")
+			})
+		})
+	}
+}
+
+// The same of a memory and of the networks around a tally.
+func TestWaitIsTrueOfMemory(t *testing.T) {
+	each(t, 3, func(t *testing.T, r *rand.Rand) {
+		refused := 0
+		for n := range 400 {
+			p := compile(t, randomLimits(r, 1+r.IntN(3), 40*second)...)
+			m := limiter.NewMemory(64, 4)
+			cousins := make([]limiter.Candidate, 4)
+			wide := []limiter.Network{{Key: 100, Policy: p.Scale(1)}, {Key: 200, Policy: p.Scale(2)}}
+			for i := range cousins {
+				cousins[i] = limiter.Candidate{Key: limiter.Key(i), Networks: wide[:r.IntN(3)]}
+			}
+			now := midnight
+			for range 40 {
+				now = now.Add(time.Duration(r.Int64N(int64(2*second/tick))) * tick)
+				f, cost := &cousins[r.IntN(len(cousins))], spread(r, 1, p.Capacity())
+				_, v := m.Take(now, p, f, cost)
+				if v.Admitted {
+					continue
+				}
+				refused++
+				slowest := time.Duration(0)
+				for i := range p.Len() {
+					if v.Limits[i].Blocked {
+						slowest = max(slowest, v.Limits[i].Reset)
+					}
+				}
+				require.Equal(t, v.Wait, slowest, "case %d: t of the slowest limit is the wait", n)
+				_, early := m.Take(now.Add(v.Wait-second), p, f, cost)
+				require.False(t, early.Admitted, "case %d", n)
+				now = now.Add(v.Wait)
+				_, then := m.Take(now, p, f, cost)
+				require.True(t, then.Admitted, "case %d: after %v", n, v.Wait)
+			}
+		}
+		require.Greater(t, refused, 400, "the workload refuses")
+	})
+}
+
+// What Reset promises of each limit: unblocked, more is left then and not a
+// second earlier; blocked, the limit admits the cost then and not earlier.
+func TestResetIsTrue(t *testing.T) {
+	each(t, 3, func(t *testing.T, r *rand.Rand) {
+		blocked, open := 0, 0
+		for n := range 2000 {
+			l := randomLimits(r, 1, []time.Duration{40 * second, day, storeless.MaxWindow}[r.IntN(3)])[0]
+			p := compile(t, l)
+			now := midnight.Add(time.Duration(spread(r, 0, int64(2*l.Window/tick))) * tick)
+			cost := spread(r, 0, p.Capacity()+1)
+			tally, v := p.Step(now, randomTally(r, p, now), cost)
+			s := v.Limits[0]
+			require.GreaterOrEqual(t, s.Remaining, int64(0), "case %d", n)
+			if s.Reset == 0 {
+				require.Equal(t, p.Capacity(), s.Remaining, "case %d: nothing to wait for", n)
+				continue
+			}
+			least := s.Remaining + 1
+			if s.Blocked && !v.Impossible {
+				blocked++
+				least = cost
+			} else {
+				open++
+			}
+			_, then := p.Step(now.Add(s.Reset), tally, 0)
+			require.GreaterOrEqual(t, then.Limits[0].Remaining, least, "case %d: %+v", n, s)
+			if s.Reset > second {
+				_, early := p.Step(now.Add(s.Reset-second), tally, 0)
+				require.Less(t, early.Limits[0].Remaining, least, "case %d: %+v", n, s)
+			}
+		}
+		require.Greater(t, blocked, 100, "the workload blocks")
+		require.Greater(t, open, 100, "and does not")
+	})
+}
+
+// And of a tally and its networks together, which show one number.
+func TestResetIsTrueOfNetworks(t *testing.T) {
+	each(t, 3, func(t *testing.T, r *rand.Rand) {
+		for n := range 150 {
+			p := compile(t, randomLimits(r, 1, 40*second)...)
+			m := limiter.NewMemory(64, 1)
+			wide := []limiter.Network{{Key: 100, Policy: p.Scale(1 + r.Int64N(2))}}
+			candidates := []limiter.Candidate{{Key: 1, Networks: wide}, {Key: 2, Networks: wide}}
+			now := midnight
+			for range 20 {
+				now = now.Add(time.Duration(r.Int64N(int64(5*second/tick))) * tick)
+				f := &candidates[r.IntN(2)]
+				m.Take(now, p, f, spread(r, 1, p.Capacity()))
+				_, v := m.Take(now, p, f, 0)
+				s := v.Limits[0]
+				if s.Reset == 0 {
+					require.Equal(t, p.Capacity(), s.Remaining, "case %d", n)
+					continue
+				}
+				_, then := m.Take(now.Add(s.Reset), p, f, 0)
+				require.Greater(t, then.Limits[0].Remaining, s.Remaining, "case %d", n)
+				if s.Reset > second {
+					_, early := m.Take(now.Add(s.Reset-second), p, f, 0)
+					require.Equal(t, s.Remaining, early.Limits[0].Remaining, "case %d", n)
+				}
+			}
+		}
+	})
+}
