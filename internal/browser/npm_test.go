@@ -16,10 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/internal/npm"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
 )
 
 // workers notes what workers a page starts, and which of them fail.

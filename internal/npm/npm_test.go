@@ -21,11 +21,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/internal/npm"
 	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
 )
 
 const root = "../.."

@@ -66,10 +66,10 @@ var arrows = map[string][]string{
 	"internal/testkit":                {},
 
 	"middleware/middlewaretest":                {module + "/middleware", module + "/middleware/client", module + "/pow"},
-	"middleware/middlewaretest/clienttest":     {module + "/middleware", module + "/middleware/exact", module + "/pow"},
-	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/middlewaretest/clienttest"},
-	"internal/npm":       {module + "/middleware"},
-	"internal/npm/write": {module + "/internal/npm"},
+	"internal/clienttest":                      {module + "/middleware", module + "/middleware/exact", module + "/pow"},
+	"middleware/middlewaretest/cmd/clienttest": {module + "/internal/clienttest"},
+	"internal/npm":                             {module + "/middleware"},
+	"internal/npm/write":                       {module + "/internal/npm"},
 }
 
 const (
@@ -101,10 +101,10 @@ var inTests = map[string][]string{
 		module + "/middleware/exact/cas/castest", // what every store must pass
 	},
 
-	"middleware/middlewaretest/clienttest":     {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
+	"internal/clienttest":                      {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
-	"internal/npm":   {module + "/middleware/middlewaretest/clienttest", module + "/internal/printed"}, // what fetch.js has to pass, and the page
-	"internal/price": {module + "/middleware", module + "/middleware/middlewaretest", module + "/pow"}, // whose defaults it plays
+	"internal/npm":                             {module + "/internal/clienttest", module + "/internal/printed"},                  // what fetch.js has to pass, and the page
+	"internal/price":                           {module + "/middleware", module + "/middleware/middlewaretest", module + "/pow"}, // whose defaults it plays
 }
 
 // onlyIn narrows an arrow to some files.

@@ -37,5 +37,5 @@
 //
 // # Clients in other languages
 //
-// Package clienttest, and the program of that name, tell whether a client does its part.
+// The program middlewaretest/cmd/clienttest tells whether a client does its part.
 package middlewaretest

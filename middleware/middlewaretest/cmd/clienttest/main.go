@@ -24,7 +24,7 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
+	"github.com/tallystick/tallystick/internal/clienttest"
 )
 
 func main() {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/middleware/client"
-	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
 )
 
 // TestMain is the client too: the program starts this one again.

@@ -17,7 +17,7 @@
 // A [Server] plays the cases. Each is a real [middleware.Middleware], to which things
 // happen: its price rises, its secrets change, an answer is lost. A program that has the
 // client, in any language, asks for the cases at /cases and sends their requests in turn.
-// The report is at /report. The program of this name does that around a command:
+// The report is at /report. The program middlewaretest/cmd/clienttest does that around a command:
 //
 //	go run github.com/tallystick/tallystick/middleware/middlewaretest/cmd/clienttest python3 mine.py
 //

@@ -14,7 +14,7 @@ import (
 // rows returns the rows of the table of docs/clients.md with this head, as "name: text".
 func rows(t *testing.T, head string) (all []string) {
 	t.Helper()
-	_, tables, err := printed.Read("../../../docs/clients.md")
+	_, tables, err := printed.Read("../../docs/clients.md")
 	require.NoError(t, err)
 	for _, table := range tables {
 		if table.Head == head {

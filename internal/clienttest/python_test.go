@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
-	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
 )
 
 // runPython runs the client of testdata, after its text was changed: old and new in turn.
@@ -34,7 +34,7 @@ func runPython(t *testing.T, script *clienttest.Server, changes ...string) clien
 	}
 	file := filepath.Join(t.TempDir(), "client.py")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	solver, err := filepath.Abs("../../../pow/testdata")
+	solver, err := filepath.Abs("../../pow/testdata")
 	require.NoError(t, err)
 	server := httptest.NewServer(script)
 	defer server.Close()

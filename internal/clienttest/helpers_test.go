@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
-	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
 )
 
 const home = "http://home.example"
