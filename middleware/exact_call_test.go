@@ -105,7 +105,7 @@ func TestResetForgetsOneCustomer(t *testing.T) {
 			c, asks := new(clock), tc.id
 			cfg := paid(c, exact.NewMemory(0, c.Now))
 			tc.change(&cfg)
-			if leased, ok := cfg.Exact.Counter.(*exact.Leased); ok {
+			if leased, ok := cfg.Exact.Counter.(exact.ArchiveCloser); ok {
 				t.Cleanup(func() { require.NoError(t, leased.Close()) })
 			}
 			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return asks, nil }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -33,6 +34,14 @@ type Archive interface {
 	// first of the account: then they may give back what is charged from then on. It is no error
 	// if there is none.
 	Forget(ctx context.Context, name string) error
+}
+
+// An ArchiveCloser is an [Archive] that holds something until it is closed: a file, connections, or
+// what it has taken ahead. Calls after that fail with an error that is [ErrNotCounted], but for
+// [Lease].
+type ArchiveCloser interface {
+	Archive
+	io.Closer
 }
 
 // A Record is an account out of a counter.

@@ -5,7 +5,7 @@
 //
 // A counter is as exact as its engine. An engine that loses what it has acknowledged, in a
 // crash or a failover, forgets that much. Each package says what its engine can lose:
-// [Memory] loses all with its process, and the packages below this one lose less. A counter
+// [NewMemory] loses all with its process, and the packages below this one lose less. A counter
 // is also one more thing that can be slow or down, on every request. Package middleware gives
 // each call a deadline, and asks what should happen without an answer.
 //

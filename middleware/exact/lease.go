@@ -7,8 +7,24 @@ import (
 	"time"
 )
 
-// A Leased counter takes blocks from an engine and counts within them by itself, so
-// that most calls make no round trip. It never admits more than the engine would.
+// A leasing is the counter of [Lease].
+type leasing struct {
+	engine Counter
+	terms  LeaseConfig
+
+	mu      sync.Mutex
+	keys    map[string]*leaseholder
+	replies Idempotency
+	back    []Receipt   // to give back when the timer looks
+	timer   *time.Timer // nil: nothing to do
+	tidying sync.WaitGroup
+	closed  bool
+}
+
+// Lease returns a counter that takes blocks from an engine and counts within them by itself, so
+// that most calls make no round trip. It reports all problems of l, each a [storeless.ConfigError].
+//
+// The counter never admits more than the engine would.
 // What it costs, and why it is a choice:
 //
 //   - Near the limit calls may be refused too early, while others hold blocks: at
@@ -28,32 +44,18 @@ import (
 // other limits than [storeless.FixedWindow] and [storeless.SlidingWindow], which have
 // windows, go through unleased: in a bucket, what was charged early would have leaked
 // out when it is used. Where blocks shrink below two calls, calls go through as well, and
-// so do those with Past, Ahead or Pause. A pause ends the block of the Leased that it is asked
+// so do those with Past, Ahead or Pause. A pause ends the block of the counter that it is asked
 // of; what others hold then is still admitted, up to a block each.
 //
-// A timer runs while keys are in use. Close gives back what is held.
-type Leased struct {
-	engine Counter
-	terms  LeaseConfig
-
-	mu      sync.Mutex
-	keys    map[string]*leaseholder
-	replies Idempotency
-	back    []Receipt   // to give back when the timer looks
-	timer   *time.Timer // nil: nothing to do
-	tidying sync.WaitGroup
-	closed  bool
-}
-
-// Lease returns a counter that takes blocks from the engine. It reports all problems
-// of l, each a [storeless.ConfigError].
-func Lease(engine Counter, l LeaseConfig) (*Leased, error) {
+// A timer runs while keys are in use. Close gives back what is held, and returns the errors of what it could
+// not give back within five seconds. Calls after it go through.
+func Lease(engine Counter, l LeaseConfig) (ArchiveCloser, error) {
 	l = l.withDefaults()
 	if err := l.check(engine); err != nil {
 		return nil, err
 	}
-	return &Leased{engine: engine, terms: l, keys: make(map[string]*leaseholder)}, nil
+	return &leasing{engine: engine, terms: l, keys: make(map[string]*leaseholder)}, nil
 }
 
 // Part implements [Parted].
-func (l *Leased) Part(call Call) int { return partOf(l.engine, call) }
+func (l *leasing) Part(call Call) int { return partOf(l.engine, call) }

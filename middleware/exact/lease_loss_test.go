@@ -63,7 +63,7 @@ func TestLeftoversComeBack(t *testing.T) {
 
 // An engine that answers too late is not drained by blocks that nobody has.
 func TestLostBlocksAreFew(t *testing.T) {
-	d := &distant{Memory: exact.NewMemory(0, nil)}
+	d := &distant{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, d, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
@@ -82,7 +82,7 @@ func TestLostBlocksAreFew(t *testing.T) {
 
 // panicking is an engine that panics when a block is asked of it.
 type panicking struct {
-	*exact.Memory
+	exact.Archive
 	armed bool
 }
 
@@ -90,11 +90,11 @@ func (p *panicking) Take(ctx context.Context, call exact.Call) (exact.Verdict, e
 	if p.armed && call.Cost > 1 {
 		panic("engine")
 	}
-	return p.Memory.Take(ctx, call)
+	return p.Archive.Take(ctx, call)
 }
 
 func TestPanicLeavesALeaseInOrder(t *testing.T) {
-	engine := &panicking{Memory: exact.NewMemory(0, nil), armed: true}
+	engine := &panicking{Archive: exact.NewMemory(0, nil), armed: true}
 	l := leased(t, engine, exact.LeaseConfig{})
 	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
 	_, err := l.Take(t.Context(), call)
@@ -111,7 +111,7 @@ func TestPanicLeavesALeaseInOrder(t *testing.T) {
 
 // slowRefunds is an engine to which it takes time to give back.
 type slowRefunds struct {
-	*exact.Memory
+	exact.Archive
 	mu    sync.Mutex
 	given int64
 	most  int
@@ -128,13 +128,13 @@ func (s *slowRefunds) Refund(ctx context.Context, r exact.Receipt) error {
 	s.under--
 	s.given += r.Cost
 	s.mu.Unlock()
-	return s.Memory.Refund(ctx, r)
+	return s.Archive.Refund(ctx, r)
 }
 
 // Close returns when all is given back, also what the timer had begun to.
 func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := &slowRefunds{Memory: exact.NewMemory(0, nil)}
+		engine := &slowRefunds{Archive: exact.NewMemory(0, nil)}
 		l := leased(t, engine, exact.LeaseConfig{})
 		p := compile(t, hourly(1000))
 		for key := range 100 {
@@ -158,7 +158,7 @@ func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
 // A block that comes after the lease was closed goes back at once.
 func TestBlockAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Second}
+		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Second}
 		l := leased(t, d, exact.LeaseConfig{})
 		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
 		_, err := l.Take(t.Context(), call)
@@ -218,13 +218,13 @@ func asleep(t time.Time, d time.Duration) time.Time {
 
 // gated is an engine that holds its answers back.
 type gated struct {
-	*exact.Memory
+	exact.Archive
 	gates map[int64]chan struct{} // by cost
 	taken atomic.Int64
 }
 
 func (g *gated) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	v, err := g.Memory.Take(ctx, call)
+	v, err := g.Archive.Take(ctx, call)
 	g.taken.Add(1)
 	if gate := g.gates[call.Cost]; gate != nil {
 		<-gate
@@ -235,7 +235,7 @@ func (g *gated) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 // One ID that is counted within a block and, at the same time, by the engine alone, is
 // given back there.
 func TestSameIDWithinABlockAndWithout(t *testing.T) {
-	engine := &gated{Memory: exact.NewMemory(0, nil)}
+	engine := &gated{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, engine, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	take := func(id string) chan bool {
@@ -264,7 +264,7 @@ func TestSameIDWithinABlockAndWithout(t *testing.T) {
 
 // A full engine is not full of memory here.
 func TestKeysThatAreNotCountedAreForgotten(t *testing.T) {
-	full := &distant{Memory: exact.NewMemory(0, nil), fault: exact.ErrFull}
+	full := &distant{Archive: exact.NewMemory(0, nil), fault: exact.ErrFull}
 	l := leased(t, full, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	for n := range 1000 {
@@ -278,7 +278,7 @@ func TestKeysThatAreNotCountedAreForgotten(t *testing.T) {
 // The same ID at once under one policy that two have compiled is one charge; and one
 // that was counted within a block and without is given back.
 func TestSameIDUnderTwoCompiledPolicies(t *testing.T) {
-	compiled := &recompiling{Memory: exact.NewMemory(0, nil)}
+	compiled := &recompiling{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, compiled, exact.LeaseConfig{})
 	p, q := compile(t, hourly(30)), compile(t, hourly(30)) // too small for blocks
 	for n := range 10 {
@@ -300,10 +300,10 @@ func TestSameIDUnderTwoCompiledPolicies(t *testing.T) {
 
 // recompiling is an engine that fills in receipts with the policy of each call, as one
 // does that keeps no policies.
-type recompiling struct{ *exact.Memory }
+type recompiling struct{ exact.Archive }
 
 func (r *recompiling) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	v, err := r.Memory.Take(ctx, call)
+	v, err := r.Archive.Take(ctx, call)
 	time.Sleep(100 * time.Microsecond)
 	if v.Admitted {
 		v.Receipt.Policy = call.Policy

@@ -19,7 +19,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-func leased(t testing.TB, engine exact.Counter, l exact.LeaseConfig) *exact.Leased {
+func leased(t testing.TB, engine exact.Counter, l exact.LeaseConfig) exact.ArchiveCloser {
 	t.Helper()
 	c, err := exact.Lease(engine, l)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestLeasedCounterIsACounter(t *testing.T) {
 // a block is no place for it, and does not outlive a pause.
 func TestLeaseLetsThroughWhatIsNotForNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil)}
+		d := &distant{Archive: exact.NewMemory(0, nil)}
 		l := leased(t, d, exact.LeaseConfig{})
 		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
 		take := func(call exact.Call) exact.Verdict {
@@ -82,14 +82,14 @@ Idle: must be from 10ms to 1h, or 0 for 1s, not 1ms`)
 // most calls make no round trip.
 func TestLeaseStrandsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil)}
+		d := &distant{Archive: exact.NewMemory(0, nil)}
 		p := compile(t, hourly(1000))
-		var instances [4]*exact.Leased
+		var instances [4]exact.ArchiveCloser
 		for i := range instances {
 			instances[i] = leased(t, d, exact.LeaseConfig{Instances: 4})
 		}
 		admitted, early := 0, 0
-		take := func(l *exact.Leased) bool {
+		take := func(l exact.ArchiveCloser) bool {
 			v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 			require.NoError(t, err)
 			if v.Admitted {
@@ -126,7 +126,7 @@ func TestLeaseIsNeverOver(t *testing.T) {
 			storeless.Limit{Name: "sliding", Quota: 2 * quota, Window: 7 * time.Minute})
 		m := exact.NewMemory(0, nil)
 		rng := rand.New(rand.NewPCG(3, 4))
-		var instances [5]*exact.Leased
+		var instances [5]exact.ArchiveCloser
 		for i := range instances {
 			instances[i] = leased(t, m, exact.LeaseConfig{Block: 200, Instances: 1})
 		}
@@ -184,7 +184,7 @@ func TestBlocksEndWithTheirWindow(t *testing.T) {
 // policies go through.
 func TestLeaseOfABucketGoesThrough(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket, storeless.SlidingLog} {
-		d := &distant{Memory: exact.NewMemory(0, nil)}
+		d := &distant{Archive: exact.NewMemory(0, nil)}
 		l := leased(t, d, exact.LeaseConfig{})
 		p := compile(t, hourly(9000), storeless.Limit{Name: "bucket", Algorithm: a, Quota: 5000, Window: time.Hour})
 		for range 20 {
@@ -226,7 +226,7 @@ func TestLeaseRefunds(t *testing.T) {
 // A lost answer is asked for again on the engine, and never counted within a block
 // as well.
 func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
-	d := &distant{Memory: exact.NewMemory(0, nil)}
+	d := &distant{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, d, exact.LeaseConfig{})
 	p := compile(t, hourly(1000))
 	d.fault = exact.ErrMaybeCounted
@@ -252,7 +252,7 @@ func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
 
 // Many at once, with IDs, half of them twice: each is counted once.
 func TestLeaseAtOnce(t *testing.T) {
-	d := &distant{Memory: exact.NewMemory(0, nil)}
+	d := &distant{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, d, exact.LeaseConfig{Block: 16})
 	p := compile(t, hourly(1000))
 	var admitted atomic.Int64
@@ -283,7 +283,7 @@ func TestLeaseAtOnce(t *testing.T) {
 
 // A block is for calls under the very limits it was taken under.
 func TestBlocksAreOfTheirLimits(t *testing.T) {
-	d := &distant{Memory: exact.NewMemory(0, nil)}
+	d := &distant{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, d, exact.LeaseConfig{})
 	large, small := compile(t, hourly(1000)), compile(t, hourly(2))
 	for range 2 { // the second takes a block
@@ -304,7 +304,7 @@ func TestBlocksAreOfTheirLimits(t *testing.T) {
 
 // An engine that fails is not asked for a block by those who wait for one.
 func TestLeaseHandsOnErrors(t *testing.T) {
-	d := &distant{Memory: exact.NewMemory(0, nil), fault: errors.New("broken")}
+	d := &distant{Archive: exact.NewMemory(0, nil), fault: errors.New("broken")}
 	l := leased(t, d, exact.LeaseConfig{})
 	_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))})
 	require.ErrorIs(t, err, d.fault)

@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A leaseholder is what a [Leased] holds of a key.
+// A leaseholder is what a leasing holds of a key.
 type leaseholder struct {
 	said    Verdict // by the engine, last
 	of      *Policy // under which it said so; nil: it has said nothing yet

@@ -10,7 +10,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A LeaseConfig says how much a [Leased] counter takes ahead. It is plain data.
+// A LeaseConfig says how much the counter of [Lease] takes ahead. It is plain data.
 type LeaseConfig struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 

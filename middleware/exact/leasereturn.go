@@ -12,7 +12,7 @@ import (
 )
 
 // Refund implements [Counter].
-func (l *Leased) Refund(ctx context.Context, r Receipt) error {
+func (l *leasing) Refund(ctx context.Context, r Receipt) error {
 	if r.Policy == nil || r.Cost < 1 {
 		return ErrNoRefund
 	}
@@ -39,7 +39,7 @@ func (l *Leased) Refund(ctx context.Context, r Receipt) error {
 
 // giveUp puts what is left of a block where it is given back. Of a window that is over
 // nothing comes back, of longer ones it does.
-func (l *Leased) giveUp(h *leaseholder) {
+func (l *leasing) giveUp(h *leaseholder) {
 	if h.block != nil && h.block.left > 0 {
 		r := h.block.verdict.Receipt
 		r.Cost = h.block.left
@@ -49,7 +49,7 @@ func (l *Leased) giveUp(h *leaseholder) {
 }
 
 // giveUpKey gives up the block of a key.
-func (l *Leased) giveUpKey(name string) {
+func (l *leasing) giveUpKey(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h := l.keys[name]; h != nil {
@@ -58,13 +58,13 @@ func (l *Leased) giveUpKey(name string) {
 }
 
 // later has a receipt given back soon.
-func (l *Leased) later(r Receipt) {
+func (l *leasing) later(r Receipt) {
 	l.back = append(l.back, r)
 	l.arm()
 }
 
 // arm sets the timer, if it is not set.
-func (l *Leased) arm() {
+func (l *leasing) arm() {
 	if l.timer == nil && !l.closed {
 		l.tidying.Add(1)
 		l.timer = time.AfterFunc(l.terms.Idle, l.tidy)
@@ -72,7 +72,7 @@ func (l *Leased) arm() {
 }
 
 // tidy gives back what nobody has used since it last looked, and looks again later.
-func (l *Leased) tidy() {
+func (l *leasing) tidy() {
 	defer l.tidying.Done()
 	ctx, cancel := context.WithTimeout(context.Background(), l.terms.Idle+time.Second)
 	defer cancel()
@@ -86,7 +86,7 @@ func (l *Leased) tidy() {
 }
 
 // idle gives up blocks that are idle, or all, and returns what to give back.
-func (l *Leased) idle(all bool) (back []Receipt) {
+func (l *leasing) idle(all bool) (back []Receipt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.terms.Now()
@@ -111,7 +111,7 @@ func (l *Leased) idle(all bool) (back []Receipt) {
 const givers = 16
 
 // giveBack gives back to the engine.
-func (l *Leased) giveBack(ctx context.Context, back []Receipt) error {
+func (l *leasing) giveBack(ctx context.Context, back []Receipt) error {
 	var mu sync.Mutex
 	var errs []error
 	var wg sync.WaitGroup
@@ -133,7 +133,7 @@ func (l *Leased) giveBack(ctx context.Context, back []Receipt) error {
 
 // Close gives back what is held, and returns the errors of what it could not give
 // back within five seconds. Calls after it go through.
-func (l *Leased) Close() error {
+func (l *leasing) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	if l.timer != nil && l.timer.Stop() {
@@ -149,7 +149,7 @@ func (l *Leased) Close() error {
 }
 
 // Each implements [Archive]: what is held counts as used.
-func (l *Leased) Each(ctx context.Context, f func(Record) error) error {
+func (l *leasing) Each(ctx context.Context, f func(Record) error) error {
 	a, ok := l.engine.(Archive)
 	if !ok {
 		return ErrNoArchive
@@ -158,7 +158,7 @@ func (l *Leased) Each(ctx context.Context, f func(Record) error) error {
 }
 
 // Restore implements [Archive].
-func (l *Leased) Restore(ctx context.Context, r Record) error {
+func (l *leasing) Restore(ctx context.Context, r Record) error {
 	a, ok := l.engine.(Archive)
 	if !ok {
 		return ErrNoArchive
@@ -168,7 +168,7 @@ func (l *Leased) Restore(ctx context.Context, r Record) error {
 
 // Forget implements [Archive]. The block of the key ends; what others hold is still admitted, up
 // to a block each.
-func (l *Leased) Forget(ctx context.Context, name string) error {
+func (l *leasing) Forget(ctx context.Context, name string) error {
 	a, ok := l.engine.(Archive)
 	if !ok {
 		return ErrNoArchive

@@ -25,7 +25,7 @@ func (c *Call) leasable() bool {
 }
 
 // Take implements [Counter].
-func (l *Leased) Take(ctx context.Context, call Call) (Verdict, error) {
+func (l *leasing) Take(ctx context.Context, call Call) (Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -53,7 +53,7 @@ func (l *Leased) Take(ctx context.Context, call Call) (Verdict, error) {
 
 // within counts a call within a block, if one has room for it. Otherwise it says how
 // large a block to ask for; 0: none.
-func (l *Leased) within(call *Call) (v Verdict, done bool, size int64) {
+func (l *leasing) within(call *Call) (v Verdict, done bool, size int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
@@ -92,7 +92,7 @@ const lostPause = time.Second
 
 // ahead asks for a block, and counts the call within it. It is not done where the
 // engine has refused so much: then it may still admit less.
-func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, done bool, err error) {
+func (l *leasing) ahead(ctx context.Context, call *Call, size int64) (v Verdict, done bool, err error) {
 	name, from := call.Policy.AccountName(call.Key), l.terms.Now()
 	defer func() { // also if the engine panics
 		l.mu.Lock()
@@ -119,7 +119,7 @@ func (l *Leased) ahead(ctx context.Context, call *Call, size int64) (v Verdict, 
 
 // arrived takes in what the engine has said of a block, and counts the call within it.
 // It returns what is to be given back at once, because the lease was closed meanwhile.
-func (l *Leased) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done bool, back []Receipt) {
+func (l *leasing) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done bool, back []Receipt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	name, now := call.Policy.AccountName(call.Key), l.terms.Now()
@@ -145,7 +145,7 @@ func (l *Leased) arrived(call *Call, v Verdict, from time.Time) (_ Verdict, done
 }
 
 // through has the engine count one call.
-func (l *Leased) through(ctx context.Context, call *Call) (Verdict, error) {
+func (l *leasing) through(ctx context.Context, call *Call) (Verdict, error) {
 	v, err := l.engine.Take(ctx, *call)
 	if err != nil {
 		l.mu.Lock()
@@ -168,7 +168,7 @@ func (r *Receipt) same(as *Receipt) bool { return r.Serial == as.Serial && r.At.
 
 // settle takes note of what the engine has said of one call, and returns what becomes
 // of it: what was said before, if somebody was faster with the same ID.
-func (l *Leased) settle(call *Call, v Verdict) Verdict {
+func (l *leasing) settle(call *Call, v Verdict) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, name := l.terms.Now(), call.Policy.AccountName(call.Key)
@@ -196,7 +196,7 @@ func (l *Leased) settle(call *Call, v Verdict) Verdict {
 
 // failed forgets a key that an engine has not counted, if nothing is held of it:
 // a client that makes up keys must not fill our memory with them.
-func (l *Leased) failed(name string, call *Call, h *leaseholder, err error) {
+func (l *leasing) failed(name string, call *Call, h *leaseholder, err error) {
 	if !errors.Is(err, ErrNotCounted) {
 		return
 	}
@@ -209,18 +209,18 @@ func (l *Leased) failed(name string, call *Call, h *leaseholder, err error) {
 }
 
 // mayComeBack reports whether somebody may hold a block that was refused to another.
-func (l *Leased) mayComeBack(now time.Time, h *leaseholder, p *Policy) bool {
+func (l *leasing) mayComeBack(now time.Time, h *leaseholder, p *Policy) bool {
 	return h.held(now, p) > 0 || l.terms.Instances > 1 && p.tokens.Capacity()/(20*l.terms.Instances) >= 2
 }
 
-func (l *Leased) keep(now time.Time, name string, call *Call, v Verdict) {
+func (l *leasing) keep(now time.Time, name string, call *Call, v Verdict) {
 	if call.ID != "" {
 		l.replies.Keep(now, name, call.ID, v)
 	}
 }
 
 // holder returns what is held of a key.
-func (l *Leased) holder(now time.Time, name string) *leaseholder {
+func (l *leasing) holder(now time.Time, name string) *leaseholder {
 	h := l.keys[name]
 	if h == nil {
 		h = new(leaseholder)
@@ -235,7 +235,7 @@ func (l *Leased) holder(now time.Time, name string) *leaseholder {
 }
 
 // Peek implements [Counter].
-func (l *Leased) Peek(ctx context.Context, call Call) (Verdict, error) {
+func (l *leasing) Peek(ctx context.Context, call Call) (Verdict, error) {
 	v, err := l.engine.Peek(ctx, call)
 	if err != nil || !call.leasable() {
 		return v, err

@@ -10,19 +10,9 @@ import (
 	"time"
 )
 
-// Memory is a [Counter] in the memory of one process: exact for all that share
-// it, and empty when the process ends. It is for programs of one instance, and for
-// tests. Another process has another.
-//
-// It has room for a fixed number of live keys. A key is free for another when
-// nothing of it counts any more, and did not by what the clock said for a while, see
-// [Hindsight]. Where none is free, a call for a new one fails
-// with [ErrFull]: to admit it uncounted would be no limit, and to evict another
-// would give that one a fresh quota.
-//
-// No lock is held across keys, except those of one of its 64 shards, for the time
-// of one decision. There is no goroutine: who needs room looks for it.
-type Memory struct {
+// A memory is what [NewMemory] returns. No lock is held across keys, except those of one of
+// its 64 shards, for the time of one decision.
+type memory struct {
 	now    func() time.Time
 	seed   maphash.Seed
 	shards [memoryShards]shard
@@ -30,11 +20,7 @@ type Memory struct {
 
 const (
 	memoryShards = 64
-
-	// DefaultKeys is how many live keys a Memory has room for by default. One
-	// takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
-	// [IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
-	DefaultKeys = 1 << 18
+	defaultKeys  = 1 << 18
 )
 
 // A shard is the keys that one lock guards.
@@ -47,20 +33,31 @@ type shard struct {
 	seen     Hindsight
 }
 
-// NewMemory returns a memory for at least so many live keys, [DefaultKeys] if 0, by
-// the given clock, time.Now if nil. There is room for a quarter and 512 more, because
-// keys fall into shards at random. It panics if keys is negative.
-func NewMemory(keys int, now func() time.Time) *Memory {
+// NewMemory returns a counter in the memory of one process: exact for all that share
+// it, and empty when the process ends. It is for programs of one instance, and for
+// tests. Another process has another.
+//
+// It has room for at least so many live keys, 262,144 if 0, by the given clock, time.Now if nil. There is
+// room for a quarter and 512 more, because keys fall into shards at random. A key is free for another when
+// nothing of it counts any more, and did not by what the clock said for a while, see
+// [Hindsight]. Where none is free, a call for a new one fails
+// with [ErrFull]: to admit it uncounted would be no limit, and to evict another
+// would give that one a fresh quota. There is no goroutine: who needs room looks for it.
+//
+// A key takes some 300 bytes once it is used; an admitted call with an ID some 200 more, for
+// [IDLife] to twice that. Refusals with IDs take 30 MB in all, however many there are.
+// NewMemory panics if keys is negative.
+func NewMemory(keys int, now func() time.Time) Archive {
 	if keys < 0 {
 		panic("exact: a memory of fewer than no keys")
 	}
 	if keys == 0 {
-		keys = DefaultKeys
+		keys = defaultKeys
 	}
 	if now == nil {
 		now = time.Now
 	}
-	m := &Memory{now: now, seed: maphash.MakeSeed()}
+	m := &memory{now: now, seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.accounts = make(map[string]*Account)
@@ -71,7 +68,7 @@ func NewMemory(keys int, now func() time.Time) *Memory {
 }
 
 // Take implements [Counter].
-func (m *Memory) Take(ctx context.Context, call Call) (Verdict, error) {
+func (m *memory) Take(ctx context.Context, call Call) (Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -105,7 +102,7 @@ func (m *Memory) Take(ctx context.Context, call Call) (Verdict, error) {
 }
 
 // Peek implements [Counter].
-func (m *Memory) Peek(ctx context.Context, call Call) (Verdict, error) {
+func (m *memory) Peek(ctx context.Context, call Call) (Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -120,7 +117,7 @@ func (m *Memory) Peek(ctx context.Context, call Call) (Verdict, error) {
 }
 
 // Refund implements [Counter].
-func (m *Memory) Refund(ctx context.Context, r Receipt) error {
+func (m *memory) Refund(ctx context.Context, r Receipt) error {
 	if r.Policy == nil {
 		return ErrNoRefund
 	}
@@ -137,14 +134,17 @@ func (m *Memory) Refund(ctx context.Context, r Receipt) error {
 	return a.Refund(m.now(), &r)
 }
 
+// InProcess says that a call waits for nobody: package remote asks by this name.
+func (*memory) InProcess() {}
+
 // shard returns where a key is counted, and its name there: policies of different
 // names count apart.
-func (m *Memory) shard(p *Policy, key string) (*shard, string) {
+func (m *memory) shard(p *Policy, key string) (*shard, string) {
 	name := p.AccountName(key)
 	return m.shardOf(name), name
 }
 
-func (m *Memory) shardOf(name string) *shard {
+func (m *memory) shardOf(name string) *shard {
 	return &m.shards[maphash.String(m.seed, name)%memoryShards]
 }
 

@@ -118,38 +118,38 @@ func TestReconfiguredPolicyKeepsTheCountsOfItsLimits(t *testing.T) {
 
 // broken breaks a memory in one way.
 type broken struct {
-	*exact.Memory
-	take   func(*exact.Memory, context.Context, exact.Call) (exact.Verdict, error)
-	peek   func(*exact.Memory, context.Context, exact.Call) (exact.Verdict, error)
-	refund func(*exact.Memory, context.Context, exact.Receipt) error
+	exact.Archive
+	take   func(exact.Archive, context.Context, exact.Call) (exact.Verdict, error)
+	peek   func(exact.Archive, context.Context, exact.Call) (exact.Verdict, error)
+	refund func(exact.Archive, context.Context, exact.Receipt) error
 }
 
 func (b broken) Take(ctx context.Context, c exact.Call) (exact.Verdict, error) {
 	if b.take != nil {
-		return b.take(b.Memory, ctx, c)
+		return b.take(b.Archive, ctx, c)
 	}
-	return b.Memory.Take(ctx, c)
+	return b.Archive.Take(ctx, c)
 }
 
 func (b broken) Peek(ctx context.Context, c exact.Call) (exact.Verdict, error) {
 	if b.peek != nil {
-		return b.peek(b.Memory, ctx, c)
+		return b.peek(b.Archive, ctx, c)
 	}
-	return b.Memory.Peek(ctx, c)
+	return b.Archive.Peek(ctx, c)
 }
 
 func (b broken) Refund(ctx context.Context, r exact.Receipt) error {
 	if b.refund != nil {
-		return b.refund(b.Memory, ctx, r)
+		return b.refund(b.Archive, ctx, r)
 	}
-	return b.Memory.Refund(ctx, r)
+	return b.Archive.Refund(ctx, r)
 }
 
 // TestSuiteCatchesBrokenCounters breaks a counter in one way after the other, and
 // has the suite name what is wrong.
 func TestSuiteCatchesBrokenCounters(t *testing.T) {
 	for want, b := range map[string]broken{
-		"exact on a hot key": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"exact on a hot key": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			v, err := m.Peek(ctx, c) // read, compare, write
 			for range 100 {
 				runtime.Gosched() // everybody reads before anybody writes
@@ -160,8 +160,8 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 			v.Admitted = v.Admitted && err == nil
 			return v, err
 		}},
-		"peek charges nothing": {peek: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) { return m.Take(ctx, c) }},
-		"policies count apart": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"peek charges nothing": {peek: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) { return m.Take(ctx, c) }},
+		"policies count apart": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			if c.Policy != nil {
 				l := c.Policy.Limit(0)
 				l.Name = "one"
@@ -169,46 +169,46 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 			}
 			return m.Take(ctx, c)
 		}},
-		"an ID is counted once": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"an ID is counted once": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			if len(c.ID) <= exact.MaxID {
 				c.ID = ""
 			}
 			return m.Take(ctx, c)
 		}},
-		"a refund is given once": {refund: func(m *exact.Memory, ctx context.Context, r exact.Receipt) error {
+		"a refund is given once": {refund: func(m exact.Archive, ctx context.Context, r exact.Receipt) error {
 			if err := m.Refund(ctx, r); err != nil && !errors.Is(err, exact.ErrNoRefund) {
 				return err
 			}
 			return nil
 		}},
-		"mistaken calls": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"mistaken calls": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			c.Cost = max(1, c.Cost)
 			return m.Take(ctx, c)
 		}},
-		"a context that has ended": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"a context that has ended": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			return m.Take(context.WithoutCancel(ctx), c)
 		}},
-		"costs": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"costs": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			c.Cost = min(1, c.Cost)
 			return m.Take(ctx, c)
 		}},
-		"past the limit": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"past the limit": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			c.Past = c.Past && c.Cost < 10
 			return m.Take(ctx, c)
 		}},
-		"booked one behind the other": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"booked one behind the other": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			c.Ahead = min(c.Ahead, 1)
 			return m.Take(ctx, c)
 		}},
-		"a booking that is given back": {refund: func(m *exact.Memory, ctx context.Context, r exact.Receipt) error {
+		"a booking that is given back": {refund: func(m exact.Archive, ctx context.Context, r exact.Receipt) error {
 			r.Serial, _, _ = strings.Cut(r.Serial, "_") // as what was charged now is
 			return m.Refund(ctx, r)
 		}},
-		"a pause": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"a pause": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			c.Pause = min(c.Pause, time.Minute)
 			return m.Take(ctx, c)
 		}},
-		"mistaken calls for later": {take: func(m *exact.Memory, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"mistaken calls for later": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			c.Pause = min(c.Pause, exact.MaxPause)
 			return m.Take(ctx, c)
 		}},
@@ -216,7 +216,7 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 		clock := exacttest.NewClock()
 		err := exacttest.TestCounter(func() (exact.Counter, error) {
 			b := b
-			b.Memory = exact.NewMemory(0, clock.Now)
+			b.Archive = exact.NewMemory(0, clock.Now)
 			return b, nil
 		}, clock)
 		require.ErrorContains(t, err, want+": ", want)
@@ -231,14 +231,14 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 // forgetful counts every minute by itself, whichever came before.
 type forgetful struct {
 	clock *exacttest.Clock
-	*exact.Memory
+	exact.Archive
 }
 
 func (f forgetful) Take(ctx context.Context, c exact.Call) (exact.Verdict, error) {
 	if c.Key != "" && len(c.Key) < exact.MaxKey {
 		c.Key += strconv.FormatInt(f.clock.Now().Unix()/60, 36)
 	}
-	return f.Memory.Take(ctx, c)
+	return f.Archive.Take(ctx, c)
 }
 
 func BenchmarkMemory(b *testing.B) {

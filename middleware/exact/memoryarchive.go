@@ -9,7 +9,7 @@ import (
 )
 
 // Each implements [Archive].
-func (m *Memory) Each(ctx context.Context, f func(Record) error) error {
+func (m *memory) Each(ctx context.Context, f func(Record) error) error {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
@@ -43,7 +43,7 @@ func (s *shard) record(name string) (r Record, known bool, err error) {
 }
 
 // Restore implements [Archive].
-func (m *Memory) Restore(ctx context.Context, r Record) error {
+func (m *memory) Restore(ctx context.Context, r Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (m *Memory) Restore(ctx context.Context, r Record) error {
 }
 
 // Forget implements [Archive].
-func (m *Memory) Forget(ctx context.Context, name string) error {
+func (m *memory) Forget(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return notCounted(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 // A distant engine is a memory that a call takes time to reach.
 type distant struct {
-	*exact.Memory
+	exact.Archive
 	trip  time.Duration
 	trips atomic.Int64
 	calls atomic.Int64
@@ -46,7 +46,7 @@ func (d *distant) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verd
 	d.calls.Add(int64(len(calls)))
 	verdicts := make([]exact.Verdict, len(calls))
 	for i, call := range calls {
-		v, err := d.Memory.Take(ctx, call)
+		v, err := d.Archive.Take(ctx, call)
 		if err != nil {
 			return nil, err
 		}
@@ -65,17 +65,17 @@ func (d *distant) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verd
 func TestMergedCounterIsACounter(t *testing.T) {
 	clock := exacttest.NewClock()
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
-		return &distant{Memory: exact.NewMemory(0, clock.Now)}, nil
+		return &distant{Archive: exact.NewMemory(0, clock.Now)}, nil
 	}, clock))
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
-		return exact.Merge(&distant{Memory: exact.NewMemory(0, clock.Now)}), nil
+		return exact.Merge(&distant{Archive: exact.NewMemory(0, clock.Now)}), nil
 	}, clock))
 }
 
 // 1000 calls for one key at once are a handful of round trips, and exact.
 func TestMergeMakesOneCallOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond}
+		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond}
 		m := exact.Merge(d)
 		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 700, Window: time.Hour})
 		var admitted atomic.Int64
@@ -98,7 +98,7 @@ func TestMergeMakesOneCallOfMany(t *testing.T) {
 // Calls that differ in what they ask for are not made one.
 func TestMergeKeepsApartWhatDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond}
+		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond}
 		m := exact.Merge(d)
 		limit := storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1000, Window: time.Hour}
 		p, q := compile(t, limit), compile(t, limit)
@@ -126,7 +126,7 @@ func TestMergeKeepsApartWhatDiffers(t *testing.T) {
 // have been; and neither takes anybody with him.
 func TestMergeKeepsEachContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Second}
+		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Second}
 		m := exact.Merge(d)
 		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		errs := make(map[string]error)
@@ -163,7 +163,7 @@ func TestMergeKeepsEachContext(t *testing.T) {
 // The patience of a batch is that of the most patient.
 func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Hour}
+		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Hour}
 		m := exact.Merge(d)
 		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		began := time.Now()
@@ -186,7 +186,7 @@ func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
 // hangs would hold their key for good.
 func TestABatchEndsWithItsLastCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &counted{distant: distant{Memory: exact.NewMemory(0, nil), trip: 24 * time.Hour}}
+		d := &counted{distant: distant{Archive: exact.NewMemory(0, nil), trip: 24 * time.Hour}}
 		m := exact.Merge(d)
 		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		out := func() int64 {
@@ -218,7 +218,7 @@ func TestABatchEndsWithItsLastCaller(t *testing.T) {
 func TestMergeHandsOnErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond, fault: broken}
+		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond, fault: broken}
 		m := exact.Merge(d)
 		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		var wg sync.WaitGroup
@@ -235,7 +235,7 @@ func TestMergeHandsOnErrors(t *testing.T) {
 
 func TestMergeOutlivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Memory: exact.NewMemory(0, nil), trip: time.Millisecond}
+		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond}
 		m := exact.Merge(d)
 		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		take := func(ctx context.Context) error {
@@ -276,7 +276,7 @@ func TestMergeKeepsADeadlineOfARoundTripAndAHalf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &counted{distant: distant{Memory: exact.NewMemory(0, nil), trip: tt.trip}}
+				d := &counted{distant: distant{Archive: exact.NewMemory(0, nil), trip: tt.trip}}
 				m := exact.Merge(d)
 				p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1 << 20, Window: 24 * time.Hour})
 				var failed, all atomic.Int64

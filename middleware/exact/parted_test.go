@@ -17,7 +17,7 @@ func TestPartsShowThroughWrappers(t *testing.T) {
 	for want, engine := range map[int]exact.Batcher{4: parted{}, 0: whole{}} {
 		leased, err := exact.Lease(exact.Merge(engine), exact.LeaseConfig{})
 		require.NoError(t, err)
-		require.Equal(t, want, leased.Part(call))
+		require.Equal(t, want, leased.(exact.Parted).Part(call))
 	}
 }
 

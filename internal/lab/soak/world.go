@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/lab/judge"
 	"github.com/tallystick/tallystick/middleware"
+	exactcounter "github.com/tallystick/tallystick/middleware/exact"
 	exactredis "github.com/tallystick/tallystick/middleware/exact/redis"
 )
 
@@ -45,7 +46,7 @@ type world struct {
 	workFirst *judge.Quotas // what workFirst says, which changes as a quota does
 	sites     []*site
 	redis     *server
-	counter   *exactredis.Counter
+	counter   exactcounter.ArchiveCloser
 	identity  middleware.IdentityFunc
 	book      *book
 	ledgers   map[string]*ledger

@@ -46,7 +46,7 @@ func openFile(dir string) (*Opened, error) {
 	return ours(c, c.Close)
 }
 
-func dial(s *redisServer) (*redis.Counter, error) {
+func dial(s *redisServer) (exact.ArchiveCloser, error) {
 	c, err := redis.Open("redis://"+s.process.Addr()+"/0", redis.Config{})
 	if err == nil {
 		s.closing(c.Close)

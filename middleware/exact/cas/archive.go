@@ -12,9 +12,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// Each implements [exact.Archive]. The store must be a [ListedStore]: else the error is
-// [exact.ErrNoArchive].
-func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
+// Each implements [exact.Archive].
+func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 	store, ok := c.engine.store.(ListedStore)
 	if !ok {
 		return exact.ErrNoArchive
@@ -33,7 +32,7 @@ func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
 }
 
 // Restore implements [exact.Archive].
-func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
+func (c *counter) Restore(ctx context.Context, r exact.Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
@@ -49,9 +48,8 @@ func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
 	return cmp.Or(err, kept)
 }
 
-// Forget implements [exact.Archive]. A store has no way to remove a value: for a minute there is one
-// that has counted nothing.
-func (c *Counter) Forget(ctx context.Context, name string) error {
+// Forget implements [exact.Archive].
+func (c *counter) Forget(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Config says how a [Counter] counts. Its zero value is good.
+// A Config says how a counter counts. Its zero value is good.
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
@@ -26,16 +26,20 @@ type Config struct {
 	Now func() time.Time
 }
 
-// A Counter is an [exact.Counter] in a [Store]. All counters of one store are one. It is safe
-// for concurrent use, has no goroutine of its own, and needs no closing: the store is the
-// caller's.
-type Counter struct {
+// A counter is what [New] returns.
+type counter struct {
 	merged exact.Counter
 	engine *engine
 }
 
-// New returns a counter in a store.
-func New(store Store, cfg Config) (*Counter, error) {
+// New returns a counter in a store. All counters of one store are one. It is safe
+// for concurrent use, has no goroutine of its own, and needs no closing: the store is the
+// caller's.
+//
+// After an error of its Refund that is not [exact.ErrNotCounted] it may have been given back: to ask again is
+// safe. To list accounts (Each) the store must be a [ListedStore]: else the error is [exact.ErrNoArchive]. A
+// store has no way to remove a value: after Forget there is one that has counted nothing, for a minute.
+func New(store Store, cfg Config) (exact.Archive, error) {
 	var errs []error
 	if store == nil {
 		errs = append(errs, &storeless.ConfigError{Field: "store", Problem: "is nil"})
@@ -59,21 +63,20 @@ func New(store Store, cfg Config) (*Counter, error) {
 	default:
 		e.loadAt = byClock(store, time.Now)
 	}
-	return &Counter{merged: exact.Merge(e), engine: e}, nil
+	return &counter{merged: exact.Merge(e), engine: e}, nil
 }
 
 // Take implements [exact.Counter].
-func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (c *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.merged.Take(ctx, call)
 }
 
 // Peek implements [exact.Counter].
-func (c *Counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (c *counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.engine.Peek(ctx, call)
 }
 
-// Refund implements [exact.Counter]. After an error that is not [exact.ErrNotCounted] it may
-// have been given back: to ask again is safe.
-func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
+// Refund implements [exact.Counter].
+func (c *counter) Refund(ctx context.Context, r exact.Receipt) error {
 	return c.engine.Refund(ctx, r)
 }

@@ -28,7 +28,7 @@ func open(t testing.TB, s cas.Store, cfg cas.Config) *cas.Counter {
 	t.Helper()
 	c, err := cas.New(s, cfg)
 	require.NoError(t, err)
-	return c
+	return c.(*cas.Counter)
 }
 
 func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
@@ -83,7 +83,7 @@ func TestCounter(t *testing.T) {
 					if err != nil || merged {
 						return c, err
 					}
-					return patient{c.Engine()}, nil
+					return patient{c.(*cas.Counter).Engine()}, nil
 				},
 				Clock:      clock,
 				LoseAnswer: func(exact.Counter) { lose.Store(true) },

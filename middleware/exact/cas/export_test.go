@@ -7,11 +7,14 @@ import "github.com/tallystick/tallystick/middleware/exact"
 // Margin is for how much longer than it counts an account is kept.
 const Margin = margin
 
+// A Counter is what New returns.
+type Counter = counter
+
 // Engine returns the counter without what makes one call of several.
-func (c *Counter) Engine() exact.Batcher { return c.engine }
+func (c *counter) Engine() exact.Batcher { return c.engine }
 
 // DrawBy has pauses drawn by a function: of n, a number from 0 to n-1.
-func (c *Counter) DrawBy(random func(n int64) int64) { c.engine.random = random }
+func (c *counter) DrawBy(random func(n int64) int64) { c.engine.random = random }
 
 // StoreName returns the name of an account in a store.
 func StoreName(account string) string { return storeName(account) }

@@ -39,7 +39,7 @@ type Store interface {
 }
 
 // A TimedStore is a [Store] that says what time it is, by a clock that all who share it share:
-// its server's. A [Counter] then goes by that, and the clocks of its instances do not matter.
+// its server's. A counter then goes by that, and the clocks of its instances do not matter.
 type TimedStore interface {
 	Store
 
@@ -47,7 +47,7 @@ type TimedStore interface {
 	LoadAt(ctx context.Context, name string) (value []byte, revision string, now time.Time, err error)
 }
 
-// A ListedStore is a [Store] that can say all that it keeps: then a [Counter] is an [exact.Archive]
+// A ListedStore is a [Store] that can say all that it keeps: then a counter is an [exact.Archive]
 // that lists its accounts.
 type ListedStore interface {
 	Store
@@ -61,6 +61,6 @@ type ListedStore interface {
 // ErrChanged says that a value was not replaced, because it is not the one that was read.
 var ErrChanged = errors.New("cas: the value has changed")
 
-// NameLength is how long the names are that a [Counter] gives to what it counts: those of
+// NameLength is how long the names are that a counter gives to what it counts: those of
 // [exact.Policy.AccountName], as the digits 0 to 9 and the letters a to f.
 const NameLength = 2 * exact.NameLength

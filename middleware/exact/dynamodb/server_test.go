@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/testkit"
+	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
 )
@@ -110,7 +111,7 @@ func connect(t testing.TB, url string) *dynamodb.Store {
 	return store
 }
 
-func count(t testing.TB, store cas.Store) *cas.Counter {
+func count(t testing.TB, store cas.Store) exact.Archive {
 	t.Helper()
 	c, err := cas.New(store, cas.Config{})
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // Each implements [exact.Archive]. It sees what is on disk, and holds up nobody.
-func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
+func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 	c.mu.Lock()
 	err := c.stopped()
 	c.mu.Unlock()
@@ -36,7 +36,7 @@ func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
 }
 
 // Restore implements [exact.Archive].
-func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
+func (c *counter) Restore(ctx context.Context, r exact.Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
 }
 
 // Forget implements [exact.Archive].
-func (c *Counter) Forget(ctx context.Context, name string) error {
+func (c *counter) Forget(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 	}
@@ -61,7 +61,7 @@ func (c *Counter) Forget(ctx context.Context, name string) error {
 
 // replace puts the account of a job in place of the one that is there: one that has counted
 // nothing, to forget it, in place of any. It is not written again, and gone with the next snapshot.
-func (c *Counter) replace(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
+func (c *counter) replace(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
 	fresh := !e.known && !e.changed
 	switch counts := j.account.Counts(now); {
 	case counts && e.account.Counts(now):

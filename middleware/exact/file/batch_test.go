@@ -21,7 +21,7 @@ import (
 // that is refused, so that it writes nothing.
 func together(t *testing.T, path string, clock *exacttest.Clock, keys int64, names ...string) (errs []error) {
 	t.Helper()
-	return togetherOn(t, func(cfg file.Config) (*file.Counter, error) { return file.Open(path, cfg) }, clock, keys, names...)
+	return togetherOn(t, func(cfg file.Config) (*file.Counter, error) { return file.OpenSpare(path, 1<<30, cfg) }, clock, keys, names...)
 }
 
 func togetherOn(t *testing.T, open func(file.Config) (*file.Counter, error), clock *exacttest.Clock, keys int64, names ...string) (errs []error) {

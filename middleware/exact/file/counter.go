@@ -13,14 +13,15 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A Config says how a [Counter] counts. Its zero value is good.
+// A Config says how a counter counts. Its zero value is good.
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
 	// Keys is for how many live keys there is room. A call for one more fails with
 	// [exact.ErrFull]; so does one when the disk is full, while keys that are live are
 	// counted on in the room that was reserved for them, and then they too, until the
-	// disk has room again. Default: [DefaultKeys].
+	// disk has room again. Default: 1,048,576. One of one limit takes some 120 bytes of memory, and twice 60 of
+	// the file at most.
 	Keys int64
 
 	// Now is the clock, [time.Now] by default. A clock that steps back is held at
@@ -28,12 +29,10 @@ type Config struct {
 	Now func() time.Time
 }
 
-// DefaultKeys is for how many live keys there is room by default. One of one limit takes
-// some 120 bytes of memory, and twice 60 of the file at most.
-const DefaultKeys = 1 << 20
+const defaultKeys = 1 << 20
 
 var (
-	// ErrInUse says that another process, or another Counter of this one, has the
+	// ErrInUse says that another process, or another counter of this one, has the
 	// file open.
 	ErrInUse = errors.New("file: another counter has it open; only one process can count in a file, several want a server such as exact/redis")
 
@@ -45,19 +44,17 @@ var (
 	// without end: it is mounted by itself, or the program may not make files beside it.
 	ErrFixed = errors.New("file: it cannot be replaced by another; give it a directory of its own, mounted as a whole, in which the program may make, rename and remove files")
 
-	// ErrStopped says that a Counter has stopped for good: because it was closed,
+	// ErrStopped says that a counter has stopped for good: because it was closed,
 	// because its file has lost its name to another, or because a write has failed,
 	// after which nobody knows what the disk holds (see "Can Applications Recover from
 	// fsync Failures?", ATC 2020). A full disk is no such failure, see [Config.Keys].
-	// It is [exact.ErrNotCounted]. A Counter that is opened anew counts on from what
+	// It is [exact.ErrNotCounted]. A counter that is opened anew counts on from what
 	// the disk holds.
 	ErrStopped = fmt.Errorf("%w: file: the counter has stopped", exact.ErrNotCounted)
 )
 
-// A Counter is an [exact.Counter] in a file. It is safe for concurrent use. A
-// goroutine runs while calls are being written, and another while the file is being made
-// smaller; none after Close.
-type Counter struct {
+// A counter is what [Open] returns.
+type counter struct {
 	disk     disk
 	path     string
 	now      func() time.Time
@@ -72,7 +69,7 @@ type Counter struct {
 	next      *next // a smaller file, for the one that writes
 	failed    error // a write has, and nobody knows what the disk holds
 	closed    bool
-	idle      chan struct{} // closed when the last goroutine of a closed Counter is done
+	idle      chan struct{} // closed when the last goroutine of a closed counter is done
 	quit      chan struct{} // closed when it is closed
 
 	// Of the one goroutine that writes.
@@ -88,7 +85,7 @@ type Counter struct {
 }
 
 // Take implements [exact.Counter].
-func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (c *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
@@ -99,7 +96,7 @@ func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 }
 
 // Refund implements [exact.Counter].
-func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
+func (c *counter) Refund(ctx context.Context, r exact.Receipt) error {
 	if r.Policy == nil {
 		return exact.ErrNoRefund
 	}
@@ -110,7 +107,7 @@ func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
 }
 
 // Peek implements [exact.Counter]. It sees what is on disk.
-func (c *Counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
+func (c *counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, err error) {
 	if err := call.Check(ctx); err != nil {
 		return v, err
 	}
@@ -129,7 +126,7 @@ func (c *Counter) Peek(ctx context.Context, call exact.Call) (v exact.Verdict, e
 
 // Close waits for what is being written, and closes the file. Calls after it fail with
 // [ErrStopped].
-func (c *Counter) Close() error {
+func (c *counter) Close() error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -148,15 +145,15 @@ func (c *Counter) Close() error {
 	return errors.Join(err, c.disk.Unlock())
 }
 
-// left lets Close go on when nothing of a closed Counter runs any more. c.mu is held.
-func (c *Counter) left() {
+// left lets Close go on when nothing of a closed counter runs any more. c.mu is held.
+func (c *counter) left() {
 	if c.closed && !c.writing && !c.shrinking {
 		close(c.idle)
 	}
 }
 
 // stopped says why no call can be taken any more. c.mu is held.
-func (c *Counter) stopped() error {
+func (c *counter) stopped() error {
 	if c.failed == nil && c.closed {
 		return fmt.Errorf("%w: it was closed", ErrStopped)
 	}
@@ -181,7 +178,7 @@ type outcome struct {
 }
 
 // do has a job done, or gives up when its context ends.
-func (c *Counter) do(j *job) outcome {
+func (c *counter) do(j *job) outcome {
 	j.done = make(chan outcome, 1)
 	c.mu.Lock()
 	if err := c.stopped(); err != nil {

@@ -45,7 +45,7 @@ func open(t testing.TB, path string, cfg file.Config) *file.Counter {
 	c, err := file.Open(path, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return c.(*file.Counter)
 }
 
 func TestCounter(t *testing.T) {

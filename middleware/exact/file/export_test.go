@@ -4,6 +4,9 @@ package file
 
 import "io"
 
+// A Counter is what Open returns.
+type Counter = counter
+
 // Disk and Handle are what a test puts in place of the operating system's.
 type (
 	Disk   = disk
@@ -33,14 +36,14 @@ func OpenSpare(path string, spare int64, cfg Config) (*Counter, error) {
 func Create(path string) error { return create(new(osDisk), path) }
 
 // Waiting is how many calls wait to be written.
-func (c *Counter) Waiting() int {
+func (c *counter) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.waiting)
 }
 
 // Shrinking reports whether the file is being made smaller.
-func (c *Counter) Shrinking() bool {
+func (c *counter) Shrinking() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.shrinking

@@ -23,8 +23,16 @@ const patience = time.Second
 // some million accounts a second: a file that is not as it was written is refused with
 // [ErrDamaged], one that is open elsewhere with [ErrInUse], and one that cannot be replaced by a smaller one
 // with [ErrFixed].
-func Open(path string, cfg Config) (*Counter, error) {
-	return openOn(new(osDisk), target(path), cfg)
+//
+// The counter is safe for concurrent use. A goroutine runs while calls are being written, and another while
+// the file is being made smaller; none after Close, which waits for what is being written. Calls after it fail
+// with [ErrStopped]. Peek and Each see what is on disk.
+func Open(path string, cfg Config) (exact.ArchiveCloser, error) {
+	c, err := openOn(new(osDisk), target(path), cfg)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // target returns the file that a link leads to: the link would be replaced by a smaller
@@ -36,17 +44,17 @@ func target(path string) string {
 	return path // there is none yet, or Open says what is wrong
 }
 
-func openOn(d disk, path string, cfg Config) (*Counter, error) {
+func openOn(d disk, path string, cfg Config) (*counter, error) {
 	if cfg.Keys < 0 {
-		return nil, &storeless.ConfigError{Field: "Keys", Problem: fmt.Sprintf("must be at least 1, or 0 for %d, not %d", DefaultKeys, cfg.Keys)}
+		return nil, &storeless.ConfigError{Field: "Keys", Problem: fmt.Sprintf("must be at least 1, or 0 for %d, not %d", defaultKeys, cfg.Keys)}
 	}
 	if cfg.Keys == 0 {
-		cfg.Keys = DefaultKeys
+		cfg.Keys = defaultKeys
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Counter{
+	c := &counter{
 		disk: d, path: path, now: cfg.Now, keys: int(min(cfg.Keys, math.MaxInt)), spare: spare,
 		accounts: newAccounts(), quit: make(chan struct{}),
 	}
@@ -144,7 +152,7 @@ func create(d disk, path string) error {
 }
 
 // read reads the file, and makes it ready for more.
-func (c *Counter) read(f handle) error {
+func (c *counter) read(f handle) error {
 	size, err := f.Size()
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func TestOneOfManyCreatesTheFile(t *testing.T) {
 	path := filepath.Join(dir, "counts")
 	p := compile(t, hourly(1))
 	var mu sync.Mutex
-	var won []*file.Counter
+	var won []exact.ArchiveCloser
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -44,11 +44,11 @@ func newNonce() uint64 {
 }
 
 // large is from where on much of the file is not needed.
-func (c *Counter) large() int64 { return 2*c.accounts.size() + c.spare }
+func (c *counter) large() int64 { return 2*c.accounts.size() + c.spare }
 
 // shrinkIfLarge begins to make the file smaller, if much of it is not needed. What has failed is tried
 // again when the file has grown, and once a minute.
-func (c *Counter) shrinkIfLarge(now time.Time) {
+func (c *counter) shrinkIfLarge(now time.Time) {
 	if c.log.end < c.large() || c.log.end < c.again && now.Unix()/60 == c.tried {
 		return
 	}
@@ -62,7 +62,7 @@ func (c *Counter) shrinkIfLarge(now time.Time) {
 }
 
 // shrink writes a smaller file, and hands it to the goroutine that writes.
-func (c *Counter) shrink(like handle) {
+func (c *counter) shrink(like handle) {
 	n := new(next)
 	n.err = c.copy(n, like)
 	c.mu.Lock()
@@ -75,7 +75,7 @@ func (c *Counter) shrink(like handle) {
 }
 
 // copy writes most of a smaller file.
-func (c *Counter) copy(n *next, like handle) error {
+func (c *counter) copy(n *next, like handle) error {
 	path := c.path + nextSuffix
 	if err := c.disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err // one that could not be removed when it had failed
@@ -116,7 +116,7 @@ func (c *Counter) copy(n *next, like handle) error {
 }
 
 // add adds accounts to a smaller file.
-func (c *Counter) add(n *next, some []account) error {
+func (c *counter) add(n *next, some []account) error {
 	for len(some) > 0 {
 		select {
 		case <-c.quit:
@@ -141,7 +141,7 @@ func (c *Counter) add(n *next, some []account) error {
 
 // adopt goes on in the smaller file. Nothing is being written. If it cannot, the old file
 // is as good as before.
-func (c *Counter) adopt(n *next, give bool) {
+func (c *counter) adopt(n *next, give bool) {
 	path := c.path + nextSuffix
 	err := n.err
 	if err == nil && give {
@@ -201,7 +201,7 @@ const (
 var errStuck = errors.New("file: it cannot be made smaller, and has grown far beyond its accounts")
 
 // stuckAt says that the file cannot be made smaller, if it is so many times too large.
-func (c *Counter) stuckAt(times int64) error {
+func (c *counter) stuckAt(times int64) error {
 	if c.stuck == nil || c.log.end < times*c.large() {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (c *Counter) stuckAt(times int64) error {
 }
 
 // upgrade writes a file of the layout before anew: what is counted from now on has another form.
-func (c *Counter) upgrade() error {
+func (c *counter) upgrade() error {
 	n := new(next)
 	n.err = c.copy(n, c.log.f)
 	c.adopt(n, false)

@@ -262,7 +262,7 @@ func TestFileThatLosesItsNameStopsTheCounter(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "counts")
 			c, err := file.Open(path, file.Config{})
 			require.NoError(t, err)
-			b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+			b := &books{t, c.(*file.Counter), compile(t, hourly(1<<30)), map[string]int64{}}
 			require.NoError(t, b.take("k", ""))
 			whole, err := os.ReadFile(path)
 			require.NoError(t, err)

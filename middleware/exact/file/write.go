@@ -19,7 +19,7 @@ const (
 )
 
 // write writes what waits, until nothing does.
-func (c *Counter) write() {
+func (c *counter) write() {
 	for {
 		// Those who were answered just now may ask again: let them come along, as long as
 		// more do. Who is alone waits for nobody.
@@ -66,7 +66,7 @@ func (c *Counter) write() {
 }
 
 // stop lets no call in any more.
-func (c *Counter) stop(err error) error {
+func (c *counter) stop(err error) error {
 	if !errors.Is(err, ErrStopped) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
@@ -94,7 +94,7 @@ type entry struct {
 
 // commit does jobs in order, as many as fit into a group, and answers them when what they
 // have changed is on disk. It returns how many it has answered.
-func (c *Counter) commit(jobs []*job) (n int) {
+func (c *counter) commit(jobs []*job) (n int) {
 	now := c.now()
 	c.accounts.see(now)
 	b := &batch{entries: make(map[string]*entry, min(len(jobs), 64))}
@@ -134,7 +134,7 @@ func (c *Counter) commit(jobs []*job) (n int) {
 
 // here fails if the file does not have its name any more: another counter may be counting
 // in the one that has. A directory that cannot be asked says neither.
-func (c *Counter) here() error {
+func (c *counter) here() error {
 	if same, err := c.disk.Same(c.path, c.log.f); err == nil && !same {
 		return fmt.Errorf("%w: the file was renamed, removed or replaced by another", ErrStopped)
 	}
@@ -142,7 +142,7 @@ func (c *Counter) here() error {
 }
 
 // one does one job.
-func (c *Counter) one(now time.Time, b *batch, j *job, i int) (err error) {
+func (c *counter) one(now time.Time, b *batch, j *job, i int) (err error) {
 	e := b.entries[j.name]
 	if e == nil {
 		e = &entry{name: j.name}
@@ -162,7 +162,7 @@ func (c *Counter) one(now time.Time, b *batch, j *job, i int) (err error) {
 }
 
 // decide decides what a job changes, and what its answer is when that is on disk.
-func (c *Counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
+func (c *counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, err error) {
 	if err := j.ctx.Err(); err != nil {
 		o.err = fmt.Errorf("%w: %w", exact.ErrNotCounted, err)
 		return o, nil
@@ -203,7 +203,7 @@ func (c *Counter) decide(now time.Time, b *batch, j *job, e *entry) (o outcome, 
 }
 
 // full says why there is no room for another account, if there is none.
-func (c *Counter) full(now time.Time, b *batch) (full, err error) {
+func (c *counter) full(now time.Time, b *batch) (full, err error) {
 	if c.accounts.len()+b.coming >= c.keys {
 		// Once a second: that it is full must not cost everybody a search.
 		if second := now.Unix(); second != c.searched {
@@ -229,7 +229,7 @@ const maxSearch = 4096
 
 // ahead keeps room for the accounts that there are, and reports whether there is any for
 // others. A full disk is asked again once a second.
-func (c *Counter) ahead(now time.Time) (room bool, err error) {
+func (c *counter) ahead(now time.Time) (room bool, err error) {
 	if !c.log.low() {
 		return true, nil
 	}
@@ -246,7 +246,7 @@ func (c *Counter) ahead(now time.Time) (room bool, err error) {
 }
 
 // store puts on disk what a batch has changed. Refusals change nothing, and write nothing.
-func (c *Counter) store(now time.Time, b *batch, err error) (changed []account, _ error) {
+func (c *counter) store(now time.Time, b *batch, err error) (changed []account, _ error) {
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (c *Counter) store(now time.Time, b *batch, err error) (changed []account, 
 }
 
 // undo takes back what could not be written, and answers those who asked for it.
-func (c *Counter) undo(b *batch, jobs []*job, err error) {
+func (c *counter) undo(b *batch, jobs []*job, err error) {
 	for _, e := range b.order {
 		if !e.changed {
 			continue

@@ -118,7 +118,7 @@ func connect(t testing.TB, url string) (*nats.Store, jetstream.JetStream) {
 	return store, js
 }
 
-func count(t testing.TB, store cas.Store) *cas.Counter {
+func count(t testing.TB, store cas.Store) exact.Archive {
 	t.Helper()
 	c, err := cas.New(store, cas.Config{})
 	require.NoError(t, err)

@@ -15,9 +15,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// Each implements [exact.Archive]. It scans all keys of the database, also those that are not the
-// counter's, and keeps the names of all accounts for as long: in a cluster two nodes may tell of one.
-func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
+// Each implements [exact.Archive]: see [Open].
+func (c *counter) Each(ctx context.Context, f func(exact.Record) error) error {
 	e := c.engine
 	client, err := e.connection.get(ctx)
 	if err != nil {
@@ -57,7 +56,7 @@ func (c *Counter) Each(ctx context.Context, f func(exact.Record) error) error {
 }
 
 // Restore implements [exact.Archive].
-func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
+func (c *counter) Restore(ctx context.Context, r exact.Record) error {
 	if err := r.Check(ctx); err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func (c *Counter) Restore(ctx context.Context, r exact.Record) error {
 }
 
 // Forget implements [exact.Archive]. The trails of an account without it count nothing.
-func (c *Counter) Forget(ctx context.Context, name string) error {
+func (c *counter) Forget(ctx context.Context, name string) error {
 	client, err := c.engine.connection.get(ctx)
 	if err != nil {
 		return err

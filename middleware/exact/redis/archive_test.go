@@ -43,7 +43,7 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 			require.NoError(t, err)
 			want = append(want, p.AccountName(strconv.Itoa(n)))
 		}
-		old := c.Account(p, "old")
+		old := c.(*redis.Counter).Account(p, "old")
 		s.do("HSET", old, ".t", strconv.FormatInt(time.Now().UnixMicro(), 10), ".n", "3", ".e", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10), strconv.FormatUint(uint64(p.ID(0)), 36), strconv.FormatInt(time.Now().Unix()/int64(p.Limit(0).Window.Seconds()), 10)+" 4 0")
 		want = append(want, p.AccountName("old"))
 		s.do("SET", old+":t:x", "1")

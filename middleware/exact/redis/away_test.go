@@ -23,7 +23,7 @@ func TestAServerThatIsAwayIsTold(t *testing.T) {
 	var log bytes.Buffer
 	c, err := redis.Open("redis://user:the-password@"+addr, redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	require.True(t, c.Tried())
+	require.True(t, c.(*redis.Counter).Tried())
 	require.NoError(t, c.Close())
 	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 	require.Contains(t, log.String(), "code=redis-away error=")
@@ -37,7 +37,7 @@ func TestAServerIsConnectedToAhead(t *testing.T) {
 	var log bytes.Buffer
 	c, err := redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	require.True(t, c.Tried())
+	require.True(t, c.(*redis.Counter).Tried())
 	require.Greater(t, strings.Count(s.do("CLIENT", "LIST"), "\n"), 1, "the test's own, and another")
 	require.NoError(t, c.Close())
 	require.Empty(t, log.String())

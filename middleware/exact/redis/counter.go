@@ -18,7 +18,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Config says how a [Counter] counts. Its zero value is good.
+// A Config says how a counter counts. Its zero value is good.
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
@@ -49,11 +49,11 @@ func (cfg *Config) check() error {
 // [exact.ErrNotCounted].
 var ErrUnreadable = fmt.Errorf("%w: redis: the account cannot be read", exact.ErrNotCounted)
 
-// ErrStopped says that a Counter was closed. It is [exact.ErrNotCounted].
+// ErrStopped says that a counter was closed. It is [exact.ErrNotCounted].
 var ErrStopped = fmt.Errorf("%w: redis: the counter was closed", exact.ErrNotCounted)
 
-// A Counter is an [exact.Counter] on Redis. It is safe for concurrent use.
-type Counter struct {
+// A counter is what [Open] and [New] return.
+type counter struct {
 	merged exact.Counter
 	engine *engine
 }
@@ -64,7 +64,11 @@ type Counter struct {
 // private CA; the file is read now. It begins to connect and does not wait for that; each call
 // after a failure tries again. A server that is down when a program starts is a line in the log, and
 // an outage like any other.
-func Open(url string, cfg Config) (*Counter, error) {
+//
+// Each scans all keys of the database, also those that are not the counter's, and keeps the names of all
+// accounts for as long: in a cluster two nodes may tell of one. Close closes the connections; calls after it
+// fail with [ErrStopped].
+func Open(url string, cfg Config) (exact.ArchiveCloser, error) {
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
 		// Not the error: it may repeat the URL, and that its password.
@@ -83,24 +87,29 @@ func Open(url string, cfg Config) (*Counter, error) {
 	option.AlwaysPipelining = true
 	// A server that hangs is given up for dead before long, so that calls do not pile up.
 	option.Dialer.Timeout, option.ConnWriteTimeout = time.Second, time.Second
-	var c *Counter
+	var c *counter
 	option.Dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
 		return c.engine.connection.connects(ctx, network, address, raw)
 	}
 	c, err = open(func() (rueidis.Client, error) { return rueidis.NewClient(option) }, cfg)
-	if err == nil {
-		c.engine.alone = true
-		c.engine.connection.ahead()
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	c.engine.alone = true
+	c.engine.connection.ahead()
+	return c, nil
 }
 
 // New returns a counter that uses a client, which stays the caller's to close.
-func New(client rueidis.Client, cfg Config) (*Counter, error) {
+func New(client rueidis.Client, cfg Config) (exact.ArchiveCloser, error) {
 	if client == nil {
 		return nil, errors.Join(&storeless.ConfigError{Field: "client", Problem: "is nil"}, cfg.check())
 	}
-	return open(func() (rueidis.Client, error) { return borrowed{client}, nil }, cfg)
+	c, err := open(func() (rueidis.Client, error) { return borrowed{client}, nil }, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // borrowed is a client that somebody else closes.
@@ -109,7 +118,7 @@ type borrowed struct{ rueidis.Client }
 // Close implements [rueidis.Client].
 func (borrowed) Close() {}
 
-func open(dial func() (rueidis.Client, error), cfg Config) (*Counter, error) {
+func open(dial func() (rueidis.Client, error), cfg Config) (*counter, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -120,27 +129,27 @@ func open(dial func() (rueidis.Client, error), cfg Config) (*Counter, error) {
 		cfg.Logger = slog.Default()
 	}
 	e := newEngine(cfg, dial)
-	return &Counter{merged: exact.Merge(e), engine: e}, nil
+	return &counter{merged: exact.Merge(e), engine: e}, nil
 }
 
 // Take implements [exact.Counter].
-func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (c *counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.merged.Take(ctx, call)
 }
 
 // Peek implements [exact.Counter].
-func (c *Counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (c *counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.engine.Peek(ctx, call)
 }
 
 // Refund implements [exact.Counter].
-func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
+func (c *counter) Refund(ctx context.Context, r exact.Receipt) error {
 	return c.engine.Refund(ctx, r)
 }
 
 // Close closes the connections that Open made. Calls after it fail with
 // [ErrStopped].
-func (c *Counter) Close() error {
+func (c *counter) Close() error {
 	c.engine.connection.close()
 	return nil
 }

@@ -46,7 +46,7 @@ func TestCounter(t *testing.T) {
 	defer client.Close()
 	c, err := redis.New(client, redis.Config{Prefix: "mine:"})
 	require.NoError(t, err)
-	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.Engine(), nil }})
+	test(exacttest.Suite{Open: func() (exact.Counter, error) { return c.(*redis.Counter).Engine(), nil }})
 	require.NoError(t, c.Close())
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error(), "the client is the caller's")
 }

@@ -22,8 +22,9 @@ import (
 func TestDamagedAccounts(t *testing.T) {
 	s := startServer(t)
 	var log bytes.Buffer
-	c, err := redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	opened, err := redis.Open(s.url(), redis.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
+	c := opened.(*redis.Counter)
 	defer func() { require.NoError(t, c.Close()) }()
 	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}) // which can be booked
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}

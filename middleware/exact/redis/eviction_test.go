@@ -24,7 +24,7 @@ func watched(t *testing.T, url string, every time.Duration) (take func() error, 
 	c, err := redis.Open(url, redis.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	c.AskEvery(every)
+	c.(*redis.Counter).AskEvery(every)
 	p := compile(t, yearly(1_000_000))
 	return func() error {
 		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})

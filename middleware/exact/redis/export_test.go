@@ -10,13 +10,17 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
+// A Counter is what Open returns.
+type Counter = counter
+
 // OpenByKey is Open, but the scripts go by a clock that is a key of the server: nobody
 // can set the clock of a machine in a test.
 func OpenByKey(url string, cfg Config) (*Counter, error) {
-	c, err := Open(url, cfg)
+	opened, err := Open(url, cfg)
 	if err != nil {
 		return nil, err
 	}
+	c := opened.(*counter)
 	if text := c.engine.scripts.write("take", form{shape: shape{'S'}}); strings.Count(text, "redis.call('TIME')") != 1 {
 		panic("the clock is read in another way")
 	}
@@ -25,10 +29,10 @@ func OpenByKey(url string, cfg Config) (*Counter, error) {
 }
 
 // Engine is what a Counter merges calls for.
-func (c *Counter) Engine() exact.Batcher { return c.engine }
+func (c *counter) Engine() exact.Batcher { return c.engine }
 
 // Tried waits for the attempt to connect that is under way, and reports whether there was one.
-func (c *Counter) Tried() bool {
+func (c *counter) Tried() bool {
 	conn := &c.engine.connection
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
@@ -41,14 +45,14 @@ func (c *Counter) Tried() bool {
 }
 
 // AskEvery has a counter ask so often whether its server evicts keys.
-func (c *Counter) AskEvery(every time.Duration) { c.engine.connection.every = every }
+func (c *counter) AskEvery(every time.Duration) { c.engine.connection.every = every }
 
 // Account is the key of an account.
-func (c *Counter) Account(p *exact.Policy, key string) string { return c.engine.tag(p, key) }
+func (c *counter) Account(p *exact.Policy, key string) string { return c.engine.tag(p, key) }
 
 // LoneID returns the server's number of the connection for lone calls, where there is one
 // that no call has.
-func (c *Counter) LoneID() (id string, ok bool) {
+func (c *counter) LoneID() (id string, ok bool) {
 	l := &c.engine.nodes[0].lone
 	if !l.taken.CompareAndSwap(false, true) {
 		return "", false

@@ -37,7 +37,7 @@ type layout struct {
 }
 
 // Part implements [exact.Parted]: the node of a cluster that has the account.
-func (c *Counter) Part(call exact.Call) int {
+func (c *counter) Part(call exact.Call) int {
 	if c.engine.layout.nodeOf.Load() == nil || call.Policy == nil {
 		return 0
 	}

@@ -123,7 +123,7 @@ func open(t testing.TB, url string) *redis.Counter {
 	c, err := redis.Open(url, redis.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return c.(*redis.Counter)
 }
 
 func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {

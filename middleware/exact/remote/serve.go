@@ -34,7 +34,7 @@ func Serve(counter exact.Counter, cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	now := cfg.clock()
-	_, quick := counter.(*exact.Memory)
+	_, quick := counter.(interface{ InProcess() })
 	return &served{owner: owner{counter: counter, quick: quick, policies: make(map[string]*exact.Policy)}, keys: newRing(cfg.Secrets), now: now, began: now().UnixMilli()}, nil
 }
 

@@ -63,7 +63,7 @@ func (e engine) open(t testing.TB) (*sql.Store, *tap, *stdsql.DB) {
 	return store, p, db
 }
 
-func count(t testing.TB, store cas.Store) *cas.Counter {
+func count(t testing.TB, store cas.Store) exact.Archive {
 	t.Helper()
 	c, err := cas.New(store, cas.Config{})
 	require.NoError(t, err)
