@@ -158,7 +158,7 @@ func tokenExample(t *testing.T, said map[string]string) {
 			} `json:"tally"`
 		} `json:"vectors"`
 	}
-	readJSON(t, "token/testdata/vectors.json", &vectors)
+	readJSON(t, "internal/token/testdata/vectors.json", &vectors)
 	v := vectors.Vectors[0]
 	for _, v = range vectors.Vectors {
 		if v.Name == "all three" {

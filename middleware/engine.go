@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/middleware/internal/lookup"
 	"github.com/tallystick/tallystick/middleware/internal/ticket"
-	"github.com/tallystick/tallystick/token"
 )
 
 // An engine is a compiled [Config], and immutable: all that the steps of a decision

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/storeless"
-	"github.com/tallystick/tallystick/token"
 )
 
 // TestStampsFit: whoever has a token that fits can be told by it of a refusal, for as long as a

@@ -12,8 +12,8 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/pow"
-	"github.com/tallystick/tallystick/token"
 )
 
 // readProofs verifies the proofs of a request, and redeems the first that is good. One that is

@@ -8,9 +8,9 @@ import (
 	"math/bits"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
-	"github.com/tallystick/tallystick/token"
 )
 
 // A tier is one set of limits, with all that follows from them.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
-	"github.com/tallystick/tallystick/token"
 )
 
 // How much of what a client shows is looked at. An honest client shows one

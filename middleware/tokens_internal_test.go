@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/token"
+	"github.com/tallystick/tallystick/internal/token"
 )
 
 // Tokens of one own tally, shown side by side, are merged: a client cannot gain

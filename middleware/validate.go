@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
-	"github.com/tallystick/tallystick/token"
 )
 
 // withDefaults fills in what cfg leaves zero.

@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
-	"github.com/tallystick/tallystick/token"
 )
 
 // A verdict decides what becomes of a request. It is a refusal if it has a status.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package token turns a tally into a short signed string, the window token, and back, or
-// into one of five named refusals. The string is a compact JWS, an HS256 JWT, that any JWT
-// library can read and verify with the key; this package reads and writes that one form
-// without a JSON parser and without allocating.
+// Package token is about window tokens, by which clients carry what they have used: for
+// services that read them ([Keyfunc]), and for who wants to know why one was refused. A token is
+// a short signed string, a compact JWS, an HS256 JWT, that any JWT library can read and verify
+// with the key. Package middleware makes them.
 //
 // # What a token does not prove
 //
@@ -13,7 +13,7 @@
 //   - It may be old. An older token of the same holder verifies as well, until it
 //     expires. A server that acts on a token's count alone can be asked for ever
 //     with the first token of a window. Merge it with a memory
-//     ([limiter.Memory.Take]): then a token makes the limiter stricter, never looser.
+//     : then a token makes the limiter stricter, never looser.
 //   - The client may have other tokens, and better ones.
 //   - It is no secret. The payload is encoded, not encrypted: the holder of a token
 //     reads its counts. It holds no address and no name. But its subject is the
@@ -35,7 +35,7 @@
 // # Format
 //
 // Three segments of base64url without padding (RFC 7515 section 3.1, 7.1), joined by dots.
-// They have at most [MaxLen] bytes, because every parser of structured fields must take a
+// They have at most 512 bytes, because every parser of structured fields must take a
 // Token of that length (RFC 9651 section 3.3.4). Every byte is fixed: a token has one
 // spelling.
 //
@@ -45,7 +45,7 @@
 //
 // Every payload begins with {"aud", which is eyJhdWQ when it is encoded. The header, its
 // dot and these seven characters are 64 bytes, one SHA-256 block. That block is the same in
-// all tokens of a key, and is hashed once, when the codec is made.
+// all tokens of a key, and is hashed once, at start.
 //
 // The header and the payload of a first request at 1700000000, for a sliding limit of 5 a
 // minute, another of 50 a day, and a token bucket of 6 a minute (spaces and line breaks are
@@ -79,7 +79,7 @@
 //	     nothing
 //
 // The caller derives an own tally's id and end from the challenge that was solved for it.
-// The end is [limiter.Policy.PassLife] after the challenge was issued. The second example
+// The end is twice the longest window that is no longer than PriceMemory, an hour at least, after the challenge was issued. The second example
 // is of a tally whose challenge was issued at 1700000000, where sales are remembered for a
 // day: it ends 172800 s later. So nothing in the first token depends on when, where or how
 // often the challenge is redeemed, and a replay is worth nothing.
@@ -90,7 +90,7 @@
 // or after 2³³. So every number is exact in a float64, and no product in a decision exceeds
 // 64 bits, whoever signed the token.
 //
-// The id says which limit it is ([limiter.Policy.ID]). Entries of limits that the policy
+// The id says which limit it is (a hash of its algorithm, window and name). Entries of limits that the policy
 // does not have are skipped, and limits without an entry have counted nothing. So a
 // deployment that adds or drops a limit changes nothing else.
 //
@@ -99,7 +99,7 @@
 // 1700000000 is the 28333333rd, and 1700092800/60 = 28334880, so the age is 1547; the day
 // is the 19675th, and 1700092800/86400 = 19677, so the age is 2, as for the limit that set
 // exp. The counts are of that window and of the one before it. Where an own tally has one
-// part of a limit for all of its life ([limiter.Policy.Pass]), they are of that window
+// part of a limit for all of its life, they are of that window
 // and of all before it. For a bucket (GCRA) the age is the microseconds from the
 // theoretical arrival time to exp: a bucket of 6 a minute takes 10 s to leak one request,
 // so the mark is 1700000010, and the age 92790 s. The first count of a bucket is 0; where a
@@ -111,8 +111,8 @@
 // The signature is HMAC-SHA256 (RFC 2104) over the first two segments and the dot between
 // them, as RFC 7515 section 5.1 says.
 //
-// [Claims] is this format as a Go type. testdata/windowtoken.py reads and writes it without
-// this package. testdata/vectors.json has good and bad tokens of both kinds, for the
+// internal/token/testdata/windowtoken.py reads and writes it without
+// this package. vectors.json beside it has good and bad tokens of both kinds, for the
 // authors of a third program.
 //
 // # Keys
@@ -126,12 +126,11 @@
 //	tallystick/v1/kid/<policy>     whose first 4 base64url characters are the kid
 //
 // So a kid needs no bookkeeping and tells nothing. Two keys have the same kid with a chance
-// of 2⁻²⁴; [New] refuses two such keys in one ring. A key serves one policy and one
+// of 2⁻²⁴; two such keys in one ring are refused. A key serves one policy and one
 // purpose. A token of another policy or kind that was made from the same secret has another
 // key, and another kid or typ, and fails on each (RFC 8725 section 3.11 and 3.12). A secret
-// has at least [MinSecret] bytes, as RFC 7518 section 3.2 asks, from a random source; a
-// ring has one to [MaxSecrets]. No secret, key or identity is in an error, or in what a
-// [Codec] or [Holder] prints.
+// has at least 32 bytes, as RFC 7518 section 3.2 asks, from a random source; a
+// ring has one to eight. No secret, key or identity is in an error, or in anything that is printed.
 //
 // # Subjects
 //
@@ -164,26 +163,6 @@
 // MAC covers the subject, too. It hides an address from somebody who reads another's token,
 // and nothing else.
 //
-// # Checks, and their order
-//
-// [Holder.Verify] checks the length and the place of the last dot ([ErrMalformed]); the
-// header and the seven characters after its dot, byte for byte, against those of the ring
-// ([ErrForeign]); the MAC, in constant time and as it is spelled ([ErrForged]); the form of
-// the payload and its aud ([ErrMalformed]); exp ([ErrExpired]); sub, where there is one,
-// recomputed under the key that signed ([ErrHolder]).
-//
-// The MAC comes before all parsing. A parser that runs first is code that a stranger feeds,
-// and the stranger makes the choices: algorithms (RFC 8725 section 3.1), key ids that are
-// paths, nested objects by the megabyte. Here a stranger gets two comparisons and one MAC
-// of at most MaxLen bytes, and no allocation. The header is not parsed at all; golang-jwt's
-// registry of algorithms, which any package of the program can change, is never asked; and
-// there is no check of the character set because nothing but our own bytes has our MAC.
-// (The draft that replaces RFC 8725, draft-ietf-oauth-rfc8725bis, asks for such a check,
-// and for algorithm names to be compared with regard to case. Both follow from this.)
-//
-// Every refusal means the same to a caller: as if there were no token. The client does not
-// learn which it was.
-//
 // # Rotation
 //
 // The first secret of a ring signs, and all verify. To rotate without a flag day:
@@ -200,13 +179,6 @@
 // the same under every key, and the next token is signed by the first. Dropping a secret
 // early costs clients their tokens, and with them the tallies that they have bought. The
 // servers keep their memory. After a leak, do all three steps at once.
-//
-// # Limits
-//
-// [New] refuses a policy whose fullest token, of a bound tally at any moment of its life,
-// would be longer than MaxLen bytes. Eight limits fit with quotas up to some ten thousand;
-// five with quotas of a thousand million. Names of limits take no room, because they are
-// hashed. Tokens expire in 2242 at the latest.
 //
 // # Sources
 //

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/token"
 )
 
 // huge is what a header may have by default in net/http, less some room.

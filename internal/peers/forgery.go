@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/token"
 )
 
 // forge returns tok with another signature.

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/token"
 	"github.com/tallystick/tallystick/storeless"
-	"github.com/tallystick/tallystick/token"
 )
 
 // BenchmarkRawTwoHMACs is the scale of all budgets: two HMAC-SHA256 over 180

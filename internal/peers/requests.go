@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/peers/turns"
-	"github.com/tallystick/tallystick/token"
+	"github.com/tallystick/tallystick/internal/token"
 )
 
 // A Run is what is said of a measurement beside what it is of.

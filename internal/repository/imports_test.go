@@ -28,10 +28,10 @@ const (
 // the table of the design. A new package adds its row.
 var arrows = map[string][]string{
 	"storeless": {},
-	"token":     {module + "/storeless", module + "/internal/limiter", jwt},
+	"token":     {module + "/internal/token", jwt},
 	"pow":       {},
 	"middleware": {
-		module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/token", module + "/pow", module + "/middleware/exact",
+		module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/internal/token", module + "/pow", module + "/middleware/exact",
 		inner + "assets", inner + "guardedcall", inner + "httpfield", inner + "load", inner + "lookup", inner + "page", inner + "reply", inner + "seen", inner + "slots", inner + "ticket",
 	},
 	"middleware/internal/assets":      {inner + "httpfield"},
@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"middleware/internal/load":        {},
 	"middleware/internal/lookup":      {},
 	"middleware/internal/page":        {inner + "httpfield"},
-	"middleware/internal/reply":       {module + "/token"},
+	"middleware/internal/reply":       {module + "/internal/token"},
 	"middleware/internal/seen":        {},
 	"middleware/internal/slots":       {},
 	"middleware/internal/ticket":      {},
@@ -62,6 +62,7 @@ var arrows = map[string][]string{
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
 	"internal/price":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/shop"},
 	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
+	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
 	"internal/printed":                {},
 	"internal/testkit":                {},
 
@@ -85,6 +86,7 @@ const (
 // testify, mutants, testkit and the package itself.
 var inTests = map[string][]string{
 	"middleware": {
+		module + "/token",             // what Decision.TokenErr is
 		jwt,                           // T12 and T13: what another package, or a thief, does with it
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end

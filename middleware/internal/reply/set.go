@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tallystick/tallystick/token"
+	"github.com/tallystick/tallystick/internal/token"
 )
 
 // Set puts the fields into h, in place of whatever stands there.

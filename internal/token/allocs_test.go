@@ -14,7 +14,7 @@ import (
 )
 
 // moreAllocations is what to do where a call allocates that did not.
-const moreAllocations = "it allocates more than it did. To see where: go test -run '^$' -bench . -memprofilerate 1 -memprofile mem.out ./token,\n" +
+const moreAllocations = "it allocates more than it did. To see where: go test -run '^$' -bench . -memprofilerate 1 -memprofile mem.out ./internal/token,\n" +
 	"and go tool pprof -sample_index=alloc_objects mem.out. Keep it on the stack, or in what the caller has already:\n" +
 	"each request, and each forged one, pays for it. Raise a budget only with a reason in the commit."
 

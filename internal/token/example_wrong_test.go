@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/token"
+	"github.com/tallystick/tallystick/internal/token"
 )
 
 // Wrong: to take the count of a token for the truth. A token proves that it was

@@ -28,7 +28,7 @@ type Codec struct {
 // New returns the codec for a policy. The first secret signs, all verify: to
 // rotate, add the new secret last everywhere, then move it first everywhere,
 // then drop the old one when its last token has expired: see "Rotation" in the
-// package documentation.
+// documentation of the public package.
 //
 // It reports all problems at once, each a [storeless.ConfigError] without a
 // byte of a secret: those of [CheckSecrets], and a policy whose fullest token
@@ -95,7 +95,7 @@ func (h Holder) Format(f fmt.State, _ rune) {
 
 // subject returns a keyed hash of the identity. Two identities share a subject with a
 // chance of 2⁻⁴⁸, and then would take each other's tokens, which neither shows. See
-// "Subjects" in the package documentation.
+// "Subjects" in the documentation of the public package.
 func (k *key) subject(identity []byte) (sub [subjectLen]byte) {
 	sum := k.bind.sum(identity)
 	base64.RawURLEncoding.Encode(sub[:], sum[:subjectLen/4*3])
