@@ -47,7 +47,7 @@ type Config struct {
 	// Default: 1, with which each of them admits what all may.
 	//
 	// Where tallies are sold, one is worth its quota L on the instance whose challenge was solved, and on
-	// each other one a share q, see [limiter.Policy.Away]: of L = 100 on ten instances 19, with which
+	// each other one a share q: of L = 100 on ten instances 19, with which
 	// chance refuses no more than one in 2,000 of the requests of a client that uses all of L. A number
 	// that is too large refuses more of them, and offers a further tally; one that is too small lets a tally be worth
 	// more. Requests that cost more than 1 have a larger share, and those of each power of two their own. Where a balancer keeps a client on one

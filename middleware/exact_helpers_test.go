@@ -15,6 +15,7 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A ledger is a counter of a few lines, to which everything can happen that
@@ -77,9 +78,22 @@ func (l *ledger) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	return v, nil
 }
 
+// stepsOf is the arithmetic of a counter's policy, where a sliding window stands for a log.
+func stepsOf(p *exact.Policy) *limiter.Policy {
+	limits := make([]storeless.Limit, p.Len())
+	for i := range limits {
+		limits[i] = p.Limit(i)
+	}
+	steps, err := limiter.Compile(p.Name(), limiter.Carried(limits))
+	if err != nil {
+		panic(err)
+	}
+	return steps
+}
+
 func (l *ledger) step(call exact.Call) (v exact.Verdict) {
 	now := l.now()
-	l.tallies[call.Key], v.Verdict = call.Policy.Tokens().Step(now, l.tallies[call.Key], call.Cost)
+	l.tallies[call.Key], v.Verdict = stepsOf(call.Policy).Step(now, l.tallies[call.Key], call.Cost)
 	if v.Admitted {
 		l.charged += call.Cost
 		v.Receipt = exact.Receipt{Key: call.Key, Cost: call.Cost, Policy: call.Policy, At: now, Serial: call.ID}
@@ -94,7 +108,7 @@ func (l *ledger) Peek(_ context.Context, call exact.Call) (v exact.Verdict, err 
 	if l.peekFault != nil {
 		return v, l.peekFault
 	}
-	v.Verdict = call.Policy.Tokens().Peek(l.now(), l.tallies[call.Key], call.Cost)
+	v.Verdict = stepsOf(call.Policy).Peek(l.now(), l.tallies[call.Key], call.Cost)
 	return v, nil
 }
 
@@ -102,7 +116,7 @@ func (l *ledger) Refund(_ context.Context, r exact.Receipt) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := limiter.Candidate{Shown: l.tallies[r.Key]}
-	l.tallies[r.Key] = (*limiter.Memory)(nil).Restore(l.now(), r.At, r.Policy.Tokens(), &f, r.Cost)
+	l.tallies[r.Key] = (*limiter.Memory)(nil).Restore(l.now(), r.At, stepsOf(r.Policy), &f, r.Cost)
 	l.charged -= r.Cost
 	return nil
 }

@@ -86,7 +86,8 @@ func compileLimits(cfg *Config, list []Limit) (limits, error) {
 	if err != nil {
 		return limits{}, err
 	}
-	return limits{p.Tokens(), p}, nil
+	tokens, err := limiter.Compile(cfg.Policy, limiter.Carried(list))
+	return limits{tokens, p}, err
 }
 
 // compileTiers compiles the limits of cfg: the base policy, and one for each

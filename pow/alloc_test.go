@@ -40,7 +40,7 @@ func TestAllocations(t *testing.T) {
 		"huge":        {0, verify(alice, huge, epoch)},
 		"huge answer": {0, verify(alice, proof+strings.Repeat("1", 300), epoch)},
 		"alphabet":    {0, verify(alice, "!"+proof[1:], epoch)},
-		"parse huge":  {0, func() { _, _ = Parse(huge) }},
+		"parse huge":  {0, func() { _, _ = parse(huge) }},
 		"field huge":  {0, func() { _, _ = ParseHeader(huge) }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// MaxProofLen is the length in bytes above which a proof is refused unread. It
+// maxProofLen is the length in bytes above which a proof is refused unread. It
 // has room for the longest proof the format allows, sixteen ten-digit answers.
-const MaxProofLen = 600
+const maxProofLen = 600
 
 // parseAnswers reads exactly k canonical decimals below 2^32, separated by dots.
 // One number has one spelling: a proof is one string, and "007" or "+7" are

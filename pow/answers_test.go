@@ -103,12 +103,12 @@ func bytesOf(n []uint32) []byte {
 
 func TestLengthCap(t *testing.T) {
 	is := newIssuer(t, secretA)
-	_, err := is.Verify(epoch, alice, strings.Repeat("A", MaxProofLen+1))
+	_, err := is.Verify(epoch, alice, strings.Repeat("A", maxProofLen+1))
 	require.Equal(t, errLong, err)
-	_, err = is.Verify(epoch, alice, strings.Repeat("A", MaxProofLen))
+	_, err = is.Verify(epoch, alice, strings.Repeat("A", maxProofLen))
 	require.Equal(t, errNoTilde, err)
 	longest := appendProof(nil, strings.Repeat("A", maxText), largest(mostPuzzles))
-	require.LessOrEqual(t, len(longest), MaxProofLen, "room for the longest proof of the format")
+	require.LessOrEqual(t, len(longest), maxProofLen, "room for the longest proof of the format")
 }
 
 func largest(n int) []uint32 {

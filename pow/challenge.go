@@ -21,7 +21,7 @@ const maxField = 4096
 var errField = fmt.Errorf("%w: header field longer than %d bytes", ErrMalformed, maxField)
 
 // Challenge is a challenge and its terms. From [Issuer.Issue] the terms are true;
-// from [Parse] and [ParseHeader] they are what the sender claims.
+// from [ParseHeader] they are what the sender claims.
 type Challenge struct {
 	// Text is the challenge in base64url: what [Solve] takes.
 	Text string
@@ -43,11 +43,8 @@ func (c Challenge) Header() string {
 	return string(b)
 }
 
-// Parse reads the terms of a challenge, so that a client can see the price before
-// it pays. It checks the form only; a client has no key. What it returns is the
-// sender's word, and a server must never act on it: see [Issuer.Verify]. The
-// error is [ErrMalformed].
-func Parse(text string) (Challenge, error) {
+// parse reads the terms of one challenge.
+func parse(text string) (Challenge, error) {
 	var h header
 	var raw [maxRaw]byte
 	if _, err := h.decode(&raw, text); err != nil {
@@ -56,7 +53,9 @@ func Parse(text string) (Challenge, error) {
 	return Challenge{Text: text, Work: workOf(h.k, h.span), TTL: seconds(h.ttl)}, nil
 }
 
-// ParseHeader reads the value of a [ChallengeField]. It is lenient about all that
+// ParseHeader reads the terms of a challenge, as it is or as the value of a [ChallengeField], so that a
+// client can see the price before it pays. It checks the form only; a client has no key. What it returns is
+// the sender's word, and a server must never act on it: see [Issuer.Verify]. It is lenient about all that
 // surrounds the challenge: spaces and tabs, parameters known or not, their order
 // and their values. The parameters are for the eyes of people; the terms come
 // from the challenge itself, so the two cannot be played off against each other.
@@ -72,7 +71,7 @@ func ParseHeader(value string) (Challenge, error) {
 	var first error
 	for member := range strings.SplitSeq(value, ",") {
 		text, _, _ := strings.Cut(member, ";")
-		c, err := Parse(strings.Trim(text, " \t"))
+		c, err := parse(strings.Trim(text, " \t"))
 		if err == nil {
 			return c, nil
 		}

@@ -29,7 +29,7 @@
 // machines they rent.
 //
 // Only a holder of a secret can check answers. A challenge is authenticated by its issuer,
-// never by [Parse].
+// never by [ParseHeader].
 //
 // # The puzzle
 //

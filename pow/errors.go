@@ -37,7 +37,7 @@ var (
 // Details are built once: a refusal must not allocate, or a flood of bad proofs
 // becomes a flood of garbage.
 var (
-	errLong     = fmt.Errorf("%w: longer than %d bytes", ErrMalformed, MaxProofLen)
+	errLong     = fmt.Errorf("%w: longer than %d bytes", ErrMalformed, maxProofLen)
 	errNoTilde  = fmt.Errorf("%w: proof is not <challenge>~<answers>", ErrMalformed)
 	errAlphabet = fmt.Errorf("%w: challenge is not base64url without padding", ErrMalformed)
 	errVersion  = fmt.Errorf("%w: unknown version or algorithm", ErrMalformed)

@@ -86,7 +86,7 @@ func ExampleIssuer_Verify_refusals() {
 	// true pow: malformed: proof is not <challenge>~<answers>
 }
 
-// WRONG: a server that believes Parse. Parse has no key and reads whatever it is
+// WRONG: a server that believes ParseHeader. It has no key and reads whatever it is
 // given; anybody can write a challenge that claims work which nobody did.
 func ExampleParse_wrongOnAServer() {
 	stranger, err := pow.New(pow.Config{Secrets: [][]byte{[]byte("the secret of somebody else, yes")}})
@@ -98,7 +98,7 @@ func ExampleParse_wrongOnAServer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	claim, err := pow.Parse(forged.Text)
+	claim, err := pow.ParseHeader(forged.Text)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func assist(proof string, mode uint8) string {
 // FuzzParse: what is accepted has one spelling, and terms in range.
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := Parse(text)
+		c, err := parse(text)
 		if err != nil {
 			require.ErrorIs(t, err, ErrMalformed)
 			require.Zero(t, c)
@@ -95,7 +95,7 @@ func FuzzParseHeader(f *testing.F) {
 			return
 		}
 		require.Contains(t, value, c.Text)
-		parsed, err := Parse(c.Text)
+		parsed, err := parse(c.Text)
 		require.NoError(t, err)
 		require.Equal(t, parsed, c)
 		again, err := ParseHeader(c.Header())

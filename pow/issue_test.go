@@ -36,7 +36,7 @@ func TestTerms(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.signed, ch.Work)
 			require.Equal(t, c.ttl, ch.TTL)
-			parsed, err := Parse(ch.Text)
+			parsed, err := parse(ch.Text)
 			require.NoError(t, err)
 			require.Equal(t, ch, parsed)
 			r, err := is.Verify(epoch, alice, proofOf(t, is, ch.Text))

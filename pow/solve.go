@@ -75,7 +75,7 @@ func Solve(ctx context.Context, challenge string, o SolveOptions) (string, error
 			return "", err
 		}
 	}
-	return string(appendProof(make([]byte, 0, MaxProofLen), challenge, numbers)), nil
+	return string(appendProof(make([]byte, 0, maxProofLen), challenge, numbers)), nil
 }
 
 // solver hands whole puzzles to workers. Splitting one puzzle among them would

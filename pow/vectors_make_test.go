@@ -130,7 +130,7 @@ func makeVectors(t *testing.T) vectors {
 		{"four newlines", at, bound, good[:50] + "\n\n\n\n" + good[54:], "malformed"},
 		{"padding", at, bound, strings.Replace(good, "~", "==~", 1), "malformed"},
 		{"standard alphabet", at, bound, "++++" + good[4:], "malformed"},
-		{"long", at, bound, good + strings.Repeat("1", MaxProofLen), "malformed"},
+		{"long", at, bound, good + strings.Repeat("1", maxProofLen), "malformed"},
 		{"empty", at, bound, "", "malformed"},
 		{"a window token", at, bound, "eyJhbGciOiJIUzI1NiIsInR5cCI6InQrand0In0.eyJhdWQiOiJjb250YWN0In0.AAAA", "malformed"},
 	} {

@@ -52,7 +52,7 @@ type Receipt struct {
 //
 // It keeps no record: the same proof is accepted again until [Receipt.Expires].
 func (is *Issuer) Verify(now time.Time, b Binding, proof string) (Receipt, error) {
-	if len(proof) > MaxProofLen {
+	if len(proof) > maxProofLen {
 		return Receipt{}, errLong
 	}
 	text, answers, ok := strings.Cut(proof, "~")

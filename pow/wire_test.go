@@ -103,7 +103,7 @@ func TestOneSpelling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := is.Verify(epoch, alice, bad+"~"+answers)
 			require.ErrorIs(t, err, ErrMalformed)
-			_, err = Parse(bad)
+			_, err = parse(bad)
 			require.ErrorIs(t, err, ErrMalformed)
 			_, err = Solve(t.Context(), bad, SolveOptions{})
 			require.ErrorIs(t, err, ErrMalformed)
@@ -119,7 +119,7 @@ func TestPuzzleCount(t *testing.T) {
 		raw := make([]byte, rawLen(uint8(k)))
 		raw[0], raw[2], raw[3], raw[13] = version, algorithm, uint8(k), min(4, uint8(k))
 		text := base64.RawURLEncoding.EncodeToString(raw)
-		_, err := Parse(text)
+		_, err := parse(text)
 		if k <= mostPuzzles {
 			require.NoError(t, err, "k = %d", k)
 		} else {
@@ -152,7 +152,7 @@ func TestDetail(t *testing.T) {
 		require.Equal(t, want, err)
 	}
 	for _, bad := range []string{"", "AQ", strings.Repeat("A", maxText+4)} {
-		_, err := Parse(bad)
+		_, err := parse(bad)
 		require.Equal(t, errShape, err, "told by length, before any byte is read")
 	}
 }

@@ -10,6 +10,18 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+// Carried returns what tokens and memories carry of the limits of an exact counter: a sliding
+// window of the same quota stands for a log, which they cannot.
+func Carried(limits []storeless.Limit) []storeless.Limit {
+	limits = slices.Clone(limits)
+	for i := range limits {
+		if a := &limits[i].Algorithm; *a == storeless.SlidingLog || *a == storeless.RollingDay {
+			*a = storeless.SlidingWindow
+		}
+	}
+	return limits
+}
+
 // checkLimit reports every problem of l, whose defaults are filled in already, each
 // once: a default that follows from a wrong field is not a second mistake.
 func checkLimit(field string, l, given storeless.Limit) (errs []error) {

@@ -54,12 +54,13 @@ const maxDebt = int64(storeless.MaxWindow / time.Microsecond)
 // unixMicro is the clock of buckets, which like that of storeless does not go before 1970.
 func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }
 
-// Compile checks limits and compiles them, like [limiter.Compile], with one
-// difference: it takes [storeless.SlidingLog], of a Quota up to [MaxLog], and
-// [storeless.RollingDay], of a Window of 24 h. It takes no Shadow: a counter charges all limits
+// Compile checks limits and compiles them. It reports all problems at once, each a
+// [storeless.ConfigError] whose Field starts at "Policy" or "Limits". Permitted: a name of 1 to 32
+// of a-z, 0-9 and "-"; 1 to [storeless.MaxLimits] limits; also [storeless.SlidingLog], of a Quota up to [MaxLog], and
+// [storeless.RollingDay], of a Window of 24 h. Not permitted: Shadow, because a counter charges all limits
 // or none.
 func Compile(name string, limits []storeless.Limit) (*Policy, error) {
-	carried := slices.Clone(limits)
+	carried := limiter.Carried(limits)
 	var errs []error
 	for i := range carried {
 		l := &carried[i]
@@ -67,19 +68,15 @@ func Compile(name string, limits []storeless.Limit) (*Policy, error) {
 			errs = append(errs, &storeless.ConfigError{Field: fmt.Sprintf("Limits[%d].Shadow", i), Problem: "cannot go with an exact counter, which charges all limits or none"})
 			l.Shadow = false // complained of once
 		}
-		if !logged(l.Algorithm) {
-			continue
-		}
-		field := fmt.Sprintf("Limits[%d].", i)
-		if l.Algorithm == storeless.RollingDay && l.Window != day {
+		field, algorithm := fmt.Sprintf("Limits[%d].", i), limits[i].Algorithm
+		if algorithm == storeless.RollingDay && l.Window != day {
 			errs = append(errs, &storeless.ConfigError{Field: field + "Window", Problem: fmt.Sprintf("of a rolling-day must be 24h, not %s", l.Window)})
 			l.Window = day // complained of once
 		}
-		if l.Algorithm == storeless.SlidingLog && l.Quota > MaxLog {
+		if algorithm == storeless.SlidingLog && l.Quota > MaxLog {
 			errs = append(errs, &storeless.ConfigError{Field: field + "Quota", Problem: fmt.Sprintf("of a sliding-log must be at most %d, not %d; RollingDay and SlidingWindow have no such bound", MaxLog, l.Quota)})
 			l.Quota = MaxLog
 		}
-		l.Algorithm = storeless.SlidingWindow
 	}
 	tokens, err := limiter.Compile(name, carried)
 	if err = errors.Join(err, errors.Join(errs...)); err != nil {
@@ -186,18 +183,14 @@ func (p *Policy) Limit(i int) storeless.Limit { return p.limits[i] }
 // algorithm, window and name. A quota that changes keeps what was counted.
 func (p *Policy) ID(i int) uint32 { return p.ids[i] }
 
-// Tokens returns the same policy for tokens and memories. There a sliding window of
-// the same quota stands for what they cannot carry.
-func (p *Policy) Tokens() *limiter.Policy { return p.tokens }
-
 // SameShape reports whether p and q have the same limits in the same order,
-// differing at most in quota and burst, like [limiter.Policy.SameShape].
+// differing at most in quota and burst: an account of one is then an account of the other.
 func (p *Policy) SameShape(q *Policy) bool {
 	return p.tokens.SameShape(q.tokens) && p.ids == q.ids
 }
 
-// Share returns the policy of one of n who share what p admits, see
-// [limiter.Policy.Share].
+// Share returns the policy of one of n who share what p admits: quotas and bursts are divided and
+// rounded down, and are at least 1. It panics if n is below 1.
 func (p *Policy) Share(n int64) *Policy {
 	tokens := p.tokens.Share(n)
 	limits := slices.Clone(p.limits)

@@ -48,9 +48,11 @@ type LimitSnapshot struct {
 	ID   uint32
 	Ends int64
 
-	// State of a limit that keeps no log; or Log, of one that does.
-	State limiter.State
-	Log   Log
+	// Of a limit that keeps no log: of a window At is its number since 1970, Cur what was used in it, and
+	// Prev what was in the one before; of a bucket At is its mark, in Unix µs. Or Log, of one that does.
+	At        int64
+	Cur, Prev uint32
+	Log       Log
 
 	// Line of a bucket, while calls are booked.
 	Line Line
@@ -93,9 +95,9 @@ func (s *Snapshot) Account() *Account {
 	}
 	for i := range s.Limits {
 		of, e := &s.Limits[i], &a.entries[i]
-		e.id, e.ends, e.state = of.ID, of.Ends, of.State
-		if isMark(of.State.At) {
-			a.hold = max(a.hold, of.State.At*int64(time.Microsecond)-a.latest)
+		e.id, e.ends, e.state = of.ID, of.Ends, limiter.State{At: of.At, Cur: of.Cur, Prev: of.Prev}
+		if isMark(of.At) {
+			a.hold = max(a.hold, of.At*int64(time.Microsecond)-a.latest)
 		}
 		if s.Booked > 0 {
 			e.line = &line{base: of.Line.Base}
@@ -123,7 +125,8 @@ func (a *Account) Snapshot() Snapshot {
 	}
 	for i := range a.entries {
 		e, of := &a.entries[i], &s.Limits[i]
-		of.ID, of.Ends, of.State, of.Log.Used = e.id, e.ends, e.state, e.log.used
+		of.ID, of.Ends, of.Log.Used = e.id, e.ends, e.log.used
+		of.At, of.Cur, of.Prev = e.state.At, e.state.Cur, e.state.Prev
 		if e.line != nil {
 			of.Line.Base = e.line.base
 			for _, h := range e.line.holes {

@@ -104,7 +104,7 @@ func client(url string) *sdk.Client {
 	})
 }
 
-func connect(t testing.TB, url string) *dynamodb.Store {
+func connect(t testing.TB, url string) cas.ListedStore {
 	t.Helper()
 	store, err := dynamodb.New(client(url), dynamodb.Config{Table: "tallies"})
 	require.NoError(t, err)

@@ -30,15 +30,16 @@ type Config struct {
 	Table string
 }
 
-// A Store is a [cas.ListedStore] in a table. It is safe for concurrent use, and needs no closing.
-type Store struct {
+// A store is what [New] returns.
+type store struct {
 	client *dynamodb.Client
 	table  string
 }
 
 // New returns a store in a table, by a client. It makes no call: a table that is not there is
-// an error of the first.
-func New(client *dynamodb.Client, cfg Config) (*Store, error) {
+// an error of the first. The store is safe for concurrent use, and needs no closing. Each reads all of the
+// table, a megabyte at a time, which DynamoDB bills.
+func New(client *dynamodb.Client, cfg Config) (cas.ListedStore, error) {
 	var errs []error
 	if client == nil {
 		errs = append(errs, &storeless.ConfigError{Field: "client", Problem: "is nil"})
@@ -49,7 +50,7 @@ func New(client *dynamodb.Client, cfg Config) (*Store, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Store{client, cfg.Table}, nil
+	return &store{client, cfg.Table}, nil
 }
 
 // Attributes of an item.
@@ -68,7 +69,7 @@ const largest = 400<<10 - 256
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Load implements [cas.Store].
-func (s *Store) Load(ctx context.Context, name string) (value []byte, revision string, err error) {
+func (s *store) Load(ctx context.Context, name string) (value []byte, revision string, err error) {
 	get := &dynamodb.GetItemInput{
 		TableName:                &s.table,
 		Key:                      map[string]types.AttributeValue{nameAttribute: &types.AttributeValueMemberS{Value: name}},
@@ -98,9 +99,8 @@ func (s *Store) Load(ctx context.Context, name string) (value []byte, revision s
 	return v.Value, r.Value, nil
 }
 
-// Each implements [cas.ListedStore]. It reads all of the table, a megabyte at a time, which DynamoDB
-// bills.
-func (s *Store) Each(ctx context.Context, f func(name string, value []byte) error) error {
+// Each implements [cas.ListedStore]: see [New].
+func (s *store) Each(ctx context.Context, f func(name string, value []byte) error) error {
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{
 		TableName:                &s.table,
 		ConsistentRead:           aws.Bool(true),
@@ -129,7 +129,7 @@ func (s *Store) Each(ctx context.Context, f func(name string, value []byte) erro
 var errForeign = errors.New("dynamodb: an item that is none of ours")
 
 // Swap implements [cas.Store].
-func (s *Store) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+func (s *store) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
 	if len(value) > largest {
 		return fmt.Errorf("%w: dynamodb: an item of %d bytes", exact.ErrFull, len(value))
 	}

@@ -23,13 +23,18 @@ func algorithms(r *run) error {
 	start := r.clock.Now()
 	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
 	for n, a := range []storeless.Algorithm{storeless.SlidingWindow, storeless.FixedWindow, storeless.TokenBucket, storeless.LeakyBucket} {
-		p := policy(storeless.Limit{Algorithm: a, Quota: 7, Window: time.Minute}, fixed(60, time.Hour))
+		limits := []storeless.Limit{{Algorithm: a, Quota: 7, Window: time.Minute}, fixed(60, time.Hour)}
+		p := policy(limits...)
+		pure, err := limiter.Compile(p.Name(), limits)
+		if err != nil {
+			return err
+		}
 		var tally limiter.Tally
 		for step := range 400 {
 			r.clock.Advance(time.Duration(step*step%17) * time.Second / 2)
 			cost := int64(1 + step%3%2)
 			var want storeless.Verdict
-			tally, want = p.Tokens().Step(r.clock.Now(), tally, cost)
+			tally, want = pure.Step(r.clock.Now(), tally, cost)
 			got, err := r.take(p, r.key(n), cost)
 			if err != nil {
 				return err

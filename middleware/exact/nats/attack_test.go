@@ -35,7 +35,7 @@ func openAt(url string) (exact.Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	var store *nats.Store
+	var store cas.ListedStore
 	for range 20 { // the answer may be lost
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		store, err = nats.Open(ctx, js, nats.Config{})

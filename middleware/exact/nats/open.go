@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -75,8 +76,8 @@ func (cfg *Config) stream() jetstream.StreamConfig {
 
 // Open returns a store in a bucket, which it makes if there is none. One that is there is
 // never changed: an error says what must be done to it. The connection of js stays the
-// caller's to close.
-func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Store, error) {
+// caller's to close. The store is safe for concurrent use, and needs no closing.
+func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (cas.ListedStore, error) {
 	if cfg.Bucket == "" {
 		cfg.Bucket = "tallystick"
 	}
@@ -107,7 +108,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Store, erro
 	if err := counts(stream.CachedInfo().Config); err != nil {
 		return nil, fmt.Errorf("nats: the bucket %s %w", cfg.Bucket, err)
 	}
-	return &Store{js: js, stream: stream, prefix: "$KV." + cfg.Bucket + "."}, nil
+	return &store{js: js, stream: stream, prefix: "$KV." + cfg.Bucket + "."}, nil
 }
 
 // counts says why a stream cannot be counted in, or nil.

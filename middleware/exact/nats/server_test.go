@@ -106,7 +106,7 @@ func serve(port string) int {
 const patient = 5 * time.Minute
 
 // connect opens a store on a connection of its own.
-func connect(t testing.TB, url string) (*nats.Store, jetstream.JetStream) {
+func connect(t testing.TB, url string) (cas.ListedStore, jetstream.JetStream) {
 	t.Helper()
 	c, err := natsgo.Connect(url, natsgo.ReconnectWait(20*time.Millisecond), natsgo.MaxReconnects(-1), natsgo.PingInterval(time.Second))
 	require.NoError(t, err)

@@ -18,15 +18,15 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
-// A Store is a [cas.ListedStore] in a bucket. It is safe for concurrent use, and needs no closing.
-type Store struct {
+// A store is what [Open] returns.
+type store struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	prefix string // of subjects
 }
 
 // Load implements [cas.Store].
-func (s *Store) Load(ctx context.Context, name string) (value []byte, revision string, err error) {
+func (s *store) Load(ctx context.Context, name string) (value []byte, revision string, err error) {
 	if err := s.connected(); err != nil {
 		return nil, "", err
 	}
@@ -42,7 +42,7 @@ func (s *Store) Load(ctx context.Context, name string) (value []byte, revision s
 }
 
 // Each implements [cas.ListedStore].
-func (s *Store) Each(ctx context.Context, f func(name string, value []byte) error) error {
+func (s *store) Each(ctx context.Context, f func(name string, value []byte) error) error {
 	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(s.prefix+">"))
 	if err != nil {
 		return fmt.Errorf("nats: %w", err)
@@ -61,7 +61,7 @@ func (s *Store) Each(ctx context.Context, f func(name string, value []byte) erro
 }
 
 // Swap implements [cas.Store].
-func (s *Store) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+func (s *store) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
 	last, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%w: nats: %q is no revision", exact.ErrNotCounted, revision)
@@ -79,7 +79,7 @@ func (s *Store) Swap(ctx context.Context, name, revision string, value []byte, k
 
 // connected says that nothing can be sent, if that is so: the client would keep it, and
 // send it when it is connected again and nobody waits for it any more.
-func (s *Store) connected() error {
+func (s *store) connected() error {
 	if !s.js.Conn().IsConnected() {
 		return fmt.Errorf("%w: nats: not connected", exact.ErrNotCounted)
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -100,9 +99,9 @@ func unpackAccount(v string) (*exact.Snapshot, error) {
 	for len(entries.rest) > 0 && !entries.short {
 		of := exact.LimitSnapshot{ID: entries.uint32(), Ends: expires}
 		if entries.byte() == 'w' {
-			of.State = limiter.State{At: int64(entries.uint32()), Cur: entries.uint32(), Prev: entries.uint32()}
+			of.At, of.Cur, of.Prev = int64(entries.uint32()), entries.uint32(), entries.uint32()
 		} else if n := entries.double(); !isTrail(of.ID) {
-			of.State.At = n
+			of.At = n
 		}
 		if of.ID != noLimit {
 			s.Limits = append(s.Limits, of)
@@ -162,16 +161,15 @@ func packAccount(s *exact.Snapshot) (value []byte, trails map[uint32]string) {
 	var lines []byte
 	for i := range s.Limits {
 		of := &s.Limits[i]
-		state := &of.State
 		switch {
 		case len(of.Log.Entries) > 0:
 			value = pack(append(le.AppendUint32(value, of.ID), 'n'), of.Log.Used)
 			trails[of.ID] = packTrail(&of.Log)
-		case state.At > math.MaxUint32: // the mark of a bucket
-			value = pack(append(le.AppendUint32(value, of.ID), 'n'), state.At)
-		case state.Cur > 0 || state.Prev > 0:
-			value = le.AppendUint32(append(le.AppendUint32(value, of.ID), 'w'), uint32(state.At))
-			value = le.AppendUint32(le.AppendUint32(value, state.Cur), state.Prev)
+		case of.At > math.MaxUint32: // the mark of a bucket
+			value = pack(append(le.AppendUint32(value, of.ID), 'n'), of.At)
+		case of.Cur > 0 || of.Prev > 0:
+			value = le.AppendUint32(append(le.AppendUint32(value, of.ID), 'w'), uint32(of.At))
+			value = le.AppendUint32(le.AppendUint32(value, of.Cur), of.Prev)
 		}
 		if s.Booked > 0 && of.Line.Base > 0 {
 			lines = pack(le.AppendUint32(lines, of.ID), of.Line.Base)

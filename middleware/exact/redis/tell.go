@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -53,9 +52,9 @@ func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]e
 				t.Entries = append(t.Entries, exact.LogEntry{Until: words.double() * 1000, Cost: words.double()})
 			}
 		case 'B':
-			of.State.At = words.double()
+			of.At = words.double()
 		default:
-			of.State = limiter.State{At: int64(words.uint32()), Cur: words.uint32(), Prev: words.uint32()}
+			of.At, of.Cur, of.Prev = int64(words.uint32()), words.uint32(), words.uint32()
 		}
 	}
 	if booked {

@@ -48,7 +48,7 @@ func sqliteThatWaits(dir string, busy int) engine {
 }
 
 // open opens a database of an engine, tapped, and a store in it.
-func (e engine) open(t testing.TB) (*sql.Store, *tap, *stdsql.DB) {
+func (e engine) open(t testing.TB) (sql.Store, *tap, *stdsql.DB) {
 	t.Helper()
 	p := new(tap)
 	db, err := p.open(e.driver, e.dsn)

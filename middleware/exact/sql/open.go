@@ -39,7 +39,7 @@ var tableName = regexp.MustCompile(`^(?:([a-z_][a-z0-9_]{0,49})\.)?([a-z_][a-z0-
 // Open returns a store in a table of a database. It makes no call: a table that is not there is
 // an error of the first. db must be connected to the primary, not to a replica that may be
 // behind, and stays the caller's to close.
-func Open(db *sql.DB, cfg Config) (*Store, error) {
+func Open(db *sql.DB, cfg Config) (Store, error) {
 	var errs []error
 	problem := func(field, text string) {
 		errs = append(errs, &storeless.ConfigError{Field: field, Problem: text})
@@ -63,13 +63,11 @@ func Open(db *sql.DB, cfg Config) (*Store, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Store{db: db, statements: cfg.Dialect.statements(name[1], name[2])}, nil
+	return &store{db: db, statements: cfg.Dialect.statements(name[1], name[2])}, nil
 }
 
-// CreateSchema makes the table and its index where there are none, and changes nothing that is
-// there. Many may ask for it at once. It needs the right to create, which counting does not: a
-// program that shall not have it has it called elsewhere, or makes what the package shows.
-func (s *Store) CreateSchema(ctx context.Context) error {
+// CreateSchema implements [Store].
+func (s *store) CreateSchema(ctx context.Context) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("sql: %w", err)

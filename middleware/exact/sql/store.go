@@ -18,24 +18,34 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 )
 
-// A Store is a [cas.TimedStore] and a [cas.ListedStore] in a table. It is safe for concurrent use, and needs no closing.
-type Store struct {
+// A Store is a [cas.Store] in a table. It is safe for concurrent use, and needs no closing.
+type Store interface {
+	cas.TimedStore
+	cas.ListedStore
+
+	// CreateSchema makes the table and its index where there are none, and changes nothing that is
+	// there. Many may ask for it at once. It needs the right to create, which counting does not: a program that
+	// shall not have it has it called elsewhere, or makes what the package shows.
+	CreateSchema(ctx context.Context) error
+}
+
+type store struct {
 	db         *sql.DB
 	statements statements
 }
 
 // tries is how often a statement is run that a server cannot serialize with others, where that
-// is not for a [cas.Counter] to do, or on a connection that turns out to be closed.
+// is not for a counter of package cas to do, or on a connection that turns out to be closed.
 const tries = 3
 
 // Load implements [cas.Store].
-func (s *Store) Load(ctx context.Context, name string) (value []byte, revision string, err error) {
+func (s *store) Load(ctx context.Context, name string) (value []byte, revision string, err error) {
 	value, revision, _, err = s.LoadAt(ctx, name)
 	return value, revision, err
 }
 
 // LoadAt implements [cas.TimedStore].
-func (s *Store) LoadAt(ctx context.Context, name string) (value []byte, revision string, now time.Time, err error) {
+func (s *store) LoadAt(ctx context.Context, name string) (value []byte, revision string, now time.Time, err error) {
 	var is sql.NullInt64
 	var micros int64
 	for range tries {
@@ -56,7 +66,7 @@ func (s *Store) LoadAt(ctx context.Context, name string) (value []byte, revision
 }
 
 // Swap implements [cas.Store].
-func (s *Store) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
+func (s *store) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
 	statement, args := s.statements.insert, []any{name, value, newRevision(), keep.Microseconds()}
 	if revision != "" {
 		was, err := strconv.ParseInt(revision, 10, 64)
@@ -76,7 +86,7 @@ func (s *Store) Swap(ctx context.Context, name, revision string, value []byte, k
 }
 
 // Each implements [cas.ListedStore], a thousand accounts at a time.
-func (s *Store) Each(ctx context.Context, f func(name string, value []byte) error) error {
+func (s *store) Each(ctx context.Context, f func(name string, value []byte) error) error {
 	type row struct {
 		name  string
 		value []byte
@@ -112,7 +122,7 @@ func (s *Store) Each(ctx context.Context, f func(name string, value []byte) erro
 
 // exec runs a statement, and says whether it was run at all: who has waited in vain for a
 // connection has sent nothing.
-func (s *Store) exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
+func (s *store) exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
 	for range tries {
 		changed, err = s.execOnce(ctx, statement, args)
 		if !errors.Is(err, driver.ErrBadConn) {
@@ -122,7 +132,7 @@ func (s *Store) exec(ctx context.Context, statement string, args []any) (changed
 	return changed, err
 }
 
-func (s *Store) execOnce(ctx context.Context, statement string, args []any) (changed int64, err error) {
+func (s *store) execOnce(ctx context.Context, statement string, args []any) (changed int64, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		if err = classify(err); !errors.Is(err, exact.ErrNotCounted) {
