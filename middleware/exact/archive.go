@@ -36,9 +36,14 @@ type Archive interface {
 	Forget(ctx context.Context, name string) error
 }
 
-// An ArchiveCloser is an [Archive] that holds something until it is closed: a file, connections, or
-// what it has taken ahead. Calls after that fail with an error that is [ErrNotCounted], but for
-// [Lease].
+// A CounterCloser is a [Counter] that holds something until it is closed: a file, connections, or
+// what it has taken ahead.
+type CounterCloser interface {
+	Counter
+	io.Closer
+}
+
+// An ArchiveCloser is a [CounterCloser] that is an [Archive] too.
 type ArchiveCloser interface {
 	Archive
 	io.Closer

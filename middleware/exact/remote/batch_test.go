@@ -48,7 +48,7 @@ func (p *piped) dial() net.Conn {
 }
 
 // pipe serves a counter, and returns who asks it.
-func pipe(t *testing.T, counter exact.Counter) (*piped, *remote.Counter) {
+func pipe(t *testing.T, counter exact.Counter) (*piped, exact.CounterCloser) {
 	t.Helper()
 	p := &piped{dialed: make(chan net.Conn), closed: make(chan struct{})}
 	h, err := remote.Serve(counter, secrets)

@@ -15,9 +15,8 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A Counter counts at owners that serve a counter ([Serve]). It is an [exact.Parted]: an
-// owner that hangs is an outage for its own keys alone. It is safe for concurrent use.
-type Counter struct {
+// A calling is the counter of [Open].
+type calling struct {
 	owners []*peer
 	idle   interface{ CloseIdleConnections() } // nil if the transport is not its own
 }
@@ -25,7 +24,11 @@ type Counter struct {
 // Open returns a counter that calls the owners of these URLs, each http or https. Every key
 // has one owner: every process must have the same list, in any order. Nobody is called
 // yet. It reports all problems of owners and cfg, each a [storeless.ConfigError].
-func Open(owners []string, cfg Config) (*Counter, error) {
+//
+// The counter is an [exact.Parted]: an owner that hangs is an outage for its own keys alone. It is safe for
+// concurrent use. Close closes the connections that nobody uses; a Transport of the caller's is the caller's
+// to close.
+func Open(owners []string, cfg Config) (exact.CounterCloser, error) {
 	errs := cfg.check()
 	if len(owners) == 0 {
 		errs = append(errs, &storeless.ConfigError{Field: "owners", Problem: "must be at least one URL"})
@@ -47,7 +50,7 @@ func Open(owners []string, cfg Config) (*Counter, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	c := new(Counter)
+	c := new(calling)
 	by := &sender{keys: newRing(cfg.Secrets), transport: cfg.Transport, now: cfg.clock()}
 	if cfg.Transport == nil {
 		t := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true, DisableCompression: true}
@@ -64,7 +67,7 @@ func Open(owners []string, cfg Config) (*Counter, error) {
 }
 
 // Part implements [exact.Parted].
-func (c *Counter) Part(call exact.Call) int {
+func (c *calling) Part(call exact.Call) int {
 	if len(c.owners) == 1 || call.Policy == nil {
 		return 0
 	}
@@ -72,16 +75,16 @@ func (c *Counter) Part(call exact.Call) int {
 }
 
 // Take implements [exact.Counter].
-func (c *Counter) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (c *calling) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.ask(ctx, opTake, call)
 }
 
 // Peek implements [exact.Counter].
-func (c *Counter) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+func (c *calling) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 	return c.ask(ctx, opPeek, call)
 }
 
-func (c *Counter) ask(ctx context.Context, op string, call exact.Call) (exact.Verdict, error) {
+func (c *calling) ask(ctx context.Context, op string, call exact.Call) (exact.Verdict, error) {
 	if err := call.Check(ctx); err != nil {
 		return exact.Verdict{}, err
 	}
@@ -89,7 +92,7 @@ func (c *Counter) ask(ctx context.Context, op string, call exact.Call) (exact.Ve
 }
 
 // Refund implements [exact.Counter].
-func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
+func (c *calling) Refund(ctx context.Context, r exact.Receipt) error {
 	if r.Policy == nil || r.Serial == "" || r.Cost < 1 {
 		return exact.ErrNoRefund
 	}
@@ -102,9 +105,8 @@ func (c *Counter) Refund(ctx context.Context, r exact.Receipt) error {
 	return err
 }
 
-// Close closes the connections that nobody uses. A Transport of the caller's is the caller's
-// to close.
-func (c *Counter) Close() error {
+// Close implements [io.Closer].
+func (c *calling) Close() error {
 	if c.idle != nil {
 		c.idle.CloseIdleConnections()
 	}

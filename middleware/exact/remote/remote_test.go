@@ -39,7 +39,7 @@ func owner(t testing.TB, counter exact.Counter, cfg remote.Config) string {
 	return server.URL
 }
 
-func open(t testing.TB, cfg remote.Config, owners ...string) *remote.Counter {
+func open(t testing.TB, cfg remote.Config, owners ...string) exact.CounterCloser {
 	t.Helper()
 	c, err := remote.Open(owners, cfg)
 	require.NoError(t, err)
@@ -456,7 +456,7 @@ func TestEveryKeyHasOneOwner(t *testing.T) {
 		for _, i := range order[:n] {
 			list = append(list, urls[i])
 		}
-		return list[open(t, secrets, list...).Part(exact.Call{Key: key, Policy: p})]
+		return list[open(t, secrets, list...).(exact.Parted).Part(exact.Call{Key: key, Policy: p})]
 	}
 	owned := map[string]int{}
 	for i := range 400 {
