@@ -101,7 +101,7 @@ func newBuyerWorld(t *testing.T, seed uint64, mode middleware.Mode, sells, full 
 }
 
 // passOf returns what a tally that is bought may use: the arithmetic is tested in
-// storeless.
+// internal/limiter.
 func passOf(t *testing.T, limits []middleware.Limit) (all []middleware.Limit) {
 	p, err := limiter.Compile("contact", limits)
 	require.NoError(t, err)

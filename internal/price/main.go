@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command price prints what own tallies cost and what they are worth: the tables of
-// its README. It plays buyers against the real memory and the real prices of package
-// storeless. All numbers are integers, time is an argument, and the seeds are fixed, so
+// its README. It plays buyers against the real memory of package limiter and the real prices of
+// package shop. All numbers are integers, time is an argument, and the seeds are fixed, so
 // that every machine prints the same.
 //
 //	go run ./internal/price          # prints the tables

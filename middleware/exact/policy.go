@@ -51,7 +51,7 @@ type Policy struct {
 // ahead: as much as the largest that can be configured.
 const maxDebt = int64(storeless.MaxWindow / time.Microsecond)
 
-// unixMicro is the clock of buckets, which like that of storeless does not go before 1970.
+// unixMicro is the clock of buckets, which like that of internal/limiter does not go before 1970.
 func unixMicro(at time.Time) int64 { return max(0, at.UnixMicro()) }
 
 // Compile checks limits and compiles them. It reports all problems at once, each a
@@ -98,7 +98,7 @@ func compile(limits []storeless.Limit, tokens *limiter.Policy) *Policy {
 		p.bucketsOnly = p.bucketsOnly && l.Burst > 0
 		p.hold = max(p.hold, int64(l.Window))
 		if l.Burst > 0 {
-			p.interval[i] = (l.Window.Microseconds() + l.Quota - 1) / l.Quota // as in storeless
+			p.interval[i] = (l.Window.Microseconds() + l.Quota - 1) / l.Quota // as in internal/limiter
 			p.empties[i] = l.Burst * p.interval[i]
 			p.hold = max(p.hold, p.empties[i]*int64(time.Microsecond))
 		}

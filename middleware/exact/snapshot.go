@@ -49,38 +49,22 @@ type LimitSnapshot struct {
 	Ends int64
 
 	// Of a limit that keeps no log: of a window At is its number since 1970, Cur what was used in it, and
-	// Prev what was in the one before; of a bucket At is its mark, in Unix µs. Or Log, of one that does.
+	// Prev what was in the one before; of a bucket At is its mark, in Unix µs.
 	At        int64
 	Cur, Prev uint32
-	Log       Log
 
-	// Line of a bucket, while calls are booked.
-	Line Line
-}
-
-// A Line is what is kept of a bucket while calls are booked, in Unix µs: the mark that it had
-// before the first of them, and what was given back between that and its mark, in order.
-type Line struct {
-	Base  int64
-	Holes [][2]int64 // from, to
-}
-
-// A Log holds the charges of a sliding log or a rolling day.
-type Log struct {
-	// Used is the sum of all that counts.
-	Used int64
-
-	// Entries are the charges that end first, as many as the waits of the calls depend
+	// Of a sliding log or a rolling day: Used is the sum of all that counts, and Charges are those that end
+	// first, each with when that is, in Unix ns, and what it cost: as many as the waits of the calls depend
 	// on: one for calls that are admitted, and so many that there is room for the
 	// dearest without them. What ends between two moments that waits depend on may be
-	// one entry, which ends at the later of them.
-	Entries []LogEntry
-}
+	// one of them, which ends at the later.
+	Used    int64
+	Charges [][2]int64 // until, cost
 
-// A LogEntry sums the charges that stop counting at the same moment.
-type LogEntry struct {
-	Until int64 // Unix ns
-	Cost  int64
+	// Of a bucket, while calls are booked, in Unix µs: the mark that it had before the first of them, and
+	// what was given back between that and its mark, in order.
+	Base  int64
+	Holes [][2]int64 // from, to
 }
 
 // Account returns the account.
@@ -100,14 +84,14 @@ func (s *Snapshot) Account() *Account {
 			a.hold = max(a.hold, of.At*int64(time.Microsecond)-a.latest)
 		}
 		if s.Booked > 0 {
-			e.line = &line{base: of.Line.Base}
-			for _, h := range of.Line.Holes {
+			e.line = &line{base: of.Base}
+			for _, h := range of.Holes {
 				e.line.holes = append(e.line.holes, span{h[0], h[1]})
 			}
 		}
-		e.log.used = of.Log.Used
-		for _, end := range of.Log.Entries {
-			e.log.entries = append(e.log.entries, logEntry{end.Until, end.Cost})
+		e.log.used = of.Used
+		for _, end := range of.Charges {
+			e.log.entries = append(e.log.entries, logEntry{end[0], end[1]})
 		}
 	}
 	return a
@@ -125,16 +109,16 @@ func (a *Account) Snapshot() Snapshot {
 	}
 	for i := range a.entries {
 		e, of := &a.entries[i], &s.Limits[i]
-		of.ID, of.Ends, of.Log.Used = e.id, e.ends, e.log.used
+		of.ID, of.Ends, of.Used = e.id, e.ends, e.log.used
 		of.At, of.Cur, of.Prev = e.state.At, e.state.Cur, e.state.Prev
 		if e.line != nil {
-			of.Line.Base = e.line.base
+			of.Base = e.line.base
 			for _, h := range e.line.holes {
-				of.Line.Holes = append(of.Line.Holes, [2]int64{h.from, h.to})
+				of.Holes = append(of.Holes, [2]int64{h.from, h.to})
 			}
 		}
 		for _, end := range e.log.entries {
-			of.Log.Entries = append(of.Log.Entries, LogEntry{end.until, end.cost})
+			of.Charges = append(of.Charges, [2]int64{end.until, end.cost})
 		}
 	}
 	return s

@@ -10,7 +10,7 @@ import (
 
 // A mark is what one client was ever admitted, as one limit sees it. Its arithmetic is written
 // here once more, from the documentation of the algorithms, so that a fault in that of package
-// storeless is seen.
+// limiter is seen.
 type mark struct {
 	at        int64 // of windows the number of the last, of buckets when it is empty again, in µs
 	cur, prev int32

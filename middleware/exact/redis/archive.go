@@ -109,7 +109,7 @@ func (e *engine) record(ctx context.Context, client rueidis.Client, read *script
 				continue
 			}
 			if trails = append(trails, trailKey(tag, s.Limits[i].ID)); len(trails) <= len(said) {
-				s.Limits[i].Log = unpackTrail(said[len(trails)-1])
+				s.Limits[i].Used, s.Limits[i].Charges = unpackTrail(said[len(trails)-1])
 			}
 		}
 		if slices.Equal(trails, keys) {

@@ -108,13 +108,14 @@ func unpackAccount(v string) (*exact.Snapshot, error) {
 		}
 	}
 	for len(lines.rest) > 0 && !lines.short {
-		id, line := lines.uint32(), exact.Line{Base: lines.double()}
+		id, base := lines.uint32(), lines.double()
+		var holes [][2]int64
 		for range lines.uint16() {
-			line.Holes = append(line.Holes, [2]int64{lines.double(), lines.double()})
+			holes = append(holes, [2]int64{lines.double(), lines.double()})
 		}
 		for i := range s.Limits {
 			if s.Limits[i].ID == id {
-				s.Limits[i].Line = line
+				s.Limits[i].Base, s.Limits[i].Holes = base, holes
 			}
 		}
 	}
@@ -138,15 +139,15 @@ func unpackRing(ring string, lowest, serial uint64) (bits []byte) {
 }
 
 // unpackTrail reads a trail.
-func unpackTrail(parts string) (log exact.Log) {
+func unpackTrail(parts string) (used int64, charges [][2]int64) {
 	for part := range strings.FieldsSeq(parts) {
 		until, cost, _ := strings.Cut(part, ":")
 		at, _ := strconv.ParseInt(until, 10, 64)
 		n, _ := strconv.ParseInt(cost, 10, 64)
-		log.Entries = append(log.Entries, exact.LogEntry{Until: at * 1000, Cost: n})
-		log.Used += n
+		charges = append(charges, [2]int64{at * 1000, n})
+		used += n
 	}
-	return log
+	return used, charges
 }
 
 // packAccount writes an account as it is stored, but for when it expires; and its trails by the IDs
@@ -162,19 +163,19 @@ func packAccount(s *exact.Snapshot) (value []byte, trails map[uint32]string) {
 	for i := range s.Limits {
 		of := &s.Limits[i]
 		switch {
-		case len(of.Log.Entries) > 0:
-			value = pack(append(le.AppendUint32(value, of.ID), 'n'), of.Log.Used)
-			trails[of.ID] = packTrail(&of.Log)
+		case len(of.Charges) > 0:
+			value = pack(append(le.AppendUint32(value, of.ID), 'n'), of.Used)
+			trails[of.ID] = packTrail(of.Charges)
 		case of.At > math.MaxUint32: // the mark of a bucket
 			value = pack(append(le.AppendUint32(value, of.ID), 'n'), of.At)
 		case of.Cur > 0 || of.Prev > 0:
 			value = le.AppendUint32(append(le.AppendUint32(value, of.ID), 'w'), uint32(of.At))
 			value = le.AppendUint32(le.AppendUint32(value, of.Cur), of.Prev)
 		}
-		if s.Booked > 0 && of.Line.Base > 0 {
-			lines = pack(le.AppendUint32(lines, of.ID), of.Line.Base)
-			lines = le.AppendUint16(lines, uint16(len(of.Line.Holes)))
-			for _, hole := range of.Line.Holes {
+		if s.Booked > 0 && of.Base > 0 {
+			lines = pack(le.AppendUint32(lines, of.ID), of.Base)
+			lines = le.AppendUint16(lines, uint16(len(of.Holes)))
+			for _, hole := range of.Holes {
 				lines = pack(lines, hole[0], hole[1])
 			}
 		}
@@ -215,12 +216,12 @@ func packRing(s *exact.Snapshot, lowest uint64) []byte {
 }
 
 // packTrail writes a trail, of whose parts no two end at the same time.
-func packTrail(log *exact.Log) string {
+func packTrail(charges [][2]int64) string {
 	var parts []byte
-	for i := 0; i < len(log.Entries); {
-		until, cost := (log.Entries[i].Until+999)/1000, int64(0)
-		for ; i < len(log.Entries) && (log.Entries[i].Until+999)/1000 == until; i++ {
-			cost += log.Entries[i].Cost
+	for i := 0; i < len(charges); {
+		until, cost := (charges[i][0]+999)/1000, int64(0)
+		for ; i < len(charges) && (charges[i][0]+999)/1000 == until; i++ {
+			cost += charges[i][1]
 		}
 		parts = append(strconv.AppendInt(parts, until, 10), ':')
 		parts = append(strconv.AppendInt(parts, cost, 10), ' ')

@@ -63,7 +63,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 		require.NoError(t, err)
 		for i := range got.Limits {
 			if id := got.Limits[i].ID; isTrail(id) {
-				got.Limits[i].Log = unpackTrail(trails[id])
+				got.Limits[i].Used, got.Limits[i].Charges = unpackTrail(trails[id])
 			}
 			got.Limits[i].Ends = want.Limits[i].Ends // which is not stored
 		}

@@ -46,10 +46,9 @@ func (e *engine) tell(calls []exact.Call, charge, booked bool, said string) ([]e
 		of.ID, of.Ends = p.ID(i), math.MaxInt64
 		switch kindOf(p.Limit(i).Algorithm) {
 		case 'T':
-			t := &of.Log
-			t.Used = words.double()
+			of.Used = words.double()
 			for range words.uint16() {
-				t.Entries = append(t.Entries, exact.LogEntry{Until: words.double() * 1000, Cost: words.double()})
+				of.Charges = append(of.Charges, [2]int64{words.double() * 1000, words.double()})
 			}
 		case 'B':
 			of.At = words.double()
@@ -97,7 +96,7 @@ func (r *reply) booked(p *exact.Policy, s *exact.Snapshot) {
 		if s.Booked == 0 || kindOf(p.Limit(i).Algorithm) != 'B' {
 			continue
 		}
-		l := &s.Limits[i].Line
+		l := &s.Limits[i]
 		l.Base = r.double()
 		for range r.uint16() {
 			l.Holes = append(l.Holes, [2]int64{r.double(), r.double()})
