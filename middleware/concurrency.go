@@ -45,15 +45,14 @@ type Concurrency struct {
 	// that is always so.
 	CancelHeld bool
 
-	// Queue is how many requests of one tally may wait for their turn, MaxHold at most,
-	// and QueueAll how many of all tallies together: each holds a goroutine and a
-	// connection. Where QueueAll wait and one more comes, the newest of the network (an
+	// Queue is how many requests of one tally may wait for their turn, MaxHold at most. Each
+	// holds a goroutine and a connection, so that 1000 of all tallies may, or Queue if that is more.
+	// Where so many wait and one more comes, the newest of the network (an
 	// address, an IPv6 /48, a name) that has most of them is refused for it, if that has
 	// two more than its own. A request that waits is charged nothing until it is its turn, and one that
-	// would be refused by the limits, or for want of a proof, does not wait. Default: 0, and
-	// for QueueAll 1000. Permitted: up to 10000, QueueAll no less than Queue. Prohibited with an
-	// Exact counter, which nobody can stand in line at.
-	Queue, QueueAll int
+	// would be refused by the limits, or for want of a proof, does not wait. Default: 0.
+	// Permitted: up to 10000. Prohibited with an Exact counter, which nobody can stand in line at.
+	Queue int
 }
 
 // withDefaults returns c with what it leaves zero filled in.
@@ -61,11 +60,11 @@ func (c Concurrency) withDefaults() Concurrency {
 	if c.MaxHold == 0 {
 		c.MaxHold = 30 * time.Second
 	}
-	if c.QueueAll == 0 && c.Queue > 0 {
-		c.QueueAll = max(1000, c.Queue)
-	}
 	return c
 }
+
+// mostQueued is how many requests of all tallies may wait, and more where Queue is more.
+const mostQueued = 1000
 
 // maxFor is how many requests of a tier's tallies are served at once.
 func (c *Concurrency) maxFor(tier string) int {

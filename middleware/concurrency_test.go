@@ -144,7 +144,7 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 // nothing.
 func TestRequestsWaitForTheirTurn(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3, QueueAll: 4})
+		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3})
 		served := make(chan string, 10)
 		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			served <- r.Header.Get("Name")
@@ -400,7 +400,6 @@ func TestProblemsOfConcurrency(t *testing.T) {
 		"Concurrency.Tiers[\"pro\"]":  {Max: 1, Tiers: map[string]int{"pro": 0}},
 		"Concurrency.MaxHold":         {Max: 1, MaxHold: time.Second},
 		"Concurrency.Queue":           {Max: 1, Queue: -1},
-		"Concurrency.QueueAll":        {Max: 1, Queue: 5, QueueAll: 4},
 	} {
 		cfg := atOnce(c)
 		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits}

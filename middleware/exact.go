@@ -71,12 +71,6 @@ type Exact struct {
 	// Shards, and refuses a little early: some requests meet a spent shard while
 	// others have room. Default: 1. Permitted: up to 256.
 	Shards int64
-
-	// DangerouslyTrustIdempotencyKey hands the Idempotency-Key of a request to the
-	// counter as the call's ID, hashed. A client that repeats a key is then
-	// counted once, however often the handler runs: switch it on only where the
-	// handler itself runs once for each key.
-	DangerouslyTrustIdempotencyKey bool
 }
 
 // DegradedHeader is the response field of decisions that were made without the

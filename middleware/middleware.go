@@ -93,7 +93,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			m.served = &liveRequests{seed: maphash.MakeSeed()}
 		}
 		e.gate.liveRequests = m.served
-		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
+		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: max(mostQueued, e.gate.Queue)})
 	}
 	e.checks, e.tokens = &m.checks, &m.tokens
 	if cfg.ByOutcome != nil {

@@ -348,18 +348,4 @@ func TestThreatsOfExactRoutes(t *testing.T) {
 		h, _ := limited(t, paid(c, l))
 		require.Equal(t, 5, admitted(h, 9, with("Idempotency-Key", "mine")))
 	})
-
-	t.Run("T40 an Idempotency-Key that the owner trusts is charged once", func(t *testing.T) {
-		c := new(clock)
-		l := newLedger(c)
-		cfg := paid(c, l)
-		cfg.Exact.DangerouslyTrustIdempotencyKey = true
-		h, _ := limited(t, cfg)
-		require.Equal(t, 9, admitted(h, 9, with("Idempotency-Key", "mine")))
-		require.EqualValues(t, 1, l.charged)
-		require.Equal(t, 4, admitted(h, 9, with("Idempotency-Key", "")))
-		require.NotContains(t, l.ids[0], "mine")
-		send(h, with("Idempotency-Key", "mine"), from("203.0.113.2"))
-		require.EqualValues(t, 6, l.charged, "a key of another client is another key")
-	})
 }

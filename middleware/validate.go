@@ -55,7 +55,7 @@ func validate(cfg *Config) error {
 		{cfg.Quiet > QuietNoToken, "Quiet", "must be QuietOff, QuietRetryAfterOnly or QuietNoToken"},
 		{cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory,
 			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
-		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields, one unit of X-RateLimit and one of X-Quota at most"},
+		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields and one unit of X-RateLimit at most"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
 		{cfg.Instances < 1 || cfg.Instances > 1<<20, "Instances", "must be from 1 to 1048576, or 0 for 1"},
 		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
@@ -236,9 +236,6 @@ func (c *Concurrency) check(cfg *Config) (errs []error) {
 	}
 	if c.Queue < 0 || c.Queue > most {
 		problem("Queue", "must be from 0 to %d, not %d", most, c.Queue)
-	}
-	if c.QueueAll < c.Queue || c.QueueAll > most {
-		problem("QueueAll", "must be from Queue to %d, or 0 for 1000, not %d", most, c.QueueAll)
 	}
 	if c.Queue > 0 && cfg.Exact != nil {
 		problem("Queue", "cannot go with Exact: nobody can stand in line at a counter")

@@ -58,7 +58,7 @@ type policyKeys struct {
 	Concurrency      *concurrencyKeys           `json:"concurrency" doc:"bounds requests that are served at once"`
 	ByOutcome        *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
 	Quiet            *middleware.Quiet          `json:"quiet" doc:"how much responses tell of the quota"`
-	Fields           []middleware.Fields        `json:"fields" validate:"omitempty,min=1,max=7" doc:"which response fields say how the limits stand"`
+	Fields           []middleware.Fields        `json:"fields" validate:"omitempty,min=1,max=4" doc:"which response fields say how the limits stand"`
 	Shadow           *bool                      `json:"shadow" doc:"it decides and counts, and never refuses"`
 }
 
@@ -96,14 +96,13 @@ type waitingRoomKeys struct {
 }
 
 type exactKeys struct {
-	Counter                        *string            `json:"counter" file:"apart" validate:"omitempty,name" doc:"the counter's name in the program"`
-	Outage                         *middleware.Outage `json:"outage" doc:"what happens while the counter does not answer"`
-	Contended                      *middleware.Outage `json:"contended" doc:"what happens to a call that lost all its races"`
-	Deadline                       *time.Duration     `json:"deadline" doc:"how long a request waits for the counter, 1ms to 10s"`
-	InFlight                       *int64             `json:"inFlight" validate:"omitempty,min=1,max=65536" doc:"how many calls may wait for the counter"`
-	PayingTiers                    []string           `json:"payingTiers" validate:"omitempty,min=1,max=1000,dive,tier" doc:"the tiers that pay; all others are strangers"`
-	Shards                         *int64             `json:"shards" validate:"omitempty,min=1,max=256" doc:"into how many keys an address is split"`
-	DangerouslyTrustIdempotencyKey *bool              `json:"dangerouslyTrustIdempotencyKey" doc:"a repeated Idempotency-Key counts once"`
+	Counter     *string            `json:"counter" file:"apart" validate:"omitempty,name" doc:"the counter's name in the program"`
+	Outage      *middleware.Outage `json:"outage" doc:"what happens while the counter does not answer"`
+	Contended   *middleware.Outage `json:"contended" doc:"what happens to a call that lost all its races"`
+	Deadline    *time.Duration     `json:"deadline" doc:"how long a request waits for the counter, 1ms to 10s"`
+	InFlight    *int64             `json:"inFlight" validate:"omitempty,min=1,max=65536" doc:"how many calls may wait for the counter"`
+	PayingTiers []string           `json:"payingTiers" validate:"omitempty,min=1,max=1000,dive,tier" doc:"the tiers that pay; all others are strangers"`
+	Shards      *int64             `json:"shards" validate:"omitempty,min=1,max=256" doc:"into how many keys an address is split"`
 }
 
 type concurrencyKeys struct {
@@ -112,7 +111,6 @@ type concurrencyKeys struct {
 	MaxHold    *time.Duration `json:"maxHold" doc:"how long a request counts at most: whole seconds, 2s to 1h"`
 	CancelHeld *bool          `json:"cancelHeld" doc:"a request ends after maxHold"`
 	Queue      *int           `json:"queue" validate:"omitempty,min=0,max=10000" doc:"how many requests of one tally may queue"`
-	QueueAll   *int           `json:"queueAll" validate:"omitempty,min=0,max=10000" doc:"how many requests of all tallies may queue"`
 }
 
 type limitsForKeys struct {

@@ -25,11 +25,10 @@ const everyKey = `{"policies": {"api": {
 	"maxClients": 1024, "net56Factor": 3, "net48Factor": 5, "insecureNoMemory": true,
 	"challenge": {"mode": "when-busy", "busyPerSecond": 40, "busyAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "priceMemory": "1h30m",
 		"portBlocks": true, "bindOwn": true, "surgeBudget": 7, "waitingRoom": {"share": 6, "closed": true}, "path": "/t/"},
-	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"], "shards": 2,
-		"dangerouslyTrustIdempotencyKey": true},
-	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2, "queueAll": 20},
+	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"], "shards": 2},
+	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2},
 	"byOutcome": {"limits": ["day"], "free": [200, 303]},
-	"quiet": "retry-after-only", "fields": ["ratelimit-draft7", "x-quota-in-seconds"], "shadow": true}}}`
+	"quiet": "retry-after-only", "fields": ["ratelimit-draft7", "x-ratelimit-in-seconds"], "shadow": true}}}`
 
 func TestEveryKeySetsItsField(t *testing.T) {
 	var f fileKeys
@@ -61,14 +60,13 @@ func TestEveryKeySetsItsField(t *testing.T) {
 		},
 		Exact: &middleware.Exact{
 			Outage: middleware.FailOpen, Contended: middleware.FailClosed, Deadline: 80 * time.Millisecond, InFlight: 12, PayingTiers: []string{"pro"}, Shards: 2,
-			DangerouslyTrustIdempotencyKey: true,
 		},
 		Concurrency: &middleware.Concurrency{
-			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true, Queue: 2, QueueAll: 20,
+			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true, Queue: 2,
 		},
 		ByOutcome: &middleware.ByOutcome{Limits: []string{"day"}, Free: []int{200, 303}},
 		Quiet:     middleware.QuietRetryAfterOnly,
-		Fields:    middleware.RateLimitDraft7 | middleware.XQuotaInSeconds,
+		Fields:    middleware.RateLimitDraft7 | middleware.XRateLimitInSeconds,
 		Shadow:    true,
 	}, got)
 	requireAll(t, reflect.ValueOf(*f.Policies["api"]), "")

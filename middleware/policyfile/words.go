@@ -46,11 +46,8 @@ var words = map[reflect.Type][]word{
 	reflect.TypeFor[middleware.Fields](): {
 		{"ratelimit", "RateLimitFields", uint8(middleware.RateLimitFields)},
 		{"ratelimit-draft7", "RateLimitDraft7", uint8(middleware.RateLimitDraft7)},
-		{"ratelimit-draft6", "RateLimitDraft6", uint8(middleware.RateLimitDraft6)},
 		{"x-ratelimit-in-seconds", "XRateLimitInSeconds", uint8(middleware.XRateLimitInSeconds)},
 		{"x-ratelimit-in-unix-time", "XRateLimitInUnixTime", uint8(middleware.XRateLimitInUnixTime)},
-		{"x-quota-in-seconds", "XQuotaInSeconds", uint8(middleware.XQuotaInSeconds)},
-		{"x-quota-in-unix-time", "XQuotaInUnixTime", uint8(middleware.XQuotaInUnixTime)},
 	},
 	reflect.TypeFor[middleware.Outage](): {
 		{"fail-open", "FailOpen", uint8(middleware.FailOpen)},
