@@ -252,7 +252,7 @@ func (c *checks) counterRefuses(now time.Time, outcome guardedcall.Outcome, err 
 	if !does {
 		return
 	}
-	args := []any{"because", callOf(because)}
+	args := []any{"because", because.String()}
 	if err != nil { // else there was no place to wait
 		args = append(args, "error", err)
 	}
