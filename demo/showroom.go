@@ -263,11 +263,12 @@ func (s *showroom) form(o options) middleware.Config {
 // show: memory alone counts.
 func (o options) every() middleware.Config {
 	return middleware.Config{
-		Policy:     addressPolicy,
-		Limits:     []middleware.Limit{{Quota: 600, Window: time.Minute}},
-		MaxClients: 4096,
-		Quiet:      middleware.QuietNoToken,
-		Logger:     o.log,
-		Now:        o.now,
+		Policy:         addressPolicy,
+		Limits:         []middleware.Limit{{Quota: 600, Window: time.Minute}},
+		MaxClients:     4096,
+		Quiet:          true,
+		TokenTransport: middleware.MemoryOnly,
+		Logger:         o.log,
+		Now:            o.now,
 	}
 }

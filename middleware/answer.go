@@ -48,7 +48,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
-	if e.carriage.quiet == QuietOff {
+	if !e.carriage.quiet {
 		f.Lines[reply.Policy] = who.tier.field
 		if fields.standings != nil && e.carriage.fields.has(RateLimitFields) {
 			b = appendRateLimit(b, who.tier.names, fields.standings)
@@ -59,7 +59,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
 	retry := len(b)
-	if fields.tally != nil && e.carriage.quiet != QuietNoToken {
+	if fields.tally != nil && e.carriage.transport != MemoryOnly {
 		b = who.appendToken(b, fields.own, fields.tally)
 	}
 	tok := len(b)
@@ -90,7 +90,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	if d.Degraded {
 		f.Other(reply.Degraded, "?1")
 	}
-	if e.carriage.fields != RateLimitFields && e.carriage.quiet == QuietOff && fields.standings != nil {
+	if e.carriage.fields != RateLimitFields && !e.carriage.quiet && fields.standings != nil {
 		e.carriage.answerMore(now, &f.Values, who, fields.standings)
 	}
 }

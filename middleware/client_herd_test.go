@@ -109,7 +109,7 @@ func TestHerd(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode    middleware.Mode
 		quota   int64
-		quiet   middleware.Quiet
+		quiet   bool
 		change  func(*middleware.Config)
 		maxWork uint64
 		delay   func() time.Duration
@@ -125,7 +125,7 @@ func TestHerd(t *testing.T) {
 			change: func(cfg *middleware.Config) { cfg.Challenge.Crowd = 16 },
 		},
 		"uneven":                {mode: middleware.Newcomers, quota: 20, delay: uneven, ok: n, bought: [2]int{50, 55}, sends: 2400},
-		"quiet":                 {mode: middleware.Newcomers, quota: 20, quiet: middleware.QuietRetryAfterOnly, ok: n, bought: [2]int{50, 55}, sends: 3000},
+		"quiet":                 {mode: middleware.Newcomers, quota: 20, quiet: true, ok: n, bought: [2]int{50, 55}, sends: 3000},
 		"older fields":          {mode: middleware.Newcomers, quota: 20, change: sending(middleware.RateLimitDraft7), ok: n, bought: [2]int{50, 55}, sends: 3000},
 		"X-RateLimit alone":     {mode: middleware.Newcomers, quota: 20, change: sending(middleware.XRateLimitInSeconds), ok: n, bought: [2]int{50, 55}, sends: 3000},
 		"WhenExhausted":         {mode: middleware.WhenExhausted, quota: 100, ok: n, bought: [2]int{9, 9}, sends: 2000},

@@ -113,8 +113,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	case cfg.InsecureNoMemory:
 		problem("PortBlocks", "cannot go with InsecureNoMemory: nothing would know what a block has bought")
 	}
-	if c.Mode < EveryRequest && cfg.Quiet == QuietNoToken {
-		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a tally would never get its token")
+	if c.Mode < EveryRequest && cfg.TokenTransport == MemoryOnly {
+		problem("Mode", "must be EveryRequest with MemoryOnly: a client that buys a tally would never get its token")
 	}
 	share := roomShare(cfg, &c, problem)
 	if c.Path != "" && !plainPath(c.Path) {

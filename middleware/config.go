@@ -132,9 +132,10 @@ type Config struct {
 	// InsecureNoMemory and with challenges that sell tallies.
 	ByOutcome *ByOutcome
 
-	// Quiet hides the quota, for routes such as login where it would tell how
-	// many guesses are left. Default: [QuietOff].
-	Quiet Quiet
+	// Quiet hides the quota, for routes such as login where it would tell how many guesses
+	// are left: no RateLimit field is sent, and no problem names a policy. A
+	// client that decodes the token still finds the counts: see [MemoryOnly].
+	Quiet bool
 
 	// Fields says by which response fields clients are told how the limits stand, such as
 	// RateLimitFields|XRateLimitInSeconds, for clients that know no other than X-RateLimit.
@@ -196,20 +197,8 @@ const (
 
 	// CookieOnly uses the cookie alone.
 	CookieOnly
-)
 
-// Quiet says how much the response tells of the quota.
-type Quiet uint8
-
-const (
-	// QuietOff sends every field.
-	QuietOff Quiet = iota
-
-	// QuietRetryAfterOnly sends no RateLimit fields and names no policy in problem
-	// details. A client that decodes the token still finds the counts.
-	QuietRetryAfterOnly
-
-	// QuietNoToken is QuietRetryAfterOnly without the token: the memory alone counts.
-	// Prohibited with InsecureNoMemory, where nothing would count.
-	QuietNoToken
+	// MemoryOnly sends no token: the memory alone counts. Prohibited with
+	// InsecureNoMemory, where nothing would count.
+	MemoryOnly
 )

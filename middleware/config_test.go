@@ -105,9 +105,8 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits", func(c *config) {
 			c.Limits, c.Tiers = wordy(9), map[string][]middleware.Limit{"pro": wordy(math.MaxInt32)}
 		}, "512 at most"},
-		{"TokenTransport", func(c *config) { c.TokenTransport = 4 }, "HeaderOrCookie"},
-		{"Quiet", func(c *config) { c.Quiet = 3 }, "QuietOff"},
-		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.QuietNoToken, true }, "nothing would count"},
+		{"TokenTransport", func(c *config) { c.TokenTransport = 5 }, "HeaderOrCookie"},
+		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureNoMemory = middleware.MemoryOnly, true }, "nothing would count"},
 		{"Fields", func(c *config) { c.Fields = 1 << 7 }, "constants of Fields"},
 		{"Fields", func(c *config) { c.Fields = middleware.RateLimitFields | middleware.RateLimitDraft7 }, "one kind"},
 		{"Fields", func(c *config) { c.Fields = middleware.XRateLimitInSeconds | middleware.XRateLimitInUnixTime }, "one unit"},
@@ -151,12 +150,12 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 			TokenTransport: 17,
 			EmbeddedCookie: true, InsecureCookie: true,
 			MaxClients: -7, Instances: -4, Net56Factor: -1, Net48Factor: -2,
-			Quiet: 9, Fields: 1 << 7,
+			Fields: 1 << 7,
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
 			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"][0].Quota`,
-			"TokenTransport", "Quiet", "Fields", "MaxClients", "Instances", "Net56Factor", "Net48Factor", "EmbeddedCookie",
+			"TokenTransport", "Fields", "MaxClients", "Instances", "Net56Factor", "Net48Factor", "EmbeddedCookie",
 			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
 		}
 }

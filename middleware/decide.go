@@ -254,7 +254,7 @@ func (e *engine) ticketOf(now time.Time, d *record, who *subject, pass roomPass)
 func (e *engine) admitFromRoom(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
 	d := &dc.decision
 	var offers offerFields
-	if e.carriage.quiet != QuietNoToken {
+	if e.carriage.transport != MemoryOnly {
 		next := e.room.nextPass(now, who, *pass, c, d.Cost)
 		offers.roomCookie = e.carriage.roomCookie(now, who, &next, &c.tally)
 	}

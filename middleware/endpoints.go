@@ -117,7 +117,7 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 		return
 	}
 	body := strconv.AppendBool([]byte(`{"needed":`), needed)
-	if left >= 0 && e.carriage.quiet == QuietOff {
+	if left >= 0 && !e.carriage.quiet {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
 	if carried, because := e.challenge.carriesPurchase(now, who, &shown); carried {

@@ -64,7 +64,7 @@ func (h *hooks) hear() bool { return h.onDecision != nil || h.refused != nil || 
 // A carriage is by which fields a policy hears from its clients, and tells them.
 type carriage struct {
 	transport        TokenTransport
-	quiet            Quiet
+	quiet            bool
 	fields           Fields
 	cookieName       string
 	cookieAttributes string

@@ -39,10 +39,8 @@ func TestBoundsOfConfig(t *testing.T) {
 		broken []string
 	}{
 		"nothing set":                {func(*Config) {}, nil},
-		"the last carriage":          {func(c *Config) { c.TokenTransport = CookieOnly }, nil},
-		"one more carriage":          {func(c *Config) { c.TokenTransport = CookieOnly + 1 }, []string{"TokenTransport"}},
-		"the last of Quiet":          {func(c *Config) { c.Quiet = QuietNoToken }, nil},
-		"one more of Quiet":          {func(c *Config) { c.Quiet = QuietNoToken + 1 }, []string{"Quiet"}},
+		"the last carriage":          {func(c *Config) { c.TokenTransport = MemoryOnly }, nil},
+		"one more carriage":          {func(c *Config) { c.TokenTransport = MemoryOnly + 1 }, []string{"TokenTransport"}},
 		"the last of Fields":         {func(c *Config) { c.Fields = XRateLimitInUnixTime }, nil},
 		"one more of Fields":         {func(c *Config) { c.Fields = XRateLimitInUnixTime << 1 }, []string{"Fields"}},
 		"one tally":                  {func(c *Config) { c.MaxClients = 1 }, nil},

@@ -117,7 +117,7 @@ func TestCORSFollowsTheChoice(t *testing.T) {
 func TestQuietHidesEveryChoice(t *testing.T) {
 	for _, c := range choices() {
 		cfg := twoSpeeds(new(clock), c.fields)
-		cfg.Quiet = middleware.QuietRetryAfterOnly
+		cfg.Quiet = true
 		h, _ := limited(t, cfg)
 		for range 3 {
 			require.Empty(t, ofLimits(send(h).Header), c.name)

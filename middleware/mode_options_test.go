@@ -189,7 +189,7 @@ func TestShadowNeverChallenges(t *testing.T) {
 // Quiet hides the quota and nothing that a client needs for its work.
 func TestQuietChallenge(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Quiet = middleware.QuietRetryAfterOnly
+	cfg.Quiet = true
 	h := newSite(t, cfg)
 	exhaust(t, h)
 	resp := send(h)
@@ -206,7 +206,7 @@ func TestQuietChallenge(t *testing.T) {
 	require.Empty(t, redeemed(h, solved(t, fetched(h))).Header.Get("RateLimit-Policy"))
 
 	cfg = challenging(new(clock), middleware.EveryRequest)
-	cfg.Quiet = middleware.QuietNoToken
+	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
 	h = newSite(t, cfg)
 	ok = send(h, proving(solved(t, send(h))))
 	require.Equal(t, http.StatusOK, ok.StatusCode)

@@ -291,8 +291,8 @@ func TestTokensOutsideThatDoNotCount(t *testing.T) {
 func TestAnswerFields(t *testing.T) {
 	changes := map[string]func(*middleware.Config){
 		"plain":         func(*middleware.Config) {},
-		"quiet":         func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
-		"without token": func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietNoToken },
+		"quiet":         func(cfg *middleware.Config) { cfg.Quiet = true },
+		"without token": func(cfg *middleware.Config) { cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly },
 		"shadow":        func(cfg *middleware.Config) { cfg.Shadow = true },
 		"refused":       func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second },
 		"shut": func(cfg *middleware.Config) {

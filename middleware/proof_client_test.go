@@ -60,7 +60,7 @@ func TestClientInEveryMode(t *testing.T) {
 				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), nil }
 			},
 			"HeaderOnly": func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
-			"quiet":      func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
+			"quiet":      func(cfg *middleware.Config) { cfg.Quiet = true },
 		} {
 			t.Run(name, func(t *testing.T) {
 				cfg := challenging(new(clock), test.mode)

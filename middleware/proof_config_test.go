@@ -48,9 +48,11 @@ func TestBadChallenges(t *testing.T) {
 		{"BusyAtOnce", busy(func(c *challenge) { c.BusyPerSecond, c.BusyAtOnce = 1, -1 }), "from 1 to 1000000"},
 		{"BusyAtOnce", busy(func(c *challenge) { c.BusyAtOnce = 1_000_001 }), "from 1 to 1000000"},
 		{"BusyAtOnce", with(func(c *challenge) { c.Mode, c.BusyAtOnce = middleware.Newcomers, 1 }), "belongs to WhenBusy"},
-		{"Mode", func(cfg *middleware.Config) { cfg.Challenge, cfg.Quiet = new(challenge), middleware.QuietNoToken }, "never get its token"},
 		{"Mode", func(cfg *middleware.Config) {
-			cfg.Challenge, cfg.Quiet = &challenge{Mode: middleware.Newcomers}, middleware.QuietNoToken
+			cfg.Challenge, cfg.TokenTransport = new(challenge), middleware.MemoryOnly
+		}, "never get its token"},
+		{"Mode", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.TokenTransport = &challenge{Mode: middleware.Newcomers}, middleware.MemoryOnly
 		}, "EveryRequest"},
 		{"Work", with(func(c *challenge) { c.Work = 15 }), "from 16"},
 		{"Work", with(func(c *challenge) { c.Work = -1 }), "from 16"},

@@ -57,7 +57,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	d := &dc.decision
 	x := d.exceptions()
 	refusal := page.Refusal{Status: int(d.status), Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: x.RoomWait, Cost: d.Cost, Embedded: e.carriage.embedded}
-	if e.carriage.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+	if !e.carriage.quiet && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i, name := range d.tier.names {
 			if name != "" && d.statusOf(i).blocked() {

@@ -301,7 +301,7 @@ func (e *engine) reissue(now time.Time, dc *decisionContext, who *subject, field
 		}
 		then.ReplaceToken(string(tok), string(cookie))
 	}
-	if fields.standings != nil && e.carriage.quiet == QuietOff {
+	if fields.standings != nil && !e.carriage.quiet {
 		if e.carriage.fields.has(RateLimitFields) {
 			then.Lines[reply.RateLimit] = string(appendRateLimit(nil, who.tier.names, fields.standings))
 		}

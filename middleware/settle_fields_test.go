@@ -153,7 +153,7 @@ func TestEarlyResponsesAfterSettling(t *testing.T) {
 // A quiet policy tells no numbers, after a settlement neither.
 func TestQuietAfterSettling(t *testing.T) {
 	cfg := contact(new(clock))
-	cfg.Quiet = middleware.QuietRetryAfterOnly
+	cfg.Quiet = true
 	w := httptest.NewRecorder()
 	newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		require.NoError(t, middleware.Settle(r, 2))

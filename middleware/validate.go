@@ -49,12 +49,11 @@ func validate(cfg *Config) error {
 		broken         bool
 		field, problem string
 	}{
-		{cfg.TokenTransport > CookieOnly, "TokenTransport", "must be HeaderOrCookie, HeaderAndCookie, HeaderOnly or CookieOnly"},
+		{cfg.TokenTransport > MemoryOnly, "TokenTransport", "must be HeaderOrCookie, HeaderAndCookie, HeaderOnly, CookieOnly or MemoryOnly"},
 		{cfg.TokenTransport == HeaderOnly && (cfg.EmbeddedCookie || cfg.InsecureCookie),
 			"TokenTransport", "HeaderOnly sends no cookie for EmbeddedCookie or InsecureCookie to change"},
-		{cfg.Quiet > QuietNoToken, "Quiet", "must be QuietOff, QuietRetryAfterOnly or QuietNoToken"},
-		{cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory,
-			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
+		{cfg.TokenTransport == MemoryOnly && cfg.InsecureNoMemory,
+			"TokenTransport", "MemoryOnly cannot go with InsecureNoMemory: nothing would count"},
 		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields and one unit of X-RateLimit at most"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
 		{cfg.Instances < 1 || cfg.Instances > 1<<20, "Instances", "must be from 1 to 1048576, or 0 for 1"},

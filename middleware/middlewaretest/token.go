@@ -65,7 +65,7 @@ func newMint(t testing.TB, cfg middleware.Config, id middleware.Identity, n int6
 	cfg.Cost = func(*http.Request) int64 { return n }
 	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { m.decided = d }
 	cfg.TokenTransport = middleware.HeaderOnly
-	cfg.Quiet, cfg.Shadow = middleware.QuietOff, false
+	cfg.Quiet, cfg.Shadow = false, false
 	cfg.Skip, cfg.RefusalHandler, cfg.PageHandler = nil, nil, nil
 	cfg.Concurrency, cfg.ByOutcome = nil, nil // what ends otherwise is not charged
 	cfg.EmbeddedCookie, cfg.InsecureCookie = false, false

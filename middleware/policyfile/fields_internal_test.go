@@ -78,7 +78,6 @@ func TestWords(t *testing.T) {
 			}
 		},
 		reflect.TypeFor[middleware.TokenTransport](): func(c *config, v uint8) { c.TokenTransport = middleware.TokenTransport(v) },
-		reflect.TypeFor[middleware.Quiet]():          func(c *config, v uint8) { c.Quiet = middleware.Quiet(v) },
 		reflect.TypeFor[middleware.Fields]():         func(c *config, v uint8) { c.Fields = middleware.Fields(v) },
 		reflect.TypeFor[middleware.Outage]():         func(c *config, v uint8) { c.Exact.Outage = middleware.Outage(v) },
 	} {

@@ -57,7 +57,7 @@ type policyKeys struct {
 	Exact            *exactKeys                 `json:"exact" doc:"a counter of all instances decides"`
 	Concurrency      *concurrencyKeys           `json:"concurrency" doc:"bounds requests that are served at once"`
 	ByOutcome        *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
-	Quiet            *middleware.Quiet          `json:"quiet" doc:"how much responses tell of the quota"`
+	Quiet            *bool                      `json:"quiet" doc:"responses hide the quota"`
 	Fields           []middleware.Fields        `json:"fields" validate:"omitempty,min=1,max=4" doc:"which response fields say how the limits stand"`
 	Shadow           *bool                      `json:"shadow" doc:"it decides and counts, and never refuses"`
 }

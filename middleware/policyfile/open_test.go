@@ -85,11 +85,11 @@ func TestTheFileComesOnTop(t *testing.T) {
 	p.Policies["api"] = middleware.Config{
 		Cost:      func(*http.Request) int64 { return 2 },
 		Fields:    middleware.RateLimitDraft7,
-		Quiet:     middleware.QuietRetryAfterOnly,
+		Quiet:     true,
 		Limits:    []middleware.Limit{{Quota: 1, Window: 7e9}},
 		Challenge: &middleware.Challenge{Path: "/tally/api/", Crowd: 3},
 	}
-	set, err := policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": "off", "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p)
+	set, err := policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": false, "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p)
 	require.NoError(t, err)
 	w := get(set.Middleware("api"))
 	require.Equal(t, http.StatusForbidden, w.Code, "newcomers prove first")
@@ -125,7 +125,7 @@ func TestOpenReportsAll(t *testing.T) {
 				"pro": {"limits": [{"quota": 5, "window": "2m"}]},
 				"a.b": {"limits": [{"quota": 5, "window": "1500ms"}]}},
 			"byOutcome": {"limits": ["failures"], "free": [200]},
-			"quiet": "no-token",
+			"tokenTransport": "memory-only",
 			"insecureNoMemory": true},
 		"paid": {
 			"limits": [{"quota": 5, "window": "1m"}],
@@ -148,7 +148,7 @@ PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
-PATH:17: policies.login.quiet: "no-token" cannot go with insecureNoMemory: nothing would count
+PATH:17: policies.login.tokenTransport: "memory-only" cannot go with insecureNoMemory: nothing would count
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
 PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
 PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for 50ms, not 11s

@@ -28,7 +28,7 @@ const everyKey = `{"policies": {"api": {
 	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"], "shards": 2},
 	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2},
 	"byOutcome": {"limits": ["day"], "free": [200, 303]},
-	"quiet": "retry-after-only", "fields": ["ratelimit-draft7", "x-ratelimit-in-seconds"], "shadow": true}}}`
+	"quiet": true, "fields": ["ratelimit-draft7", "x-ratelimit-in-seconds"], "shadow": true}}}`
 
 func TestEveryKeySetsItsField(t *testing.T) {
 	var f fileKeys
@@ -65,7 +65,7 @@ func TestEveryKeySetsItsField(t *testing.T) {
 			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true, Queue: 2,
 		},
 		ByOutcome: &middleware.ByOutcome{Limits: []string{"day"}, Free: []int{200, 303}},
-		Quiet:     middleware.QuietRetryAfterOnly,
+		Quiet:     true,
 		Fields:    middleware.RateLimitDraft7 | middleware.XRateLimitInSeconds,
 		Shadow:    true,
 	}, got)
@@ -93,11 +93,12 @@ func requireAll(t *testing.T, v reflect.Value, at string) {
 // written to: they are the base of the next file too.
 func TestWhatTheFileLeavesOutStays(t *testing.T) {
 	base := middleware.Config{
-		Quiet:       middleware.QuietNoToken,
-		Challenge:   &middleware.Challenge{Work: 77, Path: "/t/", WaitingRoom: middleware.WaitingRoom{Share: 3}},
-		Concurrency: &middleware.Concurrency{Max: 3, Tiers: map[string]int{"pro": 8}},
-		Tiers:       map[string][]middleware.Limit{"pro": {{Quota: 9, Window: time.Minute}}},
-		Secrets:     [][]byte{[]byte("s")},
+		Quiet:          true,
+		TokenTransport: middleware.MemoryOnly,
+		Challenge:      &middleware.Challenge{Work: 77, Path: "/t/", WaitingRoom: middleware.WaitingRoom{Share: 3}},
+		Concurrency:    &middleware.Concurrency{Max: 3, Tiers: map[string]int{"pro": 8}},
+		Tiers:          map[string][]middleware.Limit{"pro": {{Quota: 9, Window: time.Minute}}},
+		Secrets:        [][]byte{[]byte("s")},
 	}
 	var f fileKeys
 	require.NoError(t, readShape("f", []byte(`{"policies": {"api": {"limits": [{"quota": 1, "window": "1m"}],

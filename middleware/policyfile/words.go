@@ -37,11 +37,7 @@ var words = map[reflect.Type][]word{
 		{"header-and-cookie", "HeaderAndCookie", uint8(middleware.HeaderAndCookie)},
 		{"header-only", "HeaderOnly", uint8(middleware.HeaderOnly)},
 		{"cookie-only", "CookieOnly", uint8(middleware.CookieOnly)},
-	},
-	reflect.TypeFor[middleware.Quiet](): {
-		{"off", "QuietOff", uint8(middleware.QuietOff)},
-		{"retry-after-only", "QuietRetryAfterOnly", uint8(middleware.QuietRetryAfterOnly)},
-		{"no-token", "QuietNoToken", uint8(middleware.QuietNoToken)},
+		{"memory-only", "MemoryOnly", uint8(middleware.MemoryOnly)},
 	},
 	reflect.TypeFor[middleware.Fields](): {
 		{"ratelimit", "RateLimitFields", uint8(middleware.RateLimitFields)},
