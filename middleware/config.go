@@ -29,7 +29,7 @@ type Config struct {
 	// Secrets sign the tokens: the first signs, all verify. Every instance
 	// needs the same ones. To rotate, add the new secret last everywhere, then
 	// move it first everywhere, then drop the old one after
-	// [Middleware.TokenLife]. Permitted: 1 to 8 different secrets of at least 32 random bytes.
+	// [Stats].TokenLife. Permitted: 1 to 8 different secrets of at least 32 random bytes.
 	// Required.
 	Secrets [][]byte
 

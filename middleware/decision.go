@@ -72,8 +72,11 @@ type Decision struct {
 	// [ErrIdentityUnavailable], to the log: it may hold what the client has sent.
 	IdentityErr error
 
-	// Proof is why the proof of the request was not accepted; "" if it was, or
-	// if there was none. Offered is the challenge that went out with the refusal, or nil.
+	// Proof is why the proof of the request was not accepted; "" if it was, or if there was none:
+	// "expired"; "wrong-solution"; "secret-unknown", no secret of this instance has signed its
+	// challenge; "clock-differs", a clock that is ahead of this one has; "client-changed", another client
+	// asked for the challenge; "price-risen", it is worth less than half of what a tally costs by
+	// now; "replayed", it has bought a request already. Offered is the challenge that went out with the refusal, or nil.
 	Proof   Reason
 	Offered *pow.Challenge
 
@@ -187,18 +190,14 @@ const (
 	// nothing is sold and no proof accepted. 403 with a challenge, for what comes later.
 	MemoryFull Reason = "memory-full"
 
-	// The reasons for which a proof was not accepted: its time has passed, its
-	// answers are wrong, no secret of this instance has signed its challenge, a clock that is
-	// ahead of this one has, another client asked for the
-	// challenge, it is worth less than half of what a tally costs by now, or it has
-	// bought a request already.
-	ProofExpired       Reason = "expired"
-	ProofWrong         Reason = "wrong-solution"
-	ProofSecretUnknown Reason = "secret-unknown"
-	ProofClockDiffers  Reason = "clock-differs"
-	ProofClientChanged Reason = "client-changed"
-	ProofPriceRisen    Reason = "price-risen"
-	ProofReplayed      Reason = "replayed"
+	// The reasons for which a proof was not accepted, see Decision.Proof.
+	proofExpired       Reason = "expired"
+	proofWrong         Reason = "wrong-solution"
+	proofSecretUnknown Reason = "secret-unknown"
+	proofClockDiffers  Reason = "clock-differs"
+	proofClientChanged Reason = "client-changed"
+	proofPriceRisen    Reason = "price-risen"
+	proofReplayed      Reason = "replayed"
 
 	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits,
 	// and no more may wait. 429.

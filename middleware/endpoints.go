@@ -143,7 +143,7 @@ func (c *challenger) carriesPurchase(now time.Time, who *subject, shown *credent
 		if err == nil {
 			return true, ""
 		}
-		if why := c.proofReason(now, who, &receipt, err); why == ProofSecretUnknown || why == ProofClockDiffers {
+		if why := c.proofReason(now, who, &receipt, err); why == proofSecretUnknown || why == proofClockDiffers {
 			because = why
 		}
 	}

@@ -165,13 +165,6 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	return errors.Join(errs...)
 }
 
-// TokenLife returns for how long a token that is signed now may be worth something:
-// two of the longest windows; of the buckets of Limits and Tiers three, and twice what the slowest takes
-// to empty, for what is settled above its burst; and where a [Challenge] sells tallies an hour at least, and
-// the longest life of any that this middleware has sold.
-// A secret that signs no more should stay in Config.Secrets for so long.
-func (m *Middleware) TokenLife() time.Duration { return m.loaded().life }
-
 // loaded returns what is compiled, or says what is amiss.
 func (m *Middleware) loaded() *engine {
 	e := m.engine.Load()
@@ -186,7 +179,7 @@ func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.loaded()
-	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs()}
+	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs(), TokenLife: e.life}
 	if c := e.challenge; c != nil && c.mode == WhenBusy {
 		s.Busy = c.load.Busy(e.now(), c.busyAt)
 	}

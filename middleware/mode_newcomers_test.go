@@ -92,7 +92,7 @@ func TestSoldOut(t *testing.T) {
 			require.Empty(t, p.Violated)
 			require.NotEmpty(t, p.Detail)
 			if name == "redeem" || name == "proof" {
-				require.Equal(t, middleware.ProofPriceRisen, p.Reason)
+				require.Equal(t, middleware.Reason("price-risen"), p.Reason)
 			} else {
 				require.Equal(t, middleware.SoldOut, p.Reason)
 			}

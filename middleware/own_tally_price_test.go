@@ -258,7 +258,7 @@ func TestSurgeIsChargedAtRedemption(t *testing.T) {
 		if resp.StatusCode == http.StatusOK {
 			sold++
 		} else {
-			require.Equal(t, middleware.ProofPriceRisen, problemIn(t, resp).Reason)
+			require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
 			asked = challengeIn(t, resp).Work
 			require.Equal(t, http.StatusOK, redeemed(hot, solved(t, resp), addr).StatusCode, "at the price it has asked for")
 		}

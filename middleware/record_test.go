@@ -126,7 +126,7 @@ func TestDecisionOfARefusalWithAllThatIsOffered(t *testing.T) {
 	resp := send(h, html, proving("garbage"))
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
 	d := decisions.last()
-	require.Equal(t, middleware.ProofWrong, d.Proof)
+	require.Equal(t, middleware.Reason("wrong-solution"), d.Proof)
 	require.NotNil(t, d.Offered)
 	require.Equal(t, challengeIn(t, resp).Text, d.Offered.Text)
 	require.Positive(t, d.RoomWait)

@@ -227,9 +227,9 @@ func (f tokenFault) signed() bool { return f == tokenSound || f >= tokenForged }
 func (f tokenFault) instances() Reason {
 	switch f {
 	case tokenSecret:
-		return ProofSecretUnknown
+		return proofSecretUnknown
 	case tokenExpired, tokenLate:
-		return ProofClockDiffers
+		return proofClockDiffers
 	}
 	return ""
 }

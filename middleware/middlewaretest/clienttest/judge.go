@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tallystick/tallystick/middleware"
 )
 
 // early is how much too early a timer may fire: those of some runtimes do by a millisecond,
@@ -109,7 +107,7 @@ func (j *judge) again(v, before *visit) {
 
 // leave notes what was answered.
 func (j *judge) leave(v *visit) {
-	if v.proofError == middleware.ProofWrong {
+	if v.proofError == "wrong-solution" {
 		j.blame(v, ProofWrong, "")
 	}
 	for _, token := range v.issued {
