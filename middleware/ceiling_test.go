@@ -184,7 +184,7 @@ func TestUnfairCeilingOfAThousandWrongPasswords(t *testing.T) {
 	for range 100 {
 		h := instances[0].Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
-			middleware.NoCharge(r)
+			middleware.Charge(r, false)
 		}))
 		require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
 	}
@@ -421,7 +421,7 @@ func TestUnfairCeilingProblems(t *testing.T) {
 		{"a small bucket", limit(func(l *middleware.Limit) { l.Algorithm, l.Quota, l.Burst = middleware.TokenBucket, 9, 8 }),
 			[]string{"Limits[0].Quota: must be at least Instances", "Limits[0].Burst: must be at least Instances"}},
 		{"a bucket of its quota", limit(func(l *middleware.Limit) { l.Algorithm, l.Quota = middleware.TokenBucket, 9 }), []string{"Limits[0].Quota: must be at least Instances"}},
-		{"a meter", limit(func(l *middleware.Limit) { l.Algorithm = middleware.LeakyBucket }), []string{"Limits[0].Algorithm: must be another"}},
+		{"a meter", limit(func(l *middleware.Limit) { l.Algorithm = storeless.LeakyBucket }), []string{"Limits[0].Algorithm: must be another"}},
 		{"a tier", func(cfg *middleware.Config) {
 			small := cfg.Limits[0]
 			small.Quota = 5
@@ -443,7 +443,7 @@ func TestUnfairCeilingProblems(t *testing.T) {
 			_, err := middleware.New(cfg)
 			require.Error(t, err)
 			var said []string
-			for problem := range middleware.ConfigErrors(err) {
+			for problem := range storeless.ConfigErrors(err) {
 				if !strings.HasPrefix(problem.Field, "Exact") {
 					said = append(said, problem.Error())
 				}

@@ -76,14 +76,14 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	}
 	var errs []error
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if c.Mode > EveryRequest {
 		problem("Mode", "must be WhenExhausted, WhenBusy, Newcomers or EveryRequest")
 	}
 	checkBusy(&c, problem)
 	prices, err := shop.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
-	for p := range ConfigErrors(err) {
+	for p := range storeless.ConfigErrors(err) {
 		field := p.Field
 		if field == "Memory" {
 			field = "PriceMemory"

@@ -143,7 +143,7 @@ func (c *Config) clients() int {
 // A part below 1 is a problem and is not rounded up: the ceiling would not be one.
 func checkCeiling(cfg *Config, challenge *challenger, tiers iter.Seq2[string, *storeless.Policy]) (errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case cfg.Exact != nil:
@@ -200,13 +200,13 @@ func indivisible(p *storeless.Policy, n int64) (list []undivided) {
 func (c *challenger) indivisible(p *storeless.Policy, n int64) (errs []error) {
 	if c.mode != EveryRequest {
 		for _, part := range indivisible(p.Pass(c.priceMemory), n) {
-			errs = append(errs, &ConfigError{Field: "Challenge.PriceMemory", Problem: fmt.Sprintf(
+			errs = append(errs, &storeless.ConfigError{Field: "Challenge.PriceMemory", Problem: fmt.Sprintf(
 				"leaves a bought tally too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; raise it to the limit's window, or use EveryRequest", p.Limit(part.index).Name, n)})
 		}
 	}
 	if c.share != 0 {
 		for _, part := range indivisible(p.Share(c.share), n) {
-			errs = append(errs, &ConfigError{Field: "Challenge.WaitingRoom", Problem: fmt.Sprintf(
+			errs = append(errs, &storeless.ConfigError{Field: "Challenge.WaitingRoom", Problem: fmt.Sprintf(
 				"has too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; set Closed, or a smaller Share", p.Limit(part.index).Name, n)})
 		}
 	}

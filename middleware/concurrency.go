@@ -3,7 +3,8 @@
 package middleware
 
 import (
-	"errors"
+	"context"
+	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 //
 // Without an [Exact] counter each instance counts for itself. With one no more than Max are
 // served by all instances together; that costs a round trip to the counter before the
-// handler, and one after it. Then the context of a request ends, with the cause
-// [ErrHeldTooLong], a second before MaxHold: the others are told by then that it is over. A
+// handler, and one after it. Then the context of a request ends, with a cause
+// that wraps [context.DeadlineExceeded], a second before MaxHold: the others are told by then that it is over. A
 // process that is frozen, or a handler that does not look at its context, exceeds Max by
 // what it goes on to do. In an outage each instance counts for itself under [FailOpen].
 //
@@ -40,8 +41,8 @@ type Concurrency struct {
 	// the oldest has the age. Default: 30 s. Permitted: 2 s to 1 h.
 	MaxHold time.Duration
 
-	// CancelHeld ends the context of a request at MaxHold, with the cause
-	// [ErrHeldTooLong], and closes a connection that was hijacked. With an Exact counter
+	// CancelHeld ends the context of a request at MaxHold, with a cause that wraps
+	// [context.DeadlineExceeded], and closes a connection that was hijacked. With an Exact counter
 	// that is always so.
 	CancelHeld bool
 
@@ -74,9 +75,9 @@ func (c *Concurrency) maxFor(tier string) int {
 	return c.Max
 }
 
-// ErrHeldTooLong is the cause for which the context of a request has ended that had counted
-// for as long as [Concurrency].MaxHold permits.
-var ErrHeldTooLong = errors.New("middleware: the request has been served for longer than Concurrency.MaxHold")
+// errHeldTooLong is the cause for which the context of a request has ended that had counted
+// for as long as MaxHold permits.
+var errHeldTooLong = fmt.Errorf("middleware: the request has been served for longer than Concurrency.MaxHold: %w", context.DeadlineExceeded)
 
 // A gate is a compiled [Concurrency].
 type gate struct {

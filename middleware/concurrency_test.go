@@ -16,6 +16,7 @@ import (
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A door is a handler whose requests stay until they are told to go.
@@ -126,7 +127,7 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 			synctest.Wait()
 			if ends {
 				require.Zero(t, d.live.Load())
-				require.ErrorIs(t, <-d.cause, middleware.ErrHeldTooLong)
+				require.ErrorIs(t, <-d.cause, context.DeadlineExceeded)
 			}
 			come(h, 5)
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
@@ -286,7 +287,7 @@ func TestSlotsOfAllInstances(t *testing.T) {
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
 		require.Zero(t, d.live.Load())
-		require.ErrorIs(t, <-d.cause, middleware.ErrHeldTooLong, "a second before others are told that the slot is free")
+		require.ErrorIs(t, <-d.cause, context.DeadlineExceeded, "a second before others are told that the slot is free")
 		require.EqualValues(t, 3, d.most.Load(), "never above Max")
 	})
 }
@@ -405,7 +406,7 @@ func TestProblemsOfConcurrency(t *testing.T) {
 		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits}
 		_, err := middleware.New(cfg)
 		var fields []string
-		for problem := range middleware.ConfigErrors(err) {
+		for problem := range storeless.ConfigErrors(err) {
 			fields = append(fields, problem.Field)
 		}
 		require.Equal(t, []string{want}, fields)

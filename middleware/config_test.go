@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
-// problems takes the error of New apart: every part must be a ConfigError.
+// problems takes the error of New apart: every part must be a storeless.ConfigError.
 func problems(t testing.TB, err error) (fields []string) {
 	t.Helper()
 	var lines []string
-	for problem := range middleware.ConfigErrors(err) {
+	for problem := range storeless.ConfigErrors(err) {
 		require.NotEmpty(t, problem.Problem)
 		require.Equal(t, problem.Field+": "+problem.Problem, problem.Error())
 		fields, lines = append(fields, problem.Field), append(lines, problem.Error())
@@ -175,7 +176,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		}
 	}
 
-	var problem *middleware.ConfigError
+	var problem *storeless.ConfigError
 	require.ErrorAs(t, err, &problem)
 }
 

@@ -31,7 +31,7 @@
 //	}
 //	http.Handle("POST /contact", limit.Handler(contact))
 //
-// [New] reports everything that is wrong with a [Config] at once, one [ConfigError] for each
+// [New] reports everything that is wrong with a [Config] at once, one [storeless.ConfigError] for each
 // problem. Nothing is left to fail later, while serving.
 //
 // # Place

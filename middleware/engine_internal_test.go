@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A debugger's %+v of what New has compiled follows no pointer to a key.
@@ -62,7 +64,7 @@ func TestBoundsOfConfig(t *testing.T) {
 			test.set(&cfg)
 			cfg = withDefaults(cfg)
 			var broken []string
-			for problem := range ConfigErrors(validate(&cfg)) {
+			for problem := range storeless.ConfigErrors(validate(&cfg)) {
 				broken = append(broken, problem.Field)
 			}
 			require.Equal(t, test.broken, broken)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // An Exact makes the limits of a policy exact: a counter that all instances share
@@ -73,10 +74,6 @@ type Exact struct {
 	Shards int64
 }
 
-// DegradedHeader is the response field of decisions that were made without the
-// exact counter: a Structured Field Boolean, ?1 (RFC 9651).
-const DegradedHeader = "Tallystick-Degraded"
-
 // Outage says what becomes of requests while an exact counter does not answer.
 type Outage uint8
 
@@ -102,7 +99,7 @@ func (o Outage) consequence() string {
 // check reports every problem of x, which has its defaults, in a policy with tiers.
 func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "Exact." + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "Exact." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if x.Counter == nil {
 		problem("Counter", "is required")

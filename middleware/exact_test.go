@@ -130,7 +130,7 @@ func TestExactPeekIsAdmittedInAnOutage(t *testing.T) {
 	h, _ := limited(t, cfg)
 	resp := send(h)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, "?1", resp.Header.Get(middleware.DegradedHeader))
+	require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
 	require.Empty(t, resp.Header.Get("RateLimit"))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // proxies are the networks of the proxies in all tests.
@@ -201,7 +202,7 @@ func TestTrustedNetworks(t *testing.T) {
 		for _, build := range []func(...netip.Prefix) (middleware.IdentityFunc, error){middleware.ForwardedFor, middleware.Forwarded} {
 			identify, err := build(trusted...)
 			require.Nil(t, identify)
-			var problem *middleware.ConfigError
+			var problem *storeless.ConfigError
 			require.True(t, errors.As(err, &problem))
 			require.Equal(t, name, problem.Field)
 		}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // An IdentityFunc tells who is asking. It runs for every request, before
@@ -247,18 +248,18 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 // checkTrusted reports every problem of the networks of one's proxies.
 func checkTrusted(trusted []netip.Prefix) error {
 	if len(trusted) == 0 {
-		return &ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
+		return &storeless.ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
 	}
 	var errs []error
 	for i, p := range trusted {
 		field := fmt.Sprintf("trusted[%d]", i)
 		switch {
 		case !p.IsValid():
-			errs = append(errs, &ConfigError{Field: field, Problem: "is not a valid prefix"})
+			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "is not a valid prefix"})
 		case p.Bits() == 0:
-			errs = append(errs, &ConfigError{Field: field, Problem: "trusts the whole Internet, so that anyone could pose as anyone"})
+			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "trusts the whole Internet, so that anyone could pose as anyone"})
 		case p.Addr().Is4In6():
-			errs = append(errs, &ConfigError{Field: field, Problem: "would match nothing: write an IPv4 network as IPv4"})
+			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "would match nothing: write an IPv4 network as IPv4"})
 		}
 	}
 	return errors.Join(errs...)
@@ -279,7 +280,7 @@ func checkTrusted(trusted []netip.Prefix) error {
 func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
 	t, err := addressField(header)
 	if err == nil && t.List {
-		err = &ConfigError{Field: "header", Problem: t.Name + " is a list: use ForwardedFor or Forwarded"}
+		err = &storeless.ConfigError{Field: "header", Problem: t.Name + " is a list: use ForwardedFor or Forwarded"}
 	}
 	if err := errors.Join(err, checkTrusted(trusted)); err != nil {
 		return nil, err
@@ -309,7 +310,7 @@ func InsecureNoPeer(header string, trusted ...netip.Prefix) (IdentityFunc, error
 // addressField returns the field of the given name.
 func addressField(header string) (httpfield.AddressField, error) {
 	if !httpfield.IsToken(header) {
-		return httpfield.AddressField{}, &ConfigError{Field: "header", Problem: "must be the name of a header field"}
+		return httpfield.AddressField{}, &storeless.ConfigError{Field: "header", Problem: "must be the name of a header field"}
 	}
 	return httpfield.AddressFieldNamed(header), nil
 }

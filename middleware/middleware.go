@@ -38,7 +38,7 @@ type Middleware struct {
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
-// the policy's name and holds a [ConfigError] for each problem, see [ConfigErrors].
+// the policy's name and holds a [storeless.ConfigError] for each problem, see [storeless.ConfigErrors].
 // Make one for each policy, and wrap all its handlers by it: two are two instances, and admit the
 // limit each. The log tells of the second.
 func New(cfg Config) (*Middleware, error) {
@@ -151,7 +151,7 @@ func (m *Middleware) compile(cfg Config) (*engine, error) {
 func (m *Middleware) fits(cfg *Config, sound bool) error {
 	var errs []error
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if was := m.engine.Load(); sound && was != nil && was.base.policy.Name() != cfg.Policy {
 		problem("Policy", "is %q and cannot change while serving: all tokens would be void", was.base.policy.Name())

@@ -111,8 +111,8 @@ func TestZeroAnswer(t *testing.T) {
 	require.False(t, a.Allowed)
 	require.Empty(t, a.Token())
 	require.Empty(t, maps.Collect(a.Fields()))
-	a.Charge()
-	a.NoCharge()
+	a.Charge(true)
+	a.Charge(false)
 	require.Error(t, a.Settle(0))
 	require.Empty(t, a.Limits())
 	require.Empty(t, a.Pseudonym())
@@ -392,7 +392,7 @@ func TestCheckInsideOfAHandler(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, before.Policy, after.Policy)
 		require.Equal(t, before.Limits(), after.Limits())
-		middleware.Charge(r) // of the request, not of the Check
+		middleware.Charge(r, true) // of the request, not of the Check
 		require.NoError(t, middleware.Refund(w, r))
 		require.Error(t, middleware.Refund(w, r))
 	}))

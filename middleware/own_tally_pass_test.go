@@ -130,7 +130,7 @@ func TestPassTraces(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r, now := random(seed), new(clock)
-			algorithm := []storeless.Algorithm{middleware.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket}[r.IntN(3)]
+			algorithm := []storeless.Algorithm{storeless.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket}[r.IntN(3)]
 			// A minute's limit or none, and the day's; what a pass has in each tier.
 			limits := func(minute, day int64) (l []middleware.Limit, pass int64) {
 				pass = (day + 23) / 24
@@ -312,7 +312,7 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 // Tokens of one pass side by side say all that was used of it, also what was used before
 // midnight. An instance that has never met the pass has nothing else to go by.
 func TestTokensOfAPassSideBySide(t *testing.T) {
-	for _, algorithm := range []storeless.Algorithm{middleware.FixedWindow, middleware.SlidingWindow} {
+	for _, algorithm := range []storeless.Algorithm{middleware.FixedWindow, storeless.SlidingWindow} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // golden compares a body with a file in testdata. What depends on the jitter of
@@ -120,7 +121,7 @@ func TestWaitIsSaidInWords(t *testing.T) {
 		100 * time.Hour:  {"5 days."},
 	} {
 		cfg := contact(new(clock))
-		cfg.Limits = []middleware.Limit{{Algorithm: middleware.LeakyBucket, Quota: 1, Window: window}}
+		cfg.Limits = []middleware.Limit{{Algorithm: storeless.LeakyBucket, Quota: 1, Window: window}}
 		h, _ := limited(t, cfg)
 		admitted(h, 1)
 		body := bodyOf(t, send(h, with("Accept", "text/html")))

@@ -68,7 +68,7 @@ func validate(cfg *Config) error {
 		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "PageHandler", "cannot go with RefusalHandler, which answers every client"},
 	} {
 		if rule.broken {
-			errs = append(errs, &ConfigError{Field: rule.field, Problem: rule.problem})
+			errs = append(errs, &storeless.ConfigError{Field: rule.field, Problem: rule.problem})
 		}
 	}
 	return errors.Join(errs...)
@@ -96,17 +96,17 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tiers)) {
 		at := fmt.Sprintf("Tiers[%q]", name)
 		if name == "" {
-			errs = append(errs, &ConfigError{Field: at, Problem: "a tier needs a name; identities without one get Limits"})
+			errs = append(errs, &storeless.ConfigError{Field: at, Problem: "a tier needs a name; identities without one get Limits"})
 		}
 		tier, err := compileLimits(cfg, cfg.Tiers[name])
-		for problem := range ConfigErrors(err) {
+		for problem := range storeless.ConfigErrors(err) {
 			if problem.Field != "Policy" { // said once, of the base
 				field := at + strings.TrimPrefix(problem.Field, "Limits") // Limits[1].Quota becomes Tiers["pro"][1].Quota
-				errs = append(errs, &ConfigError{Field: field, Problem: problem.Problem})
+				errs = append(errs, &storeless.ConfigError{Field: field, Problem: problem.Problem})
 			}
 		}
 		if base.tokens != nil && tier.tokens != nil && !base.sameShape(tier) {
-			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
+			errs = append(errs, &storeless.ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
 	}
@@ -181,7 +181,7 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 	if cfg.Exact != nil {
 		marked, problem := storeless.Compile(cfg.Policy, withStamp(c.base.tokens))
 		if problem != nil {
-			return c, errors.Join(err, &ConfigError{Field: "Limits", Problem: fmt.Sprintf(
+			return c, errors.Join(err, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf(
 				"on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, stampName)})
 		}
 		c.carried = marked
@@ -215,7 +215,7 @@ const most = exact.MaxLog
 // check reports every problem of c, which has its defaults.
 func (c *Concurrency) check(cfg *Config) (errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "Concurrency." + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "Concurrency." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if c.Max < 1 || c.Max > most {
 		problem("Max", "must be from 1 to %d, not %d", most, c.Max)
@@ -254,7 +254,7 @@ func (c *Concurrency) leases(cfg *Config, tier string) (*exact.Policy, error) {
 // checkByOutcome reports every problem of cfg.ByOutcome, and returns the places of its limits.
 func checkByOutcome(cfg *Config, p *storeless.Policy) (late []int, errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	b := cfg.ByOutcome
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // The waiting room is on by default where tallies are sold, and off in EveryRequest:
@@ -83,7 +84,7 @@ func TestQuotasOfTheWaitingRoom(t *testing.T) {
 			{Name: "s", Quota: quota, Window: time.Minute},
 			{Name: "f", Algorithm: middleware.FixedWindow, Quota: 10 * quota, Window: time.Hour},
 			{Name: "t", Algorithm: middleware.TokenBucket, Quota: 3 * quota, Window: time.Hour, Burst: 2 * quota},
-			{Name: "l", Algorithm: middleware.LeakyBucket, Quota: 2 * quota, Window: time.Second},
+			{Name: "l", Algorithm: storeless.LeakyBucket, Quota: 2 * quota, Window: time.Second},
 		}
 	}
 	for _, test := range []struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // secretText is in the secrets of all tests, and must be in no text that comes out.
@@ -157,7 +158,7 @@ PATH:22: policies.paid.challenge.nonceOnly: belongs to "every-request": a tally 
 PATH:22: policies.paid.challenge.nonceOnly: asks for no work; leave work out
 PATH:23: policies.stray: is no policy of this program, which has contact, login, paid, upload`),
 		strings.ReplaceAll(err.Error(), path, "PATH"))
-	for problem := range middleware.ConfigErrors(err) {
+	for problem := range storeless.ConfigErrors(err) {
 		require.Contains(t, problem.Field, path+":")
 	}
 }
@@ -193,7 +194,7 @@ func TestAFileOfMistakes(t *testing.T) {
 		path := f.put("policies.json", `{"policies":{`+strings.TrimSuffix(text.String(), ",")+`}}`)
 		_, err := policyfile.Open(path, serving("contact"))
 		n := 0
-		for problem := range middleware.ConfigErrors(err) {
+		for problem := range storeless.ConfigErrors(err) {
 			n++
 			if n == 1001 {
 				require.Regexp(t, `has \d+ problems more`, problem.Problem)

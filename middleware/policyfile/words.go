@@ -19,12 +19,12 @@ type word struct {
 // words are the types whose values have names.
 var words = map[reflect.Type][]word{
 	reflect.TypeFor[storeless.Algorithm](): {
-		{"sliding-window", "SlidingWindow", uint8(middleware.SlidingWindow)},
+		{"sliding-window", "SlidingWindow", uint8(storeless.SlidingWindow)},
 		{"fixed-window", "FixedWindow", uint8(middleware.FixedWindow)},
 		{"token-bucket", "TokenBucket", uint8(middleware.TokenBucket)},
-		{"leaky-bucket", "LeakyBucket", uint8(middleware.LeakyBucket)},
-		{"sliding-log", "SlidingLog", uint8(middleware.SlidingLog)},
-		{"rolling-day", "RollingDay", uint8(middleware.RollingDay)},
+		{"leaky-bucket", "LeakyBucket", uint8(storeless.LeakyBucket)},
+		{"sliding-log", "SlidingLog", uint8(storeless.SlidingLog)},
+		{"rolling-day", "RollingDay", uint8(storeless.RollingDay)},
 	},
 	reflect.TypeFor[middleware.Mode](): {
 		{"when-exhausted", "WhenExhausted", uint8(middleware.WhenExhausted)},

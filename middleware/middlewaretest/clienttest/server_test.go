@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/testkit"
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 	"github.com/tallystick/tallystick/middleware/middlewaretest/clienttest"
@@ -47,7 +46,7 @@ func TestCasesAreWhatTheySay(t *testing.T) {
 		degraded := 0
 		report := play(t, newServer(t), func(base http.RoundTripper) http.RoundTripper {
 			return &client.Transport{Workers: 1, Base: receiving(func(resp *http.Response) {
-				if resp.Header.Get(middleware.DegradedHeader) == "?1" {
+				if resp.Header.Get("Tallystick-Degraded") == "?1" {
 					degraded++
 				}
 			})(base)}
