@@ -75,7 +75,7 @@ type Config struct {
 	UnfairCeiling bool
 
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
-	// [ForwardedFor], [Forwarded] or [AddressFromHeader]; for customers, [ValidatedKey].
+	// [ForwardedFor] or [AddressFromHeader]; for customers, [ValidatedKey].
 	Identity IdentityFunc
 
 	// Cost prices a request. Default: 1. A cost of 0 peeks, a cost above a

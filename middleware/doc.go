@@ -50,7 +50,7 @@
 //
 // All clients with the same [Identity] share a quota. By default that is the address of the peer
 // ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48 are limited too. Behind
-// proxies it is what trusted ones say ([ForwardedFor], [Forwarded], [AddressFromHeader]), never
+// proxies it is what trusted ones say ([ForwardedFor], [AddressFromHeader]), never
 // what the client says. For customers it is a key that the program has validated
 // ([ValidatedKey]), for users a [Principal]. A request without an identity is refused:
 // docs/operations.md has the line for each platform.

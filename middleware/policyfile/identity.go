@@ -40,8 +40,6 @@ func identityOf(keys *identityKeys, path string, p *problems) middleware.Identit
 	switch from {
 	case forwardedFor:
 		identity, err = middleware.ForwardedFor(trusted...)
-	case forwarded:
-		identity, err = middleware.Forwarded(trusted...)
 	case header:
 		identity, err = middleware.AddressFromHeader(named, trusted...)
 	case insecureNoPeer:

@@ -52,7 +52,6 @@ var words = map[reflect.Type][]word{
 	reflect.TypeFor[source](): {
 		{"peer", "PeerAddress", uint8(peer)},
 		{"forwarded-for", "ForwardedFor", uint8(forwardedFor)},
-		{"forwarded", "Forwarded", uint8(forwarded)},
 		{"header", "AddressFromHeader", uint8(header)},
 		{"insecure-no-peer", "InsecureNoPeer", uint8(insecureNoPeer)},
 	},
@@ -64,7 +63,6 @@ type source uint8
 const (
 	peer source = iota
 	forwardedFor
-	forwarded
 	header
 	insecureNoPeer
 )
