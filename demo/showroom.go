@@ -240,7 +240,7 @@ func (s *showroom) announce(form *middleware.Middleware) {
 func (s *showroom) form(o options) middleware.Config {
 	challenge := o.challenge(showroomPolicy, middleware.WhenExhausted)
 	challenge.BindOwn = true // to the round, as all else here
-	challenge.WaitingRoom = middleware.WaitingRoom{Closed: true}
+	challenge.WaitingRoom, challenge.NoWaitingRoom = 0, true
 	cfg := o.form(route{policy: showroomPolicy, limits: showroomLimits, challenge: challenge})
 	cfg.Identity = identify
 	cfg.PageHandler = http.HandlerFunc(s.refuse)

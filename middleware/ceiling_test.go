@@ -127,7 +127,7 @@ func TestUnfairCeilingIsUnfair(t *testing.T) {
 		cfg := challenging(new(clock), middleware.WhenExhausted)
 		cfg.Limits[0].Quota = 30
 		cfg.Instances, cfg.UnfairCeiling = 10, true
-		cfg.Challenge.WaitingRoom.Closed = true
+		cfg.Challenge.NoWaitingRoom = true
 		resp := fetched(newSite(t, cfg), path("/tally/challenge"), func(r *http.Request) { r.URL.RawQuery = "cost=1000" })
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Contains(t, bodyOf(t, resp), `"needed":false,"left":3`, "as of any cost above a quota, it is told of the most there may be")
@@ -316,7 +316,7 @@ func TestUnfairCeilingIsSettled(t *testing.T) {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		cfg.Limits[0].Quota = 30
 		cfg.Instances, cfg.UnfairCeiling = 10, true
-		cfg.Challenge.WaitingRoom.Closed = true
+		cfg.Challenge.NoWaitingRoom = true
 		s := newSite(t, cfg)
 		tok := bought(t, s)
 		s.spy.serve = func(w http.ResponseWriter, r *http.Request) { require.NoError(t, middleware.Refund(w, r)) }
@@ -429,7 +429,7 @@ func TestUnfairCeilingProblems(t *testing.T) {
 		}, []string{`Tiers["a"][0].Quota: must be at least Instances`, `Tiers["b"][0].Quota: must be at least Instances`}},
 		{"a pass", func(cfg *middleware.Config) {
 			cfg.Limits[0] = middleware.Limit{Quota: 50, Window: 24 * time.Hour}
-			cfg.Challenge = &middleware.Challenge{WaitingRoom: middleware.WaitingRoom{Closed: true}}
+			cfg.Challenge = &middleware.Challenge{NoWaitingRoom: true}
 		}, []string{"Challenge.PriceMemory: leaves a bought tally too little of the limit contact"}},
 		{"a waiting room", func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, []string{"Challenge.WaitingRoom: has too little of the limit contact"}},
 		{"two at once", func(cfg *middleware.Config) {

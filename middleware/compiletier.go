@@ -37,8 +37,7 @@ func newTier(cfg *Config, name string, l limits) tier {
 	}
 	t.divide(cfg)
 	if cfg.Exact != nil {
-		x := cfg.Exact.withDefaults()
-		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(cfg.Instances)
+		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(cfg.Shards), p.Share(cfg.Instances)
 		t.quotaHash = quotaHash(p)
 	}
 	return t
@@ -207,7 +206,7 @@ func (c *challenger) indivisible(p *storeless.Policy, n int64) (errs []error) {
 	if c.share != 0 {
 		for _, part := range indivisible(p.Share(c.share), n) {
 			errs = append(errs, &storeless.ConfigError{Field: "Challenge.WaitingRoom", Problem: fmt.Sprintf(
-				"has too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; set Closed, or a smaller Share", p.Limit(part.index).Name, n)})
+				"has too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; close the room, or give it a larger part", p.Limit(part.index).Name, n)})
 		}
 	}
 	return errs

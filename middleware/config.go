@@ -58,22 +58,6 @@ type Config struct {
 	// under [FailOpen], with UnfairCeiling always.
 	Instances int64
 
-	// UnfairCeiling has each instance admit no more than its part of each quota and Burst, rounded
-	// down: one in Instances, whatever a token shows. So a client that drops or forks its tokens
-	// gets L·(1+C/N) in place of (N+C)·L, in the letters of docs/bounds.md: for what may be
-	// guessed, such as passwords. It is unfair: a client that is under its limit is refused where
-	// the balancer does not spread its requests evenly, and gets one part of the quota where it
-	// stays on one instance. Where fewer instances serve than Instances says, all get less; where
-	// more do, the bound is higher. IPv6 /56 and /48, bought tallies and the waiting room have
-	// their parts too. RateLimit and Retry-After tell what this instance would admit,
-	// RateLimit-Policy the quota. An answer of LimitsFor that cannot be divided is logged and not
-	// used. Set it where requests go to instances in turn or by chance, with a quota of which
-	// honest clients use half at most. The memory is a third larger, if it is set in [New]. An
-	// instance that gets it by Reconfigure begins with nothing: it counts as one in C. Needs
-	// Instances of at least 2, and quotas and bursts of at least Instances. Prohibited with Exact,
-	// InsecureNoMemory and a LeakyBucket, whose burst is 1.
-	UnfairCeiling bool
-
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
 	// [ForwardedFor] or [AddressFromHeader]; for customers, [ValidatedKey].
 	Identity IdentityFunc
@@ -90,30 +74,12 @@ type Config struct {
 	// TokenTransport says by which channels tokens travel. Default: [HeaderOrCookie].
 	TokenTransport TokenTransport
 
-	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
-	// becomes SameSite=None and Partitioned. Prohibited with InsecureCookie,
-	// which browsers would not store.
-	EmbeddedCookie bool
-
-	// InsecureCookie drops Secure, and with it the __Host- prefix that keeps
-	// sibling domains from planting tokens. For development over plain HTTP.
-	InsecureCookie bool
-
 	// MaxClients is how many clients that are active at once the memory is made for, of
 	// IPv4 or of IPv6. It takes 102 bytes for each of them and each limit, and 12 more for
 	// each, for ever: 7.2 MiB by default for one limit, and half as much more where a
 	// Challenge sells tallies. It cannot change in Reconfigure. Default: 65536.
 	// Permitted: up to 16777216.
 	MaxClients int
-
-	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
-	// and a whole /48 may use together. Default: 8, and 64 or Net56Factor if that is
-	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.
-	Net56Factor, Net48Factor int64
-
-	// InsecureNoMemory switches the memory off. Then nothing bounds a client
-	// that drops, replays or forks its token: only honest clients are limited.
-	InsecureNoMemory bool
 
 	// Challenge offers work to clients that the limits refuse, or that have
 	// nothing to show. Default: nil, never.
@@ -173,6 +139,9 @@ type Config struct {
 
 	// Now is the clock, for tests. Default: time.Now.
 	Now func() time.Time
+
+	// Advanced answers attacks and rare needs.
+	Advanced
 }
 
 // Format writes the policy's name for every verb, so that no log of a Config

@@ -149,9 +149,8 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 			Secrets:        [][]byte{secret("a"), secret("a"), secret("b")[:8], {}, make([]byte, 40)},
 			Tiers:          map[string][]middleware.Limit{"": {}, "pro": {{Quota: 0, Window: time.Hour}}},
 			TokenTransport: 17,
-			EmbeddedCookie: true, InsecureCookie: true,
-			MaxClients: -7, Instances: -4, Net56Factor: -1, Net48Factor: -2,
-			Fields: 1 << 7,
+			MaxClients:     -7, Instances: -4, Fields: 1 << 7,
+			Advanced: middleware.Advanced{EmbeddedCookie: true, InsecureCookie: true, Net56Factor: -1, Net48Factor: -2},
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",

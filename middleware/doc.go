@@ -97,7 +97,7 @@
 // says when: [WhenExhausted], [Newcomers], [WhenBusy] or [EveryRequest]. [Middleware.Endpoints]
 // serves the scripts that do it in a browser. A visitor whose browser cannot work may wait: the
 // waiting room is one further tally of the address, with a fifth of each quota, unless
-// WaitingRoom.Closed is set. docs/forms.md has both.
+// NoWaitingRoom is set. docs/forms.md has both.
 //
 // With Config.Exact a counter that all instances share decides. If it does not answer, the choice
 // is [FailOpen], by token and memory, or [FailClosed], 503. Load is 503 whatever the choice, so

@@ -96,7 +96,8 @@ type exactCounter struct {
 	guard    guardedcall.Guard
 	refusals guardedcall.Refusals
 	now      func() time.Time
-	stamp    int // the index in tallies of what the counter has refused
+	shards   int64 // the keys of an address
+	stamp    int   // the index in tallies of what the counter has refused
 
 	lateRefunds atomic.Uint64
 }

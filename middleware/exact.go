@@ -64,14 +64,6 @@ type Exact struct {
 	// has many of them leaves no room for your customers. Default: nil, addresses are
 	// strangers, and all others pay.
 	PayingTiers []string
-
-	// Shards splits the key of every identity that is an address into so many
-	// keys with a share of the quota each, one of which is charged at random: for
-	// an address that so many clients share that its key becomes too hot for the
-	// engine. It admits at most what one key would, if the quota is at least
-	// Shards, and refuses a little early: some requests meet a spent shard while
-	// others have room. Default: 1. Permitted: up to 256.
-	Shards int64
 }
 
 // Outage says what becomes of requests while an exact counter does not answer.
@@ -116,9 +108,6 @@ func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 	if x.InFlight < 1 || x.InFlight > 65536 {
 		problem("InFlight", "must be from 1 to 65536, or 0 for 256, not %d", x.InFlight)
 	}
-	if x.Shards < 1 || x.Shards > 256 {
-		problem("Shards", "must be from 1 to 256, or 0 for 1, not %d", x.Shards)
-	}
 	for i, name := range x.PayingTiers {
 		if _, ok := tiers[name]; !ok {
 			problem(fmt.Sprintf("PayingTiers[%d]", i), "there is no tier %q in Config.Tiers", name)
@@ -137,9 +126,6 @@ func (x Exact) withDefaults() Exact {
 	}
 	if x.InFlight == 0 {
 		x.InFlight = 256
-	}
-	if x.Shards == 0 {
-		x.Shards = 1
 	}
 	x.PayingTiers = slices.Clone(x.PayingTiers)
 	return x

@@ -93,7 +93,7 @@ func (x *exactCounter) shardsOf(who *subject) int64 {
 	if who.id.kind != kindAddress {
 		return 1
 	}
-	return max(1, x.Shards)
+	return x.shards
 }
 
 // shardCall names what is counted for a request. Counters get a hash: engines are read

@@ -120,7 +120,7 @@ func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 		"Newcomers": func(*middleware.Config) {},
 		"under a ceiling": func(cfg *middleware.Config) {
 			cfg.Limits[0].Quota, cfg.Instances, cfg.UnfairCeiling = 50, 10, true
-			cfg.Challenge.WaitingRoom.Closed = true
+			cfg.Challenge.NoWaitingRoom = true
 		},
 		"in a crowd": func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 1

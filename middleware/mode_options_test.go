@@ -217,7 +217,7 @@ func TestQuietChallenge(t *testing.T) {
 func TestChallengePage(t *testing.T) {
 	html := with("Accept", "text/html")
 	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.WaitingRoom.Closed = true
+	cfg.Challenge.NoWaitingRoom = true
 	h := newSite(t, cfg)
 	resp := send(h, html)
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)

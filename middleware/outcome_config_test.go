@@ -17,7 +17,7 @@ func TestByOutcomeIncorrect(t *testing.T) {
 	challenge := func(mode middleware.Mode, share int64) func(*middleware.Config) {
 		return func(cfg *middleware.Config) {
 			cfg.Challenge = &middleware.Challenge{Mode: mode}
-			cfg.Challenge.WaitingRoom.Share = share
+			cfg.Challenge.WaitingRoom = share
 		}
 	}
 	for _, test := range []struct {

@@ -126,7 +126,7 @@ func (a Answer) Settle(cost int64) error {
 // The quotas are those of the identity's tier, or its own: [LimitsFor] may be asked. The caller
 // makes the call, by a deadline of its own. What it charges is given back by the receipt alone.
 //
-// With Exact.Shards it is a call for one of an address's keys, at random. It is an error
+// With [Advanced].Shards it is a call for one of an address's keys, at random. It is an error
 // if id is nobody, or if the policy has no counter.
 func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 	e := m.loaded()

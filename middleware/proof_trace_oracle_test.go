@@ -79,20 +79,20 @@ type books struct {
 	surge    *shop.Surge
 }
 
-func newBooks(tariff *middleware.Challenge) *books {
+func newBooks(tariff *middleware.Challenge, budget int64) *books {
 	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, Memory: time.Hour}.Compile()
 	if err != nil {
 		panic(err)
 	}
 	b := &books{count{}, map[string]bool{}, map[string]bool{}, storeless.NewMemory(0, 1), prices, map[int64]bool{}, nil}
-	b.calm(tariff)
+	b.calm(budget)
 	return b
 }
 
 // calm begins a surge anew, as a configuration does.
-func (b *books) calm(tariff *middleware.Challenge) {
-	if tariff.SurgeBudget > 0 {
-		b.surge = shop.NewSurge(tariff.SurgeBudget)
+func (b *books) calm(budget int64) {
+	if budget > 0 {
+		b.surge = shop.NewSurge(budget)
 	}
 }
 

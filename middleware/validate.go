@@ -27,6 +27,9 @@ func withDefaults(cfg Config) Config {
 	if cfg.Net48Factor == 0 {
 		cfg.Net48Factor = max(64, cfg.Net56Factor)
 	}
+	if cfg.Shards == 0 {
+		cfg.Shards = 1
+	}
 	if cfg.Fields == 0 {
 		cfg.Fields = RateLimitFields
 	}
@@ -45,6 +48,7 @@ const mostClients = 1 << 24
 // of Tallystick together into every program, for a dozen comparisons.
 func validate(cfg *Config) error {
 	var errs []error
+	sells := cfg.Challenge != nil && cfg.Challenge.Mode != EveryRequest
 	for _, rule := range []struct {
 		broken         bool
 		field, problem string
@@ -62,6 +66,16 @@ func validate(cfg *Config) error {
 			"Net48Factor", "must be from Net56Factor to 2147483647, or 0 for 64 or a larger Net56Factor"},
 		{cfg.EmbeddedCookie && cfg.InsecureCookie,
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
+		{cfg.Shards < 1 || cfg.Shards > 256, "Shards", "must be from 1 to 256, or 0 for 1"},
+		{cfg.Shards > 1 && cfg.Exact == nil, "Shards", "needs Exact, whose keys it splits"},
+		{cfg.SurgeBudget < 0, "SurgeBudget", "must be tallies a minute, or 0 for never"},
+		{cfg.SurgeBudget > 0 && !sells, "SurgeBudget", "needs a Challenge that sells tallies; EveryRequest sells none"},
+		{cfg.SurgeBudget > 0 && cfg.InsecureNoMemory,
+			"SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales"},
+		{cfg.PortBlocks && !sells, "PortBlocks", "needs a Challenge that sells tallies; EveryRequest sells none"},
+		{cfg.PortBlocks && cfg.Identity != nil,
+			"PortBlocks", "goes with the peer's address alone, Identity left nil: behind a proxy the port is the proxy's"},
+		{cfg.PortBlocks && cfg.InsecureNoMemory, "PortBlocks", "cannot go with InsecureNoMemory: nothing would know what a block has bought"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
 			"Challenge", "cannot go with Exact: a tally that is bought would be a quota beside the counter's"},
 		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},
@@ -266,8 +280,8 @@ func checkByOutcome(cfg *Config, p *storeless.Policy) (late []int, errs []error)
 	if c := cfg.Challenge; c != nil && c.Mode != EveryRequest {
 		problem("", "cannot go with a Challenge but EveryRequest: each tally that is bought would be so many guesses more")
 	}
-	if c := cfg.Challenge; c != nil && c.WaitingRoom.Share != 0 {
-		problem("", "cannot go with a waiting room, which would be guesses for a wait; leave Challenge.WaitingRoom.Share 0")
+	if c := cfg.Challenge; c != nil && c.WaitingRoom != 0 {
+		problem("", "cannot go with a waiting room, which would be guesses for a wait; leave Challenge.WaitingRoom 0")
 	}
 	for _, status := range b.Free {
 		if status < 200 || status > 599 {

@@ -29,9 +29,9 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), mode)
 			require.Equal(t, want, offered(t, cfg))
-			cfg.Challenge.WaitingRoom.Closed = true
+			cfg.Challenge.NoWaitingRoom = true
 			require.False(t, offered(t, cfg))
-			cfg.Challenge.WaitingRoom.Closed = false
+			cfg.Challenge.NoWaitingRoom = false
 			cfg.TokenTransport = middleware.HeaderOnly
 			require.False(t, offered(t, cfg), "no cookie, no ticket")
 			cfg.TokenTransport = middleware.HeaderOrCookie
@@ -40,7 +40,7 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 				require.False(t, offered(t, cfg), "nothing would count it")
 			}
 			cfg.InsecureNoMemory = false
-			cfg.Challenge.WaitingRoom.Share = 3
+			cfg.Challenge.WaitingRoom = 3
 			require.True(t, offered(t, cfg))
 			cfg.Shadow = true
 			h := newSite(t, cfg)
@@ -60,15 +60,15 @@ func TestBadWaitShares(t *testing.T) {
 		field string
 		spoil func(*middleware.Config)
 	}{
-		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share = -1 }},
-		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share = 1 << 31 }},
-		{"WaitingRoom.Closed", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 5, true
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = -1 }},
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 1 << 31 }},
+		{"NoWaitingRoom", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 5, true
 		}},
-		{"WaitingRoom.Share", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom.Share, cfg.TokenTransport = 5, middleware.HeaderOnly
+		{"WaitingRoom", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom, cfg.TokenTransport = 5, middleware.HeaderOnly
 		}},
-		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share, cfg.InsecureNoMemory = 5, true }},
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.InsecureNoMemory = 5, true }},
 	} {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		test.spoil(&cfg)
@@ -98,7 +98,7 @@ func TestQuotasOfTheWaitingRoom(t *testing.T) {
 	} {
 		now := new(clock)
 		cfg := challenging(now, middleware.Newcomers)
-		cfg.Limits, cfg.Challenge.WaitingRoom.Share = limits(test.quota), test.share
+		cfg.Limits, cfg.Challenge.WaitingRoom = limits(test.quota), test.share
 		cfg.Tiers = map[string][]middleware.Limit{"pro": limits(test.tier)}
 		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 			id := middleware.APIKey("somebody")

@@ -111,18 +111,19 @@ func TestWords(t *testing.T) {
 
 func TestPathsOfFields(t *testing.T) {
 	for field, want := range map[string]string{
-		"Policy":                      "policy",
-		"Limits[1].Quota":             "limits[1].quota",
-		`Tiers["pro"]`:                "tiers.pro",
-		`Tiers["pro"][0].Quota`:       "tiers.pro.limits[0].quota",
-		`Tiers["a\"].[0]"][0].Burst`:  `tiers["a\"].[0]"].limits[0].burst`,
-		`Tiers[""]`:                   `tiers[""]`,
-		"Challenge.WaitingRoom.Share": "challenge.waitingRoom.share",
-		"ByOutcome":                   "byOutcome",
-		`Concurrency.Tiers["pro"]`:    "concurrency.tiers.pro",
-		"XRateLimit":                  "xRateLimit",
-		"Secrets[3]":                  "secrets[3]",
-		"":                            "",
+		"Policy":                     "policy",
+		"Limits[1].Quota":            "limits[1].quota",
+		`Tiers["pro"]`:               "tiers.pro",
+		`Tiers["pro"][0].Quota`:      "tiers.pro.limits[0].quota",
+		`Tiers["a\"].[0]"][0].Burst`: `tiers["a\"].[0]"].limits[0].burst`,
+		`Tiers[""]`:                  `tiers[""]`,
+		"Challenge.WaitingRoom":      "challenge.waitingRoom",
+		"UnfairCeiling":              "advanced.unfairCeiling",
+		"ByOutcome":                  "byOutcome",
+		`Concurrency.Tiers["pro"]`:   "concurrency.tiers.pro",
+		"XRateLimit":                 "xRateLimit",
+		"Secrets[3]":                 "secrets[3]",
+		"":                           "",
 	} {
 		require.Equal(t, want, pathOf(field), field)
 	}

@@ -127,7 +127,7 @@ func TestOpenReportsAll(t *testing.T) {
 				"a.b": {"limits": [{"quota": 5, "window": "1500ms"}]}},
 			"byOutcome": {"limits": ["failures"], "free": [200]},
 			"tokenTransport": "memory-only",
-			"insecureNoMemory": true},
+			"advanced": {"insecureNoMemory": true}},
 		"paid": {
 			"limits": [{"quota": 5, "window": "1m"}],
 			"exact": {"counter": "nosuch", "deadline": "11s"},
@@ -145,7 +145,7 @@ PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8
 PATH:4: policies.upload: is missing: the program serves it
 PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
-PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor, instances, unfairCeiling, identity, tokenTransport, embeddedCookie, insecureCookie, maxClients, net56Factor, net48Factor, insecureNoMemory, challenge, exact, concurrency, byOutcome, quiet, fields, shadow
+PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
