@@ -25,7 +25,7 @@ func polite(t testing.TB, addr string) (*http.Client, *atomic.Int64) {
 	var solves atomic.Int64
 	c := clientAt(t, addr)
 	transport := &client.Transport{Base: c.Transport, MaxWait: -1, Workers: 1, MaxSolves: 8, MaxAttempts: 20, Observe: func(e client.Event) {
-		if e.Action == client.Solving {
+		if e.Action == "solving" {
 			solves.Add(1)
 		}
 	}}
