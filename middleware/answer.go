@@ -40,8 +40,7 @@ func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, 
 	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, c), offerFields{})
 }
 
-// answer writes all fields of a decision, but where there is no charge to tell of: see concludeNobody, and a
-// negative cost in decide. What is computed is cut from a single
+// answer writes all fields of a decision about somebody at some price; for all else see concludeUncharged. What is computed is cut from a single
 // string, so that a request costs one allocation for it.
 func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, fields answerFields, offers offerFields) {
 	d, f := &dc.decision, &dc.reply.Fields
@@ -95,8 +94,9 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	}
 }
 
-// concludeNobody concludes a request by nobody, who is told no more than when to come again.
-func (e *engine) concludeNobody(dc *decisionContext, v *verdict) {
+// concludeUncharged concludes a request that no limit was asked about, by nobody or at a negative cost. Who
+// asks is told no more than when to come again.
+func (e *engine) concludeUncharged(dc *decisionContext, v *verdict) {
 	dc.decision.conclude(v)
 	if v.retryAfter > 0 && !e.shadow {
 		dc.reply.Fields.Lines[reply.Retry] = strconv.FormatInt(int64(v.retryAfter/time.Second), 10)

@@ -33,7 +33,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	var who subject
 	v, ok := e.identify(now, q, dc, &who)
 	if !ok {
-		e.concludeNobody(dc, &v)
+		e.concludeUncharged(dc, &v)
 		return v.denial
 	}
 	d.tier = who.tier
@@ -44,7 +44,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	}
 	if price := e.hooks.priceOf(q); price != nil {
 		if d.Cost, ok = e.price(now, q.r, price); !ok {
-			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
+			e.concludeUncharged(dc, &verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
 		}
 	}

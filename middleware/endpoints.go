@@ -79,7 +79,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	var who subject
 	v, ok := e.identify(now, over(r), dc, &who)
 	if !ok {
-		e.concludeNobody(dc, &v)
+		e.concludeUncharged(dc, &v)
 		reply.ForbidStoring(w.Header())
 		dc.reply.Fields.Set(w.Header())
 		e.refuse(w, dc.asking(r), dc, v.denial)
