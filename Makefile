@@ -134,7 +134,7 @@ cover: ## statement coverage of the root module, package by package; fails below
 newest: need ## vet and the short tests by the newest Go; fails also where it cannot be had
 	@.ci/newest $(MODULES)
 
-size: ## lines, files, pages, words; CPU=1: the CPU seconds of the short tests; AGAINST=DIRECTORY: another checkout beside it
+size: ## lines, files, pages, words, names of each package; CPU=1: the CPU seconds of the short tests; AGAINST=DIRECTORY: another checkout beside it
 	@.ci/size $(if $(CPU),-cpu) $(AGAINST) .
 
 sbom: ## the bill of materials of the root module, CycloneDX in JSON

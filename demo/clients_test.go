@@ -62,7 +62,7 @@ func TestGoClient(t *testing.T) {
 			Base:    base,
 			MaxWait: -1, // the demo's clock stands still
 			Observe: func(e polite.Event) {
-				if e.Action == polite.Solving {
+				if e.Action == "solving" {
 					solved = append(solved, e.Request.URL.Path)
 				}
 			},

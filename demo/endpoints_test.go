@@ -52,7 +52,7 @@ func TestEndpointsRefuse(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, c.do("GET", "/tally/signup/", "").StatusCode)
 	require.Equal(t, http.StatusForbidden, c.do("POST", "/tally/signup/redeem", "", "Sec-Fetch-Site: cross-site").StatusCode)
 	refusedFor(t, middleware.NoToken, c.do("POST", "/tally/signup/redeem", ""))
-	refusedFor(t, middleware.ProofClientChanged, c.do("POST", "/tally/signup/redeem", "", c.feedback().prove(t)))
+	refusedFor(t, "client-changed", c.do("POST", "/tally/signup/redeem", "", c.feedback().prove(t)))
 }
 
 func TestEndpointsTakeTheirTurn(t *testing.T) {

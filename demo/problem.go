@@ -34,7 +34,7 @@ func showRefusal(w http.ResponseWriter, r *http.Request) {
 	case middleware.OverLimit, middleware.SoldOut:
 		p.Title = "Quota exceeded"
 		p.Detail = "Try again in " + d.RetryAfter.String() + "."
-	case middleware.NoToken, middleware.ProofReplayed, middleware.MemoryFull:
+	case middleware.NoToken, "replayed", middleware.MemoryFull:
 		p.Title = "Proof of work required"
 	}
 	if d.RoomWait > 0 && (d.RetryAfter == 0 || d.RoomWait < d.RetryAfter) {

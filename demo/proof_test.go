@@ -116,7 +116,7 @@ func TestFeedbackNeedsAProofEachTime(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.StatusCode, "request %d of 20: %s", i+1, a.body)
 		require.Contains(t, a.Header.Get("RateLimit"), `"feedback";r=`+strconv.Itoa(19-i))
 		if i < 19 {
-			refusedFor(t, middleware.ProofReplayed, c.feedback(proof))
+			refusedFor(t, "replayed", c.feedback(proof))
 		}
 	}
 	a := c.pay(c.feedback())
@@ -135,7 +135,7 @@ func TestFeedbackProofBuysOneRequestOfEachInstance(t *testing.T) {
 			passed++
 			continue
 		}
-		refusedFor(t, middleware.ProofReplayed, a)
+		refusedFor(t, "replayed", a)
 	}
 	require.Equal(t, 3, passed)
 }
@@ -144,11 +144,11 @@ func TestWhyAProofIsRefused(t *testing.T) {
 	s := start(t, 1)
 	c := s.client(t)
 	proof := c.feedback().prove(t)
-	refusedFor(t, middleware.ProofWrong, c.feedback(proof+"1"))
-	refusedFor(t, middleware.ProofWrong, c.feedback(middleware.ProofHeader+": nonsense"))
-	refusedFor(t, middleware.ProofClientChanged, c.do("POST", "/signup", goodSignup, urlencoded, proof))
+	refusedFor(t, "wrong-solution", c.feedback(proof+"1"))
+	refusedFor(t, "wrong-solution", c.feedback(middleware.ProofHeader+": nonsense"))
+	refusedFor(t, "client-changed", c.do("POST", "/signup", goodSignup, urlencoded, proof))
 	s.seconds.Add(11)
-	refusedFor(t, middleware.ProofExpired, c.feedback(proof))
+	refusedFor(t, "expired", c.feedback(proof))
 }
 
 func TestContactSellsATallyOnceTheSharedOneIsSpent(t *testing.T) {
@@ -197,7 +197,7 @@ func TestStockOfChallengesIsWorthTodaysPrice(t *testing.T) {
 	require.Equal(t, http.StatusOK, c.pay(one).StatusCode)
 	require.Equal(t, http.StatusOK, s.client(t).pay(two).StatusCode, "worth two thirds of it")
 	a := s.client(t).pay(three)
-	refusedFor(t, middleware.ProofPriceRisen, a)
+	refusedFor(t, "price-risen", a)
 	require.EqualValues(t, 2*cheap, *a.details(t).Work)
 }
 

@@ -27,14 +27,14 @@ func (o options) quote(counter exact.Counter) (middleware.Config, error) {
 		return middleware.Config{}, err
 	}
 	cfg := middleware.Config{
-		Policy:         "api",
-		Limits:         tiers["free"],
-		Tiers:          tiers,
-		Identity:       customer,
-		Exact:          &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: o.deadline},
-		InsecureCookie: true, // see form
-		Logger:         o.log,
-		Now:            o.now,
+		Policy:   "api",
+		Limits:   tiers["free"],
+		Tiers:    tiers,
+		Identity: customer,
+		Exact:    &middleware.Exact{Counter: counter, Outage: middleware.FailClosed, Deadline: o.deadline},
+		Advanced: middleware.Advanced{InsecureCookie: true}, // see form
+		Logger:   o.log,
+		Now:      o.now,
 	}
 	if o.internal != "" {
 		cfg.Skip, err = middleware.ServiceCredential("Demo-Internal", o.internal)

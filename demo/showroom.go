@@ -240,7 +240,7 @@ func (s *showroom) announce(form *middleware.Middleware) {
 func (s *showroom) form(o options) middleware.Config {
 	challenge := o.challenge(showroomPolicy, middleware.WhenExhausted)
 	challenge.BindOwn = true // to the round, as all else here
-	challenge.WaitingRoom = middleware.WaitingRoom{Closed: true}
+	challenge.WaitingRoom, challenge.NoWaitingRoom = 0, true
 	cfg := o.form(route{policy: showroomPolicy, limits: showroomLimits, challenge: challenge})
 	cfg.Identity = identify
 	cfg.PageHandler = http.HandlerFunc(s.refuse)
@@ -263,11 +263,12 @@ func (s *showroom) form(o options) middleware.Config {
 // show: memory alone counts.
 func (o options) every() middleware.Config {
 	return middleware.Config{
-		Policy:     addressPolicy,
-		Limits:     []middleware.Limit{{Quota: 600, Window: time.Minute}},
-		MaxClients: 4096,
-		Quiet:      middleware.QuietNoToken,
-		Logger:     o.log,
-		Now:        o.now,
+		Policy:         addressPolicy,
+		Limits:         []middleware.Limit{{Quota: 600, Window: time.Minute}},
+		MaxClients:     4096,
+		Quiet:          true,
+		TokenTransport: middleware.MemoryOnly,
+		Logger:         o.log,
+		Now:            o.now,
 	}
 }

@@ -45,7 +45,7 @@ func (o options) challenge(policy string, mode middleware.Mode) *middleware.Chal
 		Work:        o.work,
 		NonceOnly:   o.work == 0 && mode == middleware.EveryRequest,
 		Crowd:       o.crowd,
-		WaitingRoom: middleware.WaitingRoom{Share: 5}, // the default; EveryRequest has no waiting room unless asked
+		WaitingRoom: 5, // the default; EveryRequest has no waiting room unless asked
 		Path:        tallyPath(policy),
 	}
 }
@@ -125,11 +125,11 @@ func (o options) form(to route) middleware.Config {
 		TokenTransport: middleware.HeaderAndCookie,
 		// The demo speaks plain HTTP, where browsers store no Secure cookie.
 		// A real site leaves this out.
-		InsecureCookie: true,
-		PageHandler:    page,
-		OnDecision:     func(_ context.Context, d middleware.Decision) { o.counted.note(d) },
-		Logger:         o.log,
-		Now:            o.now,
+		Advanced:    middleware.Advanced{InsecureCookie: true},
+		PageHandler: page,
+		OnDecision:  func(_ context.Context, d middleware.Decision) { o.counted.note(d) },
+		Logger:      o.log,
+		Now:         o.now,
 	}
 }
 

@@ -20,11 +20,8 @@ func TestChoicesOfFieldsAreTrue(t *testing.T) {
 	constants := map[string]middleware.Fields{
 		"`RateLimitFields`, the default": middleware.RateLimitFields,
 		"`RateLimitDraft7`":              middleware.RateLimitDraft7,
-		"`RateLimitDraft6`":              middleware.RateLimitDraft6,
 		"`XRateLimitInSeconds`":          middleware.XRateLimitInSeconds,
 		"`XRateLimitInUnixTime`":         middleware.XRateLimitInUnixTime,
-		"`XQuotaInSeconds`":              middleware.XQuotaInSeconds,
-		"`XQuotaInUnixTime`":             middleware.XQuotaInUnixTime,
 	}
 	field := regexp.MustCompile("`([^`:]+): ([^`]+)`")
 	rows := tableOf(t, wirePage, "| `Config.Fields` |")
@@ -50,7 +47,7 @@ func TestChoicesOfFieldsAreTrue(t *testing.T) {
 			shown[strings.ToLower(f[1])] = f[2]
 		}
 		for name := range w.Header() {
-			if name = strings.ToLower(name); strings.Contains(name, "ratelimit") || strings.Contains(name, "quota") {
+			if name = strings.ToLower(name); strings.Contains(name, "ratelimit") {
 				sent[name] = w.Header().Get(name)
 			}
 		}

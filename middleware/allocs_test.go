@@ -192,7 +192,7 @@ func TestAllocationsOutside(t *testing.T) {
 		}},
 		{"by outcome", 7, free, func(ctx context.Context, m *middleware.Middleware) error {
 			a, err := m.Check(ctx, visitor, 1)
-			a.NoCharge()
+			a.Charge(false)
 			return err
 		}},
 	} {

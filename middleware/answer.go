@@ -41,15 +41,14 @@ func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, 
 	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, c), offerFields{})
 }
 
-// answer writes all fields of a decision, but where there is no charge to tell of: see concludeNobody, and a
-// negative cost in decide. What is computed is cut from a single
+// answer writes all fields of a decision about somebody at some price; for all else see concludeUncharged. What is computed is cut from a single
 // string, so that a request costs one allocation for it.
 func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, fields answerFields, offers offerFields) {
 	d, f := &dc.decision, &dc.reply.Fields
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
 	b := stack[:0]
 
-	if e.carriage.quiet == QuietOff {
+	if !e.carriage.quiet {
 		f.Lines[reply.Policy] = who.tier.field
 		if fields.standings != nil && e.carriage.fields.has(RateLimitFields) {
 			b = appendRateLimit(b, who.tier.names, fields.standings)
@@ -60,7 +59,7 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 		b = strconv.AppendInt(b, int64(d.RetryAfter/time.Second), 10)
 	}
 	retry := len(b)
-	if fields.tally != nil && e.carriage.quiet != QuietNoToken {
+	if fields.tally != nil && e.carriage.transport != MemoryOnly {
 		b = who.appendToken(b, fields.own, fields.tally)
 	}
 	tok := len(b)
@@ -91,13 +90,14 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	if d.Degraded {
 		f.Other(reply.Degraded, "?1")
 	}
-	if e.carriage.fields != RateLimitFields && e.carriage.quiet == QuietOff && fields.standings != nil {
+	if e.carriage.fields != RateLimitFields && !e.carriage.quiet && fields.standings != nil {
 		e.carriage.answerMore(now, &f.Values, who, fields.standings)
 	}
 }
 
-// concludeNobody concludes a request by nobody, who is told no more than when to come again.
-func (e *engine) concludeNobody(dc *decisionContext, v *verdict) {
+// concludeUncharged concludes a request that no limit was asked about, by nobody or at a negative cost. Who
+// asks is told no more than when to come again.
+func (e *engine) concludeUncharged(dc *decisionContext, v *verdict) {
 	dc.decision.conclude(v)
 	if v.retryAfter > 0 && !e.shadow {
 		dc.reply.Fields.Lines[reply.Retry] = strconv.FormatInt(int64(v.retryAfter/time.Second), 10)
@@ -163,33 +163,17 @@ func (c *carriage) appendCookieEnd(b, tok []byte, maxAge int64) []byte {
 func (c *carriage) answerMore(now time.Time, f *reply.Values, who *subject, v *storeless.Verdict) {
 	of, p := c.fields, who.tier.policy
 	tight := tightest(v, p.Len())
-	limit, remaining, reset := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, v.Limits[tight].Reset
-	at := func(reset time.Duration, unix bool) string {
-		seconds := int64(reset / time.Second)
-		if unix {
-			seconds += now.Unix()
-		}
-		return strconv.FormatInt(seconds, 10)
-	}
-	switch {
-	case of.has(RateLimitDraft7):
-		f.Other(reply.Combined, fmt.Sprintf("limit=%d, remaining=%d, reset=%s", limit, remaining, at(reset, false)))
-	case of.has(RateLimitDraft6):
-		f.Other(reply.Limit, strconv.FormatInt(limit, 10))
-		f.Other(reply.Remaining, strconv.FormatInt(remaining, 10))
-		f.Other(reply.Reset, at(reset, false))
+	limit, remaining, seconds := atOnce(p.Limit(tight)), v.Limits[tight].Remaining, int64(v.Limits[tight].Reset/time.Second)
+	if of.has(RateLimitDraft7) {
+		f.Other(reply.Combined, fmt.Sprintf("limit=%d, remaining=%d, reset=%d", limit, remaining, seconds))
 	}
 	if of.has(unitsOfX) {
 		f.Other(reply.XLimit, strconv.FormatInt(limit, 10))
 		f.Other(reply.XRemaining, strconv.FormatInt(remaining, 10))
-		f.Other(reply.XReset, at(reset, of.has(XRateLimitInUnixTime)))
-	}
-	if of.has(unitsOfXQuota) {
-		i := longest(p, v)
-		quota := atOnce(p.Limit(i))
-		f.Other(reply.XQuotaLimit, strconv.FormatInt(quota, 10))
-		f.Other(reply.XQuotaUsed, strconv.FormatInt(quota-v.Limits[i].Remaining, 10))
-		f.Other(reply.XQuotaReset, at(v.Limits[i].Reset, of.has(XQuotaInUnixTime)))
+		if of.has(XRateLimitInUnixTime) {
+			seconds += now.Unix()
+		}
+		f.Other(reply.XReset, strconv.FormatInt(seconds, 10))
 	}
 }
 
@@ -203,22 +187,6 @@ func tightest(v *storeless.Verdict, n int) int {
 			continue
 		}
 		if b.Shadow || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.Reset > b.Reset {
-			best = i
-		}
-	}
-	return best
-}
-
-// longest returns the limit in force with the longest window, and of those the one that
-// leaves least.
-func longest(p *limiter.Policy, v *storeless.Verdict) int {
-	best := 0
-	for i := 1; i < p.Len(); i++ {
-		if v.Limits[i].Shadow {
-			continue
-		}
-		a, b := p.Limit(i).Window, p.Limit(best).Window
-		if v.Limits[best].Shadow || a > b || a == b && v.Limits[i].Remaining < v.Limits[best].Remaining {
 			best = i
 		}
 	}

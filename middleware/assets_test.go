@@ -167,7 +167,7 @@ func TestForesight(t *testing.T) {
 	require.Regexp(t, `^429 .*quota-exceeded`, look(h), "no proof would help")
 
 	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Quiet = middleware.QuietRetryAfterOnly
+	cfg.Quiet = true
 	h = newSite(t, cfg)
 	require.Equal(t, `200 {"needed":false,"challenge":…,"ttl":10,"work":16}`, look(h))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 func benchmark(b *testing.B, cfg middleware.Config, reason middleware.Reason, tokens int, options ...option) {
@@ -32,7 +33,7 @@ func BenchmarkAllowed(b *testing.B) {
 	})
 	b.Run("sliding", func(b *testing.B) {
 		sliding := open()
-		sliding.Limits[0].Algorithm = middleware.SlidingWindow
+		sliding.Limits[0].Algorithm = storeless.SlidingWindow
 		benchmark(b, sliding, middleware.WithinLimits, 1, showing(earned(b, sliding)))
 	})
 }

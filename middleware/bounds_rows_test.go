@@ -220,6 +220,6 @@ func TestFixedWindowOfTwoClocks(t *testing.T) {
 	}
 	for n := 2; n <= 3; n++ {
 		require.Equal(t, 2*n*L-1, play(t, middleware.FixedWindow, n), "%d instances", n)
-		require.Equal(t, n*L+(n-1)*4, play(t, middleware.SlidingWindow, n), "what weighs no more: L·D/W, less one, where the clock is ahead")
+		require.Equal(t, n*L+(n-1)*4, play(t, storeless.SlidingWindow, n), "what weighs no more: L·D/W, less one, where the clock is ahead")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // divided is a policy of 30 a minute, of which each of n instances admits its part.
@@ -127,7 +128,7 @@ func TestUnfairCeilingIsUnfair(t *testing.T) {
 		cfg := challenging(new(clock), middleware.WhenExhausted)
 		cfg.Limits[0].Quota = 30
 		cfg.Instances, cfg.UnfairCeiling = 10, true
-		cfg.Challenge.WaitingRoom.Closed = true
+		cfg.Challenge.NoWaitingRoom = true
 		resp := fetched(newSite(t, cfg), path("/tally/challenge"), func(r *http.Request) { r.URL.RawQuery = "cost=1000" })
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Contains(t, bodyOf(t, resp), `"needed":false,"left":3`, "as of any cost above a quota, it is told of the most there may be")
@@ -184,7 +185,7 @@ func TestUnfairCeilingOfAThousandWrongPasswords(t *testing.T) {
 	for range 100 {
 		h := instances[0].Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
-			middleware.NoCharge(r)
+			middleware.Charge(r, false)
 		}))
 		require.Equal(t, http.StatusUnauthorized, send(h).StatusCode)
 	}
@@ -316,7 +317,7 @@ func TestUnfairCeilingIsSettled(t *testing.T) {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		cfg.Limits[0].Quota = 30
 		cfg.Instances, cfg.UnfairCeiling = 10, true
-		cfg.Challenge.WaitingRoom.Closed = true
+		cfg.Challenge.NoWaitingRoom = true
 		s := newSite(t, cfg)
 		tok := bought(t, s)
 		s.spy.serve = func(w http.ResponseWriter, r *http.Request) { require.NoError(t, middleware.Refund(w, r)) }
@@ -421,7 +422,7 @@ func TestUnfairCeilingProblems(t *testing.T) {
 		{"a small bucket", limit(func(l *middleware.Limit) { l.Algorithm, l.Quota, l.Burst = middleware.TokenBucket, 9, 8 }),
 			[]string{"Limits[0].Quota: must be at least Instances", "Limits[0].Burst: must be at least Instances"}},
 		{"a bucket of its quota", limit(func(l *middleware.Limit) { l.Algorithm, l.Quota = middleware.TokenBucket, 9 }), []string{"Limits[0].Quota: must be at least Instances"}},
-		{"a meter", limit(func(l *middleware.Limit) { l.Algorithm = middleware.LeakyBucket }), []string{"Limits[0].Algorithm: must be another"}},
+		{"a meter", limit(func(l *middleware.Limit) { l.Algorithm = storeless.LeakyBucket }), []string{"Limits[0].Algorithm: must be another"}},
 		{"a tier", func(cfg *middleware.Config) {
 			small := cfg.Limits[0]
 			small.Quota = 5
@@ -429,7 +430,7 @@ func TestUnfairCeilingProblems(t *testing.T) {
 		}, []string{`Tiers["a"][0].Quota: must be at least Instances`, `Tiers["b"][0].Quota: must be at least Instances`}},
 		{"a pass", func(cfg *middleware.Config) {
 			cfg.Limits[0] = middleware.Limit{Quota: 50, Window: 24 * time.Hour}
-			cfg.Challenge = &middleware.Challenge{WaitingRoom: middleware.WaitingRoom{Closed: true}}
+			cfg.Challenge = &middleware.Challenge{NoWaitingRoom: true}
 		}, []string{"Challenge.PriceMemory: leaves a bought tally too little of the limit contact"}},
 		{"a waiting room", func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{} }, []string{"Challenge.WaitingRoom: has too little of the limit contact"}},
 		{"two at once", func(cfg *middleware.Config) {
@@ -443,7 +444,7 @@ func TestUnfairCeilingProblems(t *testing.T) {
 			_, err := middleware.New(cfg)
 			require.Error(t, err)
 			var said []string
-			for problem := range middleware.ConfigErrors(err) {
+			for problem := range storeless.ConfigErrors(err) {
 				if !strings.HasPrefix(problem.Field, "Exact") {
 					said = append(said, problem.Error())
 				}

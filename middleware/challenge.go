@@ -48,55 +48,23 @@ type Challenge struct {
 	// from one minute to one day.
 	PriceMemory time.Duration
 
-	// PortBlocks gives each block of 4096 ports of an IPv4 address a price of its own.
-	// Carriers let many subscribers share an address, and give each of them a block of its
-	// ports (RFC 7422). So a subscriber that buys all it can makes tallies dear for itself,
-	// and hardly for its neighbours: a block pays for what the address has bought or, if
-	// that is more, for eight times what it has bought itself, and has at most a quarter of
-	// what leaks. All blocks together buy no more than the address does without this. Of no
-	// use, and dear for many clients in one block, where no carrier divides the ports: see
-	// docs/forms.md. IPv6 clients need none, and have none.
-	//
-	// RemoteAddr must have the client's port: the server is reached directly, or its listener
-	// speaks the PROXY protocol and takes address and port from it. A proxy's or load balancer's
-	// own port says nothing, nor does one that a balancer has chosen which keeps the client's
-	// address: then nothing is gained. Prohibited with an Identity, in [EveryRequest], which sells
-	// no tallies, and with InsecureNoMemory. To switch it on or off makes prices begin at Work
-	// again.
-	PortBlocks bool
-
 	// BindOwn makes an own tally good only for the address that bought it. Without it,
 	// a phone keeps its tally as it changes networks. The tallies of API keys and
 	// principals are always bound.
 	BindOwn bool
 
-	// SurgeBudget is how many tallies this instance may sell in a minute before
-	// the work of every challenge begins to rise, to 2²⁸ hashes at the most, which a
-	// browser can do. A quarter of it at most is counted of one network, an IPv4 /16 or
-	// IPv6 /29: no one client makes others pay. Prohibited in [EveryRequest],
-	// which sells none, and with InsecureNoMemory. Default: 0, never.
-	SurgeBudget int64
-
-	// WaitingRoom is for people whose browser cannot work; see docs/forms.md. It comes on top of
-	// the quotas. Default: a fifth of each quota; none in [EveryRequest], with HeaderOnly and with
-	// InsecureNoMemory.
-	WaitingRoom WaitingRoom
+	// WaitingRoom is the part of each quota, one in so many and at least 1, that an identity may
+	// use without work, after a wait, on top of the quotas: for people whose browser cannot work,
+	// see docs/forms.md. NoWaitingRoom is for routes where nothing may be had without work.
+	// Default: 5; no room in [EveryRequest]. [HeaderOnly] and InsecureNoMemory prohibit one.
+	// Permitted: 1 to 2147483647.
+	WaitingRoom   int64
+	NoWaitingRoom bool
 
 	// Path is where the program has mounted [Middleware.Endpoints], such as
 	// "/tally/contact/"; refusals name the URLs below it. Default: none.
 	// Permitted: an absolute path that ends in a slash.
 	Path string
-}
-
-// A WaitingRoom says what a client may use that waits instead of working.
-type WaitingRoom struct {
-	// Share is the part of each quota, one in so many and at least 1, that an identity
-	// may use without work, after a wait. Default: 5; no room in [EveryRequest]. HeaderOnly
-	// and InsecureNoMemory prohibit one. Permitted: 1 to 2147483647.
-	Share int64
-
-	// Closed is for routes where nothing may be had without work. Prohibited with Share.
-	Closed bool
 }
 
 // Mode says when a client is challenged.

@@ -142,7 +142,7 @@ func (e *engine) chargeProof(now time.Time, who *subject, shown *credentials, co
 		}
 		if !c.verdict.Spent {
 			if c.verdict.Admitted {
-				e.challenge.proofs.accepted.Add(1)
+				e.challenge.proofs.note(accepted)
 			}
 			return c, true
 		}

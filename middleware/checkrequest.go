@@ -36,7 +36,7 @@ func (e *engine) checkRequest(now time.Time, r *http.Request, dc *decisionContex
 
 // checkCookies checks whether the browser stores the cookie, by what it says of the page.
 func (e *engine) checkCookies(now time.Time, r *http.Request) {
-	if e.carriage.transport == HeaderOnly || e.carriage.quiet == QuietNoToken {
+	if e.carriage.transport == HeaderOnly || e.carriage.transport == MemoryOnly {
 		return
 	}
 	secure := strings.HasPrefix(e.carriage.cookieName, "__Host-")

@@ -82,7 +82,7 @@ var findings = [numFindings]struct{ code, message, remedy string }{
 	identityAway:    {"identity-unavailable", "cannot tell now who is asking; refused", ""},
 	tierUnknown:     {"tier-unknown", "identity has an unknown tier; the limits of Config.Limits apply", ""},
 	limitsFailed:    {"limits-failed", "LimitsFor has no answer; the limits that it gave last apply, or those of the tier", ""},
-	portUnknown:     {"port-unknown", "RemoteAddr has no port: such clients buy as without Challenge.PortBlocks", ""},
+	portUnknown:     {"port-unknown", "RemoteAddr has no port: such clients buy as without Config.PortBlocks", ""},
 	proxyUntrusted:  {"proxy-untrusted", "the client is a private address that names another, as proxies do: all of its clients share one quota", trustProxy},
 	proxySuspected: {"proxy-suspected", "one client names many others, as proxies do: all of its clients share one quota",
 		"if it is a proxy of yours, " + trustProxy + "; if not, leave it: a client can write this field"},
@@ -252,7 +252,7 @@ func (c *checks) counterRefuses(now time.Time, outcome guardedcall.Outcome, err 
 	if !does {
 		return
 	}
-	args := []any{"because", callOf(because)}
+	args := []any{"because", because.String()}
 	if err != nil { // else there was no place to wait
 		args = append(args, "error", err)
 	}

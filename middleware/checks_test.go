@@ -169,7 +169,7 @@ func troubles() map[string]trouble {
 		"port-unknown": func(t *testing.T) []string {
 			return around(t, func(cfg *middleware.Config) {
 				forms(middleware.WhenExhausted)(cfg)
-				cfg.Challenge.PortBlocks = true
+				cfg.PortBlocks = true
 			}, nil, []option{func(r *http.Request) { r.RemoteAddr = "203.0.113.1" }})
 		},
 		"proxy-untrusted": func(t *testing.T) []string {

@@ -37,9 +37,10 @@ func compile(cfg Config, here *home) (*engine, error) {
 	if cfg.Exact != nil {
 		x := cfg.Exact.withDefaults()
 		e.exact = &exactCounter{
-			Exact: x,
-			guard: guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
-			stamp: c.base.tokens.Len(),
+			Exact:  x,
+			guard:  guardedcall.Guard{Counter: x.Counter, Deadline: x.Deadline, InFlight: x.InFlight},
+			shards: cfg.Shards,
+			stamp:  c.base.tokens.Len(),
 		}
 	}
 	if cfg.Concurrency != nil {

@@ -77,14 +77,14 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	}
 	var errs []error
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "Challenge." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if c.Mode > EveryRequest {
 		problem("Mode", "must be WhenExhausted, WhenBusy, Newcomers or EveryRequest")
 	}
 	checkBusy(&c, problem)
 	prices, err := shop.Tariff{Work: c.Work, Crowd: c.Crowd, Memory: c.PriceMemory}.Compile()
-	for p := range ConfigErrors(err) {
+	for p := range storeless.ConfigErrors(err) {
 		field := p.Field
 		if field == "Memory" {
 			field = "PriceMemory"
@@ -97,25 +97,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if c.NonceOnly && cfg.Challenge.Work != 0 {
 		problem("NonceOnly", "asks for no work; leave Work 0")
 	}
-	switch {
-	case c.SurgeBudget < 0:
-		problem("SurgeBudget", "must be tallies a minute, or 0 for never, not %d", c.SurgeBudget)
-	case c.SurgeBudget > 0 && c.Mode == EveryRequest:
-		problem("SurgeBudget", "cannot go with EveryRequest, which sells no tallies")
-	case c.SurgeBudget > 0 && cfg.InsecureNoMemory:
-		problem("SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales")
-	}
-	switch {
-	case !c.PortBlocks:
-	case cfg.Identity != nil:
-		problem("PortBlocks", "goes with the peer's address alone, Identity left nil: behind a proxy the port is the proxy's")
-	case c.Mode == EveryRequest:
-		problem("PortBlocks", "cannot go with EveryRequest, which sells no tallies")
-	case cfg.InsecureNoMemory:
-		problem("PortBlocks", "cannot go with InsecureNoMemory: nothing would know what a block has bought")
-	}
-	if c.Mode < EveryRequest && cfg.Quiet == QuietNoToken {
-		problem("Mode", "must be EveryRequest with QuietNoToken: a client that buys a tally would never get its token")
+	if c.Mode < EveryRequest && cfg.TokenTransport == MemoryOnly {
+		problem("Mode", "must be EveryRequest with MemoryOnly: a client that buys a tally would never get its token")
 	}
 	share := roomShare(cfg, &c, problem)
 	if c.Path != "" && !plainPath(c.Path) {
@@ -132,7 +115,7 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 	if err != nil || len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: c.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
+	ch := &challenger{policy: cfg.Policy, mode: c.Mode, work: c.Work, bindOwn: c.BindOwn, portBlocks: cfg.PortBlocks, issuer: issuer, prices: prices, priceMemory: c.PriceMemory, path: c.Path, share: share,
 		busyAt: load.Threshold{PerSecond: c.BusyPerSecond, AtOnce: c.BusyAtOnce}}
 	if c.NonceOnly {
 		ch.work = 0
@@ -142,8 +125,8 @@ func newChallenger(cfg *Config, here *home) (*challenger, error) {
 		ch.script, ch.style = c.Path+ch.assets.Pinned("tally.js"), c.Path+ch.assets.Pinned("tally.css")
 		ch.pageScript, ch.pageStyle = c.Path+ch.assets.Pinned("page.js"), c.Path+ch.assets.Pinned("page.css")
 	}
-	if c.SurgeBudget > 0 {
-		ch.surge = shop.NewSurge(c.SurgeBudget)
+	if cfg.SurgeBudget > 0 {
+		ch.surge = shop.NewSurge(cfg.SurgeBudget)
 	}
 	return ch, nil
 }
@@ -190,22 +173,22 @@ const defaultShare = 5
 
 // roomShare checks the waiting room of c, and returns its share, 0 for none.
 func roomShare(cfg *Config, c *Challenge, problem func(field, format string, args ...any)) int64 {
-	if c.WaitingRoom.Share < 0 || c.WaitingRoom.Share > storeless.MaxQuota {
-		problem("WaitingRoom.Share", "must be one in 1 to %d, or 0 for one in %d", storeless.MaxQuota, defaultShare)
+	if c.WaitingRoom < 0 || c.WaitingRoom > storeless.MaxQuota {
+		problem("WaitingRoom", "must be one in 1 to %d, or 0 for one in %d", storeless.MaxQuota, defaultShare)
 	}
 	possible := cfg.TokenTransport != HeaderOnly && !cfg.InsecureNoMemory
 	switch {
-	case c.WaitingRoom.Share == 0:
-		if c.WaitingRoom.Closed || !possible || c.Mode == EveryRequest {
+	case c.WaitingRoom == 0:
+		if c.NoWaitingRoom || !possible || c.Mode == EveryRequest {
 			return 0
 		}
 		return defaultShare
-	case c.WaitingRoom.Closed:
-		problem("WaitingRoom.Closed", "leaves Share nothing to divide; leave out one of them")
+	case c.NoWaitingRoom:
+		problem("NoWaitingRoom", "cannot go with WaitingRoom; leave out one of them")
 	case cfg.TokenTransport == HeaderOnly:
-		problem("WaitingRoom.Share", "cannot go with HeaderOnly: a wait ticket is a cookie")
+		problem("WaitingRoom", "cannot go with HeaderOnly: a wait ticket is a cookie")
 	case cfg.InsecureNoMemory:
-		problem("WaitingRoom.Share", "cannot go with InsecureNoMemory: a wait ticket can be shown again and again, and nothing would count it")
+		problem("WaitingRoom", "cannot go with InsecureNoMemory: a wait ticket can be shown again and again, and nothing would count it")
 	}
-	return c.WaitingRoom.Share
+	return c.WaitingRoom
 }

@@ -38,8 +38,7 @@ func newTier(cfg *Config, name string, l limits) tier {
 	}
 	t.divide(cfg)
 	if cfg.Exact != nil {
-		x := cfg.Exact.withDefaults()
-		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(x.Shards), p.Share(cfg.Instances)
+		t.exact, t.shard, t.fallback = l.exact, l.exact.Share(cfg.Shards), p.Share(cfg.Instances)
 		t.quotaHash = quotaHash(p)
 	}
 	return t
@@ -144,7 +143,7 @@ func (c *Config) clients() int {
 // A part below 1 is a problem and is not rounded up: the ceiling would not be one.
 func checkCeiling(cfg *Config, challenge *challenger, tiers iter.Seq2[string, *limiter.Policy]) (errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case cfg.Exact != nil:
@@ -201,14 +200,14 @@ func indivisible(p *limiter.Policy, n int64) (list []undivided) {
 func (c *challenger) indivisible(p *limiter.Policy, n int64) (errs []error) {
 	if c.mode != EveryRequest {
 		for _, part := range indivisible(p.Pass(c.priceMemory), n) {
-			errs = append(errs, &ConfigError{Field: "Challenge.PriceMemory", Problem: fmt.Sprintf(
+			errs = append(errs, &storeless.ConfigError{Field: "Challenge.PriceMemory", Problem: fmt.Sprintf(
 				"leaves a bought tally too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; raise it to the limit's window, or use EveryRequest", p.Limit(part.index).Name, n)})
 		}
 	}
 	if c.share != 0 {
 		for _, part := range indivisible(p.Share(c.share), n) {
-			errs = append(errs, &ConfigError{Field: "Challenge.WaitingRoom", Problem: fmt.Sprintf(
-				"has too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; set Closed, or a smaller Share", p.Limit(part.index).Name, n)})
+			errs = append(errs, &storeless.ConfigError{Field: "Challenge.WaitingRoom", Problem: fmt.Sprintf(
+				"has too little of the limit %s to be divided by Instances, %d, under UnfairCeiling; close the room, or give it a larger part", p.Limit(part.index).Name, n)})
 		}
 	}
 	return errs

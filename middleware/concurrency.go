@@ -3,7 +3,8 @@
 package middleware
 
 import (
-	"errors"
+	"context"
+	"fmt"
 	"hash/maphash"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 //
 // Without an [Exact] counter each instance counts for itself. With one no more than Max are
 // served by all instances together; that costs a round trip to the counter before the
-// handler, and one after it. Then the context of a request ends, with the cause
-// [ErrHeldTooLong], a second before MaxHold: the others are told by then that it is over. A
+// handler, and one after it. Then the context of a request ends, with a cause
+// that wraps [context.DeadlineExceeded], a second before MaxHold: the others are told by then that it is over. A
 // process that is frozen, or a handler that does not look at its context, exceeds Max by
 // what it goes on to do. In an outage each instance counts for itself under [FailOpen].
 //
@@ -40,20 +41,19 @@ type Concurrency struct {
 	// the oldest has the age. Default: 30 s. Permitted: 2 s to 1 h.
 	MaxHold time.Duration
 
-	// CancelHeld ends the context of a request at MaxHold, with the cause
-	// [ErrHeldTooLong], and closes a connection that was hijacked. With an Exact counter
+	// CancelHeld ends the context of a request at MaxHold, with a cause that wraps
+	// [context.DeadlineExceeded], and closes a connection that was hijacked. With an Exact counter
 	// that is always so.
 	CancelHeld bool
 
-	// Queue is how many requests of one tally may wait for their turn, MaxHold at most,
-	// and QueueAll how many of all tallies together: each holds a goroutine and a
-	// connection. Where QueueAll wait and one more comes, the newest of the network (an
+	// Queue is how many requests of one tally may wait for their turn, MaxHold at most. Each
+	// holds a goroutine and a connection, so that 1000 of all tallies may, or Queue if that is more.
+	// Where so many wait and one more comes, the newest of the network (an
 	// address, an IPv6 /48, a name) that has most of them is refused for it, if that has
 	// two more than its own. A request that waits is charged nothing until it is its turn, and one that
-	// would be refused by the limits, or for want of a proof, does not wait. Default: 0, and
-	// for QueueAll 1000. Permitted: up to 10000, QueueAll no less than Queue. Prohibited with an
-	// Exact counter, which nobody can stand in line at.
-	Queue, QueueAll int
+	// would be refused by the limits, or for want of a proof, does not wait. Default: 0.
+	// Permitted: up to 10000. Prohibited with an Exact counter, which nobody can stand in line at.
+	Queue int
 }
 
 // withDefaults returns c with what it leaves zero filled in.
@@ -61,11 +61,11 @@ func (c Concurrency) withDefaults() Concurrency {
 	if c.MaxHold == 0 {
 		c.MaxHold = 30 * time.Second
 	}
-	if c.QueueAll == 0 && c.Queue > 0 {
-		c.QueueAll = max(1000, c.Queue)
-	}
 	return c
 }
+
+// mostQueued is how many requests of all tallies may wait, and more where Queue is more.
+const mostQueued = 1000
 
 // maxFor is how many requests of a tier's tallies are served at once.
 func (c *Concurrency) maxFor(tier string) int {
@@ -75,9 +75,9 @@ func (c *Concurrency) maxFor(tier string) int {
 	return c.Max
 }
 
-// ErrHeldTooLong is the cause for which the context of a request has ended that had counted
-// for as long as [Concurrency].MaxHold permits.
-var ErrHeldTooLong = errors.New("middleware: the request has been served for longer than Concurrency.MaxHold")
+// errHeldTooLong is the cause for which the context of a request has ended that had counted
+// for as long as MaxHold permits.
+var errHeldTooLong = fmt.Errorf("middleware: the request has been served for longer than Concurrency.MaxHold: %w", context.DeadlineExceeded)
 
 // A gate is a compiled [Concurrency].
 type gate struct {

@@ -27,9 +27,10 @@ func TestTheDeadGiveWay(t *testing.T) {
 	const queue, all = 20, 40
 	m, err := New(Config{
 		Policy: "contact", Limits: []Limit{{Quota: 1000, Window: time.Minute}}, Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
-		Concurrency: &Concurrency{Max: 1, Queue: queue, QueueAll: all, MaxHold: time.Hour},
+		Concurrency: &Concurrency{Max: 1, Queue: queue, MaxHold: time.Hour},
 	})
 	require.NoError(t, err)
+	m.served.table.Bound(slots.Bounds{Hold: time.Hour, Queue: queue, QueueAll: all})
 	var refused atomic.Int64
 	serving, release := make(chan bool, 2), make(chan bool)
 	limited := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,7 @@ func TestOnlyWhatWouldBeAdmittedStandsInLine(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {
 				cfg := inLine(test.mode)
 				cfg.Limits = []middleware.Limit{fixed(20, time.Minute)}
-				cfg.Challenge.WaitingRoom.Share = test.share
+				cfg.Challenge.WaitingRoom = test.share
 				h := newSite(t, cfg)
 				if test.mode == middleware.WhenExhausted {
 					require.Equal(t, 20, admitted(h, 21))

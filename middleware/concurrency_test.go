@@ -16,6 +16,7 @@ import (
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A door is a handler whose requests stay until they are told to go.
@@ -126,7 +127,7 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 			synctest.Wait()
 			if ends {
 				require.Zero(t, d.live.Load())
-				require.ErrorIs(t, <-d.cause, middleware.ErrHeldTooLong)
+				require.ErrorIs(t, <-d.cause, context.DeadlineExceeded)
 			}
 			come(h, 5)
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
@@ -144,7 +145,7 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 // nothing.
 func TestRequestsWaitForTheirTurn(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3, QueueAll: 4})
+		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3})
 		served := make(chan string, 10)
 		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			served <- r.Header.Get("Name")
@@ -286,7 +287,7 @@ func TestSlotsOfAllInstances(t *testing.T) {
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
 		require.Zero(t, d.live.Load())
-		require.ErrorIs(t, <-d.cause, middleware.ErrHeldTooLong, "a second before others are told that the slot is free")
+		require.ErrorIs(t, <-d.cause, context.DeadlineExceeded, "a second before others are told that the slot is free")
 		require.EqualValues(t, 3, d.most.Load(), "never above Max")
 	})
 }
@@ -400,13 +401,12 @@ func TestProblemsOfConcurrency(t *testing.T) {
 		"Concurrency.Tiers[\"pro\"]":  {Max: 1, Tiers: map[string]int{"pro": 0}},
 		"Concurrency.MaxHold":         {Max: 1, MaxHold: time.Second},
 		"Concurrency.Queue":           {Max: 1, Queue: -1},
-		"Concurrency.QueueAll":        {Max: 1, Queue: 5, QueueAll: 4},
 	} {
 		cfg := atOnce(c)
 		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits}
 		_, err := middleware.New(cfg)
 		var fields []string
-		for problem := range middleware.ConfigErrors(err) {
+		for problem := range storeless.ConfigErrors(err) {
 			fields = append(fields, problem.Field)
 		}
 		require.Equal(t, []string{want}, fields)

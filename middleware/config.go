@@ -10,168 +10,104 @@ import (
 	"time"
 )
 
-// A Config describes one policy. It is plain data: [New] copies it, checks it
-// and never looks at it again. Policy, Limits and Secrets are all that most
-// programs set.
+// A Config describes one policy. It is plain data: [New] copies it, checks it and never looks
+// at it again. Policy, Limits and Secrets are all that most programs set; Advanced is for
+// experts. [docs/api.md] and its neighbours tell of each in full.
+//
+// [docs/api.md]: https://github.com/tallystick/tallystick/tree/main/docs
 type Config struct {
 	_ [0]func() // fields may be added: only keyed literals, no comparison
 
-	// Policy names the policy: in the RateLimit fields, in the cookie's name,
-	// as the tokens' audience. Permitted: 1 to 32 of a-z, 0-9 and "-".
-	// Required. Two policies of one program need different names.
+	// Policy names the policy on the wire. Permitted: 1 to 32 of a-z, 0-9 and "-". Required.
+	// Two policies of one program need different names.
 	Policy string
 
-	// Limits are decided together: a request that one of them refuses is
-	// charged on none. Give each a Name if they may ever change: what was counted
-	// follows the name. Permitted: 1 to 8, with Exact 1 to 7. Required.
+	// Limits are decided together: a request that one refuses is charged on none. Give each a Name if
+	// they may ever change: the count follows it. Permitted: 1 to 8, with Exact 1 to 7. Required.
 	Limits []Limit
 
-	// Secrets sign the tokens: the first signs, all verify. Every instance
-	// needs the same ones. To rotate, add the new secret last everywhere, then
-	// move it first everywhere, then drop the old one after
-	// [Middleware.TokenLife]. Permitted: 1 to 8 different secrets of at least 32 random bytes.
-	// Required.
+	// Secrets sign the tokens: the first signs, all verify. All instances need the same ones. To rotate,
+	// add the new one last everywhere, then move it first everywhere, then drop the old one after
+	// [Stats].TokenLife. Permitted: 1 to 8 different ones of at least 32 random bytes. Required.
 	Secrets [][]byte
 
-	// Tiers are further sets of limits. The Tier of the request's [Identity] chooses
-	// among them. They have the names, algorithms and windows of Limits, in
-	// that order, and differ in Quota and Burst. An identity without tier, or
-	// with one not listed here (which is logged), gets Limits.
-	Tiers map[string][]Limit
-
-	// LimitsFor gives customers limits of their own. Default: nil, those of their tier.
-	// Prohibited without an Identity.
-	LimitsFor *LimitsFor
-
-	// Instances is about how many instances serve the policy at once. Permitted: 1 to 1048576.
-	// Default: 1, with which each of them admits what all may.
-	//
-	// Where tallies are sold, one is worth its quota L on the instance whose challenge was solved, and on
-	// each other one a share q: of L = 100 on ten instances 19, with which
-	// chance refuses no more than one in 2,000 of the requests of a client that uses all of L. A number
-	// that is too large refuses more of them, and offers a further tally; one that is too small lets a tally be worth
-	// more. Requests that cost more than 1 have a larger share, and those of each power of two their own. Where a balancer keeps a client on one
-	// instance, and after each deploy, all but the newest tallies are away from home: leave it 1 if that is
-	// too dear for them.
-	//
-	// Each instance admits one part in Instances of the quota, at least 1: with Exact in an outage
-	// under [FailOpen], with UnfairCeiling always.
-	Instances int64
-
-	// UnfairCeiling has each instance admit no more than its part of each quota and Burst, rounded
-	// down: one in Instances, whatever a token shows. So a client that drops or forks its tokens
-	// gets L·(1+C/N) in place of (N+C)·L, in the letters of docs/bounds.md: for what may be
-	// guessed, such as passwords. It is unfair: a client that is under its limit is refused where
-	// the balancer does not spread its requests evenly, and gets one part of the quota where it
-	// stays on one instance. Where fewer instances serve than Instances says, all get less; where
-	// more do, the bound is higher. IPv6 /56 and /48, bought tallies and the waiting room have
-	// their parts too. RateLimit and Retry-After tell what this instance would admit,
-	// RateLimit-Policy the quota. An answer of LimitsFor that cannot be divided is logged and not
-	// used. Set it where requests go to instances in turn or by chance, with a quota of which
-	// honest clients use half at most. The memory is a third larger, if it is set in [New]. An
-	// instance that gets it by Reconfigure begins with nothing: it counts as one in C. Needs
-	// Instances of at least 2, and quotas and bursts of at least Instances. Prohibited with Exact,
-	// InsecureNoMemory and a LeakyBucket, whose burst is 1.
-	UnfairCeiling bool
-
 	// Identity tells who is asking. Default: [PeerAddress]. Behind a proxy use
-	// [ForwardedFor], [Forwarded] or [AddressFromHeader]; for customers, [ValidatedKey].
+	// [ForwardedFor] or [AddressFromHeader]; for customers, [ValidatedKey].
 	Identity IdentityFunc
 
-	// Cost prices a request. Default: 1. A cost of 0 peeks, a cost above a
-	// quota is answered 403, a negative cost is answered 500 and logged. A route with one
-	// price for all its requests says it by [Middleware.HandlerCost].
+	// Challenge offers work to clients that the limits refuse, or that have nothing to show.
+	// Default: nil, never. Prohibited with Exact.
+	Challenge *Challenge
+
+	// Exact makes the limits exact across all instances, by a counter that they share.
+	// Default: nil, token and memory decide.
+	Exact *Exact
+
+	// Tiers are Limits with other quotas and bursts, in the same order. The Tier of the [Identity]
+	// chooses; without one, or with one not listed here (which is logged), it gets Limits.
+	Tiers map[string][]Limit
+
+	// LimitsFor gives customers limits of their own. Default: nil, those of their tier. Needs an Identity.
+	LimitsFor *LimitsFor
+
+	// Cost prices a request. Default: 1. A cost of 0 peeks, one above a quota is answered 403, a negative
+	// one 500, and logged. See [Middleware.HandlerCost] for one price of a whole route.
 	Cost func(*http.Request) int64
 
-	// Skip passes a request on unlimited and uncounted if it returns true.
-	// CORS preflights always are.
+	// Skip passes a request on unlimited and uncounted if it returns true. CORS preflights always are.
 	Skip func(*http.Request) bool
+
+	// Concurrency limits how many requests of a client are served at once. Default: nil, any number.
+	Concurrency *Concurrency
+
+	// ByOutcome has some of Limits count by outcome, such as wrong passwords. Default: nil, none does.
+	// Prohibited with Exact, with InsecureNoMemory and with challenges that sell tallies.
+	ByOutcome *ByOutcome
+
+	// Instances is about how many instances serve the policy at once. It bounds what a bought tally is
+	// worth away from home (docs/bounds.md), and divides the quota in an outage of Exact under
+	// [FailOpen] and by UnfairCeiling. Default: 1, undivided. Permitted: 1 to 1048576.
+	Instances int64
+
+	// MaxClients is for how many active clients the memory is made: 102 bytes for each and each limit
+	// (docs/operations.md). Not for Reconfigure to change. Default: 65536. Permitted: up to 16777216.
+	MaxClients int
 
 	// TokenTransport says by which channels tokens travel. Default: [HeaderOrCookie].
 	TokenTransport TokenTransport
 
-	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
-	// becomes SameSite=None and Partitioned. Prohibited with InsecureCookie,
-	// which browsers would not store.
-	EmbeddedCookie bool
-
-	// InsecureCookie drops Secure, and with it the __Host- prefix that keeps
-	// sibling domains from planting tokens. For development over plain HTTP.
-	InsecureCookie bool
-
-	// MaxClients is how many clients that are active at once the memory is made for, of
-	// IPv4 or of IPv6. It takes 102 bytes for each of them and each limit, and 12 more for
-	// each, for ever: 7.2 MiB by default for one limit, and half as much more where a
-	// Challenge sells tallies. It cannot change in Reconfigure. Default: 65536.
-	// Permitted: up to 16777216.
-	MaxClients int
-
-	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
-	// and a whole /48 may use together. Default: 8, and 64 or Net56Factor if that is
-	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.
-	Net56Factor, Net48Factor int64
-
-	// InsecureNoMemory switches the memory off. Then nothing bounds a client
-	// that drops, replays or forks its token: only honest clients are limited.
-	InsecureNoMemory bool
-
-	// Challenge offers work to clients that the limits refuse, or that have
-	// nothing to show. Default: nil, never.
-	Challenge *Challenge
-
-	// Exact makes the limits exact across all instances, by a counter that they
-	// share. Default: nil, token and memory decide. Prohibited with Challenge.
-	Exact *Exact
-
-	// Concurrency limits how many requests of a client are served at once. Default: nil,
-	// any number.
-	Concurrency *Concurrency
-
-	// ByOutcome has some of Limits count by outcome, such as the failures of a log-in
-	// alone. Default: nil, every limit counts every request. Prohibited with Exact, with
-	// InsecureNoMemory and with challenges that sell tallies.
-	ByOutcome *ByOutcome
-
-	// Quiet hides the quota, for routes such as login where it would tell how
-	// many guesses are left. Default: [QuietOff].
-	Quiet Quiet
-
-	// Fields says by which response fields clients are told how the limits stand, such as
-	// RateLimitFields|XRateLimitInSeconds, for clients that know no other than X-RateLimit.
-	// Default: [RateLimitFields] alone.
+	// Fields says by which response fields clients are told how the limits stand. Default: [RateLimitFields].
 	Fields Fields
 
-	// Shadow decides and counts but never refuses: to try a policy on real
-	// traffic. The decision says what would have happened. An identity function
-	// that denies a request is obeyed all the same: it may be guarding a door.
+	// Quiet hides the quota, for routes such as login: no RateLimit field is sent, and no problem names
+	// a policy. A client that decodes the token still finds the counts: see [MemoryOnly].
+	Quiet bool
+
+	// Shadow decides, counts and tells OnDecision, but refuses nobody, to try a policy on real traffic.
+	// An identity function that denies a request is obeyed all the same.
 	Shadow bool
 
-	// RefusalHandler answers refused requests in place of the built-in problem
-	// details and page. It must write a response; the decision in the context
-	// says why and which Status is meant, and all fields are set already.
+	// RefusalHandler answers refused requests in place of the built-in problem details and page. It must
+	// write a response; the decision in the context has its Status, and all fields are set already.
 	RefusalHandler http.Handler
 
-	// PageHandler replaces the built-in page alone, which answers refused clients that
-	// prefer HTML: people. It is also asked for what a script of a page loads as HTML, which gets
-	// no built-in page. Scripts still get problem details. As with RefusalHandler, the
-	// decision is in the context and the fields are set; PageHandler writes the Status.
-	// [Interstitial] is one, for sites with plain HTML forms. Prohibited with
-	// RefusalHandler, which answers every client.
+	// PageHandler replaces the built-in page alone, as RefusalHandler does; scripts still get problem
+	// details. [Interstitial] is one. It is asked too for HTML that a script of a page loads, which
+	// gets no built-in page. Prohibited with RefusalHandler.
 	PageHandler http.Handler
 
-	// OnDecision is called once for every decision, before the handler runs, on the
-	// request's goroutine: the place for metrics. It must not block. The context is the
-	// request's or, of a decision outside of HTTP, that of [Middleware.Decide] or Check;
-	// [Decision.Request] is the request, if there was one.
+	// OnDecision is called once for every decision, before the handler runs, on the request's goroutine,
+	// and must not block. The context is the request's, or that of [Middleware.Decide] or Check.
 	OnDecision func(context.Context, Decision)
 
-	// Logger receives at most one line a minute for each kind of trouble, none
-	// of it with what a client sent. Each has a stable code; docs/checks.md lists them.
-	// Default: slog.Default().
+	// Logger receives at most one line a minute for each kind of trouble, with a stable code
+	// (docs/checks.md), and nothing that a client sent. Default: slog.Default().
 	Logger *slog.Logger
 
 	// Now is the clock, for tests. Default: time.Now.
 	Now func() time.Time
+
+	Advanced
 }
 
 // Format writes the policy's name for every verb, so that no log of a Config
@@ -196,20 +132,8 @@ const (
 
 	// CookieOnly uses the cookie alone.
 	CookieOnly
-)
 
-// Quiet says how much the response tells of the quota.
-type Quiet uint8
-
-const (
-	// QuietOff sends every field.
-	QuietOff Quiet = iota
-
-	// QuietRetryAfterOnly sends no RateLimit fields and names no policy in problem
-	// details. A client that decodes the token still finds the counts.
-	QuietRetryAfterOnly
-
-	// QuietNoToken is QuietRetryAfterOnly without the token: the memory alone counts.
-	// Prohibited with InsecureNoMemory, where nothing would count.
-	QuietNoToken
+	// MemoryOnly sends no token: the memory alone counts. Prohibited with
+	// InsecureNoMemory, where nothing would count.
+	MemoryOnly
 )

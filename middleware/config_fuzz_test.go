@@ -42,22 +42,26 @@ func FuzzConfig(f *testing.F) {
 			cfg.Secrets = append(cfg.Secrets, secret("a"))
 		}
 		cfg.EmbeddedCookie, cfg.InsecureCookie, cfg.InsecureNoMemory, cfg.Shadow = flag(2), flag(3), flag(4), flag(5)
-		cfg.TokenTransport, cfg.Quiet, cfg.Fields = middleware.TokenTransport(carriage), middleware.Quiet(quiet), middleware.Fields(flags>>8)
+		cfg.TokenTransport, cfg.Quiet, cfg.Fields = middleware.TokenTransport(carriage), quiet > 0, middleware.Fields(flags>>8)
+		if quiet == 2 {
+			cfg.TokenTransport = middleware.MemoryOnly
+		}
 		cfg.Net56Factor, cfg.Net48Factor = net56, net48
 		cfg.Instances, cfg.UnfairCeiling = instances, ceiling
 		if cfg.MaxClients = tallies; tallies > 1<<16 && tallies <= 1<<24 {
 			cfg.MaxClients = 1 << 16 // permitted, and a GiB
 		}
 		if flag(6) {
-			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, PriceMemory: time.Duration(memory), SurgeBudget: surge, PortBlocks: flag(10), Path: path,
+			cfg.Challenge = &middleware.Challenge{Mode: middleware.Mode(mode), Work: work, NonceOnly: flag(7), Crowd: crowd, PriceMemory: time.Duration(memory), Path: path,
 				BusyPerSecond: perSecond, BusyAtOnce: atOnce}
+			cfg.SurgeBudget, cfg.PortBlocks = surge, flag(10)
 		}
 
 		m, err := middleware.New(cfg)
 		if err != nil {
 			require.Nil(t, m)
 			for _, field := range problems(t, err) {
-				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|UnfairCeiling|Quiet|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|SurgeBudget|PortBlocks|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
+				require.Regexp(t, `^(Policy|TokenTransport|EmbeddedCookie|MaxClients|Net56Factor|Net48Factor|Instances|UnfairCeiling|SurgeBudget|PortBlocks|Fields|Secrets(\[[01]\])?|Limits(\[0\]\.(Name|Algorithm|Quota|Window|Burst))?|(?s:Tiers\[".*"\](\[0\]\.(Name|Algorithm|Quota|Window|Burst))?)|Challenge\.(Mode|Work|NonceOnly|Crowd|PriceMemory|Path|BusyPerSecond|BusyAtOnce|WaitingRoom))$`, field)
 			}
 			// Of a secret the words depend on its length, and on whether it is
 			// all zeros or there twice: never on its bytes.

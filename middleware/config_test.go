@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
-// problems takes the error of New apart: every part must be a ConfigError.
+// problems takes the error of New apart: every part must be a storeless.ConfigError.
 func problems(t testing.TB, err error) (fields []string) {
 	t.Helper()
 	var lines []string
-	for problem := range middleware.ConfigErrors(err) {
+	for problem := range storeless.ConfigErrors(err) {
 		require.NotEmpty(t, problem.Problem)
 		require.Equal(t, problem.Field+": "+problem.Problem, problem.Error())
 		fields, lines = append(fields, problem.Field), append(lines, problem.Error())
@@ -105,14 +106,11 @@ func TestBadConfigurations(t *testing.T) {
 		{"Limits", func(c *config) {
 			c.Limits, c.Tiers = wordy(9), map[string][]middleware.Limit{"pro": wordy(math.MaxInt32)}
 		}, "512 at most"},
-		{"TokenTransport", func(c *config) { c.TokenTransport = 4 }, "HeaderOrCookie"},
-		{"Quiet", func(c *config) { c.Quiet = 3 }, "QuietOff"},
-		{"Quiet", func(c *config) { c.Quiet, c.InsecureNoMemory = middleware.QuietNoToken, true }, "nothing would count"},
+		{"TokenTransport", func(c *config) { c.TokenTransport = 5 }, "HeaderOrCookie"},
+		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureNoMemory = middleware.MemoryOnly, true }, "nothing would count"},
 		{"Fields", func(c *config) { c.Fields = 1 << 7 }, "constants of Fields"},
 		{"Fields", func(c *config) { c.Fields = middleware.RateLimitFields | middleware.RateLimitDraft7 }, "one kind"},
-		{"Fields", func(c *config) { c.Fields = middleware.RateLimitDraft6 | middleware.RateLimitDraft7 }, "one kind"},
 		{"Fields", func(c *config) { c.Fields = middleware.XRateLimitInSeconds | middleware.XRateLimitInUnixTime }, "one unit"},
-		{"Fields", func(c *config) { c.Fields = middleware.XQuotaInSeconds | middleware.XQuotaInUnixTime }, "one of X-Quota"},
 		{"EmbeddedCookie", func(c *config) { c.EmbeddedCookie, c.InsecureCookie = true, true }, "Partitioned"},
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.EmbeddedCookie = middleware.HeaderOnly, true }, "no cookie"},
 		{"TokenTransport", func(c *config) { c.TokenTransport, c.InsecureCookie = middleware.HeaderOnly, true }, "no cookie"},
@@ -151,14 +149,13 @@ func everythingWrong() (cfg middleware.Config, fields []string) {
 			Secrets:        [][]byte{secret("a"), secret("a"), secret("b")[:8], {}, make([]byte, 40)},
 			Tiers:          map[string][]middleware.Limit{"": {}, "pro": {{Quota: 0, Window: time.Hour}}},
 			TokenTransport: 17,
-			EmbeddedCookie: true, InsecureCookie: true,
-			MaxClients: -7, Instances: -4, Net56Factor: -1, Net48Factor: -2,
-			Quiet: 9, Fields: 1 << 7,
+			MaxClients:     -7, Instances: -4, Fields: 1 << 7,
+			Advanced: middleware.Advanced{EmbeddedCookie: true, InsecureCookie: true, Net56Factor: -1, Net48Factor: -2},
 		}, []string{
 			"Policy",
 			"Limits[0].Name", "Limits[0].Algorithm", "Limits[0].Quota", "Limits[0].Window", "Limits[0].Burst",
 			`Tiers[""]`, `Tiers[""]`, `Tiers["pro"][0].Quota`,
-			"TokenTransport", "Quiet", "Fields", "MaxClients", "Instances", "Net56Factor", "Net48Factor", "EmbeddedCookie",
+			"TokenTransport", "Fields", "MaxClients", "Instances", "Net56Factor", "Net48Factor", "EmbeddedCookie",
 			"Secrets[1]", "Secrets[2]", "Secrets[3]", "Secrets[4]",
 		}
 }
@@ -178,7 +175,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		}
 	}
 
-	var problem *middleware.ConfigError
+	var problem *storeless.ConfigError
 	require.ErrorAs(t, err, &problem)
 }
 

@@ -128,7 +128,7 @@ func dearRequests(t testing.TB) (all []dear) {
 	behind := open()
 	var err error
 	private := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("10.0.0.0/8")}
-	if behind.Identity, err = middleware.Forwarded(private...); err != nil {
+	if behind.Identity, err = middleware.AddressFromHeader("Forwarded", private...); err != nil {
 		t.Fatal(err)
 	}
 	add("forwarded: elements", behind, "", with("Forwarded", filled(begun, ",for=10.0.0.1;"+filled(480, "by=a;"))[1:]))

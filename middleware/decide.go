@@ -33,7 +33,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	var who subject
 	v, ok := e.identify(now, q, dc, &who)
 	if !ok {
-		e.concludeNobody(dc, &v)
+		e.concludeUncharged(dc, &v)
 		return v.denial
 	}
 	d.tier = who.tier
@@ -44,7 +44,7 @@ func (e *engine) decide(now time.Time, q *question, dc *decisionContext) *Denial
 	}
 	if price := e.hooks.priceOf(q); price != nil {
 		if d.Cost, ok = e.price(now, q.r, price); !ok {
-			d.conclude(&verdict{reason: NegativeCost, status: http.StatusInternalServerError})
+			e.concludeUncharged(dc, &verdict{reason: NegativeCost, status: http.StatusInternalServerError})
 			return nil
 		}
 	}
@@ -196,8 +196,8 @@ func (c *carriage) takeBackProofs(d *record, p *proof) {
 // noteProofs notes why the last proof was not accepted. A replay is the reason also where
 // the offer that follows has another.
 func (c *challenger) noteProofs(d *record, reason, verdict Reason) {
-	if verdict == ProofReplayed {
-		reason = ProofReplayed
+	if verdict == proofReplayed {
+		reason = proofReplayed
 	}
 	d.noteProof(reason)
 	c.proofs.note(reason)
@@ -254,7 +254,7 @@ func (e *engine) ticketOf(now time.Time, d *record, who *subject, pass roomPass)
 func (e *engine) admitFromRoom(now time.Time, q *question, dc *decisionContext, who *subject, shown *credentials, pass *roomPass, c *charged) {
 	d := &dc.decision
 	var offers offerFields
-	if e.carriage.quiet != QuietNoToken {
+	if e.carriage.transport != MemoryOnly {
 		next := e.room.nextPass(now, who, *pass, c, d.Cost)
 		offers.roomCookie = e.carriage.roomCookie(now, who, &next, &c.tally)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tallystick/tallystick/middleware/internal/guardedcall"
 	"github.com/tallystick/tallystick/pow"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -42,9 +41,16 @@ type Decision struct {
 	// is what [Exact] says of an outage. The response says so too.
 	Degraded bool
 
-	// Call is what came of asking the exact counter; zero where it was not needed. Where a
-	// slot was asked for first, and was had, it is about the second call.
-	Call CounterCall
+	// Call is what came of asking the exact counter, one word for metrics; "" where it was not
+	// needed. The verdict is the counter's if it is "answered". It works if it is "busy" (no place or
+	// no time for this call), "full" (no room for a new key) or "contended" (see
+	// Exact.Contended). It is "skipped" if the counter does not answer and was not asked, "failed" if this call
+	// failed or had no answer in time, "down" if that is one failure of an outage. Where a
+	// slot was asked for first, and was had, it is about the second call. CallTook is how long the
+	// request has waited for it, in line and for the answer, in whole microseconds; with
+	// [Concurrency] for its slot too.
+	Call     string
+	CallTook time.Duration
 
 	decided bool // the limits were asked
 
@@ -66,8 +72,11 @@ type Decision struct {
 	// [ErrIdentityUnavailable], to the log: it may hold what the client has sent.
 	IdentityErr error
 
-	// Proof is why the proof of the request was not accepted; "" if it was, or
-	// if there was none. Offered is the challenge that went out with the refusal, or nil.
+	// Proof is why the proof of the request was not accepted; "" if it was, or if there was none:
+	// "expired"; "wrong-solution"; "secret-unknown", no secret of this instance has signed its
+	// challenge; "clock-differs", a clock that is ahead of this one has; "client-changed", another client
+	// asked for the challenge; "price-risen", it is worth less than half of what a tally costs by
+	// now; "replayed", it has bought a request already. Offered is the challenge that went out with the refusal, or nil.
 	Proof   Reason
 	Offered *pow.Challenge
 
@@ -84,7 +93,6 @@ type Decision struct {
 	tier       *tier         // nil where the Identity is zero
 	pseudonyms *pseudonymKey // nil in the zero Decision
 	request    *http.Request
-	took       time.Duration // the call to the counter
 	statuses   [storeless.MaxLimits]packedStatus
 }
 
@@ -146,15 +154,6 @@ func (d Decision) Pseudonym() string {
 	return d.pseudonyms.of(d.Identity.append(nil))
 }
 
-// CallTook returns how long the request has waited for the exact counter, in line and for the
-// answer, in whole microseconds; with [Concurrency] for its slot too. 0 if Call is [CallNone].
-func (d Decision) CallTook() time.Duration {
-	if d.Call == CallNone {
-		return 0
-	}
-	return d.took
-}
-
 // A Reason says why a request was admitted or not.
 type Reason string
 
@@ -191,18 +190,14 @@ const (
 	// nothing is sold and no proof accepted. 403 with a challenge, for what comes later.
 	MemoryFull Reason = "memory-full"
 
-	// The reasons for which a proof was not accepted: its time has passed, its
-	// answers are wrong, no secret of this instance has signed its challenge, a clock that is
-	// ahead of this one has, another client asked for the
-	// challenge, it is worth less than half of what a tally costs by now, or it has
-	// bought a request already.
-	ProofExpired       Reason = "expired"
-	ProofWrong         Reason = "wrong-solution"
-	ProofSecretUnknown Reason = "secret-unknown"
-	ProofClockDiffers  Reason = "clock-differs"
-	ProofClientChanged Reason = "client-changed"
-	ProofPriceRisen    Reason = "price-risen"
-	ProofReplayed      Reason = "replayed"
+	// The reasons for which a proof was not accepted, see Decision.Proof.
+	proofExpired       Reason = "expired"
+	proofWrong         Reason = "wrong-solution"
+	proofSecretUnknown Reason = "secret-unknown"
+	proofClockDiffers  Reason = "clock-differs"
+	proofClientChanged Reason = "client-changed"
+	proofPriceRisen    Reason = "price-risen"
+	proofReplayed      Reason = "replayed"
 
 	// TooManyAtOnce: as many requests of the tally are being served as [Concurrency] permits,
 	// and no more may wait. 429.
@@ -223,61 +218,3 @@ const (
 	// NegativeCost: Config.Cost returned a negative number. 500.
 	NegativeCost Reason = "negative-cost"
 )
-
-// A CounterCall says what came of asking an exact counter.
-type CounterCall uint8
-
-const (
-	// CallNone: it was not needed, or there is no counter.
-	CallNone CounterCall = iota
-
-	// CallAnswered: the verdict is the counter's.
-	CallAnswered
-
-	// CallBusy: the counter works, and had no place or no time for this call: load. 503.
-	CallBusy
-
-	// CallFull: the counter works, and has no room for a new key. 503.
-	CallFull
-
-	// CallContended: the call has lost every race for its key; see Exact.Contended.
-	CallContended
-
-	// CallSkipped: the counter does not answer, and was not asked.
-	CallSkipped
-
-	// CallFailed: this call failed, or had no answer in time. That alone is no outage.
-	CallFailed
-
-	// CallDown: the same, and it is one of an outage.
-	CallDown
-)
-
-var callNames = [...]string{"none", "answered", "busy", "full", "contended", "skipped", "failed", "down"}
-
-// String returns one word, such as "answered": a value for a metric.
-func (c CounterCall) String() string {
-	if int(c) < len(callNames) {
-		return callNames[c]
-	}
-	return "unknown"
-}
-
-// callOf translates what the guard of the counter says.
-func callOf(outcome guardedcall.Outcome) CounterCall {
-	switch outcome {
-	case guardedcall.Answered:
-		return CallAnswered
-	case guardedcall.Busy:
-		return CallBusy
-	case guardedcall.Full:
-		return CallFull
-	case guardedcall.Contended:
-		return CallContended
-	case guardedcall.NotAsked:
-		return CallSkipped
-	case guardedcall.Failed:
-		return CallFailed
-	}
-	return CallDown
-}

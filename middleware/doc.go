@@ -31,7 +31,7 @@
 //	}
 //	http.Handle("POST /contact", limit.Handler(contact))
 //
-// [New] reports everything that is wrong with a [Config] at once, one [ConfigError] for each
+// [New] reports everything that is wrong with a [Config] at once, one [storeless.ConfigError] for each
 // problem. Nothing is left to fail later, while serving.
 //
 // # Place
@@ -50,7 +50,7 @@
 //
 // All clients with the same [Identity] share a quota. By default that is the address of the peer
 // ([PeerAddress]): an IPv4 address, or an IPv6 /64, whose /56 and /48 are limited too. Behind
-// proxies it is what trusted ones say ([ForwardedFor], [Forwarded], [AddressFromHeader]), never
+// proxies it is what trusted ones say ([ForwardedFor], [AddressFromHeader]), never
 // what the client says. For customers it is a key that the program has validated
 // ([ValidatedKey]), for users a [Principal]. A request without an identity is refused:
 // docs/operations.md has the line for each platform.
@@ -97,7 +97,7 @@
 // says when: [WhenExhausted], [Newcomers], [WhenBusy] or [EveryRequest]. [Middleware.Endpoints]
 // serves the scripts that do it in a browser. A visitor whose browser cannot work may wait: the
 // waiting room is one further tally of the address, with a fifth of each quota, unless
-// WaitingRoom.Closed is set. docs/forms.md has both.
+// NoWaitingRoom is set. docs/forms.md has both.
 //
 // With Config.Exact a counter that all instances share decides. If it does not answer, the choice
 // is [FailOpen], by token and memory, or [FailClosed], 503. Load is 503 whatever the choice, so

@@ -80,8 +80,8 @@ func TestRedeem(t *testing.T) {
 func TestRedeemRefusals(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))
 	for proof, reason := range map[string]middleware.Reason{
-		"": middleware.NoToken, "x": middleware.ProofWrong,
-		solved(t, fetched(h, from("203.0.113.2"))): middleware.ProofClientChanged,
+		"": middleware.NoToken, "x": "wrong-solution",
+		solved(t, fetched(h, from("203.0.113.2"))): "client-changed",
 	} {
 		resp := redeemed(h, proof)
 		require.Equal(t, http.StatusForbidden, resp.StatusCode)
@@ -143,7 +143,7 @@ func TestProofCookie(t *testing.T) {
 			require.Equal(t, http.StatusOK, send(h, carried).StatusCode)
 			replay := send(h, carried)
 			require.Equal(t, http.StatusForbidden, replay.StatusCode)
-			require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
+			require.Equal(t, middleware.Reason("replayed"), problemIn(t, replay).Reason)
 
 			fresh := solved(t, fetched(h))
 			require.Equal(t, http.StatusOK, send(h, carried, proving(fresh)).StatusCode, "the field comes first")
@@ -263,7 +263,7 @@ func TestProofsOfTwoPages(t *testing.T) {
 		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(second))
 		third := send(h, both)
 		require.Equal(t, http.StatusForbidden, third.StatusCode, "a proof is one request")
-		require.Equal(t, middleware.ProofReplayed, h.decisions.last().Proof)
+		require.Equal(t, middleware.Reason("replayed"), h.decisions.last().Proof)
 		require.Equal(t, []string{cookies[0].Name, cookies[1].Name}, gone(third))
 	})
 	t.Run("by field, and two in one", func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestTicketEndpointRefuses(t *testing.T) {
 		options []option
 		status  int
 	}{
-		"no room":            {func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = middleware.WaitingRoom{Closed: true} }, nil, http.StatusNotFound},
+		"no room":            {func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true }, nil, http.StatusNotFound},
 		"no GET":             {func(*middleware.Config) {}, []option{method("POST")}, http.StatusMethodNotAllowed},
 		"more than it holds": {func(*middleware.Config) {}, []option{func(r *http.Request) { r.URL.RawQuery = "cost=9" }}, http.StatusNotFound},
 		"nobody":             {func(*middleware.Config) {}, []option{func(r *http.Request) { r.RemoteAddr = "@" }}, http.StatusForbidden},

@@ -79,7 +79,7 @@ func (e *engine) serveEndpoint(w http.ResponseWriter, r *http.Request, method st
 	var who subject
 	v, ok := e.identify(now, over(r), dc, &who)
 	if !ok {
-		e.concludeNobody(dc, &v)
+		e.concludeUncharged(dc, &v)
 		reply.ForbidStoring(w.Header())
 		dc.reply.Fields.Set(w.Header())
 		e.refuse(w, dc.asking(r), dc, v.denial)
@@ -117,7 +117,7 @@ func (e *engine) answerChallenge(now time.Time, w http.ResponseWriter, r *http.R
 		return
 	}
 	body := strconv.AppendBool([]byte(`{"needed":`), needed)
-	if left >= 0 && e.carriage.quiet == QuietOff {
+	if left >= 0 && !e.carriage.quiet {
 		body = strconv.AppendInt(append(body, `,"left":`...), left, 10)
 	}
 	if carried, because := e.challenge.carriesPurchase(now, who, &shown); carried {
@@ -143,7 +143,7 @@ func (c *challenger) carriesPurchase(now time.Time, who *subject, shown *credent
 		if err == nil {
 			return true, ""
 		}
-		if why := c.proofReason(now, who, &receipt, err); why == ProofSecretUnknown || why == ProofClockDiffers {
+		if why := c.proofReason(now, who, &receipt, err); why == proofSecretUnknown || why == proofClockDiffers {
 			because = why
 		}
 	}

@@ -64,7 +64,7 @@ func (h *hooks) hear() bool { return h.onDecision != nil || h.refused != nil || 
 // A carriage is by which fields a policy hears from its clients, and tells them.
 type carriage struct {
 	transport        TokenTransport
-	quiet            Quiet
+	quiet            bool
 	fields           Fields
 	cookieName       string
 	cookieAttributes string
@@ -96,7 +96,8 @@ type exactCounter struct {
 	guard    guardedcall.Guard
 	refusals guardedcall.Refusals
 	now      func() time.Time
-	stamp    int // the index in tallies of what the counter has refused
+	shards   int64 // the keys of an address
+	stamp    int   // the index in tallies of what the counter has refused
 
 	lateRefunds atomic.Uint64
 }

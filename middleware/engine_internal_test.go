@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A debugger's %+v of what New has compiled follows no pointer to a key.
@@ -39,12 +41,10 @@ func TestBoundsOfConfig(t *testing.T) {
 		broken []string
 	}{
 		"nothing set":                {func(*Config) {}, nil},
-		"the last carriage":          {func(c *Config) { c.TokenTransport = CookieOnly }, nil},
-		"one more carriage":          {func(c *Config) { c.TokenTransport = CookieOnly + 1 }, []string{"TokenTransport"}},
-		"the last of Quiet":          {func(c *Config) { c.Quiet = QuietNoToken }, nil},
-		"one more of Quiet":          {func(c *Config) { c.Quiet = QuietNoToken + 1 }, []string{"Quiet"}},
-		"the last of Fields":         {func(c *Config) { c.Fields = XQuotaInUnixTime }, nil},
-		"one more of Fields":         {func(c *Config) { c.Fields = XQuotaInUnixTime << 1 }, []string{"Fields"}},
+		"the last carriage":          {func(c *Config) { c.TokenTransport = MemoryOnly }, nil},
+		"one more carriage":          {func(c *Config) { c.TokenTransport = MemoryOnly + 1 }, []string{"TokenTransport"}},
+		"the last of Fields":         {func(c *Config) { c.Fields = XRateLimitInUnixTime }, nil},
+		"one more of Fields":         {func(c *Config) { c.Fields = XRateLimitInUnixTime << 1 }, []string{"Fields"}},
 		"one tally":                  {func(c *Config) { c.MaxClients = 1 }, nil},
 		"fewer than none":            {func(c *Config) { c.MaxClients = -1 }, []string{"MaxClients"}},
 		"most tallies":               {func(c *Config) { c.MaxClients = 1 << 24 }, nil},
@@ -64,7 +64,7 @@ func TestBoundsOfConfig(t *testing.T) {
 			test.set(&cfg)
 			cfg = withDefaults(cfg)
 			var broken []string
-			for problem := range ConfigErrors(validate(&cfg)) {
+			for problem := range storeless.ConfigErrors(validate(&cfg)) {
 				broken = append(broken, problem.Field)
 			}
 			require.Equal(t, test.broken, broken)

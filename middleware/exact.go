@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // An Exact makes the limits of a policy exact: a counter that all instances share
@@ -63,25 +64,7 @@ type Exact struct {
 	// has many of them leaves no room for your customers. Default: nil, addresses are
 	// strangers, and all others pay.
 	PayingTiers []string
-
-	// Shards splits the key of every identity that is an address into so many
-	// keys with a share of the quota each, one of which is charged at random: for
-	// an address that so many clients share that its key becomes too hot for the
-	// engine. It admits at most what one key would, if the quota is at least
-	// Shards, and refuses a little early: some requests meet a spent shard while
-	// others have room. Default: 1. Permitted: up to 256.
-	Shards int64
-
-	// DangerouslyTrustIdempotencyKey hands the Idempotency-Key of a request to the
-	// counter as the call's ID, hashed. A client that repeats a key is then
-	// counted once, however often the handler runs: switch it on only where the
-	// handler itself runs once for each key.
-	DangerouslyTrustIdempotencyKey bool
 }
-
-// DegradedHeader is the response field of decisions that were made without the
-// exact counter: a Structured Field Boolean, ?1 (RFC 9651).
-const DegradedHeader = "Tallystick-Degraded"
 
 // Outage says what becomes of requests while an exact counter does not answer.
 type Outage uint8
@@ -108,7 +91,7 @@ func (o Outage) consequence() string {
 // check reports every problem of x, which has its defaults, in a policy with tiers.
 func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "Exact." + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "Exact." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if x.Counter == nil {
 		problem("Counter", "is required")
@@ -124,9 +107,6 @@ func (x *Exact) check(tiers map[string][]Limit) (errs []error) {
 	}
 	if x.InFlight < 1 || x.InFlight > 65536 {
 		problem("InFlight", "must be from 1 to 65536, or 0 for 256, not %d", x.InFlight)
-	}
-	if x.Shards < 1 || x.Shards > 256 {
-		problem("Shards", "must be from 1 to 256, or 0 for 1, not %d", x.Shards)
 	}
 	for i, name := range x.PayingTiers {
 		if _, ok := tiers[name]; !ok {
@@ -146,9 +126,6 @@ func (x Exact) withDefaults() Exact {
 	}
 	if x.InFlight == 0 {
 		x.InFlight = 256
-	}
-	if x.Shards == 0 {
-		x.Shards = 1
 	}
 	x.PayingTiers = slices.Clone(x.PayingTiers)
 	return x

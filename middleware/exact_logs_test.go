@@ -11,14 +11,15 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // What only a counter can count: on the wire it is a limit like any other, and in an
 // outage a sliding window of the same quota.
 func TestExactTrails(t *testing.T) {
 	for _, a := range []middleware.Limit{
-		{Algorithm: middleware.SlidingLog, Quota: 3, Window: time.Minute},
-		{Algorithm: middleware.RollingDay, Quota: 3, Window: 24 * time.Hour},
+		{Algorithm: storeless.SlidingLog, Quota: 3, Window: time.Minute},
+		{Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour},
 	} {
 		c := new(clock)
 		l := &outage{Counter: exact.NewMemory(0, c.Now)}
@@ -46,12 +47,12 @@ func TestExactTrails(t *testing.T) {
 func TestExactTrailsWantACounter(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
-	cfg.Limits = []middleware.Limit{{Name: "day", Algorithm: middleware.RollingDay, Quota: 3, Window: 24 * time.Hour}}
+	cfg.Limits = []middleware.Limit{{Name: "day", Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour}}
 	_, err := middleware.New(cfg)
 	require.EqualError(t, err, "policy \"contact\": Limits[0].Algorithm: a rolling-day needs an exact counter; SlidingWindow is what comes closest without one")
 	cfg = paid(c, exact.NewMemory(0, c.Now))
 	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
-	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Name: "day", Algorithm: middleware.RollingDay, Quota: 9, Window: 24 * time.Hour}}}
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Name: "day", Algorithm: storeless.RollingDay, Quota: 9, Window: 24 * time.Hour}}}
 	_, err = middleware.New(cfg)
 	require.EqualError(t, err, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`)
 }

@@ -268,7 +268,7 @@ func (c *toll) ask(h http.Handler, n int, set func(int, *http.Request)) (passed 
 	c.longest = max(c.longest, time.Since(began))
 	a := ask{at: time.Since(c.began), took: time.Since(began)}
 	defer func() { c.asks = append(c.asks, a) }()
-	switch degraded := w.Header().Get(middleware.DegradedHeader) != ""; {
+	switch degraded := w.Header().Get("Tallystick-Degraded") != ""; {
 	case w.Code != http.StatusOK:
 		c.refused++
 		c.lastRefused = time.Since(c.began)

@@ -130,7 +130,7 @@ func TestExactPeekIsAdmittedInAnOutage(t *testing.T) {
 	h, _ := limited(t, cfg)
 	resp := send(h)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, "?1", resp.Header.Get(middleware.DegradedHeader))
+	require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
 	require.Empty(t, resp.Header.Get("RateLimit"))
 }
 
@@ -192,7 +192,7 @@ func TestExactShardsShareTheQuota(t *testing.T) {
 	l := newLedger(c)
 	cfg := paid(c, l)
 	cfg.Limits[0].Quota = 40
-	cfg.Exact.Shards = 4
+	cfg.Shards = 4
 	h, _ := limited(t, cfg)
 	require.Equal(t, 40, admitted(h, 2000), "no more than one key would admit, and all of it in the end")
 	require.Len(t, l.keys, 4)
@@ -349,10 +349,11 @@ func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
 func TestExactConfigErrors(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
-	cfg.Exact = &middleware.Exact{Contended: 9, Deadline: time.Microsecond, InFlight: -1, PayingTiers: []string{"gold"}, Shards: 1000}
+	cfg.Exact = &middleware.Exact{Contended: 9, Deadline: time.Microsecond, InFlight: -1, PayingTiers: []string{"gold"}}
+	cfg.Shards = 1000
 	cfg.Challenge = &middleware.Challenge{}
 	_, err := middleware.New(cfg)
-	for _, field := range []string{"Exact.Counter", "Exact.Outage", "Exact.Contended", "Exact.Deadline", "Exact.InFlight", "Exact.PayingTiers[0]", "Exact.Shards", "Challenge"} {
+	for _, field := range []string{"Exact.Counter", "Exact.Outage", "Exact.Contended", "Exact.Deadline", "Exact.InFlight", "Exact.PayingTiers[0]", "Shards", "Challenge"} {
 		require.ErrorContains(t, err, field+": ")
 	}
 	cfg = paid(c, newLedger(c))

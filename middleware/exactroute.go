@@ -94,7 +94,7 @@ func (x *exactCounter) shardsOf(who *subject) int64 {
 	if who.id.kind != kindAddress {
 		return 1
 	}
-	return max(1, x.Shards)
+	return x.shards
 }
 
 // shardCall names what is counted for a request. Counters get a hash: engines are read
@@ -126,20 +126,8 @@ func (x *exactCounter) askCounter(now time.Time, q *question, who *subject, c *e
 		v.Admitted = v.Admitted || cost == 0
 		return v, outcome, err
 	}
-	c.ID = x.callID(c.Key, q)
+	c.ID = rand.Text() // what the client calls its request never is one
 	return x.guard.Take(q.ctx, now, x.now, caller, c.Call)
-}
-
-// callID returns an ID that no other request has. What the client calls its
-// request never is one, unless the program has said so by a dangerous name.
-func (x *exactCounter) callID(key string, q *question) string {
-	if x.DangerouslyTrustIdempotencyKey && q.r != nil {
-		if theirs := q.r.Header.Get("Idempotency-Key"); theirs != "" {
-			sum := sha256.Sum256([]byte(key + "\x00" + theirs))
-			return base64.RawURLEncoding.EncodeToString(sum[:16])
-		}
-	}
-	return rand.Text()
 }
 
 // concludeAnswer concludes a request that the counter has decided. A refusal is

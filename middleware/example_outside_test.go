@@ -34,10 +34,10 @@ func ExampleMiddleware_Check() {
 		case !try.Allowed:
 			return "too many wrong passwords"
 		case password != "swordfish":
-			try.Charge()
+			try.Charge(true)
 			return "wrong password"
 		}
-		try.NoCharge()
+		try.Charge(false)
 		return "welcome"
 	}
 	ctx := context.Background()

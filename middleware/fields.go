@@ -14,8 +14,8 @@ import (
 )
 
 // Fields says by which response fields clients are told how the limits stand: values
-// joined by |, and no other field is sent. One of the three kinds of RateLimit fields, one
-// unit of X-RateLimit and one of X-Quota may go together. All tell of the same decision;
+// joined by |, and no other field is sent. One of the two kinds of RateLimit fields and one
+// unit of X-RateLimit may go together. Both tell of the same decision;
 // docs/wire.md shows each. All limiters of one stack should have the same.
 type Fields uint8
 
@@ -29,10 +29,6 @@ const (
 	// reset=.
 	RateLimitDraft7
 
-	// RateLimitDraft6 are RateLimit-Limit, -Remaining and -Reset of the tightest limit, and
-	// RateLimit-Policy, as in draft-ietf-httpapi-ratelimit-headers-06 and the ones before.
-	RateLimitDraft6
-
 	// XRateLimitInSeconds are X-RateLimit-Limit, -Remaining and -Reset of the tightest
 	// limit, with a Reset in seconds from now.
 	XRateLimitInSeconds
@@ -41,21 +37,12 @@ const (
 	// standard has ever said which of the two it is.
 	XRateLimitInUnixTime
 
-	// XQuotaInSeconds are X-Quota-Limit, -Used and -Reset of the limit with the longest
-	// window, with a Reset in seconds from now.
-	XQuotaInSeconds
-
-	// XQuotaInUnixTime are the same, with a Reset in seconds since the epoch.
-	XQuotaInUnixTime
-
 	allFields Fields = 1<<iota - 1
 )
 
 const (
-	kindsOfRateLimit = RateLimitFields | RateLimitDraft7 | RateLimitDraft6
-	olderRateLimit   = RateLimitDraft7 | RateLimitDraft6
+	kindsOfRateLimit = RateLimitFields | RateLimitDraft7
 	unitsOfX         = XRateLimitInSeconds | XRateLimitInUnixTime
-	unitsOfXQuota    = XQuotaInSeconds | XQuotaInUnixTime
 )
 
 // has reports whether f has one of these.
@@ -63,7 +50,7 @@ func (f Fields) has(these Fields) bool { return f&these != 0 }
 
 // sound reports whether f chooses no two spellings of one thing.
 func (f Fields) sound() bool {
-	for _, one := range [...]Fields{kindsOfRateLimit, unitsOfX, unitsOfXQuota} {
+	for _, one := range [...]Fields{kindsOfRateLimit, unitsOfX} {
 		if bits.OnesCount8(uint8(f&one)) > 1 {
 			return false
 		}
@@ -77,10 +64,8 @@ func (f Fields) names() (names []string) {
 		of    Fields
 		names []string
 	}{
-		{RateLimitFields | RateLimitDraft7, []string{"RateLimit", "RateLimit-Policy"}},
-		{RateLimitDraft6, []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Policy"}},
+		{kindsOfRateLimit, []string{"RateLimit", "RateLimit-Policy"}},
 		{unitsOfX, []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}},
-		{unitsOfXQuota, []string{"X-Quota-Limit", "X-Quota-Used", "X-Quota-Reset"}},
 	} {
 		if f.has(group.of) {
 			names = append(names, group.names...)
@@ -99,7 +84,7 @@ func policyField(f Fields, p *limiter.Policy) string {
 		switch {
 		case f.has(RateLimitFields):
 			b = fmt.Appendf(separated(b), "%q;q=%d;w=%d", l.name, l.q, l.w)
-		case f.has(olderRateLimit) && !slices.ContainsFunc(all[:i], l.sameFor) && !slices.ContainsFunc(all[i+1:], l.lessThan):
+		case f.has(RateLimitDraft7) && !slices.ContainsFunc(all[:i], l.sameFor) && !slices.ContainsFunc(all[i+1:], l.lessThan):
 			b = fmt.Appendf(separated(b), "%d;w=%d", l.q, l.w)
 		}
 	}

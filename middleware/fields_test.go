@@ -21,7 +21,7 @@ func ofLimits(h http.Header) map[string]string {
 	told := map[string]string{}
 	for name, lines := range h {
 		name = strings.ToLower(name)
-		if strings.Contains(name, "ratelimit") || strings.Contains(name, "quota") {
+		if strings.Contains(name, "ratelimit") {
 			told[name] = strings.Join(lines, ", ")
 		}
 	}
@@ -46,30 +46,17 @@ func choices() []choice {
 		{"draft 7", middleware.RateLimitDraft7,
 			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=1, reset=50"},
 			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=0, reset=50"}},
-		{"draft 6", middleware.RateLimitDraft6,
-			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "1", "ratelimit-reset": "50"},
-			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "0", "ratelimit-reset": "50"}},
 		{"X-RateLimit alone, in seconds", middleware.XRateLimitInSeconds,
 			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50"},
 			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50"}},
 		{"X-RateLimit alone, in Unix time", middleware.XRateLimitInUnixTime,
 			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "1728000060"},
 			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1728000060"}},
-		{"draft 6, and X-RateLimit beside", middleware.RateLimitDraft6 | middleware.XRateLimitInSeconds,
-			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "1", "ratelimit-reset": "50",
+		{"draft 7, and X-RateLimit beside", middleware.RateLimitDraft7 | middleware.XRateLimitInSeconds,
+			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=1, reset=50",
 				"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50"},
-			fields{"ratelimit-policy": older, "ratelimit-limit": "2", "ratelimit-remaining": "0", "ratelimit-reset": "50",
+			fields{"ratelimit-policy": older, "ratelimit": "limit=2, remaining=0, reset=50",
 				"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50"}},
-		{"X-RateLimit, and the day's quota beside", middleware.XRateLimitInSeconds | middleware.XQuotaInSeconds,
-			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "1", "x-ratelimit-reset": "50",
-				"x-quota-limit": "5", "x-quota-used": "1", "x-quota-reset": "86390"},
-			fields{"x-ratelimit-limit": "2", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "50",
-				"x-quota-limit": "5", "x-quota-used": "2", "x-quota-reset": "86390"}},
-		{"the default, and the day's quota beside", middleware.RateLimitFields | middleware.XQuotaInUnixTime,
-			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=1;t=50, "day";r=4;t=86390`,
-				"x-quota-limit": "5", "x-quota-used": "1", "x-quota-reset": "1728086400"},
-			fields{"ratelimit-policy": `"minute";q=2;w=60, "day";q=5;w=86400`, "ratelimit": `"minute";r=0;t=50, "day";r=3`,
-				"x-quota-limit": "5", "x-quota-used": "2", "x-quota-reset": "1728086400"}},
 	}
 }
 
@@ -130,7 +117,7 @@ func TestCORSFollowsTheChoice(t *testing.T) {
 func TestQuietHidesEveryChoice(t *testing.T) {
 	for _, c := range choices() {
 		cfg := twoSpeeds(new(clock), c.fields)
-		cfg.Quiet = middleware.QuietRetryAfterOnly
+		cfg.Quiet = true
 		h, _ := limited(t, cfg)
 		for range 3 {
 			require.Empty(t, ofLimits(send(h).Header), c.name)
@@ -148,27 +135,6 @@ func TestOlderDraftsNameAQuotaOnce(t *testing.T) {
 		{Name: "bucket", Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 20}}
 	h, _ := limited(t, cfg)
 	require.Equal(t, "9;w=7200, 7;w=3600, 20;w=20", send(h).Header.Get("RateLimit-Policy"))
-}
-
-// X-Quota is about the limit with the longest window; of those about the one that leaves
-// least; of a bucket about its burst.
-func TestXQuota(t *testing.T) {
-	bucket := middleware.Limit{Name: "bucket", Algorithm: middleware.TokenBucket, Quota: 24, Window: 24 * time.Hour, Burst: 3}
-	for name, test := range map[string]struct {
-		limits []middleware.Limit
-		want   map[string]string
-	}{
-		"first":    {[]middleware.Limit{fixed(9, 24*time.Hour), fixed(5, time.Hour)}, map[string]string{"x-quota-limit": "9", "x-quota-used": "1", "x-quota-reset": "86400"}},
-		"last":     {[]middleware.Limit{fixed(5, time.Hour), fixed(9, 24*time.Hour)}, map[string]string{"x-quota-limit": "9", "x-quota-used": "1", "x-quota-reset": "86400"}},
-		"tightest": {[]middleware.Limit{fixed(9, 24*time.Hour), bucket}, map[string]string{"x-quota-limit": "3", "x-quota-used": "1", "x-quota-reset": "3600"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := contact(new(clock))
-			cfg.Fields, cfg.Limits = middleware.XQuotaInSeconds, test.limits
-			h, _ := limited(t, cfg)
-			require.Equal(t, test.want, ofLimits(send(h).Header))
-		})
-	}
 }
 
 // A limit on trial is in no field, whatever the choice, and wherever it stands.
@@ -256,7 +222,6 @@ func TestChoicesInAStack(t *testing.T) {
 		want   map[string]string
 	}{
 		"draft 7":     {middleware.RateLimitDraft7, map[string]string{"ratelimit-policy": "9;w=60, 3;w=60", "ratelimit": "limit=3, remaining=2, reset=60"}},
-		"draft 6":     {middleware.RateLimitDraft6, map[string]string{"ratelimit-policy": "9;w=60, 3;w=60", "ratelimit-limit": "3", "ratelimit-remaining": "2", "ratelimit-reset": "60"}},
 		"the default": {0, map[string]string{"ratelimit-policy": `"site";q=9;w=60, "page";q=3;w=60`, "ratelimit": `"site";r=8;t=60, "page";r=2;t=60`}},
 	} {
 		t.Run(name, func(t *testing.T) {

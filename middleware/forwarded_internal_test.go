@@ -33,7 +33,7 @@ func FuzzForwardedFor(f *testing.F) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:feed::/48")}
 	forwardedFor, err := ForwardedFor(trusted...)
 	require.NoError(f, err)
-	forwarded, err := Forwarded(trusted...)
+	forwarded, err := AddressFromHeader("Forwarded", trusted...)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, remote, first, second string, rfc7239 bool) {
 		identify, header := forwardedFor, "X-Forwarded-For"

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // proxies are the networks of the proxies in all tests.
@@ -111,8 +112,13 @@ func TestForwardedFor(t *testing.T) {
 	})
 }
 
+// forwarded believes the header of RFC 7239.
+func forwarded(trusted ...netip.Prefix) (middleware.IdentityFunc, error) {
+	return middleware.AddressFromHeader("Forwarded", trusted...)
+}
+
 func TestForwarded(t *testing.T) {
-	testForwarding(t, "Forwarded", middleware.Forwarded, []forwarding{
+	testForwarding(t, "Forwarded", forwarded, []forwarding{
 		{"T8 spoofed by a client that connects directly", direct, []string{"for=198.51.100.7"}, "203.0.113.9"},
 		{"T8 spoofed from the left", proxy, []string{"for=198.51.100.7, for=203.0.113.5"}, "203.0.113.5"},
 		{"T8 spoofed through a quoted host", proxy, []string{`for=203.0.113.5;host="x,for=198.51.100.7;y=";proto=https`}, ""},
@@ -198,10 +204,10 @@ func TestTrustedNetworks(t *testing.T) {
 		"trusted[1]": {netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/0")},
 		"trusted[2]": {proxies[0], proxies[1], netip.MustParsePrefix("::ffff:10.0.0.0/104")},
 	} {
-		for _, build := range []func(...netip.Prefix) (middleware.IdentityFunc, error){middleware.ForwardedFor, middleware.Forwarded} {
+		for _, build := range []func(...netip.Prefix) (middleware.IdentityFunc, error){middleware.ForwardedFor, forwarded} {
 			identify, err := build(trusted...)
 			require.Nil(t, identify)
-			var problem *middleware.ConfigError
+			var problem *storeless.ConfigError
 			require.True(t, errors.As(err, &problem))
 			require.Equal(t, name, problem.Field)
 		}

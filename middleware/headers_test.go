@@ -128,7 +128,7 @@ func TestRetryAfterIsTrue(t *testing.T) {
 		{Quota: 7, Window: 100 * time.Second},
 		{Quota: 7, Window: 100 * time.Second, Algorithm: middleware.FixedWindow},
 		{Quota: 7, Window: 100 * time.Second, Algorithm: middleware.TokenBucket},
-		{Quota: 7, Window: 100 * time.Second, Algorithm: middleware.LeakyBucket},
+		{Quota: 7, Window: 100 * time.Second, Algorithm: storeless.LeakyBucket},
 		{Quota: 1, Window: 36 * time.Hour, Algorithm: middleware.TokenBucket},
 	} {
 		t.Run(limit.Algorithm.String(), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // An IdentityFunc tells who is asking. It runs for every request, before
@@ -168,31 +169,9 @@ func ValidatedKey(validate IdentityFunc, otherwise IdentityFunc) IdentityFunc {
 // The first that is no trusted proxy is the client; all to its left is hearsay.
 // The leftmost entry, which so many programs take, is whatever the client says.
 
-// ForwardedFor identifies by the X-Forwarded-For header, as far as trusted
-// proxies wrote it. trusted are the networks of the proxies, at least one.
-//
-// A peer outside of trusted is itself the client, whatever the header says. If
-// no untrusted address is found, because the header is missing or all of its
-// addresses are trusted, the peer is the client, which is logged: a proxy may
-// have forgotten the header, and then all its clients share one quota. It is logged in
-// other words if the header has been there at times: then it may be that the clients
-// write it. An entry that is no address ends the walk: nobody can be told, and the
-// request is refused. An empty entry
-// before an address does so too; a field of empty entries alone is as if missing.
+// ForwardedFor is [AddressFromHeader] for X-Forwarded-For.
 func ForwardedFor(trusted ...netip.Prefix) (IdentityFunc, error) {
-	if err := checkTrusted(trusted); err != nil {
-		return nil, err
-	}
-	return believing(httpfield.AddressFieldNamed("X-Forwarded-For"), trusted, false), nil
-}
-
-// Forwarded is [ForwardedFor] for the header of RFC 7239. An obfuscated or
-// unknown "for", which the RFC allows, is no address.
-func Forwarded(trusted ...netip.Prefix) (IdentityFunc, error) {
-	if err := checkTrusted(trusted); err != nil {
-		return nil, err
-	}
-	return believing(httpfield.AddressFieldNamed("Forwarded"), trusted, false), nil
+	return AddressFromHeader("X-Forwarded-For", trusted...)
 }
 
 // believing returns an identity function that believes a field if a trusted peer sends
@@ -247,48 +226,53 @@ func believing(t httpfield.AddressField, trusted []netip.Prefix, peerless bool) 
 // checkTrusted reports every problem of the networks of one's proxies.
 func checkTrusted(trusted []netip.Prefix) error {
 	if len(trusted) == 0 {
-		return &ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
+		return &storeless.ConfigError{Field: "trusted", Problem: "name the networks of your proxies; without any, use PeerAddress"}
 	}
 	var errs []error
 	for i, p := range trusted {
 		field := fmt.Sprintf("trusted[%d]", i)
 		switch {
 		case !p.IsValid():
-			errs = append(errs, &ConfigError{Field: field, Problem: "is not a valid prefix"})
+			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "is not a valid prefix"})
 		case p.Bits() == 0:
-			errs = append(errs, &ConfigError{Field: field, Problem: "trusts the whole Internet, so that anyone could pose as anyone"})
+			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "trusts the whole Internet, so that anyone could pose as anyone"})
 		case p.Addr().Is4In6():
-			errs = append(errs, &ConfigError{Field: field, Problem: "would match nothing: write an IPv4 network as IPv4"})
+			errs = append(errs, &storeless.ConfigError{Field: field, Problem: "would match nothing: write an IPv4 network as IPv4"})
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // AddressFromHeader identifies by a header in which trusted proxies name their client,
-// such as Fly-Client-IP, CF-Connecting-IP or X-Real-IP: one line that holds one address.
-// trusted are the networks of the proxies, at least one. X-Forwarded-For and Forwarded
-// are lists, for which see [ForwardedFor] and [Forwarded].
+// as far as they wrote it. trusted are the networks of the proxies, at least one.
 //
 // A peer outside of trusted is itself the client, whatever the header says. Without the
-// header a trusted peer is the client, which is logged as ForwardedFor does. More lines
-// than one, a list, an empty value and whatever else is no address are refused: one of
-// two addresses is of the client's choosing.
+// header a trusted peer is the client, which is logged: a proxy may
+// have forgotten it, and then all its clients share one quota. It is logged in
+// other words if the header has been there at times: then it may be that the clients
+// write it.
 //
-// The proxy must set the header and not pass on what a client has sent; docs/operations.md
-// says which do, and how to try it.
+// X-Forwarded-For and Forwarded (RFC 7239) are lists. The client is the last address that is not
+// trusted; if all are, it is the peer, which is logged too. An entry that is no
+// address ends the walk: nobody can be told, and the request is refused. So does an empty entry
+// before an address; a field of empty entries alone is as if missing. An obfuscated or
+// unknown "for", which the RFC allows, is no address.
+//
+// Any other header, such as Fly-Client-IP, CF-Connecting-IP or X-Real-IP, is one line that holds
+// one address. More lines
+// than one, a list, an empty value and whatever else is no address are refused: one of
+// two addresses is of the client's choosing. The proxy must set the header and not pass on what a
+// client has sent; docs/operations.md says which do, and how to try it.
 func AddressFromHeader(header string, trusted ...netip.Prefix) (IdentityFunc, error) {
 	t, err := addressField(header)
-	if err == nil && t.List {
-		err = &ConfigError{Field: "header", Problem: t.Name + " is a list: use ForwardedFor or Forwarded"}
-	}
 	if err := errors.Join(err, checkTrusted(trusted)); err != nil {
 		return nil, err
 	}
 	return believing(t, trusted, false), nil
 }
 
-// InsecureNoPeer identifies as [ForwardedFor], [Forwarded] or [AddressFromHeader] do,
-// whichever the header is for, but also believes it where the connection has no address:
+// InsecureNoPeer identifies as [AddressFromHeader] does,
+// but also believes the header where the connection has no address:
 // on a Unix socket, or where an adapter leaves RemoteAddr empty, as those for Lambda
 // behind an ALB do. trusted may be empty. There, a request without the header is refused.
 //
@@ -309,7 +293,7 @@ func InsecureNoPeer(header string, trusted ...netip.Prefix) (IdentityFunc, error
 // addressField returns the field of the given name.
 func addressField(header string) (httpfield.AddressField, error) {
 	if !httpfield.IsToken(header) {
-		return httpfield.AddressField{}, &ConfigError{Field: "header", Problem: "must be the name of a header field"}
+		return httpfield.AddressField{}, &storeless.ConfigError{Field: "header", Problem: "must be the name of a header field"}
 	}
 	return httpfield.AddressFieldNamed(header), nil
 }

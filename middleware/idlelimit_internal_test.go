@@ -19,7 +19,9 @@ func TestIdleLimits(t *testing.T) {
 	bucket := func(q int64, w time.Duration, b int64) Limit {
 		return Limit{Algorithm: TokenBucket, Quota: q, Window: w, Burst: b}
 	}
-	leaky := func(q int64, w time.Duration) Limit { return Limit{Algorithm: LeakyBucket, Quota: q, Window: w} }
+	leaky := func(q int64, w time.Duration) Limit {
+		return Limit{Algorithm: storeless.LeakyBucket, Quota: q, Window: w}
+	}
 	for name, test := range map[string]struct {
 		l, j Limit
 		want bool

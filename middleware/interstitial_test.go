@@ -107,7 +107,7 @@ func TestInterstitialPage(t *testing.T) {
 	})
 	t.Run("over a limit", func(t *testing.T) {
 		cfg := keeping(new(clock), middleware.WhenExhausted)
-		cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 0, true
+		cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true
 		h := newSite(t, cfg)
 		spendShared(t, h, middleware.WhenExhausted)
 		resp := send(h, submitting(urlencoded, "a=b"))
@@ -118,7 +118,7 @@ func TestInterstitialPage(t *testing.T) {
 	})
 	t.Run("nothing but work helps", func(t *testing.T) {
 		cfg := keeping(new(clock), middleware.Newcomers)
-		cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 0, true
+		cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true
 		page := bodyOf(t, send(newSite(t, cfg), submitting(urlencoded, "a=b")))
 		require.Contains(t, page, "<noscript><p>The check needs JavaScript.</p></noscript>")
 		cfg.Challenge.Path = ""

@@ -5,7 +5,6 @@ package middleware
 import (
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/tallystick/tallystick/storeless"
@@ -16,21 +15,10 @@ import (
 // and Shadow to try it.
 type Limit = storeless.Limit
 
-// ConfigError is [storeless.ConfigError]: one problem of a [Config].
-type ConfigError = storeless.ConfigError
-
-// ConfigErrors is [storeless.ConfigErrors]: it yields the problems in an error of New,
-// one by one.
-func ConfigErrors(err error) iter.Seq[*ConfigError] { return storeless.ConfigErrors(err) }
-
-// The algorithms of [storeless.Algorithm].
+// The values of [storeless.Algorithm] that most programs name. The default is a sliding window.
 const (
-	SlidingWindow = storeless.SlidingWindow
-	FixedWindow   = storeless.FixedWindow
-	TokenBucket   = storeless.TokenBucket
-	LeakyBucket   = storeless.LeakyBucket
-	SlidingLog    = storeless.SlidingLog // SlidingLog and RollingDay want Config.Exact
-	RollingDay    = storeless.RollingDay
+	FixedWindow = storeless.FixedWindow
+	TokenBucket = storeless.TokenBucket
 )
 
 // ByOutcome has some limits count by outcome, such as the wrong passwords of a log-in. It is
@@ -42,7 +30,7 @@ const (
 // quota is how many can be under way at once, too. Everything else is charged: a handler that
 // panics, takes the connection over or writes no status, a client that has gone by then,
 // and a request that is not answered after 10 seconds, whatever comes of it. For a
-// handler whose status does not tell there are [Charge] and [NoCharge].
+// handler whose status does not tell there is [Charge].
 //
 // Tokens say only what is charged. What is held is known to this instance alone, in a map of
 // its live requests; a refusal for that alone says Retry-After 1, because nobody knows when
@@ -58,7 +46,7 @@ type ByOutcome struct {
 	// Free are the statuses that do not count: those of success alone, such as 303. A
 	// status that is free is a question that can be asked for ever, so that each is named.
 	// A handler that writes a body without a status answers 200. Permitted: 200 to 599, or none
-	// for a handler that always says [NoCharge].
+	// for a handler that always calls [Charge].
 	Free []int
 }
 
@@ -124,7 +112,7 @@ func (l LimitsFor) withDefaults() LimitsFor {
 // check reports every problem of l, which has its defaults.
 func (l *LimitsFor) check() (errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "LimitsFor." + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "LimitsFor." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if l.Func == nil {
 		problem("Func", "is required")

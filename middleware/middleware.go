@@ -39,7 +39,7 @@ type Middleware struct {
 }
 
 // New returns a middleware, or all that is wrong with cfg: an error that begins with
-// the policy's name and holds a [ConfigError] for each problem, see [ConfigErrors].
+// the policy's name and holds a [storeless.ConfigError] for each problem, see [storeless.ConfigErrors].
 // Make one for each policy, and wrap all its handlers by it: two are two instances, and admit the
 // limit each. The log tells of the second.
 func New(cfg Config) (*Middleware, error) {
@@ -94,7 +94,7 @@ func (m *Middleware) Reconfigure(cfg Config) error {
 			m.served = &liveRequests{seed: maphash.MakeSeed()}
 		}
 		e.gate.liveRequests = m.served
-		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: e.gate.QueueAll})
+		m.served.table.Bound(slots.Bounds{Hold: e.gate.MaxHold, Queue: e.gate.Queue, QueueAll: max(mostQueued, e.gate.Queue)})
 	}
 	e.checks, e.tokens = &m.checks, &m.tokens
 	if cfg.ByOutcome != nil {
@@ -152,7 +152,7 @@ func (m *Middleware) compile(cfg Config) (*engine, error) {
 func (m *Middleware) fits(cfg *Config, sound bool) error {
 	var errs []error
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if was := m.engine.Load(); sound && was != nil && was.base.policy.Name() != cfg.Policy {
 		problem("Policy", "is %q and cannot change while serving: all tokens would be void", was.base.policy.Name())
@@ -165,13 +165,6 @@ func (m *Middleware) fits(cfg *Config, sound bool) error {
 	}
 	return errors.Join(errs...)
 }
-
-// TokenLife returns for how long a token that is signed now may be worth something:
-// two of the longest windows; of the buckets of Limits and Tiers three, and twice what the slowest takes
-// to empty, for what is settled above its burst; and where a [Challenge] sells tallies an hour at least, and
-// the longest life of any that this middleware has sold.
-// A secret that signs no more should stay in Config.Secrets for so long.
-func (m *Middleware) TokenLife() time.Duration { return m.loaded().life }
 
 // loaded returns what is compiled, or says what is amiss.
 func (m *Middleware) loaded() *engine {
@@ -187,7 +180,7 @@ func (m *Middleware) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.loaded()
-	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs()}
+	s := Stats{Policy: e.name, Challenges: m.proofs.issued.Load(), Work: m.proofs.work.Load(), Proofs: m.proofs.stats(), Tokens: m.tokens.stats(), KeyIDs: e.codec.KeyIDs(), TokenLife: e.life}
 	if c := e.challenge; c != nil && c.mode == WhenBusy {
 		s.Busy = c.load.Busy(e.now(), c.busyAt)
 	}

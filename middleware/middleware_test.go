@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // hostile stands for what may surround a limiter: it plants fields of ours before
@@ -144,7 +145,7 @@ func TestAlgorithms(t *testing.T) {
 			no(`"contact";r=0;t=1`, 1),
 			ok(`"contact";r=0;t=1`).later(time.Second),
 		}},
-		{"leaky bucket", limits(middleware.Limit{Algorithm: middleware.LeakyBucket, Quota: 6, Window: time.Minute}), []step{
+		{"leaky bucket", limits(middleware.Limit{Algorithm: storeless.LeakyBucket, Quota: 6, Window: time.Minute}), []step{
 			ok(`"contact";r=0;t=10`).expect("RateLimit-Policy", `"contact";q=1;w=10`),
 			no(`"contact";r=0;t=10`, 10),
 			ok(`"contact";r=0;t=10`).later(10 * time.Second),

@@ -35,9 +35,9 @@ func TestEveryRequest(t *testing.T) {
 	replay := send(h, proving(proof))
 	require.Equal(t, http.StatusForbidden, replay.StatusCode)
 	d := h.decisions.last()
-	require.Equal(t, middleware.ProofReplayed, d.Reason)
-	require.Equal(t, middleware.ProofReplayed, d.Proof)
-	require.Equal(t, middleware.ProofReplayed, problemIn(t, replay).Reason)
+	require.Equal(t, middleware.Reason("replayed"), d.Reason)
+	require.Equal(t, middleware.Reason("replayed"), d.Proof)
+	require.Equal(t, middleware.Reason("replayed"), problemIn(t, replay).Reason)
 	require.EqualValues(t, 16, challengeIn(t, replay).Work, "no doubling")
 	require.Equal(t, http.StatusForbidden, send(h, showing(tokenIn(ok))).StatusCode, "a token is no proof")
 
@@ -125,7 +125,7 @@ func TestNonceOnly(t *testing.T) {
 	late := solved(t, send(h))
 	now.advance(11 * time.Second)
 	require.Equal(t, http.StatusForbidden, send(h, proving(late)).StatusCode)
-	require.Equal(t, middleware.ProofExpired, h.decisions.last().Proof)
+	require.Equal(t, middleware.Reason("expired"), h.decisions.last().Proof)
 }
 
 // Tokens of own tallies count where tallies are sold: not here, and not where

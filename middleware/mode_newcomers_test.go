@@ -92,7 +92,7 @@ func TestSoldOut(t *testing.T) {
 			require.Empty(t, p.Violated)
 			require.NotEmpty(t, p.Detail)
 			if name == "redeem" || name == "proof" {
-				require.Equal(t, middleware.ProofPriceRisen, p.Reason)
+				require.Equal(t, middleware.Reason("price-risen"), p.Reason)
 			} else {
 				require.Equal(t, middleware.SoldOut, p.Reason)
 			}
@@ -120,7 +120,7 @@ func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 		"Newcomers": func(*middleware.Config) {},
 		"under a ceiling": func(cfg *middleware.Config) {
 			cfg.Limits[0].Quota, cfg.Instances, cfg.UnfairCeiling = 50, 10, true
-			cfg.Challenge.WaitingRoom.Closed = true
+			cfg.Challenge.NoWaitingRoom = true
 		},
 		"in a crowd": func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.BusyPerSecond = middleware.WhenBusy, 1

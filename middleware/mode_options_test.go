@@ -43,20 +43,20 @@ func TestReasons(t *testing.T) {
 		reason middleware.Reason
 		proof  func(*testing.T, scene) string
 	}{
-		{middleware.ProofExpired, func(t *testing.T, s scene) string {
+		{"expired", func(t *testing.T, s scene) string {
 			proof := solved(t, fetched(s.h))
 			s.now.advance(11 * time.Second)
 			return proof
 		}},
-		{middleware.ProofWrong, func(t *testing.T, s scene) string {
+		{"wrong-solution", func(t *testing.T, s scene) string {
 			return challengeIn(t, fetched(s.h)).Text + "~0.0.0.0.0.0.0.0"
 		}},
-		{middleware.ProofWrong, func(*testing.T, scene) string { return "nonsense" }},
-		{middleware.ProofSecretUnknown, func(t *testing.T, s scene) string { // forged, or so it looks
+		{"wrong-solution", func(*testing.T, scene) string { return "nonsense" }},
+		{"secret-unknown", func(t *testing.T, s scene) string { // forged, or so it looks
 			proof := solved(t, fetched(s.h))
 			return proof[:130] + strings.Map(func(c rune) rune { return 'A' + (c+1)%26 }, proof[130:136]) + proof[136:]
 		}},
-		{middleware.ProofClientChanged, func(t *testing.T, s scene) string {
+		{"client-changed", func(t *testing.T, s scene) string {
 			return solved(t, fetched(s.h, from("203.0.113.2")))
 		}},
 	} {
@@ -94,8 +94,8 @@ func TestReasons(t *testing.T) {
 		resp := send(h, proving(cheap))
 		require.Equal(t, http.StatusForbidden, resp.StatusCode)
 		require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
-		require.Equal(t, middleware.ProofPriceRisen, h.decisions.last().Proof)
-		require.Equal(t, middleware.ProofPriceRisen, problemIn(t, resp).Reason)
+		require.Equal(t, middleware.Reason("price-risen"), h.decisions.last().Proof)
+		require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
 		require.Equal(t, http.StatusForbidden, redeemed(h, cheap).StatusCode)
 		require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
 	})
@@ -106,7 +106,7 @@ func TestReasons(t *testing.T) {
 func TestBadProofHarmsNobody(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.WhenExhausted))
 	require.Equal(t, 5, admitted(h, 9, proving("nonsense")))
-	require.Equal(t, middleware.ProofWrong, h.decisions.last().Proof)
+	require.Equal(t, middleware.Reason("wrong-solution"), h.decisions.last().Proof)
 
 	h = newSite(t, challenging(new(clock), middleware.Newcomers))
 	own := bought(t, h)
@@ -189,7 +189,7 @@ func TestShadowNeverChallenges(t *testing.T) {
 // Quiet hides the quota and nothing that a client needs for its work.
 func TestQuietChallenge(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Quiet = middleware.QuietRetryAfterOnly
+	cfg.Quiet = true
 	h := newSite(t, cfg)
 	exhaust(t, h)
 	resp := send(h)
@@ -206,7 +206,7 @@ func TestQuietChallenge(t *testing.T) {
 	require.Empty(t, redeemed(h, solved(t, fetched(h))).Header.Get("RateLimit-Policy"))
 
 	cfg = challenging(new(clock), middleware.EveryRequest)
-	cfg.Quiet = middleware.QuietNoToken
+	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
 	h = newSite(t, cfg)
 	ok = send(h, proving(solved(t, send(h))))
 	require.Equal(t, http.StatusOK, ok.StatusCode)
@@ -217,7 +217,7 @@ func TestQuietChallenge(t *testing.T) {
 func TestChallengePage(t *testing.T) {
 	html := with("Accept", "text/html")
 	cfg := challenging(new(clock), middleware.Newcomers)
-	cfg.Challenge.WaitingRoom.Closed = true
+	cfg.Challenge.NoWaitingRoom = true
 	h := newSite(t, cfg)
 	resp := send(h, html)
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)

@@ -127,7 +127,7 @@ func TestPageThatOpensNothing(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"no Path": func(c *middleware.Config) { c.Challenge.Path = "" },
 		"HeaderOnly": func(c *middleware.Config) {
-			c.TokenTransport, c.Challenge.WaitingRoom = middleware.HeaderOnly, middleware.WaitingRoom{}
+			c.TokenTransport, c.Challenge.WaitingRoom = middleware.HeaderOnly, 0
 		},
 		"above the quota": func(c *middleware.Config) { c.Cost = func(*http.Request) int64 { return 1000 } },
 		"who cannot tell": func(c *middleware.Config) { c.Identity = nil },

@@ -45,13 +45,13 @@ func TestOptions(t *testing.T) {
 			no(`"contact";r=0;t=60`, 60),
 		}},
 		{"Quiet", func(cfg *middleware.Config) {
-			cfg.Quiet, cfg.Limits[0].Quota, cfg.Fields = middleware.QuietRetryAfterOnly, 1, middleware.RateLimitFields|middleware.XRateLimitInSeconds
+			cfg.Quiet, cfg.Limits[0].Quota, cfg.Fields = true, 1, middleware.RateLimitFields|middleware.XRateLimitInSeconds
 		}, []step{
 			bare(200).expect(middleware.TokenHeader, anything).expect("X-RateLimit-Limit", ""),
 			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, "X-RateLimit-Reset": ""}},
 		}},
 		{"Quiet without token", func(cfg *middleware.Config) {
-			cfg.Quiet, cfg.Limits[0].Quota = middleware.QuietNoToken, 1
+			cfg.Quiet, cfg.TokenTransport, cfg.Limits[0].Quota = true, middleware.MemoryOnly, 1
 		}, []step{
 			bare(200),
 			{status: 429, retry: 60, header: map[string]string{"RateLimit": planted, middleware.TokenHeader: planted}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestByOutcomeIncorrect(t *testing.T) {
@@ -16,7 +17,7 @@ func TestByOutcomeIncorrect(t *testing.T) {
 	challenge := func(mode middleware.Mode, share int64) func(*middleware.Config) {
 		return func(cfg *middleware.Config) {
 			cfg.Challenge = &middleware.Challenge{Mode: mode}
-			cfg.Challenge.WaitingRoom.Share = share
+			cfg.Challenge.WaitingRoom = share
 		}
 	}
 	for _, test := range []struct {
@@ -48,7 +49,7 @@ func TestByOutcomeIncorrect(t *testing.T) {
 			_, err := middleware.New(cfg)
 			require.Error(t, err)
 			var fields, problems []string
-			for problem := range middleware.ConfigErrors(err) {
+			for problem := range storeless.ConfigErrors(err) {
 				fields, problems = append(fields, problem.Field), append(problems, problem.Problem)
 			}
 			require.Equal(t, []string{test.field}, fields)

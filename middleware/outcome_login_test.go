@@ -258,18 +258,18 @@ func outcomeOracle(t *testing.T, echo bool) {
 			w.WriteHeader(http.StatusSeeOther)
 			panic(http.ErrAbortHandler)
 		case 3:
-			middleware.NoCharge(r)
+			middleware.Charge(r, false)
 			w.WriteHeader(http.StatusUnauthorized)
 		case 4:
 			counts = 1
 			w.WriteHeader(http.StatusSeeOther)
-			middleware.Charge(r)
+			middleware.Charge(r, true)
 		case 5:
 			counts = rand.Int64N(5)
 			_ = middleware.Settle(r, counts)
 			w.WriteHeader(http.StatusUnauthorized)
 		case 6:
-			middleware.Charge(r)
+			middleware.Charge(r, true)
 			if counts = 1; !echo {
 				counts = 0
 				_ = middleware.Refund(w, r)
@@ -277,7 +277,7 @@ func outcomeOracle(t *testing.T, echo bool) {
 		case 7:
 			counts = 1
 			var both sync.WaitGroup
-			both.Go(func() { middleware.Charge(r) })
+			both.Go(func() { middleware.Charge(r, true) })
 			both.Go(func() { w.WriteHeader(http.StatusSeeOther) })
 			both.Wait()
 		}

@@ -19,9 +19,9 @@ func TestWhatTheHandlerSaysIsHeardByAllPolicies(t *testing.T) {
 		outer, inner := newLimiter(t, login(c)), newLimiter(t, login(c))
 		h := outer.Handler(inner.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if right {
-				middleware.NoCharge(r)
+				middleware.Charge(r, false)
 			} else {
-				middleware.Charge(r)
+				middleware.Charge(r, true)
 			}
 			w.WriteHeader(http.StatusSeeOther)
 		})))

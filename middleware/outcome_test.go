@@ -38,7 +38,7 @@ func failuresLeft(t testing.TB, m *middleware.Middleware, options ...option) int
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, _ := middleware.FromContext(r.Context())
 		left = d.Limits()[1].Remaining + 1
-		middleware.NoCharge(r)
+		middleware.Charge(r, false)
 	}))
 	if send(h, options...).StatusCode == http.StatusTooManyRequests {
 		return 0
@@ -144,7 +144,7 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 		{"the client is gone", 1, gone, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303) }},
 		{"a panic", 1, nil, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 		{"a panic after a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); panic(http.ErrAbortHandler) }},
-		{"a panic after NoCharge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); panic(http.ErrAbortHandler) }},
+		{"a panic after no charge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false); panic(http.ErrAbortHandler) }},
 		{"a hijack", 1, nil, hijack},
 		{"a hijack after a free status", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); hijack(w, r) }},
 		{"a free status after ten seconds", 1, nil, func(w http.ResponseWriter, r *http.Request) { c.advance(10 * time.Second); w.WriteHeader(303) }},
@@ -152,19 +152,19 @@ func TestOutcomeThatIsNotToldIsCharged(t *testing.T) {
 			c.advance(10*time.Second - time.Microsecond)
 			w.WriteHeader(303)
 		}},
-		{"NoCharge", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); w.WriteHeader(401) }},
-		{"NoCharge and no status", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r) }},
-		{"NoCharge, late", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); middleware.NoCharge(r) }},
-		{"NoCharge after ten seconds", 0, nil, func(w http.ResponseWriter, r *http.Request) { c.advance(time.Minute); middleware.NoCharge(r) }},
-		{"NoCharge and a hijack", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); hijack(w, r) }},
-		{"Charge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r); w.WriteHeader(303) }},
-		{"Charge, late", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); middleware.Charge(r) }},
-		{"Charge twice", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r); middleware.Charge(r) }},
-		{"both", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.NoCharge(r); middleware.Charge(r) }},
-		{"both, and NoCharge at last", 0, nil, func(w http.ResponseWriter, r *http.Request) {
-			middleware.NoCharge(r)
-			middleware.Charge(r)
-			middleware.NoCharge(r)
+		{"no charge", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false); w.WriteHeader(401) }},
+		{"no charge and no status", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false) }},
+		{"no charge, late", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); middleware.Charge(r, false) }},
+		{"no charge after ten seconds", 0, nil, func(w http.ResponseWriter, r *http.Request) { c.advance(time.Minute); middleware.Charge(r, false) }},
+		{"no charge and a hijack", 0, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false); hijack(w, r) }},
+		{"Charge", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, true); w.WriteHeader(303) }},
+		{"Charge, late", 1, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(303); middleware.Charge(r, true) }},
+		{"Charge twice", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, true); middleware.Charge(r, true) }},
+		{"both", 1, nil, func(w http.ResponseWriter, r *http.Request) { middleware.Charge(r, false); middleware.Charge(r, true) }},
+		{"both, and no charge at last", 0, nil, func(w http.ResponseWriter, r *http.Request) {
+			middleware.Charge(r, false)
+			middleware.Charge(r, true)
+			middleware.Charge(r, false)
 		}},
 		{"a refund", 0, nil, func(w http.ResponseWriter, r *http.Request) { _ = middleware.Refund(w, r); w.WriteHeader(401) }},
 		{"a refund, late", 0, nil, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401); _ = middleware.Refund(w, r) }},

@@ -76,7 +76,7 @@ type Answer struct {
 }
 
 // Token returns what goes back as Tallystick-Token, "" if nothing: the client shows it the
-// next time. After Charge, NoCharge and Settle it says what they have changed.
+// next time. After Charge and Settle it says what they have changed.
 func (a Answer) Token() string {
 	for name, value := range a.Fields() {
 		if name == reply.TokenField {
@@ -97,20 +97,15 @@ func (a Answer) Fields() iter.Seq2[string, string] {
 	}
 }
 
-// Charge says that what was asked about counts in the limits of [ByOutcome], as in [Charge], and
-// NoCharge that it does not. What is said of neither counts ten seconds after the decision.
-// They do nothing after a refusal, and where no limit counts by outcome.
-func (a Answer) Charge() { a.say(true) }
-
-// NoCharge is told with [Answer.Charge].
-func (a Answer) NoCharge() { a.say(false) }
-
-func (a Answer) say(charged bool) {
+// Charge says whether what was asked about counts in the limits of [ByOutcome], as in [Charge].
+// What is said nothing of counts ten seconds after the decision.
+// It does nothing after a refusal, and where no limit counts by outcome.
+func (a Answer) Charge(counts bool) {
 	if a.asked == nil {
 		return
 	}
 	if p := a.asked.pending(); p != nil {
-		p.sayAtOnce(charged)
+		p.sayAtOnce(counts)
 	}
 }
 
@@ -131,7 +126,7 @@ func (a Answer) Settle(cost int64) error {
 // The quotas are those of the identity's tier, or its own: [LimitsFor] may be asked. The caller
 // makes the call, by a deadline of its own. What it charges is given back by the receipt alone.
 //
-// With Exact.Shards it is a call for one of an address's keys, at random. It is an error
+// With [Advanced].Shards it is a call for one of an address's keys, at random. It is an error
 // if id is nobody, or if the policy has no counter.
 func (m *Middleware) CallFor(id Identity) (exact.Call, error) {
 	e := m.loaded()

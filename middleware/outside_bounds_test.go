@@ -161,14 +161,14 @@ func guesses(now *clock) middleware.Config {
 // counted: said, forgotten, or never said because the program has panicked.
 func TestOutcomesOutsideCountWhateverIsSaid(t *testing.T) {
 	for name, after := range map[string]func(middleware.Answer){
-		"said":      func(a middleware.Answer) { a.Charge() },
-		"twice":     func(a middleware.Answer) { a.Charge(); a.Charge() },
+		"said":      func(a middleware.Answer) { a.Charge(true) },
+		"twice":     func(a middleware.Answer) { a.Charge(true); a.Charge(true) },
 		"forgotten": func(middleware.Answer) {},
 		"panics": func(middleware.Answer) {
 			defer func() { _ = recover() }()
 			panic("no database")
 		},
-		"retracted": func(a middleware.Answer) { a.NoCharge(); a.Charge() },
+		"retracted": func(a middleware.Answer) { a.Charge(false); a.Charge(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
@@ -212,9 +212,9 @@ func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
 				for range 20 {
 					switch rnd.IntN(6) {
 					case 0:
-						a.Charge()
+						a.Charge(true)
 					case 1:
-						a.NoCharge()
+						a.Charge(false)
 					case 2:
 						_ = a.Token()
 					case 3:
@@ -235,12 +235,12 @@ func TestAnswerIsToldAnythingByAnybody(t *testing.T) {
 			settled.Add(1)
 		}
 		require.EqualValues(t, 1, settled.Load())
-		a.Charge()
+		a.Charge(true)
 		now.advance(11 * time.Second)
 		limits := peeked(t, m, visitor).Limits()
 		require.EqualValues(t, 10_000-3, limits[0].Remaining)
 		require.EqualValues(t, 5-3, limits[1].Remaining)
-		a.NoCharge()
+		a.Charge(false)
 		require.EqualValues(t, 5, peeked(t, m, visitor).Limits()[1].Remaining)
 	}
 }
@@ -253,8 +253,8 @@ func TestCheckInAHandlerOfTheSamePolicy(t *testing.T) {
 		a, err := m.Check(r.Context(), visitor, 1)
 		require.NoError(t, err)
 		require.True(t, a.Allowed)
-		a.Charge()
-		a.NoCharge()
+		a.Charge(true)
+		a.Charge(false)
 		w.WriteHeader(http.StatusSeeOther)
 	}))
 	for range 20 {

@@ -26,8 +26,8 @@ func TestWrongPasswordsOfANameOnTwoInstances(t *testing.T) {
 		{
 			name:  "by outcome",
 			on:    func(*middleware.Config) {},
-			right: func(_ *testing.T, try middleware.Answer) { try.NoCharge() },
-			wrong: func(try middleware.Answer) { try.Charge() },
+			right: func(_ *testing.T, try middleware.Answer) { try.Charge(false) },
+			wrong: func(try middleware.Answer) { try.Charge(true) },
 			tried: 10,
 		},
 		{

@@ -29,14 +29,14 @@ func TestLogInByName(t *testing.T) {
 		for left := int64(4); left >= 0; left-- {
 			try := check(t, m, alice, 1)
 			require.True(t, try.Allowed)
-			try.Charge()
-			try.Charge() // once
+			try.Charge(true)
+			try.Charge(true) // once
 			require.Equal(t, left, failuresLeft(m))
 		}
 		try := check(t, m, alice, 1)
 		require.False(t, try.Allowed)
 		require.GreaterOrEqual(t, try.RetryAfter, 59*time.Second)
-		try.NoCharge() // of a refusal there is nothing to say
+		try.Charge(false) // of a refusal there is nothing to say
 		require.False(t, check(t, m, alice, 1).Allowed)
 		require.True(t, check(t, m, middleware.Principal("bob"), 1).Allowed)
 	})
@@ -45,7 +45,7 @@ func TestLogInByName(t *testing.T) {
 		for range 20 {
 			try := check(t, m, alice, 1)
 			require.True(t, try.Allowed)
-			try.NoCharge()
+			try.Charge(false)
 		}
 		require.EqualValues(t, 5, failuresLeft(m))
 		require.EqualValues(t, 10_000-20, peeked(t, m, alice).Limits()[0].Remaining, "an attempt is one in either case")
@@ -58,7 +58,7 @@ func TestLogInByName(t *testing.T) {
 		inParallel(len(tries), func(i int) {
 			if tries[i].Allowed {
 				passed.Add(1)
-				tries[i].Charge()
+				tries[i].Charge(true)
 			}
 		})
 		require.EqualValues(t, 5, passed.Load())
@@ -71,7 +71,7 @@ func TestLogInByName(t *testing.T) {
 		require.EqualValues(t, 4, failuresLeft(m), "held")
 		c.advance(11 * time.Second)
 		require.EqualValues(t, 4, failuresLeft(m), "charged")
-		try.NoCharge() // late, and the last word
+		try.Charge(false) // late, and the last word
 		require.EqualValues(t, 5, failuresLeft(m))
 	})
 	t.Run("the token says it", func(t *testing.T) {
@@ -81,16 +81,16 @@ func TestLogInByName(t *testing.T) {
 		}
 		try := check(t, m, alice, 1)
 		require.EqualValues(t, 4, elsewhere(try), "this very try, and no other")
-		try.Charge()
+		try.Charge(true)
 		require.EqualValues(t, 3, elsewhere(try))
-		try.NoCharge()
+		try.Charge(false)
 		require.EqualValues(t, 4, elsewhere(try))
 	})
 	t.Run("a try for more", func(t *testing.T) {
 		m := newLimiter(t, login(c))
 		try := check(t, m, alice, 1)
 		require.NoError(t, try.Settle(3))
-		try.Charge()
+		try.Charge(true)
 		require.EqualValues(t, 2, failuresLeft(m))
 		require.EqualValues(t, 10_000-3, peeked(t, m, alice).Limits()[0].Remaining)
 	})
@@ -163,7 +163,7 @@ func TestCheckInAnOutage(t *testing.T) {
 			a := check(t, m, visitor, 1)
 			require.True(t, a.Degraded)
 			require.Equal(t, open, a.Allowed)
-			require.Equal(t, "?1", maps.Collect(a.Fields())[middleware.DegradedHeader])
+			require.Equal(t, "?1", maps.Collect(a.Fields())["Tallystick-Degraded"])
 			if !open {
 				require.Equal(t, middleware.CounterDown, a.Reason)
 				require.Equal(t, http.StatusServiceUnavailable, a.Status)
@@ -190,12 +190,12 @@ func TestProofsOutside(t *testing.T) {
 		require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
 		again := decided(t, m, middleware.Ask{Identity: visitor, Proof: proof})
 		require.False(t, again.Allowed)
-		require.Equal(t, middleware.ProofReplayed, again.Proof)
+		require.Equal(t, middleware.Reason("replayed"), again.Proof)
 
 		proof = solved(t, send(h))
 		stranger := decided(t, m, middleware.Ask{Identity: address("198.51.100.1"), Proof: proof})
 		require.False(t, stranger.Allowed)
-		require.Equal(t, middleware.ProofClientChanged, stranger.Proof)
+		require.Equal(t, middleware.Reason("client-changed"), stranger.Proof)
 		require.True(t, decided(t, m, middleware.Ask{Identity: visitor, Proof: "garbage, " + proof}).Allowed)
 		require.NotEqual(t, http.StatusOK, send(h, proving(proof)).StatusCode)
 	})
@@ -268,9 +268,9 @@ func TestAnswerFromManyGoroutines(t *testing.T) {
 	inParallel(50, func(i int) {
 		switch i % 4 {
 		case 0:
-			a.Charge()
+			a.Charge(true)
 		case 1:
-			a.NoCharge()
+			a.Charge(false)
 		case 2:
 			if a.Settle(3) == nil {
 				settled.Add(1)
@@ -279,7 +279,7 @@ func TestAnswerFromManyGoroutines(t *testing.T) {
 		require.NotEmpty(t, a.Token())
 	})
 	require.EqualValues(t, 1, settled.Load())
-	a.NoCharge()
+	a.Charge(false)
 	limits := peeked(t, m, visitor).Limits()
 	require.EqualValues(t, 10_000-3, limits[0].Remaining)
 	require.EqualValues(t, 5, limits[1].Remaining)

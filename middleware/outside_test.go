@@ -111,8 +111,8 @@ func TestZeroAnswer(t *testing.T) {
 	require.False(t, a.Allowed)
 	require.Empty(t, a.Token())
 	require.Empty(t, maps.Collect(a.Fields()))
-	a.Charge()
-	a.NoCharge()
+	a.Charge(true)
+	a.Charge(false)
 	require.Error(t, a.Settle(0))
 	require.Empty(t, a.Limits())
 	require.Empty(t, a.Pseudonym())
@@ -291,8 +291,8 @@ func TestTokensOutsideThatDoNotCount(t *testing.T) {
 func TestAnswerFields(t *testing.T) {
 	changes := map[string]func(*middleware.Config){
 		"plain":         func(*middleware.Config) {},
-		"quiet":         func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietRetryAfterOnly },
-		"without token": func(cfg *middleware.Config) { cfg.Quiet = middleware.QuietNoToken },
+		"quiet":         func(cfg *middleware.Config) { cfg.Quiet = true },
+		"without token": func(cfg *middleware.Config) { cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly },
 		"shadow":        func(cfg *middleware.Config) { cfg.Shadow = true },
 		"refused":       func(cfg *middleware.Config) { cfg.Limits[0].Quota, cfg.Limits[0].Window = 1, 9*time.Second },
 		"shut": func(cfg *middleware.Config) {
@@ -392,7 +392,7 @@ func TestCheckInsideOfAHandler(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, before.Policy, after.Policy)
 		require.Equal(t, before.Limits(), after.Limits())
-		middleware.Charge(r) // of the request, not of the Check
+		middleware.Charge(r, true) // of the request, not of the Check
 		require.NoError(t, middleware.Refund(w, r))
 		require.Error(t, middleware.Refund(w, r))
 	}))

@@ -62,7 +62,7 @@ func TestTraceIsTheSameOutside(t *testing.T) {
 			"exact": func(cfg *middleware.Config, c *clock) {
 				*cfg = withLimits(paid(c, newLedger(c)), cfg.Limits, cfg.Tiers)
 			},
-			"quiet": func(cfg *middleware.Config, _ *clock) { cfg.Quiet = middleware.QuietNoToken },
+			"quiet": func(cfg *middleware.Config, _ *clock) { cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly },
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				for seed := range seeds {

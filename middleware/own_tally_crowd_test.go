@@ -207,7 +207,7 @@ func TestClocksOfInstancesDiffer(t *testing.T) {
 	}
 	ahead.offset.Store(int64(3 * time.Second))
 	a, b := newSite(t, challenging(ahead, middleware.Newcomers)), newSite(t, challenging(behind, middleware.Newcomers))
-	require.Equal(t, middleware.ProofClockDiffers, problemIn(t, redeemed(b, solved(t, fetched(a)))).Reason)
+	require.Equal(t, middleware.Reason("clock-differs"), problemIn(t, redeemed(b, solved(t, fetched(a)))).Reason)
 }
 
 // The price that rises stays one that slow phones can pay before it expires.

@@ -86,7 +86,7 @@ func TestThreeDaysOfBuying(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Limits, cfg.Challenge.Crowd, cfg.Challenge.WaitingRoom.Closed = test.limits, 8, true
+			cfg.Limits, cfg.Challenge.Crowd, cfg.Challenge.NoWaitingRoom = test.limits, 8, true
 			b := &greedyBuyer{t, newSite(t, cfg), now, uint64(cfg.Challenge.Work), map[string]string{}}
 			shared := &greedyBuyer{t, newSite(t, cfg), now, 0, nil} // what the address has for nothing
 			for day := 1; day <= 3; day++ {
@@ -130,7 +130,7 @@ func TestPassTraces(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			r, now := random(seed), new(clock)
-			algorithm := []storeless.Algorithm{middleware.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket}[r.IntN(3)]
+			algorithm := []storeless.Algorithm{storeless.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket}[r.IntN(3)]
 			// A minute's limit or none, and the day's; what a pass has in each tier.
 			limits := func(minute, day int64) (l []middleware.Limit, pass int64) {
 				pass = (day + 23) / 24
@@ -204,7 +204,7 @@ func TestPassIsTold(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
 	cfg.Limits = []middleware.Limit{fixed(5, time.Minute), {Name: "day", Algorithm: middleware.FixedWindow, Quota: 480, Window: 24 * time.Hour}}
-	cfg.Challenge.WaitingRoom.Closed, cfg.Fields = true, middleware.RateLimitFields|middleware.XRateLimitInSeconds
+	cfg.Challenge.NoWaitingRoom, cfg.Fields = true, middleware.RateLimitFields|middleware.XRateLimitInSeconds
 	cfg.Limits[0].Quota = 50
 	h := newSite(t, cfg)
 	resp := send(h)
@@ -253,7 +253,7 @@ func TestSpentPassSendsToTheSharedTally(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.WhenExhausted)
 	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 48, Window: 24 * time.Hour}}
-	cfg.Challenge.Crowd, cfg.Challenge.PriceMemory, cfg.Challenge.WaitingRoom.Closed = 1, 24*time.Hour-time.Second, true
+	cfg.Challenge.Crowd, cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom = 1, 24*time.Hour-time.Second, true
 	h := newSite(t, cfg)
 	require.Equal(t, 48, admitted(h, 60))
 	tok := bought(t, h)
@@ -273,7 +273,7 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, mode)
 			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-			cfg.Challenge.WaitingRoom.Closed = true
+			cfg.Challenge.NoWaitingRoom = true
 			priced(&cfg)
 			h := newSite(t, cfg)
 			tok := bought(t, h)
@@ -312,7 +312,7 @@ func TestRequestsThatCostMoreThanAPass(t *testing.T) {
 // Tokens of one pass side by side say all that was used of it, also what was used before
 // midnight. An instance that has never met the pass has nothing else to go by.
 func TestTokensOfAPassSideBySide(t *testing.T) {
-	for _, algorithm := range []storeless.Algorithm{middleware.FixedWindow, middleware.SlidingWindow} {
+	for _, algorithm := range []storeless.Algorithm{middleware.FixedWindow, storeless.SlidingWindow} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)

@@ -172,7 +172,7 @@ func TestLifeOfAnOwnTally(t *testing.T) {
 func TestSurge(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
-	cfg.Challenge.SurgeBudget = 30 // five in ten seconds
+	cfg.SurgeBudget = 30 // five in ten seconds
 	h := newSite(t, cfg)
 	work := func() uint64 { return challengeIn(t, fetched(h)).Work }
 	addr := func(i int) option { return from(fmt.Sprintf("198.%d.100.1", i)) }
@@ -212,7 +212,7 @@ func TestSurgeMindsNetworks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), middleware.Newcomers)
-			cfg.Challenge.SurgeBudget = 30
+			cfg.SurgeBudget = 30
 			h := newSite(t, cfg)
 			for i := range 40 {
 				bought(t, h, from(addr(0, i)))
@@ -231,7 +231,7 @@ func TestSurgeMindsNetworks(t *testing.T) {
 func TestSurgeLeavesBrowsersIn(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
-	cfg.Challenge.SurgeBudget = 30
+	cfg.SurgeBudget = 30
 	h := newSite(t, cfg)
 	h.m.SellOut(now.Now(), peerIdentity)
 	now.advance(retryAfter(t, fetched(h)))
@@ -249,7 +249,7 @@ func TestSurgeLeavesBrowsersIn(t *testing.T) {
 func TestSurgeIsChargedAtRedemption(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
-	cfg.Challenge.SurgeBudget = 6 // one in ten seconds
+	cfg.SurgeBudget = 6 // one in ten seconds
 	hot, calm := newSite(t, cfg), newSite(t, cfg)
 	sold, asked := 0, uint64(0)
 	for i := range 120 {
@@ -258,7 +258,7 @@ func TestSurgeIsChargedAtRedemption(t *testing.T) {
 		if resp.StatusCode == http.StatusOK {
 			sold++
 		} else {
-			require.Equal(t, middleware.ProofPriceRisen, problemIn(t, resp).Reason)
+			require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
 			asked = challengeIn(t, resp).Work
 			require.Equal(t, http.StatusOK, redeemed(hot, solved(t, resp), addr).StatusCode, "at the price it has asked for")
 		}

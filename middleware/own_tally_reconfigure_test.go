@@ -92,7 +92,7 @@ func TestReconfigureForgetsNothingThatWasSold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.WhenExhausted)
-			cfg.Limits, cfg.Challenge.WaitingRoom.Closed = []middleware.Limit{minute, day}, true
+			cfg.Limits, cfg.Challenge.NoWaitingRoom = []middleware.Limit{minute, day}, true
 			if name == "a customer" {
 				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), nil }
 			}
@@ -134,7 +134,7 @@ func TestPriceMemoryChangesNothingThatWasSold(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
 			cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-			cfg.Challenge.PriceMemory, cfg.Challenge.WaitingRoom.Closed, cfg.MaxClients = row.sold, true, 1
+			cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom, cfg.MaxClients = row.sold, true, 1
 			r := newReconfigured(t, cfg)
 			tok, start := bought(t, r), now.Now()
 			require.Equal(t, row.first, r.uses(tok, int(row.first)))
@@ -166,7 +166,7 @@ func TestAPassIsRememberedForItsOwnLife(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 50, Window: 24 * time.Hour}}
-	cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.WaitingRoom.Closed = 1, 255, true
+	cfg.MaxClients, cfg.Challenge.Crowd, cfg.Challenge.NoWaitingRoom = 1, 255, true
 	cfg.Challenge.PriceMemory = 24 * time.Hour
 	r := newReconfigured(t, cfg)
 	tok := bought(t, r)
@@ -188,7 +188,7 @@ func TestReconfigureWhileBoughtTalliesAreUsed(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.Newcomers)
 	cfg.Limits = []middleware.Limit{{Algorithm: middleware.FixedWindow, Quota: 100, Window: 24 * time.Hour}}
-	cfg.Challenge.PriceMemory, cfg.Challenge.WaitingRoom.Closed = 24*time.Hour, true
+	cfg.Challenge.PriceMemory, cfg.Challenge.NoWaitingRoom = 24*time.Hour, true
 	off := cfg
 	off.Challenge = nil
 	r := newReconfigured(t, cfg)

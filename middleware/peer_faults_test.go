@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // What other limiters were found to get wrong. The names say what was sent; the
@@ -127,7 +128,7 @@ func TestFaultsOfPeers(t *testing.T) {
 	})
 	t.Run("limit raised at run time", func(t *testing.T) { // live buckets keep the old rate
 		for _, algorithm := range []middleware.Limit{
-			{Algorithm: middleware.FixedWindow}, {Algorithm: middleware.SlidingWindow}, {Algorithm: middleware.TokenBucket},
+			{Algorithm: middleware.FixedWindow}, {Algorithm: storeless.SlidingWindow}, {Algorithm: middleware.TokenBucket},
 		} {
 			now := new(clock)
 			cfg := contact(now)

@@ -20,7 +20,7 @@ import (
 // blocked is a site whose addresses are cut into blocks of ports.
 func blocked(c *clock) middleware.Config {
 	cfg := challenging(c, middleware.Newcomers)
-	cfg.Challenge.PortBlocks, cfg.Challenge.Crowd = true, 8
+	cfg.PortBlocks, cfg.Challenge.Crowd = true, 8
 	return cfg
 }
 
@@ -87,7 +87,7 @@ func TestNoPortBlocks(t *testing.T) {
 	}
 	t.Run("without the option", func(t *testing.T) {
 		cfg := blocked(new(clock))
-		cfg.Challenge.PortBlocks = false
+		cfg.PortBlocks = false
 		h := newSite(t, cfg)
 		for range 3 {
 			bought(t, h, connected("203.0.113.9:20000"))

@@ -48,9 +48,11 @@ func TestBadChallenges(t *testing.T) {
 		{"BusyAtOnce", busy(func(c *challenge) { c.BusyPerSecond, c.BusyAtOnce = 1, -1 }), "from 1 to 1000000"},
 		{"BusyAtOnce", busy(func(c *challenge) { c.BusyAtOnce = 1_000_001 }), "from 1 to 1000000"},
 		{"BusyAtOnce", with(func(c *challenge) { c.Mode, c.BusyAtOnce = middleware.Newcomers, 1 }), "belongs to WhenBusy"},
-		{"Mode", func(cfg *middleware.Config) { cfg.Challenge, cfg.Quiet = new(challenge), middleware.QuietNoToken }, "never get its token"},
 		{"Mode", func(cfg *middleware.Config) {
-			cfg.Challenge, cfg.Quiet = &challenge{Mode: middleware.Newcomers}, middleware.QuietNoToken
+			cfg.Challenge, cfg.TokenTransport = new(challenge), middleware.MemoryOnly
+		}, "never get its token"},
+		{"Mode", func(cfg *middleware.Config) {
+			cfg.Challenge, cfg.TokenTransport = &challenge{Mode: middleware.Newcomers}, middleware.MemoryOnly
 		}, "EveryRequest"},
 		{"Work", with(func(c *challenge) { c.Work = 15 }), "from 16"},
 		{"Work", with(func(c *challenge) { c.Work = -1 }), "from 16"},
@@ -65,23 +67,6 @@ func TestBadChallenges(t *testing.T) {
 		{"NonceOnly", with(func(c *challenge) { c.NonceOnly = true }), "belongs to EveryRequest"},
 		{"NonceOnly", with(func(c *challenge) { c.Mode, c.NonceOnly = middleware.Newcomers, true }), "no limit"},
 		{"NonceOnly", every(func(c *challenge) { c.NonceOnly, c.Work = true, 1024 }), "leave Work 0"},
-		{"SurgeBudget", with(func(c *challenge) { c.SurgeBudget = -1 }), "tallies a minute"},
-		{"SurgeBudget", every(func(c *challenge) { c.SurgeBudget = 60 }), "sells no tallies"},
-		{"SurgeBudget", func(cfg *middleware.Config) {
-			cfg.Challenge, cfg.InsecureNoMemory = &challenge{SurgeBudget: 60}, true
-		}, "InsecureNoMemory"},
-		{"PortBlocks", every(func(c *challenge) { c.PortBlocks = true }), "sells no tallies"},
-		{"PortBlocks", func(cfg *middleware.Config) {
-			cfg.Challenge, cfg.InsecureNoMemory = &challenge{PortBlocks: true}, true
-		}, "InsecureNoMemory"},
-		{"PortBlocks", func(cfg *middleware.Config) {
-			cfg.Challenge, cfg.Identity = &challenge{PortBlocks: true}, middleware.PeerAddress
-		}, "Identity left nil"},
-		{"PortBlocks", func(cfg *middleware.Config) {
-			identity, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
-			require.NoError(t, err)
-			cfg.Challenge, cfg.Identity = &challenge{PortBlocks: true}, identity
-		}, "the port is the proxy's"},
 		{"Path", bad("tally/"), "absolute path"},
 		{"Path", bad("/tally"), "ends in a slash"},
 		{"Path", bad("https://example.com/"), "plain absolute path"},
@@ -118,10 +103,12 @@ func TestBadChallenges(t *testing.T) {
 func TestAllProblemsOfAChallenge(t *testing.T) {
 	cfg, want := everythingWrong()
 	cfg.Challenge = &middleware.Challenge{
-		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, PriceMemory: time.Nanosecond, SurgeBudget: -1, Path: "x",
+		Mode: 7, Work: 3, NonceOnly: true, Crowd: 1000, PriceMemory: time.Nanosecond, Path: "x",
 		BusyPerSecond: -1, BusyAtOnce: 3,
 	}
-	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "PriceMemory", "SurgeBudget", "Path"} {
+	cfg.SurgeBudget = -1
+	want = append(want, "SurgeBudget")
+	for _, field := range []string{"BusyPerSecond", "BusyAtOnce", "Mode", "Work", "NonceOnly", "NonceOnly", "Crowd", "PriceMemory", "Path"} {
 		want = append(want, "Challenge."+field)
 	}
 	m, err := middleware.New(cfg)
@@ -133,11 +120,43 @@ func TestAllProblemsOfAChallenge(t *testing.T) {
 	requireNoSecret(t, err.Error(), cfg.Secrets[0], cfg.Secrets[2])
 }
 
+// What is rare is checked as the rest is, and says what it needs.
+func TestBadAdvanced(t *testing.T) {
+	type advanced = middleware.Advanced
+	trusting, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
+	require.NoError(t, err)
+	sells, every := new(middleware.Challenge), &middleware.Challenge{Mode: middleware.EveryRequest}
+	for _, test := range []struct {
+		field     string
+		challenge *middleware.Challenge
+		rare      advanced
+		identity  middleware.IdentityFunc
+		says      string
+	}{
+		{"SurgeBudget", sells, advanced{SurgeBudget: -1}, nil, "tallies a minute"},
+		{"SurgeBudget", every, advanced{SurgeBudget: 60}, nil, "sells none"},
+		{"SurgeBudget", nil, advanced{SurgeBudget: 60}, nil, "needs a Challenge"},
+		{"SurgeBudget", sells, advanced{SurgeBudget: 60, InsecureNoMemory: true}, nil, "InsecureNoMemory"},
+		{"PortBlocks", every, advanced{PortBlocks: true}, nil, "sells none"},
+		{"PortBlocks", nil, advanced{PortBlocks: true}, nil, "needs a Challenge"},
+		{"PortBlocks", sells, advanced{PortBlocks: true, InsecureNoMemory: true}, nil, "InsecureNoMemory"},
+		{"PortBlocks", sells, advanced{PortBlocks: true}, middleware.PeerAddress, "Identity left nil"},
+		{"PortBlocks", sells, advanced{PortBlocks: true}, trusting, "the port is the proxy's"},
+		{"Shards", nil, advanced{Shards: 2}, nil, "needs Exact"},
+	} {
+		cfg := contact(new(clock))
+		cfg.Challenge, cfg.Advanced, cfg.Identity = test.challenge, test.rare, test.identity
+		_, err := middleware.New(cfg)
+		require.Equal(t, []string{test.field}, problems(t, err), "%v", err)
+		require.ErrorContains(t, err, test.says)
+	}
+}
+
 func TestGoodChallenges(t *testing.T) {
 	for name, challenge := range map[string]middleware.Challenge{
 		"zero":         {},
-		"least":        {Work: 16, Crowd: 1, PriceMemory: time.Minute, SurgeBudget: 1, Path: "/"},
-		"most":         {Work: 1 << 29, Crowd: 255, PriceMemory: 24 * time.Hour, SurgeBudget: 1 << 40, PortBlocks: true, Path: "/a-b_c.d~e/f/"},
+		"least":        {Work: 16, Crowd: 1, PriceMemory: time.Minute, Path: "/"},
+		"most":         {Work: 1 << 29, Crowd: 255, PriceMemory: 24 * time.Hour, Path: "/a-b_c.d~e/f/"},
 		"WhenBusy":     {Mode: middleware.WhenBusy, BusyPerSecond: 1_000_000, BusyAtOnce: 1},
 		"NonceOnly":    {Mode: middleware.EveryRequest, NonceOnly: true},
 		"EveryRequest": {Mode: middleware.EveryRequest, Work: 1 << 29, BindOwn: true},
@@ -145,6 +164,9 @@ func TestGoodChallenges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Challenge = &challenge
+			if name == "most" {
+				cfg.SurgeBudget, cfg.PortBlocks = 1<<40, true
+			}
 			h, _ := limited(t, cfg)
 			if challenge.Mode <= middleware.WhenBusy {
 				exhaust(t, h)

@@ -29,7 +29,7 @@ func TestEveryBitFlipIsRefused(t *testing.T) {
 	refused := 0
 	refuse := func(forged string) {
 		require.Equal(t, http.StatusForbidden, send(h, proving(forged)).StatusCode, forged)
-		require.Contains(t, []middleware.Reason{middleware.ProofWrong, middleware.ProofSecretUnknown}, h.decisions.last().Proof)
+		require.Contains(t, []middleware.Reason{"wrong-solution", "secret-unknown"}, h.decisions.last().Proof)
 		require.Equal(t, http.StatusForbidden, redeemed(h, forged).StatusCode, forged)
 		refused++
 	}
@@ -71,17 +71,17 @@ func TestSwapsAreRefused(t *testing.T) {
 		client option // who shows the proof
 		reason middleware.Reason
 	}{
-		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, middleware.ProofClientChanged},
-		{"identity", nil, nil, from("203.0.113.2"), middleware.ProofClientChanged},
-		{"identity of another kind", nil, func(cfg *middleware.Config) { cfg.Identity = key }, nil, middleware.ProofClientChanged},
-		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), middleware.ProofClientChanged},
-		{"key", nil, bySecret("b"), nil, middleware.ProofSecretUnknown},
-		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, middleware.ProofSecretUnknown},
-		{"kind: a request's for a tally", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, middleware.ProofClientChanged},
-		{"kind: a tally's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, middleware.ProofClientChanged},
+		{"policy", nil, func(cfg *middleware.Config) { cfg.Policy = "signup" }, nil, "client-changed"},
+		{"identity", nil, nil, from("203.0.113.2"), "client-changed"},
+		{"identity of another kind", nil, func(cfg *middleware.Config) { cfg.Identity = key }, nil, "client-changed"},
+		{"the /64 beside", func(cfg *middleware.Config) { cfg.Identity = nil }, nil, from("2001:db8:0:1::1"), "client-changed"},
+		{"key", nil, bySecret("b"), nil, "secret-unknown"},
+		{"a key that was retired", bySecret("old", "new"), bySecret("new"), nil, "secret-unknown"},
+		{"kind: a request's for a tally", func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, nil, "client-changed"},
+		{"kind: a tally's for a request", nil, func(cfg *middleware.Config) { cfg.Challenge.Mode = middleware.EveryRequest }, nil, "client-changed"},
 		{"a nonce for work", func(cfg *middleware.Config) {
 			cfg.Challenge.Mode, cfg.Challenge.Work, cfg.Challenge.NonceOnly = middleware.EveryRequest, 0, true
-		}, nil, nil, middleware.ProofClientChanged},
+		}, nil, nil, "client-changed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := func(change func(*middleware.Config)) middleware.Config {
@@ -151,9 +151,9 @@ func TestTimeEdges(t *testing.T) {
 				require.Equal(t, good, resp.StatusCode == http.StatusOK, "%s after its issue", at)
 				switch {
 				case !good && at < 0:
-					require.Equal(t, middleware.ProofClockDiffers, h.decisions.last().Proof)
+					require.Equal(t, middleware.Reason("clock-differs"), h.decisions.last().Proof)
 				case !good:
-					require.Equal(t, middleware.ProofExpired, h.decisions.last().Proof)
+					require.Equal(t, middleware.Reason("expired"), h.decisions.last().Proof)
 				}
 				if mode != middleware.EveryRequest {
 					require.Equal(t, good, redeemed(h, proof).StatusCode == http.StatusOK)
@@ -183,7 +183,7 @@ func TestKindsDoNotMix(t *testing.T) {
 			for _, tok := range tokens {
 				for _, shown := range []string{tok, tok + "~", tok + "~0.0.0.0.0.0.0.0", strings.ReplaceAll(tok, ".", "~")} {
 					require.NotEqual(t, http.StatusOK, send(h, proving(shown)).StatusCode)
-					require.Equal(t, middleware.ProofWrong, h.decisions.last().Proof)
+					require.Equal(t, middleware.Reason("wrong-solution"), h.decisions.last().Proof)
 					require.Equal(t, http.StatusForbidden, redeemed(h, shown).StatusCode)
 				}
 			}
@@ -206,7 +206,7 @@ func TestSignedButCheap(t *testing.T) {
 	cfg.Challenge.Work = 1024
 	issuer, err := pow.New(pow.Config{Secrets: cfg.Secrets})
 	require.NoError(t, err)
-	for work, want := range map[uint64]middleware.Reason{0: middleware.ProofPriceRisen, 16: middleware.ProofPriceRisen, 544: middleware.ProofPriceRisen, 548: "", 1024: ""} {
+	for work, want := range map[uint64]middleware.Reason{0: "price-risen", 16: "price-risen", 544: "price-risen", 548: "", 1024: ""} {
 		t.Run(fmt.Sprint(work), func(t *testing.T) {
 			c, err := issuer.Issue(midnight, pow.Binding{Client: []byte("a\xcb\x00\x71\x01"), Route: "contact", Tier: "family"}, work)
 			require.NoError(t, err)

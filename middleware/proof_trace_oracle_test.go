@@ -39,9 +39,9 @@ func (c *work) reason(addr string, now time.Time) middleware.Reason {
 	issued := c.issued.Truncate(time.Second)
 	switch {
 	case now.Before(issued.Add(-2*time.Second)) || !now.Before(issued.Add(c.TTL+time.Second)):
-		return middleware.ProofExpired
+		return "expired"
 	case addr != c.addr:
-		return middleware.ProofClientChanged
+		return "client-changed"
 	}
 	return ""
 }
@@ -79,20 +79,20 @@ type books struct {
 	surge    *shop.Surge
 }
 
-func newBooks(tariff *middleware.Challenge) *books {
+func newBooks(tariff *middleware.Challenge, budget int64) *books {
 	prices, err := shop.Tariff{Work: tariff.Work, Crowd: tariff.Crowd, Memory: time.Hour}.Compile()
 	if err != nil {
 		panic(err)
 	}
 	b := &books{count{}, map[string]bool{}, map[string]bool{}, limiter.NewMemory(0, 1), prices, map[int64]bool{}, nil}
-	b.calm(tariff)
+	b.calm(budget)
 	return b
 }
 
 // calm begins a surge anew, as a configuration does.
-func (b *books) calm(tariff *middleware.Challenge) {
-	if tariff.SurgeBudget > 0 {
-		b.surge = shop.NewSurge(tariff.SurgeBudget)
+func (b *books) calm(budget int64) {
+	if budget > 0 {
+		b.surge = shop.NewSurge(budget)
 	}
 }
 
@@ -107,7 +107,7 @@ func (b *books) sell(c *work, tariff *middleware.Challenge, now time.Time) middl
 	}
 	// The books of prices are another memory: what it sells is checked in its package.
 	if !b.prices.Redeem(now, b.shop, b.buyers(c.addr), b.shop.Key([]byte(c.tally())), now, int64(worth)).Granted {
-		return middleware.ProofPriceRisen
+		return "price-risen"
 	}
 	b.held[c.tally()] = true
 	if b.surge != nil {
@@ -181,7 +181,7 @@ func (w *proofWorld) requireRefusal(a *proofAttempt) {
 	} else if w.mode == middleware.Newcomers {
 		require.Fail(t, "nothing is offered")
 	}
-	if want != "" && p.Reason != middleware.ProofReplayed {
+	if want != "" && p.Reason != "replayed" {
 		require.Equal(t, want, p.Reason)
 	}
 	over := func(tally string) {

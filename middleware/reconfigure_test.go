@@ -42,7 +42,7 @@ func TestReconfigureChangesEverythingElse(t *testing.T) {
 	cfg := contact(new(clock))
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
-	cfg.Quiet, cfg.Limits[0].Quota, cfg.InsecureCookie = middleware.QuietRetryAfterOnly, 1, true
+	cfg.Quiet, cfg.Limits[0].Quota, cfg.InsecureCookie = true, 1, true
 	decisions := record(&cfg)
 	require.NoError(t, m.Reconfigure(cfg))
 	resp := send(h)

@@ -109,8 +109,8 @@ func (d *record) noteProof(reason Reason) {
 // noteCall notes a call to the counter that the request has waited for.
 func (d *record) noteCall(outcome guardedcall.Outcome, took time.Duration) {
 	x := d.withExtras()
-	x.call = callOf(outcome)
-	x.took += took.Truncate(time.Microsecond)
+	x.Call = outcome.String()
+	x.CallTook += took.Truncate(time.Microsecond)
 }
 
 // conclude notes what becomes of the request.
@@ -148,7 +148,7 @@ func (d *record) decision(r *http.Request) Decision {
 	}
 	if x := d.extras; x != nil {
 		made.IdentityErr, made.Proof, made.Offered, made.RoomWait = x.IdentityErr, x.Proof, x.Offered, x.RoomWait
-		made.Inherited, made.Call, made.took = x.Inherited, x.call, x.took
+		made.Inherited, made.Call, made.CallTook = x.Inherited, x.Call, x.CallTook
 	}
 	return made
 }
@@ -178,8 +178,8 @@ type exceptions struct {
 	Offered     *pow.Challenge
 	RoomWait    time.Duration
 	Inherited   int64
-	call        CounterCall
-	took        time.Duration                                 // of the call, in whole microseconds
+	Call        string
+	CallTook    time.Duration
 	others      [storeless.MaxLimits - fewLimits]packedStatus // of the limits after the first
 }
 

@@ -126,7 +126,7 @@ func TestDecisionOfARefusalWithAllThatIsOffered(t *testing.T) {
 	resp := send(h, html, proving("garbage"))
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
 	d := decisions.last()
-	require.Equal(t, middleware.ProofWrong, d.Proof)
+	require.Equal(t, middleware.Reason("wrong-solution"), d.Proof)
 	require.NotNil(t, d.Offered)
 	require.Equal(t, challengeIn(t, resp).Text, d.Offered.Text)
 	require.Positive(t, d.RoomWait)
@@ -142,8 +142,8 @@ func TestDecisionOfACallToTheCounter(t *testing.T) {
 	for left := int64(4); left >= 0; left-- {
 		require.Equal(t, http.StatusOK, send(h).StatusCode)
 		d := decisions.last()
-		require.Equal(t, middleware.CallAnswered, d.Call)
-		require.Zero(t, d.CallTook()%time.Microsecond)
+		require.Equal(t, "answered", d.Call)
+		require.Zero(t, d.CallTook%time.Microsecond)
 		require.Equal(t, left, d.Limits()[0].Remaining)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // golden compares a body with a file in testdata. What depends on the jitter of
@@ -32,7 +33,7 @@ func golden(t *testing.T, name string, resp *http.Response) {
 	require.Equal(t, string(want), body)
 }
 
-func refusal(t *testing.T, reason middleware.Reason, quiet middleware.Quiet, options ...option) *http.Response {
+func refusal(t *testing.T, reason middleware.Reason, quiet bool, options ...option) *http.Response {
 	t.Helper()
 	cfg := contact(new(clock))
 	cfg.Quiet, cfg.Cost = quiet, costOf
@@ -78,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		{middleware.NegativeCost, 500, "about:blank"},
 	} {
 		t.Run(string(test.reason), func(t *testing.T) {
-			resp := refusal(t, test.reason, middleware.QuietOff)
+			resp := refusal(t, test.reason, false)
 			require.Equal(t, test.status, resp.StatusCode)
 			require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
 			golden(t, string(test.reason)+".json", resp)
@@ -90,19 +91,19 @@ func TestRefusals(t *testing.T) {
 				Detail   string
 				Violated []string `json:"violated-policies"`
 			}
-			decoder := json.NewDecoder(strings.NewReader(bodyOf(t, refusal(t, test.reason, middleware.QuietOff))))
+			decoder := json.NewDecoder(strings.NewReader(bodyOf(t, refusal(t, test.reason, false))))
 			decoder.DisallowUnknownFields()
 			require.NoError(t, decoder.Decode(&problem))
 			require.Equal(t, test.kind, problem.Type)
 			require.Equal(t, test.status, problem.Status)
 			require.NotEmpty(t, problem.Title)
 
-			page := refusal(t, test.reason, middleware.QuietOff, with("Accept", "text/html"))
+			page := refusal(t, test.reason, false, with("Accept", "text/html"))
 			require.Equal(t, test.status, page.StatusCode)
 			require.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
 			golden(t, string(test.reason)+".html", page)
 
-			quiet := refusal(t, test.reason, middleware.QuietRetryAfterOnly)
+			quiet := refusal(t, test.reason, true)
 			require.Equal(t, test.status, quiet.StatusCode)
 			require.NotContains(t, bodyOf(t, quiet), "contact", "no policy is named")
 		})
@@ -120,7 +121,7 @@ func TestWaitIsSaidInWords(t *testing.T) {
 		100 * time.Hour:  {"5 days."},
 	} {
 		cfg := contact(new(clock))
-		cfg.Limits = []middleware.Limit{{Algorithm: middleware.LeakyBucket, Quota: 1, Window: window}}
+		cfg.Limits = []middleware.Limit{{Algorithm: storeless.LeakyBucket, Quota: 1, Window: window}}
 		h, _ := limited(t, cfg)
 		admitted(h, 1)
 		body := bodyOf(t, send(h, with("Accept", "text/html")))
@@ -215,11 +216,11 @@ func TestAcceptNegotiation(t *testing.T) {
 		"image/png":                                    false,
 		";;,,;q=1,text/html":                           true,
 	} {
-		resp := refusal(t, middleware.OverLimit, middleware.QuietOff, with("Accept", accept))
+		resp := refusal(t, middleware.OverLimit, false, with("Accept", accept))
 		require.Equal(t, html, strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"), "%q", accept)
 	}
 	t.Run("several lines are one list", func(t *testing.T) {
-		resp := refusal(t, middleware.OverLimit, middleware.QuietOff, with("Accept", "application/json;q=0.1", "Accept", "text/html"))
+		resp := refusal(t, middleware.OverLimit, false, with("Accept", "application/json;q=0.1", "Accept", "text/html"))
 		require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
 	})
 }

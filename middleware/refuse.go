@@ -57,7 +57,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	d := &dc.decision
 	x := d.exceptions()
 	refusal := page.Refusal{Status: int(d.status), Cause: causeOf(d.Reason), RetryAfter: d.RetryAfter, RoomWait: x.RoomWait, Cost: d.Cost, Embedded: e.carriage.embedded}
-	if e.carriage.quiet == QuietOff && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
+	if !e.carriage.quiet && d.decided && (d.Reason == OverLimit || d.Reason == CostAboveQuota) {
 		refusal.LimitNames = d.tier.names
 		for i, name := range d.tier.names {
 			if name != "" && d.statusOf(i).blocked() {
@@ -68,7 +68,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 	switch {
 	case x.Proof != "":
 		refusal.Reason = string(x.Proof)
-		refusal.Setup = x.Proof == ProofSecretUnknown || x.Proof == ProofClockDiffers
+		refusal.Setup = x.Proof == proofSecretUnknown || x.Proof == proofClockDiffers
 	case x.Offered != nil || d.Reason == SoldOut || d.Reason == TooManyAtOnce:
 		refusal.Reason = string(d.Reason)
 	}
@@ -87,7 +87,7 @@ func (e *engine) refusalOf(dc *decisionContext) page.Refusal {
 // causeOf says what a page or a problem is about.
 func causeOf(reason Reason) page.Cause {
 	switch reason {
-	case NoToken, MemoryFull, ProofReplayed:
+	case NoToken, MemoryFull, proofReplayed:
 		return page.ProofRequired
 	case OverLimit, SoldOut, TooManyAtOnce:
 		return page.QuotaExceeded

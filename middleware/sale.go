@@ -96,16 +96,16 @@ func (c *challenger) proofReason(now time.Time, who *subject, receipt *pow.Recei
 	switch {
 	case errors.Is(err, pow.ErrForged):
 		c.checks.otherSecret(now, who.id, c.codec)
-		return ProofSecretUnknown
+		return proofSecretUnknown
 	case errors.Is(err, pow.ErrAhead):
 		c.checks.clockAhead(now, receipt.Issued.Sub(now))
-		return ProofClockDiffers
+		return proofClockDiffers
 	case errors.Is(err, pow.ErrExpired):
-		return ProofExpired
+		return proofExpired
 	case errors.Is(err, pow.ErrBinding):
-		return ProofClientChanged
+		return proofClientChanged
 	}
-	return ProofWrong
+	return proofWrong
 }
 
 // The crowds of an IPv6 /56 and /48, where an address is one: so many honest clients,
@@ -151,7 +151,7 @@ func (c *challenger) redeem(now time.Time, who *subject, receipt *pow.Receipt) (
 	// tally lives: days of sales would fill the cells for them.
 	sale := c.prices.Redeem(now, c.memory, c.buyers(who, buyers[:0]), ownKey(c.memory, own.ID), receipt.Expires, work)
 	if sale.Granted && !sale.Held {
-		c.proofs.accepted.Add(1)
+		c.proofs.note(accepted)
 		if surge != nil {
 			surge.Sold(now, c.surgeNetwork(who))
 		}
@@ -186,7 +186,7 @@ func saleReason(s *shop.Sale) Reason {
 	if s.Saturated {
 		return MemoryFull
 	}
-	return ProofPriceRisen
+	return proofPriceRisen
 }
 
 // buyers are the identity and its networks.

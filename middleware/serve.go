@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware/internal/httpfield"
 	"github.com/tallystick/tallystick/middleware/internal/reply"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // serve limits one request: decide, tell, then refuse it or pass it on. The route may have a
@@ -103,14 +104,14 @@ func preflight(r *http.Request) bool {
 // services pass unlimited and uncounted: those that show one of the credentials
 // in the given field. Compared are hashes, in constant time. Credentials are
 // secrets like any other: at least 32 random characters. All problems are reported,
-// each a [ConfigError].
+// each a [storeless.ConfigError].
 //
 // The field must not reach the handler from outside by another way, and a proxy
 // that logs fields must not log this one.
 func ServiceCredential(field string, credentials ...string) (func(*http.Request) bool, error) {
 	var errs []error
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if !httpfield.IsToken(field) {
 		problem("field", "must be the name of a header field")
@@ -163,5 +164,5 @@ func CORSExposeHeaders(chosen ...Fields) []string {
 		sent = RateLimitFields
 	}
 	list := append([]string{TokenHeader, ChallengeHeader}, sent.names()...)
-	return append(list, "Retry-After", DegradedHeader)
+	return append(list, "Retry-After", "Tallystick-Degraded")
 }

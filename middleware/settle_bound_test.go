@@ -68,7 +68,7 @@ func (s *spending) tooLow() (most int64) {
 func (s *spending) requireBound(t *testing.T, l middleware.Limit, loses bool) {
 	t.Helper()
 	u, window := s.tooLow(), l.Window.Microseconds()
-	if l.Algorithm != middleware.TokenBucket && l.Algorithm != middleware.LeakyBucket {
+	if l.Algorithm != middleware.TokenBucket && l.Algorithm != storeless.LeakyBucket {
 		windows := map[int64]int64{}
 		for _, i := range s.bills {
 			windows[i.at/window] += i.cost
@@ -140,11 +140,11 @@ func TestSettleBound(t *testing.T) {
 	}
 	for name, l := range map[string]middleware.Limit{
 		"fixed window":   {Algorithm: middleware.FixedWindow, Quota: 10, Window: 20 * time.Second},
-		"sliding window": {Algorithm: middleware.SlidingWindow, Quota: 10, Window: 20 * time.Second},
+		"sliding window": {Algorithm: storeless.SlidingWindow, Quota: 10, Window: 20 * time.Second},
 		"token bucket":   {Algorithm: middleware.TokenBucket, Quota: 10, Window: 20 * time.Second, Burst: 6},
 		"small burst":    {Algorithm: middleware.TokenBucket, Quota: 10, Window: 20 * time.Second, Burst: 1},
 		"large burst":    {Algorithm: middleware.TokenBucket, Quota: 10, Window: 20 * time.Second, Burst: 40},
-		"leaky bucket":   {Algorithm: middleware.LeakyBucket, Quota: 10, Window: 20 * time.Second},
+		"leaky bucket":   {Algorithm: storeless.LeakyBucket, Quota: 10, Window: 20 * time.Second},
 	} {
 		for _, w := range []settleWorld{
 			{name: "one instance", instances: 1},
@@ -205,7 +205,7 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 		wallet = append(wallet, bought(t, fleet[0]))
 	}
 	estimates := min(4, l.Quota)
-	if b := max(l.Burst, 1); l.Algorithm == middleware.TokenBucket || l.Algorithm == middleware.LeakyBucket {
+	if b := max(l.Burst, 1); l.Algorithm == middleware.TokenBucket || l.Algorithm == storeless.LeakyBucket {
 		estimates = min(4, b)
 	}
 	dear := int64(5000)
@@ -220,7 +220,7 @@ func (w settleWorld) play(t *testing.T, l middleware.Limit, r *rand.Rand) {
 			other := &cfg.Limits[0]
 			if other.Algorithm == middleware.TokenBucket {
 				other.Burst = estimates + r.Int64N(other.Burst-estimates+1)
-			} else if other.Algorithm != middleware.LeakyBucket {
+			} else if other.Algorithm != storeless.LeakyBucket {
 				other.Quota = 5 + r.Int64N(6)
 			}
 			require.NoError(t, fleet[i].m.Reconfigure(cfg))
@@ -286,7 +286,7 @@ func TestSettleWaitsForADebt(t *testing.T) {
 	for _, l := range []middleware.Limit{
 		{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 10},
 		{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: 1},
-		{Algorithm: middleware.LeakyBucket, Quota: 60, Window: time.Minute},
+		{Algorithm: storeless.LeakyBucket, Quota: 60, Window: time.Minute},
 	} {
 		burst := max(l.Burst, 1)
 		for cost, owed := range map[int64]int64{burst: burst, burst + 1: burst + 1, burst + 60: burst + 60, 2*burst + 60: 2*burst + 60, 2*burst + 61: 2*burst + 60, 1 << 40: 2*burst + 60} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A moment is when a handler says what its request has cost.
@@ -81,7 +82,7 @@ func TestNoFieldIsLostBySettling(t *testing.T) {
 func TestRateLimitSaysWhatIsSettled(t *testing.T) {
 	for name, change := range map[string]func(*middleware.Config){
 		"fixed window":   func(*middleware.Config) {},
-		"sliding window": func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = middleware.SlidingWindow },
+		"sliding window": func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = storeless.SlidingWindow },
 		"token bucket":   func(cfg *middleware.Config) { cfg.Limits[0].Algorithm = middleware.TokenBucket },
 		"cookie alone":   func(cfg *middleware.Config) { cfg.TokenTransport = middleware.CookieOnly },
 		"no token":       func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly },
@@ -153,7 +154,7 @@ func TestEarlyResponsesAfterSettling(t *testing.T) {
 // A quiet policy tells no numbers, after a settlement neither.
 func TestQuietAfterSettling(t *testing.T) {
 	cfg := contact(new(clock))
-	cfg.Quiet = middleware.QuietRetryAfterOnly
+	cfg.Quiet = true
 	w := httptest.NewRecorder()
 	newLimiter(t, cfg).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		require.NoError(t, middleware.Settle(r, 2))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // metered has a configuration ask for the cost that a request names in X-Cost.
@@ -71,7 +72,7 @@ func TestSettle(t *testing.T) {
 	bucket := metered(contact(c), 100)
 	bucket.Limits[0].Algorithm = middleware.TokenBucket
 	sliding := metered(contact(c), 100)
-	sliding.Limits[0].Algorithm = middleware.SlidingWindow
+	sliding.Limits[0].Algorithm = storeless.SlidingWindow
 	key := metered(contact(c), 100)
 	key.Identity = func(*http.Request) (middleware.Identity, error) {
 		return middleware.APIKey("a key with a name that is longer than an address").For("maps"), nil
@@ -139,7 +140,7 @@ func TestSettle(t *testing.T) {
 func TestSettlePastTheLimitIsOwed(t *testing.T) {
 	c := new(clock)
 	cfg := metered(contact(c), 10)
-	cfg.Limits[0].Algorithm = middleware.SlidingWindow
+	cfg.Limits[0].Algorithm = storeless.SlidingWindow
 	mw := newLimiter(t, cfg)
 	h := mw.Handler(settling(t, false))
 	resp := send(h, settles(40))
@@ -364,7 +365,7 @@ func TestSettleIncorrect(t *testing.T) {
 	require.ErrorContains(t, errs[0], "cannot have cost -1")
 	require.NoError(t, errs[1], "which has not spent the chance")
 	require.ErrorIs(t, middleware.Settle(&http.Request{}, 1), exact.ErrNoRefund, "nothing has limited it")
-	middleware.Charge(&http.Request{})
+	middleware.Charge(&http.Request{}, true)
 	free := metered(contact(new(clock)), 5)
 	send(newLimiter(t, free).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.ErrorIs(t, middleware.Settle(r, 1), exact.ErrNoRefund, "a peek is not charged")

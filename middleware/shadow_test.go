@@ -13,6 +13,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // tried is contact, five a minute, with three a minute on trial before it, and an hour's
@@ -83,7 +84,7 @@ func TestShadowLimitsChangeNothing(t *testing.T) {
 				without.Challenge.Mode, with.Challenge.Mode = mode, mode
 				with.Limits = slices.Insert(with.Limits, r.IntN(3),
 					middleware.Limit{Name: "a", Quota: 2, Window: 5 * time.Minute, Shadow: true},
-					middleware.Limit{Name: "b", Algorithm: middleware.LeakyBucket, Quota: 10, Window: time.Minute, Shadow: true})
+					middleware.Limit{Name: "b", Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Minute, Shadow: true})
 				sites := []*site{newSite(t, without), newSite(t, with)}
 				tokens := [2]map[string]string{{}, {}}
 				would := 0
@@ -213,9 +214,8 @@ func TestShadowLimitIncorrect(t *testing.T) {
 // a page, nor from the endpoints. Its window and its quota are nowhere.
 func TestShadowIsToldToNobody(t *testing.T) {
 	for _, fields := range []middleware.Fields{
-		middleware.RateLimitFields | middleware.XRateLimitInSeconds | middleware.XQuotaInSeconds,
-		middleware.RateLimitDraft7 | middleware.XQuotaInUnixTime,
-		middleware.RateLimitDraft6 | middleware.XRateLimitInUnixTime,
+		middleware.RateLimitFields | middleware.XRateLimitInSeconds,
+		middleware.RateLimitDraft7 | middleware.XRateLimitInUnixTime,
 	} {
 		for _, place := range []int{0, 1, 2} {
 			var heard [2][]string
@@ -226,7 +226,7 @@ func TestShadowIsToldToNobody(t *testing.T) {
 				if i == 1 {
 					cfg.Limits = slices.Insert(cfg.Limits, place,
 						middleware.Limit{Name: "secret", Algorithm: middleware.FixedWindow, Quota: 4, Window: 24 * time.Hour, Shadow: true},
-						middleware.Limit{Name: "secret-too", Algorithm: middleware.LeakyBucket, Quota: 77, Window: time.Minute, Shadow: true})
+						middleware.Limit{Name: "secret-too", Algorithm: storeless.LeakyBucket, Quota: 77, Window: time.Minute, Shadow: true})
 				}
 				h := newSite(t, cfg)
 				for range 7 {

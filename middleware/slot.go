@@ -102,7 +102,7 @@ func (e *engine) hold(now time.Time, dc *decisionContext, s *slots.Slot) {
 	g := e.gate
 	own := slots.NewPermit(func() { g.table.Leave(e.now(), s) })
 	if g.CancelHeld && !e.shadow {
-		dc.Context = own.EndAfter(dc.Context, g.MaxHold, ErrHeldTooLong)
+		dc.Context = own.EndAfter(dc.Context, g.MaxHold, errHeldTooLong)
 	}
 	dc.decision.withExtras().permit = own
 }
@@ -149,7 +149,7 @@ func (e *engine) enterExact(now time.Time, q *question, dc *decisionContext, who
 			_ = e.exact.giveBack(ctx, receipt, &lost) // else it ends by itself
 		})
 		if !e.shadow {
-			dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, ErrHeldTooLong)
+			dc.Context = own.EndAfter(dc.Context, g.MaxHold-leaseMargin, errHeldTooLong)
 		}
 		dc.decision.withExtras().permit = own
 		return v, true

@@ -2,7 +2,11 @@
 
 package middleware
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+)
 
 // Stats are counts of a [Middleware] since it was made, and how full its memory is.
 type Stats struct {
@@ -31,15 +35,28 @@ type Stats struct {
 	// one grows by n and the other by w. A client may ask for as many as it likes.
 	Challenges, Work uint64
 
-	// Proofs are the proofs of work that were accepted, and those that were not.
-	Proofs ProofStats
+	// Proofs are how many proofs have bought something, "accepted", each once for a tally, and how
+	// many requests had one that was not accepted, by the Reason of Decision.Proof. No client can raise
+	// "clock-differs". Of "client-changed" docs/clients.md says who these are, and what
+	// it means where they are many.
+	Proofs map[string]uint64
 
-	// Tokens are the tokens of this policy that were shown.
-	Tokens TokenStats
+	// Tokens are how many tokens of this policy were shown, with requests and at the endpoints, each
+	// by the first of these that holds: "clock-differs", by more than the skew that is allowed, which no client can raise;
+	// "accepted"; "secret-unknown", which anybody can write; "expired"; "forged"; and
+	// "client-changed", those of another client, and bought ones where nothing is sold.
+	Tokens map[string]uint64
 
 	// KeyIDs are the ids of Config.Secrets for this policy, in their order: the kid of tokens. They are public. Where
 	// one instance has another first than some other knows, clients lose with each change of instance what they have counted or bought.
 	KeyIDs []string
+
+	// TokenLife is for how long a token that is signed now may be worth something:
+	// two of the longest windows; of the buckets of Limits and Tiers three, and twice what the slowest takes
+	// to empty, for what is settled above its burst; and where a [Challenge] sells tallies an hour at least, and
+	// the longest life of any that this middleware has sold.
+	// A secret that signs no more should stay in Config.Secrets for so long.
+	TokenLife time.Duration
 
 	// Busy says that this instance is busy, and asks newcomers for work; false but in
 	// [WhenBusy].
@@ -47,50 +64,6 @@ type Stats struct {
 
 	// Counter is how the exact counter is; nil without Config.Exact.
 	Counter *CounterStats
-}
-
-// ProofStats count proofs.
-type ProofStats struct {
-	_ [0]func() // fields may be added
-
-	// Accepted are the proofs that have bought something, a tally or a request. One that is
-	// shown again for the same tally is counted once.
-	Accepted uint64
-
-	// The requests of which a proof was not accepted, by the Reason of Decision.Proof.
-	Expired, Wrong, PriceRisen, Replayed uint64
-
-	// SecretUnknown are the proofs of challenges that no secret of this instance has signed, and ClockDiffers those
-	// of challenges that an instance has issued later than now. No client can raise ClockDiffers.
-	SecretUnknown, ClockDiffers uint64
-
-	// ClientChanged are honest clients, nearly always, whose identity changes between the
-	// challenge and the proof: the server gives them work, and does not believe it. A few
-	// are phones that change networks. Where it is a noticeable part of all proofs, a
-	// carrier has its customers behind a pool of addresses, and they may never get in:
-	// identify clients by something else than their address, as by [ValidatedKey].
-	ClientChanged uint64
-}
-
-// TokenStats count the tokens that were shown, with requests and at the endpoints: each once, by the
-// first of these that holds.
-type TokenStats struct {
-	_ [0]func() // fields may be added
-
-	// ClockDiffers are those whose windows begin later than now by more than the skew that is allowed: what they say of
-	// these windows is as if absent. No client can raise it. It counts bought tallies too that live
-	// for longer than any that is sold here: by such a clock, or under another PriceMemory.
-	ClockDiffers uint64
-
-	// Accepted are those that were merged with what the memory holds.
-	Accepted uint64
-
-	// SecretUnknown are those that no secret of this instance has signed, as far as can be seen. Anybody can write one.
-	SecretUnknown uint64
-
-	// Expired and Forged are told by their names. ClientChanged are those of another client, and bought ones where
-	// nothing is sold.
-	Expired, Forged, ClientChanged uint64
 }
 
 // CounterStats are how the exact counter of a policy is, as this instance sees it. They
@@ -117,12 +90,17 @@ type CounterStats struct {
 	LateRefunds uint64
 }
 
+// accepted is the word for what was believed, beside the reasons for what was not.
+const accepted Reason = "accepted"
+
+// proofResults are what becomes of proofs.
+var proofResults = [...]Reason{accepted, proofExpired, proofWrong, proofSecretUnknown, proofClockDiffers, proofClientChanged, proofPriceRisen, proofReplayed}
+
 // proofCounts count proofs, and the challenges for them. They belong to a Middleware,
 // whatever its configuration.
 type proofCounts struct {
-	issued, work, accepted                              atomic.Uint64
-	expired, wrong, clientChanged, priceRisen, replayed atomic.Uint64
-	secretUnknown, clockDiffers                         atomic.Uint64
+	issued, work atomic.Uint64
+	results      [len(proofResults)]atomic.Uint64
 }
 
 // issue counts a challenge that asks for so much work.
@@ -131,63 +109,37 @@ func (c *proofCounts) issue(work int64) {
 	c.work.Add(uint64(work))
 }
 
-// note counts one request, of which reason is Decision.Proof.
+// note counts one proof, or one request, of which reason is Decision.Proof.
 func (c *proofCounts) note(reason Reason) {
-	switch reason {
-	case ProofExpired:
-		c.expired.Add(1)
-	case ProofWrong:
-		c.wrong.Add(1)
-	case ProofSecretUnknown:
-		c.secretUnknown.Add(1)
-	case ProofClockDiffers:
-		c.clockDiffers.Add(1)
-	case ProofClientChanged:
-		c.clientChanged.Add(1)
-	case ProofPriceRisen:
-		c.priceRisen.Add(1)
-	case ProofReplayed:
-		c.replayed.Add(1)
+	if i := slices.Index(proofResults[:], reason); i >= 0 {
+		c.results[i].Add(1)
 	}
 }
 
 // stats returns what was noted.
-func (c *proofCounts) stats() ProofStats {
-	return ProofStats{
-		Accepted: c.accepted.Load(),
-		Expired:  c.expired.Load(), Wrong: c.wrong.Load(), ClientChanged: c.clientChanged.Load(),
-		PriceRisen: c.priceRisen.Load(), Replayed: c.replayed.Load(),
-		SecretUnknown: c.secretUnknown.Load(), ClockDiffers: c.clockDiffers.Load(),
+func (c *proofCounts) stats() map[string]uint64 {
+	all := make(map[string]uint64, len(proofResults))
+	for i, result := range proofResults {
+		all[string(result)] = c.results[i].Load()
 	}
+	return all
 }
 
-// tokenCounts count tokens. They belong to a Middleware, as proofCounts do.
-type tokenCounts struct {
-	accepted, clockDiffers, secretUnknown, expired, forged, clientChanged atomic.Uint64
-}
+// tokenCounts count tokens, by what is wrong with each. They belong to a Middleware, as proofCounts do.
+type tokenCounts [len(tokenErrs)]atomic.Uint64
 
-// note counts one token.
+// note counts one token. Of one that is ahead of this clock it is the clock that is wrong.
 func (c *tokenCounts) note(fault tokenFault, ahead bool) {
-	switch {
-	case ahead || fault == tokenLate:
-		c.clockDiffers.Add(1)
-	case fault == tokenSound:
-		c.accepted.Add(1)
-	case fault == tokenSecret:
-		c.secretUnknown.Add(1)
-	case fault == tokenExpired:
-		c.expired.Add(1)
-	case fault == tokenForged:
-		c.forged.Add(1)
-	case fault == tokenHolder:
-		c.clientChanged.Add(1)
+	if ahead {
+		fault = tokenLate
 	}
+	c[fault].Add(1)
 }
 
-// stats returns what was noted.
-func (c *tokenCounts) stats() TokenStats {
-	return TokenStats{
-		Accepted: c.accepted.Load(), ClockDiffers: c.clockDiffers.Load(), SecretUnknown: c.secretUnknown.Load(),
-		Expired: c.expired.Load(), Forged: c.forged.Load(), ClientChanged: c.clientChanged.Load(),
+// stats returns what was noted of the policy's own.
+func (c *tokenCounts) stats() map[string]uint64 {
+	return map[string]uint64{
+		string(accepted): c[tokenSound].Load(), string(proofClockDiffers): c[tokenLate].Load(), string(proofSecretUnknown): c[tokenSecret].Load(),
+		string(proofExpired): c[tokenExpired].Load(), "forged": c[tokenForged].Load(), string(proofClientChanged): c[tokenHolder].Load(),
 	}
 }

@@ -223,10 +223,10 @@ func TestThreatsOfCaches(t *testing.T) {
 func TestThreatsOfCachedRefusals(t *testing.T) {
 	identify, err := middleware.ForwardedFor(netip.MustParsePrefix("127.0.0.1/32"))
 	require.NoError(t, err)
-	for name, quiet := range map[string]middleware.Quiet{"open": middleware.QuietOff, "quiet": middleware.QuietNoToken} {
+	for name, by := range map[string]middleware.TokenTransport{"open": 0, "quiet": middleware.MemoryOnly} {
 		t.Run("T24 refusals are never stored, "+name, func(t *testing.T) {
 			cfg := contact(new(clock))
-			cfg.Identity, cfg.Quiet = identify, quiet
+			cfg.Identity, cfg.TokenTransport, cfg.Quiet = identify, by, by == middleware.MemoryOnly
 			h, _ := limited(t, cfg)
 			front := serve(t, newSharedCache(t, serve(t, hostile(h)).URL))
 			alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")

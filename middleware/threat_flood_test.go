@@ -144,7 +144,10 @@ func TestWithoutMemory(t *testing.T) {
 	cfg.InsecureNoMemory = true
 	m := newLimiter(t, cfg)
 	h := m.Handler(new(spy))
-	require.Equal(t, middleware.Stats{Policy: "contact", KeyIDs: []string{"83YK"}}, m.Stats())
+	stats := m.Stats()
+	require.Empty(t, noted(stats.Proofs))
+	require.Empty(t, noted(stats.Tokens))
+	require.Equal(t, middleware.Stats{Policy: "contact", Proofs: stats.Proofs, Tokens: stats.Tokens, KeyIDs: []string{"83YK"}, TokenLife: stats.TokenLife}, stats)
 	require.Equal(t, 100, admitted(h, 100), "no memory, no bound: as its name says")
 	tok := spend(t, h, 5)
 	require.Zero(t, admitted(h, 5, showing(tok)), "but for who echoes")

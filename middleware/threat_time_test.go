@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestThreatsOfClocks(t *testing.T) {
@@ -71,7 +72,7 @@ func TestThreatsOfClocks(t *testing.T) {
 			{Quota: 100, Window: time.Minute}:                                                100,
 			{Quota: 100, Window: time.Minute, Algorithm: middleware.FixedWindow}:             200,
 			{Quota: 100, Window: time.Minute, Algorithm: middleware.TokenBucket, Burst: 100}: 101,
-			{Quota: 100, Window: time.Minute, Algorithm: middleware.LeakyBucket}:             2,
+			{Quota: 100, Window: time.Minute, Algorithm: storeless.LeakyBucket}:              2,
 		} {
 			now := new(clock)
 			cfg := contact(now)

@@ -245,12 +245,12 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		h, now, tickets := opened(t)
 		require.Equal(t, laneQuota, admittedWith(h, tickets))
 		cfg := waiting(now, middleware.Newcomers)
-		cfg.Challenge.WaitingRoom.Share = 2
+		cfg.Challenge.WaitingRoom = 2
 		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, laneQuota, admittedWith(h, tickets[:laneQuota]), "each lets in two now, and what it has let in stays counted")
 		require.Zero(t, admittedWith(h, tickets[:laneQuota]))
 		require.Equal(t, 10-2*laneQuota, admittedWith(h, tickets), "what was used stays used")
-		cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 0, true
+		cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true
 		require.NoError(t, h.m.Reconfigure(cfg))
 		now.advance(time.Minute)
 		require.Zero(t, admittedWith(h, tickets))

@@ -33,7 +33,7 @@ func TestEveryTierKnowsTheLargestBucket(t *testing.T) {
 	divided := plain
 	divided.Limits, divided.Tiers = bucket(10), map[string][]Limit{"pro": bucket(5000), "trial": bucket(2)}
 	divided.Instances, divided.UnfairCeiling = 2, true
-	divided.Challenge = &Challenge{WaitingRoom: WaitingRoom{Closed: true}}
+	divided.Challenge = &Challenge{NoWaitingRoom: true}
 	for name, row := range map[string]struct {
 		cfg   Config
 		roles map[string]func(*tier) *limiter.Policy

@@ -43,7 +43,7 @@ func TestTokenLife(t *testing.T) {
 			cfg := contact(c)
 			tt.change(&cfg)
 			m := newLimiter(t, cfg)
-			require.Equal(t, tt.want, m.TokenLife())
+			require.Equal(t, tt.want, m.Stats().TokenLife)
 			c.advance(59 * time.Second)
 			h := m.Handler(settling(t, false))
 			var tok string
@@ -52,7 +52,7 @@ func TestTokenLife(t *testing.T) {
 					tok = tokenIn(resp)
 				}
 			}
-			require.LessOrEqual(t, time.Unix(claimsIn(t, tok).Exp, 0).Sub(c.Now()), m.TokenLife())
+			require.LessOrEqual(t, time.Unix(claimsIn(t, tok).Exp, 0).Sub(c.Now()), m.Stats().TokenLife)
 		})
 	}
 }
@@ -63,11 +63,11 @@ func TestTokenLifeOfWhatWasSold(t *testing.T) {
 	cfg.Limits[0].Window, cfg.Challenge = 24*time.Hour, &middleware.Challenge{PriceMemory: 24 * time.Hour}
 	cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "minute", Quota: 5, Window: time.Minute})
 	m := newLimiter(t, cfg)
-	require.Equal(t, 48*time.Hour, m.TokenLife())
+	require.Equal(t, 48*time.Hour, m.Stats().TokenLife)
 	cfg.Limits = cfg.Limits[1:]
 	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, 48*time.Hour, m.TokenLife())
+	require.Equal(t, 48*time.Hour, m.Stats().TokenLife)
 	cfg.Challenge = nil
 	require.NoError(t, m.Reconfigure(cfg))
-	require.Equal(t, 2*time.Minute, m.TokenLife(), "nobody reads them")
+	require.Equal(t, 2*time.Minute, m.Stats().TokenLife, "nobody reads them")
 }

@@ -61,8 +61,8 @@ func networksOf(addr string) []string {
 func newWorld(t *testing.T, seed uint64, mode string) *world {
 	w := &world{t: t, r: random(seed), mode: mode, now: new(clock), logs: map[string]history{}, wallets: map[string][]string{}}
 	algorithms := [][]storeless.Algorithm{
-		{middleware.SlidingWindow}, {middleware.FixedWindow}, {middleware.TokenBucket}, {middleware.LeakyBucket},
-		{middleware.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket},
+		{storeless.SlidingWindow}, {middleware.FixedWindow}, {middleware.TokenBucket}, {storeless.LeakyBucket},
+		{storeless.SlidingWindow, middleware.FixedWindow, middleware.TokenBucket},
 	}[seed%5]
 	for variant := range w.shapes {
 		for tier := range w.shapes[variant] {

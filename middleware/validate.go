@@ -28,6 +28,9 @@ func withDefaults(cfg Config) Config {
 	if cfg.Net48Factor == 0 {
 		cfg.Net48Factor = max(64, cfg.Net56Factor)
 	}
+	if cfg.Shards == 0 {
+		cfg.Shards = 1
+	}
 	if cfg.Fields == 0 {
 		cfg.Fields = RateLimitFields
 	}
@@ -46,17 +49,17 @@ const mostClients = 1 << 24
 // of Tallystick together into every program, for a dozen comparisons.
 func validate(cfg *Config) error {
 	var errs []error
+	sells := cfg.Challenge != nil && cfg.Challenge.Mode != EveryRequest
 	for _, rule := range []struct {
 		broken         bool
 		field, problem string
 	}{
-		{cfg.TokenTransport > CookieOnly, "TokenTransport", "must be HeaderOrCookie, HeaderAndCookie, HeaderOnly or CookieOnly"},
+		{cfg.TokenTransport > MemoryOnly, "TokenTransport", "must be HeaderOrCookie, HeaderAndCookie, HeaderOnly, CookieOnly or MemoryOnly"},
 		{cfg.TokenTransport == HeaderOnly && (cfg.EmbeddedCookie || cfg.InsecureCookie),
 			"TokenTransport", "HeaderOnly sends no cookie for EmbeddedCookie or InsecureCookie to change"},
-		{cfg.Quiet > QuietNoToken, "Quiet", "must be QuietOff, QuietRetryAfterOnly or QuietNoToken"},
-		{cfg.Quiet == QuietNoToken && cfg.InsecureNoMemory,
-			"Quiet", "QuietNoToken cannot go with InsecureNoMemory: nothing would count"},
-		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields, one unit of X-RateLimit and one of X-Quota at most"},
+		{cfg.TokenTransport == MemoryOnly && cfg.InsecureNoMemory,
+			"TokenTransport", "MemoryOnly cannot go with InsecureNoMemory: nothing would count"},
+		{!cfg.Fields.sound(), "Fields", "must be of the constants of Fields: one kind of RateLimit fields and one unit of X-RateLimit at most"},
 		{cfg.MaxClients < 0 || cfg.MaxClients > mostClients, "MaxClients", "must be from 1 to 16777216, or 0 for 65536"},
 		{cfg.Instances < 1 || cfg.Instances > 1<<20, "Instances", "must be from 1 to 1048576, or 0 for 1"},
 		{cfg.Net56Factor < 1 || cfg.Net56Factor > storeless.MaxQuota, "Net56Factor", "must be from 1 to 2147483647, or 0 for 8"},
@@ -64,13 +67,23 @@ func validate(cfg *Config) error {
 			"Net48Factor", "must be from Net56Factor to 2147483647, or 0 for 64 or a larger Net56Factor"},
 		{cfg.EmbeddedCookie && cfg.InsecureCookie,
 			"EmbeddedCookie", "cannot go with InsecureCookie: browsers store a Partitioned cookie only if it is Secure"},
+		{cfg.Shards < 1 || cfg.Shards > 256, "Shards", "must be from 1 to 256, or 0 for 1"},
+		{cfg.Shards > 1 && cfg.Exact == nil, "Shards", "needs Exact, whose keys it splits"},
+		{cfg.SurgeBudget < 0, "SurgeBudget", "must be tallies a minute, or 0 for never"},
+		{cfg.SurgeBudget > 0 && !sells, "SurgeBudget", "needs a Challenge that sells tallies; EveryRequest sells none"},
+		{cfg.SurgeBudget > 0 && cfg.InsecureNoMemory,
+			"SurgeBudget", "cannot go with InsecureNoMemory: one proof, shown again and again, would count as so many sales"},
+		{cfg.PortBlocks && !sells, "PortBlocks", "needs a Challenge that sells tallies; EveryRequest sells none"},
+		{cfg.PortBlocks && cfg.Identity != nil,
+			"PortBlocks", "goes with the peer's address alone, Identity left nil: behind a proxy the port is the proxy's"},
+		{cfg.PortBlocks && cfg.InsecureNoMemory, "PortBlocks", "cannot go with InsecureNoMemory: nothing would know what a block has bought"},
 		{cfg.Exact != nil && cfg.Challenge != nil,
 			"Challenge", "cannot go with Exact: a tally that is bought would be a quota beside the counter's"},
 		{cfg.LimitsFor != nil && cfg.Identity == nil, "LimitsFor", "needs an Identity: addresses have no limits of their own"},
 		{cfg.PageHandler != nil && cfg.RefusalHandler != nil, "PageHandler", "cannot go with RefusalHandler, which answers every client"},
 	} {
 		if rule.broken {
-			errs = append(errs, &ConfigError{Field: rule.field, Problem: rule.problem})
+			errs = append(errs, &storeless.ConfigError{Field: rule.field, Problem: rule.problem})
 		}
 	}
 	return errors.Join(errs...)
@@ -99,17 +112,17 @@ func compileTiers(cfg *Config) (base limits, tiers map[string]limits, err error)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tiers)) {
 		at := fmt.Sprintf("Tiers[%q]", name)
 		if name == "" {
-			errs = append(errs, &ConfigError{Field: at, Problem: "a tier needs a name; identities without one get Limits"})
+			errs = append(errs, &storeless.ConfigError{Field: at, Problem: "a tier needs a name; identities without one get Limits"})
 		}
 		tier, err := compileLimits(cfg, cfg.Tiers[name])
-		for problem := range ConfigErrors(err) {
+		for problem := range storeless.ConfigErrors(err) {
 			if problem.Field != "Policy" { // said once, of the base
 				field := at + strings.TrimPrefix(problem.Field, "Limits") // Limits[1].Quota becomes Tiers["pro"][1].Quota
-				errs = append(errs, &ConfigError{Field: field, Problem: problem.Problem})
+				errs = append(errs, &storeless.ConfigError{Field: field, Problem: problem.Problem})
 			}
 		}
 		if base.tokens != nil && tier.tokens != nil && !base.sameShape(tier) {
-			errs = append(errs, &ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
+			errs = append(errs, &storeless.ConfigError{Field: at, Problem: "must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone"})
 		}
 		tiers[name] = tier
 	}
@@ -184,7 +197,7 @@ func check(cfg *Config, here *home) (c compiled, err error) {
 	if cfg.Exact != nil {
 		marked, problem := limiter.Compile(cfg.Policy, withStamp(c.base.tokens))
 		if problem != nil {
-			return c, errors.Join(err, &ConfigError{Field: "Limits", Problem: fmt.Sprintf(
+			return c, errors.Join(err, &storeless.ConfigError{Field: "Limits", Problem: fmt.Sprintf(
 				"on an exact route at most %d, none of them named %q", storeless.MaxLimits-1, stampName)})
 		}
 		c.carried = marked
@@ -218,7 +231,7 @@ const most = exact.MaxLog
 // check reports every problem of c, which has its defaults.
 func (c *Concurrency) check(cfg *Config) (errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "Concurrency." + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "Concurrency." + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	if c.Max < 1 || c.Max > most {
 		problem("Max", "must be from 1 to %d, not %d", most, c.Max)
@@ -239,9 +252,6 @@ func (c *Concurrency) check(cfg *Config) (errs []error) {
 	if c.Queue < 0 || c.Queue > most {
 		problem("Queue", "must be from 0 to %d, not %d", most, c.Queue)
 	}
-	if c.QueueAll < c.Queue || c.QueueAll > most {
-		problem("QueueAll", "must be from Queue to %d, or 0 for 1000, not %d", most, c.QueueAll)
-	}
 	if c.Queue > 0 && cfg.Exact != nil {
 		problem("Queue", "cannot go with Exact: nobody can stand in line at a counter")
 	}
@@ -260,7 +270,7 @@ func (c *Concurrency) leases(cfg *Config, tier string) (*exact.Policy, error) {
 // checkByOutcome reports every problem of cfg.ByOutcome, and returns the places of its limits.
 func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 	problem := func(field, format string, args ...any) {
-		errs = append(errs, &ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &storeless.ConfigError{Field: "ByOutcome" + field, Problem: fmt.Sprintf(format, args...)})
 	}
 	b := cfg.ByOutcome
 	switch {
@@ -272,8 +282,8 @@ func checkByOutcome(cfg *Config, p *limiter.Policy) (late []int, errs []error) {
 	if c := cfg.Challenge; c != nil && c.Mode != EveryRequest {
 		problem("", "cannot go with a Challenge but EveryRequest: each tally that is bought would be so many guesses more")
 	}
-	if c := cfg.Challenge; c != nil && c.WaitingRoom.Share != 0 {
-		problem("", "cannot go with a waiting room, which would be guesses for a wait; leave Challenge.WaitingRoom.Share 0")
+	if c := cfg.Challenge; c != nil && c.WaitingRoom != 0 {
+		problem("", "cannot go with a waiting room, which would be guesses for a wait; leave Challenge.WaitingRoom 0")
 	}
 	for _, status := range b.Free {
 		if status < 200 || status > 599 {

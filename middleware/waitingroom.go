@@ -169,7 +169,7 @@ func (c *carriage) roomCookie(now time.Time, who *subject, pass *roomPass, tally
 	b = append(b, '=')
 	b = append(b, pass.text...)
 	ends := pass.ticket.Opens.Add(ticketLife).Unix()
-	if c.quiet != QuietNoToken {
+	if c.transport != MemoryOnly {
 		n := len(b)
 		b = append(b, '~')
 		if b = pass.holder.Append(b, tally); len(b) == n+1 {

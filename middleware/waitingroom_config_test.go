@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // The waiting room is on by default where tallies are sold, and off in EveryRequest:
@@ -28,9 +29,9 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), mode)
 			require.Equal(t, want, offered(t, cfg))
-			cfg.Challenge.WaitingRoom.Closed = true
+			cfg.Challenge.NoWaitingRoom = true
 			require.False(t, offered(t, cfg))
-			cfg.Challenge.WaitingRoom.Closed = false
+			cfg.Challenge.NoWaitingRoom = false
 			cfg.TokenTransport = middleware.HeaderOnly
 			require.False(t, offered(t, cfg), "no cookie, no ticket")
 			cfg.TokenTransport = middleware.HeaderOrCookie
@@ -39,7 +40,7 @@ func TestWhereTheWaitingRoomIs(t *testing.T) {
 				require.False(t, offered(t, cfg), "nothing would count it")
 			}
 			cfg.InsecureNoMemory = false
-			cfg.Challenge.WaitingRoom.Share = 3
+			cfg.Challenge.WaitingRoom = 3
 			require.True(t, offered(t, cfg))
 			cfg.Shadow = true
 			h := newSite(t, cfg)
@@ -59,15 +60,15 @@ func TestBadWaitShares(t *testing.T) {
 		field string
 		spoil func(*middleware.Config)
 	}{
-		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share = -1 }},
-		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share = 1 << 31 }},
-		{"WaitingRoom.Closed", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom.Share, cfg.Challenge.WaitingRoom.Closed = 5, true
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = -1 }},
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom = 1 << 31 }},
+		{"NoWaitingRoom", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 5, true
 		}},
-		{"WaitingRoom.Share", func(cfg *middleware.Config) {
-			cfg.Challenge.WaitingRoom.Share, cfg.TokenTransport = 5, middleware.HeaderOnly
+		{"WaitingRoom", func(cfg *middleware.Config) {
+			cfg.Challenge.WaitingRoom, cfg.TokenTransport = 5, middleware.HeaderOnly
 		}},
-		{"WaitingRoom.Share", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom.Share, cfg.InsecureNoMemory = 5, true }},
+		{"WaitingRoom", func(cfg *middleware.Config) { cfg.Challenge.WaitingRoom, cfg.InsecureNoMemory = 5, true }},
 	} {
 		cfg := challenging(new(clock), middleware.Newcomers)
 		test.spoil(&cfg)
@@ -83,7 +84,7 @@ func TestQuotasOfTheWaitingRoom(t *testing.T) {
 			{Name: "s", Quota: quota, Window: time.Minute},
 			{Name: "f", Algorithm: middleware.FixedWindow, Quota: 10 * quota, Window: time.Hour},
 			{Name: "t", Algorithm: middleware.TokenBucket, Quota: 3 * quota, Window: time.Hour, Burst: 2 * quota},
-			{Name: "l", Algorithm: middleware.LeakyBucket, Quota: 2 * quota, Window: time.Second},
+			{Name: "l", Algorithm: storeless.LeakyBucket, Quota: 2 * quota, Window: time.Second},
 		}
 	}
 	for _, test := range []struct {
@@ -97,7 +98,7 @@ func TestQuotasOfTheWaitingRoom(t *testing.T) {
 	} {
 		now := new(clock)
 		cfg := challenging(now, middleware.Newcomers)
-		cfg.Limits, cfg.Challenge.WaitingRoom.Share = limits(test.quota), test.share
+		cfg.Limits, cfg.Challenge.WaitingRoom = limits(test.quota), test.share
 		cfg.Tiers = map[string][]middleware.Limit{"pro": limits(test.tier)}
 		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
 			id := middleware.APIKey("somebody")

@@ -19,7 +19,7 @@ const laneQuota = 4
 func waiting(c *clock, mode middleware.Mode) middleware.Config {
 	cfg := challenging(c, mode)
 	cfg.Limits = []middleware.Limit{fixed(5*laneQuota, time.Minute)}
-	cfg.Challenge.WaitingRoom.Share = 5
+	cfg.Challenge.WaitingRoom = 5
 	return cfg
 }
 

@@ -220,7 +220,7 @@ func TestWaitingRoomAndWorkDoNotMeet(t *testing.T) {
 func TestQuietWaitingRoom(t *testing.T) {
 	now := new(clock)
 	cfg := waiting(now, middleware.EveryRequest)
-	cfg.Quiet = middleware.QuietNoToken
+	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
 	h := newSite(t, cfg)
 	tickets := ticketsOf(t, h, 2*laneQuota)
 	now.advance(5 * time.Second)
@@ -359,7 +359,7 @@ func TestQuietRoomsSendNoTallyOfBefore(t *testing.T) {
 	require.Greater(t, len(value), 44)
 	require.Greater(t, len(waitCookieIn(t, send(h, html, holding(value)))), 44, "the refusal repeats it")
 
-	cfg.Quiet = middleware.QuietNoToken
+	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
 	require.NoError(t, h.m.Reconfigure(cfg))
 	refused := send(h, html, holding(value))
 	require.Equal(t, http.StatusForbidden, refused.StatusCode)

@@ -40,7 +40,7 @@ type deadEnd struct {
 // noRoom closes the waiting rooms.
 func noRoom(c *middleware.Config) {
 	if c.Challenge.Mode != middleware.EveryRequest {
-		c.Challenge.WaitingRoom.Closed = true
+		c.Challenge.NoWaitingRoom = true
 	}
 }
 

@@ -32,7 +32,7 @@ func TestAcrossSites(t *testing.T) {
 		Limits:         []middleware.Limit{{Quota: 2, Window: time.Hour}},
 		Secrets:        [][]byte{[]byte(strings.Repeat("s", 32))},
 		TokenTransport: middleware.CookieOnly,
-		EmbeddedCookie: true,
+		Advanced:       middleware.Advanced{EmbeddedCookie: true},
 		Challenge:      &middleware.Challenge{Work: work},
 	})
 	require.NoError(t, err)

@@ -10,7 +10,7 @@
 // tickets are for browsers, and have no case.
 //
 // To wait and to work is a client's choice. One that gives a refusal back to its caller
-// instead has [Returned], which is no fault.
+// instead has Returned, which is no fault.
 //
 // # Use
 //

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tallystick/tallystick/middleware"
 )
 
 // early is how much too early a timer may fire: those of some runtimes do by a millisecond,
@@ -28,7 +26,7 @@ type judge struct {
 // of is what a token is of, for all that a client has to know: its sub tells things apart.
 type of struct{ thing, policy string }
 
-func (j *judge) blame(v *visit, code Code, detail string) {
+func (j *judge) blame(v *visit, code, detail string) {
 	send := 1 + slices.Index(j.visits, v)
 	j.faults = append(j.faults, Fault{Code: code, Call: v.call, Send: send, Detail: detail})
 }
@@ -52,7 +50,7 @@ func (j *judge) arrive(v *visit) {
 	j.visits = append(j.visits, v)
 	if v.elsewhere {
 		if len(v.tokens) > 0 || v.proof != "" {
-			j.blame(v, TokenLeaked, "")
+			j.blame(v, tokenLeaked, "")
 		}
 		return
 	}
@@ -62,9 +60,9 @@ func (j *judge) arrive(v *visit) {
 		switch {
 		case exactly || !newest.expires.After(v.at):
 		case another:
-			j.blame(v, TokenStale, "of policy "+policy)
+			j.blame(v, tokenStale, "of policy "+policy)
 		default:
-			j.blame(v, TokenDropped, "of policy "+policy)
+			j.blame(v, tokenDropped, "of policy "+policy)
 		}
 	}
 	if before == nil {
@@ -72,7 +70,7 @@ func (j *judge) arrive(v *visit) {
 	}
 	switch {
 	case v.call < before.call:
-		j.blame(v, OutOfTurn, "")
+		j.blame(v, outOfTurn, "")
 	case v.call == before.call:
 		j.again(v, before)
 	}
@@ -81,7 +79,7 @@ func (j *judge) arrive(v *visit) {
 // again judges a request that is sent once more.
 func (j *judge) again(v, before *visit) {
 	if v.method != before.method || v.body != before.body {
-		j.blame(v, Changed, "")
+		j.blame(v, changed, "")
 	}
 	proofs := 0
 	for _, other := range j.visits {
@@ -93,24 +91,24 @@ func (j *judge) again(v, before *visit) {
 	case before.status == 0: // its answer was lost
 	case before.status >= 300 && before.status < 400: // redirected to itself
 	case !before.refused():
-		j.blame(v, SentAgain, "it was admitted")
+		j.blame(v, sentAgain, "it was admitted")
 	case proofs > most:
-		j.blame(v, Endless, fmt.Sprintf("proof number %d", proofs))
+		j.blame(v, endless, fmt.Sprintf("proof number %d", proofs))
 	case v.proof != "" && before.challenge != "":
 		if !strings.HasPrefix(v.proof, before.challenge+"~") {
-			j.blame(v, ProofForeign, "")
+			j.blame(v, proofForeign, "")
 		}
 	case before.retryAfter == 0:
-		j.blame(v, SentAgain, fmt.Sprintf("after a %d without Retry-After", before.status))
+		j.blame(v, sentAgain, fmt.Sprintf("after a %d without Retry-After", before.status))
 	case !waited(before, v.at):
-		j.blame(v, TooEarly, fmt.Sprintf("after %.1f s; Retry-After was %d", v.at.Sub(before.answered).Seconds(), before.retryAfter))
+		j.blame(v, tooEarly, fmt.Sprintf("after %.1f s; Retry-After was %d", v.at.Sub(before.answered).Seconds(), before.retryAfter))
 	}
 }
 
 // leave notes what was answered.
 func (j *judge) leave(v *visit) {
-	if v.proofError == middleware.ProofWrong {
-		j.blame(v, ProofWrong, "")
+	if v.proofError == "wrong-solution" {
+		j.blame(v, proofWrong, "")
 	}
 	for _, token := range v.issued {
 		j.newest[of{v.thing, token.policy}] = token
@@ -118,21 +116,21 @@ func (j *judge) leave(v *visit) {
 }
 
 // verdict says what there is to say when all is over.
-func (j *judge) verdict(calls int, hopeless bool) Verdict {
+func (j *judge) verdict(calls int, hopeless bool) string {
 	if len(j.faults) > 0 {
-		return Failed
+		return failed
 	}
 	last := make(map[int]*visit)
 	for _, v := range j.visits {
 		last[v.call] = v
 	}
-	verdict := Passed
+	verdict := passed
 	for call := 1; call <= calls; call++ {
 		switch v := last[call]; {
 		case v == nil:
-			return Missing
+			return missing
 		case v.refused() && !hopeless:
-			verdict = Returned
+			verdict = returned
 		}
 	}
 	return verdict

@@ -42,7 +42,7 @@ func TestPageHasEveryCode(t *testing.T) {
 	for _, c := range all {
 		want[c.Type] = append(want[c.Type], c.Value)
 	}
-	for typ, head := range map[string]string{"Verdict": "| verdict | what it says |", "Code": "| code | what the client did |"} {
+	for typ, head := range map[string]string{"verdict": "| verdict | what it says |", "code": "| code | what the client did |"} {
 		var named []string
 		for _, row := range rows(t, head) {
 			name, _, _ := strings.Cut(row, ": ")

@@ -56,13 +56,13 @@ func TestWrongPythonClientsAreFoundOut(t *testing.T) {
 	const waits = "            time.sleep(wait)\n"
 	for name, test := range map[string]struct {
 		changes []string
-		code    clienttest.Code
+		code    string
 		in      string
 	}{
-		"does not wait":    {[]string{waits, ""}, clienttest.TooEarly, "wait"},
-		"drops its tokens": {[]string{waits, "            return response\n", "            kept[key(token)] = token\n", ""}, clienttest.TokenDropped, "echo"},
-		"keeps one token":  {[]string{waits, "            return response\n", `claims.get("fam") or claims.get("sub")`, `claims.get("fam", "")`}, clienttest.TokenStale, "two-things"},
-		"works for ever":   {[]string{waits, "            return response\n", "MAX_PROOFS, MAX_SENDS = 1 << 24, 30, 3, 6", "MAX_PROOFS, MAX_SENDS = 1 << 24, 30, 9, 9"}, clienttest.Endless, "never-accepted"},
+		"does not wait":    {[]string{waits, ""}, "too-early", "wait"},
+		"drops its tokens": {[]string{waits, "            return response\n", "            kept[key(token)] = token\n", ""}, "token-dropped", "echo"},
+		"keeps one token":  {[]string{waits, "            return response\n", `claims.get("fam") or claims.get("sub")`, `claims.get("fam", "")`}, "token-stale", "two-things"},
+		"works for ever":   {[]string{waits, "            return response\n", "MAX_PROOFS, MAX_SENDS = 1 << 24, 30, 3, 6", "MAX_PROOFS, MAX_SENDS = 1 << 24, 30, 9, 9"}, "endless", "never-accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := middlewaretest.NewClock()

@@ -7,71 +7,71 @@ import (
 	"strings"
 )
 
-// A Verdict judges a client in one case.
-type Verdict string
+// A verdict judges a client in one case.
+type verdict = string
 
 const (
-	// Passed: the client did all that it could, and nothing else.
-	Passed Verdict = "passed"
+	// passed: the client did all that it could, and nothing else.
+	passed verdict = "passed"
 
-	// Returned: the client did nothing wrong, and gave a refusal to its caller that it could
+	// returned: the client did nothing wrong, and gave a refusal to its caller that it could
 	// have helped, by work or a wait.
-	Returned Verdict = "returned"
+	returned verdict = "returned"
 
-	// Failed: see the faults.
-	Failed Verdict = "failed"
+	// failed: see the faults.
+	failed verdict = "failed"
 
-	// Missing: not all of the case's requests were sent.
-	Missing Verdict = "missing"
+	// missing: not all of the case's requests were sent.
+	missing verdict = "missing"
 )
 
 // A Fault is something that a client did wrong.
 type Fault struct {
-	Code   Code   `json:"code"`
+	Code   string `json:"code"`
 	Call   int    `json:"call"` // which request of the case, from 1
 	Send   int    `json:"send"` // which of all sends of the case, from 1
 	Detail string `json:"detail,omitempty"`
 }
 
-// A Code says what is wrong with what a client has sent.
-type Code string
+// A code says what is wrong with what a client has sent.
+type code = string
 
 const (
-	// TokenDropped: no token of the policy, although one that has not expired came before.
-	TokenDropped Code = "token-dropped"
+	// tokenDropped: no token of the policy, although one that has not expired came before.
+	tokenDropped code = "token-dropped"
 
-	// TokenStale: a token of the policy, but not the newest.
-	TokenStale Code = "token-stale"
+	// tokenStale: a token of the policy, but not the newest.
+	tokenStale code = "token-stale"
 
-	// TokenLeaked: a token or a proof was shown to another origin.
-	TokenLeaked Code = "token-leaked"
+	// tokenLeaked: a token or a proof was shown to another origin.
+	tokenLeaked code = "token-leaked"
 
-	// TooEarly: sent again before Retry-After was over, and without a proof.
-	TooEarly Code = "too-early"
+	// tooEarly: sent again before Retry-After was over, and without a proof.
+	tooEarly code = "too-early"
 
-	// SentAgain: sent again although it was admitted, or although neither time nor work helps.
-	SentAgain Code = "sent-again"
+	// sentAgain: sent again although it was admitted, or although neither time nor work helps.
+	sentAgain code = "sent-again"
 
-	// Changed: sent again with another method or body.
-	Changed Code = "changed"
+	// changed: sent again with another method or body.
+	changed code = "changed"
 
-	// ProofForeign: a proof for another challenge than the refusal's.
-	ProofForeign Code = "proof-foreign"
+	// proofForeign: a proof for another challenge than the refusal's.
+	proofForeign code = "proof-foreign"
 
-	// ProofWrong: the answers of a proof are wrong, or it cannot be read.
-	ProofWrong Code = "proof-wrong"
+	// proofWrong: the answers of a proof are wrong, or it cannot be read.
+	proofWrong code = "proof-wrong"
 
-	// Endless: more than three proofs for one request.
-	Endless Code = "endless"
+	// endless: more than three proofs for one request.
+	endless code = "endless"
 
-	// OutOfTurn: a request of the case came after a later one.
-	OutOfTurn Code = "out-of-turn"
+	// outOfTurn: a request of the case came after a later one.
+	outOfTurn code = "out-of-turn"
 )
 
 // A Result is one case with its verdict.
 type Result struct {
 	Case    string  `json:"case"`
-	Verdict Verdict `json:"verdict"`
+	Verdict string  `json:"verdict"`
 	Faults  []Fault `json:"faults,omitempty"`
 	Sends   []Send  `json:"sends"`
 }

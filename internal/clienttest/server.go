@@ -85,13 +85,13 @@ func (s *Server) Report() Report {
 	for _, st := range s.stages {
 		result := st.result()
 		switch result.Verdict {
-		case Passed:
+		case passed:
 			report.Passed++
-		case Returned:
+		case returned:
 			report.Returned++
-		case Failed:
+		case failed:
 			report.Failed++
-		case Missing:
+		case missing:
 			report.Missing++
 		}
 		report.Cases = append(report.Cases, result)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tallystick/tallystick/internal/clienttest"
 	"github.com/tallystick/tallystick/internal/testkit"
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/client"
 	"github.com/tallystick/tallystick/middleware/middlewaretest"
 )
@@ -47,7 +46,7 @@ func TestCasesAreWhatTheySay(t *testing.T) {
 		degraded := 0
 		report := play(t, newServer(t), func(base http.RoundTripper) http.RoundTripper {
 			return &client.Transport{Workers: 1, Base: receiving(func(resp *http.Response) {
-				if resp.Header.Get(middleware.DegradedHeader) == "?1" {
+				if resp.Header.Get("Tallystick-Degraded") == "?1" {
 					degraded++
 				}
 			})(base)}
@@ -130,10 +129,10 @@ func TestTheClockOfTheServer(t *testing.T) {
 		require.NoError(t, err)
 		return resp.StatusCode
 	}
-	faults := func() (codes []clienttest.Code) {
+	faults := func() (codes []string) {
 		for _, c := range script.Report().Cases {
 			for _, f := range c.Faults {
-				if f.Code != clienttest.TokenDropped { // of a client for each request
+				if f.Code != "token-dropped" { // of a client for each request
 					codes = append(codes, f.Code)
 				}
 			}
@@ -143,7 +142,7 @@ func TestTheClockOfTheServer(t *testing.T) {
 	require.Equal(t, []int{200, 200, 429}, []int{send(1), send(2), send(3)})
 	clock.Advance(900 * time.Millisecond)
 	require.Equal(t, 429, send(3), "and no time has passed for the limits")
-	require.Equal(t, []clienttest.Code{clienttest.TooEarly}, faults())
+	require.Equal(t, []string{"too-early"}, faults())
 	clock.Advance(2 * time.Second)
 	require.Equal(t, 200, send(3))
 	require.Len(t, faults(), 1)
@@ -151,7 +150,7 @@ func TestTheClockOfTheServer(t *testing.T) {
 
 // A client drops tokens that have expired.
 func TestExpiredTokensNeedNotBeShown(t *testing.T) {
-	for passed, want := range map[time.Duration]clienttest.Verdict{time.Hour / 2: clienttest.Failed, 3 * time.Hour: clienttest.Passed} {
+	for passed, want := range map[time.Duration]string{time.Hour / 2: "failed", 3 * time.Hour: "passed"} {
 		clock := middlewaretest.NewClock()
 		script, err := clienttest.New(clock.Now)
 		require.NoError(t, err)

@@ -71,46 +71,46 @@ func field(r *http.Response, name string) string { return r.Header.Get(name) }
 func TestWrongClientsAreFoundOut(t *testing.T) {
 	tests := map[string]struct {
 		client layer
-		code   clienttest.Code
+		code   string
 		in     []string // the cases
 	}{
-		"drops its tokens": {below(sending(func(r *http.Request) { r.Header.Del(middleware.TokenHeader) })), clienttest.TokenDropped, []string{
+		"drops its tokens": {below(sending(func(r *http.Request) { r.Header.Del(middleware.TokenHeader) })), "token-dropped", []string{
 			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
 		}},
-		"keeps its first token": {keepsFirst, clienttest.TokenStale, []string{
+		"keeps its first token": {keepsFirst, "token-stale", []string{
 			"echo", "two-policies", "two-things", "rotation", "wait", "degraded", "work", "work-or-wait", "work-each-time",
 		}},
 		"keeps one token of an answer": {below(receiving(func(resp *http.Response) {
 			resp.Header.Set(middleware.TokenHeader, resp.Header.Get(middleware.TokenHeader))
-		})), clienttest.TokenDropped, []string{"two-policies"}},
-		"keeps one token of a policy":   {keepsOne, clienttest.TokenStale, []string{"two-things"}},
-		"forgets all after an error":    {forgetsAfterErrors, clienttest.TokenDropped, []string{"lost-answer"}},
-		"shows its tokens to everybody": {showsEverybody, clienttest.TokenLeaked, []string{"other-origin"}},
+		})), "token-dropped", []string{"two-policies"}},
+		"keeps one token of a policy":   {keepsOne, "token-stale", []string{"two-things"}},
+		"forgets all after an error":    {forgetsAfterErrors, "token-dropped", []string{"lost-answer"}},
+		"shows its tokens to everybody": {showsEverybody, "token-leaked", []string{"other-origin"}},
 		"does not wait": {repeating(func(r *http.Response) bool {
 			return field(r, "Retry-After") != "" && field(r, middleware.ChallengeHeader) == ""
-		}), clienttest.TooEarly, []string{"wait", "unavailable"}},
+		}), "too-early", []string{"wait", "unavailable"}},
 		"waits where that does not help": {repeating(func(r *http.Response) bool {
 			return r.StatusCode == http.StatusForbidden && field(r, middleware.ChallengeHeader) == ""
-		}), clienttest.SentAgain, []string{"never"}},
-		"sends twice": {repeating(func(r *http.Response) bool { return r.StatusCode == http.StatusOK }), clienttest.SentAgain, []string{
+		}), "sent-again", []string{"never"}},
+		"sends twice": {repeating(func(r *http.Response) bool { return r.StatusCode == http.StatusOK }), "sent-again", []string{
 			"echo", "two-policies", "two-things", "rotation", "lost-answer", "other-origin", "wait", "unavailable", "degraded", "work", "work-or-wait", "work-each-time", "expired", "price-risen",
 		}},
 		"loses the body": {below(sending(func(r *http.Request) {
 			if r.Header.Get(middleware.ProofHeader) != "" {
 				r.Body = http.NoBody
 			}
-		})), clienttest.Changed, []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "never-accepted", "memory-full"}},
+		})), "changed", []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "never-accepted", "memory-full"}},
 		"solves wrongly": {below(sending(func(r *http.Request) {
 			if proof := r.Header.Get(middleware.ProofHeader); proof != "" {
 				r.Header.Set(middleware.ProofHeader, proof[:strings.Index(proof, "~")]+"~1.1.1.1.1.1.1.1")
 			}
-		})), clienttest.ProofWrong, []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "memory-full"}},
-		"answers an old challenge": {oldProofs, clienttest.ProofForeign, []string{
+		})), "proof-wrong", []string{"work", "work-or-wait", "work-each-time", "expired", "price-risen", "memory-full"}},
+		"answers an old challenge": {oldProofs, "proof-foreign", []string{
 			"work-each-time", "expired", "price-risen", "never-accepted", "memory-full",
 		}},
 		"never gives up": {func(base http.RoundTripper) http.RoundTripper {
 			return &client.Transport{Base: base, Workers: 1, MaxSolves: 4, MaxAttempts: 20}
-		}, clienttest.Endless, []string{"never-accepted", "memory-full"}},
+		}, "endless", []string{"never-accepted", "memory-full"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestWrongClientsAreFoundOut(t *testing.T) {
 					for _, fault := range c.Faults {
 						require.Equal(t, test.code, fault.Code, "%s", report)
 					}
-					if c.Verdict == clienttest.Failed {
+					if c.Verdict == "failed" {
 						found = append(found, c.Case)
 					}
 				}
@@ -246,14 +246,14 @@ func TestRequestsOutOfTurn(t *testing.T) {
 		all := script.Report().Cases
 		return all[slices.IndexFunc(all, func(r clienttest.Result) bool { return r.Case == "echo" })]
 	}
-	require.Equal(t, clienttest.Missing, echo().Verdict)
+	require.Equal(t, "missing", echo().Verdict)
 	for _, call := range []string{"1", "2", "3", "5"} {
 		send("/run/echo?call=" + call)
 	}
-	require.Equal(t, clienttest.Missing, echo().Verdict, "the fourth is not there")
+	require.Equal(t, "missing", echo().Verdict, "the fourth is not there")
 	require.False(t, script.Report().OK())
 	send("/run/echo?call=4")
-	require.Equal(t, []clienttest.Fault{{Code: clienttest.OutOfTurn, Call: 4, Send: 5}}, echo().Faults)
+	require.Equal(t, []clienttest.Fault{{Code: "out-of-turn", Call: 4, Send: 5}}, echo().Faults)
 }
 
 // Cookies are as good as fields.

@@ -40,16 +40,16 @@ func rulesFor(length, window time.Duration) map[string]*rule {
 	day := middleware.Limit{Name: "day", Quota: higher(per(40)) * (int64(length/window) + 1), Window: 24 * time.Hour}
 	ample := []middleware.Limit{{Quota: 1_000_000, Window: window}}
 	all := map[string]*rule{
-		instance.Sliding: {limits: []middleware.Limit{short(middleware.SlidingWindow, 40), day}, moves: true},
+		instance.Sliding: {limits: []middleware.Limit{short(storeless.SlidingWindow, 40), day}, moves: true},
 		instance.Fixed:   {limits: []middleware.Limit{short(middleware.FixedWindow, 40)}, moves: true},
 		instance.Bucket:  {limits: []middleware.Limit{bucket}, moves: true},
 		instance.LogIn: {
-			limits: []middleware.Limit{short(middleware.SlidingWindow, 40), {Name: byOutcome, Quota: per(12), Window: window}}, moves: true,
+			limits: []middleware.Limit{short(storeless.SlidingWindow, 40), {Name: byOutcome, Quota: per(12), Window: window}}, moves: true,
 			more: map[string]any{"byOutcome": map[string]any{"limits": []string{byOutcome}, "free": []int{204}}},
 		},
 		instance.AtOnce: {limits: ample, more: map[string]any{"concurrency": map[string]any{"max": 4}}},
 		instance.Form: {
-			limits: []middleware.Limit{short(middleware.SlidingWindow, 10)},
+			limits: []middleware.Limit{short(storeless.SlidingWindow, 10)},
 			more: map[string]any{"instances": fleetSize, "challenge": map[string]any{
 				"work": leastWork, "crowd": 64, "priceMemory": "1m", "path": "/" + instance.Form + "/tally/", "waitingRoom": map[string]any{"closed": true},
 			}},

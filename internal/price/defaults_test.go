@@ -24,7 +24,7 @@ type till struct {
 	clock   *middlewaretest.Clock
 }
 
-func newTill(t *testing.T, challenge middleware.Challenge) *till {
+func newTill(t *testing.T, challenge middleware.Challenge, blocks bool) *till {
 	clock := middlewaretest.NewClock()
 	challenge.Mode, challenge.Path = middleware.Newcomers, "/tally/"
 	limit, err := middleware.New(middleware.Config{
@@ -32,6 +32,7 @@ func newTill(t *testing.T, challenge middleware.Challenge) *till {
 		Limits:    []middleware.Limit{slide(5, time.Minute)},
 		Secrets:   [][]byte{[]byte(strings.Repeat("s", 32))},
 		Challenge: &challenge,
+		Advanced:  middleware.Advanced{PortBlocks: blocks},
 		Now:       clock.Now,
 	})
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func (c *till) price(t *testing.T, peer string) int64 {
 // What is simulated is what users get: the middleware with its defaults asks newcomers for what
 // a stall of the simulation does, whoever has bought before, and when.
 func TestDefaultsAreTheMiddlewares(t *testing.T) {
-	require.EqualValues(t, work, newTill(t, middleware.Challenge{}).price(t, "192.0.2.1:1"))
+	require.EqualValues(t, work, newTill(t, middleware.Challenge{}, false).price(t, "192.0.2.1:1"))
 
 	const cheap = work / 64 // so that the test does not compute for long
 	type visitor struct {
@@ -75,19 +76,18 @@ func TestDefaultsAreTheMiddlewares(t *testing.T) {
 		return visitor{peer, func(s *stall) []shop.Buyer { return s.block(n) }}
 	}
 	for name, scene := range map[string]struct {
-		challenge middleware.Challenge
-		sales     int
-		visitors  []visitor // the first one buys
+		blocks   bool
+		sales    int
+		visitors []visitor // the first one buys
 	}{
 		"an address": {sales: 12, visitors: []visitor{v4}},
 		"networks": {sales: 12, visitors: []visitor{v6("[2001:db8:0:101::1]:1", 0x101), v6("[2001:db8:0:102::1]:1", 0x102),
 			v6("[2001:db8:0:201::1]:1", 0x201)}},
-		"blocks of ports": {middleware.Challenge{PortBlocks: true}, 6, []visitor{block("192.0.2.1:65535", portBlocks-1),
+		"blocks of ports": {true, 6, []visitor{block("192.0.2.1:65535", portBlocks-1),
 			block(fmt.Sprint("192.0.2.1:", 4096*(portBlocks-1)), portBlocks-1), block(fmt.Sprint("192.0.2.1:", 4096*(portBlocks-1)-1), portBlocks-2), block("192.0.2.1:1", 0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scene.challenge.Work = cheap
-			c, s := newTill(t, scene.challenge), open()
+			c, s := newTill(t, middleware.Challenge{Work: cheap}, scene.blocks), open()
 			now, buyer := int64(0), scene.visitors[0]
 			same := func(when string) {
 				for _, v := range scene.visitors {

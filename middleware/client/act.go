@@ -12,8 +12,8 @@ import (
 
 // act does what was decided. A reason means that it came to nothing and the
 // refusal is the caller's; an error, that the context is done.
-func (x *exchange) act(m move) (Reason, error) {
-	if m.action == Waiting {
+func (x *exchange) act(m move) (string, error) {
+	if m.action == toWait {
 		x.waited += m.wait
 		return "", x.sleep(m.wait)
 	}
@@ -34,7 +34,7 @@ func (x *exchange) sleep(d time.Duration) error {
 // prove gets the request what its next send needs: a proof of its own, or a token
 // that another request has bought since. A reason means that the challenge has no
 // answer; an error, that the request's context is done.
-func (x *exchange) prove(m move) (Reason, error) {
+func (x *exchange) prove(m move) (string, error) {
 	if x.shared && m.status == http.StatusForbidden && x.kind == m.kind {
 		// It has shown what another bought and is asked for a proof still: here a
 		// proof buys one request. (429 means that the token was good and is spent.)
@@ -96,7 +96,7 @@ func (x *exchange) queue(m move) (errand, error) {
 }
 
 // pay solves the challenge, while that lives.
-func (x *exchange) pay(m move) (Reason, error) {
+func (x *exchange) pay(m move) (string, error) {
 	ctx, cancel := context.WithDeadline(x.req.Context(), m.expires)
 	defer cancel()
 	proof, err := x.solve(ctx, &m.challenge)
@@ -109,7 +109,7 @@ func (x *exchange) pay(m move) (Reason, error) {
 	case ctx.Err() != nil:
 		return "", nil // without a proof the server sends another challenge
 	}
-	return BadChallenge, nil
+	return badChallenge, nil
 }
 
 // solve solves one challenge at a time: two in parallel are not quicker, only both

@@ -78,7 +78,7 @@ func TestBodies(t *testing.T) {
 				body, _ := io.ReadAll(resp.Body)
 				require.Equal(t, "Forbidden", string(body))
 				require.Equal(t, "the limiter", resp.Header.Get("X-From"))
-				require.Equal(t, NotRewindable, seen.all[len(seen.all)-1].Reason)
+				require.Equal(t, notRewindable, seen.all[len(seen.all)-1].Reason)
 			}
 		})
 	}

@@ -108,7 +108,7 @@ func TestCallerManaged(t *testing.T) {
 				req.Header[field] = values
 				require.Equal(t, 403, do(t, tr, req).StatusCode)
 				require.Equal(t, http.Header{field: values}, got)
-				require.Equal(t, CallerManaged, seen.all[len(seen.all)-1].Reason)
+				require.Equal(t, callerManaged, seen.all[len(seen.all)-1].Reason)
 				require.Equal(t, kept, shows(&tr.jar, "http://example.com 80", 0))
 			}
 		})

@@ -16,13 +16,13 @@ func (x *exchange) decide(resp *http.Response) move {
 	if !ok {
 		return move{status: resp.StatusCode}
 	}
-	m := move{action: Returning, status: r.status, challenge: r.challenge}
+	m := move{action: toReturn, status: r.status, challenge: r.challenge}
 	if m.reason = x.mayNotResend(&r); m.reason != "" {
 		return m
 	}
 	if r.challenged {
 		if m.reason = x.mayNotSolve(&r); m.reason == "" {
-			m.action, m.kind = Solving, kindOf(resp.Header, x.route)
+			m.action, m.kind = toSolve, kindOf(resp.Header, x.route)
 			m.expires = time.Now().Add(r.challenge.TTL)
 			return m
 		}
@@ -32,18 +32,18 @@ func (x *exchange) decide(resp *http.Response) move {
 	}
 	if r.wait == 0 {
 		if m.reason == "" {
-			m.reason = NoAdvice
+			m.reason = noAdvice
 		}
 		return m
 	}
 	most := x.patience()
 	if r.wait > most {
 		if m.reason == "" {
-			m.reason, m.wait = WaitTooLong, r.wait
+			m.reason, m.wait = waitTooLong, r.wait
 		}
 		return m
 	}
-	m.action, m.reason, m.wait = Waiting, "", jitter(r.wait, most)
+	m.action, m.reason, m.wait = toWait, "", jitter(r.wait, most)
 	return m
 }
 
@@ -55,37 +55,37 @@ func (m *move) outcome() outcome {
 		return served
 	case m.status == http.StatusServiceUnavailable:
 		return gone // load, and no reason to add to it
-	case m.action == Waiting, m.reason == TooMuchWork, m.reason == WaitTooLong, m.reason == NoAdvice:
+	case m.action == toWait, m.reason == tooMuchWork, m.reason == waitTooLong, m.reason == noAdvice:
 		return closed
 	}
 	return gone
 }
 
 // mayNotResend returns why the request may not be sent again, or nothing.
-func (x *exchange) mayNotResend(r *refusal) Reason {
+func (x *exchange) mayNotResend(r *refusal) string {
 	switch {
 	case !rewindable(x.req):
-		return NotRewindable
+		return notRewindable
 	case r.status == http.StatusServiceUnavailable && !idempotent(x.req.Method):
-		return MaybeProcessed
+		return maybeProcessed
 	case x.attempts-x.tries >= x.opts.maxAttempts:
-		return NoMoreAttempts
+		return noMoreAttempts
 	}
 	return ""
 }
 
 // mayNotSolve returns why a challenge is not to be solved, or nothing.
-func (x *exchange) mayNotSolve(r *refusal) Reason {
+func (x *exchange) mayNotSolve(r *refusal) string {
 	c := &r.challenge
 	switch {
 	case x.origin == "":
-		return CallerManaged
+		return callerManaged
 	case c.Text == "", c.TTL <= 0, c.Text == x.answered:
-		return BadChallenge
+		return badChallenge
 	case c.Work > x.opts.maxWork:
-		return TooMuchWork
+		return tooMuchWork
 	case x.solves >= x.opts.maxSolves:
-		return NoMoreSolves
+		return noMoreSolves
 	}
 	return ""
 }

@@ -96,7 +96,7 @@
 // costs now, and pays; and so on. So a thousand requests behind a quota of 20 buy 50 tallies,
 // one after the other, and need a little more than two sends each. The server sets the price,
 // which rises as it sells. Beyond MaxWork all requests that are left get their refusals back,
-// with [TooMuchWork].
+// with "too-much-work".
 //
 // A server in quiet mode does not say how much room there is. Then one is sent again, and for
 // each that is let in two more, until one is refused. The same happens where there turns out

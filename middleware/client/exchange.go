@@ -52,13 +52,13 @@ type exchange struct {
 
 // move is what follows a response: without an action, nothing.
 type move struct {
-	action    Action
-	reason    Reason        // with Returning
+	action    string
+	reason    string        // with returning
 	status    int           // of the response
-	challenge pow.Challenge // with Solving; its price is told in any case
+	challenge pow.Challenge // with solving; its price is told in any case
 	kind      uint64        // of the challenge
 	expires   time.Time     // of the challenge
-	wait      time.Duration // with Waiting, how long; with WaitTooLong, how long it would be
+	wait      time.Duration // with waiting, how long; with waitTooLong, how long it would be
 }
 
 func newExchange(opts options, mem *memory, req *http.Request) *exchange {

@@ -67,7 +67,7 @@ func TestWaitsWhereWorkIsTooDear(t *testing.T) {
 					require.Equal(t, []string{"waiting", "returning no-more-attempts"}, seen.actions())
 				} else {
 					require.Len(t, seen.all, 1)
-					require.Contains(t, []Reason{TooMuchWork, NoMoreSolves}, seen.all[0].Reason)
+					require.Contains(t, []string{tooMuchWork, noMoreSolves}, seen.all[0].Reason)
 				}
 			})
 		})
@@ -83,9 +83,9 @@ func TestEndlessChallenges(t *testing.T) {
 		tr := &Transport{Base: inMemory{h}, MaxSolves: solves, Observe: seen.observe}
 		require.Equal(t, 403, get(t, tr, "http://example.com").StatusCode)
 		require.Equal(t, want+1, requests())
-		reason := NoMoreSolves
+		reason := noMoreSolves
 		if solves == 100 {
-			reason = NoMoreAttempts
+			reason = noMoreAttempts
 		}
 		require.Equal(t, reason, seen.all[want].Reason)
 	}
@@ -118,21 +118,21 @@ func TestHostileChallenges(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines  []string
 		sends  int
-		reason Reason
+		reason string
 	}{
-		"huge work":               {[]string{issue(pow.MaxWork)}, 1, TooMuchWork},
-		"just too much":           {[]string{issue(1<<28 + 4)}, 1, TooMuchWork},
-		"more than there is":      {[]string{change(same, 10, 255, 255, 255, 255)}, 1, TooMuchWork},
-		"a price that lies":       {[]string{issue(pow.MaxWork) + ";work=16;ttl=10"}, 1, TooMuchWork},
-		"no answer":               {[]string{change(same, 38, 1, 2, 3, 4, 5, 6)}, 1, BadChallenge},
-		"no time":                 {[]string{change(same, 8, 0, 0)}, 1, BadChallenge},
-		"the same again":          {[]string{same}, 2, BadChallenge},
-		"the same in other words": {[]string{" " + same + " ; work=4"}, 2, BadChallenge},
-		"bomb in one line":        {[]string{bomb}, 1, BadChallenge},
-		"bomb in many lines":      {strings.Split(strings.Repeat("x ", 10000)+same, " "), 1, BadChallenge},
-		"another version":         {[]string{change(same, 0, 9)}, 1, BadChallenge},
-		"empty":                   {[]string{""}, 1, BadChallenge},
-		"garbage first":           {[]string{"x", same}, 2, BadChallenge},
+		"huge work":               {[]string{issue(pow.MaxWork)}, 1, tooMuchWork},
+		"just too much":           {[]string{issue(1<<28 + 4)}, 1, tooMuchWork},
+		"more than there is":      {[]string{change(same, 10, 255, 255, 255, 255)}, 1, tooMuchWork},
+		"a price that lies":       {[]string{issue(pow.MaxWork) + ";work=16;ttl=10"}, 1, tooMuchWork},
+		"no answer":               {[]string{change(same, 38, 1, 2, 3, 4, 5, 6)}, 1, badChallenge},
+		"no time":                 {[]string{change(same, 8, 0, 0)}, 1, badChallenge},
+		"the same again":          {[]string{same}, 2, badChallenge},
+		"the same in other words": {[]string{" " + same + " ; work=4"}, 2, badChallenge},
+		"bomb in one line":        {[]string{bomb}, 1, badChallenge},
+		"bomb in many lines":      {strings.Split(strings.Repeat("x ", 10000)+same, " "), 1, badChallenge},
+		"another version":         {[]string{change(same, 0, 9)}, 1, badChallenge},
+		"empty":                   {[]string{""}, 1, badChallenge},
+		"garbage first":           {[]string{"x", same}, 2, badChallenge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, requests := script(func(w http.ResponseWriter, _ *http.Request) {

@@ -78,14 +78,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		m := x.decide(resp)
-		if m.action != Solving {
+		if m.action != toSolve {
 			x.quit(m.outcome())
 		}
 		if m.action == "" {
 			return resp, nil
 		}
 		x.report(m)
-		if m.action == Returning {
+		if m.action == toReturn {
 			return resp, nil
 		}
 		hold(resp)
@@ -96,11 +96,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		if reason == "" {
 			if body, err = rewind(req); err != nil {
-				reason = NotRewindable
+				reason = notRewindable
 			}
 		}
 		if reason != "" {
-			m.action, m.reason, m.wait = Returning, reason, 0
+			m.action, m.reason, m.wait = toReturn, reason, 0
 			x.report(m)
 			return resp, nil
 		}

@@ -27,9 +27,9 @@ func Quick(cfg middleware.Config, clock *Clock) middleware.Config {
 	if cfg.InsecureNoMemory {
 		cfg.MaxClients = 0
 	}
+	cfg.SurgeBudget = 0
 	if cfg.Challenge != nil {
 		challenge := *cfg.Challenge
-		challenge.SurgeBudget = 0
 		if !challenge.NonceOnly {
 			challenge.Work = leastWork
 		}

@@ -39,8 +39,7 @@ func OwnTokenAt(t testing.TB, cfg middleware.Config, id middleware.Identity, n i
 		t.Fatalf("middlewaretest: OwnTokenAt: policy %q sells no tallies", cfg.Policy)
 	}
 	challenge := *cfg.Challenge
-	challenge.Path, challenge.PortBlocks = "/", false // an identity is given, and no port
-	challenge.WaitingRoom = middleware.WaitingRoom{Closed: true}
+	challenge.Path, challenge.WaitingRoom, challenge.NoWaitingRoom = "/", 0, true
 	cfg.Challenge = &challenge
 	m := newMint(t, cfg, id, n)
 	asked := m.send(m.Endpoints(), http.MethodGet, "/challenge", "")
@@ -65,10 +64,11 @@ func newMint(t testing.TB, cfg middleware.Config, id middleware.Identity, n int6
 	cfg.Cost = func(*http.Request) int64 { return n }
 	cfg.OnDecision = func(_ context.Context, d middleware.Decision) { m.decided = d }
 	cfg.TokenTransport = middleware.HeaderOnly
-	cfg.Quiet, cfg.Shadow = middleware.QuietOff, false
+	cfg.Quiet, cfg.Shadow = false, false
 	cfg.Skip, cfg.RefusalHandler, cfg.PageHandler = nil, nil, nil
 	cfg.Concurrency, cfg.ByOutcome = nil, nil // what ends otherwise is not charged
 	cfg.EmbeddedCookie, cfg.InsecureCookie = false, false
+	cfg.PortBlocks = false // an identity is given, and no port
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	var err error
 	if m.Middleware, err = middleware.New(cfg); err != nil {

@@ -25,7 +25,7 @@ func TestTokenAt(t *testing.T) {
 			cfg.Challenge = &middleware.Challenge{Work: 16, Mode: middleware.EveryRequest}
 		},
 		"all else": func(cfg *middleware.Config) {
-			cfg.Quiet, cfg.Fields, cfg.TokenTransport, cfg.InsecureCookie = middleware.QuietRetryAfterOnly, middleware.RateLimitFields|middleware.XRateLimitInSeconds, middleware.HeaderAndCookie, true
+			cfg.Quiet, cfg.Fields, cfg.TokenTransport, cfg.InsecureCookie = true, middleware.RateLimitFields|middleware.XRateLimitInSeconds, middleware.HeaderAndCookie, true
 			cfg.Concurrency = &middleware.Concurrency{Max: 1}
 		},
 	} {
@@ -60,7 +60,7 @@ func TestOwnTokenAt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := range int64(6) {
 				cfg := selling(middlewaretest.NewClock(), mode)
-				cfg.Challenge.PortBlocks, cfg.Challenge.SurgeBudget = true, 3
+				cfg.PortBlocks, cfg.SurgeBudget = true, 3
 				token := middlewaretest.OwnTokenAt(t, cfg, ada, n)
 				site := newSite(t, cfg)
 				if mode == middleware.WhenExhausted {

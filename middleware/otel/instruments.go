@@ -85,8 +85,8 @@ func (i *Instruments) OnDecision(ctx context.Context, d middleware.Decision) {
 	if d.Offered != nil {
 		i.work.Record(ctx, int64(d.Offered.Work), i.withPolicy(d.Policy))
 	}
-	if d.Call != middleware.CallNone {
-		i.call.Record(ctx, d.CallTook().Seconds(), i.withCall(d.Policy, d.Call))
+	if d.Call != "" {
+		i.call.Record(ctx, d.CallTook.Seconds(), i.withCall(d.Policy, d.Call))
 	}
 	describe(ctx, &d)
 }

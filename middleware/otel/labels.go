@@ -113,8 +113,8 @@ func (i *Instruments) withPolicy(policy string) metric.MeasurementOption {
 }
 
 // withCall returns the attributes of a call to an exact counter.
-func (i *Instruments) withCall(policy string, call middleware.CounterCall) metric.MeasurementOption {
-	return i.option(keyPolicy.String(policy), keyCall.String(call.String()))
+func (i *Instruments) withCall(policy string, call string) metric.MeasurementOption {
+	return i.option(keyPolicy.String(policy), keyCall.String(call))
 }
 
 // option adds the attributes that all have in common.

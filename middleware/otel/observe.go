@@ -95,26 +95,10 @@ func (i *Instruments) Observe(m *middleware.Middleware) (metric.Registration, er
 		o.ObserveInt64(g.saturations, int64(s.Saturations), policy)
 		o.ObserveInt64(g.challenges, int64(s.Challenges), policy)
 		o.ObserveInt64(g.work, int64(s.Work), policy)
-		for result, n := range map[string]uint64{ // from 0 on: no rate sees a counter that begins with 1
-			accepted:                              s.Proofs.Accepted,
-			string(middleware.ProofExpired):       s.Proofs.Expired,
-			string(middleware.ProofSecretUnknown): s.Proofs.SecretUnknown,
-			string(middleware.ProofClockDiffers):  s.Proofs.ClockDiffers,
-			string(middleware.ProofWrong):         s.Proofs.Wrong,
-			string(middleware.ProofPriceRisen):    s.Proofs.PriceRisen,
-			string(middleware.ProofReplayed):      s.Proofs.Replayed,
-			string(middleware.ProofClientChanged): s.Proofs.ClientChanged,
-		} {
+		for result, n := range s.Proofs { // from 0 on: no rate sees a counter that begins with 1
 			o.ObserveInt64(g.proofs, int64(n), i.option(keyPolicy.String(s.Policy), keyProof.String(result)))
 		}
-		for result, n := range map[string]uint64{ // the words are those of proofs, where these are the same
-			accepted:                              s.Tokens.Accepted,
-			string(middleware.ProofClockDiffers):  s.Tokens.ClockDiffers,
-			string(middleware.ProofSecretUnknown): s.Tokens.SecretUnknown,
-			string(middleware.ProofExpired):       s.Tokens.Expired,
-			forged:                                s.Tokens.Forged,
-			string(middleware.ProofClientChanged): s.Tokens.ClientChanged,
-		} {
+		for result, n := range s.Tokens {
 			o.ObserveInt64(g.tokens, int64(n), i.option(keyPolicy.String(s.Policy), keyToken.String(result)))
 		}
 		for _, kid := range s.KeyIDs {

@@ -33,10 +33,10 @@ func describe(ctx context.Context, d *middleware.Decision) {
 	if d.Degraded {
 		attributes = append(attributes, attribute.Bool("tallystick.degraded", true))
 	}
-	if d.Call != middleware.CallNone {
+	if d.Call != "" {
 		attributes = append(attributes,
-			keyCall.String(d.Call.String()),
-			attribute.Float64("tallystick.exact.call.duration", d.CallTook().Seconds()))
+			keyCall.String(d.Call),
+			attribute.Float64("tallystick.exact.call.duration", d.CallTook.Seconds()))
 	}
 	if d.Proof != "" {
 		attributes = append(attributes, keyProof.String(string(d.Proof)))

@@ -78,7 +78,6 @@ func TestWords(t *testing.T) {
 			}
 		},
 		reflect.TypeFor[middleware.TokenTransport](): func(c *config, v uint8) { c.TokenTransport = middleware.TokenTransport(v) },
-		reflect.TypeFor[middleware.Quiet]():          func(c *config, v uint8) { c.Quiet = middleware.Quiet(v) },
 		reflect.TypeFor[middleware.Fields]():         func(c *config, v uint8) { c.Fields = middleware.Fields(v) },
 		reflect.TypeFor[middleware.Outage]():         func(c *config, v uint8) { c.Exact.Outage = middleware.Outage(v) },
 	} {
@@ -112,18 +111,19 @@ func TestWords(t *testing.T) {
 
 func TestPathsOfFields(t *testing.T) {
 	for field, want := range map[string]string{
-		"Policy":                      "policy",
-		"Limits[1].Quota":             "limits[1].quota",
-		`Tiers["pro"]`:                "tiers.pro",
-		`Tiers["pro"][0].Quota`:       "tiers.pro.limits[0].quota",
-		`Tiers["a\"].[0]"][0].Burst`:  `tiers["a\"].[0]"].limits[0].burst`,
-		`Tiers[""]`:                   `tiers[""]`,
-		"Challenge.WaitingRoom.Share": "challenge.waitingRoom.share",
-		"ByOutcome":                   "byOutcome",
-		`Concurrency.Tiers["pro"]`:    "concurrency.tiers.pro",
-		"XRateLimit":                  "xRateLimit",
-		"Secrets[3]":                  "secrets[3]",
-		"":                            "",
+		"Policy":                     "policy",
+		"Limits[1].Quota":            "limits[1].quota",
+		`Tiers["pro"]`:               "tiers.pro",
+		`Tiers["pro"][0].Quota`:      "tiers.pro.limits[0].quota",
+		`Tiers["a\"].[0]"][0].Burst`: `tiers["a\"].[0]"].limits[0].burst`,
+		`Tiers[""]`:                  `tiers[""]`,
+		"Challenge.WaitingRoom":      "challenge.waitingRoom",
+		"UnfairCeiling":              "advanced.unfairCeiling",
+		"ByOutcome":                  "byOutcome",
+		`Concurrency.Tiers["pro"]`:   "concurrency.tiers.pro",
+		"XRateLimit":                 "xRateLimit",
+		"Secrets[3]":                 "secrets[3]",
+		"":                           "",
 	} {
 		require.Equal(t, want, pathOf(field), field)
 	}

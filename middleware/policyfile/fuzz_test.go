@@ -16,6 +16,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestFuzzSeedsAreThere(t *testing.T) {
@@ -41,7 +42,7 @@ func FuzzReload(f *testing.F) {
 
 		dir.put("policies.json", string(text))
 		shape := policyfile.Check(path, text)
-		for problem := range middleware.ConfigErrors(shape) {
+		for problem := range storeless.ConfigErrors(shape) {
 			require.Regexp(t, `^`+path+`:\d+(: .+)?$`, problem.Field)
 		}
 		if json.Valid(text) {
@@ -59,7 +60,7 @@ func FuzzReload(f *testing.F) {
 		}
 		require.False(t, shape != nil && err == nil)
 		if err != nil {
-			for problem := range middleware.ConfigErrors(err) {
+			for problem := range storeless.ConfigErrors(err) {
 				require.True(t, strings.HasPrefix(problem.Field, path+":"), problem.Field)
 				require.NotContains(t, problem.Error(), secretText)
 			}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // identityOf returns the function that keys, at path, describe: nil for the peer's address,
@@ -39,14 +40,12 @@ func identityOf(keys *identityKeys, path string, p *problems) middleware.Identit
 	switch from {
 	case forwardedFor:
 		identity, err = middleware.ForwardedFor(trusted...)
-	case forwarded:
-		identity, err = middleware.Forwarded(trusted...)
 	case header:
 		identity, err = middleware.AddressFromHeader(named, trusted...)
 	case insecureNoPeer:
 		identity, err = middleware.InsecureNoPeer(named, trusted...)
 	}
-	for e := range middleware.ConfigErrors(err) {
+	for e := range storeless.ConfigErrors(err) {
 		p.add(path+"."+e.Field, "%s", spelled(e.Problem))
 	}
 	return identity

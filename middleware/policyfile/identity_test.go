@@ -43,7 +43,7 @@ func TestIdentities(t *testing.T) {
 		}
 	}
 	f := newFolder(t)
-	set, err := policyfile.Open(f.policies(`"contact": {`+once+`, "identity": {"from": "forwarded", "trusted": ["192.0.2.0/24"]}}`), serving("contact"))
+	set, err := policyfile.Open(f.policies(`"contact": {`+once+`, "identity": {"from": "header", "header": "Forwarded", "trusted": ["192.0.2.0/24"]}}`), serving("contact"))
 	require.NoError(t, err)
 	for client, want := range map[string]int{"for=203.0.113.1": http.StatusOK, "for=203.0.113.2": http.StatusOK} {
 		require.Equal(t, want, get(set.Middleware("contact"), from("Forwarded", client)).Code)
@@ -53,12 +53,11 @@ func TestIdentities(t *testing.T) {
 func TestIdentitiesThatAreWrong(t *testing.T) {
 	for identity, want := range map[string]string{
 		`{"from": "forwarded-for"}`:                                                   "identity.trusted: name the networks of your proxies",
-		`{"from": "forwarded", "trusted": ["::ffff:10.0.0.0/104"]}`:                   "identity.trusted[0]: would match nothing",
+		`{"from": "forwarded-for", "trusted": ["::ffff:10.0.0.0/104"]}`:               "identity.trusted[0]: would match nothing",
 		`{"from": "header", "trusted": ["10.0.0.0/8"]}`:                               "identity.header: is required",
-		`{"from": "header", "header": "X-Forwarded-For", "trusted": ["10.0.0.0/8"]}`:  "identity.header: X-Forwarded-For is a list: use \"forwarded-for\" or \"forwarded\"",
 		`{"from": "peer", "trusted": ["10.0.0.0/8"]}`:                                 "identity.trusted: belongs to a field that a proxy writes",
 		`{"from": "forwarded-for", "header": "X-Real-IP", "trusted": ["10.0.0.0/8"]}`: "identity.header: belongs to header and insecure-no-peer",
-		`{"from": "magic"}`:           "identity.from: must be peer, forwarded-for, forwarded, header or insecure-no-peer",
+		`{"from": "magic"}`:           "identity.from: must be peer, forwarded-for, header or insecure-no-peer",
 		`{"trusted": ["10.0.0.0/8"]}`: "identity.from: is required",
 	} {
 		f := newFolder(t)

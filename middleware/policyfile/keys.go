@@ -39,27 +39,22 @@ type identityKeys struct {
 }
 
 type policyKeys struct {
-	Limits           []limitKeys                `json:"limits" validate:"required,min=1,max=8,dive" doc:"the limits, decided together"`
-	Secrets          *secretKeys                `json:"secrets" file:"apart" doc:"where the secrets of this policy are"`
-	Tiers            map[string]*tierKeys       `json:"tiers" file:"apart" validate:"omitempty,min=1,dive,keys,tier,endkeys,required" doc:"limits by the tier of the identity"`
-	LimitsFor        *limitsForKeys             `json:"limitsFor" doc:"how answers of the program's function are kept"`
-	Instances        *int64                     `json:"instances" validate:"omitempty,min=1,max=1048576" doc:"about how many instances serve"`
-	UnfairCeiling    *bool                      `json:"unfairCeiling" doc:"each instance admits its part of each quota, and honest clients may get less"`
-	Identity         *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
-	TokenTransport   *middleware.TokenTransport `json:"tokenTransport" doc:"how tokens travel"`
-	EmbeddedCookie   *bool                      `json:"embeddedCookie" doc:"the cookie works in frames of other sites"`
-	InsecureCookie   *bool                      `json:"insecureCookie" doc:"the cookie works over plain HTTP, for development"`
-	MaxClients       *int                       `json:"maxClients" validate:"omitempty,min=1,max=16777216" doc:"for how many active clients the memory is made"`
-	Net56Factor      *int64                     `json:"net56Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /56 may use"`
-	Net48Factor      *int64                     `json:"net48Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /48 may use"`
-	InsecureNoMemory *bool                      `json:"insecureNoMemory" doc:"no memory: only honest clients are limited"`
-	Challenge        *challengeKeys             `json:"challenge" doc:"clients are asked for work"`
-	Exact            *exactKeys                 `json:"exact" doc:"a counter of all instances decides"`
-	Concurrency      *concurrencyKeys           `json:"concurrency" doc:"bounds requests that are served at once"`
-	ByOutcome        *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
-	Quiet            *middleware.Quiet          `json:"quiet" doc:"how much responses tell of the quota"`
-	Fields           []middleware.Fields        `json:"fields" validate:"omitempty,min=1,max=7" doc:"which response fields say how the limits stand"`
-	Shadow           *bool                      `json:"shadow" doc:"it decides and counts, and never refuses"`
+	Limits         []limitKeys                `json:"limits" validate:"required,min=1,max=8,dive" doc:"the limits, decided together"`
+	Secrets        *secretKeys                `json:"secrets" file:"apart" doc:"where the secrets of this policy are"`
+	Tiers          map[string]*tierKeys       `json:"tiers" file:"apart" validate:"omitempty,min=1,dive,keys,tier,endkeys,required" doc:"limits by the tier of the identity"`
+	LimitsFor      *limitsForKeys             `json:"limitsFor" doc:"how answers of the program's function are kept"`
+	Instances      *int64                     `json:"instances" validate:"omitempty,min=1,max=1048576" doc:"about how many instances serve"`
+	Identity       *identityKeys              `json:"identity" file:"apart" doc:"who is asking"`
+	TokenTransport *middleware.TokenTransport `json:"tokenTransport" doc:"how tokens travel"`
+	MaxClients     *int                       `json:"maxClients" validate:"omitempty,min=1,max=16777216" doc:"for how many active clients the memory is made"`
+	Challenge      *challengeKeys             `json:"challenge" doc:"clients are asked for work"`
+	Exact          *exactKeys                 `json:"exact" doc:"a counter of all instances decides"`
+	Concurrency    *concurrencyKeys           `json:"concurrency" doc:"bounds requests that are served at once"`
+	ByOutcome      *byOutcomeKeys             `json:"byOutcome" doc:"some limits count by outcome"`
+	Quiet          *bool                      `json:"quiet" doc:"responses hide the quota"`
+	Fields         []middleware.Fields        `json:"fields" validate:"omitempty,min=1,max=4" doc:"which response fields say how the limits stand"`
+	Shadow         *bool                      `json:"shadow" doc:"it decides and counts, and never refuses"`
+	Advanced       *advancedKeys              `json:"advanced" doc:"answers to attacks and rare needs"`
 }
 
 type limitKeys struct {
@@ -83,27 +78,19 @@ type challengeKeys struct {
 	NonceOnly     *bool            `json:"nonceOnly" doc:"every-request without work, by a round trip alone"`
 	Crowd         *int64           `json:"crowd" validate:"omitempty,min=1,max=255" doc:"how many honest clients an address hides"`
 	PriceMemory   *time.Duration   `json:"priceMemory" doc:"in which time prices fall: whole seconds, 1m to 24h"`
-	PortBlocks    *bool            `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`
 	BindOwn       *bool            `json:"bindOwn" doc:"a bought tally is bound to its address"`
-	SurgeBudget   *int64           `json:"surgeBudget" validate:"omitempty,min=0,max=9007199254740991" doc:"sales a minute before all prices rise; 0: never"`
-	WaitingRoom   *waitingRoomKeys `json:"waitingRoom" doc:"for people whose browser cannot work"`
+	WaitingRoom   *int64           `json:"waitingRoom" validate:"omitempty,min=1,max=2147483647" doc:"its part of each quota, one in so many, for people whose browser cannot work"`
+	NoWaitingRoom *bool            `json:"noWaitingRoom" doc:"no waiting room"`
 	Path          *string          `json:"path" validate:"omitempty,path" doc:"where the endpoints are mounted"`
 }
 
-type waitingRoomKeys struct {
-	Share  *int64 `json:"share" validate:"omitempty,min=1,max=2147483647" doc:"its part of each quota: one in so many"`
-	Closed *bool  `json:"closed" doc:"no waiting room"`
-}
-
 type exactKeys struct {
-	Counter                        *string            `json:"counter" file:"apart" validate:"omitempty,name" doc:"the counter's name in the program"`
-	Outage                         *middleware.Outage `json:"outage" doc:"what happens while the counter does not answer"`
-	Contended                      *middleware.Outage `json:"contended" doc:"what happens to a call that lost all its races"`
-	Deadline                       *time.Duration     `json:"deadline" doc:"how long a request waits for the counter, 1ms to 10s"`
-	InFlight                       *int64             `json:"inFlight" validate:"omitempty,min=1,max=65536" doc:"how many calls may wait for the counter"`
-	PayingTiers                    []string           `json:"payingTiers" validate:"omitempty,min=1,max=1000,dive,tier" doc:"the tiers that pay; all others are strangers"`
-	Shards                         *int64             `json:"shards" validate:"omitempty,min=1,max=256" doc:"into how many keys an address is split"`
-	DangerouslyTrustIdempotencyKey *bool              `json:"dangerouslyTrustIdempotencyKey" doc:"a repeated Idempotency-Key counts once"`
+	Counter     *string            `json:"counter" file:"apart" validate:"omitempty,name" doc:"the counter's name in the program"`
+	Outage      *middleware.Outage `json:"outage" doc:"what happens while the counter does not answer"`
+	Contended   *middleware.Outage `json:"contended" doc:"what happens to a call that lost all its races"`
+	Deadline    *time.Duration     `json:"deadline" doc:"how long a request waits for the counter, 1ms to 10s"`
+	InFlight    *int64             `json:"inFlight" validate:"omitempty,min=1,max=65536" doc:"how many calls may wait for the counter"`
+	PayingTiers []string           `json:"payingTiers" validate:"omitempty,min=1,max=1000,dive,tier" doc:"the tiers that pay; all others are strangers"`
 }
 
 type concurrencyKeys struct {
@@ -112,7 +99,6 @@ type concurrencyKeys struct {
 	MaxHold    *time.Duration `json:"maxHold" doc:"how long a request counts at most: whole seconds, 2s to 1h"`
 	CancelHeld *bool          `json:"cancelHeld" doc:"a request ends after maxHold"`
 	Queue      *int           `json:"queue" validate:"omitempty,min=0,max=10000" doc:"how many requests of one tally may queue"`
-	QueueAll   *int           `json:"queueAll" validate:"omitempty,min=0,max=10000" doc:"how many requests of all tallies may queue"`
 }
 
 type limitsForKeys struct {
@@ -124,4 +110,16 @@ type limitsForKeys struct {
 type byOutcomeKeys struct {
 	Limits []string `json:"limits" validate:"omitempty,min=1,max=8,dive,name" doc:"the names of these limits"`
 	Free   []int    `json:"free" validate:"omitempty,max=400,dive,min=200,max=599" doc:"the statuses that do not count"`
+}
+
+type advancedKeys struct {
+	UnfairCeiling    *bool  `json:"unfairCeiling" doc:"each instance admits its part of each quota, and honest clients may get less"`
+	Net56Factor      *int64 `json:"net56Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /56 may use"`
+	Net48Factor      *int64 `json:"net48Factor" validate:"omitempty,min=1,max=2147483647" doc:"how many quotas a whole IPv6 /48 may use"`
+	PortBlocks       *bool  `json:"portBlocks" doc:"blocks of ports of an IPv4 address have prices of their own"`
+	SurgeBudget      *int64 `json:"surgeBudget" validate:"omitempty,min=0,max=9007199254740991" doc:"sales a minute before all prices rise; 0: never"`
+	Shards           *int64 `json:"shards" validate:"omitempty,min=1,max=256" doc:"into how many keys an address is split"`
+	EmbeddedCookie   *bool  `json:"embeddedCookie" doc:"the cookie works in frames of other sites"`
+	InsecureCookie   *bool  `json:"insecureCookie" doc:"the cookie works over plain HTTP, for development"`
+	InsecureNoMemory *bool  `json:"insecureNoMemory" doc:"no memory: only honest clients are limited"`
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // A Program is what a file cannot hold.
@@ -72,7 +73,7 @@ func (s *Set) Middleware(policy string) *middleware.Middleware {
 
 // Check reports all that is wrong with the text of a file by itself, as its schema does:
 // JSON, keys, and the types and bounds of values. It needs neither program nor secrets. What
-// values mean together is for [Open] to say. Each problem is a [middleware.ConfigError] whose
+// values mean together is for [Open] to say. Each problem is a [storeless.ConfigError] whose
 // Field begins with the name, a colon, the line, and a colon.
 func Check(name string, text []byte) error {
 	return readShape(name, text, new(fileKeys)).err()
@@ -81,7 +82,7 @@ func Check(name string, text []byte) error {
 // Open reads a file and makes the middlewares of a program, or reports all that is wrong:
 // with the file, with the secrets that it names, with what [middleware.New] says of each
 // policy, and with policies that only one of file and program has. Each problem is a
-// [middleware.ConfigError] whose Field is the file's path, the line, and the path of the value
+// [storeless.ConfigError] whose Field is the file's path, the line, and the path of the value
 // in it, such as "policies.json:7: policies.contact.limits[1].quota". No problem shows a
 // secret. Of more than 1000 the first are told. A file of more than 4 MiB is refused.
 func Open(path string, p Program) (*Set, error) {
@@ -196,7 +197,7 @@ type file struct {
 func read(path string) (*file, error) {
 	text, _, err := readBounded(path, mostText)
 	if errors.Is(err, errLarge) {
-		return nil, &middleware.ConfigError{Field: path, Problem: err.Error()}
+		return nil, &storeless.ConfigError{Field: path, Problem: err.Error()}
 	}
 	if err != nil {
 		return nil, err // names the path
@@ -280,7 +281,7 @@ func (f *file) config(s *Set, name, at string, keys *policyKeys) config {
 
 // addOf reports what middleware says of a Config.
 func (f *file) addOf(c config, err error) {
-	for e := range middleware.ConfigErrors(err) {
+	for e := range storeless.ConfigErrors(err) {
 		path := pathOf(e.Field)
 		if rest, ok := strings.CutPrefix(path, "secrets"); ok {
 			path = c.secrets + rest

@@ -18,6 +18,7 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // secretText is in the secrets of all tests, and must be in no text that comes out.
@@ -84,12 +85,12 @@ func TestTheFileComesOnTop(t *testing.T) {
 	p := serving("api")
 	p.Policies["api"] = middleware.Config{
 		Cost:      func(*http.Request) int64 { return 2 },
-		Fields:    middleware.RateLimitDraft6,
-		Quiet:     middleware.QuietRetryAfterOnly,
+		Fields:    middleware.RateLimitDraft7,
+		Quiet:     true,
 		Limits:    []middleware.Limit{{Quota: 1, Window: 7e9}},
 		Challenge: &middleware.Challenge{Path: "/tally/api/", Crowd: 3},
 	}
-	set, err := policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": "off", "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p)
+	set, err := policyfile.Open(f.policies(`"api": {"limits": [{"quota": 9, "window": "1m"}], "quiet": false, "fields": ["ratelimit"], "challenge": {"mode": "newcomers"}}`), p)
 	require.NoError(t, err)
 	w := get(set.Middleware("api"))
 	require.Equal(t, http.StatusForbidden, w.Code, "newcomers prove first")
@@ -125,8 +126,8 @@ func TestOpenReportsAll(t *testing.T) {
 				"pro": {"limits": [{"quota": 5, "window": "2m"}]},
 				"a.b": {"limits": [{"quota": 5, "window": "1500ms"}]}},
 			"byOutcome": {"limits": ["failures"], "free": [200]},
-			"quiet": "no-token",
-			"insecureNoMemory": true},
+			"tokenTransport": "memory-only",
+			"advanced": {"insecureNoMemory": true}},
 		"paid": {
 			"limits": [{"quota": 5, "window": "1m"}],
 			"exact": {"counter": "nosuch", "deadline": "11s"},
@@ -144,11 +145,11 @@ PATH:3: identity.trusted[1]: must be a network such as "10.0.0.0/8" or "2001:db8
 PATH:4: policies.upload: is missing: the program serves it
 PATH:8: policies.contact.limits[1].quota: must be at least 1, not 0
 PATH:8: policies.contact.limits[1].window: must be a duration such as "1s", "15m" or "24h"
-PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor, instances, unfairCeiling, identity, tokenTransport, embeddedCookie, insecureCookie, maxClients, net56Factor, net48Factor, insecureNoMemory, challenge, exact, concurrency, byOutcome, quiet, fields, shadow
+PATH:9: policies.contact.challange: is none of limits, secrets, tiers, limitsFor, instances, identity, tokenTransport, maxClients, challenge, exact, concurrency, byOutcome, quiet, fields, shadow, advanced
 PATH:12: policies.login.limits[0].burst: belongs to a "token-bucket"; leave it out for a sliding-window
 PATH:15: policies.login.tiers["a.b"].limits[0].window: must be whole seconds, from 1s to 8784h0m0s, not 1.5s
 PATH:16: policies.login.byOutcome: cannot go with insecureNoMemory: what is charged after the response would be counted nowhere
-PATH:17: policies.login.quiet: "no-token" cannot go with insecureNoMemory: nothing would count
+PATH:17: policies.login.tokenTransport: "memory-only" cannot go with insecureNoMemory: nothing would count
 PATH:21: policies.paid.exact.outage: must be "fail-open" or "fail-closed"; there is no default
 PATH:21: policies.paid.exact.counter: is no counter of this program, which has redis
 PATH:21: policies.paid.exact.deadline: must be from 1ms to 10s, or 0 for 50ms, not 11s
@@ -157,7 +158,7 @@ PATH:22: policies.paid.challenge.nonceOnly: belongs to "every-request": a tally 
 PATH:22: policies.paid.challenge.nonceOnly: asks for no work; leave work out
 PATH:23: policies.stray: is no policy of this program, which has contact, login, paid, upload`),
 		strings.ReplaceAll(err.Error(), path, "PATH"))
-	for problem := range middleware.ConfigErrors(err) {
+	for problem := range storeless.ConfigErrors(err) {
 		require.Contains(t, problem.Field, path+":")
 	}
 }
@@ -193,7 +194,7 @@ func TestAFileOfMistakes(t *testing.T) {
 		path := f.put("policies.json", `{"policies":{`+strings.TrimSuffix(text.String(), ",")+`}}`)
 		_, err := policyfile.Open(path, serving("contact"))
 		n := 0
-		for problem := range middleware.ConfigErrors(err) {
+		for problem := range storeless.ConfigErrors(err) {
 			n++
 			if n == 1001 {
 				require.Regexp(t, `has \d+ problems more`, problem.Problem)

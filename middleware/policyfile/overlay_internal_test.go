@@ -21,15 +21,15 @@ const everyKey = `{"policies": {"api": {
 		{"name": "burst", "algorithm": "token-bucket", "quota": 3, "window": "1s", "burst": 6},
 		{"name": "day", "quota": 300, "window": "24h", "shadow": true}]}},
 	"limitsFor": {"life": "5m", "deadline": "20ms", "customers": 100},
-	"instances": 4, "unfairCeiling": true, "tokenTransport": "cookie-only", "embeddedCookie": true, "insecureCookie": true,
-	"maxClients": 1024, "net56Factor": 3, "net48Factor": 5, "insecureNoMemory": true,
+	"instances": 4, "tokenTransport": "cookie-only", "maxClients": 1024,
+	"advanced": {"unfairCeiling": true, "net56Factor": 3, "net48Factor": 5, "portBlocks": true, "surgeBudget": 7, "shards": 2,
+		"embeddedCookie": true, "insecureCookie": true, "insecureNoMemory": true},
 	"challenge": {"mode": "when-busy", "busyPerSecond": 40, "busyAtOnce": 30, "work": 1024, "nonceOnly": true, "crowd": 9, "priceMemory": "1h30m",
-		"portBlocks": true, "bindOwn": true, "surgeBudget": 7, "waitingRoom": {"share": 6, "closed": true}, "path": "/t/"},
-	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"], "shards": 2,
-		"dangerouslyTrustIdempotencyKey": true},
-	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2, "queueAll": 20},
+		"bindOwn": true, "waitingRoom": 6, "noWaitingRoom": true, "path": "/t/"},
+	"exact": {"outage": "fail-open", "contended": "fail-closed", "deadline": "80ms", "inFlight": 12, "payingTiers": ["pro"]},
+	"concurrency": {"max": 3, "tiers": {"pro": 8}, "maxHold": "20s", "cancelHeld": true, "queue": 2},
 	"byOutcome": {"limits": ["day"], "free": [200, 303]},
-	"quiet": "retry-after-only", "fields": ["ratelimit-draft7", "x-quota-in-seconds"], "shadow": true}}}`
+	"quiet": true, "fields": ["ratelimit-draft7", "x-ratelimit-in-seconds"], "shadow": true}}}`
 
 func TestEveryKeySetsItsField(t *testing.T) {
 	var f fileKeys
@@ -45,31 +45,28 @@ func TestEveryKeySetsItsField(t *testing.T) {
 			{Name: "burst", Algorithm: middleware.TokenBucket, Quota: 3, Window: time.Second, Burst: 6},
 			{Name: "day", Quota: 300, Window: 24 * time.Hour, Shadow: true},
 		}},
-		LimitsFor:        &middleware.LimitsFor{Life: 5 * time.Minute, Deadline: 20 * time.Millisecond, Customers: 100},
-		Instances:        4,
-		UnfairCeiling:    true,
-		TokenTransport:   middleware.CookieOnly,
-		EmbeddedCookie:   true,
-		InsecureCookie:   true,
-		MaxClients:       1024,
-		Net56Factor:      3,
-		Net48Factor:      5,
-		InsecureNoMemory: true,
+		LimitsFor:      &middleware.LimitsFor{Life: 5 * time.Minute, Deadline: 20 * time.Millisecond, Customers: 100},
+		Instances:      4,
+		TokenTransport: middleware.CookieOnly,
+		MaxClients:     1024,
 		Challenge: &middleware.Challenge{
-			Mode: middleware.WhenBusy, BusyPerSecond: 40, BusyAtOnce: 30, Work: 1024, NonceOnly: true, Crowd: 9, PriceMemory: 90 * time.Minute, PortBlocks: true,
-			BindOwn: true, SurgeBudget: 7, WaitingRoom: middleware.WaitingRoom{Share: 6, Closed: true}, Path: "/t/",
+			Mode: middleware.WhenBusy, BusyPerSecond: 40, BusyAtOnce: 30, Work: 1024, NonceOnly: true, Crowd: 9, PriceMemory: 90 * time.Minute,
+			BindOwn: true, WaitingRoom: 6, NoWaitingRoom: true, Path: "/t/",
 		},
 		Exact: &middleware.Exact{
-			Outage: middleware.FailOpen, Contended: middleware.FailClosed, Deadline: 80 * time.Millisecond, InFlight: 12, PayingTiers: []string{"pro"}, Shards: 2,
-			DangerouslyTrustIdempotencyKey: true,
+			Outage: middleware.FailOpen, Contended: middleware.FailClosed, Deadline: 80 * time.Millisecond, InFlight: 12, PayingTiers: []string{"pro"},
 		},
 		Concurrency: &middleware.Concurrency{
-			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true, Queue: 2, QueueAll: 20,
+			Max: 3, Tiers: map[string]int{"pro": 8}, MaxHold: 20 * time.Second, CancelHeld: true, Queue: 2,
 		},
 		ByOutcome: &middleware.ByOutcome{Limits: []string{"day"}, Free: []int{200, 303}},
-		Quiet:     middleware.QuietRetryAfterOnly,
-		Fields:    middleware.RateLimitDraft7 | middleware.XQuotaInSeconds,
-		Shadow:    true,
+		Advanced: middleware.Advanced{
+			UnfairCeiling: true, Net56Factor: 3, Net48Factor: 5, PortBlocks: true, SurgeBudget: 7, Shards: 2,
+			EmbeddedCookie: true, InsecureCookie: true, InsecureNoMemory: true,
+		},
+		Quiet:  true,
+		Fields: middleware.RateLimitDraft7 | middleware.XRateLimitInSeconds,
+		Shadow: true,
 	}, got)
 	requireAll(t, reflect.ValueOf(*f.Policies["api"]), "")
 }
@@ -95,19 +92,20 @@ func requireAll(t *testing.T, v reflect.Value, at string) {
 // written to: they are the base of the next file too.
 func TestWhatTheFileLeavesOutStays(t *testing.T) {
 	base := middleware.Config{
-		Quiet:       middleware.QuietNoToken,
-		Challenge:   &middleware.Challenge{Work: 77, Path: "/t/", WaitingRoom: middleware.WaitingRoom{Share: 3}},
-		Concurrency: &middleware.Concurrency{Max: 3, Tiers: map[string]int{"pro": 8}},
-		Tiers:       map[string][]middleware.Limit{"pro": {{Quota: 9, Window: time.Minute}}},
-		Secrets:     [][]byte{[]byte("s")},
+		Quiet:          true,
+		TokenTransport: middleware.MemoryOnly,
+		Challenge:      &middleware.Challenge{Work: 77, Path: "/t/", WaitingRoom: 3},
+		Concurrency:    &middleware.Concurrency{Max: 3, Tiers: map[string]int{"pro": 8}},
+		Tiers:          map[string][]middleware.Limit{"pro": {{Quota: 9, Window: time.Minute}}},
+		Secrets:        [][]byte{[]byte("s")},
 	}
 	var f fileKeys
 	require.NoError(t, readShape("f", []byte(`{"policies": {"api": {"limits": [{"quota": 1, "window": "1m"}],
-		"challenge": {"crowd": 2, "waitingRoom": {}}, "shadow": false}}}`), &f).err())
+		"challenge": {"crowd": 2, "noWaitingRoom": false}, "shadow": false}}}`), &f).err())
 	got := configOf("api", f.Policies["api"], base)
 	want := base
 	want.Policy, want.Limits = "api", []middleware.Limit{{Quota: 1, Window: time.Minute}}
-	want.Challenge = &middleware.Challenge{Work: 77, Path: "/t/", Crowd: 2, WaitingRoom: middleware.WaitingRoom{Share: 3}}
+	want.Challenge = &middleware.Challenge{Work: 77, Path: "/t/", Crowd: 2, WaitingRoom: 3}
 	require.Equal(t, want, got)
 	require.Zero(t, base.Challenge.Crowd)
 	require.NotSame(t, base.Challenge, got.Challenge)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/tallystick/tallystick/middleware"
 )
 
 // The problems that middleware.New finds are told in the words of Go. These functions tell
@@ -16,6 +18,9 @@ import (
 // of Tiers["pro"][1].Quota it is tiers.pro.limits[1].quota.
 func pathOf(field string) string {
 	path := ""
+	if _, rare := reflect.TypeFor[middleware.Advanced]().FieldByName(field); rare { // promoted to the Config
+		path = "advanced"
+	}
 	for field != "" {
 		if name, err := strconv.QuotedPrefix(strings.TrimPrefix(field, "[")); err == nil && field[0] == '[' {
 			field = field[len("[")+len(name)+len("]"):]

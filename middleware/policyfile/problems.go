@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 // problems are all that is wrong with one file.
@@ -77,16 +77,16 @@ func within(path string, is func(path string) bool) bool {
 	return true
 }
 
-// err returns all problems in the order of the file, each a [middleware.ConfigError].
+// err returns all problems in the order of the file, each a [storeless.ConfigError].
 func (p *problems) err() error {
 	slices.SortStableFunc(p.found, func(a, b found) int { return cmp.Compare(a.nth, b.nth) })
 	var errs []error
 	for _, f := range p.found {
 		field := fmt.Sprintf("%s:%d: %s", p.name, f.line, f.path)
-		errs = append(errs, &middleware.ConfigError{Field: strings.TrimSuffix(field, ": "), Problem: f.text})
+		errs = append(errs, &storeless.ConfigError{Field: strings.TrimSuffix(field, ": "), Problem: f.text})
 	}
 	if p.more > 0 {
-		errs = append(errs, &middleware.ConfigError{Field: p.name, Problem: fmt.Sprintf("has %d problems more", p.more)})
+		errs = append(errs, &storeless.ConfigError{Field: p.name, Problem: fmt.Sprintf("has %d problems more", p.more)})
 	}
 	return errors.Join(errs...)
 }

@@ -196,7 +196,7 @@ func TestNoRequestSeesHalfOfAConfiguration(t *testing.T) {
 	f := newFolder(t)
 	texts := []string{
 		`"contact": {"limits": [{"name": "a", "quota": 1000000, "window": "1m"}], "fields": ["ratelimit", "x-ratelimit-in-seconds"], "tokenTransport": "header-only"}`,
-		`"contact": {"limits": [{"name": "b", "quota": 2000000, "window": "1m"}], "insecureCookie": true, "tokenTransport": "cookie-only"}`,
+		`"contact": {"limits": [{"name": "b", "quota": 2000000, "window": "1m"}], "advanced": {"insecureCookie": true}, "tokenTransport": "cookie-only"}`,
 	}
 	set, err := policyfile.Open(f.policies(texts[0]), serving("contact"))
 	require.NoError(t, err)

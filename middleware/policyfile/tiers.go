@@ -8,6 +8,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 type tiersKeys struct {
@@ -40,7 +41,7 @@ func Tiers(name string, text []byte) (map[string][]middleware.Limit, error) {
 		}
 		limits := limitsOf(doc.Tiers[tier].Limits)
 		compiled, err := exact.Compile("tier", limits)
-		for e := range middleware.ConfigErrors(err) {
+		for e := range storeless.ConfigErrors(err) {
 			p.add(at+"."+pathOf(e.Field), "%s", spelled(e.Problem))
 		}
 		switch {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/policyfile"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestTiers(t *testing.T) {
@@ -87,7 +88,7 @@ func TestTiersErrors(t *testing.T) {
 		tiers, err := policyfile.Tiers("t.json", []byte(text))
 		require.ErrorContains(t, err, want, text)
 		require.Nil(t, tiers)
-		var problem *middleware.ConfigError
+		var problem *storeless.ConfigError
 		require.ErrorAs(t, err, &problem)
 	}
 }
@@ -99,7 +100,7 @@ func TestTiersReportsAll(t *testing.T) {
 		"b": {"limits": [{"quota": 1, "window": "1ms"}, {"quota": 1, "window": "1s", "burst": 5}]},
 		"c": {"limits": [7, {"quota": "1"}]}}}`))
 	var fields []string
-	for problem := range middleware.ConfigErrors(err) {
+	for problem := range storeless.ConfigErrors(err) {
 		fields = append(fields, problem.Field)
 	}
 	require.Equal(t, []string{

@@ -19,12 +19,12 @@ type word struct {
 // words are the types whose values have names.
 var words = map[reflect.Type][]word{
 	reflect.TypeFor[storeless.Algorithm](): {
-		{"sliding-window", "SlidingWindow", uint8(middleware.SlidingWindow)},
+		{"sliding-window", "SlidingWindow", uint8(storeless.SlidingWindow)},
 		{"fixed-window", "FixedWindow", uint8(middleware.FixedWindow)},
 		{"token-bucket", "TokenBucket", uint8(middleware.TokenBucket)},
-		{"leaky-bucket", "LeakyBucket", uint8(middleware.LeakyBucket)},
-		{"sliding-log", "SlidingLog", uint8(middleware.SlidingLog)},
-		{"rolling-day", "RollingDay", uint8(middleware.RollingDay)},
+		{"leaky-bucket", "LeakyBucket", uint8(storeless.LeakyBucket)},
+		{"sliding-log", "SlidingLog", uint8(storeless.SlidingLog)},
+		{"rolling-day", "RollingDay", uint8(storeless.RollingDay)},
 	},
 	reflect.TypeFor[middleware.Mode](): {
 		{"when-exhausted", "WhenExhausted", uint8(middleware.WhenExhausted)},
@@ -37,20 +37,13 @@ var words = map[reflect.Type][]word{
 		{"header-and-cookie", "HeaderAndCookie", uint8(middleware.HeaderAndCookie)},
 		{"header-only", "HeaderOnly", uint8(middleware.HeaderOnly)},
 		{"cookie-only", "CookieOnly", uint8(middleware.CookieOnly)},
-	},
-	reflect.TypeFor[middleware.Quiet](): {
-		{"off", "QuietOff", uint8(middleware.QuietOff)},
-		{"retry-after-only", "QuietRetryAfterOnly", uint8(middleware.QuietRetryAfterOnly)},
-		{"no-token", "QuietNoToken", uint8(middleware.QuietNoToken)},
+		{"memory-only", "MemoryOnly", uint8(middleware.MemoryOnly)},
 	},
 	reflect.TypeFor[middleware.Fields](): {
 		{"ratelimit", "RateLimitFields", uint8(middleware.RateLimitFields)},
 		{"ratelimit-draft7", "RateLimitDraft7", uint8(middleware.RateLimitDraft7)},
-		{"ratelimit-draft6", "RateLimitDraft6", uint8(middleware.RateLimitDraft6)},
 		{"x-ratelimit-in-seconds", "XRateLimitInSeconds", uint8(middleware.XRateLimitInSeconds)},
 		{"x-ratelimit-in-unix-time", "XRateLimitInUnixTime", uint8(middleware.XRateLimitInUnixTime)},
-		{"x-quota-in-seconds", "XQuotaInSeconds", uint8(middleware.XQuotaInSeconds)},
-		{"x-quota-in-unix-time", "XQuotaInUnixTime", uint8(middleware.XQuotaInUnixTime)},
 	},
 	reflect.TypeFor[middleware.Outage](): {
 		{"fail-open", "FailOpen", uint8(middleware.FailOpen)},
@@ -59,7 +52,6 @@ var words = map[reflect.Type][]word{
 	reflect.TypeFor[source](): {
 		{"peer", "PeerAddress", uint8(peer)},
 		{"forwarded-for", "ForwardedFor", uint8(forwardedFor)},
-		{"forwarded", "Forwarded", uint8(forwarded)},
 		{"header", "AddressFromHeader", uint8(header)},
 		{"insecure-no-peer", "InsecureNoPeer", uint8(insecureNoPeer)},
 	},
@@ -71,7 +63,6 @@ type source uint8
 const (
 	peer source = iota
 	forwardedFor
-	forwarded
 	header
 	insecureNoPeer
 )

@@ -100,7 +100,7 @@ func (r Route) Challenge() *middleware.Challenge {
 		mode = middleware.EveryRequest
 	}
 	c := &middleware.Challenge{Mode: mode, Work: r.Work, Crowd: r.Crowd, BindOwn: r.BindOwn, Path: "/" + r.Policy + "/tally/"}
-	c.WaitingRoom.Closed = !r.Room && mode != middleware.EveryRequest
+	c.NoWaitingRoom = !r.Room && mode != middleware.EveryRequest
 	return c
 }
 

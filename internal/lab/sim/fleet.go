@@ -130,7 +130,7 @@ func (f *fleet) start() *instance {
 	}
 	if f.sells {
 		cfg.Challenge = &middleware.Challenge{Mode: f.mode, Work: unit, Path: "/tally/"}
-		cfg.Challenge.WaitingRoom.Closed = !f.room && f.mode != middleware.EveryRequest
+		cfg.Challenge.NoWaitingRoom = !f.room && f.mode != middleware.EveryRequest
 	}
 	return newInstance(cfg)
 }

@@ -173,12 +173,12 @@ func TestHolder(t *testing.T) {
 }
 
 func TestLedger(t *testing.T) {
-	yes := middleware.Decision{Admitted: true, Call: middleware.CallAnswered}
-	no := middleware.Decision{Reason: middleware.OverLimit, Call: middleware.CallAnswered}
-	down := middleware.Decision{Reason: middleware.CounterDown, Call: middleware.CallDown}
-	fell := middleware.Decision{Admitted: true, Degraded: true, Call: middleware.CallSkipped}
-	spent := middleware.Decision{Reason: middleware.OverLimit, Degraded: true, Call: middleware.CallSkipped}
-	load := middleware.Decision{Reason: middleware.Overloaded, Call: middleware.CallBusy}
+	yes := middleware.Decision{Admitted: true, Call: "answered"}
+	no := middleware.Decision{Reason: middleware.OverLimit, Call: "answered"}
+	down := middleware.Decision{Reason: middleware.CounterDown, Call: "down"}
+	fell := middleware.Decision{Admitted: true, Degraded: true, Call: "skipped"}
+	spent := middleware.Decision{Reason: middleware.OverLimit, Degraded: true, Call: "skipped"}
+	load := middleware.Decision{Reason: middleware.Overloaded, Call: "busy"}
 	for _, c := range []struct {
 		name      string
 		closed    bool

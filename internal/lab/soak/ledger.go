@@ -68,10 +68,10 @@ func (l *ledger) decided(a netip.Addr, d middleware.Decision, stood bool) {
 	of, f := l.of(a), &l.findings
 	of.underway--
 	switch d.Call {
-	case middleware.CallBusy, middleware.CallFull, middleware.CallContended:
+	case "busy", "full", "contended":
 		f.load++
 		of.unknown++ // one that met its deadline may have been charged
-	case middleware.CallSkipped, middleware.CallFailed, middleware.CallDown:
+	case "skipped", "failed", "down":
 		f.unknown++
 		of.unknown++
 		if stood {

@@ -114,7 +114,7 @@ func (w *world) answersAgain(ctx context.Context, policy string, instance int) b
 	for row, end := 0, time.Now().Add(patience); row < 8; {
 		a, err := c.ask(instance, http.MethodPost, "", "")
 		switch {
-		case err == nil && strings.HasSuffix(a.why, " "+middleware.CallAnswered.String()):
+		case err == nil && strings.HasSuffix(a.why, " answered"):
 			row++
 			continue
 		case ctx.Err() != nil:

@@ -166,7 +166,7 @@ func (w *world) tokenLife(of ...string) int64 {
 	}
 	most := time.Duration(0)
 	for _, policy := range of {
-		most = max(most, w.sites[0].limits[policy].TokenLife())
+		most = max(most, w.sites[0].limits[policy].Stats().TokenLife)
 	}
 	return int64(most / time.Second)
 }

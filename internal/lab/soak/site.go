@@ -150,7 +150,7 @@ func (w *world) decided(ctx context.Context, d middleware.Decision) {
 		return
 	}
 	defer q.leave()
-	q.w.Header().Set(decisionField, string(d.Reason)+" "+d.Call.String())
+	q.w.Header().Set(decisionField, string(d.Reason)+" "+d.Call)
 	q.w.Header().Set(partField, string(partOf(d)))
 	w.decisions.Add(1)
 	if d.TokenErr != nil && honest(q.name) {

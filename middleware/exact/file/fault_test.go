@@ -195,7 +195,7 @@ func (m *mishap) befalls(t *testing.T, outage middleware.Outage) {
 					site.ServeHTTP(w, r)
 					mu.Lock()
 					defer mu.Unlock()
-					replies = append(replies, reply{who, time.Since(began), time.Since(sent), w.Code, w.Header().Get(middleware.DegradedHeader) != ""})
+					replies = append(replies, reply{who, time.Since(began), time.Since(sent), w.Code, w.Header().Get("Tallystick-Degraded") != ""})
 				})
 				time.Sleep(time.Second / time.Duration(rate))
 			}

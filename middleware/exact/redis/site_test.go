@@ -87,7 +87,7 @@ func (s *site) ask(who string) (status int, degraded bool) {
 	}
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, r)
-	return w.Code, w.Header().Get(middleware.DegradedHeader) != ""
+	return w.Code, w.Header().Get("Tallystick-Degraded") != ""
 }
 
 // recovers waits until the counter decides again. Each attempt is another customer's:

@@ -344,7 +344,7 @@ func TestTheMiddlewareInFront(t *testing.T) {
 						w := httptest.NewRecorder()
 						handler.ServeHTTP(w, r)
 						// Where this process has no turns, deadlines are noticed late: that is load, and no outage.
-						if load := w.Code == http.StatusServiceUnavailable && w.Header().Get(middleware.DegradedHeader) == ""; !load || time.Since(began) > patient {
+						if load := w.Code == http.StatusServiceUnavailable && w.Header().Get("Tallystick-Degraded") == ""; !load || time.Since(began) > patient {
 							return w
 						}
 					}
@@ -354,7 +354,7 @@ func TestTheMiddlewareInFront(t *testing.T) {
 				for _, status := range want {
 					w := ask("192.0.2.2")
 					require.Equal(t, status, w.Code)
-					require.Equal(t, "?1", w.Header().Get(middleware.DegradedHeader))
+					require.Equal(t, "?1", w.Header().Get("Tallystick-Degraded"))
 				}
 				require.Regexp(t, "code=counter-(failed|down)", log.String(), "down at once where a second of calls was noticed late")
 				fault.end(t, owner)
@@ -362,7 +362,7 @@ func TestTheMiddlewareInFront(t *testing.T) {
 				require.Eventually(t, func() bool {
 					n++
 					w := ask(fmt.Sprintf("192.0.%d.%d", 3+n/250, 1+n%250))
-					return w.Code == http.StatusOK && w.Header().Get(middleware.DegradedHeader) == ""
+					return w.Code == http.StatusOK && w.Header().Get("Tallystick-Degraded") == ""
 				}, patient, 20*time.Millisecond, "it recovers by itself")
 			})
 		}

@@ -35,5 +35,12 @@ const (
 	Down
 )
 
+// String returns the word of Decision.Call.
+func (o Outcome) String() string {
+	return [...]string{
+		Answered: "answered", Busy: "busy", Full: "full", Contended: "contended", NotAsked: "skipped", Failed: "failed", Down: "down",
+	}[o]
+}
+
 // errSilent says why a call was not made, that waited for others to come back.
 var errSilent = fmt.Errorf("%w: no answer to the calls before it: %w", exact.ErrNotCounted, context.DeadlineExceeded)

@@ -38,15 +38,9 @@ const (
 	Challenge = iota
 	Degraded
 	Combined
-	Limit
-	Remaining
-	Reset
 	XLimit
 	XRemaining
 	XReset
-	XQuotaLimit
-	XQuotaUsed
-	XQuotaReset
 	numMore
 )
 
@@ -57,18 +51,12 @@ var names = [numFields + numMore]string{
 	Cache:     CacheControl,
 	Retry:     retryField,
 
-	numFields + Challenge:   ChallengeField,
-	numFields + Degraded:    DegradedField,
-	numFields + Combined:    rateLimitField,
-	numFields + Limit:       "Ratelimit-Limit",
-	numFields + Remaining:   "Ratelimit-Remaining",
-	numFields + Reset:       "Ratelimit-Reset",
-	numFields + XLimit:      "X-Ratelimit-Limit",
-	numFields + XRemaining:  "X-Ratelimit-Remaining",
-	numFields + XReset:      "X-Ratelimit-Reset",
-	numFields + XQuotaLimit: "X-Quota-Limit",
-	numFields + XQuotaUsed:  "X-Quota-Used",
-	numFields + XQuotaReset: "X-Quota-Reset",
+	numFields + Challenge:  ChallengeField,
+	numFields + Degraded:   DegradedField,
+	numFields + Combined:   rateLimitField,
+	numFields + XLimit:     "X-Ratelimit-Limit",
+	numFields + XRemaining: "X-Ratelimit-Remaining",
+	numFields + XReset:     "X-Ratelimit-Reset",
 }
 
 // MoreLines are the values of the fields that few decisions have.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package middleware
+
+// Advanced are the fields of a [Config] that answer an attack or a rare need. It is embedded there.
+type Advanced struct {
+	_ [0]func()
+
+	// UnfairCeiling has each instance admit no more than its part of each quota and Burst, rounded
+	// down: one in Instances, whatever a token shows. For what may be guessed, such as passwords: a
+	// client that drops or forks its tokens gets L·(1+C/N) in place of (N+C)·L. It is unfair to honest
+	// clients where the balancer does not spread their requests: read docs/bounds.md first. Needs
+	// Instances of at least 2, and quotas and bursts of at least Instances. Prohibited with Exact,
+	// InsecureNoMemory and a LeakyBucket.
+	UnfairCeiling bool
+
+	// Net56Factor and Net48Factor say how many times the quota of one IPv6 /64 a whole /56
+	// and a whole /48 may use together. Default: 8, and 64 or Net56Factor if that is
+	// larger. Permitted: 1 to 2147483647, Net48Factor no less than Net56Factor.
+	Net56Factor, Net48Factor int64
+
+	// PortBlocks gives each block of 4096 ports of an IPv4 address a price of its own, against a
+	// neighbour behind a carrier's address (RFC 7422) who makes tallies dear: docs/forms.md says where
+	// that helps. RemoteAddr must have the client's own port. Needs a Challenge that sells tallies.
+	// Prohibited with an Identity and with InsecureNoMemory. To switch it on or off makes prices
+	// begin at Work again.
+	PortBlocks bool
+
+	// SurgeBudget is how many tallies this instance may sell in a minute before
+	// the work of every challenge begins to rise, to 2²⁸ hashes at the most, which a
+	// browser can do. A quarter of it at most is counted of one network, an IPv4 /16 or
+	// IPv6 /29. Needs a Challenge that sells tallies. Prohibited with InsecureNoMemory. Default: 0, never.
+	SurgeBudget int64
+
+	// Shards splits the key of every address at the counter of Exact into so many
+	// keys with a share of the quota each, one of which is charged at random: for an address that so
+	// many clients share that its key becomes too hot. It admits at most what one key would, if the
+	// quota is at least Shards, and refuses a little early. Needs Exact. Default: 1. Permitted: up to 256.
+	Shards int64
+
+	// EmbeddedCookie is for pages that live in other sites' frames: the cookie
+	// becomes SameSite=None and Partitioned. Prohibited with InsecureCookie,
+	// which browsers would not store, and with [HeaderOnly].
+	EmbeddedCookie bool
+
+	// InsecureCookie drops Secure, and with it the __Host- prefix that keeps
+	// sibling domains from planting tokens. For development over plain HTTP. Prohibited with [HeaderOnly].
+	InsecureCookie bool
+
+	// InsecureNoMemory switches the memory off. Then nothing bounds a client
+	// that drops, replays or forks its token: only honest clients are limited.
+	InsecureNoMemory bool
+}
