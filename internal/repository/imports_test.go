@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
+	"internal/attackers":              {module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
 	"internal/chance":                 {},
 	"internal/model":                  {module + "/storeless", module + "/internal/shop", module + "/internal/chance"},

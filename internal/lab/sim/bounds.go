@@ -55,12 +55,15 @@ func (a *attack) once(o Options, n, starts int) result {
 		at.clients = 2048 // all of them together in a gigabyte
 	}
 	f := newFleet(o, a.client, n, at)
-	k := new(kept)
-	admitted := a.round(f, k)
-	if starts == 0 {
-		return result{admitted, a.bound(int64(n), 0)}
+	from := a.from
+	if from == nil {
+		from = []string{v4(0)}
 	}
-	f.restart()
-	admitted += a.round(f, k)
-	return result{admitted, a.bound(int64(n), int64(starts))}
+	client := f.attacker(from...)
+	a.play(f, client)
+	if starts > 0 {
+		f.restart()
+		a.play(f, client)
+	}
+	return result{client.Gained().Admitted, a.bound(int64(n), int64(starts))}
 }

@@ -48,15 +48,14 @@ func (b bucket) played(o Options) *people {
 // worth is what one tally admits on n instances within a minute, to a client that shows its first token to all.
 func (b bucket) worth(o Options, n int) result {
 	f := newFleet(o, fmt.Sprint("worth of a bucket ", b.burst), n, b.site())
-	token, passed := f.all[0].bought(v4(0)), int64(0)
+	a := f.attacker(v4(0))
+	a.Buy(0)
 	for second := range 60 {
 		f.now = f.began.Add(time.Duration(second) * time.Second)
-		for _, i := range f.all {
-			passed += i.drain(ask{addr: v4(0), tokens: []string{token}})
-		}
+		a.Use(1)
 	}
 	away := b.burst + int64(59/b.slower(o, n))
-	return result{passed, b.burst + 59 + int64(n-1)*away}
+	return result{a.Gained().Admitted, b.burst + 59 + int64(n-1)*away}
 }
 
 // bucketsTable: by the size of the burst.

@@ -3,8 +3,10 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -22,15 +24,15 @@ func ceilingAttacks() []attack {
 	}
 	plain := divided(site{limits: perMinute(attacked)})
 	return []attack{
-		{12, "echoes the newest token, one instance after the other", plain, echo((*fleet).turn), func(n, starts int64) int64 {
+		{12, "echoes the newest token, one instance after the other", plain, nil, inTurn, func(n, starts int64) int64 {
 			return min(attacked, parts(1)(n, starts))
 		}},
-		{12, "sends no token", plain, drop(v4(0)), parts(1)},
-		{12, "replays its first token", plain, replay, parts(1)},
-		{12, "shows any old tokens", plain, rollBack, parts(1)},
-		{12, "buys 8 tallies, `WhenExhausted`", divided(selling(middleware.WhenExhausted)), farm(8, 1), parts(9)},
-		{12, "buys 8 tallies, `Newcomers`", divided(selling(middleware.Newcomers)), farm(8, 1), parts(8)},
-		{12, "sends no token, from a whole IPv6 /56", plain, drop(network(16, func(k int) int { return k << 8 })...), parts(8)},
+		{12, "sends no token", plain, nil, drop, parts(1)},
+		{12, "replays its first token", plain, nil, replay, parts(1)},
+		{12, "shows any old tokens", plain, nil, rollBack, parts(1)},
+		{12, "buys 8 tallies, `WhenExhausted`", divided(selling(middleware.WhenExhausted)), nil, farm(1), parts(9)},
+		{12, "buys 8 tallies, `Newcomers`", divided(selling(middleware.Newcomers)), nil, farm(1), parts(8)},
+		{12, "sends no token, from a whole IPv6 /56", plain, whole56(), drop, parts(8)},
 	}
 }
 
@@ -49,21 +51,21 @@ func ceilingsTable(o Options) Table {
 type balancer struct {
 	name    string
 	planned int // how many instances the operator expects, in tenths of those there are
-	pick    func(f *fleet, client, request int) *instance
+	pick    func(f *fleet, client, request int) int
 }
 
 func balancers() []balancer {
 	return []balancer{
-		{"one after the other, for each client", 10, func(f *fleet, client, request int) *instance { return f.all[(client+request)%len(f.all)] }},
-		{"any, by chance", 10, func(f *fleet, _, _ int) *instance { return f.any() }},
-		{"half of all to one, the others by chance", 10, func(f *fleet, _, _ int) *instance {
+		{"one after the other, for each client", 10, func(f *fleet, client, request int) int { return (client + request) % len(f.all) }},
+		{"any, by chance", 10, func(f *fleet, _, _ int) int { return f.any() }},
+		{"half of all to one, the others by chance", 10, func(f *fleet, _, _ int) int {
 			if f.r.IntN(2) == 0 {
-				return f.all[0]
+				return 0
 			}
-			return f.all[1+f.r.IntN(len(f.all)-1)]
+			return 1 + f.r.IntN(len(f.all)-1)
 		}},
-		{"each client to one", 10, func(f *fleet, client, _ int) *instance { return f.all[client%len(f.all)] }},
-		{"any, by chance; `Instances` is twice as many", 20, func(f *fleet, _, _ int) *instance { return f.any() }},
+		{"each client to one", 10, func(f *fleet, client, _ int) int { return client % len(f.all) }},
+		{"any, by chance; `Instances` is twice as many", 20, func(f *fleet, _, _ int) int { return f.any() }},
 	}
 }
 
@@ -76,14 +78,12 @@ func (b balancer) refusedUnder(o Options, n int, l, uses int64) (refused, reques
 	for client := range max(8, 4000/int(l)) {
 		token := ""
 		for request := range uses {
-			t := b.pick(f, client, int(request)).send(ask{addr: v4(client), tokens: []string{token}})
+			t := f.Ask(attackers.Request{To: b.pick(f, client, int(request)), From: v4(client), Tokens: []string{token}})
 			requests++
-			if !t.passed() {
+			if !t.Admitted() {
 				refused++
 			}
-			if t.token != "" {
-				token = t.token
-			}
+			token = cmp.Or(t.Token(), token)
 		}
 	}
 	return refused, requests

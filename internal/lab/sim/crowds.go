@@ -3,12 +3,14 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -83,15 +85,13 @@ func (p *people) judge(c *client, by *instance) {
 
 // keep has a client keep what it was told: its token, and what was admitted of which tally.
 // The work is what it was asked for, by an instance; nil for none.
-func (p *people) keep(c *client, t told, by, asked *instance) {
-	if t.token != "" {
-		c.token = t.token
-	}
-	name := nameOf(t.token)
-	if asked != nil && t.passed() && name != "" {
+func (p *people) keep(c *client, t attackers.Answer, by, asked *instance) {
+	c.token = cmp.Or(t.Token(), c.token)
+	name := nameOf(t.Token())
+	if asked != nil && t.Admitted() && name != "" {
 		c.own = &ownTally{name: name, home: asked, used: map[*instance]int64{}}
 	}
-	if c.own != nil && c.own.name == name && t.passed() {
+	if c.own != nil && c.own.name == name && t.Admitted() {
 		c.own.used[by]++
 		if by != c.own.home && c.own.used[by] > p.q {
 			p.over++
@@ -100,27 +100,29 @@ func (p *people) keep(c *client, t told, by, asked *instance) {
 }
 
 // ask sends one request, works if need be, and asks again.
-func (p *people) ask(c *client, to func() *instance) {
+func (p *people) ask(c *client, to func() int) {
 	p.requests++
-	i := to()
-	t := i.send(ask{addr: c.addr, tokens: []string{c.token}})
-	if !t.passed() {
-		p.judge(c, i)
+	send := func(proof string, asked *instance) (attackers.Answer, *instance) {
+		i := to()
+		by := p.f.all[i]
+		t := p.f.Ask(attackers.Request{To: i, From: c.addr, Tokens: []string{c.token}, Proof: proof})
+		if !t.Admitted() && asked == nil {
+			p.judge(c, by)
+		}
+		p.keep(c, t, by, asked)
+		return t, by
 	}
-	p.keep(c, t, i, nil)
-	for tries := 0; !t.passed() && tries < 10; tries++ {
-		work, ok := t.work()
+	t, by := send("", nil)
+	for tries := 0; !t.Admitted() && tries < 10; tries++ {
+		work, ok := t.Challenge()
 		if !ok || int64(work.Work) > payable {
 			break
 		}
 		p.proofs++
 		p.dearest = max(p.dearest, int64(work.Work))
-		asked := i
-		i = to()
-		t = i.send(ask{addr: c.addr, tokens: []string{c.token}, proof: solve(work)})
-		p.keep(c, t, i, asked)
+		t, by = send(p.f.attacker(c.addr).Solve(t), by)
 	}
-	if t.passed() {
+	if t.Admitted() {
 		p.admitted++
 		c.used++
 	}
@@ -198,7 +200,7 @@ func sticky(p *people, each int) {
 				c.host = p.f.r.IntN(len(p.f.all))
 			}
 		}
-		p.ask(c, func() *instance { return p.f.all[c.host] })
+		p.ask(c, func() int { return c.host })
 	})
 }
 
@@ -206,7 +208,7 @@ func sticky(p *people, each int) {
 // shared tally is used up.
 func roaming(p *people, each int) {
 	for k := range 5 {
-		drop(v4(1000+k))(p.f, nil)
+		p.f.attacker(v4(1000 + k)).Drop()
 	}
 	p.inAnyOrder(each, func(c *client) {
 		if p.f.r.IntN(10) == 0 {

@@ -5,12 +5,20 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
+
+// opening is when every simulation begins: a boundary of every window that divides a day.
+var opening = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Seed is that of the printed tables.
 const Seed = 1
@@ -67,7 +75,11 @@ type site struct {
 	planned int  // how many instances the operator expects, if that is not how many there are at first
 }
 
-// A fleet is the instances of a site.
+// An instance is one process between two starts: the real middleware and its endpoints.
+type instance struct{ http.Handler }
+
+// A fleet is the instances of a site, which share nothing but the secret. It is an attackers.Fleet that does
+// everything in order.
 type fleet struct {
 	site
 	o          Options
@@ -75,7 +87,7 @@ type fleet struct {
 	size       int // at first
 	began, now time.Time
 	all        []*instance
-	next       int
+	next       int // of the balancer
 
 	counter *outage
 }
@@ -111,7 +123,7 @@ func (f *fleet) start() *instance {
 		Secrets:        [][]byte{[]byte("a secret that the simulation shares with nobody")},
 		TokenTransport: middleware.HeaderAndCookie,
 		MaxClients:     f.clients,
-		Logger:         silent,
+		Logger:         slog.New(slog.DiscardHandler),
 		Now:            func() time.Time { return f.now },
 	}
 	if cfg.MaxClients == 0 {
@@ -132,7 +144,70 @@ func (f *fleet) start() *instance {
 		cfg.Challenge = &middleware.Challenge{Mode: f.mode, Work: unit, Path: "/tally/"}
 		cfg.Challenge.WaitingRoom.Closed = !f.room && f.mode != middleware.EveryRequest
 	}
-	return newInstance(cfg)
+	m, err := middleware.New(cfg)
+	if err != nil {
+		panic(err) // the configuration is the simulation's own
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	mux.Handle("/tally/", m.Endpoints())
+	return &instance{mux}
+}
+
+// costOf is the Cost of configurations whose clients say it: so many requests at once.
+func costOf(r *http.Request) int64 {
+	n, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+func (f *fleet) Instances() int { return len(f.all) }
+
+func (f *fleet) Fail(err error) { panic(err) }
+
+func (f *fleet) Together(n int, do func(i int)) {
+	for i := range n {
+		do(i)
+	}
+}
+
+func (f *fleet) Ask(r attackers.Request) attackers.Answer {
+	header := r.Header()
+	if r.Cost > 0 {
+		header.Set("Cost", strconv.FormatInt(r.Cost, 10))
+	}
+	if r.To == attackers.Balancer {
+		r.To = f.next % len(f.all)
+		f.next++
+	}
+	path := cmp.Or(r.Path, "/")
+	w := &writer{header: http.Header{}}
+	f.all[r.To].ServeHTTP(w, &http.Request{
+		Method: cmp.Or(r.Method, http.MethodPost), URL: &url.URL{Path: path}, RequestURI: path, Header: header, Host: "example.org",
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody, RemoteAddr: r.From,
+	})
+	return attackers.Answer{Status: max(w.status, http.StatusOK), Header: w.header}
+}
+
+// A writer keeps the fields of an answer.
+type writer struct {
+	header http.Header
+	status int
+}
+
+func (w *writer) Header() http.Header         { return w.header }
+func (w *writer) Write(b []byte) (int, error) { w.WriteHeader(http.StatusOK); return len(b), nil }
+func (w *writer) WriteHeader(code int) {
+	if w.status == 0 && code >= 200 {
+		w.status = code
+	}
+}
+
+// attacker returns a client of the fleet that has these addresses.
+func (f *fleet) attacker(from ...string) *attackers.Attacker {
+	return &attackers.Attacker{Fleet: f, From: from, Random: f.r}
 }
 
 // unlessByChance plays, and once more if more was admitted than may be. A process takes the tally of
@@ -146,15 +221,8 @@ func unlessByChance[T any](play func() T, over func(T) bool) T {
 	return got
 }
 
-// turn returns the next instance, one after the other.
-func (f *fleet) turn() *instance {
-	i := f.all[f.next%len(f.all)]
-	f.next++
-	return i
-}
-
 // any returns an instance by chance.
-func (f *fleet) any() *instance { return f.all[f.r.IntN(len(f.all))] }
+func (f *fleet) any() int { return f.r.IntN(len(f.all)) }
 
 // perMinute is the limit of most tables: so many requests in each minute.
 func perMinute(quota int64) []middleware.Limit {

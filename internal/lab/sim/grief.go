@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -25,10 +26,11 @@ func grievedOnce(o Options, mode middleware.Mode, budget int64) grief {
 	s := selling(mode)
 	p := gathered(newFleet(o, fmt.Sprint("grief", mode), 10, s), attacked)
 	f := p.f // chance is the same for all budgets: the holders go to the same instances
+	holders := f.attacker(v4(0))
 	for range 20 {
-		i := f.turn()
-		c := &client{addr: v4(0)}
-		p.keep(c, told{status: http.StatusOK, token: i.bought(v4(0))}, i, i)
+		i, c := holders.Next(), &client{addr: v4(0)}
+		holders.Buy(i)
+		p.keep(c, attackers.Answer{Status: http.StatusOK, Header: http.Header{middleware.TokenHeader: {holders.Owned()[len(p.all)]}}}, f.all[i], f.all[i])
 		clear(c.own.used) // nothing was used yet
 		p.all = append(p.all, c)
 	}
@@ -40,15 +42,12 @@ func grievedOnce(o Options, mode middleware.Mode, budget int64) grief {
 		}
 	}
 	half()
-	b, own := newBuyer(f, places()[0]), []string{""}
-	for token := b.buy(budget * unit); token != ""; token = b.buy(budget * unit) {
-		own = append(own, token)
+	a := f.attacker(v4(0))
+	b := places()[0].buyer(a)
+	for b.Buy(budget*unit) != "" {
 	}
-	for _, i := range f.all {
-		for _, token := range own {
-			i.drain(ask{addr: v4(0), tokens: []string{token}})
-		}
-	}
+	a.Drop()
+	a.Use(1)
 	before := p.proofs
 	half()
 	p.proofs -= before

@@ -14,15 +14,16 @@ func worth(o Options, n int, l int64) int64 {
 	return unlessByChance(func() int64 { return used(o, n, l) }, func(passed int64) bool { return passed > o.bought(1, l, int64(n), 0, 1) })
 }
 
-func used(o Options, n int, l int64) (passed int64) {
+func used(o Options, n int, l int64) int64 {
 	s := selling(middleware.Newcomers)
 	s.limits, s.bulk = perMinute(l), true
 	f := newFleet(o, fmt.Sprint("worth", n, l), n, s)
-	token := f.all[0].bought(v4(0))
-	for _, i := range f.all {
-		passed += f.useUp(i, v4(0), token)
+	a := f.attacker(v4(0))
+	token := a.Buy(0)
+	for i := range f.all {
+		f.useUp(a, i, token)
 	}
-	return passed
+	return a.Gained().Admitted
 }
 
 // inQuotas writes what one tally admits, in quotas.

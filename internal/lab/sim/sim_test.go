@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
@@ -86,12 +87,12 @@ func TestSimulatedRowsArePlayed(t *testing.T) {
 func TestDrainMuchIsDrain(t *testing.T) {
 	for _, used := range []int{0, 1, 37, 99, 100} {
 		s := site{limits: perMinute(attacked), bulk: true}
-		one, many := newFleet(Options{}, "a", 1, s).all[0], newFleet(Options{}, "a", 1, s).all[0]
+		one, many := newFleet(Options{}, "a", 1, s).attacker(v4(0)), newFleet(Options{}, "a", 1, s).attacker(v4(0))
 		for range used {
-			require.True(t, one.send(ask{addr: v4(0)}).passed() && many.send(ask{addr: v4(0)}).passed())
+			require.True(t, one.Ask(attackers.Request{}).Admitted() && many.Ask(attackers.Request{}).Admitted())
 		}
-		require.EqualValues(t, attacked-used, one.drain(ask{addr: v4(0)}))
-		require.EqualValues(t, attacked-used, many.drainMuch(ask{addr: v4(0)}, attacked))
+		require.EqualValues(t, attacked-used, one.Drain(attackers.Request{}))
+		require.EqualValues(t, attacked-used, many.DrainMuch(attackers.Request{}, attacked))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
@@ -27,75 +28,17 @@ func places() []place {
 	a56 := func(k int) string { return v6(k % 256 << 8) }
 	return []place{
 		{"", 1, func(int) string { return v4(0) }, []string{v4(0)}, 1},
-		{", from a whole /56", 2, a56, network(16, func(k int) int { return k << 8 }), 8},
-		{", from a whole /48", 8, v6, network(256, func(k int) int { return k&15 | k>>4<<8 }), 64},
+		{", from a whole /56", 2, a56, whole56(), 8},
+		{", from a whole /48", 8, v6, whole48(), 64},
 	}
 }
-
-// A buyer buys as cheaply as can be. A proof is good while the price is at most 15/8 of it, and the price
-// doubles with every crowd of eight that is sold: so it fetches challenges seven sales ahead, and redeems
-// each when the price has risen so far. It buys where the next is cheapest, and
-// redeems each proof at one instance: the tally is good at all.
-type buyer struct {
-	f     *fleet
-	p     place
-	stock [][]order // of each instance, the next first
-	asked []int     // challenges, of each instance
-	spent int64     // hashes
-}
-
-// An order is a challenge and the address that it is for.
-type order struct {
-	pow.Challenge
-	addr string
-}
-
-func newBuyer(f *fleet, p place) *buyer {
-	b := &buyer{f: f, p: p, stock: make([][]order, len(f.all)), asked: make([]int, len(f.all))}
-	for i := range f.all {
-		for range p.crowds*crowd*7/8 + 1 {
-			b.fetch(i)
-		}
-	}
-	return b
-}
-
-// fetch adds a challenge to the stock. The last one says what the price is now.
-func (b *buyer) fetch(i int) {
-	addr := b.p.addr(b.asked[i])
-	b.asked[i]++
-	if c, ok := b.f.all[i].work(addr); ok {
-		b.stock[i] = append(b.stock[i], order{c, addr})
-	}
-}
-
-// price is what instance i asks now.
-func (b *buyer) price(i int) int64 { return int64(b.stock[i][len(b.stock[i])-1].Work) }
 
 // topPrice is the highest at which anything is sold, by the default Work.
 const topPrice = unit * (shop.MaxPrice / pow.DefaultWork)
 
-// buy buys one more for no more than so many hashes, and returns its token; "" if there is
-// none for that.
-func (b *buyer) buy(purse int64) string {
-	best := -1
-	for i := range b.stock {
-		if b.price(i) <= topPrice && (best < 0 || b.stock[i][0].Work < b.stock[best][0].Work) {
-			best = i
-		}
-	}
-	if best < 0 || int64(b.stock[best][0].Work) > purse-b.spent {
-		return ""
-	}
-	c := b.stock[best][0]
-	b.stock[best] = b.stock[best][1:]
-	b.spent += int64(c.Work)
-	token := b.f.all[best].redeem(c.addr, solve(c.Challenge))
-	if token == "" {
-		panic("sim: a proof at 8/15 of the price is not accepted")
-	}
-	b.fetch(best)
-	return token
+// buyer has an attacker buy as cleverly as it can.
+func (p place) buyer(a *attackers.Attacker) *attackers.Buyer {
+	return a.Buyer(p.crowds*crowd, topPrice, p.addr)
 }
 
 type harvest struct {
@@ -110,28 +53,30 @@ func harvested(o Options, n int, p place, purse int64, clients int) harvest {
 	})
 }
 
-func reaped(o Options, n int, p place, purse int64, clients int) (h harvest) {
+func reaped(o Options, n int, p place, purse int64, clients int) harvest {
 	s := selling(middleware.WhenExhausted)
 	s.bulk, s.clients = true, clients
 	if clients == 0 && p.crowds > 1 {
 		s.clients = 1 << 16 // in a small memory a /48 alone has its part of what is for sale, and pays more
 	}
 	f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
-	b := newBuyer(f, p)
-	var own []string
-	for token := b.buy(purse); token != ""; token = b.buy(purse) {
-		own = append(own, token)
+	a := f.attacker(p.free...)
+	b := p.buyer(a)
+	for b.Buy(purse) != "" {
 	}
-	for _, i := range f.all {
+	for i := range f.all {
 		for _, addr := range p.free {
-			h.requests += i.drainMuch(ask{addr: addr}, attacked)
+			a.DrainMuch(attackers.Request{To: i, From: addr}, attacked)
 		}
-		for _, token := range own {
-			h.requests += f.useUp(i, p.free[0], token)
+		for _, token := range a.Owned() {
+			f.useUp(a, i, token)
 		}
 	}
-	h.tallies, h.spent = int64(len(own)), b.spent
-	return h
+	got := a.Gained()
+	if got.Solved != got.Bought {
+		panic("sim: a proof at 8/15 of the price is not accepted")
+	}
+	return harvest{got.Admitted, got.Bought, got.Spent}
 }
 
 // mostTallies is what docs/bounds.md says of F: what n instances sell at once, for so many W,
@@ -150,12 +95,13 @@ func (o *Options) bought(tallies, l, n, starts, cost int64) int64 {
 
 // useUp has an instance admit all that it does of a tally of its token. One request that costs much has another
 // share than many that cost as much together, so where shares are they are sent one by one.
-func (f *fleet) useUp(i *instance, addr, token string) int64 {
-	a := ask{addr: addr, tokens: []string{token}}
+func (f *fleet) useUp(a *attackers.Attacker, i int, token string) {
+	r := attackers.Request{To: i, Tokens: []string{token}}
 	if f.instances() > 1 {
-		return i.drain(a)
+		a.Drain(r)
+	} else {
+		a.DrainMuch(r, f.limits[0].Quota)
 	}
-	return i.drainMuch(a, f.limits[0].Quota)
 }
 
 // fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the
