@@ -4,6 +4,7 @@ package printed
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -164,4 +165,18 @@ func Print(out io.Writer, tables []Made, names []string, root string) error {
 		}
 	}
 	return nil
+}
+
+// Run is a verb of a program that makes tables: it reads its arguments by flags, to which it adds its own.
+func Run(flags *flag.FlagSet, args []string, out io.Writer, tables func() []Made) error {
+	root := flags.String("update", "", "write the tables into the pages of the repository in this `directory`")
+	var only []string
+	flags.Func("only", "the `names` of the tables to make, with commas", func(names string) error {
+		only = strings.Split(names, ",")
+		return nil
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return Print(out, tables(), only, *root)
 }

@@ -3,13 +3,11 @@
 package sim
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
-	"github.com/tallystick/tallystick/middleware/exact"
 )
 
 // An attack is a client that wants as much as it can get of one aligned window.
@@ -17,81 +15,18 @@ type attack struct {
 	row    int // of the table of docs/bounds.md
 	client string
 	site   site
-	from   []string // nil: one address
+	from   []string
 	play   func(f *fleet, a *attackers.Attacker)
 	bound  func(n, starts int64) int64 // what docs/bounds.md says
 }
 
-// attacked is the limit of the attackers' tables.
-const attacked = 100
-
-// attacks are the rows of the table of bounds that a client can play alone.
-func attacks(o Options) []attack {
-	all := func(l int64) func(n, starts int64) int64 {
-		return func(n, starts int64) int64 { return (n + starts) * l }
-	}
-	plain, exactly := site{limits: perMinute(attacked)}, site{limits: perMinute(attacked), exact: true}
-	bought := func(cost int64) func(n, starts int64) int64 {
-		return func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, cost) }
-	}
-	return []attack{
-		{0, "echoes the newest token, one instance after the other", plain, nil, inTurn, func(int64, int64) int64 { return attacked }},
-		{0, "the same, at random", plain, nil, func(_ *fleet, a *attackers.Attacker) { a.Echo(a.Any) }, func(int64, int64) int64 { return attacked }},
-		{1, "the same, 6 requests at once", plain, nil, func(_ *fleet, a *attackers.Attacker) { a.AtOnce(6, a.Next) }, func(n, _ int64) int64 { return min(6, n) * attacked }},
-		{2, "sends no token", plain, nil, drop, all(attacked)},
-		{2, "replays its first token", plain, nil, replay, all(attacked)},
-		{2, "shows any old tokens", plain, nil, rollBack, all(attacked)},
-		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), nil, farm(1), func(n, starts int64) int64 { return all(attacked)(n, starts) + bought(1)(n, starts) }},
-		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), nil, farm(1), bought(1)},
-		{4, "the same, in requests that cost 1 or 2", costing(), nil, farm(2), bought(2)},
-		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), nil, prove(20), all(20)},
-		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), nil, prove(150), all(attacked)},
-		{6, "sends no token, and waits", waiting(), nil, wait, all(attacked + attacked/5)},
-		{7, "sends no token, from a whole IPv6 /56", plain, whole56(), drop, all(8 * attacked)},
-		{7, "the same, from a whole /48", plain, whole48(), drop, all(64 * attacked)},
-		{11, "sends no token, on an exact route", exactly, nil, drop, func(int64, int64) int64 { return attacked }},
-		{11, "the same, in an outage with `FailOpen`, and after it", exactly, nil, outlast, func(n, starts int64) int64 {
-			return attacked + (n+starts)*max(1, attacked/n)
-		}},
-	}
-}
-
-func inTurn(_ *fleet, a *attackers.Attacker)   { a.Echo(a.Next) }
-func drop(_ *fleet, a *attackers.Attacker)     { a.Drop() }
-func replay(_ *fleet, a *attackers.Attacker)   { a.Replay() }
-func rollBack(_ *fleet, a *attackers.Attacker) { a.RollBack() }
-func farm(cost int64) func(*fleet, *attackers.Attacker) {
-	return func(_ *fleet, a *attackers.Attacker) { a.Farm(8, cost) }
-}
-func prove(n int) func(*fleet, *attackers.Attacker) {
-	return func(_ *fleet, a *attackers.Attacker) { a.Prove(n) }
-}
-
-// wait is ten browsers without a script: they drain what is there for nothing, and wait.
-func wait(f *fleet, a *attackers.Attacker) {
-	a.Drop()
-	a.Wait(10, func() { f.now = f.now.Add(10 * time.Second) })
-}
-
-// whole56 and whole48 are the connections of an attacker that holds a network.
-func whole56() []string { return network(16, func(k int) int { return k << 8 }) }
-func whole48() []string { return network(256, func(k int) int { return k&15 | k>>4<<8 }) }
-
-func selling(mode middleware.Mode) site {
-	return site{limits: perMinute(attacked), sells: true, mode: mode}
-}
-
-func costing() site {
-	s := selling(middleware.Newcomers)
-	s.bulk = true
-	return s
-}
-
-func waiting() site {
-	s := selling(middleware.WhenExhausted)
-	s.room = true
-	return s
-}
+// one is the connection of those that have one address, and whole56 and whole48 are those of an attacker that
+// holds a network of IPv6.
+var (
+	one     = []string{v4(0)}
+	whole56 = network(16, func(k int) int { return k << 8 })
+	whole48 = network(256, func(k int) int { return k&15 | k>>4<<8 })
+)
 
 // network is the connections of n /64s.
 func network(n int, number func(k int) int) (addrs []string) {
@@ -101,25 +36,131 @@ func network(n int, number func(k int) int) (addrs []string) {
 	return addrs
 }
 
+var plain = site{Limits: perMinute(attacked)}
+
+// attacks are the rows of the table of bounds that a client can play alone.
+func attacks(o Options) []attack {
+	once := func(int64, int64) int64 { return attacked }
+	all := func(l int64) func(n, starts int64) int64 {
+		return func(n, starts int64) int64 { return (n + starts) * l }
+	}
+	bought := func(cost int64) func(n, starts int64) int64 {
+		return func(n, starts int64) int64 { return o.bought(8, attacked, n, starts, cost) }
+	}
+	costing, waiting, exactly := selling(middleware.Newcomers), selling(middleware.WhenExhausted), plain
+	costing.Cost, waiting.Challenge.WaitingRoom.Closed, exactly.Exact = costOf, false, &middleware.Exact{}
+	return []attack{
+		{0, "echoes the newest token, one instance after the other", plain, one, echo, once},
+		{0, "the same, at random", plain, one, func(_ *fleet, a *attackers.Attacker) { a.Echo(a.Any) }, once},
+		{1, "the same, 6 requests at once", plain, one, func(_ *fleet, a *attackers.Attacker) { a.AtOnce(6, a.Next) }, func(n, _ int64) int64 { return min(6, n) * attacked }},
+		{2, "sends no token", plain, one, drop, all(attacked)},
+		{2, "replays its first token", plain, one, replay, all(attacked)},
+		{2, "shows any old tokens", plain, one, rollBack, all(attacked)},
+		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, func(n, starts int64) int64 { return all(attacked)(n, starts) + bought(1)(n, starts) }},
+		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, bought(1)},
+		{4, "the same, in requests that cost 1 or 2", costing, one, func(_ *fleet, a *attackers.Attacker) { a.Farm(8, 2) }, bought(2)},
+		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(_ *fleet, a *attackers.Attacker) { a.Prove(20) }, all(20)},
+		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(_ *fleet, a *attackers.Attacker) { a.Prove(150) }, all(attacked)},
+		{6, "sends no token, and waits", waiting, one, wait, all(attacked + attacked/5)},
+		{7, "sends no token, from a whole IPv6 /56", plain, whole56, drop, all(8 * attacked)},
+		{7, "the same, from a whole /48", plain, whole48, drop, all(64 * attacked)},
+		{11, "sends no token, on an exact route", exactly, one, drop, once},
+		{11, "the same, in an outage with `FailOpen`, and after it", exactly, one, outlast, func(n, starts int64) int64 {
+			return attacked + (n+starts)*max(1, attacked/n)
+		}},
+	}
+}
+
+func echo(_ *fleet, a *attackers.Attacker)     { a.Echo(a.Next) }
+func drop(_ *fleet, a *attackers.Attacker)     { a.Drop() }
+func replay(_ *fleet, a *attackers.Attacker)   { a.Replay() }
+func rollBack(_ *fleet, a *attackers.Attacker) { a.RollBack() }
+func farm(_ *fleet, a *attackers.Attacker)     { a.Farm(8, 1) }
+
+// wait is ten browsers without a script: they drain what is there for nothing, and wait.
+func wait(f *fleet, a *attackers.Attacker) {
+	a.Drop()
+	a.Wait(10, func() { f.now = f.now.Add(10 * time.Second) })
+}
+
 // outlast gets what the instances admit while the counter is down, and what the counter has when it is not.
 func outlast(f *fleet, a *attackers.Attacker) {
-	f.counter.down = true
+	f.down = true
 	a.Drop()
-	f.counter.down = false
+	f.down = false
 	a.Drop()
 }
 
-// An outage is a counter that may be out of order.
-type outage struct {
-	exact.Counter
-	down bool
-}
-
-var errDown = errors.New("sim: the counter is down")
-
-func (o *outage) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	if o.down {
-		return exact.Verdict{}, errDown
+// ceilingAttacks are attackers of sites whose instances admit one part of the quota each. Fewer instances than
+// two, or more than the quota, cannot.
+func ceilingAttacks() []attack {
+	parts := func(tallies int64) func(n, starts int64) int64 {
+		return func(n, starts int64) int64 { return (n + starts) * (attacked / n) * tallies }
 	}
-	return o.Counter.Take(ctx, call)
+	all := []attack{
+		{12, "echoes the newest token, one instance after the other", plain, one, echo, func(n, starts int64) int64 {
+			return min(attacked, parts(1)(n, starts))
+		}},
+		{12, "sends no token", plain, one, drop, parts(1)},
+		{12, "replays its first token", plain, one, replay, parts(1)},
+		{12, "shows any old tokens", plain, one, rollBack, parts(1)},
+		{12, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, parts(9)},
+		{12, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, parts(8)},
+		{12, "sends no token, from a whole IPv6 /56", plain, whole56, drop, parts(8)},
+	}
+	for i := range all {
+		all[i].site.UnfairCeiling = true
+	}
+	return all
+}
+
+// played lets an attacker loose on n instances. If some start within the window, all do, once.
+func (a *attack) played(o Options, n, starts int) result {
+	return unlessByChance(func() result {
+		at := a.site
+		if n >= 1000 {
+			at.MaxClients = 2048 // all of them together in a gigabyte
+		}
+		f := newFleet(o, a.client, n, at)
+		client := f.attacker(a.from...)
+		a.play(f, client)
+		if starts > 0 {
+			f.restart()
+			a.play(f, client)
+		}
+		return result{client.Gained().Admitted, a.bound(int64(n), int64(starts))}
+	}, func(r result) bool { return r.admitted > r.bound })
+}
+
+type result struct{ admitted, bound int64 }
+
+func (r result) String() string {
+	return printed.Figure(r.admitted) + " of " + printed.Figure(r.bound)
+}
+
+// sizes are the numbers of instances of the attackers' tables.
+var sizes = []int{1, 3, 10, 100}
+
+// attackTable: what each attacker gets of so many instances, and where all of ten start anew, beside the bound.
+func attackTable(o Options, name string, attacks []attack, sizes []int, anew bool) printed.Made {
+	t := table(name, []string{"client"})
+	for _, n := range sizes {
+		t.Head = append(t.Head, "N = "+printed.Figure(int64(n)))
+	}
+	if anew {
+		t.Head = append(t.Head, "N = 10, C = 10")
+	}
+	for _, a := range attacks {
+		t.Add(anew, func() []string {
+			cells := []string{a.client}
+			for _, n := range sizes {
+				cells = append(cells, a.played(o, n, 0).String())
+			}
+			if anew {
+				cells = append(cells, a.played(o, 10, 10).String())
+			}
+			return cells
+		})
+	}
+	return t
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -191,20 +192,21 @@ func days() []traffic {
 }
 
 // dayTable: a day of a million clients.
-func dayTable(o Options) Table {
-	t := Table{Name: "day", Page: Page, Alone: true, Head: []string{
+func dayTable(o Options) printed.Made {
+	t := table("day", []string{
 		"instances", "requests", "admitted", "refused under the limit", "admitted over it, echoing", "most of one that echoes, in a minute", "in a day",
 		"of one that drops, in a minute", "in a day", "cells in use", "newcomers that begin with a count",
-	}}
+	})
+	t.Alone = true
 	for _, d := range days() {
-		t.Rows = append(t.Rows, Row{Make: func() []string {
+		t.Add(false, func() []string {
 			r := d.play(o.random(d.name))
-			cells := []string{d.name, figure(r.requests), figure(r.admitted), figure(r.early), figure(r.late)}
+			cells := []string{d.name, printed.Figure(r.requests), printed.Figure(r.admitted), printed.Figure(r.early), printed.Figure(r.late)}
 			for _, most := range r.most {
 				cells = append(cells, quotas(most[0]), quotas(most[1]))
 			}
-			return append(cells, fmt.Sprintf("%.0f %%", 100*r.fullest), figure(int64(r.began)))
-		}})
+			return append(cells, fmt.Sprintf("%.0f %%", 100*r.fullest), printed.Figure(int64(r.began)))
+		})
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -69,13 +70,13 @@ func filled(r *rand.Rand, room, clients int, ipv6 bool) (f filling) {
 }
 
 // fillingTable: how many clients a memory is good for.
-func fillingTable(o Options) Table {
-	t := Table{Name: "filling", Page: Page, Head: []string{"clients at once, of `MaxClients`"}}
+func fillingTable(o Options) printed.Made {
+	t := table("filling", []string{"clients at once, of `MaxClients`"})
 	for _, kind := range []string{"IPv4", "IPv6"} {
 		t.Head = append(t.Head, kind+": cells in use", "newcomers that begin with a count", "of how many")
 	}
 	for _, part := range []int{50, 100, 200, 300, 400, 600, 1000} {
-		t.Rows = append(t.Rows, Row{Quick: true, Make: func() []string {
+		t.Add(true, func() []string {
 			cells := []string{fmt.Sprintf("%d %%", part)}
 			for _, ipv6 := range []bool{false, true} {
 				const room = 1 << 14
@@ -83,7 +84,7 @@ func fillingTable(o Options) Table {
 				cells = append(cells, fmt.Sprintf("%.0f %%", 100*f.fill), fmt.Sprintf("%.1f %%", 100*f.began), fmt.Sprintf("%.1f", f.counts))
 			}
 			return cells
-		}})
+		})
 	}
 	return t
 }
