@@ -167,16 +167,18 @@ func Print(out io.Writer, tables []Made, names []string, root string) error {
 	return nil
 }
 
-// Run is a verb of a program that makes tables: it reads its arguments by flags, to which it adds its own.
-func Run(flags *flag.FlagSet, args []string, out io.Writer, tables func() []Made) error {
+// Run is a verb of a program that makes tables: it reads its arguments by flags, to which it adds its own. There is
+// nothing that it could find not to be kept.
+func Run(flags *flag.FlagSet, args []string, stdout, stderr io.Writer, tables func() []Made) (held bool, err error) {
 	root := flags.String("update", "", "write the tables into the pages of the repository in this `directory`")
 	var only []string
 	flags.Func("only", "the `names` of the tables to make, with commas", func(names string) error {
 		only = strings.Split(names, ",")
 		return nil
 	})
+	flags.SetOutput(stderr)
 	if err := flags.Parse(args); err != nil {
-		return err
+		return false, err
 	}
-	return Print(out, tables(), only, *root)
+	return true, Print(stdout, tables(), only, *root)
 }

@@ -60,7 +60,6 @@ var arrows = map[string][]string{
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
-	"internal/price":                  {module + "/storeless", module + "/internal/shop"},
 	"internal/shop":                   {module + "/storeless", module + "/internal/cells"},
 	"internal/printed":                {},
 	"internal/testkit":                {},
@@ -103,8 +102,7 @@ var inTests = map[string][]string{
 
 	"middleware/middlewaretest/clienttest":     {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
-	"internal/npm":   {module + "/middleware/middlewaretest/clienttest", module + "/internal/printed"}, // what fetch.js has to pass, and the page
-	"internal/price": {module + "/middleware", module + "/middleware/middlewaretest", module + "/pow"}, // whose defaults it plays
+	"internal/npm": {module + "/middleware/middlewaretest/clienttest", module + "/internal/printed"}, // what fetch.js has to pass, and the page
 }
 
 // onlyIn narrows an arrow to some files.

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"flag"
 	"io"
 	"strconv"
@@ -91,7 +92,7 @@ func Tables(o Options) []printed.Made {
 }
 
 // Run makes tables, as its arguments say.
-func Run(args []string, out io.Writer) error {
+func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
 	o := Options{Seed: Seed}
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	flags.Uint64Var(&o.Seed, "seed", Seed, "where chance begins")
@@ -100,5 +101,5 @@ func Run(args []string, out io.Writer) error {
 		o.Instances = func(n int) int64 { return max(1, int64(times*float64(n))) }
 		return err
 	})
-	return printed.Run(flags, args, out, func() []printed.Made { return Tables(o) })
+	return printed.Run(flags, args, stdout, stderr, func() []printed.Made { return Tables(o) })
 }
