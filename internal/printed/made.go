@@ -3,7 +3,6 @@
 package printed
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -32,8 +31,10 @@ type Row struct {
 	Make  func() []string
 }
 
-// Add adds a row.
-func (t *Made) Add(quick bool, make func() []string) { t.Rows = append(t.Rows, Row{quick, make}) }
+// Add adds a row of Cells.
+func (t *Made) Add(quick bool, make func() []any) {
+	t.Rows = append(t.Rows, Row{quick, func() []string { return Cells(make()...) }})
+}
 
 // Text makes all rows, as many at a time as there are processors, or as there is memory for.
 func (t *Made) Text() string {
@@ -80,55 +81,59 @@ func Figure(n int64) string {
 	return fmt.Sprintf("%s,%03d", Figure(n/1000), n%1000)
 }
 
-// Between returns where the text of a page begins and ends that stands between two lines.
-func Between(page []byte, begin, end string) (from, to int, err error) {
-	_, rest, found := bytes.Cut(page, []byte(begin+"\n"))
-	if !found {
-		return 0, 0, fmt.Errorf("the page has no line %s", begin)
+// Cells are numbers with a comma at each thousand, and whatever else is, as fmt writes it.
+func Cells(all ...any) (cells []string) {
+	for _, one := range all {
+		switch n := one.(type) {
+		case int:
+			cells = append(cells, Figure(int64(n)))
+		case int64:
+			cells = append(cells, Figure(n))
+		default:
+			cells = append(cells, fmt.Sprint(one))
+		}
 	}
-	from = len(page) - len(rest)
-	size := bytes.Index(rest, []byte(end+"\n"))
-	if size < 0 {
-		return 0, 0, fmt.Errorf("what begins with the line %s has no end", begin)
-	}
-	return from, from + size, nil
+	return cells
 }
 
-// on returns where the table is on its page.
-func (t *Made) on(page []byte) (from, to int, err error) {
-	from, to, err = Between(page, "<!-- made by: "+t.By+"; table: "+t.Name+" -->", "<!-- end of what is made -->")
+// Between returns the text of a page that stands between two lines, and what stands before it and after it, with
+// these lines.
+func Between(page, begin, end string) (before, text, after string, err error) {
+	before, rest, found := strings.Cut(page, begin+"\n")
+	text, after, ended := strings.Cut(rest, end+"\n")
+	if !found || !ended {
+		err = fmt.Errorf("the page has no line %s, or it has no end", begin)
+	}
+	return before + begin + "\n", text, end + "\n" + after, err
+}
+
+// on reads the page of the table below root.
+func (t *Made) on(root string) (before, text, after string, err error) {
+	page, err := os.ReadFile(filepath.Join(root, t.Page))
 	if err != nil {
-		err = fmt.Errorf("%s: %w", t.Page, err)
+		return "", "", "", err
 	}
-	return from, to, err
+	return Between(string(page), "<!-- made by: "+t.By+"; table: "+t.Name+" -->", "<!-- end of what is made -->")
 }
 
-// Put returns the page with another text of the table.
-func (t *Made) Put(page []byte, text string) ([]byte, error) {
-	from, to, err := t.on(page)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Concat(page[:from], []byte(text), page[to:]), nil
-}
-
-// Compare makes the wanted rows anew. It says which of them, or what else of the table, is another one on the page.
-func (t *Made) Compare(page []byte, wanted func(i int) bool) error {
-	from, to, err := t.on(page)
+// Compare makes the wanted rows anew. It says which of them, or what else of the table, is another one on the page
+// below root.
+func (t *Made) Compare(root string, wanted func(i int) bool) error {
+	_, text, _, err := t.on(root)
 	if err != nil {
 		return err
 	}
-	rows, found := strings.CutPrefix(string(page[from:to]), Markdown(t.Head, t.Words, nil))
+	rows, found := strings.CutPrefix(text, Markdown(t.Head, t.Words, nil))
 	lines := strings.SplitAfter(rows, "\n")
 	if !found || len(lines) != len(t.Rows)+1 {
-		return fmt.Errorf("%s: the head or the number of rows is old; %s", t.Name, t.By)
+		return fmt.Errorf("the head or the number of rows is old: %s", t.By)
 	}
 	for i, r := range t.Rows {
 		if !wanted(i) {
 			continue
 		}
 		if made := line(r.Make()); made != lines[i] {
-			return fmt.Errorf("%s: %s\nthe page has\n%snow it is\n%s", t.Name, t.By, lines[i], made)
+			return fmt.Errorf("%s\nthe page has\n%snow it is\n%s", t.By, lines[i], made)
 		}
 	}
 	return nil
@@ -147,21 +152,17 @@ func Print(out io.Writer, tables []Made, names []string, root string) error {
 			continue
 		}
 		began := time.Now()
-		text := t.Text()
-		fmt.Fprintf(out, "%s: %s, %s\n%s\n", t.Page, t.Name, time.Since(began).Round(time.Millisecond), text)
+		made := t.Text()
+		fmt.Fprintf(out, "%s: %s, %s\n%s\n", t.Page, t.Name, time.Since(began).Round(time.Millisecond), made)
 		if root == "" {
 			continue
 		}
-		file := filepath.Join(root, t.Page)
-		page, err := os.ReadFile(file)
+		before, _, after, err := t.on(root)
 		if err == nil {
-			page, err = t.Put(page, text)
-		}
-		if err == nil {
-			err = os.WriteFile(file, page, 0o644)
+			err = os.WriteFile(filepath.Join(root, t.Page), []byte(before+made+after), 0o644)
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", t.Page, err)
 		}
 	}
 	return nil

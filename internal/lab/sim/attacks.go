@@ -143,7 +143,7 @@ var sizes = []int{1, 3, 10, 100}
 
 // attackTable: what each attacker gets of so many instances, and where all of ten start anew, beside the bound.
 func attackTable(o Options, name string, attacks []attack, sizes []int, anew bool) printed.Made {
-	t := table(name, []string{"client"})
+	t := table(name, "client")
 	for _, n := range sizes {
 		t.Head = append(t.Head, "N = "+printed.Figure(int64(n)))
 	}
@@ -151,13 +151,13 @@ func attackTable(o Options, name string, attacks []attack, sizes []int, anew boo
 		t.Head = append(t.Head, "N = 10, C = 10")
 	}
 	for _, a := range attacks {
-		t.Add(anew, func() []string {
-			cells := []string{a.client}
+		t.Add(anew, func() []any {
+			cells := []any{a.client}
 			for _, n := range sizes {
-				cells = append(cells, a.played(o, n, 0).String())
+				cells = append(cells, a.played(o, n, 0))
 			}
 			if anew {
-				cells = append(cells, a.played(o, 10, 10).String())
+				cells = append(cells, a.played(o, 10, 10))
 			}
 			return cells
 		})

@@ -48,9 +48,13 @@ type people struct {
 	proofs, dearest    int64 // their number; the work of the dearest
 }
 
-// gathered returns people without anybody, before a fleet that limits each to l.
-func gathered(f *fleet, l int64) *people {
-	return &people{f: f, l: l, q: chance.Share(l, f.site.Instances, 1)}
+// gathered returns so many people before a fleet that limits each to l.
+func gathered(f *fleet, l int64, n int, addr func(int) string) *people {
+	p := &people{f: f, l: l, q: chance.Share(l, f.site.Instances, 1)}
+	for i := range n {
+		p.all = append(p.all, &client{addr: addr(i)})
+	}
+	return p
 }
 
 // send sends one request of a client to instance i, and judges the answer. asked is who has asked for the work
@@ -103,6 +107,18 @@ func (p *people) ask(c *client, to func() int) {
 	}
 }
 
+// refused writes how many were refused, though the client had a tally under its limit.
+func (p *people) refused() string {
+	if p.early == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%s, %.2g %%", printed.Figure(p.early), 100*float64(p.early)/float64(p.requests))
+}
+
+func (p *people) proofsEach() string {
+	return fmt.Sprintf("%.2f", float64(p.proofs)/float64(len(p.all)))
+}
+
 type scene struct {
 	name      string
 	instances int
@@ -111,7 +127,7 @@ type scene struct {
 	mode      middleware.Mode
 	addr      func(client int) string
 	play      func(p *people, each int)
-	planned   int // what the operator expects; 0: the instances
+	planned   int64 // what the operator expects; 0: the instances
 }
 
 func scenes() []scene {
@@ -172,7 +188,7 @@ func sticky(p *people, each int) {
 		if n++; n == each*len(p.all)/2 {
 			p.f.restart()
 			for _, c := range p.all {
-				c.host = p.f.r.IntN(len(p.f.all))
+				c.host = p.f.any()
 			}
 		}
 		p.ask(c, func() int { return c.host })
@@ -211,41 +227,24 @@ func scalingTo(last int) func(p *people, each int) {
 func (s *scene) played(o Options, l int64) *people {
 	return unlessByChance(func() *people {
 		at := selling(s.mode)
-		at.Limits, at.Instances, at.MaxClients = perMinute(l), int64(s.planned), max(1<<14, 8*s.clients) // a set of a smaller one is full in every thirtieth run
-		p := gathered(newFleet(o, s.name, s.instances, at), l)
-		for i := range s.clients {
-			p.all = append(p.all, &client{addr: s.addr(i)})
-		}
+		at.Limits, at.Instances, at.MaxClients = perMinute(l), s.planned, max(1<<14, 8*s.clients) // a set of a smaller one is full in every thirtieth run
+		p := gathered(newFleet(o, s.name, s.instances, at), l, s.clients, s.addr)
 		s.play(p, s.each)
 		return p
 	}, func(p *people) bool { return p.over > 0 })
 }
 
-// refused writes how many were refused, though the client had a tally under its limit.
-func (p *people) refused() string {
-	if p.early == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%s, %.2g %%", printed.Figure(p.early), 100*float64(p.early)/float64(p.requests))
-}
-
-func (p *people) proofsEach() string {
-	return fmt.Sprintf("%.2f", float64(p.proofs)/float64(len(p.all)))
-}
+// inW writes hashes in prices of the first tally.
+func inW(hashes int64) string { return fmt.Sprintf("%.1f W", float64(hashes)/unit) }
 
 // crowdsTable: what honest clients notice.
 func crowdsTable(o Options) printed.Made {
-	t := table("crowds", []string{
-		"honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
-		"with `Instances` 1: refused", "proofs for each",
-	})
+	t := table("crowds", "honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
+		"with `Instances` 1: refused", "proofs for each")
 	for _, s := range scenes() {
-		t.Add(s.clients <= 200, func() []string {
+		t.Add(s.clients <= 200, func() []any {
 			p, whole := s.played(o, attacked), s.played(o.expecting(1), attacked)
-			return []string{
-				s.name, printed.Figure(p.requests), printed.Figure(p.admitted), p.refused(), p.proofsEach(),
-				fmt.Sprintf("%.1f W", float64(p.dearest)/unit), whole.refused(), whole.proofsEach(),
-			}
+			return []any{s.name, p.requests, p.admitted, p.refused(), p.proofsEach(), inW(p.dearest), whole.refused(), whole.proofsEach()}
 		})
 	}
 	return t

@@ -238,7 +238,7 @@ func unlessByChance[T any](play func() T, over func(T) bool) T {
 const madeBy = "make bounds"
 
 // table is one of the page of this package.
-func table(name string, head []string) printed.Made {
+func table(name string, head ...string) printed.Made {
 	return printed.Made{Name: name, Page: "internal/lab/README.md", By: madeBy, Head: head}
 }
 

@@ -22,14 +22,14 @@ type grief struct {
 // a newcomer comes.
 func grieved(o Options, mode middleware.Mode, budget int64) grief {
 	return unlessByChance(func() grief {
-		p := gathered(newFleet(o, fmt.Sprint("grief", mode), 10, selling(mode)), attacked)
-		f := p.f // chance is the same for all budgets: the holders go to the same instances
-		buying := f.attacker(one...)
-		for range 20 {
-			i := buying.Next()
-			token := buying.Buy(i)
-			name, _ := attackers.Claims(token)
-			p.all = append(p.all, &client{addr: v4(0), token: token, own: &ownTally{name, f.all[i], map[*instance]int64{}}})
+		f := newFleet(o, fmt.Sprint("grief", mode), 10, selling(mode)) // chance is the same for all budgets: the holders go to the same instances
+		here := func(int) string { return v4(0) }
+		p, seller := gathered(f, attacked, 20, here), f.attacker(one...)
+		for _, c := range p.all {
+			i := seller.Next()
+			c.token = seller.Buy(i)
+			name, _ := attackers.Claims(c.token)
+			c.own = &ownTally{name, f.all[i], map[*instance]int64{}}
 		}
 		half := func() {
 			for range attacked / 2 {
@@ -47,27 +47,22 @@ func grieved(o Options, mode middleware.Mode, budget int64) grief {
 		before := p.proofs
 		half()
 		p.proofs -= before
-		late := gathered(f, attacked)
-		late.ask(&client{addr: v4(0)}, f.any)
+		late := gathered(f, attacked, 1, here)
+		late.ask(late.all[0], f.any)
 		return grief{p, late.admitted * late.dearest}
 	}, func(g grief) bool { return g.over > 0 })
 }
 
-// asked writes what a newcomer pays.
-func (g *grief) asked() string { return fmt.Sprintf("%.1f W", float64(g.newcomer)/unit) }
-
 // griefTable: what a neighbour's work does to those that have paid.
 func griefTable(o Options) printed.Made {
-	t := table("grief", []string{
-		"a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays",
-		"with `Instances` 1: refused", "proofs", "a newcomer",
-	})
+	t := table("grief", "a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays",
+		"with `Instances` 1: refused", "proofs", "a newcomer")
 	for _, budget := range []int64{0, 8, 32, 1200, 20_000} {
-		t.Add(budget < 1000, func() []string {
+		t.Add(budget < 1000, func() []any {
 			g, whole := grieved(o, middleware.WhenExhausted, budget), grieved(o.expecting(1), middleware.WhenExhausted, budget)
-			return []string{
-				printed.Figure(budget) + " W", printed.Figure(g.requests), printed.Figure(g.admitted), g.refused(), printed.Figure(g.proofs), g.asked(),
-				whole.refused(), printed.Figure(whole.proofs), whole.asked(),
+			return []any{
+				printed.Figure(budget) + " W", g.requests, g.admitted, g.refused(), g.proofs, inW(g.newcomer),
+				whole.refused(), whole.proofs, inW(whole.newcomer),
 			}
 		})
 	}

@@ -61,12 +61,9 @@ func rows() []bound {
 // String names what there is.
 func (a also) String() string {
 	var all []string
-	for _, one := range []struct {
-		name string
-		is   bool
-	}{{"simulated", a.simulated}, {"model-checked", a.world != ""}, {"proved", a.proof != ""}} {
-		if one.is {
-			all = append(all, one.name)
+	for i, has := range []bool{a.simulated, a.world != "", a.proof != ""} {
+		if has {
+			all = append(all, []string{"simulated", "model-checked", "proved"}[i])
 		}
 	}
 	return strings.Join(all, ", ")
@@ -77,9 +74,9 @@ func Tables(o Options) []printed.Made {
 	all := printed.Made{Name: "bounds", Page: "docs/bounds.md", By: madeBy, Head: []string{"client", "requests admitted", "tested by", "and"}, Words: true}
 	few := printed.Made{Name: "bounds", Page: "README.md", By: madeBy, Head: []string{"client", "requests admitted"}, Words: true}
 	for _, b := range rows() {
-		all.Add(true, func() []string { return []string{b.client, b.admitted, "`" + b.test + "`", b.also.String()} })
+		all.Add(true, func() []any { return []any{b.client, b.admitted, "`" + b.test + "`", b.also} })
 		if b.readme {
-			few.Add(true, func() []string { return []string{b.client, b.admitted} })
+			few.Add(true, func() []any { return []any{b.client, b.admitted} })
 		}
 	}
 	thousand := attackTable(o, "thousand", attacks(o), []int{1000}, false)

@@ -34,18 +34,16 @@ func inQuotas(o Options, n int, l int64) string {
 
 // quotasTable: by the size of the limit.
 func quotasTable(o Options) printed.Made {
-	t := table("quotas", []string{
-		"L", "q, N = 10", "requests of 1,000 clients, N = 10", "admitted", "refused under their limit", "a tally is worth, N = 10", "N = 100",
-		"with `Instances` 1: refused", "worth, N = 10", "N = 100",
-	})
+	t := table("quotas", "L", "q, N = 10", "requests of 1,000 clients, N = 10", "admitted", "refused under their limit", "a tally is worth, N = 10", "N = 100",
+		"with `Instances` 1: refused", "worth, N = 10", "N = 100")
 	whole := o.expecting(1)
 	for _, l := range []int64{3, 5, 20, 100, 1000} {
-		t.Add(l <= 100, func() []string {
+		t.Add(l <= 100, func() []any {
 			s := scene{fmt.Sprint("quotas", l), 10, 1000, int(l), middleware.Newcomers, v4, anywhere, 0}
 			p := s.played(o, l)
-			return []string{
-				printed.Figure(l), printed.Figure(chance.Share(l, o.expected(10), 1)), printed.Figure(p.requests), printed.Figure(p.admitted), p.refused(),
-				inQuotas(o, 10, l), inQuotas(o, 100, l), s.played(whole, l).refused(), inQuotas(whole, 10, l), inQuotas(whole, 100, l),
+			return []any{
+				l, chance.Share(l, o.expected(10), 1), p.requests, p.admitted, p.refused(), inQuotas(o, 10, l), inQuotas(o, 100, l),
+				s.played(whole, l).refused(), inQuotas(whole, 10, l), inQuotas(whole, 100, l),
 			}
 		})
 	}
@@ -84,15 +82,14 @@ func (p *plan) played(o Options) *people {
 
 // plansTable: what it costs to be wrong about the number of instances.
 func plansTable(o Options) printed.Made {
-	t := table("plans", []string{
-		"instances", "`Instances`", "q", "requests of 200 clients", "admitted", "refused under their limit", "proofs for each", "a tally is worth, of the most instances",
-	})
+	t := table("plans", "instances", "`Instances`", "q", "requests of 200 clients", "admitted", "refused under their limit", "proofs for each",
+		"a tally is worth, of the most instances")
 	for _, p := range plans() {
-		t.Add(true, func() []string {
+		t.Add(true, func() []any {
 			got := p.played(o)
-			return []string{
-				p.name(), printed.Figure(p.instances), printed.Figure(chance.Share(attacked, p.instances, 1)), printed.Figure(got.requests), printed.Figure(got.admitted),
-				got.refused(), got.proofsEach(), inQuotas(o.expecting(p.instances), max(p.from, p.to), attacked),
+			return []any{
+				p.name(), p.instances, chance.Share(attacked, p.instances, 1), got.requests, got.admitted, got.refused(), got.proofsEach(),
+				inQuotas(o.expecting(p.instances), max(p.from, p.to), attacked),
 			}
 		})
 	}
@@ -100,26 +97,24 @@ func plansTable(o Options) printed.Made {
 }
 
 // A bucket gives a tally one request a second, and a burst. Away from home it is filled more slowly.
-type bucket struct{ burst int64 }
+type bucket int64
 
 func (b bucket) fleet(o Options, name string, n int) *fleet {
 	s := selling(middleware.Newcomers)
-	s.Limits = []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: b.burst}}
-	return newFleet(o, fmt.Sprint(name, b.burst), n, s)
+	s.Limits = []middleware.Limit{{Algorithm: middleware.TokenBucket, Quota: 60, Window: time.Minute, Burst: int64(b)}}
+	return newFleet(o, fmt.Sprint(name, int64(b)), n, s)
 }
 
 // slower is how many times slower, on n instances.
-func (b bucket) slower(o Options, n int) float64 { return chance.Slower(b.burst, o.expected(n), 1) }
+func (b bucket) slower(o Options, n int) float64 { return chance.Slower(int64(b), o.expected(n), 1) }
 
 // played has 100 clients use all of it for ten minutes: the burst at once, and then one request each second. A client
 // of one instance would never be refused.
 func (b bucket) played(o Options) *people {
-	p := &people{f: b.fleet(o, "bucket ", 10), l: math.MaxInt64}
-	for i := range 100 {
-		p.all = append(p.all, &client{addr: v4(i)})
-	}
-	for n := range b.burst - 1 + 600 {
-		p.f.now = p.f.began.Add(time.Duration(max(0, n-b.burst+1)) * time.Second)
+	p := gathered(b.fleet(o, "bucket ", 10), 1, 100, v4)
+	p.l = math.MaxInt64
+	for n := range b - 1 + 600 {
+		p.f.now = p.f.began.Add(time.Duration(max(0, n-b+1)) * time.Second)
 		for _, c := range p.all {
 			p.ask(c, p.f.any)
 		}
@@ -136,23 +131,21 @@ func (b bucket) worth(o Options, n int) result {
 		f.now = f.began.Add(time.Duration(second) * time.Second)
 		a.Use(1)
 	}
-	away := b.burst + int64(59/b.slower(o, n))
-	return result{a.Gained().Admitted, b.burst + 59 + int64(n-1)*away}
+	away := int64(b) + int64(59/b.slower(o, n))
+	return result{a.Gained().Admitted, int64(b) + 59 + int64(n-1)*away}
 }
 
 // bucketsTable: by the size of the burst.
 func bucketsTable(o Options) printed.Made {
-	t := table("buckets", []string{
-		"burst", "filled every, N = 10", "requests of 100 clients", "admitted", "refused, though their tally has room", "a tally in a minute, N = 10",
-		"with `Instances` 1: refused", "a tally in a minute",
-	})
+	t := table("buckets", "burst", "filled every, N = 10", "requests of 100 clients", "admitted", "refused, though their tally has room",
+		"a tally in a minute, N = 10", "with `Instances` 1: refused", "a tally in a minute")
 	whole := o.expecting(1)
-	for _, b := range []bucket{{2}, {3}, {5}, {10}, {20}, {60}} {
-		t.Add(true, func() []string {
+	for _, b := range []bucket{2, 3, 5, 10, 20, 60} {
+		t.Add(true, func() []any {
 			p := b.played(o)
-			return []string{
-				printed.Figure(b.burst), fmt.Sprintf("%.1f s", b.slower(o, 10)), printed.Figure(p.requests), printed.Figure(p.admitted), p.refused(),
-				b.worth(o, 10).String(), b.played(whole).refused(), b.worth(whole, 10).String(),
+			return []any{
+				int64(b), fmt.Sprintf("%.1f s", b.slower(o, 10)), p.requests, p.admitted, p.refused(), b.worth(o, 10),
+				b.played(whole).refused(), b.worth(whole, 10),
 			}
 		})
 	}

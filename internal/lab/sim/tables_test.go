@@ -3,8 +3,6 @@
 package sim
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/cryptotest"
 
@@ -23,10 +21,8 @@ import (
 func TestPrintedTables(t *testing.T) {
 	for _, table := range Tables(Options{Seed: Seed}) {
 		t.Run(table.Page+" "+table.Name, func(t *testing.T) {
-			page, err := os.ReadFile(filepath.Join("..", "..", "..", table.Page))
-			require.NoError(t, err)
 			made := 0
-			require.NoError(t, table.Compare(page, func(i int) bool {
+			require.NoError(t, table.Compare("../../..", func(i int) bool {
 				if testkit.Race && made > 0 && !table.Words || !table.Rows[i].Quick && (testkit.Race || !testkit.Long()) {
 					return false
 				}

@@ -3,10 +3,8 @@
 package sim
 
 import (
-	"cmp"
 	"fmt"
 
-	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/printed"
 )
 
@@ -18,9 +16,10 @@ type balancer struct {
 }
 
 func balancers() []balancer {
+	anywhere := func(f *fleet, _, _ int) int { return f.any() }
 	return []balancer{
 		{"one after the other, for each client", 10, func(f *fleet, client, request int) int { return (client + request) % len(f.all) }},
-		{"any, by chance", 10, func(f *fleet, _, _ int) int { return f.any() }},
+		{"any, by chance", 10, anywhere},
 		{"half of all to one, the others by chance", 10, func(f *fleet, _, _ int) int {
 			if f.r.IntN(2) == 0 {
 				return 0
@@ -28,7 +27,7 @@ func balancers() []balancer {
 			return 1 + f.r.IntN(len(f.all)-1)
 		}},
 		{"each client to one", 10, func(f *fleet, client, _ int) int { return client % len(f.all) }},
-		{"any, by chance; `Instances` is twice as many", 20, func(f *fleet, _, _ int) int { return f.any() }},
+		{"any, by chance; `Instances` is twice as many", 20, anywhere},
 	}
 }
 
@@ -36,33 +35,23 @@ func balancers() []balancer {
 // and returns how many of their requests are refused.
 func (b balancer) refusedUnder(o Options, n int, l, uses int64) (refused, requests int64) {
 	s := site{Limits: perMinute(l), UnfairCeiling: true, Instances: int64(n * b.planned / 10)}
-	f := newFleet(o, fmt.Sprint(b.name, n, l, uses), n, s)
-	for client := range max(8, 4000/int(l)) {
-		token := ""
-		for request := range uses {
-			t := f.Ask(attackers.Request{To: b.pick(f, client, int(request)), From: v4(client), Tokens: []string{token}})
-			requests++
-			if !t.Admitted() {
-				refused++
-			}
-			token = cmp.Or(t.Token(), token)
+	p := gathered(newFleet(o, fmt.Sprint(b.name, n, l, uses), n, s), l, max(8, 4000/int(l)), v4)
+	for i, c := range p.all {
+		for request := range int(uses) {
+			p.ask(c, func() int { return b.pick(p.f, i, request) })
 		}
 	}
-	return refused, requests
+	return p.requests - p.admitted, p.requests
 }
 
 // unfairTable: what honest clients under their limit pay for that.
 func unfairTable(o Options) printed.Made {
-	quotas := []int64{20, 100, 1000}
-	t := table("unfair", []string{"the balancer sends", "N"})
-	for _, l := range quotas {
-		t.Head = append(t.Head, fmt.Sprintf("all of L = %s", printed.Figure(l)), "half of it")
-	}
+	t := table("unfair", "the balancer sends", "N", "all of L = 20", "half of it", "all of L = 100", "half of it", "all of L = 1,000", "half of it")
 	for _, b := range balancers() {
 		for _, n := range []int{3, 10} {
-			t.Add(true, func() []string {
-				cells := []string{b.name, fmt.Sprint(n)}
-				for _, l := range quotas {
+			t.Add(true, func() []any {
+				cells := []any{b.name, n}
+				for _, l := range []int64{20, 100, 1000} {
 					for _, uses := range []int64{l, l / 2} {
 						refused, requests := b.refusedUnder(o, n, l, uses)
 						cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(refused)/float64(requests)))

@@ -40,35 +40,32 @@ func (p place) buyer(a *attackers.Attacker) *attackers.Buyer {
 
 // harvested spends a purse at n instances in no time, and uses all that it has bought.
 func harvested(o Options, n int, p place, purse int64, clients int) attackers.Gain {
-	return unlessByChance(func() attackers.Gain { return harvestedOnce(o, n, p, purse, clients) }, func(g attackers.Gain) bool {
+	return unlessByChance(func() attackers.Gain {
+		s := selling(middleware.WhenExhausted)
+		s.Cost, s.MaxClients = costOf, clients
+		if clients == 0 && p.crowds > 1 {
+			s.MaxClients = 1 << 16 // in a small memory a /48 alone has its part of what is for sale, and pays more
+		}
+		f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
+		a := f.attacker(p.free...)
+		for b := p.buyer(a); b.Buy(purse) != ""; {
+		}
+		for i := range f.all {
+			for _, addr := range p.free {
+				a.DrainMuch(attackers.Request{To: i, From: addr}, attacked)
+			}
+			for _, token := range a.Owned() {
+				f.useUp(a, i, token)
+			}
+		}
+		got := a.Gained()
+		if got.Solved != got.Bought {
+			panic("sim: a proof at 8/15 of the price is not accepted")
+		}
+		return got
+	}, func(g attackers.Gain) bool {
 		return g.Admitted > int64(n)*p.quotas*attacked+o.bought(g.Bought, attacked, int64(n), 0, 1)
 	})
-}
-
-func harvestedOnce(o Options, n int, p place, purse int64, clients int) attackers.Gain {
-	s := selling(middleware.WhenExhausted)
-	s.Cost, s.MaxClients = costOf, clients
-	if clients == 0 && p.crowds > 1 {
-		s.MaxClients = 1 << 16 // in a small memory a /48 alone has its part of what is for sale, and pays more
-	}
-	f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
-	a := f.attacker(p.free...)
-	b := p.buyer(a)
-	for b.Buy(purse) != "" {
-	}
-	for i := range f.all {
-		for _, addr := range p.free {
-			a.DrainMuch(attackers.Request{To: i, From: addr}, attacked)
-		}
-		for _, token := range a.Owned() {
-			f.useUp(a, i, token)
-		}
-	}
-	got := a.Gained()
-	if got.Solved != got.Bought {
-		panic("sim: a proof at 8/15 of the price is not accepted")
-	}
-	return got
 }
 
 // mostTallies is what docs/bounds.md says of F: what n instances sell at once, for so many W,
@@ -91,32 +88,24 @@ func (f *fleet) useUp(a *attackers.Attacker, i int, token string) {
 
 // yieldTable: requests for work.
 func yieldTable(o Options) printed.Made {
-	t := table("yield", []string{"work"})
-	for _, n := range sizes {
-		t.Head = append(t.Head, fmt.Sprintf("N = %d", n))
-	}
-	whole, title := o.expecting(1), "with `Instances` 1: "
-	for _, n := range sizes[1:] { // one instance has no other
-		t.Head = append(t.Head, fmt.Sprintf("%sN = %d", title, n))
-		title = ""
-	}
-	add := func(quick bool, name string, of func(o Options, n int) attackers.Gain, cell func(n int, g attackers.Gain) string) {
-		t.Add(quick, func() []string {
-			cells := []string{name}
+	t := table("yield", "work", "N = 1", "N = 3", "N = 10", "N = 100", "with `Instances` 1: N = 3", "N = 10", "N = 100") // one instance has no other
+	add := func(quick bool, name string, of func(o Options, n int) attackers.Gain, cell func(n int, g attackers.Gain) any) {
+		t.Add(quick, func() []any {
+			cells := []any{name}
 			for _, n := range sizes {
 				cells = append(cells, cell(n, of(o, n)))
 			}
 			for _, n := range sizes[1:] {
-				cells = append(cells, printed.Figure(of(whole, n).Admitted))
+				cells = append(cells, of(o.expecting(1), n).Admitted)
 			}
 			return cells
 		})
 	}
 	spend := func(budget int64, p place) {
 		add(budget < 1000, printed.Figure(budget)+" W"+p.name, func(o Options, n int) attackers.Gain { return harvested(o, n, p, budget*unit, 0) },
-			func(n int, g attackers.Gain) string {
+			func(n int, g attackers.Gain) any {
 				most := o.bought(mostTallies(n, p.crowds, float64(budget)), attacked, int64(n), 0, 1)
-				return result{g.Admitted, int64(n)*p.quotas*attacked + most}.String()
+				return result{g.Admitted, int64(n)*p.quotas*attacked + most}
 			})
 	}
 	for _, budget := range []int64{0, 1, 8, 100, 1000} {
@@ -130,7 +119,7 @@ func yieldTable(o Options) printed.Made {
 			clients = 3 << 14 // of 11,300 tallies no set is full
 		}
 		return harvested(o, n, places[0], 1<<62, clients)
-	}, func(_ int, g attackers.Gain) string {
+	}, func(_ int, g attackers.Gain) any {
 		return fmt.Sprintf("%s for %s W", printed.Figure(g.Admitted), printed.Figure(g.Spent/unit))
 	})
 	return t
