@@ -3,6 +3,7 @@
 package attackers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -27,7 +28,7 @@ type Attacker struct {
 	proofs []string
 	waits  []string // tickets
 
-	admitted, spent, solved, bought int64
+	gain Gain
 }
 
 // A Gain is what an attacker has got, and what it has done for that.
@@ -42,7 +43,7 @@ type Gain struct {
 func (a *Attacker) Gained() Gain {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Gain{a.admitted, a.spent, a.solved, a.bought}
+	return a.gain
 }
 
 // Ask sends a request from its first address, if the request does not say from which, and counts what is admitted.
@@ -53,17 +54,10 @@ func (a *Attacker) Ask(r Request) Answer {
 	got := a.Fleet.Ask(r)
 	if got.Admitted() && r.Path == "" {
 		a.mu.Lock()
-		a.admitted += max(1, r.Cost)
+		a.gain.Admitted += max(1, r.Cost)
 		a.mu.Unlock()
 	}
 	return got
-}
-
-// each calls do for every instance in turn.
-func (a *Attacker) each(do func(i int)) {
-	for i := range a.Instances() {
-		do(i)
-	}
 }
 
 // Next is the next instance, one after the other.
@@ -77,12 +71,8 @@ func (a *Attacker) Next() int {
 // Any is one by chance.
 func (a *Attacker) Any() int { return a.Random.IntN(a.Instances()) }
 
-func (a *Attacker) endless() int64 {
-	if a.Endless == 0 {
-		return 1 << 12 // a limiter that is broken must not be asked for ever
-	}
-	return a.Endless
-}
+// endless keeps it from asking a limiter that is broken for ever.
+func (a *Attacker) endless() int64 { return cmp.Or(a.Endless, 1<<12) }
 
 // Drain asks again and again, until it is refused as often as it needs. It returns how much was admitted.
 func (a *Attacker) Drain(r Request) (admitted int64) {
@@ -127,8 +117,8 @@ func (a *Attacker) Solve(offer Answer) (proof string) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.spent += int64(c.Work)
-	a.solved++
+	a.gain.Spent += int64(c.Work)
+	a.gain.Solved++
 	return proof
 }
 
@@ -164,7 +154,7 @@ func (a *Attacker) own(token string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.owned = append(a.owned, token)
-	a.bought++
+	a.gain.Bought++
 }
 
 // Owned returns the first tokens of the tallies that it has bought.

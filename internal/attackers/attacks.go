@@ -3,24 +3,13 @@
 package attackers
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 )
 
 // Echo is an honest client that shows the newest token, and does not stop when it is refused.
-func (a *Attacker) Echo(to func() int) {
-	for refused, admitted := 0, int64(0); refused < 3*a.Instances() && admitted < a.endless(); {
-		got := a.Ask(Request{To: to(), Tokens: []string{a.newest}})
-		if t := got.Token(); t != "" {
-			a.newest = t
-		}
-		if got.Admitted() {
-			admitted++
-		} else {
-			refused++
-		}
-	}
-}
+func (a *Attacker) Echo(to func() int) { a.AtOnce(1, to) }
 
 // AtOnce is the same with so many connections: requests that are sent together show what it had before, and it
 // keeps the last answer.
@@ -32,9 +21,7 @@ func (a *Attacker) AtOnce(connections int, to func() int) {
 			got := a.Ask(Request{To: to(), Tokens: []string{shown}})
 			mu.Lock()
 			defer mu.Unlock()
-			if t := got.Token(); t != "" {
-				a.newest = t
-			}
+			a.newest = cmp.Or(got.Token(), a.newest)
 			if got.Admitted() {
 				admitted++
 			} else {
@@ -44,33 +31,48 @@ func (a *Attacker) AtOnce(connections int, to func() int) {
 	}
 }
 
+// show drains every instance in turn with each request.
+func (a *Attacker) show(all ...Request) {
+	for i := range a.Instances() {
+		for _, r := range all {
+			r.To = i
+			a.Drain(r)
+		}
+	}
+}
+
+// each makes a request of each of what is shown.
+func each(shown []string, with func(one string) Request) (all []Request) {
+	for _, one := range shown {
+		all = append(all, with(one))
+	}
+	return all
+}
+
 // Drop shows nothing, from each of its addresses.
 func (a *Attacker) Drop() {
-	a.each(func(i int) {
-		for _, from := range a.From {
-			a.Drain(Request{To: i, From: from})
-		}
-	})
+	a.show(each(a.From, func(from string) Request { return Request{From: from} })...)
 }
 
 // first is its first token, which it keeps.
-func (a *Attacker) first() []string {
+func (a *Attacker) first() Request {
 	if a.newest == "" {
 		a.newest = a.Ask(Request{}).Token()
 	}
-	return []string{a.newest}
+	return Request{Tokens: []string{a.newest}}
 }
 
 // Replay gets one token of the first instance, and shows that for ever.
-func (a *Attacker) Replay() {
-	shown := a.first()
-	a.each(func(i int) { a.Drain(Request{To: i, Tokens: shown}) })
-}
+func (a *Attacker) Replay() { a.show(a.first()) }
 
 // Fork shows one token to all instances at once, twice to each.
 func (a *Attacker) Fork() {
-	shown, n := a.first(), a.Instances()
-	a.Together(2*n, func(i int) { a.Drain(Request{To: i % n, Tokens: shown}) })
+	r, n := a.first(), a.Instances()
+	a.Together(2*n, func(i int) {
+		mine := r
+		mine.To = i % n
+		a.Drain(mine)
+	})
 }
 
 // RollBack shows any two of the tokens that it was ever given, or none.
@@ -94,16 +96,14 @@ func (a *Attacker) RollBack() {
 // redeems each proof at every instance: if that made an instance a tally's home, all were.
 func (a *Attacker) Farm(n int, cost int64) {
 	for len(a.owned) < n {
-		proof := a.Solve(a.Challenge(a.Next(), ""))
-		var tokens []string
-		a.each(func(i int) { tokens = append(tokens, a.Redeem(i, "", proof)) })
-		for _, t := range tokens {
-			if t == "" {
+		proof, token := a.Solve(a.Challenge(a.Next(), "")), ""
+		for i := range a.Instances() {
+			if token = a.Redeem(i, "", proof); token == "" {
 				a.Fail(errNotSold)
 				return
 			}
 		}
-		a.own(tokens[0])
+		a.own(token)
 	}
 	a.Drop()
 	a.Use(cost)
@@ -111,26 +111,21 @@ func (a *Attacker) Farm(n int, cost int64) {
 
 // Use shows what it has bought to every instance, in requests of a cost and then of less.
 func (a *Attacker) Use(cost int64) {
-	a.each(func(i int) {
-		for _, token := range a.owned {
-			for each := cost; each > 0; each-- {
-				a.Drain(Request{To: i, Tokens: []string{token}, Cost: each})
-			}
+	var all []Request
+	for _, token := range a.owned {
+		for each := cost; each > 0; each-- {
+			all = append(all, Request{Tokens: []string{token}, Cost: each})
 		}
-	})
+	}
+	a.show(all...)
 }
 
 // Prove shows each of n proofs to every instance.
 func (a *Attacker) Prove(n int) {
 	for len(a.proofs) < n {
-		proof := a.Solve(a.Challenge(a.Next(), ""))
-		a.proofs = append(a.proofs, proof)
+		a.proofs = append(a.proofs, a.Solve(a.Challenge(a.Next(), "")))
 	}
-	a.each(func(i int) {
-		for _, proof := range a.proofs {
-			a.Drain(Request{To: i, Proof: proof})
-		}
-	})
+	a.show(each(a.proofs, func(proof string) Request { return Request{Proof: proof} })...)
 }
 
 // Wait gathers n tickets of the waiting room, lets their time pass, and shows each to every instance.
@@ -141,9 +136,5 @@ func (a *Attacker) Wait(n int, pass func()) {
 		}
 	}
 	pass()
-	a.each(func(i int) {
-		for _, ticket := range a.waits {
-			a.Drain(Request{To: i, Cookie: ticket})
-		}
-	})
+	a.show(each(a.waits, func(ticket string) Request { return Request{Cookie: ticket} })...)
 }
