@@ -181,5 +181,6 @@ func Run(flags *flag.FlagSet, args []string, stdout, stderr io.Writer, tables fu
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
-	return true, Print(stdout, tables(), only, *root)
+	err = Print(stdout, tables(), only, *root)
+	return err == nil, err
 }

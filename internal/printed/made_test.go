@@ -4,6 +4,8 @@ package printed
 
 import (
 	"bytes"
+	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,7 +50,14 @@ func TestPrint(t *testing.T) {
 	require.ErrorContains(t, Print(&out, []Made{a}, []string{"b"}, ""), "no table is called b")
 	require.NoError(t, Print(&out, []Made{a, {Name: "b"}}, []string{"a"}, ""))
 	require.Contains(t, out.String(), "\n"+a.Text())
-	require.NoError(t, Print(&out, []Made{a}, nil, dir))
+	verb := func(args ...string) error {
+		held, err := Run(flag.NewFlagSet("verb", flag.ContinueOnError), args, &out, io.Discard, func() []Made { return []Made{a} })
+		require.Equal(t, err == nil, held)
+		return err
+	}
+	require.ErrorContains(t, verb("-only", "a,b"), "no table is called b")
+	require.Error(t, verb("-none"))
+	require.NoError(t, verb("-only", "a", "-update", dir))
 	now, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, "before\n<!-- made by: make it; table: a -->\n| x | y |\n|---|--:|\n| 1 | 2,000 |\n| 3.5 | 4 |\n<!-- end of what is made -->\nafter\n", string(now))
