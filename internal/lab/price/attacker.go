@@ -48,49 +48,35 @@ func (a *attacker) look(s *stall, now int64) {
 	}
 }
 
-// A raid is what an attacker that is alone in a place buys in a time.
-type raid struct {
-	place place
-	purse int64 // hashes
-	lasts int64
-}
-
 // A lot is some tallies that were bought at one moment.
 type lot struct{ now, tallies int64 }
 
-// step is how often it looks.
-func (g *raid) step() int64 { return g.lasts / 2880 }
-
-// bought plays one plan: hold the price at target, and spend all the rest at burst.
-func (g *raid) bought(target, burst int64, stock bool) (list []lot) {
-	s, a := open(), &attacker{place: g.place, purse: g.purse, target: target, stock: stock}
-	for now := int64(0); now < g.lasts; now += g.step() {
-		before := a.bought
-		a.look(s, now)
-		if now == burst {
-			a.target = 0
-			a.look(s, now)
-			a.target = target
-		}
-		if n := a.bought - before; n > 0 {
-			list = append(list, lot{now, n})
-		}
-	}
-	return list
-}
-
-// plans plays every plan there is, and returns what each of them buys.
-func (g *raid) plans() (all [][]lot) {
-	// A tally that lives for an hour is worth less if it is bought later.
-	bursts := []int64{0, max(0, g.lasts-hour), g.lasts - g.step()}
+// raids plays what an attacker that is alone in a place can plan with its purse for a time: to hold the price at a
+// target, and to spend all the rest at some moment. It returns what each plan buys.
+func raids(p place, purse, lasts int64) (plans [][]lot) {
+	step := lasts / 2880 // how often it looks
 	for _, stock := range []bool{false, true} {
 		for target := int64(work); target <= work<<12; target *= 2 {
-			for _, burst := range bursts {
-				all = append(all, g.bought(target, burst, stock))
+			// A tally that lives for an hour is worth less if it is bought later.
+			for _, burst := range []int64{0, max(0, lasts-hour), lasts - step} {
+				s, a, plan := open(), &attacker{place: p, purse: purse, target: target, stock: stock}, []lot(nil)
+				for now := int64(0); now < lasts; now += step {
+					before := a.bought
+					a.look(s, now)
+					if now == burst {
+						a.target = 0
+						a.look(s, now)
+						a.target = target
+					}
+					if n := a.bought - before; n > 0 {
+						plan = append(plan, lot{now, n})
+					}
+				}
+				plans = append(plans, plan)
 			}
 		}
 	}
-	return all
+	return plans
 }
 
 // best is the most that a plan is worth, by what a tally is that is bought at a time, and the tallies of that plan.

@@ -28,25 +28,25 @@ func table(name string, head ...string) printed.Made {
 // purses are the budgets of attackers that buy to use: a core that runs Go.
 var purses = []int64{10 * core, 600 * core, 36_000 * core}
 
-// raids returns a cell for each time and each purse of an attacker that is alone in a place.
-func raids(p place, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
+// raided returns a cell for each time and each purse of an attacker that is alone in a place.
+func raided(p place, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
 	for _, lasts := range []int64{hour, day} {
 		for _, purse := range purses {
-			cells = append(cells, cell((&raid{p, purse, lasts}).plans(), lasts))
+			cells = append(cells, cell(raids(p, purse, lasts), lasts))
 		}
 	}
 	return cells
 }
 
+func tallies(plans [][]lot, _ int64) int64 { return most(plans) }
+
 // worthTable: what buying is worth at one address.
 func worthTable() printed.Made {
 	t := table("worth", "policy", "a tally admits", "an hour for 10 s", "10 min", "10 h", "a day for 10 s", "10 min", "10 h")
-	t.Add(true, func() []any {
-		return append([]any{"tallies", 1}, raids(oneAddress, func(plans [][]lot, _ int64) int64 { return most(plans) })...)
-	})
+	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(oneAddress, tallies)...) })
 	for i, u := range uses() {
 		t.Add(i == 0, func() []any {
-			return append([]any{u.name, u.admitted(0, day)}, raids(oneAddress, func(plans [][]lot, lasts int64) int64 {
+			return append([]any{u.name, u.admitted(0, day)}, raided(oneAddress, func(plans [][]lot, lasts int64) int64 {
 				requests, _ := u.best(plans, lasts)
 				return requests
 			})...)
@@ -60,13 +60,8 @@ func networksTable() printed.Made {
 	t := table("networks", "network", "tallies in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
 	for _, p := range []place{oneAddress, whole56, whole48} {
 		t.Add(false, func() []any {
-			var last [][]lot
-			cells := raids(p, func(plans [][]lot, _ int64) int64 {
-				last = plans
-				return most(plans)
-			})
-			requests, _ := uses()[0].best(last, day)
-			return append(append([]any{p.name}, cells...), requests)
+			requests, _ := uses()[0].best(raids(p, purses[2], day), day)
+			return append(append([]any{p.name}, raided(p, tallies)...), requests)
 		})
 	}
 	return t

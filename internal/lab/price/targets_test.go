@@ -15,7 +15,7 @@ import (
 func TestWorthOfADay(t *testing.T) {
 	u := uses()[0]
 	require.Equal(t, int64(5), u.admitted(0, day), "a tally is a pass for an hour")
-	plans := (&raid{oneAddress, purses[2], day}).plans()
+	plans := raids(oneAddress, purses[2], day)
 	requests, tallies := u.best(plans, day)
 	require.LessOrEqual(t, requests, int64(4400))
 	require.GreaterOrEqual(t, tallies, int64(800), "the plans are good ones: the leak and some crowds")
@@ -28,7 +28,7 @@ func TestPlansStayBelowTheBound(t *testing.T) {
 			t.Run(fmt.Sprint(lasts/hour, " h, ", purse/core, " s"), func(t *testing.T) {
 				crowd := float64(expected)
 				bound := 4*crowd*float64(lasts)/float64(hour) + crowd*math.Log2(1+15./8*float64(purse)/(crowd*work))
-				bought := most((&raid{oneAddress, purse, lasts}).plans())
+				bought := most(raids(oneAddress, purse, lasts))
 				require.LessOrEqual(t, float64(bought), bound)
 				require.Greater(t, float64(bought), 0.8*min(bound, float64(purse)/work), "and the plans come near")
 			})
