@@ -3,6 +3,7 @@
 package printed
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -96,34 +97,34 @@ func Cells(all ...any) (cells []string) {
 	return cells
 }
 
-// Between returns the text of a page that stands between two lines, and what stands before it and after it, with
-// these lines.
-func Between(page, begin, end string) (before, text, after string, err error) {
-	before, rest, found := strings.Cut(page, begin+"\n")
-	text, after, ended := strings.Cut(rest, end+"\n")
-	if !found || !ended {
-		err = fmt.Errorf("the page has no line %s, or it has no end", begin)
+// Between returns where the text of a page begins and ends that stands between two lines.
+func Between(page []byte, begin, end string) (from, to int, err error) {
+	before, rest, found := bytes.Cut(page, []byte(begin+"\n"))
+	size := bytes.Index(rest, []byte(end+"\n"))
+	if !found || size < 0 {
+		return 0, 0, fmt.Errorf("the page has no line %s, or it has no end", begin)
 	}
-	return before + begin + "\n", text, end + "\n" + after, err
+	from = len(before) + len(begin) + 1
+	return from, from + size, nil
 }
 
-// on reads the page of the table below root.
-func (t *Made) on(root string) (before, text, after string, err error) {
-	page, err := os.ReadFile(filepath.Join(root, t.Page))
-	if err != nil {
-		return "", "", "", err
+// on reads the page of the table below root, and returns where on it the table is.
+func (t *Made) on(root string) (page []byte, from, to int, err error) {
+	if page, err = os.ReadFile(filepath.Join(root, t.Page)); err != nil {
+		return nil, 0, 0, err
 	}
-	return Between(string(page), "<!-- made by: "+t.By+"; table: "+t.Name+" -->", "<!-- end of what is made -->")
+	from, to, err = Between(page, "<!-- made by: "+t.By+"; table: "+t.Name+" -->", "<!-- end of what is made -->")
+	return page, from, to, err
 }
 
 // Compare makes the wanted rows anew. It says which of them, or what else of the table, is another one on the page
 // below root.
 func (t *Made) Compare(root string, wanted func(i int) bool) error {
-	_, text, _, err := t.on(root)
+	page, from, to, err := t.on(root)
 	if err != nil {
 		return err
 	}
-	rows, found := strings.CutPrefix(text, Markdown(t.Head, t.Words, nil))
+	rows, found := strings.CutPrefix(string(page[from:to]), Markdown(t.Head, t.Words, nil))
 	lines := strings.SplitAfter(rows, "\n")
 	if !found || len(lines) != len(t.Rows)+1 {
 		return fmt.Errorf("the head or the number of rows is old: %s", t.By)
@@ -157,9 +158,9 @@ func Print(out io.Writer, tables []Made, names []string, root string) error {
 		if root == "" {
 			continue
 		}
-		before, _, after, err := t.on(root)
+		page, from, to, err := t.on(root)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(root, t.Page), []byte(before+made+after), 0o644)
+			err = os.WriteFile(filepath.Join(root, t.Page), slices.Concat(page[:from], []byte(made), page[to:]), 0o644)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.Page, err)

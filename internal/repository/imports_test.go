@@ -87,6 +87,7 @@ var inTests = map[string][]string{
 		jwt,                           // T12 and T13: what another package, or a thief, does with it
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
+		module + "/internal/printed",  // the page with its table
 	},
 	"storeless":        {module + "/internal/chance"},            // what a share is, by other sums
 	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
