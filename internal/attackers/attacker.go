@@ -74,34 +74,22 @@ func (a *Attacker) Any() int { return a.Random.IntN(a.Instances()) }
 // endless keeps it from asking a limiter that is broken for ever.
 func (a *Attacker) endless() int64 { return cmp.Or(a.Endless, 1<<12) }
 
-// Drain asks again and again, until it is refused as often as it needs. It returns how much was admitted.
+// Drain asks again and again, until it is refused as often as it needs: in requests of the cost, and then of half of
+// it and so on, to 1. It returns how much was admitted.
 func (a *Attacker) Drain(r Request) (admitted int64) {
-	for refused := 0; refused < max(1, a.Refusals) && admitted < a.endless(); {
-		if a.Ask(r).Admitted() {
-			admitted += max(1, r.Cost)
-		} else {
-			refused++
+	for ; ; r.Cost /= 2 {
+		each, got := max(1, r.Cost), int64(0)
+		for refused := 0; refused < max(1, a.Refusals) && got < each*a.endless(); {
+			if a.Ask(r).Admitted() {
+				got += each
+			} else {
+				refused++
+			}
+		}
+		if admitted += got; each == 1 {
+			return admitted
 		}
 	}
-	return admitted
-}
-
-// DrainMuch is Drain where one request may stand for many: for the most first, and then for less.
-func (a *Attacker) DrainMuch(r Request, most int64) (admitted int64) {
-	one := r
-	one.Cost = 1
-	for r.Cost = most; r.Cost > 0 && admitted < a.endless()*most; {
-		if a.Ask(r).Admitted() {
-			admitted += r.Cost
-			continue
-		}
-		if !a.Ask(one).Admitted() {
-			break
-		}
-		admitted++
-		r.Cost /= 2
-	}
-	return admitted
 }
 
 // Solve works for what an answer offers. It returns "" if that is nothing.

@@ -106,7 +106,7 @@ func TestAttackersGetTheirBound(t *testing.T) {
 		"echoes, in turn":      {play: func(_ *site, a *Attacker) { a.Echo(a.Next) }, least: quota, most: quota},
 		"six at once":          {play: func(_ *site, a *Attacker) { a.AtOnce(6, balanced) }, least: quota, most: 3 * quota},
 		"drops":                {play: func(_ *site, a *Attacker) { a.Drop() }, least: 3 * quota, most: 3 * quota},
-		"drops, in bulk":       {play: func(_ *site, a *Attacker) { a.DrainMuch(Request{}, 7) }, least: quota, most: quota},
+		"drops, in bulk":       {play: func(_ *site, a *Attacker) { a.Drain(Request{Cost: 7}) }, least: quota, most: quota},
 		"replays":              {play: func(_ *site, a *Attacker) { a.Replay() }, least: 3*quota - 2, most: 3 * quota},
 		"forks":                {play: func(_ *site, a *Attacker) { a.Fork() }, least: 3*quota - 2, most: 3 * quota},
 		"rolls back":           {play: func(_ *site, a *Attacker) { a.RollBack() }, least: quota, most: 3 * quota},

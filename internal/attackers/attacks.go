@@ -111,13 +111,7 @@ func (a *Attacker) Farm(n int, cost int64) {
 
 // Use shows what it has bought to every instance, in requests of a cost and then of less.
 func (a *Attacker) Use(cost int64) {
-	var all []Request
-	for _, token := range a.owned {
-		for each := cost; each > 0; each-- {
-			all = append(all, Request{Tokens: []string{token}, Cost: each})
-		}
-	}
-	a.show(all...)
+	a.show(each(a.owned, func(token string) Request { return Request{Tokens: []string{token}, Cost: cost} })...)
 }
 
 // Prove shows each of n proofs to every instance.

@@ -5,7 +5,6 @@ package sim
 import (
 	"time"
 
-	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -16,7 +15,7 @@ type attack struct {
 	client string
 	site   site
 	from   []string
-	play   func(f *fleet, a *attackers.Attacker)
+	play   func(*attacker)
 	bound  func(n, starts int64) int64 // what docs/bounds.md says
 }
 
@@ -51,44 +50,42 @@ func attacks(o Options) []attack {
 	costing.Cost, waiting.Challenge.WaitingRoom.Closed, exactly.Exact = costOf, false, &middleware.Exact{}
 	return []attack{
 		{0, "echoes the newest token, one instance after the other", plain, one, echo, once},
-		{0, "the same, at random", plain, one, func(_ *fleet, a *attackers.Attacker) { a.Echo(a.Any) }, once},
-		{1, "the same, 6 requests at once", plain, one, func(_ *fleet, a *attackers.Attacker) { a.AtOnce(6, a.Next) }, func(n, _ int64) int64 { return min(6, n) * attacked }},
-		{2, "sends no token", plain, one, drop, all(attacked)},
-		{2, "replays its first token", plain, one, replay, all(attacked)},
-		{2, "shows any old tokens", plain, one, rollBack, all(attacked)},
+		{0, "the same, at random", plain, one, func(a *attacker) { a.Echo(a.Any) }, once},
+		{1, "the same, 6 requests at once", plain, one, func(a *attacker) { a.AtOnce(6, a.Next) }, func(n, _ int64) int64 { return min(6, n) * attacked }},
+		{2, "sends no token", plain, one, (*attacker).Drop, all(attacked)},
+		{2, "replays its first token", plain, one, (*attacker).Replay, all(attacked)},
+		{2, "shows any old tokens", plain, one, (*attacker).RollBack, all(attacked)},
 		{3, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, func(n, starts int64) int64 { return all(attacked)(n, starts) + bought(1)(n, starts) }},
 		{4, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, bought(1)},
-		{4, "the same, in requests that cost 1 or 2", costing, one, func(_ *fleet, a *attackers.Attacker) { a.Farm(8, 2) }, bought(2)},
-		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(_ *fleet, a *attackers.Attacker) { a.Prove(20) }, all(20)},
-		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(_ *fleet, a *attackers.Attacker) { a.Prove(150) }, all(attacked)},
+		{4, "the same, in requests that cost 1 or 2", costing, one, func(a *attacker) { a.Farm(8, 2) }, bought(2)},
+		{5, "solves 20 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(a *attacker) { a.Prove(20) }, all(20)},
+		{5, "solves 150 proofs, `EveryRequest`", selling(middleware.EveryRequest), one, func(a *attacker) { a.Prove(150) }, all(attacked)},
 		{6, "sends no token, and waits", waiting, one, wait, all(attacked + attacked/5)},
-		{7, "sends no token, from a whole IPv6 /56", plain, whole56, drop, all(8 * attacked)},
-		{7, "the same, from a whole /48", plain, whole48, drop, all(64 * attacked)},
-		{11, "sends no token, on an exact route", exactly, one, drop, once},
+		{7, "sends no token, from a whole IPv6 /56", plain, whole56, (*attacker).Drop, all(8 * attacked)},
+		{7, "the same, from a whole /48", plain, whole48, (*attacker).Drop, all(64 * attacked)},
+		{11, "sends no token, on an exact route", exactly, one, (*attacker).Drop, once},
 		{11, "the same, in an outage with `FailOpen`, and after it", exactly, one, outlast, func(n, starts int64) int64 {
 			return attacked + (n+starts)*max(1, attacked/n)
 		}},
 	}
 }
 
-func echo(_ *fleet, a *attackers.Attacker)     { a.Echo(a.Next) }
-func drop(_ *fleet, a *attackers.Attacker)     { a.Drop() }
-func replay(_ *fleet, a *attackers.Attacker)   { a.Replay() }
-func rollBack(_ *fleet, a *attackers.Attacker) { a.RollBack() }
-func farm(_ *fleet, a *attackers.Attacker)     { a.Farm(8, 1) }
+func echo(a *attacker) { a.Echo(a.Next) }
+func farm(a *attacker) { a.Farm(8, 1) }
 
 // wait is ten browsers without a script: they drain what is there for nothing, and wait.
-func wait(f *fleet, a *attackers.Attacker) {
+func wait(a *attacker) {
+	f := a.Fleet.(*fleet)
 	a.Drop()
 	a.Wait(10, func() { f.now = f.now.Add(10 * time.Second) })
 }
 
 // outlast gets what the instances admit while the counter is down, and what the counter has when it is not.
-func outlast(f *fleet, a *attackers.Attacker) {
-	f.down = true
-	a.Drop()
-	f.down = false
-	a.Drop()
+func outlast(a *attacker) {
+	for _, down := range []bool{true, false} {
+		a.Fleet.(*fleet).down = down
+		a.Drop()
+	}
 }
 
 // ceilingAttacks are attackers of sites whose instances admit one part of the quota each. Fewer instances than
@@ -101,12 +98,12 @@ func ceilingAttacks() []attack {
 		{12, "echoes the newest token, one instance after the other", plain, one, echo, func(n, starts int64) int64 {
 			return min(attacked, parts(1)(n, starts))
 		}},
-		{12, "sends no token", plain, one, drop, parts(1)},
-		{12, "replays its first token", plain, one, replay, parts(1)},
-		{12, "shows any old tokens", plain, one, rollBack, parts(1)},
+		{12, "sends no token", plain, one, (*attacker).Drop, parts(1)},
+		{12, "replays its first token", plain, one, (*attacker).Replay, parts(1)},
+		{12, "shows any old tokens", plain, one, (*attacker).RollBack, parts(1)},
 		{12, "buys 8 tallies, `WhenExhausted`", selling(middleware.WhenExhausted), one, farm, parts(9)},
 		{12, "buys 8 tallies, `Newcomers`", selling(middleware.Newcomers), one, farm, parts(8)},
-		{12, "sends no token, from a whole IPv6 /56", plain, whole56, drop, parts(8)},
+		{12, "sends no token, from a whole IPv6 /56", plain, whole56, (*attacker).Drop, parts(8)},
 	}
 	for i := range all {
 		all[i].site.UnfairCeiling = true
@@ -123,10 +120,10 @@ func (a *attack) played(o Options, n, starts int) result {
 		}
 		f := newFleet(o, a.client, n, at)
 		client := f.attacker(a.from...)
-		a.play(f, client)
+		a.play(client)
 		if starts > 0 {
 			f.restart()
-			a.play(f, client)
+			a.play(client)
 		}
 		return result{client.Gained().Admitted, a.bound(int64(n), int64(starts))}
 	}, func(r result) bool { return r.admitted > r.bound })

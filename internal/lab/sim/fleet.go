@@ -19,6 +19,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -72,11 +74,9 @@ func (o *Options) bought(tallies, l, n, starts, cost int64) int64 {
 
 // random returns chance for one row: rows do not hang together, and can be made in any order.
 func (o *Options) random(row string) *rand.Rand {
-	second := uint64(14695981039346656037) // FNV-1a
-	for i := range len(row) {
-		second = (second ^ uint64(row[i])) * 1099511628211
-	}
-	return rand.New(rand.NewPCG(o.Seed, second))
+	second := fnv.New64a()
+	_, _ = io.WriteString(second, row)
+	return rand.New(rand.NewPCG(o.Seed, second.Sum64()))
 }
 
 const (
@@ -216,9 +216,20 @@ func (w *writer) WriteHeader(code int) {
 	}
 }
 
+type attacker = attackers.Attacker
+
 // attacker returns a client of the fleet that has these addresses.
-func (f *fleet) attacker(from ...string) *attackers.Attacker {
-	return &attackers.Attacker{Fleet: f, From: from, Random: f.r}
+func (f *fleet) attacker(from ...string) *attacker {
+	return &attacker{Fleet: f, From: from, Random: f.r}
+}
+
+// bulk is the cost of the requests of a client that is in a hurry. One that costs much has another share than many
+// that cost as much together, so where shares are they are sent one by one.
+func (f *fleet) bulk() int64 {
+	if f.site.Instances > 1 {
+		return 1
+	}
+	return f.site.Limits[0].Quota
 }
 
 // any returns an instance by chance.

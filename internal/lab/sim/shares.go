@@ -19,10 +19,8 @@ func worth(o Options, n int, l int64) int64 {
 		s.Limits, s.Cost = perMinute(l), costOf
 		f := newFleet(o, fmt.Sprint("worth", n, l), n, s)
 		a := f.attacker(one...)
-		token := a.Buy(0)
-		for i := range f.all {
-			f.useUp(a, i, token)
-		}
+		a.Buy(0)
+		a.Use(f.bulk())
 		return a.Gained().Admitted
 	}, func(passed int64) bool { return passed > o.bought(1, l, int64(n), 0, 1) })
 }

@@ -92,7 +92,7 @@ func TestSimulatedRowsArePlayed(t *testing.T) {
 }
 
 // A request that stands for many is worth as many.
-func TestDrainMuchIsDrain(t *testing.T) {
+func TestBulkIsWorthAsMuch(t *testing.T) {
 	for _, used := range []int{0, 1, 37, 99, 100} {
 		s := site{Limits: perMinute(attacked), Cost: costOf}
 		one, many := newFleet(Options{}, "a", 1, s).attacker(v4(0)), newFleet(Options{}, "a", 1, s).attacker(v4(0))
@@ -100,7 +100,7 @@ func TestDrainMuchIsDrain(t *testing.T) {
 			require.True(t, one.Ask(attackers.Request{}).Admitted() && many.Ask(attackers.Request{}).Admitted())
 		}
 		require.EqualValues(t, attacked-used, one.Drain(attackers.Request{}))
-		require.EqualValues(t, attacked-used, many.DrainMuch(attackers.Request{}, attacked))
+		require.EqualValues(t, attacked-used, many.Drain(attackers.Request{Cost: attacked}))
 	}
 }
 

@@ -50,14 +50,8 @@ func harvested(o Options, n int, p place, purse int64, clients int) attackers.Ga
 		a := f.attacker(p.free...)
 		for b := p.buyer(a); b.Buy(purse) != ""; {
 		}
-		for i := range f.all {
-			for _, addr := range p.free {
-				a.DrainMuch(attackers.Request{To: i, From: addr}, attacked)
-			}
-			for _, token := range a.Owned() {
-				f.useUp(a, i, token)
-			}
-		}
+		a.Drop()
+		a.Use(f.bulk())
 		got := a.Gained()
 		if got.Solved != got.Bought {
 			panic("sim: a proof at 8/15 of the price is not accepted")
@@ -73,17 +67,6 @@ func harvested(o Options, n int, p place, purse int64, clients int) attackers.Ga
 func mostTallies(n, crowds int, budget float64) int64 {
 	all := float64(n * crowds * crowd)
 	return int64(min(budget, all*math.Log2(1+15./8*budget/all)))
-}
-
-// useUp has an instance admit all that it does of a tally of its token. One request that costs much has another
-// share than many that cost as much together, so where shares are they are sent one by one.
-func (f *fleet) useUp(a *attackers.Attacker, i int, token string) {
-	r := attackers.Request{To: i, Tokens: []string{token}}
-	if f.site.Instances > 1 {
-		a.Drain(r)
-	} else {
-		a.DrainMuch(r, f.site.Limits[0].Quota)
-	}
 }
 
 // yieldTable: requests for work.
