@@ -94,8 +94,10 @@ const looks = 2 * second
 
 // run lets days pass.
 func (s *street) run(days int64) {
-	for i := range s.list {
-		s.count(i, share{came: 1})
+	for _, n := range s.list {
+		if n.arrives >= day {
+			s.fared.came[n.kind]++
+		}
 	}
 	if s.attacker == nil {
 		s.until(days * day)
@@ -139,7 +141,9 @@ const soldOut = 5 * second
 func (s *street) serve(a attempt) {
 	n := &s.list[a.who]
 	if a.work > 0 && s.stall.redeem(a.now, n.buyers, a.work) {
-		s.count(a.who, share{in: 1})
+		if n.arrives >= day {
+			s.fared.in[n.kind]++
+		}
 		return
 	}
 	wait := soldOut
@@ -152,27 +156,15 @@ func (s *street) serve(a attempt) {
 	}
 }
 
-// count counts what became of a newcomer.
-func (s *street) count(who int, more share) {
-	if n := &s.list[who]; n.arrives >= day {
-		s.fared[n.kind] = s.fared[n.kind].plus(more)
-	}
-}
+// A crowd is newcomers: how many came of each kind, and how many of them got in.
+type crowd struct{ came, in [2]int64 }
 
-// A share is of newcomers: how many came, and how many of them got in.
-type share struct{ came, in int64 }
-
-func (s share) plus(other share) share { return share{s.came + other.came, s.in + other.in} }
-
-func (s share) percent() int64 {
-	if s.came == 0 {
+func (c crowd) percent(kind int) int64 {
+	if c.came[kind] == 0 {
 		return 0
 	}
-	return (200*s.in + s.came) / (2 * s.came) // rounded
+	return (200*c.in[kind] + c.came[kind]) / (2 * c.came[kind]) // rounded
 }
 
-// A crowd is how the newcomers fared, by their kinds.
-type crowd [2]share
-
 // String is what a page prints.
-func (c crowd) String() string { return fmt.Sprintf("%d/%d", c[desktop].percent(), c[phone].percent()) }
+func (c crowd) String() string { return fmt.Sprintf("%d/%d", c.percent(desktop), c.percent(phone)) }

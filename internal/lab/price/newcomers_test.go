@@ -56,13 +56,11 @@ func TestPatience(t *testing.T) {
 		s := &street{stall: open(), random: random(1, 0), patience: patience}
 		s.list = []newcomer{{arrives: day, buyers: s.stall.v4(0)}}
 		s.run(2)
-		require.Equal(t, share{1, in}, s.fared[desktop])
-		require.Zero(t, s.fared[phone])
+		require.Equal(t, crowd{came: [2]int64{desktop: 1}, in: [2]int64{desktop: in}}, s.fared)
 	}
 }
 
 func TestPercent(t *testing.T) {
-	require.Zero(t, share{}.percent())
-	require.Equal(t, int64(67), share{3, 2}.percent())
-	require.Equal(t, int64(100), share{7, 7}.percent())
+	require.Equal(t, "0/67", crowd{came: [2]int64{phone: 3}, in: [2]int64{phone: 2}}.String())
+	require.Equal(t, "100/0", crowd{came: [2]int64{desktop: 7}, in: [2]int64{desktop: 7}}.String())
 }

@@ -38,8 +38,9 @@ func (g *siege) met(a attacker) (all crowd, spent, bought int64) {
 			s.attacker = &mine
 		}
 		s.run(days)
-		for kind := range all {
-			all[kind] = all[kind].plus(s.fared[kind])
+		for kind := range rates {
+			all.came[kind] += s.fared.came[kind]
+			all.in[kind] += s.fared.in[kind]
 		}
 		spent, bought = spent+mine.spent, bought+mine.bought
 	}
@@ -69,10 +70,11 @@ func (g *siege) attackers() []attacker {
 func (g *siege) fared() (worst crowd, daily int64) {
 	for i, a := range g.attackers() {
 		c, _, bought := g.met(a)
-		for kind := range c {
-			if i == 0 || c[kind].in < worst[kind].in {
-				worst[kind] = c[kind]
-			}
+		if i == 0 {
+			worst = c
+		}
+		for kind := range rates {
+			worst.in[kind] = min(worst.in[kind], c.in[kind]) // as many come to each
 		}
 		daily = max(daily, bought/(days*int64(g.runs)))
 	}
@@ -88,7 +90,7 @@ func rich(target int64, stock bool) attacker {
 // in fifty of the victims get in then.
 func (g *siege) held(victims int, target int64, stock bool) (hourly int64, shut bool) {
 	all, spent, _ := g.met(rich(target, stock))
-	return spent / int64(g.runs) / (days * 24), 50*all[victims].in < all[victims].came
+	return spent / int64(g.runs) / (days * 24), 50*all.in[victims] < all.came[victims]
 }
 
 // shut is what it costs an hour to shut the victims out: the cheapest of the attackers

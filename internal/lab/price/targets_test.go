@@ -42,8 +42,8 @@ func TestNewcomersGetIn(t *testing.T) {
 		for _, patience := range []int64{10, 60} {
 			g := siege{oneAddress, daily, patience * second, 0, 1}
 			c, _ := g.fared()
-			require.GreaterOrEqual(t, c[desktop].percent(), int64(99), "%d a day, %d s", daily, patience)
-			require.GreaterOrEqual(t, c[phone].percent(), int64(95), "%d a day, %d s", daily, patience)
+			require.GreaterOrEqual(t, c.percent(desktop), int64(99), "%d a day, %d s", daily, patience)
+			require.GreaterOrEqual(t, c.percent(phone), int64(95), "%d a day, %d s", daily, patience)
 		}
 	}
 }
@@ -75,8 +75,8 @@ func TestSubscribersAreNotShutOut(t *testing.T) {
 	for _, p := range []place{subscribers64, subscribers56} {
 		g := siege{p, 500, 60 * second, 0, 1}
 		c, _, _ := g.met(rich(rates[desktop]*60, true))
-		require.GreaterOrEqual(t, c[desktop].percent(), int64(95), p.name)
-		require.GreaterOrEqual(t, c[phone].percent(), int64(90), p.name)
+		require.GreaterOrEqual(t, c.percent(desktop), int64(95), p.name)
+		require.GreaterOrEqual(t, c.percent(phone), int64(90), p.name)
 	}
 }
 
@@ -86,8 +86,8 @@ func TestBlocksAreNotShutOut(t *testing.T) {
 	most := rich(rates[desktop]*60, true)
 	g := siege{blocksOf(portBlocks, 1), 500, 60 * second, 0, 1}
 	c, _, one := g.met(most)
-	require.GreaterOrEqual(t, c[desktop].percent(), int64(90))
-	require.GreaterOrEqual(t, c[phone].percent(), int64(90))
+	require.GreaterOrEqual(t, c.percent(desktop), int64(90))
+	require.GreaterOrEqual(t, c.percent(phone), int64(90))
 	g.place = oneAddress
 	_, _, plain := g.met(most)
 	g.place = blocksOf(portBlocks, portBlocks)
@@ -102,5 +102,5 @@ func TestRunsAreTheSame(t *testing.T) {
 	first, _ := g.fared()
 	again, _ := g.fared()
 	require.Equal(t, first, again)
-	require.NotZero(t, first[desktop].came*first[phone].came)
+	require.NotZero(t, first.came[desktop]*first.came[phone])
 }
