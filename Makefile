@@ -106,8 +106,8 @@ fuzz: need ## every fuzz target, FUZZTIME seconds in all
 bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
 	@cd internal/peers && go run ./cmd/report && go run ./cmd/wire
 
-bounds: ## the tables of README.md, docs/bounds.md and internal/lab/README.md, by the simulation; some minutes
-	@cd internal/lab && go run ./cmd/bounds -update ../..
+bounds: ## the tables of README.md, docs/bounds.md, internal/lab/README.md and that of prices, by the simulation; some minutes
+	@cd internal/lab && go run ./cmd/bounds sim -update ../.. && go run ./cmd/bounds price -update ../..
 
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
 	@GOWORK= go run ./internal/lab
@@ -121,7 +121,7 @@ soak: need ## SOAK=5m: rotations, reloads, kills, wrong clocks and floods at onc
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \
 	$(call each,go test -race -shuffle=on -count=$(LONGCOUNT) -timeout=6h ./...); \
-	cd internal/lab && go test -timeout=1h -run=TestPrintedTables ./sim
+	cd internal/lab && go test -timeout=1h -run=TestPrintedTables ./sim ./price
 	@.ci/mutants 0
 	@.ci/fuzz 1800 $(MODULES)
 

@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"middleware/client":               {module + "/pow"},
 	"middleware/policyfile":           {module + "/middleware", module + "/middleware/exact", module + "/storeless", validator},
 	"middleware/refusallog":           {module + "/middleware"},
+	"internal/attackers":              {module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
 	"internal/chance":                 {},
 	"internal/model":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/internal/chance"},
@@ -60,7 +61,6 @@ var arrows = map[string][]string{
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
-	"internal/price":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/shop"},
 	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
 	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
 	"internal/printed":                {},
@@ -90,6 +90,7 @@ var inTests = map[string][]string{
 		jwt,                           // T12 and T13: what another package, or a thief, does with it
 		httpsfv,                       // an independent parser for the RateLimit fields
 		module + "/middleware/client", // the other end
+		module + "/internal/printed",  // the page with its table
 	},
 	"internal/limiter": {module + "/internal/chance"},            // what a share is, by other sums
 	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
@@ -105,8 +106,7 @@ var inTests = map[string][]string{
 
 	"internal/clienttest":                      {module + "/middleware/middlewaretest", module + "/middleware/client", module + "/internal/printed"}, // the page, and our own client
 	"middleware/middlewaretest/cmd/clienttest": {module + "/middleware/client"},
-	"internal/npm":                             {module + "/internal/clienttest", module + "/internal/printed"},                  // what fetch.js has to pass, and the page
-	"internal/price":                           {module + "/middleware", module + "/middleware/middlewaretest", module + "/pow"}, // whose defaults it plays
+	"internal/npm":                             {module + "/internal/clienttest", module + "/internal/printed"}, // what fetch.js has to pass, and the page
 }
 
 // onlyIn narrows an arrow to some files.

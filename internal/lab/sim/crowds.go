@@ -3,13 +3,13 @@
 package sim
 
 import (
-	"encoding/base64"
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 )
 
@@ -31,23 +31,6 @@ type ownTally struct {
 	used map[*instance]int64
 }
 
-// nameOf is what the token of a tally that was bought calls it, "" for any other.
-func nameOf(token string) string {
-	_, claims, _ := strings.Cut(token, ".")
-	claims, _, _ = strings.Cut(claims, ".")
-	text, err := base64.RawURLEncoding.DecodeString(claims)
-	if err != nil {
-		return ""
-	}
-	var says struct {
-		Name string `json:"fam"`
-	}
-	if json.Unmarshal(text, &says) != nil {
-		return ""
-	}
-	return says.Name
-}
-
 // payable is what a client works for one proof: as much as ours do unless they are told to.
 const payable = unit << 10
 
@@ -65,65 +48,75 @@ type people struct {
 	proofs, dearest    int64 // their number; the work of the dearest
 }
 
-// gathered returns people without anybody, before a fleet that limits each to l.
-func gathered(f *fleet, l int64) *people {
-	return &people{f: f, l: l, q: chance.Share(l, f.instances(), 1)}
+// gathered returns so many people before a fleet that limits each to l.
+func gathered(f *fleet, l int64, n int, addr func(int) string) *people {
+	p := &people{f: f, l: l, q: chance.Share(l, f.site.Instances, 1)}
+	for i := range n {
+		p.all = append(p.all, &client{addr: addr(i)})
+	}
+	return p
 }
 
-// judge is told of an answer that refuses a client with a tally under its limit, by an instance.
-func (p *people) judge(c *client, by *instance) {
-	if c.used >= p.l || c.own == nil {
-		return
+// send sends one request of a client to instance i, and judges the answer. asked is who has asked for the work
+// of the proof; nil for none.
+func (p *people) send(c *client, i int, proof string, asked *instance) attackers.Answer {
+	by := p.f.all[i]
+	got := p.f.Ask(attackers.Request{To: i, From: c.addr, Tokens: []string{c.token}, Proof: proof})
+	if !got.Admitted() && asked == nil && c.used < p.l && c.own != nil {
+		p.early++
+		if by == c.own.home || c.own.used[by] < p.q {
+			p.unjust++
+		}
 	}
-	p.early++
-	if by == c.own.home || c.own.used[by] < p.q {
-		p.unjust++
+	c.token = cmp.Or(got.Token(), c.token)
+	if !got.Admitted() {
+		return got
 	}
-}
-
-// keep has a client keep what it was told: its token, and what was admitted of which tally.
-// The work is what it was asked for, by an instance; nil for none.
-func (p *people) keep(c *client, t told, by, asked *instance) {
-	if t.token != "" {
-		c.token = t.token
+	name, _ := attackers.Claims(got.Token())
+	if asked != nil && name != "" {
+		c.own = &ownTally{name, asked, map[*instance]int64{}}
 	}
-	name := nameOf(t.token)
-	if asked != nil && t.passed() && name != "" {
-		c.own = &ownTally{name: name, home: asked, used: map[*instance]int64{}}
-	}
-	if c.own != nil && c.own.name == name && t.passed() {
+	if c.own != nil && c.own.name == name {
 		c.own.used[by]++
 		if by != c.own.home && c.own.used[by] > p.q {
 			p.over++
 		}
 	}
+	return got
 }
 
 // ask sends one request, works if need be, and asks again.
-func (p *people) ask(c *client, to func() *instance) {
+func (p *people) ask(c *client, to func() int) {
 	p.requests++
 	i := to()
-	t := i.send(ask{addr: c.addr, tokens: []string{c.token}})
-	if !t.passed() {
-		p.judge(c, i)
-	}
-	p.keep(c, t, i, nil)
-	for tries := 0; !t.passed() && tries < 10; tries++ {
-		work, ok := t.work()
+	got := p.send(c, i, "", nil)
+	for tries := 0; !got.Admitted() && tries < 10; tries++ {
+		work, ok := got.Challenge()
 		if !ok || int64(work.Work) > payable {
 			break
 		}
 		p.proofs++
 		p.dearest = max(p.dearest, int64(work.Work))
-		asked := i
+		asked, proof := p.f.all[i], p.f.attacker().Solve(got)
 		i = to()
-		t = i.send(ask{addr: c.addr, tokens: []string{c.token}, proof: solve(work)})
-		p.keep(c, t, i, asked)
+		got = p.send(c, i, proof, asked)
 	}
-	if t.passed() {
+	if got.Admitted() {
 		p.admitted++
 		c.used++
 	}
+}
+
+// refused writes how many were refused, though the client had a tally under its limit.
+func (p *people) refused() string {
+	if p.early == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%s, %.2g %%", printed.Figure(p.early), 100*float64(p.early)/float64(p.requests))
+}
+
+func (p *people) proofsEach() string {
+	return fmt.Sprintf("%.2f", float64(p.proofs)/float64(len(p.all)))
 }
 
 type scene struct {
@@ -134,23 +127,23 @@ type scene struct {
 	mode      middleware.Mode
 	addr      func(client int) string
 	play      func(p *people, each int)
-	planned   int // what the operator expects; 0: the instances
+	planned   int64 // what the operator expects; 0: the instances
 }
 
 func scenes() []scene {
-	one := func(int) string { return v4(0) }
+	here := func(int) string { return v4(0) }
 	return []scene{
-		{"1 client, any instance", 10, 1, attacked, middleware.Newcomers, one, anywhere, 0},
-		{"1 client with 6 connections", 10, 1, attacked, middleware.Newcomers, one, sixConnections, 0},
-		{"20 behind one address", 10, 20, 12, middleware.Newcomers, one, anywhere, 0},
-		{"20 behind one address, `WhenExhausted`", 10, 20, attacked, middleware.WhenExhausted, one, anywhere, 0},
-		{"200 behind one address", 10, 200, 12, middleware.Newcomers, one, anywhere, 0},
-		{"2,000 behind one address", 10, 2000, 12, middleware.Newcomers, one, anywhere, 0},
-		{"32 on one instance, until a deploy", 10, 32, 50, middleware.Newcomers, one, sticky, 0},
-		{"1 on one instance, until a deploy", 10, 1, attacked, middleware.Newcomers, one, sticky, 0},
+		{"1 client, any instance", 10, 1, attacked, middleware.Newcomers, here, anywhere, 0},
+		{"1 client with 6 connections", 10, 1, attacked, middleware.Newcomers, here, sixConnections, 0},
+		{"20 behind one address", 10, 20, 12, middleware.Newcomers, here, anywhere, 0},
+		{"20 behind one address, `WhenExhausted`", 10, 20, attacked, middleware.WhenExhausted, here, anywhere, 0},
+		{"200 behind one address", 10, 200, 12, middleware.Newcomers, here, anywhere, 0},
+		{"2,000 behind one address", 10, 2000, 12, middleware.Newcomers, here, anywhere, 0},
+		{"32 on one instance, until a deploy", 10, 32, 50, middleware.Newcomers, here, sticky, 0},
+		{"1 on one instance, until a deploy", 10, 1, attacked, middleware.Newcomers, here, sticky, 0},
 		{"20 phones that change networks", 10, 20, 50, middleware.WhenExhausted, v4, roaming, 0},
-		{"1 client, any of 200 instances", 200, 1, attacked, middleware.Newcomers, one, anywhere, 0},
-		{"20 clients, from 2 to 50 instances", 2, 20, attacked, middleware.Newcomers, v4, scaling, 10},
+		{"1 client, any of 200 instances", 200, 1, attacked, middleware.Newcomers, here, anywhere, 0},
+		{"20 clients, from 2 to 50 instances", 2, 20, attacked, middleware.Newcomers, v4, scalingTo(50), 10},
 	}
 }
 
@@ -195,10 +188,10 @@ func sticky(p *people, each int) {
 		if n++; n == each*len(p.all)/2 {
 			p.f.restart()
 			for _, c := range p.all {
-				c.host = p.f.r.IntN(len(p.f.all))
+				c.host = p.f.any()
 			}
 		}
-		p.ask(c, func() *instance { return p.f.all[c.host] })
+		p.ask(c, func() int { return c.host })
 	})
 }
 
@@ -206,7 +199,7 @@ func sticky(p *people, each int) {
 // shared tally is used up.
 func roaming(p *people, each int) {
 	for k := range 5 {
-		drop(v4(1000+k))(p.f, nil)
+		p.f.attacker(v4(1000 + k)).Drop()
 	}
 	p.inAnyOrder(each, func(c *client) {
 		if p.f.r.IntN(10) == 0 {
@@ -215,9 +208,6 @@ func roaming(p *people, each int) {
 		p.ask(c, p.f.any)
 	})
 }
-
-// scaling starts 48 instances more within the window.
-func scaling(p *people, each int) { scalingTo(50)(p, each) }
 
 // scalingTo has instances start, or stop, until there are so many at the end of the window.
 func scalingTo(last int) func(p *people, each int) {
@@ -235,46 +225,27 @@ func scalingTo(last int) func(p *people, each int) {
 
 // played lets a scene happen.
 func (s *scene) played(o Options, l int64) *people {
-	return unlessByChance(func() *people { return s.once(o, l) }, func(p *people) bool { return p.over > 0 })
+	return unlessByChance(func() *people {
+		at := selling(s.mode)
+		at.Limits, at.Instances, at.MaxClients = perMinute(l), s.planned, max(1<<14, 8*s.clients) // a set of a smaller one is full in every thirtieth run
+		p := gathered(newFleet(o, s.name, s.instances, at), l, s.clients, s.addr)
+		s.play(p, s.each)
+		return p
+	}, func(p *people) bool { return p.over > 0 })
 }
 
-func (s *scene) once(o Options, l int64) *people {
-	at := selling(s.mode)
-	at.limits, at.planned, at.clients = perMinute(l), s.planned, max(1<<14, 8*s.clients) // a set of a smaller one is full in every thirtieth run
-	p := gathered(newFleet(o, s.name, s.instances, at), l)
-	for i := range s.clients {
-		p.all = append(p.all, &client{addr: s.addr(i)})
-	}
-	s.play(p, s.each)
-	return p
-}
+// inW writes hashes in prices of the first tally.
+func inW(hashes int64) string { return fmt.Sprintf("%.1f W", float64(hashes)/unit) }
 
 // crowdsTable: what honest clients notice.
-func crowdsTable(o Options) Table {
-	t := Table{Name: "crowds", Page: Page, Head: []string{
-		"honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
-		"with `Instances` 1: refused", "proofs for each",
-	}}
+func crowdsTable(o Options) printed.Made {
+	t := table("crowds", "honest clients", "requests", "admitted", "refused under their limit", "proofs for each", "the dearest",
+		"with `Instances` 1: refused", "proofs for each")
 	for _, s := range scenes() {
-		t.Rows = append(t.Rows, Row{Quick: s.clients <= 200, Make: func() []string {
+		t.Add(s.clients <= 200, func() []any {
 			p, whole := s.played(o, attacked), s.played(o.expecting(1), attacked)
-			return []string{
-				s.name, figure(p.requests), figure(p.admitted), p.refused(), p.proofsEach(),
-				fmt.Sprintf("%.1f W", float64(p.dearest)/unit), whole.refused(), whole.proofsEach(),
-			}
-		}})
+			return []any{s.name, p.requests, p.admitted, p.refused(), p.proofsEach(), inW(p.dearest), whole.refused(), whole.proofsEach()}
+		})
 	}
 	return t
-}
-
-// refused writes how many were refused, though the client had a tally under its limit.
-func (p *people) refused() string {
-	if p.early == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%s, %.2g %%", figure(p.early), 100*float64(p.early)/float64(p.requests))
-}
-
-func (p *people) proofsEach() string {
-	return fmt.Sprintf("%.2f", float64(p.proofs)/float64(len(p.all)))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -192,20 +193,18 @@ func days() []traffic {
 }
 
 // dayTable: a day of a million clients.
-func dayTable(o Options) Table {
-	t := Table{Name: "day", Page: Page, Alone: true, Head: []string{
-		"instances", "requests", "admitted", "refused under the limit", "admitted over it, echoing", "most of one that echoes, in a minute", "in a day",
-		"of one that drops, in a minute", "in a day", "cells in use", "newcomers that begin with a count",
-	}}
+func dayTable(o Options) printed.Made {
+	t := table("day", "instances", "requests", "admitted", "refused under the limit", "admitted over it, echoing", "most of one that echoes, in a minute", "in a day",
+		"of one that drops, in a minute", "in a day", "cells in use", "newcomers that begin with a count")
+	t.Alone = true
 	for _, d := range days() {
-		t.Rows = append(t.Rows, Row{Make: func() []string {
+		t.Add(false, func() []any {
 			r := d.play(o.random(d.name))
-			cells := []string{d.name, figure(r.requests), figure(r.admitted), figure(r.early), figure(r.late)}
-			for _, most := range r.most {
-				cells = append(cells, quotas(most[0]), quotas(most[1]))
+			return []any{
+				d.name, r.requests, r.admitted, r.early, r.late, quotas(r.most[0][0]), quotas(r.most[0][1]), quotas(r.most[1][0]), quotas(r.most[1][1]),
+				fmt.Sprintf("%.0f %%", 100*r.fullest), int64(r.began),
 			}
-			return append(cells, fmt.Sprintf("%.0f %%", 100*r.fullest), figure(int64(r.began)))
-		}})
+		})
 	}
 	return t
 }

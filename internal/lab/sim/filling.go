@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/storeless"
 )
 
@@ -20,20 +21,14 @@ func compiled(limits ...storeless.Limit) *limiter.Policy {
 	return p
 }
 
-// A filling is a memory under so many clients, and what newcomers find in it.
-type filling struct {
-	fill   float64 // of the cells, before the newcomers
-	began  float64 // the share of newcomers that began with a count
-	counts float64 // what these began with, on average
-}
-
 // Each client has been admitted so many requests in the window.
 const eachAdmitted = 2
 
 // filled has so many clients come to a memory that is made for room of them: of IPv4, or of
 // IPv6 with networks of their own. The keys are chance of ours: the memory's own seed decides
-// nothing.
-func filled(r *rand.Rand, room, clients int, ipv6 bool) (f filling) {
+// nothing. It returns the share of cells in use then, of newcomers the share that begins with a count, and
+// what these begin with on average.
+func filled(r *rand.Rand, room, clients int, ipv6 bool) (fill, began, counts float64) {
 	p := compiled(storeless.Limit{Quota: attacked, Window: time.Hour})
 	wide := [2]*limiter.Policy{p.Scale(8), p.Scale(64)}
 	m := limiter.NewMemory(room, 1)
@@ -53,38 +48,34 @@ func filled(r *rand.Rand, room, clients int, ipv6 bool) (f filling) {
 			c.Shown, _ = m.Take(opening, p, &c, 1)
 		}
 	}
-	f.fill = m.Fill(opening)
+	fill = m.Fill(opening)
 	const newcomers = 20_000
 	for range newcomers {
 		c := newcomer()
 		if v := m.Peek(opening, p, &c, 1); v.Inherited > 0 {
-			f.began++
-			f.counts += float64(v.Inherited)
+			began++
+			counts += float64(v.Inherited)
 		}
 	}
-	if f.began > 0 {
-		f.counts /= f.began
-	}
-	f.began /= newcomers
-	return f
+	return fill, began / newcomers, counts / max(1, began)
 }
 
 // fillingTable: how many clients a memory is good for.
-func fillingTable(o Options) Table {
-	t := Table{Name: "filling", Page: Page, Head: []string{"clients at once, of `MaxClients`"}}
+func fillingTable(o Options) printed.Made {
+	t := table("filling", "clients at once, of `MaxClients`")
 	for _, kind := range []string{"IPv4", "IPv6"} {
 		t.Head = append(t.Head, kind+": cells in use", "newcomers that begin with a count", "of how many")
 	}
 	for _, part := range []int{50, 100, 200, 300, 400, 600, 1000} {
-		t.Rows = append(t.Rows, Row{Quick: true, Make: func() []string {
-			cells := []string{fmt.Sprintf("%d %%", part)}
+		t.Add(true, func() []any {
+			cells := []any{fmt.Sprintf("%d %%", part)}
 			for _, ipv6 := range []bool{false, true} {
 				const room = 1 << 14
-				f := filled(o.random(fmt.Sprint("filling", part, ipv6)), room, room*part/100, ipv6)
-				cells = append(cells, fmt.Sprintf("%.0f %%", 100*f.fill), fmt.Sprintf("%.1f %%", 100*f.began), fmt.Sprintf("%.1f", f.counts))
+				fill, began, counts := filled(o.random(fmt.Sprint("filling", part, ipv6)), room, room*part/100, ipv6)
+				cells = append(cells, fmt.Sprintf("%.0f %%", 100*fill), fmt.Sprintf("%.1f %%", 100*began), fmt.Sprintf("%.1f", counts))
 			}
 			return cells
-		}})
+		})
 	}
 	return t
 }

@@ -4,82 +4,67 @@ package sim
 
 import (
 	"fmt"
-	"net/http"
 
+	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware"
 )
 
+// A grief is what becomes of 20 holders of tallies beside a neighbour, and what a newcomer then pays, in hashes; 0
+// if nobody was let in.
 type grief struct {
-	holders  *people
-	newcomer int64 // hashes; 0: nobody was let in
+	*people
+	newcomer int64
 }
 
 // grieved has 20 holders of tallies use half of them. Then a neighbour at their address spends
-// its purse, uses up all that it has bought and all that the address has for nothing, and shows
-// every proof and token of its own everywhere. Then the holders go on, and a newcomer comes.
+// its purse, uses up all that it has bought and all that the address has for nothing. Then the holders go on, and
+// a newcomer comes.
 func grieved(o Options, mode middleware.Mode, budget int64) grief {
-	return unlessByChance(func() grief { return grievedOnce(o, mode, budget) }, func(g grief) bool { return g.holders.over > 0 })
-}
-
-func grievedOnce(o Options, mode middleware.Mode, budget int64) grief {
-	s := selling(mode)
-	p := gathered(newFleet(o, fmt.Sprint("grief", mode), 10, s), attacked)
-	f := p.f // chance is the same for all budgets: the holders go to the same instances
-	for range 20 {
-		i := f.turn()
-		c := &client{addr: v4(0)}
-		p.keep(c, told{status: http.StatusOK, token: i.bought(v4(0))}, i, i)
-		clear(c.own.used) // nothing was used yet
-		p.all = append(p.all, c)
-	}
-	half := func() {
-		for range attacked / 2 {
-			for _, c := range p.all {
-				p.ask(c, f.any)
+	return unlessByChance(func() grief {
+		f := newFleet(o, fmt.Sprint("grief", mode), 10, selling(mode)) // chance is the same for all budgets: the holders go to the same instances
+		here := func(int) string { return v4(0) }
+		p, seller := gathered(f, attacked, 20, here), f.attacker(one...)
+		for _, c := range p.all {
+			i := seller.Next()
+			c.token = seller.Buy(i)
+			name, _ := attackers.Claims(c.token)
+			c.own = &ownTally{name, f.all[i], map[*instance]int64{}}
+		}
+		half := func() {
+			for range attacked / 2 {
+				for _, c := range p.all {
+					p.ask(c, f.any)
+				}
 			}
 		}
-	}
-	half()
-	b, own := newBuyer(f, places()[0]), []string{""}
-	for token := b.buy(budget * unit); token != ""; token = b.buy(budget * unit) {
-		own = append(own, token)
-	}
-	for _, i := range f.all {
-		for _, token := range own {
-			i.drain(ask{addr: v4(0), tokens: []string{token}})
+		half()
+		neighbour := f.attacker(one...)
+		for b := places[0].buyer(neighbour); b.Buy(budget*unit) != ""; {
 		}
-	}
-	before := p.proofs
-	half()
-	p.proofs -= before
-	late := gathered(f, attacked)
-	late.all = []*client{{addr: v4(0)}}
-	late.ask(late.all[0], f.any)
-	g := grief{holders: p}
-	if late.admitted > 0 {
-		g.newcomer = late.dearest
-	}
-	return g
+		neighbour.Drop()
+		neighbour.Use(1)
+		before := p.proofs
+		half()
+		p.proofs -= before
+		late := gathered(f, attacked, 1, here)
+		late.ask(late.all[0], f.any)
+		return grief{p, late.admitted * late.dearest}
+	}, func(g grief) bool { return g.over > 0 })
 }
-
-// asked writes what a newcomer pays.
-func (g *grief) asked() string { return fmt.Sprintf("%.1f W", float64(g.newcomer)/unit) }
 
 // griefTable: what a neighbour's work does to those that have paid.
-func griefTable(o Options) Table {
-	t := Table{Name: "grief", Page: Page, Head: []string{
-		"a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays",
-		"with `Instances` 1: refused", "proofs", "a newcomer",
-	}}
+func griefTable(o Options) printed.Made {
+	t := table("grief", "a neighbour pays", "requests of 20 holders", "admitted", "refused under their limit", "proofs asked of them", "a newcomer then pays",
+		"with `Instances` 1: refused", "proofs", "a newcomer")
 	for _, budget := range []int64{0, 8, 32, 1200, 20_000} {
-		t.Rows = append(t.Rows, Row{Quick: budget < 1000, Make: func() []string {
+		t.Add(budget < 1000, func() []any {
 			g, whole := grieved(o, middleware.WhenExhausted, budget), grieved(o.expecting(1), middleware.WhenExhausted, budget)
-			p := g.holders
-			return []string{
-				figure(budget) + " W", figure(p.requests), figure(p.admitted), p.refused(), figure(p.proofs), g.asked(),
-				whole.holders.refused(), figure(whole.holders.proofs), whole.asked(),
+			return []any{
+				printed.Figure(budget) + " W", g.requests, g.admitted, g.refused(), g.proofs, inW(g.newcomer),
+				whole.refused(), whole.proofs, inW(whole.newcomer),
 			}
-		}})
+		})
 	}
 	return t
 }

@@ -2,7 +2,15 @@
 
 package sim
 
-import "strings"
+import (
+	"context"
+	"flag"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
 
 // A bound is a row of the table of docs/bounds.md. The README and the package documentation
 // of middleware have some of them.
@@ -53,35 +61,42 @@ func rows() []bound {
 // String names what there is.
 func (a also) String() string {
 	var all []string
-	if a.simulated {
-		all = append(all, "simulated")
-	}
-	if a.world != "" {
-		all = append(all, "model-checked")
-	}
-	if a.proof != "" {
-		all = append(all, "proved")
+	for i, has := range []bool{a.simulated, a.world != "", a.proof != ""} {
+		if has {
+			all = append(all, []string{"simulated", "model-checked", "proved"}[i])
+		}
 	}
 	return strings.Join(all, ", ")
 }
 
-// boundsTables are the table of docs/bounds.md and that of the README.
-func boundsTables() []Table {
-	all := Table{Name: "bounds", Page: "docs/bounds.md", Head: []string{"client", "requests admitted", "tested by", "and"}, Words: true}
-	few := Table{Name: "bounds", Page: "README.md", Head: []string{"client", "requests admitted"}, Words: true}
+// Tables are all that is made here: those of bounds.md and of the README first.
+func Tables(o Options) []printed.Made {
+	all := printed.Made{Name: "bounds", Page: "docs/bounds.md", By: madeBy, Head: []string{"client", "requests admitted", "tested by", "and"}, Words: true}
+	few := printed.Made{Name: "bounds", Page: "README.md", By: madeBy, Head: []string{"client", "requests admitted"}, Words: true}
 	for _, b := range rows() {
-		all.Rows = append(all.Rows, Row{true, func() []string { return []string{b.client, b.admitted, "`" + b.test + "`", b.also.String()} }})
+		all.Add(true, func() []any { return []any{b.client, b.admitted, "`" + b.test + "`", b.also} })
 		if b.readme {
-			few.Rows = append(few.Rows, Row{true, func() []string { return []string{b.client, b.admitted} }})
+			few.Add(true, func() []any { return []any{b.client, b.admitted} })
 		}
 	}
-	return []Table{all, few}
+	thousand := attackTable(o, "thousand", attacks(o), []int{1000}, false)
+	thousand.Alone = true
+	return []printed.Made{
+		all, few, attackTable(o, "admitted", attacks(o), sizes, true), thousand,
+		yieldTable(o), crowdsTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), dayTable(o),
+		attackTable(o, "ceilings", ceilingAttacks(), sizes[1:], true), unfairTable(o), fillingTable(o),
+	}
 }
 
-// Tables are all that is made here.
-func Tables(o Options) []Table {
-	return append(boundsTables(),
-		admittedTable(o), thousandTable(o), yieldTable(o), crowdsTable(o), quotasTable(o), bucketsTable(o), plansTable(o), griefTable(o), dayTable(o),
-		ceilingsTable(o), unfairTable(o),
-		fillingTable(o))
+// Run makes tables, as its arguments say.
+func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	o := Options{Seed: Seed}
+	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
+	flags.Uint64Var(&o.Seed, "seed", Seed, "where chance begins")
+	flags.Func("instances", "have Config.Instances say so many `times` the truth; 0 leaves it out", func(text string) error {
+		times, err := strconv.ParseFloat(text, 64)
+		o.Instances = func(n int) int64 { return max(1, int64(times*float64(n))) }
+		return err
+	})
+	return printed.Run(flags, args, stdout, stderr, func() []printed.Made { return Tables(o) })
 }

@@ -4,12 +4,14 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/chance"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
@@ -42,20 +44,27 @@ func TestNoBoundIsExceeded(t *testing.T) {
 	}
 }
 
+// fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the
+// first crowd costs W each, the next what the first one has made of the price, up to twice as much, and so on.
+func fit(n int, budget float64) float64 {
+	const doubled = 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2, 12.5
+	return float64(n*crowd) * (1 + math.Log2(1+(budget/float64(n)-crowd)/doubled))
+}
+
 // An attacker that buys as well as it can gets no more than the formula of the page, and what
 // the fit says.
 func TestYieldOfWork(t *testing.T) {
 	o := seeds()[0]
 	for _, n := range []int{1, 3, 10} {
 		for _, budget := range []int64{1, 8, 100, 400} {
-			for _, p := range places() {
+			for _, p := range places {
 				h := harvested(o, n, p, budget*unit, 0)
 				name := fmt.Sprint("N = ", n, ", ", budget, " W", p.name)
-				require.LessOrEqual(t, h.spent, budget*unit, name)
-				require.LessOrEqual(t, h.tallies, mostTallies(n, p.crowds, float64(budget)), name)
-				require.LessOrEqual(t, h.requests, int64(n)*p.quotas*attacked+o.bought(h.tallies, attacked, int64(n), 0, 1), name)
+				require.LessOrEqual(t, h.Spent, budget*unit, name)
+				require.LessOrEqual(t, h.Bought, mostTallies(n, p.crowds, float64(budget)), name)
+				require.LessOrEqual(t, h.Admitted, int64(n)*p.quotas*attacked+o.bought(h.Bought, attacked, int64(n), 0, 1), name)
 				if p.crowds == 1 && budget >= int64(n*crowd) {
-					require.InDelta(t, fit(n, float64(budget)), h.tallies, 0.03*float64(h.tallies)+1, name)
+					require.InDelta(t, fit(n, float64(budget)), h.Bought, 0.03*float64(h.Bought)+1, name)
 				}
 			}
 			if testkit.Brief() && testkit.Race {
@@ -83,15 +92,15 @@ func TestSimulatedRowsArePlayed(t *testing.T) {
 }
 
 // A request that stands for many is worth as many.
-func TestDrainMuchIsDrain(t *testing.T) {
+func TestBulkIsWorthAsMuch(t *testing.T) {
 	for _, used := range []int{0, 1, 37, 99, 100} {
-		s := site{limits: perMinute(attacked), bulk: true}
-		one, many := newFleet(Options{}, "a", 1, s).all[0], newFleet(Options{}, "a", 1, s).all[0]
+		s := site{Limits: perMinute(attacked), Cost: costOf}
+		one, many := newFleet(Options{}, "a", 1, s).attacker(v4(0)), newFleet(Options{}, "a", 1, s).attacker(v4(0))
 		for range used {
-			require.True(t, one.send(ask{addr: v4(0)}).passed() && many.send(ask{addr: v4(0)}).passed())
+			require.True(t, one.Ask(attackers.Request{}).Admitted() && many.Ask(attackers.Request{}).Admitted())
 		}
-		require.EqualValues(t, attacked-used, one.drain(ask{addr: v4(0)}))
-		require.EqualValues(t, attacked-used, many.drainMuch(ask{addr: v4(0)}, attacked))
+		require.EqualValues(t, attacked-used, one.Drain(attackers.Request{}))
+		require.EqualValues(t, attacked-used, many.Drain(attackers.Request{Cost: attacked}))
 	}
 }
 
@@ -147,11 +156,11 @@ func TestPlans(t *testing.T) {
 func TestNeighboursDoNotNotice(t *testing.T) {
 	for _, mode := range []middleware.Mode{middleware.WhenExhausted, middleware.Newcomers} {
 		alone, g := grieved(seeds()[0], mode, 0), grieved(seeds()[0], mode, 20)
-		require.Equal(t, g.holders.requests, g.holders.admitted)
-		require.Zero(t, g.holders.unjust+g.holders.over)
-		require.Equal(t, alone.holders.early, g.holders.early)
-		require.Equal(t, alone.holders.proofs, g.holders.proofs)
-		require.LessOrEqual(t, g.holders.early, g.holders.requests/1000)
+		require.Equal(t, g.requests, g.admitted)
+		require.Zero(t, g.unjust+g.over)
+		require.Equal(t, alone.early, g.early)
+		require.Equal(t, alone.proofs, g.proofs)
+		require.LessOrEqual(t, g.early, g.requests/1000)
 		require.Greater(t, g.newcomer, int64(unit), "and a newcomer pays more than the first")
 	}
 }

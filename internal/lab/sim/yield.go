@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/pow"
@@ -23,115 +24,42 @@ type place struct {
 
 // places are an address, a /56 and a /48. The attacker uses a fresh /64 for each tally, and of
 // a /48 one of each /56 in turn.
-func places() []place {
-	a56 := func(k int) string { return v6(k % 256 << 8) }
-	return []place{
-		{"", 1, func(int) string { return v4(0) }, []string{v4(0)}, 1},
-		{", from a whole /56", 2, a56, network(16, func(k int) int { return k << 8 }), 8},
-		{", from a whole /48", 8, v6, network(256, func(k int) int { return k&15 | k>>4<<8 }), 64},
-	}
+var places = []place{
+	{"", 1, func(int) string { return v4(0) }, one, 1},
+	{", from a whole /56", 2, func(k int) string { return v6(k % 256 << 8) }, whole56, 8},
+	{", from a whole /48", 8, v6, whole48, 64},
 }
-
-// A buyer buys as cheaply as can be. A proof is good while the price is at most 15/8 of it, and the price
-// doubles with every crowd of eight that is sold: so it fetches challenges seven sales ahead, and redeems
-// each when the price has risen so far. It buys where the next is cheapest, and
-// redeems each proof at one instance: the tally is good at all.
-type buyer struct {
-	f     *fleet
-	p     place
-	stock [][]order // of each instance, the next first
-	asked []int     // challenges, of each instance
-	spent int64     // hashes
-}
-
-// An order is a challenge and the address that it is for.
-type order struct {
-	pow.Challenge
-	addr string
-}
-
-func newBuyer(f *fleet, p place) *buyer {
-	b := &buyer{f: f, p: p, stock: make([][]order, len(f.all)), asked: make([]int, len(f.all))}
-	for i := range f.all {
-		for range p.crowds*crowd*7/8 + 1 {
-			b.fetch(i)
-		}
-	}
-	return b
-}
-
-// fetch adds a challenge to the stock. The last one says what the price is now.
-func (b *buyer) fetch(i int) {
-	addr := b.p.addr(b.asked[i])
-	b.asked[i]++
-	if c, ok := b.f.all[i].work(addr); ok {
-		b.stock[i] = append(b.stock[i], order{c, addr})
-	}
-}
-
-// price is what instance i asks now.
-func (b *buyer) price(i int) int64 { return int64(b.stock[i][len(b.stock[i])-1].Work) }
 
 // topPrice is the highest at which anything is sold, by the default Work.
 const topPrice = unit * (shop.MaxPrice / pow.DefaultWork)
 
-// buy buys one more for no more than so many hashes, and returns its token; "" if there is
-// none for that.
-func (b *buyer) buy(purse int64) string {
-	best := -1
-	for i := range b.stock {
-		if b.price(i) <= topPrice && (best < 0 || b.stock[i][0].Work < b.stock[best][0].Work) {
-			best = i
-		}
-	}
-	if best < 0 || int64(b.stock[best][0].Work) > purse-b.spent {
-		return ""
-	}
-	c := b.stock[best][0]
-	b.stock[best] = b.stock[best][1:]
-	b.spent += int64(c.Work)
-	token := b.f.all[best].redeem(c.addr, solve(c.Challenge))
-	if token == "" {
-		panic("sim: a proof at 8/15 of the price is not accepted")
-	}
-	b.fetch(best)
-	return token
-}
-
-type harvest struct {
-	requests, tallies int64
-	spent             int64 // hashes
+// buyer has an attacker buy as cleverly as it can.
+func (p place) buyer(a *attackers.Attacker) *attackers.Buyer {
+	return a.Buyer(p.crowds*crowd, topPrice, p.addr)
 }
 
 // harvested spends a purse at n instances in no time, and uses all that it has bought.
-func harvested(o Options, n int, p place, purse int64, clients int) harvest {
-	return unlessByChance(func() harvest { return reaped(o, n, p, purse, clients) }, func(h harvest) bool {
-		return h.requests > int64(n)*p.quotas*attacked+o.bought(h.tallies, attacked, int64(n), 0, 1)
+func harvested(o Options, n int, p place, purse int64, clients int) attackers.Gain {
+	return unlessByChance(func() attackers.Gain {
+		s := selling(middleware.WhenExhausted)
+		s.Cost, s.MaxClients = costOf, clients
+		if clients == 0 && p.crowds > 1 {
+			s.MaxClients = 1 << 16 // in a small memory a /48 alone has its part of what is for sale, and pays more
+		}
+		f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
+		a := f.attacker(p.free...)
+		for b := p.buyer(a); b.Buy(purse) != ""; {
+		}
+		a.Drop()
+		a.Use(f.bulk())
+		got := a.Gained()
+		if got.Solved != got.Bought {
+			panic("sim: a proof at 8/15 of the price is not accepted")
+		}
+		return got
+	}, func(g attackers.Gain) bool {
+		return g.Admitted > int64(n)*p.quotas*attacked+o.bought(g.Bought, attacked, int64(n), 0, 1)
 	})
-}
-
-func reaped(o Options, n int, p place, purse int64, clients int) (h harvest) {
-	s := selling(middleware.WhenExhausted)
-	s.bulk, s.clients = true, clients
-	if clients == 0 && p.crowds > 1 {
-		s.clients = 1 << 16 // in a small memory a /48 alone has its part of what is for sale, and pays more
-	}
-	f := newFleet(o, fmt.Sprint("yield", n, p.name, purse), n, s)
-	b := newBuyer(f, p)
-	var own []string
-	for token := b.buy(purse); token != ""; token = b.buy(purse) {
-		own = append(own, token)
-	}
-	for _, i := range f.all {
-		for _, addr := range p.free {
-			h.requests += i.drainMuch(ask{addr: addr}, attacked)
-		}
-		for _, token := range own {
-			h.requests += f.useUp(i, p.free[0], token)
-		}
-	}
-	h.tallies, h.spent = int64(len(own)), b.spent
-	return h
 }
 
 // mostTallies is what docs/bounds.md says of F: what n instances sell at once, for so many W,
@@ -141,81 +69,41 @@ func mostTallies(n, crowds int, budget float64) int64 {
 	return int64(min(budget, all*math.Log2(1+15./8*budget/all)))
 }
 
-// bought is what docs/bounds.md says that so many tallies of a limit of l admit on n instances,
-// if some start within the window: l on the one that issued the challenge, and a share on
-// each other process, of requests of each class of costs up to one.
-func (o *Options) bought(tallies, l, n, starts, cost int64) int64 {
-	return tallies * (l + (n+starts-1)*chance.Shares(l, o.expected(int(n)), cost))
-}
-
-// useUp has an instance admit all that it does of a tally of its token. One request that costs much has another
-// share than many that cost as much together, so where shares are they are sent one by one.
-func (f *fleet) useUp(i *instance, addr, token string) int64 {
-	a := ask{addr: addr, tokens: []string{token}}
-	if f.instances() > 1 {
-		return i.drain(a)
-	}
-	return i.drainMuch(a, f.limits[0].Quota)
-}
-
-// fit is how many tallies n instances sell at once for so many W, from a crowd of each on: the
-// first crowd costs W each, the next what the first one has made of the price, up to twice as much, and so on.
-func fit(n int, budget float64) float64 {
-	const doubled = 1.5 * crowd * (1 + 1./(3*crowd)) // W: a crowd while the price goes from 1 to 2, 12.5
-	return float64(n*crowd) * (1 + math.Log2(1+(budget/float64(n)-crowd)/doubled))
-}
-
-// budgets are in W.
-var budgets = []int64{0, 1, 8, 100, 1000}
-
 // yieldTable: requests for work.
-func yieldTable(o Options) Table {
-	t := Table{Name: "yield", Page: Page, Head: []string{"work"}}
-	for _, n := range sizes {
-		t.Head = append(t.Head, fmt.Sprintf("N = %d", n))
-	}
-	whole, title := o.expecting(1), "with `Instances` 1: "
-	for _, n := range sizes[1:] { // one instance has no other
-		t.Head = append(t.Head, fmt.Sprintf("%sN = %d", title, n))
-		title = ""
-	}
-	add := func(p place, budget int64) {
-		t.Rows = append(t.Rows, Row{Quick: budget < 1000, Make: func() []string {
-			cells := []string{figure(budget) + " W" + p.name}
+func yieldTable(o Options) printed.Made {
+	t := table("yield", "work", "N = 1", "N = 3", "N = 10", "N = 100", "with `Instances` 1: N = 3", "N = 10", "N = 100") // one instance has no other
+	add := func(quick bool, name string, of func(o Options, n int) attackers.Gain, cell func(n int, g attackers.Gain) any) {
+		t.Add(quick, func() []any {
+			cells := []any{name}
 			for _, n := range sizes {
-				h := harvested(o, n, p, budget*unit, 0)
-				most := o.bought(mostTallies(n, p.crowds, float64(budget)), attacked, int64(n), 0, 1)
-				cells = append(cells, result{h.requests, int64(n)*p.quotas*attacked + most}.String())
+				cells = append(cells, cell(n, of(o, n)))
 			}
 			for _, n := range sizes[1:] {
-				cells = append(cells, figure(harvested(whole, n, p, budget*unit, 0).requests))
+				cells = append(cells, of(o.expecting(1), n).Admitted)
 			}
 			return cells
-		}})
+		})
 	}
-	for _, budget := range budgets {
-		add(places()[0], budget)
+	spend := func(budget int64, p place) {
+		add(budget < 1000, printed.Figure(budget)+" W"+p.name, func(o Options, n int) attackers.Gain { return harvested(o, n, p, budget*unit, 0) },
+			func(n int, g attackers.Gain) any {
+				most := o.bought(mostTallies(n, p.crowds, float64(budget)), attacked, int64(n), 0, 1)
+				return result{g.Admitted, int64(n)*p.quotas*attacked + most}
+			})
 	}
-	for _, p := range places()[1:] {
-		add(p, 1000)
+	for _, budget := range []int64{0, 1, 8, 100, 1000} {
+		spend(budget, places[0])
 	}
-	t.Rows = append(t.Rows, Row{Make: func() []string {
-		cells := []string{"all that is sold to an address"}
-		all := func(o Options, n int) harvest {
-			clients := 0
-			if n > 10 {
-				clients = 3 << 14 // of 11,300 tallies no set is full
-			}
-			return harvested(o, n, places()[0], 1<<62, clients)
+	spend(1000, places[1])
+	spend(1000, places[2])
+	add(false, "all that is sold to an address", func(o Options, n int) attackers.Gain {
+		clients := 0
+		if n > 10 {
+			clients = 3 << 14 // of 11,300 tallies no set is full
 		}
-		for _, n := range sizes {
-			h := all(o, n)
-			cells = append(cells, fmt.Sprintf("%s for %s W", figure(h.requests), figure(h.spent/unit)))
-		}
-		for _, n := range sizes[1:] {
-			cells = append(cells, figure(all(whole, n).requests))
-		}
-		return cells
-	}})
+		return harvested(o, n, places[0], 1<<62, clients)
+	}, func(_ int, g attackers.Gain) any {
+		return fmt.Sprintf("%s for %s W", printed.Figure(g.Admitted), printed.Figure(g.Spent/unit))
+	})
 	return t
 }

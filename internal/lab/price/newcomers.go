@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package price
 
 import (
 	"cmp"
-	"container/heap"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -14,23 +15,25 @@ import (
 // busy is how the newcomers of a day spread over its hours.
 var busy = [24]int64{4, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 14, 14, 14, 14, 14, 14, 15, 16, 16, 14, 10, 6}
 
-// Puzzles in a proof, each with a hidden number below a span: the work is the mean.
-const puzzles = 8
+// Kinds of newcomers: a browser's script with one thread, and a slow phone's.
+const (
+	desktop = iota
+	phone
+)
+
+// rates are their hashes a second.
+var rates = [2]int64{4_000_000, 700_000}
 
 // A newcomer wants one tally. It solves, and where the price has risen meanwhile it solves
 // anew, until its patience ends.
 type newcomer struct {
 	arrives int64
-	phone   bool
+	kind    int
 	buyers  []shop.Buyer
 }
 
-func (n *newcomer) rate() int64 {
-	if n.phone {
-		return phone
-	}
-	return desktop
-}
+// Puzzles in a proof, each with a hidden number below a span: the work is the mean.
+const puzzles = 8
 
 // hashes is how many hashes a proof of this work takes: a hidden number is met anywhere
 // in its span, with the same chance.
@@ -43,8 +46,8 @@ func hashes(r *rand.Rand, work int64) (n int64) {
 }
 
 // arrivals are the newcomers of so many days: so many a day on average, half of them
-// phones. place names the buyers that a newcomer is.
-func arrivals(r *rand.Rand, days, daily int64, place func(*rand.Rand) []shop.Buyer) []newcomer {
+// phones. comes names the buyers that a newcomer is.
+func arrivals(r *rand.Rand, days, daily int64, comes func() []shop.Buyer) []newcomer {
 	var all int64
 	for _, share := range busy {
 		all += share
@@ -56,10 +59,9 @@ func arrivals(r *rand.Rand, days, daily int64, place func(*rand.Rand) []shop.Buy
 			share -= busy[hours]
 			hours++
 		}
-		n := &list[i]
-		n.arrives = r.Int64N(days)*day + hours*hour + r.Int64N(hour)
-		n.phone = r.IntN(2) == 1
-		n.buyers = place(r)
+		list[i].arrives = r.Int64N(days)*day + hours*hour + r.Int64N(hour)
+		list[i].kind = r.IntN(2)
+		list[i].buyers = comes()
 	}
 	slices.SortFunc(list, func(a, b newcomer) int { return cmp.Compare(a.arrives, b.arrives) })
 	return list
@@ -72,20 +74,8 @@ type attempt struct {
 	work int64
 }
 
-// attempts is a heap, the earliest first.
-type attempts []attempt
-
-func (a attempts) Len() int { return len(a) }
-func (a attempts) Less(i, j int) bool {
-	return a[i].now < a[j].now || a[i].now == a[j].now && a[i].who < a[j].who
-}
-func (a attempts) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *attempts) Push(x any)   { *a = append(*a, x.(attempt)) }
-func (a *attempts) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
-}
+// earlier orders attempts.
+func earlier(a, b attempt) int { return cmp.Or(cmp.Compare(a.now, b.now), cmp.Compare(a.who, b.who)) }
 
 // A street is a stall, the newcomers that come to it, and at most one attacker.
 type street struct {
@@ -94,8 +84,9 @@ type street struct {
 	list     []newcomer
 	patience int64
 	attacker *attacker
-	open     attempts
-	got      []bool
+	came     int       // of the list
+	open     []attempt // of these, the earliest first
+	fared    crowd     // from the second day on: on the first the level is new
 }
 
 // looks is how often an attacker asks for the price.
@@ -103,11 +94,11 @@ const looks = 2 * second
 
 // run lets days pass.
 func (s *street) run(days int64) {
-	s.got = make([]bool, len(s.list))
-	for i := range s.list {
-		s.open = append(s.open, attempt{now: s.list[i].arrives, who: i})
+	for _, n := range s.list {
+		if n.arrives >= day {
+			s.fared.came[n.kind]++
+		}
 	}
-	heap.Init(&s.open)
 	if s.attacker == nil {
 		s.until(days * day)
 		return
@@ -115,7 +106,7 @@ func (s *street) run(days int64) {
 	for now := int64(0); now < days*day; now += looks {
 		s.until(now)
 		if now%hour == 0 {
-			s.attacker.earn()
+			s.attacker.purse += s.attacker.hourly
 		}
 		s.attacker.look(s.stall, now)
 	}
@@ -123,8 +114,24 @@ func (s *street) run(days int64) {
 
 // until lets the newcomers do what they do before now.
 func (s *street) until(now int64) {
-	for len(s.open) > 0 && s.open[0].now < now {
-		s.serve(heap.Pop(&s.open).(attempt))
+	for {
+		next := attempt{now: math.MaxInt64}
+		if s.came < len(s.list) {
+			next = attempt{now: s.list[s.came].arrives, who: s.came}
+		}
+		again := len(s.open) > 0 && earlier(s.open[0], next) < 0
+		if again {
+			next = s.open[0]
+		}
+		if next.now >= now {
+			return
+		}
+		if again {
+			s.open = s.open[1:]
+		} else {
+			s.came++
+		}
+		s.serve(next)
 	}
 }
 
@@ -134,52 +141,30 @@ const soldOut = 5 * second
 func (s *street) serve(a attempt) {
 	n := &s.list[a.who]
 	if a.work > 0 && s.stall.redeem(a.now, n.buyers, a.work) {
-		s.got[a.who] = true
+		if n.arrives >= day {
+			s.fared.in[n.kind]++
+		}
 		return
 	}
 	wait := soldOut
 	if a.work = s.stall.price(a.now, n.buyers); a.work > 0 {
-		wait = hashes(s.random, a.work) * second / n.rate()
+		wait = hashes(s.random, a.work) * second / rates[n.kind]
 	}
 	if a.now += wait; a.now <= n.arrives+s.patience {
-		heap.Push(&s.open, a)
+		i, _ := slices.BinarySearchFunc(s.open, a, earlier)
+		s.open = slices.Insert(s.open, i, a)
 	}
 }
 
-// A share is of newcomers: how many came, and how many of them got in.
-type share struct{ came, in int64 }
+// A crowd is newcomers: how many came of each kind, and how many of them got in.
+type crowd struct{ came, in [2]int64 }
 
-func (s share) percent() int64 {
-	if s.came == 0 {
+func (c crowd) percent(kind int) int64 {
+	if c.came[kind] == 0 {
 		return 0
 	}
-	return (200*s.in + s.came) / (2 * s.came) // rounded
+	return (200*c.in[kind] + c.came[kind]) / (2 * c.came[kind]) // rounded
 }
 
-func (s share) plus(other share) share { return share{s.came + other.came, s.in + other.in} }
-
-// A crowd is how the newcomers fared: desktops and phones.
-type crowd struct{ desktops, phones share }
-
-func (c crowd) plus(other crowd) crowd {
-	return crowd{c.desktops.plus(other.desktops), c.phones.plus(other.phones)}
-}
-
-// fared counts those that came from the second day on: on the first the level is new.
-func (s *street) fared() (c crowd) {
-	for i := range s.list {
-		n := &s.list[i]
-		if n.arrives < day {
-			continue
-		}
-		kind := &c.desktops
-		if n.phone {
-			kind = &c.phones
-		}
-		kind.came++
-		if s.got[i] {
-			kind.in++
-		}
-	}
-	return c
-}
+// String is what a page prints.
+func (c crowd) String() string { return fmt.Sprintf("%d/%d", c.percent(desktop), c.percent(phone)) }

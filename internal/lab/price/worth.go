@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package price
 
 import (
 	"time"
@@ -9,6 +9,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
+// A use is a policy whose tallies are valued.
 type use struct {
 	name string
 	pass *limiter.Policy // what an own tally carries
@@ -16,14 +17,26 @@ type use struct {
 	had  map[[2]int64]int64
 }
 
-// newUse values the tallies of a policy with these limits.
+func slide(quota int64, window time.Duration) storeless.Limit {
+	return storeless.Limit{Quota: quota, Window: window}
+}
+
 func newUse(name string, limits ...storeless.Limit) *use {
 	policy, err := limiter.Compile("contact", limits)
 	if err != nil {
 		panic(err) // all of it is constant
 	}
-	life := int64(policy.PassLife(priceMemory) / time.Millisecond)
-	return &use{name: name, pass: policy.Pass(priceMemory), life: life, had: map[[2]int64]int64{}}
+	return &use{name, policy.Pass(priceMemory), int64(policy.PassLife(priceMemory) / time.Millisecond), map[[2]int64]int64{}}
+}
+
+func uses() []*use {
+	const aDay = 24 * time.Hour
+	return []*use{
+		newUse("5/min + 50/day", slide(5, time.Minute), slide(50, aDay)),
+		newUse("50/day", slide(50, aDay)),
+		newUse("3 in 10 min", slide(3, 10*time.Minute)),
+		newUse("5/min", slide(5, time.Minute)),
+	}
 }
 
 // admitted is how many requests a tally that is bought at one moment admits until
@@ -45,4 +58,9 @@ func (u *use) admitted(from, until int64) int64 {
 	}
 	u.had[[2]int64{from, until}] = n
 	return n
+}
+
+// best is the most requests that a plan is worth until a time, and the tallies of that plan.
+func (u *use) best(plans [][]lot, until int64) (requests, tallies int64) {
+	return best(plans, func(now int64) int64 { return u.admitted(now, until) })
 }

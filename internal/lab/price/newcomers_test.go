@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package price
 
 import (
 	"math/rand/v2"
@@ -28,14 +28,14 @@ func TestHashes(t *testing.T) {
 // As many come as were asked for, on every day, most of them in the evening, half of them
 // on phones, in the order of time.
 func TestArrivals(t *testing.T) {
-	nowhere := func(*rand.Rand) []shop.Buyer { return nil }
+	nowhere := func() []shop.Buyer { return nil }
 	list := arrivals(random(5000, 0), days, 5000, nowhere)
 	require.Len(t, list, days*5000)
 	phones, night, evening, last := 0, 0, 0, int64(0)
 	for _, n := range list {
 		require.GreaterOrEqual(t, n.arrives, last)
 		last = n.arrives
-		if n.phone {
+		if n.kind == phone {
 			phones++
 		}
 		switch n.arrives % day / hour {
@@ -54,15 +54,13 @@ func TestArrivals(t *testing.T) {
 func TestPatience(t *testing.T) {
 	for patience, in := range map[int64]int64{10 * second: 1, 1: 0} {
 		s := &street{stall: open(), random: random(1, 0), patience: patience}
-		s.list = []newcomer{{arrives: day, buyers: s.stall.v4()}}
+		s.list = []newcomer{{arrives: day, buyers: s.stall.v4(0)}}
 		s.run(2)
-		require.Equal(t, share{1, in}, s.fared().desktops)
-		require.Zero(t, s.fared().phones)
+		require.Equal(t, crowd{came: [2]int64{desktop: 1}, in: [2]int64{desktop: in}}, s.fared)
 	}
 }
 
 func TestPercent(t *testing.T) {
-	require.Zero(t, share{}.percent())
-	require.Equal(t, int64(67), share{3, 2}.percent())
-	require.Equal(t, int64(100), share{7, 7}.percent())
+	require.Equal(t, "0/67", crowd{came: [2]int64{phone: 3}, in: [2]int64{phone: 2}}.String())
+	require.Equal(t, "100/0", crowd{came: [2]int64{desktop: 7}, in: [2]int64{desktop: 7}}.String())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package price
 
 import (
 	"fmt"
@@ -68,8 +68,8 @@ func TestDefaultsAreTheMiddlewares(t *testing.T) {
 		peer   string
 		buyers func(s *stall) []shop.Buyer
 	}
-	v4 := visitor{"192.0.2.1:1", (*stall).v4}
-	v6 := func(peer string, n uint64) visitor {
+	v4 := visitor{"192.0.2.1:1", func(s *stall) []shop.Buyer { return s.v4(0) }}
+	v6 := func(peer string, n int64) visitor {
 		return visitor{peer, func(s *stall) []shop.Buyer { return s.v6(n) }}
 	}
 	block := func(peer string, n int64) visitor {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package price
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 func TestWorthOfADay(t *testing.T) {
 	u := uses()[0]
 	require.Equal(t, int64(5), u.admitted(0, day), "a tally is a pass for an hour")
-	plans := (&raid{oneAddress, purses[2], day}).plans()
+	plans := raids(oneAddress, purses[2], day)
 	requests, tallies := u.best(plans, day)
 	require.LessOrEqual(t, requests, int64(4400))
 	require.GreaterOrEqual(t, tallies, int64(800), "the plans are good ones: the leak and some crowds")
@@ -28,7 +28,7 @@ func TestPlansStayBelowTheBound(t *testing.T) {
 			t.Run(fmt.Sprint(lasts/hour, " h, ", purse/core, " s"), func(t *testing.T) {
 				crowd := float64(expected)
 				bound := 4*crowd*float64(lasts)/float64(hour) + crowd*math.Log2(1+15./8*float64(purse)/(crowd*work))
-				bought := most((&raid{oneAddress, purse, lasts}).plans())
+				bought := most(raids(oneAddress, purse, lasts))
 				require.LessOrEqual(t, float64(bought), bound)
 				require.Greater(t, float64(bought), 0.8*min(bound, float64(purse)/work), "and the plans come near")
 			})
@@ -42,8 +42,8 @@ func TestNewcomersGetIn(t *testing.T) {
 		for _, patience := range []int64{10, 60} {
 			g := siege{oneAddress, daily, patience * second, 0, 1}
 			c, _ := g.fared()
-			require.GreaterOrEqual(t, c.desktops.percent(), int64(99), "%d a day, %d s", daily, patience)
-			require.GreaterOrEqual(t, c.phones.percent(), int64(95), "%d a day, %d s", daily, patience)
+			require.GreaterOrEqual(t, c.percent(desktop), int64(99), "%d a day, %d s", daily, patience)
+			require.GreaterOrEqual(t, c.percent(phone), int64(95), "%d a day, %d s", daily, patience)
 		}
 	}
 }
@@ -51,14 +51,17 @@ func TestNewcomersGetIn(t *testing.T) {
 // An attacker with these budgets, which are less than the table says, lets some of the
 // victims in. What leaks in an hour is for sale at the price that is held.
 func TestAddressIsNotShutForLess(t *testing.T) {
-	for name, c := range map[string]struct{ rate, seconds int64 }{
+	for name, c := range map[string]struct {
+		victims int
+		seconds int64
+	}{
 		"desktops": {desktop, 80},
 		"phones":   {phone, 13},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := siege{oneAddress, 20, 60 * second, 0, 2}
 			for _, stock := range []bool{false, true} {
-				hourly, shut := g.held(c.rate, c.seconds*vector/(4*expected), stock)
+				hourly, shut := g.held(c.victims, c.seconds*vector/(4*expected), stock)
 				require.InEpsilon(t, c.seconds*vector, hourly, 0.15, "the budget")
 				require.False(t, shut)
 			}
@@ -71,24 +74,24 @@ func TestAddressIsNotShutForLess(t *testing.T) {
 func TestSubscribersAreNotShutOut(t *testing.T) {
 	for _, p := range []place{subscribers64, subscribers56} {
 		g := siege{p, 500, 60 * second, 0, 1}
-		c, _, _ := g.met(func() *attacker { return &attacker{purse: 1 << 60, target: desktop * 60, stock: true} })
-		require.GreaterOrEqual(t, c.desktops.percent(), int64(95), p.name)
-		require.GreaterOrEqual(t, c.phones.percent(), int64(90), p.name)
+		c, _, _ := g.met(rich(rates[desktop]*60, true))
+		require.GreaterOrEqual(t, c.percent(desktop), int64(95), p.name)
+		require.GreaterOrEqual(t, c.percent(phone), int64(90), p.name)
 	}
 }
 
 // An attacker in one of an address's blocks of ports, with any budget, shuts out its own
 // block alone. One in all of them gets no more tallies than without blocks.
 func TestBlocksAreNotShutOut(t *testing.T) {
-	rich := func() *attacker { return &attacker{purse: 1 << 60, target: desktop * 60, stock: true} }
+	most := rich(rates[desktop]*60, true)
 	g := siege{blocksOf(portBlocks, 1), 500, 60 * second, 0, 1}
-	c, _, one := g.met(rich)
-	require.GreaterOrEqual(t, c.desktops.percent(), int64(90))
-	require.GreaterOrEqual(t, c.phones.percent(), int64(90))
+	c, _, one := g.met(most)
+	require.GreaterOrEqual(t, c.percent(desktop), int64(90))
+	require.GreaterOrEqual(t, c.percent(phone), int64(90))
 	g.place = oneAddress
-	_, _, plain := g.met(rich)
+	_, _, plain := g.met(most)
 	g.place = blocksOf(portBlocks, portBlocks)
-	_, _, all := g.met(rich)
+	_, _, all := g.met(most)
 	require.InEpsilon(t, plain, all, 0.01, "some newcomers more or less get in")
 	require.LessOrEqual(t, 3*one, plain)
 }
@@ -99,5 +102,5 @@ func TestRunsAreTheSame(t *testing.T) {
 	first, _ := g.fared()
 	again, _ := g.fared()
 	require.Equal(t, first, again)
-	require.NotZero(t, first.desktops.came*first.phones.came)
+	require.NotZero(t, first.came[desktop]*first.came[phone])
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package price
+
+// Hash rates, a second.
+const (
+	core   = int64(10_000_000) // of a core that runs Go
+	vector = int64(89_000_000) // of a core with AVX-512
+)
+
+// An attacker buys tallies at its neighbours' address. It solves at once, and pays the
+// expected work and no more: luck evens out.
+type attacker struct {
+	place  place
+	purse  int64 // hashes that it can pay now
+	hourly int64 // what it earns at the start of each hour
+	target int64 // the highest price at which it buys; 0: any
+
+	// stock says that it makes use of challenges for as long as they are good: their
+	// work is what the price was, and 8/15 of it are enough.
+	stock bool
+	asked int64 // the work of its challenges
+	until int64 // how long they are good
+
+	spent, bought int64
+}
+
+// challengeLife is the longest for which a challenge is good.
+const challengeLife = 5 * minute
+
+// look buys while the price is low enough.
+func (a *attacker) look(s *stall, now int64) {
+	for {
+		buyers := a.place.attacker(s, a.bought)
+		price := s.price(now, buyers)
+		if !a.stock || now >= a.until || price < a.asked || 8*price > 15*a.asked {
+			if price == 0 || a.target > 0 && price > a.target {
+				return
+			}
+			a.asked, a.until = price, now+challengeLife
+		}
+		if a.asked > a.purse || !s.redeem(now, buyers, a.asked) {
+			return
+		}
+		a.purse -= a.asked
+		a.spent += a.asked
+		a.bought++
+	}
+}
+
+// A lot is some tallies that were bought at one moment.
+type lot struct{ now, tallies int64 }
+
+// raids plays what an attacker that is alone in a place can plan with its purse for a time: to hold the price at a
+// target, and to spend all the rest at some moment. It returns what each plan buys.
+func raids(p place, purse, lasts int64) (plans [][]lot) {
+	step := lasts / 2880 // how often it looks
+	for _, stock := range []bool{false, true} {
+		for target := int64(work); target <= work<<12; target *= 2 {
+			// A tally that lives for an hour is worth less if it is bought later.
+			for _, burst := range []int64{0, max(0, lasts-hour), lasts - step} {
+				s, a, plan := open(), &attacker{place: p, purse: purse, target: target, stock: stock}, []lot(nil)
+				for now := int64(0); now < lasts; now += step {
+					before := a.bought
+					a.look(s, now)
+					if now == burst {
+						a.target = 0
+						a.look(s, now)
+						a.target = target
+					}
+					if n := a.bought - before; n > 0 {
+						plan = append(plan, lot{now, n})
+					}
+				}
+				plans = append(plans, plan)
+			}
+		}
+	}
+	return plans
+}
+
+// best is the most that a plan is worth, by what a tally is that is bought at a time, and the tallies of that plan.
+func best(plans [][]lot, each func(now int64) int64) (worth, tallies int64) {
+	for _, plan := range plans {
+		n, bought := int64(0), int64(0)
+		for _, l := range plan {
+			n += l.tallies * each(l.now)
+			bought += l.tallies
+		}
+		if n > worth {
+			worth, tallies = n, bought
+		}
+	}
+	return worth, tallies
+}
+
+// most is the most tallies that a plan buys.
+func most(plans [][]lot) int64 {
+	n, _ := best(plans, func(int64) int64 { return 1 })
+	return n
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package price plays what own tallies cost and what they are worth: the tables of its README. Buyers meet the
+// real memory and the real prices. All numbers are integers, time is an argument, and the seeds are fixed, so
+// that every machine makes the same.
+package price
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/limiter"
+	"github.com/tallystick/tallystick/internal/shop"
+)
+
+// Time in a simulation is counted in milliseconds from the opening, and work in hashes.
+const (
+	second = int64(1000)
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+var opening = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(now int64) time.Time { return opening.Add(time.Duration(now) * time.Millisecond) }
+
+const (
+	work        = 1 << 18   // the defaults of middleware.Challenge:
+	expected    = 8         // Crowd,
+	priceMemory = time.Hour // and for how long prices remember;
+	crowds56    = 2         // how many crowds the networks of an IPv6 client are expected to hide;
+	crowds48    = 8
+	portBlocks  = 16 // and what an address is cut into
+)
+
+// A stall is one instance that sells tallies: the real memory and the real prices.
+type stall struct {
+	memory *limiter.Memory
+	prices *shop.Prices
+	issued uint64 // challenges: each opens a tally of its own
+}
+
+// open returns a stall with room for all that is remembered in a simulation.
+func open() *stall {
+	tariff := shop.Tariff{Work: work, Crowd: expected, Memory: priceMemory}
+	prices, err := tariff.Compile()
+	if err != nil {
+		panic(err) // all of it is constant
+	}
+	return &stall{memory: limiter.NewMemory(1<<14, 1), prices: prices}
+}
+
+// key names an identity or a network in the stall's memory.
+func (s *stall) key(kind byte, n uint64) limiter.Key {
+	return s.memory.Key(binary.BigEndian.AppendUint64([]byte{kind}, n))
+}
+
+// price is what a challenge asks for at this moment; 0 if none is sold.
+func (s *stall) price(now int64, buyers []shop.Buyer) int64 {
+	return s.prices.Quote(at(now), s.memory, buyers).Price
+}
+
+// redeem says whether work opens a tally at this moment.
+func (s *stall) redeem(now int64, buyers []shop.Buyer, work int64) bool {
+	s.issued++
+	sale := s.prices.Redeem(at(now), s.memory, buyers, s.key('t', s.issued), at(now+minute), work)
+	if sale.Saturated {
+		panic("price: the memory is too small for the simulation")
+	}
+	return sale.Granted
+}
+
+// v4 is an address without networks.
+func (s *stall) v4(int64) []shop.Buyer { return []shop.Buyer{{Key: s.key('a', 0), Crowds: 1}} }
+
+// block is an address, to one that is in the n-th of its blocks of ports.
+func (s *stall) block(n int64) []shop.Buyer {
+	return []shop.Buyer{{Key: s.key('a', 0), Crowds: 1, Block: uint8(1 + n%portBlocks)}}
+}
+
+// v6 is the /64 of that number in a /48.
+func (s *stall) v6(number int64) []shop.Buyer {
+	n := uint64(number) % (1 << 16)
+	return []shop.Buyer{
+		{Key: s.key('6', n), Crowds: 1},
+		{Key: s.key('5', n>>8), Crowds: crowds56},
+		{Key: s.key('4', 0), Crowds: crowds48},
+	}
+}
+
+// A place is where newcomers and an attacker are.
+type place struct {
+	name     string
+	room     int64 // of how many numbers a newcomer has one; 0: all have 0
+	newcomer func(s *stall, number int64) []shop.Buyer
+	attacker func(s *stall, n int64) []shop.Buyer // its n-th tally
+}
+
+// comes returns the buyers that the next newcomer is.
+func (p *place) comes(s *stall, r *rand.Rand) []shop.Buyer {
+	if p.room == 0 {
+		return p.newcomer(s, 0)
+	}
+	return p.newcomer(s, r.Int64N(p.room))
+}
+
+func first64(s *stall, _ int64) []shop.Buyer { return s.v6(0) }
+func first56(s *stall, n int64) []shop.Buyer { return s.v6(n % (1 << 8)) } // each /64 in turn
+
+var (
+	oneAddress    = place{"one address", 0, (*stall).v4, (*stall).v4}
+	subscribers64 = place{"a /48 of subscribers with a /64 each", 1 << 16, (*stall).v6, first64}
+	busy56        = place{"a /56 of subscribers with a /64 each", 1 << 8, (*stall).v6, first64}
+	subscribers56 = place{"a /48 of subscribers with a /56 each", 1<<8 - 1, func(s *stall, n int64) []shop.Buyer { return s.v6((1 + n) << 8) }, first56}
+	whole56       = place{"a whole /56", 0, nil, first56}                                                                  // nobody but an attacker
+	whole48       = place{"a whole /48", 0, nil, func(s *stall, n int64) []shop.Buyer { return s.v6(n%(1<<8)<<8 | n>>8) }} // each /56 in turn, and a new /64 in it
+)
+
+// blocksOf is a shared address whose newcomers are in the first so many blocks, evenly. An
+// attacker buys in the first of them in turn.
+func blocksOf(newcomers, attacker int64) place {
+	return place{"an address with port blocks", newcomers, (*stall).block, func(s *stall, n int64) []shop.Buyer { return s.block(n % attacker) }}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package price
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+
+	"github.com/tallystick/tallystick/internal/printed"
+)
+
+// Run makes tables, as its arguments say.
+func Run(_ context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	return printed.Run(flag.NewFlagSet("price", flag.ContinueOnError), args, stdout, stderr, Tables)
+}
+
+// Tables are all that the page prints.
+func Tables() []printed.Made {
+	return []printed.Made{worthTable(), newcomersTable(), shutTable(), networksTable(), carriersTable(), blocksTable()}
+}
+
+func table(name string, head ...string) printed.Made {
+	return printed.Made{Name: name, Page: "internal/lab/price/README.md", By: "make bounds", Head: head}
+}
+
+// purses are the budgets of attackers that buy to use: a core that runs Go.
+var purses = []int64{10 * core, 600 * core, 36_000 * core}
+
+// raided returns a cell for each time and each purse of an attacker that is alone in a place.
+func raided(p place, cell func(plans [][]lot, lasts int64) int64) (cells []any) {
+	for _, lasts := range []int64{hour, day} {
+		for _, purse := range purses {
+			cells = append(cells, cell(raids(p, purse, lasts), lasts))
+		}
+	}
+	return cells
+}
+
+func tallies(plans [][]lot, _ int64) int64 { return most(plans) }
+
+// worthTable: what buying is worth at one address.
+func worthTable() printed.Made {
+	t := table("worth", "policy", "a tally admits", "an hour for 10 s", "10 min", "10 h", "a day for 10 s", "10 min", "10 h")
+	t.Add(true, func() []any { return append([]any{"tallies", 1}, raided(oneAddress, tallies)...) })
+	for i, u := range uses() {
+		t.Add(i == 0, func() []any {
+			return append([]any{u.name, u.admitted(0, day)}, raided(oneAddress, func(plans [][]lot, lasts int64) int64 {
+				requests, _ := u.best(plans, lasts)
+				return requests
+			})...)
+		})
+	}
+	return t
+}
+
+// networksTable: what a whole network is worth, in tallies and in requests of the first policy.
+func networksTable() printed.Made {
+	t := table("networks", "network", "tallies in an hour for 10 s", "10 min", "10 h", "in a day for 10 s", "10 min", "10 h", "requests in a day for 10 h")
+	for _, p := range []place{oneAddress, whole56, whole48} {
+		t.Add(false, func() []any {
+			requests, _ := uses()[0].best(raids(p, purses[2], day), day)
+			return append(append([]any{p.name}, raided(p, tallies)...), requests)
+		})
+	}
+	return t
+}
+
+// A size is how many newcomers come in a day, and how often that is tried: as many days
+// of few newcomers as make the share sure to some points.
+type size struct {
+	daily int64
+	runs  int
+}
+
+// fared returns what share of newcomers gets in, for each size, if an attacker in their place spends so many seconds
+// of a core an hour, and the most tallies that it gets in a day.
+func fared(p place, patience, spends int64, sizes []size) (cells []any, most int64) {
+	for _, size := range sizes {
+		g := siege{p, size.daily, patience * second, spends * vector, size.runs}
+		c, tallies := g.fared()
+		cells, most = append(cells, c), max(most, tallies)
+	}
+	return cells, most
+}
+
+// newcomersTable: what share of the newcomers behind one address gets in.
+func newcomersTable() printed.Made {
+	t := table("newcomers", "attacker, patience", "20 a day", "100 a day", "500 a day", "2,000 a day")
+	for _, patience := range []int64{60, 10} {
+		for _, spends := range []int64{0, 5, 36, 360} {
+			t.Add(spends == 0, func() []any {
+				cells, _ := fared(oneAddress, patience, spends, []size{{20, 20}, {100, 4}, {500, 2}, {2000, 1}})
+				return append([]any{fmt.Sprintf("%s, %d s", budget(spends, ""), patience)}, cells...)
+			})
+		}
+	}
+	return t
+}
+
+// budget is an attacker that spends so many seconds of a core an hour, by its name.
+func budget(seconds int64, who string) string {
+	if seconds == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s%d s an hour", who, seconds)
+}
+
+// shutTable: what it costs to shut an address to newcomers.
+func shutTable() printed.Made {
+	t := table("shut", "victims", "who wait 10 s", "who wait 60 s")
+	for kind, victims := range []string{"desktops", "phones"} {
+		t.Add(false, func() []any {
+			cells := []any{victims}
+			for _, patience := range []int64{10, 60} {
+				g := siege{oneAddress, 20, patience * second, 0, 10}
+				cells = append(cells, fmt.Sprintf("%.1f s", float64(g.shut(kind))/float64(vector)))
+			}
+			return cells
+		})
+	}
+	return t
+}
+
+// carriersTable: what share of a carrier's subscribers gets in.
+func carriersTable() printed.Made {
+	t := table("carriers", "newcomers from", "attacker", "500 a day", "2,000 a day", "6,000 a day")
+	for _, p := range []place{subscribers64, busy56, subscribers56} {
+		for _, spends := range []int64{0, 360} {
+			t.Add(spends == 0, func() []any {
+				cells, _ := fared(p, 60, spends, []size{{500, 1}, {2000, 1}, {6000, 1}})
+				return append([]any{p.name, budget(spends, "one subscriber, ")}, cells...)
+			})
+		}
+	}
+	return t
+}
+
+// blocksTable: what the blocks of an address are worth to its newcomers, and to an attacker.
+func blocksTable() printed.Made {
+	t := table("blocks", "newcomers", "attacker", "100 a day", "500 a day", "its tallies a day")
+	add := func(p place, name string, spends int64, where string) {
+		t.Add(spends == 0, func() []any {
+			cells, most := fared(p, 60, spends, []size{{100, 4}, {500, 1}})
+			return append(append([]any{name, budget(spends, "") + where}, cells...), most)
+		})
+	}
+	add(oneAddress, "without `PortBlocks`", 0, "")
+	add(oneAddress, "without `PortBlocks`", 360, "")
+	add(blocksOf(portBlocks, 1), "in 16 blocks", 0, "")
+	for _, n := range []int64{1, 2, 4, portBlocks} {
+		add(blocksOf(portBlocks, n), "in 16 blocks", 360, fmt.Sprintf(", in %d of them", n))
+	}
+	add(blocksOf(4, 1), "in 4 blocks", 0, "")
+	add(blocksOf(1, 1), "in 1 block", 0, "")
+	return t
+}
