@@ -41,8 +41,9 @@ func (e *engine) answerCharge(now time.Time, dc *decisionContext, who *subject, 
 	e.answer(now, dc, who, shown, e.answerFieldsOf(now, who, c), offerFields{})
 }
 
-// answer writes all fields of a decision about somebody at some price; for all else see concludeUncharged. What is computed is cut from a single
-// string, so that a request costs one allocation for it.
+// answer writes all fields of a decision that a limit could be asked about; for all else see
+// concludeUncharged. What is computed is cut from a single string, so that a request costs one
+// allocation for it.
 func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown *credentials, fields answerFields, offers offerFields) {
 	d, f := &dc.decision, &dc.reply.Fields
 	var stack [768]byte // of a token and its cookie, but for the longest; zeroing it costs
@@ -95,8 +96,8 @@ func (e *engine) answer(now time.Time, dc *decisionContext, who *subject, shown 
 	}
 }
 
-// concludeUncharged concludes a request that no limit was asked about, by nobody or at a negative cost. Who
-// asks is told no more than when to come again.
+// concludeUncharged concludes a request that no limit can be asked about, by nobody or at a
+// negative cost. Who asks is told no more than when to come again.
 func (e *engine) concludeUncharged(dc *decisionContext, v *verdict) {
 	dc.decision.conclude(v)
 	if v.retryAfter > 0 && !e.shadow {

@@ -26,12 +26,17 @@ func TestFieldsOfEachReason(t *testing.T) {
 		refused = "Cache-Control "
 		offered = refused + "Tallystick-Challenge "
 	)
+	var last middleware.Reason
+	hear := func(cfg *middleware.Config) {
+		cfg.OnDecision = func(_ context.Context, d middleware.Decision) { last = d.Reason }
+	}
 	plain := func(change func(*middleware.Config, *clock), options ...option) func(*testing.T) *http.Response {
 		return func(t *testing.T) *http.Response {
 			now := new(clock)
 			cfg := contact(now)
 			cfg.Cost = costOf
 			change(&cfg, now)
+			hear(&cfg)
 			h, _ := limited(t, cfg)
 			return send(h, options...)
 		}
@@ -49,11 +54,14 @@ func TestFieldsOfEachReason(t *testing.T) {
 		}
 	}
 	none := func(*middleware.Config, *clock) {}
-	selling := func(play func(*testing.T, *site) *http.Response) func(*testing.T) *http.Response {
+	selling := func(mode middleware.Mode, play func(*testing.T, *site) *http.Response) func(*testing.T) *http.Response {
 		return func(t *testing.T) *http.Response {
-			cfg := challenging(new(clock), middleware.Newcomers)
+			cfg := challenging(new(clock), mode)
 			cfg.MaxClients = 1
-			return play(t, newSite(t, cfg))
+			s := newSite(t, cfg)
+			resp := play(t, s)
+			last = s.decisions.last().Reason
+			return resp
 		}
 	}
 	rows := map[middleware.Reason]struct {
@@ -63,7 +71,9 @@ func TestFieldsOfEachReason(t *testing.T) {
 	}{
 		middleware.WithinLimits: {200, asked + token + "Cache-Control", plain(none)},
 		middleware.OverLimit: {429, asked + token + refused + "Retry-After", func(t *testing.T) *http.Response {
-			h, _ := limited(t, contact(new(clock)))
+			cfg := contact(new(clock))
+			hear(&cfg)
+			h, _ := limited(t, cfg)
 			spend(t, h, 5)
 			return send(h)
 		}},
@@ -72,27 +82,27 @@ func TestFieldsOfEachReason(t *testing.T) {
 		middleware.IdentityUnknown:     {403, refused, plain(nobody(nil))},
 		middleware.IdentityUnavailable: {503, refused + "Retry-After", plain(nobody(middleware.ErrIdentityUnavailable))},
 		middleware.IdentityDenied:      {401, refused + "WWW-Authenticate", plain(nobody(&middleware.Denial{Status: 401}))},
-		middleware.NoToken:             {403, policy + offered, selling(func(t *testing.T, s *site) *http.Response { return send(s) })},
-		middleware.SoldOut: {429, policy + refused + "Retry-After", selling(func(t *testing.T, s *site) *http.Response {
+		middleware.NoToken:             {403, policy + offered, selling(middleware.Newcomers, func(t *testing.T, s *site) *http.Response { return send(s) })},
+		middleware.SoldOut: {429, policy + refused + "Retry-After", selling(middleware.Newcomers, func(t *testing.T, s *site) *http.Response {
 			s.m.SellOut(midnight, peerIdentity)
 			return send(s)
 		})},
-		middleware.MemoryFull: {403, policy + offered, selling(func(t *testing.T, s *site) (resp *http.Response) {
+		middleware.MemoryFull: {403, asked + offered, selling(middleware.EveryRequest, func(t *testing.T, s *site) (resp *http.Response) {
 			for i := range 40 {
 				who := from(strings.Replace("198.N.100.1", "N", string(rune('1'+i%9))+string(rune('0'+i/9)), 1))
 				resp = send(s, who, proving(solved(t, fetched(s, who))))
 			}
 			return resp
 		})},
-		"replayed": {403, asked + token + offered, func(t *testing.T) *http.Response {
-			s := newSite(t, challenging(new(clock), middleware.EveryRequest))
+		"replayed": {403, asked + token + offered, selling(middleware.EveryRequest, func(t *testing.T, s *site) *http.Response {
 			proof := solved(t, fetched(s))
 			require.Equal(t, http.StatusOK, send(s, proving(proof)).StatusCode)
 			return send(s, proving(proof))
-		}},
+		})},
 		middleware.TooManyAtOnce: {429, policy + refused + "Retry-After", func(t *testing.T) (resp *http.Response) {
 			cfg := contact(new(clock))
 			cfg.Concurrency = &middleware.Concurrency{Max: 1}
+			hear(&cfg)
 			m := newLimiter(t, cfg)
 			send(m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { resp = send(m.Handler(new(spy))) })))
 			return resp
@@ -110,6 +120,7 @@ func TestFieldsOfEachReason(t *testing.T) {
 	for reason, row := range rows {
 		t.Run(string(reason), func(t *testing.T) {
 			resp := row.play(t)
+			require.Equal(t, reason, last)
 			require.Equal(t, row.status, resp.StatusCode)
 			for _, name := range ours {
 				require.Equal(t, slices.Contains(strings.Fields(row.fields), name), len(resp.Header.Values(name)) > 0, "%s: %v", name, resp.Header)
