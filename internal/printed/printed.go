@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package printed reads what the pages of the documentation print, for the tests that
-// run it, and the constants that the pages must name. It is imported by tests only.
+// run it, and the constants that the pages must name. It writes the tables that programs make.
 package printed
 
 import (
