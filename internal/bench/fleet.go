@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// childVariable holds what a process that this one has started is to do, as JSON.
+const childVariable = "TALLYSTICK_BENCH_CHILD"
+
+// An errand is what such a process does: meet a crowd, or serve as an instance of a fleet.
+type errand struct {
+	Limiter string
+	Clients int           // 0: serve
+	For     time.Duration // each of the things that it measures
+	Quota   int
+	Redis   string // an address
+}
+
+// child returns this program on an errand.
+func (e errand) child(ctx context.Context) *exec.Cmd {
+	c := exec.CommandContext(ctx, must(os.Executable()))
+	c.Env = append(os.Environ(), childVariable+"="+string(must(json.Marshal(e))))
+	c.Stderr = os.Stderr
+	return c
+}
+
+// do does an errand.
+func (e *errand) do(in io.Reader, out io.Writer) (err error) {
+	o := &opening{redis: e.Redis}
+	defer caught(&err)
+	if e.Clients > 0 {
+		return json.NewEncoder(out).Encode(e.meet(o))
+	}
+	h := limiters[e.Limiter](o, terms{e.Quota, time.Hour, 1})
+	l := overHTTP(o, h, 1)
+	fmt.Fprintln(out, l.conn.RemoteAddr())
+	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask
+		fmt.Fprintln(out, int64(processorTime()))
+	}
+	return nil
+}
+
+// crowded are the limiters that meet many clients, each in a process of its own: what one keeps of a
+// million makes no collection of another dearer.
+var crowded = []string{ourName, lowest, reference, "throttled", "bare", "ulule", "tollbooth", "go-limiter", "x-time-map", "redis_rate"}
+
+// measureCrowd has each limiter meet its crowd, in turn.
+func measureCrowd(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
+	all := make(samples)
+	for g := range s.groups {
+		for i := range crowded {
+			e := errand{Limiter: crowded[(i+g)%len(crowded)], Clients: s.clients, For: long / time.Duration(s.groups*len(crowded)*5)}
+			if !s.wants(e.Limiter) {
+				continue
+			}
+			fmt.Fprintf(progress, "crowd: group %d of %d, %s\n", g+1, s.groups, e.Limiter)
+			if e.Limiter == "redis_rate" {
+				e.Redis, e.Clients = startRedis(o).addr, min(e.Clients, 50_000) // a million take a minute
+			}
+			var met samples
+			check(json.Unmarshal(must(e.child(ctx).Output()), &met))
+			all.join(met)
+			check(o.close())
+		}
+	}
+	return all
+}
+
+// fleets are what a fleet may limit by: which limiter its instances have, and whether clients show
+// the tokens that they get.
+var fleets = []struct {
+	name, limiter, text string
+	echoes              bool
+}{
+	{none, "bare", "no limiter", false},
+	{reference, reference, "a map in each process", false},
+	{ourName, ourName, "token echoed", true},
+	{ourName + "-dropped", ourName, "token dropped each time", false},
+	{"redis_rate", "redis_rate", "over Redis", false},
+	{"httprate/redis", "httprate/redis", "over Redis, as httprate-redis does it", false},
+}
+
+// Sizes of fleets, connections of clients, and the quota that a dropper is measured by.
+var fleetSizes = []int{2, 10}
+
+const connections, dropperQuota = 16, 100
+
+// A fleet is some processes, and clients that ask one after the other.
+type fleet struct {
+	in      []io.Writer // of each process
+	out     []*bufio.Scanner
+	redis   *redisServer // nil: it needs none
+	clients []*asker
+}
+
+// startFleet starts one, with clients at addresses of their own.
+func startFleet(ctx context.Context, o *opening, limiter string, echoes bool, size, quota, clients int) *fleet {
+	f, e := new(fleet), errand{Limiter: limiter, Quota: quota}
+	if strings.Contains(limiter, "redis") {
+		f.redis = startRedis(o)
+		e.Redis = f.redis.addr
+	}
+	var addresses []string
+	for range size {
+		c := e.child(ctx)
+		in, out := must(c.StdinPipe()), bufio.NewScanner(must(c.StdoutPipe()))
+		check(c.Start())
+		o.closing(func() error { in.Close(); return c.Wait() })
+		f.in, f.out = append(f.in, in), append(f.out, out)
+		out.Scan()
+		addresses = append(addresses, out.Text())
+	}
+	for i := range clients {
+		a := newAsker(http.MethodPost)
+		for k := range addresses {
+			a.handlers = append(a.handlers, dial(o, net.IPv4(127, 0, 0, byte(2+i)), addresses[(i+k)%size]))
+		}
+		if f.clients = append(f.clients, a); echoes {
+			a.newestOf(byHeader)
+		}
+		a.either = true
+	}
+	return f
+}
+
+// used implements service.used.
+func (f *fleet) used() map[string]float64 {
+	all := 0.0
+	for i := range f.in {
+		must(io.WriteString(f.in[i], "\n"))
+		f.out[i].Scan()
+		all += must(strconv.ParseFloat(f.out[i].Text(), 64))
+	}
+	if f.redis == nil {
+		return map[string]float64{"all": all}
+	}
+	redis := f.redis.processorTime()
+	return map[string]float64{"all": all + redis, "redis": redis}
+}
+
+// admitted returns how many of a client's requests a fleet lets through, of twice what all of its
+// processes together could.
+func admitted(ctx context.Context, limiter string, echoes bool, size int) float64 {
+	o := new(opening)
+	a, n := startFleet(ctx, o, limiter, echoes, size, dropperQuota, 1).clients[0], 0.0
+	for range 2 * size * dropperQuota {
+		a.run(1)
+		a.wrong = ""
+		if a.w.status == http.StatusOK {
+			n++
+		}
+	}
+	if check(o.close()); echoes {
+		n++ // its first
+	}
+	return n
+}
+
+// measureFleet measures all fleets of each size beside each other.
+func measureFleet(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
+	all := make(samples)
+	for _, size := range fleetSizes {
+		var services []service
+		started := make(map[string]*fleet)
+		for _, kind := range fleets {
+			row := inFleet(kind.name, size)
+			fmt.Fprintf(progress, "fleet: %s\n", row)
+			if kind.name != none {
+				all.add(row, "admitted", admitted(ctx, kind.limiter, kind.echoes, size))
+			}
+			f := startFleet(ctx, o, kind.limiter, kind.echoes, size, plenty(1).quota, connections)
+			started[row] = f
+			services = append(services, service{row, f.used})
+		}
+		ask := func(row string, caller, _ int) error {
+			a := started[row].clients[caller]
+			a.run(1)
+			return a.after(1)
+		}
+		rotate(ctx, s, services, []load{{"", connections, ask}}, long/time.Duration(len(fleetSizes)), all, progress)
+		check(o.close())
+	}
+	return all
+}
+
+// inFleet returns the name of a row.
+func inFleet(name string, size int) string { return name + " " + strconv.Itoa(size) }
