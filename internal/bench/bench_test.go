@@ -167,7 +167,7 @@ func TestFloorGuardsItsFields(t *testing.T) {
 	// What is not the client's own token, and whole, is none.
 	now := time.Now().Unix()
 	tok, s := a.w.header.Get(byHeader), f.scratch.Get().(*scratch)
-	subject := func() (all [8]byte) { copy(all[:], must(strict.DecodeString(tok[57:len(tok)-44]))[24:]); return all }()
+	subject := func() (all [8]byte) { copy(all[:], must(strict.DecodeString(tok[57 : len(tok)-44]))[24:]); return all }()
 	_, ok := f.verify(s, tok, subject, now)
 	require.True(t, ok)
 	for _, bad := range []string{"", "x", forge(tok), tok[:64], tok + "A", lengthen(tok)} {

@@ -22,7 +22,7 @@ type table struct {
 var tables = []table{
 	{"requests", "README.md", []string{"requests"}, requestTable},
 	{"served", "README.md", []string{"served"}, servedTable},
-	{"cores", "README.md", []string{"crowd"}, coreTable},
+	{"cores", "README.md", []string{"crowd"}, func(r *results) string { return coreTable(r, "one") + "\n" + coreTable(r, "crowd") }},
 	{"limiters", "README.md", []string{"crowd"}, limiterTable},
 	{"wire", "README.md", []string{"wire"}, wireTable},
 	{"counters", "README.md", []string{"counters"}, counterTable},
@@ -32,10 +32,8 @@ var tables = []table{
 }
 
 func (t *table) write(r *results) string {
-	for _, k := range t.kinds {
-		if r.Kinds[k] == nil {
-			return ""
-		}
+	if slices.ContainsFunc(t.kinds, func(kind string) bool { return r.Kinds[kind] == nil }) {
+		return ""
 	}
 	return t.text(r)
 }
@@ -52,13 +50,10 @@ func (t *table) put(page []byte, text string) ([]byte, error) {
 
 // made writes the head of a table, which says on which machine and how busy it was, and its rows.
 func (r *results) made(kind, more string, head []string, rows [][]string) string {
-	text := r.Head + ". "
-	others := r.Kinds[kind].plain("others", "")
-	switch {
-	case math.IsNaN(others.mid):
-	case others.high < 0.05:
+	text, others := r.Head+".\n", r.Kinds[kind].plain("others", "")
+	if others.high < 0.05 {
 		text += fmt.Sprintf("The machine was quiet: others used at most %.0f %% of its processors.\n", 100*others.high)
-	default:
+	} else if others.mid > 0 {
 		text += fmt.Sprintf("**The machine was busy: others used %.0f %% of its processors. Compare rows with each other; trust no time on the wall.**\n", 100*others.mid)
 	}
 	for i, row := range rows {
@@ -67,62 +62,58 @@ func (r *results) made(kind, more string, head []string, rows [][]string) string
 	return text + more + "\n\n" + printed.Markdown(head, false, rows)
 }
 
-// A column writes what there is to say of a row.
+// A column has a figure of each row, in a format, after a factor. By op it is "" as it is, "/" divided
+// by another row's, "-" less that, "-/" how many times as much above none as the other
+// has, or "text".
 type column struct {
-	head string
-	cell func(s samples, row string) string
+	head, unit, op, other, format string
+	factor                        float64
 }
 
-func plain(head, unit, format string, factor float64) column {
-	return column{head, func(s samples, row string) string { return s.plain(unit, row).write(format, factor) }}
+func (c *column) cell(s samples, row string) string {
+	other := c.other
+	q := slices.IndexFunc(requests(), func(q request) bool { return q.name == row })
+	if q >= 0 && c.op == "/" {
+		other += requests()[q].beside
+	}
+	if at := strings.IndexByte(row, ' '); at >= 0 && c.op != "" { // of a fleet, with its size
+		other += row[at:]
+	}
+	switch {
+	case c.op == "text":
+		return requests()[q].text
+	case c.op == "":
+		return s.plain(c.unit, row).write(c.format, c.factor)
+	case c.op == "/":
+		return s.times(c.unit, row, other).String()
+	case row == other || row == none:
+		return ""
+	case c.op == "-":
+		return s.above(c.unit, row, other).wide(c.format, c.factor)
+	}
+	return s.aboves(c.unit, row, none, other).String()
 }
 
-// times is the row's figure divided by another's: that of the same kind of request.
-func times(head, unit, other string) column {
-	return column{head, func(s samples, row string) string { return s.times(unit, row, other+beside(row)).String() }}
-}
+const quartiles = "In brackets the quartiles of the groups."
 
-// above is what a row has more than the bare one, and aboves how many times what another has.
-func above(head, unit string, bare func(row string) string, format string, factor float64) column {
-	return column{head, func(s samples, row string) string {
-		if row == bare(row) {
-			return ""
-		}
-		return s.above(unit, row, bare(row)).wide(format, factor)
-	}}
-}
-
-func aboves(head, unit, other string) column {
-	return column{head, func(s samples, row string) string {
-		if row == none {
-			return ""
-		}
-		return s.aboves(unit, row, none, other).String()
-	}}
-}
-
-// rows writes a table of rows of a kind that were measured: their names, and the columns.
+// rows writes a table of those rows of a kind that were measured.
 func (r *results) rows(kind, more string, names []string, columns ...column) string {
 	head, rows := []string{"limiter"}, [][]string(nil)
 	for _, c := range columns {
 		head = append(head, c.head)
 	}
 	for _, name := range names {
-		if r.Kinds[kind][name] == nil {
-			continue
+		if r.Kinds[kind][name] != nil {
+			row := []string{"`" + name + "`"}
+			for _, c := range columns {
+				row = append(row, c.cell(r.Kinds[kind], name))
+			}
+			rows = append(rows, row)
 		}
-		row := []string{"`" + name + "`"}
-		for _, c := range columns {
-			row = append(row, c.cell(r.Kinds[kind], name))
-		}
-		rows = append(rows, row)
 	}
 	return r.made(kind, more, head, rows)
 }
 
-const quartiles = "In brackets the quartiles of the groups."
-
-// names returns those of rows, and beside what the rows end in that one is compared with.
 func names(all []request) (names []string) {
 	for _, q := range all {
 		names = append(names, q.name)
@@ -130,53 +121,48 @@ func names(all []request) (names []string) {
 	return names
 }
 
-func of(name string) request {
-	all := requests()
-	return all[max(0, slices.IndexFunc(all, func(q request) bool { return q.name == name }))]
-}
-
-func beside(name string) string { return of(name).beside }
-
 func requestTable(r *results) string {
 	all := r.Kinds["requests"]
-	return r.rows("requests", fmt.Sprintf("%s One MAC over a token of ours took %s ns, and collecting a KiB that was allocated %s ns.", quartiles,
-		all.plain("p10", ownMAC).write("%.0f", 1), all.plain("ns/KiB", "").write("%.0f", 1)), names(requests()),
-		column{"a request", func(_ samples, row string) string { return of(row).text }},
-		plain("p10, ns", "p10", "%.0f", 1), times("× floor", "p10", lowest), times("× httprate", "p10", reference), times("× throttled", "p10", "throttled"),
-		plain("mean, ns", "mean", "%.0f", 1), times("× floor, mean", "mean", lowest), times("× httprate, mean", "mean", reference),
-		plain("bytes", "bytes", "%.0f", 1), plain("allocations", "objects", "%.0f", 1))
+	more := fmt.Sprintf("%s One MAC over a token of ours took %s ns, and collecting a KiB that was allocated %s ns.", quartiles,
+		all.plain("p10", ownMAC).write("%.0f", 1), all.plain("ns/KiB", "").write("%.0f", 1))
+	return r.rows("requests", more, names(requests()), column{head: "a request", op: "text"},
+		column{"p10, ns", "p10", "", "", "%.0f", 1}, column{"× floor", "p10", "/", lowest, "", 1}, column{"× httprate", "p10", "/", reference, "", 1},
+		column{"× throttled", "p10", "/", "throttled", "", 1}, column{"mean, ns", "mean", "", "", "%.0f", 1}, column{"× floor, mean", "mean", "/", lowest, "", 1},
+		column{"× httprate, mean", "mean", "/", reference, "", 1}, column{"bytes", "bytes", "", "", "%.0f", 1}, column{"allocations", "objects", "", "", "%.0f", 1})
 }
 
 func servedTable(r *results) string {
-	bare := func(string) string { return none }
 	return r.rows("served", quartiles, names(trips()),
-		plain("p10, µs", "p10", "%.1f", 1e-3), above("above `none`, µs", "p10", bare, "%.2f", 1e-3), aboves("× floor's", "p10", lowest), aboves("× httprate's", "p10", reference),
-		aboves("× throttled's", "p10", "throttled"), plain("mean, µs", "mean", "%.1f", 1e-3), above("above `none`, mean, µs", "mean", bare, "%.2f", 1e-3),
-		aboves("× httprate's, mean", "mean", reference), times("whole, mean, × httprate", "mean", reference))
+		column{"p10, µs", "p10", "", "", "%.1f", 1e-3}, column{"above `none`, µs", "p10", "-", none, "%.2f", 1e-3}, column{"× floor's", "p10", "-/", lowest, "", 1},
+		column{"× httprate's", "p10", "-/", reference, "", 1}, column{"× throttled's", "p10", "-/", "throttled", "", 1}, column{"mean, µs", "mean", "", "", "%.1f", 1e-3},
+		column{"above `none`, mean, µs", "mean", "-", none, "%.2f", 1e-3}, column{"× httprate's, mean", "mean", "-/", reference, "", 1}, column{"whole, mean, × httprate", "mean", "/", reference, "", 1})
 }
 
-// coreTable has a table for one client, and one for a million.
-func coreTable(r *results) (text string) {
-	for _, clients := range []string{"one", "crowd"} {
-		on, every := clients+", wall", clients+", all, wall"
-		quotient := func(head, a, b string) column {
-			return column{head, func(s samples, row string) string {
-				return fmt.Sprintf("%.2f", s.plain(a, row).mid/s.plain(b, row).mid)
-			}}
-		}
-		head := map[string]string{"one": "one client", "crowd": "a million clients"}[clients]
-		text += r.rows("crowd", fmt.Sprintf("Of %s. All are %d processors. %s", head, runtime.NumCPU(), quartiles), crowded[:5],
-			plain("on one, ns", on, "%.0f", 1), plain("on all, ns", every, "%.0f", 1), quotient("faster", on, every), quotient("processor time, × on one", clients+", all", clients),
-			times("× floor", every, lowest), times("× httprate", every, reference), times("× throttled", every, "throttled")) + "\n"
-	}
-	return strings.TrimSuffix(text, "\n")
+// coreTable is of one client, or of a crowd.
+func coreTable(r *results, clients string) string {
+	wall := clients + ", all, wall"
+	return r.rows("crowd", map[string]string{"one": "Of one client. ", "crowd": "Of a million clients. "}[clients]+fmt.Sprintf("All are %d processors. ", runtime.NumCPU())+quartiles, crowded[:5],
+		column{"processor time on one, ns", clients, "", "", "%.0f", 1}, column{"on all", clients + ", all", "", "", "%.0f", 1},
+		column{"on the wall on one, ns", clients + ", wall", "", "", "%.0f", 1}, column{"on all", wall, "", "", "%.0f", 1},
+		column{"× floor", wall, "/", lowest, "", 1}, column{"× httprate", wall, "/", reference, "", 1}, column{"× throttled", wall, "/", "throttled", "", 1})
 }
 
 func limiterTable(r *results) string {
-	return r.rows("crowd", "Times httprate in the same column. A million of `redis_rate` are 50,000, and its clients are in Redis.",
-		slices.DeleteFunc(slices.Clone(crowded), func(name string) bool { return name == "bare" }),
-		times("allowed, 1 client", "one", reference), times("allowed, a million", "crowd", reference), times("refused, a million", "refused", reference),
-		plain("heap when new", "fixed heap", "%.2f MB", 1e-6), plain("heap per client", "heap", "%.0f B", 1))
+	return r.rows("crowd", "Times httprate in the same column. A million of `redis_rate` are 50,000, and its clients are in Redis.", crowded,
+		column{"allowed, 1 client", "one", "/", reference, "", 1}, column{"allowed, a million", "crowd", "/", reference, "", 1}, column{"refused, a million", "refused", "/", reference, "", 1},
+		column{"heap when new", "fixed heap", "", "", "%.2f MB", 1e-6}, column{"heap per client", "heap", "", "", "%.0f B", 1})
+}
+
+func fleetTable(r *results) string {
+	var rows []string
+	for _, size := range fleetSizes {
+		for _, f := range fleets {
+			rows = append(rows, inFleet(f.name, size))
+		}
+	}
+	return r.rows("fleet", quartiles+" The number after a name is that of processes; CPU is that of all of them, for one request. The last column is what one client gets of a limit of 100.", rows,
+		column{"CPU, µs", "all", "", "", "%.1f", 1e-3}, column{"above `none`, µs", "all", "-", none, "%.1f", 1e-3}, column{"of that Redis, µs", "redis", "", "", "%.1f", 1e-3},
+		column{"p50, µs", "p50", "", "", "%.0f", 1e-3}, column{"p99, µs", "p99", "", "", "%.0f", 1e-3}, column{"a client gets", "admitted", "", "", "%.0f", 1})
 }
 
 func wireTable(r *results) string {
@@ -300,20 +286,6 @@ func short(x float64) string {
 		return fmt.Sprintf("%.1f", x)
 	}
 	return printed.Figure(int64(math.Round(x)))
-}
-
-func fleetTable(r *results) string {
-	var rows []string
-	for _, size := range fleetSizes {
-		for _, f := range fleets {
-			rows = append(rows, inFleet(f.name, size))
-		}
-	}
-	bare := func(row string) string { return none + row[strings.LastIndexByte(row, ' '):] }
-	return r.rows("fleet", quartiles+" CPU is that of all processes for one request. The number after a name is that of processes, and the last column is what one client gets of a limit of 100.", rows,
-		column{"", func(_ samples, row string) string { return fleets[slices.Index(rows, row)%len(fleets)].text }},
-		plain("CPU, µs", "all", "%.1f", 1e-3), above("above `none`, µs", "all", bare, "%.1f", 1e-3), plain("of that Redis, µs", "redis", "%.1f", 1e-3),
-		plain("p50, µs", "p50", "%.0f", 1e-3), plain("p99, µs", "p99", "%.0f", 1e-3), plain("a client gets", "admitted", "%.0f", 1))
 }
 
 // summaryTable is what there is room for in the README.
