@@ -5,82 +5,14 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// childVariable holds what a process that this one has started is to do, as JSON.
-const childVariable = "TALLYSTICK_BENCH_CHILD"
-
-// An errand is what such a process does: meet a crowd, or serve as an instance of a fleet.
-type errand struct {
-	Limiter string
-	Clients int           // 0: serve
-	For     time.Duration // each of the things that it measures
-	Quota   int
-	Redis   string // an address
-}
-
-// child returns this program on an errand.
-func (e errand) child(ctx context.Context) *exec.Cmd {
-	c := exec.CommandContext(ctx, must(os.Executable()))
-	c.Env = append(os.Environ(), childVariable+"="+string(must(json.Marshal(e))))
-	c.Stderr = os.Stderr
-	return c
-}
-
-// do does an errand.
-func (e *errand) do(in io.Reader, out io.Writer) (err error) {
-	o := &opening{redis: e.Redis}
-	defer caught(&err)
-	if e.Clients > 0 {
-		return json.NewEncoder(out).Encode(e.meet(o))
-	}
-	h := limiters[e.Limiter](o, terms{e.Quota, time.Hour, 1})
-	l := overHTTP(o, h, 1)
-	fmt.Fprintln(out, l.conn.RemoteAddr())
-	for lines := bufio.NewScanner(in); lines.Scan(); { // they ask
-		fmt.Fprintln(out, int64(processorTime()))
-	}
-	return nil
-}
-
-// crowded are the limiters that meet many clients, each in a process of its own: what one keeps of a
-// million makes no collection of another dearer.
-var crowded = []string{ourName, lowest, reference, "throttled", "bare", "ulule", "tollbooth", "go-limiter", "x-time-map", "redis_rate"}
-
-// measureCrowd has each limiter meet its crowd, in turn.
-func measureCrowd(ctx context.Context, s *settings, o *opening, long time.Duration, progress io.Writer) samples {
-	all := make(samples)
-	for g := range s.groups {
-		for i := range crowded {
-			e := errand{Limiter: crowded[(i+g)%len(crowded)], Clients: s.clients, For: long / time.Duration(s.groups*len(crowded)*5)}
-			if !s.wants(e.Limiter) {
-				continue
-			}
-			fmt.Fprintf(progress, "crowd: group %d of %d, %s\n", g+1, s.groups, e.Limiter)
-			if e.Limiter == "redis_rate" {
-				e.Redis, e.Clients = startRedis(o).addr, min(e.Clients, 50_000) // a million take a minute
-			}
-			others := watch()
-			time.Sleep(rest)
-			all.add("", "others", others())
-			var met samples
-			check(json.Unmarshal(must(e.child(ctx).Output()), &met))
-			all.join(met)
-			check(o.close())
-		}
-	}
-	return all
-}
 
 // fleets are what a fleet may limit by: which limiter its instances have, and whether clients show
 // the tokens that they get.

@@ -137,7 +137,6 @@ func (f *floor) authenticate(s *scratch, text []byte) {
 	base64.RawURLEncoding.Encode(s.want[:], s.sum[:])
 }
 
-// ServeHTTP implements [http.Handler].
 func (f *floor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := f.scratch.Get().(*scratch)
 	who, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -342,7 +341,6 @@ func (f *floor) until(c counts, into, room int64) int64 {
 	return f.window - into + f.window - max(0, room)*f.window/cur
 }
 
-// Value implements [context.Context].
 func (st *floorRequest) Value(key any) any {
 	if key == (floorKey{}) {
 		return &st.decision
@@ -363,13 +361,11 @@ func (st *floorRequest) guard() {
 	}
 }
 
-// WriteHeader implements [http.ResponseWriter].
 func (st *floorRequest) WriteHeader(status int) {
 	st.guard()
 	st.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements [http.ResponseWriter].
 func (st *floorRequest) Write(b []byte) (int, error) {
 	st.guard()
 	return st.ResponseWriter.Write(b)

@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -27,33 +25,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/tallystick/tallystick/middleware"
-)
-
-// Terms are what all limiters of a row are told.
-type terms struct {
-	quota   int // requests of one client in window, all of which may come at once
-	window  time.Duration
-	clients int // how many there are going to be, for those who want to know
-}
-
-// Under plenty every request is allowed, and under one the second of a client is refused.
-func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
-func one(clients int) terms    { return terms{1, time.Hour, clients} }
-
-// Hooks are what tests set: a clock, and what is called for every decision of ours.
-type hooks struct {
-	now  func() time.Time
-	tell func(context.Context, middleware.Decision)
-}
-
-// A builder makes a limiter around the served handler.
-type builder func(*opening, terms) http.Handler
-
-// The names of the rows that others are compared with, and the beginning of ours.
-const (
-	reference = "httprate"
-	lowest    = "floor"
-	ourName   = "tallystick"
 )
 
 // limiters are those that all do the same work for the same terms: count each address by itself.
@@ -91,28 +62,9 @@ func newOurs(o *opening, t terms, with ...func(*middleware.Config)) *middleware.
 	return must(middleware.New(cfg))
 }
 
-// secret is the same for all instances: tokens are issued by one and verified by others.
-func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
-
-// roomy is how many tallies a memory is made for that must remember all of the clients: at half
-// of its nominal load it has room for each of a million.
-func roomy(clients int) int {
-	const byDefault = 1 << 16
-	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))
-}
-
-// peer is the key of every limiter that can be told how to find it.
-func peer(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
-}
-
 func newHTTPRate(t terms, options ...httprate.Option) http.Handler {
 	key := func(r *http.Request) (string, error) { return peer(r), nil }
-	return httprate.Limit(t.quota, t.window, append(options, httprate.WithKeyFuncs(key))...)(served())
+	return httprate.LimitBy(t.quota, t.window, key, options...)(served())
 }
 
 func newUlule(_ *opening, t terms) http.Handler {
@@ -206,10 +158,8 @@ type redisCounts struct {
 	window time.Duration
 }
 
-// Config implements [httprate.LimitCounter].
 func (c *redisCounts) Config(_ int, window time.Duration) { c.window = window }
 
-// Increment implements [httprate.LimitCounter].
 func (c *redisCounts) Increment(key string, window time.Time) error {
 	return c.IncrementBy(key, window, 1)
 }
@@ -218,7 +168,6 @@ func (c *redisCounts) key(key string, window time.Time) string {
 	return "httprate:" + key + ":" + strconv.FormatInt(window.Unix(), 10)
 }
 
-// IncrementBy implements [httprate.LimitCounter].
 func (c *redisCounts) IncrementBy(key string, window time.Time, n int) error {
 	ctx, at := context.Background(), c.key(key, window)
 	pipe := c.client.TxPipeline()
@@ -228,7 +177,6 @@ func (c *redisCounts) IncrementBy(key string, window time.Time, n int) error {
 	return err
 }
 
-// Get implements [httprate.LimitCounter].
 func (c *redisCounts) Get(key string, window, before time.Time) (cur, prev int, err error) {
 	values, err := c.client.MGet(context.Background(), c.key(key, window), c.key(key, before)).Result()
 	if err != nil {

@@ -56,22 +56,6 @@ var kinds = []kind{
 	{"fleet", 3 * time.Minute, measureFleet},
 }
 
-// Settings are what a run depends on.
-type settings struct {
-	only, dir, save, from string
-	rows                  *regexp.Regexp
-	span                  time.Duration
-	groups, keys, clients int
-	quick, update         bool
-	part                  int // of what a slice has
-}
-
-// wants reports whether a row is measured: those that others are compared with are always.
-func (s *settings) wants(row string) bool {
-	base, _, _ := strings.Cut(row, "-")
-	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, "throttled", lowest, none}, base)
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -153,16 +137,4 @@ func (s *settings) measure(ctx context.Context, r *results, progress io.Writer) 
 		return fmt.Errorf("no part is called %s", s.only)
 	}
 	return nil
-}
-
-// onErrand does the errand that the environment holds, if there is one.
-func onErrand(in io.Reader, out io.Writer) (on bool, err error) {
-	text := os.Getenv(childVariable)
-	if text == "" {
-		return false, nil
-	}
-	defer caught(&err)
-	var e errand
-	check(json.Unmarshal([]byte(text), &e))
-	return true, e.do(in, out)
 }

@@ -2,10 +2,7 @@
 
 package main
 
-import (
-	"errors"
-	"slices"
-)
+import "errors"
 
 // A failure ends the run: what cannot be measured is no figure.
 type failure struct{ error }
@@ -30,22 +27,4 @@ func caught(err *error) {
 	default:
 		panic(p)
 	}
-}
-
-// An opening is what is open for a measurement, and what tests set of it.
-type opening struct {
-	closers []func() error
-	redis   string // the address of a server
-	hooks
-}
-
-// closing has f called at the end; what is opened last is closed first.
-func (o *opening) closing(f func() error) { o.closers = append(o.closers, f) }
-
-func (o *opening) close() (err error) {
-	for _, f := range slices.Backward(o.closers) {
-		err = errors.Join(err, f())
-	}
-	o.closers = nil
-	return err
 }

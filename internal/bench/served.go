@@ -14,16 +14,13 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// The rows that others are compared with: the handler alone, and our fields, in both directions,
-// with nothing computed.
-const none, fields = "none", "fields"
-
-// served are the rows of what a request costs where it is served for real.
+// trips are the rows of what a request costs where it is served for real. In fields our fields go in
+// both directions, and nothing is computed.
 func trips() []request {
 	post, us, bare := http.MethodPost, overBuilder(ours()), overBuilder(limiters["bare"])
 	return []request{
 		{none, "", "", shown(bare, nil)},
-		{fields, "", "", echo(post, byHeader, overBuilder(fieldsAlone))},
+		{"fields", "", "", echo(post, byHeader, overBuilder(fieldsAlone))},
 		{reference, "", "", shown(overBuilder(limiters[reference]), nil)},
 		{"throttled", "", "", shown(overBuilder(limiters["throttled"]), nil)},
 		{lowest, "", "", echo(post, byHeader, overBuilder(newFloor))},

@@ -22,7 +22,7 @@ type table struct {
 var tables = []table{
 	{"requests", "README.md", []string{"requests"}, requestTable},
 	{"served", "README.md", []string{"served"}, servedTable},
-	{"cores", "README.md", []string{"crowd"}, func(r *results) string { return coreTable(r, "one") + "\n" + coreTable(r, "crowd") }},
+	{"cores", "README.md", []string{"crowd"}, coreTables},
 	{"limiters", "README.md", []string{"crowd"}, limiterTable},
 	{"wire", "README.md", []string{"wire"}, wireTable},
 	{"counters", "README.md", []string{"counters"}, counterTable},
@@ -62,54 +62,63 @@ func (r *results) made(kind, more string, head []string, rows [][]string) string
 	return text + more + "\n\n" + printed.Markdown(head, false, rows)
 }
 
-// A column has a figure of each row, in a format, after a factor. By op it is "" as it is, "/" divided
-// by another row's, "-" less that, "-/" how many times as much above none as the other
-// has, or "text".
-type column struct {
-	head, unit, op, other, format string
-	factor                        float64
-}
-
-func (c *column) cell(s samples, row string) string {
-	other := c.other
+// A cell of a column, which is its head, a colon, and what stands in it of each row: a unit as it is, or
+// divided by another row's (p10/floor), or less that (p10-none), or how many times as much above none as
+// another has (p10%floor); or text. Nanoseconds are written as microseconds where the head says µs.
+func (s samples) cell(column, row string) string {
+	head, unit, _ := strings.Cut(column, ": ")
 	q := slices.IndexFunc(requests(), func(q request) bool { return q.name == row })
-	if q >= 0 && c.op == "/" {
-		other += requests()[q].beside
+	if unit == "text" {
+		return requests()[q].text
 	}
-	if at := strings.IndexByte(row, ' '); at >= 0 && c.op != "" { // of a fleet, with its size
-		other += row[at:]
+	op, other := "", ""
+	if at := strings.IndexAny(unit, "/-%"); at >= 0 {
+		unit, op, other = unit[:at], unit[at:at+1], unit[at+1:]
+		if q >= 0 && op == "/" {
+			other += requests()[q].beside
+		}
+		if at := strings.IndexByte(row, ' '); at >= 0 { // of a fleet, with its size
+			other += row[at:]
+		}
+	}
+	format, factor := "%.0f", 1.0
+	switch {
+	case strings.HasSuffix(head, "µs"):
+		format, factor = "%.1f", 1e-3
+	case strings.HasSuffix(head, "MB"):
+		format, factor = "%.2f", 1e-6
 	}
 	switch {
-	case c.op == "text":
-		return requests()[q].text
-	case c.op == "":
-		return s.plain(c.unit, row).write(c.format, c.factor)
-	case c.op == "/":
-		return s.times(c.unit, row, other).String()
-	case row == other || row == none:
+	case op == "":
+		return s.plain(unit, row).write(format, factor)
+	case op == "/":
+		return s.times(unit, row, other).String()
+	case row == other && op == "-" || row == none:
 		return ""
-	case c.op == "-":
-		return s.above(c.unit, row, other).wide(c.format, c.factor)
+	case op == "-":
+		return s.above(unit, row, other).wide(format, factor)
 	}
-	return s.aboves(c.unit, row, none, other).String()
+	return s.aboves(unit, row, none, other).String()
 }
 
 const quartiles = "In brackets the quartiles of the groups."
 
 // rows writes a table of those rows of a kind that were measured.
-func (r *results) rows(kind, more string, names []string, columns ...column) string {
-	head, rows := []string{"limiter"}, [][]string(nil)
+func (r *results) rows(kind, more string, names []string, columns ...string) string {
+	all, head, rows := r.Kinds[kind], []string{"limiter"}, [][]string(nil)
 	for _, c := range columns {
-		head = append(head, c.head)
+		name, _, _ := strings.Cut(c, ": ")
+		head = append(head, name)
 	}
 	for _, name := range names {
-		if r.Kinds[kind][name] != nil {
-			row := []string{"`" + name + "`"}
-			for _, c := range columns {
-				row = append(row, c.cell(r.Kinds[kind], name))
-			}
-			rows = append(rows, row)
+		if all[name] == nil {
+			continue
 		}
+		row := []string{"`" + name + "`"}
+		for _, c := range columns {
+			row = append(row, all.cell(c, name))
+		}
+		rows = append(rows, row)
 	}
 	return r.made(kind, more, head, rows)
 }
@@ -125,32 +134,28 @@ func requestTable(r *results) string {
 	all := r.Kinds["requests"]
 	more := fmt.Sprintf("%s One MAC over a token of ours took %s ns, and collecting a KiB that was allocated %s ns.", quartiles,
 		all.plain("p10", ownMAC).write("%.0f", 1), all.plain("ns/KiB", "").write("%.0f", 1))
-	return r.rows("requests", more, names(requests()), column{head: "a request", op: "text"},
-		column{"p10, ns", "p10", "", "", "%.0f", 1}, column{"× floor", "p10", "/", lowest, "", 1}, column{"× httprate", "p10", "/", reference, "", 1},
-		column{"× throttled", "p10", "/", "throttled", "", 1}, column{"mean, ns", "mean", "", "", "%.0f", 1}, column{"× floor, mean", "mean", "/", lowest, "", 1},
-		column{"× httprate, mean", "mean", "/", reference, "", 1}, column{"bytes", "bytes", "", "", "%.0f", 1}, column{"allocations", "objects", "", "", "%.0f", 1})
+	return r.rows("requests", more, names(requests()), "a request: text", "p10, ns: p10", "× floor: p10/floor", "× httprate: p10/httprate", "× throttled: p10/throttled",
+		"mean, ns: mean", "× floor, mean: mean/floor", "× httprate, mean: mean/httprate", "bytes: bytes", "allocations: objects")
 }
 
 func servedTable(r *results) string {
-	return r.rows("served", quartiles, names(trips()),
-		column{"p10, µs", "p10", "", "", "%.1f", 1e-3}, column{"above `none`, µs", "p10", "-", none, "%.2f", 1e-3}, column{"× floor's", "p10", "-/", lowest, "", 1},
-		column{"× httprate's", "p10", "-/", reference, "", 1}, column{"× throttled's", "p10", "-/", "throttled", "", 1}, column{"mean, µs", "mean", "", "", "%.1f", 1e-3},
-		column{"above `none`, mean, µs", "mean", "-", none, "%.2f", 1e-3}, column{"× httprate's, mean", "mean", "-/", reference, "", 1}, column{"whole, mean, × httprate", "mean", "/", reference, "", 1})
+	return r.rows("served", quartiles, names(trips()), "p10, µs: p10", "above `none`, µs: p10-none", "× floor's: p10%floor", "× httprate's: p10%httprate",
+		"× throttled's: p10%throttled", "mean, µs: mean", "above `none`, mean, µs: mean-none", "× httprate's, mean: mean%httprate", "whole, mean, × httprate: mean/httprate")
 }
 
-// coreTable is of one client, or of a crowd.
-func coreTable(r *results, clients string) string {
-	wall := clients + ", all, wall"
-	return r.rows("crowd", map[string]string{"one": "Of one client. ", "crowd": "Of a million clients. "}[clients]+fmt.Sprintf("All are %d processors. ", runtime.NumCPU())+quartiles, crowded[:5],
-		column{"processor time on one, ns", clients, "", "", "%.0f", 1}, column{"on all", clients + ", all", "", "", "%.0f", 1},
-		column{"on the wall on one, ns", clients + ", wall", "", "", "%.0f", 1}, column{"on all", wall, "", "", "%.0f", 1},
-		column{"× floor", wall, "/", lowest, "", 1}, column{"× httprate", wall, "/", reference, "", 1}, column{"× throttled", wall, "/", "throttled", "", 1})
+func coreTables(r *results) string {
+	return coreTable(r, "one", "one client") + "\n" + coreTable(r, "crowd", "a million clients")
+}
+
+func coreTable(r *results, unit, clients string) string {
+	return r.rows("crowd", fmt.Sprintf("Of %s. All are %d processors. %s", clients, runtime.NumCPU(), quartiles), crowded[:5],
+		"processor time on one, ns: "+unit, "on all: "+unit+", all", "on the wall on one, ns: "+unit+", wall", "on all: "+unit+", all, wall",
+		"× floor: "+unit+", all, wall/floor", "× httprate: "+unit+", all, wall/httprate", "× throttled: "+unit+", all, wall/throttled")
 }
 
 func limiterTable(r *results) string {
 	return r.rows("crowd", "Times httprate in the same column. A million of `redis_rate` are 50,000, and its clients are in Redis.", crowded,
-		column{"allowed, 1 client", "one", "/", reference, "", 1}, column{"allowed, a million", "crowd", "/", reference, "", 1}, column{"refused, a million", "refused", "/", reference, "", 1},
-		column{"heap when new", "fixed heap", "", "", "%.2f MB", 1e-6}, column{"heap per client", "heap", "", "", "%.0f B", 1})
+		"allowed, 1 client: one/httprate", "allowed, a million: crowd/httprate", "refused, a million: refused/httprate", "heap when new, MB: fixed heap", "heap per client, B: heap")
 }
 
 func fleetTable(r *results) string {
@@ -160,9 +165,8 @@ func fleetTable(r *results) string {
 			rows = append(rows, inFleet(f.name, size))
 		}
 	}
-	return r.rows("fleet", quartiles+" The number after a name is that of processes; CPU is that of all of them, for one request. The last column is what one client gets of a limit of 100.", rows,
-		column{"CPU, µs", "all", "", "", "%.1f", 1e-3}, column{"above `none`, µs", "all", "-", none, "%.1f", 1e-3}, column{"of that Redis, µs", "redis", "", "", "%.1f", 1e-3},
-		column{"p50, µs", "p50", "", "", "%.0f", 1e-3}, column{"p99, µs", "p99", "", "", "%.0f", 1e-3}, column{"a client gets", "admitted", "", "", "%.0f", 1})
+	more := quartiles + " The number after a name is that of processes, and CPU that of all of them for one request.\nThe last column is what one client gets of a limit of 100."
+	return r.rows("fleet", more, rows, "CPU, µs: all", "above `none`, µs: all-none", "of that Redis, µs: redis", "p50, µs: p50", "p99, µs: p99", "a client gets: admitted")
 }
 
 func wireTable(r *results) string {
@@ -231,7 +235,9 @@ func counterTable(r *results) string {
 			rows = append(rows, row)
 		}
 	}
-	text := r.made("counters", fmt.Sprintf("Medians of the groups. On the disk an append of 128 bytes and its fsync took %s µs (p99 %s µs).\nThree figures in a cell are for 1, 16 and 128 callers. ± is half of the widest distance of quartiles of calls. Processor time is that of all threads, garbage collection included, for each call.",
+	text := r.made("counters", fmt.Sprintf("Medians of the groups. On the disk an append of 128 bytes and its fsync took %s µs (p99 %s µs).\n"+
+		"Three figures in a cell are for 1, 16 and 128 callers. ± is half of the widest distance of quartiles of calls.\n"+
+		"Processor time is that of all threads, garbage collection included, for each call.",
 		short(all.plain("disk", "").mid/1e3), short(all.plain("disk p99", "").mid/1e3)),
 		[]string{"counter", "keys", "calls/s, thousands", "±", "p50, µs", "p99, µs", "client CPU, µs", "server CPU, µs", "bytes a key"}, rows) + "\n"
 	for _, c := range comparisons {
@@ -329,7 +335,6 @@ var budgets = []struct {
 	{"a hundred policies over one", "requests", "p10", ourName + "-hundred", ourName + "-post", 1.15},
 	{"two policies around a handler over one", "requests", "p10", ourName + "-stack-two", ourName + "-post", 2.2},
 	{"four over one", "requests", "p10", ourName + "-stack-four", ourName + "-post", 4.5},
-	{"a refusal of garbage over one of a good token", "requests", "p10", ourName + "-refused-garbage", ourName + "-refused", 1.3},
 	{"bytes allocated for a long forgery, over none", "requests", "bytes", ourName + "-forged-long", ourName + "-no-token", 1.05},
 	{"a million clients on all processors, on the wall, over the floor's", "crowd", "crowd, all, wall", ourName, lowest, 1.3},
 	{"a whole request in a real server, over httprate's", "served", "mean", ourName + "-post", reference, 1.1},
