@@ -387,9 +387,9 @@ func TestSpread(t *testing.T) {
 	s.add("a", "ns", math.NaN())
 	s.add("a", "ns", math.Inf(1))
 	require.Equal(t, spread{3, 2, 4}, s.plain("ns", "a"))
-	require.Equal(t, "0.50 (0.50–0.50)", s.times("ns", "a", "b").String())
-	require.Equal(t, "3 (2–4)", s.above("ns", "b", "a").wide("%.0f", 1))
-	require.Equal(t, "–", s.times("ns", "a", "c").String(), "of other groups")
+	require.Equal(t, "0.50 (0.50–0.50)", s.figure("ns/b", "a").String())
+	require.Equal(t, "3 (2–4)", s.figure("ns-a", "b").wide("%.0f", 1))
+	require.Equal(t, "–", s.figure("ns/c", "a").String(), "of other groups")
 	require.Equal(t, "–", s.plain("ns", "nobody").write("%.0f", 1))
 }
 
@@ -461,7 +461,10 @@ func TestEverythingIsMeasured(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
-	able(t, func() { o := new(opening); startRedis(o); check(o.close()) })
+	able(t, func() { o := new(opening); startRedis(o); startPostgres(o); check(o.close()) })
+	sizes := fleetSizes
+	fleetSizes = []int{2, 3}
+	t.Cleanup(func() { fleetSizes = sizes })
 	dir := t.TempDir()
 	saved := filepath.Join(dir, "saved")
 	var out, again strings.Builder

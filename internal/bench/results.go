@@ -59,23 +59,9 @@ func (s samples) over(unit string, combine func(x []float64) float64, rows ...st
 	return spreadOf(all)
 }
 
-// plain is one figure as it is, and times the first row's divided by the second's.
+// plain is one figure as it is.
 func (s samples) plain(unit, row string) spread {
 	return s.over(unit, func(x []float64) float64 { return x[0] }, row)
-}
-
-func (s samples) times(unit, a, b string) spread {
-	return s.over(unit, func(x []float64) float64 { return x[0] / x[1] }, a, b)
-}
-
-// above is what the first row has more than the second, and aboves how many times as much as the
-// third has.
-func (s samples) above(unit, a, none string) spread {
-	return s.over(unit, func(x []float64) float64 { return x[0] - x[1] }, a, none)
-}
-
-func (s samples) aboves(unit, a, none, b string) spread {
-	return s.over(unit, func(x []float64) float64 { return (x[0] - x[1]) / (x[2] - x[1]) }, a, none, b)
 }
 
 func spreadOf(all []float64) spread {

@@ -174,7 +174,7 @@ func openWire(_ *settings, o *opening) (all []player) {
 		for _, s := range shapes() {
 			a, l := s.open(o, version)
 			a.run(different) // the table of HTTP/2 knows what it can know
-			p := a.player(onWire(s.name, version))
+			p := a.player(s.name + " " + strconv.Itoa(version))
 			p.note = func(add func(unit string, figure float64)) {
 				request, answer := l.bytes()
 				add("sent", request)
@@ -185,6 +185,3 @@ func openWire(_ *settings, o *opening) (all []player) {
 	}
 	return all
 }
-
-// onWire returns the name of a row over a version of HTTP.
-func onWire(shape string, version int) string { return shape + " " + strconv.Itoa(version) }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tallystick/tallystick/internal/printed"
 )
@@ -62,43 +63,56 @@ func (r *results) made(kind, more string, head []string, rows [][]string) string
 	return text + more + "\n\n" + printed.Markdown(head, false, rows)
 }
 
-// A cell of a column, which is its head, a colon, and what stands in it of each row: a unit as it is, or
-// divided by another row's (p10/floor), or less that (p10-none), or how many times as much above none as
-// another has (p10%floor); or text. Nanoseconds are written as microseconds where the head says µs.
+// figure returns a figure of a row: a unit as it is, or divided by another row's (p10/floor), or less that
+// (p10-none), or how many times as much above none as another has (p10%floor). What a row is compared with
+// ends as it does: in the kind of a request, or in a number.
+func (s samples) figure(unit, row string) spread {
+	at, end := strings.IndexAny(unit, "/-%"), ""
+	if at < 0 {
+		return s.plain(unit, row)
+	}
+	if number := strings.LastIndexByte(row, ' '); number >= 0 {
+		end = row[number:]
+	}
+	op, other := unit[at], unit[at+1:]
+	if unit = unit[:at]; op == '-' {
+		return s.over(unit, func(x []float64) float64 { return x[0] - x[1] }, row, other+end)
+	} else if op == '%' {
+		return s.over(unit, func(x []float64) float64 { return (x[0] - x[1]) / (x[2] - x[1]) }, row, none+end, other+end)
+	}
+	return s.over(unit, func(x []float64) float64 { return x[0] / x[1] }, row, other+end+byName()[row].beside)
+}
+
+// byName returns the request of a name.
+var byName = sync.OnceValue(func() map[string]request {
+	all := make(map[string]request)
+	for _, q := range requests() {
+		all[q.name] = q
+	}
+	return all
+})
+
+// cell writes a figure in a column, which is its head, a colon, and the figure; without one it is a text.
+// Nanoseconds are written as microseconds where the head says µs.
 func (s samples) cell(column, row string) string {
-	head, unit, _ := strings.Cut(column, ": ")
-	q := slices.IndexFunc(requests(), func(q request) bool { return q.name == row })
-	if unit == "text" {
-		return requests()[q].text
+	head, unit, found := strings.Cut(column, ": ")
+	if !found {
+		return byName()[row].text
 	}
-	op, other := "", ""
-	if at := strings.IndexAny(unit, "/-%"); at >= 0 {
-		unit, op, other = unit[:at], unit[at:at+1], unit[at+1:]
-		if q >= 0 && op == "/" {
-			other += requests()[q].beside
-		}
-		if at := strings.IndexByte(row, ' '); at >= 0 { // of a fleet, with its size
-			other += row[at:]
-		}
-	}
-	format, factor := "%.0f", 1.0
+	x := s.figure(unit, row)
 	switch {
-	case strings.HasSuffix(head, "µs"):
-		format, factor = "%.1f", 1e-3
-	case strings.HasSuffix(head, "MB"):
-		format, factor = "%.2f", 1e-6
-	}
-	switch {
-	case op == "":
-		return s.plain(unit, row).write(format, factor)
-	case op == "/":
-		return s.times(unit, row, other).String()
-	case row == other && op == "-" || row == none:
+	case strings.ContainsAny(unit, "/%") && row != none:
+		return x.wide("%.2f", 1)
+	case strings.Contains(unit, "-") && x.mid != 0:
+		return x.wide("%.1f", 1e-3)
+	case strings.ContainsAny(unit, "-/%"):
 		return ""
-	case op == "-":
-		return s.above(unit, row, other).wide(format, factor)
+	case strings.HasSuffix(head, "µs"):
+		return x.write("%.1f", 1e-3)
+	case strings.HasSuffix(head, "MB"):
+		return x.write("%.2f", 1e-6)
 	}
-	return s.aboves(unit, row, none, other).String()
+	return x.write("%.0f", 1)
 }
 
 const quartiles = "In brackets the quartiles of the groups."
@@ -134,7 +148,7 @@ func requestTable(r *results) string {
 	all := r.Kinds["requests"]
 	more := fmt.Sprintf("%s One MAC over a token of ours took %s ns, and collecting a KiB that was allocated %s ns.", quartiles,
 		all.plain("p10", ownMAC).write("%.0f", 1), all.plain("ns/KiB", "").write("%.0f", 1))
-	return r.rows("requests", more, names(requests()), "a request: text", "p10, ns: p10", "× floor: p10/floor", "× httprate: p10/httprate", "× throttled: p10/throttled",
+	return r.rows("requests", more, names(requests()), "a request", "p10, ns: p10", "× floor: p10/floor", "× httprate: p10/httprate", "× throttled: p10/throttled",
 		"mean, ns: mean", "× floor, mean: mean/floor", "× httprate, mean: mean/httprate", "bytes: bytes", "allocations: objects")
 }
 
@@ -170,27 +184,26 @@ func fleetTable(r *results) string {
 }
 
 func wireTable(r *results) string {
-	all := r.Kinds["wire"]
+	all, list := r.Kinds["wire"], shapes()
 	var rows [][]string
-	list := shapes()
 	for _, s := range list[1 : len(list)-4] {
 		row := []string{s.name}
-		for v := 1; v <= 2; v++ {
-			a, b := onWire(s.name, v), onWire(none, v)
-			row = append(row, all.above("sent", a, b).write("%.0f", 1)+" + "+all.above("got", a, b).write("%.0f", 1), all.above("p50", a, b).wide("%.0f", 1))
+		for _, version := range []string{" 1", " 2"} {
+			name := s.name + version
+			row = append(row, all.figure("sent-none", name).write("%.0f", 1)+" + "+all.figure("got-none", name).write("%.0f", 1), all.figure("p50-none", name).wide("%.0f", 1))
 		}
 		rows = append(rows, row)
 	}
 	for _, where := range []string{"answer", "request"} {
 		row := []string{"each 50 characters more of a token in the " + where}
-		for v := 1; v <= 2; v++ {
-			row = append(row, "", all.above("p50", onWire("long "+where, v), onWire("short "+where, v)).wide("%.0f", 50./padded))
+		for _, version := range []string{" 1", " 2"} {
+			row = append(row, "", all.figure("p50-short "+where, "long "+where+version).wide("%.0f", 50./padded))
 		}
 		rows = append(rows, row)
 	}
-	return r.made("wire", fmt.Sprintf("A bare request took %s ns over HTTP/1.1, %s over HTTP/2, both ends together. In brackets the quartiles of the groups, each with connections of its own.",
-		all.plain("p50", onWire(none, 1)).write("%.0f", 1), all.plain("p50", onWire(none, 2)).write("%.0f", 1)),
-		[]string{"what is sent", "bytes, HTTP/1.1", "ns", "bytes, HTTP/2", "ns"}, rows)
+	more := fmt.Sprintf("A bare request took %s ns over HTTP/1.1, %s over HTTP/2, both ends together.\nIn brackets the quartiles of the groups, each with connections of its own.",
+		all.plain("p50", none+" 1").write("%.0f", 1), all.plain("p50", none+" 2").write("%.0f", 1))
+	return r.made("wire", more, []string{"what is sent", "bytes, HTTP/1.1", "ns", "bytes, HTTP/2", "ns"}, rows)
 }
 
 func counterTable(r *results) string {
@@ -252,7 +265,7 @@ func counterTable(r *results) string {
 					if q[0] == "wall" {
 						a, b = b, a // the inverse of calls
 					}
-					return all.times(load+q[0], a, b).write("%.2f", 1)
+					return all.figure(load+q[0]+"/"+b, a).write("%.2f", 1)
 				})
 			}
 			parts = append(parts, of(false)+" and "+of(true)+" times "+q[1])
@@ -297,63 +310,58 @@ func short(x float64) string {
 // summaryTable is what there is room for in the README.
 func summaryTable(r *results) string {
 	var rows [][]string
-	for _, q := range []struct{ text, kind, unit, us, suffix string }{
-		{"POST, allowed, one instance", "requests", "p10", ourName + "-post", ""},
-		{"the same, a client that alternates between two", "requests", "p10", ourName + "-hop", ""},
-		{"GET, allowed", "requests", "p10", ourName + "-get", ""},
-		{"refused", "requests", "p10", ourName + "-refused", asRefused},
-		{"in a server of net/http, above none", "served", "p10", ourName + "-post", ""},
-		{fmt.Sprintf("a million clients, %d processors, on the wall", runtime.NumCPU()), "crowd", "crowd, all, wall", ourName, ""},
+	for _, q := range []struct{ text, kind, unit, over, us, end string }{
+		{"POST, allowed, one instance", "requests", "p10", "p10/", ourName + "-post", ""},
+		{"the same, a client that alternates between two", "requests", "p10", "p10/", ourName + "-hop", ""},
+		{"GET, allowed", "requests", "p10", "p10/", ourName + "-get", ""},
+		{"refused", "requests", "p10", "p10/", ourName + "-refused", asRefused},
+		{"in a server of net/http, above none", "served", "p10-none", "p10%", ourName + "-post", ""},
+		{fmt.Sprintf("a million clients, %d processors, on the wall", runtime.NumCPU()), "crowd", "crowd, all, wall", "crowd, all, wall/", ourName, ""},
 	} {
 		all, row := r.Kinds[q.kind], []string{q.text}
-		figure, ratio := all.plain, all.times
-		if q.kind == "served" {
-			figure = func(unit, name string) spread { return all.above(unit, name, none) }
-			ratio = func(unit, a, b string) spread { return all.aboves(unit, a, none, b) }
+		for _, name := range []string{q.us, lowest + q.end, reference + q.end, "throttled" + q.end} {
+			row = append(row, all.figure(q.unit, name).write("%.0f ns", 1))
 		}
-		for _, name := range []string{q.us, lowest + q.suffix, reference + q.suffix, "throttled" + q.suffix} {
-			row = append(row, figure(q.unit, name).write("%.0f ns", 1))
-		}
-		rows = append(rows, append(row, ratio(q.unit, q.us, lowest+q.suffix).String(), ratio(q.unit, q.us, reference+q.suffix).String()))
+		rows = append(rows, append(row, all.figure(q.over+lowest, q.us).String(), all.figure(q.over+reference, q.us).String()))
 	}
-	return r.made("requests", "Time of one processor, the 10th percentile of slices.",
+	return r.made("requests", "Time of one processor, the 10th percentile of slices. "+quartiles,
 		[]string{"a request", "Tallystick", "the floor", "httprate", "throttled", "× the floor", "× httprate"}, rows)
 }
 
-// A budget is a ratio that the design allows. Whether it is kept is computed, and stands nowhere else.
+// budgets are ratios that the design allows. Whether one is kept is computed, and stands nowhere else.
 var budgets = []struct {
-	what, kind, unit, of, over string
-	most                       float64
+	what, kind, row, figure string
+	most                    float64
 }{
-	{"POST, over the floor's", "requests", "p10", ourName + "-post", lowest, 1.2},
-	{"GET, over the floor's POST", "requests", "p10", ourName + "-get", lowest, 1.2},
-	{"a client that hops, over the floor's", "requests", "p10", ourName + "-hop", lowest + "-hop", 1.4},
-	{"refused, over the floor's", "requests", "p10", ourName + "-refused", lowest + "-refused", 1.2},
-	{"two limits over one", "requests", "p10", ourName + "-two-limits", ourName + "-post", 1.15},
-	{"IPv6 over IPv4", "requests", "p10", ourName + "-ipv6", ourName + "-post", 1.1},
-	{"limits of its own over a key's", "requests", "p10", ourName + "-tenant", ourName + "-key", 1.2},
-	{"a hundred policies over one", "requests", "p10", ourName + "-hundred", ourName + "-post", 1.15},
-	{"two policies around a handler over one", "requests", "p10", ourName + "-stack-two", ourName + "-post", 2.2},
-	{"four over one", "requests", "p10", ourName + "-stack-four", ourName + "-post", 4.5},
-	{"bytes allocated for a long forgery, over none", "requests", "bytes", ourName + "-forged-long", ourName + "-no-token", 1.05},
-	{"a million clients on all processors, on the wall, over the floor's", "crowd", "crowd, all, wall", ourName, lowest, 1.3},
-	{"a whole request in a real server, over httprate's", "served", "mean", ourName + "-post", reference, 1.1},
-	{"the server's time of `exact/redis` for a lone caller, over redis_rate's", "counters", "false 1 server", "redis", "redis_rate", 1},
+	{"POST, over the floor's", "requests", ourName + "-post", "p10/floor", 1.2},
+	{"GET, over the floor's POST", "requests", ourName + "-get", "p10/floor", 1.2},
+	{"a client that hops, over the floor's", "requests", ourName + "-hop", "p10/floor-hop", 1.4},
+	{"refused, over the floor's", "requests", ourName + "-refused", "p10/floor", 1.2},
+	{"two limits over one", "requests", ourName + "-two-limits", "p10/tallystick-post", 1.15},
+	{"IPv6 over IPv4", "requests", ourName + "-ipv6", "p10/tallystick-post", 1.1},
+	{"limits of its own over a key's", "requests", ourName + "-tenant", "p10/tallystick-key", 1.2},
+	{"a hundred policies over one", "requests", ourName + "-hundred", "p10/tallystick-post", 1.15},
+	{"two policies around a handler over one", "requests", ourName + "-stack-two", "p10/tallystick-post", 2.2},
+	{"four over one", "requests", ourName + "-stack-four", "p10/tallystick-post", 4.5},
+	{"bytes allocated for a long forgery, over none", "requests", ourName + "-forged-long", "bytes/tallystick-no-token", 1.05},
+	{"a million clients on all processors, on the wall, over the floor's", "crowd", ourName, "crowd, all, wall/floor", 1.3},
+	{"a whole request in a real server, over httprate's", "served", ourName + "-post", "mean/httprate", 1.1},
+	{"the server's time of `exact/redis` for a lone caller, over redis_rate's", "counters", "redis", "false 1 server/redis_rate", 1},
+	{"a fleet's time above none, over redis_rate's", "fleet", ourName + " 2", "all%redis_rate", 0.1},
 }
 
 func budgetTable(r *results) string {
-	var rows [][]string
+	rows := [][]string(nil)
 	add := func(what string, most float64, x spread) {
 		if !math.IsNaN(x.mid) {
 			rows = append(rows, []string{what, fmt.Sprintf("%.2f", most), x.String(), map[bool]string{true: "kept", false: "**not kept**"}[x.mid <= most]})
 		}
 	}
 	for _, b := range budgets {
-		add(b.what, b.most, r.Kinds[b.kind].times(b.unit, b.of, b.over))
+		add(b.what, b.most, r.Kinds[b.kind].figure(b.figure, b.row))
 	}
-	add("the longest forgery, over none and a MAC of 512 bytes", 1, r.Kinds["requests"].over("p10", func(x []float64) float64 { return x[0] / (x[1] + x[2]) },
-		ourName+"-forged-long", ourName+"-no-token", longMAC))
-	add("a fleet's time above none, over redis_rate's", 0.1, r.Kinds["fleet"].aboves("all", inFleet(ourName, 2), inFleet(none, 2), inFleet("redis_rate", 2)))
+	add("the longest forgery, over none and a MAC of 512 bytes", 1, r.Kinds["requests"].over("p10",
+		func(x []float64) float64 { return x[0] / (x[1] + x[2]) }, ourName+"-forged-long", ourName+"-no-token", longMAC))
 	if rows == nil {
 		return ""
 	}
