@@ -103,7 +103,7 @@ mutants: need ## do the tests notice? all, or MUTANTTIME seconds, or of what has
 fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
-bench: need ## our costs beside the floor and other limiters, requests to fleets: medians, ratios, budgets
+bench: need ## our costs beside the floor, other limiters and a fleet over Redis: medians, ratios, budgets
 	@cd internal/bench && go run .
 
 bounds: ## the tables of README.md, docs/bounds.md and internal/lab/README.md, by the simulation; some minutes

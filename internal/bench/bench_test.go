@@ -211,6 +211,10 @@ func TestRequestsAreWhatTheySay(t *testing.T) {
 				require.Nil(t, d.Offered)
 				tokens, want := 1, error(nil)
 				switch {
+				case strings.HasSuffix(kind, "thousand") || strings.HasPrefix(kind, "-huge") && !strings.Contains(kind, "cookie"):
+					tokens, want = 0, token.ErrMalformed
+				case kind == "-huge-cookie" || strings.HasSuffix(kind, "-cookies"): // no such line is searched
+					tokens = 0
 				case strings.Contains(kind, "forged") || strings.Contains(kind, "garbage"):
 					tokens, want = 0, token.ErrForged
 				case kind == "-foreign":
@@ -500,4 +504,33 @@ func TestPut(t *testing.T) {
 	require.Equal(t, "# A\n"+begin+"\nnew\n\n"+end+"after\n", string(text))
 	_, err = made.put([]byte("# A\n"), "new\n")
 	require.Error(t, err)
+}
+
+// For profiles of one row; what is printed is measured by the command.
+func BenchmarkRequest(b *testing.B) {
+	for _, q := range requests() {
+		b.Run(q.name, func(b *testing.B) {
+			p := q.open(new(opening)).player(q.name)
+			b.ReportAllocs()
+			for b.Loop() {
+				require.NoError(b, p.before(1))
+				p.run(1)
+			}
+		})
+	}
+}
+
+func BenchmarkEngine(b *testing.B) {
+	for _, e := range engines {
+		b.Run(e.name, func(b *testing.B) {
+			c := new(counter)
+			b.Cleanup(func() { require.NoError(b, c.close()) })
+			take := e.open(c, b.TempDir())
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					require.NoError(b, passed(take("hot")))
+				}
+			})
+		})
+	}
 }

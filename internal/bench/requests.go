@@ -57,6 +57,14 @@ func requests() []request {
 		{ourName + "-forged-long", "a forged token of the most bytes", asAllowed, shown(us, forgedLong)},
 		{ourName + "-forged-four", "four of them, as many as are looked at", asAllowed, shown(us, forgedFour)},
 		{ourName + "-foreign", "a good token of another policy", asAllowed, shown(us, foreign)},
+		{ourName + "-forged-thousand", "a thousand forged tokens", asAllowed, shown(us, forgedMany)},
+		{ourName + "-huge", "600 KB in place of a token", asAllowed, shown(us, said(strings.Repeat("A", huge)))},
+		{ourName + "-huge-list", "600 KB of commas", asAllowed, shown(us, said(strings.Repeat("A,", huge/2)))},
+		{ourName + "-huge-lines", "600 KB on 150 lines", asAllowed, shown(us, said(strings.Repeat(strings.Repeat("A,", 2<<10)+"\n", huge>>12)))},
+		{ourName + "-forged-cookie", "a forged token by cookie", asAllowed, shown(us, forgedCookie, byCookie)},
+		{ourName + "-huge-cookie", "600 KB in place of a cookie", asAllowed, shown(us, said(cookieName+"="+strings.Repeat("A", huge)), byCookie)},
+		{ourName + "-many-cookies", "4,096 cookies of others", asAllowed, shown(us, said(strings.Repeat("a=b;", 4<<10)), byCookie)},
+		{ourName + "-huge-cookies", "600 KB of them", asAllowed, shown(us, said(strings.Repeat("a=b;", huge/4)), byCookie)},
 		{ourName + "-refused", "POST over its quota, token by header", asRefused, refused(us, newest)},
 		{ourName + "-refused-garbage", "the same, a forged token", asRefused, refused(us, forgedLow)},
 		{ourName + "-two-limits", "POST, two limits", asAllowed, echo(post, byHeader, ours(day))},
@@ -140,15 +148,15 @@ func hundred(o *opening) *asker {
 	return a
 }
 
-// shown is a client that the limiter knows, from a hundred requests, and that shows nothing, or
-// something that is not accepted.
-func shown(b builder, shows func(*opening) string) func(*opening) *asker {
+// shown is a client that the limiter knows, from a hundred requests, and that shows nothing, or lines
+// that are not accepted, by the header of tokens or another field.
+func shown(b builder, shows func(*opening) string, field ...string) func(*opening) *asker {
 	return func(o *opening) *asker {
 		a := newAsker(http.MethodPost, b(o, plenty(1)))
 		a.run(100)
 		a.both = len(a.w.header[byHeader]) > 0
 		if shows != nil {
-			a.show(byHeader, []string{shows(o)})
+			a.show(append(field, byHeader)[0], strings.Split(shows(o), "\n"))
 		}
 		return a
 	}
@@ -194,8 +202,16 @@ var (
 	forgedHigh = issued(policy, 500_000_000, forge)
 	forgedLong = issued(policy, 1, lengthen)
 	forgedFour = issued(policy, 1, func(tok string) string { return strings.Repeat(","+lengthen(tok), 4)[1:] })
+	forgedMany = issued(policy, 1, func(tok string) string { return strings.Repeat(lengthen(tok)+",", 1000) })
 	foreign    = issued("another", 1, strings.Clone) // under the same secret
+
+	forgedCookie = issued(policy, 1, func(tok string) string { return cookieName + "=" + forge(tok) })
 )
+
+// huge is what a header may have by default in net/http, less some room.
+const huge = 600 << 10
+
+func said(lines string) func(*opening) string { return func(*opening) string { return lines } }
 
 // issued issues a good token of client 0 that says that it has used so much, and changes it.
 func issued(policy string, cost int64, change func(string) string) func(*opening) string {
