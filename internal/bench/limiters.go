@@ -154,15 +154,12 @@ func newRedisRate(o *opening, t terms) http.Handler {
 
 // redisCounts are the counts of httprate in a Redis, by the commands that httprate-redis sends.
 type redisCounts struct {
-	client *redis.Client
-	window time.Duration
+	httprate.LimitCounter // nil: Increment is not called
+	client                *redis.Client
+	window                time.Duration
 }
 
 func (c *redisCounts) Config(_ int, window time.Duration) { c.window = window }
-
-func (c *redisCounts) Increment(key string, window time.Time) error {
-	return c.IncrementBy(key, window, 1)
-}
 
 func (c *redisCounts) key(key string, window time.Time) string {
 	return "httprate:" + key + ":" + strconv.FormatInt(window.Unix(), 10)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -93,18 +94,12 @@ func onErrand(in io.Reader, out io.Writer) (on bool, err error) {
 	return true, e.do(in, out)
 }
 
-// visit has each client ask h once, and keeps the tokens that they get, all of one length. The order
-// is another one than that in which they are going to come again, lest what a limiter keeps of them
-// lies in memory in that order.
+// visit has each client ask h once, and keeps the tokens that they get, all of one length. They
+// come in another order than later, lest what a limiter keeps of them lies in memory in that order.
 func (c *crowd) visit(h http.Handler) {
 	a := newAsker(http.MethodPost, h)
 	a.crowd, a.either = c, true
-	step := max(1, int(float64(c.size)*0.618))
-	for gcd(step, c.size) != 1 {
-		step++
-	}
-	for j := range c.size {
-		i := int(int64(j) * int64(step) % int64(c.size))
+	for _, i := range rand.Perm(c.size) {
 		a.next = i
 		a.run(1)
 		check(a.after(1))
@@ -117,13 +112,6 @@ func (c *crowd) visit(h http.Handler) {
 		}
 		copy(c.tokens[i*c.length:], token)
 	}
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // meet measures one limiter that meets a crowd, in a process of its own: by units, the nanoseconds

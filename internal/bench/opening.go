@@ -50,7 +50,7 @@ type settings struct {
 	rows                  *regexp.Regexp
 	span                  time.Duration
 	groups, keys, clients int
-	quick, update         bool
+	update                bool
 	part                  int // of what a slice has
 }
 
