@@ -103,8 +103,8 @@ mutants: need ## do the tests notice? all, or MUTANTTIME seconds, or of what has
 fuzz: need ## every fuzz target, FUZZTIME seconds in all
 	@.ci/fuzz $(FUZZTIME) $(MODULES)
 
-bench: need ## our costs beside other limiters', in one run: medians, ratios, budgets
-	@cd internal/peers && go run ./cmd/report && go run ./cmd/wire
+bench: need ## our costs beside the floor, other limiters and a fleet over Redis: medians, ratios, budgets
+	@cd internal/bench && go run .
 
 bounds: ## the tables of README.md, docs/bounds.md, internal/lab/README.md and that of prices, by the simulation; some minutes
 	@cd internal/lab && go run ./cmd/bounds sim -update ../.. && go run ./cmd/bounds price -update ../..

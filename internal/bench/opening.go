@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tallystick/tallystick/middleware"
+)
+
+// An opening is what is open for a measurement.
+type opening struct {
+	closers []func() error
+	redis   string                                     // the address of a server
+	now     func() time.Time                           // in tests; nil: the clock of the machine
+	tell    func(context.Context, middleware.Decision) // in tests: called for every decision of ours
+}
+
+// closing has f called at the end; what is opened last is closed first.
+func (o *opening) closing(f func() error) { o.closers = append(o.closers, f) }
+
+func (o *opening) close() (err error) {
+	for _, f := range slices.Backward(o.closers) {
+		err = errors.Join(err, f())
+	}
+	o.closers = nil
+	return err
+}
+
+// The names of the rows that others are compared with, and the beginning of ours.
+const (
+	reference = "httprate"
+	lowest    = "floor"
+	ourName   = "tallystick"
+	none      = "none" // the handler alone, where requests are served for real
+)
+
+// Settings are what a run depends on.
+type settings struct {
+	only, dir, save, from string
+	rows                  *regexp.Regexp
+	span                  time.Duration
+	groups, keys, clients int
+	update                bool
+	part                  int // of what a slice has
+}
+
+// wants reports whether a row is measured: those that others are compared with are always.
+func (s *settings) wants(row string) bool {
+	base, _, _ := strings.Cut(row, "-")
+	return s.rows == nil || s.rows.MatchString(row) || slices.Contains([]string{reference, "throttled", lowest, none}, base)
+}
+
+// Terms are what all limiters of a row are told.
+type terms struct {
+	quota   int // requests of one client in window, all of which may come at once
+	window  time.Duration
+	clients int // how many there are going to be, for those who want to know
+}
+
+// Under plenty every request is allowed, and under one the second of a client is refused.
+func plenty(clients int) terms { return terms{1_000_000_000, time.Hour, clients} }
+func one(clients int) terms    { return terms{1, time.Hour, clients} }
+
+// A builder makes a limiter around the served handler.
+type builder func(*opening, terms) http.Handler
+
+// secret is the same for all instances: tokens are issued by one and verified by others.
+func secret() []byte { return bytes.Repeat([]byte("0123456789abcdef"), 2) }
+
+// roomy is how many tallies a memory is made for that must remember all of the clients: at half
+// of its nominal load it has room for each of a million.
+func roomy(clients int) int {
+	const byDefault = 1 << 16
+	return max(byDefault, 1<<int(math.Ceil(math.Log2(float64(2*clients)))))
+}
+
+// peer is the key of every limiter that can be told how to find it.
+func peer(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
