@@ -2,28 +2,31 @@
 
 // Package model explores what clients can do to a limiter without a store, to the end: every
 // order in which they can ask every instance of a small fleet and show every token that they
-// have, while instances lose their memories, a clock steps and windows pass. In each state the
-// table of bounds must hold, and no client may be refused that is under its limit.
+// have, while instances lose their memories, a clock steps, windows pass, costs are settled and an instance is
+// reconfigured. In each state the table of bounds must hold, and no client may be refused that is under its limit.
 //
-// Each request is a call of a real memory of package limiter. How package middleware makes it is written here a
-// second time: which tally goes first and what the modes do, in calls.go; who is whose home, in moves.go. So
-// nothing here finds a mistake in package middleware's own files. What is true is kept beside it, by other
-// arithmetic; see truth.go and rules.go. promela/rules.pml has the same rules written once more,
-// for the model checker Spin. README.md prints what was explored, and docs/proof.md lists what is left out.
+// Each request is one of HTTP to a real Middleware, by a clock that is moved by hand, and shows real tokens: what
+// is whose home, which tally goes first and what the modes do is that of package middleware. What is true is kept
+// beside it, by other arithmetic; see truth.go, rules.go and bounds.go. README.md prints what was explored, and
+// docs/proof.md lists what is left out.
 //
 // # How it stays small
 //
-// Instances do not talk. So what an instance does follows from what is in its memory, its clock
-// and what it is shown, and each such step is made once, on a real memory, and noted. The
+// Instances do not talk. So what an instance does follows from what it holds, its clock
+// and what it is shown, and each such step is made once, by a real instance, and noted. The
 // exploration itself is a breadth-first search over states that are a few numbers: the
-// number of each instance's memory, the set of tokens that were handed out of each tally, what
+// number of what each instance holds, the set of tokens that were handed out of each tally, what
 // is true. Of states that differ in names only, one is visited; see state.go.
+//
+// # What is its own
+//
+// The model signs the tokens that clients show, with the secret of the fleet: they are those that were handed out, or
+// two of them merged, for the clients of the life that is played; see life.go. It reads the identity of a bought
+// tally from its challenge.
 //
 // # Homes
 //
-// Where bought tallies stay near home, a move makes an instance the home of a tally: it issues the
-// challenge. The instance is told with each call which of the tallies that are shown are not at home
-// there, and counts these in networks of their own, as package middleware has it. What is true of these
-// counts is kept for each instance. So a refusal has to be explained by the quota or by the share, and both
-// have their lines in the bound.
+// Where bought tallies stay near home, an instance becomes the home of a tally as it issues the challenge. What is
+// true of the share that others admit is kept for each of them. So a refusal has to be explained by the quota or by
+// the share, and both have their lines in the bound. The same goes for the networks around an address.
 package model

@@ -2,77 +2,134 @@
 
 package model
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"time"
 
-// Explore visits every state of a world, by the shortest way, until a rule is broken.
-func (w World) Explore() (Result, error) {
+	"github.com/tallystick/tallystick/internal/limiter"
+)
+
+// A Result is what an exploration found.
+type Result struct {
+	States, Moves int // distinct states, and what leads from one to another
+	Most          int // requests that were admitted in one window, of all tallies
+	Span          int // with Spans: requests that were admitted in less than a window's length
+	Own           int // where clocks step: requests that one memory admitted in a window of its own clock
+
+	// Broken is the rule that was broken first, by the fewest moves, and Trace what happened.
+	Broken string
+	Trace  []string
+}
+
+type explorer struct {
+	*compiled
+	counts    *counts
+	memories  *memories
+	optionsOf map[optionsKey][]count
+	attacks   map[attackKey][]attack
+	result    Result
+
+	seen  map[fingerprint]struct{}
+	seeds [2]maphash.Seed
+	ways  []way
+}
+
+// A fingerprint stands for a state: 128 bits, so that of a hundred million states no two
+// have the same but by a chance below 1 in 10²². A state itself is several times as large.
+type fingerprint [2]uint64
+
+// A way is how a state was reached first.
+type way struct {
+	from int32
+	by   move
+}
+
+// A move is one thing that happens: a call, or what no instance hears of.
+type move struct {
+	instance uint8
+	flight   uint8
+	call     call
+}
+
+type yield = func(move, state, string)
+
+type optionsKey struct {
+	tally int
+	held  set
+	at    time.Duration
+}
+
+type attackKey struct {
+	memory memory
+	clock  time.Duration
+	open   [tallies]bool
+	held   [tallies]set
+}
+
+// An attack is a request, and how many others show the same tallies, though other tokens of them,
+// and have the same answer.
+type attack struct {
+	call  call
+	alike int
+}
+
+func (w World) explorer() (*explorer, error) {
 	c, err := w.compile()
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
-	e := c.explorer()
-	e.explore()
-	e.result.States, e.result.Memories, e.result.Calls = len(e.seen), len(e.memories.calls), len(e.memories.after)
-	return e.result, nil
-}
-
-func (w *compiled) explorer() *explorer {
+	cs := &counts{[]pair{{}}, map[pair]count{{}: none}}
+	ms, err := newMemories(c, cs)
 	return &explorer{
-		compiled: w, counts: newCounts(w.bucket()), memories: newMemories(w),
+		compiled: c, counts: cs, memories: ms,
 		optionsOf: map[optionsKey][]count{}, attacks: map[attackKey][]attack{}, seen: map[fingerprint]struct{}{},
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-	}
+	}, err
 }
 
-func (w *explorer) explore() {
-	now := []state{w.start()}
-	w.visit(&now[0])
-	w.ways = append(w.ways, way{from: -1})
-	for first := 0; len(now) > 0; w.result.Longest++ {
-		var next []state
-		count := len(now)
-		for i := range now {
-			w.moves(&now[i], func(m move, s state, fault string) {
-				if w.result.Broken != "" {
-					return
-				}
-				w.result.Moves++
-				if fault != "" {
-					w.result.Broken = fault
-					w.result.Trace = w.trace(first+i, m)
-					return
-				}
-				if w.visit(&s) {
-					next = append(next, s)
-					w.ways = append(w.ways, way{int32(first + i), m})
-				}
-			})
-			if w.result.Broken != "" {
-				return
-			}
+func (w *explorer) start() state {
+	s := state{}
+	for f := range s.tallies {
+		s.tallies[f].open = w.isShared(f) || f <= w.Tallies && !w.issues()
+	}
+	for i := range w.Instances {
+		s.instances[i].memory = w.memories.settle(empty, w.from(&s, &s.instances[i]))
+	}
+	return w.canonical(s)
+}
+
+// merged is what two tokens say together, as a token says it.
+func (w *explorer) merged(f int, at time.Duration, a, b count) count {
+	p := w.merge(f, at, w.counts.all[a], w.counts.all[b])
+	for i, r := range w.law(f) {
+		if r.interval == 0 && p[i].Cur == 0 && p[i].Prev == 0 {
+			p[i] = limiter.State{}
 		}
-		first += count
-		now = next
 	}
-	w.result.Longest--
+	return w.counts.of(p)
 }
 
-// visit reports whether a state is new.
-func (w *explorer) visit(s *state) bool {
-	w.scratch = s.appendTo(w.scratch[:0])
-	f := fingerprint{maphash.Bytes(w.seeds[0], w.scratch), maphash.Bytes(w.seeds[1], w.scratch)}
-	if _, seen := w.seen[f]; seen {
-		return false
+// options are what a client may show that holds a set: none, each of them, and any two of
+// them, which the limiter merges.
+func (w *explorer) options(f int, held set, at time.Duration) (list []count) {
+	key := optionsKey{f, held, at}
+	if known, ok := w.optionsOf[key]; ok {
+		return known
 	}
-	w.seen[f] = struct{}{}
-	return true
+	all := held | 1 // none
+	held.each(func(a count) {
+		held.each(func(b count) { all |= 1 << w.merged(f, at, a, b) })
+	})
+	all.each(func(t count) { list = append(list, t) })
+	w.optionsOf[key] = list
+	return list
 }
 
-// trace tells the moves that lead to a state, and then one more.
-func (w *explorer) trace(at int, last move) []string {
-	var moves []move
-	for ; w.ways[at].from >= 0; at = int(w.ways[at].from) {
-		moves = append([]move{w.ways[at].by}, moves...)
+// settle replaces a count by what it comes to from a time on that is no later than any
+// clock will read.
+func (w *explorer) settle(f int, t count, from time.Duration) count {
+	if t == none || w.Step < 0 { // a clock that can be set back may take an old tally for a new one
+		return t
 	}
-	return w.told(append(moves, last))
+	return w.merged(f, from, t, none)
 }

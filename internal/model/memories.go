@@ -3,138 +3,156 @@
 package model
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
-
-	"github.com/tallystick/tallystick/internal/limiter"
 )
 
-// A memory is the number of a memory's contents.
-//
-// A limiter.Memory cannot be copied, and need not be: what is in it follows from the calls
-// that it was given. So each contents are kept as the fewest calls that lead there, and
-// are made by giving these to a new memory. Two contents are one if the memory says the same of
-// every tally at every time that a clock may yet show. What it says at a time is all that a
-// decision at that time is made on, so that those cannot be told apart later either.
-type memory int32
+// A content is what a memory holds.
+type content struct {
+	calls []call // that lead there
+	seen
+}
 
-// empty is the memory of a process that has just started.
-const empty memory = 0
+type seen struct {
+	from    time.Duration // the earliest that its clock may yet show
+	sights  [maxReadings]sight
+	homes   group
+	sold    group
+	variant uint8
+	first   call // by which was charged what can be settled
+}
 
 // memories are the contents that are met.
 type memories struct {
-	w      *compiled
-	calls  [][]call // that lead to each
-	number map[string]memory
-	after  map[step]outcome
-	moved  map[settling]memory
+	*compiled
+	counts             *counts
+	all                []content
+	number             map[seen]memory
+	after              map[after]*answer
+	alive              map[memory]*life // at hand
+	process, elsewhere *process
+	clients            uint32
 }
 
-type step struct {
+type after struct {
 	m memory
 	c call
 }
 
-type outcome struct {
-	memory memory
-	answer answer
-}
-
-type settling struct {
-	m    memory
-	from time.Duration
-}
-
-func newMemories(w *compiled) *memories {
-	return &memories{w: w, calls: [][]call{nil}, number: map[string]memory{}, after: map[step]outcome{}, moved: map[settling]memory{}}
-}
-
-// replay makes a memory anew.
-func (ms *memories) replay(calls []call, cs *counts) *limiter.Memory {
-	m := limiter.NewMemory(1, 1)
-	for i := range calls {
-		ms.w.play(m, &calls[i], cs)
+func newMemories(w *compiled, cs *counts) (*memories, error) {
+	ms := &memories{compiled: w, counts: cs, number: map[seen]memory{}, after: map[after]*answer{}, alive: map[memory]*life{}}
+	for _, p := range []**process{&ms.process, &ms.elsewhere} {
+		var err error
+		if *p, err = w.start(); err != nil {
+			return nil, err
+		}
 	}
-	return m
+	ms.all = []content{{seen: ms.look(nil, nil, w.readings[0])}}
+	return ms, nil
+}
+
+// replay begins a life anew, and leads it to where calls lead.
+func (ms *memories) replay(calls []call) *life {
+	if ms.process.lives == mostLives || ms.Reconfigures > 0 { // its configuration is for all that it plays
+		ms.process, _ = ms.start()
+	}
+	ms.clients++
+	l := ms.begin(ms.counts, ms.process, ms.elsewhere, ms.clients)
+	for i := range calls {
+		l.play(&calls[i])
+	}
+	return l
 }
 
 // settle returns the memory that m is from a time on: its clock will show no earlier one.
-func (ms *memories) settle(m memory, from time.Duration, cs *counts) memory {
-	if ms.w.Step < 0 {
-		from = ms.w.readings[0]
+func (ms *memories) settle(m memory, from time.Duration) memory {
+	if ms.Step < 0 {
+		from = ms.readings[0]
 	}
-	key := settling{m, from}
-	if n, known := ms.moved[key]; known {
-		return n
+	key := after{m, call{kind: tick, clock: from}}
+	if a, known := ms.after[key]; known {
+		return a.next
 	}
-	n := ms.named(ms.calls[m], from, cs)
-	ms.moved[key] = n
+	c := ms.all[m]
+	for i, at := range ms.readings {
+		if at < from {
+			c.sights[i] = sight{}
+		}
+	}
+	c.from = from
+	ms.after[key] = &answer{next: ms.named(c)}
+	return ms.after[key].next
+}
+
+// named returns the number of a content.
+func (ms *memories) named(c content) memory {
+	n, known := ms.number[c.seen]
+	if !known && len(c.calls) > 0 {
+		n = memory(len(ms.all))
+		ms.all = append(ms.all, c)
+	}
+	ms.number[c.seen] = n
 	return n
 }
 
-// named returns the number of what calls lead to.
-func (ms *memories) named(calls []call, from time.Duration, cs *counts) memory {
-	key := ms.look(calls, from, cs)
-	if n, known := ms.number[key]; known {
-		return n
-	}
-	n := memory(len(ms.calls))
-	if len(calls) == 0 {
-		n = empty
-	} else {
-		ms.calls = append(ms.calls, slices.Clone(calls))
-	}
-	ms.number[key] = n
-	return n
-}
-
-// look returns all that a memory says at the times from a time on. Nothing that is asked
-// for changes it, but that a clock was set back: then it is asked anew at each time.
-func (ms *memories) look(calls []call, from time.Duration, cs *counts) string {
-	w := ms.w
-	b := binary.AppendVarint(nil, int64(from))
-	m := ms.replay(calls, cs)
-	for _, at := range w.readings {
+// look returns what l says at each time from a time on. Nothing that is asked for changes it, but that a clock
+// was set back, and that a proof is shown: then it is asked anew each time.
+func (ms *memories) look(l *life, calls []call, from time.Duration) seen {
+	s := seen{from: from}
+	for i, at := range ms.readings {
 		if at < from {
 			continue
 		}
-		if w.Step < 0 {
-			m = ms.replay(calls, cs)
+		if l == nil || ms.Step < 0 {
+			l = ms.replay(calls)
 		}
-		for _, f := range w.tracked {
-			s := w.held(m, at, f)
-			b = binary.AppendVarint(b, s.At)
-			b = binary.AppendVarint(b, int64(s.Cur))
-			b = binary.AppendVarint(b, int64(s.Prev))
-		}
-		if w.Shop {
-			b = w.appendSales(b, m, at)
-		}
-		if w.Mode == EveryRequest {
-			b = w.appendSpent(b, ms.replay(calls, cs), at)
+		s.sights[i] = l.look(at)
+		for p := range ms.Proofs {
+			again := ms.replay(calls)
+			again.play(&call{clock: at, proof: int8(p), shown: [tallies]count{none, absent, absent}})
+			if again.at.said.Reason == "replayed" {
+				s.sights[i].spent = s.sights[i].spent.with(p)
+			}
 		}
 	}
-	return string(b)
+	return s
 }
 
-// call gives a call to a memory, and returns what that leads to. from is the earliest
-// time that its clock may yet show.
-func (ms *memories) call(m memory, c call, from time.Duration, cs *counts) (memory, *answer) {
-	key := step{m, c}
-	if known, ok := ms.after[key]; ok {
-		return known.memory, &known.answer
+// call gives a call to an instance, and returns what that leads to. from is the earliest time that its clock
+// may yet show.
+func (ms *memories) call(m memory, c call, from time.Duration) *answer {
+	key := after{m, c}
+	if a, known := ms.after[key]; known {
+		return a
 	}
-	if ms.w.Step < 0 {
-		from = ms.w.readings[0]
+	if ms.Step < 0 {
+		from = ms.readings[0]
 	}
-	done := append(slices.Clone(ms.calls[m]), c)
-	real := ms.replay(ms.calls[m], cs)
-	a := ms.w.judged(real, &c, cs)
-	next := ms.named(done, from, cs)
-	if !a.admitted && next != m && a.fault == "" && c.kind == ask && ms.w.Step >= 0 {
+	before, now := &ms.all[m], slices.Index(ms.readings, c.clock)
+	l := ms.alive[m]
+	if l == nil {
+		l = ms.replay(before.calls)
+	}
+	delete(ms.alive, m)
+	a := l.play(&c)
+	is := content{append(slices.Clone(before.calls), c), seen{}}
+	is.seen = ms.look(l, is.calls, from)
+	is.homes, is.sold, is.variant, is.first = l.homes, l.sold, l.variant, l.first
+	for i := range is.sights {
+		if ms.off(l.variant) { // what was bought cannot be seen meanwhile
+			copy(is.sights[i].tally[bought:], before.sights[i].tally[bought:])
+		}
+	}
+	if a.fault == "" {
+		a.fault = ms.judge(&c, &a, &before.sights[now], &is.sights[now], l.variant)
+	}
+	a.next = ms.named(is)
+	if c.kind == ask && !a.admitted && a.next != m && a.fault == "" && ms.Step >= 0 {
 		a.fault = "a refusal changes the memory"
 	}
-	ms.after[key] = outcome{next, a}
-	return next, &a
+	if ms.Step >= 0 && ms.Proofs == 0 {
+		ms.alive[a.next] = l
+	}
+	ms.after[key] = &a
+	return &a
 }

@@ -59,7 +59,7 @@ func TestWorldsOfBounds(t *testing.T) {
 		require.Regexp(t, `(?m)^\| `+regexp.QuoteMeta(row)+` \| .*\bmodel-checked\b`, string(table))
 		named = append(named, who...)
 	}
-	require.Len(t, checked, strings.Count(string(table), "model-checked,"))
+	require.Len(t, regexp.MustCompile(`(?m)^\|.*\bmodel-checked\b`).FindAll(table, -1), len(checked))
 	slices.Sort(known)
 	slices.Sort(named)
 	require.Equal(t, slices.Compact(known), named, "each world checks one row")

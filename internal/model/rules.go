@@ -5,9 +5,53 @@ package model
 import (
 	"fmt"
 	"math"
-
-	"github.com/tallystick/tallystick/internal/limiter"
 )
+
+// does gives a call to an instance, and holds its answer against what is true.
+func (w *explorer) does(s *state, i int, c *call) (a *answer, fault string) {
+	in := &s.instances[i]
+	a = w.memories.call(in.memory, *c, w.from(s, in))
+	in.memory = a.next
+	switch f := int(c.tally); {
+	case a.fault != "":
+		return a, a.fault
+	case c.kind == ask:
+		return a, w.asked(s, in, c, a)
+	case c.kind == buy:
+		if !w.networks() {
+			s.tallies[f].open = s.tallies[f].open || a.admitted
+			f = shared // the address that buys
+		}
+		fault = w.sold(s, in, f, a)
+		if a.admitted && !a.held {
+			in.sales[f][s.moment]++
+		}
+	}
+	return a, fault
+}
+
+// asked notes what is true after a request.
+func (w *explorer) asked(s *state, in *instance, c *call, a *answer) string {
+	if fault := w.compare(s, in, c, a); fault != "" || !a.admitted {
+		return fault
+	}
+	f := int(a.tally)
+	w.law(f).charge(&s.tallies[f].truth, c.clock, a.state)
+	for _, b := range w.beside(f, in.homes) {
+		w.law(b).charge(&in.beside[b-tallies], c.clock, w.law(b).here(c.clock))
+	}
+	if w.Spans {
+		s.spans[s.moment]++
+	}
+	if w.Step != 0 {
+		in.here++
+		w.result.Own = max(w.result.Own, int(in.here))
+	}
+	if w.Settles > 0 && !in.first.set {
+		in.first = admission{true, a.tally, s.moment}
+	}
+	return w.exceeds(s, in, c, a)
+}
 
 // compare holds an answer against what is true of all tallies that were shown, before it
 // is counted.
@@ -15,110 +59,93 @@ func (w *explorer) compare(s *state, in *instance, c *call, a *answer) string {
 	if w.Step < 0 {
 		return "" // what was counted under a wrong clock is moved, and nobody knows what is true
 	}
-	f := int(a.tally)
+	f, laws := int(a.tally), &w.laws[in.variant]
 	t := s.tallies[f].truth
-	room := w.room(f, c.clock, w.state(f, &t, a.state), 1)
 	if a.admitted {
-		if w.Client != Hostile && w.AtOnce == 1 && !room {
-			return "a client that echoes gets more than the quota"
+		knows := w.Client != Hostile && w.AtOnce == 1 || w.Client == Dropping && w.Instances+w.Restarts == 1
+		if knows && !laws[f].room(c.clock, laws[f].in(&t, a.state), 1) {
+			return "a client that is known here gets more than the quota"
 		}
-		w.charge(f, &t, c.clock, a.state)
-		if !w.below(a.state, w.state(f, &t, a.state)) {
-			return "a tally counts more than was admitted"
-		}
-		return ""
+		laws[f].charge(&t, c.clock, a.state)
 	}
-	if !w.below(a.state, w.state(f, &t, a.state)) {
+	if a.carries && !laws[f].below(a.state, laws[f].in(&t, a.state)) {
 		return "a tally counts more than was admitted"
 	}
-	if w.Mode == EveryRequest {
-		return "" // the proof may be what was refused
+	if a.admitted || w.Mode == EveryRequest {
+		return "" // of a refusal the proof may be the reason
 	}
 	// Each that was shown must have been at its limit, not only the one that is told of.
 	for f := range tallies {
 		if c.shown[f] == absent {
 			continue
 		}
-		t := s.tallies[f].truth
-		at := a.state
-		if f != int(a.tally) && !w.bucket() {
-			at.At = max(w.windowAt(c.clock), w.counts.all[c.shown[f]].At)
+		t, at := s.tallies[f].truth, laws[f].here(c.clock)
+		for i, shown := range w.counts.all[c.shown[f]] {
+			if at[i].At = max(at[i].At, shown.At); f == int(a.tally) {
+				at[i].At = max(at[i].At, a.state[i].At)
+			}
 		}
-		if w.room(f, c.clock, w.state(f, &t, at), 1) && (!c.away.has(f) || w.leaves(in, c, f)) {
+		excused := !laws[f].room(c.clock, laws[f].in(&t, at), 1)
+		for _, b := range w.beside(f, in.homes) {
+			excused = excused || !laws[b].room(c.clock, laws[b].in(&in.beside[b-tallies], laws[b].here(c.clock)), 1)
+		}
+		if !excused {
 			return "a client is refused that is under its limit"
 		}
 	}
 	return ""
 }
 
-// leaves reports whether an instance that is not the home of a tally has truly admitted less for it
-// than the share. It knows no other's part, and its clock alone says which window it is in.
-func (w *explorer) leaves(in *instance, c *call, f int) bool {
-	here := limiter.State{At: w.windowAt(c.clock)}
-	return w.room(share(f), c.clock, w.state(share(f), &in.away[f-bought], here), 1)
-}
-
 // exceeds holds what was admitted against the table of bounds.
 func (w *explorer) exceeds(s *state, in *instance, c *call, a *answer) string {
-	if !a.admitted {
-		return ""
-	}
 	f := int(a.tally)
-	if c.away.has(f) && w.Step >= 0 {
-		n, window := 0, 0
-		if !w.bucket() {
-			window = int(w.windowAt(c.clock) - w.first)
-		}
-		for i, admitted := range in.away[f-bought].admitted {
-			if i == window || w.lasting(f) {
-				n += int(admitted)
+	switch {
+	case !a.admitted:
+		return ""
+	case w.Step < 0:
+		w.result.Most = w.result.Own
+		for _, b := range w.beside(f, in.homes) {
+			if int(in.here) > w.one(b, 0) {
+				return "a clock that is set back hands out a share"
 			}
 		}
-		if n > w.one(share(f)) {
-			return overShare
-		}
-	}
-	if w.Step < 0 {
-		w.result.Most = w.result.Own
-		if c.away.has(f) && int(in.here) > w.one(share(f)) {
-			return "a clock that is set back hands out a share"
-		}
-		if w.result.Own > w.one(f) {
+		if w.result.Own > w.one(f, 0) {
 			return "a clock that is set back hands out a quota"
 		}
 		return ""
 	}
-	t := &s.tallies[f].truth
-	lives := w.Instances + int(s.restarts)
-	window := 0
-	if !w.bucket() {
-		window = w.index(a.state)
-	}
-	n := int(t.admitted[window])
-	if w.lasting(f) {
-		n = 0
-		for _, more := range t.admitted {
-			n += int(more)
+	// An instance knows no other's part, and its clock alone says which window it is in.
+	for _, b := range w.beside(f, in.homes) {
+		if l := w.laws[in.variant][b]; !l.room(c.clock, l.in(&in.beside[b-tallies], l.here(c.clock)), 0) {
+			return "an instance admits more than a share, or than a network may have"
 		}
 	}
-	if n > w.bound(f, lives) {
-		return fmt.Sprintf("%d requests are admitted for a tally by %d memories, and %d is the bound", n, lives, w.bound(f, lives))
+	lives := w.Instances + int(s.restarts)
+	for i := range w.law(f) {
+		if n, most := int(w.law(f).in(&s.tallies[f].truth, a.state)[i].Cur), w.bound(f, i, lives); n > most {
+			return fmt.Sprintf("%d requests are admitted for a tally by %d memories, and %d is the bound", n, lives, most)
+		}
 	}
-	all := 0
-	for f := range s.tallies {
-		all += int(s.tallies[f].truth.admitted[window])
-	}
-	w.result.Most = max(w.result.Most, all)
+	w.note(s, a.state[0].At)
 	if w.Spans && w.inSpan(s) > lives*w.span() {
 		return "more is admitted in the length of a window than the bound says"
 	}
 	return ""
 }
 
+// note notes how much was admitted in a window, of all tallies.
+func (w *explorer) note(s *state, window int64) {
+	all := 0
+	for f := range s.tallies {
+		all += int(s.tallies[f].truth[0].admitted[w.law(f)[0].at(window)])
+	}
+	w.result.Most = max(w.result.Most, all)
+}
+
 // inSpan returns what was admitted within the last window's length.
 func (w *explorer) inSpan(s *state) (n int) {
 	for i, admitted := range s.spans[:s.moment+1] {
-		if w.Moments[s.moment]-w.Moments[i] < w.window {
+		if w.Moments[s.moment]-w.Moments[i] < w.Limit.Window {
 			n += int(admitted)
 		}
 	}
@@ -126,9 +153,40 @@ func (w *explorer) inSpan(s *state) (n int) {
 	return n
 }
 
-// cheap reports whether an instance has sold more than the formula allows for the work: what
-// leaks in the time, and a Crowd, which is one here, for each doubling.
-func (w *explorer) cheap(s *state, in *instance) bool {
-	leaks := 4 * float64(w.Moments[s.moment]-w.Moments[0]) / float64(w.Memory)
-	return float64(in.sold) > leaks+math.Log2(1+15./8*float64(in.spent)/work)+1e-9
+// costs is what a tally costs an address, by the sales of an instance: the dearest of three levels. The crowd of an
+// address is one, of its /56 two, of its /48 eight, and four crowds leak in Memory.
+func (w *explorer) costs(in *instance, f int, moment uint8) (dearest float64) {
+	for crowd, buyers := range map[float64][]int{1: {f}, 2: {f &^ 1, min(f|1, tallies-1)}, 8: {0, 1, 2}} {
+		level := 0.0
+		for m := range moment + 1 {
+			if m > 0 {
+				level = max(0, level-4*crowd*float64(w.Moments[m]-w.Moments[m-1])/float64(w.Memory))
+			}
+			for i, buyer := range buyers {
+				if i == 0 || buyer != buyers[i-1] {
+					level += float64(in.sales[buyer][m])
+				}
+			}
+		}
+		doubled, rest := math.Modf(level / crowd)
+		dearest = max(dearest, price*math.Exp2(doubled)*(1+rest))
+	}
+	return dearest
+}
+
+// sold holds a sale, or its refusal, against what the formula says.
+func (w *explorer) sold(s *state, in *instance, to int, a *answer) string {
+	exact, work := w.costs(in, to, s.moment), a.price
+	if !w.networks() {
+		work = price
+	}
+	switch {
+	case float64(a.price) < exact-1e-6 || float64(a.price) > exact+4: // which is rounded up to a multiple of four
+		return fmt.Sprintf("a tally costs %d, and the formula says %.1f", a.price, exact)
+	case a.held && !a.admitted:
+		return "a tally that was sold has to be paid again"
+	case !a.held && a.admitted != (15*work >= 8*a.price):
+		return "a proof that is worth too little opens a tally, or one that is worth enough does not"
+	}
+	return ""
 }

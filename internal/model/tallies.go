@@ -9,6 +9,14 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 )
 
+// A pair is a tally of the limits that a world has, at most two.
+type pair [2]limiter.State
+
+func (p pair) whole() (t limiter.Tally) {
+	copy(t[:], p[:])
+	return t
+}
+
 // A count is the number of what somebody was told of a tally.
 type count int8
 
@@ -19,41 +27,26 @@ const (
 
 // counts numbers what is told of tallies, so that a set of counts is a number too.
 type counts struct {
-	marks  bool // they are of a bucket
-	all    []limiter.State
-	number map[limiter.State]count
+	all    []pair
+	number map[pair]count
 }
 
-func newCounts(marks bool) *counts {
-	return &counts{marks, []limiter.State{{}}, map[limiter.State]count{{}: none}}
-}
-
-func (cs *counts) of(s limiter.State) count {
-	if s.Cur == 0 && s.Prev == 0 && !cs.marks {
-		return none
-	}
-	t, known := cs.number[s]
+func (cs *counts) of(p pair) count {
+	t, known := cs.number[p]
 	if !known {
 		if len(cs.all) == 64 {
 			panic(fmt.Sprintf("model: more than %d counts are too many for a set", len(cs.all)))
 		}
 		t = count(len(cs.all))
-		cs.number[s], cs.all = t, append(cs.all, s)
+		cs.number[p], cs.all = t, append(cs.all, p)
 	}
 	return t
 }
 
-func (cs *counts) shown(t count) limiter.Tally { return limiter.Tally{cs.all[t]} }
-
-// A set of counts.
+// A set of counts. All have none.
 type set uint64
 
-func (s set) with(t count) set {
-	if t == none {
-		return s
-	}
-	return s | 1<<t
-}
+func (s set) with(t count) set { return (s | 1<<t) &^ 1 }
 
 func (s set) each(f func(count)) {
 	for ; s != 0; s &= s - 1 {

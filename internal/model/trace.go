@@ -4,15 +4,19 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// told plays moves once more, and says what happens. Instances are named by what their
-// memories hold: the states that were visited have no other names for them.
-func (w *explorer) told(moves []move) (lines []string) {
+// trace plays the moves that lead to a state once more, and then one, and tells them.
+func (w *explorer) trace(at int, last move) (lines []string) {
+	all := []move{last}
+	for ; w.ways[at].from >= 0; at = int(w.ways[at].from) {
+		all = append([]move{w.ways[at].by}, all...)
+	}
 	s := w.start()
-	for _, m := range moves {
-		lines = append(lines, w.tell(&s, &m))
+	for _, m := range all {
+		lines = append(lines, w.told(&s, &m))
 		done := false
 		w.moves(&s, func(other move, next state, _ string) {
 			if !done && other == m {
@@ -23,68 +27,60 @@ func (w *explorer) told(moves []move) (lines []string) {
 	return lines
 }
 
-func (w *explorer) tell(s *state, m *move) string {
-	in := &s.instances[m.instance]
-	where := fmt.Sprintf("instance %d, which holds %s,", m.instance+1, w.holds(in, s))
-	switch m.act {
-	case ticks:
+// told says what happens by a move. Instances are named by what they hold: the states that were visited have no other
+// names for them.
+func (w *explorer) told(s *state, m *move) string {
+	in, c := &s.instances[m.instance], m.call
+	var held []string
+	for _, f := range w.tracked {
+		held = append(held, w.name(w.memories.all[in.memory].sights[slices.Index(w.readings, w.clock(s, in))].tally[f]))
+	}
+	where := fmt.Sprintf("instance %d, which holds %s,", m.instance+1, strings.Join(held, " and "))
+	switch c.kind {
+	case tick:
 		return fmt.Sprintf("it is %s into the first window", w.Moments[s.moment+1])
-	case issues:
-		return fmt.Sprintf("%s issues the challenge of tally %d", where, m.tally)
-	case restarts:
+	case restart:
 		return where + " restarts"
-	case steps:
+	case step:
 		return where + " has a clock that steps by " + w.Step.String()
-	case sends:
-		return "a request is sent with " + w.name(s.jar)
-	case receives:
-		return "an answer arrives with " + w.name(s.flights[m.flight].token)
+	case send:
+		return "a request is sent with " + w.name(w.counts.all[s.jar])
+	case receive:
+		return "an answer arrives with " + w.name(w.counts.all[s.flights[m.flight].token])
+	case issue:
+		return fmt.Sprintf("%s issues the challenge of tally %d", where, c.tally)
+	case settle:
+		return fmt.Sprintf("%s is told that what it admitted first costs %d", where, w.SettleTo)
+	case reconfigure:
+		return where + " is reconfigured"
 	}
-	c := m.call
-	if c.kind != ask {
-		return fmt.Sprintf("%s sells tally %d: %t", where, c.tally, w.answer(in, &c, s).admitted)
+	a := w.memories.call(in.memory, c, w.from(s, in))
+	if c.kind == buy {
+		return fmt.Sprintf("%s sells tally %d: %t", where, c.tally, a.admitted)
 	}
-	var shown []string
-	for f, t := range c.shown {
-		if t != absent {
-			shown = append(shown, fmt.Sprintf("%s of tally %d", w.name(t), f))
-		}
-	}
-	a := w.answer(in, &c, s)
 	did := "refuses"
 	if a.admitted {
 		did = "admits"
 	}
-	return fmt.Sprintf("%s is shown %s, and %s: %s of tally %d", where, strings.Join(shown, ", "), did, w.what(a), a.tally)
-}
-
-func (w *explorer) answer(in *instance, c *call, s *state) *answer {
-	_, a := w.memories.call(in.memory, *c, w.from(s, in), w.counts)
-	return a
-}
-
-func (w *explorer) what(a *answer) string { return w.name(w.counts.of(a.state)) }
-
-func (w *explorer) name(t count) string {
-	s := w.counts.all[t]
-	switch {
-	case t == none:
-		return "nothing"
-	case w.bucket():
-		return fmt.Sprintf("a mark at %dms", s.At/1000-base.UnixMilli())
-	}
-	return fmt.Sprintf("(window %d: %d, before: %d)", s.At-w.first, s.Cur, s.Prev)
-}
-
-func (w *explorer) holds(in *instance, s *state) string {
-	m := w.memories.replay(w.memories.calls[in.memory], w.counts)
-	var all []string
-	for _, f := range w.tracked {
-		name := w.name(w.counts.of(w.held(m, w.clock(s, in), f)))
-		if f >= tallies {
-			name += fmt.Sprintf(" of tally %d away from home", f-share(0))
+	for f, t := range c.shown {
+		if t != absent {
+			where += fmt.Sprintf(" is shown %s of tally %d,", w.name(w.counts.all[t]), f)
 		}
-		all = append(all, name)
 	}
-	return strings.Join(all, " and ")
+	return fmt.Sprintf("%s and %s: %s of tally %d", where, did, w.name(w.counts.all[a.count]), a.tally)
+}
+
+func (w *explorer) name(p pair) string {
+	var all []string
+	for i, r := range w.law(shared) {
+		switch s := p[i]; {
+		case s.At == 0:
+			all = append(all, "nothing")
+		case r.interval > 0:
+			all = append(all, fmt.Sprintf("a mark at %dms", s.At/1000-base.UnixMilli()))
+		default:
+			all = append(all, fmt.Sprintf("(window %d: %d, before: %d)", s.At-r.first, s.Cur, s.Prev))
+		}
+	}
+	return strings.Join(all, " + ")
 }

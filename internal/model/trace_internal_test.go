@@ -13,9 +13,9 @@ import (
 
 func newExplorer(t *testing.T, w World) *explorer {
 	t.Helper()
-	c, err := w.compile()
+	e, err := w.explorer()
 	require.NoError(t, err)
-	return c.explorer()
+	return e
 }
 
 // Who is told of a broken rule must be able to follow: here the oracle believes in a smaller
@@ -23,7 +23,7 @@ func newExplorer(t *testing.T, w World) *explorer {
 func TestTraceTellsTheShortestWay(t *testing.T) {
 	limit := storeless.Limit{Quota: 2, Window: 10 * time.Second, Algorithm: storeless.FixedWindow}
 	w := newExplorer(t, World{Limit: limit, Instances: 2, Restarts: 1, Moments: []time.Duration{0, 10 * time.Second}})
-	w.quota[shared] = 1
+	w.laws[0][shared][0].quota = 1
 	w.explore()
 	require.Equal(t, "one instance admits more than the quota", w.result.Broken)
 	require.Equal(t, []string{
@@ -43,7 +43,7 @@ func TestMovesAreTold(t *testing.T) {
 		"instance 1, which holds nothing, has a clock that steps by 1s": {Limit: limit, Instances: 1, Moments: two, Step: time.Second},
 		"a request is sent with nothing":                                {Limit: limit, Instances: 1, Moments: two, Client: Parallel, AtOnce: 1},
 		"an answer arrives with (window 1: 1, before: 0)":               {Limit: limit, Instances: 1, Moments: two, Client: Parallel, AtOnce: 1},
-		"instance 1, which holds nothing and nothing, sells tally 1: true": {
+		"instance 1, which holds nothing, sells tally 1: true": {
 			Limit: limit, Instances: 1, Moments: two, Mode: Newcomers, Tallies: 1, Shop: true,
 		},
 		"instance 1, which holds a mark at 11500ms, is shown nothing of tally 0, and refuses: a mark at 11500ms of tally 0": {
@@ -59,7 +59,7 @@ func TestMovesAreTold(t *testing.T) {
 				todo = todo[1:]
 				e.moves(&s, func(m move, next state, fault string) {
 					require.Empty(t, fault)
-					told = append(told, e.tell(&s, &m))
+					told = append(told, e.told(&s, &m))
 					if e.visit(&next) {
 						todo = append(todo, next)
 					}

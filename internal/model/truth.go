@@ -2,81 +2,154 @@
 
 package model
 
-import (
-	"encoding/binary"
-	"time"
-
-	"github.com/tallystick/tallystick/internal/limiter"
-	"github.com/tallystick/tallystick/storeless"
-)
+import "time"
 
 // What is true of a tally, as only somebody knows who sees all instances. It is kept by
 // arithmetic of its own: a mistake of package limiter must not excuse itself.
-type truth struct {
-	admitted [3]uint8 // by the window that was charged; of a bucket all, in the first
-	mark     int32    // of a bucket, in tenths of a second since base
-}
+type truth [2]used
 
-func (t *truth) appendTo(b []byte) []byte {
-	return binary.LittleEndian.AppendUint32(append(b, t.admitted[:]...), uint32(t.mark))
+// used is what is used of one limit.
+type used struct {
+	admitted [4]uint8 // by the window that was charged; of a bucket all, in the first
+	mark     int32    // of a bucket, in tenths of a second since base
 }
 
 const tenth = 100 * time.Millisecond
 
-// index returns where a window is counted.
-func (w *compiled) index(s limiter.State) int { return int(s.At - w.first) }
+// A law is what the limits of a world mean for one of the things that are counted.
+type law []rule
 
-// window returns the number of the window that a clock is in.
-func (w *compiled) windowAt(clock time.Duration) int64 {
-	return base.Add(clock).Unix() / int64(w.window/time.Second)
+type rule struct {
+	quota    int64
+	window   time.Duration
+	interval time.Duration // of a bucket; else 0
+	first    int64         // the number of the window before that of the start
+	slides   bool
+	lasting  bool // what is used does not come back in this world
+}
+
+// windowAt returns the number of the window that a clock is in.
+func (r *rule) windowAt(clock time.Duration) int64 {
+	return base.Add(clock).Unix() / int64(r.window/time.Second)
+}
+
+// at returns where what is charged in a window is counted; of no window, where nothing is.
+func (r *rule) at(window int64) int {
+	if r.interval > 0 {
+		return 0
+	}
+	return max(0, int(window-r.first))
+}
+
+// here is the windows that a clock is in.
+func (l law) here(clock time.Duration) (p pair) {
+	for i := range l {
+		if l[i].interval == 0 {
+			p[i].At = l[i].windowAt(clock)
+		}
+	}
+	return p
 }
 
 // charge notes what was admitted: after is the tally of the answer.
-func (w *compiled) charge(f int, t *truth, clock time.Duration, after limiter.State) {
-	if w.bucket() {
-		t.admitted[0]++
-		t.mark = max(t.mark, int32(clock/tenth)) + int32(w.interval[f]/tenth)
-		return
-	}
-	t.admitted[w.index(after)]++
-}
-
-// state returns what is true in the window of s.
-func (w *compiled) state(f int, t *truth, s limiter.State) limiter.State {
-	if w.bucket() {
-		return limiter.State{At: base.Add(time.Duration(t.mark) * tenth).UnixMicro()}
-	}
-	i, all := w.index(s), limiter.State{At: s.At}
-	if w.lasting(f) {
-		for _, n := range t.admitted {
-			all.Cur += uint32(n)
+func (l law) charge(t *truth, clock time.Duration, after pair) {
+	for i := range l {
+		r, u := &l[i], &t[i]
+		u.admitted[r.at(after[i].At)]++
+		if r.interval > 0 {
+			u.mark = max(u.mark, int32(clock/tenth)) + int32(r.interval/tenth)
 		}
-		return all
 	}
-	all.Cur = uint32(t.admitted[i])
-	if i > 0 && w.Limit.Algorithm != storeless.FixedWindow {
-		all.Prev = uint32(t.admitted[i-1])
-	}
-	return all
 }
 
-// room reports whether s has room for so many requests more.
-func (w *compiled) room(f int, clock time.Duration, s limiter.State, more int64) bool {
+// settle notes that what was charged then costs nothing, or more. What is given back was not used in its window, and
+// of a bucket what has leaked since is gone; what is charged is charged now.
+func (l law) settle(t *truth, now, then time.Duration, cost int64) {
+	for i := range l {
+		r, u := &l[i], &t[i]
+		if at := r.at(r.windowAt(then)); cost == 0 {
+			u.admitted[at] -= min(1, u.admitted[at])
+			u.mark -= max(0, min(u.mark-int32(now/tenth), int32((r.interval-now+then)/tenth)))
+			continue
+		}
+		u.admitted[r.at(r.windowAt(now))] += uint8(cost - 1)
+		u.mark = max(u.mark, int32(now/tenth)) + int32(cost-1)*int32(r.interval/tenth)
+	}
+}
+
+// forget drops what was admitted in windows that no clock will see again and that weigh
+// nothing: it has been held against the bound.
+func (l law) forget(t *truth, earliest time.Duration) {
+	for i := range l {
+		r := &l[i]
+		if r.interval > 0 || r.lasting {
+			continue
+		}
+		last := r.at(r.windowAt(earliest)) // the first that still counts
+		if r.slides {
+			last--
+		}
+		for at := range last {
+			t[i].admitted[at] = 0
+		}
+	}
+}
+
+// in returns what is true in the windows of p.
+func (l law) in(t *truth, p pair) (is pair) {
+	for i := range l {
+		r, u, at := &l[i], &t[i], l[i].at(p[i].At)
+		is[i].At = p[i].At
+		switch {
+		case r.interval > 0:
+			is[i].At, is[i].Cur = base.Add(time.Duration(u.mark)*tenth).UnixMicro(), uint32(u.admitted[0])
+		case r.lasting:
+			for _, n := range u.admitted {
+				is[i].Cur += uint32(n)
+			}
+		default:
+			if is[i].Cur = uint32(u.admitted[at]); at > 0 && r.slides {
+				is[i].Prev = uint32(u.admitted[at-1])
+			}
+		}
+	}
+	return is
+}
+
+// room reports whether p has room for so many requests more.
+func (l law) room(clock time.Duration, p pair, more int64) bool {
 	now := base.Add(clock)
-	if w.bucket() {
-		debt := max(0, time.UnixMicro(s.At).Sub(now))
-		return debt+time.Duration(more)*w.interval[f] <= time.Duration(w.quota[f])*w.interval[f]
+	for i, s := range p[:len(l)] {
+		r := &l[i]
+		if r.interval > 0 {
+			if debt := max(0, time.UnixMicro(s.At).Sub(now)); debt+time.Duration(more)*r.interval > time.Duration(r.quota)*r.interval {
+				return false
+			}
+			continue
+		}
+		width := r.window.Milliseconds()
+		weight := width - max(0, now.UnixMilli()-s.At*width)
+		if int64(s.Prev)*weight+(int64(s.Cur)+more)*width > r.quota*width {
+			return false
+		}
 	}
-	width := w.window.Milliseconds()
-	passed := max(0, now.UnixMilli()-s.At*width)
-	weight := width - passed
-	return int64(s.Prev)*weight+(int64(s.Cur)+more)*width <= w.quota[f]*width
+	return true
 }
 
-// below reports whether s says no more than truth, number by number.
-func (w *compiled) below(s, truth limiter.State) bool {
-	if w.bucket() {
-		return s.At <= truth.At
+// below reports whether p says no more than the truth, number by number.
+func (l law) below(p, truth pair) bool {
+	for i, s := range p[:len(l)] {
+		if t := truth[i]; l[i].interval > 0 && s.At > t.At || l[i].interval == 0 && (s.Cur > t.Cur || s.Prev > t.Prev) {
+			return false
+		}
 	}
-	return s.Cur <= truth.Cur && s.Prev <= truth.Prev
+	return true
+}
+
+// one is what one memory admits by a limit, within a span if that is a bucket.
+func (r *rule) one(span time.Duration) int {
+	if r.interval > 0 {
+		return int(r.quota) + int(span/r.interval)
+	}
+	return int(r.quota)
 }

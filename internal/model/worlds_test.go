@@ -11,6 +11,7 @@ import (
 
 const (
 	second = time.Second
+	many   = 4096        // instances, with which a share of a quota of 2 or 3 is 1
 	width  = 10 * second // of the windows
 )
 
@@ -31,6 +32,11 @@ func sliding(quota int64) storeless.Limit {
 	return storeless.Limit{Quota: quota, Window: width, Algorithm: storeless.SlidingWindow}
 }
 
+// slow has windows of twice that length.
+func slow(quota int64) storeless.Limit {
+	return storeless.Limit{Quota: quota, Window: 2 * width, Algorithm: storeless.FixedWindow}
+}
+
 // bucket gets a token back every two seconds.
 func bucket(burst int64) storeless.Limit {
 	l := storeless.Limit{Quota: 5, Burst: burst, Window: width, Algorithm: storeless.TokenBucket}
@@ -43,6 +49,14 @@ func bucket(burst int64) storeless.Limit {
 var (
 	one = []time.Duration{5 * second}
 	two = []time.Duration{5 * second, 15 * second} // the middles of two windows
+
+	later = []time.Duration{5 * second, 15 * second, 20 * second, 25 * second} // and of a third, and its begin
+
+	moment = []time.Duration{5 * second, 7 * second}
+
+	ends = []time.Duration{5 * time.Minute, 10*time.Minute - 3*second, 10 * time.Minute, 15 * time.Minute} // of ten minutes
+
+	soon = []time.Duration{5 * second, 12 * second} // while a challenge lives
 
 	// Half a second before the boundary a clock that is ahead by the skew allowed, which is
 	// a second, is in the next window. At the boundary a sliding window weighs the last one whole.
@@ -75,6 +89,18 @@ const (
 	nearBack   = "any, near home; a clock goes back by a window (of one instance)"
 	nearBuying = "any, near home, tallies bought at their price"
 	nearPass   = "any, near home, a window longer than `PriceMemory`"
+
+	passEarly = "the same; a clock goes ahead by the skew, and the window is longer than `PriceMemory`"
+	passBack  = "the same; a clock goes back by a window, which is longer than `PriceMemory`"
+
+	limits  = "any, of two limits"
+	around  = "any, of three addresses of a /48"
+	refunds = "one that drops; requests may be refunded"
+	dear    = "one that drops; requests may cost two more"
+	netback = "three addresses of a /48 that drop; requests may be refunded"
+	sales   = "three addresses of a /48 that buy at their prices"
+	quotas  = "any; the quota changes, and back"
+	closes  = "any, `WhenExhausted`; the challenge is off, and on again"
 )
 
 func worlds() []named {
@@ -120,30 +146,47 @@ func worlds() []named {
 		{who: exhausted, world: model.World{Limit: sliding(1), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 2}, long: true},
 		{who: newcomers, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2}, long: true},
 		{who: newcomers, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2}},
-		{who: buying, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
+		{who: buying, world: model.World{Limit: fixed(1), Instances: 1, Moments: soon, Mode: model.Newcomers, Tallies: 2, Shop: true, Memory: time.Minute}},
 		{who: pass, world: model.World{Limit: ten, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute}},
-		{who: proofs + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 1}},
-		{who: proofs + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.EveryRequest, Proofs: 3}},
+		{who: proofs + "1", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 1}},
+		{who: proofs + "3", world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.EveryRequest, Proofs: 3}},
 
-		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1}},
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many}},
 		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
-		{who: nearHome, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Share: 1}},
-		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Share: 1}, long: true},
+		{who: nearHome, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many}},
+		{who: nearHome, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 2, Fleet: many}, long: true},
 		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}},
-		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 2}, long: true},
+		{who: nearHome, world: model.World{Limit: sliding(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: 50}, long: true},
 		{who: nearHome, world: model.World{Limit: bucket(2), Instances: 2, Restarts: 1, Moments: drops, Mode: model.Newcomers, Tallies: 1, Fleet: 526}},
-		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Share: 1}},
-		{who: nearShared, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1, Share: 1}},
-		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Share: 1}, long: true},
-		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Share: 1}, long: true},
-		{who: nearEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Client: model.Parallel, AtOnce: 1}},
-		{who: nearMany, world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Client: model.Parallel, AtOnce: 2}},
-		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 3, Moments: edge, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: second}},
-		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: edge, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: second}, loose: true},
-		{who: nearEarly, world: model.World{Limit: sliding(4), Instances: 2, Moments: edge, Mode: model.Newcomers, Tallies: 1, Share: 2, Step: second}},
-		{who: nearBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: -width}},
-		{who: nearBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Share: 1, Step: -width}},
-		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 2, Share: 1, Shop: true, Memory: time.Minute}},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Fleet: many}},
+		{who: nearShared, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 1, Fleet: many}},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Fleet: many}, long: true},
+		{who: nearShared, world: model.World{Limit: fixed(2), Instances: 3, Restarts: 1, Moments: one, Mode: model.WhenExhausted, Tallies: 2, Fleet: many}, long: true},
+		{who: nearEcho, world: model.World{Limit: fixed(3), Instances: 3, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Client: model.Parallel, AtOnce: 1}},
+		{who: nearMany, world: model.World{Limit: fixed(3), Instances: 3, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Client: model.Parallel, AtOnce: 2}},
+		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 3, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: second}},
+		{who: nearEarly, world: model.World{Limit: fixed(3), Instances: 2, Restarts: 1, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: second}, loose: true},
+		{who: nearEarly, world: model.World{Limit: sliding(4), Instances: 2, Moments: edge, Mode: model.Newcomers, Tallies: 1, Fleet: 50, Step: second}},
+		{who: nearBack, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
+		{who: nearBack, world: model.World{Limit: sliding(2), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many, Step: -width}},
+		{who: nearBuying, world: model.World{Limit: fixed(2), Instances: 2, Restarts: 1, Moments: soon, Mode: model.Newcomers, Tallies: 1, Fleet: many, Shop: true, Memory: time.Minute}},
 		{who: nearPass, world: model.World{Limit: half, Instances: 2, Restarts: 1, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Fleet: 50}},
+
+		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Restarts: 1, Moments: two}},
+		{who: limits, world: model.World{Limit: sliding(2), Second: bucket(3), Instances: 2, Moments: two}},
+		{who: limits, world: model.World{Limit: fixed(2), Second: slow(3), Instances: 2, Moments: two, Mode: model.Newcomers, Tallies: 1, Fleet: many}},
+		{who: around, world: model.World{Limit: fixed(2), Instances: 2, Moments: two, Networks: [2]int64{1, 2}}},
+		{who: around, world: model.World{Limit: sliding(2), Instances: 1, Moments: two, Networks: [2]int64{1, 2}}},
+		{who: around, world: model.World{Limit: fixed(1), Instances: 2, Moments: two, Networks: [2]int64{2, 2}}},
+		{who: refunds, world: model.World{Limit: fixed(3), Instances: 1, Moments: later, Client: model.Dropping, Settles: 2}},
+		{who: refunds, world: model.World{Limit: sliding(3), Instances: 1, Moments: later, Client: model.Dropping, Settles: 2}},
+		{who: netback, world: model.World{Limit: fixed(2), Instances: 1, Moments: two, Networks: [2]int64{1, 2}, Client: model.Dropping, Settles: 2}},
+		{who: dear, world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Client: model.Dropping, Settles: 1, SettleTo: 3}},
+		{who: refunds, world: model.World{Limit: bucket(3), Instances: 1, Moments: drops, Client: model.Dropping, Settles: 2}},
+		{who: sales, world: model.World{Limit: fixed(1), Instances: 1, Moments: moment, Mode: model.WhenExhausted, Networks: [2]int64{1, 2}, Client: model.Dropping, Shop: true, Memory: time.Minute}},
+		{who: passEarly, world: model.World{Limit: ten, Instances: 2, Moments: ends, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Step: 5 * second}},
+		{who: passBack, world: model.World{Limit: ten, Instances: 2, Moments: []time.Duration{5 * time.Minute, 15 * time.Minute}, Mode: model.Newcomers, Tallies: 1, Memory: time.Minute, Step: -10 * time.Minute}},
+		{who: quotas, world: model.World{Limit: fixed(3), Instances: 1, Moments: two, Reconfigures: 2, Quota: 2}},
+		{who: closes, world: model.World{Limit: fixed(2), Instances: 1, Restarts: 1, Moments: two, Mode: model.WhenExhausted, Tallies: 1, Reconfigures: 2, Off: true}},
 	}
 }

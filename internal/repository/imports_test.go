@@ -56,7 +56,7 @@ var arrows = map[string][]string{
 	"internal/attackers":              {module + "/middleware", module + "/pow"},
 	"internal/cells":                  {},
 	"internal/chance":                 {},
-	"internal/model":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/shop", module + "/internal/chance"},
+	"internal/model":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/internal/chance"},
 	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
 	"internal/mutants":                {},
 	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
