@@ -107,16 +107,16 @@ bench: need ## our costs beside the floor, other limiters and a fleet over Redis
 	@cd internal/bench && go run .
 
 bounds: ## the tables of README.md, docs/bounds.md, internal/lab/README.md and that of prices, by the simulation; some minutes
-	@cd internal/lab && go run ./cmd/bounds sim -update ../.. && go run ./cmd/bounds price -update ../..
+	@cd internal/lab && go run . sim -update ../.. && go run . price -update ../..
 
 lab: need ## every attacker against real instances behind a real nginx, beside what is promised
-	@GOWORK= go run ./internal/lab
+	@GOWORK= go run ./internal/lab attack
 
-fleet: need ## FLEET=1h: four processes with the race detector, behind nginx and by HTTP/2; restarts, rotations, reloads
-	@GOWORK= go run ./internal/lab -fleet "$(FLEET)"
+fleet: need ## FLEET=1h: the same as soak, of processes behind nginx
+	@GOWORK= go run ./internal/lab fleet -for "$(FLEET)"
 
 soak: need ## SOAK=5m: rotations, reloads, kills, wrong clocks and floods at once, with the race detector
-	@cd internal/lab && CGO_ENABLED=1 go run -race ./soak -for "$(SOAK)"
+	@GOWORK= CGO_ENABLED=1 go run -race ./internal/lab soak -for "$(SOAK)"
 
 long: need ## every test LONGCOUNT times, every mutant, half an hour of fuzzing
 	@export TALLYSTICK_REQUIRE=1 TALLYSTICK_LONG=1 CGO_ENABLED=1; \

@@ -31,8 +31,8 @@ func (a *Attacker) AtOnce(connections int, to func() int) {
 	}
 }
 
-// show drains every instance in turn with each request.
-func (a *Attacker) show(all ...Request) {
+// Show drains every instance in turn with each request.
+func (a *Attacker) Show(all ...Request) {
 	for i := range a.Instances() {
 		for _, r := range all {
 			r.To = i
@@ -51,7 +51,7 @@ func each(shown []string, with func(one string) Request) (all []Request) {
 
 // Drop shows nothing, from each of its addresses.
 func (a *Attacker) Drop() {
-	a.show(each(a.From, func(from string) Request { return Request{From: from} })...)
+	a.Show(each(a.From, func(from string) Request { return Request{From: from} })...)
 }
 
 // first is its first token, which it keeps.
@@ -63,7 +63,7 @@ func (a *Attacker) first() Request {
 }
 
 // Replay gets one token of the first instance, and shows that for ever.
-func (a *Attacker) Replay() { a.show(a.first()) }
+func (a *Attacker) Replay() { a.Show(a.first()) }
 
 // Fork shows one token to all instances at once, twice to each.
 func (a *Attacker) Fork() {
@@ -111,7 +111,7 @@ func (a *Attacker) Farm(n int, cost int64) {
 
 // Use shows what it has bought to every instance, in requests of a cost and then of less.
 func (a *Attacker) Use(cost int64) {
-	a.show(each(a.owned, func(token string) Request { return Request{Tokens: []string{token}, Cost: cost} })...)
+	a.Show(each(a.owned, func(token string) Request { return Request{Tokens: []string{token}, Cost: cost} })...)
 }
 
 // Prove shows each of n proofs to every instance.
@@ -119,7 +119,7 @@ func (a *Attacker) Prove(n int) {
 	for len(a.proofs) < n {
 		a.proofs = append(a.proofs, a.Solve(a.Challenge(a.Next(), "")))
 	}
-	a.show(each(a.proofs, func(proof string) Request { return Request{Proof: proof} })...)
+	a.Show(each(a.proofs, func(proof string) Request { return Request{Proof: proof} })...)
 }
 
 // Wait gathers n tickets of the waiting room, lets their time pass, and shows each to every instance.
@@ -130,5 +130,5 @@ func (a *Attacker) Wait(n int, pass func()) {
 		}
 	}
 	pass()
-	a.show(each(a.waits, func(ticket string) Request { return Request{Cookie: ticket} })...)
+	a.Show(each(a.waits, func(ticket string) Request { return Request{Cookie: ticket} })...)
 }

@@ -3,293 +3,278 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"math"
+	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
+	"strings"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// Attackers without work. Each sends more than it may have, so that a bound that does not
-// hold is exceeded, and not only reached.
+// Attackers that only real servers and a real proxy can have, and what the rows make of those that all fleets have.
 
-// each calls f for every instance, with its URL: round robin is for those who do not know it.
-func (s *scene) each(f func(base string)) {
-	for i := range s.cluster.instances {
-		f(s.around(i))
-	}
+// by has one attacker, which has one address.
+func by(do func(a *attackers.Attacker)) func(*scene) {
+	return func(s *scene) { do(s.attacker().Attacker) }
 }
 
-// more is how often one quota is asked for.
+func balancer() int { return attackers.Balancer }
+
+// drop shows nothing, to each and to all.
+func drop(a *attackers.Attacker) {
+	a.Drop()
+	a.Drain(attackers.Request{To: attackers.Balancer})
+}
+
+// more is how often one quota is asked for, where nobody looks at the answers.
 func (s *scene) more() int { return int(s.route.Quota) + 3 }
 
-// echo is no attacker: it shows the newest token, and does not stop when it is refused.
-func echo(s *scene) {
-	c, token := s.attacker(netip.Addr{}), []string(nil)
-	for range 2 * s.more() {
-		if a := c.send(s.through(), token...); a.token() != "" {
-			token = []string{middleware.TokenHeader, a.token()}
+// each calls do for every instance, so often.
+func (s *scene) each(times int, do func(to int)) {
+	for i := range s.cluster.Instances {
+		for range times {
+			do(i)
 		}
 	}
-}
-
-// parallel is the same with six requests at once, and a jar in which the last answer to come counts.
-func parallel(s *scene) {
-	c := s.attacker(netip.Addr{})
-	var newest atomic.Pointer[string]
-	times(6, func(int) {
-		for range s.more() {
-			var token []string
-			if t := newest.Load(); t != nil {
-				token = []string{middleware.TokenHeader, *t}
-			}
-			if t := c.send(s.through(), token...).token(); t != "" {
-				newest.Store(&t)
-			}
-		}
-	})
-}
-
-// drop shows nothing.
-func drop(s *scene) { dropAt(s, s.attacker(netip.Addr{})) }
-
-func dropAt(s *scene, c *caller) {
-	s.each(func(base string) {
-		for range s.more() {
-			c.send(base)
-		}
-	})
-	for range s.more() {
-		c.send(s.through())
-	}
-}
-
-// rollBack shows the first token that it got, for ever.
-func rollBack(s *scene) {
-	c := s.attacker(netip.Addr{})
-	first := c.send(s.through()).token()
-	s.each(func(base string) {
-		for range s.more() {
-			c.send(base, middleware.TokenHeader, first)
-		}
-	})
-}
-
-// fork shows one token to all instances at once.
-func fork(s *scene) {
-	c := s.attacker(netip.Addr{})
-	first := c.send(s.through()).token()
-	n := len(s.cluster.instances)
-	times(2*n, func(i int) {
-		for range s.more() {
-			c.send(s.around(i), middleware.TokenHeader, first)
-		}
-	})
 }
 
 // methods sends whatever might not be counted. A preflight of CORS is not, and nothing can come
 // of it: a handler that is mounted with a method never sees one.
 func methods(s *scene) {
-	c := s.attacker(netip.Addr{})
-	s.each(func(base string) {
-		for range s.more() {
-			for _, path := range []string{"//", "/./", "/x/../"} {
-				c.do(http.MethodPost, base+path+s.route.Policy)
-			}
-			c.do(http.MethodPost, base+"/%6d"+s.route.Policy[1:])
-			for _, m := range []string{http.MethodOptions, http.MethodHead, http.MethodGet, http.MethodPut, "PURGE"} {
-				c.do(m, base+"/"+s.route.Policy)
-			}
-		}
-	})
-}
-
-// spoofedThrough names another client with each request, to the proxy.
-func spoofedThrough(s *scene) {
-	c := s.attacker(netip.Addr{})
-	for i := range s.n() * int64(s.more()) {
-		c.send(s.through(), "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i%250))
+	c := s.attacker()
+	do := func(method, url string) {
+		_, err := c.client.Do(s.ctx, attackers.Request{From: c.From[0], Method: method}, url, nil)
+		s.fail(err)
 	}
-}
-
-// spoofedAround does so to the instances, which are not meant to be reached.
-func spoofedAround(s *scene) {
-	c := s.attacker(netip.Addr{})
-	s.each(func(base string) {
-		for i := range s.more() {
-			c.send(base, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i), "X-Real-IP", fmt.Sprintf("198.51.100.%d", i))
+	s.each(s.more(), func(i int) {
+		for _, path := range []string{"//" + s.row, "/./" + s.row, "/x/../" + s.row, "/%6d" + s.row[1:]} {
+			do(http.MethodPost, s.at(i)+path)
+		}
+		for _, m := range []string{http.MethodOptions, http.MethodHead, http.MethodGet, http.MethodPut, "PURGE"} {
+			do(m, s.at(i)+"/"+s.row)
 		}
 	})
+}
+
+// spoofed names another client with each request: to the proxy, or to the instances, which are not meant to be reached.
+func spoofed(s *scene, to func(i int) int) {
+	c := s.attacker()
+	for i := range int(s.n()) * s.more() {
+		other := fmt.Sprintf("198.51.100.%d", i%250)
+		c.Ask(attackers.Request{To: to(i), Fields: []string{"X-Forwarded-For", other, "X-Real-IP", other}})
+	}
 }
 
 // network returns an attacker that has all of a network of IPv6, of which it uses so many /64s
 // of as many /56s: more than may be let in.
 func network(nets, each int) func(s *scene) {
 	return func(s *scene) {
+		var from []string
 		for n := range nets {
 			for i := range each {
-				c := s.behind(netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.serial(), byte(n), byte(i), 15: 1}))
-				for range len(s.cluster.instances) * int(s.route.Quota) {
-					c.send(s.through())
-				}
+				from = append(from, netip.AddrFrom16([16]byte{0x20, 0x01, 0xd, 0xb8, 0, s.block, byte(n), byte(i), 15: 1}).String())
 			}
 		}
+		a := s.attacks(s.caller(instance.Attacker, false, true, from...))
+		a.Refusals = 1
+		a.Drop()
 	}
 }
 
 // addresses shows nothing, from each of ten.
 func addresses(s *scene) {
 	for range 10 {
-		drop(s)
+		drop(s.attacker().Attacker)
 	}
 }
 
 // washedOut floods a small memory, so that what was counted of it is forgotten.
 func washedOut(s *scene) {
-	c := s.attacker(netip.Addr{})
-	s.each(func(base string) {
-		for round := range 2 * s.more() {
-			c.send(base)
-			for i := range 24 {
-				stranger := s.stranger(netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.serial(), 1}))
-				for range 2 {
-					stranger.send(base)
-				}
+	c, round := s.attacker(), 0
+	s.each(2*s.more(), func(to int) {
+		c.Ask(attackers.Request{To: to})
+		round++
+		for i := range 24 {
+			stranger := s.caller("/stranger", false, true, netip.AddrFrom4([4]byte{byte(60 + i), byte(round), s.block, 1}).String())
+			for range 2 {
+				stranger.Ask(attackers.Request{To: to})
 			}
 		}
 	})
 }
 
-// coldStarts has instances replaced while it goes on.
-func coldStarts(s *scene) {
-	c := s.attacker(netip.Addr{})
-	everywhere := func() {
-		s.each(func(base string) {
-			for range s.more() {
-				c.send(base)
-			}
-		})
-	}
-	acrossStarts(s, c, everywhere)
-}
-
 // acrossStarts does something before, and again after each of two instances has started anew.
-func acrossStarts(s *scene, c *caller, do func()) {
+func acrossStarts(s *scene, do func()) {
 	do()
 	for i := range 2 {
-		if err := s.cluster.restart(i, s.site); err != nil {
+		if err := s.cluster.Restart(i, nil); err != nil {
 			s.fail(err)
 			return
 		}
 		s.starts.Add(1)
-		c.client.CloseIdleConnections()
+		s.rest()
 		do()
 	}
 }
 
 // atOnce has as many requests served at once as it can.
 func atOnce(s *scene) {
-	c, each := s.attacker(netip.Addr{}), s.route.AtOnce+5
-	n := len(s.cluster.instances)
+	c := s.attacker()
+	all := len(s.cluster.Instances) * (s.route.AtOnce + 5)
 	together(func() {
-		times(n*each, func(i int) { c.send(s.around(i)) })
+		c.Together(all, func(i int) { c.Ask(attackers.Request{To: i}) })
 	}, func() {
-		defer s.release()
-		for {
-			seen, err := s.cluster.state()
+		defer func() { // what the handlers hold
+			for _, p := range s.cluster.Instances {
+				s.fail(p.Post("release"))
+			}
+		}()
+		for decided := int64(0); decided < int64(all) && s.ctx.Err() == nil; time.Sleep(10 * time.Millisecond) { // each is refused, or held
+			seen, err := s.cluster.State()
 			if err != nil {
 				s.fail(err)
 				return
 			}
-			decided := int64(0)
-			for _, n := range seen.Counts[c.name] {
+			decided = 0
+			for _, n := range seen.Counts[c.client.Name] {
 				decided += n
-			}
-			if decided == int64(n*each) {
-				return // each is refused, or held
-			}
-			select {
-			case <-s.cluster.ctx.Done():
-				return
-			case <-time.After(10 * time.Millisecond):
 			}
 		}
 	})
 }
 
-// release lets go what the handlers hold.
-func (s *scene) release() {
-	for _, p := range s.cluster.instances {
-		if err := p.post("/release"); err != nil {
-			s.fail(err)
-		}
-	}
-}
-
 // boundary asks for all before the end of a window, and again after it, while the clock of one
 // instance is four seconds ahead.
 func boundary(s *scene) {
-	c := s.attacker(netip.Addr{})
-	token := []string(nil)
+	a := s.attacker()
 	again := func() {
-		s.each(func(base string) {
-			for range s.more() {
-				c.send(base)
-			}
-		})
-		for range 2 * s.more() {
-			if t := c.send(s.through(), token...).token(); t != "" {
-				token = []string{middleware.TokenHeader, t}
-			}
-		}
+		a.Drop()
+		a.Echo(balancer)
 	}
-	s.move(window - s.cluster.clock%window - 2)
-	if err := s.cluster.set(0, s.cluster.clock+4); err != nil {
-		s.fail(err)
-	}
+	s.move(window - s.cluster.Clock%window - 2)
+	s.fail(s.cluster.Set(0, s.cluster.Clock+4))
 	again()
 	s.move(4)
 	again()
 }
 
-// clockBack drops, before and after the clocks of all instances are put back an hour.
-func clockBack(s *scene) {
-	c := s.attacker(netip.Addr{})
-	dropAt(s, c)
-	s.move(-window)
-	dropAt(s, c)
-	s.move(window) // for those that come after
+// clocks drops, and again each time that the clocks of all instances have been moved.
+func clocks(s *scene, steps ...int64) {
+	a := s.attacker()
+	for _, step := range steps {
+		drop(a.Attacker)
+		s.move(step)
+	}
 }
 
 // clockAndBack goes on when the clocks are put forward again. What they passed twice is a start of
 // all instances.
 func clockAndBack(s *scene) {
-	c := s.attacker(netip.Addr{})
-	for _, step := range []int64{0, -window, window} {
-		s.move(step)
-		dropAt(s, c)
-	}
-	s.starts.Add(int64(len(s.cluster.instances)))
+	clocks(s, -window, window, 0)
+	s.starts.Add(int64(len(s.cluster.Instances)))
 }
 
 // outage uses up what the counter gives, on one instance alone, so that the others remember
 // nothing of it, and then what there is without the counter.
 func outage(s *scene) {
-	c := s.attacker(netip.Addr{})
-	for range s.more() {
-		c.send(s.around(0))
-	}
-	s.counter.stop()
-	dropAt(s, c)
+	a := s.attacker()
+	a.Drain(attackers.Request{})
+	s.counter()
+	drop(a.Attacker)
 }
 
-// levelOf returns how many tallies an identity can have bought for so much work on n instances,
-// each of which it paid with the same part: the most that can be.
-func levelOf(s *scene) int64 {
-	n, crowd := float64(s.n()), float64(s.route.Crowd)
-	leaked := 4 * crowd * float64(s.seen.Load()) / 3600
-	return int64(math.Floor(n * (leaked + crowd*math.Log2(1+15./8*float64(s.work.Load())/(n*crowd*float64(s.route.Work))))))
+// forged shows whatever is no token of its own, beside nothing, and beside the first real one.
+func forged(s *scene) {
+	c := s.attacker()
+	real := c.Ask(attackers.Request{To: attackers.Balancer}).Token()
+	all := attackers.Forgeries(real)
+	s.each(1, func(to int) {
+		c.Drain(attackers.Request{To: to})
+		for _, f := range all {
+			for _, r := range []attackers.Request{{Tokens: []string{f}}, {Tokens: []string{f, real}}, {Cookie: s.cookie(f)}, {Proof: f}} {
+				r.To = to
+				c.Ask(r)
+			}
+		}
+	})
+}
+
+// cookie is a token as a browser shows it.
+func (s *scene) cookie(token string) string { return "__Host-tallystick-" + s.row + "=" + token }
+
+// oversized shows far too much of everything, straight to the instances: the proxy would not
+// have it.
+func oversized(s *scene) {
+	c := s.attacker()
+	real := c.Ask(attackers.Request{To: attackers.Balancer}).Token()
+	lines := make([]string, 0, 200)
+	for range 200 {
+		lines = append(lines, real)
+	}
+	s.each(s.more(), func(to int) {
+		for _, r := range []attackers.Request{
+			{Tokens: []string{strings.Repeat("A", 600_000)}}, {Tokens: []string{strings.Repeat(real+",", 3000)}}, {Tokens: lines},
+			{Cookie: strings.Repeat(s.cookie("A")+"; ", 3000) + s.cookie(real)},
+			{Proof: strings.Repeat("~0.0", 100_000)},
+			{Fields: []string{"X-Forwarded-For", strings.Repeat("10.0.0.1,", 50_000)}},
+		} {
+			r.To = to
+			c.Ask(r)
+		}
+	})
+}
+
+// cached fills a shared cache, in the middle of which it is refused. Those who come after it get
+// neither what is its own, nor its refusals.
+func cached(s *scene) {
+	first, second := s.attacker(), s.honest(s.host())
+	get := func(c *caller, i int) attackers.Answer {
+		return c.Ask(attackers.Request{To: attackers.Balancer, Method: http.MethodGet, Path: fmt.Sprintf("?page=%d", i)})
+	}
+	for i := range int(s.n()) * s.more() {
+		get(first, i)
+	}
+	hits := 0
+	for i := range int(s.n()*s.route.Quota + 3) {
+		a := get(second, i)
+		if a.Header.Get("Lab-Cache") != "HIT" {
+			continue
+		}
+		hits++
+		for _, field := range []string{middleware.TokenHeader, middleware.ChallengeHeader, "Set-Cookie", "RateLimit", "Retry-After"} {
+			if a.Header.Get(field) != "" {
+				s.broken("a shared cache gives another client " + field)
+			}
+		}
+		if !a.Admitted() {
+			s.broken("a shared cache gives another client a refusal")
+		}
+	}
+	if hits == 0 {
+		s.fail(errors.New("the cache is none"))
+	}
+}
+
+// aborted closes its connections before it has read an answer, and asks again.
+func aborted(s *scene) {
+	a := s.attacker()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(a.From[0])}}
+	request := fmt.Sprintf("POST /%s HTTP/1.1\r\nHost: lab\r\n%s: %s\r\nContent-Length: 0\r\n\r\n", s.row, instance.ClientHeader, a.client.Name)
+	s.each(s.more(), func(to int) {
+		s.sent.Add(1)
+		conn, err := d.DialContext(s.ctx, "tcp", strings.TrimPrefix(s.at(to), "http://"))
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		_, err = conn.Write([]byte(request))
+		s.fail(err)
+		_ = conn.Close()
+	})
+	a.Drop()
 }

@@ -3,15 +3,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
-	"net/netip"
 	"sync/atomic"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/lab/instance"
-	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/client"
 )
 
@@ -20,57 +18,75 @@ import (
 //
 // None is on an address of the attacker, where the row does not say so: all have their own.
 
-// honestly is the name by which the instances count them.
-func (s *scene) honestly() string { return s.row + "/crowd" }
+// crowdName is how the name ends by which the instances count them.
+const crowdName = "/crowd"
 
 // crowd has all of them come at once.
 func (s *scene) crowd() {
 	together(s.browser, s.office, s.mobile, s.moved, s.slowPhone, s.noScript)
 }
 
+// sells reports whether work buys more than the address has.
+func (s *scene) sells() bool { return s.route.Work > 0 && s.route.Mode != everyRequest }
+
+// use sends so many requests, and shows the newest token of its own. It ends where it is refused, and returns the last answer.
+func (c *caller) use(to int, n int64, token *string) (last attackers.Answer) {
+	for range n {
+		if last = c.Ask(attackers.Request{To: to, Tokens: []string{*token}}); !last.Admitted() {
+			return last
+		}
+		if own, _ := attackers.Claims(last.Token()); own != "" { // not that of its address
+			*token = last.Token()
+		}
+	}
+	return last
+}
+
+// buy buys a tally with the challenge of one instance at another one, or says what was broken.
+func (s *scene) buy(c *caller, seller, redeemer int, who string) (token string) {
+	s.still(func() {
+		// The instance that it is sent to may have sold more than the one that it asked: then it asks anew.
+		for tries := 0; tries < 4 && token == ""; tries++ {
+			token = c.Redeem(redeemer, "", c.Solve(c.Challenge(seller, "")))
+		}
+	})
+	if token == "" {
+		s.broken("no proof is accepted of " + who)
+	}
+	return token
+}
+
 // browser is a page that sends with six connections at once and one jar of cookies, by HTTPS,
 // because the cookies are Secure. It sends as much as its address may.
 func (s *scene) browser() {
-	address := s.host()
-	c := s.caller(s.honestly(), s.dialer(address), address, true)
-	base := "https://" + s.cluster.proxy.safe.String()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		s.fail(err)
-		return
-	}
-	c.client.Jar = jar
-	switch s.route.Mode {
-	case instance.EveryRequest:
+	if s.route.Work > 0 && s.route.Mode == everyRequest {
 		return // a form each time, which is how programs do it
-	case instance.Newcomers: // what the element on the page does before the form is sent
-		token := ""
-		s.still(func() {
-			proof, _ := c.solve(c.challenge(base))
-			token = c.redeem(base, proof)
-		})
-		if token == "" {
-			s.broken("a browser's proof is not accepted")
+	}
+	c := s.honest(s.host())
+	c.client.At = func(int) string { return "https://" + s.cluster.Proxy.Safe.String() }
+	c.client.Via(c.From[0]).Jar, _ = cookiejar.New(nil) // it never fails without options
+	if s.route.Mode == newcomers {                      // what the element on the page does before the form is sent
+		if s.buy(c, 0, 0, "a browser") == "" {
 			return
 		}
 	}
 	var left atomic.Int64
 	left.Store(s.route.Quota)
-	times(6, func(int) {
+	c.Together(6, func(int) {
 		for left.Add(-1) >= 0 {
-			c.send(base)
+			c.Ask(attackers.Request{})
 		}
 	})
 }
 
 // polite returns the Go client of this repository, at an address that may change.
-func (s *scene) polite(where func() (netip.Addr, http.RoundTripper)) *http.Client {
+func (s *scene) polite(where func() (string, http.RoundTripper)) *http.Client {
 	base := s.witness(moving(func() http.RoundTripper {
 		_, t := where()
 		return t
 	}), func() string {
 		address, _ := where()
-		return address.String()
+		return address
 	}, true)
 	return &http.Client{Transport: &client.Transport{Base: base, MaxWait: -1, MaxSolves: 8, MaxAttempts: 20, Workers: 1}}
 }
@@ -83,21 +99,20 @@ func (m moving) RoundTrip(r *http.Request) (*http.Response, error) { return m().
 // post sends so many requests of a polite client, one after the other.
 func (s *scene) post(c *http.Client, n int) {
 	for range n {
-		req, err := http.NewRequestWithContext(s.cluster.ctx, http.MethodPost, s.through()+"/"+s.route.Policy, nil)
+		req, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.at(attackers.Balancer)+"/"+s.row, nil)
 		if err != nil {
 			s.fail(err)
 			return
 		}
-		req.Header.Set(instance.ClientHeader, s.honestly())
+		req.Header.Set(instance.ClientHeader, s.row+crowdName)
 		var resp *http.Response
 		s.still(func() { resp, err = c.Do(req) })
 		if err != nil {
 			s.fail(err)
 			return
 		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			s.fail(err)
-		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		s.fail(err)
 		_ = resp.Body.Close()
 	}
 }
@@ -108,37 +123,32 @@ func (s *scene) office() {
 	const people = 20
 	address := s.host()
 	each := max(1, int(s.route.Quota/people))
-	if s.route.Mode == instance.WhenExhausted || s.route.Mode == instance.Newcomers {
+	if s.sells() {
 		each = int(min(3, s.route.Quota))
 	}
 	come := people
 	if s.oracle.shared {
 		come = int(min(people, s.route.Quota))
 	}
-	times(come, func(int) {
+	var all []func()
+	for range come {
 		t := s.dialer(address)
-		s.post(s.polite(func() (netip.Addr, http.RoundTripper) { return address, t }), each)
-	})
+		all = append(all, func() { s.post(s.polite(func() (string, http.RoundTripper) { return address, t }), each) })
+	}
+	together(all...)
 }
 
 // mobile is a phone that changes networks twice.
 func (s *scene) mobile() {
-	if s.route.Mode == instance.EveryRequest || s.route.BindOwn {
+	if s.route.Mode == everyRequest || s.route.BindOwn {
 		return // it has nothing to take along
 	}
-	type network struct {
-		address netip.Addr
-		http.RoundTripper
-	}
-	var at [3]network
-	for i := range at {
-		at[i].address = s.host()
-		at[i].RoundTripper = s.dialer(at[i].address)
-	}
-	var now int
-	c := s.polite(func() (netip.Addr, http.RoundTripper) { return at[now].address, at[now] })
-	for now = range at {
-		s.post(c, int(s.route.Quota)/len(at))
+	address, t := "", http.RoundTripper(nil)
+	c := s.polite(func() (string, http.RoundTripper) { return address, t })
+	for range 3 {
+		address = s.host()
+		t = s.dialer(address)
+		s.post(c, int(s.route.Quota)/3)
 	}
 }
 
@@ -146,90 +156,77 @@ func (s *scene) mobile() {
 // bought its tally, which has a share alone there. The refusal that ends the share offers a
 // challenge, and the further tally is at home: it has all of its quota.
 func (s *scene) moved() {
-	if s.route.Mode != instance.WhenExhausted && s.route.Mode != instance.Newcomers {
+	if !s.sells() {
 		return
 	}
-	address := s.host()
-	c := s.caller(s.honestly(), s.dialer(address), address, true)
-	here, token := s.around(1), ""
+	const here = 1
+	c := s.honest(s.host())
+	token := s.buy(c, 0, 0, "a client that is to move")
+	if token == "" {
+		return
+	}
+	if last := c.use(here, s.route.Quota+1, &token); s.oracle.shared && last.Admitted() {
+		c.use(here, s.route.Quota, &token) // of its address
+	}
+	var last attackers.Answer
 	s.still(func() {
-		proof, _ := c.solve(c.challenge(s.around(0)))
-		token = c.redeem(s.around(0), proof)
+		last = c.Ask(attackers.Request{To: here, Tokens: []string{token}}) // a challenge ends by the clock
+		token = c.Redeem(here, "", c.Solve(last))
 	})
 	if token == "" {
-		s.broken("the proof of a client that is to move is not accepted")
+		s.broken("a client away from the home of its tally is sold none: " + instance.Told(last))
 		return
 	}
-	var last answer
-	use := func(n int64) {
-		for range n {
-			if last = c.send(here, middleware.TokenHeader, token); !last.admitted() {
-				return
-			}
-			if t := last.token(); ownTally(t) != "" { // not that of its address
-				token = t
-			}
-		}
-	}
-	use(s.route.Quota + 1)
-	if s.oracle.shared && last.admitted() {
-		use(s.route.Quota) // of its address
-	}
-	s.still(func() {
-		last = c.send(here, middleware.TokenHeader, token) // a challenge ends by the clock
-		proof, _ := c.solve(last)
-		token = c.redeem(here, proof)
-	})
-	if token == "" {
-		s.broken("a client away from the home of its tally is sold none: " + last.decision.String())
-		return
-	}
-	use(s.route.Quota)
+	c.use(here, s.route.Quota, &token)
 }
 
 // slowPhone takes eight of the ten seconds that a challenge lives.
 func (s *scene) slowPhone() {
-	if s.route.Mode == "" {
+	if s.route.Work == 0 {
 		return
 	}
-	address := s.host()
-	c := s.caller(s.honestly(), s.dialer(address), address, true)
+	c := s.honest(s.host())
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	proof, _ := c.solve(c.challenge(s.through()))
+	proof := c.Solve(c.Challenge(attackers.Balancer, ""))
 	s.move(8)
-	if a := c.send(s.through(), middleware.ProofHeader, proof); !a.admitted() {
-		s.broken(fmt.Sprintf("a slow phone's proof: %d %s", a.status, a.decision))
+	if a := c.Ask(attackers.Request{To: attackers.Balancer, Proof: proof}); !a.Admitted() {
+		s.broken("a slow phone's proof: " + instance.Told(a))
 	}
 }
 
 // neighbours are four holders of tallies of their own behind the address of an attacker, who must
 // not notice it. They buy at once, and use what they have when use is called.
-func (s *scene) neighbours(address netip.Addr) (use func()) {
-	var holders [4]*caller
-	var tokens [len(holders)]string
-	for i := range holders {
-		c := s.caller(s.honestly(), s.dialer(address), address, true)
-		s.still(func() {
-			// The instance that it is sent to may have sold more than the one that it asked: then it asks anew.
-			for tries := 0; tries < 4 && tokens[i] == ""; tries++ {
-				proof, _ := c.solve(c.challenge(s.through()))
-				tokens[i] = c.redeem(s.through(), proof)
-			}
-		})
-		if tokens[i] == "" {
-			s.broken("no proof of an attacker's neighbour is accepted")
-		}
-		holders[i] = c
-	}
-	return func() {
-		times(len(holders), func(i int) {
+func (s *scene) neighbours(address string) (use func()) {
+	var all []func()
+	for range 4 {
+		c := s.honest(address)
+		token := s.buy(c, attackers.Balancer, attackers.Balancer, "an attacker's neighbour")
+		all = append(all, func() {
 			for range s.route.Quota {
-				if t := holders[i].send(s.through(), middleware.TokenHeader, tokens[i]).token(); t != "" {
-					tokens[i] = t
+				if t := c.Ask(attackers.Request{To: attackers.Balancer, Tokens: []string{token}}).Token(); t != "" {
+					token = t
 				}
 			}
 		})
+	}
+	return func() { together(all...) }
+}
+
+// ticketTime is after the first wait of a ticket.
+const ticketTime = 6
+
+// noScript is somebody whose browser runs none: it is refused a page, waits, and presses the
+// button again.
+func (s *scene) noScript() {
+	if !s.route.Room {
+		return
+	}
+	c := s.honest(s.host())
+	ticket := c.Ask(attackers.Request{To: attackers.Balancer, Method: http.MethodGet, Path: attackers.TicketPath}).Ticket()
+	s.wait(ticketTime)
+	if a := c.Ask(attackers.Request{To: attackers.Balancer, Cookie: ticket}); !a.Admitted() {
+		s.broken("somebody without a script is not let in with the ticket " + ticket + ": " + instance.Told(a))
 	}
 }
 

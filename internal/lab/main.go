@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lab attacks real servers behind a real proxy, and counts what they admit beside what
+// Command lab plays attackers and honest clients against this library, and counts what they get beside what
 // docs/bounds.md promises.
 //
-//	go run ./internal/lab             every row, at length
-//	go run ./internal/lab -short      the same, small
-//	go run ./internal/lab -out DIR    with plots, as SVG
-//	go run ./internal/lab -without X  with a defence broken, which must be found out
-//	go run ./internal/lab -fleet 1h   no rows: four processes serve for an hour, under the race detector
+//	go run ./internal/lab attack             every attacker against real servers behind a real proxy, one row after the other
+//	go run ./internal/lab attack -without X  the same with a defence broken, which must be found out
+//	go run -race ./internal/lab soak         three instances in one process, where all goes wrong at once
+//	go run ./internal/lab fleet -for 1h      the same with processes, under the race detector
+//	go run ./internal/lab sim                tables of what attackers and crowds get, by a clock that is moved by hand; -update DIRECTORY
+//	go run ./internal/lab price              tables of what a tally costs and is worth
 //
-// It starts instances of a small site, nginx in front of them, and then plays one row after
-// the other: an attacker and, beside it on the same route, honest clients. An oracle sees every
-// answer, and so knows of each refusal whether it was just. All is on the loopback network, where each
-// client has an address of its own. The clocks of the instances stand, so that nothing depends
-// on how fast the machine is.
+// Without a verb it is attack. All is on the loopback network, where each client has an address of its own.
 //
-// The status is 1 if a row admitted more than it may, or refused an honest client that had
-// room, where neither a full memory explains that, nor the share of an own tally away from home. It is 2 if the lab could not do its work.
+// The status is 1 if something was not kept: more was admitted than may be, or an honest client was refused that had
+// room. It is 2 if the lab could not do its work.
 package main
 
 import (
@@ -25,48 +22,76 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/tallystick/tallystick/internal/lab/judge"
+	"github.com/tallystick/tallystick/internal/lab/house"
+	"github.com/tallystick/tallystick/internal/lab/price"
+	"github.com/tallystick/tallystick/internal/lab/sim"
+	"github.com/tallystick/tallystick/internal/lab/world"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop() // the second one ends the process
+	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// options are what the command line says.
+// A verb is what a lab can do. It reports whether all was kept that is promised.
+type verb func(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error)
+
+var verbs = map[string]verb{"attack": attack, "fleet": fleet, "price": price.Run, "sim": sim.Run, "soak": soak}
+
+// run is main, and returns its status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	name := "attack"
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	}
+	held, err := false, fmt.Errorf("there are %s", strings.Join(slices.Sorted(maps.Keys(verbs)), ", "))
+	if do := verbs[name]; do != nil {
+		held, err = do(ctx, args, stdout, stderr)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "lab: %s: %v\n", name, err)
+		return 2
+	case !held:
+		return 1
+	}
+	return 0
+}
+
+// options are what the command line of attack says.
 type options struct {
-	short     bool
-	fleet     time.Duration
-	out, only string
-	without   string
-	broken    *breakage
+	short  bool
+	only   string
+	broken *house.Breakage
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
-	f := flag.NewFlagSet("lab", flag.ContinueOnError)
+	f := flag.NewFlagSet("attack", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&o.short, "short", false, "fewer instances, smaller quotas, less work: under 45 seconds")
-	f.StringVar(&o.out, "out", "", "a `folder` for plots; of a fleet, for what its processes say")
 	f.StringVar(&o.only, "rows", "", "play these `rows` alone, by their names, with commas")
-	f.DurationVar(&o.fleet, "fleet", 0, "in place of rows, have a fleet serve for so `long`, built for the race detector")
-	f.StringVar(&o.without, "without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit; and in a fleet header-copy, hand-back")
+	without := f.String("without", "", "break this `defence`: memory, merge, price, strike, binding, trusted-proxies, share, inherit; and in a fleet header-copy, hand-back")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("what is %q?", f.Arg(0))
 	}
-	o.broken, err = breakageNamed(o.without)
+	o.broken, err = house.Named(*without)
 	return o, err
 }
 
@@ -87,24 +112,9 @@ func (o options) chosen() ([]row, error) {
 	return some, nil
 }
 
-// run is main, and returns its status.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	broken, err := try(ctx, args, stdout, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		fmt.Fprintln(stderr, "lab:", err)
-		return 2
-	case broken:
-		return 1
-	}
-	return 0
-}
-
 // stands says why the lab cannot stand on this machine, or nil.
 func stands() error {
-	if _, err := nginx(); err != nil {
+	if _, err := house.FindNginx(); err != nil {
 		return err
 	}
 	l, err := net.Listen("tcp4", "127.16.0.1:0")
@@ -114,31 +124,27 @@ func stands() error {
 	return l.Close()
 }
 
-// tryFleet has a fleet serve, and says whether anything was wrong.
-func tryFleet(ctx context.Context, dir string, o options, stdout io.Writer) (broken bool, err error) {
-	if o.out != "" { // all that the processes say, to be looked at
-		if dir, err = filepath.Abs(o.out); err != nil {
-			return false, err
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return false, err
-		}
-	}
-	program, err := build(ctx, dir, o.broken, "-race")
-	if err != nil {
-		return false, err
-	}
-	found, err := runFleet(ctx, dir, program, o.fleet)
-	if err != nil {
-		return false, err
-	}
-	rows := judgeFleet(found)
-	fmt.Fprintf(stdout, "%d processes behind nginx, %s.\n\n", fleetSize, found.length.Round(time.Second))
-	return !judge.Holds(rows), judge.Write(stdout, rows)
+// soak has a world live in this process.
+func soak(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	return world.Run(ctx, "soak", args, stdout, stderr, nil)
 }
 
-// try plays the rows, and says whether anything that is promised was not kept.
-func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken bool, err error) {
+// fleet has a world live in processes that are built for the race detector, behind the proxy.
+func fleet(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
+	return world.Run(ctx, "fleet", args, stdout, stderr, func(dir, without string) (string, error) {
+		broken, err := house.Named(without)
+		if err == nil {
+			err = stands()
+		}
+		if err != nil {
+			return "", err
+		}
+		return house.Build(ctx, dir, broken, "-race")
+	})
+}
+
+// attack plays the rows.
+func attack(ctx context.Context, args []string, stdout, stderr io.Writer) (held bool, err error) {
 	o, err := parse(args, stderr)
 	if err != nil {
 		return false, err
@@ -155,12 +161,10 @@ func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken b
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	bar := newBar(stderr, len(chosen))
-	bar.says("builds the server")
-	if o.fleet > 0 {
-		return tryFleet(ctx, dir, o, stdout)
-	}
-	program, err := build(ctx, dir, o.broken)
+	says := world.Progress(stderr)
+	defer says("")
+	says("builds the server")
+	program, err := house.Build(ctx, dir, o.broken)
 	if err != nil {
 		return false, err
 	}
@@ -175,22 +179,13 @@ func try(ctx context.Context, args []string, stdout, stderr io.Writer) (broken b
 	defer func() { err = errors.Join(err, l.close()) }()
 	var results []*result
 	for i, r := range chosen {
-		bar.says(r.name)
+		says(fmt.Sprintf("%d of %d, %s", i+1, len(chosen), r.name))
 		got, err := l.play(r, i)
 		if err != nil {
 			return false, err
 		}
 		results = append(results, got)
-		bar.done()
 	}
-	bar.end()
-	if err := writeTable(stdout, sc, results); err != nil {
-		return false, err
-	}
-	if o.out != "" {
-		if err := draw(o.out, results); err != nil {
-			return false, err
-		}
-	}
-	return slices.ContainsFunc(results, func(r *result) bool { return !r.holds() }), nil
+	says("")
+	return !slices.ContainsFunc(results, func(r *result) bool { return !r.holds() }), writeTable(stdout, sc, results)
 }

@@ -3,15 +3,15 @@
 package main
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/tallystick/tallystick/internal/attackers"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
 )
 
 // An oracle knows what every tally has truly used, because it sees every answer that any
@@ -80,7 +80,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.oracle.end(usable)
 		return nil, err
 	}
-	d, ok := instance.Parse(resp.Header.Get(instance.DecisionHeader))
+	d, ok := instance.Parse(resp.Header)
 	if !ok { // the proxy has answered, or a route that is none
 		w.oracle.end(usable)
 		return resp, nil
@@ -206,26 +206,36 @@ func cookies(all []*http.Cookie, name string) (values []string) {
 // owned returns which own tallies tokens are of. No key is needed to read that.
 func owned(tokens []string) (list []string) {
 	for _, t := range tokens {
-		if id := ownTally(t); id != "" {
+		if id, _ := attackers.Claims(t); id != "" {
 			list = append(list, id)
 		}
 	}
 	return list
 }
 
-// ownTally returns which own tally a token is of; "" if it is of none, or is none.
-func ownTally(token string) string {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return ""
+// Own tallies are whole at home alone: on the process that has issued their challenge. What that comes
+// to is computed here once more, and where they are at home is seen from outside.
+
+// learn notes which process has issued the challenge in an answer, and so what the home is of a
+// tally that an answer brings for a proof. It reads no home of a token: that is for the server to know.
+func (w *witness) learn(r *http.Request, resp *http.Response, shown []string) {
+	o := w.oracle
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c, err := pow.ParseHeader(resp.Header.Get(middleware.ChallengeHeader)); err == nil {
+		o.issuers[c.Text] = resp.Header.Get(instance.ProcessHeader)
 	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
+	challenge, _, _ := strings.Cut(r.Header.Get(middleware.ProofHeader), "~")
+	issuer := o.issuers[challenge]
+	for _, t := range w.brought(resp) {
+		if u := o.of(t); u.home == "" && !slices.Contains(shown, t) {
+			u.home = issuer
+		}
 	}
-	var claims struct{ Fam string }
-	if json.Unmarshal(text, &claims) != nil {
-		return ""
-	}
-	return claims.Fam
+}
+
+// spentAt reports whether an own tally has used up the share that it has on a process which is not
+// its home. No share explains anything of a tally of which the oracle does not know the home.
+func (o *oracle) spentAt(u *used, process string) bool {
+	return o.share > 0 && u.home != "" && u.home != process && u.at[process]+u.underway >= o.share
 }

@@ -10,11 +10,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/lab/house"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/pow"
 )
 
 // tokenOf is no token but for the one claim that the oracle reads.
@@ -27,10 +30,13 @@ type scripted func(*http.Request) *httptest.ResponseRecorder
 
 func (f scripted) RoundTrip(r *http.Request) (*http.Response, error) { return f(r).Result(), nil }
 
-// said is an answer of an instance.
-func said(status int, d instance.Decision, fields ...string) *httptest.ResponseRecorder {
+// answerOf is an answer of a process: that of an instance if something was decided.
+func answerOf(process string, status int, d instance.Decision, fields ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	w.Header().Set(instance.DecisionHeader, d.String())
+	w.Header().Set(instance.ProcessHeader, process)
+	if d.Call = "none"; d.Reason != "" {
+		w.Header().Set(instance.DecisionHeader, d.String())
+	}
 	for i := 0; i < len(fields); i += 2 {
 		w.Header().Add(fields[i], fields[i+1])
 	}
@@ -76,15 +82,10 @@ func TestOracle(t *testing.T) {
 			o := &oracle{quota: 2, shared: c.shared, proofs: c.proofs, tallies: map[string]*used{}, issuers: map[string]string{}}
 			var now step
 			w := &witness{scripted(func(*http.Request) *httptest.ResponseRecorder {
-				if now.status == http.StatusBadGateway {
-					w := httptest.NewRecorder()
-					w.WriteHeader(now.status)
-					return w
-				}
 				if now.brings == "" {
-					return said(now.status, now.d)
+					return answerOf("1", now.status, now.d)
 				}
-				return said(now.status, now.d, middleware.TokenHeader, tokenOf(now.brings))
+				return answerOf("1", now.status, now.d, middleware.TokenHeader, tokenOf(now.brings))
 			}), o, func() string { return "127.16.0.1" }, true, "cookie"}
 			for _, now = range c.steps {
 				r := httptest.NewRequest(http.MethodPost, "/p", nil)
@@ -118,25 +119,6 @@ func TestOracleWaitsForWhatIsUnderWay(t *testing.T) {
 	require.Len(t, o.early, 1, "neither was admitted")
 }
 
-func TestOwnTally(t *testing.T) {
-	require.Equal(t, "AQIDBAUGBwg", ownTally(tokenOf("AQIDBAUGBwg")))
-	for _, token := range []string{"", "a.b", "a.!.c", "a.e30.c", "a.AAAA.c", "a.b.c.d"} {
-		require.Empty(t, ownTally(token), token)
-	}
-}
-
-// No forgery is the real one, and all can be sent.
-func TestForgeries(t *testing.T) {
-	real := "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"p","sub":"AQIDBAUGBwg"}`)) + ".c2lnbmVk"
-	list := forgeries(real)
-	require.Greater(t, len(list), 20)
-	for _, f := range list {
-		require.NotEqual(t, real, f)
-		require.Less(t, len(f), 8000, "more than nginx takes")
-	}
-	require.Nil(t, forgeries("none"))
-}
-
 func TestWrongAnswers(t *testing.T) {
 	require.Equal(t, "AA~1.2.3.4.5.6.7.0", wrong("AA~1.2.3.4.5.6.7.8"))
 	require.Equal(t, "AA~1.2.3.4.5.6.7.1", wrong("AA~1.2.3.4.5.6.7.0"))
@@ -144,25 +126,24 @@ func TestWrongAnswers(t *testing.T) {
 
 // The most tallies for some work is docs/bounds.md's formula.
 func TestLevelOf(t *testing.T) {
-	s := &scene{route: instance.Route{Crowd: 8, Work: leastWork}, cluster: &cluster{instances: make([]*process, 2)}}
-	require.Zero(t, levelOf(s))
+	require.Zero(t, levelOf(2, 8, 0, 0))
 	for _, work := range []int64{1, 16, 100, 1000} {
-		s.work.Store(work * leastWork)
 		want := 2 * 8 * math.Log2(1+15./8*float64(work)/(2*8))
-		require.EqualValues(t, math.Floor(want), levelOf(s))
+		require.EqualValues(t, math.Floor(want), levelOf(2, 8, work*leastWork, 0))
 	}
-	s.work.Store(0)
-	s.seen.Store(3600)
-	require.EqualValues(t, 2*4*8, levelOf(s), "what leaks in an hour")
-	s.seen.Store(0)
-	s.starts.Store(1)
-	s.work.Store(24 * leastWork)
-	require.EqualValues(t, math.Floor(3*8*math.Log2(1+15./8)), levelOf(s), "one that has started sells as much")
+	require.EqualValues(t, 2*4*8, levelOf(2, 8, 0, 3600), "what leaks in an hour")
+}
+
+func TestWorth(t *testing.T) {
+	s := &scene{route: route{Quota: 100, Instances: 10}, cluster: &house.Cluster{Instances: make([]*house.Process, 10)}}
+	require.EqualValues(t, 100+9*19, s.worth())
+	s.starts.Store(2)
+	require.EqualValues(t, 100+11*19, s.worth(), "one that has started has never met the tally")
 }
 
 func TestTable(t *testing.T) {
 	held := &result{row: row{name: "held", formula: "L"}, admitted: 5, bound: 5}
-	over := &result{row: row{name: "over", formula: "L"}, admitted: 6, bound: 5, work: 12, bought: 3, most: 4}
+	over := &result{row: row{name: "over", formula: "L"}, admitted: 6, bound: 5, spent: 12 * leastWork, bought: 3, most: 4}
 	unjust := &result{row: row{name: "unjust", formula: "L"}, bound: 5, unjust: []string{"over-limit", "later"}}
 	require.True(t, held.holds())
 	require.False(t, over.holds())
@@ -177,4 +158,99 @@ func TestTable(t *testing.T) {
 	}
 	require.NotContains(t, b.String(), "row held:")
 	require.Equal(t, 2, strings.Count(b.String(), "NOT HELD"))
+}
+
+// challengeOf makes a challenge, with nothing to solve.
+func challengeOf(t *testing.T) pow.Challenge {
+	t.Helper()
+	issuer, err := pow.New(pow.Config{Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")}})
+	require.NoError(t, err)
+	c, err := issuer.Issue(time.Unix(1_800_000_000, 0), pow.Binding{Client: []byte("client")}, 0)
+	require.NoError(t, err)
+	return c
+}
+
+// A share explains the refusals of a tally that has used it up on a process which is not its home,
+// by the oracle's own count there, and no other refusal.
+func TestOracleKnowsWhereATallyIsAtHome(t *testing.T) {
+	in := instance.Decision{Reason: "within-limits", Own: true}
+	over := instance.Decision{Reason: "over-limit", Own: true}
+	type step struct {
+		process string
+		status  int
+	}
+	const ok, no = http.StatusNoContent, http.StatusTooManyRequests
+	for _, c := range []struct {
+		name        string
+		share       int64
+		issuer      string // "": a process that the oracle has not seen
+		shared      bool
+		steps       []step
+		far, unjust int
+	}{
+		{"the share is used up", 2, "1", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 1, 0},
+		{"a share is left", 2, "1", false, []step{{"2", ok}, {"2", no}}, 0, 1},
+		{"it was used up elsewhere", 2, "1", false, []step{{"3", ok}, {"3", ok}, {"2", no}}, 0, 1},
+		{"and there too", 2, "1", false, []step{{"3", ok}, {"3", ok}, {"2", ok}, {"2", ok}, {"2", no}, {"3", no}}, 2, 0},
+		{"at home it is whole", 2, "2", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
+		{"what was used at home is none of the share", 2, "1", false, []step{{"1", ok}, {"1", ok}, {"2", no}}, 0, 1},
+		{"all is used up", 2, "1", false, []step{{"2", ok}, {"2", ok}, {"1", ok}, {"1", ok}, {"1", ok}, {"2", no}}, 0, 0},
+		{"nothing is shared", 0, "1", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
+		{"nobody knows its home", 2, "", false, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
+		{"its address has room", 2, "1", true, []step{{"2", ok}, {"2", ok}, {"2", no}}, 0, 1},
+	} {
+		for _, way := range []string{"at the endpoint", "with a request"} {
+			t.Run(c.name+", redeemed "+way, func(t *testing.T) {
+				o := &oracle{quota: 5, share: c.share, shared: c.shared, tallies: map[string]*used{}, issuers: map[string]string{}}
+				var answers *httptest.ResponseRecorder
+				w := &witness{scripted(func(*http.Request) *httptest.ResponseRecorder { return answers }), o, func() string { return "127.16.0.1" }, true, "cookie"}
+				send := func(path string, answer *httptest.ResponseRecorder, field, value string) {
+					answers = answer
+					r := httptest.NewRequest(http.MethodPost, path, nil)
+					r.Header.Set(field, value)
+					_, err := w.RoundTrip(r)
+					require.NoError(t, err)
+				}
+				challenge := challengeOf(t)
+				if c.issuer != "" {
+					send("/p/tally/challenge", answerOf(c.issuer, ok, instance.Decision{}, middleware.ChallengeHeader, challenge.Header()), "Accept", "*/*")
+				}
+				path := "/p"
+				if way == "at the endpoint" {
+					path = "/p/tally/redeem"
+				} // where it is redeemed is of no account, and it charges nothing
+				send(path, answerOf("9", ok, instance.Decision{Reason: "within-limits", Room: true}, middleware.TokenHeader, tokenOf("a")), middleware.ProofHeader, challenge.Text+"~0")
+				for _, s := range c.steps {
+					answer := answerOf(s.process, s.status, over)
+					if s.status == ok {
+						answer = answerOf(s.process, s.status, in, middleware.TokenHeader, tokenOf("a"))
+					}
+					send("/p", answer, middleware.TokenHeader, tokenOf("a"))
+				}
+				_, unjust := o.verdict()
+				require.Len(t, unjust, c.unjust, "unjust")
+				require.EqualValues(t, c.far, o.far, "far from home")
+			})
+		}
+	}
+}
+
+// A token that is shown beside a proof does not get a new home by it.
+func TestProofsMoveNoTally(t *testing.T) {
+	o := &oracle{quota: 5, share: 2, tallies: map[string]*used{}, issuers: map[string]string{}}
+	challenge := challengeOf(t)
+	w := &witness{scripted(func(r *http.Request) *httptest.ResponseRecorder {
+		if r.Method == http.MethodGet {
+			return answerOf("1", 200, instance.Decision{}, middleware.ChallengeHeader, challenge.Header())
+		}
+		return answerOf("2", 200, instance.Decision{Reason: "within-limits", Own: true}, middleware.TokenHeader, tokenOf("b"))
+	}), o, func() string { return "127.16.0.1" }, true, "cookie"}
+	_, err := w.RoundTrip(httptest.NewRequest(http.MethodGet, "/p/tally/challenge", nil))
+	require.NoError(t, err)
+	r := httptest.NewRequest(http.MethodPost, "/p", nil)
+	r.Header.Set(middleware.TokenHeader, tokenOf("b"))
+	r.Header.Set(middleware.ProofHeader, challenge.Text+"~0")
+	_, err = w.RoundTrip(r)
+	require.NoError(t, err)
+	require.Empty(t, o.of("b").home)
 }

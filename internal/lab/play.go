@@ -4,16 +4,22 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
-	"net/netip"
+	"net/http/httptest"
+	"path/filepath"
 	"sync"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/lab/house"
 	"github.com/tallystick/tallystick/internal/lab/instance"
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/remote"
 )
 
 type result struct {
@@ -23,15 +29,10 @@ type result struct {
 	explained              int64 // refusals of those that had room, where the memory was full
 	far                    int64 // and of those whose own tally had room, but on other instances
 	unjust                 []string
-	work                   float64 // in prices of the first tally
-	bought                 int64
+	spent, bought          int64
+	most                   int64 // tallies for what was spent
 	serverCPU, labCPU      time.Duration
-	most                   int64 // tallies for that work
 	grown                  int64 // bytes of the largest heap
-	curve                  []point
-	instances              int64
-	quota, crowd           int64
-	worth                  int64 // of an own tally, on all instances
 }
 
 // holds reports whether all that is promised was kept.
@@ -39,34 +40,41 @@ func (r *result) holds() bool { return r.admitted <= r.bound && len(r.unjust) ==
 
 // A lab plays rows on one cluster.
 type lab struct {
-	cluster *cluster
-	site    instance.Config
-	scale   scale
-
-	counters map[string]*counter // by the names of the rows
+	ctx      context.Context
+	cluster  *house.Cluster
+	scale    scale
+	counters map[string]func() // ends those of exact routes, by the names of the rows
 }
 
 // openLab starts the instances for some rows.
 func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*lab, error) {
-	now := time.Now().Truncate(window*time.Second).Unix() + 60
-	l := &lab{scale: sc, counters: map[string]*counter{}, site: instance.Config{Now: now, Secret: make([]byte, 32), Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/24")}}}
-	_, _ = rand.Read(l.site.Secret) // it never fails
+	l := &lab{ctx: ctx, scale: sc, counters: map[string]func(){}}
+	secret := []byte("a secret that the lab shares with nobody")
+	site := instance.Config{
+		Now: time.Now().Truncate(window*time.Second).Unix() + 60, Secret: secret, Policies: []string{filepath.Join(dir, "policies.json")}, Counters: map[string]string{},
+	}
+	there := route{Quota: 1000, Work: leastWork, Crowd: 8, MaxClients: 4096, Instances: int64(sc.instances)}
+	policies := map[string]any{elsewhere: there.policy(elsewhere, false)}
 	for _, r := range all {
-		route := r.routeOf(sc)
-		if r.counter {
-			c, err := serveCounter(l.site.Secret)
+		policies[r.name] = r.routeOf(sc).policy(r.name, r.counter)
+		if r.counter { // which all instances share, served over HTTP by the lab
+			owner, err := remote.Serve(exact.NewMemory(0, nil), remote.Config{Secrets: [][]byte{secret}})
 			if err != nil {
 				return nil, errors.Join(err, l.close())
 			}
-			l.counters[r.name], route.Counter = c, c.url
+			server := httptest.NewServer(owner)
+			l.counters[r.name] = sync.OnceFunc(func() {
+				server.CloseClientConnections()
+				server.Close()
+			})
+			site.Counters[r.name] = server.URL + "/"
 		}
-		l.site.Routes = append(l.site.Routes, route)
 	}
-	there := elsewhere
-	there.Instances = int64(sc.instances)
-	l.site.Routes = append(l.site.Routes, there)
-	var err error
-	if l.cluster, err = startCluster(ctx, dir, program, sc.instances, l.site, nil); err != nil {
+	err := house.Configure(dir, "policies.json", "secrets", string(secret), policies)
+	if err == nil {
+		l.cluster, err = house.Start(ctx, house.Plan{Dir: dir, Program: program, Size: sc.instances, Site: site})
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
@@ -74,30 +82,24 @@ func openLab(ctx context.Context, dir, program string, sc scale, all []row) (*la
 
 // close ends all.
 func (l *lab) close() error {
-	for _, c := range l.counters {
-		c.stop()
+	for _, stop := range l.counters {
+		stop()
 	}
 	if l.cluster == nil {
 		return nil
 	}
-	return l.cluster.stop()
+	return l.cluster.Stop()
 }
 
 // play plays one row.
 func (l *lab) play(r row, number int) (*result, error) {
 	route := r.routeOf(l.scale)
 	s := &scene{
-		row: r.name, cluster: l.cluster, site: l.site, route: route, scale: l.scale, block: byte(16 + number), counter: l.counters[r.name],
-		oracle: &oracle{
-			quota: route.Quota, shared: route.Mode != instance.Newcomers, proofs: route.Mode == instance.EveryRequest,
-			tallies: map[string]*used{}, issuers: map[string]string{},
-		},
+		ctx: l.ctx, row: r.name, cluster: l.cluster, route: route, scale: l.scale, block: byte(16 + number), counter: l.counters[r.name],
+		oracle: newOracle(route),
 	}
-	if route.Instances > 1 {
-		s.oracle.share = chance.Share(route.Quota, route.Instances, 1)
-	}
-	s.front = sync.OnceValue(func() *http.Transport { return s.dialer(netip.AddrFrom4([4]byte{127, 0, 0, 9})) })
-	last, err := l.cluster.state()
+	s.front = sync.OnceValue(func() *http.Transport { return s.dialer("127.0.0.9") })
+	last, err := l.cluster.State()
 	if err != nil {
 		return nil, err
 	}
@@ -116,19 +118,18 @@ func (l *lab) play(r row, number int) (*result, error) {
 		}
 	}
 	own = cpu() - own
-	s.over()
-	end, err := l.cluster.state()
+	s.rest()
+	end, err := l.cluster.State()
 	if err != nil {
 		return nil, err
 	}
-	o := s.oracle
+	o, gain := s.oracle, s.gained()
 	explained, unjust := o.verdict()
 	got := &result{
 		row: r, sent: s.sent.Load(), admitted: end.Counts[r.name+instance.Attacker][instance.Admitted], bound: r.bound(s),
 		served: o.served, refused: o.refused, asked: o.asked, explained: explained, far: o.far, unjust: unjust,
-		work: float64(s.work.Load()) / leastWork, bought: s.bought.Load(),
-		serverCPU: end.CPU - last.CPU, labCPU: own, most: levelOf(s), grown: int64(end.Heap) - int64(last.Heap),
-		curve: s.curve, instances: s.n(), quota: route.Quota, crowd: route.Crowd, worth: worthOf(s),
+		spent: gain.Spent, bought: gain.Bought, most: levelOf(s.n(), max(1, route.Crowd), gain.Spent, s.seen.Load()),
+		serverCPU: end.CPU - last.CPU, labCPU: own, grown: int64(end.Heap) - int64(last.Heap),
 	}
 	// A row in which nothing happened would hold whatever the servers do.
 	if got.bound > 0 && got.admitted == 0 {
@@ -140,6 +141,17 @@ func (l *lab) play(r row, number int) (*result, error) {
 	return got, s.failed()
 }
 
+func newOracle(route route) *oracle {
+	o := &oracle{
+		quota: route.Quota, shared: route.Mode != newcomers, proofs: route.Mode == everyRequest,
+		tallies: map[string]*used{}, issuers: map[string]string{},
+	}
+	if route.Instances > 1 {
+		o.share = chance.Share(route.Quota, route.Instances, 1)
+	}
+	return o
+}
+
 // cpu returns the time that this process has computed for.
 func cpu() time.Duration {
 	var u syscall.Rusage
@@ -147,4 +159,37 @@ func cpu() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// writeTable writes what came of all rows, and after it what was not kept.
+func writeTable(w io.Writer, sc scale, results []*result) error {
+	fmt.Fprintf(w, "N = %d instances behind nginx, L = %d unless a row says otherwise.\n\n", sc.instances, sc.quota)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "row\tthreats\tclient\tsent\tadmitted\tbound\t\tof formula\twork, W\ttallies\thonest: served\trefused\tasked to work\tunjust\tmemory full\tfar from home\tCPU: servers\tclients\theap grew, KiB")
+	for _, r := range results {
+		mark := "held"
+		if !r.holds() {
+			mark = "NOT HELD"
+		}
+		work, tallies := "", ""
+		if r.spent > 0 {
+			work, tallies = fmt.Sprint(r.spent/leastWork), fmt.Sprintf("%d of %d", r.bought, r.most)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n",
+			r.row.name, r.row.threats, r.row.client, r.sent, r.admitted, r.bound, mark, r.row.formula, work, tallies,
+			r.served, r.refused, r.asked, len(r.unjust), r.explained, r.far,
+			r.serverCPU.Round(time.Millisecond), r.labCPU.Round(time.Millisecond), r.grown>>10)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.admitted > r.bound {
+			fmt.Fprintf(w, "\nrow %s: EXCEEDED: admitted %d, at most %d are promised: %s\n", r.row.name, r.admitted, r.bound, r.row.formula)
+		}
+		if len(r.unjust) > 0 {
+			fmt.Fprintf(w, "\nrow %s: %d honest requests refused that had room, the first: %s\n", r.row.name, len(r.unjust), r.unjust[0])
+		}
+	}
+	return nil
 }

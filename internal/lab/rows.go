@@ -3,7 +3,10 @@
 package main
 
 import (
-	"github.com/tallystick/tallystick/internal/lab/instance"
+	"cmp"
+	"fmt"
+
+	"github.com/tallystick/tallystick/internal/attackers"
 )
 
 // A row is one attacker, on a route of its own, and what the documentation promises of it.
@@ -14,8 +17,8 @@ type row struct {
 	formula string // the bound, in the letters of docs/bounds.md
 	attack  func(*scene)
 	bound   func(*scene) int64
-	route   instance.Route // without what all have
-	quota   int64          // 0: as large as the scale says
+	route   route // without what all have
+	quota   int64 // 0: as large as the scale says
 	crowd   crowdTime
 	counter bool // a counter decides
 }
@@ -54,15 +57,15 @@ func nL(s *scene) int64 { return s.n() * s.route.Quota }
 
 // rows are all of them, in the order in which they are played.
 func rows() []row {
-	sells := instance.Route{Mode: instance.WhenExhausted}
-	wants := instance.Route{Mode: instance.Newcomers}
+	sells := route{Work: leastWork}
+	wants := route{Work: leastWork, Mode: newcomers}
 	return []row{
-		{name: "echo", threats: "T21", client: "echoes the newest token", formula: "L", attack: echo,
+		{name: "echo", threats: "T21", client: "echoes the newest token", formula: "L", attack: by(func(a *attackers.Attacker) { a.Echo(balancer) }),
 			bound: func(s *scene) int64 { return s.route.Quota }},
-		{name: "parallel", threats: "T4", client: "the same, 6 at once with a browser's jar", formula: "(N+C)·L", attack: parallel, bound: nL},
-		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: drop, bound: nL},
-		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: rollBack, bound: nL},
-		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: fork, bound: nL},
+		{name: "parallel", threats: "T4", client: "the same, 6 at once with a browser's jar", formula: "(N+C)·L", attack: by(func(a *attackers.Attacker) { a.AtOnce(6, balancer) }), bound: nL},
+		{name: "drop", threats: "T1", client: "sends no token", formula: "(N+C)·L", attack: by(drop), bound: nL},
+		{name: "roll-back", threats: "T2, T13", client: "shows its first token", formula: "(N+C)·L", attack: by((*attackers.Attacker).Replay), bound: nL},
+		{name: "fork", threats: "T3", client: "one token, everywhere at once", formula: "(N+C)·L", attack: by((*attackers.Attacker).Fork), bound: nL},
 		{name: "forged", threats: "T9–T11, T14, T18", client: "forges tokens and proofs", formula: "(N+C)·L", attack: forged, bound: nL,
 			route: sells},
 		{name: "oversized", threats: "T19, T20", client: "shows far too much", formula: "(N+C)·L", attack: oversized, bound: nL},
@@ -73,8 +76,8 @@ func rows() []row {
 		{name: "cached", threats: "T24", client: "fills a shared cache", formula: "(N+C)·L", attack: cached, bound: nL, route: sells},
 		{name: "aborted", threats: "T36, T37", client: "reads no answer", formula: "(N+C)·L", attack: aborted, bound: nL},
 		{name: "methods", threats: "T39, T41", client: "other methods, other spellings", formula: "(N+C)·L", attack: methods, bound: nL},
-		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: spoofedThrough, bound: nL},
-		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: spoofedAround, bound: nL},
+		{name: "spoofed-through", threats: "T8", client: "names others to the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(int) int { return attackers.Balancer }) }, bound: nL},
+		{name: "spoofed-around", threats: "T8", client: "the same around the proxy", formula: "(N+C)·L", attack: func(s *scene) { spoofed(s, func(i int) int { return i }) }, bound: nL},
 		{name: "addresses", threats: "T7", client: "holds ten addresses", formula: "(N+C)·L for each", attack: addresses, quota: 5,
 			bound: func(s *scene) int64 { return 10 * nL(s) }},
 		{name: "network-56", threats: "T7", client: "holds an IPv6 /56", formula: "(N+C)·8·L", attack: network(1, 12), quota: 2,
@@ -82,62 +85,98 @@ func rows() []row {
 		{name: "network-48", threats: "T7", client: "holds an IPv6 /48", formula: "(N+C)·64·L", attack: network(11, 8), quota: 2,
 			bound: func(s *scene) int64 { return 64 * nL(s) }},
 		{name: "planted", threats: "T6, T22", client: "plants spent tokens on victims", formula: "(N+C)·L + F·(L + (N+C−1)·q)", attack: planted, route: sells,
-			bound: func(s *scene) int64 { return nL(s) + worthOf(s)*s.bought.Load() }},
+			bound: func(s *scene) int64 { return nL(s) + s.worth()*s.gained().Bought }},
 		{name: "farm", threats: "T5, T26, T27", client: "works (WhenExhausted)", formula: "(N+C)·L + F·(L + (N+C−1)·q)", attack: farm, route: sells,
-			bound: func(s *scene) int64 { return nL(s) + worthOf(s)*min(levelOf(s), s.bought.Load()) }},
+			bound: func(s *scene) int64 { return nL(s) + s.own() }},
 		{name: "farm-newcomers", threats: "T5, T26, T27", client: "works (Newcomers)", formula: "F·(L + (N+C−1)·q)", attack: farm, route: wants,
-			bound: func(s *scene) int64 { return worthOf(s) * min(levelOf(s), s.bought.Load()) }},
+			bound: func(s *scene) int64 { return s.own() }},
 		{name: "farm-restarts", threats: "T5, T42", client: "the same, while instances start", formula: "F·(L + (N+C−1)·q)", attack: farmRestarts,
 			crowd: after, route: wants,
-			bound: func(s *scene) int64 { return worthOf(s) * min(levelOf(s), s.bought.Load()) }},
+			bound: func(s *scene) int64 { return s.own() }},
 		{name: "imports", threats: "T5, T6", client: "uses what 4 addresses have bought", formula: "F·(L + (N+C−1)·q)", attack: imports, route: wants,
-			bound: func(s *scene) int64 { return worthOf(s) * s.bought.Load() }},
+			bound: func(s *scene) int64 { return s.worth() * s.gained().Bought }},
 		{name: "stolen", threats: "T6", client: "shows another one's tally", formula: "F·(L + (N+C−1)·q), F = 1", attack: stolen, route: wants,
-			bound: worthOf},
-		{name: "stolen-bound", threats: "T6", client: "the same, with BindOwn", formula: "0", attack: stolenBound,
-			route: instance.Route{Mode: instance.Newcomers, BindOwn: true},
+			bound: (*scene).worth},
+		{name: "stolen-bound", threats: "T6", client: "the same, with BindOwn", formula: "0", attack: stolen,
+			route: route{Work: leastWork, Mode: newcomers, BindOwn: true},
 			bound: func(*scene) int64 { return 0 }},
 		{name: "expired", threats: "T25", client: "shows proofs too late", formula: "0", attack: expired, route: wants,
 			bound: func(*scene) int64 { return 0 }},
-		{name: "proofs", threats: "T26", client: "replays proofs (EveryRequest)", formula: "min((N+C)·L, (N+C)·S)", attack: proofs,
-			route: instance.Route{Mode: instance.EveryRequest},
-			bound: func(s *scene) int64 { return min(nL(s), s.n()*s.solved.Load()) }},
-		{name: "waits", threats: "T35", client: "waits instead of working", formula: "(N+C)·max(1, L/5)", attack: waits,
-			route: instance.Route{Mode: instance.Newcomers, Room: true},
+		{name: "proofs", threats: "T26", client: "replays proofs (EveryRequest)", formula: "min((N+C)·L, (N+C)·S)", attack: by(func(a *attackers.Attacker) { a.Prove(4) }),
+			route: route{Work: leastWork, Mode: everyRequest},
+			bound: func(s *scene) int64 { return min(nL(s), s.n()*s.gained().Solved) }},
+		{name: "waits", threats: "T35", client: "waits instead of working", formula: "(N+C)·max(1, L/5)", attack: func(s *scene) { s.attacker().Wait(4*int(s.n()), func() { s.wait(ticketTime) }) },
+			route: route{Work: leastWork, Mode: newcomers, Room: true},
 			bound: func(s *scene) int64 { return s.n() * max(1, s.route.Quota/5) }},
 		{name: "washed-out", threats: "T31", client: "floods a full memory", formula: "(N+C)·L", attack: washedOut, quota: 5, crowd: again,
-			route: instance.Route{MaxClients: 1}, bound: nL},
-		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: coldStarts, crowd: after, bound: nL},
-		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: clockBack, crowd: after, bound: nL},
+			route: route{MaxClients: 1}, bound: nL},
+		{name: "cold-starts", threats: "T42", client: "drops, while instances start", formula: "(N+C)·L", attack: func(s *scene) { acrossStarts(s, s.attacker().Drop) }, crowd: after, bound: nL},
+		{name: "clock-back", threats: "T46", client: "drops, and clocks go back an hour", formula: "(N+C)·L", attack: func(s *scene) { clocks(s, -window, window) }, crowd: after, bound: nL},
 		{name: "clock-and-back", threats: "T46", client: "the same, and forward again", formula: "(N+C)·L, C = N", attack: clockAndBack, crowd: after,
-			route: instance.Route{Fixed: true}, bound: nL},
+			route: route{Fixed: true}, bound: nL},
 		{name: "at-once", client: "at once, with Concurrency", formula: "N·Max", attack: atOnce, quota: 100,
-			route: instance.Route{AtOnce: 20},
+			route: route{AtOnce: 20},
 			bound: func(s *scene) int64 { return s.n() * int64(s.route.AtOnce) }},
-		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: drop, counter: true,
+		{name: "exact", threats: "T1–T3", client: "on an exact route", formula: "L", attack: by(drop), counter: true,
 			bound: func(s *scene) int64 { return s.route.Quota }},
 		{name: "exact-outage", threats: "T33", client: "the same, without the counter", formula: "L + (N+C)·max(1, L/N)", attack: outage, crowd: before, counter: true,
 			bound: func(s *scene) int64 { return s.route.Quota + s.n()*max(1, s.route.Quota/s.route.Instances) }},
 		{name: "boundary", threats: "T16, T17", client: "drops around the end of a window", formula: "(N+C)·L in each of two", attack: boundary, crowd: after,
-			route: instance.Route{Fixed: true},
+			route: route{Fixed: true},
 			bound: func(s *scene) int64 { return 2 * nL(s) }},
 	}
 }
 
+// A route is what a row attacks.
+type route struct {
+	Quota       int64
+	Fixed       bool  // a fixed window, not a sliding one
+	Work, Crowd int64 // 0: nothing is sold
+	Mode        string
+	BindOwn     bool
+	MaxClients  int
+	Room        bool // to wait in
+	AtOnce      int  // requests of a tally that are served at once; 0 for any number
+	Instances   int64
+}
+
+// Modes that are not the first, by the names of the policy file.
+const (
+	newcomers    = "newcomers"
+	everyRequest = "every-request"
+)
+
 // routeOf returns what the instances serve for a row.
-func (r row) routeOf(sc scale) instance.Route {
+func (r row) routeOf(sc scale) route {
 	route := r.route
-	route.Policy, route.Window = r.name, window
-	route.Quota = sc.quota
-	if r.quota > 0 {
-		route.Quota = r.quota
-	}
-	if route.MaxClients == 0 {
-		route.MaxClients = 4096
-	}
+	route.Quota = cmp.Or(r.quota, sc.quota)
+	route.MaxClients = cmp.Or(route.MaxClients, 4096)
 	route.Instances = int64(sc.instances)
-	if route.Mode != "" {
-		route.Work, route.Crowd = leastWork, sc.crowd
+	if route.Work > 0 {
+		route.Crowd = sc.crowd
 	}
 	return route
+}
+
+// policy is the route, as the policy file has it.
+func (r route) policy(name string, counter bool) map[string]any {
+	limit := map[string]any{"quota": r.Quota, "window": fmt.Sprintf("%ds", window)}
+	if r.Fixed {
+		limit["algorithm"] = "fixed-window"
+	}
+	p := map[string]any{"limits": []any{limit}, "maxClients": r.MaxClients, "instances": r.Instances}
+	if r.Work > 0 {
+		c := map[string]any{"work": r.Work, "crowd": r.Crowd, "bindOwn": r.BindOwn, "path": "/" + name + "/tally/", "noWaitingRoom": !r.Room && r.Mode != everyRequest}
+		if r.Mode != "" {
+			c["mode"] = r.Mode
+		}
+		p["challenge"] = c
+	}
+	if counter { // a busy machine is no outage: what is answered at all is answered in time
+		p["exact"] = map[string]any{"counter": name, "outage": "fail-open", "deadline": "10s"}
+	}
+	if r.AtOnce > 0 {
+		p["concurrency"] = map[string]any{"max": r.AtOnce, "maxHold": "1h"}
+	}
+	return p
 }

@@ -3,66 +3,63 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
+	"net"
 	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 
+	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/chance"
+	"github.com/tallystick/tallystick/internal/lab/house"
 	"github.com/tallystick/tallystick/internal/lab/instance"
 )
 
 // A scene is one row while it is played: an attacker and honest crowds on one route.
 type scene struct {
+	ctx     context.Context
 	row     string
-	cluster *cluster
-	site    instance.Config
-	route   instance.Route
+	cluster *house.Cluster
+	route   route
 	oracle  *oracle
 	scale   scale
+	counter func()                 // ends that of an exact route
+	front   func() *http.Transport // that a proxy in front of ours has
 
 	block byte // the first bits of the addresses in it
 	hosts atomic.Uint32
 
-	counter *counter               // of an exact route
-	front   func() *http.Transport // that a proxy in front of ours has
-
-	mu    sync.Mutex
-	errs  []error
-	clean []func() // when the row is over
+	mu        sync.Mutex
+	errs      []error
+	idle      []func() // closes connections that nobody uses
+	attackers []*attackers.Attacker
 
 	sent   atomic.Int64 // by attackers
-	work   atomic.Int64 // expected hashes of the proofs that attackers have solved
-	bought atomic.Int64 // tallies of attackers, each counted once: F
-	solved atomic.Int64 // proofs of attackers: S
 	seen   atomic.Int64 // seconds that the clock has moved
 	turn   sync.Mutex   // of those who move the clock, or need it to stand
 	hold   sync.RWMutex // the clock stands for those that read-lock it
 	starts atomic.Int64 // of instances in the window: C
-	curve  []point
 }
-
-// A point is how much an attacker had been let in for how much work.
-type point struct{ work, admitted float64 }
 
 // n is the number of instances, those that have started since the beginning too: N+C.
-func (s *scene) n() int64 { return int64(len(s.cluster.instances)) + s.starts.Load() }
+func (s *scene) n() int64 { return int64(len(s.cluster.Instances)) + s.starts.Load() }
 
 // host returns an address of this machine that nobody has had in any scene.
-func (s *scene) host() netip.Addr {
+func (s *scene) host() string {
 	n := s.hosts.Add(1)
-	return netip.AddrFrom4([4]byte{127, s.block, byte(n >> 8), byte(n)})
+	return netip.AddrFrom4([4]byte{127, s.block, byte(n >> 8), byte(n)}).String()
 }
-
-// serial is a number of this scene, for addresses that are not of this machine.
-func (s *scene) serial() byte { return s.block }
 
 // fail notes that the lab could not do what it meant to: then no verdict counts.
 func (s *scene) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.errs) < 3 {
+	if err != nil && len(s.errs) < 3 {
 		s.errs = append(s.errs, fmt.Errorf("%s: %w", s.row, err))
 	}
 }
@@ -73,16 +70,118 @@ func (s *scene) failed() error {
 	return errors.Join(s.errs...)
 }
 
-func (s *scene) later(f func()) {
+// rest closes the connections that nobody uses.
+func (s *scene) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clean = append(s.clean, f)
-}
-
-func (s *scene) over() {
-	for _, f := range s.clean {
+	for _, f := range s.idle {
 		f()
 	}
+}
+
+// dialer returns a transport whose connections come from an address of this machine.
+func (s *scene) dialer(from string) *http.Transport {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	t := &http.Transport{
+		DialContext:         d.DialContext,
+		TLSClientConfig:     &tls.Config{RootCAs: s.cluster.Roots, ServerName: "127.0.0.1"},
+		MaxIdleConnsPerHost: 8,
+		DisableCompression:  true,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = append(s.idle, t.CloseIdleConnections)
+	return t
+}
+
+// A caller is a client of the route, or an attacker with many addresses.
+type caller struct {
+	*attackers.Attacker
+	client *instance.Client
+}
+
+// caller returns one that the instances count by a name. Named by a proxy in front of ours it has any addresses.
+func (s *scene) caller(name string, honest, named bool, from ...string) *caller {
+	var mu sync.Mutex
+	known := map[string]*http.Client{}
+	c := &instance.Client{
+		Ctx: s.ctx, Name: s.row + name, Policy: s.row, At: s.at, Size: func() int { return len(s.cluster.Instances) }, Named: named, Failed: s.fail,
+		Via: func(from string) *http.Client {
+			mu.Lock()
+			defer mu.Unlock()
+			if known[from] == nil {
+				base := s.front
+				if !named {
+					base = func() *http.Transport { return s.dialer(from) }
+				}
+				known[from] = &http.Client{Transport: s.witness(base(), func() string { return from }, honest)}
+			}
+			return known[from]
+		},
+	}
+	// It asks for some more than it may have, so that a bound that does not hold is exceeded, and not only reached.
+	return &caller{client: c, Attacker: &attackers.Attacker{Fleet: c, From: from, Refusals: 3, Endless: 4*s.route.Quota + 40}}
+}
+
+// attacker returns one at some addresses, at a new one if there are none.
+func (s *scene) attacker(from ...string) *caller {
+	if from == nil {
+		from = []string{s.host()}
+	}
+	return s.attacks(s.caller(instance.Attacker, false, false, from...))
+}
+
+func (s *scene) attacks(c *caller) *caller {
+	c.client.Sent = &s.sent
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attackers = append(s.attackers, c.Attacker)
+	return c
+}
+
+// honest returns somebody of the crowd at an address.
+func (s *scene) honest(from string) *caller { return s.caller(crowdName, true, false, from) }
+
+func (s *scene) witness(base http.RoundTripper, address func() string, honest bool) *witness {
+	return &witness{base, s.oracle, address, honest, "__Host-tallystick-" + s.row}
+}
+
+// at is where an instance listens, whose own address has leaked, and the site as all clients see it.
+func (s *scene) at(to int) string {
+	if to == attackers.Balancer {
+		return "http://" + s.cluster.Proxy.Plain.String()
+	}
+	return "http://" + s.cluster.Instances[to%len(s.cluster.Instances)].Where.Front.String()
+}
+
+// gained is what all attackers have got.
+func (s *scene) gained() (all attackers.Gain) {
+	for _, a := range s.attackers {
+		g := a.Gained()
+		all.Spent += g.Spent
+		all.Solved += g.Solved
+		all.Bought += g.Bought
+	}
+	return all
+}
+
+// levelOf returns how many tallies an identity can have bought for so much work on n instances,
+// each of which it paid with the same part: the most that can be.
+func levelOf(n, crowd, work, seen int64) int64 {
+	c := float64(n * crowd)
+	return int64(math.Floor(4*c*float64(seen)/3600 + c*math.Log2(1+15./8*float64(work)/(c*leastWork))))
+}
+
+// worth returns what an own tally may use on all instances: its quota at home, and the share
+// on each of the others.
+func (s *scene) worth() int64 {
+	return s.route.Quota + (s.n()-1)*chance.Share(s.route.Quota, s.route.Instances, 1)
+}
+
+// own is what may be bought: F·(L + (N+C−1)·q).
+func (s *scene) own() int64 {
+	got := s.gained()
+	return s.worth() * min(levelOf(s.n(), s.route.Crowd, got.Spent, s.seen.Load()), got.Bought)
 }
 
 // wait moves the clock of all instances.
@@ -97,9 +196,7 @@ func (s *scene) wait(seconds int64) {
 func (s *scene) move(seconds int64) {
 	s.hold.Lock()
 	defer s.hold.Unlock()
-	if err := s.cluster.advance(seconds); err != nil {
-		s.fail(err)
-	}
+	s.fail(s.cluster.Advance(seconds))
 	s.seen.Add(seconds)
 }
 
@@ -115,15 +212,6 @@ func together(fs ...func()) {
 	var wg sync.WaitGroup
 	for _, f := range fs {
 		wg.Go(f)
-	}
-	wg.Wait()
-}
-
-// times runs f so often at once, and waits.
-func times(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { f(i) })
 	}
 	wg.Wait()
 }

@@ -4,11 +4,10 @@
 package instance
 
 import (
-	"fmt"
+	"encoding/json"
+	"net/http"
 	"net/netip"
 	"time"
-
-	"github.com/tallystick/tallystick/middleware"
 )
 
 const (
@@ -24,9 +23,8 @@ const (
 	// Attacker is how the name of an attacker ends.
 	Attacker = "/attacker"
 
-	// Cached is how the path begins where the proxy keeps answers for all, and GET is answered
-	// so that it may.
-	Cached = "/cached"
+	// Measured is how the name of a client begins of whose requests the CPU time is measured.
+	Measured = "steady"
 
 	// Wrong is the field of a log-in with a wrong password.
 	Wrong = "Lab-Wrong"
@@ -41,101 +39,70 @@ const (
 	Admitted = "admitted"
 )
 
-// A Config is what one instance serves. All instances have the same routes.
-type Config struct {
-	Process int64 // its number, which none has had before it
-	Listen  netip.AddrPort
-	Now     int64          // Unix seconds, at which the clock stands
-	Secret  []byte         // of tokens, and of calls to counters
-	Trusted []netip.Prefix // the networks of the proxies
-	Routes  []Route
-	Fleet   *Fleet // where it is one of a fleet: then there are neither Routes nor Now, Secret and Trusted
-}
-
-// A Fleet is served as a file of policies says, by the clock of the machine.
-type Fleet struct {
-	Policies string         // the file
-	Keys     string         // the folder with certificate.pem and key.pem
-	Safe     netip.AddrPort // where it listens for TLS
-}
-
-// The policies of a fleet, each with a handler of its own behind it.
+// The policies of which the handler is no plain one. Of the last three nothing stands between net/http and the middleware:
+// what either does to a request, the other one sees.
 const (
-	Sliding = "sliding"
-	Fixed   = "fixed"
-	Bucket  = "bucket"
+	Cached  = "cached"  // the proxy keeps answers for all, and GET is answered so that it may
+	AtOnce  = "at-once" // the requests of an attacker stay until the lab lets them go
 	LogIn   = "login"   // 401 for a request with the field Wrong
-	AtOnce  = "at-once" // takes a while
-	Form    = "form"    // sells tallies, and keeps what was filled in
+	Slow    = "slow"    // sends a 103 before it reads the body
+	Busy    = "crew"    // takes a while
 	Upload  = "upload"  // has net/http write the parts to files
 	Early   = "early"   // sends a 103 first
 	Proxied = "proxied" // a ReverseProxy, whose upstream sends a 103, asks for the body by 100, and has a trailer
 )
 
-// A Route is one policy with one limit.
-type Route struct {
-	Policy      string
-	Quota       int64
-	Window      int64  // seconds
-	Fixed       bool   // a fixed window, not a sliding one
-	Mode        string // "", or the name of a mode
-	Work, Crowd int64
-	BindOwn     bool
-	MaxClients  int // 0: the default
-	Room        bool
-	AtOnce      int    // requests of a tally that are served at once; 0 for any number
-	Counter     string // the URL of an exact counter; "" for none
-	Instances   int64  // how many the middleware is told that there are
+// A Config is what one instance serves.
+type Config struct {
+	Process  int64          // its number, which none has had before it
+	Listen   netip.AddrPort // also for HTTP/2
+	Safe     netip.AddrPort // with TLS too, if it is one
+	Keys     string         // the folder with certificate.pem and key.pem
+	Now      int64          // Unix seconds, where the clock stands
+	Policies []string       // the files that say what to serve
+	Counters map[string]string
+	Secret   []byte // of calls to counters over HTTP
 }
-
-// Challenge returns what the route sells, or nil.
-func (r Route) Challenge() *middleware.Challenge {
-	mode := middleware.WhenExhausted
-	switch r.Mode {
-	case "":
-		return nil
-	case Newcomers:
-		mode = middleware.Newcomers
-	case EveryRequest:
-		mode = middleware.EveryRequest
-	}
-	c := &middleware.Challenge{Mode: mode, Work: r.Work, Crowd: r.Crowd, BindOwn: r.BindOwn, Path: "/" + r.Policy + "/tally/"}
-	c.NoWaitingRoom = !r.Room && mode != middleware.EveryRequest
-	return c
-}
-
-// The modes by name.
-const (
-	WhenExhausted = "WhenExhausted"
-	Newcomers     = "Newcomers"
-	EveryRequest  = "EveryRequest"
-)
 
 // Where is where an instance listens, for clients and for the lab.
 type Where struct{ Front, Back, Safe netip.AddrPort }
 
 // A State is what an instance has seen and used.
 type State struct {
-	Counts map[string]map[string]int64
-	CPU    time.Duration
-	Heap   uint64
-
+	Counts     map[string]map[string]int64 // by the name that a client gives itself, by what became of its requests
+	CPU        time.Duration
+	Heap       uint64
 	Goroutines int
+
+	Connections int64            // that it has
+	Busy        []string         // policies where it is
+	Served      int64            // at once to one client of Slow, the most ever
+	Life        map[string]int64 // of tokens, in seconds, by the policy
+	Computed    []time.Duration  // for requests of the Measured, since it was asked before
+	Logged      []string         // lines, since it was asked before
 }
 
 // A Decision is what a response says of the decision about its request.
 type Decision struct {
-	Reason    string
-	Own, Room bool
-	Inherited int64
+	Reason   string
+	Admitted bool   `json:",omitempty"`
+	Own      bool   `json:",omitempty"` // a tally that was bought
+	Room     bool   `json:",omitempty"` // the waiting room
+	Degraded bool   `json:",omitempty"` // no counter has decided
+	Call     string `json:",omitempty"` // what it said
+	TokenErr string `json:",omitempty"` // why no token was accepted
+	Late     bool   `json:",omitempty"` // it had ended
+
+	Inherited int64 `json:",omitempty"`
+	At        int64 `json:",omitempty"` // Unix seconds, by the clock of the instance
 }
 
-const layout = "%s own=%t room=%t inherited=%d"
-
-func (d Decision) String() string { return fmt.Sprintf(layout, d.Reason, d.Own, d.Room, d.Inherited) }
+func (d Decision) String() string {
+	text, _ := json.Marshal(d) // it never fails
+	return string(text)
+}
 
 // Parse reads what String has written. It is not ok if that is something else.
-func Parse(text string) (d Decision, ok bool) {
-	n, err := fmt.Sscanf(text, layout, &d.Reason, &d.Own, &d.Room, &d.Inherited)
-	return d, n == 4 && err == nil
+func Parse(h http.Header) (d Decision, ok bool) {
+	return d, json.Unmarshal([]byte(h.Get(DecisionHeader)), &d) == nil
 }

@@ -3,34 +3,25 @@
 package instance_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
-	"github.com/tallystick/tallystick/middleware"
 )
 
 func TestDecisionsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, d := range []instance.Decision{
-		{Reason: "within-limits", Own: true},
-		{Reason: "over-limit", Room: true, Inherited: 7},
+		{Reason: "within-limits", Own: true, Call: "none"},
+		{Reason: "over-limit", Room: true, Inherited: 7, Call: "answered", TokenErr: "token: expired", Late: true, At: 5},
 	} {
-		read, ok := instance.Parse(d.String())
+		read, ok := instance.Parse(http.Header{instance.DecisionHeader: {d.String()}})
 		require.True(t, ok)
 		require.Equal(t, d, read)
 	}
-	for _, text := range []string{"", "over-limit", "over-limit own=maybe room=false inherited=0", "over-limit own=true room=false"} {
-		_, ok := instance.Parse(text)
+	for _, text := range []string{"", "over-limit", `{"Reason": 7}`} {
+		_, ok := instance.Parse(http.Header{instance.DecisionHeader: {text}})
 		require.False(t, ok, text)
-	}
-}
-
-func TestModes(t *testing.T) {
-	require.Nil(t, instance.Route{Policy: "a"}.Challenge())
-	for name, mode := range map[string]middleware.Mode{
-		instance.WhenExhausted: middleware.WhenExhausted, instance.Newcomers: middleware.Newcomers, instance.EveryRequest: middleware.EveryRequest,
-	} {
-		require.Equal(t, mode, instance.Route{Policy: "a", Mode: name}.Challenge().Mode)
 	}
 }

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package judge is what long runs are judged by: what was found wrong, what may not grow, what a
+// Package judge is what runs are judged by: what must happen and what may not, what may not grow, what a
 // quota was meanwhile, and the table that says so.
 package judge
 
 import (
 	"fmt"
 	"io"
+	"iter"
+	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"text/tabwriter"
 )
+
+// A Count counts something that must happen.
+type Count struct{ atomic.Int64 }
 
 // Complaints count what was found wrong, and keep the first.
 type Complaints struct {
@@ -21,25 +27,19 @@ type Complaints struct {
 }
 
 // Note notes one.
-func (c *Complaints) Note(what string) {
+func (c *Complaints) Note(format string, of ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n++; c.n == 1 {
-		c.first = what
+		c.first = fmt.Sprintf(format, of...)
 	}
 }
 
-// Read returns what was noted.
-func (c *Complaints) Read() Found {
+// Read returns how many were noted, and the first.
+func (c *Complaints) Read() (n int64, first string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Found{c.n, c.first}
-}
-
-// Found is how often something was, and the first.
-type Found struct {
-	N     int64
-	First string
+	return c.n, c.first
 }
 
 // An Outage is when something does not stand, or others do not know yet that it does.
@@ -56,39 +56,6 @@ func (o *Outage) Stood(since int64) bool { return since%2 == 0 && o.state.Load()
 // Change is the beginning or the end of an outage.
 func (o *Outage) Change() { o.state.Add(1) }
 
-// A Series is a number that is looked at again and again, and that must not grow.
-type Series []float64
-
-// Growth is by how much it grew over its second half: the slope of the straight line that is
-// nearest to it, times its length.
-func (s Series) Growth() float64 {
-	half := s[len(s)/2:]
-	if len(half) < 3 {
-		return 0
-	}
-	n := float64(len(half))
-	var sx, sy, sxx, sxy float64
-	for i, y := range half {
-		x := float64(i)
-		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
-	}
-	return (n*sxy - sx*sy) / (n*sxx - sx*sx) * (n - 1)
-}
-
-// Quarter is the mean of the quarter that begins at a part of it.
-func (s Series) Quarter(from float64) float64 {
-	if len(s) == 0 {
-		return 0
-	}
-	at := int(from * float64(len(s)))
-	some := s[at:min(len(s), at+max(1, len(s)/4))]
-	sum := 0.0
-	for _, y := range some {
-		sum += y
-	}
-	return sum / float64(len(some))
-}
-
 // A Row is a line of the table.
 type Row struct {
 	What, Before, After, Allowed string
@@ -96,9 +63,19 @@ type Row struct {
 	Why                          string
 }
 
-// None is the row of what must not have been found.
-func None(what string, x Found) Row {
-	return Row{What: what, After: fmt.Sprint(x.N), Allowed: "0", OK: x.N == 0, Why: x.First}
+// Say is the row of a figure without a bound.
+func Say(what, before, format string, of ...any) Row {
+	return Row{What: what, Before: before, After: fmt.Sprintf(format, of...), OK: true, Report: true}
+}
+
+// Most is the row of what a bound must not be exceeded by, or must be reached, if nobody has ended the run before.
+func Most(what string, n, bound int64, reached, interrupted bool) Row {
+	r := Row{What: what, After: fmt.Sprint(n), Allowed: fmt.Sprint(bound), OK: n <= bound}
+	if reached {
+		r.Allowed += ", reached"
+		r.OK = n == bound || interrupted && r.OK
+	}
+	return r
 }
 
 // AtLeast is the row of what must have happened, if nobody has ended the run before.
@@ -106,9 +83,49 @@ func AtLeast(what string, n, least int64, interrupted bool) Row {
 	return Row{What: what, After: fmt.Sprint(n), Allowed: fmt.Sprintf("at least %d", least), OK: interrupted || n >= least}
 }
 
-// Say is the row of a figure without a bound.
-func Say(what, before, after string) Row {
-	return Row{What: what, Before: before, After: after, OK: true, Report: true}
+// A field is one of a struct of findings that has a tag `what`. Of one with a tag `least` so much must happen; of another there may be none.
+type field struct {
+	what  string
+	least int64
+	value any // a *Count, *Complaints or *int64
+}
+
+func fields(of any) iter.Seq[field] {
+	return func(yield func(field) bool) {
+		v := reflect.ValueOf(of).Elem()
+		for i := range v.NumField() {
+			tag := v.Type().Field(i).Tag
+			if what, is := tag.Lookup("what"); is {
+				least, _ := strconv.ParseInt(tag.Get("least"), 10, 64) // none is 0
+				if !yield(field{what, least, v.Field(i).Addr().Interface()}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Rows are those of the fields of a struct that have a tag `what`, in their order: of a [Count] or an integer with a
+// tag `least` that so much of it has happened, of another integer and of [Complaints] that there is none.
+func Rows(of any, prefix string, interrupted bool) (rows []Row) {
+	for f := range fields(of) {
+		var n int64
+		var why string
+		switch x := f.value.(type) {
+		case *Count:
+			n = x.Load()
+		case *Complaints:
+			n, why = x.Read()
+		case *int64:
+			n = *x
+		}
+		if f.least > 0 {
+			rows = append(rows, AtLeast(prefix+f.what, n, f.least, interrupted))
+		} else {
+			rows = append(rows, Row{What: prefix + f.what, After: fmt.Sprint(n), Allowed: "0", OK: n == 0, Why: why})
+		}
+	}
+	return rows
 }
 
 // Holds reports whether all does.

@@ -50,3 +50,17 @@ func TestGrowth(t *testing.T) {
 	require.Zero(t, Series(nil).Quarter(0.5))
 	require.InDelta(t, 2.5, Series{1, 1, 2, 3, 9, 9, 9, 9}.Quarter(0.25), 1e-6)
 }
+
+func TestOutage(t *testing.T) {
+	var o Outage
+	before := o.Now()
+	require.True(t, o.Stood(before))
+	o.Change()
+	during := o.Now()
+	require.False(t, o.Stood(before), "it fell meanwhile")
+	require.False(t, o.Stood(during))
+	o.Change()
+	require.False(t, o.Stood(before))
+	require.False(t, o.Stood(during), "it did not stand at the beginning")
+	require.True(t, o.Stood(o.Now()))
+}

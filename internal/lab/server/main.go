@@ -1,79 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command server is one instance of the site that the lab attacks: routes with the middleware
-// before them as users mount it, and a door at the back for the lab. The lab builds it
-// anew, whole or with one defence broken, and starts it several times.
-//
-// Its clock stands where the lab has put it, so that no window ends by itself. As one of a fleet
-// it serves what a file of policies says, by the machine's clock, also by HTTP/2.
+// Command server is a site as a process of its own. The lab builds it anew, whole or with one defence broken,
+// and starts it several times.
 package main
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"net"
-	"net/http"
-	"net/netip"
-	"net/url"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/lab/instance"
+	"github.com/tallystick/tallystick/internal/lab/site"
 )
 
 func main() {
-	file := flag.String("config", "", "the file that says what to serve")
-	flag.Parse()
-	if err := run(*file); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "server:", err)
 		os.Exit(1)
 	}
 }
 
-// run serves, and says where as a line of JSON on the standard output.
-func run(file string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
+// drain is how long requests under way have, when the process is asked to end.
+const drain = 10 * time.Second
+
+// run serves as the first line of the standard input says, and says where as a line of JSON on the standard output.
+func run() error {
 	var cfg instance.Config
-	if err := json.Unmarshal(text, &cfg); err != nil {
+	if err := json.NewDecoder(os.Stdin).Decode(&cfg); err != nil {
 		return err
 	}
-	s, err := newSite(cfg)
+	s, where, err := site.Start(cfg, nil)
 	if err != nil {
 		return err
-	}
-	front, err := net.Listen("tcp4", cfg.Listen.String())
-	if err != nil {
-		return err
-	}
-	back, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	where := instance.Where{Front: addrOf(front), Back: addrOf(back)}
-	s.door = &url.URL{Scheme: "http", Host: where.Back.String()}
-	server := &http.Server{Handler: s.front(), Protocols: new(http.Protocols)}
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(true)
-	server.Protocols.SetUnencryptedHTTP2(true)
-	failed := make(chan error, 4)
-	if f := cfg.Fleet; f != nil {
-		safe, err := net.Listen("tcp4", f.Safe.String())
-		if err != nil {
-			return err
-		}
-		where.Safe = addrOf(safe)
-		go func() {
-			failed <- server.ServeTLS(safe, filepath.Join(f.Keys, "certificate.pem"), filepath.Join(f.Keys, "key.pem"))
-		}()
 	}
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -82,26 +45,19 @@ func run(file string) error {
 		return err
 	}
 	fmt.Println(string(line))
-	go func() { failed <- http.Serve(back, s.back()) }()
-	go func() { failed <- server.Serve(front) }()
+	gone := make(chan error, 1)
 	go func() { // the lab holds the other end, and so this ends with it
 		_, err := os.Stdin.Read(make([]byte, 1))
-		failed <- errors.Join(errors.New("the lab is gone"), err)
+		gone <- errors.Join(errors.New("the lab is gone"), err)
 	}()
 	select {
-	case err := <-failed:
+	case err := <-gone:
+		return err
+	case err := <-s.Failed():
 		return err
 	case <-asked:
 	}
 	ctx, stop := context.WithTimeout(context.Background(), drain)
 	defer stop()
-	if err := server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return server.Close() // the rest are slow readers
+	return s.Stop(ctx)
 }
-
-// drain is how long requests under way have, when the process is asked to end.
-const drain = 10 * time.Second
-
-func addrOf(l net.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }

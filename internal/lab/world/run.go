@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package world has some instances serve honest clients and attackers for minutes, while their secrets are rotated,
+// their policies are changed, Redis is killed, instances are replaced and clocks are wrong, and says whether anything was lost, or grew.
+//
+// There are two houses that it may live in. In one all runs in one process, over loopback, so that heap and goroutines
+// are those of all. In the other the instances are processes that were built for the race detector, behind nginx. The CPU time of honest requests is that of the thread which serves
+// them, to which the goroutine is locked meanwhile: what attackers cost is not in it.
+//
+// Tallies are sold on two policies. On one they have a home, and a share on the other instances, of which holders and a
+// farm use all. On the other work comes first while the instance is busy, or whatever the load, as the configuration says.
+package world
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/tallystick/tallystick/internal/lab/judge"
+)
+
+// Run has a world go on for so long as a command line says, and reports whether all held. build builds the program of an instance,
+// with a defence broken if one is named; nil: the instances are in this process.
+func Run(ctx context.Context, verb string, args []string, stdout, stderr io.Writer, build func(dir, without string) (program string, err error)) (held bool, err error) {
+	f := flag.NewFlagSet(verb, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	length := f.Duration("for", 5*time.Minute, "how long; longer where the machine is too slow for one of everything")
+	out, without := "", ""
+	if build != nil {
+		f.StringVar(&out, "out", "", "a `folder` for what the processes say")
+		f.StringVar(&without, "without", "", "break this `defence`")
+	}
+	if err := f.Parse(args); err != nil {
+		return false, err
+	}
+	if f.NArg() > 0 {
+		return false, fmt.Errorf("what is %q?", f.Arg(0))
+	}
+	if *length <= 0 {
+		return false, errors.New("-for must be more than 0")
+	}
+	set := settingsFor(*length)
+	set.progress = Progress(stderr)
+	defer set.progress("")
+	if set.dir = out; out == "" {
+		if set.dir, err = os.MkdirTemp("", "tallystick-lab"); err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(set.dir)
+	} else if set.dir, err = filepath.Abs(out); err == nil {
+		err = os.MkdirAll(set.dir, 0o700)
+	}
+	if err == nil && build != nil {
+		set.program, err = build(set.dir, without)
+	}
+	if err != nil {
+		return false, err
+	}
+	found, err := live(ctx, set)
+	if err != nil {
+		return false, err
+	}
+	rows := found.rows()
+	set.progress("")
+	return judge.Holds(rows), found.write(stdout, rows)
+}
+
+// settingsFor are those of a run: what happens every second, or every 20, happens more often in
+// a short one.
+func settingsFor(length time.Duration) settings {
+	return settings{
+		length: length, round: min(time.Second, length/40), reconfigure: time.Second, rotate: min(20*time.Second, max(2*time.Second, length/8)),
+		progress: func(string) {}, patience: patience,
+	}
+}
+
+// Progress returns what shows a line on a terminal, in the place of the last.
+func Progress(w io.Writer) func(string) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func(string) {}
+	}
+	return func(line string) { fmt.Fprintf(w, "\r\x1b[K%s", line) }
+}
+
+// live runs a world from its beginning to its end, and returns what was found.
+func live(ctx context.Context, set settings) (*findings, error) {
+	http.DefaultClient.CloseIdleConnections()
+	runtime.GC()
+	before := runtime.NumGoroutine()
+	began := time.Now()
+	w, err := openWorld(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	w.play(ctx)
+	w.interrupted, w.length = ctx.Err() != nil, time.Since(began)
+	w.end()
+	http.DefaultClient.CloseIdleConnections()
+	w.goroutinesBefore, w.goroutinesLeft = before, left(before, set.patience)
+	if w.goroutinesLeft > before {
+		var all strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&all, 1)
+		set.progress(all.String() + "\n")
+	}
+	return &w.findings, errors.Join(w.errs...)
+}
+
+// left returns how many goroutines there are, when those that are about to end have.
+func left(before int, patience time.Duration) int {
+	for end := time.Now().Add(patience); runtime.NumGoroutine() > before && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return runtime.NumGoroutine()
+}

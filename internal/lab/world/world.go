@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tallystick/tallystick/internal/attackers"
+	"github.com/tallystick/tallystick/internal/lab/house"
+	"github.com/tallystick/tallystick/internal/lab/instance"
+	"github.com/tallystick/tallystick/internal/lab/judge"
+)
+
+// settings are what a run is like. The last seven are for tests, which break one thing each.
+type settings struct {
+	length      time.Duration
+	round       time.Duration // at least, so that the machine is not the only pace
+	reconfigure time.Duration
+	rotate      time.Duration
+	patience    time.Duration // with goroutines that should end
+	progress    func(string)
+	program     string // that the instances are, as processes; "": they are in this one
+	dir         string
+
+	wrap       func(*world, http.Handler) http.Handler
+	configured func(policy string, p object) // may change what is configured
+	byLoad     bool                          // work never comes first on /busy while it is calm
+	life       func() int64                  // of tokens, for rotations
+	redis      []string                      // further arguments of the server
+	cycles     int64                         // how many there are, in place of a length
+	slack      int64                         // added to every bound
+}
+
+// A world is everything that runs.
+type world struct {
+	findings
+	set       settings
+	clocks    *clocks
+	short     *ring // of the policies whose tokens live an hour
+	long      *ring // of those whose tokens live for two of the exact routes' windows
+	life      map[bool]func() int64
+	quotas    map[string]*judge.Quotas
+	workFirst *judge.Quotas // what workFirst says, which changes as a quota does
+	house     *house.Cluster
+	redis     *house.Redis
+	book      *book
+	outage    judge.Outage // of Redis
+	away      judge.Outage // an instance is not there
+	client    *http.Client
+
+	operating     sync.Mutex // of those who restart instances or change what they are configured by
+	configuration int
+	where         [instances]instance.Where
+	numbers       [instances]atomic.Int64 // of the processes that the instances are
+	hosts         atomic.Uint32
+	flooding      atomic.Bool
+	restarting    atomic.Bool
+	hold          sync.RWMutex // of those who go on through all rounds
+	touched       atomic.Bool  // some clock was wrong by far, two windows ago or less
+
+	mu   sync.Mutex
+	errs []error
+	idle []func() // closes connections that nobody uses
+}
+
+// rest closes the connections that nobody uses.
+func (w *world) rest() {
+	w.client.CloseIdleConnections()
+	for _, f := range w.idle {
+		f()
+	}
+}
+
+func (w *world) phase() *phase {
+	if w.flooding.Load() {
+		return &w.flood
+	}
+	return &w.quiet
+}
+
+// fail notes that the lab could not do what it meant to: then no verdict counts.
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil && len(w.errs) < 3 {
+		w.errs = append(w.errs, err)
+	}
+}
+
+// openWorld starts all servers.
+func openWorld(ctx context.Context, set settings) (_ *world, err error) {
+	w := &world{
+		set: set, clocks: newClocks(exactWindow(time.Now())), short: newRing(), long: newRing(), book: newBook(set.slack),
+		quotas: quotasOf(), workFirst: judge.NewQuotas(set.workFirst(0)), life: map[bool]func() int64{},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}},
+	}
+	w.worst = w.book.worst
+	w.exact = map[string]*ledger{
+		paid: newLedger(exactQuota, 0, true),
+		open: newLedger(exactQuota, instances*(exactQuota/instances), false),
+	}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.redis, err = house.NewRedis(set.dir, set.redis); err != nil {
+		return nil, err
+	}
+	if err = w.redis.Start(ctx); err != nil {
+		return nil, err
+	}
+	if err = w.write(); err != nil {
+		return nil, err
+	}
+	plan := house.Plan{Dir: set.dir, Program: set.program, Size: instances, TLS: true, Spread: true, Site: instance.Config{
+		Now: w.clocks.right.Load(), Counters: map[string]string{"shared": w.redis.URL()},
+		Policies: []string{filepath.Join(set.dir, "policies.json"), filepath.Join(set.dir, "exact.json")},
+	}}
+	if set.wrap != nil {
+		plan.Wrap = func(h http.Handler) http.Handler { return set.wrap(w, h) }
+	}
+	// The instances are ended by the world, not with the time of their clients.
+	if w.house, err = house.Start(context.WithoutCancel(ctx), plan); err != nil {
+		return nil, err
+	}
+	w.clocks.house = w.house
+	for i, p := range w.house.Instances {
+		w.where[i] = p.Where
+		w.numbers[i].Store(p.Number)
+	}
+	state, err := w.house.Instances[0].State()
+	for policy, life := range state.Life {
+		was := w.life[exact(policy)]
+		w.life[exact(policy)] = func() int64 {
+			if set.life != nil {
+				return set.life()
+			}
+			if was != nil {
+				return max(life, was())
+			}
+			return life
+		}
+	}
+	return w, err
+}
+
+// close ends everything that openWorld has started.
+func (w *world) close() {
+	if w.house != nil {
+		w.fail(w.house.Stop())
+	}
+	w.rest()
+	if w.redis != nil {
+		w.redis.Kill()
+	}
+}
+
+// patience is how long something may take that must come, on a machine that is busy.
+const patience = 2 * time.Minute
+
+// at is where an instance listens, or the balancer.
+func (w *world) at(to int) string {
+	if to == attackers.Balancer {
+		if w.house.Proxy != nil {
+			return "http://" + w.house.Proxy.Plain.String()
+		}
+		to = rand.IntN(instances)
+	}
+	return "http://" + w.where[to%instances].Front.String()
+}
+
+// host returns an address that nobody has had.
+func (w *world) host() string {
+	n := w.hosts.Add(1)
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}).String()
+}
+
+// dial connects to the first instance.
+func (w *world) dial() (net.Conn, error) {
+	return net.Dial("tcp", w.where[0].Front.String())
+}
