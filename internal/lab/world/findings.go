@@ -18,6 +18,7 @@ import (
 // findings are what a run has seen.
 type findings struct {
 	interrupted bool
+	processes   bool
 	length      time.Duration
 	rounds      int64
 
@@ -194,7 +195,11 @@ func (f *findings) write(w io.Writer, rows []judge.Row) error {
 	if f.interrupted {
 		fmt.Fprint(w, ", interrupted")
 	}
-	fmt.Fprint(w, "; race detector: ", race(), ".\n\n")
+	if f.processes {
+		fmt.Fprint(w, "; processes behind nginx, with the race detector.\n\n")
+	} else {
+		fmt.Fprint(w, "; race detector: ", race(), ".\n\n")
+	}
 	return judge.Write(w, rows)
 }
 

@@ -105,7 +105,7 @@ func live(ctx context.Context, set settings) (*findings, error) {
 		return nil, err
 	}
 	w.play(ctx)
-	w.interrupted, w.length = ctx.Err() != nil, time.Since(began)
+	w.interrupted, w.length, w.processes = ctx.Err() != nil, time.Since(began), set.program != ""
 	w.end()
 	http.DefaultClient.CloseIdleConnections()
 	w.goroutinesBefore, w.goroutinesLeft = before, left(before, set.patience)
