@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -60,7 +61,7 @@ const callersOf = 16
 // where the answer is lost or the races were, and prints how many were admitted, and how
 // many had no answer.
 func attempt(c exact.Counter, key string, quota int64) error {
-	p, err := exact.Compile("api", []storeless.Limit{yearly(quota)})
+	p, err := exact.Compile("api", []storeless.Limit{exactkit.Yearly(quota)})
 	if err != nil {
 		return err
 	}
@@ -93,10 +94,6 @@ func attempt(c exact.Counter, key string, quota int64) error {
 	return nil
 }
 
-func yearly(quota int64) storeless.Limit {
-	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 365 * 24 * time.Hour}
-}
-
 // Start makes a process ready that attempts a quota on a key.
 func Start(where, key string, quota int64) *exec.Cmd {
 	child := exec.Command(os.Args[0])
@@ -111,8 +108,7 @@ func Start(where, key string, quota int64) *exec.Cmd {
 // process asked again may have been charged twice, and nobody got what it was charged first: so many
 // it returns. lossy may be nil.
 func Processes(t *testing.T, times int, where string, c exact.Counter, lossy *Proxy) (twice int64) {
-	p, err := exact.Compile("api", []storeless.Limit{yearly(1000)})
-	require.NoError(t, err)
+	p := exactkit.PerYear(t, 1000)
 	for round := range times {
 		key := fmt.Sprint(t.Name(), round)
 		var before, after int64
@@ -143,12 +139,22 @@ func Processes(t *testing.T, times int, where string, c exact.Counter, lossy *Pr
 		require.GreaterOrEqual(t, again, int64(0))
 		require.LessOrEqual(t, again, callersOf*(after-before), "none, where no answer is lost")
 		twice += again
-		v, err := c.Peek(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
-		require.NoError(t, err)
-		require.Zero(t, v.Limits[0].Remaining)
+		require.Zero(t, exactkit.Left(t, c, exact.Call{Key: key, Cost: 1, Policy: p}))
 	}
 	if lossy != nil {
 		t.Logf("%d answers were lost", lossy.Lost.Load())
 	}
+	return twice
+}
+
+// AcrossProcesses runs [Processes] directly, and where the way back loses one of so many answers. where
+// names the counter at an address.
+func AcrossProcesses(t *testing.T, times, loses int, addr string, where func(addr string) string, c exact.Counter) (twice int64) {
+	t.Run("directly", func(t *testing.T) { Processes(t, times, where(addr), c, nil) })
+	t.Run("with lost answers", func(t *testing.T) {
+		lossy := StartProxy(t, addr)
+		lossy.Set(Ways{LoseEvery: loses})
+		twice = Processes(t, times, where(lossy.Addr().String()), c, lossy)
+	})
 	return twice
 }

@@ -73,7 +73,7 @@ func TestProxy(t *testing.T) {
 // comes after the fault is passed on again.
 func TestProxySwallows(t *testing.T) {
 	p := StartProxy(t, echo(t))
-	faults := OfTheWay(p)
+	faults := OfAServer(p, nil, nil, nil, nil)[:2]
 	require.Len(t, faults, 2)
 	for _, f := range faults {
 		f.Strike()

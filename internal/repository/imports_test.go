@@ -44,9 +44,9 @@ var arrows = map[string][]string{
 	"middleware/internal/seen":        {},
 	"middleware/internal/slots":       {},
 	"middleware/internal/ticket":      {},
-	"middleware/exact":                {module + "/storeless", module + "/internal/limiter"},
+	"middleware/exact":                {module + "/storeless", module + "/internal/limiter", module + "/internal/patience"},
 	"middleware/exact/exacttest":      {module + "/storeless", module + "/internal/limiter", module + "/middleware/exact"},
-	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact"},
+	"middleware/exact/remote":         {module + "/storeless", module + "/middleware/exact", module + "/internal/patience"},
 	"middleware/exact/pace":           {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas":            {module + "/storeless", module + "/middleware/exact"},
 	"middleware/exact/cas/castest":    {module + "/middleware/exact/cas"},
@@ -59,8 +59,11 @@ var arrows = map[string][]string{
 	"internal/model":                  {module + "/storeless", module + "/internal/limiter", module + "/internal/token", module + "/pow", module + "/middleware", module + "/internal/chance"},
 	"internal/limiter":                {module + "/storeless", module + "/internal/cells"}, // hidden: only middleware decides; storeless is what its users say
 	"internal/mutants":                {},
-	"internal/faults":                 {module + "/storeless", module + "/middleware/exact", testify},
+	"internal/exactkit":               {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", testify},
+	"internal/faults":                 {exactkit, module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/cas", module + "/middleware/exact/exacttest", testify},
+	"internal/faults/front":           {exactkit, module + "/internal/faults", module + "/middleware", module + "/middleware/exact", testify},
 	"internal/paced":                  {module + "/storeless", module + "/middleware/exact", module + "/middleware/exact/pace", kit},
+	"internal/patience":               {},
 	"internal/shop":                   {module + "/storeless", module + "/internal/limiter", module + "/internal/cells"},
 	"internal/token":                  {module + "/storeless", module + "/internal/limiter", jwt}, // hidden: only middleware makes tokens
 	"internal/printed":                {},
@@ -78,8 +81,9 @@ const (
 	validator = "github.com/go-playground/validator/v10"
 	testify   = "github.com/stretchr/testify/require"
 	httpsfv   = "github.com/dunglas/httpsfv"
-	mutants   = module + "/internal/mutants" // breaks packages, to test their tests
-	kit       = module + "/internal/testkit" // where a test runs
+	mutants   = module + "/internal/mutants"  // breaks packages, to test their tests
+	kit       = module + "/internal/testkit"  // where a test runs
+	exactkit  = module + "/internal/exactkit" // what tests ask of an exact counter
 )
 
 // inTests are the imports that a package's tests may have beside its own arrows,
@@ -92,15 +96,16 @@ var inTests = map[string][]string{
 		module + "/middleware/client", // the other end
 		module + "/internal/printed",  // the page with its table
 	},
-	"internal/limiter": {module + "/internal/chance"},            // what a share is, by other sums
-	"middleware/exact": {module + "/middleware/exact/exacttest"}, // what every counter must pass
+	"internal/limiter": {module + "/internal/chance"},                      // what a share is, by other sums
+	"middleware/exact": {module + "/middleware/exact/exacttest", exactkit}, // what every counter must pass
 	"middleware/exact/remote": {
-		module + "/middleware/exact/exacttest", module + "/internal/printed",
+		module + "/middleware/exact/exacttest", exactkit, module + "/internal/printed",
 		module + "/middleware", module + "/internal/paced", // in front of it, and over it
+		module + "/internal/faults", module + "/internal/faults/front", // that befall its owner
 	},
-	"middleware/exact/pace": {module + "/internal/paced"}, // what real processes show
+	"middleware/exact/pace": {module + "/internal/paced", module + "/middleware/exact/remote"}, // what real processes show
 	"middleware/exact/cas": {
-		module + "/middleware/exact/exacttest",
+		module + "/middleware/exact/exacttest", exactkit,
 		module + "/middleware/exact/cas/castest", // what every store must pass
 	},
 

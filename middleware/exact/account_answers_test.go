@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -19,15 +20,9 @@ import (
 func TestAnAccountRemembersWhomItAdmitted(t *testing.T) {
 	clock := exacttest.NewClock()
 	var a exact.Account
-	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, storeless.Limit{Quota: 1000, Window: time.Hour}), ID: "0"}
+	call := exact.Call{Key: "k", Cost: 2, Policy: exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour}), ID: "0"}
 	first := a.Take(clock.Now(), &call)
-	reload := func() {
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
-		a = exact.Account{}
-		require.NoError(t, a.UnmarshalBinary(b))
-	}
-	reload()
+	exactkit.Reload(t, &a)
 	clock.Advance(exact.IDLife - time.Nanosecond)
 	call.Cost = 7 // whatever else it says
 	again := a.Take(clock.Now(), &call)
@@ -46,49 +41,28 @@ func TestAnAccountRemembersWhomItAdmitted(t *testing.T) {
 		call.ID = strconv.Itoa(i + 1)
 		require.False(t, a.Take(clock.Now(), &call).Replayed)
 	}
-	reload()
+	exactkit.Reload(t, &a)
 	call.ID = "1"
 	require.True(t, a.Take(clock.Now(), &call).Replayed)
 	call.ID = "0"
 	require.False(t, a.Take(clock.Now(), &call).Replayed, "it is the 129th, counted from the last")
 	call.ID = "1"
 	require.False(t, a.Take(clock.Now(), &call).Replayed)
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	require.Less(t, len(b), 128*31+100)
+	require.Less(t, len(exactkit.Bytes(t, &a)), 128*31+100)
 }
 
 // A refusal is not remembered, and stores nothing.
 func TestAnAccountRemembersNoRefusal(t *testing.T) {
-	clock := exacttest.NewClock()
-	var a exact.Account
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Quota: 1, Window: time.Hour}), ID: "a"}
+	clock, a := exacttest.NewClock(), new(exact.Account)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Quota: 1, Window: time.Hour}), ID: "a"}
 	r := a.Take(clock.Now(), &call).Receipt
-	before, err := a.AppendBinary(nil)
-	require.NoError(t, err)
+	before := exactkit.Bytes(t, a)
 	call.ID = "b"
 	require.False(t, a.Take(clock.Now(), &call).Admitted)
-	after, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, before, exactkit.Bytes(t, a))
 	require.NoError(t, a.Refund(clock.Now(), &r))
 	v := a.Take(clock.Now(), &call)
 	require.True(t, v.Admitted && !v.Replayed)
-}
-
-// A pause with an ID is remembered too, and has nothing to give back.
-func TestAnAccountRemembersAPause(t *testing.T) {
-	clock := exacttest.NewClock()
-	var a exact.Account
-	call := exact.Call{Key: "k", Policy: compile(t, storeless.Limit{Quota: 1, Window: time.Hour}), Pause: time.Minute, ID: "a"}
-	require.True(t, a.Take(clock.Now(), &call).Admitted)
-	clock.Advance(time.Second)
-	v := a.Take(clock.Now(), &call)
-	require.True(t, v.Admitted && v.Replayed)
-	require.Zero(t, v.Receipt)
-	require.Zero(t, v.Wait)
-	clock.Advance(59 * time.Second)
-	require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: call.Policy}).Admitted, "the repeat is no longer pause")
 }
 
 // An account says when it expires: at that moment it is idle, and just before it is not.
@@ -107,14 +81,13 @@ func TestAnAccountSaysWhenItExpires(t *testing.T) {
 		"an ID of a window": {storeless.Limit{Quota: 5, Window: time.Minute}, exact.Call{Cost: 1, ID: "a"}, 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := exacttest.NewClock()
-			var a exact.Account
+			clock, a := exacttest.NewClock(), new(exact.Account)
 			require.True(t, a.Expires().IsZero())
-			row.call.Key, row.call.Policy = "k", compile(t, row.limit)
+			row.call.Key, row.call.Policy = "k", exactkit.Compile(t, row.limit)
 			require.True(t, a.Take(clock.Now(), &row.call).Admitted)
 			require.Equal(t, row.after, a.Expires().Sub(clock.Now()))
-			require.False(t, idleAt(&a, a.Expires().Add(-time.Nanosecond)))
-			require.True(t, idleAt(&a, a.Expires()))
+			require.False(t, idleAt(a, a.Expires().Add(-time.Nanosecond)))
+			require.True(t, idleAt(a, a.Expires()))
 		})
 	}
 }

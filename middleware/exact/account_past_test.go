@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -29,15 +30,12 @@ func TestADebtHasAnEnd(t *testing.T) {
 		"day":     {storeless.Limit{Algorithm: storeless.RollingDay, Quota: 5, Window: day}, day + time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := exacttest.NewClock()
-			var a exact.Account
-			call := exact.Call{Key: "k", Cost: storeless.MaxQuota, Policy: compile(t, tt.limit), Past: true}
+			clock, a := exacttest.NewClock(), new(exact.Account)
+			call := exact.Call{Key: "k", Cost: storeless.MaxQuota, Policy: exactkit.Compile(t, tt.limit), Past: true}
 			for range 3 {
 				require.True(t, a.Take(clock.Now(), &call).Admitted)
 			}
-			b, err := a.AppendBinary(nil)
-			require.NoError(t, err)
-			require.NoError(t, a.UnmarshalBinary(b))
+			exactkit.Reload(t, a)
 			call.Past, call.Cost = false, 1
 			v := a.Take(clock.Now(), &call)
 			require.False(t, v.Admitted)
@@ -52,16 +50,13 @@ func TestADebtHasAnEnd(t *testing.T) {
 
 // A log that is charged past its limit call by call has a bound, and counts it all.
 func TestALogOfWhatIsPastHasABound(t *testing.T) {
-	clock := exacttest.NewClock()
-	var a exact.Account
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour}), Past: true}
+	clock, a := exacttest.NewClock(), new(exact.Account)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour}), Past: true}
 	for range exact.MaxLog + 500 {
 		a.Take(clock.Now(), &call)
 		clock.Advance(time.Millisecond)
 	}
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	require.Less(t, len(b), 8*exact.MaxLog)
+	require.Less(t, len(exactkit.Bytes(t, a)), 8*exact.MaxLog)
 	call.Past = false
 	clock.Advance(time.Hour - 2*time.Millisecond)
 	require.False(t, a.Peek(clock.Now(), &call).Admitted, "the last 501 are one, and end with the last")
@@ -83,7 +78,7 @@ func TestADebtIsHeldWhenAClockStepsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := exacttest.NewClock()
-			call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: 10 * time.Second})}
+			call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: 10 * time.Second})}
 			row.call.Key, row.call.Policy = call.Key, call.Policy
 			var a exact.Account
 			if row.call.Ahead > 0 {
@@ -109,7 +104,7 @@ func TestADebtIsHeldWhenAClockStepsBack(t *testing.T) {
 // was not used: that is how an estimate is settled.
 func TestADebtIsGivenBack(t *testing.T) {
 	clock := exacttest.NewClock()
-	call := exact.Call{Key: "k", Cost: 50, Policy: compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: 10 * time.Second, Burst: 5}), Past: true}
+	call := exact.Call{Key: "k", Cost: 50, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: 10 * time.Second, Burst: 5}), Past: true}
 	var a exact.Account
 	r := a.Take(clock.Now(), &call).Receipt
 	r.Cost = 48

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -27,21 +28,19 @@ func TestIdle(t *testing.T) {
 		"day":             {[]storeless.Limit{{Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
 		"fixed, then day": {[]storeless.Limit{minute, {Algorithm: storeless.RollingDay, Quota: 5, Window: day}}, day + time.Minute + time.Second},
 	} {
-		clock := exacttest.NewClock()
-		var a exact.Account
-		require.True(t, idleAt(&a, clock.Now()), name)
-		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: compile(t, tt.limits...)}).Admitted)
-		require.False(t, idleAt(&a, clock.Now().Add(tt.after-time.Second)), name)
-		require.True(t, idleAt(&a, clock.Now().Add(tt.after)), name)
+		clock, a := exacttest.NewClock(), new(exact.Account)
+		require.True(t, idleAt(a, clock.Now()), name)
+		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, tt.limits...)}).Admitted)
+		require.False(t, idleAt(a, clock.Now().Add(tt.after-time.Second)), name)
+		require.True(t, idleAt(a, clock.Now().Add(tt.after)), name)
 	}
 }
 
 // A receipt that was tampered with gives back no more than was charged at its time,
 // and one that was made up nothing.
 func TestReceiptsThatWereTamperedWith(t *testing.T) {
-	clock := exacttest.NewClock()
-	var a exact.Account
-	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})}
+	clock, a := exacttest.NewClock(), new(exact.Account)
+	call := exact.Call{Key: "k", Cost: 2, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})}
 	first := a.Take(clock.Now(), &call).Receipt
 	clock.Advance(time.Minute)
 	call.Cost = 3
@@ -79,8 +78,8 @@ func TestIdempotencyLastsLongEnough(t *testing.T) {
 // one alone, and the other way round.
 func TestPoliciesOfOneNameLeaveEachOtherAlone(t *testing.T) {
 	clock := exacttest.NewClock()
-	was := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "minute", Quota: 50, Window: time.Minute})}
-	is := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "hour", Quota: 10, Window: time.Hour},
+	was := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Name: "minute", Quota: 50, Window: time.Minute})}
+	is := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Name: "hour", Quota: 10, Window: time.Hour},
 		storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 100, Window: day})}
 	tooMuch := was
 	tooMuch.Cost = 51
@@ -109,21 +108,16 @@ func TestPoliciesOfOneNameLeaveEachOtherAlone(t *testing.T) {
 // Of configurations that come and go an account keeps some thirty limits, and of those
 // what ends last.
 func TestAccountIsBounded(t *testing.T) {
-	clock := exacttest.NewClock()
-	var a exact.Account
-	kept := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "kept", Quota: 10, Window: 30 * day})}
+	clock, a := exacttest.NewClock(), new(exact.Account)
+	kept := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Name: "kept", Quota: 10, Window: 30 * day})}
 	a.Take(clock.Now(), &kept)
 	for i := range 200 {
 		l := storeless.Limit{Name: "gone", Quota: 10, Window: time.Hour + time.Duration(i)*time.Second}
-		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: compile(t, l)}).Admitted)
+		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, l)}).Admitted)
 	}
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	require.Less(t, len(b), 1000)
+	require.Less(t, len(exactkit.Bytes(t, a)), 1000)
 	require.EqualValues(t, 9, a.Peek(clock.Now(), &kept).Limits[0].Remaining)
 	clock.Advance(day)
 	a.Take(clock.Now(), &kept)
-	b, err = a.AppendBinary(nil)
-	require.NoError(t, err)
-	require.Less(t, len(b), 50, "what has ended is forgotten")
+	require.Less(t, len(exactkit.Bytes(t, a)), 50, "what has ended is forgotten")
 }

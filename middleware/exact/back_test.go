@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -37,7 +38,7 @@ var patterns = map[string]func(rng *rand.Rand, n int) (comes bool, later int){
 func sizes(t *testing.T, charges int, pattern func(*rand.Rand, int) (bool, int)) (most, last int, a exact.Account) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	clock := exacttest.NewClock()
-	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: storeless.MaxQuota, Window: 30 * day})}
+	call := exact.Call{Key: "k", Cost: 2, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: storeless.MaxQuota, Window: 30 * day})}
 	due := make(map[int][]exact.Receipt)
 	for n := range charges {
 		r := a.Take(clock.Now(), &call).Receipt
@@ -53,14 +54,11 @@ func sizes(t *testing.T, charges int, pattern func(*rand.Rand, int) (bool, int))
 		if n > 100 && n%97 != 0 {
 			continue
 		}
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
+		b := exactkit.Bytes(t, &a)
 		most, last = max(most, len(b)), len(b)
 		var same exact.Account
 		require.NoError(t, same.UnmarshalBinary(b))
-		again, err := same.AppendBinary(nil)
-		require.NoError(t, err)
-		require.Equal(t, b, again)
+		require.Equal(t, b, exactkit.Bytes(t, &same))
 		a = same
 	}
 	return most, last, a
@@ -84,7 +82,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 func TestAYearOfSettledRequests(t *testing.T) {
 	clock := exacttest.NewClock()
 	var a exact.Account
-	call := exact.Call{Key: "k", Cost: 10, Policy: compile(t, storeless.Limit{Quota: 1_000_000, Window: 30 * day})}
+	call := exact.Call{Key: "k", Cost: 10, Policy: exactkit.Compile(t, storeless.Limit{Quota: 1_000_000, Window: 30 * day})}
 	settle := func() {
 		clock.Advance(day / 1200)
 		r := a.Take(clock.Now(), &call).Receipt
@@ -95,9 +93,7 @@ func TestAYearOfSettledRequests(t *testing.T) {
 	}
 	costs := func() (size int, allocations float64) {
 		allocations = testing.AllocsPerRun(100, settle)
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
-		return len(b), allocations
+		return len(exactkit.Bytes(t, &a)), allocations
 	}
 	for range 1200 {
 		settle()
@@ -125,7 +121,7 @@ func TestRefundsAgainstAMap(t *testing.T) {
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		clock := exacttest.NewClock()
-		call := exact.Call{Key: "k", Cost: 3, Policy: compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: storeless.MaxQuota, Window: 365 * day})}
+		call := exact.Call{Key: "k", Cost: 3, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: storeless.MaxQuota, Window: 365 * day})}
 		var a exact.Account
 		type charge struct {
 			receipt exact.Receipt
@@ -158,10 +154,7 @@ func TestRefundsAgainstAMap(t *testing.T) {
 			}
 			require.Equal(t, want, a.Refund(clock.Now(), &r), "seed %d, step %d: %d of %d", seed, step, i, len(all))
 			if rng.IntN(50) == 0 {
-				b, err := a.AppendBinary(nil)
-				require.NoError(t, err)
-				a = exact.Account{}
-				require.NoError(t, a.UnmarshalBinary(b))
+				exactkit.Reload(t, &a)
 			}
 		}
 		require.Equal(t, storeless.MaxQuota-used, a.Peek(clock.Now(), &call).Limits[0].Remaining)
@@ -178,7 +171,7 @@ func TestReceiptsOfAnAccountBefore(t *testing.T) {
 	} {
 		for _, wait := range []time.Duration{10 * time.Millisecond, time.Minute, 3 * day} {
 			clock := exacttest.NewClock()
-			call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, limit)}
+			call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, limit)}
 			var before, a exact.Account
 			var old, receipts []exact.Receipt
 			for range 4 {
@@ -209,7 +202,7 @@ func TestRefundsOfEarlierVersions(t *testing.T) {
 	}
 	var a exact.Account
 	require.NoError(t, a.UnmarshalBinary(b))
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Quota: 5, Window: time.Hour})}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Quota: 5, Window: time.Hour})}
 	for serial, want := range map[uint64]error{1: exact.ErrLateRefund, 2: exact.ErrLateRefund, 60_000: exact.ErrNoRefund, 65_535: exact.ErrNoRefund, 65_534: nil, 60_001: nil} {
 		r := exact.Receipt{Key: "k", Cost: 1, Policy: call.Policy, At: exacttest.NewClock().Now(), Serial: strconv.FormatUint(serial, 36)}
 		require.Equal(t, want, a.Refund(exacttest.NewClock().Now(), &r), serial)
@@ -219,7 +212,7 @@ func TestRefundsOfEarlierVersions(t *testing.T) {
 // The serials of an account of before begin at one, and so do those of a clock that was never set.
 // Its 8192nd charge is in a byte more than a kilobyte has.
 func TestRefundsOfTheFirstSerials(t *testing.T) {
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: day})}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Quota: storeless.MaxQuota, Window: day})}
 	at := time.Unix(0, 0)
 	var a exact.Account
 	for n := range exact.Refundable + 2 {
@@ -227,13 +220,11 @@ func TestRefundsOfTheFirstSerials(t *testing.T) {
 		if n < exact.Refundable-2 {
 			continue
 		}
-		before, err := a.AppendBinary(nil)
-		require.NoError(t, err)
+		before := exactkit.Bytes(t, &a)
 		var given exact.Account
 		require.NoError(t, given.UnmarshalBinary(before))
 		require.NoError(t, given.Refund(at, &r))
-		after, err := given.AppendBinary(nil)
-		require.NoError(t, err)
+		after := exactkit.Bytes(t, &given)
 		var read exact.Account
 		require.NoError(t, read.UnmarshalBinary(after), "charge %d", n+1)
 		require.ErrorIs(t, read.Refund(at, &r), exact.ErrNoRefund)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -60,7 +61,7 @@ func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
 		seeds = 40
 	}
 	for name, limits := range bookable {
-		p := compile(t, limits...)
+		p := exactkit.Compile(t, limits...)
 		dearest := p.Tokens().Capacity()
 		booked, refunded, taken := 0, 0, 0
 		for seed := range seeds {
@@ -140,11 +141,7 @@ func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
 						}
 					}
 				}
-				b, err := a.AppendBinary(nil)
-				require.NoError(t, err)
-				var loaded exact.Account
-				require.NoError(t, loaded.UnmarshalBinary(b), what)
-				a = loaded
+				exactkit.Reload(t, &a)
 			}
 		}
 		require.Greater(t, booked, 100, name)
@@ -157,11 +154,10 @@ func TestNoSpanAdmitsMoreThanItsLimit(t *testing.T) {
 // free before is free, and a new line begins where the old one did.
 func TestWhatIsCancelledLeavesNothing(t *testing.T) {
 	for name, limits := range bookable {
-		p := compile(t, limits...)
+		p := exactkit.Compile(t, limits...)
 		for seed := range uint64(200) {
 			rng := rand.New(rand.NewPCG(seed, 8))
-			clock := exacttest.NewClock()
-			var a exact.Account
+			clock, a := exacttest.NewClock(), new(exact.Account)
 			call := exact.Call{Key: "k", Cost: 1, Policy: p}
 			for range rng.IntN(12) { // some room is used already
 				a.Take(clock.Now(), &call)
@@ -197,7 +193,7 @@ func TestWhatIsCancelledLeavesNothing(t *testing.T) {
 // A part of what was booked is given back, and the rest stays where it is.
 func TestAPartOfABookingIsGivenBack(t *testing.T) {
 	clock := exacttest.NewClock()
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5})
 	var a exact.Account
 	require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 5, Policy: p}).Admitted)
 	v := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 3, Policy: p, Ahead: time.Minute})
@@ -214,7 +210,7 @@ func TestAPartOfABookingIsGivenBack(t *testing.T) {
 // next call takes the room, and no two are closer than the limit says.
 func TestARefundLeavesBookingsWhereTheyAre(t *testing.T) {
 	clock := exacttest.NewClock()
-	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
 	var a exact.Account
 	ahead := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
 	now := a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: p}).Receipt
@@ -233,7 +229,7 @@ func TestARefundLeavesBookingsWhereTheyAre(t *testing.T) {
 // nobody has it twice.
 func TestAKeyHasSoManyHoles(t *testing.T) {
 	clock := exacttest.NewClock()
-	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
 	var a exact.Account
 	ahead := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: exact.MaxAhead}
 	var booked []exact.Receipt
@@ -247,16 +243,14 @@ func TestAKeyHasSoManyHoles(t *testing.T) {
 		require.Equal(t, time.Duration(2*i+1+2*36)*time.Second, a.Take(clock.Now(), &ahead).Wait, "the first 36 of 100 are lost")
 	}
 	require.Equal(t, 201*time.Second, a.Take(clock.Now(), &ahead).Wait)
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	require.NoError(t, a.UnmarshalBinary(b))
+	exactkit.Reload(t, &a)
 }
 
 // A hole of one limit that has passed for the other is no place: all limits are asked until
 // they agree.
 func TestLimitsAgreeOnAMoment(t *testing.T) {
 	clock := exacttest.NewClock()
-	p := compile(t, storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 30, Window: time.Minute, Burst: 5},
+	p := exactkit.Compile(t, storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 30, Window: time.Minute, Burst: 5},
 		storeless.Limit{Name: "meter", Algorithm: storeless.LeakyBucket, Quota: 1, Window: time.Second})
 	var a exact.Account
 	ahead := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
@@ -275,7 +269,7 @@ func TestLimitsAgreeOnAMoment(t *testing.T) {
 // What was given back of bookings that are all over has room for calls that are made now.
 func TestWhatWasGivenBackHasRoomAfterTheLastBooking(t *testing.T) {
 	clock := exacttest.NewClock()
-	call := exact.Call{Key: "k", Cost: 5, Policy: compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5})}
+	call := exact.Call{Key: "k", Cost: 5, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 5})}
 	var a exact.Account
 	require.True(t, a.Take(clock.Now(), &call).Admitted)
 	call.Ahead, call.Cost = time.Minute, 3
@@ -295,25 +289,18 @@ func TestWhatWasGivenBackHasRoomAfterTheLastBooking(t *testing.T) {
 func TestAPartOfADebtIsGivenBackWhileCallsAreBooked(t *testing.T) {
 	clock := exacttest.NewClock()
 	c := exact.NewMemory(0, clock.Now)
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 12, Window: 24 * time.Hour, Burst: 1})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 12, Window: 24 * time.Hour, Burst: 1})
 	book := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: exact.MaxAhead}
 	for range 2 {
-		v, err := c.Take(t.Context(), book)
-		require.NoError(t, err)
-		require.True(t, v.Admitted)
+		require.True(t, exactkit.Take(t, c, book).Admitted)
 		clock.Advance(90 * time.Minute)
 	}
 	clock.Advance(-90 * time.Minute)
-	debt, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: storeless.MaxQuota, Policy: p, Past: true})
-	require.NoError(t, err)
-	v, err := c.Take(t.Context(), book)
-	require.NoError(t, err)
-	require.False(t, v.Admitted)
+	debt := exactkit.Take(t, c, exact.Call{Key: "k", Cost: storeless.MaxQuota, Policy: p, Past: true})
+	require.False(t, exactkit.Take(t, c, book).Admitted)
 	part := debt.Receipt
 	part.Cost--
 	require.NoError(t, c.Refund(t.Context(), part))
 	clock.Advance(3 * time.Hour)
-	v, err = c.Take(t.Context(), book)
-	require.NoError(t, err)
-	require.True(t, v.Admitted)
+	require.True(t, exactkit.Take(t, c, book).Admitted)
 }

@@ -9,14 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestWhatACallMayAskFor(t *testing.T) {
-	buckets := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Second},
+	buckets := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Second},
 		storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})
-	mixed := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Second},
+	mixed := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Second},
 		storeless.Limit{Quota: 5, Window: time.Minute})
 	for name, c := range map[string]struct {
 		call  exact.Call

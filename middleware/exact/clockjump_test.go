@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -38,14 +39,12 @@ func TestClockThatStepsBackByMoreThanAnAccountLasts(t *testing.T) {
 			clock.Advance(year)
 			var a exact.Account
 			if tt.before != nil {
-				a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: compile(t, tt.before...)})
+				a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, tt.before...)})
 			}
-			call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, tt.limits...)}
+			call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, tt.limits...)}
 			for a.Take(clock.Now(), &call).Admitted {
 			}
-			b, err := a.AppendBinary(nil)
-			require.NoError(t, err)
-			require.NoError(t, a.UnmarshalBinary(b))
+			exactkit.Reload(t, &a)
 			clock.Advance(-by)
 			require.Equal(t, fresh, idleAt(&a, clock.Now().Add(-time.Hour)), "%s, %s", name, by)
 			v := a.Take(clock.Now(), &call)
@@ -60,7 +59,7 @@ func TestClockThatStepsBackByMoreThanAnAccountLasts(t *testing.T) {
 // A memory that was filled while its clock was ahead has room when the clock is back, and
 // remembers IDs for no longer than ever.
 func TestMemoryOfAWrongClockMakesRoom(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
 	clock := exacttest.NewClock()
 	m := exact.NewMemory(64, clock.Now)
 	fill := func() (last error) {
@@ -78,27 +77,20 @@ func TestMemoryOfAWrongClockMakesRoom(t *testing.T) {
 		clock.Advance(20 * time.Second)
 	}
 	clock.Advance(time.Minute)
-	v, err := m.Take(t.Context(), exact.Call{Key: "new", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.True(t, v.Admitted)
+	require.True(t, exactkit.Take(t, m, exact.Call{Key: "new", Cost: 1, Policy: p}).Admitted)
 
 	call := exact.Call{Key: "0", Cost: 1, Policy: p, ID: "there"}
-	v, err = m.Take(t.Context(), call)
-	require.NoError(t, err)
-	require.True(t, v.Replayed)
+	require.True(t, exactkit.Take(t, m, call).Replayed)
 	clock.Advance(2 * exact.IDLife)
-	v, err = m.Take(t.Context(), call)
-	require.NoError(t, err)
-	require.False(t, v.Replayed)
+	require.False(t, exactkit.Take(t, m, call).Replayed)
 }
 
 // What a wrong clock has charged under another policy of the name is forgotten too: the
 // account has one time.
 func TestWrongClockIsForgottenUnderAllPolicies(t *testing.T) {
-	clock := exacttest.NewClock()
-	var a exact.Account
-	minute := exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Name: "minute", Quota: 5, Window: time.Minute})}
-	bucket := exact.Call{Key: "k", Cost: 5, Policy: compile(t, storeless.Limit{Name: "other", Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})}
+	clock, a := exacttest.NewClock(), new(exact.Account)
+	minute := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Name: "minute", Quota: 5, Window: time.Minute})}
+	bucket := exact.Call{Key: "k", Cost: 5, Policy: exactkit.Compile(t, storeless.Limit{Name: "other", Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute})}
 	clock.Advance(year)
 	require.True(t, a.Take(clock.Now(), &bucket).Admitted)
 	clock.Advance(-year)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -30,7 +31,7 @@ var every = []storeless.Limit{
 func busy(t testing.TB, seed uint64) (a exact.Account, clock *exacttest.Clock, call exact.Call, refunded exact.Receipt) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	clock = exacttest.NewClock()
-	call = exact.Call{Key: "k", Cost: 1, Policy: compile(t, every[:1+seed%6]...)}
+	call = exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, every[:1+seed%6]...)}
 	for range 200 {
 		clock.Advance(time.Duration(rng.Int64N(int64(20 * time.Second))))
 		if v := a.Take(clock.Now(), &call); v.Admitted && rng.IntN(10) == 0 {
@@ -50,9 +51,7 @@ func TestAccountOutlivesItsBytes(t *testing.T) {
 		require.Equal(t, "before", string(b[:6]))
 		var loaded exact.Account
 		require.NoError(t, loaded.UnmarshalBinary(b[6:]))
-		again, err := loaded.AppendBinary(nil)
-		require.NoError(t, err)
-		require.Equal(t, b[6:], again)
+		require.Equal(t, b[6:], exactkit.Bytes(t, &loaded))
 		clock.Advance(-time.Hour) // a restart on a machine whose clock is behind
 		require.Equal(t, a.Take(clock.Now(), &call), loaded.Take(clock.Now(), &call))
 		clock.Advance(time.Hour)
@@ -70,7 +69,7 @@ func TestAccountOutlivesItsBytes(t *testing.T) {
 func ahead(t testing.TB, seed uint64) (a exact.Account, clock *exacttest.Clock, call exact.Call, booked []exact.Receipt) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	clock = exacttest.NewClock()
-	call = exact.Call{Key: "k", Cost: 1, Policy: compile(t, bookable["requests, and a minute's"]...)}
+	call = exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, bookable["requests, and a minute's"]...)}
 	for i := range 20 {
 		asks := call
 		asks.Ahead, asks.ID = exact.MaxAhead, strconv.Itoa(i)
@@ -96,13 +95,10 @@ func ahead(t testing.TB, seed uint64) (a exact.Account, clock *exacttest.Clock, 
 func TestBookingsOutliveTheirBytes(t *testing.T) {
 	for seed := range uint64(24) {
 		a, clock, call, booked := ahead(t, seed)
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
+		b := exactkit.Bytes(t, &a)
 		var loaded exact.Account
 		require.NoError(t, loaded.UnmarshalBinary(b))
-		again, err := loaded.AppendBinary(nil)
-		require.NoError(t, err)
-		require.Equal(t, b, again)
+		require.Equal(t, b, exactkit.Bytes(t, &loaded))
 		for n := range len(b) {
 			require.Error(t, new(exact.Account).UnmarshalBinary(b[:n]), "cut at %d", n)
 		}
@@ -126,8 +122,7 @@ func TestBookingsOutliveTheirBytes(t *testing.T) {
 
 func TestOtherBytesAreNoAccount(t *testing.T) {
 	a, _, _, _ := busy(t, 5)
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
+	b := exactkit.Bytes(t, &a)
 	for n := range len(b) {
 		require.Error(t, new(exact.Account).UnmarshalBinary(b[:n]), "cut at %d", n)
 	}
@@ -157,7 +152,7 @@ func FuzzAccount(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	policy, buckets := compile(f, every...), compile(f, bookable["requests, and a minute's"]...)
+	policy, buckets := exactkit.Compile(f, every...), exactkit.Compile(f, bookable["requests, and a minute's"]...)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var a exact.Account
 		if a.UnmarshalBinary(b) != nil {

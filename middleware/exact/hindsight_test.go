@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -33,7 +34,7 @@ func TestNoSingleMomentIsBelieved(t *testing.T) {
 			clock := exacttest.NewClock()
 			var h exact.Hindsight
 			var a exact.Account
-			require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})}).Admitted)
+			require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})}).Admitted)
 			step := func(by time.Duration, n int) (idle bool) {
 				for range n {
 					clock.Advance(by / time.Duration(n))
@@ -61,7 +62,7 @@ func TestNoSingleMomentIsBelieved(t *testing.T) {
 func TestFullMemoryOfAClockThatIsAheadForAMoment(t *testing.T) {
 	clock := exacttest.NewClock()
 	m := exact.NewMemory(100, clock.Now)
-	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: day})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: day})
 	take := func(key string) (exact.Verdict, error) {
 		return m.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
 	}

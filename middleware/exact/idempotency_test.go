@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -31,7 +32,7 @@ func TestRefusalsWithIDsTakeNoMemory(t *testing.T) {
 		calls, shapes = 150_000, shapes[:1] // with a thousand keys they are all within the bound
 	}
 	for _, keys := range shapes {
-		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour})
+		p := exactkit.PerHour(t, 5)
 		m := exact.NewMemory(0, exacttest.NewClock().Now)
 		ask := func(n int) exact.Verdict {
 			v, err := m.Take(t.Context(), exact.Call{Key: strconv.Itoa(n % keys), Cost: 1, Policy: p, ID: fmt.Sprintf("%026d", n)})
@@ -59,13 +60,11 @@ func TestRefusalsWithIDsTakeNoMemory(t *testing.T) {
 
 // What is remembered of a refusal is its verdict, but for how the limits stand.
 func TestRefusalIsRememberedWithItsWait(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
 	clock := exacttest.NewClock()
 	m := exact.NewMemory(0, clock.Now)
 	take := func(cost int64, id string) exact.Verdict {
-		v, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p, ID: id})
-		require.NoError(t, err)
-		return v
+		return exactkit.Take(t, m, exact.Call{Key: "k", Cost: cost, Policy: p, ID: id})
 	}
 	four := take(4, "four")
 	require.True(t, four.Admitted)

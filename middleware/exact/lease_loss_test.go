@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -26,18 +27,15 @@ func TestShortWindowDoesNotEatTheLongOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := exact.NewMemory(0, nil)
 		l := leased(t, m, exact.LeaseConfig{})
-		p := compile(t, storeless.Limit{Name: "second", Algorithm: storeless.FixedWindow, Quota: 100, Window: time.Second}, hourly(2000))
+		p := exactkit.Compile(t, storeless.Limit{Name: "second", Algorithm: storeless.FixedWindow, Quota: 100, Window: time.Second}, exactkit.Hourly(2000))
 		admitted := 0
 		for range 2200 {
-			v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-			require.NoError(t, err)
-			if v.Admitted {
+			if exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted {
 				admitted++
 			}
 			time.Sleep(time.Second)
 		}
 		require.Equal(t, 2000, admitted)
-		require.NoError(t, l.Close())
 	})
 }
 
@@ -45,39 +43,30 @@ func TestShortWindowDoesNotEatTheLongOne(t *testing.T) {
 func TestLeftoversComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := leased(t, exact.NewMemory(0, nil), exact.LeaseConfig{})
-		p := compile(t, hourly(100_000))
+		p := exactkit.PerHour(t, 100_000)
 		admitted := int64(0)
 		for n := range 10_000 {
 			cost := int64(22 + n%3)
-			v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
-			require.NoError(t, err)
-			if v.Admitted {
+			if exactkit.Take(t, l, exact.Call{Key: "k", Cost: cost, Policy: p}).Admitted {
 				admitted += cost
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 		require.Greater(t, admitted, int64(100_000-100))
-		require.NoError(t, l.Close())
 	})
 }
 
 // An engine that answers too late is not drained by blocks that nobody has.
 func TestLostBlocksAreFew(t *testing.T) {
-	d := &distant{Archive: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.LeaseConfig{})
-	p := compile(t, hourly(1000))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	_, err := l.Take(t.Context(), call)
-	require.NoError(t, err)
+	d, l := afar(t, exact.LeaseConfig{})
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
+	exactkit.Take(t, l, call)
 	d.fault = exact.ErrMaybeCounted
 	for range 50 {
 		_, err := l.Take(t.Context(), call)
 		require.ErrorIs(t, err, exact.ErrMaybeCounted)
 	}
-	v, err := d.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.Greater(t, v.Limits[0].Remaining, int64(1000-1-49-50))
-	require.NoError(t, l.Close())
+	require.Greater(t, exactkit.Left(t, d, call), int64(1000-1-49-50))
 }
 
 // panicking is an engine that panics when a block is asked of it.
@@ -96,17 +85,13 @@ func (p *panicking) Take(ctx context.Context, call exact.Call) (exact.Verdict, e
 func TestPanicLeavesALeaseInOrder(t *testing.T) {
 	engine := &panicking{Archive: exact.NewMemory(0, nil), armed: true}
 	l := leased(t, engine, exact.LeaseConfig{})
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
-	_, err := l.Take(t.Context(), call)
-	require.NoError(t, err)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
+	exactkit.Take(t, l, call)
 	require.Panics(t, func() { _, _ = l.Take(t.Context(), call) })
 	engine.armed = false
-	_, err = l.Take(t.Context(), call) // takes a block again
+	_, err := l.Take(t.Context(), call) // takes a block again
 	require.NoError(t, err)
-	v, err := engine.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.Less(t, v.Limits[0].Remaining, int64(990))
-	require.NoError(t, l.Close())
+	require.Less(t, exactkit.Left(t, engine, call), int64(990))
 }
 
 // slowRefunds is an engine to which it takes time to give back.
@@ -136,11 +121,10 @@ func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := &slowRefunds{Archive: exact.NewMemory(0, nil)}
 		l := leased(t, engine, exact.LeaseConfig{})
-		p := compile(t, hourly(1000))
+		p := exactkit.PerHour(t, 1000)
 		for key := range 100 {
 			for range 2 {
-				_, err := l.Take(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
-				require.NoError(t, err)
+				exactkit.Take(t, l, exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
 			}
 		}
 		time.Sleep(2*time.Second + time.Millisecond) // the timer gives back
@@ -148,9 +132,7 @@ func TestCloseWaitsForWhatIsGivenBack(t *testing.T) {
 		require.EqualValues(t, 100*48, engine.given)
 		require.LessOrEqual(t, engine.most, 16)
 		for key := range 100 {
-			v, err := engine.Peek(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.EqualValues(t, 998, v.Limits[0].Remaining)
+			require.EqualValues(t, 998, exactkit.Left(t, engine, exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p}))
 		}
 	})
 }
@@ -160,9 +142,8 @@ func TestBlockAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Second}
 		l := leased(t, d, exact.LeaseConfig{})
-		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
-		_, err := l.Take(t.Context(), call)
-		require.NoError(t, err)
+		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
+		exactkit.Take(t, l, call)
 		done := make(chan bool, 1)
 		go func() {
 			v, err := l.Take(t.Context(), call)
@@ -171,11 +152,8 @@ func TestBlockAfterClose(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		require.NoError(t, l.Close())
 		require.True(t, <-done)
-		v, err := d.Peek(t.Context(), call)
-		require.NoError(t, err)
-		require.EqualValues(t, 998, v.Limits[0].Remaining)
-		_, err = l.Take(t.Context(), call)
-		require.NoError(t, err)
+		require.EqualValues(t, 998, exactkit.Left(t, d, call))
+		exactkit.Take(t, l, call)
 	})
 }
 
@@ -185,23 +163,19 @@ func TestBlocksOfAMachineThatSlept(t *testing.T) {
 	engineNow := time.Unix(20_000*86_400, 0)
 	local := time.Now()
 	l := leased(t, exact.NewMemory(0, func() time.Time { return engineNow }), exact.LeaseConfig{Now: func() time.Time { return local }})
-	p := compile(t, hourly(1000))
+	p := exactkit.PerHour(t, 1000)
 	for range 2 {
-		_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p})
 	}
 	engineNow = engineNow.Add(2 * time.Hour)
 	local = asleep(local, 2*time.Hour)
 	admitted := 0
 	for range 1200 {
-		v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
-		if v.Admitted {
+		if exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted {
 			admitted++
 		}
 	}
 	require.Equal(t, 1000, admitted)
-	require.NoError(t, l.Close())
 }
 
 // asleep moves the clock on the wall and leaves the one that runs evenly where it was:
@@ -237,7 +211,7 @@ func (g *gated) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 func TestSameIDWithinABlockAndWithout(t *testing.T) {
 	engine := &gated{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, engine, exact.LeaseConfig{})
-	p := compile(t, hourly(1000))
+	p := exactkit.PerHour(t, 1000)
 	take := func(id string) chan bool {
 		done := make(chan bool, 1)
 		before := engine.taken.Load()
@@ -256,23 +230,19 @@ func TestSameIDWithinABlockAndWithout(t *testing.T) {
 	require.True(t, <-within)
 	close(engine.gates[1])
 	require.True(t, <-without)
-	v, err := engine.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.EqualValues(t, 1000-1-49, v.Limits[0].Remaining)
-	require.NoError(t, l.Close())
+	require.EqualValues(t, 1000-1-49, exactkit.Left(t, engine, exact.Call{Key: "k", Cost: 1, Policy: p}))
 }
 
 // A full engine is not full of memory here.
 func TestKeysThatAreNotCountedAreForgotten(t *testing.T) {
 	full := &distant{Archive: exact.NewMemory(0, nil), fault: exact.ErrFull}
 	l := leased(t, full, exact.LeaseConfig{})
-	p := compile(t, hourly(1000))
+	p := exactkit.PerHour(t, 1000)
 	for n := range 1000 {
 		_, err := l.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: "id"})
 		require.ErrorIs(t, err, exact.ErrFull)
 	}
 	require.Zero(t, exact.LeasedKeys(l))
-	require.NoError(t, l.Close())
 }
 
 // The same ID at once under one policy that two have compiled is one charge; and one
@@ -280,7 +250,7 @@ func TestKeysThatAreNotCountedAreForgotten(t *testing.T) {
 func TestSameIDUnderTwoCompiledPolicies(t *testing.T) {
 	compiled := &recompiling{Archive: exact.NewMemory(0, nil)}
 	l := leased(t, compiled, exact.LeaseConfig{})
-	p, q := compile(t, hourly(30)), compile(t, hourly(30)) // too small for blocks
+	p, q := exactkit.PerHour(t, 30), exactkit.PerHour(t, 30) // too small for blocks
 	for n := range 10 {
 		var wg sync.WaitGroup
 		for _, policy := range []*exact.Policy{p, q, p, q} {
@@ -293,9 +263,7 @@ func TestSameIDUnderTwoCompiledPolicies(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	v, err := compiled.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.EqualValues(t, 20, v.Limits[0].Remaining)
+	require.EqualValues(t, 20, exactkit.Left(t, compiled, exact.Call{Key: "k", Cost: 1, Policy: p}))
 }
 
 // recompiling is an engine that fills in receipts with the policy of each call, as one

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
@@ -14,20 +15,17 @@ import (
 // of the documentation of Leased.
 func TestKilledProcessesStrandTheirBlocks(t *testing.T) {
 	for _, row := range []struct{ quota, instances, percent int64 }{{1000, 1, 59}, {1000, 4, 17}, {10_000, 1, 12}} {
-		engine, p := exact.NewMemory(0, nil), compile(t, hourly(row.quota))
+		engine, p := exact.NewMemory(0, nil), exactkit.PerHour(t, row.quota)
 		used := int64(0)
 		for range 20 {
 			l := leased(t, engine, exact.LeaseConfig{Instances: row.instances})
 			for range 3 {
-				v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-				require.NoError(t, err)
-				require.True(t, v.Admitted)
+				require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted)
 				used++
 			}
 			// It is killed: what it holds is not given back.
 		}
-		v, err := engine.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		v := exactkit.Peek(t, engine, exact.Call{Key: "k", Cost: 1, Policy: p})
 		stranded := row.quota - v.Limits[0].Remaining - used
 		require.InDelta(t, row.percent, 100*float64(stranded)/float64(row.quota), 0.5, "%+v", row)
 	}

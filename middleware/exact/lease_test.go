@@ -6,14 +6,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -23,11 +22,15 @@ func leased(t testing.TB, engine exact.Counter, l exact.LeaseConfig) exact.Archi
 	t.Helper()
 	c, err := exact.Lease(engine, l)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
 
-func hourly(quota int64) storeless.Limit {
-	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Hour}
+// afar is a lease of an engine that counts its round trips.
+func afar(t testing.TB, l exact.LeaseConfig) (*distant, exact.ArchiveCloser) {
+	t.Helper()
+	d := &distant{Archive: exact.NewMemory(0, nil)}
+	return d, leased(t, d, l)
 }
 
 func TestLeasedCounterIsACounter(t *testing.T) {
@@ -43,14 +46,9 @@ func TestLeasedCounterIsACounter(t *testing.T) {
 // a block is no place for it, and does not outlive a pause.
 func TestLeaseLetsThroughWhatIsNotForNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Archive: exact.NewMemory(0, nil)}
-		l := leased(t, d, exact.LeaseConfig{})
-		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))}
-		take := func(call exact.Call) exact.Verdict {
-			v, err := l.Take(t.Context(), call)
-			require.NoError(t, err)
-			return v
-		}
+		d, l := afar(t, exact.LeaseConfig{})
+		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
+		take := func(call exact.Call) exact.Verdict { return exactkit.Take(t, l, call) }
 		for range 10 {
 			take(call)
 		}
@@ -83,15 +81,14 @@ Idle: must be from 10ms to 1h, or 0 for 1s, not 1ms`)
 func TestLeaseStrandsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &distant{Archive: exact.NewMemory(0, nil)}
-		p := compile(t, hourly(1000))
+		p := exactkit.PerHour(t, 1000)
 		var instances [4]exact.ArchiveCloser
 		for i := range instances {
 			instances[i] = leased(t, d, exact.LeaseConfig{Instances: 4})
 		}
 		admitted, early := 0, 0
 		take := func(l exact.ArchiveCloser) bool {
-			v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-			require.NoError(t, err)
+			v := exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p})
 			if v.Admitted {
 				admitted++
 			} else {
@@ -112,9 +109,6 @@ func TestLeaseStrandsNothing(t *testing.T) {
 		}
 		require.Equal(t, 1000, admitted)
 		require.Less(t, d.trips.Load(), int64(600))
-		for _, l := range instances {
-			require.NoError(t, l.Close())
-		}
 	})
 }
 
@@ -122,7 +116,7 @@ func TestLeaseStrandsNothing(t *testing.T) {
 func TestLeaseIsNeverOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota = 500
-		p := compile(t, storeless.Limit{Name: "hour", Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Minute},
+		p := exactkit.Compile(t, storeless.Limit{Name: "hour", Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Minute},
 			storeless.Limit{Name: "sliding", Quota: 2 * quota, Window: 7 * time.Minute})
 		m := exact.NewMemory(0, nil)
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -144,25 +138,18 @@ func TestLeaseIsNeverOver(t *testing.T) {
 				require.LessOrEqual(t, sliding[now/420], int64(2*quota))
 			}
 		}
-		for _, l := range instances {
-			require.NoError(t, l.Close())
-		}
 	})
 }
 
 // What was taken ahead at the end of a window is not for the next one.
 func TestBlocksEndWithTheirWindow(t *testing.T) {
 	minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 1000, Window: time.Minute}
-	for _, limits := range [][]storeless.Limit{{minute}, {minute, hourly(100_000)}, {hourly(100_000), minute}} {
+	for _, limits := range [][]storeless.Limit{{minute}, {minute, exactkit.Hourly(100_000)}, {exactkit.Hourly(100_000), minute}} {
 		synctest.Test(t, func(t *testing.T) {
-			p := compile(t, limits...)
+			p := exactkit.Compile(t, limits...)
 			m := exact.NewMemory(0, nil)
 			l := leased(t, m, exact.LeaseConfig{Block: 50, Idle: time.Hour})
-			take := func() bool {
-				v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-				require.NoError(t, err)
-				return v.Admitted
-			}
+			take := func() bool { return exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted }
 			time.Sleep(time.Minute - time.Duration(time.Now().UnixNano()%int64(time.Minute)) - time.Second)
 			for range 3 {
 				require.True(t, take())
@@ -184,12 +171,10 @@ func TestBlocksEndWithTheirWindow(t *testing.T) {
 // policies go through.
 func TestLeaseOfABucketGoesThrough(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.TokenBucket, storeless.LeakyBucket, storeless.SlidingLog} {
-		d := &distant{Archive: exact.NewMemory(0, nil)}
-		l := leased(t, d, exact.LeaseConfig{})
-		p := compile(t, hourly(9000), storeless.Limit{Name: "bucket", Algorithm: a, Quota: 5000, Window: time.Hour})
+		d, l := afar(t, exact.LeaseConfig{})
+		p := exactkit.Compile(t, exactkit.Hourly(9000), storeless.Limit{Name: "bucket", Algorithm: a, Quota: 5000, Window: time.Hour})
 		for range 20 {
-			_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-			require.NoError(t, err)
+			exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p})
 		}
 		require.EqualValues(t, 20, d.trips.Load(), a)
 	}
@@ -200,25 +185,18 @@ func TestLeaseRefunds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := exact.NewMemory(0, nil)
 		l := leased(t, m, exact.LeaseConfig{})
-		p := compile(t, hourly(1000))
-		call := exact.Call{Key: "k", Cost: 1, Policy: p}
+		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
 		var verdicts []exact.Verdict
 		for range 10 {
-			v, err := l.Take(t.Context(), call)
-			require.NoError(t, err)
-			verdicts = append(verdicts, v)
+			verdicts = append(verdicts, exactkit.Take(t, l, call))
 		}
 		for _, v := range verdicts {
 			require.NoError(t, l.Refund(t.Context(), v.Receipt))
 			require.ErrorIs(t, l.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
 		}
-		v, err := l.Peek(t.Context(), call)
-		require.NoError(t, err)
-		require.EqualValues(t, 1000, v.Limits[0].Remaining)
+		require.EqualValues(t, 1000, exactkit.Left(t, l, call))
 		time.Sleep(5 * time.Second) // the block goes back
-		v, err = m.Peek(t.Context(), call)
-		require.NoError(t, err)
-		require.EqualValues(t, 1000, v.Limits[0].Remaining)
+		require.EqualValues(t, 1000, exactkit.Left(t, m, call))
 		require.ErrorIs(t, l.Refund(t.Context(), verdicts[5].Receipt), exact.ErrNoRefund)
 	})
 }
@@ -226,88 +204,56 @@ func TestLeaseRefunds(t *testing.T) {
 // A lost answer is asked for again on the engine, and never counted within a block
 // as well.
 func TestLeaseAsksAgainWhereItAsked(t *testing.T) {
-	d := &distant{Archive: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.LeaseConfig{})
-	p := compile(t, hourly(1000))
+	d, l := afar(t, exact.LeaseConfig{})
+	p := exactkit.PerHour(t, 1000)
 	d.fault = exact.ErrMaybeCounted
 	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "id"}
 	_, err := l.Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 	d.fault = nil
 	for range 2 { // somebody takes a block
-		_, err = l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p})
 	}
 	for range 3 {
-		v, err := l.Take(t.Context(), call)
-		require.NoError(t, err)
+		v := exactkit.Take(t, l, call)
 		require.True(t, v.Admitted && v.Replayed)
 		require.EqualValues(t, 997, v.Limits[0].Remaining)
 	}
 	require.NoError(t, l.Close())
-	v, err := d.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.EqualValues(t, 997, v.Limits[0].Remaining)
+	require.EqualValues(t, 997, exactkit.Left(t, d, call))
 }
 
 // Many at once, with IDs, half of them twice: each is counted once.
 func TestLeaseAtOnce(t *testing.T) {
-	d := &distant{Archive: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.LeaseConfig{Block: 16})
-	p := compile(t, hourly(1000))
-	var admitted atomic.Int64
-	var wg sync.WaitGroup
-	for w := range 16 {
-		wg.Go(func() {
-			for i := range 50 {
-				id := strconv.Itoa(w/2*50 + i)
-				v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
-				if err != nil {
-					t.Error(err)
-				}
-				if v.Admitted {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 800, admitted.Load())
+	d, l := afar(t, exact.LeaseConfig{Block: 16})
+	p := exactkit.PerHour(t, 1000)
+	require.EqualValues(t, 800, exactkit.Admitted(t, 16, 50, func(w, i int) (exact.Counter, exact.Call) {
+		return l, exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(w/2*50 + i)}
+	}))
 	require.NoError(t, l.Close())
-	v, err := d.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.EqualValues(t, 1000-400, v.Limits[0].Remaining)
-	_, err = l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	require.EqualValues(t, 1000-400, exactkit.Left(t, d, exact.Call{Key: "k", Cost: 1, Policy: p}))
+	exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: p})
 }
 
 // A block is for calls under the very limits it was taken under.
 func TestBlocksAreOfTheirLimits(t *testing.T) {
-	d := &distant{Archive: exact.NewMemory(0, nil)}
-	l := leased(t, d, exact.LeaseConfig{})
-	large, small := compile(t, hourly(1000)), compile(t, hourly(2))
+	d, l := afar(t, exact.LeaseConfig{})
+	large, small := exactkit.PerHour(t, 1000), exactkit.PerHour(t, 2)
 	for range 2 { // the second takes a block
-		v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: large})
-		require.NoError(t, err)
-		require.True(t, v.Admitted)
+		require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: large}).Admitted)
 	}
-	v, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: small})
-	require.NoError(t, err)
-	require.False(t, v.Admitted)
+	require.False(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: small}).Admitted)
 	trips := d.trips.Load()
-	v, err = l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))})
-	require.NoError(t, err)
-	require.True(t, v.Admitted, "equal limits are the same, whoever compiled them")
+	require.True(t, exactkit.Take(t, l, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}).Admitted, "equal limits are the same, whoever compiled them")
 	require.Equal(t, trips, d.trips.Load())
-	require.NoError(t, l.Close())
 }
 
 // An engine that fails is not asked for a block by those who wait for one.
 func TestLeaseHandsOnErrors(t *testing.T) {
 	d := &distant{Archive: exact.NewMemory(0, nil), fault: errors.New("broken")}
 	l := leased(t, d, exact.LeaseConfig{})
-	_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, hourly(1000))})
+	_, err := l.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)})
 	require.ErrorIs(t, err, d.fault)
-	_, err = l.Peek(t.Context(), exact.Call{Policy: compile(t, hourly(5))})
+	_, err = l.Peek(t.Context(), exact.Call{Policy: exactkit.PerHour(t, 5)})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 }

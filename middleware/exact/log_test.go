@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -41,7 +42,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		p := compile(t,
+		p := exactkit.Compile(t,
 			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 30, Window: time.Hour},
 			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 40, Window: time.Hour, Burst: 5},
 			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 200, Window: day})
@@ -55,8 +56,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 		for range 2000 {
 			clock.Advance(time.Duration(rng.ExpFloat64() * float64(5*time.Minute)))
 			now, cost := clock.Now(), 1+rng.Int64N(4)
-			v, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
-			require.NoError(t, err)
+			v := exactkit.Take(t, m, exact.Call{Key: "k", Cost: cost, Policy: p})
 			after, room := bucket.Step(now, owed, cost)
 			inLog, inDay := sum(log, now, time.Hour)+cost <= 30, !v.Limits[2].Blocked
 			require.Equal(t, !inLog, v.Limits[0].Blocked)
@@ -94,7 +94,7 @@ func TestLogsAgainstAModel(t *testing.T) {
 // A key that is refused costs no more room than one that is not.
 func TestLogKeepsNoMoreThanItsQuota(t *testing.T) {
 	clock := exacttest.NewClock()
-	p := compile(t,
+	p := exactkit.Compile(t,
 		storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 50, Window: time.Hour},
 		storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 1 << 30, Window: day})
 	var a exact.Account
@@ -103,9 +103,7 @@ func TestLogKeepsNoMoreThanItsQuota(t *testing.T) {
 		clock.Advance(3 * time.Second)
 		a.Take(clock.Now(), &call)
 	}
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	require.Less(t, len(b), 8*50+8*1442)
+	require.Less(t, len(exactkit.Bytes(t, &a)), 8*50+8*1442)
 }
 
 // The wait of a dear call is never too short. It is the true one where it ends within 256
@@ -116,9 +114,8 @@ func TestWaitOfADearCallIsNeverTooShort(t *testing.T) {
 		exactly     bool  // always the true wait
 	}{{200, 3, true}, {2000, 1, true}, {2000, 4, false}} {
 		rng := rand.New(rand.NewPCG(uint64(tt.quota), uint64(tt.most)))
-		p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: tt.quota, Window: time.Hour})
-		clock := exacttest.NewClock()
-		var a exact.Account
+		p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: tt.quota, Window: time.Hour})
+		clock, a := exacttest.NewClock(), new(exact.Account)
 		var log []charged
 		for {
 			clock.Advance(time.Second)

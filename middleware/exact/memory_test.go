@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -26,28 +27,8 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) { return exact.NewMemory(0, nil), nil }, nil))
 }
 
-func TestMemoryIsExactOnTenThousandKeys(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 3, Window: time.Hour})
-	clock := exacttest.NewClock()
-	m := exact.NewMemory(20_000, clock.Now)
-	for n := range 10_000 {
-		for i := range 5 {
-			v, err := m.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.Equal(t, i < 3, v.Admitted)
-		}
-	}
-}
-
-func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
-	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
-}
-
 func TestMemoryFullOfLiveKeysRefusesNewOnesAndForgetsNobody(t *testing.T) {
-	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
 	clock := exacttest.NewClock()
 	m := exact.NewMemory(100, clock.Now)
 	take := func(n int) (exact.Verdict, error) {
@@ -80,34 +61,13 @@ func TestMemoryFullOfLiveKeysRefusesNewOnesAndForgetsNobody(t *testing.T) {
 	require.True(t, v.Admitted, "what counts no more makes room")
 }
 
-func TestMemoryRemembersIDsForTheirLifeAndNotForEver(t *testing.T) {
-	p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
-	clock := exacttest.NewClock()
-	m := exact.NewMemory(0, clock.Now)
-	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "id"}
-	_, err := m.Take(t.Context(), call)
-	require.NoError(t, err)
-	for range 3 {
-		clock.Advance(exact.IDLife / 4)
-		v, err := m.Take(t.Context(), call)
-		require.NoError(t, err)
-		require.True(t, v.Replayed)
-	}
-	clock.Advance(2 * exact.IDLife)
-	v, err := m.Take(t.Context(), call)
-	require.NoError(t, err)
-	require.False(t, v.Replayed)
-}
-
 func TestReconfiguredPolicyKeepsTheCountsOfItsLimits(t *testing.T) {
 	hour := storeless.Limit{Name: "hour", Quota: 5, Window: time.Hour}
 	day := storeless.Limit{Name: "day", Quota: 9, Window: 24 * time.Hour}
 	clock := exacttest.NewClock()
 	m := exact.NewMemory(0, clock.Now)
 	take := func(limits ...storeless.Limit) exact.Verdict {
-		v, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, limits...)})
-		require.NoError(t, err)
-		return v
+		return exactkit.Take(t, m, exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, limits...)})
 	}
 	take(hour)
 	v := take(day, hour)
@@ -119,12 +79,16 @@ func TestReconfiguredPolicyKeepsTheCountsOfItsLimits(t *testing.T) {
 // broken breaks a memory in one way.
 type broken struct {
 	exact.Archive
-	take   func(exact.Archive, context.Context, exact.Call) (exact.Verdict, error)
-	peek   func(exact.Archive, context.Context, exact.Call) (exact.Verdict, error)
-	refund func(exact.Archive, context.Context, exact.Receipt) error
+	changes func(*exact.Call) // before it is taken
+	take    func(exact.Archive, context.Context, exact.Call) (exact.Verdict, error)
+	peek    func(exact.Archive, context.Context, exact.Call) (exact.Verdict, error)
+	refund  func(exact.Archive, context.Context, exact.Receipt) error
 }
 
 func (b broken) Take(ctx context.Context, c exact.Call) (exact.Verdict, error) {
+	if b.changes != nil {
+		b.changes(&c)
+	}
 	if b.take != nil {
 		return b.take(b.Archive, ctx, c)
 	}
@@ -160,20 +124,18 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 			v.Admitted = v.Admitted && err == nil
 			return v, err
 		}},
-		"peek charges nothing": {peek: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) { return m.Take(ctx, c) }},
-		"policies count apart": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"peek charges nothing": {peek: exact.Archive.Take},
+		"policies count apart": {changes: func(c *exact.Call) {
 			if c.Policy != nil {
 				l := c.Policy.Limit(0)
 				l.Name = "one"
 				c.Policy, _ = exact.Compile("one", []storeless.Limit{l})
 			}
-			return m.Take(ctx, c)
 		}},
-		"an ID is counted once": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
+		"an ID is counted once": {changes: func(c *exact.Call) {
 			if len(c.ID) <= exact.MaxID {
 				c.ID = ""
 			}
-			return m.Take(ctx, c)
 		}},
 		"a refund is given once": {refund: func(m exact.Archive, ctx context.Context, r exact.Receipt) error {
 			if err := m.Refund(ctx, r); err != nil && !errors.Is(err, exact.ErrNoRefund) {
@@ -181,37 +143,19 @@ func TestSuiteCatchesBrokenCounters(t *testing.T) {
 			}
 			return nil
 		}},
-		"mistaken calls": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
-			c.Cost = max(1, c.Cost)
-			return m.Take(ctx, c)
-		}},
+		"mistaken calls": {changes: func(c *exact.Call) { c.Cost = max(1, c.Cost) }},
 		"a context that has ended": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
 			return m.Take(context.WithoutCancel(ctx), c)
 		}},
-		"costs": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
-			c.Cost = min(1, c.Cost)
-			return m.Take(ctx, c)
-		}},
-		"past the limit": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
-			c.Past = c.Past && c.Cost < 10
-			return m.Take(ctx, c)
-		}},
-		"booked one behind the other": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
-			c.Ahead = min(c.Ahead, 1)
-			return m.Take(ctx, c)
-		}},
+		"costs":                       {changes: func(c *exact.Call) { c.Cost = min(1, c.Cost) }},
+		"past the limit":              {changes: func(c *exact.Call) { c.Past = c.Past && c.Cost < 10 }},
+		"booked one behind the other": {changes: func(c *exact.Call) { c.Ahead = min(c.Ahead, 1) }},
 		"a booking that is given back": {refund: func(m exact.Archive, ctx context.Context, r exact.Receipt) error {
 			r.Serial, _, _ = strings.Cut(r.Serial, "_") // as what was charged now is
 			return m.Refund(ctx, r)
 		}},
-		"a pause": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
-			c.Pause = min(c.Pause, time.Minute)
-			return m.Take(ctx, c)
-		}},
-		"mistaken calls for later": {take: func(m exact.Archive, ctx context.Context, c exact.Call) (exact.Verdict, error) {
-			c.Pause = min(c.Pause, exact.MaxPause)
-			return m.Take(ctx, c)
-		}},
+		"a pause":                  {changes: func(c *exact.Call) { c.Pause = min(c.Pause, time.Minute) }},
+		"mistaken calls for later": {changes: func(c *exact.Call) { c.Pause = min(c.Pause, exact.MaxPause) }},
 	} {
 		clock := exacttest.NewClock()
 		err := exacttest.TestCounter(func() (exact.Counter, error) {
@@ -242,7 +186,7 @@ func (f forgetful) Take(ctx context.Context, c exact.Call) (exact.Verdict, error
 }
 
 func BenchmarkMemory(b *testing.B) {
-	p := compile(b, storeless.Limit{Quota: storeless.MaxQuota, Window: time.Hour})
+	p := exactkit.Compile(b, storeless.Limit{Quota: storeless.MaxQuota, Window: time.Hour})
 	for _, keys := range []int{1, 10_000} {
 		for _, callers := range []int{1, 16, 128} {
 			b.Run("keys="+strconv.Itoa(keys)+"/callers="+strconv.Itoa(callers), func(b *testing.B) {

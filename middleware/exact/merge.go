@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tallystick/tallystick/internal/patience"
 )
 
 // A Batcher is a [Counter] that can take several calls in one go, which is what
@@ -197,47 +199,16 @@ func (m *merged) board(k mergeable, q *queue) *batch {
 	if n == 0 {
 		return nil
 	}
-	b := newBatch(slices.Clone(q.waiting[:n]))
+	b := &batch{waiters: slices.Clone(q.waiting[:n])}
+	contexts := make([]context.Context, n)
+	for i, w := range b.waiters {
+		contexts[i] = w.ctx
+	}
+	b.ctx, b.cancel = patience.Most(contexts)
 	q.waiting = slices.Delete(q.waiting, 0, n)
 	q.leaves(b.ctx)
 	m.arm(k, q)
 	return b
-}
-
-// newBatch returns a batch that may take as long as the most patient of its waiters waits: until
-// the last of their deadlines or, if one has none, until all have gone. One who cannot go waits without end.
-func newBatch(waiters []*waiter) *batch {
-	ctx := context.WithoutCancel(waiters[0].ctx) // its values, not its end
-	b := &batch{waiters, ctx, func() {}}
-	if slices.ContainsFunc(waiters, func(w *waiter) bool { return w.ctx.Done() == nil }) {
-		return b
-	}
-	var last time.Time
-	for _, w := range waiters {
-		d, bounded := w.ctx.Deadline()
-		if !bounded {
-			b.ctx, b.cancel = context.WithCancel(ctx)
-			go b.watch()
-			return b
-		}
-		if d.After(last) {
-			last = d
-		}
-	}
-	b.ctx, b.cancel = context.WithDeadline(ctx, last)
-	return b
-}
-
-// watch ends a batch when all have gone, or an engine that hangs would hold their key for good.
-func (b *batch) watch() {
-	defer b.cancel()
-	for _, w := range b.waiters {
-		select {
-		case <-w.ctx.Done():
-		case <-b.ctx.Done():
-			return
-		}
-	}
 }
 
 // send makes one call of a batch. Who is less patient than the others leaves.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/storeless"
@@ -27,7 +28,8 @@ type distant struct {
 	calls atomic.Int64
 	fault error // after the call was counted
 
-	panics atomic.Bool
+	panics    atomic.Bool
+	out, most atomic.Int64 // calls at once
 }
 
 func (d *distant) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -40,6 +42,10 @@ func (d *distant) Take(ctx context.Context, call exact.Call) (exact.Verdict, err
 
 func (d *distant) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
 	d.trips.Add(1)
+	out := d.out.Add(1)
+	defer d.out.Add(-1)
+	for most := d.most.Load(); out > most && !d.most.CompareAndSwap(most, out); most = d.most.Load() {
+	}
 	if d.panics.Load() {
 		panic("engine")
 	}
@@ -62,6 +68,12 @@ func (d *distant) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verd
 	return verdicts, d.fault
 }
 
+// merging merges calls to an engine that so long takes to reach.
+func merging(trip time.Duration) (*distant, exact.Counter) {
+	d := &distant{Archive: exact.NewMemory(0, nil), trip: trip}
+	return d, exact.Merge(d)
+}
+
 func TestMergedCounterIsACounter(t *testing.T) {
 	clock := exacttest.NewClock()
 	require.NoError(t, exacttest.TestCounter(func() (exact.Counter, error) {
@@ -75,21 +87,9 @@ func TestMergedCounterIsACounter(t *testing.T) {
 // 1000 calls for one key at once are a handful of round trips, and exact.
 func TestMergeMakesOneCallOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond}
-		m := exact.Merge(d)
-		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 700, Window: time.Hour})
-		var admitted atomic.Int64
-		var wg sync.WaitGroup
-		for range 1000 {
-			wg.Go(func() {
-				v, err := m.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-				if err == nil && v.Admitted {
-					admitted.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		require.EqualValues(t, 700, admitted.Load())
+		d, m := merging(time.Millisecond)
+		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 700)}
+		require.EqualValues(t, 700, exactkit.Admitted(t, 1000, 1, func(int, int) (exact.Counter, exact.Call) { return m, call }))
 		require.EqualValues(t, 1000, d.calls.Load())
 		require.EqualValues(t, 1+(999+255)/256, d.trips.Load(), "at most 256 of them travel together")
 	})
@@ -98,10 +98,9 @@ func TestMergeMakesOneCallOfMany(t *testing.T) {
 // Calls that differ in what they ask for are not made one.
 func TestMergeKeepsApartWhatDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond}
-		m := exact.Merge(d)
+		d, m := merging(time.Millisecond)
 		limit := storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 1000, Window: time.Hour}
-		p, q := compile(t, limit), compile(t, limit)
+		p, q := exactkit.Compile(t, limit), exactkit.Compile(t, limit)
 		var wg sync.WaitGroup
 		for range 2 {
 			for _, call := range []exact.Call{
@@ -126,9 +125,8 @@ func TestMergeKeepsApartWhatDiffers(t *testing.T) {
 // have been; and neither takes anybody with him.
 func TestMergeKeepsEachContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Second}
-		m := exact.Merge(d)
-		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		d, m := merging(time.Second)
+		p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		errs := make(map[string]error)
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -154,18 +152,15 @@ func TestMergeKeepsEachContext(t *testing.T) {
 		require.ErrorIs(t, errs["leaves when it is out"], exact.ErrMaybeCounted)
 		require.NoError(t, errs["stays"])
 		require.EqualValues(t, 3, d.calls.Load())
-		v, err := m.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
-		require.EqualValues(t, 997, v.Limits[0].Remaining)
+		require.EqualValues(t, 997, exactkit.Left(t, m, exact.Call{Key: "k", Cost: 1, Policy: p}))
 	})
 }
 
 // The patience of a batch is that of the most patient.
 func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Hour}
-		m := exact.Merge(d)
-		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		_, m := merging(time.Hour)
+		p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		began := time.Now()
 		var wg sync.WaitGroup
 		for range 50 {
@@ -186,14 +181,11 @@ func TestMergedCallsEndWithTheirDeadlines(t *testing.T) {
 // hangs would hold their key for good.
 func TestABatchEndsWithItsLastCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &counted{distant: distant{Archive: exact.NewMemory(0, nil), trip: 24 * time.Hour}}
-		m := exact.Merge(d)
-		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		d, m := merging(24 * time.Hour)
+		p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		out := func() int64 {
 			synctest.Wait()
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			return d.out
+			return d.out.Load()
 		}
 		ask := func(patience time.Duration) context.CancelFunc {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -218,9 +210,9 @@ func TestABatchEndsWithItsLastCaller(t *testing.T) {
 func TestMergeHandsOnErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
-		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond, fault: broken}
-		m := exact.Merge(d)
-		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		d, m := merging(time.Millisecond)
+		d.fault = broken
+		p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
@@ -235,9 +227,8 @@ func TestMergeHandsOnErrors(t *testing.T) {
 
 func TestMergeOutlivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Archive: exact.NewMemory(0, nil), trip: time.Millisecond}
-		m := exact.Merge(d)
-		p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+		d, m := merging(time.Millisecond)
+		p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 		take := func(ctx context.Context) error {
 			_, err := m.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: p})
 			return err
@@ -276,9 +267,8 @@ func TestMergeKeepsADeadlineOfARoundTripAndAHalf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &counted{distant: distant{Archive: exact.NewMemory(0, nil), trip: tt.trip}}
-				m := exact.Merge(d)
-				p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1 << 20, Window: 24 * time.Hour})
+				d, m := merging(tt.trip)
+				p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1 << 20, Window: 24 * time.Hour})
 				var failed, all atomic.Int64
 				var wg sync.WaitGroup
 				for range 3200 {
@@ -294,42 +284,14 @@ func TestMergeKeepsADeadlineOfARoundTripAndAHalf(t *testing.T) {
 				}
 				wg.Wait()
 				synctest.Wait()
-				t.Logf("%d of %d failed; %d trips, %d at once", failed.Load(), all.Load(), d.trips.Load(), d.most)
+				t.Logf("%d of %d failed; %d trips, %d at once", failed.Load(), all.Load(), d.trips.Load(), d.most.Load())
 				if tt.failed {
 					require.Equal(t, all.Load(), failed.Load())
 				} else {
 					require.Zero(t, failed.Load())
 				}
-				require.LessOrEqual(t, d.most, tt.apart, "calls of one key at once")
+				require.LessOrEqual(t, d.most.Load(), tt.apart, "calls of one key at once")
 			})
 		})
 	}
-}
-
-// counted counts how many calls are out at once.
-type counted struct {
-	distant
-	mu        sync.Mutex
-	out, most int64
-}
-
-func (c *counted) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	v, err := c.TakeAll(ctx, []exact.Call{call})
-	if err != nil {
-		return exact.Verdict{}, err
-	}
-	return v[0], nil
-}
-
-func (c *counted) TakeAll(ctx context.Context, calls []exact.Call) ([]exact.Verdict, error) {
-	c.mu.Lock()
-	c.out++
-	c.most = max(c.most, c.out)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.out--
-	}()
-	return c.distant.TakeAll(ctx, calls)
 }

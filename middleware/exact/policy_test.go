@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
@@ -35,7 +36,7 @@ func TestWhatTokensCannotCarry(t *testing.T) {
 	for _, a := range []storeless.Algorithm{storeless.SlidingLog, storeless.RollingDay} {
 		_, err := limiter.Compile("api", []storeless.Limit{{Algorithm: a, Quota: 5, Window: day}})
 		require.EqualError(t, err, fmt.Sprintf("Limits[0].Algorithm: a %s needs an exact counter; SlidingWindow is what comes closest without one", a))
-		p, plain := compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: day}), compile(t, storeless.Limit{Quota: 5, Window: day})
+		p, plain := exactkit.Compile(t, storeless.Limit{Algorithm: a, Quota: 5, Window: day}), exactkit.Compile(t, storeless.Limit{Quota: 5, Window: day})
 		require.Equal(t, a, p.Limit(0).Algorithm)
 		require.Equal(t, plain.Tokens().Limit(0), p.Tokens().Limit(0))
 		require.NotEqual(t, plain.ID(0), p.ID(0))

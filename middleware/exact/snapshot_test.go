@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -22,7 +23,7 @@ func TestSnapshotIsAllOfAnAccount(t *testing.T) {
 			limits = append(limits, storeless.Limit{Name: "sliding", Quota: 1 << 20, Window: time.Hour},
 				storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: exact.MaxLog, Window: time.Second})
 		}
-		p := compile(t, limits...)
+		p := exactkit.Compile(t, limits...)
 		now, a := time.Unix(1_800_000_000, 0), new(exact.Account)
 		for range []int{1, 30, 3_000}[seed%3] {
 			now = now.Add(time.Duration(rng.Int64N(int64(3 * time.Millisecond))))
@@ -37,8 +38,7 @@ func TestSnapshotIsAllOfAnAccount(t *testing.T) {
 		if seed%5 == 0 {
 			a.Take(now, &exact.Call{Key: "k", Policy: p, Pause: time.Hour})
 		}
-		want, err := a.AppendBinary(nil)
-		require.NoError(t, err)
+		want := exactkit.Bytes(t, a)
 		s := a.Snapshot()
 		got, err := s.Account().AppendBinary(nil)
 		require.NoError(t, err)
@@ -51,23 +51,18 @@ func TestRecords(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
 	from, to := exact.NewMemory(0, clock), exact.NewMemory(0, clock)
-	p := compile(t, storeless.Limit{Quota: 10, Window: time.Hour, Algorithm: storeless.FixedWindow})
+	p := exactkit.Compile(t, storeless.Limit{Quota: 10, Window: time.Hour, Algorithm: storeless.FixedWindow})
 	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "an ID"}
-	_, err := from.Take(t.Context(), call)
-	require.NoError(t, err)
+	exactkit.Take(t, from, call)
 	copied, kept, err := exact.Copy(t.Context(), to, from)
 	require.NoError(t, err)
 	require.Equal(t, [2]int{1, 0}, [2]int{copied, kept})
-	v, err := to.Take(t.Context(), call)
-	require.NoError(t, err)
+	v := exactkit.Take(t, to, call)
 	require.False(t, v.Replayed, "IDs are not copied")
 	require.EqualValues(t, 8, v.Limits[0].Remaining)
-	v, err = from.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.EqualValues(t, 9, v.Limits[0].Remaining, "each counts for itself")
+	require.EqualValues(t, 9, exactkit.Left(t, from, call), "each counts for itself")
 
-	_, err = to.Take(t.Context(), exact.Call{Key: "another", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	exactkit.Take(t, to, exact.Call{Key: "another", Cost: 1, Policy: p})
 	copied, kept, err = exact.Copy(t.Context(), to, from)
 	require.NoError(t, err)
 	require.Equal(t, [2]int{0, 1}, [2]int{copied, kept})
@@ -84,14 +79,11 @@ func TestRecords(t *testing.T) {
 	// A record is a copy, of what its counter has and of what another has made of it.
 	var a exact.Account
 	require.True(t, a.Take(now, &call).Admitted)
-	b, err := a.AppendBinary(nil)
-	require.NoError(t, err)
-	r, err := exact.ReadRecord(p.AccountName("k"), b)
+	r, err := exact.ReadRecord(p.AccountName("k"), exactkit.Bytes(t, &a))
 	require.NoError(t, err)
 	own := exact.NewMemory(0, clock)
 	require.NoError(t, own.Restore(t.Context(), r))
-	_, err = own.Take(t.Context(), call)
-	require.NoError(t, err)
+	exactkit.Take(t, own, call)
 	v = r.Account.Take(now, &call)
 	require.False(t, v.Replayed, "no ID is in it")
 	require.EqualValues(t, 8, v.Limits[0].Remaining)

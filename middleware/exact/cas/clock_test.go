@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
@@ -24,9 +25,7 @@ func ahead(by time.Duration) func() time.Time {
 func spend(t *testing.T, c exact.Counter, p *exact.Policy, key string) (admitted int) {
 	t.Helper()
 	for range 10 {
-		v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
-		require.NoError(t, err)
-		if v.Admitted {
+		if exactkit.Take(t, c, exact.Call{Key: key, Cost: 1, Policy: p}).Admitted {
 			admitted++
 		}
 	}
@@ -46,13 +45,12 @@ func TestSkewNeverExceeds(t *testing.T) {
 				testkit.Bubble(t, func(t *testing.T) {
 					s := newShelf(time.Now)
 					instances := []*cas.Counter{open(t, s, cas.Config{}), open(t, s, cas.Config{Now: ahead(skew)})}
-					p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})
+					p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: window})
 					inWindow := map[int64]int{} // of the instance that leads
 					admitted := 0
 					for turn := range 60 {
 						c := instances[turn%7%2]
-						v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-						require.NoError(t, err)
+						v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 						if v.Admitted {
 							admitted++
 							inWindow[v.Receipt.At.Unix()/int64(window.Seconds())]++
@@ -78,9 +76,9 @@ func TestClocksFurtherApartThanTheWindow(t *testing.T) {
 		second := storeless.Limit{Name: "second", Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Second}
 		day := storeless.Limit{Name: "day", Algorithm: storeless.FixedWindow, Quota: 1000, Window: 24 * time.Hour}
 		for what, admitted := range map[string]int{"alone": 4 * 5, "beside a day": 2 * 5} {
-			p := compile(t, second)
+			p := exactkit.Compile(t, second)
 			if admitted == 10 {
-				p = compile(t, second, day)
+				p = exactkit.Compile(t, second, day)
 			}
 			got := 0
 			for range 2 {
@@ -101,12 +99,10 @@ func TestAccountsExpire(t *testing.T) {
 		time.Sleep(time.Until(at) + 250*time.Millisecond)
 		minute := storeless.Limit{Name: "minute", Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Minute}
 		hour := storeless.Limit{Name: "hour", Algorithm: storeless.FixedWindow, Quota: 9, Window: time.Hour}
-		call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, minute)}
-		v, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
-		call.Policy = compile(t, minute, hour)
-		_, err = c.Take(t.Context(), call)
-		require.NoError(t, err)
+		call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, minute)}
+		v := exactkit.Take(t, c, call)
+		call.Policy = exactkit.Compile(t, minute, hour)
+		exactkit.Take(t, c, call)
 		require.NoError(t, c.Refund(t.Context(), v.Receipt))
 		require.Equal(t, []time.Duration{4*time.Minute + cas.Margin, 3*time.Hour + cas.Margin, 3*time.Hour + cas.Margin}, s.keeps,
 			"two windows, as long again or an hour, and in whole seconds, rounded up")
@@ -124,16 +120,12 @@ func TestAccountsExpire(t *testing.T) {
 func TestARefusalIsThatOfItsTime(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		c := open(t, newShelf(time.Now), cas.Config{})
-		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Hour})
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		p := exactkit.PerHour(t, 1)
+		v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "refused"}
-		refused, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
-		require.False(t, refused.Admitted)
+		require.False(t, exactkit.Take(t, c, call).Admitted)
 		require.NoError(t, c.Refund(t.Context(), v.Receipt))
-		again, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
+		again := exactkit.Take(t, c, call)
 		require.True(t, !again.Admitted && again.Replayed)
 	})
 }
@@ -143,15 +135,13 @@ func TestARefundOutlivesWhatItLeaves(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		s := newShelf(time.Now)
 		c := open(t, s, cas.Config{})
-		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour})
+		p := exactkit.PerHour(t, 5)
 		at := time.Now().Truncate(time.Hour).Add(time.Hour)
 		time.Sleep(time.Until(at))
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.NoError(t, c.Refund(t.Context(), v.Receipt))
 		time.Sleep(59 * time.Minute)
-		_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
 	})
 }
@@ -175,10 +165,9 @@ func TestTheStoresClock(t *testing.T) {
 		clock := func() time.Time { return server }
 		s := timed{newShelf(clock), clock}
 		a, b := open(t, s, cas.Config{}), open(t, s, cas.Config{})
-		p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
+		p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Minute})
 		call := exact.Call{Key: "k", Cost: 1, Policy: p}
-		v, err := a.Take(t.Context(), call)
-		require.NoError(t, err)
+		v := exactkit.Take(t, a, call)
 		require.Equal(t, server, v.Receipt.At)
 		require.Equal(t, time.Minute, v.Limits[0].Reset)
 		time.Sleep(time.Hour) // of the instances
@@ -187,14 +176,10 @@ func TestTheStoresClock(t *testing.T) {
 		require.Equal(t, 1, spend(t, b, p, "k"))
 
 		server = server.Add(time.Minute)
-		v, err = a.Peek(t.Context(), call)
-		require.NoError(t, err)
-		require.EqualValues(t, 5, v.Limits[0].Remaining)
+		require.EqualValues(t, 5, exactkit.Left(t, a, call))
 		require.ErrorIs(t, a.Refund(t.Context(), exact.Receipt{Key: "k", Cost: 1, Policy: p, At: server.Add(-time.Minute), Serial: "2"}), exact.ErrNoRefund)
 
 		own := open(t, s, cas.Config{Now: time.Now})
-		v, err = own.Take(t.Context(), exact.Call{Key: "own", Cost: 1, Policy: p})
-		require.NoError(t, err)
-		require.Equal(t, time.Now(), v.Receipt.At)
+		require.Equal(t, time.Now(), exactkit.Take(t, own, exact.Call{Key: "own", Cost: 1, Policy: p}).Receipt.At)
 	})
 }

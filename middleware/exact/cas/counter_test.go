@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
@@ -31,18 +32,6 @@ func open(t testing.TB, s cas.Store, cfg cas.Config) *cas.Counter {
 	return c.(*cas.Counter)
 }
 
-func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
-	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
-}
-
-// yearly is a fixed window whose end no test meets.
-func yearly(quota int64) storeless.Limit {
-	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 365 * 24 * time.Hour}
-}
-
 // The store of these tests keeps what a store promises.
 func TestShelfIsAStore(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
@@ -56,10 +45,9 @@ func TestRefundsFitIntoASmallStore(t *testing.T) {
 	s := newShelf(clock.Now)
 	s.most = 1024 + 64
 	c := open(t, s, cas.Config{Now: clock.Now})
-	call := exact.Call{Key: "k", Cost: 2, Policy: compile(t, yearly(1<<20))}
+	call := exact.Call{Key: "k", Cost: 2, Policy: exactkit.PerYear(t, 1<<20)}
 	for n := range 20_000 {
-		v, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
+		v := exactkit.Take(t, c, call)
 		if v.Receipt.Cost = 1; n*n%7 < 4 {
 			require.NoError(t, c.Refund(t.Context(), v.Receipt))
 		}
@@ -115,10 +103,8 @@ func TestExactFromRacingInstances(t *testing.T) {
 			seeds = 1
 		}
 		for seed := range seeds {
-			t.Run(fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
-				testkit.Bubble(t, func(t *testing.T) {
-					attack(t, storeless.Limit{Algorithm: a, Quota: 1000, Window: storeless.MaxWindow}, seed)
-				})
+			testkit.Bubbles(t, fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
+				attack(t, storeless.Limit{Algorithm: a, Quota: 1000, Window: storeless.MaxWindow}, seed)
 			})
 		}
 	}
@@ -145,7 +131,7 @@ func attack(t *testing.T, limit storeless.Limit, seed uint64) {
 		}
 		return nil
 	}
-	p := compile(t, limit)
+	p := exactkit.Compile(t, limit)
 	var wg sync.WaitGroup
 	for instance := range 4 {
 		c := open(t, s, cas.Config{})
@@ -186,9 +172,8 @@ func TestALostAnswerIsAskedFor(t *testing.T) {
 		return nil
 	}
 	c := open(t, s, cas.Config{})
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(2)), ID: "one"}
-	v, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 2), ID: "one"}
+	v := exactkit.Take(t, c, call)
 	require.True(t, v.Admitted)
 	require.EqualValues(t, 1, v.Limits[0].Remaining, "it is counted once")
 	_, swaps, _ := s.figures()
@@ -199,7 +184,7 @@ func TestALostAnswerIsAskedFor(t *testing.T) {
 func TestAStoreThatLosesAllAnswersIsNotAskedOn(t *testing.T) {
 	s := newShelf(time.Now)
 	s.swapping = func(context.Context, int) error { return errors.New("cut") }
-	_, err := open(t, s, cas.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(2)), ID: "one"})
+	_, err := open(t, s, cas.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 2), ID: "one"})
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 	_, swaps, _ := s.figures()
 	require.Equal(t, 2, swaps)
@@ -221,8 +206,7 @@ func TestALostAnswerIsFoundByItsID(t *testing.T) {
 		}
 		return nil
 	}
-	p := compile(t, yearly(2))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "one"}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 2), ID: "one"}
 	_, err := open(t, s, cas.Config{}).Take(t.Context(), call)
 	require.EqualError(t, err, "exact: may have been counted: cut")
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
@@ -255,7 +239,7 @@ func TestWhatIsCertainlyNotCounted(t *testing.T) {
 			s := newShelf(time.Now)
 			tc.break_(s)
 			c := open(t, s, cas.Config{})
-			_, err := c.Take(t.Context(), exact.Call{Key: "secret", Cost: 1, Policy: compile(t, yearly(2))})
+			_, err := c.Take(t.Context(), exact.Call{Key: "secret", Cost: 1, Policy: exactkit.PerYear(t, 2)})
 			require.ErrorIs(t, err, tc.is)
 			require.NotErrorIs(t, err, tc.not)
 			require.ErrorIs(t, err, cut)
@@ -269,7 +253,7 @@ func TestWhatIsCertainlyNotCounted(t *testing.T) {
 // Bytes that are no account are not taken for a fresh one.
 func TestForeignBytesAreNotCountedIn(t *testing.T) {
 	s := newShelf(time.Now)
-	p := compile(t, yearly(2))
+	p := exactkit.PerYear(t, 2)
 	require.NoError(t, s.Swap(t.Context(), cas.StoreName(p.AccountName("k")), "", []byte("null"), time.Hour))
 	_, err := open(t, s, cas.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
@@ -281,20 +265,14 @@ func TestForeignBytesAreNotCountedIn(t *testing.T) {
 func TestRefusalsAreNotWritten(t *testing.T) {
 	s := newShelf(time.Now)
 	c := open(t, s, cas.Config{})
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(1)), ID: "admitted"}
-	_, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1), ID: "admitted"}
+	exactkit.Take(t, c, call)
 	for n := range 5 {
 		call.ID = strconv.Itoa(n)
-		v, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
-		require.False(t, v.Admitted)
-		_, err = c.Peek(t.Context(), call)
-		require.NoError(t, err)
+		require.False(t, exactkit.Take(t, c, call).Admitted)
+		exactkit.Peek(t, c, call)
 		call.ID = "admitted"
-		v, err = c.Take(t.Context(), call)
-		require.NoError(t, err)
-		require.True(t, v.Replayed)
+		require.True(t, exactkit.Take(t, c, call).Replayed)
 	}
 	require.ErrorIs(t, c.Refund(t.Context(), exact.Receipt{Key: "k", Cost: 1, Policy: call.Policy, Serial: "1"}), exact.ErrNoRefund)
 	loads, swaps, _ := s.figures()
@@ -307,8 +285,7 @@ func TestNamesInTheStore(t *testing.T) {
 	s := newShelf(time.Now)
 	c := open(t, s, cas.Config{})
 	for _, key := range []string{"alice@example.org", "\x00\xff/../ *>", strings.Repeat("k", exact.MaxKey)} {
-		_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: compile(t, yearly(2))})
-		require.NoError(t, err)
+		exactkit.Take(t, c, exact.Call{Key: key, Cost: 1, Policy: exactkit.PerYear(t, 2)})
 	}
 	require.Len(t, s.values, 3)
 	for name := range s.values {
@@ -343,25 +320,23 @@ func TestAThrottledCallIsRepeatedOnce(t *testing.T) {
 		"a swap, and no time":  {swaps: 1, late: 50 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{1, 1}},
 		"a load, late at last": {loads: 9, late: 20 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{2, 0}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				s := newShelf(time.Now)
-				throttle := func(n, most int) error {
-					if n > most {
-						return nil
-					}
-					time.Sleep(row.late)
-					return exact.ErrBusy
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			s := newShelf(time.Now)
+			throttle := func(n, most int) error {
+				if n > most {
+					return nil
 				}
-				s.loading = func(load int) error { return throttle(load, row.loads) }
-				s.swapping = func(_ context.Context, swap int) error { return throttle(swap, row.swaps) }
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				defer cancel()
-				v, err := open(t, s, cas.Config{}).Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5)), ID: "1"})
-				require.ErrorIs(t, err, row.want)
-				require.Equal(t, err == nil, v.Admitted)
-				require.Equal(t, row.asked, [2]int{s.loads, s.swaps})
-			})
+				time.Sleep(row.late)
+				return exact.ErrBusy
+			}
+			s.loading = func(load int) error { return throttle(load, row.loads) }
+			s.swapping = func(_ context.Context, swap int) error { return throttle(swap, row.swaps) }
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			v, err := open(t, s, cas.Config{}).Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5), ID: "1"})
+			require.ErrorIs(t, err, row.want)
+			require.Equal(t, err == nil, v.Admitted)
+			require.Equal(t, row.asked, [2]int{s.loads, s.swaps})
 		})
 	}
 }

@@ -3,14 +3,12 @@
 package cas_test
 
 import (
-	"encoding/hex"
-	"encoding/json"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -20,25 +18,18 @@ import (
 // What stores have from earlier versions is counted on with, and what a later one has written is refused
 // by name, and left as it is: it is never taken for nothing.
 func TestAccountsOfOtherVersions(t *testing.T) {
-	text, err := os.ReadFile("../testdata/accounts.json")
-	require.NoError(t, err)
-	var accounts struct{ Plain map[string]string }
-	require.NoError(t, json.Unmarshal(text, &accounts))
-	p := compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 600, Window: time.Hour})
+	accounts := exactkit.Earlier(t)
+	p := exactkit.Compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 600, Window: time.Hour})
 	name, call := cas.StoreName(p.AccountName("k")), exact.Call{Key: "k", Cost: 1, Policy: p}
-	for version, account := range accounts.Plain {
+	for version, value := range accounts {
 		t.Run(version, func(t *testing.T) {
 			clock := exacttest.NewClock()
 			clock.Advance(35 * time.Second)
 			store := newShelf(clock.Now)
 			c, err := cas.New(store, cas.Config{Now: clock.Now})
 			require.NoError(t, err)
-			value, err := hex.DecodeString(account)
-			require.NoError(t, err)
 			require.True(t, store.swap(name, "", value, time.Hour))
-			v, err := c.Take(t.Context(), call)
-			require.NoError(t, err)
-			require.EqualValues(t, 595, v.Limits[0].Remaining, "four of five, and this one")
+			require.EqualValues(t, 595, exactkit.Take(t, c, call).Limits[0].Remaining, "four of five, and this one")
 
 			later := "\x05" + string(value[1:])
 			require.True(t, store.swap(name, store.values[name].revision, []byte(later), time.Hour))

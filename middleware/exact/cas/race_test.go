@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
@@ -27,7 +28,7 @@ func TestRacesAreBounded(t *testing.T) {
 		var bounds []time.Duration
 		c.DrawBy(func(n int64) int64 { bounds = append(bounds, time.Duration(n)); return n - 1 })
 		began := time.Now()
-		_, err := c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+		_, err := c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 		require.ErrorIs(t, err, exact.ErrContended)
 		require.ErrorIs(t, err, exact.ErrNotCounted)
 		require.NotErrorIs(t, err, exact.ErrMaybeCounted)
@@ -56,7 +57,7 @@ func TestRacesEndBeforeTheDeadline(t *testing.T) {
 		c.DrawBy(func(n int64) int64 { return n - 1 })
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+		_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 		require.ErrorIs(t, err, exact.ErrContended)
 		require.NoError(t, ctx.Err(), "three tries of 6 ms and pauses of 6 and 12; the next would be of 24")
 		_, swaps, _ := s.figures()
@@ -76,31 +77,29 @@ func TestDeadlinesAfterALostRace(t *testing.T) {
 		{"in a later load", 2, exact.ErrContended, context.DeadlineExceeded},
 		{"in a later swap", -2, exact.ErrMaybeCounted, exact.ErrContended},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-				defer cancel()
-				s := newShelf(time.Now)
-				s.loading = func(load int) error {
-					if load == tc.slow {
-						<-ctx.Done()
-						return ctx.Err()
-					}
-					return nil
+		testkit.Bubbles(t, tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			s := newShelf(time.Now)
+			s.loading = func(load int) error {
+				if load == tc.slow {
+					<-ctx.Done()
+					return ctx.Err()
 				}
-				s.swapping = func(ctx context.Context, swap int) error {
-					if swap == -tc.slow {
-						<-ctx.Done()
-						return ctx.Err()
-					}
-					return cas.ErrChanged
+				return nil
+			}
+			s.swapping = func(ctx context.Context, swap int) error {
+				if swap == -tc.slow {
+					<-ctx.Done()
+					return ctx.Err()
 				}
-				c := open(t, s, cas.Config{})
-				c.DrawBy(func(int64) int64 { return 0 })
-				_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
-				require.ErrorIs(t, err, tc.is)
-				require.NotErrorIs(t, err, tc.another)
-			})
+				return cas.ErrChanged
+			}
+			c := open(t, s, cas.Config{})
+			c.DrawBy(func(int64) int64 { return 0 })
+			_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
+			require.ErrorIs(t, err, tc.is)
+			require.NotErrorIs(t, err, tc.another)
 		})
 	}
 }
@@ -115,7 +114,7 @@ func TestAPauseEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(90*time.Minute, cancel)
 		began := time.Now()
-		_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+		_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 		require.ErrorIs(t, err, exact.ErrContended)
 		require.Equal(t, 90*time.Minute, time.Since(began))
 	})
@@ -128,7 +127,7 @@ func TestCallsOfOneInstanceTravelTogether(t *testing.T) {
 		s := newShelf(time.Now)
 		s.swapping = func(context.Context, int) error { time.Sleep(10 * time.Millisecond); return nil }
 		c := open(t, s, cas.Config{})
-		p := compile(t, yearly(1000))
+		p := exactkit.PerYear(t, 1000)
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
@@ -148,10 +147,8 @@ func TestCallsOfOneInstanceTravelTogether(t *testing.T) {
 func TestRefundsRace(t *testing.T) {
 	s := newShelf(time.Now)
 	a, b := open(t, s, cas.Config{}), open(t, s, cas.Config{})
-	p := compile(t, yearly(5))
-	call := exact.Call{Key: "k", Cost: 3, Policy: p}
-	v, err := a.Take(t.Context(), call)
-	require.NoError(t, err)
+	call := exact.Call{Key: "k", Cost: 3, Policy: exactkit.PerYear(t, 5)}
+	v := exactkit.Take(t, a, call)
 	between := false
 	s.swapping = func(context.Context, int) error {
 		if !between {
@@ -162,12 +159,9 @@ func TestRefundsRace(t *testing.T) {
 	}
 	require.ErrorIs(t, a.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
 	s.swapping = nil
-	now, err := a.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.EqualValues(t, 5, now.Limits[0].Remaining)
+	require.EqualValues(t, 5, exactkit.Left(t, a, call))
 
-	v, err = a.Take(t.Context(), call)
-	require.NoError(t, err)
+	v = exactkit.Take(t, a, call)
 	s.answers = func(int) error { return errors.New("cut") }
 	require.ErrorIs(t, a.Refund(t.Context(), v.Receipt), exact.ErrMaybeCounted)
 	s.answers = nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
@@ -30,11 +31,5 @@ func TestExactAcrossProcesses(t *testing.T) {
 		t.Skip("-short: starts processes for half a minute")
 	}
 	s := startServer(t)
-	c := count(t, connect(t, s.url()))
-	t.Run("directly", func(t *testing.T) { faults.Processes(t, 2, s.url(), c, nil) })
-	t.Run("with lost answers", func(t *testing.T) {
-		lossy := faults.StartProxy(t, s.addr())
-		lossy.Set(faults.Ways{LoseEvery: 100})
-		faults.Processes(t, 2, "http://"+lossy.Addr().String(), c, lossy)
-	})
+	faults.AcrossProcesses(t, 2, 100, s.Addr(), url, exactkit.Count(t, connect(t, url(s.Addr()))))
 }

@@ -3,10 +3,10 @@
 package dynamodb_test
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
@@ -19,11 +19,8 @@ func TestFaults(t *testing.T) {
 		t.Skip("-short: takes half a minute")
 	}
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
-	all := append(faults.OfTheWay(p),
-		faults.Fault{Name: "killed and restarted", Strike: s.kill, Heal: s.start},
-		faults.Fault{Name: "frozen", Strike: func() { s.signal(syscall.SIGSTOP) }, Heal: func() { s.signal(syscall.SIGCONT) }})
-	faults.AmidALoad(t, all, time.Second, func(t *testing.T) exact.Counter {
-		return count(t, connect(t, "http://"+p.Addr().String()))
+	p := faults.StartProxy(t, s.Addr())
+	faults.AmidALoad(t, faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), time.Second, func(t *testing.T) exact.Counter {
+		return exactkit.Count(t, connect(t, url(p.Addr().String())))
 	})
 }

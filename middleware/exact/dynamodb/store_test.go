@@ -3,8 +3,6 @@
 package dynamodb_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -22,47 +19,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
 	"github.com/tallystick/tallystick/middleware/exact/dynamodb"
-	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 )
 
 func TestStore(t *testing.T) {
-	require.NoError(t, castest.TestStore(connect(t, startServer(t).url()), 380<<10)) // of an item of 400 kB
+	require.NoError(t, castest.TestStore(connect(t, url(startServer(t).Addr())), 380<<10)) // of an item of 400 kB
 }
 
-func TestCounter(t *testing.T) {
-	store := connect(t, startServer(t).url())
-	clock, lose := exacttest.NewClock(), new(atomic.Bool)
-	require.NoError(t, (&exacttest.Suite{
-		Open:       func() (exact.Counter, error) { return cas.New(lossy{store, lose}, cas.Config{Now: clock.Now}) },
-		Clock:      clock,
-		LoseAnswer: func(exact.Counter) { lose.Store(true) },
-	}).Test())
-}
-
-// lossy loses the answer of the next swap, when it is told to.
-type lossy struct {
-	cas.Store
-	lose *atomic.Bool
-}
-
-func (s lossy) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
-	err := s.Store.Swap(ctx, name, revision, value, keep)
-	if err == nil && s.lose.CompareAndSwap(true, false) {
-		return errors.New("the connection was cut")
-	}
-	return err
-}
+func TestCounter(t *testing.T) { faults.OnAStore(t, connect(t, url(startServer(t).Addr()))) }
 
 // The attribute of the time to live is a number of seconds since 1970, which each charge
 // renews. An item that is deleted by it is not won by who has read it, nor is one that was
 // made anew after that.
 func TestValuesExpire(t *testing.T) {
 	s := startServer(t)
-	store, c := connect(t, s.url()), client(s.url())
+	store, c := connect(t, url(s.Addr())), client(url(s.Addr()))
 	key := map[string]types.AttributeValue{"name": &types.AttributeValueMemberS{Value: "n"}}
 	revision := ""
 	for _, keep := range []time.Duration{time.Hour, time.Minute} {
@@ -89,7 +64,7 @@ func TestValuesExpire(t *testing.T) {
 }
 
 func TestWhatIsTooLargeIsLoad(t *testing.T) {
-	store := connect(t, startServer(t).url())
+	store := connect(t, url(startServer(t).Addr()))
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "", make([]byte, 400<<10), time.Hour), exact.ErrFull)
 }
 

@@ -5,7 +5,6 @@ package exacttest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -15,14 +14,12 @@ import (
 
 // accounts compares a counter with the arithmetic of an account, step by step, in whatever
 // way calls are made.
-func accounts(r *run) error {
-	return r.isOfAccounts(func(int, string) error { return nil })
+func accounts(r *run) {
+	r.isOfAccounts(func(*run, int, string) {})
 }
 
 // isOfAccounts compares them, and has something done between the steps, that changes nothing.
-func (r *run) isOfAccounts(between func(step int, name string) error) error {
-	start := r.clock.Now()
-	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
+func (r *run) isOfAccounts(between func(r *run, step int, name string)) {
 	for n, tiers := range [][2]*exact.Policy{
 		{policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 3, Window: time.Second}),
 			policy(storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Second})},
@@ -37,10 +34,8 @@ func (r *run) isOfAccounts(between func(step int, name string) error) error {
 		var held, ours []exact.Receipt // the same charges
 		buckets := n < 2
 		for step := range 400 {
-			p := tiers[rng.IntN(8)/7]
-			if err := between(step, p.AccountName(r.key(n))); err != nil {
-				return fmt.Errorf("policy %d, step %d: %w", n, step, err)
-			}
+			r, p := r.in("policy %d, step %d", n, step), tiers[rng.IntN(8)/7]
+			between(r, step, p.AccountName(r.key(n)))
 			call := exact.Call{Key: r.key(n), Cost: 1 + rng.Int64N(2), Policy: p}
 			if n == 0 {
 				call.Cost = 1
@@ -59,25 +54,21 @@ func (r *run) isOfAccounts(between func(step int, name string) error) error {
 				i := rng.IntN(len(held))
 				err := r.Refund(context.Background(), held[i])
 				if err != nil && !errors.Is(err, exact.ErrNoRefund) {
-					return err
+					r.no(err)
 				}
 				if ours := a.Refund(r.clock.Now(), &ours[i]); (ours == nil) != (err == nil) {
-					return fmt.Errorf("policy %d, step %d: a refund: %v, of the account: %v", n, step, err, ours)
+					r.fail("a refund: %v, of the account: %v", err, ours)
 				}
 				continue
 			}
 			want := a.Take(r.clock.Now(), &call)
-			got, err := r.Take(context.Background(), call)
-			if err != nil {
-				return err
-			}
+			got := r.call(call)
 			if got.Verdict != want.Verdict || !got.Receipt.At.Equal(want.Receipt.At) {
-				return fmt.Errorf("policy %d, step %d, %+v:\n%+v, want\n%+v", n, step, call, got, want)
+				r.fail("%+v:\n%+v, want\n%+v", call, got, want)
 			}
 			if got.Admitted && call.Cost > 0 {
 				held, ours = append(held, got.Receipt), append(ours, want.Receipt)
 			}
 		}
 	}
-	return nil
 }

@@ -5,7 +5,6 @@ package exacttest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
@@ -14,23 +13,21 @@ import (
 
 // archives moves an account again and again while it is used: out of the counter, into one in
 // memory, and back, where it was forgotten meanwhile. It counts on as if it had stayed.
-func archives(r *run) error {
+func archives(r *run) {
 	c, ok := r.archive()
 	if !ok {
-		return nil
+		return
 	}
 	moved := 0
-	err := r.isOfAccounts(func(step int, name string) error {
-		if step%67 != 66 {
-			return nil
+	r.isOfAccounts(func(r *run, step int, name string) {
+		if step%67 == 66 {
+			moved++
+			r.moves(c, name)
 		}
-		moved++
-		return r.moves(c, name)
 	})
-	if err == nil && moved == 0 {
-		err = errors.New("nothing was moved")
+	if moved == 0 {
+		r.fail("nothing was moved")
 	}
-	return err
 }
 
 // archive returns the counter if it can list its accounts.
@@ -43,43 +40,28 @@ func (r *run) archive() (c exact.Archive, ok bool) {
 }
 
 // moves moves an account, by way of a counter in memory.
-func (r *run) moves(c exact.Archive, name string) error {
+func (r *run) moves(c exact.Archive, name string) {
 	ctx, m := context.Background(), exact.NewMemory(0, r.clock.Now)
 	out, err := recordOf(c, name)
-	if err != nil {
-		return err
-	}
+	r.no(err)
 	if err := c.Restore(ctx, out); !errors.Is(err, exact.ErrKept) {
-		return fmt.Errorf("restored where there is an account: %v, want ErrKept", err)
+		r.fail("restored where there is an account: %v, want ErrKept", err)
 	}
-	if err := c.Forget(ctx, name); err != nil {
-		return fmt.Errorf("forgotten: %w", err)
-	}
-	if err := c.Forget(ctx, name); err != nil {
-		return fmt.Errorf("forgotten twice: %w", err)
-	}
-	if err := m.Restore(ctx, out); err != nil {
-		return fmt.Errorf("restored in memory: %w", err)
-	}
+	r.in("forgotten").no(c.Forget(ctx, name))
+	r.in("forgotten twice").no(c.Forget(ctx, name))
+	r.in("restored in memory").no(m.Restore(ctx, out))
 	back, err := recordOf(m, name)
-	if err != nil {
-		return fmt.Errorf("in memory: %w", err)
-	}
-	if err := c.Restore(ctx, back); err != nil {
-		return fmt.Errorf("restored: %w", err)
-	}
-	return nil
+	r.in("in memory").no(err)
+	r.in("restored").no(c.Restore(ctx, back))
 }
 
 // emptied moves accounts that count nothing, as all that they were charged came back or has ended,
 // with a pause and without: from the counter itself and from one in memory.
-func emptied(r *run) error {
+func emptied(r *run) {
 	c, ok := r.archive()
 	if !ok {
-		return nil
+		return
 	}
-	start := r.clock.Now()
-	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
 	n := 0
 	for algorithm := range storeless.RollingDay + 1 {
 		l := storeless.Limit{Algorithm: algorithm, Quota: 1, Window: time.Second}
@@ -90,71 +72,43 @@ func emptied(r *run) error {
 		for _, from := range []exact.Archive{c, exact.NewMemory(0, r.clock.Now)} {
 			for _, is := range []struct{ back, paused bool }{{true, false}, {true, true}, {false, true}} {
 				n++
-				if err := r.movesEmpty(c, from, p, r.key(n), is.back, is.paused); err != nil {
-					return fmt.Errorf("%v, from %T, given back: %t, paused: %t: %w", algorithm, from, is.back, is.paused, err)
-				}
+				r.in("%v, from %T, given back: %t, paused: %t", algorithm, from, is.back, is.paused).movesEmpty(c, from, p, r.key(n), is.back, is.paused)
 			}
 		}
 	}
-	return nil
 }
 
 // movesEmpty moves an account that was charged once, and counts nothing.
-func (r *run) movesEmpty(c, from exact.Archive, p *exact.Policy, key string, back, paused bool) error {
-	ctx, call := context.Background(), exact.Call{Key: key, Cost: 1, Policy: p}
-	v, err := from.Take(ctx, call)
-	if err != nil {
-		return err
-	}
+func (r *run) movesEmpty(c, from exact.Archive, p *exact.Policy, key string, back, paused bool) {
+	ctx, there := context.Background(), *r
+	there.Counter = from
+	v := there.take(p, key, 1)
 	if back {
-		err = from.Refund(ctx, v.Receipt)
+		there.back(v.Receipt)
 	} else {
 		r.clock.Advance(2*p.Limit(0).Window + time.Second)
 	}
-	if err != nil {
-		return err
-	}
 	if paused {
-		if _, err = from.Take(ctx, exact.Call{Key: key, Policy: p, Pause: time.Minute}); err != nil {
-			return err
-		}
+		there.call(exact.Call{Key: key, Policy: p, Pause: time.Minute})
 	}
 	name := p.AccountName(key)
 	out, err := recordOf(from, name)
 	if errors.Is(err, errUnlisted) && !paused {
-		return nil
+		return
 	}
-	if err != nil {
-		return err
-	}
-	if err := c.Forget(ctx, name); err != nil {
-		return err
-	}
-	if err := c.Restore(ctx, out); err != nil {
-		return err
-	}
-	if err := r.Refund(ctx, v.Receipt); !errors.Is(err, exact.ErrNoRefund) {
-		return fmt.Errorf("given back: %v, want ErrNoRefund", err)
-	}
+	r.no(err)
+	r.no(c.Forget(ctx, name))
+	r.no(c.Restore(ctx, out))
+	r.in("given back").gone(v.Receipt)
 	if paused {
-		if _, err := recordOf(c, name); err != nil {
-			return err
-		}
-		if err := r.want(p, key, 1, false); err != nil {
-			return err
-		}
+		_, err := recordOf(c, name)
+		r.no(err)
+		r.want(p, key, 1, false)
 	}
-	v, err = r.Take(ctx, exact.Call{Key: key, Cost: 2, Policy: p, Past: true})
-	if err != nil {
-		return err
-	}
-	if err := r.Refund(ctx, v.Receipt); err != nil {
-		return err
-	}
+	r.back(r.call(exact.Call{Key: key, Cost: 2, Policy: p, Past: true}).Receipt)
 	if !paused {
-		return r.want(p, key, 1, true, 0)
+		r.want(p, key, 1, true, 0)
 	}
-	return nil
 }
 
 var errFound, errUnlisted = errors.New("found"), errors.New("an account that counts is not listed")
@@ -177,40 +131,22 @@ func recordOf(c exact.Archive, name string) (found exact.Record, err error) {
 }
 
 // forgotten checks that Forget forgets one account, whole, and no other.
-func forgotten(r *run) error {
+func forgotten(r *run) {
 	c, ok := r.Counter.(exact.Archive)
 	if !ok {
-		return nil
+		return
 	}
 	ctx, p := context.Background(), policy(each(5)...)
 	for n := range 3 {
-		if err := r.want(p, r.key(n), 5, true); err != nil {
-			return err
-		}
+		r.want(p, r.key(n), 5, true)
 	}
-	old, err := r.Take(ctx, exact.Call{Key: r.key(1), Cost: 1, Policy: p, Past: true})
-	if err != nil {
-		return err
-	}
-	if _, err := r.Take(ctx, exact.Call{Key: r.key(1), Policy: p, Pause: exact.MaxPause}); err != nil {
-		return err
-	}
-	if err := c.Forget(ctx, p.AccountName(r.key(3))); err != nil {
-		return fmt.Errorf("one that was never counted: %w", err)
-	}
-	if err := c.Forget(ctx, p.AccountName(r.key(1))); err != nil {
-		return err
-	}
-	if err := r.Refund(ctx, old.Receipt); !errors.Is(err, exact.ErrNoRefund) {
-		return fmt.Errorf("a receipt of what was forgotten: %v, want ErrNoRefund", err)
-	}
+	old := r.call(exact.Call{Key: r.key(1), Cost: 1, Policy: p, Past: true})
+	r.call(exact.Call{Key: r.key(1), Policy: p, Pause: exact.MaxPause})
+	r.in("one that was never counted").no(c.Forget(ctx, p.AccountName(r.key(3))))
+	r.no(c.Forget(ctx, p.AccountName(r.key(1))))
+	r.in("a receipt of what was forgotten").gone(old.Receipt)
 	for n, admitted := range []bool{false, true, false} {
-		if err := r.want(p, r.key(n), 5, admitted); err != nil {
-			return fmt.Errorf("key %d: %w", n, err)
-		}
+		r.in("key %d", n).want(p, r.key(n), 5, admitted)
 	}
-	if err := r.Refund(ctx, old.Receipt); !errors.Is(err, exact.ErrNoRefund) {
-		return fmt.Errorf("a receipt of the account before: %v, want ErrNoRefund", err)
-	}
-	return nil
+	r.in("a receipt of the account before").gone(old.Receipt)
 }

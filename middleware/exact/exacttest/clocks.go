@@ -3,163 +3,125 @@
 package exacttest
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
 
-func stepBack(r *run) error {
-	start := r.clock.Now()
-	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
+func stepBack(r *run) {
 	p := policy(fixed(5, time.Minute))
-	if err := r.want(p, r.key(0), 5, true, 0); err != nil {
-		return err
-	}
+	r.want(p, r.key(0), 5, true, 0)
 	again := exact.Call{Key: r.key(1), Cost: 1, Policy: p, ID: "again"}
-	if _, err := r.Take(context.Background(), again); err != nil {
-		return err
-	}
+	r.call(again)
 	r.clock.Advance(-40 * time.Second)
-	if v, err := r.Take(context.Background(), again); err != nil || !v.Replayed || v.Wait != 0 {
-		return errors.Join(err, fmt.Errorf("40 s back, admitted before: %+v, want no wait", v))
+	if v := r.call(again); !v.Replayed || v.Wait != 0 {
+		r.fail("40 s back, admitted before: %+v, want no wait", v)
 	}
-	v, err := r.take(p, r.key(0), 1)
+	v := r.take(p, r.key(0), 1)
 	switch {
-	case err != nil:
-		return err
 	case v.Admitted:
-		return errors.New("40 s back: a fresh quota")
+		r.fail("40 s back: a fresh quota")
 	case v.Wait < 100*time.Second || v.Wait > 101*time.Second || v.Limits[0].Reset != v.Wait:
-		return fmt.Errorf("40 s back, at the start of a minute: a wait of %s, want 100 s", v.Wait)
+		r.fail("40 s back, at the start of a minute: a wait of %s, want 100 s", v.Wait)
 	}
 	r.clock.Advance(v.Wait - 2*time.Second)
-	if err := r.want(p, r.key(0), 1, false, 0); err != nil {
-		return fmt.Errorf("40 s back, before the wait is over: %w", err)
-	}
+	r.in("40 s back, before the wait is over").want(p, r.key(0), 1, false, 0)
 	r.clock.Advance(2 * time.Second)
-	if err := r.want(p, r.key(0), 5, true, 0); err != nil {
-		return err
-	}
+	r.want(p, r.key(0), 5, true, 0)
 	// A refusal, or a peek, in the next window, and back: nobody has a quota twice.
 	for n, l := range []storeless.Limit{fixed(5, time.Minute), {Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute},
 		{Quota: 5, Window: time.Minute}, {Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute}} {
 		p, key := policy(l), r.key(1+n)
-		if err := r.want(p, key, 5, true, 0); err != nil {
-			return err
-		}
+		r.want(p, key, 5, true, 0)
 		r.clock.Advance(70 * time.Second)
-		if err := r.want(p, key, 6, false); err != nil {
-			return err
-		}
-		if _, err := r.Peek(context.Background(), exact.Call{Key: key, Cost: 1, Policy: p}); err != nil {
-			return err
-		}
+		r.want(p, key, 6, false)
+		r.look(exact.Call{Key: key, Cost: 1, Policy: p})
 		r.clock.Advance(-40 * time.Second)
 		admitted := 0
 		for range 10 {
-			v, err := r.take(p, key, 1)
-			if err != nil {
-				return err
-			}
-			if v.Admitted {
+			if r.take(p, key, 1).Admitted {
 				admitted++
 			}
 		}
 		// Whether time stands still at the refusal or not, no more than fits then.
 		if most := map[storeless.Algorithm]int{storeless.TokenBucket: 5, storeless.SlidingLog: 5}[l.Algorithm]; admitted > most {
-			return fmt.Errorf("%s: %d admitted after a clock that stepped forth and back, want at most %d", l.Algorithm, admitted, most)
+			r.fail("%s: %d admitted after a clock that stepped forth and back, want at most %d", l.Algorithm, admitted, most)
 		}
 		r.clock.Advance(10 * time.Minute)
 	}
-	return nil
+}
+
+// owedBack has a clock step back by more than a bucket's window, and by less than it owes, or pauses
+// for: that is no fault of the clock, and it holds.
+func owedBack(r *run) {
+	p := policy(storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second})
+	for n, first := range []exact.Call{{Cost: 100_000, Past: true}, {Pause: 3 * time.Hour}} {
+		first.Key, first.Policy = r.key(n), p
+		if v := r.call(first); !v.Admitted {
+			r.fail("a debt, or a pause, is refused")
+		}
+		r.clock.Advance(-2 * time.Hour)
+		v := r.take(p, first.Key, 1)
+		if v.Admitted || v.Wait <= 2*time.Hour {
+			r.fail("two hours before a debt, or a pause: %+v, want a refusal until it is over", v.Verdict)
+		}
+		r.clock.Advance(2 * time.Hour)
+	}
 }
 
 // momentAhead has a clock be days ahead while others are counted: nobody has a fresh quota then.
-func momentAhead(r *run) error {
+func momentAhead(r *run) {
 	const keys = 64
 	start := r.clock.Now()
-	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
 	p := policy(fixed(1, 24*time.Hour))
 	for n := range keys {
-		if err := r.want(p, r.key(n), 1, true, 0); err != nil {
-			return err
-		}
+		r.want(p, r.key(n), 1, true, 0)
 	}
 	r.clock.Advance(3 * 24 * time.Hour)
 	for n := range 3 * keys {
-		if err := r.want(p, r.key(keys+n), 1, true, 0); err != nil {
-			return err
-		}
+		r.want(p, r.key(keys+n), 1, true, 0)
 		r.clock.Advance(time.Second)
 	}
 	r.clock.Advance(start.Sub(r.clock.Now()))
 	for n := range keys {
-		if err := r.want(p, r.key(n), 1, false, 0); err != nil {
-			return fmt.Errorf("after a clock that was 3 days ahead, while other keys were counted: %w", err)
-		}
+		r.in("after a clock that was 3 days ahead, while other keys were counted").want(p, r.key(n), 1, false, 0)
 	}
-	return nil
 }
 
 // wrongClock has a clock jump ahead, a quota be spent there, and the clock come back: the
 // account begins anew, once, and what it was charged there is nothing to refund.
-func wrongClock(r *run) error {
-	start := r.clock.Now()
-	defer func() { r.clock.Advance(start.Sub(r.clock.Now())) }()
+func wrongClock(r *run) {
 	for n, l := range []storeless.Limit{
 		fixed(5, time.Minute), {Quota: 5, Window: time.Minute},
 		{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Minute}, {Algorithm: storeless.LeakyBucket, Quota: 5, Window: time.Minute},
 		{Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}, {Algorithm: storeless.RollingDay, Quota: 5, Window: 24 * time.Hour},
 	} {
 		p, key := policy(l), r.key(n)
-		spend := func() (receipts []exact.Receipt, err error) {
+		spend := func() (receipts []exact.Receipt) {
 			for range 10 {
-				v, err := r.take(p, key, 1)
-				if err != nil {
-					return nil, err
-				}
-				if v.Admitted {
+				if v := r.take(p, key, 1); v.Admitted {
 					receipts = append(receipts, v.Receipt)
 				}
 			}
-			return receipts, nil
+			return receipts
 		}
-		first, err := spend()
-		if err != nil {
-			return err
-		}
+		first := spend()
 		r.clock.Advance(365 * 24 * time.Hour)
-		there, err := spend()
-		if err != nil {
-			return err
-		}
+		there := spend()
 		r.clock.Advance(time.Minute - 365*24*time.Hour)
-		if err := r.Refund(context.Background(), there[0]); !errors.Is(err, exact.ErrNoRefund) {
-			return fmt.Errorf("%s: a refund of what a wrong clock charged: %v, want ErrNoRefund", l.Algorithm, err)
+		r.in("%s: a refund of what a wrong clock charged", l.Algorithm).gone(there[0])
+		if v := r.look(exact.Call{Key: key, Cost: 1, Policy: p}); !v.Admitted {
+			r.fail("%s: a clock that was a year ahead for a moment locks out for %s", l.Algorithm, v.Wait)
 		}
-		if v, err := r.Peek(context.Background(), exact.Call{Key: key, Cost: 1, Policy: p}); err != nil || !v.Admitted {
-			return errors.Join(err, fmt.Errorf("%s: a clock that was a year ahead for a moment locks out for %s", l.Algorithm, v.Wait))
-		}
-		again, err := spend()
-		if err != nil {
-			return err
-		}
+		again := spend()
 		if len(again) != len(first) {
-			return fmt.Errorf("%s: %d admitted after a clock that was a year ahead, want %d", l.Algorithm, len(again), len(first))
+			r.fail("%s: %d admitted after a clock that was a year ahead, want %d", l.Algorithm, len(again), len(first))
 		}
-		if err := r.Refund(context.Background(), there[0]); !errors.Is(err, exact.ErrNoRefund) {
-			return fmt.Errorf("%s: a late refund of what a wrong clock charged: %v, want ErrNoRefund", l.Algorithm, err)
-		}
-		if err := r.Refund(context.Background(), again[0]); err != nil {
-			return fmt.Errorf("%s: a refund after a wrong clock: %w", l.Algorithm, err)
-		}
-		if more, err := spend(); err != nil || len(more) != 1 {
-			return errors.Join(err, fmt.Errorf("%s: %d admitted after a refund, want 1", l.Algorithm, len(more)))
+		r.in("%s: a late refund of what a wrong clock charged", l.Algorithm).gone(there[0])
+		r.in("%s: a refund after a wrong clock", l.Algorithm).back(again[0])
+		if more := spend(); len(more) != 1 {
+			r.fail("%s: %d admitted after a refund, want 1", l.Algorithm, len(more))
 		}
 	}
-	return nil
 }

@@ -57,7 +57,7 @@ func (s *Suite) Test() error {
 	for _, check := range []struct {
 		name string
 		when need
-		run  func(*run) error
+		run  func(*run)
 	}{
 		{"exact on a hot key", 0, hotKey},
 		{"exact on many keys", 0, manyKeys},
@@ -80,6 +80,7 @@ func (s *Suite) Test() error {
 		{"when a log says to come back", aClock, logWaits},
 		{"a refund in its own window", aClock, lateRefunds},
 		{"a clock that steps back", aClock, stepBack},
+		{"a clock that steps back before a debt or a pause", aClock, owedBack},
 		{"a clock that was ahead", aClock, wrongClock},
 		{"a clock that is ahead for a moment", aClock, momentAhead},
 		{"an ID is known to all", sharedIDs, idsElsewhere},
@@ -103,7 +104,7 @@ func (s *Suite) Test() error {
 		if !s.has(check.when) {
 			continue
 		}
-		if err := s.one(check.name, check.run); err != nil {
+		if err := s.one(check.run); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", check.name, err))
 		}
 	}
@@ -126,15 +127,18 @@ func (s *Suite) has(n need) bool {
 
 var runs atomic.Int64 // keeps the keys of checks apart
 
-// one runs a check.
-func (s *Suite) one(name string, check func(*run) error) (err error) {
+// one runs a check, whose time begins where the check before began.
+func (s *Suite) one(check func(*run)) (err error) {
 	r := &run{clock: s.Clock, another: s.Open, loseAnswer: s.LoseAnswer}
 	r.name = fmt.Sprintf("exacttest-%d-%d", time.Now().UnixNano(), runs.Add(1))
-	c, done, err := r.open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	r.Counter = c
-	return check(r)
+	return found(func() {
+		var done func() error
+		r.Counter, done = r.open()
+		if s.Clock != nil {
+			start := s.Clock.Now()
+			defer func() { s.Clock.Advance(start.Sub(s.Clock.Now())) }()
+		}
+		err := errors.Join(found(func() { check(r) }), done())
+		r.no(err)
+	})
 }

@@ -15,31 +15,64 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A run is one check of one counter.
+// A run is one check of one counter. What is wrong ends it: see [run.fail].
 type run struct {
 	exact.Counter
 	clock *Clock
 	name  string
+	where string // in the check
 
 	another    func() (exact.Counter, error)
 	loseAnswer func(exact.Counter)
 }
 
-// open opens a counter, and returns what closes it.
-func (r *run) open() (c exact.Counter, done func() error, err error) {
-	if c, err = r.another(); err != nil {
-		return nil, nil, fmt.Errorf("open: %w", err)
+// wrong is what a check has found.
+type wrong struct{ error }
+
+// fail ends the check.
+func (r *run) fail(format string, args ...any) {
+	panic(wrong{fmt.Errorf("%s%w", r.where, fmt.Errorf(format, args...))})
+}
+
+// in is the run, for what is said of a place in its check.
+func (r *run) in(format string, args ...any) *run {
+	there := *r
+	there.where += fmt.Sprintf(format, args...) + ": "
+	return &there
+}
+
+// no ends the check if there is an error.
+func (r *run) no(err error) {
+	if err != nil {
+		r.fail("%w", err)
 	}
-	return c, func() error {
-		closer, ok := c.(interface{ Close() error })
-		if !ok {
-			return nil
+}
+
+// found runs a check, and returns what it has found.
+func found(check func()) (err error) {
+	defer func() {
+		if is := recover(); is != nil {
+			w, ours := is.(wrong)
+			if !ours {
+				panic(is)
+			}
+			err = w.error
 		}
-		if err := closer.Close(); err != nil {
-			return fmt.Errorf("close: %w", err)
+	}()
+	check()
+	return nil
+}
+
+// open opens a counter, and returns what closes it.
+func (r *run) open() (c exact.Counter, done func() error) {
+	c, err := r.another()
+	r.in("open").no(err)
+	return c, func() error {
+		if closer, ok := c.(interface{ Close() error }); ok {
+			return found(func() { r.in("close").no(closer.Close()) })
 		}
 		return nil
-	}, nil
+	}
 }
 
 // key returns a key of this run alone.
@@ -61,29 +94,49 @@ func fixed(quota int64, window time.Duration) storeless.Limit {
 // long is a window whose end no check meets.
 const long = 365 * 24 * time.Hour
 
-func (r *run) take(p *exact.Policy, key string, cost int64) (exact.Verdict, error) {
-	return r.Take(context.Background(), exact.Call{Key: key, Cost: cost, Policy: p})
+// call makes a call that must be answered.
+func (r *run) call(call exact.Call) exact.Verdict {
+	v, err := r.Take(context.Background(), call)
+	r.no(err)
+	return v
 }
 
-// want says what is wrong with the next call, if anything.
-func (r *run) want(p *exact.Policy, key string, cost int64, admitted bool, remaining ...int64) error {
-	v, err := r.take(p, key, cost)
-	if err != nil {
-		return err
+// look peeks, and must be answered.
+func (r *run) look(call exact.Call) exact.Verdict {
+	v, err := r.Peek(context.Background(), call)
+	r.no(err)
+	return v
+}
+
+func (r *run) take(p *exact.Policy, key string, cost int64) exact.Verdict {
+	return r.call(exact.Call{Key: key, Cost: cost, Policy: p})
+}
+
+// back gives back what must be given.
+func (r *run) back(receipt exact.Receipt) { r.no(r.Refund(context.Background(), receipt)) }
+
+// gone checks that there is nothing to give back.
+func (r *run) gone(receipt exact.Receipt) {
+	if err := r.Refund(context.Background(), receipt); !errors.Is(err, exact.ErrNoRefund) {
+		r.fail("%v, want ErrNoRefund", err)
 	}
+}
+
+// want checks the next call.
+func (r *run) want(p *exact.Policy, key string, cost int64, admitted bool, remaining ...int64) {
+	v := r.take(p, key, cost)
 	if v.Admitted != admitted {
-		return fmt.Errorf("a call of cost %d: admitted is %t, want %t", cost, v.Admitted, admitted)
+		r.fail("a call of cost %d: admitted is %t, want %t", cost, v.Admitted, admitted)
 	}
 	for i, n := range remaining {
 		if v.Limits[i].Remaining != n {
-			return fmt.Errorf("a call of cost %d: limit %d has %d remaining, want %d", cost, i, v.Limits[i].Remaining, n)
+			r.fail("a call of cost %d: limit %d has %d remaining, want %d", cost, i, v.Limits[i].Remaining, n)
 		}
 	}
-	return nil
 }
 
 // flood makes attempts from many goroutines and returns how many were admitted.
-func (r *run) flood(attempts int, call func(n int) exact.Call) (int64, error) {
+func (r *run) flood(attempts int, call func(n int) exact.Call) int64 {
 	const workers = 32
 	var admitted atomic.Int64
 	errs := make([]error, workers)
@@ -103,5 +156,6 @@ func (r *run) flood(attempts int, call func(n int) exact.Call) (int64, error) {
 		})
 	}
 	wg.Wait()
-	return admitted.Load(), errors.Join(errs...)
+	r.no(errors.Join(errs...))
+	return admitted.Load()
 }

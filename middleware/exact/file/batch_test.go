@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
@@ -36,7 +37,7 @@ func togetherOn(t *testing.T, open func(file.Config) (*file.Counter, error), clo
 		return clock.Now()
 	}})
 	require.NoError(t, err)
-	p := compile(t, hourly(5))
+	p := exactkit.PerHour(t, 5)
 	take := func(key string, cost int64) chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -81,7 +82,7 @@ func TestKeyInUseIsNotForgotten(t *testing.T) {
 	errs := together(t, path, clock, 1, "a", "c")
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], exact.ErrFull)
-	_, err := open(t, path, file.Config{Now: clock.Now}).Take(t.Context(), exact.Call{Key: "a", Cost: 1, Policy: compile(t, hourly(5))})
+	_, err := open(t, path, file.Config{Now: clock.Now}).Take(t.Context(), exact.Call{Key: "a", Cost: 1, Policy: exactkit.PerHour(t, 5)})
 	require.NoError(t, err, "the books agree")
 }
 
@@ -89,10 +90,9 @@ func TestKeyInUseIsNotForgotten(t *testing.T) {
 func TestCreateDoesNotReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
 	require.NoError(t, file.Create(path))
-	p := compile(t, hourly(5))
+	p := exactkit.PerHour(t, 5)
 	c := open(t, path, file.Config{})
-	_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, file.Create(path))
 	require.NoError(t, c.Close())
 	v, err := open(t, path, file.Config{}).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
@@ -105,12 +105,11 @@ func TestCreateDoesNotReplace(t *testing.T) {
 func TestLargeAccountsAreNotWrittenTogether(t *testing.T) {
 	clock := exacttest.NewClock()
 	var large exact.Account
-	p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
 	for n := range 10_000 {
 		require.True(t, large.Take(clock.Now().Add(time.Duration(n)*time.Second/3), &exact.Call{Key: "k", Cost: 1, Policy: p}).Admitted)
 	}
-	blob, err := large.AppendBinary(nil)
-	require.NoError(t, err)
+	blob := exactkit.Bytes(t, &large)
 	const keys, nonce = 60, 5
 	require.Greater(t, keys*len(blob), 3<<20)
 	b := append(file.AppendHead(nil, nonce), make([]byte, file.GroupAt-24)...)

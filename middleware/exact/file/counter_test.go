@@ -14,22 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
 	"github.com/tallystick/tallystick/storeless"
 )
-
-func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
-	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
-}
-
-func hourly(quota int64) storeless.Limit {
-	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Hour}
-}
 
 // every has one limit of every algorithm.
 var every = []storeless.Limit{
@@ -48,6 +38,15 @@ func open(t testing.TB, path string, cfg file.Config) *file.Counter {
 	return c.(*file.Counter)
 }
 
+// openOn is open, on another disk.
+func openOn(t testing.TB, disk file.Disk, spare int64, cfg file.Config) *file.Counter {
+	t.Helper()
+	c, err := file.OpenOn(disk, memPath, spare, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
 func TestCounter(t *testing.T) {
 	clock := exacttest.NewClock()
 	dir := t.TempDir()
@@ -62,34 +61,11 @@ func TestCounter(t *testing.T) {
 	}, clock))
 }
 
-func TestExactOnTenThousandKeys(t *testing.T) {
-	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{})
-	p := compile(t, hourly(3))
-	var admitted atomic.Int64
-	var wg sync.WaitGroup
-	for w := range 128 {
-		wg.Go(func() {
-			for n := w; n < 50_000; n += 128 {
-				v, err := c.Take(context.Background(), exact.Call{Key: strconv.Itoa(n % 10_000), Cost: 1, Policy: p})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if v.Admitted {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 30_000, admitted.Load())
-}
-
 // What was counted is there after a restart, of every algorithm, and refunds work.
 func TestCountsOutliveTheCounter(t *testing.T) {
 	clock := exacttest.NewClock()
 	path := filepath.Join(t.TempDir(), "counts")
-	p := compile(t, every...)
+	p := exactkit.Compile(t, every...)
 	beside := exact.NewMemory(0, clock.Now)
 	var receipts [2]exact.Receipt
 	for round := range 8 {
@@ -104,10 +80,8 @@ func TestCountsOutliveTheCounter(t *testing.T) {
 		for range 40 {
 			clock.Advance(41 * time.Second)
 			call := exact.Call{Key: "k", Cost: int64(100 + round), Policy: p}
-			got, err := c.Take(t.Context(), call)
-			require.NoError(t, err)
-			want, err := beside.Take(t.Context(), call)
-			require.NoError(t, err)
+			got := exactkit.Take(t, c, call)
+			want := exactkit.Take(t, beside, call)
 			require.Equal(t, want.Verdict, got.Verdict)
 			if got.Admitted {
 				receipts = [2]exact.Receipt{got.Receipt, want.Receipt}
@@ -119,28 +93,24 @@ func TestCountsOutliveTheCounter(t *testing.T) {
 
 func TestClosedCounterSaysSo(t *testing.T) {
 	c := open(t, filepath.Join(t.TempDir(), "counts"), file.Config{})
-	p := compile(t, hourly(5))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	v, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 5)}
+	v := exactkit.Take(t, c, call)
 	require.NoError(t, c.Close())
-	_, err = c.Take(t.Context(), call)
+	_, err := c.Take(t.Context(), call)
 	require.ErrorIs(t, err, file.ErrStopped)
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	_, err = c.Peek(t.Context(), call)
 	require.ErrorIs(t, err, file.ErrStopped)
 	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), file.ErrStopped)
-	require.NoError(t, c.Close())
 }
 
 // Whoever is still waiting when a counter is closed is counted, and told so.
 func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
-	p := compile(t, hourly(storeless.MaxQuota))
+	p := exactkit.PerHour(t, storeless.MaxQuota)
 	var acknowledged atomic.Int64
 	for range 10 {
-		c, err := file.Open(path, file.Config{})
-		require.NoError(t, err)
+		c := open(t, path, file.Config{})
 		var wg sync.WaitGroup
 		var begun sync.WaitGroup
 		begun.Add(20)
@@ -168,17 +138,13 @@ func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 func TestRefusalsWriteNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counts")
 	c := open(t, path, file.Config{})
-	p := compile(t, hourly(1))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: "a"}
-	_, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1), ID: "a"}
+	exactkit.Take(t, c, call)
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for i := range 100 {
 		call.ID = strconv.Itoa(i)
-		v, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
-		require.False(t, v.Admitted)
+		require.False(t, exactkit.Take(t, c, call).Admitted)
 	}
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -190,7 +156,7 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 	clock := exacttest.NewClock()
 	path := filepath.Join(t.TempDir(), "counts")
 	c := open(t, path, file.Config{Keys: 100, Now: clock.Now})
-	p := compile(t, hourly(3))
+	p := exactkit.PerHour(t, 3)
 	take := func(key int) error {
 		_, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
 		return err
@@ -224,13 +190,11 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 // The file stays as large as what is live, and some room.
 func TestFileDoesNotGrowForever(t *testing.T) {
 	disk, clock := newMemDisk(), exacttest.NewClock()
-	c, err := file.OpenOn(disk, memPath, 64<<10, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	p := compile(t, hourly(3))
+	c := openOn(t, disk, 64<<10, file.Config{Now: clock.Now})
+	p := exactkit.PerHour(t, 3)
 	most := 0
 	for n := range 40_000 {
-		_, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
-		require.NoError(t, err)
+		exactkit.Take(t, c, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
 		if n%50 == 0 {
 			clock.Advance(time.Minute)
 		}
@@ -240,5 +204,4 @@ func TestFileDoesNotGrowForever(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, most, 2<<20, "at most 12,000 keys are kept at a time, of 40,000")
-	require.NoError(t, c.Close())
 }

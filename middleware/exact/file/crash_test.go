@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
@@ -209,7 +210,7 @@ func killed(t *testing.T, fails string) {
 	acknowledged := make([]int, crashKeys)
 	maybe := 0
 	said := map[string]int{}
-	p := compile(t, crashLimits...)
+	p := exactkit.Compile(t, crashLimits...)
 	for n := range crashes() {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), crashChild+"="+path, crashFails+"="+fails)
@@ -239,9 +240,7 @@ func killed(t *testing.T, fails string) {
 		require.NoError(t, err, "crash %d: the file opens", n)
 		total := 0
 		for key, acks := range acknowledged {
-			v, err := c.Peek(t.Context(), exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p})
-			require.NoError(t, err)
-			counted := crashQuota - int(v.Limits[0].Remaining)
+			counted := crashQuota - int(exactkit.Left(t, c, exact.Call{Key: strconv.Itoa(key), Cost: 1, Policy: p}))
 			require.GreaterOrEqual(t, counted, acks, "crash %d: an acknowledged count is lost", n)
 			require.LessOrEqual(t, acks, crashQuota)
 			total += counted - acks

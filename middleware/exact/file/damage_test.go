@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -54,8 +55,7 @@ func TestFileOfBboltIsRefusedByName(t *testing.T) {
 // accountsOf reads all accounts of a file.
 func accountsOf(t testing.TB, b []byte) map[string]string {
 	t.Helper()
-	all := map[string]string{}
-	_, err := file.ReadLog(memFileOf(b), int64(len(b)), func(name, account []byte) { all[string(name)] = string(account) })
+	_, all, err := read(b)
 	require.NoError(t, err)
 	return all
 }
@@ -74,9 +74,7 @@ func (f *countedFile) try(t *testing.T, b []byte) (refused bool, accounts map[st
 	}
 	for name := range accountsOf(t, b) {
 		if key, ok := f.names[name]; ok {
-			v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: f.once})
-			require.NoError(t, err)
-			require.False(t, v.Admitted, "a fresh quota for %s", key)
+			require.False(t, exactkit.Take(t, c, exact.Call{Key: key, Cost: 1, Policy: f.once}).Admitted, "a fresh quota for %s", key)
 		}
 	}
 	require.NoError(t, c.Close())
@@ -97,7 +95,7 @@ func TestFlippedBits(t *testing.T) {
 			continue
 		}
 		flip[bit/8] ^= 1 << (bit % 8)
-		_, err := file.ReadLog(memFileOf(flip), int64(len(flip)), func(_, _ []byte) {})
+		_, _, err := read(flip)
 		if bit/8 == 11 {
 			require.Error(t, err) // the version
 		} else {
@@ -108,7 +106,7 @@ func TestFlippedBits(t *testing.T) {
 	// What stands in the zeros behind it, a crash may have left: nothing is missing then.
 	for at := f.place.End; at < int64(len(flip)); at += 511 {
 		flip[at] ^= 0x40
-		place, err := file.ReadLog(memFileOf(flip), int64(len(flip)), func(_, _ []byte) {})
+		place, _, err := read(flip)
 		if err == nil {
 			require.Equal(t, f.place.End, place.End, "byte %d", at)
 			require.Equal(t, at+1, place.Torn, "byte %d", at)
@@ -185,11 +183,9 @@ func TestCutFile(t *testing.T) {
 
 // A file that is cut where one of the spans that it was made longer by has ended is refused too.
 func TestFileCutWhereItOnceEnded(t *testing.T) {
-	disk, clock := newMemDisk(), exacttest.NewClock()
-	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-	require.NoError(t, err)
+	b := newBooks(t, 1<<30)
+	disk, c := b.disk, b.c
 	ends := map[int]bool{}
-	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
 	for n := range 8000 {
 		require.NoError(t, b.take(strconv.Itoa(n), ""))
 		disk.mu.Lock()
@@ -200,7 +196,7 @@ func TestFileCutWhereItOnceEnded(t *testing.T) {
 	whole := disk.bytes(memPath)
 	require.Greater(t, len(ends), 4)
 	for end := range ends {
-		_, err := file.ReadLog(memFileOf(whole), int64(end), func(_, _ []byte) {})
+		_, err := file.ReadLog(memFileOf(whole[:end]), int64(end), func(_, _ []byte) {})
 		if end == len(whole) {
 			require.NoError(t, err)
 			continue
@@ -246,11 +242,8 @@ func TestTornGroup(t *testing.T) {
 	disk, clock := newMemDisk(), exacttest.NewClock()
 	disk.put(memPath, b)
 	for n := range 3 {
-		c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-		require.NoError(t, err)
-		v, err := c.Take(t.Context(), exact.Call{Key: "after", Cost: 1, Policy: compile(t, hourly(10))})
-		require.NoError(t, err)
-		require.EqualValues(t, 9-n, v.Limits[0].Remaining)
+		c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
+		require.EqualValues(t, 9-n, exactkit.Take(t, c, exact.Call{Key: "after", Cost: 1, Policy: exactkit.PerHour(t, 10)}).Limits[0].Remaining)
 		require.NoError(t, c.Close())
 	}
 }

@@ -38,8 +38,7 @@ func TestFileThatCannotBeReplacedIsRefused(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.op, " ", tc.err), func(t *testing.T) {
 			disk := newMemDisk()
-			c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
-			require.NoError(t, err)
+			c := openOn(t, disk, 1<<30, file.Config{})
 			require.NoError(t, c.Close())
 			disk.fail = func(op, path string) error {
 				if op == tc.op && strings.HasSuffix(path, ".next") {
@@ -47,7 +46,7 @@ func TestFileThatCannotBeReplacedIsRefused(t *testing.T) {
 				}
 				return nil
 			}
-			c, err = file.OpenOn(disk, memPath, 1<<30, file.Config{})
+			c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
 			if disk.fail = nil; tc.refused {
 				require.ErrorIs(t, err, file.ErrFixed)
 				require.ErrorIs(t, err, tc.err)

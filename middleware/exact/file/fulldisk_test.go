@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
@@ -21,9 +22,24 @@ import (
 // A books keeps what a counter has answered.
 type books struct {
 	t      *testing.T
+	disk   *memDisk
+	clock  *exacttest.Clock
+	spare  int64
 	c      *file.Counter
 	p      *exact.Policy
 	counts map[string]int64
+}
+
+// newBooks opens a counter on a disk of its own, whose file is made smaller when it is so much larger than
+// its accounts.
+func newBooks(t *testing.T, spare int64) *books {
+	t.Helper()
+	disk, clock := newMemDisk(), exacttest.NewClock()
+	return booksOf(t, disk, clock, spare, openOn(t, disk, spare, file.Config{Now: clock.Now}))
+}
+
+func booksOf(t *testing.T, disk *memDisk, clock *exacttest.Clock, spare int64, c *file.Counter) *books {
+	return &books{t, disk, clock, spare, c, exactkit.PerHour(t, 1<<30), map[string]int64{}}
 }
 
 // take counts once, and notes it if it was counted.
@@ -42,29 +58,40 @@ func (b *books) take(key, id string) error {
 func (b *books) agree(c *file.Counter) {
 	b.t.Helper()
 	for key, n := range b.counts {
-		v, err := c.Peek(b.t.Context(), exact.Call{Key: key, Cost: 1, Policy: b.p})
-		require.NoError(b.t, err)
-		require.Equal(b.t, 1<<30-n, v.Limits[0].Remaining, key)
+		require.Equal(b.t, 1<<30-n, exactkit.Left(b.t, c, exact.Call{Key: key, Cost: 1, Policy: b.p}), key)
 	}
+}
+
+// fills counts until that fails.
+func (b *books) fills(key string) (err error) {
+	for n := 0; err == nil && n < 10_000; n++ {
+		err = b.take(key, "")
+	}
+	return err
+}
+
+// outlive closes the counter, and compares one that is opened again.
+func (b *books) outlive() {
+	b.t.Helper()
+	require.NoError(b.t, b.c.Close())
+	b.c = openOn(b.t, b.disk, b.spare, file.Config{Now: b.clock.Now})
+	b.agree(b.c)
+	require.NoError(b.t, b.c.Close())
 }
 
 // A disk that is full refuses new keys, while those that are there are counted in the
 // room that was kept for them; when that is used too they are refused, as load and not as
 // a failure; and all are counted again when there is room.
 func TestFullDisk(t *testing.T) {
-	disk, clock := newMemDisk(), exacttest.NewClock()
+	b := newBooks(t, 1<<30)
+	disk, clock, c := b.disk, b.clock, b.c
 	disk.capacity = 1 << 19
-	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
-	n := 0
+	n, err := 0, error(nil)
 	for ; err == nil && n < 100_000; n++ {
 		err = b.take(strconv.Itoa(n), "")
 	}
 	require.ErrorIs(t, err, exact.ErrFull)
-	disk.mu.Lock()
-	disk.capacity = 1 << 20
-	disk.mu.Unlock()
+	disk.holds(1 << 20)
 	require.ErrorIs(t, b.take("new", ""), exact.ErrFull, "it is asked once a second")
 	clock.Advance(time.Second)
 	require.NoError(t, b.take(strconv.Itoa(n), ""))
@@ -90,39 +117,24 @@ func TestFullDisk(t *testing.T) {
 		require.ErrorIs(t, b.take("new", "too"), exact.ErrFull)
 		clock.Advance(time.Second)
 	}
-	disk.mu.Lock()
-	disk.capacity = 4 << 20
-	disk.mu.Unlock()
+	disk.holds(4 << 20)
 	clock.Advance(time.Second)
 	require.NoError(t, b.take("7", "lost"), "it recovers by itself")
 	require.NoError(t, b.take("7", "lost"))
 	require.NoError(t, b.take("new", "too"))
 	b.agree(c)
-	require.NoError(t, c.Close())
-	c, err = file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	b.agree(c)
-	require.NoError(t, c.Close())
+	b.outlive()
 }
 
 // A file system without room kept in place, such as one that copies on write, may say so in the
 // middle of a write. Then nothing was counted, also after a power cut at any moment.
 func TestFullDiskInMidWrite(t *testing.T) {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
-		disk, clock := newMemDisk(), exacttest.NewClock()
-		c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-		require.NoError(t, err)
-		b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
-		failing := false
-		disk.fail = func(op, _ string) error {
-			if failing && op == "write" {
-				return full
-			}
-			return nil
-		}
+		b := newBooks(t, 1<<30)
+		disk, clock, c := b.disk, b.clock, b.c
 		for round := range 10 {
 			// A group of some sectors, of which one half gets through.
-			failing = true
+			disk.fails("write", full)
 			var wg sync.WaitGroup
 			for n := range 64 {
 				wg.Go(func() {
@@ -133,19 +145,14 @@ func TestFullDiskInMidWrite(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			after, err := file.OpenOn(disk.cut(rng(round)), memPath, 1<<30, file.Config{Now: clock.Now})
-			require.NoError(t, err)
+			after := openOn(t, disk.cut(rng(round)), 1<<30, file.Config{Now: clock.Now})
 			b.agree(after)
 			require.NoError(t, after.Close())
-			failing = false
+			disk.fails("write", nil)
 			require.NoError(t, b.take("1", strconv.Itoa(round)))
 			b.agree(c)
 		}
-		require.NoError(t, c.Close())
-		c, err = file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-		require.NoError(t, err)
-		b.agree(c)
-		require.NoError(t, c.Close())
+		b.outlive()
 	}
 }
 
@@ -163,10 +170,8 @@ func TestFailureStopsTheCounter(t *testing.T) {
 		"reserve":              {"", "reserve", syscall.EIO},
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk, clock := newMemDisk(), exacttest.NewClock()
-			c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-			require.NoError(t, err)
-			b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+			b := newBooks(t, 1<<30)
+			disk, clock, c := b.disk, b.clock, b.c
 			require.NoError(t, b.take("k", ""))
 			failed, last := false, ""
 			disk.fail = func(op, _ string) error {
@@ -178,9 +183,7 @@ func TestFailureStopsTheCounter(t *testing.T) {
 				failed = true // once: the next would succeed
 				return test.err
 			}
-			for n := 0; err == nil && n < 10_000; n++ {
-				err = b.take("k", "")
-			}
+			err := b.fills("k")
 			require.ErrorIs(t, err, exact.ErrMaybeCounted)
 			require.ErrorIs(t, err, test.err)
 			require.NotErrorIs(t, err, exact.ErrFull)
@@ -195,11 +198,8 @@ func TestFailureStopsTheCounter(t *testing.T) {
 			_, err = c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: b.p})
 			require.ErrorIs(t, err, file.ErrStopped)
 			require.NoError(t, c.Close())
-			c, err = file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-			require.NoError(t, err)
-			v, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: b.p})
-			require.NoError(t, err)
-			require.Contains(t, []int64{b.counts["k"], b.counts["k"] + 1}, 1<<30-v.Limits[0].Remaining)
+			c = openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
+			require.Contains(t, []int64{b.counts["k"], b.counts["k"] + 1}, 1<<30-exactkit.Left(t, c, exact.Call{Key: "k", Cost: 1, Policy: b.p}))
 			require.NoError(t, c.Close())
 		})
 	}
@@ -208,17 +208,15 @@ func TestFailureStopsTheCounter(t *testing.T) {
 // Room that was used up to the last byte, and then more: the file is refused when it is cut
 // where the room once ended, because a group goes across.
 func TestNoGroupBeginsWhereRoomEnded(t *testing.T) {
-	disk, clock := newMemDisk(), exacttest.NewClock()
+	b := newBooks(t, 1<<30)
+	disk, clock, c := b.disk, b.clock, b.c
 	disk.capacity = 64 << 10
-	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
 	var names []string // of all lengths: one takes what is left
 	for n := range 100 {
 		names = append(names, strings.Repeat("k", 1+2*n))
 		require.NoError(t, b.take(names[n], ""))
 	}
-	for err = nil; err == nil; {
+	for err := error(nil); err == nil; {
 		err = b.take(names[0], "")
 		if len(disk.bytes(memPath))-int(place(t, disk).End) < 200 {
 			break
@@ -229,22 +227,19 @@ func TestNoGroupBeginsWhereRoomEnded(t *testing.T) {
 	}
 	once := len(disk.bytes(memPath))
 	require.Less(t, int64(once)-place(t, disk).End, int64(200))
-	disk.mu.Lock()
-	disk.capacity = 1 << 20
-	disk.mu.Unlock()
+	disk.holds(1 << 20)
 	clock.Advance(time.Second)
 	require.NoError(t, b.take(names[0], ""))
 	require.NoError(t, c.Close())
 	whole := disk.bytes(memPath)
 	require.Greater(t, len(whole), once)
-	_, err = file.ReadLog(memFileOf(whole), int64(once), func(_, _ []byte) {})
+	_, err := file.ReadLog(memFileOf(whole[:once]), int64(once), func(_, _ []byte) {})
 	require.ErrorIs(t, err, file.ErrDamaged)
 }
 
 func place(t *testing.T, disk *memDisk) file.Place {
 	t.Helper()
-	b := disk.bytes(memPath)
-	place, err := file.ReadLog(memFileOf(b), int64(len(b)), func(_, _ []byte) {})
+	place, _, err := read(disk.bytes(memPath))
 	require.NoError(t, err)
 	return place
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
@@ -69,7 +70,7 @@ var large = sync.OnceValue(func() (before [2]string) {
 
 func lay(t testing.TB, l layout) *countedFile {
 	t.Helper()
-	once := compile(t, hourly(1))
+	once := exactkit.PerHour(t, 1)
 	f := &countedFile{layout: l, once: once, want: map[string]string{}, names: map[string]string{}}
 	rng := rand.New(rand.NewPCG(l.seed, 1))
 	f.nonce = rng.Uint64()
@@ -84,8 +85,7 @@ func lay(t testing.TB, l layout) *countedFile {
 	spend := func(payload []byte, key string) []byte {
 		var a exact.Account
 		require.True(t, a.Take(now, &exact.Call{Key: key, Cost: 1, Policy: once}).Admitted)
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
+		b := exactkit.Bytes(t, &a)
 		name := once.AccountName(key)
 		f.names[name], f.want[name] = key, string(b)
 		return file.AppendAccount(payload, name, b)
@@ -139,14 +139,11 @@ func lay(t testing.TB, l layout) *countedFile {
 // TestCounterWritesThisLayout holds what is built here to what a counter writes.
 func TestCounterWritesThisLayout(t *testing.T) {
 	disk, clock := newMemDisk(), exacttest.NewClock()
-	c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	p := compile(t, hourly(5))
+	c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
+	p := exactkit.PerHour(t, 5)
 	var want []byte
 	for n := range 40 {
-		v, err := c.Take(t.Context(), exact.Call{Key: strings.Repeat("k", 1+n), Cost: 1, Policy: p})
-		require.NoError(t, err)
-		require.True(t, v.Admitted)
+		require.True(t, exactkit.Take(t, c, exact.Call{Key: strings.Repeat("k", 1+n), Cost: 1, Policy: p}).Admitted)
 		if want == nil { // the head, and the end of a snapshot of nothing
 			b := disk.bytes(memPath)
 			nonce := binary.LittleEndian.Uint64(b[12:])
@@ -156,9 +153,7 @@ func TestCounterWritesThisLayout(t *testing.T) {
 		nonce := binary.LittleEndian.Uint64(want[12:])
 		var a exact.Account
 		a.Take(clock.Now(), &exact.Call{Key: strings.Repeat("k", 1+n), Cost: 1, Policy: p})
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
-		want = append(want, file.Group('L', nonce, uint64(n+2), file.AppendAccount(nil, p.AccountName(strings.Repeat("k", 1+n)), b))...)
+		want = append(want, file.Group('L', nonce, uint64(n+2), file.AppendAccount(nil, p.AccountName(strings.Repeat("k", 1+n)), exactkit.Bytes(t, &a)))...)
 	}
 	require.NoError(t, c.Close())
 	b := disk.bytes(memPath)
@@ -170,13 +165,11 @@ func TestCounterWritesThisLayout(t *testing.T) {
 func TestKeptFilesAreRead(t *testing.T) {
 	const nonce = 77
 	clock := exacttest.NewClock()
-	p := compile(t, every...)
+	p := exactkit.Compile(t, every...)
 	spent := func(cost int64) []byte {
 		var a exact.Account
 		require.True(t, a.Take(clock.Now(), &exact.Call{Key: "k", Cost: cost, Policy: p}).Admitted)
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
-		return b
+		return exactkit.Bytes(t, &a)
 	}
 	reserved := func(b []byte) []byte { return file.AppendNumber(b, 'r', 4096) }
 	for version, name := range map[byte]func(key string) string{
@@ -206,12 +199,10 @@ func TestKeptFilesAreRead(t *testing.T) {
 		disk.put(memPath, kept)
 		used := map[string]int64{"a": 3, "b": 2, "c": 4, "d": 0}
 		for range 3 {
-			c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{Now: clock.Now})
-			require.NoError(t, err)
+			c := openOn(t, disk, 1<<30, file.Config{Now: clock.Now})
 			require.EqualValues(t, 2, disk.bytes(memPath)[11])
 			for key := range used {
-				v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
-				require.NoError(t, err)
+				v := exactkit.Take(t, c, exact.Call{Key: key, Cost: 1, Policy: p})
 				used[key]++
 				require.Equal(t, 5000-used[key], v.Limits[0].Remaining, "version %d, %s", version, key)
 			}
@@ -241,20 +232,14 @@ func TestUpgradeThatFails(t *testing.T) {
 	for _, op := range []string{"create", "write", "reserve", "sync", "replace", "syncnames"} {
 		disk := newMemDisk()
 		disk.put(memPath, kept)
-		disk.fail = func(now, _ string) error {
-			if now == op {
-				return syscall.ENOSPC
-			}
-			return nil
-		}
+		disk.fails(op, syscall.ENOSPC)
 		_, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
 		require.ErrorIs(t, err, syscall.ENOSPC, op)
 		if disk.fail = nil; op != "syncnames" {
 			require.Equal(t, kept, disk.bytes(memPath), op)
 		}
 		require.Equal(t, []string{memPath}, disk.left())
-		c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
-		require.NoError(t, err)
+		c := openOn(t, disk, 1<<30, file.Config{})
 		require.NoError(t, c.Close())
 	}
 }

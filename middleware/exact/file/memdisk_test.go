@@ -61,6 +61,25 @@ func (d *memDisk) do(op, path string) error {
 	return nil
 }
 
+// fails has operations of a name fail from now on; none, if err is nil.
+func (d *memDisk) fails(op string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail = func(now, _ string) error {
+		if now == op {
+			return err
+		}
+		return nil
+	}
+}
+
+// holds has it hold so many bytes from now on.
+func (d *memDisk) holds(capacity int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.capacity = capacity
+}
+
 func (d *memDisk) open(path string, n *inode) (file.Handle, error) {
 	return &memFile{n, d, path}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/file"
@@ -31,7 +32,7 @@ func TestSecondOpenerIsTold(t *testing.T) {
 func TestOneOfManyCreatesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "counts")
-	p := compile(t, hourly(1))
+	p := exactkit.PerHour(t, 1)
 	var mu sync.Mutex
 	var won []exact.ArchiveCloser
 	var wg sync.WaitGroup
@@ -79,8 +80,7 @@ func slowDisk(t *testing.T) {
 		return time.Now()
 	}})
 	require.NoError(t, err)
-	p := compile(t, hourly(1000))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1000)}
 	take := func(ctx context.Context) chan error {
 		done := make(chan error, 1)
 		go func() {
@@ -99,10 +99,7 @@ func slowDisk(t *testing.T) {
 	require.ErrorIs(t, <-second, exact.ErrNotCounted)
 	close(release)
 	require.NoError(t, <-third)
-	v, err := c.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.Contains(t, []int64{998, 999}, v.Limits[0].Remaining)
-	require.NoError(t, c.Close())
+	require.Contains(t, []int64{998, 999}, exactkit.Left(t, c, call))
 }
 
 // A swappedDisk has something happen before a file is locked, once.
@@ -123,12 +120,10 @@ func (d *swappedDisk) Lock(path string, f file.Handle) (bool, error) {
 // that has its name, and not the one that had it.
 func TestOpenerWaitsForTheFileOfThatName(t *testing.T) {
 	disk := &swappedDisk{memDisk: newMemDisk()}
-	p := compile(t, hourly(5))
+	p := exactkit.PerHour(t, 5)
 	take := func() int64 {
-		c, err := file.OpenOn(disk, memPath, 1<<30, file.Config{})
-		require.NoError(t, err)
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		c := openOn(t, disk, 1<<30, file.Config{})
+		v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.NoError(t, c.Close())
 		return v.Limits[0].Remaining
 	}

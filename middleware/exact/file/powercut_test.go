@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -34,7 +35,7 @@ func TestPowerCut(t *testing.T) {
 	if testkit.Long() {
 		seeds = 2000
 	}
-	p := compile(t, hourly(1<<30))
+	p := exactkit.PerHour(t, 1<<30)
 	torn, shrunk, failed, full := 0, 0, 0, 0
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -107,9 +108,7 @@ func TestPowerCut(t *testing.T) {
 			require.NoError(t, err, "seed %d", seed)
 			more := int64(0)
 			for n := range keys {
-				v, err := c.Peek(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
-				require.NoError(t, err)
-				now := 1<<30 - v.Limits[0].Remaining
+				now := 1<<30 - exactkit.Left(t, c, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p})
 				require.GreaterOrEqual(t, now, answered[n], "seed %d: an answered count is lost", seed)
 				require.GreaterOrEqual(t, now, counted[n], "seed %d: a count that was there is lost", seed)
 				more += now - answered[n]
@@ -128,10 +127,9 @@ func TestPowerCut(t *testing.T) {
 func TestNothingRunsAfterClose(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		disk, clock := newMemDisk(), exacttest.NewClock()
-		p := compile(t, hourly(1<<30))
+		p := exactkit.PerHour(t, 1<<30)
 		for range 20 {
-			c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
-			require.NoError(t, err)
+			c := openOn(t, disk, smallSpare, file.Config{Now: clock.Now})
 			var wg sync.WaitGroup
 			for w := range 8 {
 				wg.Go(func() {

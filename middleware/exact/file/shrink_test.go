@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/file"
@@ -30,14 +31,10 @@ func settled(t testing.TB, c *file.Counter) {
 
 // Idle accounts leave the file, which then is as small as those that are left.
 func TestFileShrinks(t *testing.T) {
-	disk, clock := newMemDisk(), exacttest.NewClock()
-	cfg := file.Config{Now: clock.Now}
-	c, err := file.OpenOn(disk, memPath, 64<<10, cfg)
-	require.NoError(t, err)
-	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
-	long := compile(t, every...)
-	_, err = c.Take(t.Context(), exact.Call{Key: "stays", Cost: 7, Policy: long})
-	require.NoError(t, err)
+	b := newBooks(t, 64<<10)
+	disk, clock, c := b.disk, b.clock, b.c
+	long := exactkit.Compile(t, every...)
+	exactkit.Take(t, c, exact.Call{Key: "stays", Cost: 7, Policy: long})
 	for n := range 20_000 {
 		require.NoError(t, b.take(strconv.Itoa(n), ""))
 	}
@@ -56,31 +53,25 @@ func TestFileShrinks(t *testing.T) {
 	b.agree(c)
 	require.NoError(t, c.Close())
 	require.Equal(t, []string{memPath}, disk.left())
-	c, err = file.OpenOn(disk, memPath, 64<<10, cfg)
-	require.NoError(t, err)
+	c = openOn(t, disk, 64<<10, file.Config{Now: clock.Now})
 	b.agree(c)
-	v, err := c.Peek(t.Context(), exact.Call{Key: "stays", Cost: 1, Policy: long})
-	require.NoError(t, err)
-	require.EqualValues(t, 50000-7, v.Limits[4].Remaining)
-	require.NoError(t, c.Close())
+	require.EqualValues(t, 50000-7, exactkit.Peek(t, c, exact.Call{Key: "stays", Cost: 1, Policy: long}).Limits[4].Remaining)
 }
 
 // Idle accounts leave the file before anybody has looked at them in memory.
 func TestIdleAccountsAreNotInTheNextFile(t *testing.T) {
 	disk, clock := newMemDisk(), exacttest.NewClock()
-	c, err := file.OpenOn(disk, memPath, 1<<10, file.Config{Now: clock.Now})
-	require.NoError(t, err)
+	c := openOn(t, disk, 1<<10, file.Config{Now: clock.Now})
 	take := func(key string, p *exact.Policy) {
-		_, err := c.Take(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
-		require.NoError(t, err)
+		exactkit.Take(t, c, exact.Call{Key: key, Cost: 1, Policy: p})
 	}
 	for n := range 5000 {
-		take(strconv.Itoa(n), compile(t, hourly(5)))
+		take(strconv.Itoa(n), exactkit.PerHour(t, 5))
 	}
 	clock.Advance(2 * time.Hour)
-	take("0", compile(t, hourly(5)))
+	take("0", exactkit.PerHour(t, 5))
 	clock.Advance(time.Hour) // one moment is not believed
-	large := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
+	large := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 10_000, Window: time.Hour})
 	for range 900 { // of kilobytes each, after some: few of the others are looked at
 		clock.Advance(time.Second)
 		take("large", large)
@@ -106,7 +97,7 @@ func TestShrunkFileIsTheSameToOthers(t *testing.T) {
 	require.NoError(t, err)
 	c, err := file.OpenSpare(link, smallSpare, file.Config{Now: clock.Now})
 	require.NoError(t, err)
-	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+	b := booksOf(t, nil, nil, 0, c)
 	for n := range 300 {
 		require.NoError(t, b.take(strconv.Itoa(n%10), ""))
 	}
@@ -133,8 +124,9 @@ func TestFileThatCannotShrinkCountsOn(t *testing.T) {
 	for _, op := range []string{"create", "write", "reserve", "sync", "replace"} {
 		for _, err := range []error{syscall.EIO, syscall.ENOSPC} {
 			t.Run(op+" "+err.Error(), func(t *testing.T) {
-				disk, clock := newMemDisk(), exacttest.NewClock()
-				failing, failures := false, 0 // when it was opened
+				b := newBooks(t, 64<<10)
+				disk, c, failing, failures := b.disk, b.c, true, 0
+				disk.mu.Lock()
 				disk.fail = func(now, path string) error {
 					if failing && now == op && (op == "replace" || strings.HasSuffix(path, ".next")) {
 						failures++
@@ -142,10 +134,7 @@ func TestFileThatCannotShrinkCountsOn(t *testing.T) {
 					}
 					return nil
 				}
-				c, err := file.OpenOn(disk, memPath, 64<<10, file.Config{Now: clock.Now})
-				require.NoError(t, err)
-				failing = true
-				b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
+				disk.mu.Unlock()
 				for n := range 2000 {
 					require.NoError(t, b.take(strconv.Itoa(n%10), ""))
 				}
@@ -162,11 +151,7 @@ func TestFileThatCannotShrinkCountsOn(t *testing.T) {
 				}
 				settled(t, c)
 				require.Less(t, len(disk.bytes(memPath)), large, "it is tried again")
-				require.NoError(t, c.Close())
-				c, err = file.OpenOn(disk, memPath, 64<<10, file.Config{Now: clock.Now})
-				require.NoError(t, err)
-				b.agree(c)
-				require.NoError(t, c.Close())
+				b.outlive()
 			})
 		}
 	}
@@ -175,22 +160,10 @@ func TestFileThatCannotShrinkCountsOn(t *testing.T) {
 // A file that cannot be made smaller does not grow without end: new keys are refused, and at last
 // all are, by an error that says why. Once a minute it is tried again.
 func TestFileThatCannotShrinkIsBounded(t *testing.T) {
-	disk, clock := newMemDisk(), exacttest.NewClock()
-	c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
-	fails := func(err error) {
-		disk.mu.Lock()
-		defer disk.mu.Unlock()
-		disk.fail = func(op, _ string) error {
-			if op == "replace" {
-				return err
-			}
-			return nil
-		}
-	}
-	fails(syscall.EBUSY)
-	news := 0
+	b := newBooks(t, smallSpare)
+	disk, clock, c := b.disk, b.clock, b.c
+	disk.fails("replace", syscall.EBUSY)
+	news, err := 0, error(nil)
 	for n := 0; err == nil && n < 10_000; n++ {
 		settled(t, c)
 		err = b.take("k", "")
@@ -215,7 +188,7 @@ func TestFileThatCannotShrinkIsBounded(t *testing.T) {
 	}
 	require.Equal(t, end, place(t, disk).End, "it does not grow")
 	require.Less(t, end, int64(128<<10))
-	fails(nil)
+	disk.fails("replace", nil)
 	for range 60 {
 		clock.Advance(time.Second)
 		_ = b.take("k", "")
@@ -224,30 +197,16 @@ func TestFileThatCannotShrinkIsBounded(t *testing.T) {
 	require.NoError(t, b.take("k", ""))
 	require.NoError(t, b.take("another", ""))
 	require.Less(t, place(t, disk).End, end)
-	require.NoError(t, c.Close())
 }
 
 // A new name that may not be on disk stops the counter: a power cut could bring back the
 // old file, without what would be counted from then on.
 func TestNameThatIsNotOnDiskStopsTheCounter(t *testing.T) {
-	disk, clock := newMemDisk(), exacttest.NewClock()
-	c, err := file.OpenOn(disk, memPath, smallSpare, file.Config{Now: clock.Now})
-	require.NoError(t, err)
-	disk.mu.Lock()
-	disk.fail = func(op, _ string) error {
-		if op == "syncnames" {
-			return syscall.EIO
-		}
-		return nil
-	}
-	disk.mu.Unlock()
-	b := &books{t, c, compile(t, hourly(1<<30)), map[string]int64{}}
-	for n := 0; err == nil && n < 10_000; n++ {
-		err = b.take("k", "")
-	}
+	b := newBooks(t, smallSpare)
+	b.disk.fails("syncnames", syscall.EIO)
+	err := b.fills("k")
 	require.ErrorIs(t, err, file.ErrStopped)
 	require.ErrorIs(t, err, syscall.EIO)
-	require.NoError(t, c.Close())
 }
 
 // A file that is renamed, removed or replaced under a counter is noticed before more is
@@ -260,9 +219,8 @@ func TestFileThatLosesItsNameStopsTheCounter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "counts")
-			c, err := file.Open(path, file.Config{})
-			require.NoError(t, err)
-			b := &books{t, c.(*file.Counter), compile(t, hourly(1<<30)), map[string]int64{}}
+			c := open(t, path, file.Config{})
+			b := booksOf(t, nil, nil, 0, c)
 			require.NoError(t, b.take("k", ""))
 			whole, err := os.ReadFile(path)
 			require.NoError(t, err)

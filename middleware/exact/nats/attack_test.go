@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
@@ -26,12 +24,8 @@ func TestMain(m *testing.M) {
 }
 
 // openAt opens a counter for good: its process ends before its connection.
-func openAt(url string) (exact.Counter, error) {
-	conn, err := natsgo.Connect(url, natsgo.ReconnectWait(5*time.Millisecond), natsgo.MaxReconnects(-1))
-	if err != nil {
-		return nil, err
-	}
-	js, err := jetstream.New(conn)
+func openAt(addr string) (exact.Counter, error) {
+	_, js, err := dial(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +48,6 @@ func TestExactAcrossProcesses(t *testing.T) {
 		t.Skip("-short: starts processes for half a minute")
 	}
 	s := startServer(t)
-	store, _ := connect(t, s.url())
-	t.Run("directly", func(t *testing.T) { faults.Processes(t, 5, s.url(), count(t, store), nil) })
-	t.Run("with lost answers", func(t *testing.T) {
-		lossy := faults.StartProxy(t, s.addr())
-		lossy.Set(faults.Ways{LoseEvery: 100})
-		faults.Processes(t, 5, "nats://"+lossy.Addr().String(), count(t, store), lossy)
-	})
+	store, _ := connect(t, s.Addr())
+	faults.AcrossProcesses(t, 5, 100, s.Addr(), func(addr string) string { return addr }, exactkit.Count(t, store))
 }

@@ -3,12 +3,12 @@
 package nats_test
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
@@ -21,23 +21,20 @@ func TestFaults(t *testing.T) {
 		t.Skip("-short: takes half a minute")
 	}
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
-	all := append(faults.OfTheWay(p),
-		faults.Fault{Name: "killed and restarted", Strike: s.kill, Heal: s.start},
-		faults.Fault{Name: "frozen", Strike: func() { s.signal(syscall.SIGSTOP) }, Heal: func() { s.signal(syscall.SIGCONT) }})
-	faults.AmidALoad(t, all, 500*time.Millisecond, func(t *testing.T) exact.Counter {
-		store, _ := connect(t, "nats://"+p.Addr().String())
-		return count(t, store)
+	p := faults.StartProxy(t, s.Addr())
+	faults.AmidALoad(t, faults.OfAServer(p, s.Kill, s.Start, s.Freeze, s.Thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {
+		store, _ := connect(t, p.Addr().String())
+		return exactkit.Count(t, store)
 	})
 }
 
 // A call to a server that is not there ends at once, and says that it was not counted.
 func TestNotConnectedIsNotCounted(t *testing.T) {
 	s := startServer(t)
-	store, js := connect(t, s.url())
-	s.kill()
-	require.Eventually(t, func() bool { return !js.Conn().IsConnected() }, patient, time.Millisecond)
-	_, err := count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+	store, js := connect(t, s.Addr())
+	s.Kill()
+	require.Eventually(t, func() bool { return !js.Conn().IsConnected() }, faults.Patient, time.Millisecond)
+	_, err := exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "0", []byte("v"), time.Hour), exact.ErrNotCounted)
 }

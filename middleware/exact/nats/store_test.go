@@ -4,57 +4,36 @@ package nats_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
-	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/nats"
 )
 
 func TestStore(t *testing.T) {
-	store, _ := connect(t, startServer(t).url())
+	store, _ := connect(t, startServer(t).Addr())
 	require.NoError(t, castest.TestStore(store, 700<<10)) // of 1 MB that a server takes by default
 }
 
 func TestCounter(t *testing.T) {
-	store, _ := connect(t, startServer(t).url())
-	clock, lose := exacttest.NewClock(), new(atomic.Bool)
-	require.NoError(t, (&exacttest.Suite{
-		Open:       func() (exact.Counter, error) { return cas.New(lossy{store, lose}, cas.Config{Now: clock.Now}) },
-		Clock:      clock,
-		LoseAnswer: func(exact.Counter) { lose.Store(true) },
-	}).Test())
-}
-
-// lossy loses the answer of the next swap, when it is told to.
-type lossy struct {
-	cas.Store
-	lose *atomic.Bool
-}
-
-func (s lossy) Swap(ctx context.Context, name, revision string, value []byte, keep time.Duration) error {
-	err := s.Store.Swap(ctx, name, revision, value, keep)
-	if err == nil && s.lose.CompareAndSwap(true, false) {
-		return errors.New("the connection was cut")
-	}
-	return err
+	store, _ := connect(t, startServer(t).Addr())
+	faults.OnAStore(t, store)
 }
 
 // A value is gone when its time is over, by the server's clock; its name is free, and who has
 // read it before does not win.
 func TestValuesExpire(t *testing.T) {
-	store, js := connect(t, startServer(t).url())
+	store, js := connect(t, startServer(t).Addr())
 	require.NoError(t, store.Swap(t.Context(), "n", "0", []byte("for a minute"), time.Minute))
 	_, before, err := store.Load(t.Context(), "n")
 	require.NoError(t, err)
@@ -71,7 +50,7 @@ func TestValuesExpire(t *testing.T) {
 		var value []byte
 		value, revision, err = store.Load(t.Context(), "n")
 		return err == nil && len(value) == 0
-	}, patient, 50*time.Millisecond)
+	}, faults.Patient, 50*time.Millisecond)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", last, []byte("late"), time.Minute), cas.ErrChanged)
 	require.NoError(t, store.Swap(t.Context(), "n", revision, []byte("anew"), time.Minute))
 
@@ -89,7 +68,7 @@ func TestValuesExpire(t *testing.T) {
 // be able to have the server taken for dead.
 func TestFullIsLoad(t *testing.T) {
 	s := startServer(t)
-	_, js := connect(t, s.url())
+	_, js := connect(t, s.Addr())
 	store, err := nats.Open(t.Context(), js, nats.Config{Bucket: "small", MaxBytes: 10_000})
 	require.NoError(t, err)
 	value := make([]byte, 3000)
@@ -103,7 +82,7 @@ func TestFullIsLoad(t *testing.T) {
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	s := startServer(t)
-	_, js := connect(t, s.url())
+	_, js := connect(t, s.Addr())
 	_, err := nats.Open(t.Context(), js, nats.Config{Bucket: "a.b", Replicas: 6, MaxBytes: -1})
 	for _, said := range []string{"Bucket: must be of letters, digits, _ and -", "Replicas: must be from 1 to 5, or 0 for 1, not 6", "MaxBytes: must not be negative"} {
 		require.ErrorContains(t, err, said)
@@ -135,7 +114,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 // Instances that start at once make one bucket.
 func TestOpenAtOnce(t *testing.T) {
 	s := startServer(t)
-	_, js := connect(t, s.url())
+	_, js := connect(t, s.Addr())
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -173,7 +152,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestErrorsHoldNoNames(t *testing.T) {
-	store, _ := connect(t, startServer(t).url())
+	store, _ := connect(t, startServer(t).Addr())
 	name := strings.Repeat("0123456789abcdef", 2)
 	require.NoError(t, store.Swap(t.Context(), name, "0", []byte("secret"), time.Hour))
 	err := store.Swap(t.Context(), name, "0", []byte("secret"), time.Hour)

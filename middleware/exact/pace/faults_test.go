@@ -48,40 +48,38 @@ func TestACounterThatIsDown(t *testing.T) {
 		"down":  {func(w *wire) { w.fail = errLost }, 0},
 		"hangs": {func(w *wire) { w.hang = true }, 2 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				counter := &wire{Counter: exact.NewMemory(0, nil)}
-				p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})
-				counter.set(c.ill)
-				began := time.Now()
-				var wg sync.WaitGroup
-				for range 8 {
-					wg.Go(func() { require.ErrorIs(t, p.Wait(t.Context()), errLost) })
-				}
-				wg.Wait()
-				require.LessOrEqual(t, time.Since(began), c.most)
-				counter.set(func(w *wire) { w.fail, w.hang = nil, false })
-				require.NoError(t, p.Wait(t.Context()))
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			counter := &wire{Counter: exact.NewMemory(0, nil)}
+			p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})
+			counter.set(c.ill)
+			began := time.Now()
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() { require.ErrorIs(t, p.Wait(t.Context()), errLost) })
+			}
+			wg.Wait()
+			require.LessOrEqual(t, time.Since(began), c.most)
+			counter.set(func(w *wire) { w.fail, w.hang = nil, false })
+			require.NoError(t, p.Wait(t.Context()))
 
-				// It fails while a call waits with its place.
-				wg.Go(func() {
-					err := p.Wait(t.Context())
-					require.ErrorIs(t, err, errLost)
-					require.ErrorIs(t, err, exact.ErrNotCounted)
-				})
-				synctest.Wait()
-				time.Sleep(10 * time.Millisecond)
-				counter.set(c.ill)
-				wg.Wait()
-				counter.set(func(w *wire) { w.fail, w.hang = nil, false })
-				time.Sleep(5 * time.Second)
-				require.NoError(t, p.Wait(t.Context()))
-				short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-				defer cancel()
-				var refused *pace.RefusedError
-				require.ErrorAs(t, p.Wait(short), &refused)
-				require.Zero(t, refused.Waiting, "nobody who waits is forgotten")
+			// It fails while a call waits with its place.
+			wg.Go(func() {
+				err := p.Wait(t.Context())
+				require.ErrorIs(t, err, errLost)
+				require.ErrorIs(t, err, exact.ErrNotCounted)
 			})
+			synctest.Wait()
+			time.Sleep(10 * time.Millisecond)
+			counter.set(c.ill)
+			wg.Wait()
+			counter.set(func(w *wire) { w.fail, w.hang = nil, false })
+			time.Sleep(5 * time.Second)
+			require.NoError(t, p.Wait(t.Context()))
+			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			var refused *pace.RefusedError
+			require.ErrorAs(t, p.Wait(short), &refused)
+			require.Zero(t, refused.Waiting, "nobody who waits is forgotten")
 		})
 	}
 }

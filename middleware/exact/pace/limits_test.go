@@ -29,30 +29,28 @@ func TestPacedLimitsHold(t *testing.T) {
 		"a bucket with the same numbers":  {bucket(l, time.Minute, 6), time.Minute, l + 6 - 1, 6},
 		"... and what leaks in its burst": {bucket(l, time.Minute, 6), 12 * time.Second, 6 + 6 - 1, 6},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				counter := exact.NewMemory(0, nil)
-				var went log
-				var wg sync.WaitGroup
-				for range 3 {
-					p := process(t, pace.Config{Counter: counter, Limits: c.limits, MaxWait: time.Hour})
-					for range 40 {
-						wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
-					}
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			counter := exact.NewMemory(0, nil)
+			var went log
+			var wg sync.WaitGroup
+			for range 3 {
+				p := process(t, pace.Config{Counter: counter, Limits: c.limits, MaxWait: time.Hour})
+				for range 40 {
+					wg.Go(func() { require.NoError(t, went.call(t.Context(), p, "")) })
 				}
-				began := time.Now()
-				wg.Wait()
-				require.Equal(t, c.most, went.most(c.span))
-				atOnce := 0
-				for _, at := range went.went {
-					if at.Equal(began) {
-						atOnce++
-					}
+			}
+			began := time.Now()
+			wg.Wait()
+			require.Equal(t, c.most, went.most(c.span))
+			atOnce := 0
+			for _, at := range went.went {
+				if at.Equal(began) {
+					atOnce++
 				}
-				require.Equal(t, c.atOnce, atOnce)
-				quota := c.limits[0].Quota
-				require.Equal(t, time.Duration(120-c.atOnce)*time.Minute/time.Duration(quota), time.Since(began))
-			})
+			}
+			require.Equal(t, c.atOnce, atOnce)
+			quota := c.limits[0].Quota
+			require.Equal(t, time.Duration(120-c.atOnce)*time.Minute/time.Duration(quota), time.Since(began))
 		})
 	}
 }

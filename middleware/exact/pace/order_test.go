@@ -43,27 +43,25 @@ func TestFirstComeFirstServed(t *testing.T) {
 		"bucket": {Counter: exact.NewMemory(0, nil), Limits: bucket(10, time.Second, 5)},
 		"uneven": {Counter: &uneven{Counter: exact.NewMemory(0, nil)}, Limits: meter(20, time.Second)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				p := process(t, cfg)
-				var went log
-				var wg sync.WaitGroup
-				var came []string
-				for i := range 60 {
-					came = append(came, fmt.Sprint(i))
-					wg.Go(func() { require.NoError(t, went.call(t.Context(), p, fmt.Sprint(i))) })
-					synctest.Wait()
-					if i%7 == 0 {
-						time.Sleep(30 * time.Millisecond)
-					}
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			p := process(t, cfg)
+			var went log
+			var wg sync.WaitGroup
+			var came []string
+			for i := range 60 {
+				came = append(came, fmt.Sprint(i))
+				wg.Go(func() { require.NoError(t, went.call(t.Context(), p, fmt.Sprint(i))) })
+				synctest.Wait()
+				if i%7 == 0 {
+					time.Sleep(30 * time.Millisecond)
 				}
-				wg.Wait()
-				if name == "bucket" { // what goes at one moment goes in no order
-					require.ElementsMatch(t, came[:4], went.names[:4])
-					came, went.names = came[6:], went.names[6:]
-				}
-				require.Equal(t, came, went.names)
-			})
+			}
+			wg.Wait()
+			if name == "bucket" { // what goes at one moment goes in no order
+				require.ElementsMatch(t, came[:4], went.names[:4])
+				came, went.names = came[6:], went.names[6:]
+			}
+			require.Equal(t, came, went.names)
 		})
 	}
 }

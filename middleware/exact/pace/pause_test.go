@@ -32,46 +32,44 @@ func TestAPauseStopsAllWithinASecond(t *testing.T) {
 		"bucket":               {5, 10, 10 * time.Millisecond, 5 * time.Second, bucket(10, time.Second, 5)},
 		"slow":                 {20, 1, 10 * time.Millisecond, 30 * time.Second, meter(20, time.Minute)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
-				ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-				defer cancel()
-				var went log
-				var wg sync.WaitGroup
-				var all []*pace.Pacer
-				for range c.processes {
-					p := process(t, pace.Config{Counter: counter, Limits: c.limits, MaxWait: 5 * time.Minute})
-					all = append(all, p)
-					for range c.workers {
-						wg.Go(func() {
-							for went.call(ctx, p, "") == nil {
-							}
-						})
-					}
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			var went log
+			var wg sync.WaitGroup
+			var all []*pace.Pacer
+			for range c.processes {
+				p := process(t, pace.Config{Counter: counter, Limits: c.limits, MaxWait: 5 * time.Minute})
+				all = append(all, p)
+				for range c.workers {
+					wg.Go(func() {
+						for went.call(ctx, p, "") == nil {
+						}
+					})
 				}
-				time.Sleep(20*time.Second + 30*time.Millisecond)
-				told := time.Now()
-				require.NoError(t, all[0].Pause(t.Context(), c.pause))
-				wg.Wait()
-				late, after, first := 0, 0, time.Hour
-				for _, at := range went.went {
-					switch since := at.Sub(told); {
-					case since > time.Second && since < c.pause:
-						late++
-					case since >= c.pause:
-						first, after = min(first, since), after+1
-					}
+			}
+			time.Sleep(20*time.Second + 30*time.Millisecond)
+			told := time.Now()
+			require.NoError(t, all[0].Pause(t.Context(), c.pause))
+			wg.Wait()
+			late, after, first := 0, 0, time.Hour
+			for _, at := range went.went {
+				switch since := at.Sub(told); {
+				case since > time.Second && since < c.pause:
+					late++
+				case since >= c.pause:
+					first, after = min(first, since), after+1
 				}
-				t.Logf("the first %s after the pause was asked for, %d in all behind it, %d calls of the counter", first, after, counter.calls.Load())
-				require.Zero(t, late)
-				require.Less(t, first, c.pause+c.pause/10+time.Second+3*c.trip)
-				l := c.limits[0]
-				require.LessOrEqual(t, went.most(l.Window), l.Quota+max(0, l.Burst-1))
-				rest := 70*time.Second - c.pause - c.pause/10 - time.Second
-				require.GreaterOrEqual(t, int64(after), int64(rest)*l.Quota/int64(l.Window)-1)
-				time.Sleep(5 * time.Second)
-			})
+			}
+			t.Logf("the first %s after the pause was asked for, %d in all behind it, %d calls of the counter", first, after, counter.calls.Load())
+			require.Zero(t, late)
+			require.Less(t, first, c.pause+c.pause/10+time.Second+3*c.trip)
+			l := c.limits[0]
+			require.LessOrEqual(t, went.most(l.Window), l.Quota+max(0, l.Burst-1))
+			rest := 70*time.Second - c.pause - c.pause/10 - time.Second
+			require.GreaterOrEqual(t, int64(after), int64(rest)*l.Quota/int64(l.Window)-1)
+			time.Sleep(5 * time.Second)
 		})
 	}
 }

@@ -33,38 +33,36 @@ func TestFiftyProcesses(t *testing.T) {
 		"2 of 1, 90 ms away":   {2, 1, 90 * time.Millisecond},
 		"25 of 2, 200 ms away": {25, 2, 200 * time.Millisecond},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				var went log
-				var wg sync.WaitGroup
-				for i := range c.processes {
-					p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
-					for range c.workers {
-						wg.Go(func() {
-							for went.call(ctx, p, fmt.Sprint(i)) == nil {
-							}
-						})
-					}
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var went log
+			var wg sync.WaitGroup
+			for i := range c.processes {
+				p := process(t, pace.Config{Counter: counter, Limits: meter(10, time.Second)})
+				for range c.workers {
+					wg.Go(func() {
+						for went.call(ctx, p, fmt.Sprint(i)) == nil {
+						}
+					})
 				}
-				wg.Wait()
-				synctest.Wait()
-				workers := c.processes * c.workers
-				t.Logf("%d went; most in a second %d; waits: mean %s, longest %s; %.2f calls of the counter each",
-					len(went.went), went.most(time.Second), went.mean(), went.longest(), float64(counter.calls.Load())/float64(len(went.went)))
-				require.LessOrEqual(t, went.most(time.Second), int64(10))
-				if workers > 2 {
-					require.GreaterOrEqual(t, len(went.went), 580)
-				}
-				require.LessOrEqual(t, went.longest(), 2*went.mean()+c.trip)
-				for i := 1; i < len(went.went); i++ {
-					require.GreaterOrEqual(t, went.went[i].Sub(went.went[i-1]), 100*time.Millisecond-time.Microsecond, "no two wake together")
-				}
-				time.Sleep(2*c.trip + 100*time.Millisecond) // refunds are under way
-				require.EqualValues(t, 1, left(t, counter, "", meter(10, time.Second)), "those who left at the end left nothing")
-			})
+			}
+			wg.Wait()
+			synctest.Wait()
+			workers := c.processes * c.workers
+			t.Logf("%d went; most in a second %d; waits: mean %s, longest %s; %.2f calls of the counter each",
+				len(went.went), went.most(time.Second), went.mean(), went.longest(), float64(counter.calls.Load())/float64(len(went.went)))
+			require.LessOrEqual(t, went.most(time.Second), int64(10))
+			if workers > 2 {
+				require.GreaterOrEqual(t, len(went.went), 580)
+			}
+			require.LessOrEqual(t, went.longest(), 2*went.mean()+c.trip)
+			for i := 1; i < len(went.went); i++ {
+				require.GreaterOrEqual(t, went.went[i].Sub(went.went[i-1]), 100*time.Millisecond-time.Microsecond, "no two wake together")
+			}
+			time.Sleep(2*c.trip + 100*time.Millisecond) // refunds are under way
+			require.EqualValues(t, 1, left(t, counter, "", meter(10, time.Second)), "those who left at the end left nothing")
 		})
 	}
 }

@@ -82,27 +82,25 @@ func TestTransportPassesOnWhatTheServiceSays(t *testing.T) {
 		"mute":         {answer(429), time.Second, 1100 * time.Millisecond},
 		"broken":       {answer(500), 0, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				s := &service{script: []*http.Response{c.answer}}
-				cfg := pace.Config{Counter: exact.NewMemory(0, nil), Limits: bucket(100, time.Second, 10), MaxWait: time.Hour}
-				one := &pace.Transport{Pacer: process(t, cfg), Base: s}
-				other := &pace.Transport{Pacer: process(t, cfg), Base: s}
-				began := time.Now()
-				req, err := http.NewRequest("GET", "http://models.example/", nil)
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			s := &service{script: []*http.Response{c.answer}}
+			cfg := pace.Config{Counter: exact.NewMemory(0, nil), Limits: bucket(100, time.Second, 10), MaxWait: time.Hour}
+			one := &pace.Transport{Pacer: process(t, cfg), Base: s}
+			other := &pace.Transport{Pacer: process(t, cfg), Base: s}
+			began := time.Now()
+			req, err := http.NewRequest("GET", "http://models.example/", nil)
+			require.NoError(t, err)
+			resp, err := one.RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, c.answer.StatusCode, resp.StatusCode)
+			for _, tr := range []*pace.Transport{other, one} {
+				resp, err := tr.RoundTrip(req)
 				require.NoError(t, err)
-				resp, err := one.RoundTrip(req)
-				require.NoError(t, err)
-				require.Equal(t, c.answer.StatusCode, resp.StatusCode)
-				for _, tr := range []*pace.Transport{other, one} {
-					resp, err := tr.RoundTrip(req)
-					require.NoError(t, err)
-					require.Equal(t, 200, resp.StatusCode)
-					require.GreaterOrEqual(t, time.Since(began), c.least)
-					require.LessOrEqual(t, time.Since(began), c.most)
-				}
-				require.Zero(t, s.closed, "the caller has the bodies")
-			})
+				require.Equal(t, 200, resp.StatusCode)
+				require.GreaterOrEqual(t, time.Since(began), c.least)
+				require.LessOrEqual(t, time.Since(began), c.most)
+			}
+			require.Zero(t, s.closed, "the caller has the bodies")
 		})
 	}
 }
@@ -130,31 +128,29 @@ func TestTransportRepeatsWhatIsSafe(t *testing.T) {
 		"a POST that has a name": {"POST", strings.NewReader("words"), []string{"Idempotency-Key", `"7"`}, 1, []*http.Response{refusal()}, 200, []string{"words", "words"}},
 		"not a refusal":          {"GET", nil, nil, 1, []*http.Response{answer(500, "Retry-After", "2")}, 500, []string{""}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				s := &service{script: c.script}
-				limit := bucket(1000, time.Hour, 50)
-				memory := exact.NewMemory(0, nil)
-				tr := &pace.Transport{Pacer: process(t, pace.Config{Counter: memory, Limits: limit}), Base: s, Repeats: c.repeats}
-				req, err := http.NewRequest(c.method, "http://models.example/", c.body)
-				require.NoError(t, err)
-				for i := 0; i < len(c.fields); i += 2 {
-					req.Header.Set(c.fields[i], c.fields[i+1])
-				}
-				resp, err := tr.RoundTrip(req)
-				require.NoError(t, err)
-				require.Equal(t, c.status, resp.StatusCode)
-				body, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.Equal(t, "words", string(body))
-				require.Equal(t, c.bodies, s.bodies)
-				require.Equal(t, len(c.bodies)-1, s.closed)
-				if len(s.at) > 1 {
-					require.GreaterOrEqual(t, s.at[1].Sub(s.at[0]), 2*time.Second)
-				}
-				time.Sleep(5 * time.Second) // in which the bucket gets one back
-				require.InDelta(t, 50-len(c.bodies), left(t, memory, "", limit), 1, "each time is charged")
-			})
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			s := &service{script: c.script}
+			limit := bucket(1000, time.Hour, 50)
+			memory := exact.NewMemory(0, nil)
+			tr := &pace.Transport{Pacer: process(t, pace.Config{Counter: memory, Limits: limit}), Base: s, Repeats: c.repeats}
+			req, err := http.NewRequest(c.method, "http://models.example/", c.body)
+			require.NoError(t, err)
+			for i := 0; i < len(c.fields); i += 2 {
+				req.Header.Set(c.fields[i], c.fields[i+1])
+			}
+			resp, err := tr.RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, c.status, resp.StatusCode)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, "words", string(body))
+			require.Equal(t, c.bodies, s.bodies)
+			require.Equal(t, len(c.bodies)-1, s.closed)
+			if len(s.at) > 1 {
+				require.GreaterOrEqual(t, s.at[1].Sub(s.at[0]), 2*time.Second)
+			}
+			time.Sleep(5 * time.Second) // in which the bucket gets one back
+			require.InDelta(t, 50-len(c.bodies), left(t, memory, "", limit), 1, "each time is charged")
 		})
 	}
 }

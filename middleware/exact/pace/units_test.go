@@ -37,45 +37,43 @@ func TestRequestsAndTokens(t *testing.T) {
 			return 100
 		}, 0.7, 7}, // a burst is booked anew when there is no request for it in time
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				memory := exact.NewMemory(0, nil)
-				counter := &wire{Counter: memory, trip: 5 * time.Millisecond}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-				defer cancel()
-				var went log
-				var wg sync.WaitGroup
-				for i := range 5 {
-					p := process(t, pace.Config{Counter: counter, Limits: c.requests, Units: map[string]limits{"tokens": c.tokens}, MaxWait: 5 * time.Minute})
-					for j := range 10 {
-						rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
-						wg.Go(func() {
-							for went.call(ctx, p, "", pace.Cost{Unit: "tokens", N: c.cost(rng)}) == nil {
-							}
-						})
-					}
+		testkit.Bubbles(t, name, func(t *testing.T) {
+			memory := exact.NewMemory(0, nil)
+			counter := &wire{Counter: memory, trip: 5 * time.Millisecond}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			var went log
+			var wg sync.WaitGroup
+			for i := range 5 {
+				p := process(t, pace.Config{Counter: counter, Limits: c.requests, Units: map[string]limits{"tokens": c.tokens}, MaxWait: 5 * time.Minute})
+				for j := range 10 {
+					rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+					wg.Go(func() {
+						for went.call(ctx, p, "", pace.Cost{Unit: "tokens", N: c.cost(rng)}) == nil {
+						}
+					})
 				}
-				wg.Wait()
-				time.Sleep(time.Second)
-				requests, tokens := float64(c.requests[0].Quota), float64(c.tokens[0].Quota)
-				used := int64(0)
-				for _, n := range went.costs {
-					used += n
-				}
-				most := went.most(time.Minute)
-				burst := float64(c.tokens[0].Burst)
-				went.costs = make([]int64, len(went.went))
-				for i := range went.costs {
-					went.costs[i] = 1
-				}
-				share := max(float64(len(went.went))/requests, float64(used)/tokens) / 10
-				t.Logf("%d calls, %d tokens in 10 minutes, %.2f of the shorter; most in a minute %d and %d; mean wait %s, longest %s; %.2f calls of the counter each", len(went.went), used, share,
-					went.most(time.Minute), most, went.mean(), went.longest(), float64(counter.calls.Load())/float64(len(went.went)))
-				require.LessOrEqual(t, float64(went.most(time.Minute)), requests*(1+late)+1)
-				require.LessOrEqual(t, float64(most), tokens*(1+late)+burst)
-				require.GreaterOrEqual(t, share, c.least)
-				require.LessOrEqual(t, went.longest(), c.longest*went.mean(), "nobody starves")
-			})
+			}
+			wg.Wait()
+			time.Sleep(time.Second)
+			requests, tokens := float64(c.requests[0].Quota), float64(c.tokens[0].Quota)
+			used := int64(0)
+			for _, n := range went.costs {
+				used += n
+			}
+			most := went.most(time.Minute)
+			burst := float64(c.tokens[0].Burst)
+			went.costs = make([]int64, len(went.went))
+			for i := range went.costs {
+				went.costs[i] = 1
+			}
+			share := max(float64(len(went.went))/requests, float64(used)/tokens) / 10
+			t.Logf("%d calls, %d tokens in 10 minutes, %.2f of the shorter; most in a minute %d and %d; mean wait %s, longest %s; %.2f calls of the counter each", len(went.went), used, share,
+				went.most(time.Minute), most, went.mean(), went.longest(), float64(counter.calls.Load())/float64(len(went.went)))
+			require.LessOrEqual(t, float64(went.most(time.Minute)), requests*(1+late)+1)
+			require.LessOrEqual(t, float64(most), tokens*(1+late)+burst)
+			require.GreaterOrEqual(t, share, c.least)
+			require.LessOrEqual(t, went.longest(), c.longest*went.mean(), "nobody starves")
 		})
 	}
 }

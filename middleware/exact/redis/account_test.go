@@ -7,50 +7,41 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// eval runs a script that answers with a number or a string.
-func (s *server) eval(script string, words ...string) string {
-	return s.do(append([]string{"EVAL", script, "0"}, words...)...)
-}
-
 // All that one limit has counted is one short string, and nothing else.
 func TestAccountIsOneShortString(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+	s, c := opened(t)
+	p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
 	for n := range 3 {
-		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.Equal(t, ":1", s.do("DBSIZE"), n)
 	}
-	require.Equal(t, ":44", s.do("STRLEN", c.Account(p, "k")), "so much lies beside its head in memory")
+	require.Equal(t, 44, s.size(c.Account(p, "k")), "so much lies beside its head in memory")
 	require.Equal(t, "embstr", s.do("OBJECT", "ENCODING", c.Account(p, "k")))
-	_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: "an ID"})
-	require.NoError(t, err)
-	require.Equal(t, ":84", s.do("STRLEN", c.Account(p, "k")))
+	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, ID: "an ID"})
+	require.Equal(t, 84, s.size(c.Account(p, "k")))
 	require.Equal(t, ":1", s.do("DBSIZE"))
 }
 
-// Accounts of before, which are hashes, are taken over with all that they have counted, once.
+// Accounts of before, which are hashes, are taken over with all that they have counted, once: what becomes of
+// their receipts, and of refusals, is TestFormsOfBefore.
 func TestOldAccountsAreTakenOver(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
+	s, c := opened(t)
 	day := storeless.Limit{Name: "day", Algorithm: storeless.FixedWindow, Quota: 10, Window: 24 * time.Hour}
-	p := compile(t, yearly(10),
+	p := exactkit.Compile(t, exactkit.Yearly(10),
 		storeless.Limit{Name: "sliding", Quota: 10, Window: 366 * 24 * time.Hour},
 		storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 10, Window: 366 * 24 * time.Hour},
 		storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 10, Window: time.Hour})
-	other := compile(t, storeless.Limit{Name: "other", Algorithm: storeless.FixedWindow, Quota: 3, Window: 365 * 24 * time.Hour}, day)
+	other := exactkit.Compile(t, storeless.Limit{Name: "other", Algorithm: storeless.FixedWindow, Quota: 3, Window: 365 * 24 * time.Hour}, day)
 	const us = int64(1000)
 	now := time.Now().Add(-time.Minute).UnixMicro()
 	window := func(p *exact.Policy, i, cur, prev int) string {
@@ -59,122 +50,66 @@ func TestOldAccountsAreTakenOver(t *testing.T) {
 	field := func(p *exact.Policy, i int) string { return strconv.FormatUint(uint64(p.ID(i)), 36) }
 	account := c.Account(p, "k")
 	interval := p.Limit(2).Window.Microseconds()/10 + 1
-	before := func() {
-		s.do("FLUSHALL")
-		s.do("HSET", account, ".t", fmt.Sprint(now), ".n", "9", ".e", fmt.Sprint(now/1000+400*24*3600*us),
-			field(p, 0), window(p, 0, 4, 0), field(p, 1), window(p, 1, 6, 0),
-			field(p, 2), fmt.Sprint(now+5*interval), field(p, 3), "7",
-			field(other, 0), window(other, 0, 2, 0))
-		s.do("PEXPIREAT", account, fmt.Sprint(now/1000+400*24*3600*us))
-		until := fmt.Sprint(now + time.Hour.Microseconds())
-		s.do("ZADD", account+":t:"+field(p, 3), until, until+":7")
-	}
+	s.do("HSET", account, ".t", fmt.Sprint(now), ".n", "9", ".e", fmt.Sprint(now/1000+400*24*3600*us),
+		field(p, 0), window(p, 0, 4, 0), field(p, 1), window(p, 1, 6, 0),
+		field(p, 2), fmt.Sprint(now+5*interval), field(p, 3), "7",
+		field(other, 0), window(other, 0, 2, 0))
+	s.do("PEXPIREAT", account, fmt.Sprint(now/1000+400*24*3600*us))
+	until := fmt.Sprint(now + time.Hour.Microseconds())
+	s.do("ZADD", account+":t:"+field(p, 3), until, until+":7")
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-
-	before()
-	v, err := c.Peek(t.Context(), call)
-	require.NoError(t, err)
+	v := exactkit.Peek(t, c, call)
 	for i, left := range []int64{6, 4, 5, 3} {
 		require.Equal(t, left, v.Limits[i].Remaining, "limit %d", i)
 	}
 	require.Equal(t, "+hash", s.do("TYPE", account), "one that only peeks changes nothing")
 	for n := range 3 {
-		v, err = c.Take(t.Context(), call)
-		require.NoError(t, err)
+		v = exactkit.Take(t, c, call)
 		require.True(t, v.Admitted)
 		require.Equal(t, strconv.FormatInt(int64(10+n), 36), v.Receipt.Serial, "no serial is given twice")
 		require.Equal(t, "+string", s.do("TYPE", account))
 	}
-	v, err = c.Take(t.Context(), call)
-	require.NoError(t, err)
+	v = exactkit.Take(t, c, call)
 	require.False(t, v.Admitted, "the log is full")
 	require.Contains(t, s.do("HMGET", account, ".t"), "WRONGTYPE", "an instance of before does not count from zero")
 	for range 3 {
-		v, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: other})
-		require.NoError(t, err)
+		v = exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: other})
 	}
 	require.False(t, v.Admitted, "what another policy had counted")
 	require.EqualValues(t, 0, v.Limits[0].Remaining)
 	require.Equal(t, "1", s.eval(`return redis.call('TTL', ARGV[1]) > 300 * 86400 and '1' or '0'`, account))
-
-	before()
-	receipt := exact.Receipt{Key: "k", Policy: p, Cost: 7, Serial: "9", At: time.UnixMicro(now)}
-	require.NoError(t, c.Refund(t.Context(), receipt), "a receipt of before")
-	require.ErrorIs(t, c.Refund(t.Context(), receipt), exact.ErrNoRefund)
-	v, err = c.Peek(t.Context(), call)
-	require.NoError(t, err)
-	require.EqualValues(t, 10, v.Limits[3].Remaining)
-	require.EqualValues(t, 10, v.Limits[0].Remaining)
-
-	before()
-	call.ID = "refused"
-	call.Cost = 9
-	v, err = c.Take(t.Context(), call)
-	require.NoError(t, err)
-	require.False(t, v.Admitted)
-	call.Cost, call.ID = 3, ""
-	v, err = c.Take(t.Context(), call)
-	require.NoError(t, err)
-	require.True(t, v.Admitted, "what was counted is the same after a refusal")
-}
-
-// What a later version has written, and what is no account, is not counted on, and says so.
-func TestAccountsOfOtherForms(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, yearly(5))
-	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	v, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
-	s.do("SETRANGE", c.Account(p, "k"), "0", "\x05")
-	_, err = c.Take(t.Context(), call)
-	require.ErrorIs(t, err, exact.ErrNotCounted)
-	require.ErrorIs(t, err, redis.ErrUnreadable)
-	require.ErrorContains(t, err, "of a later version of this package")
-	require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNotCounted)
-	s.do("DEL", c.Account(p, "k"))
-	s.do("RPUSH", c.Account(p, "k"), "x")
-	_, err = c.Take(t.Context(), call)
-	require.ErrorIs(t, err, exact.ErrNotCounted)
-	require.ErrorContains(t, err, "WRONGTYPE")
 }
 
 // Policies of one name take turns on one account, and each keeps what it has counted. Of very
 // many, those that were charged long ago are forgotten.
 func TestPoliciesOfOneNameShareAnAccount(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
+	s, c := opened(t)
 	var policies []*exact.Policy
 	for n := range 40 {
-		limit := yearly(100)
+		limit := exactkit.Yearly(100)
 		limit.Name = fmt.Sprint("n", n)
 		if n%2 == 1 {
 			limit = storeless.Limit{Name: limit.Name, Algorithm: storeless.TokenBucket, Quota: 100, Window: 366 * 24 * time.Hour}
 		}
-		policies = append(policies, compile(t, limit))
+		policies = append(policies, exactkit.Compile(t, limit))
 	}
 	take := func(p *exact.Policy) int64 {
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
-		return v.Limits[0].Remaining
+		return exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p}).Limits[0].Remaining
 	}
 	for turn := range 3 {
 		for n, p := range policies[:20] {
 			require.EqualValues(t, 99-turn, take(p), "turn %d of %d", turn, n)
 		}
 	}
-	both := compile(t, policies[3].Limit(0), yearly(100), policies[4].Limit(0))
-	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: both})
-	require.NoError(t, err)
+	both := exactkit.Compile(t, policies[3].Limit(0), exactkit.Yearly(100), policies[4].Limit(0))
+	v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: both})
 	for i, left := range []int64{96, 99, 96} {
 		require.Equal(t, left, v.Limits[i].Remaining)
 	}
 	for _, p := range policies {
 		take(p)
 	}
-	size, err := strconv.Atoi(strings.TrimPrefix(s.do("STRLEN", c.Account(both, "k")), ":"))
-	require.NoError(t, err)
-	require.LessOrEqual(t, size, 27+33*17)
+	require.LessOrEqual(t, s.size(c.Account(both, "k")), 27+33*17)
 	require.EqualValues(t, 98, take(policies[39]), "the last are kept")
 	require.EqualValues(t, 99, take(policies[0]), "of the first another charge begins anew")
 }
@@ -182,38 +117,31 @@ func TestPoliciesOfOneNameShareAnAccount(t *testing.T) {
 // A trail that has outlived its account counts nothing, also after a call that only wrote what
 // has ended of another trail, or gave something back.
 func TestTrailsThatOutliveAnAccount(t *testing.T) {
-	s := startServer(t)
-	clock, open := byClock(t, s)
-	c, err := open()
-	require.NoError(t, err)
+	b := newBoth(t)
 	short := storeless.Limit{Name: "short", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Minute}
 	long := storeless.Limit{Name: "long", Algorithm: storeless.SlidingLog, Quota: 5, Window: time.Hour}
-	both := compile(t, short, long)
+	both := exactkit.Compile(t, short, long)
 	take := func(cost int64, p *exact.Policy) exact.Verdict {
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
-		require.NoError(t, err)
-		return v
+		return exactkit.Take(t, b.redis, exact.Call{Key: "k", Cost: cost, Policy: p})
 	}
-	trail := c.(timed).Account(both, "k") + ":t:" + strconv.FormatUint(uint64(both.ID(1)), 36)
-	until := strconv.FormatInt(clock.Now().Add(time.Hour).UnixMicro(), 10)
-	s.do("ZADD", trail, until, until+":4")
-	require.True(t, take(5, compile(t, short)).Admitted)
-	clock.Advance(2 * time.Minute)
+	trail := b.redis.Account(both, "k") + ":t:" + strconv.FormatUint(uint64(both.ID(1)), 36)
+	until := strconv.FormatInt(b.clock.Now().Add(time.Hour).UnixMicro(), 10)
+	b.do("ZADD", trail, until, until+":4")
+	require.True(t, take(5, exactkit.Compile(t, short)).Admitted)
+	b.clock.Advance(2 * time.Minute)
 	require.False(t, take(6, both).Admitted, "it writes that the short one is empty")
 	require.True(t, take(1, both).Admitted)
-	require.Equal(t, ":1", s.do("ZCARD", trail), "what was there is gone")
+	require.Equal(t, ":1", b.do("ZCARD", trail), "what was there is gone")
 	require.True(t, take(4, both).Admitted)
 	require.False(t, take(1, both).Admitted)
 }
 
 // A server that takes no writes has written nothing of a call that it refuses.
 func TestServerWithoutMemoryWritesNothing(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, yearly(1000), storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 1000, Window: time.Hour})
+	s, c := opened(t)
+	p := exactkit.Compile(t, exactkit.Yearly(1000), storeless.Limit{Algorithm: storeless.SlidingLog, Quota: 1000, Window: time.Hour})
 	for n := range 100 {
-		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(n)})
-		require.NoError(t, err)
+		exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(n)})
 	}
 	all := func() string {
 		return s.eval(`local all = {}
@@ -237,11 +165,9 @@ func TestServerWithoutMemoryWritesNothing(t *testing.T) {
 // The numbers of an account that is packed are where its table says: nobody else may read
 // them, and yet a later version must.
 func TestAccountIsWhatItsTableSays(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
-	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 7, Policy: p})
-	require.NoError(t, err)
+	s, c := opened(t)
+	p := exactkit.Compile(t, storeless.Limit{Quota: 1000, Window: time.Hour})
+	v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 7, Policy: p})
 	account := s.do("GET", c.Account(p, "k"))
 	require.Equal(t, "\x04\x00\x00\x00\x00\x00\x00", account[:7])
 	at := v.Receipt.At.Unix()

@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
@@ -32,15 +32,14 @@ func namesOf(t *testing.T, c exact.Archive) []string {
 // begins the names has bytes that a pattern has.
 func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 	s := startServer(t)
-	p := compile(t, yearly(10))
+	p := exactkit.PerYear(t, 10)
 	for _, prefix := range []string{"", "a", `a*[b]?\:`} {
 		c, err := redis.Open(s.url(), redis.Config{Prefix: prefix})
 		require.NoError(t, err)
 		defer c.Close() //nolint:errcheck // of a test
 		var want []string
 		for n := range 30 {
-			_, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: strconv.Itoa(n)})
-			require.NoError(t, err)
+			exactkit.Take(t, c, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: p, ID: strconv.Itoa(n)})
 			want = append(want, p.AccountName(strconv.Itoa(n)))
 		}
 		old := c.(*redis.Counter).Account(p, "old")
@@ -56,9 +55,7 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, [2]int{31, 0}, [2]int{copied, kept})
 		for key, remaining := range map[string]int64{"7": 9, "old": 6, "none": 10} {
-			v, err := m.Peek(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.Equal(t, remaining, v.Limits[0].Remaining, key)
+			require.Equal(t, remaining, exactkit.Left(t, m, exact.Call{Key: key, Cost: 1, Policy: p}), key)
 		}
 	}
 }
@@ -67,7 +64,7 @@ func TestAccountsAreFoundAmongOtherKeys(t *testing.T) {
 // moved there, and to the next when it was moved on.
 func TestMovedAccountKnowsWhatCameBack(t *testing.T) {
 	c := open(t, startServer(t).url())
-	p := compile(t, yearly(1<<20))
+	p := exactkit.PerYear(t, 1<<20)
 	now, a := time.Now(), new(exact.Account)
 	var receipts []exact.Receipt
 	for n := range 9_000 {
@@ -95,30 +92,5 @@ func TestMovedAccountKnowsWhatCameBack(t *testing.T) {
 		require.Equal(t, want == nil, got == nil, "%d: %v, %v", i, want, got)
 	}
 	require.NoError(t, c.Forget(t.Context(), name))
-	require.Empty(t, namesOf(t, c))
-}
-
-// What is no account ends Each, whatever it is: a copy without it would be short of one, unseen.
-func TestWhatIsNoAccountEndsEach(t *testing.T) {
-	s := startServer(t)
-	c, p := open(t, s.url()), compile(t, yearly(10))
-	account := c.Account(p, "k")
-	for name, put := range map[string][]string{
-		"a hash": {"HSET", account, "name", "somebody"},
-		"a list": {"RPUSH", account, "x"},
-		"a text": {"SET", account, "x"},
-		"a head": {"SET", account, "\x05" + strings.Repeat("\x00", 30)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s.do("DEL", account)
-			s.do(put...)
-			err := c.Each(t.Context(), func(exact.Record) error { return nil })
-			require.ErrorContains(t, err, account, "the key that an operator must look at")
-			require.ErrorIs(t, err, redis.ErrUnreadable)
-			_, _, err = exact.Copy(t.Context(), exact.NewMemory(0, nil), c)
-			require.ErrorIs(t, err, redis.ErrUnreadable)
-		})
-	}
-	s.do("DEL", account)
 	require.Empty(t, namesOf(t, c))
 }

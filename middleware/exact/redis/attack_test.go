@@ -25,11 +25,5 @@ func TestExactAcrossProcesses(t *testing.T) {
 		t.Skip("-short: takes most of a minute")
 	}
 	s := startServer(t)
-	c := open(t, s.url())
-	t.Run("directly", func(t *testing.T) { faults.Processes(t, 20, s.url(), c, nil) })
-	t.Run("with lost answers", func(t *testing.T) {
-		lossy := faults.StartProxy(t, s.addr())
-		lossy.Set(faults.Ways{LoseEvery: 40})
-		require.Zero(t, faults.Processes(t, 20, throughProxy(lossy), c, lossy), "nobody is charged twice")
-	})
+	require.Zero(t, faults.AcrossProcesses(t, 20, 40, s.Addr(), redisAt, open(t, s.url())), "nobody is charged twice")
 }

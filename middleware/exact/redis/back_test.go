@@ -8,12 +8,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
@@ -22,13 +22,10 @@ import (
 // What comes back is a kilobyte of the account at most, and no key of its own; and it is what
 // package exact makes of it, whatever comes back, and when.
 func TestWhatComesBackTakesAKilobyte(t *testing.T) {
-	s := startServer(t)
-	clock, open := byClock(t, s)
-	opened, err := open()
-	require.NoError(t, err)
-	c := opened.(timed)
-	require.NoError(t, c.set(clock.Now()))
-	p := compile(t, yearly(storeless.MaxQuota))
+	b := newBoth(t)
+	s, c, clock := b.server, b.redis, b.clock
+	s.at(clock.Now())
+	p := exactkit.PerYear(t, storeless.MaxQuota)
 	without := 27 + 17
 	batches := 80
 	if testkit.Brief() {
@@ -48,9 +45,7 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 			calls := make([]exact.Call, 251) // at any place of a byte
 			for i := range calls {
 				calls[i] = call
-				v, err := memory.Take(t.Context(), call)
-				require.NoError(t, err)
-				ours = append(ours, v.Receipt)
+				ours = append(ours, exactkit.Take(t, memory, call).Receipt)
 			}
 			verdicts, err := c.Engine().TakeAll(t.Context(), calls)
 			require.NoError(t, err)
@@ -65,18 +60,13 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 				}
 				require.Equal(t, memory.Refund(t.Context(), ours[i]), c.Counter.Refund(t.Context(), theirs[i]), "%s, batch %d, refund %d", name, batch, n)
 			}
-			size, err := strconv.Atoi(strings.TrimPrefix(s.do("STRLEN", c.Account(p, name)), ":"))
-			require.NoError(t, err)
+			size := s.size(c.Account(p, name))
 			require.LessOrEqual(t, size, without+1024, name)
 			if name == "all" {
 				require.Equal(t, without+10, size)
 			}
 		}
-		want, err := memory.Peek(t.Context(), call)
-		require.NoError(t, err)
-		got, err := c.Peek(t.Context(), call)
-		require.NoError(t, err)
-		require.Equal(t, want, got, name)
+		require.Equal(t, exactkit.Peek(t, memory, call), exactkit.Peek(t, c, call), name)
 		require.Equal(t, ":1", s.do("DEL", c.Account(p, name)))
 		require.Equal(t, ":1", s.do("DBSIZE"), "the clock")
 	}
@@ -84,15 +74,12 @@ func TestWhatComesBackTakesAKilobyte(t *testing.T) {
 
 // What versions before have kept of what came back, a mark for each receipt, still counts.
 func TestRefundsOfEarlierVersions(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, yearly(5))
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 5)
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	var at time.Time
 	for range 3 {
-		v, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
-		at = v.Receipt.At
+		at = exactkit.Take(t, c, call).Receipt.At
 	}
 	account := c.Account(p, "k")
 	double := func(n float64) string { return string(binary.LittleEndian.AppendUint64(nil, math.Float64bits(n))) }
@@ -117,9 +104,7 @@ func TestRefundsOfEarlierVersions(t *testing.T) {
 			require.NoError(t, c.Refund(t.Context(), receipt("3")))
 			require.ErrorIs(t, c.Refund(t.Context(), receipt("3")), exact.ErrNoRefund)
 			require.Equal(t, "\x04", s.do("GETRANGE", account, "0", "0"))
-			v, err := c.Take(t.Context(), call)
-			require.NoError(t, err)
-			require.Equal(t, "4", v.Receipt.Serial)
+			require.Equal(t, "4", exactkit.Take(t, c, call).Receipt.Serial)
 		})
 	}
 }

@@ -11,24 +11,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
+	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/storeless"
 )
 
 // both is a counter on a server and one in memory, by one clock, that must agree in everything.
 type both struct {
-	t      *testing.T
+	*server
 	clock  *exacttest.Clock
-	server exact.Counter
+	redis  timed
 	memory exact.Counter
 }
 
-func newBoth(t *testing.T, s *server) *both {
-	clock, open := byClock(t, s)
-	c, err := open()
-	require.NoError(t, err)
-	return &both{t, clock, c, exact.NewMemory(0, clock.Now)}
+func newBoth(t *testing.T) *both {
+	s, clock := startServer(t), ahead()
+	return &both{s, clock, timed{s.byKey(redis.Config{}), s, clock}, exact.NewMemory(0, clock.Now)}
 }
 
 // take takes a call, or peeks, and returns what both say of it, receipts and places on lines
@@ -39,7 +39,7 @@ func (b *both) take(call exact.Call, peek bool, of string) exact.Verdict {
 	if peek {
 		ask = exact.Counter.Peek
 	}
-	got, err := ask(b.server, b.t.Context(), call)
+	got, err := ask(b.redis, b.t.Context(), call)
 	require.NoError(b.t, err, "%s: %+v", of, call)
 	want, err := ask(b.memory, b.t.Context(), call)
 	require.NoError(b.t, err, "%s: %+v", of, call)
@@ -51,7 +51,7 @@ func (b *both) take(call exact.Call, peek bool, of string) exact.Verdict {
 
 func (b *both) refund(r exact.Receipt, of string) bool {
 	b.t.Helper()
-	want, got := b.memory.Refund(b.t.Context(), r), b.server.Refund(b.t.Context(), r)
+	want, got := b.memory.Refund(b.t.Context(), r), b.redis.Refund(b.t.Context(), r)
 	require.Equal(b.t, want, got, "%s: %+v", of, r)
 	return want == nil
 }
@@ -60,8 +60,7 @@ func (b *both) refund(r exact.Receipt, of string) bool {
 // and asked for again, of several policies on one account, by a clock that steps back: the
 // scripts say what an account in memory says, to the last place on a line.
 func TestScriptIsTheArithmeticOfBookings(t *testing.T) {
-	s := startServer(t)
-	b := newBoth(t, s)
+	b := newBoth(t)
 	for seed := range uint64(16) {
 		rng := rand.New(rand.NewPCG(seed, 16))
 		window := []time.Duration{time.Second, time.Minute, time.Hour, 4 * time.Hour}[seed%4]
@@ -70,10 +69,10 @@ func TestScriptIsTheArithmeticOfBookings(t *testing.T) {
 		}
 		slow, fast := bucket("slow", 10, 1+rng.Int64N(4)), bucket("fast", 100, 30)
 		leaky := storeless.Limit{Name: "leaky", Algorithm: storeless.LeakyBucket, Quota: 40, Window: window}
-		policies := []*exact.Policy{compile(t, slow), compile(t, slow, leaky, fast)}
+		policies := []*exact.Policy{exactkit.Compile(t, slow), exactkit.Compile(t, slow, leaky, fast)}
 		if seed >= 8 {
-			policies = append(policies, compile(t, fast),
-				compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 1000, Window: window}, slow,
+			policies = append(policies, exactkit.Compile(t, fast),
+				exactkit.Compile(t, storeless.Limit{Name: "fixed", Algorithm: storeless.FixedWindow, Quota: 1000, Window: window}, slow,
 					storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 1000, Window: window}))
 		}
 		var receipts []exact.Receipt

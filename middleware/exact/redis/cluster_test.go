@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
+	"github.com/tallystick/tallystick/internal/faults"
+	"github.com/tallystick/tallystick/internal/faults/front"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -29,7 +31,7 @@ func startCluster(t *testing.T) [3]*server {
 	}
 	var nodes [3]*server
 	for i := range nodes {
-		nodes[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "2000")
+		nodes[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-port", faults.FreePort(t), "--cluster-node-timeout", "2000")
 	}
 	for i, s := range nodes {
 		require.Equal(t, "+OK", s.do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*5461), strconv.Itoa(i*5461+5460)))
@@ -38,7 +40,7 @@ func startCluster(t *testing.T) [3]*server {
 		}
 	}
 	for _, s := range nodes[1:] {
-		require.Equal(t, "+OK", nodes[0].do("CLUSTER", "MEET", "127.0.0.1", s.port, s.args[3]))
+		require.Equal(t, "+OK", nodes[0].do("CLUSTER", "MEET", "127.0.0.1", s.Port, s.args[3]))
 	}
 	for _, s := range nodes {
 		require.Eventually(t, func() bool {
@@ -59,25 +61,11 @@ func TestCluster(t *testing.T) {
 
 	// Many keys, on all nodes.
 	c := open(t, nodes[2].url())
-	p := compile(t, yearly(3))
-	var admitted atomic.Int64
-	var wg sync.WaitGroup
-	for w := range 32 {
-		wg.Go(func() {
-			for n := w; n < 5000; n += 32 {
-				v, err := c.Take(t.Context(), exact.Call{Key: strconv.Itoa(n % 1000), Cost: 1, Policy: p, ID: strconv.Itoa(n)})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if v.Admitted {
-					admitted.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(t, 3000, admitted.Load())
+	p := exactkit.PerYear(t, 3)
+	require.EqualValues(t, 3000, exactkit.Admitted(t, 32, 157, func(w, n int) (exact.Counter, exact.Call) {
+		n = 32*n + w
+		return c, exact.Call{Key: strconv.Itoa(n % 1000), Cost: 1, Policy: p, ID: strconv.Itoa(n)}
+	}))
 	for _, s := range nodes {
 		size := s.do("DBSIZE")
 		n, err := strconv.Atoi(strings.TrimPrefix(size, ":"))
@@ -90,11 +78,11 @@ func TestCluster(t *testing.T) {
 func TestOneHungNodeOfACluster(t *testing.T) {
 	nodes := startCluster(t)
 	counter := open(t, nodes[1].url())
-	site := newSite(t, counter, middleware.FailClosed, deadline)
-	call := exact.Call{Cost: 1, Policy: compile(t, yearly(limit))}
+	site := front.NewSite(t, counter, middleware.FailClosed, limit, deadline)
+	call := exact.Call{Cost: 1, Policy: exactkit.PerYear(t, limit)}
 	var customers [3][]string // by node
 	require.Eventually(t, func() bool {
-		site.ask("warm")
+		site.Ask("warm")
 		parts := make(map[int]bool)
 		for n := range 100 {
 			call.Key = fmt.Sprint(n)
@@ -112,7 +100,7 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 	for n := 0; len(customers[0]) < 8 || len(customers[1]) < 16 || len(customers[2]) < 16; n++ {
 		customer := fmt.Sprint("customer", n)
 		before := size()
-		status, _ := site.ask(customer)
+		status, _ := site.Ask(customer)
 		require.Equal(t, http.StatusOK, status)
 		for i, now := range size() {
 			if now != before[i] {
@@ -121,8 +109,8 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 		}
 	}
 
-	nodes[0].signal(syscall.SIGSTOP)
-	defer nodes[0].signal(syscall.SIGCONT)
+	nodes[0].Freeze()
+	defer nodes[0].Thaw()
 	var wg sync.WaitGroup
 	var well, refused, ill atomic.Int64
 	end := make(chan struct{})
@@ -135,7 +123,7 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 					return
 				default:
 				}
-				status, _ := site.ask(customers[node][n%len(customers[node])])
+				status, _ := site.Ask(customers[node][n%len(customers[node])])
 				switch {
 				case node == 0:
 					ill.Add(1)
@@ -148,15 +136,15 @@ func TestOneHungNodeOfACluster(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return site.log.count("does not answer") == 1 && well.Load() > 2000 }, patient, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return site.Log.Count("does not answer") == 1 && well.Load() > 2000 }, patient, 10*time.Millisecond)
 	close(end)
 	ends(t, &wg)
 	t.Logf("healthy nodes: %d requests answered, %d not; on the hung one %d", well.Load(), refused.Load(), ill.Load())
 	require.Zero(t, refused.Load(), "nobody on a healthy node is refused for want of an answer")
 
-	nodes[0].signal(syscall.SIGCONT)
+	nodes[0].Thaw()
 	require.Eventually(t, func() bool {
-		status, _ := site.ask(customers[0][0])
+		status, _ := site.Ask(customers[0][0])
 		return status != http.StatusServiceUnavailable
 	}, patient, 20*time.Millisecond, "it recovers by itself")
 }

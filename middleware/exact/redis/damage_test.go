@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/storeless"
@@ -26,23 +27,23 @@ func TestDamagedAccounts(t *testing.T) {
 	require.NoError(t, err)
 	c := opened.(*redis.Counter)
 	defer func() { require.NoError(t, c.Close()) }()
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}) // which can be booked
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}) // which can be booked
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
-	v, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
+	v := exactkit.Take(t, c, call)
 	account := c.Account(p, "k")
 	booked := call
 	booked.Ahead = time.Second
 	for name, put := range map[string]func(){
-		"nothing":        func() { s.do("SET", account, "") },
-		"a version":      func() { s.do("SET", account, "\x04") },
-		"a text":         func() { s.do("SET", account, strings.Repeat("\x04 text", 20)) },
-		"a head":         func() { s.do("SET", account, "\x04"+strings.Repeat("\x00", 14)+"counting"+"time") },
-		"a hash":         func() { s.do("HSET", account, "name", "somebody", "visits", "17") },
-		"a hash, alike":  func() { s.do("HSET", account, "a", "1") },
-		"half a hash":    func() { s.do("HSET", account, ".t", "1", ".n", "2", ".e", "3", "a", "1 2") },
-		"a list":         func() { s.do("RPUSH", account, "x") },
-		"a hash of text": func() { s.do("HSET", account, ".t", "now", ".n", "2", ".e", "3", "a", "1 2 3") },
+		"nothing":         func() { s.do("SET", account, "") },
+		"a version":       func() { s.do("SET", account, "\x04") },
+		"a text":          func() { s.do("SET", account, strings.Repeat("\x04 text", 20)) },
+		"a head":          func() { s.do("SET", account, "\x04"+strings.Repeat("\x00", 14)+"counting"+"time") },
+		"a hash":          func() { s.do("HSET", account, "name", "somebody", "visits", "17") },
+		"a hash, alike":   func() { s.do("HSET", account, "a", "1") },
+		"half a hash":     func() { s.do("HSET", account, ".t", "1", ".n", "2", ".e", "3", "a", "1 2") },
+		"a list":          func() { s.do("RPUSH", account, "x") },
+		"a head of later": func() { s.do("SET", account, "\x05"+strings.Repeat("\x00", 30)) },
+		"a hash of text":  func() { s.do("HSET", account, ".t", "now", ".n", "2", ".e", "3", "a", "1 2 3") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.do("DEL", account)
@@ -52,12 +53,21 @@ func TestDamagedAccounts(t *testing.T) {
 				_, err := c.Take(t.Context(), call)
 				require.ErrorIs(t, err, redis.ErrUnreadable)
 				require.ErrorIs(t, err, exact.ErrNotCounted)
+				for part, said := range map[string]string{"a head of later": "of a later version of this package", "a list": "WRONGTYPE"} {
+					require.Equal(t, name == part, strings.Contains(err.Error(), said))
+				}
 			}
 			_, err := c.Peek(t.Context(), call)
 			require.ErrorIs(t, err, redis.ErrUnreadable)
 			err = c.Refund(t.Context(), v.Receipt)
 			require.ErrorIs(t, err, redis.ErrUnreadable)
-			require.NotErrorIs(t, err, exact.ErrMaybeCounted)
+			require.ErrorIs(t, err, exact.ErrNotCounted)
+			// It ends Each too: a copy without it would be short of one, unseen.
+			err = c.Each(t.Context(), func(exact.Record) error { return nil })
+			require.ErrorContains(t, err, account, "the key that an operator must look at")
+			require.ErrorIs(t, err, redis.ErrUnreadable)
+			_, _, err = exact.Copy(t.Context(), exact.NewMemory(0, nil), c)
+			require.ErrorIs(t, err, redis.ErrUnreadable)
 			require.Equal(t, before, s.do("DUMP", account))
 		})
 	}
@@ -66,28 +76,25 @@ func TestDamagedAccounts(t *testing.T) {
 	s.do("DEL", account)
 	for n := range 33 { // one more than an account has room for: all go to a hash
 		s.do("SET", account+":s:0", "none")
-		_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(50)), ID: fmt.Sprint(n)})
+		_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 50), ID: fmt.Sprint(n)})
 		if n < 32 {
 			require.NoError(t, err, "it begins anew")
 		}
 	}
 	require.ErrorIs(t, err, redis.ErrUnreadable)
-	v, err = c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(50))})
-	require.NoError(t, err)
-	require.EqualValues(t, 18, v.Limits[0].Remaining, "the last was not counted")
+	require.EqualValues(t, 18, exactkit.Left(t, c, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 50)}), "the last was not counted")
 }
 
 // An account of any kind that has lost a byte, or more at an end, is never taken for maybe counted; and it
 // is refused, but for the few that nobody could tell: one whose last entry is gone is an account.
 func TestAccountsThatWereCut(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
+	s, c := opened(t)
 	bucket := storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 1000, Window: time.Hour}
 	trail := storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 100, Window: time.Hour}
 	policies := map[string]*exact.Policy{
-		"one":   compile(t, yearly(1000)),
-		"three": compile(t, yearly(1000), bucket, trail),
-		"lines": compile(t, bucket, storeless.Limit{Name: "slow", Algorithm: storeless.TokenBucket, Quota: 3600, Window: time.Hour, Burst: 1}),
+		"one":   exactkit.PerYear(t, 1000),
+		"three": exactkit.Compile(t, exactkit.Yearly(1000), bucket, trail),
+		"lines": exactkit.Compile(t, bucket, storeless.Limit{Name: "slow", Algorithm: storeless.TokenBucket, Quota: 3600, Window: time.Hour, Burst: 1}),
 	}
 	for name, p := range policies {
 		t.Run(name, func(t *testing.T) {
@@ -101,16 +108,14 @@ func TestAccountsThatWereCut(t *testing.T) {
 				if name == "lines" {
 					asks.Ahead = exact.MaxAhead
 				}
-				v, err := c.Take(t.Context(), asks)
-				require.NoError(t, err)
+				v := exactkit.Take(t, c, asks)
 				require.True(t, v.Admitted)
 				receipts = append(receipts, v.Receipt)
 			}
 			for n := 3; n < 20; n += 4 {
 				require.NoError(t, c.Refund(t.Context(), receipts[n]))
 			}
-			_, err := c.Take(t.Context(), exact.Call{Key: name, Policy: p, Pause: time.Minute})
-			require.NoError(t, err)
+			exactkit.Take(t, c, exact.Call{Key: name, Policy: p, Pause: time.Minute})
 			account := c.Account(p, name)
 			whole := s.do("GET", account)
 			damaged := 0

@@ -3,6 +3,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -30,22 +32,13 @@ func (s *server) spent(command string) (calls, usec int) {
 // A dear refusal of a full sliding log looks at as many marks as a cheap one, within a
 // bound, and says the same as the memory does: never a wait that is too short.
 func TestDearRefusalCostsNoMoreThanACheapOne(t *testing.T) {
-	s := startServer(t)
-	clock, open := byClock(t, s)
-	c, err := open()
-	require.NoError(t, err)
-	memory := exact.NewMemory(0, clock.Now)
+	b := newBoth(t)
+	s, c, clock, memory := b.server, b.redis, b.clock, b.memory
 	const quota = 4000
-	p := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: quota, Window: time.Hour})
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: quota, Window: time.Hour})
 	rng := rand.New(rand.NewPCG(1, 1))
 	both := func(cost int64, p *exact.Policy) exact.Verdict {
-		call := exact.Call{Key: "k", Cost: cost, Policy: p}
-		got, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
-		want, err := memory.Take(t.Context(), call)
-		require.NoError(t, err)
-		require.Equal(t, want.Verdict, got.Verdict, "cost %d", cost)
-		return got
+		return b.take(exact.Call{Key: "k", Cost: cost, Policy: p}, false, fmt.Sprint("cost ", cost))
 	}
 	marks := 0
 	var some []exact.Receipt
@@ -73,7 +66,7 @@ func TestDearRefusalCostsNoMoreThanACheapOne(t *testing.T) {
 			require.LessOrEqual(t, v.Wait, time.Hour)
 		}
 	}
-	lowered := compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: quota / 3, Window: time.Hour})
+	lowered := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.SlidingLog, Quota: quota / 3, Window: time.Hour})
 	for _, cost := range []int64{1, 10, quota / 6, quota / 3, quota / 2} {
 		require.False(t, both(cost, lowered).Admitted)
 	}
@@ -83,9 +76,7 @@ func TestDearRefusalCostsNoMoreThanACheapOne(t *testing.T) {
 		before, _ := s.spent("zrangebyscore")
 		_, from := s.spent("evalsha")
 		for range times {
-			v, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
-			require.NoError(t, err)
-			require.False(t, v.Admitted)
+			require.False(t, exactkit.Peek(t, c, exact.Call{Key: "k", Cost: cost, Policy: p}).Admitted)
 		}
 		after, _ := s.spent("zrangebyscore")
 		_, to := s.spent("evalsha")

@@ -9,13 +9,14 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
+	"github.com/tallystick/tallystick/internal/faults/front"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
@@ -23,16 +24,16 @@ import (
 // A flood that meets a server which hardly answers is load: 503, and never the fallback.
 func TestFloodIsNoOutage(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
+	p := faults.StartProxy(t, s.Addr())
 	counter := open(t, throughProxy(p))
-	site := newSite(t, counter, middleware.FailOpen, deadline)
-	site.ask("warm")
+	site := front.NewSite(t, counter, middleware.FailOpen, limit, deadline)
+	site.Ask("warm")
 	p.Set(faults.Ways{Delay: deadline / 4})
 	var overloaded, degraded, admitted atomic.Int64
 	var wg sync.WaitGroup
 	for n := range 2000 {
 		wg.Go(func() {
-			status, fallback := site.ask(fmt.Sprint("flood", n))
+			status, fallback := site.Ask(fmt.Sprint("flood", n))
 			if status == http.StatusServiceUnavailable {
 				overloaded.Add(1)
 			}
@@ -47,21 +48,20 @@ func TestFloodIsNoOutage(t *testing.T) {
 	wg.Wait()
 	require.Positive(t, overloaded.Load())
 	require.Zero(t, degraded.Load())
-	require.Zero(t, site.log.count("does not answer"))
+	require.Zero(t, site.Log.Count("does not answer"))
 	p.Set(faults.Ways{})
-	site.recovers(t)
+	site.Recovers(t)
 	t.Logf("%d overloaded, %d admitted, %d degraded", overloaded.Load(), admitted.Load(), degraded.Load())
 }
 
 // A flood on a server that is frozen keeps its deadlines too, though the client has no
 // more places for what is unanswered.
 func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
-	s := startServer(t)
-	counter := open(t, s.url())
-	site := newSite(t, counter, middleware.FailOpen, deadline)
-	site.ask("warm")
-	s.signal(syscall.SIGSTOP)
-	defer s.signal(syscall.SIGCONT)
+	s, counter := opened(t)
+	site := front.NewSite(t, counter, middleware.FailOpen, limit, deadline)
+	site.Ask("warm")
+	s.Freeze()
+	defer s.Thaw()
 	before := runtime.NumGoroutine()
 	var degraded, most atomic.Int64
 	var wg sync.WaitGroup
@@ -69,7 +69,7 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 		wg.Go(func() {
 			// After a second it is an outage.
 			for n := 0; n < 20 || degraded.Load() == 0; n++ {
-				if _, fallback := site.ask(fmt.Sprint("flood", w, "-", n)); fallback {
+				if _, fallback := site.Ask(fmt.Sprint("flood", w, "-", n)); fallback {
 					degraded.Add(1)
 				}
 				now := int64(runtime.NumGoroutine())
@@ -88,11 +88,10 @@ func TestFloodOnAFrozenServerKeepsDeadlines(t *testing.T) {
 // once that it was not counted.
 func TestUnansweredCallsHaveABound(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
+	p := faults.StartProxy(t, s.Addr())
 	counter := open(t, throughProxy(p))
-	policy := compile(t, yearly(5))
-	_, err := counter.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: policy})
-	require.NoError(t, err)
+	policy := exactkit.PerYear(t, 5)
+	exactkit.Peek(t, counter, exact.Call{Key: "k", Cost: 1, Policy: policy})
 	p.Set(faults.Ways{Swallow: true})
 	var busy atomic.Int64
 	var wg sync.WaitGroup

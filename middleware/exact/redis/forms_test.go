@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 	"github.com/tallystick/tallystick/storeless"
@@ -48,17 +48,13 @@ type player struct {
 
 func newPlayer(t *testing.T) *player {
 	p := &player{t: t, s: startServer(t), now: begins, serials: map[string][]string{}, ats: map[string][]time.Time{}}
-	c, err := redis.OpenByKey(p.s.url(), redis.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	p.c = c
+	p.c = p.s.byKey(redis.Config{})
 	return p
 }
 
 func (p *player) take(call exact.Call) exact.Verdict {
-	p.s.do("HSET", "clock", "s", strconv.FormatInt(p.now.Unix(), 10), "us", strconv.Itoa(p.now.Nanosecond()/1000))
-	v, err := p.c.Take(p.t.Context(), call)
-	require.NoError(p.t, err)
+	p.s.at(p.now)
+	v := exactkit.Take(p.t, p.c, call)
 	if v.Admitted && !v.Replayed {
 		p.serials[call.Key], p.ats[call.Key] = append(p.serials[call.Key], v.Receipt.Serial), append(p.ats[call.Key], v.Receipt.At)
 	}
@@ -73,12 +69,12 @@ func (p *player) refund(call exact.Call, n int) error {
 // calls are of a policy of every kind of limit, and of one that can be booked.
 func calls(t testing.TB) (all, booked exact.Call) {
 	year := 366 * 24 * time.Hour
-	return exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(10),
+	return exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, exactkit.Yearly(10),
 			storeless.Limit{Name: "sliding", Quota: 20, Window: year},
 			storeless.Limit{Name: "bucket", Algorithm: storeless.TokenBucket, Quota: 30, Window: year},
 			storeless.Limit{Name: "log", Algorithm: storeless.SlidingLog, Quota: 40, Window: time.Hour},
 			storeless.Limit{Name: "day", Algorithm: storeless.RollingDay, Quota: 50, Window: 24 * time.Hour})},
-		exact.Call{Key: "b", Cost: 1, Ahead: exact.MaxAhead, Policy: compile(t,
+		exact.Call{Key: "b", Cost: 1, Ahead: exact.MaxAhead, Policy: exactkit.Compile(t,
 			storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 60, Window: time.Minute, Burst: 2},
 			storeless.Limit{Name: "slow", Algorithm: storeless.LeakyBucket, Quota: 3600, Window: time.Hour})}
 }

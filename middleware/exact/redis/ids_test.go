@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
 )
@@ -22,10 +22,8 @@ import (
 // room for that.
 func TestIDsOfABusyAccount(t *testing.T) {
 	s := startServer(t)
-	c, err := redis.OpenByKey(s.url(), redis.Config{})
-	require.NoError(t, err)
-	defer c.Close()
-	p := compile(t, yearly(1_000_000))
+	c := s.byKey(redis.Config{})
+	p := exactkit.PerYear(t, 1_000_000)
 	now := time.Now().Add(48 * time.Hour)
 	rng := rand.New(rand.NewPCG(1, 2))
 	type asked struct {
@@ -34,7 +32,6 @@ func TestIDsOfABusyAccount(t *testing.T) {
 		receipt exact.Receipt
 	}
 	var all []asked
-	at := func() { s.do("HSET", "clock", "s", fmt.Sprint(now.Unix()), "us", fmt.Sprint(now.Nanosecond()/1000)) }
 	batch := func(ids []string) []exact.Verdict {
 		calls := make([]exact.Call, len(ids))
 		for i, id := range ids {
@@ -66,7 +63,7 @@ func TestIDsOfABusyAccount(t *testing.T) {
 	}
 	for step := range 60 {
 		now = now.Add(time.Duration(rng.Int64N(int64(3 * time.Second))))
-		at()
+		s.at(now)
 		var ids []string
 		for range 1 + rng.IntN(60) {
 			ids = append(ids, fmt.Sprint("ID", len(all)+len(ids)))
@@ -94,7 +91,7 @@ func TestIDsOfABusyAccount(t *testing.T) {
 			}
 		}
 		now = now.Add(-back)
-		at()
+		s.at(now)
 		for i, v := range batch([]string{fmt.Sprint("back ", back), fmt.Sprint("again ", back)}) {
 			require.True(t, v.Admitted, i)
 		}
@@ -115,13 +112,10 @@ func TestIDsOfABusyAccount(t *testing.T) {
 
 // An ID is found where it is one, and not where the bytes of others happen to hold its hash.
 func TestIDsAreNotFoundInOthers(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, yearly(100))
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 100)
 	take := func(id string) exact.Verdict {
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
-		require.NoError(t, err)
-		return v
+		return exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
 	}
 	for n := range 3 {
 		require.False(t, take(strconv.Itoa(n)).Replayed)
@@ -137,13 +131,10 @@ func TestIDsAreNotFoundInOthers(t *testing.T) {
 // Refusals under IDs are remembered, the last of them, and take no room for more: not in the
 // account, nor beside it.
 func TestRefusalsUnderIDsAreBounded(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, yearly(1))
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 1)
 	take := func(key, id string, cost int64) exact.Verdict {
-		v, err := c.Take(t.Context(), exact.Call{Key: key, Cost: cost, Policy: p, ID: id})
-		require.NoError(t, err)
-		return v
+		return exactkit.Take(t, c, exact.Call{Key: key, Cost: cost, Policy: p, ID: id})
 	}
 	require.True(t, take("k", "first", 1).Admitted)
 	for n := range 500 {
@@ -153,9 +144,7 @@ func TestRefusalsUnderIDsAreBounded(t *testing.T) {
 	for n := 490; n < 500; n++ {
 		require.True(t, take("k", fmt.Sprint(n), 1).Replayed)
 	}
-	size, err := strconv.Atoi(strings.TrimPrefix(s.do("STRLEN", c.Account(p, "k")), ":"))
-	require.NoError(t, err)
-	require.LessOrEqual(t, size, 44+32*40)
+	require.LessOrEqual(t, s.size(c.Account(p, "k")), 44+32*40)
 	require.Equal(t, "1", s.eval(`return tostring(redis.call('HLEN', ARGV[1] .. ':s:0'))`, c.Account(p, "k")))
 
 	// A key that nothing was ever charged on is gone soon.

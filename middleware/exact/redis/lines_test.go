@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -18,45 +19,43 @@ import (
 // An account is longer while calls are booked, and as short as ever when none is any more:
 // because all was given back, or because the moment of the last has come.
 func TestAccountIsShortAgainAfterBookings(t *testing.T) {
-	s := startServer(t)
-	b := newBoth(t, s)
-	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
-	account := b.server.(timed).Account(p, "k")
-	size := func() string { return s.do("STRLEN", account) }
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+	account := b.redis.Account(p, "k")
+	size := func() int { return b.size(account) }
 	plain := exact.Call{Key: "k", Cost: 1, Policy: p}
 	ahead := plain
 	ahead.Ahead = time.Minute
 	require.True(t, b.take(ahead, false, "the first").Admitted)
-	require.Equal(t, ":40", size(), "for now: nothing is booked")
-	require.Equal(t, "embstr", s.do("OBJECT", "ENCODING", account))
+	require.Equal(t, 40, size(), "for now: nothing is booked")
+	require.Equal(t, "embstr", b.do("OBJECT", "ENCODING", account))
 	var booked []exact.Verdict
 	for range 3 {
 		booked = append(booked, b.take(ahead, false, "ahead"))
 	}
-	require.Equal(t, ":74", size())
+	require.Equal(t, 74, size())
 	const back = 11 // bytes of what came back
 	require.True(t, b.refund(booked[1].Receipt, "a hole"))
-	require.Equal(t, fmt.Sprint(":", 74+16+back), size())
+	require.Equal(t, 74+16+back, size())
 	require.False(t, b.take(plain, false, "behind what is booked").Admitted)
-	require.Equal(t, fmt.Sprint(":", 74+16+back), size())
+	require.Equal(t, 74+16+back, size())
 	for _, i := range []int{0, 2} {
 		require.True(t, b.refund(booked[i].Receipt, "all"))
 	}
-	require.Equal(t, fmt.Sprint(":", 40+back), size())
+	require.Equal(t, 40+back, size())
 
 	for range 3 {
 		b.take(ahead, false, "ahead")
 	}
 	b.clock.Advance(time.Second)
 	require.True(t, b.take(plain, false, "when they are over").Admitted)
-	require.Equal(t, fmt.Sprint(":", 40+back), size())
+	require.Equal(t, 40+back, size())
 }
 
 // Of more places than a line has, the first is forgotten: the account has a bound.
 func TestLinesHaveSoManyHoles(t *testing.T) {
-	s := startServer(t)
-	b := newBoth(t, s)
-	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
 	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: exact.MaxAhead}
 	var booked []exact.Receipt
 	for range 2 * 70 {
@@ -65,9 +64,7 @@ func TestLinesHaveSoManyHoles(t *testing.T) {
 	for i := 1; i < len(booked); i += 2 {
 		require.True(t, b.refund(booked[i-1], "every other"))
 	}
-	size, err := strconv.Atoi(strings.TrimPrefix(s.do("STRLEN", b.server.(timed).Account(p, "k")), ":"))
-	require.NoError(t, err)
-	require.Equal(t, 40+20+14+64*16+28, size, "and what came back")
+	require.Equal(t, 40+20+14+64*16+28, b.size(b.redis.Account(p, "k")), "and what came back")
 	for i := range 66 {
 		b.take(call, false, fmt.Sprint("into hole ", i))
 	}
@@ -78,9 +75,8 @@ func TestLinesHaveSoManyHoles(t *testing.T) {
 func TestRefundsOfAWrongClock(t *testing.T) {
 	for name, bookings := range map[string]bool{"charged": false, "booked": true} {
 		t.Run(name, func(t *testing.T) {
-			s := startServer(t)
-			b := newBoth(t, s)
-			p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Hour, Burst: 5})
+			b := newBoth(t)
+			p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Hour, Burst: 5})
 			call := exact.Call{Key: "k", Cost: 1, Policy: p}
 			if bookings {
 				call.Ahead = exact.MaxAhead
@@ -113,30 +109,23 @@ func TestRefundsOfAWrongClock(t *testing.T) {
 // Keys of accounts with bookings expire as others do, also those of IDs; and an ID is known
 // to both scripts.
 func TestEveryKeyOfBookingsExpires(t *testing.T) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 60, Window: time.Minute})
+	s, c := opened(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 60, Window: time.Minute})
 	for i := range 50 {
 		call := exact.Call{Key: "k", Cost: 1, Policy: p, ID: strconv.Itoa(i), Ahead: exact.MaxAhead}
-		v, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
+		v := exactkit.Take(t, c, call)
 		require.True(t, v.Admitted)
-		again, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
+		again := exactkit.Take(t, c, call)
 		require.True(t, again.Replayed)
 		require.Equal(t, v.Receipt, again.Receipt)
 		call.Ahead = 0
-		again, err = c.Take(t.Context(), call)
-		require.NoError(t, err)
-		require.Equal(t, v.Receipt, again.Receipt, "by the other script")
+		require.Equal(t, v.Receipt, exactkit.Take(t, c, call).Receipt, "by the other script")
 		if i%3 == 0 {
 			require.NoError(t, c.Refund(t.Context(), v.Receipt))
 			require.ErrorIs(t, c.Refund(t.Context(), v.Receipt), exact.ErrNoRefund)
 		}
 	}
-	require.Equal(t, "0", s.eval(`local n = 0
-		for _, k in ipairs(redis.call('KEYS', '*')) do if redis.call('TTL', k) < 1 then n = n + 1 end end
-		return tostring(n)`), "every key expires")
+	s.expires(0)
 	for _, key := range []string{":s:0", ":s:1"} {
 		ttl, err := strconv.Atoi(strings.TrimPrefix(s.do("TTL", c.Account(p, "k")+key), ":"))
 		require.NoError(t, err)
@@ -146,10 +135,8 @@ func TestEveryKeyOfBookingsExpires(t *testing.T) {
 
 // Serials that were made up give nothing back, and break nothing.
 func TestSerialsOfBookingsThatAreMadeUp(t *testing.T) {
-	s := startServer(t)
-	b := newBoth(t, s)
-	p := compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
-	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
+	b := newBoth(t)
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.Compile(t, storeless.Limit{Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second}), Ahead: time.Minute}
 	var real exact.Receipt
 	for range 5 {
 		real = b.take(call, false, "booked").Receipt
@@ -164,9 +151,8 @@ func TestSerialsOfBookingsThatAreMadeUp(t *testing.T) {
 
 // A serial that tells of a place before its line gives back what is on the line alone.
 func TestPlacesBeforeTheirLine(t *testing.T) {
-	s := startServer(t)
-	b := newBoth(t, s)
-	p := compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second, Burst: 4})
+	b := newBoth(t)
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 10, Window: time.Second, Burst: 4})
 	call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
 	var made exact.Receipt
 	for range 6 {
@@ -182,17 +168,16 @@ func TestPlacesBeforeTheirLine(t *testing.T) {
 
 // Lines that a clock that was wrong has left are forgotten, also those of other policies.
 func TestLinesOfAWrongClock(t *testing.T) {
-	s := startServer(t)
-	b := newBoth(t, s)
+	b := newBoth(t)
 	book := func(name string, size int) {
-		p := compile(t, storeless.Limit{Name: name, Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
-		c := b.server.(timed)
-		require.NoError(t, c.set(b.clock.Now()))
+		p := exactkit.Compile(t, storeless.Limit{Name: name, Algorithm: storeless.LeakyBucket, Quota: 10, Window: time.Second})
+		c := b.redis
+		b.at(b.clock.Now())
 		call := exact.Call{Key: "k", Cost: 1, Policy: p, Ahead: time.Minute}
 		both, err := c.Engine().TakeAll(t.Context(), []exact.Call{call, call}) // as one step
 		require.NoError(t, err)
 		require.Equal(t, 100*time.Millisecond, both[1].Wait)
-		require.Equal(t, fmt.Sprint(":", size), s.do("STRLEN", c.Account(p, "k")), name)
+		require.Equal(t, size, b.size(c.Account(p, "k")), name)
 	}
 	b.clock.Advance(48 * time.Hour)
 	book("wrong", 74)

@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
@@ -48,9 +48,8 @@ func aloneOn(t *testing.T, s *server, c *redis.Counter, take func(id string) (ex
 }
 
 func lonely(t *testing.T) (*server, *redis.Counter, func(id string) (exact.Verdict, error)) {
-	s := startServer(t)
-	c := open(t, s.url())
-	p := compile(t, yearly(1_000_000))
+	s, c := opened(t)
+	p := exactkit.PerYear(t, 1_000_000)
 	return s, c, func(id string) (exact.Verdict, error) {
 		return c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p, ID: id})
 	}
@@ -75,9 +74,9 @@ func TestLoneConnectionIsCut(t *testing.T) {
 // Without an ID nothing is asked again: it may have been counted.
 func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
+	p := faults.StartProxy(t, s.Addr())
 	c := open(t, throughProxy(p))
-	policy := compile(t, yearly(1_000_000))
+	policy := exactkit.PerYear(t, 1_000_000)
 	take := func(id string) (exact.Verdict, error) {
 		return c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: policy, ID: id})
 	}
@@ -102,20 +101,20 @@ func TestLoneCallWithoutAnIDIsNotRepeated(t *testing.T) {
 func TestLoneCallKeepsItsDeadline(t *testing.T) {
 	s, c, take := lonely(t)
 	aloneOn(t, s, c, take)
-	s.signal(syscall.SIGSTOP)
+	s.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {
-			_, err := c.Take(ctx, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: compile(t, yearly(5))})
+			_, err := c.Take(ctx, exact.Call{Key: strconv.Itoa(n), Cost: 1, Policy: exactkit.PerYear(t, 5)})
 			if !errors.Is(err, exact.ErrMaybeCounted) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
 			}
 		})
 	}
 	ends(t, &wg)
-	s.signal(syscall.SIGCONT)
+	s.Thaw()
 	_, err := take("well")
 	require.NoError(t, err)
 }
@@ -136,11 +135,11 @@ func TestLoneCallerLoadsScripts(t *testing.T) {
 func TestCallIsCancelled(t *testing.T) {
 	s, c, take := lonely(t)
 	aloneOn(t, s, c, take)
-	s.signal(syscall.SIGSTOP)
-	defer s.signal(syscall.SIGCONT)
+	s.Freeze()
+	defer s.Thaw()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(10*time.Millisecond, cancel)
-	_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+	_, err := c.Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -4,81 +4,64 @@ package redis_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // patient is when a test gives up on what is bound to come: a busy machine may take
 // long, and no test judges how long.
-const patient = 5 * time.Minute
+const patient = faults.Patient
 
-// A server is a redis-server of one test, on a port of its own.
+const (
+	// Ten times the default, because a busy machine is no outage; below the second that
+	// an open breaker keeps calls back from the start of the one that failed.
+	deadline = 500 * time.Millisecond
+	limit    = 300 // each customer's, in exact and in fallback
+)
+
+// A server is a redis-server of one test.
 type server struct {
-	t    testing.TB
-	port string
-	args []string
-	dir  string
-	cmd  *exec.Cmd
+	*faults.Server
+	t     testing.TB
+	args  []string
+	clock rueidis.Client // of at
 }
 
-// startServer starts a server, and ends it with the test by its process id.
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		testkit.Unable(t, "there is no redis-server (Debian: apt-get install redis-server)")
 	}
-	s := &server{t: t, port: freePort(t), args: args, dir: t.TempDir()}
-	s.start()
-	t.Cleanup(s.kill)
+	s, dir := &server{t: t, args: args}, t.TempDir()
+	s.Server = faults.StartServer(t, func(port string) *exec.Cmd {
+		return exec.Command("redis-server", slices.Concat([]string{"--port", port, "--bind", "127.0.0.1", "--dir", dir,
+			"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args)...)
+	})
 	return s
 }
 
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
+func redisAt(addr string) string { return "redis://" + addr + "/0" }
 
-func (s *server) start(args ...string) {
-	s.t.Helper()
-	s.cmd = exec.Command("redis-server", slices.Concat([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning"}, s.args, args)...)
-	require.NoError(s.t, s.cmd.Start())
-	require.Eventually(s.t, func() bool {
-		c, err := net.Dial("tcp", s.addr())
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	}, patient, 5*time.Millisecond, "it answers")
-}
+func (s *server) url() string { return redisAt(s.Addr()) }
 
-func (s *server) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
-func (s *server) addr() string { return "127.0.0.1:" + s.port }
-
-func (s *server) url() string { return "redis://" + s.addr() + "/0" }
-
-func throughProxy(p *faults.Proxy) string { return "redis://" + p.Addr().String() + "/0" }
+func throughProxy(p *faults.Proxy) string { return redisAt(p.Addr().String()) }
 
 // do sends one command on a connection of its own, and returns what the server says.
 func (s *server) do(words ...string) string { return s.authenticated("", words...) }
@@ -86,7 +69,7 @@ func (s *server) do(words ...string) string { return s.authenticated("", words..
 // authenticated is do, with a password.
 func (s *server) authenticated(password string, words ...string) string {
 	s.t.Helper()
-	c, err := net.Dial("tcp", s.addr())
+	c, err := net.Dial("tcp", s.Addr())
 	require.NoError(s.t, err)
 	defer c.Close()
 	require.NoError(s.t, c.SetDeadline(time.Now().Add(patient)))
@@ -126,14 +109,95 @@ func open(t testing.TB, url string) *redis.Counter {
 	return c.(*redis.Counter)
 }
 
-func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
+// opened starts a server, and opens a counter on it.
+func opened(t testing.TB) (*server, *redis.Counter) {
 	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
+	s := startServer(t)
+	return s, open(t, s.url())
 }
 
-// yearly is a fixed window whose end no test meets.
-func yearly(quota int64) storeless.Limit {
-	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 365 * 24 * time.Hour}
+// at sets the clock that the counters of byKey go by.
+func (s *server) at(now time.Time) {
+	if s.clock == nil {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, DisableCache: true})
+		require.NoError(s.t, err)
+		s.t.Cleanup(client.Close)
+		s.clock = client
+	}
+	require.NoError(s.t, s.clock.Do(context.Background(), s.clock.B().Hset().Key("clock").FieldValue().
+		FieldValue("s", strconv.FormatInt(now.Unix(), 10)).FieldValue("us", strconv.Itoa(now.Nanosecond()/1000)).Build()).Error())
+}
+
+// byKey opens a counter that goes by a clock that is a key.
+func (s *server) byKey(cfg redis.Config) *redis.Counter {
+	s.t.Helper()
+	c, err := redis.OpenByKey(s.url(), cfg)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, c.Close()) })
+	return c
+}
+
+// timed is a counter whose server goes by a clock of the test.
+type timed struct {
+	*redis.Counter
+	s     *server
+	clock *exacttest.Clock
+}
+
+func (c timed) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	c.s.at(c.clock.Now())
+	return c.Counter.Take(ctx, call)
+}
+
+func (c timed) Peek(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	c.s.at(c.clock.Now())
+	return c.Counter.Peek(ctx, call)
+}
+
+func (c timed) Refund(ctx context.Context, r exact.Receipt) error {
+	c.s.at(c.clock.Now())
+	return c.Counter.Refund(ctx, r)
+}
+
+// ahead returns a clock that begins in the future of the server's own, by which keys expire.
+func ahead() *exacttest.Clock {
+	clock := exacttest.NewClock()
+	clock.Advance(time.Until(clock.Now()).Abs().Truncate(24*time.Hour) + 48*time.Hour)
+	return clock
+}
+
+// eval runs a script that answers with a number or a string.
+func (s *server) eval(script string, words ...string) string {
+	return s.do(append([]string{"EVAL", script, "0"}, words...)...)
+}
+
+// expires fails if a key of ours lives for ever or, where most is above 0, for more seconds than that.
+func (s *server) expires(most int) {
+	s.t.Helper()
+	require.Equal(s.t, "0", s.eval(`local n = 0
+		for _, k in ipairs(redis.call('KEYS', 'tallystick:*')) do
+			local ttl = redis.call('TTL', k)
+			if ttl < 1 or tonumber(ARGV[1]) > 0 and ttl > tonumber(ARGV[1]) then n = n + 1 end
+		end
+		return tostring(n)`, strconv.Itoa(most)), "every key expires in its time")
+}
+
+// size is how many bytes an account has.
+func (s *server) size(account string) int {
+	s.t.Helper()
+	n, err := strconv.Atoi(strings.TrimPrefix(s.do("STRLEN", account), ":"))
+	require.NoError(s.t, err)
+	return n
+}
+
+// ends waits for what must not hang while a server hangs.
+func ends(t *testing.T, wg *sync.WaitGroup) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); wg.Wait() }()
+	select {
+	case <-done:
+	case <-time.After(patient):
+		require.FailNow(t, "a request does not keep its deadline")
+	}
 }

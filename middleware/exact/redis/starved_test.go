@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tallystick/tallystick/internal/faults"
+	"github.com/tallystick/tallystick/internal/faults/front"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 )
@@ -24,9 +25,9 @@ func TestFloodThatStarvesTheInstance(t *testing.T) {
 		t.Skip("two seconds of all processors")
 	}
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
-	site := newSite(t, open(t, throughProxy(p)), middleware.FailOpen, 50*time.Millisecond)
-	site.ask("warm")
+	p := faults.StartProxy(t, s.Addr())
+	site := front.NewSite(t, open(t, throughProxy(p)), middleware.FailOpen, limit, 50*time.Millisecond)
+	site.Ask("warm")
 	p.Set(faults.Ways{Delay: 10 * time.Millisecond})
 	var passed, fallback, refused, payers, starved atomic.Int64
 	over := make(chan struct{})
@@ -39,7 +40,7 @@ func TestFloodThatStarvesTheInstance(t *testing.T) {
 					return
 				default:
 				}
-				status, degraded := site.ask(fmt.Sprintf("10.%d.%d.%d", n/250, n%250, k%250))
+				status, degraded := site.Ask(fmt.Sprintf("10.%d.%d.%d", n/250, n%250, k%250))
 				switch {
 				case degraded:
 					fallback.Add(1)
@@ -61,7 +62,7 @@ func TestFloodThatStarvesTheInstance(t *testing.T) {
 			case <-time.After(20 * time.Millisecond):
 			}
 			wg.Go(func() {
-				if status, degraded := site.ask(fmt.Sprint("payer", n%20)); status == http.StatusOK && !degraded {
+				if status, degraded := site.Ask(fmt.Sprint("payer", n%20)); status == http.StatusOK && !degraded {
 					payers.Add(1)
 				} else {
 					starved.Add(1)
@@ -73,7 +74,7 @@ func TestFloodThatStarvesTheInstance(t *testing.T) {
 	close(over)
 	wg.Wait()
 	t.Logf("strangers: %d passed, %d by the fallback, %d refused; payers: %d passed, %d not; %d alarms",
-		passed.Load(), fallback.Load(), refused.Load(), payers.Load(), starved.Load(), site.log.count("does not answer"))
+		passed.Load(), fallback.Load(), refused.Load(), payers.Load(), starved.Load(), site.Log.Count("does not answer"))
 	require.Zero(t, fallback.Load())
-	require.Zero(t, site.log.count("does not answer"))
+	require.Zero(t, site.Log.Count("does not answer"))
 }

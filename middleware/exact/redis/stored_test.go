@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
 )
@@ -34,8 +35,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 		if seed%2 == 0 {
 			limits = buckets
 		}
-		p, err := exact.Compile("api", limits)
-		require.NoError(t, err)
+		p := exactkit.Compile(t, limits...)
 		now, a := time.Unix(1_800_000_000, 0), new(exact.Account)
 		var receipts []exact.Receipt
 		for range []int{1, 40, 9_000, 20_000}[seed/2%4] {
@@ -70,9 +70,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 		got.Hold = want.Hold
 		same, err := got.Account().AppendBinary(nil)
 		require.NoError(t, err)
-		b, err := a.AppendBinary(nil)
-		require.NoError(t, err)
-		require.Equal(t, b, same, "seed %d", seed)
+		require.Equal(t, exactkit.Bytes(t, a), same, "seed %d", seed)
 	}
 	require.Positive(t, forms[formSome])
 	require.Positive(t, forms[formRing])
@@ -80,8 +78,7 @@ func TestStoredAccountIsTheSame(t *testing.T) {
 
 // What counts nothing and was charged is no account that was cut, and has no limit when it is read.
 func TestStoredAccountThatCountsNothing(t *testing.T) {
-	p, err := exact.Compile("api", []storeless.Limit{{Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
+	p := exactkit.Compile(t, storeless.Limit{Quota: 5, Window: time.Hour})
 	a, now := new(exact.Account), time.Unix(1_800_000_000, 0)
 	v := a.Take(now, &exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, a.Refund(now, &v.Receipt))
@@ -99,8 +96,7 @@ func TestStoredAccountThatCountsNothing(t *testing.T) {
 
 // What is shorter than its head, or of a later version, is no account.
 func TestStoredAccountThatIsCut(t *testing.T) {
-	p, err := exact.Compile("api", []storeless.Limit{{Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
+	p := exactkit.Compile(t, storeless.Limit{Quota: 5, Window: time.Hour})
 	a := new(exact.Account)
 	a.Take(time.Unix(1_800_000_000, 0), &exact.Call{Key: "k", Cost: 1, Policy: p})
 	s := a.Snapshot()
@@ -110,6 +106,6 @@ func TestStoredAccountThatIsCut(t *testing.T) {
 		require.ErrorIs(t, err, errStored, "%d of %d bytes", n, len(value))
 	}
 	value[0]++
-	_, err = unpackAccount(string(value))
+	_, err := unpackAccount(string(value))
 	require.ErrorIs(t, err, errStored)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/redis"
@@ -44,11 +45,11 @@ func private(t *testing.T) (tls.Certificate, string) {
 // A private CA is named by URL, and no other is trusted beside it.
 func TestPrivateCA(t *testing.T) {
 	s := startServer(t)
-	p := faults.StartProxy(t, s.addr())
+	p := faults.StartProxy(t, s.Addr())
 	cert, file := private(t)
 	secure := p.BehindTLS(&tls.Config{Certificates: []tls.Certificate{cert}})
 	_, other := private(t)
-	call := exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))}
+	call := exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)}
 	for _, tt := range []struct{ query, fault string }{
 		{"?ca=" + url.QueryEscape(file), ""},
 		{"", "certificate signed by unknown authority"},

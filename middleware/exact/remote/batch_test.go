@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
@@ -73,7 +74,15 @@ func pipe(t *testing.T, counter exact.Counter) (*piped, exact.CounterCloser) {
 // A taking counter takes calls as it is told.
 type taking struct {
 	exact.Counter
-	take func(ctx context.Context, call exact.Call) (exact.Verdict, error)
+	take    func(ctx context.Context, call exact.Call) (exact.Verdict, error)
+	refunds error // nil: those of the counter
+}
+
+func (c taking) Refund(ctx context.Context, r exact.Receipt) error {
+	if c.refunds != nil {
+		return c.refunds
+	}
+	return c.Counter.Refund(ctx, r)
 }
 
 func (c taking) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -83,7 +92,7 @@ func (c taking) Take(ctx context.Context, call exact.Call) (exact.Verdict, error
 // after is a counter in memory whose calls take so long.
 func after(d func(exact.Call) time.Duration) taking {
 	m := exact.NewMemory(0, nil)
-	return taking{m, func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	return taking{Counter: m, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 		select {
 		case <-time.After(d(call)):
 			return m.Take(ctx, call)
@@ -97,30 +106,28 @@ func after(d func(exact.Call) time.Duration) taking {
 // ask together takes no longer than what one asks.
 func TestABurstOverASlowCounter(t *testing.T) {
 	for _, keys := range []int{1, 64} {
-		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				_, c := pipe(t, after(func(exact.Call) time.Duration { return 5 * time.Millisecond }))
-				p := perHour(t, 1<<30)
-				var wg sync.WaitGroup
-				var passed, failed atomic.Int64
-				for n := range 64 {
-					wg.Go(func() {
-						for end := time.Now().Add(time.Second); time.Now().Before(end); {
-							ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-							if _, err := c.Take(ctx, exact.Call{Key: fmt.Sprint(n % keys), Cost: 1, Policy: p}); err != nil {
-								failed.Add(1)
-							} else {
-								passed.Add(1)
-							}
-							cancel()
+		testkit.Bubbles(t, fmt.Sprint(keys, " keys"), func(t *testing.T) {
+			_, c := pipe(t, after(func(exact.Call) time.Duration { return 5 * time.Millisecond }))
+			p := exactkit.PerHour(t, 1<<30)
+			var wg sync.WaitGroup
+			var passed, failed atomic.Int64
+			for n := range 64 {
+				wg.Go(func() {
+					for end := time.Now().Add(time.Second); time.Now().Before(end); {
+						ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+						if _, err := c.Take(ctx, exact.Call{Key: fmt.Sprint(n % keys), Cost: 1, Policy: p}); err != nil {
+							failed.Add(1)
+						} else {
+							passed.Add(1)
 						}
-					})
-				}
-				wg.Wait()
-				t.Logf("%d passed, %d failed", passed.Load(), failed.Load())
-				require.Zero(t, failed.Load())
-				require.Greater(t, passed.Load(), int64(64*80), "each of them makes a call in two round trips at most")
-			})
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			t.Logf("%d passed, %d failed", passed.Load(), failed.Load())
+			require.Zero(t, failed.Load())
+			require.Greater(t, passed.Load(), int64(64*80), "each of them makes a call in two round trips at most")
 		})
 	}
 }
@@ -135,7 +142,7 @@ func TestASlowKeyHoldsUpNoOther(t *testing.T) {
 			}
 			return time.Millisecond
 		}))
-		p := perHour(t, 1<<30)
+		p := exactkit.PerHour(t, 1<<30)
 		var wg sync.WaitGroup
 		ask := func(key string, most time.Duration) {
 			wg.Go(func() {
@@ -169,7 +176,7 @@ func TestASlowKeyHoldsUpNoOther(t *testing.T) {
 func TestCallsOfOneRequestFailAlone(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		m := exact.NewMemory(0, nil)
-		server, c := pipe(t, taking{m, func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+		server, c := pipe(t, taking{Counter: m, take: func(ctx context.Context, call exact.Call) (exact.Verdict, error) {
 			time.Sleep(time.Millisecond)
 			switch call.ID[:4] {
 			case "full":
@@ -184,7 +191,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 			}
 			return m.Take(ctx, call)
 		}})
-		p := perHour(t, 1000)
+		p := exactkit.PerHour(t, 1000)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		var wg sync.WaitGroup
@@ -212,9 +219,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 		}
 		wg.Wait()
 		for key, used := range map[string]int64{"k": 40, "kgood": 10, "kmayb": 0} {
-			v, err := c.Peek(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.EqualValues(t, 1000-used, v.Limits[0].Remaining, key)
+			require.EqualValues(t, 1000-used, exactkit.Left(t, c, exact.Call{Key: key, Cost: 1, Policy: p}), key)
 		}
 		require.LessOrEqual(t, server.asked.Load(), int64(10))
 	})
@@ -225,7 +230,7 @@ func TestCallsOfOneRequestFailAlone(t *testing.T) {
 func TestRefundsLeaveTogether(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		server, c := pipe(t, exact.NewMemory(0, nil))
-		p := perHour(t, 1000)
+		p := exactkit.PerHour(t, 1000)
 		var wg sync.WaitGroup
 		var back, refused atomic.Int64
 		for n := range 60 {
@@ -251,9 +256,7 @@ func TestRefundsLeaveTogether(t *testing.T) {
 		require.EqualValues(t, 60, back.Load())
 		require.EqualValues(t, 60, refused.Load())
 		for n := range 3 {
-			v, err := c.Peek(t.Context(), exact.Call{Key: fmt.Sprint(n), Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.EqualValues(t, 1000-10*(3+4), v.Limits[0].Remaining)
+			require.EqualValues(t, 1000-10*(3+4), exactkit.Left(t, c, exact.Call{Key: fmt.Sprint(n), Cost: 1, Policy: p}))
 		}
 		require.LessOrEqual(t, server.asked.Load(), int64(60), "of 183 calls")
 	})
@@ -264,7 +267,7 @@ func TestRefundsLeaveTogether(t *testing.T) {
 func TestWhoGivesUpAmongOthers(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		_, c := pipe(t, after(func(exact.Call) time.Duration { return 20 * time.Millisecond }))
-		p := perHour(t, 100)
+		p := exactkit.PerHour(t, 100)
 		var wg sync.WaitGroup
 		ask := func(key string, patient time.Duration, want error) {
 			wg.Go(func() {
@@ -283,9 +286,7 @@ func TestWhoGivesUpAmongOthers(t *testing.T) {
 		ask("hasty", 15*time.Millisecond, exact.ErrMaybeCounted)
 		wg.Wait()
 		for key, used := range map[string]int64{"patient": 1, "gone": 0} {
-			v, err := c.Peek(t.Context(), exact.Call{Key: key, Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.EqualValues(t, 100-used, v.Limits[0].Remaining, key)
+			require.EqualValues(t, 100-used, exactkit.Left(t, c, exact.Call{Key: key, Cost: 1, Policy: p}), key)
 		}
 	})
 }
@@ -302,7 +303,7 @@ func TestARequestEndsWithItsLastCaller(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})
-		c, p := open(t, cfg, "http://owner/"), perHour(t, 100)
+		c, p := open(t, cfg, "http://owner/"), exactkit.PerHour(t, 100)
 		ask := func(key string, d time.Duration) context.CancelFunc {
 			ctx, cancel := context.WithCancel(t.Context())
 			if d > 0 {
@@ -331,8 +332,6 @@ func TestARequestEndsWithItsLastCaller(t *testing.T) {
 // anybody waits for an answer where somebody sends again what he has recorded.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	body := strings.Repeat("x", 128<<10)
-	signed := &http.Request{Header: http.Header{}}
-	sign(signed, secret("a"), body)
 	for what, c := range map[string]struct {
 		header http.Header
 		length int
@@ -340,37 +339,35 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		most   time.Duration
 	}{
 		"without a secret":     {http.Header{"Tallystick-Mac": {"x"}}, len(body), http.StatusUnauthorized, 0},
-		"recorded":             {signed.Header, len(body), http.StatusBadRequest, 10 * time.Second},
-		"recorded, and longer": {signed.Header, 1 << 40, http.StatusBadRequest, 10 * time.Second},
+		"recorded":             {signedBy(secret("a"), body), len(body), http.StatusBadRequest, 10 * time.Second},
+		"recorded, and longer": {signedBy(secret("a"), body), 1 << 40, http.StatusBadRequest, 10 * time.Second},
 	} {
-		t.Run(what, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				server, _ := pipe(t, exact.NewMemory(1, nil))
-				var wg sync.WaitGroup
-				for range 50 {
-					wg.Go(func() {
-						conn, began := server.dial(), time.Now()
-						defer conn.Close()
-						_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
-						go func() {
-							var head strings.Builder
-							fmt.Fprintf(&head, "POST / HTTP/1.1\r\nHost: owner\r\nContent-Length: %d\r\n", c.length)
-							_ = c.header.Write(&head)
-							_, _ = conn.Write([]byte(head.String() + "\r\n" + body[1:])) // until it is closed
-						}()
-						resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-						if err != nil {
-							t.Error("it is waited for: ", err)
-							return
-						}
-						_ = resp.Body.Close()
-						if took := time.Since(began); resp.StatusCode != c.status || took > c.most || !resp.Close {
-							t.Errorf("status %d after %s; it is closed: %v", resp.StatusCode, took, resp.Close)
-						}
-					})
-				}
-				wg.Wait()
-			})
+		testkit.Bubbles(t, what, func(t *testing.T) {
+			server, _ := pipe(t, exact.NewMemory(1, nil))
+			var wg sync.WaitGroup
+			for range 50 {
+				wg.Go(func() {
+					conn, began := server.dial(), time.Now()
+					defer conn.Close()
+					_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
+					go func() {
+						var head strings.Builder
+						fmt.Fprintf(&head, "POST / HTTP/1.1\r\nHost: owner\r\nContent-Length: %d\r\n", c.length)
+						_ = c.header.Write(&head)
+						_, _ = conn.Write([]byte(head.String() + "\r\n" + body[1:])) // until it is closed
+					}()
+					resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+					if err != nil {
+						t.Error("it is waited for: ", err)
+						return
+					}
+					_ = resp.Body.Close()
+					if took := time.Since(began); resp.StatusCode != c.status || took > c.most || !resp.Close {
+						t.Errorf("status %d after %s; it is closed: %v", resp.StatusCode, took, resp.Close)
+					}
+				})
+			}
+			wg.Wait()
 		})
 	}
 }

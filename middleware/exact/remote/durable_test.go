@@ -21,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
@@ -28,15 +30,30 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A clockedWire brings the clock of a test to the owner.
-type clockedWire struct {
-	http.RoundTripper
-	now func() time.Time
+// An edge is a Durable Object in a process of its own, by a clock of the test. As a transport it leads there.
+type edge struct {
+	*faults.Server
+	now   func() time.Time
+	conns http.Transport
 }
 
-func (w clockedWire) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header["Clock"] = []string{strconv.FormatInt(w.now().UnixMicro(), 10)}
-	return w.RoundTripper.RoundTrip(r)
+func startEdge(t *testing.T, now func() time.Time) *edge {
+	e := &edge{Server: startWorkerd(t, clocked, t.TempDir()), now: now}
+	t.Cleanup(e.conns.CloseIdleConnections)
+	return e
+}
+
+func (e *edge) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.URL.Host = e.Addr()
+	r.Header["Clock"] = []string{strconv.FormatInt(e.now().UnixMicro(), 10)}
+	return e.conns.RoundTrip(r)
+}
+
+// again kills it, and starts it anew: it knows what is in its storage.
+func (e *edge) again() {
+	e.Kill()
+	e.Start()
+	e.conns.CloseIdleConnections()
 }
 
 // The Durable Object is a counter: the whole suite, nothing left out.
@@ -45,19 +62,14 @@ func TestTheDurableObjectCounts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the random calls are the short form: each key of the suite is a file of its own")
 	}
-	url := startWorkerd(t, clocked, t.TempDir()).url()
 	clock := exacttest.NewClock()
-	w := new(wire)
+	w := &wire{to: startEdge(t, clock.Now)}
 	cfg := secrets
-	cfg.Transport, cfg.Now = clockedWire{w, clock.Now}, clock.Now
+	cfg.Transport, cfg.Now = w, clock.Now
 	require.NoError(t, (&exacttest.Suite{
-		Open:  func() (exact.Counter, error) { return remote.Open([]string{url}, cfg) },
-		Clock: clock,
-		LoseAnswer: func(exact.Counter) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.lose = 1
-		},
+		Open:       func() (exact.Counter, error) { return remote.Open([]string{"http://edge/"}, cfg) },
+		Clock:      clock,
+		LoseAnswer: w.loses,
 	}).Test())
 }
 
@@ -97,10 +109,8 @@ func (a *accounts) Refund(_ context.Context, r exact.Receipt) error {
 // way, by a clock that steps ahead and back. The Durable Object is killed again and again: it
 // knows from its storage what the other has in memory.
 func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
-	edge := startWorkerd(t, clocked, t.TempDir())
-	edges := &http.Transport{}
-	defer edges.CloseIdleConnections()
 	clock := exacttest.NewClock()
+	edge := startEdge(t, clock.Now)
 	h, err := remote.Serve(&accounts{now: clock.Now, of: map[string]*exact.Account{}}, remote.Config{Secrets: secrets.Secrets, Now: clock.Now})
 	require.NoError(t, err)
 
@@ -115,22 +125,11 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 		}
 		sent = body
 		here := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
-		there, err := http.NewRequestWithContext(r.Context(), http.MethodPost, edge.url(), bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		here.Header, there.Header = r.Header, r.Header
+		here.Header = r.Header
 		want := httptest.NewRecorder()
 		h.ServeHTTP(want, here)
-		resp, err := clockedWire{edges, clock.Now}.RoundTrip(there)
-		if err != nil {
-			return nil, err
-		}
-		defer resp.Body.Close()
-		got, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return nil, err
-		}
+		_, text := exchange(t, edge, http.MethodPost, "http://edge/", r.Header, bytes.NewReader(body))
+		got := []byte(text)
 		if !bytes.Equal(got, want.Body.Bytes()) {
 			return nil, fmt.Errorf("%s\nis answered\n%s, want\n%s", body, got, want.Body.Bytes())
 		}
@@ -146,7 +145,7 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 		answers[fmt.Sprintf("%+v", is.Verdicts[0])]++
 		return want.Result(), nil
 	})
-	c := open(t, cfg, edge.url())
+	c := open(t, cfg, "http://edge/")
 	steps := 6000
 	if testkit.Brief() {
 		steps = 1500
@@ -159,9 +158,7 @@ func TestTheDurableObjectAnswersByteForByte(t *testing.T) {
 	var receipts []exact.Receipt
 	for step := range steps {
 		if step%400 == 399 {
-			edge.kill()
-			edge.start()
-			edges.CloseIdleConnections()
+			edge.again()
 		}
 		call := exact.Call{Key: strconv.Itoa(rng.IntN(5)), Cost: 1 + rng.Int64N(4), Policy: policies[rng.IntN(len(policies))]}
 		if rng.IntN(3) == 0 {
@@ -230,11 +227,7 @@ func asking(t *testing.T, at time.Time, quota, days int64, call map[string]any) 
 // never forgets one early, with which a recorded request would be charged again.
 func TestTheDurableObjectForgetsNoIDEarly(t *testing.T) {
 	clock := exacttest.NewClock()
-	host := startWorkerd(t, clocked, t.TempDir()).listen
-	owner := roundTrip(func(r *http.Request) (*http.Response, error) {
-		r.URL.Host = host
-		return clockedWire{http.DefaultTransport, clock.Now}.RoundTrip(r)
-	})
+	owner := startEdge(t, clock.Now)
 	ask := func(from, n int) string {
 		ids := make([]string, n)
 		for i := range ids {
@@ -273,9 +266,9 @@ func TestTheDurableObjectWaitsForNoBody(t *testing.T) {
 		defer context.AfterFunc(ctx, func() { _ = more.Close() })() // net/http waits for what it reads
 		defer more.Close()
 		go func() { _, _ = io.WriteString(more, came) }()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, edge.url(), body)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, at(edge.Addr()), body)
 		require.NoError(t, err)
-		sign(r, secret("a"), "recorded")
+		r.Header = signedBy(secret("a"), "recorded")
 		r.Header.Set("Patience", "20")
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		require.NoError(t, err, what)
@@ -288,34 +281,22 @@ func TestTheDurableObjectWaitsForNoBody(t *testing.T) {
 // looked at never did. What still counts is kept, and looked at again later.
 func TestTheDurableObjectForgetsAKey(t *testing.T) {
 	clock := exacttest.NewClock()
-	edge := startWorkerd(t, clocked, t.TempDir())
+	edge := startEdge(t, clock.Now)
 	cfg := secrets
-	edges := &http.Transport{}
-	defer edges.CloseIdleConnections()
-	cfg.Now, cfg.Transport = clock.Now, clockedWire{edges, clock.Now}
-	c := open(t, cfg, edge.url())
-	p := compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
+	cfg.Now, cfg.Transport = clock.Now, edge
+	c := open(t, cfg, "http://edge/")
+	p := exactkit.Compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: 1, Window: time.Minute})
 	wake := func(want string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, edge.url(), nil)
-		require.NoError(t, err)
-		r.Header.Set("Wake", "api aw") // policy and key, as they are on the wire
-		resp, err := cfg.Transport.RoundTrip(r)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.JSONEq(t, want, string(text))
+		_, text := exchange(t, edge, http.MethodPost, "http://edge/", http.Header{"Wake": {"api aw"}}, nil) // policy and key, as they are on the wire
+		require.JSONEq(t, want, text)
 	}
 	take := func(cost int64, admitted bool) {
 		t.Helper()
-		v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: cost, Policy: p})
-		require.NoError(t, err)
-		require.Equal(t, admitted, v.Admitted)
+		require.Equal(t, admitted, exactkit.Take(t, c, exact.Call{Key: "k", Cost: cost, Policy: p}).Admitted)
 	}
 	const year = 365 * 24 * time.Hour
-	_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	exactkit.Peek(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 	take(2, false)
 	wake(`{"tables":0,"again":false}`)
 	for range 2 {
@@ -332,14 +313,11 @@ func TestTheDurableObjectForgetsAKey(t *testing.T) {
 		wake(`{"tables":4,"again":true}`)
 		clock.Advance(time.Minute - time.Microsecond)
 		wake(`{"tables":4,"again":true}`) // a window more
-		edge.kill()
-		edge.start()
-		edges.CloseIdleConnections()
+		edge.again()
 		clock.Advance(time.Microsecond)
 		wake(`{"tables":0,"again":false}`)
 	}
-	edge.kill()
-	edge.start()
+	edge.again()
 	take(1, true)
 }
 
@@ -347,13 +325,7 @@ func TestTheDurableObjectForgetsAKey(t *testing.T) {
 // the last charges: as a list of all receipts says, also when the object begins again.
 func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 	clock := exacttest.NewClock()
-	edge := startWorkerd(t, clocked, t.TempDir())
-	edges := &http.Transport{}
-	defer edges.CloseIdleConnections()
-	owner := roundTrip(func(r *http.Request) (*http.Response, error) {
-		r.URL.Host = edge.listen
-		return clockedWire{edges, clock.Now}.RoundTrip(r)
-	})
+	edge := startEdge(t, clock.Now)
 	type receipt struct{ Serial, At string }
 	var all []receipt
 	ask := func(op string, more map[string]any) (is struct {
@@ -368,7 +340,7 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 				Receipt receipt
 			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(asked(t, owner, secret("a"), asking(t, clock.Now(), 1<<30, 30, q))), &said))
+		require.NoError(t, json.Unmarshal([]byte(asked(t, edge, secret("a"), asking(t, clock.Now(), 1<<30, 30, q))), &said))
 		for _, v := range said.Verdicts {
 			is.Error = v.Error
 			is.Receipts = append(is.Receipts, v.Receipt)
@@ -376,16 +348,8 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 		return is
 	}
 	look := func(query string) string {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, edge.url(), nil)
-		require.NoError(t, err)
-		r.Header.Set("Look", "api azE")
-		r.Header.Set("Query", query)
-		resp, err := owner.RoundTrip(r)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return string(text)
+		_, text := exchange(t, edge, http.MethodPost, "http://edge/", http.Header{"Look": {"api azE"}, "Query": {query}}, nil)
+		return text
 	}
 	rng := rand.New(rand.NewPCG(1, 5))
 	back := map[int]bool{}
@@ -422,9 +386,7 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 			refund(max(0, len(all)-1-rng.IntN(9000)))
 		}
 		if batch%6 == 5 {
-			edge.kill()
-			edge.start()
-			edges.CloseIdleConnections()
+			edge.again()
 		}
 	}
 	for i := range 3 {
@@ -446,9 +408,7 @@ func TestTheDurableObjectKeepsWhatCameBack(t *testing.T) {
 	clear(back)
 	back[len(all)-6], back[len(all)-5] = true, true
 	all = append(all, ask("take", map[string]any{"ids": []string{"bmV3"}}).Receipts[0])
-	edge.kill()
-	edge.start()
-	edges.CloseIdleConnections()
+	edge.again()
 	for i := range 10 {
 		refund(len(all) - 1 - i)
 		refund(len(all) - 1 - i)
@@ -477,7 +437,7 @@ func randomPolicy(t testing.TB, rng *rand.Rand) *exact.Policy {
 		}
 		limits = append(limits, l)
 	}
-	return compile(t, limits...)
+	return exactkit.Compile(t, limits...)
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

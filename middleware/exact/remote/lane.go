@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tallystick/tallystick/internal/patience"
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
@@ -32,9 +33,9 @@ type lane struct {
 	timer *time.Timer   // by which those leave who wait; nil if nobody does
 }
 
-// patience is how long those wait for an answer who wait, at least. On a busy machine it is as
+// soonest is how long those wait for an answer who wait, at least. On a busy machine it is as
 // long as answers take, or requests would be the more, and the dearer, the busier it is.
-const patience = time.Millisecond
+const soonest = time.Millisecond
 
 // A waiter waits for what becomes of its call.
 type waiter struct {
@@ -117,7 +118,7 @@ func (l *lane) wait(w *waiter) {
 // arm has those who wait leave without an answer, when that takes much longer than usual, or a
 // third of the time that the first of them has. l.mu is held.
 func (l *lane) arm(first context.Context) {
-	wait := max(patience, 4*l.usual)
+	wait := max(soonest, 4*l.usual)
 	if end, ok := first.Deadline(); ok {
 		wait = min(wait, time.Until(end)/3)
 	}
@@ -150,7 +151,11 @@ func (l *lane) leave() {
 	heard := l.leaves()
 	go func() {
 		defer heard()
-		ctx, cancel := untilTheLast(groups)
+		var contexts []context.Context
+		for _, w := range slices.Concat(groups...) {
+			contexts = append(contexts, w.ctx)
+		}
+		ctx, cancel := patience.Most(contexts)
 		defer cancel()
 		l.send(ctx, groups, heard)
 	}()
@@ -171,40 +176,4 @@ func (l *lane) leaves() (heard func()) {
 			l.leave()
 		}
 	})
-}
-
-// untilTheLast returns a context that ends when the most patient of some waiters does: by the last
-// of their deadlines or, if one has none, when all have gone.
-func untilTheLast(groups []group) (context.Context, context.CancelFunc) {
-	ctx := context.WithoutCancel(groups[0][0].ctx) // its values, not its end
-	var last time.Time
-	for _, g := range groups {
-		for _, w := range g {
-			d, bounded := w.ctx.Deadline()
-			if !bounded {
-				return whileAny(ctx, groups)
-			}
-			if d.After(last) {
-				last = d
-			}
-		}
-	}
-	return context.WithDeadline(ctx, last)
-}
-
-// whileAny returns a context that ends when all waiters have gone, or an owner that hangs would
-// hold a request for good that nobody waits for.
-func whileAny(ctx context.Context, groups []group) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		for _, w := range slices.Concat(groups...) {
-			select {
-			case <-w.ctx.Done():
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ctx, cancel
 }

@@ -3,7 +3,6 @@
 package remote_test
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -34,30 +33,26 @@ func sum(by []byte, text string) string {
 	return base64.RawURLEncoding.EncodeToString(of(of(by, "tallystick/v1/remote key"), text))
 }
 
-// sign signs the request of a body.
-func sign(r *http.Request, by []byte, body string) {
+// signedBy is the header of the request of a body.
+func signedBy(by []byte, body string) http.Header {
 	is := sha256.Sum256([]byte(body))
 	digest := "sha-256=:" + base64.StdEncoding.EncodeToString(is[:]) + ":"
-	r.Header.Set("Content-Digest", digest)
-	r.Header.Set("Tallystick-Mac", sum(by, "tallystick/v1/remote request\n\n"+digest))
+	h := http.Header{}
+	h.Set("Content-Digest", digest)
+	h.Set("Tallystick-Mac", sum(by, "tallystick/v1/remote request\n\n"+digest))
+	return h
 }
 
 // asked returns the lines that an owner answers to a body that is signed with a secret, without
 // their MACs.
 func asked(t *testing.T, owner http.RoundTripper, by []byte, body string) (text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://owner/", strings.NewReader(body))
-	require.NoError(t, err)
-	sign(r, by, body)
-	resp, err := owner.RoundTrip(r)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", b)
-	for line := range strings.Lines(string(b)) {
+	header := signedBy(by, body)
+	status, all := exchange(t, owner, http.MethodPost, "http://owner/", header, strings.NewReader(body))
+	require.Equal(t, http.StatusOK, status, all)
+	for line := range strings.Lines(all) {
 		mac, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		require.Equal(t, sum(secret("a"), "tallystick/v1/remote answer\n"+r.Header.Get("Tallystick-Mac")+"\n"+said), mac)
+		require.Equal(t, sum(secret("a"), "tallystick/v1/remote answer\n"+header.Get("Tallystick-Mac")+"\n"+said), mac)
 		text += said + "\n"
 	}
 	return text
@@ -78,11 +73,7 @@ func owners(t *testing.T, test func(t *testing.T, owner http.RoundTripper)) {
 		}))
 	})
 	t.Run("the Durable Object", func(t *testing.T) {
-		host := startWorkerd(t, clocked, t.TempDir()).listen
-		test(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			r.URL.Host = host
-			return clockedWire{http.DefaultTransport, now}.RoundTrip(r)
-		}))
+		test(t, startEdge(t, now))
 	})
 }
 
@@ -225,11 +216,7 @@ func TestOwnersAnswerEachCall(t *testing.T) {
 func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 	owners(t, func(t *testing.T, owner http.RoundTripper) {
 		body := call(t, "", "")
-		signed := func(by, body string) http.Header {
-			r := &http.Request{Header: http.Header{}}
-			sign(r, secret(by), body)
-			return r.Header
-		}
+		signed := func(by, body string) http.Header { return signedBy(secret(by), body) }
 		good := signed("a", body)
 		with := func(name, value string) http.Header {
 			h := good.Clone()
@@ -258,16 +245,9 @@ func TestOwnersHearOnlyWhoHasASecret(t *testing.T) {
 			"a long digest":      {http.MethodPost, body, long, http.StatusUnauthorized, "is not signed with a secret"},
 			"as long as may be":  {http.MethodPost, strings.Repeat("x", 128<<10), good, http.StatusUnauthorized, ""},
 		} {
-			r, err := http.NewRequestWithContext(t.Context(), of.method, "http://owner/", bytes.NewReader([]byte(of.body)))
-			require.NoError(t, err)
-			r.Header = of.header.Clone()
-			resp, err := owner.RoundTrip(r)
-			require.NoError(t, err)
-			text, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			_ = resp.Body.Close()
-			require.Equal(t, of.want, resp.StatusCode, what)
-			require.Contains(t, string(text), of.says, what)
+			status, text := exchange(t, owner, of.method, "http://owner/", of.header, strings.NewReader(of.body))
+			require.Equal(t, of.want, status, what)
+			require.Contains(t, text, of.says, what)
 		}
 		text := asked(t, owner, secret("a"), body)
 		require.Contains(t, text, `"limits":[[4,800,0]]`, "nothing was counted before")

@@ -19,10 +19,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/exacttest"
 	"github.com/tallystick/tallystick/middleware/exact/remote"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 func secret(name string) []byte { return []byte(strings.Repeat(name, 32)) }
@@ -47,19 +47,10 @@ func open(t testing.TB, cfg remote.Config, owners ...string) exact.CounterCloser
 	return c
 }
 
-func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
-	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
-}
-
-func perHour(t testing.TB, quota int64) *exact.Policy {
-	return compile(t, storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Hour})
-}
-
 // A wire is a transport whose answers can be lost, and that keeps what was sent.
 type wire struct {
+	to http.RoundTripper // nil for that of net/http
+
 	mu    sync.Mutex
 	lose  int
 	sent  [][]byte
@@ -68,6 +59,29 @@ type wire struct {
 }
 
 var errLost = errors.New("the answer is lost")
+
+// loses has the next answer be lost.
+func (w *wire) loses(exact.Counter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lose = 1
+}
+
+// exchange sends a request of a header and a body, and returns what is answered.
+func exchange(t *testing.T, by http.RoundTripper, method, url string, header http.Header, body io.Reader) (status int, text string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	require.NoError(t, err)
+	if header != nil {
+		r.Header = header.Clone()
+	}
+	resp, err := by.RoundTrip(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(b)
+}
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := r.GetBody()
@@ -78,7 +92,11 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
+	to := w.to
+	if to == nil {
+		to = http.DefaultTransport
+	}
+	resp, err := to.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -111,42 +129,11 @@ func TestCounter(t *testing.T) {
 		cfg := secrets
 		cfg.Transport = w
 		require.NoError(t, (&exacttest.Suite{
-			Open:  func() (exact.Counter, error) { return remote.Open(owners, cfg) },
-			Clock: clock,
-			LoseAnswer: func(exact.Counter) {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.lose = 1
-			},
+			Open:       func() (exact.Counter, error) { return remote.Open(owners, cfg) },
+			Clock:      clock,
+			LoseAnswer: w.loses,
 		}).Test())
 	}
-}
-
-// 1000 of 5000 attempts, by four counters at once, on a hot key.
-func TestFourCallersPassExactlyTheQuota(t *testing.T) {
-	url := owner(t, exact.NewMemory(0, nil), secrets)
-	p := perHour(t, 1000)
-	var passed atomic.Int64
-	var callers sync.WaitGroup
-	for range 4 {
-		c := open(t, secrets, url)
-		for range 25 {
-			callers.Go(func() {
-				for range 50 {
-					v, err := c.Take(t.Context(), exact.Call{Key: "hot", Cost: 1, Policy: p})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if v.Admitted {
-						passed.Add(1)
-					}
-				}
-			})
-		}
-	}
-	callers.Wait()
-	require.EqualValues(t, 1000, passed.Load())
 }
 
 // A request that was recorded is worth nothing, sent again at once, or later.
@@ -157,20 +144,15 @@ func TestARecordedRequestIsWorthNothing(t *testing.T) {
 	cfg := secrets
 	cfg.Transport, cfg.Now = w, clock.Now
 	url := owner(t, counter, remote.Config{Secrets: cfg.Secrets, Now: clock.Now})
-	c, p := open(t, cfg, url), perHour(t, 100)
+	c, p := open(t, cfg, url), exactkit.PerHour(t, 100)
 	left := func() int64 {
-		v, err := counter.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
-		return v.Limits[0].Remaining
+		return exactkit.Peek(t, counter, exact.Call{Key: "k", Cost: 1, Policy: p}).Limits[0].Remaining
 	}
-	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 10, Policy: p})
-	require.NoError(t, err)
-	_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 7, Past: true, Policy: p})
-	require.NoError(t, err)
+	v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 10, Policy: p})
+	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 7, Past: true, Policy: p})
 	v.Receipt.Cost = 4
 	require.NoError(t, c.Refund(t.Context(), v.Receipt))
-	_, err = c.Take(t.Context(), exact.Call{Key: "k", Pause: time.Second, Policy: p})
-	require.NoError(t, err)
+	exactkit.Take(t, c, exact.Call{Key: "k", Pause: time.Second, Policy: p})
 	clock.Advance(2 * time.Second)
 	want := left()
 	require.EqualValues(t, 100-10-7+4, want)
@@ -178,13 +160,8 @@ func TestARecordedRequestIsWorthNothing(t *testing.T) {
 	for _, later := range []time.Duration{0, time.Second, time.Second, time.Second, 10 * time.Second, time.Minute} {
 		clock.Advance(later)
 		for i, body := range w.sent {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
-			require.NoError(t, err)
-			r.Header = w.heads[i]
-			resp, err := http.DefaultTransport.RoundTrip(r)
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-			_ = resp.Body.Close()
+			status, _ := exchange(t, http.DefaultTransport, http.MethodPost, url, w.heads[i], bytes.NewReader(body))
+			require.Equal(t, http.StatusOK, status)
 			require.Equal(t, want, left())
 		}
 	}
@@ -198,28 +175,18 @@ func TestARecordedRequestIsWorthNothingAfterARestart(t *testing.T) {
 	cfg := secrets
 	cfg.Transport, cfg.Now = w, clock.Now
 	serving := remote.Config{Secrets: cfg.Secrets, Now: clock.Now}
-	c, p := open(t, cfg, owner(t, exact.NewMemory(0, clock.Now), serving)), perHour(t, 100)
-	_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 10, Policy: p})
-	require.NoError(t, err)
+	c, p := open(t, cfg, owner(t, exact.NewMemory(0, clock.Now), serving)), exactkit.PerHour(t, 100)
+	exactkit.Take(t, c, exact.Call{Key: "k", Cost: 10, Policy: p})
 	clock.Advance(time.Second)
 	again := exact.NewMemory(0, clock.Now)
 	url := owner(t, again, serving)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(w.sent[0]))
-	require.NoError(t, err)
-	r.Header = w.heads[0]
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(text), `"error":"stale"`)
-	v, err := again.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.EqualValues(t, 100, v.Limits[0].Remaining)
+	_, text := exchange(t, http.DefaultTransport, http.MethodPost, url, w.heads[0], bytes.NewReader(w.sent[0]))
+	require.Contains(t, text, `"error":"stale"`)
+	require.EqualValues(t, 100, exactkit.Left(t, again, exact.Call{Key: "k", Cost: 1, Policy: p}))
 
 	// Where the owner's clock steps back behind its beginning, it goes on.
 	clock.Advance(-time.Hour)
-	v, err = open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	v, err := open(t, cfg, url).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.NoError(t, err)
 	require.True(t, v.Admitted)
 	clock.Advance(time.Hour)
@@ -244,12 +211,10 @@ func TestAHandlerDoesNotShowItsKeys(t *testing.T) {
 func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 	counter := exact.NewMemory(0, nil)
 	url := owner(t, counter, secrets)
-	p := perHour(t, 5)
+	p := exactkit.PerHour(t, 5)
 	call := exact.Call{Key: "k", Cost: 1, Policy: p}
 	untouched := func() {
-		v, err := counter.Peek(t.Context(), call)
-		require.NoError(t, err)
-		require.EqualValues(t, 5, v.Limits[0].Remaining)
+		require.EqualValues(t, 5, exactkit.Left(t, counter, call))
 	}
 	_, err := open(t, remote.Config{Secrets: [][]byte{secret("b")}}, url).Take(t.Context(), call)
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
@@ -257,17 +222,11 @@ func TestOnlyWhoHasASecretIsHeard(t *testing.T) {
 	untouched()
 
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut} {
-		r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-		require.NoError(t, err)
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		require.NoError(t, err)
-		_ = resp.Body.Close()
-		require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+		status, _ := exchange(t, http.DefaultTransport, method, url, nil, nil)
+		require.Equal(t, http.StatusMethodNotAllowed, status)
 	}
-	long, err := http.Post(url, "application/json", strings.NewReader(strings.Repeat("x", 1<<20)))
-	require.NoError(t, err)
-	_ = long.Body.Close()
-	require.Equal(t, http.StatusUnauthorized, long.StatusCode)
+	long, _ := exchange(t, http.DefaultTransport, http.MethodPost, url, nil, strings.NewReader(strings.Repeat("x", 1<<20)))
+	require.Equal(t, http.StatusUnauthorized, long)
 
 	// An answer is changed, cut, or that of another call.
 	w := new(wire)
@@ -308,7 +267,7 @@ func TestRotation(t *testing.T) {
 	old, next := secret("a"), secret("b")
 	steps := [][][]byte{{old}, {old, next}, {next, old}, {next}}
 	counter := exact.NewMemory(0, nil)
-	p := perHour(t, 100)
+	p := exactkit.PerHour(t, 100)
 	for i := range steps {
 		for _, j := range []int{i, i + 1, i - 1} { // some ends are a step ahead or behind
 			if j < 0 || j >= len(steps) {
@@ -328,11 +287,9 @@ func TestClocksNeedNotAgree(t *testing.T) {
 		w := new(wire)
 		cfg := secrets
 		cfg.Transport, cfg.Now = w, func() time.Time { return time.Now().Add(off) }
-		c, p := open(t, cfg, url), perHour(t, 100)
+		c, p := open(t, cfg, url), exactkit.PerHour(t, 100)
 		for range 5 {
-			v, err := c.Take(t.Context(), exact.Call{Key: off.String(), Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.True(t, v.Admitted)
+			require.True(t, exactkit.Take(t, c, exact.Call{Key: off.String(), Cost: 1, Policy: p}).Admitted)
 		}
 		extra := 0
 		if off.Abs() > 4*time.Second {
@@ -344,7 +301,7 @@ func TestClocksNeedNotAgree(t *testing.T) {
 
 // An owner that is not there has counted nothing; one that hangs may have.
 func TestOwnersThatDoNotAnswer(t *testing.T) {
-	p := perHour(t, 5)
+	p := exactkit.PerHour(t, 5)
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	_, err := open(t, secrets, gone.URL).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
@@ -370,52 +327,39 @@ func TestOwnersThatDoNotAnswer(t *testing.T) {
 
 // What a counter says of itself arrives: load is load, and a mistake is one.
 func TestErrorsOfTheCounter(t *testing.T) {
-	p := perHour(t, 5)
+	p := exactkit.PerHour(t, 5)
 	for _, want := range []error{exact.ErrFull, exact.ErrBusy, exact.ErrContended, exact.ErrNotCounted, exact.ErrMaybeCounted, exact.ErrNoRefund, exact.ErrLateRefund} {
-		url := owner(t, failing{want}, secrets)
+		url := owner(t, failing(want), secrets)
 		c := open(t, secrets, url)
 		_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.ErrorIs(t, err, want)
 		require.ErrorIs(t, c.Refund(t.Context(), exact.Receipt{Key: "k", Cost: 1, Policy: p, Serial: "1"}), want)
 		require.Equal(t, errors.Is(want, exact.ErrNotCounted), errors.Is(err, exact.ErrNotCounted))
 	}
-	_, err := open(t, secrets, owner(t, failing{errors.New("disk on fire: key secret")}, secrets)).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
+	_, err := open(t, secrets, owner(t, failing(errors.New("disk on fire: key secret")), secrets)).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 	require.NotContains(t, err.Error(), "secret", "errors of engines stay where they are")
 }
 
-type failing struct{ err error }
-
-func (f failing) Take(context.Context, exact.Call) (exact.Verdict, error) {
-	return exact.Verdict{}, f.err
+// failing is a counter that fails.
+func failing(err error) taking {
+	return taking{take: func(context.Context, exact.Call) (exact.Verdict, error) { return exact.Verdict{}, err }, refunds: err}
 }
-func (f failing) Peek(context.Context, exact.Call) (exact.Verdict, error) {
-	return exact.Verdict{}, f.err
-}
-func (f failing) Refund(context.Context, exact.Receipt) error { return f.err }
 
 // The deadline of a call is the owner's too: what nobody waits for is not begun.
 func TestTheDeadlineArrives(t *testing.T) {
 	left := make(chan time.Duration, 1)
-	url := owner(t, deadlined{left}, secrets)
+	url := owner(t, taking{take: func(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
+		ends, _ := ctx.Deadline()
+		left <- time.Until(ends)
+		return exact.Verdict{}, exact.ErrBusy
+	}}, secrets)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	_, err := open(t, secrets, url).Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: perHour(t, 1)})
+	_, err := open(t, secrets, url).Take(ctx, exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerHour(t, 1)})
 	require.ErrorIs(t, err, exact.ErrBusy)
 	require.LessOrEqual(t, <-left, 5*time.Second)
 }
-
-type deadlined struct{ left chan time.Duration }
-
-func (d deadlined) Take(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
-	ends, _ := ctx.Deadline()
-	d.left <- time.Until(ends)
-	return exact.Verdict{}, exact.ErrBusy
-}
-func (deadlined) Peek(context.Context, exact.Call) (exact.Verdict, error) {
-	return exact.Verdict{}, nil
-}
-func (deadlined) Refund(context.Context, exact.Receipt) error { return nil }
 
 // A connection that was kept turns out to be closed, after the owner has done what was asked. A
 // call is made once more, unseen, and counted once. A refund is not: that there was nothing to
@@ -433,12 +377,10 @@ func TestAConnectionThatWasClosed(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	c, p := open(t, secrets, server.URL), perHour(t, 5)
-	v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	c, p := open(t, secrets, server.URL), exactkit.PerHour(t, 5)
+	v := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 	closing.Store(true)
-	again, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-	require.NoError(t, err)
+	again := exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.True(t, again.Admitted && again.Replayed)
 	require.EqualValues(t, 3, again.Limits[0].Remaining)
 	closing.Store(true)
@@ -450,7 +392,7 @@ func TestAConnectionThatWasClosed(t *testing.T) {
 // owner more takes keys from the others and moves no other.
 func TestEveryKeyHasOneOwner(t *testing.T) {
 	urls := []string{"http://a/", "http://b/", "http://c/", "http://d/"}
-	p := perHour(t, 1)
+	p := exactkit.PerHour(t, 1)
 	where := func(n int, key string, order ...int) string {
 		var list []string
 		for _, i := range order[:n] {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/printed"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/storeless"
@@ -39,8 +40,7 @@ func TestTheWireIsThatOfItsPage(t *testing.T) {
 	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
 	h, err := Serve(exact.NewMemory(1, now), cfg)
 	require.NoError(t, err)
-	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
+	p := exactkit.PerHour(t, 5)
 
 	var got strings.Builder
 	cfg.Transport = transport(func(r *http.Request) (*http.Response, error) {
@@ -120,8 +120,7 @@ func TestCallsMustHaveIDs(t *testing.T) {
 	cfg := Config{Secrets: [][]byte{[]byte(strings.Repeat("a", 32))}, Now: now}
 	h, err := Serve(counter, cfg)
 	require.NoError(t, err)
-	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
+	p := exactkit.PerHour(t, 5)
 	for what, ids := range map[string][]string{"none": nil, "an empty one": {""}, "one of two": {"YQ", ""}, "no base64url": {"="}} {
 		body, err := json.Marshal(request{At: now().UnixMilli(), Policies: []json.RawMessage{encodePolicy(p)}, Calls: []call{{Op: opTake, Wait: 50, Key: "azE", Cost: 1, IDs: ids}}})
 		require.NoError(t, err)
@@ -130,9 +129,7 @@ func TestCallsMustHaveIDs(t *testing.T) {
 		refused := []string{"", `{"n":0,"error":"call"}`, `{"n":0,"error":"call"},{"n":1,"error":"call"}`}[max(1, len(ids))]
 		require.Equal(t, `{"at":1900000000000,"verdicts":[`+refused+"]}\n", w.Body.String()[macLen+1:], what)
 	}
-	v, err := counter.Peek(t.Context(), exact.Call{Key: "k1", Cost: 1, Policy: p})
-	require.NoError(t, err)
-	require.EqualValues(t, 5, v.Limits[0].Remaining)
+	require.EqualValues(t, 5, exactkit.Left(t, counter, exact.Call{Key: "k1", Cost: 1, Policy: p}))
 }
 
 // An owner that says what it should not has perhaps counted, and no call waits for ever.
@@ -163,8 +160,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		})
 		c, err := Open([]string{"http://owner/"}, cfg)
 		require.NoError(t, err)
-		p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
-		require.NoError(t, err)
+		p := exactkit.PerHour(t, 5)
 		_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.ErrorIs(t, err, want, text)
 		require.False(t, errors.Is(err, exact.ErrMaybeCounted) && errors.Is(err, exact.ErrNotCounted), text)
@@ -177,8 +173,7 @@ func TestATransportThatPanics(t *testing.T) {
 	cfg.Transport = transport(func(*http.Request) (*http.Response, error) { panic("a transport") })
 	c, err := Open([]string{"http://owner/"}, cfg)
 	require.NoError(t, err)
-	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.FixedWindow, Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
+	p := exactkit.PerHour(t, 5)
 	_, err = c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
 	require.ErrorIs(t, err, exact.ErrMaybeCounted)
 }
@@ -241,9 +236,7 @@ func (b *trickle) Close() error { return nil }
 // Members that nobody knows are nothing to keep: a policy is kept as it is always written.
 func TestPoliciesAreKeptAsTheyAreWritten(t *testing.T) {
 	o := owner{policies: make(map[string]*exact.Policy)}
-	p, err := exact.Compile("api", []storeless.Limit{{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}})
-	require.NoError(t, err)
-	text := encodePolicy(p)
+	text := encodePolicy(exactkit.Compile(t, storeless.Limit{Algorithm: storeless.TokenBucket, Quota: 5, Window: time.Hour}))
 	want, err := o.policy(text)
 	require.NoError(t, err)
 	for i := range 10 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
@@ -71,11 +72,11 @@ func TestAnswers(t *testing.T) {
 func TestNoSerializationFailureIsLeft(t *testing.T) {
 	e := engine{"pgx", database(t) + "&default_transaction_isolation=serializable", sql.PostgreSQL}
 	store, _, _ := e.open(t)
-	p := compile(t, yearly(100))
+	p := exactkit.PerYear(t, 100)
 	var admitted, contended atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
-		c := count(t, store)
+		c := exactkit.Count(t, store)
 		wg.Go(func() {
 			for n := range 40 {
 				key := "hot"
@@ -96,7 +97,7 @@ func TestNoSerializationFailureIsLeft(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d of 320 calls lost all their races", contended.Load())
-	v, err := count(t, store).Peek(t.Context(), exact.Call{Key: "hot", Cost: 1, Policy: p})
+	v, err := exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: "hot", Cost: 1, Policy: p})
 	require.NoError(t, err)
 	require.Equal(t, 100-admitted.Load(), v.Limits[0].Remaining, "what was admitted is what is counted")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
@@ -54,17 +55,12 @@ func TestExactAcrossProcesses(t *testing.T) {
 	s := startServer(t)
 	t.Run("PostgreSQL", func(t *testing.T) {
 		store, _, _ := engine{"pgx", s.dsn("postgres"), sql.PostgreSQL}.open(t)
-		faults.Processes(t, 3, "pgx "+s.dsn("postgres"), count(t, store), nil)
-		lossy := faults.StartProxy(t, s.addr())
-		lossy.Set(faults.Ways{LoseEvery: 100})
-		t.Run("with lost answers", func(t *testing.T) {
-			faults.Processes(t, 3, "pgx "+dsn(lossy.Addr().Port, "postgres"), count(t, store), lossy)
-		})
+		faults.AcrossProcesses(t, 3, 100, s.addr(), func(addr string) string { return "pgx " + dsn(addr, "postgres") }, exactkit.Count(t, store))
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		e := sqliteIn(t.TempDir())
 		store, _, _ := e.open(t)
-		faults.Processes(t, 3, "sqlite "+e.dsn, count(t, store), nil)
+		faults.Processes(t, 3, "sqlite "+e.dsn, exactkit.Count(t, store), nil)
 	})
 }
 
@@ -79,27 +75,21 @@ func TestAKilledWriterLeavesNoLock(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, e engine) {
 		store, _, _ := e.open(t)
-		c, p := count(t, store), compile(t, yearly(1_000_000))
+		c, p := exactkit.Count(t, store), exactkit.PerYear(t, 1_000_000)
 		for round := range int64(3) {
 			child := faults.Start(e.driver+" "+e.dsn, endless, 1_000_000)
 			require.NoError(t, child.Start())
 			used := func() int64 {
-				v, err := c.Peek(t.Context(), exact.Call{Key: endless, Cost: 1, Policy: p})
-				require.NoError(t, err)
-				return 1_000_000 - v.Limits[0].Remaining
+				return 1_000_000 - exactkit.Left(t, c, exact.Call{Key: endless, Cost: 1, Policy: p})
 			}
 			before := used()
-			require.Eventually(t, func() bool { return used() > before+100*(round+1) }, patient, time.Millisecond)
+			require.Eventually(t, func() bool { return used() > before+100*(round+1) }, faults.Patient, time.Millisecond)
 			require.NoError(t, child.Process.Kill())
 			require.Error(t, child.Wait(), "it has not come to its end")
-			var v exact.Verdict
 			require.Eventually(t, func() bool { // a server may still be at its last statement
 				at := used()
-				var err error
-				v, err = c.Take(t.Context(), exact.Call{Key: endless, Cost: 1, Policy: p})
-				require.NoError(t, err)
-				return 1_000_000-v.Limits[0].Remaining == at+1
-			}, patient, time.Millisecond)
+				return 1_000_000-exactkit.Take(t, c, exact.Call{Key: endless, Cost: 1, Policy: p}).Limits[0].Remaining == at+1
+			}, faults.Patient, time.Millisecond)
 		}
 	})
 }

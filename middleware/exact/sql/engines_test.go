@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
-	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // An engine is one of the two, with an empty database.
@@ -61,23 +57,4 @@ func (e engine) open(t testing.TB) (sql.Store, *tap, *stdsql.DB) {
 	p.loads.Store(0)
 	p.swaps.Store(0)
 	return store, p, db
-}
-
-func count(t testing.TB, store cas.Store) exact.Archive {
-	t.Helper()
-	c, err := cas.New(store, cas.Config{})
-	require.NoError(t, err)
-	return c
-}
-
-func compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
-	t.Helper()
-	p, err := exact.Compile("api", limits)
-	require.NoError(t, err)
-	return p
-}
-
-// yearly is a fixed window whose end no test meets.
-func yearly(quota int64) storeless.Limit {
-	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 365 * 24 * time.Hour}
 }

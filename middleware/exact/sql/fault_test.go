@@ -5,12 +5,12 @@ package sql_test
 import (
 	"context"
 	stdsql "database/sql"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
@@ -25,27 +25,21 @@ func TestFaults(t *testing.T) {
 	}
 	s := startServer(t)
 	p := faults.StartProxy(t, s.addr())
-	all := append(faults.OfTheWay(p),
-		faults.Fault{Name: "killed and restarted", Strike: s.kill, Heal: s.start},
-		faults.Fault{Name: "frozen", Strike: s.freeze, Heal: s.thaw})
-	faults.AmidALoad(t, all, 500*time.Millisecond, func(t *testing.T) exact.Counter {
-		store, _, _ := engine{"pgx", dsn(p.Addr().Port, "postgres"), sql.PostgreSQL}.open(t)
-		return count(t, store)
+	faults.AmidALoad(t, faults.OfAServer(p, s.kill, s.start, s.freeze, s.thaw), 500*time.Millisecond, func(t *testing.T) exact.Counter {
+		store, _, _ := engine{"pgx", dsn(p.Addr().String(), "postgres"), sql.PostgreSQL}.open(t)
+		return exactkit.Count(t, store)
 	})
 }
 
 // A server that is not there has counted nothing, and says so also where only the connection of
 // a swap cannot be made.
 func TestNotConnectedIsNotCounted(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	db, err := stdsql.Open("pgx", dsn(l.Addr().(*net.TCPAddr).Port, "postgres"))
+	db, err := stdsql.Open("pgx", dsn("127.0.0.1:"+faults.FreePort(t), "postgres"))
 	require.NoError(t, err)
 	defer db.Close()
 	store, err := sql.Open(db, sql.Config{Dialect: sql.PostgreSQL})
 	require.NoError(t, err)
-	_, err = count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+	_, err = exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 	require.ErrorIs(t, err, exact.ErrNotCounted)
 	require.ErrorIs(t, store.Swap(t.Context(), "n", "", []byte("v"), time.Hour), exact.ErrNotCounted)
 }
@@ -71,7 +65,7 @@ func TestWaitingForAConnectionIsNotCounted(t *testing.T) {
 func TestALockedFileIsContended(t *testing.T) {
 	e := sqliteThatWaits(t.TempDir(), 5)
 	store, tap, db := e.open(t)
-	c, call := count(t, store), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5)), ID: "one"}
+	c, call := exactkit.Count(t, store), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5), ID: "one"}
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	_, err = tx.ExecContext(t.Context(), "DELETE FROM tallystick")
@@ -82,7 +76,5 @@ func TestALockedFileIsContended(t *testing.T) {
 	require.NotErrorIs(t, err, exact.ErrMaybeCounted)
 	require.EqualValues(t, 16, tap.swaps.Load())
 	require.NoError(t, tx.Rollback())
-	v, err := c.Take(t.Context(), call)
-	require.NoError(t, err)
-	require.EqualValues(t, 4, v.Limits[0].Remaining)
+	require.EqualValues(t, 4, exactkit.Take(t, c, call).Limits[0].Remaining)
 }

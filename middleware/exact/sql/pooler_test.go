@@ -6,27 +6,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/sql"
 )
 
 // pooled starts a PgBouncer before the shared server, which gives each transaction whichever of a
-// few connections is free, and ends it with the test by its process id. It returns its port.
-func pooled(t *testing.T, of *server) (port int) {
+// few connections is free, and ends it with the test by its process id. It returns where.
+func pooled(t *testing.T, of *server) (addr string) {
 	t.Helper()
 	bin, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -34,18 +33,15 @@ func pooled(t *testing.T, of *server) (port int) {
 			testkit.Unable(t, "there is no pgbouncer (Debian: apt-get install pgbouncer)")
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port = l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
-	config := filepath.Join(of.dir, fmt.Sprintf("pgbouncer-%d.ini", port))
+	port := faults.FreePort(t)
+	config := filepath.Join(of.dir, "pgbouncer-"+port+".ini")
 	users := config + ".users"
 	require.NoError(t, os.WriteFile(users, []byte(`"tallystick" ""`), 0o644))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `[databases]
-* = host=127.0.0.1 port=%d
+* = host=127.0.0.1 port=%s
 [pgbouncer]
 listen_addr = 127.0.0.1
-listen_port = %d
+listen_port = %s
 unix_socket_dir =
 auth_type = trust
 auth_file = %s
@@ -58,14 +54,9 @@ default_pool_size = 4
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	}, patient, 5*time.Millisecond, "it answers")
-	return port
+	addr = "127.0.0.1:" + port
+	faults.Answers(t, addr)
+	return addr
 }
 
 func exists(path string) bool {
@@ -82,11 +73,11 @@ func TestBehindAPooler(t *testing.T) {
 	dsn := dsn(pooled(t, shared), config.Database)
 	for mode, all := range map[string]bool{"exec": true, "cache_describe": true, "simple_protocol": true, "cache_statement": false} {
 		t.Run(mode, func(t *testing.T) {
-			p := compile(t, yearly(1000))
+			p := exactkit.PerYear(t, 1000)
 			var counters []exact.Counter
 			for range 3 { // instances
 				store, _, _ := engine{"pgx", dsn + "&default_query_exec_mode=" + mode, sql.PostgreSQL}.open(t)
-				counters = append(counters, count(t, store))
+				counters = append(counters, exactkit.Count(t, store))
 			}
 			var wg sync.WaitGroup
 			var counted atomic.Int64
@@ -106,7 +97,7 @@ func TestBehindAPooler(t *testing.T) {
 			wg.Wait()
 			t.Logf("%d of 360 calls are counted", counted.Load())
 			store, _, _ := engine{"pgx", shared.dsn(config.Database), sql.PostgreSQL}.open(t)
-			v, err := count(t, store).Peek(t.Context(), exact.Call{Key: mode, Cost: 1, Policy: p})
+			v, err := exactkit.Count(t, store).Peek(t.Context(), exact.Call{Key: mode, Cost: 1, Policy: p})
 			require.NoError(t, err)
 			require.Equal(t, 1000-counted.Load(), v.Limits[0].Remaining)
 		})

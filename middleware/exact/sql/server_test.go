@@ -6,8 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -20,12 +18,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/faults"
 	"github.com/tallystick/tallystick/internal/testkit"
 )
-
-// patient is when a test gives up on what is bound to come: a busy machine may take long, and
-// no test judges how long.
-const patient = 5 * time.Minute
 
 // A server is a PostgreSQL of one test: a cluster of its own on a free port, run by somebody who
 // is not root, as it demands.
@@ -33,7 +28,7 @@ type server struct {
 	t    testing.TB
 	bin  string
 	dir  string
-	port int
+	port string
 	as   *syscall.SysProcAttr
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when cmd has ended
@@ -75,10 +70,7 @@ func newServer(t testing.TB) *server {
 	}
 	dir, err := os.MkdirTemp("", "tallystick-postgres-") // not t.TempDir, which others cannot enter
 	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &server{t: t, bin: bin, dir: dir, port: l.Addr().(*net.TCPAddr).Port}
-	require.NoError(t, l.Close())
+	s := &server{t: t, bin: bin, dir: dir, port: faults.FreePort(t)}
 	if os.Getuid() == 0 {
 		s.as = &syscall.SysProcAttr{Credential: nobody(t)}
 		require.NoError(t, os.Chown(dir, int(s.as.Credential.Uid), int(s.as.Credential.Gid)))
@@ -140,7 +132,7 @@ func (s *server) command(name string, args ...string) *exec.Cmd {
 func (s *server) start() {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
-		s.cmd = s.command("postgres", "-D", "data", "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
+		s.cmd = s.command("postgres", "-D", "data", "-p", s.port, "-c", "listen_addresses=127.0.0.1",
 			"-c", "unix_socket_directories="+s.dir, "-c", "fsync=off", "-c", "shared_buffers=16MB")
 		require.NoError(s.t, s.cmd.Start())
 		s.watched()
@@ -160,7 +152,7 @@ func (s *server) start() {
 				return true
 			}
 		}
-	}, patient, 50*time.Millisecond, "it answers")
+	}, faults.Patient, 50*time.Millisecond, "it answers")
 }
 
 // watched starts what reads from this process until there is nothing more to read from.
@@ -189,13 +181,13 @@ func (s *server) ping(ctx context.Context) error {
 	return db.PingContext(ctx)
 }
 
-func (s *server) addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+func (s *server) addr() string { return "127.0.0.1:" + s.port }
 
-func (s *server) dsn(name string) string { return dsn(s.port, name) }
+func (s *server) dsn(name string) string { return dsn(s.addr(), name) }
 
-// dsn names a database of the server at a port, or of one behind a proxy.
-func dsn(port int, name string) string {
-	return fmt.Sprintf("postgres://tallystick@127.0.0.1:%d/%s?sslmode=disable", port, name)
+// dsn names a database of the server at an address, or of one behind a proxy.
+func dsn(addr, name string) string {
+	return "postgres://tallystick@" + addr + "/" + name + "?sslmode=disable"
 }
 
 // kill ends it as a crash does: its process, and those that it has made.

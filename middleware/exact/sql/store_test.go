@@ -5,13 +5,12 @@ package sql_test
 import (
 	"context"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tallystick/tallystick/internal/exactkit"
 	"github.com/tallystick/tallystick/middleware/exact"
 	"github.com/tallystick/tallystick/middleware/exact/cas"
 	"github.com/tallystick/tallystick/middleware/exact/cas/castest"
@@ -45,14 +44,12 @@ func TestCounter(t *testing.T) {
 func TestRoundTrips(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		store, tap, _ := e.open(t)
-		c, p := count(t, store), compile(t, yearly(2))
+		c, p := exactkit.Count(t, store), exactkit.PerYear(t, 2)
 		for n, want := range [][]int64{{1, 1}, {2, 2}, {3, 2}} {
-			_, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-			require.NoError(t, err)
+			exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 			require.Equal(t, want, []int64{tap.loads.Load(), tap.swaps.Load()}, n)
 		}
-		_, err := c.Peek(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-		require.NoError(t, err)
+		exactkit.Peek(t, c, exact.Call{Key: "k", Cost: 1, Policy: p})
 		require.Equal(t, []int64{4, 2}, []int64{tap.loads.Load(), tap.swaps.Load()})
 	})
 }
@@ -61,26 +58,11 @@ func TestRoundTrips(t *testing.T) {
 func TestHotKeyIsMerged(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		store, tap, _ := e.open(t)
-		c, p := count(t, store), compile(t, yearly(1000))
-		var admitted atomic.Int64
-		var wg sync.WaitGroup
-		for range 128 {
-			wg.Go(func() {
-				for range 10 {
-					v, err := c.Take(context.Background(), exact.Call{Key: "k", Cost: 1, Policy: p})
-					if err != nil {
-						t.Error(err)
-					}
-					if v.Admitted {
-						admitted.Add(1)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		require.EqualValues(t, 1000, admitted.Load())
+		c, call := exactkit.Count(t, store), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1000)}
+		admitted := exactkit.Admitted(t, 128, 10, func(int, int) (exact.Counter, exact.Call) { return c, call })
+		require.EqualValues(t, 1000, admitted)
 		// How many depends on how fast the server is beside 128 callers: 20 to 850 were seen.
-		require.Less(t, tap.swaps.Load(), admitted.Load(), "each has gone by itself")
+		require.Less(t, tap.swaps.Load(), admitted, "each has gone by itself")
 	})
 }
 
@@ -88,9 +70,8 @@ func TestHotKeyIsMerged(t *testing.T) {
 func TestARefusalTakesNoLock(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		store, _, db := e.open(t)
-		c, call := count(t, store), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(1))}
-		_, err := c.Take(t.Context(), call)
-		require.NoError(t, err)
+		c, call := exactkit.Count(t, store), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 1)}
+		exactkit.Take(t, c, call)
 		tx, err := db.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
 		_, err = tx.ExecContext(t.Context(), "UPDATE tallystick SET expires = expires")
@@ -116,7 +97,7 @@ func TestTheServersClockCounts(t *testing.T) {
 		require.False(t, now.Before(began), "a server of this machine")
 		require.False(t, now.After(time.Now().Add(time.Millisecond)))
 
-		v, err := count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: compile(t, yearly(5))})
+		v, err := exactkit.Count(t, store).Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: exactkit.PerYear(t, 5)})
 		require.NoError(t, err)
 		_, _, after, err := store.LoadAt(t.Context(), "none")
 		require.NoError(t, err)
@@ -210,12 +191,10 @@ func TestExpiryGoesByTheIndex(t *testing.T) {
 func TestAStatementThatIsRunTwiceCountsOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine) {
 		store, tap, _ := e.open(t)
-		c, p := count(t, store), compile(t, yearly(5))
+		c, p := exactkit.Count(t, store), exactkit.PerYear(t, 5)
 		for n := range int64(3) { // the first inserts
 			tap.broken.Store(true)
-			v, err := c.Take(t.Context(), exact.Call{Key: "k", Cost: 1, Policy: p})
-			require.NoError(t, err)
-			require.Equal(t, 4-n, v.Limits[0].Remaining)
+			require.Equal(t, 4-n, exactkit.Take(t, c, exact.Call{Key: "k", Cost: 1, Policy: p}).Limits[0].Remaining)
 			require.False(t, tap.broken.Load())
 		}
 		require.EqualValues(t, 6, tap.swaps.Load())

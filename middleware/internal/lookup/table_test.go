@@ -184,52 +184,50 @@ func TestFailures(t *testing.T) {
 		"its death": func() (int, error) { runtime.Goexit(); return 0, nil },
 	} {
 		for _, known := range []bool{true, false} {
-			t.Run(name, func(t *testing.T) {
-				testkit.Bubble(t, func(t *testing.T) {
-					var d database
-					table := d.table(8)
-					if known {
-						_, _ = table.Get(t.Context(), noon, "a")
-					}
-					before := d.asked["a"]
-					d.answer = func(context.Context, string) (int, error) {
-						time.Sleep(10 * time.Millisecond)
-						return fail()
-					}
-					for i, step := range []struct {
-						after time.Duration
-						calls int
-						waits time.Duration
-					}{
-						{5 * time.Minute, 1, 10 * time.Millisecond},
-						{5*time.Minute + 5*time.Second, 1, 0},
-						{5*time.Minute + 6*time.Second, 2, 0},
-						{5*time.Minute + 11*time.Second, 2, 0},
-						{time.Hour, 3, 0},
-					} {
-						began := time.Now()
-						v, ok := table.Get(t.Context(), noon.Add(step.after), "a")
-						require.Equal(t, step.waits, time.Since(began), i)
-						require.Equal(t, known, ok)
-						require.Equal(t, before, v)
-						time.Sleep(time.Second)
-						synctest.Wait()
-						require.Equal(t, before+step.calls, d.asked["a"], i)
-						require.Equal(t, step.calls, d.failures())
-					}
-					d.answer = nil
-					_, _ = table.Get(t.Context(), noon.Add(2*time.Hour), "a")
+			testkit.Bubbles(t, name, func(t *testing.T) {
+				var d database
+				table := d.table(8)
+				if known {
+					_, _ = table.Get(t.Context(), noon, "a")
+				}
+				before := d.asked["a"]
+				d.answer = func(context.Context, string) (int, error) {
+					time.Sleep(10 * time.Millisecond)
+					return fail()
+				}
+				for i, step := range []struct {
+					after time.Duration
+					calls int
+					waits time.Duration
+				}{
+					{5 * time.Minute, 1, 10 * time.Millisecond},
+					{5*time.Minute + 5*time.Second, 1, 0},
+					{5*time.Minute + 6*time.Second, 2, 0},
+					{5*time.Minute + 11*time.Second, 2, 0},
+					{time.Hour, 3, 0},
+				} {
+					began := time.Now()
+					v, ok := table.Get(t.Context(), noon.Add(step.after), "a")
+					require.Equal(t, step.waits, time.Since(began), i)
+					require.Equal(t, known, ok)
+					require.Equal(t, before, v)
+					time.Sleep(time.Second)
 					synctest.Wait()
-					v, ok := table.Get(t.Context(), noon.Add(2*time.Hour), "a")
-					require.True(t, ok)
-					require.Equal(t, before+4, v)
-					if p := new(Panic); errors.As(d.failed[0], &p) {
-						require.Contains(t, string(p.Stack), "TestFailures")
-						require.Equal(t, "panic: no database", p.Error())
-					} else {
-						require.NotEqual(t, "a panic", name)
-					}
-				})
+					require.Equal(t, before+step.calls, d.asked["a"], i)
+					require.Equal(t, step.calls, d.failures())
+				}
+				d.answer = nil
+				_, _ = table.Get(t.Context(), noon.Add(2*time.Hour), "a")
+				synctest.Wait()
+				v, ok := table.Get(t.Context(), noon.Add(2*time.Hour), "a")
+				require.True(t, ok)
+				require.Equal(t, before+4, v)
+				if p := new(Panic); errors.As(d.failed[0], &p) {
+					require.Contains(t, string(p.Stack), "TestFailures")
+					require.Equal(t, "panic: no database", p.Error())
+				} else {
+					require.NotEqual(t, "a panic", name)
+				}
 			})
 		}
 	}

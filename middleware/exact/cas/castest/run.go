@@ -28,48 +28,66 @@ func newRun(store cas.Store) *run {
 // forAMinute is how long a value is to be kept, where no check is about that.
 const forAMinute = time.Minute
 
-func (r *run) load() ([]byte, string, error) { return r.Load(context.Background(), r.name) }
+// wrong is what a check has found.
+type wrong struct{ error }
+
+// fail ends the check.
+func (r *run) fail(format string, args ...any) { panic(wrong{fmt.Errorf(format, args...)}) }
+
+// no ends the check if there is an error.
+func (r *run) no(what string, err error) {
+	if err != nil {
+		r.fail("%s: %w", what, err)
+	}
+}
+
+// found runs a check, and returns what it has found.
+func (r *run) found(check func(*run)) (err error) {
+	defer func() {
+		if is := recover(); is != nil {
+			w, ours := is.(wrong)
+			if !ours {
+				panic(is)
+			}
+			err = w.error
+		}
+	}()
+	check(r)
+	return nil
+}
+
+func (r *run) load() (value, revision string) {
+	b, revision, err := r.Load(context.Background(), r.name)
+	r.no("load", err)
+	return string(b), revision
+}
 
 func (r *run) swap(revision, value string) error {
 	return r.Swap(context.Background(), r.name, revision, []byte(value), forAMinute)
 }
 
 // put swaps a value in, whatever there is, and returns its revision.
-func (r *run) put(value string) (revision string, err error) {
-	_, revision, err = r.load()
-	if err != nil {
-		return "", fmt.Errorf("load: %w", err)
-	}
-	if err := r.swap(revision, value); err != nil {
-		return "", fmt.Errorf("swap: %w", err)
-	}
+func (r *run) put(value string) (revision string) {
+	_, revision = r.load()
+	r.no("swap", r.swap(revision, value))
 	return r.holds(value)
 }
 
-// holds says what is wrong if there is another value.
-func (r *run) holds(value string) (revision string, err error) {
-	got, revision, err := r.load()
-	if err == nil && string(got) != value {
-		err = fmt.Errorf("%d bytes are kept (%.20q), want %d (%.20q)", len(got), got, len(value), value)
+// holds checks that there is no other value.
+func (r *run) holds(value string) (revision string) {
+	got, revision := r.load()
+	if got != value {
+		r.fail("%d bytes are kept (%.20q), want %d (%.20q)", len(got), got, len(value), value)
 	}
-	return revision, err
+	return revision
 }
 
-// loses says what is wrong if a swap does not lose its race, or changes something.
-func (r *run) loses(what, revision, kept string) error {
+// loses checks that a swap loses its race, and changes nothing.
+func (r *run) loses(what, revision, kept string) {
 	if err := r.swap(revision, "of a loser"); !errors.Is(err, cas.ErrChanged) {
-		return fmt.Errorf("a swap %s: %w", what, orNil(err))
+		r.fail("a swap %s: %v, want ErrChanged", what, err)
 	}
-	if _, err := r.holds(kept); err != nil {
-		return fmt.Errorf("after a swap %s, which said ErrChanged: %w", what, err)
+	if got, _ := r.load(); got != kept {
+		r.fail("after a swap %s, which said ErrChanged: another value is kept", what)
 	}
-	return nil
-}
-
-// orNil names the error that is missing.
-func orNil(err error) error {
-	if err == nil {
-		return errors.New("no error, want ErrChanged")
-	}
-	return fmt.Errorf("%w, want ErrChanged", err)
 }

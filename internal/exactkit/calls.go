@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exactkit is what tests of all exact counters ask of one: policies, calls that must not
+// fail, many at once, and two counters that must agree. What a counter must hold is in package
+// exacttest; what befalls its server, in package faults.
+package exactkit
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/middleware/exact/cas"
+	"github.com/tallystick/tallystick/storeless"
+)
+
+// Compile compiles limits.
+func Compile(t testing.TB, limits ...storeless.Limit) *exact.Policy {
+	t.Helper()
+	p, err := exact.Compile("api", limits)
+	require.NoError(t, err)
+	return p
+}
+
+// Hourly is a fixed window of an hour.
+func Hourly(quota int64) storeless.Limit {
+	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: time.Hour}
+}
+
+// Yearly is a fixed window whose end no test meets.
+func Yearly(quota int64) storeless.Limit {
+	return storeless.Limit{Algorithm: storeless.FixedWindow, Quota: quota, Window: 365 * 24 * time.Hour}
+}
+
+// PerHour is a policy of [Hourly].
+func PerHour(t testing.TB, quota int64) *exact.Policy {
+	t.Helper()
+	return Compile(t, Hourly(quota))
+}
+
+// PerYear is a policy of [Yearly].
+func PerYear(t testing.TB, quota int64) *exact.Policy {
+	t.Helper()
+	return Compile(t, Yearly(quota))
+}
+
+// Count returns a counter on a store.
+func Count(t testing.TB, store cas.Store) exact.Archive {
+	t.Helper()
+	c, err := cas.New(store, cas.Config{})
+	require.NoError(t, err)
+	return c
+}
+
+// Take makes a call that must be answered.
+func Take(t testing.TB, c exact.Counter, call exact.Call) exact.Verdict {
+	t.Helper()
+	v, err := c.Take(t.Context(), call)
+	require.NoError(t, err)
+	return v
+}
+
+// Peek looks, and must be answered.
+func Peek(t testing.TB, c exact.Counter, call exact.Call) exact.Verdict {
+	t.Helper()
+	v, err := c.Peek(t.Context(), call)
+	require.NoError(t, err)
+	return v
+}
+
+// Left is what a look says that the first limit has left.
+func Left(t testing.TB, c exact.Counter, call exact.Call) int64 {
+	t.Helper()
+	return Peek(t, c, call).Limits[0].Remaining
+}
+
+// Admitted makes so many calls from each of some callers at once, all of which must be answered, and
+// returns how many were admitted. call returns the nth of a caller, and whom it asks.
+func Admitted(t testing.TB, callers, times int, call func(caller, n int) (exact.Counter, exact.Call)) int64 {
+	t.Helper()
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			for n := range times {
+				c, asks := call(caller, n)
+				v, err := c.Take(t.Context(), asks)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if v.Admitted {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return admitted.Load()
+}
+
+// Bytes are those of an account.
+func Bytes(t testing.TB, a *exact.Account) []byte {
+	t.Helper()
+	b, err := a.AppendBinary(nil)
+	require.NoError(t, err)
+	return b
+}
+
+// Earlier are the bytes that each version has written of an account, after five calls of which one came back,
+// of a package beside exact.
+func Earlier(t testing.TB) map[string][]byte {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/accounts.json")
+	require.NoError(t, err)
+	var accounts struct{ Plain map[string]string }
+	require.NoError(t, json.Unmarshal(text, &accounts))
+	all := map[string][]byte{}
+	for version, account := range accounts.Plain {
+		all[version], err = hex.DecodeString(account)
+		require.NoError(t, err)
+	}
+	return all
+}
+
+// Reload has an account written and read.
+func Reload(t testing.TB, a *exact.Account) {
+	t.Helper()
+	b := Bytes(t, a)
+	*a = exact.Account{}
+	require.NoError(t, a.UnmarshalBinary(b))
+}
