@@ -18,3 +18,9 @@ func Bubble(t *testing.T, f func(*testing.T)) {
 	}
 	synctest.Test(t, f)
 }
+
+// RunBubble is t.Run of a [Bubble].
+func RunBubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { Bubble(t, f) })
+}
