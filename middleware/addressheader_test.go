@@ -3,13 +3,9 @@
 package middleware_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -107,26 +103,23 @@ func TestInsecureNoPeer(t *testing.T) {
 }
 
 func TestHeadersThatNameNobody(t *testing.T) {
+	all := []netip.Prefix{netip.MustParsePrefix("::/0")}
 	for name, test := range map[string]struct {
-		build func() (middleware.IdentityFunc, error)
-		want  []string
+		build   func(string, ...netip.Prefix) (middleware.IdentityFunc, error)
+		header  string
+		trusted []netip.Prefix
+		want    []string
 	}{
-		"no name":  {func() (middleware.IdentityFunc, error) { return middleware.AddressFromHeader("", proxies...) }, []string{"header"}},
-		"no token": {func() (middleware.IdentityFunc, error) { return middleware.AddressFromHeader("X Real", proxies...) }, []string{"header"}},
-		"a line's end": {func() (middleware.IdentityFunc, error) {
-			return middleware.AddressFromHeader("X-Real-IP\r\n", proxies...)
-		}, []string{"header"}},
-		"no proxies": {func() (middleware.IdentityFunc, error) { return middleware.AddressFromHeader("X-Real-IP") }, []string{"trusted"}},
-		"everything": {func() (middleware.IdentityFunc, error) {
-			return middleware.AddressFromHeader(":", netip.MustParsePrefix("::/0"))
-		}, []string{"header", "trusted[0]"}},
-		"no peer, no name": {func() (middleware.IdentityFunc, error) { return middleware.InsecureNoPeer("") }, []string{"header"}},
-		"no peer, the whole Internet": {func() (middleware.IdentityFunc, error) {
-			return middleware.InsecureNoPeer("X-Real-IP", netip.MustParsePrefix("0.0.0.0/0"))
-		}, []string{"trusted[0]"}},
+		"no name":                     {middleware.AddressFromHeader, "", proxies, []string{"header"}},
+		"no token":                    {middleware.AddressFromHeader, "X Real", proxies, []string{"header"}},
+		"a line's end":                {middleware.AddressFromHeader, "X-Real-IP\r\n", proxies, []string{"header"}},
+		"no proxies":                  {middleware.AddressFromHeader, "X-Real-IP", nil, []string{"trusted"}},
+		"everything":                  {middleware.AddressFromHeader, ":", all, []string{"header", "trusted[0]"}},
+		"no peer, no name":            {middleware.InsecureNoPeer, "", nil, []string{"header"}},
+		"no peer, the whole Internet": {middleware.InsecureNoPeer, "X-Real-IP", []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}, []string{"trusted[0]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			identify, err := test.build()
+			identify, err := test.build(test.header, test.trusted...)
 			require.Nil(t, identify)
 			require.Equal(t, test.want, problems(t, err))
 		})
@@ -136,45 +129,26 @@ func TestHeadersThatNameNobody(t *testing.T) {
 // An adapter for Lambda behind an ALB: no address, and the balancer's field. The default
 // refuses everybody; ForwardedFor too.
 func TestClientsOfAnAdapterWithoutAddresses(t *testing.T) {
-	identify, err := middleware.InsecureNoPeer("X-Forwarded-For")
-	require.NoError(t, err)
 	cfg := contact(new(clock))
-	cfg.Identity = identify
-	log := logTo(&cfg)
-	h, _ := limited(t, cfg)
+	cfg.Identity = mustIdentity(middleware.InsecureNoPeer("X-Forwarded-For"))
+	h := newSite(t, cfg)
 	balanced := func(list string) option {
 		return func(r *http.Request) { r.RemoteAddr = ""; r.Header.Set("X-Forwarded-For", list) }
 	}
 	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.1")))
 	require.Zero(t, admitted(h, 8, balanced("198.51.100.1, 203.0.113.1")), "spoofed")
 	require.Equal(t, 5, admitted(h, 8, balanced("203.0.113.2")))
-	require.Empty(t, log.lines())
+	require.Empty(t, h.log.lines())
 	require.Zero(t, admitted(h, 8, func(r *http.Request) { r.RemoteAddr = "" }))
-	require.Len(t, log.lines(), 1)
-	require.Contains(t, log.lines()[0], "no client address in X-Forwarded-For, and the connection has none")
+	require.Contains(t, h.log.only(t), "no client address in X-Forwarded-For, and the connection has none")
 }
 
 func TestUnixSocketBehindAProxy(t *testing.T) {
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	require.NoError(t, err)
 	cfg := contact(new(clock))
-	cfg.Identity, err = middleware.InsecureNoPeer("X-Real-IP")
-	require.NoError(t, err)
-	h, _ := limited(t, cfg)
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
-	server.Start()
-	defer server.Close()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", listener.Addr().String())
-	}}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
+	cfg.Identity = mustIdentity(middleware.InsecureNoPeer("X-Real-IP"))
+	client := onSocket(t, newSite(t, cfg))
 	for _, addr := range []string{"203.0.113.1", "203.0.113.2"} {
-		for i := range 6 {
-			want := []int{http.StatusOK, http.StatusTooManyRequests}[boolToInt(i == 5)]
-			require.Equal(t, want, over(t, client, "http://unix", with("X-Real-IP", addr)).StatusCode)
-		}
+		require.Equal(t, 5, admittedOver(t, client, "http://unix", 6, with("X-Real-IP", addr)))
 	}
 }
 
@@ -187,42 +161,25 @@ func TestAFieldThatComesAtTimesIsLogged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := contact(now)
-			var err error
-			cfg.Identity, err = build(proxies...)
-			require.NoError(t, err)
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
-			send(h, from("10.0.0.1"))
-			require.Len(t, log.lines(), 1)
-			require.Contains(t, log.lines()[0], "no client address in "+name)
+			cfg.Identity = mustIdentity(build(proxies...))
+			h := newSite(t, cfg)
+			require.Equal(t, 5, admitted(h, 10, from("10.0.0.1")), "the proxy is the client, until it sends the field")
+			require.Contains(t, h.log.only(t), "no client address in "+name)
 			now.advance(time.Minute)
 			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
 			send(h, from("203.0.113.5"))
-			require.Len(t, log.lines(), 1, "a peer that is no proxy need not send it")
+			require.Len(t, h.log.lines(), 1, "a peer that is no proxy need not send it")
 			for range 3 {
 				send(h, from("10.0.0.1"))
 			}
-			require.Len(t, log.lines(), 2)
-			require.Contains(t, log.lines()[1], name+" comes from trusted proxies with some requests and not with others")
-			require.NotContains(t, log.lines()[1], "203.0.113")
+			require.Len(t, h.log.lines(), 2)
+			require.Contains(t, h.log.lines()[1], name+" comes from trusted proxies with some requests and not with others")
+			require.NotContains(t, h.log.lines()[1], "203.0.113")
 			now.advance(time.Minute)
 			send(h, from("10.0.0.1"), with(name, "203.0.113.5"))
-			require.Len(t, log.lines(), 2, "nothing amiss with this one")
+			require.Len(t, h.log.lines(), 2, "nothing amiss with this one")
 		})
 	}
-}
-
-// A client of one's own network, by way of the proxy: the field is there.
-func TestAFieldOfProxiesAloneIsNoField(t *testing.T) {
-	cfg := contact(new(clock))
-	var err error
-	cfg.Identity, err = middleware.ForwardedFor(proxies...)
-	require.NoError(t, err)
-	log := logTo(&cfg)
-	h, _ := limited(t, cfg)
-	send(h, from("10.0.0.1"), with("X-Forwarded-For", "10.0.0.2"))
-	require.Len(t, log.lines(), 1)
-	require.Contains(t, log.lines()[0], "X-Forwarded-For names trusted proxies alone")
 }
 
 // A platform's own header counts if the platform's proxy sends it.

@@ -3,13 +3,13 @@
 package middleware_test
 
 import (
-	"context"
 	"crypto/fips140"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,53 +17,66 @@ import (
 
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
+	"github.com/tallystick/tallystick/storeless"
 )
 
-// A load is one request, made once and sent again and again, and a check of what
-// it is answered: a benchmark of the wrong path measures nothing.
+// A load is one request, made once and sent again and again, and the writer of its answers.
 type load struct {
-	h http.Handler
-	r *http.Request
-	w sink
+	h       http.Handler
+	r       *http.Request
+	body    string
+	header  http.Header
+	written int
 }
 
+func (l *load) Header() http.Header { return l.header }
+func (l *load) WriteHeader(int)     {}
+func (l *load) Write(b []byte) (int, error) {
+	l.written += len(b)
+	return len(b), nil
+}
+
+type readOnce struct{ strings.Reader }
+
+func (*readOnce) Close() error { return nil }
+
+func (l *load) send() {
+	if l.body != "" {
+		l.r.Body = &readOnce{Reader: *strings.NewReader(l.body)}
+	}
+	l.written = 0
+	clear(l.header)
+	l.h.ServeHTTP(l, l.r)
+}
+
+var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+// newLoad checks what the request is answered: a benchmark of the wrong path measures nothing.
 func newLoad(t testing.TB, cfg middleware.Config, want middleware.Reason, tokens int, options ...option) *load {
 	t.Helper()
 	decisions := record(&cfg)
-	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	checked := newLimiter(t, cfg).Handler(next)
-	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-	from("203.0.113.1")(r)
-	for _, option := range options {
-		option(r)
-	}
+	l := &load{h: newLimiter(t, cfg).Handler(nothing), r: newRequest(options...), header: http.Header{}}
 	for range 10 {
-		checked.ServeHTTP(&sink{http.Header{}}, r)
+		l.send()
 	}
 	require.Equal(t, want, decisions.last().Reason)
 	require.Equal(t, tokens, decisions.last().Tokens)
 	cfg.OnDecision = nil
-	l := &load{newLimiter(t, cfg).Handler(next), r, sink{http.Header{}}}
+	l.h = newLimiter(t, cfg).Handler(nothing)
 	for range 10 {
 		l.send()
 	}
+	require.NotEqual(t, want == middleware.OverLimit, l.header.Get("Retry-After") == "")
 	return l
 }
 
-func (l *load) send() {
-	clear(l.w.header)
-	l.h.ServeHTTP(&l.w, l.r)
-}
-
-// open is a configuration that refuses nobody soon; shut is one that refuses
-// after the first.
+// open is a configuration that refuses nobody soon; shut is one that refuses after the first.
 func open() middleware.Config {
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 1 << 30
 	return cfg
 }
 
-// room is a policy that requires work, or a wait.
 func room() middleware.Config { return waiting(new(clock), middleware.Newcomers) }
 
 func shut() middleware.Config {
@@ -72,44 +85,45 @@ func shut() middleware.Config {
 	return cfg
 }
 
-// underCeiling is open, with a ceiling.
-func underCeiling() middleware.Config {
-	cfg := open()
-	cfg.Instances, cfg.UnfairCeiling = 2, true
-	return cfg
-}
-
 // earned returns a token that the given configuration accepts.
 func earned(t testing.TB, cfg middleware.Config, options ...option) string {
 	t.Helper()
-	h := newLimiter(t, cfg).Handler(new(spy))
-	return spend(t, h, 1, options...)
+	return spend(t, newLimiter(t, cfg).Handler(new(spy)), 1, options...)
 }
 
 func forgery(tok string) string {
 	return tok[:64] + strings.Repeat("A", 512-64-44) + "." + strings.Repeat("A", 43)
 }
 
-// moreAllocations is what to do where a budget is exceeded.
-const moreAllocations = "a request allocates more than it did. To see what: go test -run '^$' -bench . -memprofile mem.out ./middleware,\n" +
-	"and go tool pprof -sample_index=alloc_objects mem.out. Keep it in what a request has already, or out of the common case;\n" +
-	"raise a budget only with a reason in the commit."
-
-// TestAllocations holds the number of allocations for each request. The bounds
-// are what was measured; lower them with the code, and raise none.
-func TestAllocations(t *testing.T) {
+// countsAllocations skips a test where they cannot be counted.
+func countsAllocations(t *testing.T) {
 	if testkit.Race {
-		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocations: the race detector allocates on its own; go test -short counts them")
+		fmt.Fprintf(os.Stderr, "SKIPPED %s: the race detector allocates on its own; go test -short counts them\n", t.Name())
 		t.Skip("the race detector allocates on its own")
 	}
+}
+
+// allocates holds the allocations of something to what was measured. Lower the bounds with the code.
+func allocates(t *testing.T, most float64, f func()) {
+	t.Helper()
+	got := testing.AllocsPerRun(200, f)
+	t.Logf("%.0f allocations", got)
+	require.LessOrEqual(t, got, most, "a request allocates more than it did. To see what: go test -run '^$' -bench . -memprofile mem.out ./middleware,\n"+
+		"and go tool pprof -sample_index=alloc_objects mem.out. Keep it in what a request has already, or out of the common case;\n"+
+		"raise a budget only with a reason in the commit.")
+}
+
+func TestAllocations(t *testing.T) {
+	countsAllocations(t)
 	tok := earned(t, open())
-	there, later := open(), new(clock)
+	there, later, ceiling := open(), new(clock), open()
 	there.Secrets = [][]byte{secret("b")}
 	elsewhere := earned(t, there)
 	later.advance(time.Hour)
 	there = open()
 	there.Now = later.Now
 	ahead := earned(t, there)
+	ceiling.Instances, ceiling.UnfairCeiling = 2, true
 	v6 := from("2001:db8::1")
 	html := with("Accept", "text/html")
 	huge := strings.Repeat("A", 600<<10)
@@ -126,8 +140,8 @@ func TestAllocations(t *testing.T) {
 		{"allowed, by cookie", 3, open(), middleware.WithinLimits, 1, []option{showingCookie(tok)}},
 		{"allowed, no token", 3, open(), middleware.WithinLimits, 0, nil},
 		{"allowed, IPv6", 3, open(), middleware.WithinLimits, 0, []option{v6}},
-		{"allowed, under a ceiling", 3, underCeiling(), middleware.WithinLimits, 0, nil},
-		{"allowed, IPv6, under a ceiling", 3, underCeiling(), middleware.WithinLimits, 0, []option{v6}},
+		{"allowed, under a ceiling", 3, ceiling, middleware.WithinLimits, 0, nil},
+		{"allowed, IPv6, under a ceiling", 3, ceiling, middleware.WithinLimits, 0, []option{v6}},
 		{"allowed, four forged", 3, open(), middleware.WithinLimits, 0, []option{showing(forgery(tok), forgery(tok), forgery(tok), forgery(tok))}},
 		{"allowed, four of another secret", 3, open(), middleware.WithinLimits, 0, []option{showing(elsewhere, elsewhere, elsewhere, elsewhere)}},
 		{"allowed, four of another clock", 2, open(), middleware.WithinLimits, 4, []option{showing(ahead, ahead, ahead, ahead)}},
@@ -149,84 +163,129 @@ func TestAllocations(t *testing.T) {
 			if test.name == "refused, HTML, wait ticket" && fips140.Enforced() {
 				test.most++ // crypto/hmac makes one hash more, to see whether it is approved
 			}
-			got := testing.AllocsPerRun(200, l.send)
-			t.Logf("%.0f allocations", got)
-			require.LessOrEqual(t, got, test.most, moreAllocations)
+			allocates(t, test.most, l.send)
 		})
 	}
 }
 
-// TestAllocationsOutside holds those of Check, Peek and Decide: the decision, the strings of
-// its fields, and of a limit by outcome what is held.
+// Outside of HTTP there are the decision, the strings of its fields, and of a limit by outcome what is held.
 func TestAllocationsOutside(t *testing.T) {
-	if testkit.Race {
-		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocationsOutside: the race detector allocates on its own; go test -short counts them")
-		t.Skip("the race detector allocates on its own")
-	}
+	countsAllocations(t)
 	free := open()
 	free.Limits[0].Name = "attempts"
 	free.Limits = append(free.Limits, middleware.Limit{Name: "failures", Quota: 1 << 30, Window: time.Minute})
 	free.ByOutcome = &middleware.ByOutcome{Limits: []string{"failures"}}
-	ask := middleware.Ask{Identity: visitor, Tokens: []string{earned(t, open())}}
+	ask, ctx := middleware.Ask{Identity: visitor, Tokens: []string{earned(t, open())}}, t.Context()
+	checks := func(m *middleware.Middleware) (middleware.Answer, error) { return m.Check(ctx, visitor, 1) }
 	for _, test := range []struct {
 		name string
 		most float64
 		cfg  middleware.Config
-		ask  func(context.Context, *middleware.Middleware) error
+		ask  func(*middleware.Middleware) (middleware.Answer, error)
 	}{
-		{"Check", 2, open(), func(ctx context.Context, m *middleware.Middleware) error {
-			_, err := m.Check(ctx, visitor, 1)
-			return err
+		{"Check", 2, open(), checks},
+		{"Check, refused", 2, shut(), checks},
+		{"Peek", 2, open(), func(m *middleware.Middleware) (a middleware.Answer, err error) {
+			_, err = m.Peek(ctx, visitor)
+			return a, err
 		}},
-		{"Check, refused", 2, shut(), func(ctx context.Context, m *middleware.Middleware) error {
-			_, err := m.Check(ctx, visitor, 1)
-			return err
-		}},
-		{"Peek", 2, open(), func(ctx context.Context, m *middleware.Middleware) error {
-			_, err := m.Peek(ctx, visitor)
-			return err
-		}},
-		{"Decide with a token", 3, open(), func(ctx context.Context, m *middleware.Middleware) error {
-			_, err := m.Decide(ctx, ask)
-			return err
-		}},
-		{"by outcome", 7, free, func(ctx context.Context, m *middleware.Middleware) error {
-			a, err := m.Check(ctx, visitor, 1)
-			a.Charge(false)
-			return err
-		}},
+		{"Decide with a token", 3, open(), func(m *middleware.Middleware) (middleware.Answer, error) { return m.Decide(ctx, ask) }},
+		{"by outcome", 7, free, checks},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, ctx := newLimiter(t, test.cfg), t.Context()
-			got := testing.AllocsPerRun(200, func() {
-				if err := test.ask(ctx, m); err != nil {
+			m := newLimiter(t, test.cfg)
+			allocates(t, test.most, func() {
+				a, err := test.ask(m)
+				if err != nil {
 					panic(err)
 				}
+				if test.cfg.ByOutcome != nil {
+					a.Charge(false)
+				}
 			})
-			t.Logf("%.0f allocations", got)
-			require.LessOrEqual(t, got, test.most, moreAllocations)
 		})
 	}
 }
 
 func TestAllocationsOfStacks(t *testing.T) {
-	if testkit.Race {
-		fmt.Fprintln(os.Stderr, "SKIPPED TestAllocationsOfStacks: the race detector allocates on its own; go test -short counts them")
-		t.Skip("the race detector allocates on its own")
-	}
+	countsAllocations(t)
 	for m, most := range map[string]float64{http.MethodGet: 16, http.MethodPost: 15} {
 		site := open()
 		site.Policy = "site"
-		nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-		h := newLimiter(t, site).Handler(newLimiter(t, open()).Handler(nothing))
-		r := httptest.NewRequest(m, "/", http.NoBody)
-		w := &sink{http.Header{}}
-		got := testing.AllocsPerRun(200, func() {
-			clear(w.header)
-			h.ServeHTTP(w, r)
+		l := &load{h: newLimiter(t, site).Handler(newLimiter(t, open()).Handler(nothing)), r: httptest.NewRequest(m, "/", http.NoBody), header: http.Header{}}
+		allocates(t, most, l.send)
+		require.Len(t, l.header["Ratelimit"], 2, m)
+	}
+}
+
+func benchmark(b *testing.B, name string, cfg middleware.Config, reason middleware.Reason, tokens int, options ...option) {
+	b.Run(name, func(b *testing.B) {
+		l := newLoad(b, cfg, reason, tokens, options...)
+		b.ReportAllocs()
+		for b.Loop() {
+			l.send()
+		}
+	})
+}
+
+// What most requests are is a POST: a token by header, one limit.
+func BenchmarkAllowed(b *testing.B) {
+	tok, v6, two, sliding := earned(b, open()), from("2001:db8::1"), open(), open()
+	two.Limits = append(two.Limits, fixed(1<<30, 24*3600e9))
+	sliding.Limits[0].Algorithm = storeless.SlidingWindow
+	benchmark(b, "POST", open(), middleware.WithinLimits, 1, showing(tok))
+	benchmark(b, "GET", open(), middleware.WithinLimits, 1, showing(tok), method("GET"))
+	benchmark(b, "two limits", two, middleware.WithinLimits, 1, showing(earned(b, two)))
+	benchmark(b, "sliding", sliding, middleware.WithinLimits, 1, showing(earned(b, sliding)))
+	benchmark(b, "no token", open(), middleware.WithinLimits, 0)
+	benchmark(b, "cookie", open(), middleware.WithinLimits, 1, showingCookie(tok))
+	benchmark(b, "IPv6", open(), middleware.WithinLimits, 1, v6, showing(earned(b, open(), v6)))
+}
+
+func BenchmarkRefused(b *testing.B) {
+	benchmark(b, "token", shut(), middleware.OverLimit, 1, showing(earned(b, open())))
+	benchmark(b, "no token", shut(), middleware.OverLimit, 0)
+}
+
+func BenchmarkForged(b *testing.B) {
+	forged := forgery(earned(b, open()))
+	benchmark(b, "one", open(), middleware.WithinLimits, 0, showing(forged))
+	benchmark(b, "four", open(), middleware.WithinLimits, 0, showing(forged, forged, forged, forged))
+}
+
+// A client for each processor; they share an instance.
+func BenchmarkParallel(b *testing.B) {
+	shared := newLimiter(b, open()).Handler(nothing)
+	var clients atomic.Int64
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		addr := from(fmt.Sprintf("203.0.113.%d", clients.Add(1)))
+		l := newLoad(b, open(), middleware.WithinLimits, 1, addr, showing(earned(b, open(), addr)))
+		l.h = shared
+		for pb.Next() {
+			l.send()
+		}
+	})
+}
+
+func BenchmarkOutside(b *testing.B) {
+	m, ask := newLimiter(b, open()), middleware.Ask{Identity: visitor, Tokens: []string{earned(b, open())}}
+	d, err := m.Peek(b.Context(), visitor)
+	require.NoError(b, err)
+	for name, f := range map[string]func() (middleware.Answer, error){
+		"Check":  func() (middleware.Answer, error) { return m.Check(b.Context(), visitor, 1) },
+		"Decide": func() (middleware.Answer, error) { return m.Decide(b.Context(), ask) },
+		"Pseudonym": func() (a middleware.Answer, err error) {
+			_, a.Allowed = d.Pseudonym(), true
+			return a, nil
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if a, err := f(); err != nil || !a.Allowed {
+					b.Fatal(a.Reason, err)
+				}
+			}
 		})
-		t.Logf("%s: %.0f allocations", m, got)
-		require.LessOrEqual(t, got, most, "%s: %s", m, moreAllocations)
-		require.Len(t, w.header["Ratelimit"], 2)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,14 +19,12 @@ import (
 	"github.com/tallystick/tallystick/pow"
 )
 
-// browserSite returns a site with endpoints and the limiter behind it.
 func browserSite(t *testing.T) (http.Handler, *middleware.Middleware) {
 	t.Helper()
 	m := newLimiter(t, challenging(new(clock), middleware.Newcomers))
 	return m.Endpoints(), m
 }
 
-// assets are the files for browsers.
 var assets = []string{"tally.js", "fetch.js", "texts.js", "solver.js", "page.js", "tally.css", "page.css"}
 
 func TestAssetsAreServedUnderTwoNames(t *testing.T) {
@@ -47,9 +44,7 @@ func TestAssetsAreServedUnderTwoNames(t *testing.T) {
 			plain, hashed := send(h, method("GET"), path("/tally/"+name), encoding), send(h, method("GET"), path(folder+name), encoding)
 			for url, resp := range map[string]*http.Response{"/tally/" + name: plain, folder + name: hashed} {
 				require.Equal(t, http.StatusOK, resp.StatusCode)
-				require.Equal(t, kind, resp.Header.Get("Content-Type"))
-				require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
-				require.Equal(t, "Accept-Encoding", resp.Header.Get("Vary"))
+				requireHeader(t, resp, "Content-Type", kind, "X-Content-Type-Options", "nosniff", "Vary", "Accept-Encoding")
 				require.Empty(t, resp.Cookies())
 				body := bodyOf(t, resp)
 				require.Equal(t, strconv.Itoa(len(body)), resp.Header.Get("Content-Length"))
@@ -64,17 +59,14 @@ func TestAssetsAreServedUnderTwoNames(t *testing.T) {
 					require.NotEmpty(t, body)
 					whole = body
 				}
-				again := send(h, method("GET"), path(url), encoding, with("If-None-Match", resp.Header.Get("Etag")))
-				require.Equal(t, http.StatusNotModified, again.StatusCode)
-				require.Equal(t, "Accept-Encoding", again.Header.Get("Vary"))
-				require.Empty(t, again.Header.Get("Content-Encoding"))
+				again := requireStatus(t, http.StatusNotModified, send(h, method("GET"), path(url), encoding, with("If-None-Match", resp.Header.Get("Etag"))))
+				requireHeader(t, again, "Vary", "Accept-Encoding", "Content-Encoding", "")
 				head := send(h, method("HEAD"), path(url), encoding)
 				require.Equal(t, resp.Header.Get("Content-Length"), head.Header.Get("Content-Length"))
 				require.Empty(t, bodyOf(t, head))
 			}
 			// One range is served. Of several, each has a head of its own: whole is less.
-			ranged := send(h, method("GET"), path("/tally/"+name), encoding, with("Range", "bytes=0-9"))
-			require.Equal(t, http.StatusPartialContent, ranged.StatusCode)
+			ranged := requireStatus(t, http.StatusPartialContent, send(h, method("GET"), path("/tally/"+name), encoding, with("Range", "bytes=0-9")))
 			require.Len(t, bodyOf(t, ranged), 10)
 			for _, dear := range []option{with("Range", "bytes=0-0,1-1"), with("If-None-Match", strings.Repeat(`"",`, 85)+plain.Header.Get("Etag"))} {
 				require.Equal(t, http.StatusOK, send(h, method("GET"), path("/tally/"+name), encoding, dear).StatusCode)
@@ -86,8 +78,7 @@ func TestAssetsAreServedUnderTwoNames(t *testing.T) {
 		require.NotEqual(t, tags[0], tags[1], "each encoding has a tag of its own")
 
 		// Another version's name gets this version, which may not be kept for ever.
-		resp := send(h, method("GET"), path("/tally/0123456789abcdef/"+name))
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp := requireStatus(t, http.StatusOK, send(h, method("GET"), path("/tally/0123456789abcdef/"+name)))
 		require.Equal(t, "no-cache", resp.Header.Get("Cache-Control"))
 		require.Empty(t, resp.Header.Get("Content-Encoding"), "who says nothing may not know it")
 		for _, none := range []string{"x" + name, "0123456789abcdeg/" + name, "0123456789abcde/" + name, "/" + name, "0123456789abcdef/x/" + name} {
@@ -136,38 +127,4 @@ func TestAssetsAreSmall(t *testing.T) {
 	for _, size := range []int{raw, compressed} {
 		require.Contains(t, string(text), fmt.Sprintf("%.0f KB", float64(size)/1000), "the figure of the page is old")
 	}
-}
-
-// TestForesight shows what a page is told before it takes work on.
-func TestForesight(t *testing.T) {
-	look := func(h http.Handler, options ...option) string {
-		resp := send(h, append([]option{method("GET"), path("/tally/challenge")}, options...)...)
-		body := bodyOf(t, resp)
-		body = regexp.MustCompile(`"challenge":"[^"]+"`).ReplaceAllString(body, `"challenge":…`)
-		return resp.Status[:3] + " " + strings.TrimSpace(body)
-	}
-	c := new(clock)
-	h := newSite(t, challenging(c, middleware.WhenExhausted))
-	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
-	require.Equal(t, 5, admitted(h, 9))
-	require.Equal(t, `200 {"needed":true,"left":0,"challenge":…,"ttl":10,"work":16}`, look(h))
-	tok := tokenIn(redeemed(h, solve(t, challengeIn(t, fetched(h)))))
-	require.Equal(t, `200 {"needed":false,"left":5,"carried":true,"challenge":…,"ttl":10,"work":24}`, look(h, showing(tok)), "of its own")
-	c.advance(8 * time.Minute)
-	require.Equal(t, `200 {"needed":false,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
-
-	h = newSite(t, challenging(new(clock), middleware.Newcomers))
-	require.Equal(t, `200 {"needed":true,"challenge":…,"ttl":10,"work":16}`, look(h))
-
-	h = newSite(t, challenging(new(clock), middleware.EveryRequest))
-	require.Equal(t, `200 {"needed":true,"left":5,"challenge":…,"ttl":10,"work":16}`, look(h))
-	for range 5 {
-		require.Equal(t, http.StatusOK, send(h, proving(solve(t, challengeIn(t, fetched(h))))).StatusCode)
-	}
-	require.Regexp(t, `^429 .*quota-exceeded`, look(h), "no proof would help")
-
-	cfg := challenging(new(clock), middleware.WhenExhausted)
-	cfg.Quiet = true
-	h = newSite(t, cfg)
-	require.Equal(t, `200 {"needed":false,"challenge":…,"ttl":10,"work":16}`, look(h))
 }

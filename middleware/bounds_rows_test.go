@@ -23,7 +23,6 @@ type sender struct {
 	token      string
 }
 
-// An underway is a request of a sender.
 type underway struct {
 	number        int
 	shown, brings string
@@ -83,8 +82,7 @@ func TestRequestsAtOnce(t *testing.T) {
 				if u == dear {
 					cost = L - n
 				}
-				resp := send(instances[2*n+i], showing(u.shown), costing(int64(cost)))
-				require.Equal(t, http.StatusOK, resp.StatusCode)
+				resp := requireStatus(t, http.StatusOK, send(instances[2*n+i], showing(u.shown), costing(int64(cost))))
 				u.brings, used = tokenIn(resp), used+cost
 			}
 			s.receive(dear)
@@ -152,8 +150,7 @@ func TestEveryRequestIsShutByAQuotaOfWork(t *testing.T) {
 		"by nonces": func(c *middleware.Challenge) { c.Work, c.NonceOnly = 0, true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			cfg := challenging(now, middleware.EveryRequest)
+			cfg := challenging(new(clock), middleware.EveryRequest)
 			change(cfg.Challenge)
 			var sites []*site
 			for range N {

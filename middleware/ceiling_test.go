@@ -5,7 +5,6 @@ package middleware_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,10 +18,11 @@ import (
 )
 
 // divided is a policy of 30 a minute, of which each of n instances admits its part.
-func divided(c *clock, n int64) middleware.Config {
-	cfg := contact(c)
-	cfg.Limits[0].Quota = 30
-	cfg.Instances, cfg.UnfairCeiling = n, true
+func divided(c *clock, n int64) middleware.Config { return under(contact(c), 30, n) }
+
+// under is a policy of so many a minute, under the ceiling of n instances.
+func under(cfg middleware.Config, quota, n int64) middleware.Config {
+	cfg.Limits[0].Quota, cfg.Instances, cfg.UnfairCeiling = quota, n, true
 	return cfg
 }
 
@@ -32,8 +32,7 @@ func TestUnfairCeiling(t *testing.T) {
 	for _, n := range []int{3, 10} {
 		for _, quota := range []int64{30, 37} {
 			t.Run(fmt.Sprintf("drops, L=%d, N=%d", quota, n), func(t *testing.T) {
-				cfg := divided(new(clock), int64(n))
-				cfg.Limits[0].Quota = quota
+				cfg := under(contact(new(clock)), quota, int64(n))
 				instances := fleet(t, n, cfg)
 				part := int(quota) / n
 				require.Equal(t, n*part, admitted(inTurn(instances), 40*n))
@@ -42,7 +41,7 @@ func TestUnfairCeiling(t *testing.T) {
 			})
 			t.Run(fmt.Sprintf("drops, forks and echoes, L=%d, N=%d", quota, n), func(t *testing.T) {
 				for seed := range uint64(3) {
-					c, r := new(clock), rand.New(rand.NewPCG(seed, 7))
+					c, r := new(clock), random(seed)
 					cfg := divided(c, int64(n))
 					cfg.Limits[0] = middleware.Limit{Quota: quota, Window: time.Minute} // sliding
 					instances := fleet(t, n, cfg)
@@ -73,64 +72,45 @@ func TestUnfairCeiling(t *testing.T) {
 // What a client gets that echoes and is under its limit: all of it where the balancer spreads
 // its requests evenly, and a part where it does not.
 func TestUnfairCeilingIsUnfair(t *testing.T) {
-	echoing := func(t *testing.T, h http.Handler, n int) (passed int) {
-		tok := ""
-		for range n {
-			resp := send(h, showing(tok))
-			if resp.StatusCode == http.StatusOK {
-				passed++
-			}
-			if tokenIn(resp) != "" {
-				tok = tokenIn(resp)
-			}
-		}
-		return passed
-	}
 	t.Run("one instance after the other", func(t *testing.T) {
 		for _, n := range []int{2, 3, 10} {
-			require.Equal(t, 30, echoing(t, inTurn(fleet(t, n, divided(new(clock), int64(n)))), 30))
+			require.Equal(t, 30, admitted(echoing(inTurn(fleet(t, n, divided(new(clock), int64(n))))), 30))
 		}
-		require.Equal(t, 28, echoing(t, inTurn(fleet(t, 4, divided(new(clock), 4))), 40), "four do not divide 30")
+		require.Equal(t, 28, admitted(echoing(inTurn(fleet(t, 4, divided(new(clock), 4)))), 40), "four do not divide 30")
 	})
 	t.Run("always the same instance", func(t *testing.T) {
 		for _, n := range []int64{2, 3, 4, 10} {
-			require.EqualValues(t, 30/n, echoing(t, fleet(t, 1, divided(new(clock), n))[0], 30))
+			require.EqualValues(t, 30/n, admitted(echoing(newSite(t, divided(new(clock), n))), 30))
 		}
 	})
 	t.Run("twice as many instances as there were to be", func(t *testing.T) {
-		require.Equal(t, 30, echoing(t, inTurn(fleet(t, 20, divided(new(clock), 10))), 40), "the token holds the quota")
+		require.Equal(t, 30, admitted(echoing(inTurn(fleet(t, 20, divided(new(clock), 10)))), 40), "the token holds the quota")
 		require.Equal(t, 60, admitted(inTurn(fleet(t, 20, divided(new(clock), 10))), 100))
 	})
 	t.Run("what it is told", func(t *testing.T) {
 		c := new(clock)
-		h := fleet(t, 1, divided(c, 10))[0]
+		h := newSite(t, divided(c, 10))
 		resp := send(h)
 		require.Equal(t, `"contact";q=30;w=60`, resp.Header.Get("RateLimit-Policy"))
 		require.Equal(t, `"contact";r=2;t=60`, resp.Header.Get("RateLimit"), "of a part of 3")
-		require.Equal(t, 2, echoing(t, h, 5))
+		require.Equal(t, 2, admitted(echoing(h), 5))
 		c.advance(12 * time.Second)
-		resp = send(h)
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp = requireStatus(t, http.StatusTooManyRequests, send(h))
 		require.Equal(t, `"contact";r=0;t=48`, resp.Header.Get("RateLimit"))
-		wait := retryAfter(t, resp)
-		require.GreaterOrEqual(t, wait, 48*time.Second)
+		require.GreaterOrEqual(t, retryAfter(t, resp), 48*time.Second)
 		c.advance(48 * time.Second)
 		require.Equal(t, http.StatusOK, send(h).StatusCode)
 	})
 	t.Run("a cost above its part", func(t *testing.T) {
 		cfg := divided(new(clock), 10)
 		cfg.Cost = func(*http.Request) int64 { return 4 }
-		resp := send(fleet(t, 1, cfg)[0])
-		require.Equal(t, http.StatusForbidden, resp.StatusCode, "it can never be admitted")
+		resp := requireStatus(t, http.StatusForbidden, send(newSite(t, cfg)), "it can never be admitted")
 		require.Empty(t, resp.Header.Get("Retry-After"))
 	})
 	t.Run("a page asks for more than a part", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.WhenExhausted)
-		cfg.Limits[0].Quota = 30
-		cfg.Instances, cfg.UnfairCeiling = 10, true
+		cfg := under(challenging(new(clock), middleware.WhenExhausted), 30, 10)
 		cfg.Challenge.NoWaitingRoom = true
-		resp := fetched(newSite(t, cfg), path("/tally/challenge"), func(r *http.Request) { r.URL.RawQuery = "cost=1000" })
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp := requireStatus(t, http.StatusOK, fetched(newSite(t, cfg), path("/tally/challenge"), query("cost=1000")))
 		require.Contains(t, bodyOf(t, resp), `"needed":false,"left":3`, "as of any cost above a quota, it is told of the most there may be")
 	})
 }
@@ -192,39 +172,24 @@ func TestUnfairCeilingOfAThousandWrongPasswords(t *testing.T) {
 	require.Equal(t, 20, fails(instances, 1000))
 }
 
-// Bought tallies, networks, the waiting room and the modes have their parts as well.
 func TestUnfairCeilingOfAll(t *testing.T) {
 	const n = 3
 	t.Run("bought tallies", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.WhenExhausted)
-		cfg.Limits[0].Quota = 30
-		cfg.Instances, cfg.UnfairCeiling = n, true
+		cfg := under(challenging(new(clock), middleware.WhenExhausted), 30, n)
 		cfg.Challenge.BindOwn = true
-		var all []http.Handler
-		for range n {
-			all = append(all, newSite(t, cfg))
-		}
+		all := handlers(sites(t, n, cfg))
 		tok := bought(t, all[0])
 		require.Equal(t, 60, admitted(inTurn(all), 200, showing(tok)), "L·(1+F)")
 		require.Zero(t, admitted(inTurn(all), 200))
 	})
 	t.Run("Newcomers", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.Limits[0].Quota = 30
-		cfg.Instances, cfg.UnfairCeiling = n, true
-		var all []http.Handler
-		for range n {
-			all = append(all, newSite(t, cfg))
-		}
+		all := handlers(sites(t, n, under(challenging(new(clock), middleware.Newcomers), 30, n)))
 		tok, other := bought(t, all[0]), bought(t, all[1])
 		require.Equal(t, 30, admitted(inTurn(all), 200, showing(tok)))
 		require.Equal(t, 30, admitted(inTurn(all), 200, showing(other)))
 	})
 	t.Run("EveryRequest", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.EveryRequest)
-		cfg.Limits[0].Quota = 6
-		cfg.Instances, cfg.UnfairCeiling = n, true
-		s := newSite(t, cfg)
+		s := newSite(t, under(challenging(new(clock), middleware.EveryRequest), 6, n))
 		var proofs []string
 		for range 3 { // while a proof would still help
 			proofs = append(proofs, solved(t, send(s)))
@@ -262,65 +227,47 @@ func TestUnfairCeilingOfAll(t *testing.T) {
 	})
 }
 
-// Each tier has its parts, and each customer.
 func TestUnfairCeilingOfTiersAndCustomers(t *testing.T) {
 	cfg := divided(new(clock), 3)
 	pro := cfg.Limits[0]
 	pro.Quota = 60
 	cfg.Tiers = map[string][]middleware.Limit{"pro": {pro}}
-	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id := middleware.Principal(r.Header.Get("X-User"))
-		id.Tier, _, _ = strings.Cut(r.Header.Get("X-User"), "-")
-		return id, nil
-	}
+	cfg.Identity = byCustomer
 	cfg.LimitsFor = &middleware.LimitsFor{Func: func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
-		l := pro
-		switch id.Name() {
-		case "pro-large":
-			l.Quota = 90
-		case "pro-small":
-			l.Quota = 2
-		default:
-			return nil, nil
-		}
-		return []middleware.Limit{l}, nil
+		return map[string][]middleware.Limit{"large": minutely(90), "small": minutely(2)}[id.Name()], nil
 	}}
 	cfg.LimitsFor.Deadline = 10 * time.Second // a busy machine must not meet it
 	log := logTo(&cfg)
 	h := inTurn(fleet(t, 3, cfg))
-	require.Equal(t, 30, admitted(h, 300, with("X-User", "free-1")))
-	require.Equal(t, 60, admitted(h, 300, with("X-User", "pro-1")))
-	require.Equal(t, 90, admitted(h, 300, with("X-User", "pro-large")))
-	require.Equal(t, 60, admitted(h, 300, with("X-User", "pro-small")), "2 cannot be divided by 3: the limits of the tier apply")
-	require.Contains(t, strings.Join(log.lines(), "\n"), "UnfairCeiling")
+	require.Equal(t, 30, admitted(h, 300, customer("free")))
+	for name, want := range map[string]int{"any": 60, "large": 90, "small": 60} { // 2 cannot be divided by 3: the limits of the tier apply
+		require.Equal(t, want, admitted(h, 300, with("X-Customer", name, "X-Tier", "pro")), name)
+	}
+	require.Contains(t, log.String(), "UnfairCeiling")
 }
 
 // A charge that is changed is changed under the ceiling too, and what shadows and Shadow would
 // refuse is told and not refused.
 func TestUnfairCeilingIsSettled(t *testing.T) {
+	refunds := func(w http.ResponseWriter, r *http.Request) { require.NoError(t, middleware.Refund(w, r)) }
 	t.Run("Refund", func(t *testing.T) {
-		m := newLimiter(t, divided(new(clock), 10))
-		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			require.NoError(t, middleware.Refund(w, r))
-		}))
+		h := newSite(t, divided(new(clock), 10))
+		h.spy.serve = refunds
 		require.Equal(t, 50, admitted(h, 50))
-		require.Equal(t, 3, admitted(m.Handler(new(spy)), 50))
+		h.spy.serve = nil
+		require.Equal(t, 3, admitted(h, 50))
 	})
 	t.Run("Settle", func(t *testing.T) {
-		m := newLimiter(t, divided(new(clock), 10))
-		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			require.NoError(t, middleware.Settle(r, 2))
-		}))
+		h := newSite(t, divided(new(clock), 10))
+		h.spy.serve = func(_ http.ResponseWriter, r *http.Request) { require.NoError(t, middleware.Settle(r, 2)) }
 		require.Equal(t, 2, admitted(h, 50), "3, of which the second took 2")
 	})
 	t.Run("Settle, of an own tally", func(t *testing.T) {
-		cfg := challenging(new(clock), middleware.Newcomers)
-		cfg.Limits[0].Quota = 30
-		cfg.Instances, cfg.UnfairCeiling = 10, true
+		cfg := under(challenging(new(clock), middleware.Newcomers), 30, 10)
 		cfg.Challenge.NoWaitingRoom = true
 		s := newSite(t, cfg)
 		tok := bought(t, s)
-		s.spy.serve = func(w http.ResponseWriter, r *http.Request) { require.NoError(t, middleware.Refund(w, r)) }
+		s.spy.serve = refunds
 		require.Equal(t, 20, admitted(s, 20, showing(tok)))
 		s.spy.serve = nil
 		require.Equal(t, 3, admitted(s, 20, showing(tok)))
@@ -328,38 +275,29 @@ func TestUnfairCeilingIsSettled(t *testing.T) {
 	t.Run("a shadow", func(t *testing.T) {
 		cfg := divided(new(clock), 10)
 		cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "tried", Algorithm: middleware.FixedWindow, Quota: 10, Window: time.Minute, Shadow: true})
-		d := record(&cfg)
-		m := newLimiter(t, cfg)
-		h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("X-Back") != "" {
-				require.NoError(t, middleware.Refund(w, r))
+		h := newSite(t, cfg)
+		for i, why := range []string{"", "the part of ten is one", "nothing was counted there, and nothing given back", "its part is still used up"} {
+			if h.spy.serve = nil; i == 2 {
+				h.spy.serve = refunds
 			}
-		}))
-		require.Equal(t, 2, admitted(h, 2))
-		require.True(t, d.last().Limits()[1].Blocked, "the part of ten is one")
-		require.Equal(t, 1, admitted(h, 1, with("X-Back", "1")))
-		require.True(t, d.last().Limits()[1].Blocked, "nothing was counted there, and nothing given back")
-		require.Equal(t, 1, admitted(h, 1))
-		require.True(t, d.last().Limits()[1].Blocked, "its part is still used up")
+			require.Equal(t, 1, admitted(h, 1))
+			require.Equal(t, i > 0, h.decisions.last().Limits()[1].Blocked, why)
+		}
 		require.Zero(t, admitted(h, 5))
 	})
 	t.Run("Shadow", func(t *testing.T) {
 		cfg := divided(new(clock), 10)
 		cfg.Shadow = true
-		d := record(&cfg)
-		require.Equal(t, 5, admitted(newLimiter(t, cfg).Handler(new(spy)), 5))
-		require.False(t, d.last().Admitted)
+		h := newSite(t, cfg)
+		require.Equal(t, 5, admitted(h, 5))
+		require.False(t, h.decisions.last().Admitted)
 	})
 	t.Run("outside of HTTP", func(t *testing.T) {
 		m := newLimiter(t, divided(new(clock), 10))
 		id := middleware.Principal("alice")
 		for i := range 5 {
-			d, err := m.Peek(t.Context(), id)
-			require.NoError(t, err)
-			require.Equal(t, i < 3, d.Allowed)
-			a, err := m.Check(t.Context(), id, 1)
-			require.NoError(t, err)
-			require.Equal(t, i < 3, a.Allowed)
+			require.Equal(t, i < 3, peeked(t, m, id).Allowed)
+			require.Equal(t, i < 3, check(t, m, id, 1).Allowed)
 		}
 	})
 }

@@ -39,41 +39,49 @@ func codesIn(lines []string) (codes []string) {
 type trouble func(t *testing.T) []string
 
 // around serves requests by a policy; each comes a second after the other.
-func around(t *testing.T, change func(*middleware.Config), handle http.HandlerFunc, requests ...[]option) []string {
-	t.Helper()
-	now := new(clock)
-	cfg := contact(now)
-	cfg.Limits[0].Quota = 1 << 20
-	log := logTo(&cfg)
-	if change != nil {
-		change(&cfg)
+func around(change func(*middleware.Config), requests ...[]option) trouble {
+	return func(t *testing.T) []string {
+		now := new(clock)
+		cfg := contact(now)
+		cfg.Limits[0].Quota = 1 << 20
+		log := logTo(&cfg)
+		if change != nil {
+			change(&cfg)
+		}
+		h := newLimiter(t, cfg).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for _, options := range requests {
+			now.advance(time.Second)
+			send(h, options...)
+		}
+		return log.lines()
 	}
-	if handle == nil {
-		handle = func(http.ResponseWriter, *http.Request) {}
-	}
-	h := newLimiter(t, cfg).Handler(handle)
-	for _, options := range requests {
-		now.advance(time.Second)
-		send(h, options...)
-	}
-	return log.lines()
 }
 
-// host names the site that a request is for.
+// host names the site that a request is for, and page is a request of a page of the site shop.example.
 func host(name string) option { return func(r *http.Request) { r.Host = name } }
+
+func page(origin string, more ...option) []option {
+	return append([]option{host("shop.example"), with("Origin", origin)}, more...)
+}
 
 func overTLS(r *http.Request) { r.TLS = new(tls.ConnectionState) }
 
-// forms is a policy of forms, whose pages come by GET.
 func forms(mode middleware.Mode) func(*middleware.Config) {
-	return func(cfg *middleware.Config) {
-		cfg.Challenge = &middleware.Challenge{Mode: mode, Work: 16}
-	}
+	return func(cfg *middleware.Config) { cfg.Challenge = &middleware.Challenge{Mode: mode, Work: 16} }
 }
 
 func insecure(cfg *middleware.Config) { cfg.InsecureCookie = true }
 
-// programs are requests of so many programs from an address.
+func trusting(cfg *middleware.Config) {
+	cfg.Identity, _ = middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
+}
+
+func telling(id middleware.Identity, err error) func(*middleware.Config) {
+	return func(cfg *middleware.Config) {
+		cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, err }
+	}
+}
+
 func programs(n int, addr func(i int) string, more ...option) (requests [][]option) {
 	for i := range n {
 		requests = append(requests, append([]option{from(addr(i)), with("User-Agent", fmt.Sprintf("program/%d", i))}, more...))
@@ -88,6 +96,8 @@ type framework struct{ http.ResponseWriter }
 
 func (f *framework) Written() bool { return true }
 
+func frameworks(w http.ResponseWriter) http.ResponseWriter { return &framework{w} }
+
 // A stripper takes a field away when the header is written.
 type stripper struct {
 	http.ResponseWriter
@@ -99,43 +109,79 @@ func (s *stripper) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
+func stripping(name string) func(http.ResponseWriter) http.ResponseWriter {
+	return func(w http.ResponseWriter) http.ResponseWriter { return &stripper{w, name} }
+}
+
 // wrapped serves a request by a limiter whose writer is what wrap makes of the server's.
-func wrapped(t *testing.T, wrap func(http.ResponseWriter) http.ResponseWriter, verb string, handle http.HandlerFunc) []string {
-	cfg := contact(new(clock))
-	log := logTo(&cfg)
-	h := newLimiter(t, cfg).Handler(handle)
-	r := httptest.NewRequest(verb, "/", nil)
-	h.ServeHTTP(wrap(httptest.NewRecorder()), r)
-	return log.lines()
+func wrapped(wrap func(http.ResponseWriter) http.ResponseWriter, verb string, handle http.HandlerFunc) trouble {
+	return func(t *testing.T) []string {
+		cfg := contact(new(clock))
+		log := logTo(&cfg)
+		newLimiter(t, cfg).Handler(handle).ServeHTTP(wrap(httptest.NewRecorder()), httptest.NewRequest(verb, "/", nil))
+		return log.lines()
+	}
+}
+
+func writing(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
 // nested serves requests by a policy around another.
-func nested(t *testing.T, between func(http.Handler) http.Handler, inner string) []string {
-	now := new(clock)
-	cfg := contact(now)
-	cfg.Policy = "site"
-	log := logTo(&cfg)
-	outer := newLimiter(t, cfg)
-	page := outer
-	if inner != "" {
-		cfg.Policy = inner
-		page = newLimiter(t, cfg)
+func nested(between func(http.Handler) http.Handler, inner string) trouble {
+	return func(t *testing.T) []string {
+		cfg := contact(new(clock))
+		cfg.Policy = "site"
+		log := logTo(&cfg)
+		outer := newLimiter(t, cfg)
+		page := outer
+		if inner != "" {
+			cfg.Policy = inner
+			page = newLimiter(t, cfg)
+		}
+		send(outer.Handler(between(page.Handler(new(spy)))))
+		return log.lines()
 	}
-	send(outer.Handler(between(page.Handler(new(spy)))))
-	return log.lines()
 }
 
-// troubles sets off each check of this package.
+// ofCounter returns one line, of several, of the log of an exact route: what happens to its engine comes first.
+func ofCounter(line int, happens func(c *clock, l *ledger, h http.Handler)) trouble {
+	return func(t *testing.T) []string {
+		c, l, h := paidSite(t)
+		happens(c, l, h)
+		return h.log.lines()[line : line+1]
+	}
+}
+
+func failure(err error) trouble {
+	return ofCounter(0, func(_ *clock, l *ledger, h http.Handler) {
+		l.fault = func(context.Context, int) error { return err }
+		send(h)
+	})
+}
+
+// outageAndAfter is an engine that is down for a while.
+func outageAndAfter(c *clock, l *ledger, h http.Handler) {
+	l.fault = onFire
+	breaks(h, c)
+	l.fault = nil
+	for range 20 {
+		c.advance(time.Second)
+		send(h)
+	}
+}
+
+var (
+	anHourOfLess = []middleware.Limit{{Quota: 10, Window: time.Minute}, {Quota: 1000, Window: time.Hour}} // never refuses
+	anHourOfMore = []middleware.Limit{{Quota: 100, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}
+)
+
+func idleHour(cfg *middleware.Config) { cfg.Limits = anHourOfLess }
+
 func troubles() map[string]trouble {
-	trusting := func(cfg *middleware.Config) {
-		cfg.Identity, _ = middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
-	}
-	field := func(value string) option { return with("X-Forwarded-For", value) }
-	identity := func(id middleware.Identity, err error) func(*middleware.Config) {
-		return func(cfg *middleware.Config) {
-			cfg.Identity = func(*http.Request) (middleware.Identity, error) { return id, err }
-		}
-	}
+	field := func(value string) []option { return []option{from("10.0.0.1"), with("X-Forwarded-For", value)} }
+	tiered := middleware.APIKey("x")
+	tiered.Tier = "pro"
 	return map[string]trouble{
 		"configured": func(t *testing.T) []string {
 			var b strings.Builder
@@ -144,59 +190,30 @@ func troubles() map[string]trouble {
 			newLimiter(t, cfg)
 			return []string{b.String()}
 		},
-		"limit-idle": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				cfg.Limits = []middleware.Limit{{Quota: 10, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}
-			}, nil)
-		},
-		"identity-unknown": func(t *testing.T) []string { return around(t, nil, nil, []option{from("@")}) },
-		"identity-unavailable": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) { cfg.Identity = away }, nil, nil)
-		},
-		"tier-unknown": func(t *testing.T) []string {
-			id := middleware.APIKey("x")
-			id.Tier = "pro"
-			return around(t, identity(id, nil), nil, nil)
-		},
-		"limits-failed": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				identity(middleware.APIKey("x"), nil)(cfg)
-				cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
-					return nil, errors.New("the database is away")
-				}}
-			}, nil, nil)
-		},
-		"port-unknown": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				forms(middleware.WhenExhausted)(cfg)
-				cfg.PortBlocks = true
-			}, nil, []option{func(r *http.Request) { r.RemoteAddr = "203.0.113.1" }})
-		},
-		"proxy-untrusted": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{from("10.0.0.1"), field("203.0.113.9")})
-		},
-		"proxy-suspected": func(t *testing.T) []string {
-			return around(t, trusting, nil,
-				[]option{from("10.0.0.1"), field("203.0.113.5, 66.241.125.1")}, []option{from("10.0.0.1"), field("203.0.113.6, 66.241.125.1")},
-				[]option{from("10.0.0.1"), field("203.0.113.7, 66.241.125.1")}, []option{from("10.0.0.1"), field("203.0.113.8, 66.241.125.1")})
-		},
-		"proxy-silent": func(t *testing.T) []string { return around(t, trusting, nil, []option{from("10.0.0.1")}) },
-		"proxy-forgetful": func(t *testing.T) []string {
-			return around(t, trusting, nil, []option{from("10.0.0.1"), field("203.0.113.5")}, []option{from("10.0.0.1")})
-		},
-		"everybody-one": func(t *testing.T) []string { return around(t, nil, nil, programs(8, always("127.0.0.1"))...) },
-		"cookie-dropped": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{host("shop.example"), with("Origin", "http://shop.example")})
-		},
-		"cookie-insecure": func(t *testing.T) []string { return around(t, insecure, nil, []option{overTLS}) },
-		"fields-lost": func(t *testing.T) []string {
-			return wrapped(t, func(w http.ResponseWriter) http.ResponseWriter { return &stripper{w, "Tallystick-Token"} }, http.MethodPost,
-				func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-		},
-		"writer-bypassed": func(t *testing.T) []string {
-			return wrapped(t, func(w http.ResponseWriter) http.ResponseWriter { return &framework{w} }, http.MethodGet,
-				func(http.ResponseWriter, *http.Request) {})
-		},
+		"limit-idle":           around(idleHour),
+		"identity-unknown":     around(nil, []option{from("@")}),
+		"identity-unavailable": around(func(cfg *middleware.Config) { cfg.Identity = away }, nil),
+		"tier-unknown":         around(telling(tiered, nil), nil),
+		"limits-failed": around(func(cfg *middleware.Config) {
+			telling(middleware.APIKey("x"), nil)(cfg)
+			cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
+				return nil, errors.New("the database is away")
+			}}
+		}, nil),
+		"port-unknown": around(func(cfg *middleware.Config) {
+			forms(middleware.WhenExhausted)(cfg)
+			cfg.PortBlocks = true
+		}, []option{func(r *http.Request) { r.RemoteAddr = "203.0.113.1" }}),
+		"proxy-untrusted": around(nil, field("203.0.113.9")),
+		"proxy-suspected": around(trusting, field("203.0.113.5, 66.241.125.1"), field("203.0.113.6, 66.241.125.1"),
+			field("203.0.113.7, 66.241.125.1"), field("203.0.113.8, 66.241.125.1")),
+		"proxy-silent":    around(trusting, []option{from("10.0.0.1")}),
+		"proxy-forgetful": around(trusting, field("203.0.113.5"), []option{from("10.0.0.1")}),
+		"everybody-one":   around(nil, programs(8, always("127.0.0.1"))...),
+		"cookie-dropped":  around(nil, page("http://shop.example")),
+		"cookie-insecure": around(insecure, []option{overTLS}),
+		"fields-lost":     wrapped(stripping("Tallystick-Token"), http.MethodPost, writing(http.StatusNoContent)),
+		"writer-bypassed": wrapped(frameworks, http.MethodGet, func(http.ResponseWriter, *http.Request) {}),
 		"policy-made-twice": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			log := logTo(&cfg)
@@ -205,19 +222,13 @@ func troubles() map[string]trouble {
 			runtime.KeepAlive(first)
 			return log.lines()
 		},
-		"policy-twice": func(t *testing.T) []string { return nested(t, plain, "") },
-		"endpoints-unmounted": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				forms(middleware.Newcomers)(cfg)
-				cfg.Challenge.Path = "/tally/"
-			}, nil, nil)
-		},
-		"newcomers-on-get": func(t *testing.T) []string {
-			return around(t, forms(middleware.Newcomers), nil, []option{method(http.MethodGet), html})
-		},
-		"cost-negative": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil, nil)
-		},
+		"policy-twice": nested(plain, ""),
+		"endpoints-unmounted": around(func(cfg *middleware.Config) {
+			forms(middleware.Newcomers)(cfg)
+			cfg.Challenge.Path = "/tally/"
+		}, nil),
+		"newcomers-on-get": around(forms(middleware.Newcomers), []option{method(http.MethodGet), html}),
+		"cost-negative":    around(func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return -1 } }, nil),
 		"secret-unknown": func(t *testing.T) []string {
 			cfg := contact(new(clock))
 			cfg.Secrets = [][]byte{secret("b")}
@@ -227,23 +238,21 @@ func troubles() map[string]trouble {
 				who := from(fmt.Sprintf("203.%d.113.1", i))
 				requests = append(requests, []option{who, showing(spend(t, theirs, 1, who))})
 			}
-			return around(t, nil, nil, requests...)
+			return around(nil, requests...)(t)
 		},
 		"clock-differs": func(t *testing.T) []string {
 			ahead := new(clock)
 			ahead.advance(90 * time.Second)
 			theirs, _ := limited(t, contact(ahead))
-			return around(t, nil, nil, []option{showing(spend(t, theirs, 1))})
+			return around(nil, []option{showing(spend(t, theirs, 1))})(t)
 		},
 		"clock-jumped": func(t *testing.T) []string {
 			now := new(clock)
-			cfg := contact(now)
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, contact(now))
 			send(h)
 			now.advance(-time.Hour)
 			send(h)
-			return log.lines()
+			return h.log.lines()
 		},
 		"memory-full": func(t *testing.T) []string {
 			f := newFlood(contact(new(clock)))
@@ -255,67 +264,33 @@ func troubles() map[string]trouble {
 		"sales-full": func(t *testing.T) []string {
 			cfg := challenging(new(clock), middleware.Newcomers)
 			cfg.MaxClients = 1
-			log := logTo(&cfg)
 			h := newSite(t, cfg)
 			for i := range 40 {
 				addr := from(fmt.Sprintf("198.%d.100.1", i))
 				send(h, addr, proving(solved(t, fetched(h, addr))))
 			}
-			return slices.DeleteFunc(log.lines(), func(line string) bool { return strings.Contains(line, "code=memory-full") })
+			return slices.DeleteFunc(h.log.lines(), func(line string) bool { return strings.Contains(line, "code=memory-full") })
 		},
-		"challenge-failed": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				forms(middleware.Newcomers)(cfg)
-				cfg.Now = func() time.Time { return time.Unix(-3600, 0) }
-			}, nil, nil)
-		},
-		"counter-down": func(t *testing.T) []string { return ofOutage(t, 1) },
-		"counter-back": func(t *testing.T) []string { return ofOutage(t, 2) },
-		"counter-refuses": func(t *testing.T) []string {
-			c, l, cfg, log := paidRoute()
-			h, _ := limited(t, cfg)
+		"challenge-failed": around(func(cfg *middleware.Config) {
+			forms(middleware.Newcomers)(cfg)
+			cfg.Now = func() time.Time { return time.Unix(-3600, 0) }
+		}, nil),
+		"counter-down": ofCounter(1, outageAndAfter),
+		"counter-back": ofCounter(2, outageAndAfter),
+		"counter-refuses": ofCounter(0, func(c *clock, l *ledger, h http.Handler) {
 			l.fault = func(context.Context, int) error { return exact.ErrContended }
 			for range 10 {
 				send(h)
 				c.advance(time.Second)
 			}
-			return strings.SplitAfter(log.String(), "\n")[:1]
-		},
-		"counter-full": func(t *testing.T) []string {
-			_, l, cfg, log := paidRoute()
-			h, _ := limited(t, cfg)
-			l.fault = func(context.Context, int) error { return fmt.Errorf("%w: file: no room on the disk", exact.ErrFull) }
-			send(h)
-			return strings.SplitAfter(log.String(), "\n")[:1]
-		},
-		"counter-failed": func(t *testing.T) []string {
-			_, l, cfg, log := paidRoute()
-			h, _ := limited(t, cfg)
-			l.fault = onFire
-			send(h)
-			return strings.SplitAfter(log.String(), "\n")[:1]
-		},
+		}),
+		"counter-full":   failure(fmt.Errorf("%w: file: no room on the disk", exact.ErrFull)),
+		"counter-failed": failure(errEngine),
 	}
 }
 
-// ofOutage returns the n-th line, from 0, of the log of an outage.
-func ofOutage(t *testing.T, n int) []string {
-	c, l, cfg, log := paidRoute()
-	h, _ := limited(t, cfg)
-	l.fault = onFire
-	breaks(h, c)
-	l.fault = nil
-	for range 20 {
-		c.advance(time.Second)
-		send(h)
-	}
-	return strings.SplitAfter(log.String(), "\n")[n : n+1]
-}
-
-// A section is what docs/checks.md says of a code.
 type section struct{ code, text, example string }
 
-// sections returns those of docs/checks.md.
 func sections(t *testing.T) (all []section) {
 	t.Helper()
 	page, err := os.ReadFile("../docs/checks.md")
@@ -363,203 +338,5 @@ func TestChecks(t *testing.T) {
 			require.NotRegexp(t, address, line, "no line holds the address of a client: docs/watching.md says so")
 			require.Equal(t, examples[code], line, "the example in docs/checks.md, and the line that is written, which belongs there")
 		})
-	}
-}
-
-// Two policies of one name are one to a client: each takes the other's tokens for its own.
-func TestPoliciesOfOneNameAreTold(t *testing.T) {
-	told := []string{"policy-made-twice", "policy-twice"}
-	require.Equal(t, told, codesIn(nested(t, plain, "site")))
-	require.Equal(t, told, codesIn(nested(t, func(h http.Handler) http.Handler {
-		cfg := contact(new(clock))
-		return newLimiter(t, cfg).Handler(http.StripPrefix("/", h)) // another between, and a router
-	}, "site")), "however much is between")
-}
-
-// What is all right sets no check off.
-func TestNoCheckWithoutTrouble(t *testing.T) {
-	origin := func(value string) option { return with("Origin", value) }
-	page := []option{method(http.MethodGet), html}
-	for name, lines := range map[string]trouble{
-		"a page on TLS": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{host("shop.example"), origin("https://shop.example"), overTLS})
-		},
-		"a page on TLS, which a proxy ends": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{host("shop.example"), origin("https://shop.example")})
-		},
-		"a page of another site": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{host("shop.example"), origin("http://other.example")})
-		},
-		"a page of nobody": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{host("shop.example"), origin("null")}, []option{host(""), origin("http://")}, []option{host("shop.example"), origin("http://shop.example"), origin("http://shop.example")})
-		},
-		"localhost": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{host("localhost:8080"), origin("http://localhost:8080")},
-				[]option{host("a.localhost"), origin("http://a.localhost")}, []option{host("127.0.0.1:80"), origin("http://127.0.0.1:80")},
-				[]option{host("[::1]:80"), origin("http://[::1]:80")})
-		},
-		"a browser that keeps the cookie": func(t *testing.T) []string {
-			return around(t, nil, nil, []option{host("shop.example"), origin("http://shop.example"), showingCookie("x")})
-		},
-		"no cookie is sent": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) { cfg.TokenTransport = middleware.HeaderOnly }, nil, []option{host("shop.example"), origin("http://shop.example")})
-		},
-		"plain HTTP in development": func(t *testing.T) []string {
-			return around(t, insecure, nil, []option{host("shop.example"), origin("http://shop.example")})
-		},
-		"two clients in private": func(t *testing.T) []string {
-			return around(t, nil, nil, programs(40, func(i int) string { return []string{"10.0.0.1", "10.0.0.2"}[i%2] })...)
-		},
-		"one public client of many programs": func(t *testing.T) []string {
-			return around(t, nil, nil, programs(40, always("203.0.113.1"))...)
-		},
-		"one private client of few programs": func(t *testing.T) []string {
-			return around(t, nil, nil, append(programs(7, always("10.0.0.1")), programs(7, always("10.0.0.1"))...)...)
-		},
-		"programs without a name": func(t *testing.T) []string {
-			return around(t, nil, nil, programs(40, always("10.0.0.1"), func(r *http.Request) { r.Header.Del("User-Agent") })...)
-		},
-		"one request a second is checked": func(t *testing.T) []string {
-			cfg := contact(new(clock))
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
-			for _, options := range programs(40, always("127.0.0.1")) {
-				send(h, options...)
-			}
-			return log.lines()
-		},
-		"keys from one address": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), nil }
-			}, nil, programs(40, always("10.0.0.1"))...)
-		},
-		"clients that a proxy names": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				cfg.Identity, _ = middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
-			}, nil, programs(40, always("10.0.0.1"), with("X-Forwarded-For", "203.0.113.1"))...)
-		},
-		"the same policy one after the other": func(t *testing.T) []string {
-			return around(t, nil, nil, nil, nil)
-		},
-		"another policy inside": func(t *testing.T) []string { return nested(t, plain, "page") },
-		"a handler that serves other requests by its own limiter": func(t *testing.T) []string {
-			return nested(t, func(h http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					for range 2 {
-						h.ServeHTTP(httptest.NewRecorder(), r.Clone(r.Context()))
-					}
-				})
-			}, "")
-		},
-		"a page before WhenExhausted": func(t *testing.T) []string { return around(t, forms(middleware.WhenExhausted), nil, page) },
-		"a script's GET": func(t *testing.T) []string {
-			return around(t, forms(middleware.Newcomers), nil, []option{method(http.MethodGet)})
-		},
-		"a form": func(t *testing.T) []string { return around(t, forms(middleware.Newcomers), nil, []option{html}) },
-		"a gate of its own": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				forms(middleware.Newcomers)(cfg)
-				cfg.PageHandler = http.NotFoundHandler()
-			}, nil, page)
-		},
-		"fields that everybody may store": func(t *testing.T) []string {
-			return wrapped(t, func(w http.ResponseWriter) http.ResponseWriter { return w }, http.MethodGet,
-				func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "public, max-age=60") })
-		},
-		"fields of an upstream beside": func(t *testing.T) []string {
-			return wrapped(t, func(w http.ResponseWriter) http.ResponseWriter { return w }, http.MethodPost,
-				func(w http.ResponseWriter, _ *http.Request) {
-					clear(w.Header())
-					w.Header().Set("RateLimit", `"upstream";r=1`)
-					w.WriteHeader(200)
-				})
-		},
-		"a field that is nobody's": func(t *testing.T) []string {
-			return wrapped(t, func(w http.ResponseWriter) http.ResponseWriter { return &stripper{w, "Server"} }, http.MethodPost,
-				func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })
-		},
-		"a framework that hands its writer on": func(t *testing.T) []string {
-			return wrapped(t, func(w http.ResponseWriter) http.ResponseWriter { return &framework{w} }, http.MethodGet,
-				func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
-		},
-		"a clock that trembles": func(t *testing.T) []string {
-			now := new(clock)
-			cfg := contact(now)
-			log := logTo(&cfg)
-			h, _ := limited(t, cfg)
-			for i := range 60 {
-				now.advance(time.Duration(i%2*118-59) * time.Second)
-				send(h)
-			}
-			return log.lines()
-		},
-		"limits that each can refuse": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}}
-			}, nil)
-		},
-		"a limit that a tier needs": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				cfg.Limits = []middleware.Limit{{Quota: 10, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}
-				cfg.Tiers = map[string][]middleware.Limit{"pro": {{Quota: 100, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}}
-			}, nil)
-		},
-		"a limit that customers may need": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), nil }
-				cfg.Limits = []middleware.Limit{{Quota: 10, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}
-				cfg.LimitsFor = &middleware.LimitsFor{Func: func(context.Context, middleware.Identity) ([]middleware.Limit, error) {
-					return []middleware.Limit{{Quota: 100, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}, nil
-				}}
-			}, nil, nil)
-		},
-		"a denial": func(t *testing.T) []string {
-			return around(t, func(cfg *middleware.Config) {
-				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, &middleware.Denial{} }
-			}, nil, nil)
-		},
-	} {
-		t.Run(name, func(t *testing.T) { require.Empty(t, lines(t)) })
-	}
-}
-
-// However often a check finds something, it is one line a minute; and newcomers-on-get, which
-// may be meant, is one at all.
-func TestChecksFillNoDisk(t *testing.T) {
-	now := new(clock)
-	cfg := contact(now)
-	cfg.Limits = []middleware.Limit{{Quota: 10, Window: time.Minute}, {Quota: 1000, Window: time.Hour}}
-	log := logTo(&cfg)
-	forms(middleware.Newcomers)(&cfg)
-	m := newLimiter(t, cfg)
-	h := m.Handler(m.Handler(new(spy)))
-	for range 180 {
-		now.advance(time.Second)
-		send(h, method(http.MethodGet), html, host("shop.example"), with("Referer", "http://shop.example/form"))
-		require.NoError(t, m.Reconfigure(cfg))
-	}
-	count := map[string]int{}
-	for _, code := range codesIn(log.lines()) {
-		count[code]++
-	}
-	require.Equal(t, map[string]int{"limit-idle": 4, "cookie-dropped": 3, "newcomers-on-get": 1}, count)
-}
-
-// Nothing that a client sent is told: neither names nor values that it chose.
-func TestChecksTellNothingThatWasSent(t *testing.T) {
-	const mark = "zzmarkzz"
-	identity := func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, errors.New(mark) }
-	for name, change := range map[string]func(*middleware.Config){
-		"as it is": nil, "insecure": insecure, "newcomers": forms(middleware.Newcomers),
-		"nobody": func(cfg *middleware.Config) { cfg.Identity = identity },
-	} {
-		var requests [][]option
-		for i := range 12 {
-			requests = append(requests, []option{method(http.MethodGet), html, from("127.0.0.1"), host(mark + ".example"), path("/" + mark),
-				with("Origin", "http://"+mark+".example", "User-Agent", fmt.Sprint(mark, i), "Cookie", "__Host-tallystick-contactx="+mark)})
-		}
-		lines := around(t, change, nil, requests...)
-		require.NotEmpty(t, lines, name)
-		require.NotContains(t, strings.Join(lines, ""), mark, name)
 	}
 }

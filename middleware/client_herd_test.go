@@ -52,14 +52,12 @@ func (w *tube) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A herd is what came of many requests at once through one client.
 type herd struct {
 	ok      int
 	refused map[string]int
 	took    time.Duration
 }
 
-// stampede sends n requests at once.
 func stampede(t testing.TB, n int, tr *client.Transport) herd {
 	t.Helper()
 	var mu sync.Mutex
@@ -99,9 +97,8 @@ func sending(chosen middleware.Fields) func(*middleware.Config) {
 	return func(cfg *middleware.Config) { cfg.Fields = chosen }
 }
 
-// A thousand requests at once through one client. Each needs a send to meet the
-// refusal and one to be let in; a tally needs one more, by which the next that
-// waits asks what it costs now.
+// A thousand requests at once through one client. Each needs a send to meet the refusal and one to be let in; a tally
+// needs one more, by which the next that waits asks what it costs now.
 func TestHerd(t *testing.T) {
 	const n = 1000
 	steady := func() time.Duration { return 10 * time.Millisecond }
@@ -138,36 +135,34 @@ func TestHerd(t *testing.T) {
 			ok:     -1, bought: [2]int{16, 24}, sends: 2200, reason: "too-much-work",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				cfg := challenging(new(clock), test.mode)
-				cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Quiet = test.quota, time.Hour, test.quiet
-				cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.MaxClients = 255, "", 0
-				if test.change != nil {
-					test.change(&cfg)
-				}
-				cfg.Now = time.Now
-				handler, _ := limited(t, cfg)
-				w := &tube{handler: handler, delay: steady}
-				if test.delay != nil {
-					w.delay = test.delay
-				}
-				h := stampede(t, n, &client.Transport{Base: w, MaxWait: -1, MaxWork: test.maxWork, Workers: 1})
-				t.Logf("%d ok, %d sends, %d proofs, %d bought, %v, refused %v", h.ok, w.sends, w.proofs, w.accepted, h.took, h.refused)
-				ok := test.ok
-				if ok < 0 {
-					ok = int(test.quota) * w.accepted
-				}
-				require.Equal(t, ok, h.ok)
-				if test.reason == "" {
-					require.Empty(t, h.refused)
-				} else {
-					require.Equal(t, map[string]int{test.reason: n - ok}, h.refused)
-				}
-				require.GreaterOrEqual(t, w.accepted, test.bought[0])
-				require.LessOrEqual(t, w.accepted, test.bought[1])
-				require.LessOrEqual(t, w.sends, test.sends)
-			})
+		testkit.RunBubble(t, name, func(t *testing.T) {
+			cfg := challenging(new(clock), test.mode)
+			cfg.Limits[0].Quota, cfg.Limits[0].Window, cfg.Quiet = test.quota, time.Hour, test.quiet
+			cfg.Challenge.Crowd, cfg.Challenge.Path, cfg.MaxClients = 255, "", 0
+			if test.change != nil {
+				test.change(&cfg)
+			}
+			cfg.Now = time.Now
+			handler, _ := limited(t, cfg)
+			w := &tube{handler: handler, delay: steady}
+			if test.delay != nil {
+				w.delay = test.delay
+			}
+			h := stampede(t, n, &client.Transport{Base: w, MaxWait: -1, MaxWork: test.maxWork, Workers: 1})
+			t.Logf("%d ok, %d sends, %d proofs, %d bought, %v, refused %v", h.ok, w.sends, w.proofs, w.accepted, h.took, h.refused)
+			ok := test.ok
+			if ok < 0 {
+				ok = int(test.quota) * w.accepted
+			}
+			require.Equal(t, ok, h.ok)
+			if test.reason == "" {
+				require.Empty(t, h.refused)
+			} else {
+				require.Equal(t, map[string]int{test.reason: n - ok}, h.refused)
+			}
+			require.GreaterOrEqual(t, w.accepted, test.bought[0])
+			require.LessOrEqual(t, w.accepted, test.bought[1])
+			require.LessOrEqual(t, w.sends, test.sends)
 		})
 	}
 }
@@ -193,8 +188,7 @@ func TestHerdBeforeTwoPolicies(t *testing.T) {
 	})
 }
 
-// Windows that roll over while requests wait: who looks finds room, and nothing
-// is bought that is not needed.
+// Windows that roll over while requests wait: who looks finds room, and nothing is bought that is not needed.
 func TestHerdFindsRoomAfterAll(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := challenging(new(clock), middleware.WhenExhausted)

@@ -20,16 +20,11 @@ import (
 	"github.com/tallystick/tallystick/middleware/internal/slots"
 )
 
-// Clients that have hung up stand in line until it is their turn: net/http notices only when
-// something reads their bodies. Two addresses fill all places so; who comes from a third one is
-// served all the same.
+// Clients that have hung up stand in line until it is their turn: net/http notices only when something reads their
+// bodies. Two addresses fill all places so; who comes from a third one is served all the same.
 func TestTheDeadGiveWay(t *testing.T) {
 	const queue, all = 20, 40
-	m, err := New(Config{
-		Policy: "contact", Limits: []Limit{{Quota: 1000, Window: time.Minute}}, Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
-		Concurrency: &Concurrency{Max: 1, Queue: queue, MaxHold: time.Hour},
-	})
-	require.NoError(t, err)
+	m := newInLine(t, Concurrency{Max: 1, Queue: queue, MaxHold: time.Hour})
 	m.served.table.Bound(slots.Bounds{Hold: time.Hour, Queue: queue, QueueAll: all})
 	var refused atomic.Int64
 	serving, release := make(chan bool, 2), make(chan bool)
@@ -95,15 +90,9 @@ func TestTheDeadGiveWay(t *testing.T) {
 	require.Equal(t, []string{"200 OK", "200 OK"}, []string{<-statuses, <-statuses})
 }
 
-// From where somebody comes is what costs something to have more of: an address, not a /64, nor a
-// tally.
+// From where somebody comes is what costs something to have more of: an address, not a /64, nor a tally.
 func TestNetworksInLine(t *testing.T) {
-	m, err := New(Config{
-		Policy: "contact", Limits: []Limit{{Quota: 5, Window: time.Minute}}, Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)},
-		Concurrency: &Concurrency{Max: 1, Queue: 1},
-	})
-	require.NoError(t, err)
-	e := m.engine.Load()
+	e := newInLine(t, Concurrency{Max: 1, Queue: 1}).engine.Load()
 	of := func(id Identity) slots.Key {
 		who := e.newSubject(t.Context(), time.Now(), id)
 		return e.gate.networkOf(&who, e.gate.keyOf(who.bytes))
@@ -113,4 +102,12 @@ func TestNetworksInLine(t *testing.T) {
 	require.NotEqual(t, address("2001:db8:1::1"), address("2001:db8:2::1"))
 	require.NotEqual(t, address("192.0.2.1"), address("192.0.2.2"))
 	require.NotEqual(t, of(APIKey("a")), of(APIKey("b")))
+}
+
+func newInLine(t *testing.T, c Concurrency) *Middleware {
+	m, err := New(Config{
+		Policy: "contact", Limits: []Limit{{Quota: 1000, Window: time.Minute}}, Secrets: [][]byte{bytes.Repeat([]byte("s"), 32)}, Concurrency: &c,
+	})
+	require.NoError(t, err)
+	return m
 }

@@ -5,7 +5,6 @@ package middleware_test
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,18 +34,9 @@ func TestAProofThatWaitsInLineIsSpentOnce(t *testing.T) {
 		busy := h.m.Handler(d)
 		first, proof := solved(t, send(h)), solved(t, send(h))
 		come(busy, 1, proving(first))
-		var admitted atomic.Int64
-		for range 5 {
-			go func() {
-				if send(h, proving(proof)).StatusCode == http.StatusOK {
-					admitted.Add(1)
-				}
-			}()
-		}
-		synctest.Wait()
+		admitted := come(h, 5, proving(proof))
 		time.Sleep(20 * time.Second) // a proof is good for ten
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		require.EqualValues(t, 1, admitted.Load())
 	})
 }
@@ -54,6 +44,12 @@ func TestAProofThatWaitsInLineIsSpentOnce(t *testing.T) {
 // What would be refused when it is its turn, for want of a proof or over its limits, costs
 // nothing to send: it takes nobody's place in the line.
 func TestOnlyWhatWouldBeAdmittedStandsInLine(t *testing.T) {
+	tally := func(t *testing.T, h *site) option { return showing(bought(t, h)) }
+	ticket := func(t *testing.T, h *site) option {
+		ticket := refusedWithTicket(t, h)
+		time.Sleep(6 * time.Second)
+		return holding(ticket)
+	}
 	for _, test := range []struct {
 		name     string
 		mode     middleware.Mode
@@ -61,49 +57,38 @@ func TestOnlyWhatWouldBeAdmittedStandsInLine(t *testing.T) {
 		admitted func(t *testing.T, h *site) option
 	}{
 		{"a proof", middleware.EveryRequest, 0, func(t *testing.T, h *site) option { return proving(solved(t, fetched(h))) }},
-		{"a tally", middleware.WhenExhausted, 0, func(t *testing.T, h *site) option { return showing(bought(t, h)) }},
-		{"a newcomer's tally", middleware.Newcomers, 0, func(t *testing.T, h *site) option { return showing(bought(t, h)) }},
-		{"a ticket", middleware.WhenExhausted, 5, func(t *testing.T, h *site) option {
-			ticket := refusedWithTicket(t, h)
-			time.Sleep(6 * time.Second)
-			return holding(ticket)
-		}},
-		{"a newcomer's ticket", middleware.Newcomers, 5, func(t *testing.T, h *site) option {
-			ticket := refusedWithTicket(t, h)
-			time.Sleep(6 * time.Second)
-			return holding(ticket)
-		}},
+		{"a tally", middleware.WhenExhausted, 0, tally},
+		{"a newcomer's tally", middleware.Newcomers, 0, tally},
+		{"a ticket", middleware.WhenExhausted, 5, ticket},
+		{"a newcomer's ticket", middleware.Newcomers, 5, ticket},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				cfg := inLine(test.mode)
-				cfg.Limits = []middleware.Limit{fixed(20, time.Minute)}
-				cfg.Challenge.WaitingRoom = test.share
-				h := newSite(t, cfg)
-				if test.mode == middleware.WhenExhausted {
-					require.Equal(t, 20, admitted(h, 21))
+		testkit.RunBubble(t, test.name, func(t *testing.T) {
+			cfg := inLine(test.mode)
+			cfg.Limits = []middleware.Limit{fixed(20, time.Minute)}
+			cfg.Challenge.WaitingRoom = test.share
+			h := newSite(t, cfg)
+			if test.mode == middleware.WhenExhausted {
+				require.Equal(t, 20, admitted(h, 21))
+			}
+			d, honest := newDoor(false), test.admitted(t, h)
+			if test.mode == middleware.EveryRequest {
+				come(h.m.Handler(d), 1, proving(solved(t, fetched(h))))
+			} else { // the slots of its own are one, and the shared one
+				own := bought(t, h)
+				if test.share == 0 {
+					come(h.m.Handler(d), 1, honest)
 				}
-				d, honest := newDoor(false), test.admitted(t, h)
-				if test.mode == middleware.EveryRequest {
-					come(h.m.Handler(d), 1, proving(solved(t, fetched(h))))
-				} else { // the slots of its own are one, and the shared one
-					own := bought(t, h)
-					if test.share == 0 {
-						come(h.m.Handler(d), 1, honest)
-					}
-					come(h.m.Handler(d), 2, showing(own))
-				}
-				began := time.Now()
-				require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-				require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason)
-				require.Zero(t, time.Since(began), "told at once")
-				before := len(h.decisions.all)
-				come(h, 1, honest)
-				require.Len(t, h.decisions.all, before, "it waits")
-				close(d.open)
-				synctest.Wait()
-				require.True(t, h.decisions.last().Admitted)
-			})
+				come(h.m.Handler(d), 2, showing(own))
+			}
+			began := time.Now()
+			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+			require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason)
+			require.Zero(t, time.Since(began), "told at once")
+			before := len(h.decisions.all)
+			come(h, 1, honest)
+			require.Len(t, h.decisions.all, before, "it waits")
+			d.opens()
+			require.True(t, h.decisions.last().Admitted)
 		})
 	}
 }
@@ -123,23 +108,13 @@ func TestATallyThatEndsInLineIsNotCharged(t *testing.T) {
 		d := newDoor(false)
 		come(h.m.Handler(d), 3, showing(own, other)) // the slots of both, and the shared one
 		require.EqualValues(t, 3, d.live.Load())
-		var late atomic.Int64
-		for range 5 {
-			go func() {
-				if send(h, showing(own)).StatusCode == http.StatusOK {
-					late.Add(1)
-				}
-			}()
-		}
-		synctest.Wait()
+		late := come(h, 5, showing(own))
 		time.Sleep(55 * time.Minute)
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		require.Zero(t, late.Load())
 	})
 }
 
-// Shadow mode makes nobody wait, and ends nobody's request.
 func TestShadowModeHoldsNobodyUp(t *testing.T) {
 	for _, counter := range []exact.Counter{nil, exact.NewMemory(1024, time.Now)} {
 		testkit.Bubble(t, func(t *testing.T) {
@@ -161,7 +136,6 @@ func TestShadowModeHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A hook that panics leaves no slot behind.
 func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
 	cfg := atOnce(middleware.Concurrency{Max: 1})
 	n := 0
@@ -176,7 +150,6 @@ func TestAPanicOfTheHookGivesTheSlotBack(t *testing.T) {
 	require.EqualValues(t, 1, spy.calls.Load())
 }
 
-// What answers a refusal, a page of the program's own, holds no slot.
 func TestARefusalHoldsNoSlot(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 1})
@@ -193,18 +166,11 @@ func TestARefusalHoldsNoSlot(t *testing.T) {
 	})
 }
 
-// A connection that is taken over can still be closed by halves.
 func TestAHijackedConnectionCanBeHalfClosed(t *testing.T) {
 	half := make(chan bool, 1)
 	m := newLimiter(t, atOnce(middleware.Concurrency{Max: 1}))
 	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, buf, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		_ = buf.Flush()
+		conn := upgraded(t, w)
 		_, ok := conn.(interface{ CloseWrite() error })
 		half <- ok
 		_ = conn.Close()
@@ -228,8 +194,7 @@ func TestABoughtTallyHasALineOfItsOwn(t *testing.T) {
 		before := len(h.decisions.all)
 		come(busy, 1, showing(own))
 		decided := len(h.decisions.all)
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		require.EqualValues(t, 2, live)
 		require.Equal(t, before, decided, "it waits")
 		require.Len(t, h.decisions.all, before+2)
@@ -254,8 +219,7 @@ func TestAProofOutlivesAPassInLine(t *testing.T) {
 		come(h, 1, showing(own), proving(proof))
 		time.Sleep(15 * time.Minute)
 		before := len(h.decisions.all)
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		require.EqualValues(t, 3, live, "the slots of both tallies, and the shared one")
 		require.Len(t, h.decisions.all, before+1)
 		require.True(t, h.decisions.last().Admitted)
@@ -271,23 +235,20 @@ func TestARequestThatStoodInLineIsSettledWhereItWasCharged(t *testing.T) {
 		"sliding": {Quota: 10, Window: time.Minute},
 		"bucket":  {Quota: 10, Window: time.Minute, Algorithm: middleware.TokenBucket},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				cfg := inLine(middleware.WhenExhausted)
-				cfg.Challenge, cfg.Limits = nil, []middleware.Limit{limit}
-				cfg.Cost = func(r *http.Request) int64 { return int64(len(r.Header["X-Paid"])) }
-				m := newLimiter(t, cfg)
-				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(110 * time.Second)))
-				d := newDoor(false)
-				come(m.Handler(d), 1) // costs nothing, and holds the slot
-				come(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					require.NoError(t, middleware.Refund(w, r))
-				})), 1, with("X-Paid", "1"))
-				time.Sleep(20 * time.Second)
-				close(d.open)
-				synctest.Wait()
-				require.Equal(t, 10, admitted(m.Handler(new(spy)), 20, with("X-Paid", "1")))
-			})
+		testkit.RunBubble(t, name, func(t *testing.T) {
+			cfg := inLine(middleware.WhenExhausted)
+			cfg.Challenge, cfg.Limits = nil, []middleware.Limit{limit}
+			cfg.Cost = func(r *http.Request) int64 { return int64(len(r.Header["X-Paid"])) }
+			m := newLimiter(t, cfg)
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(110 * time.Second)))
+			d := newDoor(false)
+			come(m.Handler(d), 1) // costs nothing, and holds the slot
+			come(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				require.NoError(t, middleware.Refund(w, r))
+			})), 1, with("X-Paid", "1"))
+			time.Sleep(20 * time.Second)
+			d.opens()
+			require.Equal(t, 10, admitted(m.Handler(new(spy)), 20, with("X-Paid", "1")))
 		})
 	}
 }

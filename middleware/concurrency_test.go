@@ -5,7 +5,6 @@ package middleware_test
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,6 @@ import (
 	"github.com/tallystick/tallystick/internal/testkit"
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A door is a handler whose requests stay until they are told to go.
@@ -56,12 +54,14 @@ func atOnce(c middleware.Concurrency) middleware.Config {
 	return cfg
 }
 
-// come sends n requests that stay, and returns once they do.
-func come(h http.Handler, n int, options ...option) {
+// come sends n requests that stay, and returns once they do; and how many are admitted, in the end.
+func come(h http.Handler, n int, options ...option) *atomic.Int64 {
+	passed := new(atomic.Int64)
 	for range n {
-		go send(h, options...)
+		go func() { passed.Add(int64(admitted(h, 1, options...))) }()
 	}
 	synctest.Wait()
+	return passed
 }
 
 func TestNoMoreAtOnceThanMax(t *testing.T) {
@@ -71,26 +71,20 @@ func TestNoMoreAtOnceThanMax(t *testing.T) {
 		h := newLimiter(t, cfg).Handler(d)
 		come(h, 2)
 		for range 20 {
-			refused := send(h)
-			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+			refused := requireStatus(t, http.StatusTooManyRequests, send(h))
 			require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
 			require.Contains(t, bodyOf(t, refused), `"reason":"too-many-at-once"`)
-			wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
-			require.NoError(t, err)
-			require.GreaterOrEqual(t, wait, 1)
-			require.LessOrEqual(t, wait, 3)
+			require.LessOrEqual(t, retryAfter(t, refused), 3*time.Second)
 			require.Empty(t, tokenIn(refused), "it was charged nothing, and is not remembered")
 		}
 		come(h, 1, from("198.51.100.1"))
 		require.EqualValues(t, 3, d.live.Load(), "another client has two of its own")
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		require.Contains(t, send(h).Header.Get("RateLimit"), "r=997", "twenty were refused, and charged nothing")
 	})
 }
 
-// A slot is given back whatever becomes of its request: 1000 end in a panic, by a limit,
-// or well.
+// A slot is given back whatever becomes of its request: 1000 end in a panic, by a limit, or well.
 func TestEverySlotIsGivenBack(t *testing.T) {
 	cfg := atOnce(middleware.Concurrency{Max: 1})
 	cfg.Limits[0].Quota = 100
@@ -113,8 +107,7 @@ func TestEverySlotIsGivenBack(t *testing.T) {
 	require.Equal(t, 100, n)
 }
 
-// Five connections without any work shut everybody behind their address out for MaxHold,
-// and no longer.
+// Five connections without any work shut everybody behind their address out for MaxHold, and no longer.
 func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		testkit.Bubble(t, func(t *testing.T) {
@@ -131,18 +124,13 @@ func TestIdleRequestsHoldASlotNoLongerThanMaxHold(t *testing.T) {
 			}
 			come(h, 5)
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
-			want := 10
-			if ends {
-				want = 5
-			}
-			require.EqualValues(t, want, d.live.Load(), "the idle ones go on uncounted, or have ended")
+			require.EqualValues(t, map[bool]int{false: 10, true: 5}[ends], d.live.Load(), "the idle ones go on uncounted, or have ended")
 			close(d.open)
 		})
 	}
 }
 
-// First come, first served; nobody waits for longer than MaxHold, and who waits is charged
-// nothing.
+// First come, first served; nobody waits for longer than MaxHold, and who waits is charged nothing.
 func TestRequestsWaitForTheirTurn(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 3})
@@ -177,15 +165,13 @@ func TestNobodyWaitsForLongerThanMaxHold(t *testing.T) {
 		come(h, 1)              // it has its turn at 10 s, when the one before it counts no more
 		time.Sleep(8 * time.Second)
 		require.EqualValues(t, 1, d.live.Load())
-		resp := send(h)
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 		require.Equal(t, 19*time.Second, time.Since(began))
 		require.EqualValues(t, 2, d.live.Load())
 		close(d.open)
 	})
 }
 
-// What a client has bought has slots of its own.
 func TestABoughtTallyHasSlotsOfItsOwn(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
@@ -196,8 +182,7 @@ func TestABoughtTallyHasSlotsOfItsOwn(t *testing.T) {
 		spend(t, quick, 10)
 		var own [2]string
 		for i := range own {
-			bought := send(quick, with(middleware.ProofHeader, solved(t, send(quick))))
-			require.Equal(t, http.StatusOK, bought.StatusCode)
+			bought := requireStatus(t, http.StatusOK, send(quick, with(middleware.ProofHeader, solved(t, send(quick)))))
 			own[i] = tokenIn(bought)
 		}
 		time.Sleep(2 * time.Minute)
@@ -214,28 +199,10 @@ func TestABoughtTallyHasSlotsOfItsOwn(t *testing.T) {
 	})
 }
 
-// A connection that is hijacked outlives its handler, and holds its slot.
 func TestAHijackedConnectionHoldsItsSlot(t *testing.T) {
 	hang := make(chan struct{})
 	m := newLimiter(t, atOnce(middleware.Concurrency{Max: 1, MaxHold: time.Hour, CancelHeld: true}))
-	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			return
-		}
-		conn, buf, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		_ = buf.Flush()
-		go func() {
-			<-hang
-			_ = conn.Close()
-			_ = conn.Close() // gives nothing back twice
-			hang <- struct{}{}
-		}()
-	})))
+	server := serve(t, m.Handler(hanging(t, hang)))
 	status := func(method string) int {
 		return oneShot(t, server, method+" / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").StatusCode
 	}
@@ -257,26 +224,19 @@ func TestSlotsOfAllInstances(t *testing.T) {
 		var instances []http.Handler
 		for range 4 {
 			instances = append(instances, newLimiter(t, cfg).Handler(d))
-		}
-		for _, h := range instances {
-			come(h, 3)
+			come(instances[len(instances)-1], 3)
 		}
 		require.EqualValues(t, 3, d.live.Load())
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		d.open = make(chan struct{})
 		come(instances[3], 1)
 		require.EqualValues(t, 1, d.live.Load(), "all were given back")
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 
 		// Killed: its requests are gone, and gave nothing back.
-		killed := &unrefunded{Counter: counter}
+		killed := &altered{Counter: counter, refund: notRefunded(exact.ErrNoRefund)}
 		cfg.Exact.Counter = killed
-		gone := newLimiter(t, cfg).Handler(new(spy))
-		for range 3 {
-			require.Equal(t, http.StatusOK, send(gone).StatusCode)
-		}
+		require.Equal(t, 3, admitted(newSite(t, cfg), 3))
 		require.Equal(t, http.StatusTooManyRequests, send(instances[0]).StatusCode)
 		time.Sleep(30*time.Second - 1)
 		require.Equal(t, http.StatusTooManyRequests, send(instances[0]).StatusCode)
@@ -291,11 +251,6 @@ func TestSlotsOfAllInstances(t *testing.T) {
 		require.EqualValues(t, 3, d.most.Load(), "never above Max")
 	})
 }
-
-// An unrefunded counter is that of a process that was killed.
-type unrefunded struct{ exact.Counter }
-
-func (unrefunded) Refund(context.Context, exact.Receipt) error { return exact.ErrNoRefund }
 
 // In an outage each instance counts for itself, or refuses.
 func TestSlotsInAnOutage(t *testing.T) {
@@ -317,8 +272,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 			require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 			require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
 			require.True(t, told.last().Degraded)
-			close(d.open)
-			synctest.Wait()
+			d.opens()
 		}
 	})
 }
@@ -336,15 +290,13 @@ func TestASlotThatNobodyKnowsOfIsNone(t *testing.T) {
 	}
 	cfg := atOnce(middleware.Concurrency{Max: 2})
 	cfg.Exact = &middleware.Exact{Counter: l, Outage: middleware.FailClosed}
-	told := record(&cfg)
-	h, s := limited(t, cfg)
+	h := newSite(t, cfg)
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-	require.Equal(t, middleware.CounterDown, told.last().Reason)
-	require.Zero(t, s.calls.Load())
+	require.Equal(t, middleware.CounterDown, h.decisions.last().Reason)
+	require.Zero(t, h.spy.calls.Load())
 	require.Equal(t, 2, calls, "the quota is not asked for")
 }
 
-// What is being served is counted on after Reconfigure, by the new Max.
 func TestReconfigureKeepsWhatIsServed(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 2})
@@ -363,17 +315,12 @@ func TestTiersHaveTheirOwnMax(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := atOnce(middleware.Concurrency{Max: 1, Tiers: map[string]int{"pro": 3}})
 		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits, "team": cfg.Limits}
-		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-			id := middleware.Principal(r.Header.Get("User"))
-			id.Tier = r.Header.Get("Tier")
-			return id, nil
-		}
+		cfg.Identity = byCustomer
 		for tier, want := range map[string]int{"": 1, "team": 1, "pro": 3} {
 			d := newDoor(false)
-			come(newLimiter(t, cfg).Handler(d), 5, with("User", "u", "Tier", tier))
+			come(newLimiter(t, cfg).Handler(d), 5, with("X-Customer", "u", "X-Tier", tier))
 			require.EqualValues(t, want, d.live.Load(), tier)
-			close(d.open)
-			synctest.Wait()
+			d.opens()
 		}
 	})
 }
@@ -384,9 +331,7 @@ func TestShadowOfTooManyAtOnce(t *testing.T) {
 		cfg.Shadow = true
 		d, told := newDoor(false), record(&cfg)
 		h := newLimiter(t, cfg).Handler(d)
-		for range 4 {
-			come(h, 1)
-		}
+		come(h, 4)
 		require.EqualValues(t, 4, d.live.Load())
 		require.Equal(t, middleware.TooManyAtOnce, told.last().Reason)
 		require.True(t, told.last().Allowed)
@@ -405,14 +350,16 @@ func TestProblemsOfConcurrency(t *testing.T) {
 		cfg := atOnce(c)
 		cfg.Tiers = map[string][]middleware.Limit{"pro": cfg.Limits}
 		_, err := middleware.New(cfg)
-		var fields []string
-		for problem := range storeless.ConfigErrors(err) {
-			fields = append(fields, problem.Field)
-		}
-		require.Equal(t, []string{want}, fields)
+		require.Equal(t, []string{want}, problems(t, err))
 	}
 	cfg := atOnce(middleware.Concurrency{Max: 1, Queue: 1})
 	cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(1, nil), Outage: middleware.FailClosed}
 	_, err := middleware.New(cfg)
 	require.ErrorContains(t, err, "Concurrency.Queue: cannot go with Exact")
+}
+
+// opens lets all go, and waits until they are gone.
+func (d *door) opens() {
+	close(d.open)
+	synctest.Wait()
 }

@@ -46,7 +46,6 @@ func wordy(quota int64) (all []middleware.Limit) {
 	return all
 }
 
-// Every refusal of a configuration is one named error.
 func TestBadConfigurations(t *testing.T) {
 	short := secret("a")[:31]
 	tooMany := make([][]byte, 9)
@@ -137,8 +136,7 @@ func TestBadConfigurations(t *testing.T) {
 	}
 }
 
-// everythingWrong is a configuration with a mistake in each field that can have
-// one, and where New must find them.
+// everythingWrong is a configuration with a mistake in each field that can have one, and where New must find them.
 func everythingWrong() (cfg middleware.Config, fields []string) {
 	return middleware.Config{
 			Policy: "Contact!",
@@ -184,7 +182,6 @@ func TestZeroConfig(t *testing.T) {
 	require.Equal(t, []string{"Policy", "Limits", "Secrets"}, problems(t, err))
 }
 
-// The three fields that most programs set are enough.
 func TestLeastConfig(t *testing.T) {
 	m, err := middleware.New(middleware.Config{
 		Policy:  "contact",
@@ -192,8 +189,7 @@ func TestLeastConfig(t *testing.T) {
 		Secrets: [][]byte{secret("a")},
 	})
 	require.NoError(t, err)
-	resp := send(m.Handler(new(spy)))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(m.Handler(new(spy))))
 	require.Equal(t, `"contact";q=5;w=60, "contact-24h";q=50;w=86400`, resp.Header.Get("RateLimit-Policy"))
 }
 
@@ -204,8 +200,7 @@ func TestDefaultOfNet48(t *testing.T) {
 	require.NoError(t, func() error { _, err := middleware.New(cfg); return err }())
 }
 
-// A user may embed these in a struct that goes through a validation library, which must
-// find no tags of ours in it.
+// A user may embed these in a struct that goes through a validation library, which must find no tags of ours in it.
 func TestConfigHasNoTags(t *testing.T) {
 	for _, of := range []any{middleware.Config{}, middleware.Challenge{}, middleware.Exact{}, middleware.Limit{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {

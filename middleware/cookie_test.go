@@ -60,11 +60,10 @@ func TestCookieAttributes(t *testing.T) {
 // a plain-http attacker could have planted it.
 func TestOtherCookieNamesAreIgnored(t *testing.T) {
 	cfg := contact(new(clock))
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	tok := spend(t, h, 1)
 	send(h, with("Cookie", "tallystick-contact="+tok))
-	require.Zero(t, decisions.last().Tokens)
+	require.Zero(t, h.decisions.last().Tokens)
 }
 
 // The limiter's cookie is one among others, which it leaves alone.
@@ -75,11 +74,7 @@ func TestHandlersCookiesSurvive(t *testing.T) {
 			http.SetCookie(w, &http.Cookie{Name: "theme", Value: "dark"})
 		}))
 		resp := send(h, method(m))
-		names := []string{}
-		for _, c := range resp.Cookies() {
-			names = append(names, c.Name)
-		}
-		require.ElementsMatch(t, []string{"session", "theme", "__Host-tallystick-contact"}, names)
+		require.ElementsMatch(t, []string{"session", "theme", "__Host-tallystick-contact"}, cookieNames(resp))
 	}
 }
 

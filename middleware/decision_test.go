@@ -78,8 +78,7 @@ func TestContextIsPassedOn(t *testing.T) {
 func TestShadow(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Shadow, cfg.Cost = true, costOf
-	decisions := record(&cfg)
-	h, spy := limited(t, cfg)
+	h := newSite(t, cfg)
 	for i, test := range []struct {
 		request []option
 		reason  middleware.Reason
@@ -91,11 +90,10 @@ func TestShadow(t *testing.T) {
 		{[]option{costing(-1)}, middleware.NegativeCost, 500},
 		{[]option{func(r *http.Request) { r.RemoteAddr = "@" }}, middleware.IdentityUnknown, 403},
 	} {
-		resp := send(h, test.request...)
-		require.Equal(t, http.StatusOK, resp.StatusCode, "never refuses")
+		resp := requireStatus(t, http.StatusOK, send(h, test.request...), "never refuses")
 		require.Empty(t, resp.Header.Values("Retry-After"))
-		require.EqualValues(t, i+1, spy.calls.Load())
-		d := decisions.last()
+		require.EqualValues(t, i+1, h.spy.calls.Load())
+		d := h.decisions.last()
 		require.True(t, d.Allowed)
 		require.Equal(t, i == 0, d.Admitted)
 		require.Equal(t, test.reason, d.Reason)
@@ -120,8 +118,7 @@ func TestRefusedHandler(t *testing.T) {
 	h, spy := limited(t, cfg)
 	send(h)
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
-		resp := send(h, method(m))
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, method(m)))
 		require.Equal(t, "later", bodyOf(t, resp))
 		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 		require.Empty(t, resp.Header.Values("Vary"), "it has not negotiated")
@@ -136,14 +133,12 @@ func TestTokensOfRefusals(t *testing.T) {
 	newest := spend(t, h, 1, showing(older))
 	require.NotEmpty(t, tokenIn(send(h)))
 	require.NotEmpty(t, tokenIn(send(h, showing(older))))
-	resp := send(h, showing(newest))
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	resp := requireStatus(t, http.StatusTooManyRequests, send(h, showing(newest)))
 	require.Empty(t, tokenIn(resp))
 	require.Nil(t, cookieIn(resp))
 	require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 }
 
-// A peek is answered with what stands, and changes nothing.
 func TestPeek(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Cost = costOf
@@ -151,10 +146,40 @@ func TestPeek(t *testing.T) {
 	require.Equal(t, `"contact";r=5`, send(h, costing(0)).Header.Get("RateLimit"), "nothing was used, so nothing rises")
 	spend(t, h, 2)
 	for range 10 {
-		resp := send(h, costing(0))
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		resp := requireStatus(t, http.StatusOK, send(h, costing(0)))
 		require.Equal(t, `"contact";r=3;t=60`, resp.Header.Get("RateLimit"))
 	}
 	require.Equal(t, 3, admitted(h, 10))
 	require.Equal(t, http.StatusOK, send(h, costing(0)).StatusCode)
+}
+
+// Each step is made out to what the one before has told: who asks, what it costs, what it
+// shows. A request that ends at one of them costs none of the next.
+func TestTheOrderOfADecision(t *testing.T) {
+	priced, cost := 0, int64(1)
+	cfg := contact(new(clock))
+	cfg.Cost = func(*http.Request) int64 {
+		priced++
+		return cost
+	}
+	h := newSite(t, cfg)
+	tok := spend(t, h, 1)
+	require.Equal(t, 1, priced, "once for each request")
+
+	send(h, showing(tok), func(r *http.Request) { r.RemoteAddr = "@" })
+	require.Equal(t, middleware.IdentityUnknown, h.decisions.last().Reason)
+	require.Equal(t, 1, priced, "nobody is asked for a price")
+	require.Zero(t, h.decisions.last().Tokens)
+
+	cost = -1
+	require.Empty(t, send(h, showing(tok, "garbage")).Header.Values("Tallystick-Token"))
+	require.Equal(t, middleware.NegativeCost, h.decisions.last().Reason)
+	require.Zero(t, h.decisions.last().Tokens, "what cannot be charged costs no MAC")
+	require.NoError(t, h.decisions.last().TokenErr)
+
+	cost = 1
+	send(h, showing(tok))
+	require.Equal(t, 1, h.decisions.last().Tokens)
+	require.EqualValues(t, 3, h.decisions.last().Limits()[0].Remaining, "neither was charged")
+	require.EqualValues(t, 2, h.spy.calls.Load())
 }

@@ -62,10 +62,9 @@ func (p *twins) asked(n int) {
 // What log and metrics say where two instances have different secrets, or clocks, and with which request.
 func TestWhatInstancesDisagreeAbout(t *testing.T) {
 	for _, scene := range []struct {
-		name   string
-		secret string
-		ahead  time.Duration
-		code   string
+		name, secret string
+		ahead        time.Duration
+		code         string
 
 		tokens, work int // requests
 	}{
@@ -194,8 +193,7 @@ func TestAPurchaseThatAnotherInstanceDoesNotBelieve(t *testing.T) {
 				"secret-unknown": newTwins(t, challenging(new(clock), mode), "b", 0),
 				"clock-differs":  newTwins(t, challenging(new(clock), mode), "a", 2*time.Hour),
 			} {
-				resp := redeemed(p.one, solved(t, fetched(p.one)))
-				require.Equal(t, http.StatusOK, resp.StatusCode)
+				resp := requireStatus(t, http.StatusOK, redeemed(p.one, solved(t, fetched(p.one))))
 				cookie := func(r *http.Request) {
 					for _, c := range resp.Cookies() {
 						r.AddCookie(c)
@@ -243,7 +241,6 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 			other := cfg
 			other.Secrets = [][]byte{secret("b")}
 			theirs := newSite(t, other)
-			log := logTo(&cfg)
 			h := newSite(t, cfg)
 			for i := range 12 {
 				now.advance(2 * time.Second)
@@ -251,52 +248,46 @@ func TestOneClientRaisesNoAlarmOfSecrets(t *testing.T) {
 				send(h, who, showing(bought(t, theirs, who)))
 				send(h, who, proving(solved(t, fetched(theirs, who))))
 			}
-			require.Equal(t, test.told, strings.Contains(strings.Join(log.lines(), ""), "secret-unknown"), log.lines())
+			require.Equal(t, test.told, h.log.count("secret-unknown") > 0, h.log)
 			require.Positive(t, h.m.Stats().Tokens["secret-unknown"])
 		})
 	}
 }
 
-// A few in a day are tokens that somebody has kept since a secret was retired.
-func TestSecretsOfLongAgoAreNotTold(t *testing.T) {
+// toldOf has n visitors come, of networks of their own, with tokens of a secret that is retired; each some time after the
+// one before. It returns the log.
+func toldOf(t *testing.T, n int, after time.Duration) []string {
 	now := new(clock)
 	cfg := contact(now)
-	other := cfg
-	other.Secrets = [][]byte{secret("retired")}
-	theirs, _ := limited(t, other)
-	log := logTo(&cfg)
-	h, _ := limited(t, cfg)
-	for i := range 12 {
-		now.advance(20*time.Minute + time.Second)
+	h := newSite(t, cfg)
+	cfg.Secrets = [][]byte{secret("retired")}
+	theirs := newSite(t, cfg)
+	for i := range n {
+		now.advance(after)
 		who := from(fmt.Sprintf("203.%d.113.1", i))
 		send(h, who, showing(spend(t, theirs, 1, who)))
 	}
-	require.Empty(t, log.lines())
+	return h.log.lines()
+}
+
+// A few in a day are tokens that somebody has kept since a secret was retired.
+func TestSecretsOfLongAgoAreNotTold(t *testing.T) {
+	require.Empty(t, toldOf(t, 12, 20*time.Minute+time.Second))
 }
 
 // One request a second is looked at, as for proxies.
 func TestOneRequestASecondIsAskedForItsSecret(t *testing.T) {
-	cfg := contact(new(clock))
-	other := cfg
-	other.Secrets = [][]byte{secret("b")}
-	theirs, _ := limited(t, other)
-	log := logTo(&cfg)
-	h, _ := limited(t, cfg)
-	for i := range 8 {
-		who := from(fmt.Sprintf("203.%d.113.1", i))
-		send(h, who, showing(spend(t, theirs, 1, who)))
-	}
-	require.Empty(t, log.lines())
+	require.Empty(t, toldOf(t, 8, 0))
+	require.NotEmpty(t, toldOf(t, 8, time.Second))
 }
 
 // Counts of tokens, by what came of each.
 func TestStatsCountTokens(t *testing.T) {
 	now := new(clock)
 	cfg := contact(now)
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
+	h := newSite(t, cfg)
 	tok := spend(t, h, 1)
-	counts := func() map[string]uint64 { return noted(m.Stats().Tokens) }
+	counts := func() map[string]uint64 { return noted(h.m.Stats().Tokens) }
 	require.Empty(t, counts())
 	send(h, showing(tok))
 	require.Equal(t, map[string]uint64{"accepted": 1}, counts())
@@ -308,9 +299,9 @@ func TestStatsCountTokens(t *testing.T) {
 	send(h, showing(spend(t, newLimiter(t, other).Handler(new(spy)), 1)))
 	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1}, counts(), "what is of another policy is nothing here")
 	cfg.Secrets = [][]byte{secret("b")}
-	require.NoError(t, m.Reconfigure(cfg))
+	require.NoError(t, h.m.Reconfigure(cfg))
 	decisions := record(&cfg)
-	require.NoError(t, m.Reconfigure(cfg))
+	require.NoError(t, h.m.Reconfigure(cfg))
 	send(h, showing(tok))
 	require.ErrorIs(t, decisions.last().TokenErr, token.ErrSecret)
 	require.Equal(t, map[string]uint64{"accepted": 1, "client-changed": 1, "forged": 1, "secret-unknown": 1}, counts(), "Reconfigure forgets none")
@@ -328,8 +319,7 @@ func TestConfiguredTellsNoSecret(t *testing.T) {
 	var b strings.Builder
 	cfg := challenging(new(clock), middleware.Newcomers)
 	cfg.Logger = slog.New(slog.NewTextHandler(&b, nil))
-	identity, err := middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8"))
-	require.NoError(t, err)
+	identity := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("10.0.0.0/8")))
 	cfg.Identity, cfg.Shadow, cfg.Instances, cfg.Secrets = identity, true, 3, [][]byte{secret("a"), secret("b")}
 	m := newLimiter(t, cfg)
 	line := b.String()

@@ -29,10 +29,9 @@ import (
 // for, "fatal error: concurrent map iteration and map write", ends a process.
 const ofResets = "TALLYSTICK_TEST_RESETS"
 
-// TestResetsOfEarlyResponses: net/http's HTTP/2 server encodes a 1xx from the live header map, on
-// a goroutine of its own, and waits for it no longer once the client has reset the stream
-// (golang/go#67940). Nobody must find the map being written, whoever writes to it then. More
-// threads than there are cores have the system stop one in the middle.
+// TestResetsOfEarlyResponses: net/http's HTTP/2 server encodes a 1xx from the live header map, on a goroutine of its
+// own, and waits for it no longer once the client has reset the stream (golang/go#67940). Nobody must find the map
+// being written, whoever writes to it then. More threads than there are cores have the system stop one in the middle.
 func TestResetsOfEarlyResponses(t *testing.T) {
 	if os.Getenv(ofResets) != "" {
 		resetEarlyResponses(t)
@@ -89,10 +88,9 @@ func resetEarlyResponses(t *testing.T) {
 		return p
 	}
 	for _, test := range []struct {
-		name    string
-		handler http.Handler
-		stacked bool
-		secure  bool
+		name            string
+		handler         http.Handler
+		stacked, secure bool
 	}{
 		{"two fields", http.HandlerFunc(two), false, false},
 		{"many fields", http.HandlerFunc(many), false, false},

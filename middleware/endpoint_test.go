@@ -4,6 +4,7 @@ package middleware_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,42 +13,6 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 )
-
-func TestEndpointPathsAndMethods(t *testing.T) {
-	h := newSite(t, challenging(new(clock), middleware.Newcomers))
-	const get, post = "GET, HEAD", "POST"
-	for _, test := range []struct {
-		method, path string
-		status       int
-		allow        string
-	}{
-		{"GET", "/tally/challenge", 200, ""},
-		{"HEAD", "/tally/challenge", 200, ""},
-		{"POST", "/tally/challenge", 405, get},
-		{"OPTIONS", "/tally/challenge", 405, get},
-		{"DELETE", "/tally/challenge", 405, get},
-		{"POST", "/tally/redeem", 403, ""},
-		{"GET", "/tally/redeem", 405, post},
-		{"HEAD", "/tally/redeem", 405, post},
-		{"PUT", "/tally/redeem", 405, post},
-		{"GET", "/tally/", 404, ""},
-		{"GET", "/tally/challenge/", 404, ""},
-		{"GET", "/tally/x/challenge", 404, ""},
-		{"POST", "/tally/redeemed", 404, ""},
-		{"GET", "/tally/Challenge", 404, ""},
-	} {
-		t.Run(test.method+" "+test.path, func(t *testing.T) {
-			resp := send(h, method(test.method), path(test.path))
-			require.Equal(t, test.status, resp.StatusCode)
-			require.Equal(t, test.allow, resp.Header.Get("Allow"))
-			if test.status >= 404 {
-				require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
-			}
-		})
-	}
-	require.Zero(t, h.spy.calls.Load())
-	require.Empty(t, h.decisions.all, "the endpoints are no part of the policy")
-}
 
 // A site whose files are at "GET /" cannot have the endpoints at a pattern for all methods: net/http
 // panics. Two patterns do, one for each method.
@@ -60,8 +25,7 @@ func TestEndpointsBesideGetSlash(t *testing.T) {
 	mux.Handle("POST /tally/", m.Endpoints())
 	require.Equal(t, http.StatusOK, redeemed(mux, solved(t, fetched(mux))).StatusCode)
 	require.Equal(t, http.StatusOK, send(mux, method("HEAD"), path("/tally/tally.js")).StatusCode)
-	resp := send(mux, method("PUT"), path("/tally/redeem"))
-	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	require.Equal(t, http.StatusMethodNotAllowed, send(mux, method("PUT"), path("/tally/redeem")).StatusCode)
 }
 
 // Nothing answers where the program has not said where it is mounted.
@@ -109,8 +73,7 @@ func TestChallengeEndpoint(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		c := challengeIn(t, resp)
-		require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
-		require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
+		requireHeader(t, resp, "Content-Type", "application/json", "X-Content-Type-Options", "nosniff")
 		require.Empty(t, resp.Cookies())
 		body := bodyOf(t, resp)
 		if m == http.MethodHead {
@@ -179,8 +142,7 @@ func TestEndpointIdentities(t *testing.T) {
 	h = newSite(t, cfg)
 	for _, resp := range []*http.Response{fetched(h), redeemed(h, "x")} {
 		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-		require.Equal(t, "Basic", resp.Header.Get("WWW-Authenticate"))
-		require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+		requireHeader(t, resp, "WWW-Authenticate", "Basic", "Cache-Control", "no-store")
 	}
 }
 
@@ -199,14 +161,86 @@ func TestEndpointsInsideALimiter(t *testing.T) {
 		require.NotEmpty(t, tokens)
 		require.Contains(t, resp.Header.Values("RateLimit-Policy"), `"work";q=9;w=60`)
 		require.EqualValues(t, map[int]int{200: 2, 403: 3}[want], claimsIn(t, tokens[0]).T[2], "used of the outer quota")
-		names := []string{}
-		for _, c := range resp.Cookies() {
-			names = append(names, c.Name)
-		}
-		require.Contains(t, names, "__Host-tallystick-work")
-		require.Equal(t, want == 200, strings.Contains(strings.Join(names, " "), "tallystick-contact"))
+		require.Contains(t, cookieNames(resp), "__Host-tallystick-work")
+		require.Equal(t, want == 200, strings.Contains(fmt.Sprint(cookieNames(resp)), "tallystick-contact"))
 	}
 	require.Len(t, ok.Header.Values(middleware.TokenHeader), 2, "one of each policy")
 	require.Equal(t, []string{`"work";q=9;w=60`}, ok.Header.Values("RateLimit-Policy"))
 	require.Equal(t, http.StatusOK, send(outer, showing(ok.Header.Values(middleware.TokenHeader)...)).StatusCode)
+}
+
+// An outer middleware, or a cache, may have been told to store all of a site, errors and other methods too. Anybody
+// can cause these errors, and none of them may stand in the place of a challenge, a purchase or a script.
+func TestErrorsOfEndpointsAreNotStored(t *testing.T) {
+	cfg := challenging(new(clock), middleware.WhenExhausted)
+	h := newSite(t, cfg)
+	fields := []string{"CDN-Cache-Control", "Example-Cache-Control", "X-Accel-Expires", "Edge-Control"}
+	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=600")
+		for _, field := range fields {
+			w.Header().Set(field, "600")
+		}
+		h.ServeHTTP(w, r)
+	})
+	crossSite := with("Sec-Fetch-Site", "cross-site")
+	script := h.m.ScriptURL()
+	const get, post = "GET, HEAD", "POST"
+	for _, test := range []struct {
+		name         string
+		status       int
+		method, path string
+		options      []option
+		allow        string
+	}{
+		{"wrong path", 404, "GET", "/tally/nothing", nil, ""},
+		{"wrong path, POST", 404, "POST", "/tally/nothing", nil, ""},
+		{"no path", 404, "GET", "/tally/", nil, ""},
+		{"below a path", 404, "GET", "/tally/challenge/", nil, ""},
+		{"above a path", 404, "GET", "/tally/x/challenge", nil, ""},
+		{"a longer path", 404, "POST", "/tally/redeemed", nil, ""},
+		{"a path in capitals", 404, "GET", "/tally/Challenge", nil, ""},
+		{"no such asset", 404, "GET", "/tally/tally.0123.js", nil, ""},
+		{"challenge by POST", 405, "POST", "/tally/challenge", nil, get},
+		{"challenge by OPTIONS", 405, "OPTIONS", "/tally/challenge", nil, get},
+		{"challenge by DELETE", 405, "DELETE", "/tally/challenge", nil, get},
+		{"redeem by GET", 405, "GET", "/tally/redeem", nil, post},
+		{"redeem by HEAD", 405, "HEAD", "/tally/redeem", nil, post},
+		{"redeem by PUT", 405, "PUT", "/tally/redeem", nil, post},
+		{"asset by POST", 405, "POST", script, nil, get},
+		{"redeem from another site", 403, "POST", "/tally/redeem", []option{crossSite}, ""},
+		{"redeem from another origin", 403, "POST", "/tally/redeem", []option{with("Origin", "https://evil.example")}, ""},
+		{"redeem without a proof", 403, "POST", "/tally/redeem", nil, ""},
+		{"challenge for nobody", 403, "GET", "/tally/challenge", []option{func(r *http.Request) { r.RemoteAddr = "@" }}, ""},
+		{"asset, another version wanted", 412, "GET", script, []option{with("If-Match", `"x"`)}, ""},
+		{"asset, no such range", 416, "GET", script, []option{with("Range", "bytes=1000000-")}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			resp := requireStatus(t, test.status, send(outer, append(test.options, method(test.method), path(test.path))...))
+			requireHeader(t, resp, "Cache-Control", "no-store", "Allow", test.allow)
+			require.Equal(t, test.name == "redeem without a proof", resp.Header.Get(middleware.ChallengeHeader) != "")
+			for _, field := range fields {
+				require.Empty(t, resp.Header.Values(field), field)
+			}
+		})
+	}
+	for _, verb := range []string{"GET", "HEAD"} {
+		require.Equal(t, http.StatusOK, send(outer, method(verb), path("/tally/challenge")).StatusCode)
+	}
+	require.Zero(t, h.spy.calls.Load())
+	require.Empty(t, h.decisions.all, "the endpoints are no part of the policy")
+	t.Run("assets are", func(t *testing.T) {
+		for _, options := range [][]option{nil, {with("Range", "bytes=0-9")}} {
+			resp := send(outer, append(options, method("GET"), path(script))...)
+			require.Less(t, resp.StatusCode, 300)
+			require.Equal(t, []string{"public, max-age=31536000, immutable"}, resp.Header.Values("Cache-Control"))
+			resp = send(outer, append(options, method("GET"), path("/tally/tally.js"))...)
+			require.Equal(t, []string{"no-cache"}, resp.Header.Values("Cache-Control"))
+		}
+	})
+	t.Run("where there is no challenge", func(t *testing.T) {
+		cfg.Challenge = nil
+		require.NoError(t, h.m.Reconfigure(cfg))
+		resp := requireStatus(t, http.StatusNotFound, send(outer, method("GET"), path("/tally/challenge")))
+		require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
+	})
 }

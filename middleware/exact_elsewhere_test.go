@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +21,7 @@ import (
 // believed is for how long a refusal is at most.
 const believed = 10 * time.Second
 
-// waitOf is the Retry-After of a refusal without its jitter, at most: that is a tenth, and
-// thirty seconds.
+// waitOf is the Retry-After of a refusal without its jitter, at most: that is a tenth, and thirty seconds.
 func waitOf(t *testing.T, resp *http.Response) (least, most time.Duration) {
 	t.Helper()
 	s, err := strconv.Atoi(resp.Header.Get("Retry-After"))
@@ -55,16 +53,14 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 			}
 		},
 		"one thing": func(cfg *middleware.Config) {
-			cfg.Identity = func(*http.Request) (middleware.Identity, error) {
-				return middleware.Principal("customer").For("maps"), nil
-			}
+			cfg.Identity = only(middleware.Principal("customer").For("maps"))
 		},
 		"five at once": func(cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 5} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := new(clock)
-			counter := &counting{Counter: exact.NewMemory(0, c.Now)}
-			cfg := estimating(c, counter)
+			l := newLedger(c)
+			cfg := estimating(c, l)
 			change(&cfg)
 			begun, finish := make(chan struct{}), make(chan struct{})
 			b := newLimiter(t, cfg).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,28 +70,26 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 					settling(t, false)(w, r)
 				}
 			}))
-			a, third := limitedOnly(t, cfg), limitedOnly(t, cfg)
+			a, third := newSite(t, cfg), newSite(t, cfg)
 			var wg sync.WaitGroup
 			wg.Go(func() { send(b, costs(1000), settles(5)) })
 			<-begun
-			refused := send(a)
-			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+			refused := requireStatus(t, http.StatusTooManyRequests, send(a))
 			tok := tokenOf(refused)
 			close(finish)
 			wg.Wait()
 
-			calls := counter.takes.Load()
+			calls := l.count()
 			for _, after := range []time.Duration{0, 4 * time.Second} {
 				c.advance(after)
 				for _, h := range []http.Handler{a, third} {
-					resp := send(h, tok)
-					require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+					resp := requireStatus(t, http.StatusTooManyRequests, send(h, tok))
 					least, most := waitOf(t, resp)
 					require.Less(t, least, 30*24*time.Hour)
 					require.Greater(t, most, 24*time.Hour, "the true wait")
 				}
 			}
-			require.Equal(t, calls, counter.takes.Load(), "without a call")
+			require.Equal(t, calls, l.count(), "without a call")
 			c.advance(believed - 4*time.Second)
 			for name, h := range map[string]http.Handler{"that has refused": a, "that has the refund": b, "another": third} {
 				require.Equal(t, http.StatusOK, send(h, tok).StatusCode, "%s, by the token of before", name)
@@ -105,56 +99,52 @@ func TestSettledElsewhereIsHeardOf(t *testing.T) {
 	}
 }
 
-// A counter of which an operator can take an account away.
-type counting struct {
-	exact.Counter
-	takes atomic.Int64
-}
-
-func (c *counting) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	c.takes.Add(1)
-	return c.Counter.Take(ctx, call)
-}
-
 // A customer who is locked out is let in by deleting its account.
 func TestDeletedAccountIsHeardOf(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := estimating(c, l)
-	a, b := limitedOnly(t, cfg), limitedOnly(t, cfg)
-	require.Equal(t, http.StatusOK, send(a, costs(1000)).StatusCode)
-	tok := tokenOf(send(a))
+	c, l, instances, tok := spentKey(t)
 	clear(l.tallies)
-	for _, h := range []http.Handler{a, b} {
+	for _, h := range instances {
 		require.Equal(t, http.StatusTooManyRequests, send(h, tok).StatusCode)
 	}
 	c.advance(believed)
-	for _, h := range []http.Handler{a, b} {
-		require.Equal(t, http.StatusOK, send(h, tok).StatusCode)
-		require.Equal(t, http.StatusOK, send(h).StatusCode)
+	for _, h := range instances {
+		require.Equal(t, 1, admitted(h, 1, tok))
+		require.Equal(t, 1, admitted(h, 1))
 	}
+}
+
+// spentKey is two instances, of which the first has refused a key that is spent, and told so by a token.
+func spentKey(t *testing.T) (c *clock, l *ledger, instances []*site, tok option) {
+	c = new(clock)
+	l = newLedger(c)
+	instances = sites(t, 2, estimating(c, l))
+	require.Equal(t, http.StatusOK, send(instances[0], costs(1000)).StatusCode)
+	return c, l, instances, tokenOf(send(instances[0]))
+}
+
+// estimatingNow is estimating by the clock of a bubble.
+func estimatingNow() (*ledger, middleware.Config) {
+	l := newLedger(new(clock))
+	l.now = time.Now
+	cfg := estimating(new(clock), l)
+	cfg.Now = time.Now
+	return l, cfg
 }
 
 // A spent key costs an instance one call in ten seconds, however it asks, and with its token
 // half of that on instances that have not refused it themselves.
 func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 	for _, shows := range []bool{false, true} {
-		c := new(clock)
-		l := newLedger(c)
-		cfg := estimating(c, l)
-		a, b := limitedOnly(t, cfg), limitedOnly(t, cfg)
-		require.Equal(t, http.StatusOK, send(a, costs(1000)).StatusCode)
-		tok := tokenOf(send(a))
+		c, l, instances, tok := spentKey(t)
 		before := l.count()
 		for range 600 { // a minute
-			for _, h := range []http.Handler{a, b} {
+			for _, h := range instances {
 				var options []option
 				if shows {
 					options = append(options, tok)
 				}
-				resp := send(h, options...)
-				require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-				if next := resp.Header.Get(middleware.TokenHeader); next != "" {
+				resp := requireStatus(t, http.StatusTooManyRequests, send(h, options...))
+				if tokenIn(resp) != "" {
 					tok = tokenOf(resp)
 				}
 			}
@@ -170,53 +160,36 @@ func TestSpentKeyCostsACallInTenSeconds(t *testing.T) {
 func TestNoHerdOfASpentKey(t *testing.T) {
 	for name, room := range map[string]bool{"spent": false, "given back": true} {
 		for _, stamped := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, known by its token %t", name, stamped), func(t *testing.T) {
-				testkit.Bubble(t, func(t *testing.T) {
-					l := newLedger(new(clock))
-					l.now = time.Now
-					cfg := estimating(new(clock), l)
-					cfg.Now = time.Now
-					h := limitedOnly(t, cfg)
-					require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
-					tok := tokenOf(send(h))
-					if stamped {
-						h = limitedOnly(t, cfg) // which knows nothing
-					}
-					time.Sleep(believed)
-					if room {
-						clear(l.tallies)
-					}
-					l.fault = func(context.Context, int) error { time.Sleep(5 * time.Millisecond); return nil }
-					before := l.count()
+			testkit.RunBubble(t, fmt.Sprintf("%s, known by its token %t", name, stamped), func(t *testing.T) {
+				l, cfg := estimatingNow()
+				h := newSite(t, cfg)
+				require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
+				tok := tokenOf(send(h))
+				if stamped {
+					h = newSite(t, cfg) // which knows nothing
+				}
+				time.Sleep(believed)
+				if room {
+					clear(l.tallies)
+				}
+				l.fault = func(context.Context, int) error { time.Sleep(5 * time.Millisecond); return nil }
+				before := l.count()
+				began, known := time.Now(), len(h.decisions.all)
+				passed := together(h, 80, tok)
+				if room {
+					require.Equal(t, 80, passed)
+					require.Equal(t, 80, l.count()-before)
 					began := time.Now()
-					var passed, refused atomic.Int64
-					var wg sync.WaitGroup
-					for range 80 {
-						wg.Go(func() {
-							switch send(h, tok).StatusCode {
-							case http.StatusOK:
-								passed.Add(1)
-							case http.StatusTooManyRequests:
-								refused.Add(1)
-							}
-						})
-					}
-					wg.Wait()
-					if room {
-						require.EqualValues(t, 80, passed.Load())
-						require.Equal(t, 80, l.count()-before)
-						began := time.Now()
-						for range 20 {
-							wg.Go(func() { send(h) })
-						}
-						wg.Wait()
-						require.Equal(t, 5*time.Millisecond, time.Since(began), "nobody waits any more")
-						return
-					}
-					require.EqualValues(t, 80, refused.Load())
-					require.Equal(t, 1, l.count()-before)
-					require.Equal(t, 5*time.Millisecond, time.Since(began))
-				})
+					together(h, 20)
+					require.Equal(t, 5*time.Millisecond, time.Since(began), "nobody waits any more")
+					return
+				}
+				require.Zero(t, passed)
+				for _, d := range h.decisions.all[known:] {
+					require.Equal(t, middleware.OverLimit, d.Reason)
+				}
+				require.Equal(t, 1, l.count()-before)
+				require.Equal(t, 5*time.Millisecond, time.Since(began))
 			})
 		}
 	}
@@ -226,21 +199,15 @@ func TestNoHerdOfASpentKey(t *testing.T) {
 // a counter that does not answer is an outage for it as for all.
 func TestWhoWaitsForAnAnswerHasADeadline(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		l := newLedger(new(clock))
-		l.now = time.Now
-		cfg := estimating(new(clock), l)
-		cfg.Now, cfg.Exact.Deadline = time.Now, 50*time.Millisecond
-		h := limitedOnly(t, cfg)
+		l, cfg := estimatingNow()
+		cfg.Exact.Deadline = 50 * time.Millisecond
+		h := newSite(t, cfg)
 		require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 		time.Sleep(believed)
 		l.fault = func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }
 		began := time.Now()
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() { send(h) })
-		}
-		wg.Wait()
+		inParallel(20, func(int) { send(h) })
 		require.LessOrEqual(t, time.Since(began), 2*cfg.Exact.Deadline)
 	})
 }
@@ -253,9 +220,9 @@ func TestRefusalsUnderClocksThatAreApart(t *testing.T) {
 			c := new(clock)
 			l := newLedger(c)
 			cfg := estimating(c, l)
-			b := limitedOnly(t, cfg)
+			b := newSite(t, cfg)
 			cfg.Now = func() time.Time { return c.Now().Add(ahead) }
-			a := limitedOnly(t, cfg)
+			a := newSite(t, cfg)
 			require.Equal(t, http.StatusOK, send(a, costs(1000)).StatusCode)
 			tok := tokenOf(send(a))
 			clear(l.tallies)
@@ -293,7 +260,7 @@ func TestRefundsOfOthersLeaveARefusalAlone(t *testing.T) {
 func TestRefusalOnTheWire(t *testing.T) {
 	c := new(clock)
 	cfg := estimating(c, newLedger(c))
-	h := limitedOnly(t, cfg)
+	h := newSite(t, cfg)
 	require.Equal(t, http.StatusOK, send(h, costs(1000)).StatusCode)
 	c.advance(1234567 * time.Microsecond)
 	claims := claimsIn(t, tokenIn(send(h)))

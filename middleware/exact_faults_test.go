@@ -19,13 +19,16 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// An ailing counter does what a fault has it do, instead of what it would.
+// An illness is what becomes of a call, instead of what the counter would answer.
+type illness func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error)
+
+// An ailing counter does what an illness has it do.
 type ailing struct {
 	queued
 
 	ill sync.Mutex
-	do  func(ctx context.Context, well func() (exact.Verdict, error)) (exact.Verdict, error) // nil: it is well
-	cut context.CancelCauseFunc                                                              // ends what is out
+	do  illness                 // nil: it is well
+	cut context.CancelCauseFunc // ends what is out
 	on  context.Context
 }
 
@@ -36,7 +39,7 @@ func newAiling(server *queue) *ailing {
 }
 
 // falls has it be ill in some way, or well again.
-func (a *ailing) falls(do func(context.Context, func() (exact.Verdict, error)) (exact.Verdict, error)) {
+func (a *ailing) falls(do illness) {
 	a.ill.Lock()
 	defer a.ill.Unlock()
 	a.do = do
@@ -66,10 +69,7 @@ func (a *ailing) quickens(service time.Duration) {
 	a.server.free, a.server.service = sooner(a.server.free), service
 }
 
-var (
-	errReset   = errors.New("connection reset by peer")
-	errRefused = fmt.Errorf("%w: connection refused", exact.ErrNotCounted)
-)
+var errReset = errors.New("connection reset by peer")
 
 // Take implements [exact.Counter].
 func (a *ailing) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
@@ -86,7 +86,7 @@ func (a *ailing) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 }
 
 // refuses fails every call at once.
-func refuses(err error) func(context.Context, func() (exact.Verdict, error)) (exact.Verdict, error) {
+func refuses(err error) illness {
 	return func(context.Context, func() (exact.Verdict, error)) (exact.Verdict, error) {
 		return exact.Verdict{}, err
 	}
@@ -94,12 +94,12 @@ func refuses(err error) func(context.Context, func() (exact.Verdict, error)) (ex
 
 // A mishap is a fault that befalls the counter of one instance, and passes.
 type mishap struct {
-	name   string
-	strike func(a *ailing, lasts time.Duration)
-	cure   func(a *ailing)
-	lasts  time.Duration // 0: some seconds
-	load   bool          // nobody is decided by the fallback
-	row    string        // of promises
+	name, row string  // of promises
+	ill       illness // nil: it is something else
+	strike    func(a *ailing, lasts time.Duration)
+	cure      func(a *ailing)
+	lasts     time.Duration // 0: some seconds
+	load      bool          // nobody is decided by the fallback
 }
 
 // The rows of what a fault costs.
@@ -132,54 +132,35 @@ var promises = map[string]promise{
 const wellService = time.Millisecond
 
 func mishaps() []mishap {
-	well := func(a *ailing) { a.falls(nil) }
+	disconnects := func(a *ailing, _ time.Duration) { a.disconnects() }
+	stalls := func(a *ailing, lasts time.Duration) { a.server.stall(lasts) }
+	says := func(words string) illness { return refuses(fmt.Errorf("%w: %s", exact.ErrNotCounted, words)) }
 	return []mishap{
-		{name: "killed", row: rowAtOnce, strike: func(a *ailing, _ time.Duration) {
-			a.falls(refuses(errRefused))
-			a.disconnects()
-		}, cure: well},
-		{name: "frozen", row: rowLate, strike: func(a *ailing, lasts time.Duration) { a.server.stall(lasts) }, cure: well},
-		{name: "cuts in the middle of answers", row: rowAtOnce, strike: func(a *ailing, _ time.Duration) {
-			a.falls(func(_ context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
-				_, _ = answer()
-				return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReset)
-			})
-			a.disconnects()
-		}, cure: well},
-		{name: "answers are lost", row: rowLate, strike: func(a *ailing, _ time.Duration) {
-			a.falls(func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
-				_, _ = answer()
-				<-ctx.Done()
-				return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
-			})
-		}, cure: well},
-		{name: "calls are lost", row: rowLate, strike: func(a *ailing, _ time.Duration) {
-			a.falls(func(ctx context.Context, _ func() (exact.Verdict, error)) (exact.Verdict, error) {
-				<-ctx.Done()
-				return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
-			})
-		}, cure: well},
-		{name: "120ms of silence", row: rowSilence, strike: func(a *ailing, lasts time.Duration) { a.server.stall(lasts) }, cure: well, lasts: 120 * time.Millisecond},
-		{name: "answers are late", row: rowLate, strike: func(a *ailing, _ time.Duration) {
-			a.falls(func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
-				time.AfterFunc(aDeadline, func() { _, _ = answer() }) // it comes when the caller has gone
-				<-ctx.Done()
-				return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
-			})
-		}, cure: well},
+		{name: "killed", row: rowAtOnce, ill: says("connection refused"), strike: disconnects},
+		{name: "frozen", row: rowLate, strike: stalls},
+		{name: "cuts in the middle of answers", row: rowAtOnce, ill: func(_ context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
+			_, _ = answer()
+			return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, errReset)
+		}, strike: disconnects},
+		{name: "answers are lost", row: rowLate, ill: func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
+			_, _ = answer()
+			return never(ctx, exact.Call{})
+		}},
+		{name: "calls are lost", row: rowLate, ill: func(ctx context.Context, _ func() (exact.Verdict, error)) (exact.Verdict, error) {
+			return never(ctx, exact.Call{})
+		}},
+		{name: "120ms of silence", row: rowSilence, strike: stalls, lasts: 120 * time.Millisecond},
+		{name: "answers are late", row: rowLate, ill: func(ctx context.Context, answer func() (exact.Verdict, error)) (exact.Verdict, error) {
+			time.AfterFunc(aDeadline, func() { _, _ = answer() }) // it comes when the caller has gone
+			return never(ctx, exact.Call{})
+		}},
 		{name: "a call takes two deadlines", row: rowLate, strike: func(a *ailing, _ time.Duration) { a.server.slows(2 * aDeadline) },
 			cure: func(a *ailing) { a.quickens(wellService) }},
-		{name: "LOADING", row: rowAtOnce, strike: func(a *ailing, _ time.Duration) {
-			a.falls(refuses(fmt.Errorf("%w: LOADING Redis is loading the dataset in memory", exact.ErrNotCounted)))
-		}, cure: well},
-		{name: "READONLY", row: rowAtOnce, strike: func(a *ailing, _ time.Duration) {
-			a.falls(refuses(fmt.Errorf("%w: READONLY You can't write against a read only replica", exact.ErrNotCounted)))
-		}, cure: well},
-		{name: "OOM", row: rowAtOnce, strike: func(a *ailing, _ time.Duration) {
-			a.falls(refuses(fmt.Errorf("%w: OOM command not allowed when used memory > 'maxmemory'", exact.ErrNotCounted)))
-		}, cure: well},
-		{name: "no room for keys", row: rowFull, strike: func(a *ailing, _ time.Duration) { a.falls(refuses(exact.ErrFull)) }, cure: well, load: true},
-		{name: "too many calls out", row: rowFlood, strike: func(a *ailing, _ time.Duration) { a.falls(refuses(exact.ErrBusy)) }, cure: well},
+		{name: "LOADING", row: rowAtOnce, ill: says("LOADING Redis is loading the dataset in memory")},
+		{name: "READONLY", row: rowAtOnce, ill: says("READONLY You can't write against a read only replica")},
+		{name: "OOM", row: rowAtOnce, ill: says("OOM command not allowed when used memory > 'maxmemory'")},
+		{name: "no room for keys", row: rowFull, ill: refuses(exact.ErrFull), load: true},
+		{name: "too many calls out", row: rowFlood, ill: refuses(exact.ErrBusy)},
 	}
 }
 
@@ -235,14 +216,21 @@ func befalls(t *testing.T, m *mishap, outage middleware.Outage, flood bool, last
 	payers, strangers := s.toll(), s.toll()
 	began := time.Now()
 	s.stream(payers, 50, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint(n%20)) })
-	address := func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250%250, n%250) }
 	if flood {
-		s.flood(strangers, 50, address)
+		s.flood(strangers, 50, addresses)
 	} else {
-		s.stream(strangers, 200, address)
+		s.stream(strangers, 200, addresses)
 	}
-	time.AfterFunc(strike, func() { m.strike(a, lasts) })
-	time.AfterFunc(strike+lasts, func() { m.cure(a) })
+	time.AfterFunc(strike, func() {
+		if a.falls(m.ill); m.strike != nil {
+			m.strike(a, lasts)
+		}
+	})
+	time.AfterFunc(strike+lasts, func() {
+		if a.falls(nil); m.cure != nil {
+			m.cure(a)
+		}
+	})
 	s.lasts(strike+lasts+2*time.Second, nil)
 
 	cure := strike + lasts

@@ -42,33 +42,28 @@ func TestFloodsReachNoFallback(t *testing.T) {
 			if !brief && (testkit.Brief() || !testkit.Long() && told) {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s, deadlines told %t", row.name, told), func(t *testing.T) {
-				testkit.Bubble(t, func(t *testing.T) {
-					server := &queue{service: row.service}
-					if told {
-						server.stale = row.service / 3
+			testkit.RunBubble(t, fmt.Sprintf("%s, deadlines told %t", row.name, told), func(t *testing.T) {
+				server := &queue{service: row.service}
+				if told {
+					server.stale = row.service / 3
+				}
+				s := newScene(t, row.instances, server, middleware.Exact{Outage: middleware.FailOpen, InFlight: row.inFlight})
+				strangers, payers := s.toll(), s.toll()
+				s.flood(strangers, row.clients, addresses)
+				s.stream(payers, 50, paying("one"))
+				long := briefly(1500 * time.Millisecond)
+				s.lasts(long, func(at time.Duration) {
+					if at > long/2 && row.slows > 0 {
+						server.slows(row.slows)
 					}
-					s := newScene(t, row.instances, server, middleware.Exact{Outage: middleware.FailOpen, InFlight: row.inFlight})
-					strangers, payers := s.toll(), s.toll()
-					s.flood(strangers, row.clients, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
-					s.stream(payers, 50, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
-					long := 1500 * time.Millisecond
-					if testing.Short() {
-						long /= 2
-					}
-					s.lasts(long, func(at time.Duration) {
-						if at > long/2 && row.slows > 0 {
-							server.slows(row.slows)
-						}
-					})
-					t.Logf("payers %s, longest %s; strangers %s; %d alarms", payers, payers.longest, strangers, s.alarms())
-					require.Zero(t, strangers.fallback)
-					require.Zero(t, payers.fallback)
-					require.Zero(t, s.alarms())
-					require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
-					require.LessOrEqual(t, payers.longest, 50*time.Millisecond)
-					require.Positive(t, strangers.passed)
 				})
+				t.Logf("payers %s, longest %s; strangers %s; %d alarms", payers, payers.longest, strangers, s.alarms())
+				require.Zero(t, strangers.fallback)
+				require.Zero(t, payers.fallback)
+				require.Zero(t, s.alarms())
+				require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
+				require.LessOrEqual(t, payers.longest, 50*time.Millisecond)
+				require.Positive(t, strangers.passed)
 			})
 		}
 	}
@@ -79,13 +74,10 @@ func TestOneKeyDoesNotStarveAnother(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		s := newScene(t, 1, &queue{service: 200 * time.Microsecond}, middleware.Exact{Outage: middleware.FailOpen})
 		free, payers, strangers := s.toll(), s.toll(), s.toll()
-		s.flood(free, 300, func(_ int, r *http.Request) { r.Header.Set("Payer", "free") })
-		s.flood(strangers, 300, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
-		s.stream(payers, 50, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
-		long := time.Second
-		if testing.Short() {
-			long /= 2
-		}
+		s.flood(free, 300, paying("free"))
+		s.flood(strangers, 300, addresses)
+		s.stream(payers, 50, paying("one"))
+		long := briefly(time.Second)
 		s.lasts(long, nil)
 		t.Logf("payers %s, free %s, strangers %s", payers, free, strangers)
 		require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
@@ -112,30 +104,25 @@ func TestFreeKeysDoNotStarvePayers(t *testing.T) {
 		if row.instances > 1 && testkit.Brief() {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s x %d, paying %v", row.service, row.instances, row.paying), func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				s := newScene(t, row.instances, &queue{service: row.service}, middleware.Exact{Outage: middleware.FailOpen, PayingTiers: row.paying})
-				free, strangers, payers := s.toll(), s.toll(), s.toll()
-				s.flood(free, 300, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint("free", n)) })
-				s.flood(strangers, 50, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250, n%250) })
-				s.stream(payers, 50, func(n int, r *http.Request) {
-					r.Header.Set("Payer", fmt.Sprint("payer", n%20))
-					r.Header.Set("Tier", "paid")
-				})
-				long := 1500 * time.Millisecond
-				if testing.Short() {
-					long /= 2
-				}
-				s.lasts(long, nil)
-				t.Logf("payers %s, longest %s; free %s; strangers %s", payers, payers.longest, free, strangers)
-				if row.paying == nil {
-					require.Less(t, payers.passed, payers.refused, "which is why it is to be said")
-					return
-				}
-				require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
-				require.Zero(t, payers.fallback+free.fallback+strangers.fallback)
-				require.Positive(t, free.passed+strangers.passed, "who pays nothing has what is left")
+		testkit.RunBubble(t, fmt.Sprintf("%s x %d, paying %v", row.service, row.instances, row.paying), func(t *testing.T) {
+			s := newScene(t, row.instances, &queue{service: row.service}, middleware.Exact{Outage: middleware.FailOpen, PayingTiers: row.paying})
+			free, strangers, payers := s.toll(), s.toll(), s.toll()
+			s.flood(free, 300, func(n int, r *http.Request) { r.Header.Set("Payer", fmt.Sprint("free", n)) })
+			s.flood(strangers, 50, addresses)
+			s.stream(payers, 50, func(n int, r *http.Request) {
+				r.Header.Set("Payer", fmt.Sprint("payer", n%20))
+				r.Header.Set("Tier", "paid")
 			})
+			long := briefly(1500 * time.Millisecond)
+			s.lasts(long, nil)
+			t.Logf("payers %s, longest %s; free %s; strangers %s", payers, payers.longest, free, strangers)
+			if row.paying == nil {
+				require.Less(t, payers.passed, payers.refused, "which is why it is to be said")
+				return
+			}
+			require.Less(t, payers.refused*20, payers.passed, "more than 95 % of payers pass")
+			require.Zero(t, payers.fallback+free.fallback+strangers.fallback)
+			require.Positive(t, free.passed+strangers.passed, "who pays nothing has what is left")
 		})
 	}
 }
@@ -158,7 +145,7 @@ func TestACheapPolicyShieldsAnExactOne(t *testing.T) {
 			}
 			strangers, payers := s.toll(), s.toll()
 			s.flood(strangers, 300, func(n int, r *http.Request) { r.RemoteAddr = fmt.Sprintf("198.18.0.%d:1", n%3) })
-			s.stream(payers, 10, func(_ int, r *http.Request) { r.Header.Set("Payer", "one") })
+			s.stream(payers, 10, paying("one"))
 			s.lasts(time.Second, nil)
 			t.Logf("shielded %t: %d calls, payers %s, longest %s", shielded, s.calls(), payers, payers.longest)
 			require.Zero(t, payers.refused+payers.fallback)

@@ -3,13 +3,12 @@
 package middleware_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/tallystick/tallystick/internal/limiter"
@@ -18,8 +17,7 @@ import (
 	"github.com/tallystick/tallystick/storeless"
 )
 
-// A ledger is a counter of a few lines, to which everything can happen that
-// happens to engines.
+// A ledger is a counter of a few lines, to which everything can happen that happens to engines.
 type ledger struct {
 	now func() time.Time
 
@@ -142,49 +140,47 @@ func hasty(c *clock, counter exact.Counter) middleware.Config {
 	return cfg
 }
 
-// logging has a configuration log to a buffer, which it returns.
-func logging(cfg *middleware.Config) *bytes.Buffer {
-	b := new(bytes.Buffer)
-	cfg.Logger = slog.New(slog.NewTextHandler(afterStart{b}, nil))
-	return b
-}
-
-// outage is a counter that can be down.
-type outage struct {
+// An altered counter does something else in the place of Take or Refund, where that is set.
+type altered struct {
 	exact.Counter
-	down bool
+	take   func(context.Context, exact.Call) (exact.Verdict, error)
+	refund func(context.Context, exact.Receipt) error
 }
 
-func (o *outage) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	if o.down {
-		return exact.Verdict{}, errEngine
+func (a *altered) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
+	if a.take != nil {
+		return a.take(ctx, call)
 	}
-	return o.Counter.Take(ctx, call)
+	return a.Counter.Take(ctx, call)
 }
 
-// heldBack holds verdicts back on their way.
-type heldBack struct {
-	exact.Counter
-	taken   atomic.Int64
-	hold    atomic.Bool
-	release chan struct{}
-}
-
-func (h *heldBack) Take(ctx context.Context, call exact.Call) (exact.Verdict, error) {
-	v, err := h.Counter.Take(ctx, call)
-	h.taken.Add(1)
-	if h.hold.Load() {
-		<-h.release
+func (a *altered) Refund(ctx context.Context, r exact.Receipt) error {
+	if a.refund != nil {
+		return a.refund(ctx, r)
 	}
-	return v, err
+	return a.Counter.Refund(ctx, r)
 }
 
-// paidRoute is an exact route, its engine, and what is logged.
-func paidRoute() (c *clock, l *ledger, cfg middleware.Config, log *bytes.Buffer) {
+// never answers, until the caller has had enough.
+func never(ctx context.Context, _ exact.Call) (exact.Verdict, error) {
+	<-ctx.Done()
+	return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
+}
+
+// notTaken is a call that fails at once, and notRefunded a refund.
+func notTaken(err error) func(context.Context, exact.Call) (exact.Verdict, error) {
+	return func(context.Context, exact.Call) (exact.Verdict, error) { return exact.Verdict{}, err }
+}
+
+func notRefunded(err error) func(context.Context, exact.Receipt) error {
+	return func(context.Context, exact.Receipt) error { return err }
+}
+
+// paidRoute is an exact route, and its engine.
+func paidRoute() (c *clock, l *ledger, cfg middleware.Config) {
 	c = new(clock)
 	l = newLedger(c)
-	cfg = paid(c, l)
-	return c, l, cfg, logging(&cfg)
+	return c, l, paid(c, l)
 }
 
 // breaks has a counter fail for as long as it takes to open the breaker.
@@ -195,3 +191,9 @@ func breaks(h http.Handler, c *clock) {
 }
 
 func onFire(context.Context, int) error { return errEngine }
+
+func paidSite(t testing.TB) (c *clock, l *ledger, h *site) {
+	t.Helper()
+	c, l, cfg := paidRoute()
+	return c, l, newSite(t, cfg)
+}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,13 +24,12 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 	} {
 		for name, leased := range map[string]bool{"a call": false, "a lease": true} {
 			t.Run(because+", "+name, func(t *testing.T) {
-				c, l, cfg, log := paidRoute()
+				c, l, cfg := paidRoute()
 				cfg.Limits[0].Quota = 1 << 20
 				if leased {
 					cfg.Concurrency = &middleware.Concurrency{Max: 5}
 				}
-				m := newLimiter(t, cfg)
-				h := m.Handler(new(spy))
+				h := newSite(t, cfg)
 				asks := func(status, seconds int) {
 					refused := 0
 					for range 4 * seconds {
@@ -54,21 +52,21 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 					return fmt.Errorf("%w: the table is throttled", err)
 				}
 				asks(http.StatusServiceUnavailable, 5)
-				require.Empty(t, log.String(), "it may be a crowd")
-				require.False(t, m.Stats().Counter.Refusing)
+				require.Empty(t, h.log.lines(), "it may be a crowd")
+				require.False(t, h.m.Stats().Counter.Refusing)
 				asks(http.StatusServiceUnavailable, 10)
-				require.True(t, m.Stats().Counter.Refusing)
-				require.False(t, m.Stats().Counter.Down)
-				require.Equal(t, 1, strings.Count(log.String(), "\n"))
-				require.Contains(t, log.String(), "code=counter-refuses because="+because+" error=")
-				require.Contains(t, log.String(), "the table is throttled")
+				require.True(t, h.m.Stats().Counter.Refusing)
+				require.False(t, h.m.Stats().Counter.Down)
+				require.Equal(t, 1, len(h.log.lines()))
+				require.Contains(t, h.log.String(), "code=counter-refuses because="+because+" error=")
+				require.Contains(t, h.log.String(), "the table is throttled")
 				asks(http.StatusServiceUnavailable, 120)
-				require.Equal(t, 3, strings.Count(log.String(), "code=counter-refuses"), "one a minute")
-				require.Equal(t, 3, strings.Count(log.String(), "\n"))
+				require.Equal(t, 3, h.log.count("code=counter-refuses"), "one a minute")
+				require.Equal(t, 3, len(h.log.lines()))
 				l.fault = nil
 				asks(http.StatusOK, 7)
-				require.False(t, m.Stats().Counter.Refusing)
-				require.Equal(t, 3, strings.Count(log.String(), "\n"))
+				require.False(t, h.m.Stats().Counter.Refusing)
+				require.Equal(t, 3, len(h.log.lines()))
 			})
 		}
 	}
@@ -79,13 +77,12 @@ func TestLoadThatDoesNotEndIsTold(t *testing.T) {
 func TestAFullCounterIsTold(t *testing.T) {
 	for name, leased := range map[string]bool{"a call": false, "a lease": true} {
 		t.Run(name, func(t *testing.T) {
-			c, l, cfg, log := paidRoute()
+			c, l, cfg := paidRoute()
 			cfg.Limits[0].Quota = 1 << 20
 			if leased {
 				cfg.Concurrency = &middleware.Concurrency{Max: 5}
 			}
-			m := newLimiter(t, cfg)
-			h := m.Handler(new(spy))
+			h := newSite(t, cfg)
 			for second := range 130 {
 				for n := range 10 {
 					l.fault = nil
@@ -95,33 +92,31 @@ func TestAFullCounterIsTold(t *testing.T) {
 					resp := send(h)
 					require.Equal(t, l.fault != nil, resp.StatusCode == http.StatusServiceUnavailable)
 				}
-				require.Equal(t, (second+54)/60, strings.Count(log.String(), "\n"), second)
+				require.Equal(t, (second+54)/60, len(h.log.lines()), second)
 				c.advance(time.Second)
 			}
-			for line := range strings.Lines(log.String()) {
+			for _, line := range h.log.lines() {
 				require.Contains(t, line, "code=counter-full")
 				require.Contains(t, line, "no room on the disk")
 			}
-			require.False(t, m.Stats().Counter.Refusing)
-			require.False(t, m.Stats().Counter.Down)
+			require.False(t, h.m.Stats().Counter.Refusing)
+			require.False(t, h.m.Stats().Counter.Down)
 		})
 	}
 }
 
 // Where little is asked it takes longer, and is told all the same.
 func TestLoadThatMeetsFewRequestsIsTold(t *testing.T) {
-	c, l, cfg, log := paidRoute()
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
+	c, l, h := paidSite(t)
 	l.fault = func(context.Context, int) error { return exact.ErrContended }
 	for range 30 {
 		require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
 		c.advance(50 * time.Second)
 	}
-	require.NotEmpty(t, log.String())
-	require.True(t, m.Stats().Counter.Refusing)
+	require.NotEmpty(t, h.log.lines())
+	require.True(t, h.m.Stats().Counter.Refusing)
 	c.advance(time.Minute)
-	require.False(t, m.Stats().Counter.Refusing, "of a counter that nobody asks nothing is known")
+	require.False(t, h.m.Stats().Counter.Refusing, "of a counter that nobody asks nothing is known")
 }
 
 // A crowd for five seconds, however large, a third of calls that meet load all the time, and
@@ -148,10 +143,9 @@ func TestLoadThatIsNotTold(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, l, cfg, log := paidRoute()
+			c, l, cfg := paidRoute()
 			cfg.Limits[0].Quota = 1 << 20
-			m := newLimiter(t, cfg)
-			h := m.Handler(new(spy))
+			h := newSite(t, cfg)
 			for second := range 60 {
 				requests := 6
 				if fails(second, 1) != nil {
@@ -162,20 +156,97 @@ func TestLoadThatIsNotTold(t *testing.T) {
 					send(h)
 				}
 				c.advance(time.Second)
-				require.False(t, m.Stats().Counter.Refusing)
+				require.False(t, h.m.Stats().Counter.Refusing)
 			}
-			require.Empty(t, log.String())
+			require.Empty(t, h.log.lines())
 		})
 	}
 	t.Run("an outage", func(t *testing.T) {
-		c, l, cfg, log := paidRoute()
-		h := limitedOnly(t, cfg)
+		c, l, h := paidSite(t)
 		l.fault = onFire
 		for range 100 {
 			send(h)
 			c.advance(250 * time.Millisecond)
 		}
-		require.Contains(t, log.String(), "code=counter-down")
-		require.NotContains(t, log.String(), "counter-refuses")
+		require.Contains(t, h.log.String(), "code=counter-down")
+		require.NotContains(t, h.log.String(), "counter-refuses")
 	})
+}
+
+// A client that hammers its own key, so that its calls lose every race for it, has neither the fallback nor an alarm
+// of an outage, however long it goes on: unless the program has chosen to be open by name. Then it has the fallback's
+// quota, and no such alarm either. Where nobody else asks, it is told of as load that does not end.
+func TestAHammeredKeyIsNoOutage(t *testing.T) {
+	for _, tc := range []struct {
+		outage, contended middleware.Outage
+		admitted, refused int // of 40
+		status            int // of who is refused
+	}{
+		{middleware.FailOpen, 0, 0, 40, http.StatusServiceUnavailable},
+		{middleware.FailOpen, middleware.FailClosed, 0, 40, http.StatusServiceUnavailable},
+		{middleware.FailOpen, middleware.FailOpen, 2, 38, http.StatusTooManyRequests},
+		{middleware.FailClosed, middleware.FailOpen, 2, 38, http.StatusTooManyRequests},
+		{middleware.FailClosed, 0, 0, 40, http.StatusServiceUnavailable},
+	} {
+		t.Run(fmt.Sprintf("outage %d, contended %d", tc.outage, tc.contended), func(t *testing.T) {
+			c, l, cfg := paidRoute()
+			cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
+			cfg.Exact.Outage, cfg.Exact.Contended, cfg.Instances = tc.outage, tc.contended, 2
+			h := newSite(t, cfg)
+			l.fault = func(context.Context, int) error { return fmt.Errorf("%w: a race", exact.ErrContended) }
+			admitted, refused := 0, 0
+			for range 40 { // for ten seconds: longer than any silence that is an outage
+				resp := send(h)
+				open := tc.contended == middleware.FailOpen
+				require.Equal(t, open, resp.Header.Get("Tallystick-Degraded") != "")
+				switch resp.StatusCode {
+				case http.StatusOK:
+					admitted++
+				case tc.status:
+					refused++
+				}
+				c.advance(250 * time.Millisecond)
+			}
+			require.Equal(t, tc.admitted, admitted, "the fallback's quota, where it is open by name")
+			require.Equal(t, tc.refused, refused)
+			require.Equal(t, 40, l.count(), "no breaker opens")
+			require.Equal(t, []string{"counter-refuses"}, codesIn(h.log.lines()), "no alarm of an outage")
+			l.fault = nil
+			require.Equal(t, http.StatusOK, send(h).StatusCode, "the counter decides, and has charged nothing")
+		})
+	}
+}
+
+// Whoever reconfigures in an outage still hears that it is over, and hears nothing twice.
+func TestAnOutageOutlivesAConfiguration(t *testing.T) {
+	c, l, cfg := paidRoute()
+	log := logTo(&cfg)
+	h := newSite(t, cfg)
+	l.fault = onFire
+	for range 5 {
+		breaks(h, c)
+		require.NoError(t, h.m.Reconfigure(cfg))
+	}
+	require.Equal(t, 1, log.count("does not answer"))
+	l.fault = nil
+	send(h)
+	require.Equal(t, 1, log.count("answers again"))
+}
+
+// An outage of two seconds must not send a polite client away for a day.
+func TestOutageSendsNobodyAwayForLong(t *testing.T) {
+	c := new(clock)
+	l := newLedger(c)
+	l.fault = onFire
+	cfg := paid(c, l)
+	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 4, Window: 24 * time.Hour}}
+	cfg.Exact.Outage, cfg.Instances = middleware.FailOpen, 2
+	h, _ := limited(t, cfg)
+	require.Equal(t, 2, admitted(h, 2))
+	resp := requireStatus(t, http.StatusTooManyRequests, send(h))
+	require.LessOrEqual(t, retryAfter(t, resp), 66*time.Second)
+	require.Equal(t, `"day";r=0;t=60`, resp.Header.Get("RateLimit"))
+	l.fault = nil
+	c.advance(time.Minute)
+	require.Equal(t, http.StatusOK, send(h, showing(tokenIn(resp))).StatusCode)
 }

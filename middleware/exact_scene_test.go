@@ -5,10 +5,8 @@ package middleware_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,9 +15,8 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A queue is a server that does one call after the other. What a caller has given up is
-// worked off all the same, unless the server is told the deadlines: then it costs less.
-// It is for bubbles: time is virtual.
+// A queue is a server that does one call after the other. What a caller has given up is worked off all the same,
+// unless the server is told the deadlines: then it costs less. It is for bubbles: time is virtual.
 type queue struct {
 	service, stale time.Duration // stale: of a call that is too late; 0: as any other
 
@@ -42,8 +39,7 @@ func (q *queue) stall(lasts time.Duration) {
 	q.free = time.Now().Add(lasts)
 }
 
-// arrive puts a call into the queue, and returns when it is done, and whether it was too
-// late to be counted.
+// arrive puts a call into the queue, and returns when it is done, and whether it was too late to be counted.
 func (q *queue) arrive(deadline time.Time) (done time.Time, late bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,8 +80,7 @@ func (c *queued) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	c.out = append(c.out, done)
 	c.mu.Unlock()
 	if done.After(deadline) {
-		<-ctx.Done()
-		return exact.Verdict{}, fmt.Errorf("%w: %w", exact.ErrMaybeCounted, ctx.Err())
+		return never(ctx, exact.Call{})
 	}
 	time.Sleep(time.Until(done))
 	if late {
@@ -97,13 +92,12 @@ func (c *queued) Take(ctx context.Context, call exact.Call) (exact.Verdict, erro
 	return v, nil
 }
 
-// A scene is instances of a route that share a server, and those who ask them, in virtual
-// time.
+// A scene is instances of a route that share a server, and those who ask them, in virtual time.
 type scene struct {
 	sites  []http.Handler
 	limits []*middleware.Middleware
 	server *queue
-	logs   []*diary
+	logs   []*logged
 	over   chan struct{}
 	actors sync.WaitGroup
 }
@@ -118,10 +112,8 @@ func newScene(t *testing.T, instances int, server *queue, x middleware.Exact) *s
 
 // add adds an instance with a counter of its own.
 func (s *scene) add(t *testing.T, counter exact.Counter, x middleware.Exact) {
-	log := new(diary)
 	x.Counter = counter
-	s.logs = append(s.logs, log)
-	m := newLimiter(t, middleware.Config{
+	cfg := middleware.Config{
 		Policy:     "api",
 		Limits:     []middleware.Limit{{Quota: 1_000_000, Window: time.Hour}},
 		Tiers:      map[string][]middleware.Limit{"paid": {{Quota: 1_000_000, Window: time.Hour}}},
@@ -129,8 +121,9 @@ func (s *scene) add(t *testing.T, counter exact.Counter, x middleware.Exact) {
 		MaxClients: 1024,
 		Identity:   payerOr,
 		Exact:      &x,
-		Logger:     slog.New(slog.NewTextHandler(afterStart{log}, nil)),
-	})
+	}
+	s.logs = append(s.logs, logTo(&cfg))
+	m := newLimiter(t, cfg)
 	s.limits = append(s.limits, m)
 	s.sites = append(s.sites, m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 }
@@ -202,32 +195,6 @@ func (s *scene) told(what string) (at []time.Time) {
 	return at
 }
 
-// A diary is a log that knows when each line was written.
-type diary struct {
-	mu    sync.Mutex
-	lines []string
-	times []time.Time
-}
-
-// Write implements [io.Writer].
-func (d *diary) Write(line []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lines, d.times = append(d.lines, string(line)), append(d.times, time.Now())
-	return len(line), nil
-}
-
-func (d *diary) told(what string) (at []time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, line := range d.lines {
-		if strings.Contains(line, what) {
-			at = append(at, d.times[i])
-		}
-	}
-	return at
-}
-
 // calls returns how many calls the server has had.
 func (s *scene) calls() int {
 	s.server.mu.Lock()
@@ -288,4 +255,22 @@ func (c *toll) ask(h http.Handler, n int, set func(int, *http.Request)) (passed 
 
 func (c *toll) String() string {
 	return fmt.Sprintf("%d passed, %d by the fallback, %d refused", c.passed, c.fallback, c.refused)
+}
+
+// addresses are those of strangers, each a few of many.
+func addresses(n int, r *http.Request) {
+	r.RemoteAddr = fmt.Sprintf("198.18.%d.%d:1", n/250%250, n%250)
+}
+
+// paying is the request of a payer.
+func paying(name string) func(int, *http.Request) {
+	return func(_ int, r *http.Request) { r.Header.Set("Payer", name) }
+}
+
+// briefly is so long, or half of it where time is short.
+func briefly(long time.Duration) time.Duration {
+	if testing.Short() {
+		long /= 2
+	}
+	return long
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tallystick/tallystick/middleware"
 	"github.com/tallystick/tallystick/middleware/exact"
+	"github.com/tallystick/tallystick/storeless"
 )
 
 func TestExactQuotaIsOneForAllInstances(t *testing.T) {
@@ -41,13 +42,10 @@ func TestExactIgnoresCountsOfTokens(t *testing.T) {
 }
 
 func TestExactSpentKeyMakesNoCallUntilItsTime(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
+	c, l, cfg := paidRoute()
 	h, _ := limited(t, cfg)
 	require.Equal(t, 5, admitted(h, 5))
-	refused := send(h)
-	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+	refused := requireStatus(t, http.StatusTooManyRequests, send(h))
 	require.Equal(t, 6, l.count())
 	tok := refused.Header.Get(middleware.TokenHeader)
 	require.NotEmpty(t, tok)
@@ -56,8 +54,7 @@ func TestExactSpentKeyMakesNoCallUntilItsTime(t *testing.T) {
 	for _, after := range []time.Duration{0, 2 * time.Second, 2999 * time.Millisecond} {
 		c.advance(after)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "without its token")
-		again := send(elsewhere, showing(tok))
-		require.Equal(t, http.StatusTooManyRequests, again.StatusCode, "elsewhere, with its token")
+		again := requireStatus(t, http.StatusTooManyRequests, send(elsewhere, showing(tok)), "elsewhere, with its token")
 		require.NotEmpty(t, again.Header.Get("Retry-After"))
 	}
 	require.Equal(t, 6, l.count(), "no call for five seconds")
@@ -75,15 +72,12 @@ func TestExactSpentKeyMakesNoCallUntilItsTime(t *testing.T) {
 }
 
 func TestExactRefusalOfADearRequestLetsACheapOnePass(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
+	_, l, cfg := paidRoute()
 	cfg.Cost = func(r *http.Request) int64 { return int64(len(r.Header["X-Unit"])) }
 	h, _ := limited(t, cfg)
 	cost := func(n int) option { return with(strings.Split(strings.Repeat("X-Unit,1,", n), ",")[:2*n]...) }
 	require.Equal(t, http.StatusOK, send(h, cost(4)).StatusCode)
-	refused := send(h, cost(2))
-	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+	refused := requireStatus(t, http.StatusTooManyRequests, send(h, cost(2)))
 	tok := refused.Header.Get(middleware.TokenHeader)
 	require.Equal(t, http.StatusTooManyRequests, send(h, cost(3), showing(tok)).StatusCode)
 	require.Equal(t, 2, l.count(), "a dearer one is not asked about")
@@ -91,16 +85,13 @@ func TestExactRefusalOfADearRequestLetsACheapOnePass(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, send(h, cost(6)).StatusCode, "above the quota")
 	require.Equal(t, 3, l.count())
 
-	peek := send(h, cost(0))
-	require.Equal(t, http.StatusOK, peek.StatusCode)
+	peek := requireStatus(t, http.StatusOK, send(h, cost(0)))
 	require.Equal(t, `"contact";r=0;t=60`, peek.Header.Get("RateLimit"))
 	require.EqualValues(t, 5, l.charged)
 }
 
 func TestExactRefusalIsToldOnceMore(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	h, _ := limited(t, paid(c, l))
+	c, l, h := paidSite(t)
 	older := tokenIn(send(h))
 	require.Equal(t, 4, admitted(h, 6))
 	tok := tokenIn(send(h))
@@ -128,10 +119,8 @@ func TestExactPeekIsAdmittedInAnOutage(t *testing.T) {
 	cfg := paid(c, l)
 	cfg.Cost = func(*http.Request) int64 { return 0 }
 	h, _ := limited(t, cfg)
-	resp := send(h)
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, "?1", resp.Header.Get("Tallystick-Degraded"))
-	require.Empty(t, resp.Header.Get("RateLimit"))
+	resp := requireStatus(t, http.StatusOK, send(h))
+	requireHeader(t, resp, "Tallystick-Degraded", "?1", "RateLimit", "")
 }
 
 func TestExactCallsAreOver(t *testing.T) {
@@ -145,37 +134,28 @@ func TestExactCallsAreOver(t *testing.T) {
 
 // TestExactUpgradeIsNotHeldToTheSmallerTier buys more in the middle of a window.
 func TestExactUpgradeIsNotHeldToTheSmallerTier(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
+	c, _, cfg := paidRoute()
 	pro := contact(c).Limits
 	pro[0].Quota = 8
 	cfg.Tiers = map[string][]middleware.Limit{"pro": pro}
-	cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-		id := middleware.APIKey("customer")
-		id.Tier = r.Header.Get("X-Tier")
-		return id, nil
-	}
+	cfg.Identity = byCustomer
 	h, _ := limited(t, cfg)
-	require.Equal(t, 5, admitted(h, 9))
-	tok := tokenIn(send(h))
+	require.Equal(t, 5, admitted(h, 9, customer("a")))
+	tok := tokenIn(send(h, customer("a")))
 	require.NotEmpty(t, tok)
-	require.Equal(t, 3, admitted(h, 9, with("X-Tier", "pro"), showing(tok)))
+	require.Equal(t, 3, admitted(h, 9, with("X-Customer", "a", "X-Tier", "pro"), showing(tok)))
 }
 
 func TestExactMarkOfTheTokenIsNoLimitOfThePolicy(t *testing.T) {
 	c := new(clock)
 	h, _ := limited(t, paid(c, newLedger(c)))
 	resp := send(h)
-	require.Equal(t, `"contact";q=5;w=60`, resp.Header.Get("RateLimit-Policy"))
-	require.Equal(t, `"contact";r=4;t=60`, resp.Header.Get("RateLimit"))
+	requireHeader(t, resp, "RateLimit-Policy", `"contact";q=5;w=60`, "RateLimit", `"contact";r=4;t=60`)
 	require.NotEmpty(t, resp.Header.Get(middleware.TokenHeader))
 }
 
 func TestExactKeysAreHashedAndApart(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	h, _ := limited(t, paid(c, l))
+	_, l, h := paidSite(t)
 	send(h)
 	send(h, from("203.0.113.2"))
 	send(h, from("2001:db8::1"))
@@ -188,114 +168,31 @@ func TestExactKeysAreHashedAndApart(t *testing.T) {
 }
 
 func TestExactShardsShareTheQuota(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
+	_, l, cfg := paidRoute()
 	cfg.Limits[0].Quota = 40
 	cfg.Shards = 4
 	h, _ := limited(t, cfg)
 	require.Equal(t, 40, admitted(h, 2000), "no more than one key would admit, and all of it in the end")
 	require.Len(t, l.keys, 4)
 
-	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("customer"), nil }
+	cfg.Identity = only(middleware.APIKey("customer"))
 	h, _ = limited(t, cfg)
 	require.Equal(t, 40, admitted(h, 50))
 	require.Len(t, l.keys, 5, "a customer is not split")
 }
 
 func TestExactRefusesEarlyData(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	h, spy := limited(t, paid(c, l))
-	resp := send(h, with("Early-Data", "1"))
-	require.Equal(t, http.StatusTooEarly, resp.StatusCode)
-	require.Zero(t, spy.calls.Load())
+	c, l, h := paidSite(t)
+	require.Equal(t, http.StatusTooEarly, send(h, with("Early-Data", "1")).StatusCode)
+	require.Zero(t, h.spy.calls.Load())
 	require.Zero(t, l.count())
-	require.Equal(t, http.StatusOK, send(limitedOnly(t, contact(c)), with("Early-Data", "1")).StatusCode, "where no counter is charged it is a request like others")
-}
-
-func limitedOnly(t testing.TB, cfg middleware.Config) http.Handler {
-	h, _ := limited(t, cfg)
-	return h
-}
-
-func TestExactRefundLeavesTokenMemoryAndCounterAgreeing(t *testing.T) {
-	for _, m := range []string{http.MethodPost, http.MethodGet} {
-		for _, memory := range []bool{true, false} {
-			c := new(clock)
-			l := newLedger(c)
-			cfg := paid(c, l)
-			cfg.Exact.Outage = middleware.FailOpen
-			cfg.InsecureNoMemory = !memory
-			var again error
-			failing := func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("X-Fail") != "" {
-					require.NoError(t, middleware.Refund(w, r))
-					again = middleware.Refund(w, r)
-					w.WriteHeader(http.StatusBadGateway)
-				}
-			}
-			h := newLimiter(t, cfg).Handler(&spy{serve: failing})
-			first := send(h, method(m))
-			tok := first.Header.Get(middleware.TokenHeader)
-			failed := send(h, method(m), with("X-Fail", "1"), showing(tok))
-			require.ErrorIs(t, again, exact.ErrNoRefund)
-			require.EqualValues(t, 1, l.charged)
-			refunded := failed.Header.Get(middleware.TokenHeader)
-			require.Equal(t, tok, refunded, "the token of before, byte for byte")
-
-			// The fallback tells what token and memory say.
-			l.fault = func(context.Context, int) error { return errEngine }
-			resp := send(h, method(m), showing(refunded))
-			require.Equal(t, `"contact";r=3;t=60`, resp.Header.Get("RateLimit"))
-
-			// Whatever the handler says of caching.
-			l.fault = nil
-			again = nil
-			private := newLimiter(t, cfg).Handler(&spy{serve: func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Cache-Control", "private")
-				failing(w, r)
-			}})
-			tok = send(private, method(m), from("203.0.113.8")).Header.Get(middleware.TokenHeader)
-			back := send(private, method(m), with("X-Fail", "1"), showing(tok), from("203.0.113.8"))
-			require.Equal(t, []string{tok}, back.Header.Values(middleware.TokenHeader))
-
-			// The only request that was counted, refunded: no token is left.
-			l.fault = nil
-			other := send(h, method(m), with("X-Fail", "1"), from("203.0.113.9"))
-			require.Empty(t, other.Header.Values(middleware.TokenHeader))
-			require.Empty(t, other.Header.Values("Set-Cookie"))
-		}
-	}
-	require.ErrorIs(t, middleware.Refund(nil, &http.Request{}), exact.ErrNoRefund)
-}
-
-func TestExactRefundOpensASpentKey(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	started, release := make(chan struct{}), make(chan struct{})
-	h := newLimiter(t, paid(c, l)).Handler(&spy{serve: func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Fail") != "" {
-			close(started)
-			<-release
-			require.NoError(t, middleware.Refund(w, r))
-		}
-	}})
-	done := make(chan struct{})
-	go func() { defer close(done); send(h, with("X-Fail", "1")) }()
-	<-started
-	require.Equal(t, 4, admitted(h, 6))
-	close(release)
-	<-done
-	require.Equal(t, 1, admitted(h, 2), "what was given back can be had")
+	require.Equal(t, http.StatusOK, send(newSite(t, contact(c)), with("Early-Data", "1")).StatusCode, "where no counter is charged it is a request like others")
 }
 
 // A refusal that was noted under a clock that was ahead by hours keeps nobody from the
 // counter: neither on that instance, once its clock is right, nor by the token.
 func TestExactRefusalOfAWrongClockIsForgotten(t *testing.T) {
-	c := new(clock)
-	l := newLedger(c)
-	cfg := paid(c, l)
+	c, l, cfg := paidRoute()
 	ahead := 3 * time.Hour
 	cfg.Now = func() time.Time { return c.Now().Add(ahead) }
 	h, _ := limited(t, cfg)
@@ -317,35 +214,6 @@ func TestExactRefusalOfAWrongClockIsForgotten(t *testing.T) {
 	}
 }
 
-// A refusal that was on its way while somebody gave back is told, and not remembered.
-func TestExactRefusalDoesNotOvertakeARefund(t *testing.T) {
-	c := new(clock)
-	held := &heldBack{Counter: exact.NewMemory(0, c.Now), release: make(chan struct{})}
-	m := newLimiter(t, paid(c, held))
-	refund := make(chan struct{})
-	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Refund") != "" {
-			<-refund
-			if err := middleware.Refund(w, r); err != nil {
-				t.Error(err)
-			}
-		}
-	}))
-	require.Equal(t, 4, admitted(h, 4))
-	fifth, sixth := make(chan int, 1), make(chan int, 1)
-	go func() { fifth <- send(h, func(r *http.Request) { r.Header.Set("Refund", "1") }).StatusCode }()
-	require.Eventually(t, func() bool { return held.taken.Load() == 5 }, patient, time.Millisecond)
-	held.hold.Store(true)
-	go func() { sixth <- send(h).StatusCode }()
-	require.Eventually(t, func() bool { return held.taken.Load() == 6 }, patient, time.Millisecond)
-	held.hold.Store(false)
-	close(refund)
-	require.Equal(t, http.StatusOK, <-fifth)
-	close(held.release)
-	require.Equal(t, http.StatusTooManyRequests, <-sixth)
-	require.Equal(t, http.StatusOK, send(h).StatusCode)
-}
-
 func TestExactConfigErrors(t *testing.T) {
 	c := new(clock)
 	cfg := contact(c)
@@ -362,4 +230,46 @@ func TestExactConfigErrors(t *testing.T) {
 	}
 	_, err = middleware.New(cfg)
 	require.ErrorContains(t, err, "at most 7")
+}
+
+// What only a counter can count: on the wire it is a limit like any other, and in an
+// outage a sliding window of the same quota.
+func TestExactTrails(t *testing.T) {
+	for _, a := range []middleware.Limit{
+		{Algorithm: storeless.SlidingLog, Quota: 3, Window: time.Minute},
+		{Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour},
+	} {
+		c := new(clock)
+		l := &altered{Counter: exact.NewMemory(0, c.Now)}
+		cfg := paid(c, l)
+		cfg.Limits = []middleware.Limit{a}
+		cfg.Exact.Outage = middleware.FailOpen
+		h, _ := limited(t, cfg)
+		for range 3 {
+			require.Equal(t, http.StatusOK, send(h).StatusCode)
+			c.advance(a.Window / 10)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+		l.take = notTaken(errEngine)
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode, "a refusal of the counter is remembered")
+		require.Equal(t, 3, admitted(h, 9, from("203.0.113.77")), "the fallback has the quota, and no more")
+		l.take = nil
+		c.advance(a.Window*7/10 - time.Second)
+		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
+		c.advance(time.Minute + time.Second) // a rolling day counts whole minutes
+		require.Equal(t, http.StatusOK, send(h).StatusCode, "the first has left")
+	}
+}
+
+func TestExactTrailsWantACounter(t *testing.T) {
+	c := new(clock)
+	cfg := contact(c)
+	cfg.Limits = []middleware.Limit{{Name: "day", Algorithm: storeless.RollingDay, Quota: 3, Window: 24 * time.Hour}}
+	_, err := middleware.New(cfg)
+	require.EqualError(t, err, "policy \"contact\": Limits[0].Algorithm: a rolling-day needs an exact counter; SlidingWindow is what comes closest without one")
+	cfg = paid(c, exact.NewMemory(0, c.Now))
+	cfg.Limits = []middleware.Limit{{Name: "day", Quota: 3, Window: 24 * time.Hour}}
+	cfg.Tiers = map[string][]middleware.Limit{"pro": {{Name: "day", Algorithm: storeless.RollingDay, Quota: 9, Window: 24 * time.Hour}}}
+	_, err = middleware.New(cfg)
+	require.EqualError(t, err, `policy "contact": Tiers["pro"]: must have the names, algorithms and windows of Limits, and the same Shadow, in that order; tiers differ in Quota and Burst alone`)
 }

@@ -35,8 +35,7 @@ const ChecksPage = checksPage
 // MemorySize returns how many bytes the memory of m takes.
 func MemorySize(m *Middleware) int { return m.memory.Size() }
 
-// Remembered reports whether the process knows of a middleware, that is not gone, with a policy and
-// a logger.
+// Remembered reports whether the process knows of a middleware, that is not gone, with a policy and a logger.
 func Remembered(policy string, log *slog.Logger) bool {
 	inUse.mu.Lock()
 	defer inUse.mu.Unlock()

@@ -48,15 +48,16 @@ func readInNode(t *testing.T, now time.Time, responses []map[string]string) []re
 	return read
 }
 
-// What clients in JavaScript know understands us: ratelimit-header-parser reads every choice
-// but RateLimitFields, which came after it and which it takes for an older draft;
-// structured-headers reads all.
+// What clients in JavaScript know understands us: ratelimit-header-parser reads every choice but RateLimitFields,
+// which came after it and which it takes for an older draft; structured-headers reads all.
 func TestNpmReadsEveryChoice(t *testing.T) {
 	now := new(clock)
 	now.advance(10 * time.Second)
 	var responses []map[string]string
 	for _, c := range choices() {
-		h, _ := limited(t, twoSpeeds(now, c.fields))
+		cfg := twoSpeeds(c.fields)
+		cfg.Now = now.Now
+		h := newSite(t, cfg)
 		responses = append(responses, ofLimits(send(h).Header))
 		require.Equal(t, 1, admitted(h, 1))
 		responses = append(responses, ofLimits(send(h).Header))

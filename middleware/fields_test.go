@@ -60,9 +60,10 @@ func choices() []choice {
 	}
 }
 
-// twoSpeeds is a policy of two requests a minute and five a day. The day comes last, and is
-// not the tightest.
-func twoSpeeds(now *clock, chosen middleware.Fields) middleware.Config {
+// twoSpeeds is a policy of two requests a minute and five a day. The day comes last, and is not the tightest.
+func twoSpeeds(chosen middleware.Fields) middleware.Config {
+	now := new(clock)
+	now.advance(10*time.Second + 500*time.Millisecond)
 	cfg := contact(now)
 	cfg.Fields = chosen
 	cfg.Limits = []middleware.Limit{
@@ -77,15 +78,12 @@ func TestChoicesOfFields(t *testing.T) {
 	for _, c := range choices() {
 		for _, verb := range []string{http.MethodPost, http.MethodGet} {
 			t.Run(c.name+", "+verb, func(t *testing.T) {
-				now := new(clock)
-				now.advance(10*time.Second + 500*time.Millisecond)
-				h, _ := limited(t, twoSpeeds(now, c.fields))
+				h, _ := limited(t, twoSpeeds(c.fields))
 				resp := send(h, method(verb))
 				require.Equal(t, c.allowed, ofLimits(resp.Header))
 				require.NotEmpty(t, tokenIn(resp), "the token goes with any of them")
 				require.Equal(t, 1, admitted(h, 1, method(verb)))
-				resp = send(h, method(verb))
-				require.Equal(t, 429, resp.StatusCode)
+				resp = requireStatus(t, 429, send(h, method(verb)))
 				require.Equal(t, c.refused, ofLimits(resp.Header))
 				require.NotEmpty(t, resp.Header.Get("Retry-After"))
 			})
@@ -116,7 +114,7 @@ func TestCORSFollowsTheChoice(t *testing.T) {
 
 func TestQuietHidesEveryChoice(t *testing.T) {
 	for _, c := range choices() {
-		cfg := twoSpeeds(new(clock), c.fields)
+		cfg := twoSpeeds(c.fields)
 		cfg.Quiet = true
 		h, _ := limited(t, cfg)
 		for range 3 {
@@ -145,9 +143,7 @@ func TestShadowsAreInNoChoice(t *testing.T) {
 	}
 	for _, c := range choices() {
 		for _, first := range []bool{true, false} {
-			now := new(clock)
-			now.advance(10*time.Second + 500*time.Millisecond)
-			cfg := twoSpeeds(now, c.fields)
+			cfg := twoSpeeds(c.fields)
 			if first {
 				cfg.Limits = append(trial[:2:2], cfg.Limits...)
 			} else {
@@ -174,9 +170,7 @@ func TestChoicesOnTheFinalResponse(t *testing.T) {
 			"public":      {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=60") }, map[string]string{}},
 		} {
 			t.Run(c.name+", "+name, func(t *testing.T) {
-				now := new(clock)
-				now.advance(10*time.Second + 500*time.Millisecond)
-				h := newLimiter(t, twoSpeeds(now, c.fields)).Handler(test.handle)
+				h := newLimiter(t, twoSpeeds(c.fields)).Handler(test.handle)
 				require.Equal(t, test.want, ofLimits(send(h).Header))
 			})
 		}
@@ -186,9 +180,7 @@ func TestChoicesOnTheFinalResponse(t *testing.T) {
 // A hint before the response carries none of them, whatever the choice, and the response all.
 func TestChoicesAfterAnEarlyHint(t *testing.T) {
 	for _, c := range choices() {
-		now := new(clock)
-		now.advance(10*time.Second + 500*time.Millisecond)
-		site := newLimiter(t, twoSpeeds(now, c.fields)).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		site := newLimiter(t, twoSpeeds(c.fields)).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
 		}))
 		srv := serve(t, site)

@@ -115,8 +115,7 @@ func TestFinalFieldsOfHTTP10(t *testing.T) {
 	}
 }
 
-// TestFinalFieldsBehindAProxy stacks two limiters around a reverse proxy, whose upstream
-// sends a 1xx, and limits too.
+// TestFinalFieldsBehindAProxy stacks two limiters around a reverse proxy, whose upstream sends a 1xx, and limits too.
 func TestFinalFieldsBehindAProxy(t *testing.T) {
 	for _, m := range []string{http.MethodGet, http.MethodPost} {
 		for name, hints := range map[string][]http.HandlerFunc{"plain": nil, "103": {hint}} {
@@ -130,8 +129,7 @@ func TestFinalFieldsBehindAProxy(t *testing.T) {
 					_, _ = io.WriteString(w, "ok")
 				})))
 				_, _, h := stack(t, new(clock), plain, proxyTo(t, upstream.URL))
-				resp := over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m))
-				require.Equal(t, http.StatusOK, resp.StatusCode)
+				resp := requireStatus(t, http.StatusOK, over(t, clientAt(t, "127.0.0.2"), serve(t, h).URL, method(m)))
 				require.Len(t, resp.Header.Values(middleware.TokenHeader), 3, "each tally has its token")
 				require.Len(t, resp.Header.Values("Set-Cookie"), 3)
 				lines := []string{`"site";r=6;t=60`, `"page";r=1;t=60`}
@@ -232,8 +230,7 @@ func TestHandlersOwnFields(t *testing.T) {
 			w.Header().Del("X-RateLimit-Limit")
 			w.WriteHeader(http.StatusOK)
 		})))
-		require.Equal(t, []string{"17"}, resp.Header.Values("X-RateLimit-Remaining"))
-		require.Equal(t, []string{"5"}, resp.Header.Values("X-RateLimit-Limit"))
+		requireHeader(t, resp, "X-RateLimit-Remaining", "17", "X-RateLimit-Limit", "5")
 	})
 	t.Run("cookies", func(t *testing.T) {
 		resp := send(newLimiter(t, contact(new(clock))).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -294,14 +291,7 @@ func TestRefundReachesTheFinalHeader(t *testing.T) {
 // from the header map, which is then the last to go out.
 func TestSwitchedProtocols(t *testing.T) {
 	upstream := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, buf, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		_ = buf.Flush()
-		_ = conn.Close()
+		_ = upgraded(t, w).Close()
 	}))
 	cfg := contact(new(clock))
 	cfg.TokenTransport = middleware.HeaderAndCookie
@@ -314,8 +304,7 @@ func TestSwitchedProtocols(t *testing.T) {
 	}
 }
 
-// TestFailedHijack: a handler that could not take the connection over may still decide
-// what its response is.
+// TestFailedHijack: a handler that could not take the connection over may still decide what its response is.
 func TestFailedHijack(t *testing.T) {
 	w := unhijackable{httptest.NewRecorder()}
 	through(t, w, http.MethodGet, func(w http.ResponseWriter, _ *http.Request) {
@@ -336,8 +325,7 @@ var errNotHere = errors.New("not here")
 
 func (unhijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, errNotHere }
 
-// oneShot sends a request as it is spelled, and reads the header of the first response
-// to it that is final.
+// oneShot sends a request as it is spelled, and reads the header of the first response to it that is final.
 func oneShot(t *testing.T, server *httptest.Server, request string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())

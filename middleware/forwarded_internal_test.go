@@ -26,9 +26,8 @@ func BenchmarkForwardedFor(b *testing.B) {
 	}
 }
 
-// FuzzForwardedFor: whatever the two forwarding headers say, the client is told
-// by one canonical address, which is none of a trusted network unless it is the
-// peer itself, and which nothing that a client writes can change.
+// FuzzForwardedFor: whatever the two forwarding headers say, the client is told by one canonical address, which is
+// none of a trusted network unless it is the peer itself, and which nothing that a client writes can change.
 func FuzzForwardedFor(f *testing.F) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:feed::/48")}
 	forwardedFor, err := ForwardedFor(trusted...)

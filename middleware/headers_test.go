@@ -21,8 +21,7 @@ type item struct {
 	params map[string]int64
 }
 
-// structured parses a field by RFC 9651: a List of Strings with Integer
-// parameters, and nothing else.
+// structured parses a field by RFC 9651: a List of Strings with Integer parameters, and nothing else.
 func structured(t testing.TB, lines []string, permitted ...string) (all []item) {
 	t.Helper()
 	list, err := httpsfv.UnmarshalList(lines)
@@ -46,8 +45,7 @@ func structured(t testing.TB, lines []string, permitted ...string) (all []item) 
 	return all
 }
 
-// requireFields checks the fields of a response, open and with tokens, against
-// the draft and against each other.
+// requireFields checks the fields of a response, open and with tokens, against the draft and against each other.
 func requireFields(t testing.TB, resp *http.Response, limits int) {
 	t.Helper()
 	policies := structured(t, resp.Header.Values("RateLimit-Policy"), "q", "w")
@@ -159,7 +157,6 @@ func TestRetryAfterIsTrue(t *testing.T) {
 	}
 }
 
-// A handler that adds to a field of ours, where it may, does not reach another.
 func TestFieldsAreApart(t *testing.T) {
 	s := &spy{serve: func(w http.ResponseWriter, _ *http.Request) {
 		for name := range w.Header() {
@@ -192,7 +189,6 @@ func TestFieldsAreNotShared(t *testing.T) {
 	}
 }
 
-// A refusal is negotiated, whatever else the response varies by.
 func TestRefusalVariesToo(t *testing.T) {
 	h, _ := limited(t, contact(new(clock)))
 	outer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

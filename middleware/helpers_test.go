@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,15 +76,13 @@ func (s *spy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "ok")
 }
 
-// limited returns a spy behind a limiter of the given configuration.
 func limited(t testing.TB, cfg middleware.Config) (http.Handler, *spy) {
 	t.Helper()
 	s := new(spy)
 	return newLimiter(t, cfg).Handler(s), s
 }
 
-// An option changes a request before it is sent. The requests of most tests are
-// POST / from 203.0.113.1.
+// An option changes a request before it is sent. The requests of most tests are POST / from 203.0.113.1.
 type option func(*http.Request)
 
 func from(addr string) option {
@@ -94,7 +93,6 @@ func method(m string) option { return func(r *http.Request) { r.Method = m } }
 
 func path(p string) option { return func(r *http.Request) { r.URL.Path, r.RequestURI = p, p } }
 
-// with adds header fields: names and values in turn.
 func with(pairs ...string) option {
 	return func(r *http.Request) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -103,7 +101,6 @@ func with(pairs ...string) option {
 	}
 }
 
-// showing shows tokens by the header, a line for each.
 func showing(tokens ...string) option {
 	return func(r *http.Request) {
 		for _, tok := range tokens {
@@ -123,15 +120,18 @@ func showingCookie(tokens ...string) option {
 	}
 }
 
-// send sends a request straight to a handler.
-func send(h http.Handler, options ...option) *http.Response {
+func newRequest(options ...option) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	from("203.0.113.1")(r)
 	for _, option := range options {
 		option(r)
 	}
+	return r
+}
+
+func send(h http.Handler, options ...option) *http.Response {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	h.ServeHTTP(w, newRequest(options...))
 	return w.Result()
 }
 
@@ -145,8 +145,23 @@ func admitted(h http.Handler, n int, options ...option) (passed int) {
 	return passed
 }
 
-// tokenIn returns the token in a response, by header.
 func tokenIn(resp *http.Response) string { return resp.Header.Get(middleware.TokenHeader) }
+
+// requireHeader checks fields of a response: the name of each, and what its lines say; "" for nothing.
+func requireHeader(t testing.TB, resp *http.Response, pairs ...string) {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		require.Equal(t, pairs[i+1], strings.Join(resp.Header.Values(pairs[i]), ", "), pairs[i])
+	}
+}
+
+// cookieNames returns the names of the cookies that a response sets.
+func cookieNames(resp *http.Response) (names []string) {
+	for _, c := range resp.Cookies() {
+		names = append(names, c.Name)
+	}
+	return names
+}
 
 // cookieIn returns the tally cookie in a response, or nil.
 func cookieIn(resp *http.Response) *http.Cookie {
@@ -178,7 +193,6 @@ func spend(t testing.TB, h http.Handler, n int, options ...option) (tok string) 
 	return tok
 }
 
-// recorded are the decisions that a configuration's hook saw.
 type recorded struct {
 	mu  sync.Mutex
 	all []middleware.Decision
@@ -200,39 +214,58 @@ func (d *recorded) last() middleware.Decision {
 	return d.all[len(d.all)-1]
 }
 
-// logged are the lines that a configuration's logger wrote.
+// logged are the lines that a configuration's logger wrote, and when. The line that each start writes is
+// left out: its own test alone looks for it.
 type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu    sync.Mutex
+	all   []string
+	times []time.Time
 }
 
 func logTo(cfg *middleware.Config) *logged {
 	l := new(logged)
-	cfg.Logger = slog.New(slog.NewTextHandler(afterStart{l}, nil))
+	cfg.Logger = slog.New(slog.NewTextHandler(l, nil))
 	return l
-}
-
-// afterStart leaves out the line that each start writes: its own test alone looks for it.
-type afterStart struct{ io.Writer }
-
-func (w afterStart) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte(" code=configured ")) {
-		return len(line), nil
-	}
-	return w.Writer.Write(line)
 }
 
 func (l *logged) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.b.Write(b)
+	if !bytes.Contains(b, []byte(" code=configured ")) {
+		l.all, l.times = append(l.all, strings.TrimSuffix(string(b), "\n")), append(l.times, time.Now())
+	}
+	return len(b), nil
 }
 
 func (l *logged) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Split(strings.TrimSuffix(l.b.String(), "\n"), "\n")[:strings.Count(l.b.String(), "\n")]
+	return slices.Clone(l.all)
 }
+
+func (l *logged) String() string { return strings.Join(l.lines(), "\n") }
+
+// only returns the line of a log that has one.
+func (l *logged) only(t testing.TB) string {
+	t.Helper()
+	require.Len(t, l.lines(), 1)
+	return l.lines()[0]
+}
+
+// told returns when something was said, for each line that says it.
+func (l *logged) told(what string) (at []time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, line := range l.all {
+		if strings.Contains(line, what) {
+			at = append(at, l.times[i])
+		}
+	}
+	return at
+}
+
+// count returns how many lines say something.
+func (l *logged) count(what string) int { return len(l.told(what)) }
 
 // random returns a generator with a fixed seed: a failure repeats itself.
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
@@ -267,4 +300,42 @@ func contactForm(c *clock) middleware.Config {
 	cfg := contact(c)
 	cfg.Limits = []middleware.Limit{{Quota: 5, Window: time.Minute}, {Quota: 50, Window: 24 * time.Hour}}
 	return cfg
+}
+
+func requireStatus(t testing.TB, want int, resp *http.Response, message ...any) *http.Response {
+	t.Helper()
+	require.Equal(t, want, resp.StatusCode, message...)
+	return resp
+}
+
+// only has everybody be one identity.
+func only(id middleware.Identity) middleware.IdentityFunc {
+	return func(*http.Request) (middleware.Identity, error) { return id, nil }
+}
+
+// echoing shows with each request the newest token that the one before was answered with, as clients do.
+func echoing(h http.Handler) http.Handler {
+	tok := ""
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		showing(tok)(r)
+		h.ServeHTTP(w, r)
+		if next := w.Header().Get(middleware.TokenHeader); next != "" {
+			tok = next
+		}
+	})
+}
+
+// mustIdentity is what an identity function of the package is made of, which must be sound.
+func mustIdentity(identify middleware.IdentityFunc, err error) middleware.IdentityFunc {
+	if err != nil {
+		panic(err)
+	}
+	return identify
+}
+
+// together sends n equal requests at once, and returns how many were not refused.
+func together(h http.Handler, n int, options ...option) int {
+	var passed atomic.Int64
+	inParallel(n, func(int) { passed.Add(int64(admitted(h, 1, options...))) })
+	return int(passed.Load())
 }

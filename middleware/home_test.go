@@ -26,9 +26,16 @@ func atHome(c *clock, mode middleware.Mode) middleware.Config {
 	return cfg
 }
 
-func sites(t *testing.T, n int, cfg func(i int) middleware.Config) (all []*site) {
-	for i := range n {
-		all = append(all, newSite(t, cfg(i)))
+func sites(t testing.TB, n int, cfg middleware.Config) (all []*site) {
+	for range n {
+		all = append(all, newSite(t, cfg))
+	}
+	return all
+}
+
+func handlers(sites []*site) (all []http.Handler) {
+	for _, s := range sites {
+		all = append(all, s)
 	}
 	return all
 }
@@ -38,8 +45,7 @@ func sites(t *testing.T, n int, cfg func(i int) middleware.Config) (all []*site)
 func TestTallyNearHome(t *testing.T) {
 	for name, mode := range map[string]middleware.Mode{"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers} {
 		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			s := sites(t, 10, func(int) middleware.Config { return atHome(now, mode) })
+			s := sites(t, 10, atHome(new(clock), mode))
 			if mode == middleware.WhenExhausted {
 				for _, h := range s { // what everybody shares is not what is looked at
 					admitted(h, 100)
@@ -62,16 +68,12 @@ func TestTallyNearHome(t *testing.T) {
 // TestTallyEchoedAwayFromHome: a client that is spread evenly and echoes what it gets uses all
 // of its quota, and is told the truth on each instance.
 func TestTallyEchoedAwayFromHome(t *testing.T) {
-	now := new(clock)
-	s := sites(t, 10, func(int) middleware.Config { return atHome(now, middleware.Newcomers) })
+	s := sites(t, 10, atHome(new(clock), middleware.Newcomers))
 	tok := bought(t, s[0])
 	for n := range 100 {
-		resp := send(s[n%10], showing(tok))
-		require.Equal(t, http.StatusOK, resp.StatusCode, n)
-		tok = tokenIn(resp)
+		tok = tokenIn(requireStatus(t, http.StatusOK, send(s[n%10], showing(tok)), n))
 	}
-	refused := send(s[1], showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+	refused := requireStatus(t, http.StatusTooManyRequests, send(s[1], showing(tok)))
 	challengeIn(t, refused)
 }
 
@@ -79,17 +81,15 @@ func TestTallyEchoedAwayFromHome(t *testing.T) {
 // it is refused by the share alone, it is offered a challenge: the further tally is at home there.
 func TestShareIsTold(t *testing.T) {
 	now := new(clock)
-	s := sites(t, 2, func(int) middleware.Config { return atHome(now, middleware.Newcomers) })
+	s := sites(t, 2, atHome(now, middleware.Newcomers))
 	tok := bought(t, s[0])
 	var last *http.Response
 	for range 19 {
-		last = send(s[1], showing(tok))
-		require.Equal(t, http.StatusOK, last.StatusCode)
+		last = requireStatus(t, http.StatusOK, send(s[1], showing(tok)))
 		tok = tokenIn(last)
 	}
 	require.Equal(t, `"contact";r=0;t=60`, last.Header.Get("RateLimit"))
-	refused := send(s[1], showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+	refused := requireStatus(t, http.StatusTooManyRequests, send(s[1], showing(tok)))
 	require.Equal(t, middleware.OverLimit, s[1].decisions.last().Reason)
 	further := tokenIn(send(s[1], showing(tok), proving(solve(t, challengeIn(t, refused)))))
 	require.Equal(t, 99, admitted(s[1], 150, showing(further)))
@@ -98,21 +98,18 @@ func TestShareIsTold(t *testing.T) {
 	require.Equal(t, 19, admitted(s[1], 150, showing(tok)), "a share of each window")
 }
 
-// TestHomeThatIsGone: after a deploy a tally is nowhere at home, and good for its share on each instance.
 func TestHomeThatIsGone(t *testing.T) {
 	now := new(clock)
-	s := sites(t, 1, func(int) middleware.Config { return atHome(now, middleware.Newcomers) })
+	s := sites(t, 1, atHome(now, middleware.Newcomers))
 	tok := bought(t, s[0])
 	require.Equal(t, 30, admitted(s[0], 30, showing(tok)))
-	for _, h := range sites(t, 3, func(int) middleware.Config { return atHome(now, middleware.Newcomers) }) {
+	for _, h := range sites(t, 3, atHome(now, middleware.Newcomers)) {
 		require.Equal(t, 19, admitted(h, 50, showing(tok)))
 	}
 }
 
-// TestHomeOutlivesItsConfiguration: a new configuration of a process is the same home, for more instances or fewer.
 func TestHomeOutlivesItsConfiguration(t *testing.T) {
-	now := new(clock)
-	cfg := atHome(now, middleware.Newcomers)
+	cfg := atHome(new(clock), middleware.Newcomers)
 	h := newSite(t, cfg)
 	tok := bought(t, h)
 	require.Equal(t, 10, admitted(h, 10, showing(tok)))
@@ -129,12 +126,9 @@ func TestSharesByInstances(t *testing.T) {
 		want             int
 	}{{100, 0, 100}, {100, 1, 100}, {100, 2, 60}, {100, 10, 19}, {100, 100, 6}, {100, 1000, 3}, {5, 3, 5}, {5, 10, 4}, {1, 50, 1}} {
 		t.Run(strconv.FormatInt(test.quota, 10)+" on "+strconv.FormatInt(test.instances, 10), func(t *testing.T) {
-			now := new(clock)
-			s := sites(t, 2, func(int) middleware.Config {
-				cfg := atHome(now, middleware.Newcomers)
-				cfg.Limits[0].Quota, cfg.Instances = test.quota, test.instances
-				return cfg
-			})
+			cfg := atHome(new(clock), middleware.Newcomers)
+			cfg.Limits[0].Quota, cfg.Instances = test.quota, test.instances
+			s := sites(t, 2, cfg)
 			require.Equal(t, test.want, admitted(s[1], 150, showing(bought(t, s[0]))))
 		})
 	}
@@ -144,12 +138,9 @@ func TestSharesByInstances(t *testing.T) {
 // served away from home too.
 func TestDearRequestsAwayFromHome(t *testing.T) {
 	for _, test := range []struct{ cost, want int }{{1, 19}, {2, 12}, {8, 5}, {30, 3}, {60, 1}, {100, 1}} {
-		now := new(clock)
-		s := sites(t, 2, func(int) middleware.Config {
-			cfg := atHome(now, middleware.Newcomers)
-			cfg.Cost = func(*http.Request) int64 { return int64(test.cost) }
-			return cfg
-		})
+		cfg := atHome(new(clock), middleware.Newcomers)
+		cfg.Cost = func(*http.Request) int64 { return int64(test.cost) }
+		s := sites(t, 2, cfg)
 		tok := bought(t, s[0])
 		require.Equal(t, test.want, admitted(s[1], 150, showing(tok)), "cost %d", test.cost)
 		require.Equal(t, 100/test.cost, admitted(s[0], 150, showing(tok)), "cost %d", test.cost)
@@ -170,53 +161,37 @@ func TestCheapRequestsBesideDearOnes(t *testing.T) {
 		"beside what is less": {"60", "10", [2]int{3, 2}}, // 200 of 200
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			s := sites(t, 2, func(int) middleware.Config {
-				cfg := atHome(now, middleware.Newcomers)
-				cfg.Limits[0].Quota = 200
-				cfg.Cost = func(r *http.Request) int64 {
-					cost, err := strconv.ParseInt(r.Header.Get("Cost"), 10, 64)
-					require.NoError(t, err)
-					return cost
-				}
-				return cfg
-			})
+			cfg := atHome(new(clock), middleware.Newcomers)
+			cfg.Limits[0].Quota = 200
+			cfg.Cost = costOf
+			s := sites(t, 2, cfg)
 			first, then := with("Cost", test.first), with("Cost", test.then)
 			tok := bought(t, s[0], then)
 			require.Equal(t, test.want[0], admitted(s[1], 250, first, showing(tok)))
 			require.Equal(t, test.want[1], admitted(s[1], 250, then, showing(tok)))
-			refused := send(s[1], then, showing(tok))
-			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+			refused := requireStatus(t, http.StatusTooManyRequests, send(s[1], then, showing(tok)))
 			further := solve(t, challengeIn(t, refused))
 			require.Equal(t, http.StatusOK, send(s[1], then, showing(tok), proving(further)).StatusCode)
 		})
 	}
 }
 
-// TestSharesOfTiersAndCustomers: each has the share of its own quota.
 func TestSharesOfTiersAndCustomers(t *testing.T) {
-	now := new(clock)
-	s := sites(t, 2, func(int) middleware.Config {
-		cfg := atHome(now, middleware.Newcomers)
-		cfg.Identity = func(r *http.Request) (middleware.Identity, error) {
-			id := middleware.APIKey(r.Header.Get("Key"))
-			id.Tier = r.Header.Get("Tier")
-			return id, nil
+	cfg := atHome(new(clock), middleware.Newcomers)
+	cfg.Identity = byCustomer
+	cfg.Tiers = map[string][]middleware.Limit{"large": {{Quota: 1000, Window: time.Minute}}}
+	cfg.LimitsFor = &middleware.LimitsFor{Func: func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
+		if id.Name() != "own" {
+			return nil, nil
 		}
-		cfg.Tiers = map[string][]middleware.Limit{"large": {{Quota: 1000, Window: time.Minute}}}
-		cfg.LimitsFor = &middleware.LimitsFor{Func: func(_ context.Context, id middleware.Identity) ([]middleware.Limit, error) {
-			if id.Name() != "own" {
-				return nil, nil
-			}
-			return []middleware.Limit{{Quota: 400, Window: time.Minute}}, nil
-		}}
-		return cfg
-	})
+		return []middleware.Limit{{Quota: 400, Window: time.Minute}}, nil
+	}}
+	s := sites(t, 2, cfg)
 	for _, test := range []struct {
 		key, tier string
 		want      int64
 	}{{"a", "", 100}, {"b", "large", 1000}, {"own", "", 400}} {
-		as := with("Key", test.key, "Tier", test.tier)
+		as := with("X-Customer", test.key, "X-Tier", test.tier)
 		tok := bought(t, s[0], as)
 		p, err := limiter.Compile("contact", []storeless.Limit{{Quota: test.want, Window: time.Minute}})
 		require.NoError(t, err)
@@ -231,8 +206,7 @@ func TestSettledAwayFromHome(t *testing.T) {
 		"given back": {0, 150}, "as estimated": {1, 19}, "two for one": {2, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			s := sites(t, 2, func(int) middleware.Config { return atHome(now, middleware.Newcomers) })
+			s := sites(t, 2, atHome(new(clock), middleware.Newcomers))
 			s[1].spy.serve = func(_ http.ResponseWriter, r *http.Request) {
 				require.NoError(t, middleware.Settle(r, int64(test.cost)))
 			}
@@ -243,8 +217,7 @@ func TestSettledAwayFromHome(t *testing.T) {
 
 // TestHomesCannotBeTold: the mark of a home is another for each challenge, and as random as the serial before it.
 func TestHomesCannotBeTold(t *testing.T) {
-	now := new(clock)
-	s := sites(t, 2, func(int) middleware.Config { return atHome(now, middleware.Newcomers) })
+	s := sites(t, 2, atHome(new(clock), middleware.Newcomers))
 	marks := map[string]int{}
 	for n := range 200 {
 		raw, err := base64.RawURLEncoding.DecodeString(challengeIn(t, fetched(s[n%2], from("192.0.2."+strconv.Itoa(n)))).Text)

@@ -19,7 +19,6 @@ import (
 
 func address(s string) middleware.Identity { return middleware.Address(netip.MustParseAddr(s)) }
 
-// peerRequest returns a request whose connection comes from the given address.
 func peerRequest(remote string, pairs ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.RemoteAddr = remote
@@ -117,11 +116,10 @@ func TestPeerAddress(t *testing.T) {
 	}
 }
 
-// Who cannot be told is refused by name: never unlimited, never one blank
-// identity for all.
+// Who cannot be told is refused by name: never unlimited, never one blank identity for all.
 func TestIdentityUnknown(t *testing.T) {
 	for name, identity := range map[string]middleware.IdentityFunc{
-		"nobody":             func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil },
+		"nobody":             only(middleware.Identity{}),
 		"nobody with a tier": func(*http.Request) (middleware.Identity, error) { return middleware.Identity{Tier: "pro"}, nil },
 		"an error":           func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, errors.New("database") },
 		"an error and somebody": func(*http.Request) (middleware.Identity, error) {
@@ -135,19 +133,17 @@ func TestIdentityUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Identity = identity
-			decisions, log := record(&cfg), logTo(&cfg)
-			h, spy := limited(t, cfg)
+			h := newSite(t, cfg)
 			for range 10 {
-				resp := send(h)
-				require.Equal(t, http.StatusForbidden, resp.StatusCode)
+				resp := requireStatus(t, http.StatusForbidden, send(h))
 				body := bodyOf(t, resp)
 				require.Contains(t, body, "#identity-unknown")
 				require.NotContains(t, body, "database", "what went wrong is not the client's business")
 			}
-			require.Zero(t, spy.calls.Load())
-			require.Equal(t, middleware.IdentityUnknown, decisions.last().Reason)
-			require.Empty(t, decisions.last().Limits())
-			require.Len(t, log.lines(), 1, "one warning, not ten")
+			require.Zero(t, h.spy.calls.Load())
+			require.Equal(t, middleware.IdentityUnknown, h.decisions.last().Reason)
+			require.Empty(t, h.decisions.last().Limits())
+			require.Len(t, h.log.lines(), 1, "one warning, not ten")
 		})
 	}
 }
@@ -169,16 +165,13 @@ func TestDenial(t *testing.T) {
 				cfg := contact(new(clock))
 				cfg.Shadow = shadow
 				cfg.Identity = func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("k"), test.denial }
-				decisions, log := record(&cfg), logTo(&cfg)
-				h, spy := limited(t, cfg)
-				resp := send(h)
-				require.Equal(t, test.status, resp.StatusCode)
-				require.Equal(t, test.auth, resp.Header.Get("WWW-Authenticate"))
-				require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+				h := newSite(t, cfg)
+				resp := requireStatus(t, test.status, send(h))
+				requireHeader(t, resp, "WWW-Authenticate", test.auth, "Cache-Control", "no-store")
 				require.Contains(t, bodyOf(t, resp), fmt.Sprintf(`"status":%d`, test.status))
-				require.Equal(t, middleware.IdentityDenied, decisions.last().Reason)
-				require.Zero(t, spy.calls.Load(), "a denial may guard a door: also in shadow mode")
-				require.Empty(t, log.lines(), "the program refused; there is nothing to mend")
+				require.Equal(t, middleware.IdentityDenied, h.decisions.last().Reason)
+				require.Zero(t, h.spy.calls.Load(), "a denial may guard a door: also in shadow mode")
+				require.Empty(t, h.log.lines(), "the program refused; there is nothing to mend")
 			})
 		}
 	}
@@ -214,4 +207,49 @@ func TestValidatedKey(t *testing.T) {
 	}
 	require.Equal(t, 5, passed, "invented keys are no identities")
 	require.Equal(t, 5, admitted(h, 10, from("198.51.100.1")), "another address is")
+}
+
+func TestServiceCredential(t *testing.T) {
+	_, err := middleware.ServiceCredential("", "short")
+	require.ErrorContains(t, err, "name")
+	require.ErrorContains(t, err, "credentials[0]: must have at least 32 characters, not 5")
+	require.NotContains(t, err.Error(), "short,")
+	require.Equal(t, []string{"field", "credentials[0]"}, problems(t, err))
+	again := strings.Repeat("a", 32)
+	_, err = middleware.ServiceCredential("bad name:", again, again)
+	require.Equal(t, []string{"field", "credentials[1]"}, problems(t, err))
+	_, err = middleware.ServiceCredential("Internal")
+	require.ErrorContains(t, err, "at least one")
+
+	const old, fresh = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+	skip, err := middleware.ServiceCredential("Demo-Internal", old, fresh)
+	require.NoError(t, err)
+	cfg := contact(new(clock))
+	cfg.Skip = skip
+	h, _ := limited(t, cfg)
+	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", old)))
+	require.Equal(t, 20, admitted(h, 20, with("Demo-Internal", fresh)))
+	require.Equal(t, 5, admitted(h, 20, with("Demo-Internal", old+"x")))
+	for _, wrong := range [][]string{{"Demo-Internal", ""}, {"Demo-Internal", old[1:]}, {"Demo-Internal", old, "Demo-Internal", old}, {"Internal", old}, nil} {
+		require.Equal(t, http.StatusTooManyRequests, send(h, with(wrong...)).StatusCode)
+	}
+}
+
+// TestIdentityForHasQuotasOfItsOwn narrows customers to products whose names are made to look like each other's.
+func TestIdentityForHasQuotasOfItsOwn(t *testing.T) {
+	identities := []middleware.Identity{
+		middleware.APIKey("a"), middleware.APIKey("a").For("b"), middleware.APIKey("a").For("b").For("c"),
+		middleware.APIKey("a").For("bc"), middleware.APIKey("ab").For("c"), middleware.APIKey("ab"), middleware.APIKey("a1:b"),
+		middleware.APIKey("a").For("b1:c"), middleware.Principal("a").For("b"), middleware.APIKey("a1:b\x00\x00\x00\x02"),
+		middleware.APIKey("a1:b").For("c"), middleware.APIKey("a").For("1:b"),
+	}
+	cfg := contact(new(clock))
+	next := 0
+	cfg.Identity = func(*http.Request) (middleware.Identity, error) { return identities[next], nil }
+	h, _ := limited(t, cfg)
+	for next = range identities {
+		require.Equal(t, 5, admitted(h, 6), next)
+	}
+	require.Equal(t, middleware.APIKey("a"), middleware.APIKey("a").For(""))
+	require.True(t, middleware.APIKey("").For("b").IsZero())
 }

@@ -3,16 +3,17 @@
 package middleware_test
 
 import (
+	"log/slog"
 	"net/http"
-	"net/http/cookiejar"
-	"net/http/httptest"
+	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tallystick/tallystick/middleware"
 )
 
 func TestEchoingClientOnThreeInstances(t *testing.T) {
@@ -20,8 +21,7 @@ func TestEchoingClientOnThreeInstances(t *testing.T) {
 	h := inTurn(fleet(t, 3, contactForm(now)))
 	tok := spend(t, h, 5)
 
-	refused := send(h, showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode, "the 6th")
+	refused := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)), "the 6th")
 
 	wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
 	require.NoError(t, err)
@@ -48,75 +48,32 @@ func TestClientsThatDoNotEcho(t *testing.T) {
 	})
 }
 
-// A browser opens six connections, all with the cookies of one jar. TLS, because
-// browsers and Go's jar keep a __Host- cookie only if it came by it.
+// A browser opens six connections, all with the cookies of one jar.
 func TestSixParallelClientsWithOneCookieJar(t *testing.T) {
 	cfg := contact(new(clock))
 	cfg.Limits[0].Quota = 50
 	h, spy := limited(t, cfg)
-	server := httptest.NewTLSServer(h)
-	defer server.Close()
-	client := server.Client()
-	var err error
-	client.Jar, err = cookiejar.New(nil)
-	require.NoError(t, err)
+	url, client := browser(t, h)
 
 	var passed atomic.Int64
-	var group sync.WaitGroup
-	for range 6 {
-		group.Go(func() {
-			for range 12 {
-				resp, err := client.Post(server.URL, "text/plain", http.NoBody)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				_ = resp.Body.Close()
-				if resp.StatusCode == http.StatusOK {
-					passed.Add(1)
-				}
+	inParallel(6, func(int) {
+		for range 12 {
+			resp, err := client.Post(url, "text/plain", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
 			}
-		})
-	}
-	group.Wait()
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				passed.Add(1)
+			}
+		}
+	})
 	require.EqualValues(t, 50, passed.Load(), "of 72")
 	require.EqualValues(t, 50, spy.calls.Load())
-	jar := client.Jar.Cookies(mustURL(t, server.URL))
+	jar := client.Jar.Cookies(mustURL(t, url))
 	require.Len(t, jar, 1)
 	require.Equal(t, "__Host-tallystick-contact", jar[0].Name)
-}
-
-func TestTokenFromAnotherAddressIsAsIfAbsent(t *testing.T) {
-	cfg := contact(new(clock))
-	decisions := record(&cfg)
-	h, _ := limited(t, cfg)
-	server := serve(t, h)
-	alice, bob := clientAt(t, "127.0.0.2"), clientAt(t, "127.0.0.3")
-
-	var tok string
-	for range 5 {
-		tok = tokenIn(over(t, alice, server.URL, showing(tok)))
-	}
-	require.Equal(t, http.StatusTooManyRequests, over(t, alice, server.URL).StatusCode)
-
-	resp := over(t, bob, server.URL, showing(tok))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Zero(t, decisions.last().Tokens, "a spent token of somebody else's")
-	require.EqualValues(t, 4, decisions.last().Limits()[0].Remaining)
-}
-
-func TestSpentNewsletterTokenOnContactChangesNothing(t *testing.T) {
-	now := new(clock)
-	other := contact(now)
-	other.Policy = "newsletter"
-	newsletter, _ := limited(t, other)
-	h, _ := limited(t, contact(now))
-
-	spent := spend(t, newsletter, 5)
-	require.Equal(t, http.StatusTooManyRequests, send(newsletter, showing(spent)).StatusCode)
-	with, without := send(h, showing(spent)), send(h, from("203.0.113.2"))
-	require.Equal(t, without.StatusCode, with.StatusCode)
-	require.Equal(t, without.Header.Get("RateLimit"), with.Header.Get("RateLimit"))
 }
 
 func TestRestartInTheMiddleOfAWindow(t *testing.T) {
@@ -133,4 +90,78 @@ func TestRestartInTheMiddleOfAWindow(t *testing.T) {
 		after, _ := limited(t, contact(now))
 		require.Equal(t, 5, admitted(after, 10))
 	})
+}
+
+// The second middleware of a policy that is in use writes a line, and nothing else does.
+func TestSecondMiddlewareIsTold(t *testing.T) {
+	type made = func(*testing.T, middleware.Config)
+	// each makes a middleware for each change, and has it live.
+	each := func(changes ...func(*middleware.Config)) made {
+		return func(t *testing.T, cfg middleware.Config) {
+			for _, change := range changes {
+				one := cfg
+				change(&one)
+				m := newLimiter(t, one)
+				t.Cleanup(func() { runtime.KeepAlive(m) })
+			}
+		}
+	}
+	same := func(*middleware.Config) {}
+	told := []string{"policy-made-twice"}
+	for name, tt := range map[string]struct {
+		first, then made
+		want        []string
+	}{
+		"a second":                    {each(same), each(same), told},
+		"a second with other secrets": {each(same), each(func(c *middleware.Config) { c.Secrets = [][]byte{secret("b")} }), told},
+		"a third too":                 {each(same), each(same, same), told},
+		"another policy":              {each(same), each(func(c *middleware.Config) { c.Policy = "signup" }), nil},
+		"another logger":              {each(same), each(func(c *middleware.Config) { c.Logger = c.Logger.With("instance", 2) }), nil},
+		"one that could not be made": {each(same), func(t *testing.T, cfg middleware.Config) {
+			cfg.Limits[0].Quota = 0
+			_, err := middleware.New(cfg)
+			require.Error(t, err)
+		}, nil},
+		"in place of one that was dropped": {func(t *testing.T, cfg middleware.Config) {
+			newLimiter(t, cfg)
+			runtime.GC()
+		}, each(same), nil},
+		"a new configuration": {each(), func(t *testing.T, cfg middleware.Config) {
+			m := newLimiter(t, cfg)
+			require.NoError(t, m.Reconfigure(cfg))
+			require.NoError(t, m.Validate(cfg))
+		}, nil},
+		"many at once": {each(), func(_ *testing.T, cfg middleware.Config) {
+			var made [16]*middleware.Middleware
+			inParallel(len(made), func(i int) { made[i], _ = middleware.New(cfg) })
+			runtime.KeepAlive(&made)
+		}, told},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := contact(new(clock))
+			log := logTo(&cfg)
+			tt.first(t, cfg)
+			tt.then(t, cfg)
+			require.Equal(t, tt.want, codesIn(log.lines()))
+		})
+	}
+}
+
+// To know of a middleware keeps nothing of it.
+func TestNothingIsKeptOfAMiddleware(t *testing.T) {
+	cfg := contact(new(clock))
+	logTo(&cfg)
+	m := newLimiter(t, cfg)
+	require.True(t, middleware.Remembered(cfg.Policy, cfg.Logger))
+	runtime.KeepAlive(m)
+	m = nil
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return !middleware.Remembered(cfg.Policy, cfg.Logger)
+	}, 2*time.Minute, 10*time.Millisecond)
+
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	m = newLimiter(t, cfg)
+	require.False(t, middleware.Remembered(cfg.Policy, cfg.Logger), "nobody would read of it")
+	runtime.KeepAlive(m)
 }

@@ -4,8 +4,6 @@ package middleware_test
 
 import (
 	"net/http"
-	"net/http/cookiejar"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -24,27 +22,21 @@ var letter = []pair{
 
 // The page holds every field, in order, as it was.
 func TestInterstitialHoldsTheForm(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			now := new(clock)
-			h := newSite(t, keeping(now, mode))
-			spendShared(t, h, mode)
-			program := send(h)
-			resp := send(h, submitting(urlencoded, encoded(letter)))
-			require.Equal(t, program.StatusCode, resp.StatusCode)
-			require.Equal(t, program.Header.Get("Retry-After") == "", resp.Header.Get("Retry-After") == "")
-			require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
-			require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
-			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
-			require.Equal(t, []string{"Accept"}, resp.Header.Values("Vary"))
-			require.NotEmpty(t, waitCookieIn(t, resp))
-			page := bodyOf(t, resp)
-			fields, secret := fieldsIn(t, page)
-			require.Equal(t, letter, fields)
-			require.Empty(t, secret)
-			require.Contains(t, page, "Try again in 5 seconds.")
-		})
-	}
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		h := newSite(t, keeping(new(clock), mode))
+		spendShared(t, h, mode)
+		program := send(h)
+		resp := requireStatus(t, program.StatusCode, send(h, submitting(urlencoded, encoded(letter))))
+		require.Equal(t, program.Header.Get("Retry-After") == "", resp.Header.Get("Retry-After") == "")
+		requireHeader(t, resp, "Content-Type", "text/html; charset=utf-8", "X-Content-Type-Options", "nosniff", "Cache-Control", "no-store",
+			"Vary", "Accept")
+		require.NotEmpty(t, waitCookieIn(t, resp))
+		page := bodyOf(t, resp)
+		fields, secret := fieldsIn(t, page)
+		require.Equal(t, letter, fields)
+		require.Empty(t, secret)
+		require.Contains(t, page, "Try again in 5 seconds.")
+	})
 }
 
 // Nothing else comes from the request, and nothing is inline.
@@ -110,8 +102,7 @@ func TestInterstitialPage(t *testing.T) {
 		cfg.Challenge.WaitingRoom, cfg.Challenge.NoWaitingRoom = 0, true
 		h := newSite(t, cfg)
 		spendShared(t, h, middleware.WhenExhausted)
-		resp := send(h, submitting(urlencoded, "a=b"))
-		require.Equal(t, http429, resp.StatusCode)
+		resp := requireStatus(t, http429, send(h, submitting(urlencoded, "a=b")))
 		page := bodyOf(t, resp)
 		require.Contains(t, page, "too many requests from your network")
 		require.Contains(t, page, "Try again in 6")
@@ -135,8 +126,7 @@ func TestSecretFields(t *testing.T) {
 		"pin", "PIN", "user_pin", "pin2", "pinCode", "otp", "otp-code", "one_time_otp", "totp", "2fa", "mfa", "cvv", "cvv2", "CVC", "card_cvc", "csc", "cc-csc",
 		"card", "card[number]", "cardNumber", "cardnumber", "card-no", "cc-number", "ccNum", "cc_no", "creditCard", "credit_card_number", "security_code", "secret", "ssn",
 	} {
-		h := newSite(t, keeping(new(clock), middleware.Newcomers))
-		page := bodyOf(t, send(h, submitting(urlencoded, encoded([]pair{{"a", "1"}, {name, "hunter2"}, {"b", "2"}}))))
+		page := kept(t, encoded([]pair{{"a", "1"}, {name, "hunter2"}, {"b", "2"}}))
 		fields, secret := fieldsIn(t, page)
 		require.Equal(t, []string{name}, secret)
 		require.Equal(t, []pair{{"a", "1"}, {name, ""}, {"b", "2"}}, fields)
@@ -146,29 +136,25 @@ func TestSecretFields(t *testing.T) {
 		"name", "shipping", "opinion", "spinner", "discard", "postcards", "compass", "passenger", "bypass", "csrf_token", "authenticity_token",
 		"discount", "account_number", "acc_num", "success", "cc", "utf8", "_method", "description", "hotpot", "wildcard", "é", "123",
 	} {
-		h := newSite(t, keeping(new(clock), middleware.Newcomers))
-		fields, secret := fieldsIn(t, bodyOf(t, send(h, submitting(urlencoded, encoded([]pair{{name, "x"}})))))
+		fields, secret := fieldsIn(t, kept(t, encoded([]pair{{name, "x"}})))
 		require.Empty(t, secret, name)
 		require.Equal(t, []pair{{name, "x"}}, fields)
 	}
 	t.Run("one that was left empty is no secret", func(t *testing.T) {
-		h := newSite(t, keeping(new(clock), middleware.Newcomers))
-		fields, secret := fieldsIn(t, bodyOf(t, send(h, submitting(urlencoded, "new_password=&a=b"))))
+		fields, secret := fieldsIn(t, kept(t, "new_password=&a=b"))
 		require.Empty(t, secret)
 		require.Equal(t, []pair{{"new_password", ""}, {"a", "b"}}, fields)
 	})
 	t.Run("names of the program's own", func(t *testing.T) {
-		h := newSite(t, keeping(new(clock), middleware.Newcomers, func(i *middleware.Interstitial) {
+		page := kept(t, "maiden=Byron&password=x&name=Ada", func(i *middleware.Interstitial) {
 			i.Secret = func(name string) bool { return name == "maiden" }
-		}))
-		page := bodyOf(t, send(h, submitting(urlencoded, "maiden=Byron&password=x&name=Ada")))
+		})
 		_, secret := fieldsIn(t, page)
 		require.Equal(t, []string{"maiden", "password"}, secret)
 		require.NotContains(t, page, "Byron")
 	})
 	t.Run("a name is escaped in its label too", func(t *testing.T) {
-		h := newSite(t, keeping(new(clock), middleware.Newcomers))
-		page := bodyOf(t, send(h, submitting(urlencoded, encoded([]pair{{`"><script>password`, "x"}}))))
+		page := kept(t, encoded([]pair{{`"><script>password`, "x"}}))
 		_, secret := fieldsIn(t, page)
 		require.Equal(t, []string{`"><script>password`}, secret)
 		require.Equal(t, 1, strings.Count(page, "<script"))
@@ -186,7 +172,7 @@ func TestFormWithoutJavaScript(t *testing.T) {
 			cfg.Limits[0].Window = time.Hour
 			m := newLimiter(t, cfg)
 			var got [][]pair
-			server := httptest.NewTLSServer(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			url, client := browser(t, m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				fields := []pair{{"the query", r.URL.RawQuery}}
 				for _, name := range []string{"name", "tag", "message", "password"} {
 					r.PostFormValue(name) // parses
@@ -196,16 +182,11 @@ func TestFormWithoutJavaScript(t *testing.T) {
 				}
 				got = append(got, fields)
 			})))
-			defer server.Close()
-			client := server.Client()
-			var err error
-			client.Jar, err = cookiejar.New(nil)
-			require.NoError(t, err)
 			submit := func(fields []pair) (status int, page string) {
-				r, err := http.NewRequest(http.MethodPost, server.URL+"/form?x=1", strings.NewReader(encoded(fields)))
+				r, err := http.NewRequest(http.MethodPost, url+"/form?x=1", strings.NewReader(encoded(fields)))
 				require.NoError(t, err)
 				for name, value := range map[string]string{
-					"Accept": "text/html,*/*;q=0.8", "Content-Type": urlencoded, "Origin": server.URL, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate",
+					"Accept": "text/html,*/*;q=0.8", "Content-Type": urlencoded, "Origin": url, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate",
 				} {
 					r.Header.Set(name, value)
 				}
@@ -238,8 +219,7 @@ func TestFormWithoutJavaScript(t *testing.T) {
 	}
 }
 
-// The page speaks the language of the browser, or that of the site where the program has
-// said which that is.
+// The page speaks the language of the browser, or that of the site where the program has said which that is.
 func TestInterstitialSpeaks(t *testing.T) {
 	h := newSite(t, keeping(new(clock), middleware.Newcomers))
 	german := with("Accept-Language", "de-CH,de;q=0.9,en;q=0.8")
@@ -282,8 +262,7 @@ func TestInterstitialWhereNothingIsForSale(t *testing.T) {
 	for range 5 * laneQuota {
 		require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
 	}
-	resp := send(h, submitting(urlencoded, "a=b"))
-	require.Equal(t, http429, resp.StatusCode)
+	resp := requireStatus(t, http429, send(h, submitting(urlencoded, "a=b")))
 	require.Empty(t, resp.Header.Get(middleware.ChallengeHeader))
 	page := bodyOf(t, resp)
 	require.Contains(t, page, `<tally-check endpoint="/tally/">`)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,7 +20,6 @@ import (
 	"github.com/tallystick/tallystick/middleware/exact"
 )
 
-// A registry says which limits customers have, as a database would.
 type registry struct {
 	mu     sync.Mutex
 	limits map[string][]middleware.Limit
@@ -63,7 +61,6 @@ func byCustomer(r *http.Request) (middleware.Identity, error) {
 
 func customer(name string) option { return with("X-Customer", name) }
 
-// contracts is contact where each customer may have limits of its own.
 func contracts(c *clock, reg *registry) middleware.Config {
 	cfg := contact(c)
 	cfg.Identity = byCustomer
@@ -73,15 +70,13 @@ func contracts(c *clock, reg *registry) middleware.Config {
 
 func minutely(quota int64) []middleware.Limit { return []middleware.Limit{fixed(quota, time.Minute)} }
 
-// A customer gets its own numbers, in every field, wherever others get those of their tier.
 func TestLimitsForACustomer(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		reg := &registry{limits: map[string][]middleware.Limit{"big": minutely(20), "small": minutely(2)}}
 		cfg := contracts(new(clock), reg)
 		cfg.Tiers = map[string][]middleware.Limit{"pro": minutely(10)}
 		cfg.Fields = middleware.RateLimitFields | middleware.XRateLimitInSeconds
-		decisions := record(&cfg)
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		for _, test := range []struct {
 			name  string
 			who   option
@@ -104,7 +99,7 @@ func TestLimitsForACustomer(t *testing.T) {
 			require.Equal(t, fmt.Sprintf(`"contact";q=%d;w=60`, test.quota), resp.Header.Get("RateLimit-Policy"), test.name)
 			require.Equal(t, fmt.Sprintf(`"contact";r=%d;t=60`, test.quota-used), resp.Header.Get("RateLimit"), test.name)
 			require.Equal(t, fmt.Sprint(test.quota), resp.Header.Get("X-RateLimit-Limit"), test.name)
-			d := decisions.last()
+			d := h.decisions.last()
 			require.EqualValues(t, test.quota, d.Limits()[0].Quota)
 			require.Equal(t, test.tier, d.Tier)
 			require.NotEmpty(t, d.Pseudonym())
@@ -144,45 +139,35 @@ func TestLimitsForWithoutAnAnswer(t *testing.T) {
 		{"another window", func(r *registry) { r.limits["a"] = []middleware.Limit{fixed(7, time.Hour)} }, "must have the names, algorithms and windows", 0},
 		{"another algorithm", func(r *registry) { r.limits["a"] = []middleware.Limit{bucket} }, "must have the names, algorithms and windows", 0},
 		{"one more", func(r *registry) { r.limits["a"] = append(minutely(7), fixed(70, time.Hour)) }, "must have the names", 0},
-		{"a shadow", func(r *registry) {
-			r.limits["a"] = minutely(7)
-			r.limits["a"][0].Shadow = true
-		}, "at least one limit must be in force", 0},
+		{"a shadow", func(r *registry) { r.limits["a"] = minutely(7); r.limits["a"][0].Shadow = true }, "at least one limit must be in force", 0},
 	} {
 		for _, known := range []bool{false, true} {
-			t.Run(test.name, func(t *testing.T) {
-				testkit.Bubble(t, func(t *testing.T) {
-					now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": minutely(20)}}
-					cfg := contracts(now, reg)
-					log := logTo(&cfg)
-					h, _ := limited(t, cfg)
-					if known {
-						require.Equal(t, `"contact";q=20;w=60`, send(h, customer("a")).Header.Get("RateLimit-Policy"))
-						now.advance(time.Hour)
-					}
-					reg.mu.Lock()
-					test.change(reg)
-					reg.mu.Unlock()
-					want := `"contact";q=5;w=60`
-					if known {
-						want = `"contact";q=20;w=60`
-					}
-					began := time.Now()
-					for range 5 {
-						require.Equal(t, want, send(h, customer("a")).Header.Get("RateLimit-Policy"))
-						synctest.Wait()
-					}
-					require.Equal(t, test.waits, time.Since(began), "the first waits, for no longer than the deadline")
-					require.Len(t, log.lines(), 1)
-					require.Contains(t, log.lines()[0], "LimitsFor has no answer")
-					require.Contains(t, log.lines()[0], test.log)
-					before := reg.calls()
-					now.advance(6 * time.Second)
-					send(h, customer("a"))
+			testkit.RunBubble(t, test.name, func(t *testing.T) {
+				now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": minutely(20)}}
+				cfg := contracts(now, reg)
+				h := newSite(t, cfg)
+				if known {
+					require.Equal(t, `"contact";q=20;w=60`, send(h, customer("a")).Header.Get("RateLimit-Policy"))
+					now.advance(time.Hour)
+				}
+				reg.mu.Lock()
+				test.change(reg)
+				reg.mu.Unlock()
+				want := map[bool]string{false: `"contact";q=5;w=60`, true: `"contact";q=20;w=60`}[known]
+				began := time.Now()
+				for range 5 {
+					require.Equal(t, want, send(h, customer("a")).Header.Get("RateLimit-Policy"))
 					synctest.Wait()
-					require.Equal(t, before+1, reg.calls(), "asked again")
-					time.Sleep(time.Second) // its call ends
-				})
+				}
+				require.Equal(t, test.waits, time.Since(began), "the first waits, for no longer than the deadline")
+				require.Contains(t, h.log.only(t), "LimitsFor has no answer")
+				require.Contains(t, h.log.lines()[0], test.log)
+				before := reg.calls()
+				now.advance(6 * time.Second)
+				send(h, customer("a"))
+				synctest.Wait()
+				require.Equal(t, before+1, reg.calls(), "asked again")
+				time.Sleep(time.Second) // its call ends
 			})
 		}
 	}
@@ -194,13 +179,10 @@ func TestLimitsForAChange(t *testing.T) {
 		now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{"a": {fixed(5, time.Hour)}}, takes: time.Millisecond}
 		cfg := contracts(now, reg)
 		cfg.Limits = []middleware.Limit{fixed(3, time.Hour)}
-		m := newLimiter(t, cfg)
-		h := m.Handler(new(spy))
-		left := func() string { return send(m.HandlerCost(0, new(spy)), customer("a")).Header.Get("RateLimit") }
+		h := newSite(t, cfg)
+		left := func() string { return send(h.m.HandlerCost(0, new(spy)), customer("a")).Header.Get("RateLimit") }
 		require.Equal(t, 5, admitted(h, 6, customer("a")))
-		reg.mu.Lock()
-		reg.limits = map[string][]middleware.Limit{"a": {fixed(8, time.Hour)}}
-		reg.mu.Unlock()
+		reg.says([]middleware.Limit{fixed(8, time.Hour)}, nil)
 		require.Equal(t, `"contact";r=0;t=3600`, left())
 		now.advance(time.Minute)
 		require.Equal(t, `"contact";r=0;t=3540`, left(), "meanwhile")
@@ -209,20 +191,16 @@ func TestLimitsForAChange(t *testing.T) {
 		require.Equal(t, `"contact";r=3;t=3540`, left())
 
 		// A new configuration makes a change known at once; what was known is there if there is no answer.
-		reg.mu.Lock()
-		reg.limits = map[string][]middleware.Limit{"a": {fixed(9, time.Hour)}}
-		reg.mu.Unlock()
-		require.NoError(t, m.Reconfigure(cfg))
+		reg.says([]middleware.Limit{fixed(9, time.Hour)}, nil)
+		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, `"contact";r=4;t=3540`, left())
-		reg.mu.Lock()
-		reg.err = errors.New("no database")
-		reg.mu.Unlock()
-		require.NoError(t, m.Reconfigure(cfg))
+		reg.says(nil, errEngine)
+		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, `"contact";r=4;t=3540`, left())
 		require.Equal(t, `"contact";r=4;t=3540`, left())
 		// Not under other limits.
 		cfg.Limits = []middleware.Limit{{Name: "contact", Quota: 3, Window: time.Minute}}
-		require.NoError(t, m.Reconfigure(cfg))
+		require.NoError(t, h.m.Reconfigure(cfg))
 		require.Equal(t, `"contact";r=3`, left())
 	})
 }
@@ -251,6 +229,10 @@ func TestLimitsForASettledRequest(t *testing.T) {
 
 // A customer's numbers go with work, rooms, outcomes, slots and counters.
 func TestLimitsForWithEverything(t *testing.T) {
+	slots := func(_ *clock, cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 2} }
+	counter := func(c *clock, cfg *middleware.Config) {
+		cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, c.Now), Outage: middleware.FailClosed}
+	}
 	for _, test := range []struct {
 		name   string
 		change func(*clock, *middleware.Config)
@@ -262,16 +244,11 @@ func TestLimitsForWithEverything(t *testing.T) {
 		{"work for each", func(_ *clock, cfg *middleware.Config) {
 			cfg.Challenge = &middleware.Challenge{Mode: middleware.EveryRequest, NonceOnly: true, Path: "/tally/"}
 		}},
-		{"slots", func(_ *clock, cfg *middleware.Config) { cfg.Concurrency = &middleware.Concurrency{Max: 2} }},
-		{"a counter", func(c *clock, cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, c.Now), Outage: middleware.FailClosed}
-		}},
-		{"a counter, slots", func(c *clock, cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: exact.NewMemory(0, c.Now), Outage: middleware.FailClosed}
-			cfg.Concurrency = &middleware.Concurrency{Max: 2}
-		}},
+		{"slots", slots},
+		{"a counter", counter},
+		{"a counter, slots", func(c *clock, cfg *middleware.Config) { counter(c, cfg); slots(c, cfg) }},
 		{"a counter that is down", func(_ *clock, cfg *middleware.Config) {
-			cfg.Exact = &middleware.Exact{Counter: down{}, Outage: middleware.FailOpen}
+			cfg.Exact = &middleware.Exact{Counter: &altered{take: notTaken(exact.ErrNotCounted)}, Outage: middleware.FailOpen}
 		}},
 		{"outcomes", func(_ *clock, cfg *middleware.Config) {
 			cfg.Limits = append(cfg.Limits, middleware.Limit{Name: "failures", Algorithm: middleware.FixedWindow, Quota: 3, Window: time.Minute})
@@ -279,53 +256,43 @@ func TestLimitsForWithEverything(t *testing.T) {
 		}},
 		{"no memory", func(_ *clock, cfg *middleware.Config) { cfg.InsecureNoMemory = true }},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{}}
-				cfg := contracts(now, reg)
-				test.change(now, &cfg)
-				own := append([]middleware.Limit(nil), cfg.Limits...)
-				own[0].Quota = 12
-				if len(own) > 1 {
-					own[1].Quota = 4 // failures, of which there are none
-				}
-				reg.limits["a"] = own
-				h := newSite(t, cfg)
-				tok, passed := "", 0
-				for range 20 {
-					options := []option{customer("a"), showing(tok)}
-					if cfg.Challenge != nil && cfg.Challenge.Mode == middleware.EveryRequest {
-						if offered := fetched(h, options...); offered.Header.Get(middleware.ChallengeHeader) != "" {
-							options = append(options, proving(solved(t, offered)))
-						}
-					}
-					resp := send(h, options...)
-					if resp.StatusCode == http.StatusOK {
-						passed++
-						require.Contains(t, resp.Header.Get("RateLimit-Policy"), `"contact";q=12;w=60`)
-					}
-					if next := tokenIn(resp); next != "" {
-						tok = next
+		testkit.RunBubble(t, test.name, func(t *testing.T) {
+			now, reg := new(clock), &registry{limits: map[string][]middleware.Limit{}}
+			cfg := contracts(now, reg)
+			test.change(now, &cfg)
+			own := append([]middleware.Limit(nil), cfg.Limits...)
+			own[0].Quota = 12
+			if len(own) > 1 {
+				own[1].Quota = 4 // failures, of which there are none
+			}
+			reg.limits["a"] = own
+			h := newSite(t, cfg)
+			tok, passed := "", 0
+			for range 20 {
+				options := []option{customer("a"), showing(tok)}
+				if cfg.Challenge != nil && cfg.Challenge.Mode == middleware.EveryRequest {
+					if offered := fetched(h, options...); offered.Header.Get(middleware.ChallengeHeader) != "" {
+						options = append(options, proving(solved(t, offered)))
 					}
 				}
-				require.Equal(t, 12, passed)
-				if test.name == "work, when exhausted" {
-					bought := bought(t, h, customer("a"))
-					require.Equal(t, 12, admitted(h, 13, customer("a"), showing(bought)), "a pass of its own numbers")
+				resp := send(h, options...)
+				if resp.StatusCode == http.StatusOK {
+					passed++
+					require.Contains(t, resp.Header.Get("RateLimit-Policy"), `"contact";q=12;w=60`)
 				}
-			})
+				if next := tokenIn(resp); next != "" {
+					tok = next
+				}
+			}
+			require.Equal(t, 12, passed)
+			if test.name == "work, when exhausted" {
+				bought := bought(t, h, customer("a"))
+				require.Equal(t, 12, admitted(h, 13, customer("a"), showing(bought)), "a pass of its own numbers")
+			}
 		})
 	}
 }
 
-// down is a counter that never answers.
-type down struct{ exact.Counter }
-
-func (down) Take(context.Context, exact.Call) (exact.Verdict, error) {
-	return exact.Verdict{}, fmt.Errorf("%w: it is down", exact.ErrNotCounted)
-}
-
-// A call to the counter is made with the customer's own numbers.
 func TestCallForACustomer(t *testing.T) {
 	reg := &registry{limits: map[string][]middleware.Limit{"a": minutely(12)}}
 	now := new(clock)
@@ -343,11 +310,10 @@ func TestLimitsForATokenThatIsTooLong(t *testing.T) {
 		reg := &registry{limits: map[string][]middleware.Limit{}}
 		cfg := contracts(new(clock), reg)
 		cfg.Limits = wordy(1)
-		log := logTo(&cfg)
-		h, _ := limited(t, cfg)
+		h := newSite(t, cfg)
 		reg.limits["a"] = wordy(1 << 30)
 		require.NotContains(t, send(h, customer("a")).Header.Get("RateLimit-Policy"), "1073741824")
-		require.Contains(t, strings.Join(log.lines(), ""), "too long for a token")
+		require.Contains(t, h.log.String(), "too long for a token")
 	})
 }
 
@@ -369,7 +335,6 @@ func TestLimitsForIncorrect(t *testing.T) {
 	}
 }
 
-// Customers come and change in parallel with a new configuration; under the race detector.
 func TestLimitsForInParallel(t *testing.T) {
 	reg := &registry{limits: map[string][]middleware.Limit{}}
 	for i := range 40 {
@@ -378,8 +343,7 @@ func TestLimitsForInParallel(t *testing.T) {
 	now := new(clock)
 	cfg := contracts(now, reg)
 	cfg.LimitsFor.Customers, cfg.LimitsFor.Life = 20, time.Second
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
+	h := newSite(t, cfg)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -391,7 +355,7 @@ func TestLimitsForInParallel(t *testing.T) {
 	}
 	all.Go(func() {
 		for range 20 {
-			if err := m.Reconfigure(cfg); err != nil {
+			if err := h.m.Reconfigure(cfg); err != nil {
 				t.Error(err)
 			}
 		}
@@ -417,10 +381,19 @@ func TestLimitsForTheSameNumbersInTwoTiers(t *testing.T) {
 			d := newDoor(false)
 			come(m.Handler(d), 5, test.who)
 			live := d.live.Load()
-			close(d.open)
-			synctest.Wait()
+			d.opens()
 			require.Equal(t, test.most, live, test.tier)
 			require.Equal(t, test.tier, decisions.last().Tier)
 		}
 	})
+}
+
+// says has the registry answer so from now on.
+func (reg *registry) says(limits []middleware.Limit, err error) {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	reg.err = err
+	if limits != nil {
+		reg.limits = map[string][]middleware.Limit{"a": limits}
+	}
 }

@@ -19,34 +19,31 @@ import (
 
 func TestWhyNobodyCanBeTold(t *testing.T) {
 	proxies := netip.MustParsePrefix("192.0.2.0/24")
-	forwarded, err := middleware.ForwardedFor(proxies)
-	require.NoError(t, err)
+	forwarded := mustIdentity(middleware.ForwardedFor(proxies))
 	down := errors.New("db down for customer 4711")
 	for name, tt := range map[string]struct {
-		identity middleware.IdentityFunc
-		options  []option
-		because  string
-		err      string
+		identity     middleware.IdentityFunc
+		options      []option
+		because, err string
 	}{
 		"no address":  {nil, []option{from("@")}, "the connection has no address, as on a Unix socket; set Config.Identity", "no address"},
 		"bad hop":     {forwarded, []option{from("192.0.2.1"), with("X-Forwarded-For", "banana")}, "X-Forwarded-For from a trusted proxy holds something that is not an address", "X-Forwarded-For"},
-		"nobody":      {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }, nil, "returned nobody", ""},
+		"nobody":      {only(middleware.Identity{}), nil, "returned nobody", ""},
 		"a failure":   {func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, down }, nil, "Decision.IdentityErr", "4711"},
 		"and a value": {func(*http.Request) (middleware.Identity, error) { return middleware.APIKey("x"), down }, nil, "Decision.IdentityErr", "4711"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Identity = tt.identity
-			lines, decisions := logTo(&cfg), record(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, cfg)
 			require.Equal(t, http.StatusForbidden, send(h, tt.options...).StatusCode)
-			require.Contains(t, lines.lines()[0], tt.because)
-			require.NotContains(t, lines.lines()[0], "4711", "it may be the client's")
-			require.NotContains(t, lines.lines()[0], "banana")
+			require.Contains(t, h.log.lines()[0], tt.because)
+			require.NotContains(t, h.log.lines()[0], "4711", "it may be the client's")
+			require.NotContains(t, h.log.lines()[0], "banana")
 			if tt.err == "" {
-				require.NoError(t, decisions.last().IdentityErr)
+				require.NoError(t, h.decisions.last().IdentityErr)
 			} else {
-				require.ErrorContains(t, decisions.last().IdentityErr, tt.err)
+				require.ErrorContains(t, h.decisions.last().IdentityErr, tt.err)
 			}
 		})
 	}
@@ -54,46 +51,26 @@ func TestWhyNobodyCanBeTold(t *testing.T) {
 
 // A proxy that is not named makes one client of all: the commonest mistake there is.
 func TestAForgottenProxyIsLogged(t *testing.T) {
-	forwarded, err := middleware.ForwardedFor(netip.MustParsePrefix("192.0.2.0/24"))
-	require.NoError(t, err)
+	forwarded := mustIdentity(middleware.ForwardedFor(netip.MustParsePrefix("192.0.2.0/24")))
 	for name, identity := range map[string]middleware.IdentityFunc{"peer": nil, "forwarded": forwarded} {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := contact(now)
 			cfg.Identity = identity
-			lines := logTo(&cfg)
-			h, _ := limited(t, cfg)
+			h := newSite(t, cfg)
 			send(h, from("198.51.100.1"), with("X-Forwarded-For", "203.0.113.9"))
-			require.Empty(t, lines.lines(), "a stranger may write what he likes")
+			require.Empty(t, h.log.lines(), "a stranger may write what he likes")
 			now.advance(time.Second)
 			send(h, from("127.0.0.1"))
-			require.Empty(t, lines.lines())
+			require.Empty(t, h.log.lines())
 			for _, private := range []string{"127.0.0.1", "10.1.2.3", "fd00::1"} {
 				now.advance(time.Second)
 				send(h, from(private), with("X-Forwarded-For", "203.0.113.9"))
 			}
-			require.Len(t, lines.lines(), 1)
-			require.Contains(t, lines.lines()[0], "all of its clients share one quota")
-			require.NotContains(t, lines.lines()[0], "203.0.113")
+			require.Contains(t, h.log.only(t), "all of its clients share one quota")
+			require.NotContains(t, h.log.lines()[0], "203.0.113")
 		})
 	}
-}
-
-func TestUnmountedEndpointsAreLogged(t *testing.T) {
-	cfg := challenging(new(clock), middleware.Newcomers)
-	lines := logTo(&cfg)
-	m := newLimiter(t, cfg)
-	h := m.Handler(new(spy))
-	send(h)
-	require.Len(t, lines.lines(), 1)
-	require.Contains(t, lines.lines()[0], "mount Middleware.Endpoints there")
-
-	lines = logTo(&cfg)
-	m = newLimiter(t, cfg)
-	h = m.Handler(new(spy))
-	m.Endpoints()
-	send(h)
-	require.Empty(t, lines.lines())
 }
 
 func TestUnknownTierIsLoggedByName(t *testing.T) {
@@ -103,22 +80,20 @@ func TestUnknownTierIsLoggedByName(t *testing.T) {
 		id.Tier = "Paid" + strings.Repeat("!", 1000)
 		return id, nil
 	}
-	lines := logTo(&cfg)
-	h, _ := limited(t, cfg)
+	h := newSite(t, cfg)
 	send(h)
-	require.Contains(t, lines.lines()[0], "Paid!")
-	require.Less(t, len(lines.lines()[0]), 400)
+	require.Contains(t, h.log.lines()[0], "Paid!")
+	require.Less(t, len(h.log.lines()[0]), 400)
 }
 
 // A counter that fails now and then is told of from the first failure, and never more
 // often than once a minute for each kind of line.
 func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
-	c, l, cfg, log := paidRoute()
-	h, _ := limited(t, cfg)
+	c, l, h := paidSite(t)
 	l.fault = onFire
 	require.Equal(t, http.StatusServiceUnavailable, send(h).StatusCode)
-	require.Equal(t, 1, strings.Count(log.String(), "failed a request"))
-	require.Contains(t, log.String(), errEngine.Error())
+	require.Equal(t, 1, h.log.count("failed a request"))
+	require.Contains(t, h.log.String(), errEngine.Error())
 	for range 25 { // in less than a minute
 		l.fault = onFire
 		breaks(h, c)
@@ -126,35 +101,34 @@ func TestCounterFailureIsLoggedAndDoesNotFillTheDisk(t *testing.T) {
 		c.advance(time.Second)
 		send(h)
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "failed a request"))
-	require.Equal(t, 1, strings.Count(log.String(), "does not answer"))
-	require.Equal(t, 1, strings.Count(log.String(), "answers again"), "as often as it was said that it does not")
+	require.Equal(t, 1, h.log.count("failed a request"))
+	require.Equal(t, 1, h.log.count("does not answer"))
+	require.Equal(t, 1, h.log.count("answers again"), "as often as it was said that it does not")
 	c.advance(time.Minute)
 	l.fault = onFire
 	breaks(h, c)
-	require.Equal(t, 2, strings.Count(log.String(), "does not answer"))
+	require.Equal(t, 2, h.log.count("does not answer"))
 }
 
 // An outage soon after another is told of as soon as a minute has passed, and not never.
 func TestAnOutageAfterAnOutageIsLogged(t *testing.T) {
-	c, l, cfg, log := paidRoute()
-	h, _ := limited(t, cfg)
+	c, l, h := paidSite(t)
 	l.fault = onFire
 	breaks(h, c)
 	l.fault = nil
 	c.advance(time.Second)
 	send(h)
-	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
+	require.Equal(t, 1, h.log.count("answers again"))
 	c.advance(6 * time.Second)
 	l.fault = onFire
 	for range 120 {
 		breaks(h, c)
 		c.advance(time.Second)
 	}
-	require.Equal(t, 2, strings.Count(log.String(), "does not answer"))
+	require.Equal(t, 2, h.log.count("does not answer"))
 	l.fault = nil
 	send(h)
-	require.Equal(t, 2, strings.Count(log.String(), "answers again"))
+	require.Equal(t, 2, h.log.count("answers again"))
 }
 
 func TestMisuseIsToldAtOnce(t *testing.T) {
@@ -163,10 +137,9 @@ func TestMisuseIsToldAtOnce(t *testing.T) {
 	require.Panics(t, func() { middleware.ValidatedKey(nil, middleware.PeerAddress) })
 
 	cfg := contact(new(clock))
-	cfg.Identity = middleware.ValidatedKey(func(*http.Request) (middleware.Identity, error) { return middleware.Identity{}, nil }, nil)
+	cfg.Identity = middleware.ValidatedKey(only(middleware.Identity{}), nil)
 	h, _ := limited(t, cfg)
-	resp := send(h)
-	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	resp := requireStatus(t, http.StatusUnauthorized, send(h))
 	require.Equal(t, "Bearer", resp.Header.Get("WWW-Authenticate"))
 
 	_, err := middleware.ForwardedFor(netip.Prefix{}, netip.MustParsePrefix("0.0.0.0/0"))

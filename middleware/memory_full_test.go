@@ -13,16 +13,14 @@ import (
 	"github.com/tallystick/tallystick/middleware"
 )
 
-// crowd sends a request from each of n other addresses.
 func crowd(h http.Handler, n int) {
 	for i := range n {
 		send(h, from(fmt.Sprintf("198.51.%d.%d", 100+i/256, i%256)))
 	}
 }
 
-// Addresses cost nothing, so a crowd of them can fill the memory. It gains nothing for
-// anybody by that: also who is new while the memory is full gets L on each instance, and
-// perhaps less.
+// Addresses cost nothing, so a crowd of them can fill the memory. It gains nothing for anybody by that: also who is
+// new while the memory is full gets L on each instance, and perhaps less.
 func TestMemoryFull(t *testing.T) {
 	const L, N, C = 5, 3, 1
 	bucket := middleware.Limit{Algorithm: middleware.TokenBucket, Quota: L, Window: time.Hour}
@@ -33,30 +31,24 @@ func TestMemoryFull(t *testing.T) {
 			cfg.Limits = []middleware.Limit{limit}
 			cfg.MaxClients = 1 // sixteen cells
 			lines := logTo(&cfg)
-			decisions := record(&cfg)
-			var instances []*middleware.Middleware
-			for range N {
-				instances = append(instances, newLimiter(t, cfg))
-			}
+			instances := sites(t, N, cfg)
 			got := make([]int, 60)
 			round := func() {
 				for i := range got {
-					for _, m := range instances {
-						if send(m.Handler(new(spy)), from(fmt.Sprintf("198.51.100.%d", i))).StatusCode == http.StatusOK {
-							got[i]++
-						}
+					for _, h := range instances {
+						got[i] += admitted(h, 1, from(fmt.Sprintf("198.51.100.%d", i)))
 					}
 				}
 			}
 			for range 2 * L {
 				round()
 			}
-			require.Positive(t, decisions.last().Inherited, "which the decision says")
-			require.Equal(t, middleware.OverLimit, decisions.last().Reason)
+			require.Positive(t, instances[N-1].decisions.last().Inherited, "which the decision says")
+			require.Equal(t, middleware.OverLimit, instances[N-1].decisions.last().Reason)
 			require.Equal(t, []string{"policy-made-twice", "memory-full"}, codesIn(lines.lines())[:2], "instances of one process")
 			require.Contains(t, lines.lines()[1], "memory saturated")
 			require.Contains(t, lines.lines()[1], "may be refused early")
-			instances[0] = newLimiter(t, cfg) // a cold start
+			instances[0] = newSite(t, cfg) // a cold start
 			for range 2 * L {
 				round()
 			}
@@ -68,15 +60,15 @@ func TestMemoryFull(t *testing.T) {
 				}
 			}
 			require.Positive(t, early, "newcomers are refused early")
-			s := instances[1].Stats()
+			s := instances[1].m.Stats()
 			require.InDelta(t, 1, s.Fill, 0.001)
 			require.Positive(t, s.Inherited)
 			require.Greater(t, s.InheritedQuotas/float64(s.Inherited), 0.5)
 			require.Zero(t, s.Saturations)
 
 			now.advance(3 * time.Hour)
-			require.Zero(t, instances[1].Stats().Fill)
-			require.Equal(t, L, admitted(instances[1].Handler(new(spy)), 10, from("198.51.100.1")), "all is forgotten")
+			require.Zero(t, instances[1].m.Stats().Fill)
+			require.Equal(t, L, admitted(instances[1], 10, from("198.51.100.1")), "all is forgotten")
 		})
 	}
 }
@@ -96,8 +88,7 @@ func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
 	}
 	admitted(h, 10)
 	proof := solved(t, send(h))
-	first := send(h, proving(proof))
-	require.Equal(t, http.StatusOK, first.StatusCode)
+	first := requireStatus(t, http.StatusOK, send(h, proving(proof)))
 	require.True(t, h.decisions.last().Own)
 	began := h.decisions.last().Inherited
 	require.Positive(t, began)
@@ -108,16 +99,12 @@ func TestBuyingWhileTheMemoryIsFull(t *testing.T) {
 // An IPv4 /16, or an IPv6 /29, that has claimed a quarter of a memory that is full takes no
 // more of it from others. What its newcomers share they do not get from anybody else.
 func TestAQuarterForAProvider(t *testing.T) {
-	for name, row := range map[string]struct{ mine, other string }{
-		"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
-		"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
-	} {
+	for name, row := range providers {
 		t.Run(name, func(t *testing.T) {
 			cfg := contact(new(clock))
 			cfg.Limits[0].Quota = 50
 			cfg.MaxClients = 8 // 48 cells
-			decisions := record(&cfg)
-			h := newLimiter(t, cfg).Handler(new(spy))
+			h := newSite(t, cfg)
 			for i := range 48 {
 				send(h, from(fmt.Sprintf("192.%d.0.1", i)))
 			}
@@ -126,7 +113,7 @@ func TestAQuarterForAProvider(t *testing.T) {
 			}
 			for i := range 20 {
 				send(h, from(fmt.Sprintf(row.other, 1, i)))
-				require.Less(t, decisions.last().Inherited, int64(20), "6000 over 48 cells would be more than 100")
+				require.Less(t, h.decisions.last().Inherited, int64(20), "6000 over 48 cells would be more than 100")
 			}
 		})
 	}
@@ -135,53 +122,47 @@ func TestAQuarterForAProvider(t *testing.T) {
 // Those who paid can fill the rest: then nothing more is sold, for a sale that is
 // not remembered would raise no price.
 func TestRegisterFull(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), mode)
-			cfg.MaxClients, cfg.Limits[0].Quota = 1, 1
-			lines := logTo(&cfg)
-			h := newSite(t, cfg)
-			through := 0
-			var last *http.Response
-			for i := range 40 {
-				addr := from(fmt.Sprintf("198.%d.100.1", i)) // a network takes a quarter
-				last = send(h, addr, proving(solved(t, fetched(h, addr))))
-				if last.StatusCode == http.StatusOK {
-					through++
-				}
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		cfg := challenging(new(clock), mode)
+		cfg.MaxClients, cfg.Limits[0].Quota = 1, 1
+		lines := logTo(&cfg)
+		h := newSite(t, cfg)
+		through := 0
+		var last *http.Response
+		for i := range 40 {
+			addr := from(fmt.Sprintf("198.%d.100.1", i)) // a network takes a quarter
+			last = send(h, addr, proving(solved(t, fetched(h, addr))))
+			if last.StatusCode == http.StatusOK {
+				through++
 			}
-			require.Less(t, through, 40)
-			require.NotEqual(t, http.StatusOK, last.StatusCode)
-			if mode != middleware.WhenExhausted {
-				require.Equal(t, http.StatusForbidden, last.StatusCode)
-				require.Equal(t, middleware.MemoryFull, problemIn(t, last).Reason)
-			}
-			challengeIn(t, last)
-			require.Positive(t, h.m.Stats().Saturations)
-			require.Contains(t, lines.lines()[0], "memory saturated")
-			if mode == middleware.EveryRequest {
-				return
-			}
-			buyer := from("203.0.113.1")
-			proof := solved(t, fetched(h, buyer))
-			resp := redeemed(h, proof, buyer)
-			require.Equal(t, http.StatusForbidden, resp.StatusCode)
-			require.Equal(t, middleware.MemoryFull, problemIn(t, resp).Reason)
-			for range 9 {
-				require.Equal(t, http.StatusForbidden, redeemed(h, proof, buyer).StatusCode, "not at the second try either")
-			}
-			require.EqualValues(t, 16, challengeIn(t, fetched(h, buyer)).Work)
-		})
-	}
+		}
+		require.Less(t, through, 40)
+		require.NotEqual(t, http.StatusOK, last.StatusCode)
+		if mode != middleware.WhenExhausted {
+			require.Equal(t, http.StatusForbidden, last.StatusCode)
+			require.Equal(t, middleware.MemoryFull, problemIn(t, last).Reason)
+		}
+		challengeIn(t, last)
+		require.Positive(t, h.m.Stats().Saturations)
+		require.Contains(t, lines.lines()[0], "memory saturated")
+		if mode == middleware.EveryRequest {
+			return
+		}
+		buyer := from("203.0.113.1")
+		proof := solved(t, fetched(h, buyer))
+		resp := requireStatus(t, http.StatusForbidden, redeemed(h, proof, buyer))
+		require.Equal(t, middleware.MemoryFull, problemIn(t, resp).Reason)
+		for range 9 {
+			require.Equal(t, http.StatusForbidden, redeemed(h, proof, buyer).StatusCode, "not at the second try either")
+		}
+		require.EqualValues(t, 16, challengeIn(t, fetched(h, buyer)).Work)
+	})
 }
 
 // An IPv4 /16, or an IPv6 /29, shuts nobody out who comes from elsewhere, however many tallies its hosts buy. Its own
 // newcomers pay a price, and buy.
 func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
-	for name, row := range map[string]struct{ mine, other string }{
-		"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
-		"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
-	} {
+	for name, row := range providers {
 		t.Run(name, func(t *testing.T) {
 			now := new(clock)
 			cfg := challenging(now, middleware.Newcomers)
@@ -202,4 +183,10 @@ func TestAQuarterOfTheSalesForAProvider(t *testing.T) {
 			require.EqualValues(t, 16, challengeIn(t, fetched(h, from(fmt.Sprintf(row.other, 1, 99)))).Work)
 		})
 	}
+}
+
+// providers are networks of which each has a quarter of the room, with hosts of theirs and of others.
+var providers = map[string]struct{ mine, other string }{
+	"IPv4": {"10.1.%d.%d", "10.2.%d.%d"},
+	"IPv6": {"2001:db8:%x%02x::1", "2a00:1:%x%02x::1"},
 }

@@ -36,7 +36,6 @@ func hostile(h http.Handler) http.Handler {
 
 const anything, planted = "*", "planted"
 
-// A step is one request and what must come of it.
 type step struct {
 	after   time.Duration
 	request []option
@@ -156,8 +155,7 @@ func TestAlgorithms(t *testing.T) {
 		), []step{
 			ok(`"contact";r=1;t=60, "contact-1h";r=2;t=3600`).expect("RateLimit-Policy", `"contact";q=2;w=60, "contact-1h";q=3;w=3600`),
 			ok(`"contact";r=0;t=60, "contact-1h";r=1;t=3600`),
-			// The hour is not charged by what the minute refuses, and gives no
-			// t that lies beyond Retry-After.
+			// The hour is not charged by what the minute refuses, and gives no t that lies beyond Retry-After.
 			no(`"contact";r=0;t=60, "contact-1h";r=1`, 60),
 			ok(`"contact";r=1;t=60, "contact-1h";r=0;t=3540`).later(time.Minute),
 			no(`"contact";r=1, "contact-1h";r=0;t=3540`, 3540),
@@ -165,8 +163,7 @@ func TestAlgorithms(t *testing.T) {
 	})
 }
 
-// play runs scenarios by a method whose responses are guarded and by one whose
-// are not.
+// play runs scenarios by a method whose responses are guarded and by one whose are not.
 func play(t *testing.T, scenarios []scenario) {
 	for _, s := range scenarios {
 		for _, m := range []string{http.MethodPost, http.MethodGet} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -48,16 +47,14 @@ func TestWhenBusy(t *testing.T) {
 	require.Equal(t, 17, strangers(h, 30), "ten seconds' worth, and one")
 	require.True(t, h.m.Stats().Busy)
 	for name, shown := range map[string][]option{"nothing": nil, "the shared token": {showing(shared), showingCookie(shared)}} {
-		refused := send(h, shown...)
-		require.Equal(t, http.StatusForbidden, refused.StatusCode, name)
+		refused := requireStatus(t, http.StatusForbidden, send(h, shown...), name)
 		require.Equal(t, middleware.NoToken, h.decisions.last().Reason, name)
 		require.Empty(t, tokenIn(refused), name)
 		challengeIn(t, refused)
 	}
 	require.Contains(t, bodyOf(t, fetched(h)), `{"needed":true,"challenge":`)
 	require.Equal(t, 3, admitted(h, 3, from("203.0.113.8"), showing(own)), "bought while it was calm")
-	worked := send(h, showing(shared), proving(solved(t, fetched(h))))
-	require.Equal(t, http.StatusOK, worked.StatusCode)
+	worked := requireStatus(t, http.StatusOK, send(h, showing(shared), proving(solved(t, fetched(h)))))
 	require.Contains(t, bodyOf(t, fetched(h, showing(tokenIn(worked)))), `{"needed":false,"left":4,"carried":true`)
 	spent := tokenIn(worked)
 	require.Equal(t, 4, admitted(h, 5, showing(spent)), "no more than its own")
@@ -77,51 +74,47 @@ func TestWhenBusy(t *testing.T) {
 	require.True(t, h.decisions.last().Own, "bought while it was busy")
 }
 
-// What is refused, and what costs nothing, makes nobody busy; what is admitted does,
-// whoever admits it.
+// What is refused, and what costs nothing, makes nobody busy; what is admitted does, whoever admits it.
 func TestWhatMakesAnInstanceBusy(t *testing.T) {
 	const enough = 21 // of 2 a second
-	type world struct {
-		h   *site
-		now *clock
-	}
+	crowded := func(_ *testing.T, h *site, _ *clock) { strangers(h, enough) }
 	for name, test := range map[string]struct {
 		busy   bool
 		change func(*middleware.Config)
-		come   func(t *testing.T, w world)
+		come   func(t *testing.T, h *site, now *clock)
 	}{
-		"admitted":  {true, nil, func(_ *testing.T, w world) { strangers(w.h, enough) }},
-		"one fewer": {false, nil, func(_ *testing.T, w world) { strangers(w.h, enough-1) }},
-		"own tallies": {true, nil, func(t *testing.T, w world) {
-			tok := bought(t, w.h)
-			require.Equal(t, enough, admitted(w.h, enough, showing(tok)))
+		"admitted":  {true, nil, crowded},
+		"one fewer": {false, nil, func(_ *testing.T, h *site, _ *clock) { strangers(h, enough-1) }},
+		"own tallies": {true, nil, func(t *testing.T, h *site, _ *clock) {
+			tok := bought(t, h)
+			require.Equal(t, enough, admitted(h, enough, showing(tok)))
 		}},
-		"the waiting room": {true, nil, func(t *testing.T, w world) {
-			exhaust(t, w.h)
-			ticket := refusedWithTicket(t, w.h)
-			w.now.advance(6 * time.Second)
-			strangers(w.h, enough-1)
-			require.False(t, w.h.m.Stats().Busy)
-			require.Equal(t, 1, admitted(w.h, 1, holding(ticket)))
-			require.True(t, w.h.decisions.last().FromWaitingRoom)
+		"the waiting room": {true, nil, func(t *testing.T, h *site, now *clock) {
+			exhaust(t, h)
+			ticket := refusedWithTicket(t, h)
+			now.advance(6 * time.Second)
+			strangers(h, enough-1)
+			require.False(t, h.m.Stats().Busy)
+			require.Equal(t, 1, admitted(h, 1, holding(ticket)))
+			require.True(t, h.decisions.last().FromWaitingRoom)
 		}},
-		"outside of HTTP": {true, nil, func(t *testing.T, w world) { allowed(t, w.h.m, visitor, enough) }},
-		"in shadow mode":  {true, func(cfg *middleware.Config) { cfg.Shadow = true }, func(_ *testing.T, w world) { strangers(w.h, enough) }},
-		"over its limit":  {false, nil, func(_ *testing.T, w world) { admitted(w.h, 1000) }},
-		"over its limit, in shadow mode": {false, func(cfg *middleware.Config) { cfg.Shadow = true }, func(_ *testing.T, w world) {
-			require.Equal(t, 1000, admitted(w.h, 1000))
+		"outside of HTTP": {true, nil, func(t *testing.T, h *site, _ *clock) { allowed(t, h.m, visitor, enough) }},
+		"in shadow mode":  {true, func(cfg *middleware.Config) { cfg.Shadow = true }, crowded},
+		"over its limit":  {false, nil, func(_ *testing.T, h *site, _ *clock) { admitted(h, 1000) }},
+		"over its limit, in shadow mode": {false, func(cfg *middleware.Config) { cfg.Shadow = true }, func(_ *testing.T, h *site, _ *clock) {
+			require.Equal(t, 1000, admitted(h, 1000))
 		}},
-		"free":       {false, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 0 } }, func(_ *testing.T, w world) { strangers(w.h, 1000) }},
-		"a dear one": {false, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 5 } }, func(_ *testing.T, w world) { strangers(w.h, enough-1) }},
-		"skipped":    {false, func(cfg *middleware.Config) { cfg.Skip = func(*http.Request) bool { return true } }, func(_ *testing.T, w world) { strangers(w.h, 1000) }},
-		"peeks": {false, nil, func(t *testing.T, w world) {
+		"free":       {false, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 0 } }, func(_ *testing.T, h *site, _ *clock) { strangers(h, 1000) }},
+		"a dear one": {false, func(cfg *middleware.Config) { cfg.Cost = func(*http.Request) int64 { return 5 } }, func(_ *testing.T, h *site, _ *clock) { strangers(h, enough-1) }},
+		"skipped":    {false, func(cfg *middleware.Config) { cfg.Skip = func(*http.Request) bool { return true } }, func(_ *testing.T, h *site, _ *clock) { strangers(h, 1000) }},
+		"peeks": {false, nil, func(t *testing.T, h *site, _ *clock) {
 			for range 1000 {
-				peeked(t, w.h.m, visitor)
+				peeked(t, h.m, visitor)
 			}
 		}},
-		"the endpoints": {false, nil, func(t *testing.T, w world) {
+		"the endpoints": {false, nil, func(t *testing.T, h *site, _ *clock) {
 			for i := range 100 {
-				bought(t, w.h, stranger(i))
+				bought(t, h, stranger(i))
 			}
 		}},
 	} {
@@ -134,14 +127,13 @@ func TestWhatMakesAnInstanceBusy(t *testing.T) {
 			if test.change != nil {
 				test.change(&cfg)
 			}
-			w := world{newSite(t, cfg), now}
-			test.come(t, w)
-			require.Equal(t, test.busy, w.h.m.Stats().Busy)
+			h := newSite(t, cfg)
+			test.come(t, h, now)
+			require.Equal(t, test.busy, h.m.Stats().Busy)
 		})
 	}
 }
 
-// A crowd that is refused does not keep an instance busy.
 func TestARefusedFloodLetsItCalmDown(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, busyFrom(now, 2, 0))
@@ -160,63 +152,44 @@ func TestARefusedFloodLetsItCalmDown(t *testing.T) {
 // refused is none, nor one that is free.
 func TestWhenBusyCountsRequestsUnderWay(t *testing.T) {
 	for name, concurrency := range map[string]*middleware.Concurrency{"alone": nil, "with Concurrency": {Max: 5}} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				cfg := busyFrom(new(clock), 0, 4)
-				cfg.Now, cfg.Concurrency = time.Now, concurrency
-				h, d := newSite(t, cfg), newDoor(false)
-				held := h.m.Handler(d)
-				come(held, 3)
-				require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode, "the fourth, which is gone")
-				require.False(t, h.m.Stats().Busy)
-				come(held, 1, from("203.0.113.3"))
-				require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.2")).StatusCode)
-				require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
-				require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+		testkit.RunBubble(t, name, func(t *testing.T) {
+			cfg := busyFrom(new(clock), 0, 4)
+			cfg.Now, cfg.Concurrency = time.Now, concurrency
+			h, d := newSite(t, cfg), newDoor(false)
+			held := h.m.Handler(d)
+			come(held, 3)
+			require.Equal(t, http.StatusOK, send(h, from("203.0.113.2")).StatusCode, "the fourth, which is gone")
+			require.False(t, h.m.Stats().Busy)
+			come(held, 1, from("203.0.113.3"))
+			require.Equal(t, http.StatusForbidden, send(h, from("203.0.113.2")).StatusCode)
+			require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
+			require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
 
-				time.Sleep(time.Hour)
-				require.True(t, h.m.Stats().Busy, "for as long as they stay")
-				for range 100 {
-					require.Equal(t, http.StatusForbidden, send(h, stranger(1)).StatusCode)
-				}
-				close(d.open)
-				synctest.Wait()
-				require.False(t, h.m.Stats().Busy)
+			time.Sleep(time.Hour)
+			require.True(t, h.m.Stats().Busy, "for as long as they stay")
+			for range 100 {
+				require.Equal(t, http.StatusForbidden, send(h, stranger(1)).StatusCode)
+			}
+			d.opens()
+			require.False(t, h.m.Stats().Busy)
 
-				aborts := h.m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-				for i := range 20 {
-					require.Panics(t, func() { send(aborts, stranger(i)) })
-				}
-				require.False(t, h.m.Stats().Busy, "a panic leaves nobody behind")
-				if concurrency == nil {
-					allowed(t, h.m, visitor, 5)
-					require.False(t, h.m.Stats().Busy, "what is no request is never under way")
-				}
-			})
+			aborts := h.m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+			for i := range 20 {
+				require.Panics(t, func() { send(aborts, stranger(i)) })
+			}
+			require.False(t, h.m.Stats().Busy, "a panic leaves nobody behind")
+			if concurrency == nil {
+				allowed(t, h.m, visitor, 5)
+				require.False(t, h.m.Stats().Busy, "what is no request is never under way")
+			}
 		})
 	}
 }
 
-// A connection that is hijacked is under way until it is closed.
 func TestAHijackedConnectionIsUnderWay(t *testing.T) {
-	hang := make(chan struct{})
-	now := new(clock)
+	hang, now := make(chan struct{}), new(clock)
 	m := newLimiter(t, busyFrom(now, 0, 1))
-	server := serve(t, m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, buf, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		_ = buf.Flush()
-		go func() {
-			<-hang
-			_ = conn.Close()
-			_ = conn.Close() // ends nothing twice
-			hang <- struct{}{}
-		}()
-	})))
+	server := serve(t, m.Handler(hanging(t, hang)))
 	upgraded := oneShot(t, server, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	require.Equal(t, http.StatusSwitchingProtocols, upgraded.StatusCode)
 	require.True(t, m.Stats().Busy)
@@ -258,16 +231,14 @@ func TestReconfigureKeepsTheLoad(t *testing.T) {
 		again()
 		come(h.m.Handler(d), 1)
 		require.True(t, h.m.Stats().Busy, "those under way before count on")
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		again()
 		time.Sleep(10 * time.Second)
 		require.False(t, h.m.Stats().Busy)
 	})
 }
 
-// In a crowd newcomers have nothing to wait in line for, though they might have had a moment
-// before.
+// In a crowd newcomers have nothing to wait in line for, though they might have had a moment before.
 func TestNewcomersToACrowdDoNotStandInLine(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		cfg := busyFrom(nil, 0, 2)
@@ -281,8 +252,7 @@ func TestNewcomersToACrowdDoNotStandInLine(t *testing.T) {
 		require.True(t, h.m.Stats().Busy)
 		require.Equal(t, http.StatusTooManyRequests, send(h).StatusCode)
 		require.Equal(t, middleware.TooManyAtOnce, h.decisions.last().Reason, "told at once")
-		close(d.open)
-		synctest.Wait()
+		d.opens()
 		require.Equal(t, middleware.NoToken, h.decisions.last().Reason, "the one that has waited is asked when it is its turn")
 	})
 }

@@ -4,8 +4,6 @@ package middleware_test
 
 import (
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,24 +14,20 @@ import (
 
 // EveryRequest: one proof, one request, charged to the shared tally.
 func TestEveryRequest(t *testing.T) {
-	now := new(clock)
-	h := newSite(t, challenging(now, middleware.EveryRequest))
+	h := newSite(t, challenging(new(clock), middleware.EveryRequest))
 
-	resp := send(h)
-	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	resp := requireStatus(t, http.StatusForbidden, send(h))
 	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
 	require.Equal(t, middleware.NoToken, problemIn(t, resp).Reason)
 	proof := solved(t, resp)
 
-	ok := send(h, proving(proof))
-	require.Equal(t, http.StatusOK, ok.StatusCode)
+	ok := requireStatus(t, http.StatusOK, send(h, proving(proof)))
 	require.Equal(t, `"contact";r=4;t=60`, ok.Header.Get("RateLimit"))
 	require.NotEmpty(t, claimsIn(t, tokenIn(ok)).Sub, "the shared tally's token")
 	require.Empty(t, claimsIn(t, tokenIn(ok)).Fam)
 	require.False(t, h.decisions.last().Own)
 
-	replay := send(h, proving(proof))
-	require.Equal(t, http.StatusForbidden, replay.StatusCode)
+	replay := requireStatus(t, http.StatusForbidden, send(h, proving(proof)))
 	d := h.decisions.last()
 	require.Equal(t, middleware.Reason("replayed"), d.Reason)
 	require.Equal(t, middleware.Reason("replayed"), d.Proof)
@@ -60,8 +54,7 @@ func TestEveryRequestOverLimit(t *testing.T) {
 		require.Equal(t, http.StatusOK, send(h, proving(proof)).StatusCode)
 	}
 	for _, options := range [][]option{{proving(proofs[5])}, nil, {proving("nonsense")}} {
-		resp := send(h, options...)
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		resp := requireStatus(t, http.StatusTooManyRequests, send(h, options...))
 		require.Equal(t, middleware.OverLimit, h.decisions.last().Reason)
 		requireNoChallenge(t, resp)
 		require.Equal(t, 5*time.Second, retryAfter(t, resp))
@@ -92,18 +85,7 @@ func TestEveryRequestInParallel(t *testing.T) {
 	cfg.Limits[0].Quota = 5000
 	h := newSite(t, cfg)
 	for range 3 {
-		proof := solved(t, fetched(h))
-		var passed atomic.Int64
-		var group sync.WaitGroup
-		for range 1000 {
-			group.Go(func() {
-				if send(h, proving(proof)).StatusCode == http.StatusOK {
-					passed.Add(1)
-				}
-			})
-		}
-		group.Wait()
-		require.EqualValues(t, 1, passed.Load(), "of a thousand with one proof")
+		require.Equal(t, 1, together(h, 1000, proving(solved(t, fetched(h)))), "of a thousand with one proof")
 	}
 }
 
@@ -113,8 +95,7 @@ func TestNonceOnly(t *testing.T) {
 	cfg := challenging(now, middleware.EveryRequest)
 	cfg.Challenge.Work, cfg.Challenge.NonceOnly = 0, true
 	h := newSite(t, cfg)
-	resp := send(h)
-	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	resp := requireStatus(t, http.StatusForbidden, send(h))
 	c := challengeIn(t, resp)
 	require.Zero(t, c.Work)
 	require.Equal(t, 10*time.Second, c.TTL)
@@ -128,8 +109,7 @@ func TestNonceOnly(t *testing.T) {
 	require.Equal(t, middleware.Reason("expired"), h.decisions.last().Proof)
 }
 
-// Tokens of own tallies count where tallies are sold: not here, and not where
-// nothing is ever asked.
+// Tokens of own tallies count where tallies are sold: not here, and not where nothing is ever asked.
 func TestOwnTokensElsewhere(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)
 	m := newLimiter(t, cfg)
@@ -144,8 +124,7 @@ func TestOwnTokensElsewhere(t *testing.T) {
 	require.NoError(t, m.Reconfigure(cfg))
 	require.Equal(t, http.StatusForbidden, send(h, showing(own)).StatusCode)
 	require.Zero(t, decisions.last().Tokens)
-	resp := send(h, showing(own), proving(solved(t, send(h))))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, showing(own), proving(solved(t, send(h)))))
 	require.Empty(t, claimsIn(t, tokenIn(resp)).Fam, "nor is it answered")
 	require.False(t, decisions.last().Own)
 
@@ -155,8 +134,7 @@ func TestOwnTokensElsewhere(t *testing.T) {
 	require.False(t, decisions.last().Own)
 }
 
-// Without memory nothing bounds a proof but its life. The name of the option says
-// as much.
+// Without memory nothing bounds a proof but its life. The name of the option says as much.
 func TestEveryRequestWithoutMemory(t *testing.T) {
 	now := new(clock)
 	cfg := challenging(now, middleware.EveryRequest)

@@ -19,13 +19,11 @@ func TestWhenExhausted(t *testing.T) {
 	now.advance(20 * time.Second)
 
 	for range 5 {
-		resp := send(h)
-		require.Equal(t, http.StatusOK, resp.StatusCode, "the shared quota is free")
+		resp := requireStatus(t, http.StatusOK, send(h), "the shared quota is free")
 		requireNoChallenge(t, resp)
 		require.False(t, h.decisions.last().Own)
 	}
-	refused := send(h)
-	require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+	refused := requireStatus(t, http.StatusTooManyRequests, send(h))
 	require.GreaterOrEqual(t, retryAfter(t, refused), 40*time.Second, "for who would rather wait")
 	c := challengeIn(t, refused)
 	require.EqualValues(t, 16, c.Work)
@@ -42,8 +40,7 @@ func TestWhenExhausted(t *testing.T) {
 	}, p)
 	require.NotEmpty(t, p.Detail)
 
-	resp := send(h, proving(solve(t, c)))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, proving(solve(t, c))))
 	require.Equal(t, `"contact";r=4;t=40`, resp.Header.Get("RateLimit"), "opened, and charged")
 	require.True(t, h.decisions.last().Own)
 	tok := tokenIn(resp)
@@ -55,14 +52,12 @@ func TestWhenExhausted(t *testing.T) {
 	require.Equal(t, 4, admitted(h, 9, showing(tok)), "the rest of its own quota, whatever others do")
 	require.Zero(t, admitted(h, 9), "the shared tally has nothing of it")
 
-	again := send(h, showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, again.StatusCode)
+	again := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)))
 	challengeIn(t, again)
 	require.Equal(t, http.StatusOK, send(h, showing(tok), proving(solved(t, again))).StatusCode, "and one more tally")
 }
 
-// An own tally is limited by its id, whoever shows it; where it is bound it is
-// good for its buyer alone.
+// An own tally is limited by its id, whoever shows it; where it is bound it is good for its buyer alone.
 func TestOwnTallyAndAddresses(t *testing.T) {
 	key := func(id string) option { return with("Key", id) }
 	byKey := middleware.ValidatedKey(func(r *http.Request) (middleware.Identity, error) {
@@ -115,8 +110,7 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 	jar := bought(t, h)
 	for minute := range 55 {
 		for i := range 10 { // its own five, and the shared five that nobody else wants
-			resp := send(h, showingCookie(jar))
-			require.Equal(t, http.StatusOK, resp.StatusCode, "minute %d, request %d", minute, i)
+			resp := requireStatus(t, http.StatusOK, send(h, showingCookie(jar)), "minute %d, request %d", minute, i)
 			require.Equal(t, i < 5, h.decisions.last().Own)
 			if c := cookieIn(resp); c != nil {
 				jar = c.Value
@@ -136,8 +130,7 @@ func TestOwnTokenIsNotOverwritten(t *testing.T) {
 // that is what Retry-After says; where a tally is for sale first, it is that.
 func TestRetryAfterIsTheNearerWay(t *testing.T) {
 	for name, test := range map[string]struct {
-		window, memory time.Duration
-		least, most    time.Duration
+		window, memory, least, most time.Duration
 	}{
 		"the window": {time.Minute, time.Hour, time.Minute, 66 * time.Second},
 		"the sale":   {24 * time.Hour, time.Minute, time.Second, 17 * time.Second},
@@ -149,8 +142,7 @@ func TestRetryAfterIsTheNearerWay(t *testing.T) {
 			h := newSite(t, cfg)
 			exhaust(t, h)
 			h.m.SellOut(now.Now(), peerIdentity)
-			resp := send(h)
-			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp := requireStatus(t, http.StatusTooManyRequests, send(h))
 			wait := retryAfter(t, resp)
 			require.GreaterOrEqual(t, wait, test.least)
 			require.LessOrEqual(t, wait, test.most)

@@ -17,8 +17,7 @@ func TestNewcomers(t *testing.T) {
 	now := new(clock)
 	h := newSite(t, challenging(now, middleware.Newcomers))
 
-	first := send(h)
-	require.Equal(t, http.StatusForbidden, first.StatusCode)
+	first := requireStatus(t, http.StatusForbidden, send(h))
 	require.Empty(t, first.Header.Get("Retry-After"), "waiting does not help")
 	require.Empty(t, tokenIn(first))
 	d := h.decisions.last()
@@ -34,22 +33,19 @@ func TestNewcomers(t *testing.T) {
 		ChallengeURL: "/tally/challenge", RedeemURL: "/tally/redeem",
 	}, problemIn(t, first))
 
-	resp := send(h, proving(solve(t, c)))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, proving(solve(t, c))))
 	tok := tokenIn(resp)
 	require.Equal(t, 4, admitted(h, 9, showing(tok)))
 	require.Equal(t, http.StatusForbidden, send(h).StatusCode, "the address has gained nothing")
 
-	spent := send(h, showing(tok))
-	require.Equal(t, http.StatusTooManyRequests, spent.StatusCode, "a tally that is used up")
+	spent := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok)), "a tally that is used up")
 	require.Positive(t, retryAfter(t, spent))
 	require.EqualValues(t, 24, challengeIn(t, spent).Work, "half a Crowd has been sold")
 	require.Equal(t, middleware.OverLimit, problemIn(t, spent).Reason)
 	second := tokenIn(send(h, proving(solved(t, spent))))
 
 	require.Equal(t, 4, admitted(h, 4, showing(second)))
-	risen := send(h, showing(tok, second))
-	require.Equal(t, http.StatusTooManyRequests, risen.StatusCode)
+	risen := requireStatus(t, http.StatusTooManyRequests, send(h, showing(tok, second)))
 	require.EqualValues(t, 32, challengeIn(t, risen).Work, "a Crowd of two has been sold: the price doubles")
 	require.Equal(t, challengeIn(t, risen), *h.decisions.last().Offered)
 
@@ -57,14 +53,12 @@ func TestNewcomers(t *testing.T) {
 	require.Equal(t, http.StatusOK, send(h, showing(tok)).StatusCode, "Retry-After was true")
 }
 
-// Shared tokens count for nothing, were they made under another mode.
 func TestNewcomersIgnoreSharedTokens(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
 	shared := tokenIn(send(newSite(t, cfg)))
 	cfg.Challenge.Mode = middleware.Newcomers
 	h := newSite(t, cfg)
-	resp := send(h, showing(shared), showingCookie(shared))
-	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	resp := requireStatus(t, http.StatusForbidden, send(h, showing(shared), showingCookie(shared)))
 	require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
 	require.Equal(t, http.StatusOK, send(h, showing(shared), proving(solved(t, resp))).StatusCode)
 }
@@ -84,8 +78,7 @@ func TestSoldOut(t *testing.T) {
 			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 			wait := retryAfter(t, resp)
 			require.LessOrEqual(t, wait, (450+30)*time.Second, "one sale leaks")
-			require.Equal(t, []string{"no-store"}, resp.Header.Values("Cache-Control"))
-			require.Empty(t, resp.Header.Values(middleware.ChallengeHeader))
+			requireHeader(t, resp, "Cache-Control", "no-store", middleware.ChallengeHeader, "")
 			p := problemIn(t, resp)
 			require.Equal(t, "https://iana.org/assignments/http-problem-types#quota-exceeded", p.Type)
 			require.Empty(t, p.Challenge)
@@ -129,16 +122,10 @@ func TestNoWorkForWhatCanNeverPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := challenging(new(clock), middleware.Newcomers)
 			change(&cfg)
-			cfg.Cost = func(r *http.Request) int64 {
-				if r.Header.Get("Dear") != "" {
-					return 6
-				}
-				return 1
-			}
+			cfg.Cost = costOf
 			h := newSite(t, cfg)
 			strangers(h, 30)
-			resp := send(h, with("Dear", "1"))
-			require.Equal(t, http.StatusForbidden, resp.StatusCode)
+			resp := requireStatus(t, http.StatusForbidden, send(h, costing(6)))
 			require.Equal(t, middleware.CostAboveQuota, h.decisions.last().Reason)
 			requireNoChallenge(t, resp)
 			challengeIn(t, send(h))

@@ -17,16 +17,20 @@ var allModes = map[string]middleware.Mode{
 	"WhenExhausted": middleware.WhenExhausted, "Newcomers": middleware.Newcomers, "EveryRequest": middleware.EveryRequest,
 }
 
-// Without a Challenge nothing is offered, proofs are not read, and nothing answers
-// under its path.
+func inAllModes(t *testing.T, f func(*testing.T, middleware.Mode)) {
+	for name, mode := range allModes {
+		t.Run(name, func(t *testing.T) { f(t, mode) })
+	}
+}
+
+// Without a Challenge nothing is offered, proofs are not read, and nothing answers under its path.
 func TestNoChallenge(t *testing.T) {
 	cfg := challenging(new(clock), middleware.WhenExhausted)
 	proof := solved(t, fetched(newSite(t, cfg)))
 	cfg.Challenge = nil
 	h := newSite(t, cfg)
 	require.Equal(t, 5, admitted(h, 9, proving(proof)))
-	resp := send(h, proving(proof))
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	resp := requireStatus(t, http.StatusTooManyRequests, send(h, proving(proof)))
 	requireNoChallenge(t, resp)
 	require.Empty(t, h.decisions.last().Proof)
 	require.Nil(t, h.decisions.last().Offered)
@@ -70,16 +74,14 @@ func TestReasons(t *testing.T) {
 					want = http.StatusTooManyRequests
 				}
 				proof := test.proof(t, scene{h, now})
-				resp := send(h, proving(proof))
-				require.Equal(t, want, resp.StatusCode)
+				resp := requireStatus(t, want, send(h, proving(proof)))
 				d := h.decisions.last()
 				require.Equal(t, test.reason, d.Proof)
 				require.Equal(t, want, d.Status)
 				require.Equal(t, *d.Offered, challengeIn(t, resp))
 				require.Equal(t, test.reason, problemIn(t, resp).Reason)
 
-				redeem := redeemed(h, proof)
-				require.Equal(t, http.StatusForbidden, redeem.StatusCode)
+				redeem := requireStatus(t, http.StatusForbidden, redeemed(h, proof))
 				require.Equal(t, test.reason, problemIn(t, redeem).Reason)
 				require.Equal(t, http.StatusOK, send(h, proving(solved(t, resp))).StatusCode)
 			})
@@ -91,8 +93,7 @@ func TestReasons(t *testing.T) {
 		for range 3 {
 			bought(t, h)
 		}
-		resp := send(h, proving(cheap))
-		require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		resp := requireStatus(t, http.StatusForbidden, send(h, proving(cheap)))
 		require.Equal(t, middleware.NoToken, h.decisions.last().Reason)
 		require.Equal(t, middleware.Reason("price-risen"), h.decisions.last().Proof)
 		require.Equal(t, middleware.Reason("price-risen"), problemIn(t, resp).Reason)
@@ -113,77 +114,68 @@ func TestBadProofHarmsNobody(t *testing.T) {
 	require.Equal(t, 5, admitted(h, 9, showing(own), proving("nonsense")))
 }
 
-// Several proofs in several lines, or joined by a proxy: the first that is good
-// counts, of four at most.
+// Several proofs in several lines, or joined by a proxy: the first that is good counts, of four at most.
 func TestSeveralProofs(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			h := newSite(t, challenging(new(clock), mode))
-			if mode == middleware.WhenExhausted {
-				exhaust(t, h)
-			}
-			next := func() string { return solved(t, fetched(h)) }
-			other := solved(t, fetched(h, from("203.0.113.2")))
-			require.Equal(t, http.StatusOK, send(h, proving(other, next())).StatusCode)
-			require.Empty(t, h.decisions.last().Proof)
-			require.Equal(t, http.StatusOK, send(h, proving(other+", "+next())).StatusCode)
-			require.Equal(t, http.StatusOK, send(h, proving(next()+","+other)).StatusCode)
-			require.NotEqual(t, http.StatusOK, send(h, proving(other, other, other, other, next())).StatusCode)
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		h := newSite(t, challenging(new(clock), mode))
+		if mode == middleware.WhenExhausted {
+			exhaust(t, h)
+		}
+		next := func() string { return solved(t, fetched(h)) }
+		other := solved(t, fetched(h, from("203.0.113.2")))
+		require.Equal(t, http.StatusOK, send(h, proving(other, next())).StatusCode)
+		require.Empty(t, h.decisions.last().Proof)
+		require.Equal(t, http.StatusOK, send(h, proving(other+", "+next())).StatusCode)
+		require.Equal(t, http.StatusOK, send(h, proving(next()+","+other)).StatusCode)
+		require.NotEqual(t, http.StatusOK, send(h, proving(other, other, other, other, next())).StatusCode)
 
-			one, two := next(), next()
-			require.Equal(t, http.StatusOK, send(h, proving(one, two)).StatusCode)
-			if mode == middleware.EveryRequest {
-				require.Equal(t, http.StatusForbidden, send(h, proving(one)).StatusCode, "spent")
-			}
-		})
-	}
+		one, two := next(), next()
+		require.Equal(t, http.StatusOK, send(h, proving(one, two)).StatusCode)
+		if mode == middleware.EveryRequest {
+			require.Equal(t, http.StatusForbidden, send(h, proving(one)).StatusCode, "spent")
+		}
+	})
 }
 
 func TestSeveralProofCookies(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			h := newSite(t, challenging(new(clock), mode))
-			if mode == middleware.WhenExhausted {
-				exhaust(t, h)
-			}
-			other := solved(t, fetched(h, from("203.0.113.2")))
-			cookies := func(others int) option {
-				const cookie = "__Host-tallystick-contact.proof.0badcafe="
-				return with("Cookie", strings.Repeat(cookie+other+"; ", others)+cookie+solved(t, fetched(h)))
-			}
-			require.Equal(t, http.StatusOK, send(h, cookies(3)).StatusCode)
-			require.NotEqual(t, http.StatusOK, send(h, cookies(4)).StatusCode)
-		})
-	}
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		h := newSite(t, challenging(new(clock), mode))
+		if mode == middleware.WhenExhausted {
+			exhaust(t, h)
+		}
+		other := solved(t, fetched(h, from("203.0.113.2")))
+		cookies := func(others int) option {
+			const cookie = "__Host-tallystick-contact.proof.0badcafe="
+			return with("Cookie", strings.Repeat(cookie+other+"; ", others)+cookie+solved(t, fetched(h)))
+		}
+		require.Equal(t, http.StatusOK, send(h, cookies(3)).StatusCode)
+		require.NotEqual(t, http.StatusOK, send(h, cookies(4)).StatusCode)
+	})
 }
 
 // Shadow mode decides, counts and tells the hook, and asks nobody for work.
 func TestShadowNeverChallenges(t *testing.T) {
-	for name, mode := range allModes {
-		t.Run(name, func(t *testing.T) {
-			cfg := challenging(new(clock), mode)
-			cfg.Shadow = true
-			h := newSite(t, cfg)
-			for range 9 {
-				resp := send(h)
-				require.Equal(t, http.StatusOK, resp.StatusCode)
-				require.Empty(t, resp.Header.Values(middleware.ChallengeHeader))
-				require.Empty(t, resp.Header.Get("Retry-After"))
-			}
-			d := h.decisions.last()
-			require.False(t, d.Admitted)
-			require.True(t, d.Allowed)
-			require.Nil(t, d.Offered)
-			if mode == middleware.WhenExhausted {
-				require.Equal(t, http.StatusTooManyRequests, d.Status)
-			} else {
-				require.Equal(t, http.StatusForbidden, d.Status)
-				require.Equal(t, middleware.NoToken, d.Reason)
-			}
-			require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
-			require.True(t, h.decisions.last().Admitted, "proofs are honoured, so that pages can be tried too")
-		})
-	}
+	inAllModes(t, func(t *testing.T, mode middleware.Mode) {
+		cfg := challenging(new(clock), mode)
+		cfg.Shadow = true
+		h := newSite(t, cfg)
+		for range 9 {
+			resp := requireStatus(t, http.StatusOK, send(h))
+			requireHeader(t, resp, middleware.ChallengeHeader, "", "Retry-After", "")
+		}
+		d := h.decisions.last()
+		require.False(t, d.Admitted)
+		require.True(t, d.Allowed)
+		require.Nil(t, d.Offered)
+		if mode == middleware.WhenExhausted {
+			require.Equal(t, http.StatusTooManyRequests, d.Status)
+		} else {
+			require.Equal(t, http.StatusForbidden, d.Status)
+			require.Equal(t, middleware.NoToken, d.Reason)
+		}
+		require.Equal(t, http.StatusOK, send(h, proving(solved(t, fetched(h)))).StatusCode)
+		require.True(t, h.decisions.last().Admitted, "proofs are honoured, so that pages can be tried too")
+	})
 }
 
 // Quiet hides the quota and nothing that a client needs for its work.
@@ -193,14 +185,12 @@ func TestQuietChallenge(t *testing.T) {
 	h := newSite(t, cfg)
 	exhaust(t, h)
 	resp := send(h)
-	require.Empty(t, resp.Header.Get("RateLimit"))
-	require.Empty(t, resp.Header.Get("RateLimit-Policy"))
+	requireHeader(t, resp, "RateLimit", "", "RateLimit-Policy", "")
 	require.NotEmpty(t, resp.Header.Get("Retry-After"))
 	p := problemIn(t, resp)
 	require.Empty(t, p.Violated)
 	require.Equal(t, challengeIn(t, resp).Text, p.Challenge)
-	ok := send(h, proving(solved(t, resp)))
-	require.Equal(t, http.StatusOK, ok.StatusCode)
+	ok := requireStatus(t, http.StatusOK, send(h, proving(solved(t, resp))))
 	require.Empty(t, ok.Header.Get("RateLimit"))
 	require.NotEmpty(t, tokenIn(ok), "it was paid for")
 	require.Empty(t, redeemed(h, solved(t, fetched(h))).Header.Get("RateLimit-Policy"))
@@ -208,8 +198,7 @@ func TestQuietChallenge(t *testing.T) {
 	cfg = challenging(new(clock), middleware.EveryRequest)
 	cfg.Quiet, cfg.TokenTransport = true, middleware.MemoryOnly
 	h = newSite(t, cfg)
-	ok = send(h, proving(solved(t, send(h))))
-	require.Equal(t, http.StatusOK, ok.StatusCode)
+	ok = requireStatus(t, http.StatusOK, send(h, proving(solved(t, send(h)))))
 	require.Empty(t, tokenIn(ok))
 }
 
@@ -219,8 +208,7 @@ func TestChallengePage(t *testing.T) {
 	cfg := challenging(new(clock), middleware.Newcomers)
 	cfg.Challenge.NoWaitingRoom = true
 	h := newSite(t, cfg)
-	resp := send(h, html)
-	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	resp := requireStatus(t, http.StatusForbidden, send(h, html))
 	require.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
 	challengeIn(t, resp)
 	page := bodyOf(t, resp)
@@ -230,14 +218,12 @@ func TestChallengePage(t *testing.T) {
 
 	own := bought(t, h)
 	require.Equal(t, 5, admitted(h, 5, showing(own)))
-	resp = send(h, html, showing(own))
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	resp = requireStatus(t, http.StatusTooManyRequests, send(h, html, showing(own)))
 	challengeIn(t, resp)
 	require.Contains(t, bodyOf(t, resp), "Try again in 6")
 
 	h.m.SellOut(midnight, peerIdentity)
-	resp = send(h, html)
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "sold out")
+	resp = requireStatus(t, http.StatusTooManyRequests, send(h, html), "sold out")
 	page = bodyOf(t, resp)
 	require.Regexp(t, "Try again in [0-9]+ (seconds|minutes)", page)
 	require.NotContains(t, page, "a short check")
@@ -254,25 +240,21 @@ func TestRefusedHandlerGetsTheChallenge(t *testing.T) {
 		w.WriteHeader(d.Status)
 	})
 	h := newSite(t, cfg)
-	resp := send(h)
-	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	resp := requireStatus(t, http.StatusForbidden, send(h))
 	require.Equal(t, challengeIn(t, resp).Text, text)
 }
 
-// On responses that everybody may cache there is no place for a token, and a
-// refusal is never one.
+// On responses that everybody may cache there is no place for a token, and a refusal is never one.
 func TestChallengesAreNotCached(t *testing.T) {
 	h := newSite(t, challenging(new(clock), middleware.Newcomers))
 	h.spy.serve = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=60")
 	}
 	challengeIn(t, send(h, method("GET")))
-	resp := send(h, method("GET"), proving(solved(t, fetched(h))))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp := requireStatus(t, http.StatusOK, send(h, method("GET"), proving(solved(t, fetched(h)))))
 	require.NotEmpty(t, tokenIn(resp), "it was paid for with this request")
 	require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
-	resp = send(h, method("GET"), showing(tokenIn(resp)))
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	resp = requireStatus(t, http.StatusOK, send(h, method("GET"), showing(tokenIn(resp))))
 	require.Empty(t, tokenIn(resp), "this one is the cache's")
 	require.Equal(t, "public, max-age=60", resp.Header.Get("Cache-Control"))
 }

@@ -99,7 +99,7 @@ func TestLogInByName(t *testing.T) {
 // On an exact route the counter decides: on all instances together, for requests and
 // for what is asked. It is asked under the same key, so that each counts for both.
 func TestCheckOnAnExactRoute(t *testing.T) {
-	c, l, cfg, _ := paidRoute()
+	c, l, cfg := paidRoute()
 	quota := int(cfg.Limits[0].Quota)
 	one, two := newLimiter(t, cfg), newLimiter(t, cfg)
 	passed := admitted(one.Handler(new(spy)), 2, from("203.0.113.1"))
@@ -132,7 +132,7 @@ func TestCheckOnAnExactRoute(t *testing.T) {
 // A context that ends while the counter is asked does not end the call: the answer is
 // the counter's, and no outage.
 func TestCheckWhoseContextEnds(t *testing.T) {
-	_, l, cfg, _ := paidRoute()
+	_, l, cfg := paidRoute()
 	ctx, end := context.WithCancel(t.Context())
 	l.fault = func(context.Context, int) error { end(); return nil }
 	m := newLimiter(t, cfg)
@@ -148,7 +148,7 @@ func TestCheckWhoseContextEnds(t *testing.T) {
 func TestCheckInAnOutage(t *testing.T) {
 	for name, outage := range map[string]middleware.Outage{"FailOpen": middleware.FailOpen, "FailClosed": middleware.FailClosed} {
 		t.Run(name, func(t *testing.T) {
-			_, l, cfg, _ := paidRoute()
+			_, l, cfg := paidRoute()
 			l.fault = func(context.Context, int) error { return errEngine }
 			l.peekFault = errEngine
 			cfg.Exact.Outage = outage

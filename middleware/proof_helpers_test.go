@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -33,17 +34,22 @@ func challenging(c *clock, mode middleware.Mode) middleware.Config {
 	return cfg
 }
 
-// A site is a limiter with its endpoints, as a program would mount them.
+// A site is a limiter with its endpoints, as a program would mount them. It has a log, unless the
+// configuration has.
 type site struct {
 	*http.ServeMux
 	m         *middleware.Middleware
 	spy       *spy
 	decisions *recorded
+	log       *logged
 }
 
 func newSite(t testing.TB, cfg middleware.Config) *site {
 	t.Helper()
 	s := &site{ServeMux: http.NewServeMux(), spy: new(spy), decisions: record(&cfg)}
+	if cfg.Logger.Handler() == slog.DiscardHandler {
+		s.log = logTo(&cfg)
+	}
 	s.m = newLimiter(t, cfg)
 	s.Handle("/", s.m.Handler(s.spy))
 	s.Handle("/tally/", s.m.Endpoints())

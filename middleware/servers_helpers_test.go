@@ -12,6 +12,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -70,6 +71,46 @@ func serve(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
+// onSocket serves on a Unix socket, where no connection has an address, and returns its client.
+func onSocket(t testing.TB, h http.Handler) *http.Client {
+	t.Helper()
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: h}}
+	server.Start()
+	t.Cleanup(server.Close)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", listener.Addr().String())
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// browser serves over TLS, and returns where, and a client with a jar: that keeps a __Host- cookie only if
+// it came by it.
+func browser(t testing.TB, h http.Handler) (url string, client *http.Client) {
+	t.Helper()
+	server := httptest.NewTLSServer(h)
+	t.Cleanup(server.Close)
+	client = server.Client()
+	var err error
+	client.Jar, err = cookiejar.New(nil)
+	require.NoError(t, err)
+	return server.URL, client
+}
+
+// upgraded takes a connection over, and answers that its protocol is another.
+func upgraded(t testing.TB, w http.ResponseWriter) net.Conn {
+	conn, buf, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_ = buf.Flush()
+	return conn
+}
+
 // clientAt returns a client that connects from the given loopback address: to a
 // server, 127.0.0.2 and 127.0.0.3 are different clients. It keeps cookies.
 func clientAt(t testing.TB, addr string) *http.Client {
@@ -98,4 +139,31 @@ func over(t testing.TB, client *http.Client, url string, options ...option) *htt
 	require.NoError(t, err)
 	bodyOf(t, resp)
 	return resp
+}
+
+// admittedOver is admitted over the network: of n requests those that are answered 200.
+func admittedOver(t testing.TB, client *http.Client, url string, n int, options ...option) (passed int) {
+	t.Helper()
+	for range n {
+		if over(t, client, url, options...).StatusCode == http.StatusOK {
+			passed++
+		}
+	}
+	return passed
+}
+
+// hanging takes connections over, but of a GET, and keeps each until it is told to close.
+func hanging(t testing.TB, hang chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			return
+		}
+		conn := upgraded(t, w)
+		go func() {
+			<-hang
+			_ = conn.Close()
+			_ = conn.Close() // ends nothing twice
+			hang <- struct{}{}
+		}()
+	}
 }

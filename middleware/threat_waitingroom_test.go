@@ -279,15 +279,3 @@ func TestThreatsOfTheWaitingRoom(t *testing.T) {
 		require.NotContains(t, absent, "203.0.113")
 	})
 }
-
-func newRequest(options ...option) *http.Request {
-	r, err := http.NewRequest(http.MethodPost, "/", http.NoBody)
-	if err != nil {
-		panic(err)
-	}
-	from("203.0.113.1")(r)
-	for _, option := range options {
-		option(r)
-	}
-	return r
-}

@@ -19,8 +19,8 @@ func Bubble(t *testing.T, f func(*testing.T)) {
 	synctest.Test(t, f)
 }
 
-// Bubbles is [Bubble], in a subtest.
-func Bubbles(t *testing.T, name string, f func(*testing.T)) {
+// RunBubble is t.Run of a [Bubble].
+func RunBubble(t *testing.T, name string, f func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { Bubble(t, f) })
 }

@@ -103,7 +103,7 @@ func TestExactFromRacingInstances(t *testing.T) {
 			seeds = 1
 		}
 		for seed := range seeds {
-			testkit.Bubbles(t, fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
+			testkit.RunBubble(t, fmt.Sprintf("%s, seed %d", a, seed), func(t *testing.T) {
 				attack(t, storeless.Limit{Algorithm: a, Quota: 1000, Window: storeless.MaxWindow}, seed)
 			})
 		}
@@ -320,7 +320,7 @@ func TestAThrottledCallIsRepeatedOnce(t *testing.T) {
 		"a swap, and no time":  {swaps: 1, late: 50 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{1, 1}},
 		"a load, late at last": {loads: 9, late: 20 * time.Millisecond, want: exact.ErrBusy, asked: [2]int{2, 0}},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			s := newShelf(time.Now)
 			throttle := func(n, most int) error {
 				if n > most {

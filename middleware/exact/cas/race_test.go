@@ -77,7 +77,7 @@ func TestDeadlinesAfterALostRace(t *testing.T) {
 		{"in a later load", 2, exact.ErrContended, context.DeadlineExceeded},
 		{"in a later swap", -2, exact.ErrMaybeCounted, exact.ErrContended},
 	} {
-		testkit.Bubbles(t, tc.name, func(t *testing.T) {
+		testkit.RunBubble(t, tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
 			s := newShelf(time.Now)

@@ -48,7 +48,7 @@ func TestACounterThatIsDown(t *testing.T) {
 		"down":  {func(w *wire) { w.fail = errLost }, 0},
 		"hangs": {func(w *wire) { w.hang = true }, 2 * time.Second},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			counter := &wire{Counter: exact.NewMemory(0, nil)}
 			p := process(t, pace.Config{Counter: counter, Limits: meter(1, time.Second)})
 			counter.set(c.ill)

@@ -29,7 +29,7 @@ func TestPacedLimitsHold(t *testing.T) {
 		"a bucket with the same numbers":  {bucket(l, time.Minute, 6), time.Minute, l + 6 - 1, 6},
 		"... and what leaks in its burst": {bucket(l, time.Minute, 6), 12 * time.Second, 6 + 6 - 1, 6},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			counter := exact.NewMemory(0, nil)
 			var went log
 			var wg sync.WaitGroup

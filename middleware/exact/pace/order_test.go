@@ -43,7 +43,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		"bucket": {Counter: exact.NewMemory(0, nil), Limits: bucket(10, time.Second, 5)},
 		"uneven": {Counter: &uneven{Counter: exact.NewMemory(0, nil)}, Limits: meter(20, time.Second)},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			p := process(t, cfg)
 			var went log
 			var wg sync.WaitGroup

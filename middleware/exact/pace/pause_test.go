@@ -32,7 +32,7 @@ func TestAPauseStopsAllWithinASecond(t *testing.T) {
 		"bucket":               {5, 10, 10 * time.Millisecond, 5 * time.Second, bucket(10, time.Second, 5)},
 		"slow":                 {20, 1, 10 * time.Millisecond, 30 * time.Second, meter(20, time.Minute)},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
 			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()

@@ -33,7 +33,7 @@ func TestFiftyProcesses(t *testing.T) {
 		"2 of 1, 90 ms away":   {2, 1, 90 * time.Millisecond},
 		"25 of 2, 200 ms away": {25, 2, 200 * time.Millisecond},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			counter := &wire{Counter: exact.NewMemory(0, nil), trip: c.trip}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

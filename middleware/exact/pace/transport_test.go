@@ -82,7 +82,7 @@ func TestTransportPassesOnWhatTheServiceSays(t *testing.T) {
 		"mute":         {answer(429), time.Second, 1100 * time.Millisecond},
 		"broken":       {answer(500), 0, 0},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			s := &service{script: []*http.Response{c.answer}}
 			cfg := pace.Config{Counter: exact.NewMemory(0, nil), Limits: bucket(100, time.Second, 10), MaxWait: time.Hour}
 			one := &pace.Transport{Pacer: process(t, cfg), Base: s}
@@ -128,7 +128,7 @@ func TestTransportRepeatsWhatIsSafe(t *testing.T) {
 		"a POST that has a name": {"POST", strings.NewReader("words"), []string{"Idempotency-Key", `"7"`}, 1, []*http.Response{refusal()}, 200, []string{"words", "words"}},
 		"not a refusal":          {"GET", nil, nil, 1, []*http.Response{answer(500, "Retry-After", "2")}, 500, []string{""}},
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			s := &service{script: c.script}
 			limit := bucket(1000, time.Hour, 50)
 			memory := exact.NewMemory(0, nil)

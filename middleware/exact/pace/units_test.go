@@ -37,7 +37,7 @@ func TestRequestsAndTokens(t *testing.T) {
 			return 100
 		}, 0.7, 7}, // a burst is booked anew when there is no request for it in time
 	} {
-		testkit.Bubbles(t, name, func(t *testing.T) {
+		testkit.RunBubble(t, name, func(t *testing.T) {
 			memory := exact.NewMemory(0, nil)
 			counter := &wire{Counter: memory, trip: 5 * time.Millisecond}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -106,7 +106,7 @@ func after(d func(exact.Call) time.Duration) taking {
 // ask together takes no longer than what one asks.
 func TestABurstOverASlowCounter(t *testing.T) {
 	for _, keys := range []int{1, 64} {
-		testkit.Bubbles(t, fmt.Sprint(keys, " keys"), func(t *testing.T) {
+		testkit.RunBubble(t, fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			_, c := pipe(t, after(func(exact.Call) time.Duration { return 5 * time.Millisecond }))
 			p := exactkit.PerHour(t, 1<<30)
 			var wg sync.WaitGroup
@@ -342,7 +342,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 		"recorded":             {signedBy(secret("a"), body), len(body), http.StatusBadRequest, 10 * time.Second},
 		"recorded, and longer": {signedBy(secret("a"), body), 1 << 40, http.StatusBadRequest, 10 * time.Second},
 	} {
-		testkit.Bubbles(t, what, func(t *testing.T) {
+		testkit.RunBubble(t, what, func(t *testing.T) {
 			server, _ := pipe(t, exact.NewMemory(1, nil))
 			var wg sync.WaitGroup
 			for range 50 {

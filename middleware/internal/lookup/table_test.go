@@ -184,7 +184,7 @@ func TestFailures(t *testing.T) {
 		"its death": func() (int, error) { runtime.Goexit(); return 0, nil },
 	} {
 		for _, known := range []bool{true, false} {
-			testkit.Bubbles(t, name, func(t *testing.T) {
+			testkit.RunBubble(t, name, func(t *testing.T) {
 				var d database
 				table := d.table(8)
 				if known {

@@ -179,7 +179,7 @@ func TestStoresThatAreWrongFail(t *testing.T) {
 		"lists what was before": "what a store lists: ",
 		"lists on":              "what a store lists: ",
 	} {
-		testkit.Bubbles(t, wrong, func(t *testing.T) {
+		testkit.RunBubble(t, wrong, func(t *testing.T) {
 			require.ErrorContains(t, castest.TestStore(&timed{shelf: &shelf{wrong: wrong, values: map[string]kept{}}}, 4096), check)
 		})
 	}
