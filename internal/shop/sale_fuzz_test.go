@@ -4,13 +4,12 @@ package shop_test
 
 import (
 	"math/big"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/shop"
+	"github.com/tallystick/tallystick/internal/testkit"
 )
 
 // A diary is what a ledger should say, in fractions that are exact.
@@ -140,9 +139,6 @@ func FuzzLedger(f *testing.F) {
 	})
 }
 
-// The go command skips a seed folder that has moved without a word.
 func TestLedgerSeedsExist(t *testing.T) {
-	seeds, err := os.ReadDir(filepath.Join("testdata", "fuzz", "FuzzLedger"))
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(seeds), 6)
+	testkit.Seeds(t, 6, "FuzzLedger")
 }

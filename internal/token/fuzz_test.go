@@ -104,11 +104,7 @@ func FuzzMAC(f *testing.F) {
 
 // TestSeeds: the committed seeds exist, and some of them get far.
 func TestSeeds(t *testing.T) {
-	for _, name := range []string{"FuzzVerify", "FuzzPayload", "FuzzMAC"} {
-		seeds, err := filepath.Glob(filepath.Join("testdata", "fuzz", name, "*"))
-		require.NoError(t, err)
-		require.GreaterOrEqual(t, len(seeds), 3, name)
-	}
+	testkit.Seeds(t, 3, "FuzzVerify", "FuzzPayload", "FuzzMAC")
 	c, h, _ := fuzzCodec(t)
 	read := func(name string) string {
 		seed, err := os.ReadFile(filepath.Join("testdata", "fuzz", name))
