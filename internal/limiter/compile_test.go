@@ -277,3 +277,19 @@ func TestScale(t *testing.T) {
 	require.Panics(t, func() { p.Scale(0) })
 	require.Panics(t, func() { p.Scale(-8) })
 }
+
+// All problems come at once, each with its field and what is permitted.
+func ExampleCompile() {
+	_, err := limiter.Compile("Contact form", []storeless.Limit{
+		{Window: 90 * time.Millisecond},
+		{Quota: 5, Window: time.Hour, Burst: 10},
+		{Algorithm: storeless.TokenBucket, Quota: 1, Window: 24 * time.Hour, Burst: 1000},
+	})
+	fmt.Println(err)
+	// Output:
+	// Policy: must be 1 to 32 of a-z, 0-9 and -
+	// Limits[0].Quota: must be from 1 to 2147483647, not 0
+	// Limits[0].Window: must be whole seconds, from 1s to 8784h0m0s, not 90ms
+	// Limits[1].Burst: belongs to a TokenBucket; leave it 0 for a sliding-window
+	// Limits[2].Burst: a bucket of 1000 would take longer than 8784h0m0s to empty; use at most 366
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // A solver is a client that buys tallies: it asks for a price, works for it, and
@@ -78,8 +77,7 @@ var usual = shop.Tariff{Work: 1 << 18, Crowd: 8, Memory: time.Hour}
 func TestTwentyBesideAFlooder(t *testing.T) {
 	for _, gap := range []time.Duration{0, time.Second, time.Minute} {
 		s := openStall(t, usual, 0)
-		p, err := limiter.Compile("p", []storeless.Limit{{Quota: 5, Window: time.Minute}})
-		require.NoError(t, err)
+		p := perMinute(t, 5)
 		clients := honest(20, gap)
 		for i, c := range clients {
 			for range 100 { // the flood: requests, guesses, cheap proofs

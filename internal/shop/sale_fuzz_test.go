@@ -48,6 +48,19 @@ func (d *diary) look(tariff shop.Tariff, now int64) *big.Rat {
 	return level
 }
 
+// prices are the least and the most that a tally may cost: each sale may have rounded the level up.
+func (d *diary) prices(tariff shop.Tariff, now int64) (least, most int64) {
+	level := d.look(tariff, now)
+	return priceOf(tariff, d.crowds, level), priceOf(tariff, d.crowds, new(big.Rat).Add(level, big.NewRat(d.sales, 1<<15)))
+}
+
+// sell notes a sale.
+func (d *diary) sell(tariff shop.Tariff, now int64) {
+	d.level = new(big.Rat).Add(d.look(tariff, now), big.NewRat(1, 1))
+	d.at = max(d.at, now)
+	d.sales++
+}
+
 // priceOf is the price at a level of so many crowds, rounded up.
 func priceOf(tariff shop.Tariff, crowds int64, level *big.Rat) int64 {
 	crowd := new(big.Rat).SetInt64(tariff.Crowd * crowds)
@@ -80,13 +93,12 @@ func FuzzLedger(f *testing.F) {
 			buyers[1].Crowds, buyers[2].Crowds = 2, 3
 			least, most, behind := int64(0), int64(0), false
 			for _, d := range diaries[who] {
-				level := d.look(s.tariff, now.Unix())
-				least = max(least, priceOf(s.tariff, d.crowds, level))
+				low, high := d.prices(s.tariff, now.Unix())
+				least, most = max(least, low), max(most, high)
 				behind = behind || d.ahead != 0
 				if d.vague {
 					t.Skip("whether the level comes back with the clock is a matter of rounding")
 				}
-				most = max(most, priceOf(s.tariff, d.crowds, new(big.Rat).Add(level, big.NewRat(d.sales, 1<<15))))
 			}
 			q := s.quote(now, buyers)
 			if q.Price == 0 {
@@ -106,9 +118,7 @@ func FuzzLedger(f *testing.F) {
 				return
 			}
 			for _, d := range diaries[who] {
-				d.level = new(big.Rat).Add(d.look(s.tariff, now.Unix()), big.NewRat(1, 1))
-				d.at = max(d.at, now.Unix())
-				d.sales++
+				d.sell(s.tariff, now.Unix())
 			}
 		}
 		// Every ledger takes its cell, perhaps the one the ended tally had left; the

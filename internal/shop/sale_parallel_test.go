@@ -14,7 +14,6 @@ import (
 	"github.com/tallystick/tallystick/internal/limiter"
 	"github.com/tallystick/tallystick/internal/shop"
 	"github.com/tallystick/tallystick/internal/testkit"
-	"github.com/tallystick/tallystick/storeless"
 )
 
 // All levels are checked and counted in one step: however many buy at once, and
@@ -28,8 +27,7 @@ func TestLevelsAreAtomic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStall(t, plain(1), 1<<12)
-			p, err := limiter.Compile("p", []storeless.Limit{{Quota: 1 << 30, Window: time.Hour}})
-			require.NoError(t, err)
+			p := perMinute(t, 1<<30)
 			var granted atomic.Int64
 			testkit.Together(8, func(worker int) {
 				for n := worker; n < row.n64*row.tries; n += 8 {

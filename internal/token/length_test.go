@@ -42,21 +42,15 @@ func fullest(p *limiter.Policy, now time.Time, far int) (t limiter.Tally) {
 // ownFullest returns counts whose token, of an own tally, is the longest that a
 // decision at now can make. Late in the tally's life ages are long below zero:
 // marks of full buckets, made by a clock that is ahead, and windows likewise.
-func ownFullest(p *limiter.Policy, now time.Time, late bool) (t limiter.Tally) {
-	us := now.UnixMicro()
+func ownFullest(p *limiter.Policy, now time.Time, late bool) limiter.Tally {
+	t, us := fullest(p, now, -1), now.UnixMicro()
 	for i := range p.Len() {
-		l := p.Limit(i)
-		w := l.Window.Microseconds()
-		switch {
-		case mark(l) && late:
-			t[i].At, t[i].Cur = us+skew(l)+empties(l)+overdraft(l), uint32((overdraft(l)+999_999)/1_000_000)
+		switch l := p.Limit(i); {
+		case !late:
 		case mark(l):
-			t[i].At = us + 1
+			t[i].At, t[i].Cur = us+skew(l)+empties(l)+overdraft(l), uint32((overdraft(l)+999_999)/1_000_000)
 		default:
-			t[i] = limiter.State{At: us / w, Cur: uint32(l.Quota), Prev: uint32(l.Quota)}
-			if late {
-				t[i].At = (us + skew(l)) / w
-			}
+			t[i].At = (us + skew(l)) / l.Window.Microseconds()
 		}
 	}
 	return t
